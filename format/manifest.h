@@ -1,0 +1,192 @@
+// The manifest of a plan: everything in plan.bin that is not machine code.
+//
+// A plan is an ELF relocatable object. Its .text holds the stencils, its symbols name
+// them, its relocations are their holes, and the section below holds this manifest as
+// JSON. Both sides share these shapes: compiler/ fills them (sema), backend/ writes
+// them, runtime/ reads them. docs/plan-format.md describes the file byte by byte.
+//
+// Everything here is target independent and deterministic: no addresses, no paths, no
+// times; a source position names a file by its ordinal on mdlc's command line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/result.h"
+#include "format/kinds.h"
+
+namespace mdl::format {
+
+inline constexpr int kFormat = 1;     // the format this code writes
+inline constexpr int kMinReader = 1;  // the oldest reader that can read what it writes
+
+inline constexpr const char* kManifestSection = ".mdl.manifest";
+// SHA-256 (32 bytes) over the whole file with these 32 bytes taken as zero.
+inline constexpr const char* kChecksumSection = ".mdl.checksum";
+
+// Reserved symbols: what a stencil's relocations may refer to. `<k>` is a decimal index.
+inline constexpr const char* kCellSymbol = "mdl_cell_";    // + k: byte offset, in the thread block, of the
+                                                           // k-th cell that StencilInfo::cells declares
+inline constexpr const char* kConstSymbol = "mdl_const_";  // + n: the integer value of $constraint[n]
+inline constexpr const char* kGuardSymbol = "mdl_guard";   // byte offset of the flag that a guard tests
+inline constexpr const char* kNextSymbol = "mdl_next";     // the continuation: the first byte after the
+                                                           // group of stencils that a guard protects
+inline constexpr const char* kAnomalySymbol = "mdl_anomalies";  // byte offset of the block's anomaly counter
+inline constexpr const char* kGuardStencil = "mdl.guard";  // the stencil's symbol that tests one guard
+
+// Features a reader must know to use a plan; an unknown one is refused (exit status 4).
+inline constexpr const char* kKnownFeatures[] = {"entry-return"};
+
+struct Position {
+  uint32_t file = 0;    // ordinal of the file on the command line
+  uint32_t line = 0;    // from 1; 0 = no position
+  uint32_t column = 0;  // from 1, in bytes
+  bool operator==(const Position&) const = default;
+};
+
+// Binding-time expressions: evaluated by the injector when a request meets a process.
+enum class ExprKind : uint8_t {
+  string,       // text
+  integer,      // number
+  list,         // text: a resource list of the plan
+  procedures,   // $procedures
+  modules,      // $modules
+  machine,      // $machine
+  start,        // $start: a procedure list (main and thread start routines)
+  exit,         // $exit: a procedure
+  global_id,    // $globalId
+  variable,     // text: the variable of an enclosing foreach
+  selected,     // number: $constraint[n], 0 = the most specific component
+  field,        // text of operands[0]: name, entry, return, calls, funcs, loops, blocks, ...
+  binary,       // text is the operator: == != < <= > >= && || + - * /
+  unary,        // text is the operator: - !
+};
+
+struct Expr {
+  ExprKind kind = ExprKind::integer;
+  std::string text;
+  int64_t number = 0;
+  std::vector<Expr> operands;
+  Position position;
+  bool operator==(const Expr&) const = default;
+};
+
+enum class PlacementKind : uint8_t { block, foreach_, if_, insert };
+enum class Order : uint8_t { append, prepend };
+enum class When : uint8_t { pre, post };  // preInsn, postInsn
+
+// A placement tree: the statements of a base or a constraint, less their code.
+struct Placement {
+  PlacementKind kind = PlacementKind::block;
+  std::string variable;         // foreach_: the variable's name
+  Expr expr;                    // foreach_: the list; if_: the condition; insert: the point
+  std::vector<Placement> body;  // block, foreach_, if_
+  Order order = Order::append;  // insert
+  When when = When::pre;        // insert
+  bool constrained = false;     // insert: runs only when every selected constraint's flag is not 0
+  uint32_t stencil = 0;         // insert: index into Manifest::stencils
+  Position position;
+  bool operator==(const Placement&) const = default;
+};
+
+// A value kept per thread. `name` is how stencils refer to it (StencilInfo::cells).
+struct Cell {
+  std::string name;
+  CellKind kind = CellKind::counter;
+  bool operator==(const Cell&) const = default;
+};
+
+struct ResourceList {
+  std::string name;
+  std::string type;  // procedure module string int float
+  std::vector<std::string> items;
+  std::vector<std::string> flavors;
+  bool library = false;
+  Position position;
+  bool operator==(const ResourceList&) const = default;
+};
+
+// A named constraint. Its flag is the first of `cells` and has the constraint's name.
+struct Constraint {
+  std::string name;
+  std::vector<std::string> path;  // {"Code","*","*"}: the hierarchy, then one entry a component
+  bool is_default = false;        // valid for the hierarchy, no code needed
+  bool replaces = false;          // in-line: replaces the metric's base when selected
+  std::vector<Cell> cells;
+  std::vector<Placement> placement;
+  Position position;
+  bool operator==(const Constraint&) const = default;
+};
+
+// A metric. Its value is the first of `cells` and has the metric's identifier; the
+// others are its temporaries.
+struct Metric {
+  std::string id;
+  std::string name;        // display name
+  std::string units;       // "Calls", ...
+  std::string units_type;  // normalized unnormalized sampled
+  std::string style;       // EventCounter SampledFunction
+  std::string mode;        // developer normal
+  Aggregate aggregate = Aggregate::sum;
+  std::vector<std::string> flavors;
+  std::vector<std::string> constraints;    // names of Manifest::constraints, in the metric's order
+  std::vector<Constraint> replacements;    // in-line constraints
+  std::vector<Cell> cells;
+  std::vector<Placement> placement;
+  Position position;
+  bool operator==(const Metric&) const = default;
+};
+
+struct Exclude {
+  std::string pattern;
+  bool regex = false;
+  bool no_case = false;
+  bool operator==(const Exclude&) const = default;
+};
+
+struct CellUse {
+  std::string name;  // a cell of the owner (metric or constraint)
+  CellKind kind = CellKind::counter;
+  bool reads = false;
+  bool writes = false;
+  bool operator==(const CellUse&) const = default;
+};
+
+// What the injector must know of a stencil besides its code and holes. On entry to a
+// stencil the target's block register holds the thread block; the stencil leaves it there.
+struct StencilInfo {
+  std::string name;  // the ELF symbol: <owner>_<point>, made unique by a suffix .2, .3, ...
+  PointKind point = PointKind::entry;
+  std::vector<CellUse> cells;
+  std::vector<std::string> clobbers;  // registers written besides the target's two lookup registers
+  bool writes_flags = false;
+  uint32_t constants = 0;     // $constraint[0 .. constants-1] may be referred to
+  uint32_t instructions = 0;  // on the longest path
+  Position position;
+  bool operator==(const StencilInfo&) const = default;
+};
+
+struct Manifest {
+  std::string target;                 // "x86_64", ...
+  std::vector<std::string> features;  // sorted
+  std::vector<ResourceList> lists;
+  std::vector<Constraint> constraints;
+  std::vector<Metric> metrics;
+  std::vector<Placement> statements;  // top-level: belong to no metric
+  std::vector<Exclude> excludes;
+  std::vector<StencilInfo> stencils;
+  bool operator==(const Manifest&) const = default;
+};
+
+// JSON text of the manifest: keys in a fixed order, one line, no trailing newline.
+std::string write_manifest(const Manifest&);
+
+// The inverse. The text is untrusted: every key is checked for presence, type, range and
+// known enumerator; unknown keys are ignored (a newer writer's), an unknown feature, a
+// newer min_reader and a reference to something not there are errors (plan_rejected).
+Result<Manifest> read_manifest(const std::string& text);
+
+}  // namespace mdl::format

@@ -1,0 +1,90 @@
+// What is mapped in a live process: its objects, and the functions in them.
+//
+// Objects are the main program and every shared library (an ELF file with an executable
+// mapping), opened through /proc/PID/map_files or /proc/PID/root so that mount namespaces
+// and deleted files work; the vdso and anonymous code are mappings without an object.
+// Functions come from .symtab and .dynsym (STT_FUNC, STT_GNU_IFUNC, defined, in an
+// executable section); one address is one Function, its other names are aliases. A symbol
+// without a size is bounded by the next symbol, the FDE or the section's end.
+// All addresses are run-time addresses in the target.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/image/memory.h"
+
+namespace mdl::image {
+
+struct Mapping {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  uint64_t offset = 0;  // in the file
+  bool read = false, write = false, execute = false, shared = false;
+  uint64_t inode = 0;
+  std::string path;  // as in /proc/PID/maps, "" when anonymous
+};
+
+// /proc/PID/maps, in address order.
+Result<std::vector<Mapping>> read_maps(pid_t pid);
+Result<std::vector<Mapping>> parse_maps(std::string_view text);
+
+struct Range {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  bool contains(uint64_t address) const { return address >= start && address < end; }
+};
+
+struct Function {
+  std::string name;                  // linkage name; of several, the shortest global one, then the first
+  std::vector<std::string> aliases;  // the other names of this address
+  uint64_t address = 0;
+  uint64_t size = 0;
+  bool is_ifunc = false;             // address is the resolver's, not the implementation's
+  std::vector<Range> parts;          // further ranges that belong to it: `name.cold` and the like
+};
+
+struct Object {
+  std::string name;      // last component of the file name, " (deleted)" removed: the module's name
+  std::string path;      // as mapped
+  std::string build_id;  // hex, "" when there is none
+  uint64_t bias = 0;     // run-time address minus the file's virtual address
+  bool is_main = false;
+  bool is_loader = false;             // ld.so: its functions are not in $procedures
+  std::vector<Range> text;            // executable mappings of the file
+  std::vector<Range> unused_text;     // executable bytes past the end of a segment up to the page's end
+  std::vector<Function> functions;    // by address
+  std::vector<Range> frames;          // ranges that .eh_frame describes (one per FDE), by address
+};
+
+struct Image {
+  pid_t pid = 0;
+  std::vector<Mapping> mappings;
+  std::vector<Object> objects;  // main program first, then by address
+};
+
+// Reads everything above from a live process without stopping it.
+Result<Image> read_image(pid_t pid);
+
+// Demangled name with and without parameters; the linkage name itself when it is not mangled.
+struct DemangledName {
+  std::string full;   // "ns::f(int)"
+  std::string plain;  // "ns::f"
+};
+DemangledName demangle(const std::string& linkage_name);
+
+// True when `wanted` names `function`: its linkage name or an alias exactly, or either of
+// them demangled, with or without parameters.
+bool matches(const Function& function, std::string_view wanted);
+
+// The object whose text contains an address, and the function (its main range or a part).
+const Object* object_at(const Image& image, uint64_t address);
+const Function* function_at(const Object& object, uint64_t address);
+
+}  // namespace mdl::image

@@ -1,0 +1,49 @@
+// Walking the stack of a stopped thread by call frame information (.eh_frame), for
+// frames that were active before the insertion (decision 5 of the architecture).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/image/image.h"
+
+namespace mdl::image {
+
+// General registers in DWARF order of the target (x86_64: rax rdx rcx rbx rsi rdi rbp rsp
+// r8..r15, then the return address column = pc).
+using RegisterFile = std::array<uint64_t, 17>;
+
+struct Frame {
+  uint64_t pc = 0;       // where the frame executes, or its return address
+  uint64_t cfa = 0;      // the caller's stack pointer after the return: identifies the frame
+  bool is_call = false;  // pc is a return address (look up pc - 1)
+};
+
+struct Stack {
+  std::vector<Frame> frames;  // innermost first
+  bool complete = false;      // reached the outermost frame (no FDE beyond _start or clone, or undefined pc)
+  std::string doubt;          // why not, when it did not
+};
+
+// The .eh_frame of every object of an image, parsed when first needed.
+class Unwinder {
+ public:
+  explicit Unwinder(const Image& image);
+  ~Unwinder();
+  Unwinder(Unwinder&&) noexcept;
+
+  // Parses now what walks will need, so that the pause does not pay for it.
+  void prepare();
+  // At most `limit` frames. Signal frames are crossed.
+  Stack walk(const RegisterFile& registers, const Memory& memory, size_t limit = 10000) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mdl::image

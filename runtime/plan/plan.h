@@ -1,0 +1,52 @@
+// A plan as the injector holds it: read, bounds-checked and verified.
+//
+// read_plan() takes untrusted bytes. It checks the checksum, the ELF object, the manifest
+// and that every hole lies inside its stencil; verify.h then decodes each stencil and
+// admits only what the rules allow. Nothing downstream checks a stencil again except
+// after its holes are filled.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "format/manifest.h"
+
+namespace mdl::plan {
+
+enum class HoleKind : uint8_t {
+  cell,       // index: into StencilInfo::cells; value: byte offset in the thread block
+  constant,   // index: n of $constraint[n]; value: its integer
+  guard,      // value: byte offset of the flag tested
+  anomalies,  // value: byte offset of the block's anomaly counter
+  next,       // pc-relative: the continuation
+};
+
+struct Hole {
+  uint32_t offset = 0;  // of the field, from the stencil's first byte
+  uint8_t size = 4;     // of the field: 4 (sign-extended) or 8
+  HoleKind kind = HoleKind::cell;
+  uint32_t index = 0;
+  int64_t addend = 0;  // value + addend goes into the field; minus the field's address for `next`
+};
+
+struct Stencil {
+  format::StencilInfo info;
+  std::vector<std::byte> code;
+  std::vector<Hole> holes;  // by offset
+};
+
+struct Plan {
+  format::Manifest manifest;
+  std::vector<Stencil> stencils;  // as Manifest::stencils
+  Stencil guard;                  // tests one flag: falls through when it is not 0, else goes to `next`
+};
+
+// Reads and verifies. Errors have Status::plan_rejected and name what is wrong.
+Result<Plan> read_plan(std::span<const std::byte> bytes);
+Result<Plan> read_plan_file(const std::string& path);
+
+}  // namespace mdl::plan
