@@ -1,0 +1,129 @@
+// Manifest to JSON. Every key is always written, in the order of the structures, so that
+// equal manifests give equal bytes; what an expression's or a placement's kind has no use
+// for is left out.
+#include <nlohmann/json.hpp>
+
+#include "format/manifest_tables.h"
+
+namespace mdl::format {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename Item, typename Function>
+Json array(const std::vector<Item>& items, Function function) {
+  Json result = Json::array();
+  for (const Item& item : items) result.push_back(function(item));
+  return result;
+}
+
+Json json(const Position& position) {
+  return Json{position.file, position.line, position.column};
+}
+
+Json json(const Expr& expr) {
+  const ExprShape& has = shape(expr.kind);
+  Json result = {{"kind", has.name}};
+  if (has.text) result["text"] = expr.text;
+  if (has.number) result["number"] = expr.number;
+  if (has.operands) result["operands"] = array(expr.operands, [](const Expr& e) { return json(e); });
+  result["position"] = json(expr.position);
+  return result;
+}
+
+Json json(const Placement& placement) {
+  Json result = {{"kind", kPlacementKinds[static_cast<size_t>(placement.kind)]}};
+  if (placement.kind == PlacementKind::foreach_) result["variable"] = placement.variable;
+  if (placement.kind != PlacementKind::block) result["expr"] = json(placement.expr);
+  if (placement.kind == PlacementKind::insert) {
+    result["order"] = kOrders[static_cast<size_t>(placement.order)];
+    result["when"] = kWhens[static_cast<size_t>(placement.when)];
+    result["constrained"] = placement.constrained;
+    result["stencil"] = placement.stencil;
+  } else {
+    result["body"] = array(placement.body, [](const Placement& p) { return json(p); });
+  }
+  result["position"] = json(placement.position);
+  return result;
+}
+
+Json placements(const std::vector<Placement>& list) {
+  return array(list, [](const Placement& placement) { return json(placement); });
+}
+
+Json cells(const std::vector<Cell>& list) {
+  return array(list, [](const Cell& cell) {
+    return Json{{"name", cell.name}, {"kind", info(cell.kind).name}};
+  });
+}
+
+Json json(const ResourceList& list) {
+  return {{"name", list.name},       {"type", list.type},       {"items", list.items},
+          {"flavors", list.flavors}, {"library", list.library}, {"position", json(list.position)}};
+}
+
+Json json(const Constraint& constraint) {
+  return {{"name", constraint.name},
+          {"path", constraint.path},
+          {"default", constraint.is_default},
+          {"replaces", constraint.replaces},
+          {"cells", cells(constraint.cells)},
+          {"placement", placements(constraint.placement)},
+          {"position", json(constraint.position)}};
+}
+
+Json json(const Metric& metric) {
+  return {{"id", metric.id},
+          {"name", metric.name},
+          {"units", metric.units},
+          {"units_type", metric.units_type},
+          {"style", metric.style},
+          {"mode", metric.mode},
+          {"aggregate", name(metric.aggregate)},
+          {"flavors", metric.flavors},
+          {"constraints", metric.constraints},
+          {"replacements", array(metric.replacements, [](const Constraint& c) { return json(c); })},
+          {"cells", cells(metric.cells)},
+          {"placement", placements(metric.placement)},
+          {"position", json(metric.position)}};
+}
+
+Json json(const Exclude& exclude) {
+  return {{"pattern", exclude.pattern}, {"regex", exclude.regex}, {"no_case", exclude.no_case}};
+}
+
+Json json(const CellUse& use) {
+  return {{"name", use.name}, {"kind", info(use.kind).name}, {"reads", use.reads}, {"writes", use.writes}};
+}
+
+Json json(const StencilInfo& stencil) {
+  return {{"name", stencil.name},
+          {"point", info(stencil.point).name},
+          {"cells", array(stencil.cells, [](const CellUse& use) { return json(use); })},
+          {"clobbers", stencil.clobbers},
+          {"writes_flags", stencil.writes_flags},
+          {"constants", stencil.constants},
+          {"instructions", stencil.instructions},
+          {"position", json(stencil.position)}};
+}
+
+}  // namespace
+
+std::string write_manifest(const Manifest& manifest) {
+  Json result = {
+      {"format", kFormat},
+      {"min_reader", kMinReader},
+      {"features", manifest.features},
+      {"target", manifest.target},
+      {"lists", array(manifest.lists, [](const ResourceList& l) { return json(l); })},
+      {"constraints", array(manifest.constraints, [](const Constraint& c) { return json(c); })},
+      {"metrics", array(manifest.metrics, [](const Metric& m) { return json(m); })},
+      {"statements", placements(manifest.statements)},
+      {"excludes", array(manifest.excludes, [](const Exclude& e) { return json(e); })},
+      {"stencils", array(manifest.stencils, [](const StencilInfo& s) { return json(s); })},
+  };
+  // The compiler admits UTF-8 only; `replace` is for callers that build manifests by hand.
+  return result.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace mdl::format
