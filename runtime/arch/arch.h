@@ -1,0 +1,136 @@
+// What shared code asks of the machine it runs on. One folder per target implements
+// this header (runtime/arch/<target>/); CMake compiles the folder of the host, because
+// an injector and its target run on the same machine. Shared code never asks which it is.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/image/code.h"
+#include "runtime/image/unwind.h"
+#include "runtime/plan/plan.h"
+
+namespace mdl::arch {
+
+extern const std::string_view kTarget;  // as in a plan's manifest
+extern const uint16_t kElfMachine;      // e_machine of programs it can instrument
+extern const uint32_t kJumpSize;        // bytes of the jump that a window holds
+extern const uint64_t kReach;           // how far that jump and pc-relative data safely go, in bytes
+
+using Bytes = std::vector<uint8_t>;
+
+// ---- A stopped thread's registers -------------------------------------------------
+
+using ThreadRegisters = user_regs_struct;
+
+uint64_t pc(const ThreadRegisters&);
+void set_pc(ThreadRegisters&, uint64_t);
+uint64_t stack_pointer(const ThreadRegisters&);
+uint64_t thread_pointer(const ThreadRegisters&);
+image::RegisterFile unwind_registers(const ThreadRegisters&);
+
+// The system call that the thread was stopped in, or -1. When the stop interrupted a call
+// that the kernel would now fail with EINTR although no signal asked for it (epoll_wait,
+// semop, sigtimedwait, io_getevents, sockets with a time-out: signal(7), "Interruption of
+// system calls by stop signals"), makes the kernel restart it and returns true.
+long system_call(const ThreadRegisters&);
+bool hide_interruption(ThreadRegisters&);
+
+// ---- Remote system calls (process/remote.h) -----------------------------------------
+
+// One system call of a remote stub. An argument equal to kLastResult stands for the
+// result of the last call marked `keep`.
+struct RemoteCall {
+  long number = 0;
+  uint64_t args[6] = {};
+  bool keep = false;
+};
+inline constexpr uint64_t kLastResult = 0xfdfdfdfdfdfdfdfdu;
+// An argument that is an offset into the stub's own text data: kTextTag + offset.
+inline constexpr uint64_t kTextTag = 0x7e7e7e7e00000000u;
+
+// Code that makes `calls` in order on the thread with `registers` and then puts it back where
+// it was, on its own: a thread whose tracer dies at any instruction of it runs on correctly.
+// `text` is data that the calls may point to. `address` is where the code will lie.
+Bytes remote_stub(std::span<const RemoteCall> calls, std::string_view text, const ThreadRegisters& registers,
+                  uint64_t address);
+// Registers with which the thread executes the stub.
+ThreadRegisters remote_entry(const ThreadRegisters&, uint64_t address);
+// The result of the system call that the thread has just left (a system-call stop).
+int64_t remote_result(const ThreadRegisters&);
+
+struct RemoteNumbers {
+  long memfd_create, ftruncate, mmap, munmap, close;
+};
+extern const RemoteNumbers kCalls;
+
+// ---- Trampolines (patch/trampoline.h) -------------------------------------------------
+
+// Where the trampoline of a point finds the thread's block (docs/injection.md, "Thread blocks").
+struct Lookup {
+  uint64_t directory = 0;   // address of the first slot, 16 bytes each: thread pointer, block
+  uint32_t slots = 0;       // a power of two
+  uint64_t slow_path = 0;   // address of the resident routine
+};
+// The slot at which the search for a thread pointer begins: what the emitted code computes.
+uint32_t home_slot(uint64_t thread_pointer, uint32_t slots);
+
+// One piece of code at a point: a stencil with its holes' values.
+struct Piece {
+  const plan::Stencil* stencil = nullptr;
+  std::vector<int64_t> cells;      // byte offsets in the block, for StencilInfo::cells
+  std::vector<int64_t> constants;
+  std::vector<int64_t> guards;     // byte offsets of flags
+};
+
+// Emits the code of one point: save what is live, find the block, run the pieces, restore.
+// Guards that stand in front of several pieces in a row are tested once where nothing
+// between writes them. `live` are the registers whose values must survive.
+// `address` is where the next byte of `out` will lie. The slow path that it needs is emitted
+// later, behind the trampoline's fast path, with emit_slow_path on the same `out`.
+struct SlowPath {
+  size_t field = 0;
+  uint64_t found = 0;
+};
+SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces, const plan::Stencil& guard,
+                    format::PointKind kind, image::Registers live, const Lookup& lookup, int64_t anomalies_offset);
+void emit_slow_path(Bytes& out, uint64_t address, const SlowPath& from, const Lookup& lookup);
+
+// True when an instruction does elsewhere what it does at its place, after emit_displaced has
+// adjusted it. A call is not: its return address would change (architecture, decision 4).
+bool can_displace(const image::Instruction& instruction);
+// Emits it; false when a pc-relative operand is out of reach from there.
+bool emit_displaced(Bytes& out, uint64_t address, const image::Instruction& instruction);
+// Emits a conditional jump that is taken when `branch` is not, and returns its field for
+// fill_branch: what stands between them runs only when the branch is taken.
+size_t emit_inverted_branch(Bytes& out, uint64_t address, const image::Instruction& branch);
+void fill_branch(Bytes& out, uint64_t address, size_t field);
+void emit_jump(Bytes& out, uint64_t address, uint64_t target);
+
+// The jump that a window holds.
+Bytes window_jump(uint64_t at, uint64_t target);
+
+// The resident code (resident.S): position independent, `find_block` at its start.
+struct ResidentParameters {
+  uint64_t directory = 0;
+  uint64_t directory_bytes = 0;
+  uint64_t overflow_block = 0;
+  uint64_t overflow_count = 0;  // address of the counter
+};
+Bytes resident_code(const ResidentParameters&);
+
+// Registers that no calling convention passes a value in, but for a static chain: a
+// caller keeps a value in one across a call only when it knows that the callee leaves it
+// alone (GCC's -fipa-ra).
+image::Registers scratch_registers();
+// Of these, the one that may carry a static chain into a nested function.
+image::Registers static_chain_register();
+
+}  // namespace mdl::arch

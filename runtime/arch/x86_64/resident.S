@@ -1,0 +1,59 @@
+// The resident code: what is injected once per session besides the trampolines.
+// Position independent, freestanding, calls nothing, makes no system call.
+//
+// mdl_resident_find_block: the slow path of the search for a thread's block.
+//   in:  r10 thread pointer, r11 address of its home slot
+//   out: r11 the thread's block; r10 and the flags are lost, all else is kept
+// Slots are {thread pointer, block} pairs; a free one has thread pointer 0. All blocks are
+// there from the start, so claiming a slot is one compare-and-swap and nothing has to be
+// published afterwards: a signal handler that runs this on the same thread in between
+// finds either a free slot or its own. The search ends after one round: then the thread
+// shares the overflow block, and the reader knows that from the counter.
+        .text
+        .globl  mdl_resident_begin
+        .globl  mdl_resident_parameters
+        .globl  mdl_resident_end
+        .p2align 4
+mdl_resident_begin:
+        pushq   %rax
+        pushq   %rcx
+        pushq   %rdx
+        movq    .Ldirectory(%rip), %rcx
+        movq    .Ldirectory_bytes(%rip), %rdx
+        addq    %rcx, %rdx              // end of the directory
+        pushq   %rdx
+        movq    .Ldirectory_bytes(%rip), %rdx
+.Lprobe:
+        movq    (%r11), %rax
+        cmpq    %r10, %rax
+        je      .Lfound
+        testq   %rax, %rax
+        jne     .Lnext
+        lock cmpxchgq %r10, (%r11)      // rax = 0: claim the free slot
+        je      .Lfound
+.Lnext:
+        addq    $16, %r11
+        cmpq    (%rsp), %r11
+        cmoveq  %rcx, %r11              // wrap
+        subq    $16, %rdx
+        jne     .Lprobe
+        movq    .Loverflow_count(%rip), %rax
+        lock incq (%rax)
+        movq    .Loverflow_block(%rip), %r11
+        jmp     .Lout
+.Lfound:
+        movq    8(%r11), %r11
+.Lout:
+        addq    $8, %rsp
+        popq    %rdx
+        popq    %rcx
+        popq    %rax
+        ret
+        .p2align 3
+mdl_resident_parameters:                // filled when the code is injected
+.Ldirectory:            .quad 0
+.Ldirectory_bytes:      .quad 0
+.Loverflow_block:       .quad 0
+.Loverflow_count:       .quad 0
+mdl_resident_end:
+        .section .note.GNU-stack,"",@progbits

@@ -1,0 +1,173 @@
+// Trampoline code on x86-64: finding the thread's block, saving and restoring, filling stencils.
+//
+// The block is found by hashing the thread pointer, which %fs:0 holds by the ABI (System V
+// x86-64 psABI, thread-local storage). r11 ends as the block, r10 is scratch:
+//     mov %fs:0,%r11; imul $K,%r11; shr $28,%r11; and $mask,%r11d    slot offset
+//     movabs $directory,%r10; add %r10,%r11                          slot
+//     mov %fs:0,%r10; cmp %r10,(%r11); jne slow                      ours?
+//     mov 8(%r11),%r11                                               block
+// At an entry, a return and a tail jump nothing below the stack pointer is alive: the caller
+// executed a call and so keeps nothing there, and the function is at its beginning or its
+// end. So saving is plain pushes there; at other points the red zone is stepped over.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/arch/arch.h"
+#include "runtime/arch/x86_64/emitter.h"
+
+extern "C" const uint8_t mdl_resident_begin[], mdl_resident_parameters[], mdl_resident_end[];
+
+namespace mdl::arch {
+namespace {
+
+constexpr uint32_t kHash = 0x1e35a7bd;  // odd, positive as a sign-extended imm32
+constexpr int kHashShift = 28;
+
+constexpr const char* kNames[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
+                                  "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
+
+image::Registers bit(Reg r) { return 1u << r; }
+
+void emit_lookup(Emitter& e, const Lookup& lookup, size_t& slow_field) {
+  e.bytes({0x64, 0x4c, 0x8b, 0x1c, 0x25, 0, 0, 0, 0});  // mov %fs:0, %r11
+  e.bytes({0x4d, 0x69, 0xdb}), e.imm32(kHash);          // imul $K, %r11, %r11
+  e.bytes({0x49, 0xc1, 0xeb, kHashShift});              // shr $28, %r11
+  e.bytes({0x41, 0x81, 0xe3}), e.imm32((lookup.slots - 1) * 16);  // and $mask, %r11d
+  e.mov_imm64(r10, lookup.directory);
+  e.bytes({0x4d, 0x01, 0xd3});                          // add %r10, %r11
+  e.bytes({0x64, 0x4c, 0x8b, 0x14, 0x25, 0, 0, 0, 0});  // mov %fs:0, %r10
+  e.bytes({0x4d, 0x39, 0x13});                          // cmp %r10, (%r11)
+  slow_field = e.branch(kNotEqual);
+  e.bytes({0x4d, 0x8b, 0x5b, 0x08});                    // mov 8(%r11), %r11
+}
+
+void put(Bytes& out, size_t at, uint64_t value, int size) {
+  for (int i = 0; i < size; i++) out[at + static_cast<size_t>(i)] = static_cast<uint8_t>(value >> (8 * i));
+}
+
+// Where a stencil's `next` holes were emitted, to be pointed at the end of its group.
+using NextFields = std::vector<std::pair<size_t, int64_t>>;
+
+void emit_stencil(Bytes& out, const plan::Stencil& stencil, const Piece* piece, int64_t guard, int64_t anomalies,
+                  NextFields& next) {
+  size_t start = out.size();
+  for (std::byte b : stencil.code) out.push_back(static_cast<uint8_t>(b));
+  for (const plan::Hole& hole : stencil.holes) {
+    int64_t value = 0;
+    switch (hole.kind) {
+      case plan::HoleKind::cell: value = piece->cells[hole.index]; break;
+      case plan::HoleKind::constant: value = piece->constants[hole.index]; break;
+      case plan::HoleKind::guard: value = guard; break;
+      case plan::HoleKind::anomalies: value = anomalies; break;
+      case plan::HoleKind::next: next.emplace_back(start + hole.offset, hole.addend); continue;
+    }
+    put(out, start + hole.offset, static_cast<uint64_t>(value + hole.addend), hole.size);
+  }
+}
+
+bool writes_one_of(const Piece& piece, std::span<const int64_t> flags) {
+  for (size_t i = 0; i < piece.cells.size(); i++)
+    if (piece.stencil->info.cells[i].writes && std::find(flags.begin(), flags.end(), piece.cells[i]) != flags.end()) return true;
+  return false;
+}
+
+// Pieces in order; a run of pieces under the same guards tests them once.
+void emit_pieces(Bytes& out, std::span<const Piece> pieces, const plan::Stencil& guard, int64_t anomalies) {
+  for (size_t i = 0; i < pieces.size();) {
+    size_t end = i + 1;
+    while (end < pieces.size() && !pieces[i].guards.empty() && pieces[end].guards == pieces[i].guards &&
+           !writes_one_of(pieces[end - 1], pieces[i].guards))
+      end++;
+    NextFields to_end;
+    for (int64_t flag : pieces[i].guards) emit_stencil(out, guard, nullptr, flag, anomalies, to_end);
+    for (; i < end; i++) {
+      NextFields own;
+      emit_stencil(out, *pieces[i].stencil, &pieces[i], 0, anomalies, own);
+      for (auto [field, addend] : own) put(out, field, static_cast<uint64_t>(static_cast<int64_t>(out.size() - field) + addend), 4);
+    }
+    for (auto [field, addend] : to_end) put(out, field, static_cast<uint64_t>(static_cast<int64_t>(out.size() - field) + addend), 4);
+  }
+}
+
+image::Registers clobbered(std::span<const Piece> pieces) {
+  image::Registers out = bit(r10) | bit(r11);
+  for (const Piece& piece : pieces)
+    for (const std::string& name : piece.stencil->info.clobbers)
+      for (int i = 0; i < 16; i++)
+        if (name == kNames[i]) out |= 1u << i;
+  return out;
+}
+
+}  // namespace
+
+const std::string_view kTarget = "x86_64";
+const uint16_t kElfMachine = 62;  // EM_X86_64
+const uint32_t kJumpSize = 5;     // e9 rel32
+const uint64_t kReach = 0x70000000;
+
+uint32_t home_slot(uint64_t thread_pointer, uint32_t slots) {
+  return static_cast<uint32_t>((thread_pointer * kHash) >> kHashShift) / 16 % slots;
+}
+
+SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces, const plan::Stencil& guard,
+                    format::PointKind kind, image::Registers live, const Lookup& lookup, int64_t anomalies_offset) {
+  Emitter e(out, address);
+  image::Registers saved = clobbered(pieces) & live;
+  bool flags = live & image::kFlags;
+  bool red_zone = kind != format::PointKind::entry && kind != format::PointKind::return_;
+  if (red_zone) e.bytes({0x48, 0x8d, 0x64, 0x24, 0x80});  // lea -128(%rsp), %rsp
+  if (flags) saved |= bit(rax);
+  for (int i = 0; i < 16; i++)
+    if (saved >> i & 1) e.push(static_cast<Reg>(i));
+  if (flags) {
+    e.bytes({0x9f});              // lahf: SF ZF AF PF CF
+    e.bytes({0x0f, 0x90, 0xc0});  // seto %al
+    e.push(rax);
+    // rax was pushed first: read it back, a stencil may want the returned value.
+    auto depth = static_cast<uint8_t>(8 * __builtin_popcount(saved));
+    e.bytes({0x48, 0x8b, 0x44, 0x24, depth});  // mov depth(%rsp), %rax
+  }
+  size_t slow_field = 0;
+  emit_lookup(e, lookup, slow_field);
+  uint64_t found = e.here();
+  emit_pieces(out, pieces, guard, anomalies_offset);
+  if (flags) {
+    e.pop(rax);
+    e.bytes({0x04, 0x7f});  // add $0x7f, %al: OF again, when al was 1
+    e.bytes({0x9e});        // sahf
+  }
+  for (int i = 16; i-- > 0;)
+    if (saved >> i & 1) e.pop(static_cast<Reg>(i));
+  if (red_zone) e.bytes({0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0});  // lea 128(%rsp), %rsp
+  return {slow_field, found};
+}
+
+void emit_slow_path(Bytes& out, uint64_t address, const SlowPath& from, const Lookup& lookup) {
+  Emitter e(out, address);
+  e.fill(from.field, e.here());
+  e.call(lookup.slow_path);
+  e.jump(from.found);
+}
+
+void emit_jump(Bytes& out, uint64_t address, uint64_t target) { Emitter(out, address).jump(target); }
+
+Bytes window_jump(uint64_t at, uint64_t target) {
+  Bytes out;
+  emit_jump(out, at, target);
+  return out;
+}
+
+Bytes resident_code(const ResidentParameters& parameters) {
+  Bytes out(mdl_resident_begin, mdl_resident_end);
+  size_t at = static_cast<size_t>(mdl_resident_parameters - mdl_resident_begin);
+  for (uint64_t value : {parameters.directory, parameters.directory_bytes, parameters.overflow_block, parameters.overflow_count}) {
+    put(out, at, value, 8);
+    at += 8;
+  }
+  return out;
+}
+
+image::Registers scratch_registers() { return bit(r10) | bit(r11); }
+image::Registers static_chain_register() { return bit(r10); }
+
+}  // namespace mdl::arch

@@ -1,0 +1,32 @@
+// System calls made by a stopped thread of the target on our behalf.
+//
+// The stub (arch::remote_stub) lies in slack: executable bytes past the end of a code
+// segment, up to the end of its page, that belong to no section. The slack is restored
+// before the thread is let go. No register is lost and no sleeper woken, even if this process dies half-way.
+#pragma once
+
+#include <chrono>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/arch/arch.h"
+#include "runtime/image/image.h"
+#include "runtime/process/target_memory.h"
+#include "runtime/process/threads.h"
+
+namespace mdl::process {
+
+// Makes the calls in order on a thread that is stopped, or on one that this stops (a thread in
+// user mode or in a call that can be restarted). Results are the kernel's: -errno on failure.
+// All calls are made, also after one that failed.
+Result<std::vector<int64_t>> remote_calls(pid_t pid, Threads& threads, const TargetMemory& memory,
+                                          const image::Image& image, std::span<const arch::RemoteCall> calls,
+                                          std::string_view text);
+
+// Bytes of stubs that a killed injector left in slack are put back to what the file holds.
+// Returns how many places it restored. All threads must be stopped.
+int restore_slack(const TargetMemory& memory, const image::Image& image);
+
+}  // namespace mdl::process

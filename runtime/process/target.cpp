@@ -1,0 +1,156 @@
+#include "runtime/process/target.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "runtime/arch/arch.h"
+
+namespace mdl::process {
+namespace {
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+long number(std::string_view text) {
+  size_t start = text.find_first_of("0123456789");
+  long value = 0;
+  if (start != std::string_view::npos) std::from_chars(text.data() + start, text.data() + text.size(), value);
+  return value;
+}
+
+// The character behind the last ')' of /proc/PID/stat: the name may contain anything.
+char stat_state(const std::string& stat) {
+  size_t at = stat.rfind(") ");
+  return at == std::string::npos || at + 2 >= stat.size() ? '?' : stat[at + 2];
+}
+
+Error refuse(std::string text) { return {std::move(text), Status::failed}; }
+
+// The ELF header of the program says whether its code is ours to read.
+Result<void> check_architecture(pid_t pid) {
+  std::string path = fmt::format("/proc/{}/exe", pid);
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    if (errno == ENOENT) return refuse(fmt::format("process {} is a kernel thread: it has no program to instrument", pid));
+    if (errno == EACCES || errno == EPERM) return permission_error(pid);
+    return refuse(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+  }
+  Elf64_Ehdr header{};
+  ssize_t got = pread(fd, &header, sizeof header, 0);
+  close(fd);
+  if (got != static_cast<ssize_t>(sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return refuse(fmt::format("the program of process {} is not an ELF file that can be read", pid));
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != arch::kElfMachine)
+    return refuse(fmt::format("process {} is not a {} program (ELF machine {}, class {}): use the mdl-inject of its "
+                              "architecture",
+                              pid, arch::kTarget, header.e_machine, header.e_ident[EI_CLASS]));
+  return {};
+}
+
+}  // namespace
+
+ProcessStatus parse_status(std::string_view text) {
+  ProcessStatus out;
+  while (!text.empty()) {
+    size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+    auto value = [&](std::string_view key) {
+      return line.starts_with(key) ? line.substr(key.size()) : std::string_view{};
+    };
+    if (auto v = value("Name:\t"); !v.empty()) out.name = v;
+    if (auto v = value("State:\t"); !v.empty()) out.state = v[0];
+    if (auto v = value("Pid:\t"); !v.empty()) out.has_pid = true;
+    if (auto v = value("TracerPid:\t"); !v.empty()) out.tracer = static_cast<pid_t>(number(v));
+    if (auto v = value("Uid:\t"); !v.empty()) out.uid = static_cast<uid_t>(number(v));
+    if (auto v = value("Seccomp:\t"); !v.empty()) out.seccomp = static_cast<int>(number(v));
+  }
+  return out;
+}
+
+std::string explain_permission(pid_t pid, const ProcessStatus& status, uid_t our_uid, std::string_view yama) {
+  if (status.tracer != 0)
+    return fmt::format("process {} ({}) is already traced by process {}: detach that debugger or tracer first", pid,
+                       status.name, status.tracer);
+  if (our_uid != 0 && status.uid != our_uid)
+    return fmt::format("no permission to attach to process {} ({}): it runs as uid {} and you are uid {}: run mdl-inject "
+                       "as that user, as root, or with CAP_SYS_PTRACE",
+                       pid, status.name, status.uid, our_uid);
+  long scope = yama.empty() ? 0 : number(yama);
+  if (scope >= 3)
+    return fmt::format("no permission to attach to process {} ({}): kernel.yama.ptrace_scope is {}, which forbids every "
+                       "attach until the next boot",
+                       pid, status.name, scope);
+  if (scope >= 1 && our_uid != 0)
+    return fmt::format("no permission to attach to process {} ({}): kernel.yama.ptrace_scope is {}: run as root or with "
+                       "CAP_SYS_PTRACE{}",
+                       pid, status.name, scope, scope == 1 ? ", or set it to 0 (sysctl kernel.yama.ptrace_scope=0)" : "");
+  return fmt::format("no permission to attach to process {} ({}): it is not dumpable (setuid, changed capabilities or "
+                     "PR_SET_DUMPABLE), in another user namespace, or a security module forbids it: run as root with "
+                     "CAP_SYS_PTRACE in its namespace",
+                     pid, status.name);
+}
+
+Error permission_error(pid_t pid) {
+  ProcessStatus status = parse_status(read_text(fmt::format("/proc/{}/status", pid)));
+  return refuse(explain_permission(pid, status, geteuid(), read_text("/proc/sys/kernel/yama/ptrace_scope")));
+}
+
+Result<ProcessStatus> check_target(pid_t pid) {
+  if (pid <= 0) return refuse(fmt::format("{} is not a process id", pid));
+  if (pid == getpid()) return refuse("mdl-inject cannot instrument itself");
+  std::string text = read_text(fmt::format("/proc/{}/status", pid));
+  ProcessStatus status = parse_status(text);
+  if (!status.has_pid) return refuse(fmt::format("there is no process {} (is it the right pid, and in this pid namespace?)", pid));
+  if (status.state == 'Z' && live_threads(pid).empty())
+    return refuse(fmt::format("process {} ({}) has ended and only waits for its parent", pid, status.name));
+  if (auto ok = check_architecture(pid); !ok) return ok.error();
+  if (status.tracer != 0) return permission_error(pid);
+  if (access(fmt::format("/proc/{}/mem", pid).c_str(), R_OK | W_OK) != 0) return permission_error(pid);
+  return status;
+}
+
+std::vector<pid_t> live_threads(pid_t pid) {
+  std::vector<pid_t> out;
+  std::string folder = fmt::format("/proc/{}/task", pid);
+  DIR* dir = opendir(folder.c_str());
+  if (!dir) return out;
+  while (const dirent* entry = readdir(dir)) {
+    if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
+    char state = stat_state(read_text(fmt::format("{}/{}/stat", folder, entry->d_name)));
+    if (state != 'Z' && state != 'X' && state != '?') out.push_back(static_cast<pid_t>(number(entry->d_name)));
+  }
+  closedir(dir);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+uint64_t start_time(pid_t pid) {
+  std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
+  size_t at = stat.rfind(") ");
+  if (at == std::string::npos) return 0;
+  // Field 22 (proc(5)); the state behind the name is field 3.
+  std::string_view rest = std::string_view(stat).substr(at + 2);
+  for (int field = 3; field < 22; field++) {
+    size_t space = rest.find(' ');
+    if (space == std::string_view::npos) return 0;
+    rest = rest.substr(space + 1);
+  }
+  return static_cast<uint64_t>(number(rest));
+}
+
+}  // namespace mdl::process

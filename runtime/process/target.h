@@ -1,0 +1,43 @@
+// Is this process one that we may and can instrument? Everything here is read from /proc
+// before anything is touched, so that a refusal leaves no trace; the functions that decide
+// take text, so that they can be tested on recorded files of machines that are not at hand.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace mdl::process {
+
+// The fields of /proc/PID/status that matter here.
+struct ProcessStatus {
+  std::string name;
+  char state = '?';
+  pid_t tracer = 0;
+  uid_t uid = 0;
+  int seccomp = 0;  // 0 none, 1 strict, 2 filter
+  bool has_pid = false;
+};
+ProcessStatus parse_status(std::string_view text);
+
+// What a failed attach means: names the setting that forbids it and the remedy.
+// `yama` is the content of /proc/sys/kernel/yama/ptrace_scope, "" when there is none.
+std::string explain_permission(pid_t pid, const ProcessStatus& status, uid_t our_uid, std::string_view yama);
+// The same with this machine's files.
+Error permission_error(pid_t pid);
+
+// Checks a process before anything else: it exists, is not ourselves or a kernel thread,
+// is of our architecture, is not traced, and we may read its memory.
+Result<ProcessStatus> check_target(pid_t pid);
+
+// The threads of a process that are alive now (/proc/PID/task), zombies left out.
+std::vector<pid_t> live_threads(pid_t pid);
+
+// The time at which the process started, in clock ticks after boot: with the pid, its identity.
+uint64_t start_time(pid_t pid);
+
+}  // namespace mdl::process

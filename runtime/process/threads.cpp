@@ -1,0 +1,204 @@
+#include "runtime/process/threads.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+
+#include "runtime/process/target.h"
+
+namespace mdl::process {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void nap(long microseconds) {
+  timespec time{0, microseconds * 1000};
+  nanosleep(&time, nullptr);
+}
+
+}  // namespace
+
+Threads::~Threads() { release_all(); }
+
+Result<void> Threads::seize(pid_t tid) {
+  if (threads_.count(tid)) return {};
+  // TRACESYSGOOD tells system-call stops from SIGTRAP; it asks for no stop by itself.
+  if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD) == 0) {
+    threads_[tid] = {};
+    return {};
+  }
+  if (errno == ESRCH) return {};  // it has ended meanwhile
+  if (errno == EPERM) return permission_error(pid_);
+  return Error{fmt::format("cannot attach to thread {} of process {}: {}", tid, pid_, std::strerror(errno))};
+}
+
+void Threads::note_stop(pid_t tid, int status) {
+  Thread& thread = threads_[tid];
+  thread.stopped = true;
+  // A PTRACE_EVENT_STOP is ours or a group stop and carries nothing; anything else with no
+  // event is a signal on its way.
+  if (status >> 16 == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80)) thread.signal = WSTOPSIG(status);
+}
+
+// True when the thread is stopped or gone.
+bool Threads::wait_stop(pid_t tid, Clock::time_point until) {
+  for (int round = 0;; round++) {
+    int status = 0;
+    pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+    if (got == tid && WIFSTOPPED(status)) {
+      note_stop(tid, status);
+      return true;
+    }
+    if (got == tid || (got < 0 && errno == ECHILD)) {  // it has ended
+      threads_.erase(tid);
+      return true;
+    }
+    if (Clock::now() > until) return false;
+    if (round > 20) nap(round > 200 ? 500 : 20);
+  }
+}
+
+Result<void> Threads::hold(pid_t tid) { return seize(tid); }
+
+Result<void> Threads::stop_one(pid_t tid, std::chrono::milliseconds deadline) {
+  if (auto ok = seize(tid); !ok) return ok;
+  auto found = threads_.find(tid);
+  if (found == threads_.end()) return Error{fmt::format("thread {} of process {} has ended", tid, pid_)};
+  if (found->second.stopped) return {};
+  ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+  if (!wait_stop(tid, Clock::now() + deadline))
+    return Error{fmt::format("thread {} of process {} did not stop within {} ms (it may be in an uninterruptible "
+                             "system call): try again later",
+                             tid, pid_, deadline.count())};
+  return {};
+}
+
+Result<void> Threads::stop_all(std::chrono::milliseconds deadline) {
+  Clock::time_point until = Clock::now() + deadline;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (pid_t tid : live_threads(pid_)) {
+      if (auto ok = seize(tid); !ok) {
+        release_all();
+        return ok;
+      }
+    }
+    std::vector<pid_t> waiting;
+    for (auto& [tid, thread] : threads_) {
+      if (thread.stopped) continue;
+      ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+      waiting.push_back(tid);
+    }
+    for (pid_t tid : waiting) {
+      changed = true;
+      if (wait_stop(tid, until)) continue;
+      release_all();
+      return Error{fmt::format("thread {} of process {} did not stop within {} ms (it may be in an uninterruptible "
+                               "system call, or waiting for a vfork child): nothing was changed, try again later",
+                               tid, pid_, deadline.count())};
+    }
+  }
+  if (threads_.empty()) return Error{fmt::format("process {} has ended", pid_)};
+  for (auto& [tid, thread] : threads_) {
+    auto regs = registers(tid);
+    if (regs && arch::hide_interruption(*regs)) (void)set_registers(tid, *regs).operator bool();
+  }
+  return {};
+}
+
+void Threads::release(pid_t tid) {
+  auto found = threads_.find(tid);
+  if (found == threads_.end()) return;
+  if (!found->second.stopped) {  // detaching needs a stop
+    ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+    if (!wait_stop(tid, Clock::now() + std::chrono::seconds(2))) return;
+    found = threads_.find(tid);
+    if (found == threads_.end()) return;
+    auto regs = registers(tid);
+    if (regs && arch::hide_interruption(*regs)) (void)set_registers(tid, *regs).operator bool();
+  }
+  ptrace(PTRACE_DETACH, tid, nullptr, found->second.signal);
+  threads_.erase(tid);
+}
+
+void Threads::release_all() {
+  // Running ones last: they were only held, and stopping them for the detach costs time.
+  std::vector<pid_t> running;
+  for (pid_t tid : stopped()) release(tid);
+  for (auto& [tid, thread] : threads_) running.push_back(tid);
+  for (pid_t tid : running) release(tid);
+  threads_.clear();
+}
+
+std::vector<pid_t> Threads::stopped() const {
+  std::vector<pid_t> out;
+  for (const auto& [tid, thread] : threads_)
+    if (thread.stopped) out.push_back(tid);
+  return out;
+}
+
+bool Threads::signal_due(pid_t tid) const {
+  auto found = threads_.find(tid);
+  return found != threads_.end() && found->second.signal != 0;
+}
+
+Result<arch::ThreadRegisters> Threads::registers(pid_t tid) const {
+  arch::ThreadRegisters regs{};
+  iovec io{&regs, sizeof regs};
+  if (ptrace(PTRACE_GETREGSET, tid, reinterpret_cast<void*>(NT_PRSTATUS), &io) != 0)
+    return Error{fmt::format("cannot read the registers of thread {}: {}", tid, std::strerror(errno))};
+  return regs;
+}
+
+Result<void> Threads::set_registers(pid_t tid, const arch::ThreadRegisters& regs) {
+  arch::ThreadRegisters copy = regs;
+  iovec io{&copy, sizeof copy};
+  if (ptrace(PTRACE_SETREGSET, tid, reinterpret_cast<void*>(NT_PRSTATUS), &io) != 0)
+    return Error{fmt::format("cannot set the registers of thread {}: {}", tid, std::strerror(errno))};
+  return {};
+}
+
+Threads::Stop Threads::run(pid_t tid, Step step, std::chrono::milliseconds deadline) {
+  Clock::time_point until = Clock::now() + deadline;
+  for (;;) {
+    auto found = threads_.find(tid);
+    if (found == threads_.end()) return Stop::exited;
+    Thread& thread = found->second;
+    int signal = std::exchange(thread.signal, 0);
+    thread.stopped = false;
+    auto request = step == Step::to_system_call ? PTRACE_SYSCALL : PTRACE_SINGLESTEP;
+    if (ptrace(request, tid, nullptr, signal) != 0 && errno == ESRCH) return Stop::exited;
+    int status = 0;
+    for (int round = 0;; round++) {
+      pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+      if (got == tid) break;
+      if (got < 0 && errno == ECHILD) {
+        threads_.erase(tid);
+        return Stop::exited;
+      }
+      if (Clock::now() > until) return Stop::timeout;
+      if (round > 50) nap(20);
+    }
+    if (!WIFSTOPPED(status)) {
+      threads_.erase(tid);
+      return Stop::exited;
+    }
+    bool trap = WSTOPSIG(status) == SIGTRAP && status >> 16 == 0 && step == Step::one_instruction;
+    if (trap) {
+      thread.stopped = true;
+      return Stop::step;
+    }
+    note_stop(tid, status);
+    if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return Stop::step;
+    // A signal or a group stop: pass it on and keep waiting for the step.
+  }
+}
+
+}  // namespace mdl::process
