@@ -1,0 +1,107 @@
+// Processes that appear and end: fork, vfork, exec, exit and death by a signal.
+//
+//   children [SECONDS]
+//
+// `work` in an answer is how often this process itself called t_work; what a fork's child
+// does is its own. Commands:
+//
+//   work N     N calls; answers {"event":"done","work":..}
+//   fork N     a child that makes N calls and a grandchild that makes N; waits for them; answers
+//              with "status", the child's exit status (0 when its own results were right)
+//   vfork N    N calls, then a vforked child that executes /bin/true; answers with "status"
+//   exec N     N calls, then this process becomes `children` anew (its "ready" follows)
+//   exit N     N calls, then exit(7)
+//   _exit N    N calls, then _exit(8)
+//   abort N    N calls, then death by SIGABRT
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "protocol.h"
+
+namespace {
+
+std::atomic<uint64_t> work;
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return 255;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+extern "C" __attribute__((noinline, used)) uint64_t t_work(uint64_t x) {
+  work.fetch_add(1);
+  asm volatile("" : "+r"(x));
+  return x * 3;
+}
+
+namespace {
+
+bool do_work(unsigned long times) {
+  uint64_t sum = 0;
+  for (unsigned long i = 0; i < times; ++i) sum += t_work(i);
+  return times == 0 || sum == 3 * (times * (times - 1) / 2);
+}
+
+int fork_children(unsigned long times) {
+  pid_t child = fork();
+  if (child == 0) {
+    pid_t grandchild = fork();
+    if (grandchild == 0) _exit(do_work(times) ? 0 : 1);
+    bool ok = do_work(times);
+    _exit(wait_for(grandchild) == 0 && ok ? 0 : 1);
+  }
+  return wait_for(child);
+}
+
+int vfork_child() {
+  pid_t child = vfork();
+  if (child == 0) {
+    execl("/bin/true", "true", nullptr);
+    _exit(127);
+  }
+  return wait_for(child);
+}
+
+void answer(int status) {
+  protocol::say_event(
+      "done", protocol::field("work", work) + "," + protocol::field("status", static_cast<unsigned>(status)));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
+  protocol::say_event("ready", protocol::field("work", work));
+  while (true) {
+    protocol::Command command = protocol::next_command();
+    const std::string& word = command.word;
+    if (word == "fork") {
+      answer(fork_children(command.number));
+      continue;
+    }
+    bool ok = do_work(command.number);
+    if (word == "work") {
+      answer(ok ? 0 : 1);
+    } else if (word == "vfork") {
+      answer(vfork_child());
+    } else if (word == "exec") {
+      execv("/proc/self/exe", argv);
+      return 1;
+    } else if (word == "exit") {
+      return 7;
+    } else if (word == "_exit") {
+      _exit(8);
+    } else if (word == "abort") {
+      abort();
+    } else {
+      return 0;
+    }
+  }
+}
