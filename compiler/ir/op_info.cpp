@@ -1,0 +1,75 @@
+#include "compiler/ir/op_info.h"
+
+#include <iterator>
+
+namespace mdl::ir {
+namespace {
+
+constexpr OpInfo kOps[] = {
+#define MDL_OP(id, text, defines, a, b, field) \
+  {text, defines != 0, OperandRule::a, OperandRule::b, FieldRule::field},
+#include "compiler/ir/ops.def"
+#undef MDL_OP
+};
+
+uint64_t bits(int64_t value) {
+  return static_cast<uint64_t>(value);
+}
+
+// Unsigned arithmetic wraps without undefined behaviour; the conversion back is two's
+// complement in C++20.
+int64_t divide(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  if (b == -1) return static_cast<int64_t>(0 - bits(a));
+  return a / b;
+}
+
+}  // namespace
+
+const OpInfo& info(Op op) {
+  return kOps[static_cast<size_t>(op)];
+}
+
+std::optional<Op> find_op(std::string_view text) {
+  for (size_t i = 0; i < std::size(kOps); i++)
+    if (kOps[i].text == text) return static_cast<Op>(i);
+  return std::nullopt;
+}
+
+std::optional<int64_t> evaluate(Op op, int64_t a, int64_t b) {
+  switch (op) {
+    case Op::copy:
+      return a;
+    case Op::add:
+      return static_cast<int64_t>(bits(a) + bits(b));
+    case Op::sub:
+      return static_cast<int64_t>(bits(a) - bits(b));
+    case Op::mul:
+      return static_cast<int64_t>(bits(a) * bits(b));
+    case Op::div:
+      return divide(a, b);
+    case Op::neg:
+      return static_cast<int64_t>(0 - bits(a));
+    case Op::eq:
+      return a == b;
+    case Op::ne:
+      return a != b;
+    case Op::lt:
+      return a < b;
+    case Op::le:
+      return a <= b;
+    case Op::gt:
+      return a > b;
+    case Op::ge:
+      return a >= b;
+    default:
+      return std::nullopt;
+  }
+}
+
+int64_t released(int64_t cell, int64_t amount) {
+  int64_t left = static_cast<int64_t>(bits(cell) - bits(amount));
+  return left < 0 ? 0 : left;
+}
+
+}  // namespace mdl::ir
