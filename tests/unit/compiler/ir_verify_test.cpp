@@ -81,7 +81,6 @@ TEST(IrVerify, RefusesWrongShapes) {
   EXPECT_TRUE(contains(broken([](Snippet& s) { s.labels = kMaxLabels + 1; }), "more than"));
   EXPECT_TRUE(contains(broken([](Snippet& s) { s.cells.push_back(s.cells[0]); }), "two cells are called"));
   EXPECT_TRUE(contains(broken([](Snippet& s) { s.cells[0].name = ""; }), "a cell has no name"));
-  EXPECT_TRUE(
   EXPECT_TRUE(contains(broken([](Snippet& s) { s.insts[0].dst = kNoTemp; }), "destination is no temporary"));
   EXPECT_TRUE(contains(broken([](Snippet& s) { s.insts[0].dst = 4; }), "destination is no temporary"));
   EXPECT_TRUE(contains(broken([](Snippet& s) { s.insts[3].dst = 0; }), "it has no destination"));
