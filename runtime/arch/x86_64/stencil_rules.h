@@ -1,0 +1,10 @@
+// What a stencil of x86_64 may do. The rules and their reasons: runtime/plan/verify.h.
+#pragma once
+
+#include "runtime/plan/verify.h"
+
+namespace mdl::plan::x86_64 {
+
+extern const TargetRules kStencilRules;
+
+}  // namespace mdl::plan::x86_64

@@ -1,0 +1,232 @@
+// From the bytes of a plan to verified stencils.
+//
+// Order: the object and its checksum, the manifest, then for each stencil that the
+// manifest names its code (the symbol) and its holes (the relocations), and last the
+// verifier, which decides by decoding. A relocation outside of every stencil, or against
+// a symbol that is not reserved, rejects the plan: nothing in it is ignored.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "runtime/plan/object_file.h"
+#include "runtime/plan/plan.h"
+#include "runtime/plan/verify.h"
+
+namespace mdl::plan {
+namespace {
+
+constexpr size_t kMaxStencils = 65536;
+constexpr size_t kMaxStencilBytes = 65536;
+// A branch's distance counts from the end of its 4-byte field, the relocation from its start.
+constexpr int64_t kNextAddend = -4;
+
+Error reject(std::string text) {
+  return {"not a usable plan: " + std::move(text) + "; compile it again with mdlc", Status::plan_rejected};
+}
+
+// Where a stencil's code is in .text.
+struct Placed {
+  uint64_t start = 0;
+  uint64_t end = 0;
+  Stencil* stencil = nullptr;
+};
+
+using SymbolTable = std::unordered_map<std::string, const ObjectSymbol*>;
+
+Result<SymbolTable> index_symbols(const ObjectFile& object) {
+  SymbolTable table;
+  for (const ObjectSymbol& symbol : object.symbols)
+    if (symbol.function && !table.emplace(symbol.name, &symbol).second)
+      return reject(fmt::format("it has two functions `{}`", symbol.name));
+  return table;
+}
+
+Result<Placed> place(const ObjectFile& object, const SymbolTable& symbols, Stencil& stencil) {
+  const std::string& name = stencil.info.name;
+  const auto found = symbols.find(name);
+  if (found == symbols.end() || !found->second->defined)
+    return reject(fmt::format("stencil `{}` has no code", name));
+  const ObjectSymbol& symbol = *found->second;
+  if (!symbol.in_text) return reject(fmt::format("stencil `{}` is not in `.text`", name));
+  if (symbol.size > kMaxStencilBytes)
+    return reject(fmt::format("stencil `{}` has {} bytes, more than the limit of {}", name, symbol.size,
+                              kMaxStencilBytes));
+  if (symbol.offset > object.text.size() || symbol.size > object.text.size() - symbol.offset)
+    return reject(fmt::format("stencil `{}` reaches out of `.text`", name));
+  const auto code = std::span(object.text).subspan(symbol.offset, symbol.size);
+  stencil.code.assign(code.begin(), code.end());
+  return Placed{symbol.offset, symbol.offset + symbol.size, &stencil};
+}
+
+Result<std::vector<Placed>> place_all(const ObjectFile& object, Plan& plan) {
+  auto symbols = index_symbols(object);
+  if (!symbols) return symbols.error();
+  std::vector<Placed> placed;
+  for (Stencil& stencil : plan.stencils) {
+    auto one = place(object, *symbols, stencil);
+    if (!one) return one.error();
+    placed.push_back(*one);
+  }
+  auto guard = place(object, *symbols, plan.guard);
+  if (!guard) return guard.error();
+  placed.push_back(*guard);
+  std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
+    return a.start != b.start ? a.start < b.start : a.end < b.end;
+  });
+  for (size_t i = 1; i < placed.size(); ++i)
+    if (placed[i].start < placed[i - 1].end)
+      return reject(fmt::format("stencils `{}` and `{}` overlap", placed[i - 1].stencil->info.name,
+                                placed[i].stencil->info.name));
+  return placed;
+}
+
+// The decimal index behind a reserved prefix: canonical, so that each index has one name.
+std::optional<uint32_t> index_after(const std::string& name, const char* prefix) {
+  const size_t length = std::strlen(prefix);
+  if (name.compare(0, length, prefix) != 0) return std::nullopt;
+  const char *begin = name.data() + length, *end = name.data() + name.size();
+  uint32_t value = 0;
+  const auto [stop, error] = std::from_chars(begin, end, value);
+  if (error != std::errc() || stop != end || fmt::format("{}", value).size() != size_t(end - begin))
+    return std::nullopt;
+  return value;
+}
+
+std::optional<Hole> hole_of(const std::string& symbol) {
+  Hole hole;
+  if (symbol == format::kGuardSymbol) {
+    hole.kind = HoleKind::guard;
+  } else if (symbol == format::kNextSymbol) {
+    hole.kind = HoleKind::next;
+  } else if (symbol == format::kAnomalySymbol) {
+    hole.kind = HoleKind::anomalies;
+  } else if (const auto cell = index_after(symbol, format::kCellSymbol)) {
+    hole.kind = HoleKind::cell;
+    hole.index = *cell;
+  } else if (const auto constant = index_after(symbol, format::kConstSymbol)) {
+    hole.kind = HoleKind::constant;
+    hole.index = *constant;
+  } else {
+    return std::nullopt;
+  }
+  return hole;
+}
+
+// What a hole may be, whatever the instruction around it is.
+Result<void> check_hole(const Stencil& stencil, const Hole& hole, const FieldShape& shape, bool is_guard) {
+  const auto wrong = [&](const std::string& what) {
+    return reject(
+        fmt::format("stencil `{}`, relocation at +{:#x}: {}", stencil.info.name, hole.offset, what));
+  };
+  if (hole.kind == HoleKind::cell && hole.index >= stencil.info.cells.size())
+    return wrong(fmt::format("cell {} is not declared", hole.index));
+  if (hole.kind == HoleKind::constant && hole.index >= stencil.info.constants)
+    return wrong(fmt::format("constant {} is not declared", hole.index));
+  if (is_guard != (hole.kind == HoleKind::guard) && hole.kind != HoleKind::next)
+    return wrong(is_guard ? "the guard may refer to its flag and to `mdl_next` only"
+                          : "only the guard may refer to `mdl_guard`");
+  if (shape.pc_relative != (hole.kind == HoleKind::next)) return wrong("its type does not fit its symbol");
+  if (shape.size != 4 && hole.kind != HoleKind::constant) return wrong("its field must have 4 bytes");
+  if (hole.kind == HoleKind::next && hole.addend != kNextAddend)
+    return wrong(fmt::format("its addend must be {}", kNextAddend));
+  if (hole.kind != HoleKind::next && hole.kind != HoleKind::constant && hole.addend != 0)
+    return wrong("its addend must be 0");
+  return {};
+}
+
+Result<void> add_hole(const ObjectFile& object, const TargetRules& rules, const std::vector<Placed>& placed,
+                      const ObjectRelocation& relocation, const Stencil* guard) {
+  const ObjectSymbol& symbol = object.symbols[relocation.symbol];
+  auto hole = hole_of(symbol.name);
+  if (!hole || symbol.defined)
+    return reject(fmt::format("a relocation refers to `{}`, which is not a reserved symbol", symbol.name));
+  const auto shape = rules.field(relocation.type);
+  if (!shape) return reject(fmt::format("a relocation has type {}, which no plan may use", relocation.type));
+  auto after = std::upper_bound(placed.begin(), placed.end(), relocation.offset,
+                                [](uint64_t offset, const Placed& p) { return offset < p.start; });
+  if (after == placed.begin() || relocation.offset >= (after - 1)->end ||
+      (after - 1)->end - relocation.offset < shape->size)
+    return reject(fmt::format("a relocation at .text+{:#x} is not inside a stencil", relocation.offset));
+  Stencil& stencil = *(after - 1)->stencil;
+  hole->offset = static_cast<uint32_t>(relocation.offset - (after - 1)->start);
+  hole->size = shape->size;
+  hole->addend = relocation.addend;
+  if (auto checked = check_hole(stencil, *hole, *shape, &stencil == guard); !checked) return checked;
+  stencil.holes.push_back(*hole);
+  return {};
+}
+
+Result<void> order_holes(Stencil& stencil) {
+  std::sort(stencil.holes.begin(), stencil.holes.end(),
+            [](const Hole& a, const Hole& b) { return a.offset < b.offset; });
+  for (size_t i = 1; i < stencil.holes.size(); ++i)
+    if (stencil.holes[i].offset < stencil.holes[i - 1].offset + stencil.holes[i - 1].size)
+      return reject(fmt::format("stencil `{}`: two relocations overlap at +{:#x}", stencil.info.name,
+                                stencil.holes[i].offset));
+  return {};
+}
+
+}  // namespace
+
+Result<Plan> read_plan(std::span<const std::byte> bytes) {
+  auto object = read_object(bytes);
+  if (!object) return object.error();
+  auto manifest = format::read_manifest(object->manifest);
+  if (!manifest) return manifest.error();
+  const TargetRules* rules = rules_for(manifest->target);
+  if (!rules)
+    return reject(fmt::format("it is for `{}`, which this mdl-inject does not know", manifest->target));
+  if (rules->machine != object->machine)
+    return reject(fmt::format("its manifest is for `{}`, its code for ELF machine {}", manifest->target,
+                              object->machine));
+  if (manifest->stencils.size() > kMaxStencils)
+    return reject(fmt::format("it has {} stencils, more than the limit of {}", manifest->stencils.size(),
+                              kMaxStencils));
+  Plan plan;
+  plan.manifest = std::move(*manifest);
+  for (const format::StencilInfo& info : plan.manifest.stencils) plan.stencils.push_back({info, {}, {}});
+  plan.guard.info.name = format::kGuardStencil;
+  plan.guard.info.writes_flags = true;
+
+  auto placed = place_all(*object, plan);
+  if (!placed) return placed.error();
+  for (const ObjectRelocation& relocation : object->relocations)
+    if (auto added = add_hole(*object, *rules, *placed, relocation, &plan.guard); !added)
+      return added.error();
+  for (const Placed& p : *placed) {
+    if (auto ordered = order_holes(*p.stencil); !ordered) return ordered.error();
+    if (auto verified = verify(*rules, *p.stencil); !verified) return verified.error();
+  }
+  if (plan.guard.holes.size() != 2 || plan.guard.holes[0].kind == plan.guard.holes[1].kind)
+    return reject("its guard must test one flag and branch to `mdl_next` once");
+  return plan;
+}
+
+Result<Plan> read_plan_file(const std::string& path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), std::fclose);
+  const auto failed = [&](int number) {
+    return Error{fmt::format("cannot read the plan {}: {}", path, std::strerror(number)), Status::failed};
+  };
+  if (!file) return failed(errno);
+  std::vector<std::byte> bytes(65536);
+  size_t size = 0;
+  while (true) {
+    const size_t got = std::fread(bytes.data() + size, 1, bytes.size() - size, file.get());
+    size += got;
+    if (size < bytes.size() || size > kMaxPlanBytes) break;  // read_plan names the limit
+    bytes.resize(bytes.size() * 2);
+  }
+  if (std::ferror(file.get())) return failed(errno);
+  bytes.resize(size);
+  auto plan = read_plan(bytes);
+  if (!plan) return Error{fmt::format("{}: {}", path, plan.error().text), plan.error().status};
+  return plan;
+}
+
+}  // namespace mdl::plan

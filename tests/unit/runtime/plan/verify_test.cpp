@@ -1,0 +1,280 @@
+// Each rule of the stencil verifier, with a stencil that keeps it and one that breaks it.
+#include "runtime/plan/verify.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "plan_builder.h"
+
+namespace mdl::plan {
+namespace {
+
+using test::stencil;
+using testing::HasSubstr;
+
+const TargetRules& rules() {
+  return *rules_for("x86_64");
+}
+
+// "" when admitted, else the reason.
+std::string judge(const Stencil& s) {
+  const auto verified = verify(rules(), s);
+  if (verified) return "";
+  EXPECT_EQ(verified.error().status, Status::plan_rejected);
+  return verified.error().text;
+}
+std::string judge(const std::string& code) {
+  return judge(stencil("s", code));
+}
+Stencil clobbering(const std::string& code, std::vector<std::string> clobbers) {
+  Stencil s = stencil("s", code);
+  s.info.clobbers = std::move(clobbers);
+  return s;
+}
+
+TEST(Verify, KnowsItsTargets) {
+  EXPECT_EQ(rules().machine, 62);
+  EXPECT_EQ(rules_for("vax"), nullptr);
+}
+
+TEST(Verify, AdmitsWhatTheCompilerEmits) {
+  for (const Stencil& s : test::small_stencils()) EXPECT_EQ(judge(s), "");
+  EXPECT_EQ(judge(""), "");
+  EXPECT_EQ(judge("4d 8b 93 [cell0]"), "");              // mov r10, [r11 + cell]
+  EXPECT_EQ(judge("4d 89 93 [cell0]"), "");              // mov [r11 + cell], r10
+  EXPECT_EQ(judge("49 c7 83 [cell0] 01 00 00 00"), "");  // mov qword ptr [r11 + cell], 1
+  EXPECT_EQ(judge("49 c7 83 [cell0] [const1]"), "");     // mov qword ptr [r11 + cell], constant
+  EXPECT_EQ(judge("49 81 83 [cell0] [const1]"), "");     // add qword ptr [r11 + cell], constant
+  EXPECT_EQ(judge("49 01 bb [cell0]"), "");              // add [r11 + cell], rdi: $arg[0]
+  EXPECT_EQ(judge("49 ba [const0:8]"), "");              // mov r10, imm64
+  EXPECT_EQ(judge("49 89 fa 4d 8d 52 08"), "");          // mov r10, rdi; lea r10, [r10 + 8]
+  EXPECT_EQ(judge("48 81 ff [const0] 0f 95 c0"),
+            "stencil `s` is not admissible: at +0x7 (SETCCr): it writes rax, "
+            "which the stencil does not declare");
+  EXPECT_EQ(judge(clobbering("48 81 ff [const0] 0f 95 c0 0f b6 c0", {"rax"})), "");  // cmp, setne, movzx
+}
+
+TEST(Verify, RefusesInstructionsThatAreNotListed) {
+  const char* const refused[] = {
+      "0f 05",                          // syscall
+      "0f 0b",                          // ud2
+      "cc",                             // int3
+      "f4",                             // hlt
+      "c3",                             // ret
+      "e8 00 00 00 00",                 // call
+      "ff d0",                          // call rax
+      "ff e0",                          // jmp rax
+      "41 ff a3 [cell0]",               // jmp [r11 + cell]
+      "50",                             // push rax
+      "58",                             // pop rax
+      "41 8f 83 [cell0]",               // pop [r11 + cell]
+      "9d",                             // popfq
+      "fd",                             // std
+      "0f 30",                          // wrmsr
+      "0f 01 d0",                       // xgetbv
+      "a4",                             // movsb
+      "0f 28 c1",                       // movaps xmm0, xmm1
+      "d9 e8",                          // fld1
+      "8e d8",                          // mov ds, eax
+      "4d 0f b1 93 [cell0]",            // cmpxchg [r11 + cell], r10
+      "4d 87 93 [cell0]",               // xchg [r11 + cell], r10 (locks by itself)
+      "45 8b 93 [cell0]",               // mov r10d, [r11 + cell]: not a whole cell
+      "48 a1 00 00 00 00 00 00 00 00",  // mov rax, [moffs]
+      "e2 00",                          // loop
+      "e3 00",                          // jrcxz
+      "c4 e2 f9 f7 c0",                 // shlx
+      "06",                             // no instruction
+      "48",                             // half an instruction
+      "49 83 83",                       // half an instruction
+  };
+  for (const char* code : refused) EXPECT_NE(judge(clobbering(code, {"rax", "rcx"})), "") << code;
+}
+
+TEST(Verify, RefusesPrefixes) {
+  EXPECT_THAT(judge("f0 49 83 83 [cell0] 01"), HasSubstr("LOCK_PREFIX"));  // lock add
+  EXPECT_THAT(judge("65 4d 8b 93 [cell0]"), HasSubstr("prefix"));          // mov r10, gs:[...]
+  EXPECT_THAT(judge("2e 4d 8b 93 [cell0]"), HasSubstr("prefix"));          // cs prefix, ignored by the CPU
+  EXPECT_THAT(judge("67 4d 8b 93 [cell0]"), HasSubstr("prefix"));          // 32-bit address
+  EXPECT_NE(judge("f3 4d 8b 93 [cell0]"), "");                             // rep
+  EXPECT_NE(judge("48 49 83 83 [cell0] 01"), "");                          // two REX
+}
+
+TEST(Verify, MemoryIsTheThreadsBlockOnly) {
+  EXPECT_THAT(judge("4d 8b 92 [cell0]"), HasSubstr("not based on the thread block"));     // [r10 + cell]
+  EXPECT_THAT(judge("4c 8b 97 [cell0]"), HasSubstr("not based on the thread block"));     // [rdi + cell]
+  EXPECT_THAT(judge("4c 8b 94 24 [cell0]"), HasSubstr("not based on the thread block"));  // [rsp + cell]
+  EXPECT_THAT(judge("4c 8b 15 [cell0]"), HasSubstr("not based on the thread block"));     // [rip + cell]
+  EXPECT_THAT(judge("4c 8b 14 25 [cell0]"), HasSubstr("not based on the thread block"));  // [cell]
+  EXPECT_THAT(judge("4d 8b 94 03 [cell0]"), HasSubstr("index register"));       // [r11 + rax + cell]
+  EXPECT_THAT(judge("4f 8b 94 d3 [cell0]"), HasSubstr("index register"));       // [r11 + 8*r10 + cell]
+  EXPECT_THAT(judge("64 4d 8b 93 [cell0]"), HasSubstr("prefix"));               // fs:[r11 + cell]
+  EXPECT_THAT(judge("4d 8b 13"), HasSubstr("fixed displacement"));              // [r11]
+  EXPECT_THAT(judge("4d 8b 93 40 00 00 00"), HasSubstr("fixed displacement"));  // [r11 + 64]
+  EXPECT_THAT(judge("4d 8b 53 08"), HasSubstr("fixed displacement"));           // [r11 + 8]
+  EXPECT_THAT(judge("4d 8b 93 [const0]"), HasSubstr("constant is used as an address"));
+}
+
+TEST(Verify, CellsAreUsedAsDeclared) {
+  Stencil load = stencil("s", "4d 8b 93 [cell0]"), store = stencil("s", "4d 89 93 [cell0]"),
+          add = stencil("s", "49 83 83 [cell0] 01");
+  for (Stencil* s : {&load, &store, &add}) s->info.cells[0].reads = false;
+  EXPECT_THAT(judge(load), HasSubstr("does not declare to read"));
+  EXPECT_EQ(judge(store), "");
+  EXPECT_EQ(judge(add), "");
+  for (Stencil* s : {&load, &store, &add})
+    s->info.cells[0] = {"value", format::CellKind::counter, true, false};
+  EXPECT_EQ(judge(load), "");
+  EXPECT_THAT(judge(store), HasSubstr("does not declare to write"));
+  EXPECT_THAT(judge(add), HasSubstr("does not declare to write"));
+  EXPECT_THAT(judge("4d 8b 93 [cell1]"), HasSubstr("not declared"));
+  EXPECT_THAT(judge("49 83 83 [guard] 01"), HasSubstr("writes the flag of a guard"));
+}
+
+TEST(Verify, OffsetsAreNoNumbers) {
+  EXPECT_THAT(judge("49 c7 c2 [cell0]"), HasSubstr("used as a number"));  // mov r10, cell
+  EXPECT_THAT(judge("49 c7 83 [cell0] [cell0]"), HasSubstr("used as a number"));
+  EXPECT_THAT(judge("4d 8d 92 [cell0]"), HasSubstr("used as a number"));  // lea r10, [r10 + cell]
+  EXPECT_THAT(judge("49 c7 c2 [next]"), HasSubstr("not the target of a branch"));
+  EXPECT_THAT(judge("0f 84 [cell0]"), HasSubstr("not `mdl_next`"));
+}
+
+TEST(Verify, RegistersAreWrittenAsDeclared) {
+  EXPECT_THAT(judge("48 89 f8"), HasSubstr("writes rax"));  // mov rax, rdi
+  EXPECT_EQ(judge(clobbering("48 89 f8", {"rax"})), "");
+  EXPECT_THAT(judge("b0 01"), HasSubstr("not on the list"));  // mov al, 1
+  EXPECT_THAT(judge("31 c0"), HasSubstr("writes rax"));       // xor eax, eax
+  EXPECT_THAT(judge("0f 94 c4"), HasSubstr("writes rax"));    // sete ah
+  EXPECT_THAT(judge("49 89 fb"), HasSubstr("writes r11"));    // mov r11, rdi
+  EXPECT_THAT(judge("48 89 fc"), HasSubstr("writes rsp"));    // mov rsp, rdi
+  EXPECT_THAT(judge("4c 8d 1f"), HasSubstr("writes r11"));    // lea r11, [rdi]
+  EXPECT_THAT(judge("49 87 c2"), HasSubstr("writes rax"));    // xchg r10, rax
+  EXPECT_THAT(judge(clobbering("49 89 fb", {"r11"})), HasSubstr("must preserve"));
+  EXPECT_THAT(judge(clobbering("48 89 fc", {"rsp"})), HasSubstr("must preserve"));
+  EXPECT_THAT(judge(clobbering("", {"xmm0"})), HasSubstr("is no register"));
+  EXPECT_THAT(judge(clobbering("48 99", {"rax"})), HasSubstr("writes rdx"));  // cqo
+}
+
+TEST(Verify, FlagsAreWrittenAsDeclared) {
+  Stencil s = stencil("s", "49 83 83 [cell0] 01");
+  s.info.writes_flags = false;
+  EXPECT_THAT(judge(s), HasSubstr("changes the flags"));
+  s = stencil("s", "4d 8b 93 [cell0] 4d 8d 52 01 4d 89 93 [cell0]");  // mov; lea r10, [r10 + 1]; mov
+  s.info.writes_flags = false;
+  EXPECT_EQ(judge(s), "");
+}
+
+TEST(Verify, BranchesGoForwardOntoInstructions) {
+  EXPECT_EQ(judge("4d 85 d2 74 00"), "");                       // je to the end
+  EXPECT_EQ(judge("4d 85 d2 74 03 49 ff c2"), "");              // je over inc r10
+  EXPECT_EQ(judge("4d 85 d2 0f 84 [next] 49 ff c2"), "");       // je next
+  EXPECT_THAT(judge("eb fe"), HasSubstr("backward"));           // jmp to itself
+  EXPECT_THAT(judge("4d 85 d2 74 fb"), HasSubstr("backward"));  // je to the start
+  EXPECT_THAT(judge("4d 85 d2 74 04 49 ff c2"), HasSubstr("out of the stencil"));
+  EXPECT_THAT(judge("4d 85 d2 0f 84 ff ff ff 7f"), HasSubstr("out of the stencil"));
+  EXPECT_THAT(judge("4d 85 d2 74 01 49 ff c2"), HasSubstr("middle of an instruction"));
+  EXPECT_THAT(judge("eb 03 49 ff c2"), HasSubstr("never reached"));
+}
+
+TEST(Verify, HolesAreExactlyFields) {
+  Stencil s = stencil("s", "49 83 83 [cell0] 01");
+  for (const uint32_t offset : {0u, 1u, 2u, 4u}) {
+    s.holes[0].offset = offset;
+    EXPECT_NE(judge(s), "") << offset;
+  }
+  s = stencil("s", "49 ba [const0:8]");  // mov r10, imm64
+  s.holes[0].size = 4;
+  EXPECT_THAT(judge(s), HasSubstr("not exactly"));
+  s.holes[0].offset = 6;
+  EXPECT_THAT(judge(s), HasSubstr("not exactly"));
+  s = stencil("s", "90 90 [const0]");
+  EXPECT_NE(judge(s), "");
+  s = stencil("s", "49 ff c2 49 ff c2 49 ff c2");  // a hole over the border of two instructions
+  s.holes = {{2, 4, HoleKind::constant, 0, 0}};
+  EXPECT_NE(judge(s), "");
+  s = stencil("s", "49 83 83 [cell0] 01");
+  s.holes[0].addend = 8;
+  EXPECT_THAT(judge(s), HasSubstr("adds to the offset"));
+}
+
+TEST(Verify, DivisionsCannotTrap) {
+  const std::string divide = "48 99 48 f7 f9 48 89 c0 48 89 c0";
+  const auto judge_division = [](const std::string& code) {
+    return judge(clobbering(code, {"rax", "rdx", "rcx"}));
+  };
+  // Sizes: 5 + 6 + 11 bytes: both branches go to the end.
+  EXPECT_EQ(judge_division("48 85 c9 74 11 48 83 f9 ff 74 0b " + divide), "");
+  EXPECT_THAT(judge_division(divide), HasSubstr("may be 0"));
+  EXPECT_THAT(judge_division("48 85 c9 74 0b " + divide), HasSubstr("may be -1"));
+  EXPECT_THAT(judge_division("48 83 f9 ff 74 0b " + divide), HasSubstr("may be 0"));
+  // The wrong way round: divides when the divisor is 0.
+  EXPECT_THAT(judge_division("48 85 c9 75 11 48 83 f9 ff 74 0b " + divide), HasSubstr("may be 0"));
+  // jne to the division itself: only that path is known.
+  EXPECT_THAT(judge_division("48 83 f9 ff 74 10 48 85 c9 75 00 " + divide), HasSubstr("may be 0"));
+  // The divisor changes after the test: mov rcx, rdi.
+  EXPECT_THAT(judge_division("48 85 c9 74 14 48 83 f9 ff 74 0e 48 89 f9 " + divide), HasSubstr("may be 0"));
+  // The flags change between the comparison and the branch: cmp rdi, 0.
+  EXPECT_THAT(judge_division("48 85 c9 48 83 ff 00 74 11 48 83 f9 ff 74 0b " + divide),
+              HasSubstr("may be 0"));
+  // An immediate divisor: mov rcx, 10.
+  EXPECT_EQ(judge_division("48 c7 c1 0a 00 00 00 " + divide), "");
+  EXPECT_THAT(judge_division("48 c7 c1 00 00 00 00 " + divide), HasSubstr("may be 0"));
+  EXPECT_THAT(judge_division("48 c7 c1 ff ff ff ff " + divide), HasSubstr("may be -1"));
+  EXPECT_THAT(judge_division("48 c7 c1 [const0] " + divide), HasSubstr("may be 0"));
+  // A copy of a tested divisor: mov r10, rcx; cqo; idiv r10.
+  EXPECT_EQ(judge_division("48 85 c9 74 0e 48 83 f9 ff 74 08 49 89 ca 48 99 49 f7 fa"), "");
+  // rdx is not the sign of rax: mov rdx, rdi; idiv rcx. And rax changes after cqo.
+  EXPECT_THAT(judge_division("48 c7 c1 0a 00 00 00 48 89 fa 48 f7 f9"), HasSubstr("cqo"));
+  EXPECT_THAT(judge_division("48 c7 c1 0a 00 00 00 48 99 48 89 f8 48 f7 f9"), HasSubstr("cqo"));
+  // Other divisions are not on the list: div rcx, idiv ecx, idiv of memory.
+  for (const char* code :
+       {"48 c7 c1 0a 00 00 00 48 99 48 f7 f1", "48 c7 c1 0a 00 00 00 48 99 f7 f9", "48 99 49 f7 bb [cell0]"})
+    EXPECT_THAT(judge_division(code), HasSubstr("not on the list"));
+}
+
+// The stencil's code with its holes filled by `values`, in order.
+std::vector<std::byte> filled(const Stencil& s, const std::vector<int64_t>& values) {
+  std::vector<std::byte> code = s.code;
+  for (size_t i = 0; i < s.holes.size(); ++i)
+    std::memcpy(code.data() + s.holes[i].offset, &values[i], s.holes[i].size);
+  return code;
+}
+std::string judge_filled(const Stencil& s, const std::vector<int64_t>& values, uint64_t block = 128) {
+  const auto verified = verify_filled(rules(), s, filled(s, values), block);
+  return verified ? "" : verified.error().text;
+}
+
+TEST(VerifyFilled, CellsLieInTheBlock) {
+  const Stencil add = stencil("s", "49 83 83 [cell0] 01");
+  for (const int64_t good : {0, 64, 120}) EXPECT_EQ(judge_filled(add, {good}), "") << good;
+  for (const int64_t bad : {-8, 1, 60, 121, 127, 128, 1 << 30, INT32_MIN})
+    EXPECT_THAT(judge_filled(add, {bad}), HasSubstr("not a cell")) << bad;
+  EXPECT_THAT(judge_filled(add, {0}, 0), HasSubstr("not a cell"));
+  EXPECT_THAT(judge_filled(add, {0}, 7), HasSubstr("not a cell"));
+}
+
+TEST(VerifyFilled, TheContinuationLiesBehind) {
+  const Stencil guard = test::guard_stencil();
+  EXPECT_EQ(judge_filled(guard, {64, 0}), "");
+  EXPECT_EQ(judge_filled(guard, {64, 100}), "");
+  EXPECT_THAT(judge_filled(guard, {64, -1}), HasSubstr("continuation"));
+  EXPECT_THAT(judge_filled(guard, {64, -14}), HasSubstr("continuation"));
+}
+
+TEST(VerifyFilled, NothingElseHasChanged) {
+  const Stencil add = stencil("s", "49 83 83 [cell0] 01");
+  for (size_t at : {0, 1, 2, 7}) {
+    std::vector<std::byte> code = filled(add, {64});
+    code[at] ^= std::byte{1};
+    const auto verified = verify_filled(rules(), add, code, 128);
+    ASSERT_FALSE(verified) << at;
+    EXPECT_THAT(verified.error().text, HasSubstr("differs"));
+  }
+  std::vector<std::byte> longer = filled(add, {64});
+  longer.push_back(std::byte{0xc3});
+  EXPECT_FALSE(verify_filled(rules(), add, longer, 128));
+}
+
+}  // namespace
+}  // namespace mdl::plan
