@@ -18,15 +18,15 @@
 namespace mdl::image {
 
 enum class Flow : uint8_t {
-  next,          // falls through
-  jump,          // direct, unconditional
-  branch,        // direct, conditional (also loop, jrcxz)
-  call,          // direct
+  next,    // falls through
+  jump,    // direct, unconditional
+  branch,  // direct, conditional (also loop, jrcxz)
+  call,    // direct
   call_indirect,
   jump_indirect,
   return_,
   system_call,
-  stop,          // hlt, ud2, int3: does not continue
+  stop,  // hlt, ud2, int3: does not continue
 };
 
 // A set of registers as bits: general registers by their number in the machine's encoding.
@@ -51,9 +51,9 @@ struct Instruction {
 };
 
 enum class ExitKind : uint8_t {
-  return_,            // ret
-  tail_jump,          // direct jump out of the function
-  tail_branch,        // conditional jump out of the function: an exit only when taken
+  return_,      // ret
+  tail_jump,    // direct jump out of the function
+  tail_branch,  // conditional jump out of the function: an exit only when taken
   tail_jump_indirect,
 };
 
@@ -67,8 +67,8 @@ struct Code {
   std::vector<uint64_t> targets;          // sorted
   std::vector<Exit> exits;                // by address
   bool unresolved_jump = false;
-  bool complete = true;        // every byte of the function was decoded
-  std::string doubt;           // why exits cannot be trusted ("" = they can): they are then refused
+  bool complete = true;  // every byte of the function was decoded
+  std::string doubt;     // why exits cannot be trusted ("" = they can): they are then refused
 };
 
 // Decodes a function of a live process. `entry targets`: calls to the entry are not

@@ -27,6 +27,7 @@ struct Mapping {
   uint64_t end = 0;
   uint64_t offset = 0;  // in the file
   bool read = false, write = false, execute = false, shared = false;
+  uint64_t device = 0;  // as in st_dev
   uint64_t inode = 0;
   std::string path;  // as in /proc/PID/maps, "" when anonymous
 };
@@ -41,33 +42,45 @@ struct Range {
   bool contains(uint64_t address) const { return address >= start && address < end; }
 };
 
+class FrameTable;  // frames.h: the call frame information of an object
+
 struct Function {
   std::string name;                  // linkage name; of several, the shortest global one, then the first
   std::vector<std::string> aliases;  // the other names of this address
   uint64_t address = 0;
   uint64_t size = 0;
-  bool is_ifunc = false;             // address is the resolver's, not the implementation's
-  std::vector<Range> parts;          // further ranges that belong to it: `name.cold` and the like
+  bool is_ifunc = false;     // address is the resolver's, not the implementation's
+  std::vector<Range> parts;  // further ranges that belong to it: `name.cold` and the like
 };
 
 struct Object {
-  std::string name;      // last component of the file name, " (deleted)" removed: the module's name
-  std::string path;      // as mapped
-  std::string build_id;  // hex, "" when there is none
-  uint64_t bias = 0;     // run-time address minus the file's virtual address
+  // The module's name: last component of the file name, " (deleted)" removed; for the main program of
+  // the name it was started by, where that is a link to the file (redis-server is one in Debian).
+  std::string name;
+  std::string path;                  // as mapped
+  std::vector<std::string> aliases;  // other names it goes by: the file behind a symbolic link, the soname
+  std::string build_id;              // hex, "" when there is none
+  uint64_t bias = 0;                 // run-time address minus the file's virtual address
   bool is_main = false;
-  bool is_loader = false;             // ld.so: its functions are not in $procedures
-  std::vector<Range> text;            // executable mappings of the file
-  std::vector<Range> unused_text;     // executable bytes past the end of a segment up to the page's end
-  std::vector<Function> functions;    // by address
-  std::vector<Range> frames;          // ranges that .eh_frame describes (one per FDE), by address
+  bool is_loader = false;           // ld.so: its functions are not in $procedures
+  std::vector<Range> text;          // executable mappings of the file
+  std::vector<Range> unused_text;   // executable bytes past the end of a segment up to the page's end
+  std::vector<Function> functions;  // by address
+  std::vector<Range> frames;        // ranges that .eh_frame describes (one per FDE), by address
+  std::shared_ptr<const FrameTable> frame_table;  // what `frames` comes from; null when there is none
+  std::string problem;  // why the file could not be read ("" = it was): it has no functions then
 };
 
 struct Image {
   pid_t pid = 0;
   std::vector<Mapping> mappings;
-  std::vector<Object> objects;  // main program first, then by address
+  std::vector<Object> objects;                    // main program first, then by address
+  std::shared_ptr<const FrameTable> vdso_frames;  // null when there is no vdso
 };
+
+// The process itself, or, when its first thread has ended before the others, one that lives:
+// /proc and process_vm_readv show a process's memory only through a living thread.
+pid_t live_thread(pid_t pid);
 
 // Reads everything above from a live process without stopping it.
 Result<Image> read_image(pid_t pid);

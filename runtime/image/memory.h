@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
+#include <vector>
 
 namespace mdl::image {
 
@@ -25,6 +27,32 @@ class LiveMemory final : public Memory {
 
  private:
   pid_t pid_;
+};
+
+// Bytes held here, the first of them at `base`.
+class BufferMemory final : public Memory {
+ public:
+  explicit BufferMemory(std::vector<std::byte> bytes, uint64_t base = 0)
+      : bytes_(std::move(bytes)), base_(base) {}
+  bool read(uint64_t address, std::span<std::byte> into) const override;
+
+ private:
+  std::vector<std::byte> bytes_;
+  uint64_t base_;
+};
+
+// An open file, by offset. It is read with pread and never mapped: a file that is truncated
+// meanwhile yields false, not SIGBUS. Owns the descriptor.
+class FileMemory final : public Memory {
+ public:
+  explicit FileMemory(int descriptor) : descriptor_(descriptor) {}
+  ~FileMemory() override;
+  FileMemory(const FileMemory&) = delete;
+  FileMemory& operator=(const FileMemory&) = delete;
+  bool read(uint64_t address, std::span<std::byte> into) const override;
+
+ private:
+  int descriptor_;
 };
 
 }  // namespace mdl::image

@@ -1,0 +1,196 @@
+#include "runtime/image/elf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "llvm/BinaryFormat/ELF.h"
+#include "llvm/Object/ELFTypes.h"
+
+namespace mdl::image {
+namespace {
+
+using Types = llvm::object::ELF64LE;
+
+// No section that is read here comes near this in a real program; a sparse file's may.
+constexpr uint64_t kMaxBytes = 1ull << 29;
+
+template <typename T>
+std::span<const T> as_array(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+std::string_view string_at(std::span<const std::byte> strings, uint64_t at) {
+  if (at >= strings.size()) return {};
+  const char* text = reinterpret_cast<const char*>(strings.data()) + at;
+  return {text, strnlen(text, strings.size() - at)};
+}
+
+constexpr uint64_t align_to(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) & ~(alignment - 1);
+}
+
+// The description of the note {"GNU", NT_GNU_BUILD_ID} among `notes`.
+std::span<const std::byte> find_build_id(std::span<const std::byte> notes) {
+  while (notes.size() >= sizeof(Types::Nhdr)) {
+    Types::Nhdr header;
+    std::memcpy(&header, notes.data(), sizeof header);
+    uint64_t name = sizeof header;
+    uint64_t description = align_to(name + header.n_namesz, 4);
+    uint64_t end = align_to(description + header.n_descsz, 4);
+    if (description > notes.size() || header.n_descsz > notes.size() - description) return {};
+    bool is_gnu = header.n_namesz == 4 && std::memcmp(notes.data() + name, "GNU", 4) == 0;
+    if (is_gnu && header.n_type == llvm::ELF::NT_GNU_BUILD_ID)
+      return notes.subspan(description, header.n_descsz);
+    notes = notes.subspan(std::min<uint64_t>(end, notes.size()));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string machine_name(uint16_t machine) {
+  switch (machine) {
+    case llvm::ELF::EM_X86_64:
+      return "x86_64";
+    case llvm::ELF::EM_386:
+      return "i386";
+    case llvm::ELF::EM_AARCH64:
+      return "aarch64";
+    case llvm::ELF::EM_ARM:
+      return "arm";
+    case llvm::ELF::EM_RISCV:
+      return "riscv";
+    default:
+      return fmt::format("machine {}", machine);
+  }
+}
+
+std::vector<std::byte> ElfFile::bytes_at(uint64_t offset, uint64_t size) const {
+  if (size > kMaxBytes || offset > size_ || size > size_ - offset) return {};
+  std::vector<std::byte> bytes(size);
+  if (!bytes_->read(offset, bytes)) return {};
+  return bytes;
+}
+
+bool ElfFile::read_segments(uint64_t offset, uint16_t count, uint16_t entry_size) {
+  if (entry_size != sizeof(Types::Phdr)) return count == 0;
+  std::vector<std::byte> bytes = bytes_at(offset, uint64_t{count} * entry_size);
+  if (bytes.empty()) return count == 0;
+  for (const Types::Phdr& entry : as_array<Types::Phdr>(bytes))
+    segments_.push_back(
+        {entry.p_type, entry.p_flags, entry.p_offset, entry.p_filesz, entry.p_vaddr, entry.p_memsz});
+  return true;
+}
+
+// Section headers may be missing or damaged: what a process runs by is its segments.
+void ElfFile::read_sections(uint64_t offset, uint64_t count, uint16_t entry_size, uint32_t names) {
+  if (offset == 0 || entry_size != sizeof(Types::Shdr)) return;
+  std::vector<std::byte> bytes = bytes_at(offset, sizeof(Types::Shdr));
+  if (bytes.empty()) return;
+  // With 0xff00 sections and more, the first header holds the counts (gABI, "ELF Header").
+  const Types::Shdr first = as_array<Types::Shdr>(bytes)[0];
+  if (count == 0) count = first.sh_size;
+  if (names == llvm::ELF::SHN_XINDEX) names = first.sh_link;
+  if (count > size_ / sizeof(Types::Shdr)) return;
+  bytes = bytes_at(offset, count * sizeof(Types::Shdr));
+  std::span headers = as_array<Types::Shdr>(bytes);
+  std::vector<std::byte> strings;
+  if (names < headers.size()) strings = bytes_at(headers[names].sh_offset, headers[names].sh_size);
+  for (const Types::Shdr& entry : headers)
+    sections_.push_back({std::string(string_at(strings, entry.sh_name).substr(0, 64)), entry.sh_type,
+                         entry.sh_flags, entry.sh_addr, entry.sh_offset, entry.sh_size, entry.sh_link});
+}
+
+Result<ElfFile> ElfFile::read(std::shared_ptr<const Memory> bytes, uint64_t size, const std::string& name) {
+  ElfFile file;
+  file.bytes_ = std::move(bytes);
+  file.size_ = size;
+  std::vector<std::byte> start = file.bytes_at(0, sizeof(Types::Ehdr));
+  if (start.empty()) return Error{fmt::format("{} is not an ELF file: it has only {} bytes", name, size)};
+  Types::Ehdr header;
+  std::memcpy(&header, start.data(), sizeof header);
+  if (std::memcmp(header.e_ident, llvm::ELF::ElfMagic, 4) != 0)
+    return Error{fmt::format("{} is not an ELF file: it does not start with its magic number", name)};
+  if (header.e_ident[llvm::ELF::EI_CLASS] != llvm::ELF::ELFCLASS64 ||
+      header.e_ident[llvm::ELF::EI_DATA] != llvm::ELF::ELFDATA2LSB)
+    return Error{
+        fmt::format("{} is for a 32-bit or big-endian machine; only 64-bit little-endian ones are "
+                    "instrumented",
+                    name)};
+  file.machine_ = header.e_machine;
+  if (!file.read_segments(header.e_phoff, header.e_phnum, header.e_phentsize))
+    return Error{
+        fmt::format("{} is damaged: its {} program headers at offset {:#x} are outside of its {} bytes", name,
+                    unsigned{header.e_phnum}, uint64_t{header.e_phoff}, size)};
+  file.read_sections(header.e_shoff, header.e_shnum, header.e_shentsize, header.e_shstrndx);
+  return file;
+}
+
+const Section* ElfFile::section(std::string_view name) const {
+  for (const Section& section : sections_)
+    if (section.name == name) return &section;
+  return nullptr;
+}
+
+std::vector<std::byte> ElfFile::contents(const Section& section) const {
+  if (section.type == llvm::ELF::SHT_NOBITS || (section.flags & llvm::ELF::SHF_COMPRESSED)) return {};
+  return bytes_at(section.offset, section.size);
+}
+
+SymbolTable ElfFile::symbols(uint32_t section_type) const {
+  SymbolTable table;
+  for (const Section& section : sections_) {
+    if (section.type != section_type || section.link >= sections_.size()) continue;
+    table.strings = contents(sections_[section.link]);
+    std::vector<std::byte> bytes = contents(section);
+    std::span entries = as_array<Types::Sym>(bytes);
+    table.symbols.reserve(entries.size());
+    for (const Types::Sym& entry : entries)
+      table.symbols.push_back({string_at(table.strings, entry.st_name), entry.st_value, entry.st_size,
+                               entry.getType(), entry.getBinding(), entry.st_shndx});
+    break;
+  }
+  return table;
+}
+
+std::vector<std::byte> ElfFile::at_address(uint64_t address, uint64_t size) const {
+  for (const Segment& segment : segments_) {
+    if (segment.type != llvm::ELF::PT_LOAD || address < segment.address) continue;
+    uint64_t at = address - segment.address;
+    if (at >= segment.file_size || segment.offset + at < segment.offset) continue;
+    uint64_t offset = segment.offset + at;
+    if (offset >= size_) return {};
+    return bytes_at(offset, std::min({size, segment.file_size - at, size_ - offset}));
+  }
+  return {};
+}
+
+std::string ElfFile::soname() const {
+  for (const Segment& segment : segments_) {
+    if (segment.type != llvm::ELF::PT_DYNAMIC) continue;
+    std::vector<std::byte> bytes = bytes_at(segment.offset, segment.file_size);
+    uint64_t strings = 0, name = 0;
+    for (const Types::Dyn& entry : as_array<Types::Dyn>(bytes)) {
+      if (entry.getTag() == llvm::ELF::DT_NULL) break;
+      if (entry.getTag() == llvm::ELF::DT_STRTAB) strings = entry.getPtr();
+      if (entry.getTag() == llvm::ELF::DT_SONAME) name = entry.getVal();
+    }
+    if (name != 0) return std::string(string_at(at_address(strings + name, 256), 0));
+  }
+  return {};
+}
+
+std::string ElfFile::build_id() const {
+  for (const Segment& segment : segments_) {
+    if (segment.type != llvm::ELF::PT_NOTE) continue;
+    std::vector<std::byte> notes = bytes_at(segment.offset, segment.file_size);
+    std::string text;
+    for (std::byte byte : find_build_id(notes)) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
+}  // namespace mdl::image

@@ -1,0 +1,85 @@
+// An ELF file as bytes that are not trusted: its headers, and its sections on demand.
+//
+// Only what is asked for is read (a program may be 100 MB), always through Memory, so that a
+// file that shrinks meanwhile is an error and never a signal. Every offset and size is checked
+// against the file's size. The layouts are LLVM's (llvm/Object/ELFTypes.h); its ELFFile is
+// not used because it wants the whole file in memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/image/memory.h"
+
+namespace mdl::image {
+
+struct Segment {
+  uint32_t type = 0;
+  uint32_t flags = 0;
+  uint64_t offset = 0, file_size = 0;
+  uint64_t address = 0, memory_size = 0;
+};
+
+struct Section {
+  std::string name;
+  uint32_t type = 0;
+  uint64_t flags = 0;
+  uint64_t address = 0, offset = 0, size = 0;
+  uint32_t link = 0;
+};
+
+struct ElfSymbol {
+  std::string_view name;  // into the string table of SymbolTable
+  uint64_t address = 0, size = 0;
+  uint8_t type = 0, binding = 0;
+  uint16_t section = 0;  // as in st_shndx
+};
+
+struct SymbolTable {
+  std::vector<std::byte> strings;
+  std::vector<ElfSymbol> symbols;
+};
+
+class ElfFile {
+ public:
+  // `name` is for error texts. Refuses what is not a 64-bit little-endian ELF file.
+  static Result<ElfFile> read(std::shared_ptr<const Memory> bytes, uint64_t size, const std::string& name);
+
+  uint16_t machine() const { return machine_; }  // EM_...
+  const std::vector<Segment>& segments() const { return segments_; }
+  const std::vector<Section>& sections() const { return sections_; }
+  const Section* section(std::string_view name) const;
+
+  // Empty when the section has no bytes in the file or they cannot be read.
+  std::vector<std::byte> contents(const Section& section) const;
+  // Of the first section of this type (SHT_SYMTAB, SHT_DYNSYM); empty when there is none.
+  SymbolTable symbols(uint32_t section_type) const;
+  // The bytes at a virtual address of the file, clipped to what its segment has in the file.
+  std::vector<std::byte> at_address(uint64_t address, uint64_t size) const;
+  // DT_SONAME, "" when there is none.
+  std::string soname() const;
+  // Lower-case hex, "" when there is none.
+  std::string build_id() const;
+
+ private:
+  std::vector<std::byte> bytes_at(uint64_t offset, uint64_t size) const;
+  bool read_segments(uint64_t offset, uint16_t count, uint16_t entry_size);
+  void read_sections(uint64_t offset, uint64_t count, uint16_t entry_size, uint32_t names);
+
+  std::shared_ptr<const Memory> bytes_;
+  uint64_t size_ = 0;
+  uint16_t machine_ = 0;
+  std::vector<Segment> segments_;
+  std::vector<Section> sections_;
+};
+
+// "x86_64", "aarch64", ... or "machine N" for error texts.
+std::string machine_name(uint16_t machine);
+
+}  // namespace mdl::image

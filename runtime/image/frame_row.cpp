@@ -1,0 +1,203 @@
+// Runs the instructions of a CIE and an FDE up to a pc (DWARF 5, section 6.4.2, and the two
+// GNU extensions that x86_64 compilers emit).
+#include <array>
+
+#include "llvm/BinaryFormat/Dwarf.h"
+#include "llvm/Support/DataExtractor.h"
+#include "runtime/image/frames.h"
+
+namespace mdl::image {
+namespace {
+
+namespace dwarf = llvm::dwarf;
+using llvm::DataExtractor;
+
+constexpr size_t kMaxRemembered = 16;  // compilers nest one deep
+
+class Interpreter {
+ public:
+  Interpreter(std::span<const std::byte> section, const Cie& cie, uint64_t address, uint64_t bias)
+      : section_(section), cie_(cie), address_(address), bias_(bias) {}
+
+  // False when malformed. Stops before the row that starts behind `pc`.
+  bool run(uint32_t from, uint32_t to, uint64_t location, uint64_t pc) {
+    DataExtractor data(llvm::StringRef(reinterpret_cast<const char*>(section_.data()), to), true, 8);
+    DataExtractor::Cursor cursor(from);
+    bool sound = true;
+    while (sound && cursor && cursor.tell() < to && location <= pc) sound = step(data, cursor, location);
+    if (!cursor) sound = false;
+    llvm::consumeError(cursor.takeError());
+    return sound;
+  }
+
+  void keep_as_initial() { initial_ = row_; }
+  const Row& row() const { return row_; }
+
+ private:
+  bool step(DataExtractor& data, DataExtractor::Cursor& cursor, uint64_t& location);
+  bool define_cfa(uint8_t opcode, DataExtractor& data, DataExtractor::Cursor& cursor);
+  bool define_register(uint8_t opcode, DataExtractor& data, DataExtractor::Cursor& cursor);
+
+  void advance(uint64_t& location, uint64_t delta) const { location += delta * cie_.code_align; }
+  // Registers beyond the general ones (vector registers) are accepted and forgotten.
+  void set(uint64_t number, Rule rule) {
+    if (number < kFrameRegisters) row_.registers[number] = rule;
+  }
+  int64_t factored(uint64_t value) const {
+    return static_cast<int64_t>(value * static_cast<uint64_t>(cie_.data_align));
+  }
+  static bool take_block(DataExtractor& data, DataExtractor::Cursor& cursor, uint32_t& from, uint32_t& to) {
+    uint64_t length = data.getULEB128(cursor);
+    from = static_cast<uint32_t>(cursor.tell());
+    data.skip(cursor, length);
+    to = static_cast<uint32_t>(cursor.tell());
+    return static_cast<bool>(cursor);
+  }
+
+  std::span<const std::byte> section_;
+  const Cie& cie_;
+  uint64_t address_, bias_;
+  Row row_, initial_;
+  std::array<Row, kMaxRemembered> remembered_;
+  size_t depth_ = 0;
+};
+
+bool Interpreter::define_cfa(uint8_t opcode, DataExtractor& data, DataExtractor::Cursor& cursor) {
+  switch (opcode) {
+    case dwarf::DW_CFA_def_cfa:
+    case dwarf::DW_CFA_def_cfa_sf:
+      row_.cfa_register = data.getULEB128(cursor);
+      row_.cfa_offset = opcode == dwarf::DW_CFA_def_cfa
+                            ? static_cast<int64_t>(data.getULEB128(cursor))
+                            : factored(static_cast<uint64_t>(data.getSLEB128(cursor)));
+      row_.cfa_is_expression = false;
+      return true;
+    case dwarf::DW_CFA_def_cfa_register:
+      row_.cfa_register = data.getULEB128(cursor);
+      return true;
+    case dwarf::DW_CFA_def_cfa_offset:
+      row_.cfa_offset = static_cast<int64_t>(data.getULEB128(cursor));
+      return true;
+    case dwarf::DW_CFA_def_cfa_offset_sf:
+      row_.cfa_offset = factored(static_cast<uint64_t>(data.getSLEB128(cursor)));
+      return true;
+    case dwarf::DW_CFA_def_cfa_expression:
+      row_.cfa_is_expression = true;
+      return take_block(data, cursor, row_.expression, row_.expression_end);
+    default:
+      return false;
+  }
+}
+
+bool Interpreter::define_register(uint8_t opcode, DataExtractor& data, DataExtractor::Cursor& cursor) {
+  uint64_t number = data.getULEB128(cursor);
+  Rule rule;
+  switch (opcode) {
+    case dwarf::DW_CFA_offset_extended:
+      rule = {Rule::Kind::at_cfa, factored(data.getULEB128(cursor))};
+      break;
+    case dwarf::DW_CFA_offset_extended_sf:
+      rule = {Rule::Kind::at_cfa, factored(static_cast<uint64_t>(data.getSLEB128(cursor)))};
+      break;
+    case dwarf::DW_CFA_val_offset:
+      rule = {Rule::Kind::is_cfa, factored(data.getULEB128(cursor))};
+      break;
+    case dwarf::DW_CFA_val_offset_sf:
+      rule = {Rule::Kind::is_cfa, factored(static_cast<uint64_t>(data.getSLEB128(cursor)))};
+      break;
+    case dwarf::DW_CFA_restore_extended:
+      rule = number < kFrameRegisters ? initial_.registers[number] : rule;
+      break;
+    case dwarf::DW_CFA_undefined:
+      rule.kind = Rule::Kind::undefined;
+      break;
+    case dwarf::DW_CFA_same_value:
+      rule.kind = Rule::Kind::same;
+      break;
+    case dwarf::DW_CFA_register:
+      rule = {Rule::Kind::in_register, static_cast<int64_t>(data.getULEB128(cursor))};
+      break;
+    case dwarf::DW_CFA_expression:
+    case dwarf::DW_CFA_val_expression:
+      rule.kind = opcode == dwarf::DW_CFA_expression ? Rule::Kind::at_expression : Rule::Kind::is_expression;
+      if (!take_block(data, cursor, rule.expression, rule.expression_end)) return false;
+      break;
+    default:
+      return false;
+  }
+  set(number, rule);
+  return true;
+}
+
+bool Interpreter::step(DataExtractor& data, DataExtractor::Cursor& cursor, uint64_t& location) {
+  uint8_t opcode = data.getU8(cursor);
+  uint8_t low = opcode & 0x3f;
+  switch (opcode & 0xc0) {
+    case dwarf::DW_CFA_advance_loc:
+      advance(location, low);
+      return true;
+    case dwarf::DW_CFA_offset:
+      set(low, {Rule::Kind::at_cfa, factored(data.getULEB128(cursor))});
+      return true;
+    case dwarf::DW_CFA_restore:
+      if (low < kFrameRegisters) row_.registers[low] = initial_.registers[low];
+      return true;
+    default:
+      break;
+  }
+  switch (opcode) {
+    case dwarf::DW_CFA_nop:
+      return true;
+    case dwarf::DW_CFA_set_loc: {
+      uint64_t at = cursor.tell();
+      std::optional<uint64_t> value =
+          read_encoded_pointer(section_, address_, at, cie_.pointer_encoding, bias_);
+      if (!value || at > data.size()) return false;
+      cursor.seek(at);
+      location = *value;
+      return true;
+    }
+    case dwarf::DW_CFA_advance_loc1:
+      advance(location, data.getU8(cursor));
+      return true;
+    case dwarf::DW_CFA_advance_loc2:
+      advance(location, data.getU16(cursor));
+      return true;
+    case dwarf::DW_CFA_advance_loc4:
+      advance(location, data.getU32(cursor));
+      return true;
+    case dwarf::DW_CFA_remember_state:
+      if (depth_ == kMaxRemembered) return false;
+      remembered_[depth_++] = row_;
+      return true;
+    case dwarf::DW_CFA_restore_state:
+      if (depth_ == 0) return false;
+      row_ = remembered_[--depth_];
+      return true;
+    case dwarf::DW_CFA_GNU_args_size:
+      data.getULEB128(cursor);
+      return true;
+    case dwarf::DW_CFA_def_cfa:
+    case dwarf::DW_CFA_def_cfa_sf:
+    case dwarf::DW_CFA_def_cfa_register:
+    case dwarf::DW_CFA_def_cfa_offset:
+    case dwarf::DW_CFA_def_cfa_offset_sf:
+    case dwarf::DW_CFA_def_cfa_expression:
+      return define_cfa(opcode, data, cursor);
+    default:
+      return define_register(opcode, data, cursor);
+  }
+}
+
+}  // namespace
+
+std::optional<Row> FrameTable::row_at(const Fde& entry, uint64_t pc) const {
+  const Cie& cie = cies_[entry.cie];
+  Interpreter interpreter(section_, cie, address_, bias_);
+  if (!interpreter.run(cie.program, cie.program_end, 0, 0)) return std::nullopt;
+  interpreter.keep_as_initial();
+  if (!interpreter.run(entry.program, entry.program_end, entry.start, pc)) return std::nullopt;
+  return interpreter.row();
+}
+
+}  // namespace mdl::image

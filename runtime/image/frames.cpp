@@ -1,0 +1,204 @@
+#include "runtime/image/frames.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+
+#include "llvm/BinaryFormat/Dwarf.h"
+#include "llvm/Support/DataExtractor.h"
+
+namespace mdl::image {
+namespace {
+
+using llvm::DataExtractor;
+
+DataExtractor extractor(std::span<const std::byte> bytes) {
+  return {llvm::StringRef(reinterpret_cast<const char*>(bytes.data()), bytes.size()), true, 8};
+}
+
+// A cursor whose error state is only asked, never propagated.
+struct Cursor : DataExtractor::Cursor {
+  explicit Cursor(uint64_t at) : DataExtractor::Cursor(at) {}
+  ~Cursor() { llvm::consumeError(takeError()); }
+  bool failed() {
+    if (*this) return false;
+    llvm::consumeError(takeError());
+    return true;
+  }
+};
+
+}  // namespace
+
+std::optional<uint64_t> read_encoded_pointer(std::span<const std::byte> bytes, uint64_t address, uint64_t& at,
+                                             uint8_t encoding, uint64_t bias) {
+  namespace dwarf = llvm::dwarf;
+  if (encoding == dwarf::DW_EH_PE_omit) return std::nullopt;
+  DataExtractor data = extractor(bytes);
+  Cursor cursor(at);
+  uint64_t value = 0;
+  switch (encoding & 0x0f) {
+    case dwarf::DW_EH_PE_absptr:
+    case dwarf::DW_EH_PE_udata8:
+    case dwarf::DW_EH_PE_sdata8:
+      value = data.getU64(cursor);
+      break;
+    case dwarf::DW_EH_PE_uleb128:
+      value = data.getULEB128(cursor);
+      break;
+    case dwarf::DW_EH_PE_sleb128:
+      value = static_cast<uint64_t>(data.getSLEB128(cursor));
+      break;
+    case dwarf::DW_EH_PE_udata2:
+      value = data.getU16(cursor);
+      break;
+    case dwarf::DW_EH_PE_sdata2:
+      value = static_cast<uint64_t>(int64_t{static_cast<int16_t>(data.getU16(cursor))});
+      break;
+    case dwarf::DW_EH_PE_udata4:
+      value = data.getU32(cursor);
+      break;
+    case dwarf::DW_EH_PE_sdata4:
+      value = static_cast<uint64_t>(int64_t{static_cast<int32_t>(data.getU32(cursor))});
+      break;
+    default:
+      return std::nullopt;
+  }
+  if (cursor.failed()) return std::nullopt;
+  uint64_t position = address + at;
+  at = cursor.tell();
+  switch (encoding & 0x70) {
+    case 0:
+      return value == 0 ? 0 : value + bias;
+    case dwarf::DW_EH_PE_pcrel:
+      return value == 0 ? 0 : value + position;
+    default:
+      return std::nullopt;
+  }
+}
+
+FrameTable::FrameTable(std::vector<std::byte> section, uint64_t address, uint64_t bias)
+    : section_(std::move(section)), address_(address), bias_(bias) {
+  if (section_.size() > std::numeric_limits<uint32_t>::max()) return;
+  DataExtractor data = extractor(section_);
+  std::unordered_map<uint64_t, uint32_t> index_of;  // offset of a CIE -> index
+  uint64_t at = 0;
+  while (data.isValidOffsetForDataOfSize(at, 4)) {
+    uint64_t length = data.getU32(&at);
+    if (length == 0) break;  // the terminator
+    // The 64-bit format (length 0xffffffff) is for sections over 4 GiB, which are refused above.
+    if (length >= 0xfffffff0 || length < 4 || length > section_.size() - at) break;
+    uint64_t end = at + length;
+    uint64_t id_at = at;
+    uint32_t id = data.getU32(&at);
+    if (id != 0 && id <= id_at) {
+      uint64_t cie_at = id_at - id;
+      auto known = index_of.find(cie_at);
+      if (known == index_of.end()) {
+        // CIEs come before their FDEs, but a CIE is looked at when it is first referred to.
+        uint64_t body = cie_at;
+        if (!data.isValidOffsetForDataOfSize(cie_at, 8)) break;
+        uint64_t cie_length = data.getU32(&body);
+        if (cie_length < 4 || cie_length > section_.size() - body || data.getU32(&body) != 0) break;
+        std::optional<Cie> cie = read_cie(body, body - 4 + cie_length);
+        if (!cie) break;
+        known = index_of.emplace(cie_at, static_cast<uint32_t>(cies_.size())).first;
+        cies_.push_back(*cie);
+      }
+      std::optional<Fde> entry = read_fde(at, end, known->second);
+      if (!entry) break;
+      if (entry->start < entry->end) entries_.push_back(*entry);
+    }
+    at = end;
+  }
+  auto by_start = [](const Fde& a, const Fde& b) { return a.start < b.start; };
+  if (!std::is_sorted(entries_.begin(), entries_.end(), by_start))
+    std::stable_sort(entries_.begin(), entries_.end(), by_start);
+}
+
+std::optional<Cie> FrameTable::read_cie(uint64_t at, uint64_t end) const {
+  DataExtractor data = extractor(std::span(section_).first(end));
+  Cursor cursor(at);
+  Cie cie;
+  uint8_t version = data.getU8(cursor);
+  if (cursor.failed() || (version != 1 && version != 3)) return std::nullopt;
+  llvm::StringRef augmentation = data.getCStrRef(cursor);
+  cie.code_align = data.getULEB128(cursor);
+  cie.data_align = data.getSLEB128(cursor);
+  cie.return_register = version == 1 ? data.getU8(cursor) : data.getULEB128(cursor);
+  if (cursor.failed()) return std::nullopt;
+  if (!augmentation.empty() && augmentation[0] != 'z') return std::nullopt;
+  if (!augmentation.empty()) {
+    cie.has_augmentation_data = true;
+    uint64_t length = data.getULEB128(cursor);
+    if (cursor.failed() || length > end - cursor.tell()) return std::nullopt;
+    uint64_t body = cursor.tell();
+    uint64_t body_end = body + length;
+    for (char letter : augmentation.drop_front()) {
+      if (letter == 'S') cie.is_signal_frame = true;
+      if (letter != 'R' && letter != 'L' && letter != 'P') continue;
+      if (body >= body_end) return std::nullopt;
+      auto encoding = static_cast<uint8_t>(section_[body++]);
+      if (letter == 'R') cie.pointer_encoding = encoding;
+      if (letter == 'L') cie.lsda_encoding = encoding;
+      if (letter == 'P' &&
+          !read_encoded_pointer(std::span(section_).first(body_end), address_, body, encoding & 0x7f, bias_))
+        return std::nullopt;
+    }
+    cie.program = static_cast<uint32_t>(body_end);
+  } else {
+    cie.program = static_cast<uint32_t>(cursor.tell());
+  }
+  cie.program_end = static_cast<uint32_t>(end);
+  return cie;
+}
+
+std::optional<Fde> FrameTable::read_fde(uint64_t at, uint64_t end, uint32_t cie_index) const {
+  std::span bytes = std::span(section_).first(end);
+  const Cie& cie = cies_[cie_index];
+  Fde entry;
+  entry.cie = cie_index;
+  std::optional<uint64_t> start = read_encoded_pointer(bytes, address_, at, cie.pointer_encoding, bias_);
+  // The range has the pointer's format but is a plain number.
+  std::optional<uint64_t> size = read_encoded_pointer(bytes, 0, at, cie.pointer_encoding & 0x0f, 0);
+  if (!start || !size) return std::nullopt;
+  entry.start = *start;
+  entry.end = *start + *size;
+  if (cie.has_augmentation_data) {
+    DataExtractor data = extractor(bytes);
+    Cursor cursor(at);
+    uint64_t length = data.getULEB128(cursor);
+    if (cursor.failed() || length > end - cursor.tell()) return std::nullopt;
+    uint64_t body = cursor.tell();
+    at = body + length;
+    if (cie.lsda_encoding != llvm::dwarf::DW_EH_PE_omit && length > 0)
+      entry.lsda = read_encoded_pointer(bytes, address_, body, cie.lsda_encoding, bias_).value_or(0);
+  }
+  entry.program = static_cast<uint32_t>(at);
+  entry.program_end = static_cast<uint32_t>(end);
+  return entry;
+}
+
+const Fde* FrameTable::find(uint64_t pc) const {
+  auto after = std::upper_bound(entries_.begin(), entries_.end(), pc,
+                                [](uint64_t value, const Fde& entry) { return value < entry.start; });
+  if (after == entries_.begin()) return nullptr;
+  const Fde& entry = *--after;
+  return pc < entry.end ? &entry : nullptr;
+}
+
+bool frame_is_open(const FrameTable& table, uint64_t pc) {
+  const Fde* entry = table.find(pc);
+  if (!entry) return false;
+  std::optional<Row> row = table.row_at(*entry, pc);
+  return row && (row->cfa_is_expression || row->cfa_register != kStackPointer || row->cfa_offset != 8);
+}
+
+bool frame_is_closed(const FrameTable& table, uint64_t pc) {
+  const Fde* entry = table.find(pc);
+  if (!entry) return false;
+  std::optional<Row> row = table.row_at(*entry, pc);
+  return row && !row->cfa_is_expression && row->cfa_register == kStackPointer && row->cfa_offset == 8;
+}
+
+}  // namespace mdl::image

@@ -1,0 +1,196 @@
+// The functions of an ELF file: symbols of .symtab and .dynsym, merged by address.
+//
+// A compiler that splits a function leaves `f` and `f.cold` (GCC before 9: `f.cold.N`). The
+// second is a part of the first, found by name. Several local functions may have one name;
+// the STT_FILE symbol before them tells which `f` and `f.cold` belong together, and where that
+// does not, `f.cold` stays a function of its own, and read_code finds out by its jumps.
+#include <algorithm>
+#include <unordered_map>
+
+#include "llvm/BinaryFormat/ELF.h"
+#include "runtime/image/frames.h"
+#include "runtime/image/object.h"
+
+namespace mdl::image {
+namespace {
+
+namespace elf = llvm::ELF;
+
+struct Symbol {
+  uint64_t address = 0, size = 0;
+  std::string_view name;
+  uint32_t file = 0;  // number of the STT_FILE symbol before a local one, 0 for others
+  uint32_t order = 0;
+  bool is_local = false, is_ifunc = false;
+};
+
+// Where code is, in virtual addresses, with what bounds a symbol that has no size.
+class CodeRanges {
+ public:
+  explicit CodeRanges(const ElfFile& file) : sections_(file.sections()) {
+    for (const Segment& segment : file.segments())
+      if (segment.type == elf::PT_LOAD && (segment.flags & elf::PF_X))
+        segments_.push_back({segment.address, segment.address + segment.memory_size});
+  }
+
+  // The end of the section, or else of the segment; 0 when the symbol is not in code.
+  uint64_t end_for(const ElfSymbol& symbol) const {
+    uint64_t segment_end = 0;
+    for (const Range& range : segments_)
+      if (range.contains(symbol.address)) segment_end = range.end;
+    if (symbol.section >= sections_.size() || symbol.section >= elf::SHN_LORESERVE) return segment_end;
+    const Section& section = sections_[symbol.section];
+    if (!(section.flags & elf::SHF_EXECINSTR)) return 0;
+    uint64_t end = section.address + section.size;
+    return symbol.address < end ? std::min(segment_end, end) : segment_end;
+  }
+
+ private:
+  const std::vector<Section>& sections_;
+  std::vector<Range> segments_;
+};
+
+void collect(const SymbolTable& table, const CodeRanges& code, uint64_t bias, std::vector<Symbol>& symbols,
+             std::vector<uint64_t>& limits) {
+  uint32_t file_number = 0;
+  for (const ElfSymbol& entry : table.symbols) {
+    if (entry.type == elf::STT_FILE) ++file_number;
+    if (entry.type != elf::STT_FUNC && entry.type != elf::STT_GNU_IFUNC) continue;
+    if (entry.section == elf::SHN_UNDEF || entry.name.empty()) continue;
+    uint64_t end = code.end_for(entry);
+    if (end == 0) continue;
+    bool is_local = entry.binding == elf::STB_LOCAL;
+    // A version ("memcpy@@GLIBC_2.14" in .symtab) is not part of the name.
+    std::string_view name = entry.name.substr(0, entry.name.find('@', 1));
+    symbols.push_back({entry.address + bias, std::min(entry.size, end - entry.address), name,
+                       is_local ? file_number : 0, static_cast<uint32_t>(symbols.size()), is_local,
+                       entry.type == elf::STT_GNU_IFUNC});
+    limits.push_back(end + bias);
+  }
+}
+
+// Of the names of one address: the shortest that is not local, then the first.
+bool is_better_name(const Symbol& a, const Symbol& b) {
+  if (a.is_local != b.is_local) return b.is_local;
+  if (!a.is_local && a.name.size() != b.name.size()) return a.name.size() < b.name.size();
+  if (!a.is_local && a.name != b.name) return a.name < b.name;
+  return a.order < b.order;
+}
+
+// "f" for "f.cold" and "f.cold.N", "" for other names.
+std::string_view owner_of_cold(std::string_view name) {
+  size_t at = name.rfind(".cold");
+  if (at == std::string_view::npos || at == 0) return {};
+  std::string_view rest = name.substr(at + 5);
+  if (rest.empty()) return name.substr(0, at);
+  if (rest[0] != '.' || rest.size() == 1) return {};
+  return rest.find_first_not_of("0123456789", 1) == std::string_view::npos ? name.substr(0, at)
+                                                                           : std::string_view();
+}
+
+struct Group {
+  Symbol primary;
+  size_t first = 0, last = 0;  // into the sorted symbols
+  uint64_t size = 0;
+  size_t part_of = SIZE_MAX;
+};
+
+std::vector<Group> group_by_address(std::vector<Symbol>& symbols, const std::vector<uint64_t>& limits,
+                                    const FrameTable* frames) {
+  std::sort(symbols.begin(), symbols.end(), [](const Symbol& a, const Symbol& b) {
+    return a.address != b.address ? a.address < b.address : is_better_name(a, b);
+  });
+  std::vector<Group> groups;
+  for (size_t i = 0; i < symbols.size();) {
+    Group group{symbols[i], i, i, 0, SIZE_MAX};
+    for (; group.last < symbols.size() && symbols[group.last].address == symbols[i].address; ++group.last) {
+      group.size = std::max(group.size, symbols[group.last].size);
+      group.primary.is_ifunc |= symbols[group.last].is_ifunc;
+    }
+    if (group.size == 0) {
+      uint64_t end = limits[symbols[i].order];
+      if (group.last < symbols.size()) end = std::min(end, symbols[group.last].address);
+      const Fde* entry = frames ? frames->find(group.primary.address) : nullptr;
+      if (entry) end = std::min(end, entry->end);
+      group.size = end > group.primary.address ? end - group.primary.address : 0;
+    }
+    i = group.last;
+    groups.push_back(group);
+  }
+  return groups;
+}
+
+// Sets part_of for the cold parts whose owner is known beyond doubt.
+void assign_cold_parts(std::vector<Group>& groups, const std::vector<Symbol>& symbols) {
+  std::unordered_map<std::string_view, std::vector<size_t>> wanted;
+  for (size_t i = 0; i < groups.size(); ++i)
+    if (std::string_view owner = owner_of_cold(groups[i].primary.name); !owner.empty())
+      wanted[owner].push_back(i);
+  if (wanted.empty()) return;
+  std::unordered_map<std::string_view, std::vector<std::pair<size_t, const Symbol*>>> owners;
+  for (size_t i = 0; i < groups.size(); ++i)
+    for (size_t k = groups[i].first; k < groups[i].last; ++k)
+      if (wanted.contains(symbols[k].name)) owners[symbols[k].name].push_back({i, &symbols[k]});
+  for (const auto& [name, parts] : wanted) {
+    for (size_t part : parts) {
+      std::vector<size_t> same_file, all;
+      for (const auto& [owner, symbol] : owners[name]) {
+        all.push_back(owner);
+        if (symbol->is_local && symbol->file == groups[part].primary.file) same_file.push_back(owner);
+      }
+      for (std::vector<size_t>* list : {&same_file, &all}) {
+        std::sort(list->begin(), list->end());
+        list->erase(std::unique(list->begin(), list->end()), list->end());
+      }
+      if (same_file.size() == 1)
+        groups[part].part_of = same_file[0];
+      else if (same_file.empty() && all.size() == 1)
+        groups[part].part_of = all[0];
+    }
+  }
+}
+
+Function make_function(const Group& group, const std::vector<Symbol>& symbols) {
+  Function function;
+  function.name = group.primary.name;
+  function.address = group.primary.address;
+  function.size = group.size;
+  function.is_ifunc = group.primary.is_ifunc;
+  for (size_t k = group.first + 1; k < group.last; ++k)
+    if (symbols[k].name != function.name) function.aliases.emplace_back(symbols[k].name);
+  std::sort(function.aliases.begin(), function.aliases.end());
+  function.aliases.erase(std::unique(function.aliases.begin(), function.aliases.end()),
+                         function.aliases.end());
+  return function;
+}
+
+}  // namespace
+
+std::vector<Function> read_functions(const ElfFile& file, uint64_t bias, const FrameTable* frames) {
+  SymbolTable full = file.symbols(elf::SHT_SYMTAB);
+  SymbolTable dynamic = file.symbols(elf::SHT_DYNSYM);
+  CodeRanges code(file);
+  std::vector<Symbol> symbols;
+  std::vector<uint64_t> limits;  // by Symbol::order
+  collect(full, code, bias, symbols, limits);
+  collect(dynamic, code, bias, symbols, limits);
+  std::vector<Group> groups = group_by_address(symbols, limits, frames);
+  assign_cold_parts(groups, symbols);
+
+  std::vector<Function> functions;
+  functions.reserve(groups.size());
+  std::vector<size_t> place(groups.size(), SIZE_MAX);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i].part_of != SIZE_MAX) continue;
+    place[i] = functions.size();
+    functions.push_back(make_function(groups[i], symbols));
+  }
+  for (const Group& group : groups) {
+    if (group.part_of == SIZE_MAX || place[group.part_of] == SIZE_MAX) continue;
+    uint64_t start = group.primary.address;
+    functions[place[group.part_of]].parts.push_back({start, start + group.size});
+  }
+  return functions;
+}
+
+}  // namespace mdl::image

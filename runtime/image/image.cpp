@@ -1,0 +1,242 @@
+#include "runtime/image/image.h"
+
+#include <elf.h>  // the C library's: Elf64_auxv_t, EM_...
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <map>
+#include <span>
+
+#include "runtime/image/elf.h"
+#include "runtime/image/frames.h"
+#include "runtime/image/object.h"
+
+namespace mdl::image {
+namespace {
+
+constexpr std::string_view kDeleted = " (deleted)";
+
+std::string without_deleted(std::string path) {
+  if (path.ends_with(kDeleted)) path.resize(path.size() - kDeleted.size());
+  return path;
+}
+
+// What the kernel told the program at its start (getauxval(3)).
+struct Auxiliary {
+  uint64_t loader = 0;  // AT_BASE
+  uint64_t vdso = 0;    // AT_SYSINFO_EHDR
+  uint64_t entry = 0;   // AT_ENTRY
+  uint64_t name = 0;    // AT_EXECFN, the address of a string
+};
+
+Auxiliary read_auxiliary(pid_t pid) {
+  Auxiliary found;
+  int descriptor = open(fmt::format("/proc/{}/auxv", pid).c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return found;
+  Elf64_auxv_t entry;
+  while (::read(descriptor, &entry, sizeof entry) == sizeof entry) {
+    if (entry.a_type == AT_BASE) found.loader = entry.a_un.a_val;
+    if (entry.a_type == AT_SYSINFO_EHDR) found.vdso = entry.a_un.a_val;
+    if (entry.a_type == AT_ENTRY) found.entry = entry.a_un.a_val;
+    if (entry.a_type == AT_EXECFN) found.name = entry.a_un.a_val;
+  }
+  close(descriptor);
+  return found;
+}
+
+std::string executable_path(pid_t pid) {
+  char path[PATH_MAX];
+  ssize_t size = readlink(fmt::format("/proc/{}/exe", pid).c_str(), path, sizeof path);
+  return size > 0 ? std::string(path, static_cast<size_t>(size)) : std::string();
+}
+
+struct OpenFile {
+  std::shared_ptr<const Memory> bytes;
+  uint64_t size = 0;
+};
+
+// The file that a mapping maps, whatever its name leads to by now. map_files is that file
+// itself but needs privilege; a file found by name must be the same inode.
+Result<OpenFile> open_mapped(pid_t pid, const Mapping& mapping) {
+  struct stat status;
+  int descriptor = open(fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, mapping.start, mapping.end).c_str(),
+                        O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    descriptor =
+        open(fmt::format("/proc/{}/root{}", pid, mapping.path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0)
+      return Error{fmt::format("cannot open {}, which process {} has mapped: {}", mapping.path, pid,
+                               std::strerror(errno))};
+    if (fstat(descriptor, &status) != 0 || status.st_ino != mapping.inode ||
+        status.st_dev != mapping.device) {
+      close(descriptor);
+      return Error{
+          fmt::format("{} was replaced since process {} mapped it: run this as root, or restart the "
+                      "process",
+                      mapping.path, pid)};
+    }
+  }
+  auto bytes = std::make_shared<FileMemory>(descriptor);
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+    return Error{fmt::format("{}, which process {} has mapped, is not a regular file", mapping.path, pid)};
+  return OpenFile{std::move(bytes), static_cast<uint64_t>(status.st_size)};
+}
+
+bool is_elf(const Memory& bytes) {
+  std::byte magic[SELFMAG];
+  return bytes.read(0, magic) && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
+}
+
+using FileKey = std::pair<uint64_t, uint64_t>;  // device, inode
+
+struct MappedFile {
+  std::vector<const Mapping*> mappings;
+};
+
+// One file may be loaded twice (dlmopen): each bias is an object. A file that is no ELF file
+// (code that a program wrote itself) is none.
+void add_objects(pid_t pid, const MappedFile& mapped, std::vector<Object>& objects) {
+  auto first_code = std::find_if(mapped.mappings.begin(), mapped.mappings.end(),
+                                 [](const Mapping* mapping) { return mapping->execute; });
+  if (first_code == mapped.mappings.end()) return;
+  std::string path = without_deleted((*first_code)->path);
+  Object base;
+  base.name = path.substr(path.rfind('/') + 1);
+  base.path = (*first_code)->path;
+  Result<OpenFile> opened = open_mapped(pid, **first_code);
+  if (opened && !is_elf(*opened->bytes)) return;
+  Result<ElfFile> file =
+      opened ? ElfFile::read(opened->bytes, opened->size, path) : Result<ElfFile>(opened.error());
+  if (file && file->machine() != EM_X86_64)
+    file = Error{
+        fmt::format("{} is for {}; this build instruments x86_64", path, machine_name(file->machine()))};
+  if (!file) {
+    base.problem = file.error().text;
+    for (const Mapping* mapping : mapped.mappings)
+      if (mapping->execute) base.text.push_back({mapping->start, mapping->end});
+    objects.push_back(std::move(base));
+    return;
+  }
+  std::map<uint64_t, std::vector<const Mapping*>> by_bias;
+  for (const Mapping* mapping : mapped.mappings)
+    if (std::optional<uint64_t> bias = bias_of(*file, *mapping)) by_bias[*bias].push_back(mapping);
+  for (const auto& [bias, mappings] : by_bias) {
+    if (std::none_of(mappings.begin(), mappings.end(), [](const Mapping* one) { return one->execute; }))
+      continue;
+    Object object = base;
+    describe(*file, mappings, bias, object);
+    objects.push_back(std::move(object));
+  }
+}
+
+// The name that the program was started by, where it leads to the program's file.
+std::string started_as(pid_t pid, const Auxiliary& auxiliary) {
+  char text[PATH_MAX] = {};
+  // The string lies at the very end of the stack: what can be read may be shorter than the buffer.
+  LiveMemory memory(pid);
+  for (size_t i = 0; i + 1 < sizeof text; ++i)
+    if (!memory.read(auxiliary.name + i, std::as_writable_bytes(std::span(&text[i], 1))) || text[i] == 0)
+      break;
+  struct stat named, program;
+  std::string path = text;
+  std::string base =
+      path.starts_with('/') ? fmt::format("/proc/{}/root", pid) : fmt::format("/proc/{}/cwd/", pid);
+  if (path.empty() || stat((base + path).c_str(), &named) != 0 ||
+      stat(fmt::format("/proc/{}/exe", pid).c_str(), &program) != 0 || named.st_ino != program.st_ino ||
+      named.st_dev != program.st_dev)
+    return {};
+  return path.substr(path.rfind('/') + 1);
+}
+
+void name_main(Object& object, const std::string& started_as) {
+  if (started_as.empty() || started_as == object.name) return;
+  object.aliases.push_back(object.name);
+  object.name = started_as;
+}
+
+bool is_loader(const Object& object, const Auxiliary& auxiliary) {
+  if (auxiliary.loader != 0) return object.bias == auxiliary.loader;
+  return object.name.starts_with("ld-linux") || object.name.starts_with("ld-musl");
+}
+
+std::shared_ptr<const FrameTable> read_vdso(const Image& image, pid_t live, uint64_t start) {
+  for (const Mapping& mapping : image.mappings) {
+    if (mapping.start != start || start == 0 || mapping.end - start > (1u << 20)) continue;
+    std::vector<std::byte> bytes(mapping.end - start);
+    if (!LiveMemory(live).read(start, bytes)) return nullptr;
+    uint64_t size = bytes.size();
+    Result<ElfFile> file = ElfFile::read(std::make_shared<BufferMemory>(std::move(bytes)), size, "the vdso");
+    if (!file) return nullptr;
+    std::optional<uint64_t> bias = bias_of(*file, mapping);
+    return bias ? read_frames(*file, *bias) : nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<Image> read_image(pid_t pid) {
+  Image image;
+  image.pid = pid;
+  pid_t live = live_thread(pid);
+  Result<std::vector<Mapping>> mappings = read_maps(live);
+  if (!mappings) return mappings.error();
+  image.mappings = std::move(*mappings);
+  Auxiliary auxiliary = read_auxiliary(live);
+  std::string executable = executable_path(live);
+
+  std::map<FileKey, MappedFile> files;
+  for (const Mapping& mapping : image.mappings)
+    if (mapping.inode != 0 && mapping.path.starts_with('/'))
+      files[{mapping.device, mapping.inode}].mappings.push_back(&mapping);
+  for (const auto& [key, mapped] : files) add_objects(live, mapped, image.objects);
+
+  for (Object& object : image.objects) {
+    object.is_main = object.path == executable &&
+                     std::any_of(object.text.begin(), object.text.end(),
+                                 [&](const Range& range) { return range.contains(auxiliary.entry); });
+    if (object.is_main) name_main(object, started_as(live, auxiliary));
+    object.is_loader = !object.is_main && is_loader(object, auxiliary);
+  }
+  std::sort(image.objects.begin(), image.objects.end(), [](const Object& a, const Object& b) {
+    return a.is_main != b.is_main ? a.is_main : a.text.front().start < b.text.front().start;
+  });
+  if (image.objects.empty() || !image.objects.front().is_main)
+    return Error{
+        fmt::format("process {} does not have its program {} mapped as code: it may be ending, or run "
+                    "under an emulator",
+                    pid, executable)};
+  if (!image.objects.front().problem.empty()) return Error{image.objects.front().problem};
+  image.vdso_frames = read_vdso(image, live, auxiliary.vdso);
+  return image;
+}
+
+const Object* object_at(const Image& image, uint64_t address) {
+  for (const Object& object : image.objects)
+    for (const Range& range : object.text)
+      if (range.contains(address)) return &object;
+  return nullptr;
+}
+
+const Function* function_at(const Object& object, uint64_t address) {
+  // Functions may overlap (hand-written assembly with inner entries): the nearest start before
+  // the address whose range holds it; a few are looked at.
+  auto after =
+      std::upper_bound(object.functions.begin(), object.functions.end(), address,
+                       [](uint64_t value, const Function& function) { return value < function.address; });
+  for (int looked_at = 0; after != object.functions.begin() && looked_at < 16; ++looked_at) {
+    const Function& function = *--after;
+    if (address - function.address < function.size) return &function;
+  }
+  for (const Function& function : object.functions)
+    for (const Range& part : function.parts)
+      if (part.contains(address)) return &function;
+  return nullptr;
+}
+
+}  // namespace mdl::image

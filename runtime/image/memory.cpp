@@ -1,0 +1,47 @@
+#include "runtime/image/memory.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace mdl::image {
+
+bool LiveMemory::read(uint64_t address, std::span<std::byte> into) const {
+  // A transfer stops at an unreadable page and reports what came before it.
+  size_t done = 0;
+  while (done < into.size()) {
+    iovec local{into.data() + done, into.size() - done};
+    iovec remote{reinterpret_cast<void*>(address + done), into.size() - done};
+    ssize_t count = process_vm_readv(pid_, &local, 1, &remote, 1, 0);
+    if (count <= 0) return false;
+    done += static_cast<size_t>(count);
+  }
+  return true;
+}
+
+bool BufferMemory::read(uint64_t address, std::span<std::byte> into) const {
+  if (address < base_ || address - base_ > bytes_.size()) return false;
+  uint64_t at = address - base_;
+  if (into.size() > bytes_.size() - at) return false;
+  if (!into.empty()) std::memcpy(into.data(), bytes_.data() + at, into.size());
+  return true;
+}
+
+FileMemory::~FileMemory() {
+  close(descriptor_);
+}
+
+bool FileMemory::read(uint64_t address, std::span<std::byte> into) const {
+  size_t done = 0;
+  while (done < into.size()) {
+    uint64_t at = address + done;
+    if (at < address || at > INT64_MAX) return false;
+    ssize_t count = pread(descriptor_, into.data() + done, into.size() - done, static_cast<off_t>(at));
+    if (count <= 0) return false;
+    done += static_cast<size_t>(count);
+  }
+  return true;
+}
+
+}  // namespace mdl::image

@@ -1,0 +1,70 @@
+// Matching of names that people type against linkage names. Demangling is slow (a big
+// program has a hundred thousand names), so a name is demangled only when it could match.
+#include <cstdlib>
+#include <memory>
+
+#include "llvm/Demangle/Demangle.h"
+#include "runtime/image/image.h"
+
+namespace mdl::image {
+namespace {
+
+struct Free {
+  void operator()(char* text) const { std::free(text); }
+};
+using Text = std::unique_ptr<char, Free>;
+
+constexpr std::string_view kIdentifier = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+
+bool is_mangled(std::string_view name) {
+  return name.starts_with("_Z") || name.starts_with("_R");
+}
+
+// An identifier that the linkage name of whatever `wanted` names must contain; "" when none
+// is certain (operators, conversions, what the mangling abbreviates).
+std::string_view certain_identifier(std::string_view wanted) {
+  constexpr std::string_view anonymous = "(anonymous namespace)::";
+  while (wanted.starts_with(anonymous)) wanted.remove_prefix(anonymous.size());
+  if (wanted.find("operator") != std::string_view::npos || wanted.starts_with("std::")) return {};
+  std::string_view head = wanted.substr(0, wanted.find_first_of("(<[{ "));
+  size_t before = head.find_last_not_of(kIdentifier);
+  return before == std::string_view::npos ? head : head.substr(before + 1);
+}
+
+}  // namespace
+
+DemangledName demangle(const std::string& linkage_name) {
+  if (linkage_name.starts_with("_R")) {
+    Text text(llvm::rustDemangle(linkage_name));
+    if (text) return {text.get(), text.get()};
+  }
+  if (linkage_name.starts_with("_Z")) {
+    Text full(llvm::itaniumDemangle(linkage_name));
+    if (full) {
+      llvm::ItaniumPartialDemangler parts;
+      if (parts.partialDemangle(linkage_name.c_str()) || !parts.isFunction()) return {full.get(), full.get()};
+      size_t size = 0;
+      Text plain(parts.getFunctionName(nullptr, &size));
+      return {full.get(), plain ? plain.get() : full.get()};
+    }
+  }
+  return {linkage_name, linkage_name};
+}
+
+bool matches(const Function& function, std::string_view wanted) {
+  if (function.name == wanted) return true;
+  for (const std::string& alias : function.aliases)
+    if (alias == wanted) return true;
+  std::string_view identifier = certain_identifier(wanted);
+  auto matches_demangled = [&](const std::string& name) {
+    if (!is_mangled(name) || name.find(identifier) == std::string::npos) return false;
+    DemangledName demangled = demangle(name);
+    return demangled.full == wanted || demangled.plain == wanted;
+  };
+  if (matches_demangled(function.name)) return true;
+  for (const std::string& alias : function.aliases)
+    if (matches_demangled(alias)) return true;
+  return false;
+}
+
+}  // namespace mdl::image

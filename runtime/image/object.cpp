@@ -1,0 +1,114 @@
+#include "runtime/image/object.h"
+
+#include <algorithm>
+
+#include "llvm/BinaryFormat/Dwarf.h"
+#include "llvm/BinaryFormat/ELF.h"
+#include "runtime/image/frames.h"
+
+namespace mdl::image {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t page_down(uint64_t value) {
+  return value & ~(kPage - 1);
+}
+constexpr uint64_t page_up(uint64_t value) {
+  return page_down(value + kPage - 1);
+}
+
+bool is_code(const Segment& segment) {
+  return segment.type == llvm::ELF::PT_LOAD && (segment.flags & llvm::ELF::PF_X) != 0;
+}
+
+bool overlaps(const Range& range, const Segment& segment, uint64_t bias) {
+  uint64_t start = bias + segment.address;
+  return range.start < start + segment.memory_size && start < range.end;
+}
+
+// The rest of the last page of each code segment. The bytes there are in no segment, so
+// nothing refers to them; they are executable because protection is by page.
+std::vector<Range> unused_text(const ElfFile& file, const std::vector<Range>& text, uint64_t bias) {
+  std::vector<Range> unused;
+  for (const Segment& segment : file.segments()) {
+    if (!is_code(segment) || segment.memory_size != segment.file_size) continue;
+    uint64_t end = bias + segment.address + segment.memory_size;
+    Range rest{end, page_up(end)};
+    bool mapped = std::any_of(text.begin(), text.end(), [&](const Range& range) {
+      return rest.start > range.start && rest.end <= range.end;
+    });
+    bool free = std::none_of(file.segments().begin(), file.segments().end(), [&](const Segment& other) {
+      return other.type == llvm::ELF::PT_LOAD && overlaps(rest, other, bias);
+    });
+    if (rest.start < rest.end && mapped && free) unused.push_back(rest);
+  }
+  return unused;
+}
+
+}  // namespace
+
+std::optional<uint64_t> bias_of(const ElfFile& file, const Mapping& mapping) {
+  // One page of the file may be mapped by two segments; the one with the mapping's rights is meant.
+  for (bool same_rights : {true, false}) {
+    for (const Segment& segment : file.segments()) {
+      if (segment.type != llvm::ELF::PT_LOAD || segment.file_size == 0) continue;
+      if (same_rights && ((segment.flags & llvm::ELF::PF_X) != 0) != mapping.execute) continue;
+      if (mapping.offset < page_down(segment.offset) ||
+          mapping.offset - page_down(segment.offset) >= segment.file_size + segment.offset % kPage)
+        continue;
+      return mapping.start - mapping.offset - (segment.address - segment.offset);
+    }
+  }
+  return std::nullopt;
+}
+
+std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias) {
+  std::vector<std::byte> bytes;
+  uint64_t address = 0;
+  if (const Section* section = file.section(".eh_frame")) {
+    bytes = file.contents(*section);
+    address = section->address + bias;
+  } else {
+    // Without section headers: PT_GNU_EH_FRAME is .eh_frame_hdr, whose second field points there.
+    for (const Segment& segment : file.segments()) {
+      if (segment.type != llvm::ELF::PT_GNU_EH_FRAME) continue;
+      std::vector<std::byte> header = file.at_address(segment.address, 16);
+      if (header.size() < 16 || header[0] != std::byte{1}) continue;
+      uint64_t at = 4;
+      std::optional<uint64_t> frames =
+          read_encoded_pointer(header, segment.address, at, static_cast<uint8_t>(header[1]), 0);
+      if (!frames) continue;
+      bytes = file.at_address(*frames, UINT64_MAX >> 1);
+      address = *frames + bias;
+    }
+  }
+  if (bytes.empty()) return nullptr;
+  auto table = std::make_shared<FrameTable>(std::move(bytes), address, bias);
+  return table->entries().empty() ? nullptr : table;
+}
+
+void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object) {
+  object.bias = bias;
+  object.build_id = file.build_id();
+  for (const Mapping* mapping : mappings)
+    if (mapping->execute) object.text.push_back({mapping->start, mapping->end});
+  object.unused_text = unused_text(file, object.text, bias);
+  object.frame_table = read_frames(file, bias);
+  if (object.frame_table) {
+    object.frames.reserve(object.frame_table->entries().size());
+    for (const Fde& entry : object.frame_table->entries()) object.frames.push_back({entry.start, entry.end});
+  }
+  object.functions = read_functions(file, bias, object.frame_table.get());
+  // A program may map a piece of its file a second time (V8 does, for its built-in functions): only
+  // what is inside the mappings exists there.
+  auto outside = [&](uint64_t address) {
+    return std::none_of(object.text.begin(), object.text.end(),
+                        [&](const Range& range) { return range.contains(address); });
+  };
+  std::erase_if(object.functions, [&](const Function& function) { return outside(function.address); });
+  std::erase_if(object.frames, [&](const Range& range) { return outside(range.start); });
+  std::string soname = file.soname();
+  if (!soname.empty() && soname != object.name) object.aliases.push_back(soname);
+}
+
+}  // namespace mdl::image

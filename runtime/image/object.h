@@ -1,0 +1,27 @@
+// One ELF file as a process has it mapped: from headers and sections to an Object.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/image/elf.h"
+#include "runtime/image/image.h"
+
+namespace mdl::image {
+
+// Run-time address minus virtual address for the segment that `mapping` maps; nothing when no
+// loaded segment covers the mapping's file offset.
+std::optional<uint64_t> bias_of(const ElfFile& file, const Mapping& mapping);
+
+// Everything of an Object that the file says. `mappings` are those of the file at this bias.
+void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object);
+
+// The call frame information of a file, null when it has none.
+std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias);
+
+// The functions of a file, by address, `frames` (may be null) bounding those without a size.
+std::vector<Function> read_functions(const ElfFile& file, uint64_t bias, const FrameTable* frames);
+
+}  // namespace mdl::image
