@@ -1,0 +1,129 @@
+// One walk forward. What is known at a label is what is known, and equal, on every jump to
+// it and on the way that falls into it; all jumps come before it.
+//
+// A known value is an operand: an immediate, or another temporary that the temporary is a
+// copy of. The latter holds as long as neither of the two is written again.
+#include "compiler/passes/constant_fold.h"
+
+#include <map>
+#include <optional>
+
+#include "compiler/ir/op_info.h"
+
+namespace mdl::passes {
+namespace {
+
+using ir::Inst;
+using ir::Op;
+using ir::Operand;
+using Known = std::map<ir::Temp, Operand>;  // ordered: results do not depend on hashing
+
+bool is_imm(const Operand& operand) {
+  return operand.kind == Operand::Kind::immediate;
+}
+bool is_imm(const Operand& operand, int64_t value) {
+  return is_imm(operand) && operand.value == value;
+}
+
+void forget(Known& known, ir::Temp temp) {
+  known.erase(temp);
+  std::erase_if(known, [&](const auto& entry) { return entry.second == Operand::temp(temp); });
+}
+
+void meet(Known& into, const Known& other) {
+  std::erase_if(into, [&](const auto& entry) {
+    auto found = other.find(entry.first);
+    return found == other.end() || found->second != entry.second;
+  });
+}
+
+// What an operation is when one operand alone decides: an operand to copy.
+std::optional<Operand> identity(const Inst& inst) {
+  const Operand& a = inst.a;
+  const Operand& b = inst.b;
+  bool same = a == b;
+  switch (inst.op) {
+    case Op::add:
+      if (is_imm(b, 0)) return a;
+      if (is_imm(a, 0)) return b;
+      break;
+    case Op::sub:
+      if (is_imm(b, 0)) return a;
+      if (same) return Operand::imm(0);
+      break;
+    case Op::mul:
+      if (is_imm(b, 1)) return a;
+      if (is_imm(a, 1)) return b;
+      if (is_imm(a, 0) || is_imm(b, 0)) return Operand::imm(0);
+      break;
+    case Op::div:
+      if (is_imm(b, 1)) return a;
+      if (is_imm(b, 0) || is_imm(a, 0)) return Operand::imm(0);
+      break;
+    case Op::eq:
+    case Op::le:
+    case Op::ge:
+      if (same) return Operand::imm(1);
+      break;
+    case Op::ne:
+    case Op::lt:
+    case Op::gt:
+      if (same) return Operand::imm(0);
+      break;
+    default:
+      break;
+  }
+  return std::nullopt;
+}
+
+// The operand that the result equals, if there is one.
+std::optional<Operand> simplify(const Inst& inst) {
+  if (inst.op == Op::copy) return inst.a;
+  bool known = is_imm(inst.a) && inst.b.kind != Operand::Kind::temp;
+  if (known)
+    if (auto value = ir::evaluate(inst.op, inst.a.value, inst.b.value)) return Operand::imm(*value);
+  return identity(inst);
+}
+
+void fold_result(Inst& inst, Known& known) {
+  std::optional<Operand> value = simplify(inst);
+  if (value) inst = {Op::copy, inst.dst, *value, Operand::none(), 0};
+  if (value && *value == Operand::temp(inst.dst)) return;  // `%1 = copy %1` changes nothing
+  forget(known, inst.dst);
+  if (value) known[inst.dst] = *value;
+}
+
+}  // namespace
+
+void constant_fold(ir::Snippet& snippet) {
+  std::optional<Known> known = Known{};  // nothing: not reached
+  std::map<uint32_t, Known> arriving;    // by label
+  std::vector<Inst> kept;
+  for (Inst inst : snippet.insts) {
+    if (inst.op == Op::label) {
+      auto there = arriving.find(inst.index);
+      if (there != arriving.end() && known) meet(*known, there->second);
+      if (there != arriving.end() && !known) known = there->second;
+    }
+    if (!known && inst.op != Op::label) continue;  // no path leads here
+    if (known)
+      for (Operand* operand : {&inst.a, &inst.b})
+        if (operand->kind == Operand::Kind::temp)
+          if (auto found = known->find(static_cast<ir::Temp>(operand->value)); found != known->end())
+            *operand = found->second;
+    if (ir::info(inst.op).defines) fold_result(inst, *known);
+    if (inst.op == Op::jump_zero && is_imm(inst.a)) {
+      if (inst.a.value != 0) continue;
+      inst = {Op::jump, ir::kNoTemp, Operand::none(), Operand::none(), inst.index};
+    }
+    if (inst.op == Op::jump || inst.op == Op::jump_zero) {
+      auto [there, fresh] = arriving.try_emplace(inst.index, *known);
+      if (!fresh) meet(there->second, *known);
+      if (inst.op == Op::jump) known.reset();
+    }
+    kept.push_back(inst);
+  }
+  snippet.insts = std::move(kept);
+}
+
+}  // namespace mdl::passes
