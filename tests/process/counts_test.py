@@ -1,0 +1,97 @@
+"""Entry and return counts equal the program's own, exactly, however it was compiled, and the
+program computes what it computes untouched.
+
+One metric for the entries and one for the returns of each function, all in one plan, all
+inserted at once: more than ninety requests and two points in most functions.
+"""
+
+import sys
+import unittest
+
+from harness import LiveTest, metric
+
+
+def plan_text(functions):
+    return "".join(metric(f"entries_{name}", [name]) + metric(f"returns_{name}", [name], "return")
+                   for name in functions)
+
+
+def counted(before, after):
+    """What the program says it did: {metric: number}."""
+    numbers = {}
+    for name, (entries, returns) in after["counts"].items():
+        numbers[f"entries_{name}"] = entries - before["counts"][name][0]
+        numbers[f"returns_{name}"] = returns - before["counts"][name][1]
+    return numbers
+
+
+class Counts(LiveTest):
+    flavor = ""  # set by main
+
+    def untouched_results(self):
+        """From a process that nobody attaches to."""
+        return self.start(self.flavor).ready["results"]
+
+    def begin(self):
+        program = self.start(self.flavor)
+        functions = list(program.ready["counts"])
+        return program, functions, self.compile_text(plan_text(functions))
+
+    def assert_exact(self, truth, values, refused, refusable):
+        """Every metric equals the truth; only what may be refused may have been."""
+        for name, value in truth.items():
+            function = name.split("_", 1)[1]
+            if refused[name]:
+                self.assertIn(function, refusable, f"{name} was refused")
+            else:
+                self.assertEqual(values[name], value, name)
+
+    def assert_sound(self, snapshot, expected_results):
+        self.assertEqual(snapshot["wrong"], 0, "rounds with a wrong result")
+        self.assertEqual(snapshot["disturbed"], 0, "registers or flags found changed")
+        self.assertEqual(snapshot["results"], expected_results)
+
+    def test_attached_while_asleep(self):
+        program, functions, plan = self.begin()
+        before_text = self.remember(program.pid)
+        session = self.inject(program.pid, plan).wait_inserted()
+        done = program.ask("go 150")
+        self.assert_stopped_well(session)
+
+        final = {key[0]: line for key, line in session.final().items()}
+        self.assertEqual(len(final), 2 * len(functions))
+        self.assert_exact(counted(program.ready, done), {name: line["value"] for name, line in final.items()},
+                          {name: line["refused"] for name, line in final.items()}, done["refusable"])
+        self.assert_sound(done, self.untouched_results())
+        self.assertGreater(done["signals"], 0)
+        self.assert_untouched(program.pid, before_text)
+        self.assert_sound(program.ask("go 20"), done["results"])
+        self.assertEqual(program.end(), 7)
+
+    def test_attached_while_running(self):
+        program, functions, plan = self.begin()
+        before_text = self.remember(program.pid)
+        program.ask("start", "running")
+        session = self.inject(program.pid, plan).wait_inserted()
+        first = program.ask("pause", "paused")
+        at_first = session.fresh_values()
+        program.ask("go 100")
+        program.ask("start", "running")
+        last = program.ask("pause", "paused")
+        at_last = session.fresh_values()
+        program.ask("start", "running")
+        self.assert_stopped_well(session)
+        end = program.ask("pause", "paused")
+
+        values = {name: at_last[name, focus] - at_first[name, focus] for name, focus in at_last}
+        refused = {line["metric"]: line["refused"] for line in session.final().values()}
+        self.assertEqual(len(values), 2 * len(functions))
+        self.assert_exact(counted(first, last), values, refused, last["refusable"])
+        self.assert_sound(end, program.ready["results"])
+        self.assert_untouched(program.pid, before_text)
+        self.assertEqual(program.end(), 7)
+
+
+if __name__ == "__main__":
+    Counts.flavor = sys.argv.pop(1)
+    unittest.main(verbosity=2)

@@ -1,0 +1,324 @@
+"""What the live tests share: programs to measure, the two tools, and the proof that a
+process is what it was.
+
+A test starts its own process, attaches to it, and ends it; everything has a time limit,
+and a process that a test leaves behind is killed by its pid when the test ends. Paths come
+from the environment, which tests/process/CMakeLists.txt sets:
+
+    MDLC, MDL_INJECT   the tools          MDL_PROGRAMS  folder of tests/programs, built
+    MDL_SOURCE         the repository     MDL_REDIS     redis-server (default: on PATH)
+
+The rule of most tests: nothing counted runs between two numbers that are compared. The
+programs promise that between an answer and the next command (tests/programs/protocol.h).
+"""
+
+import json
+import os
+import pathlib
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import process_text
+
+MDLC = os.environ["MDLC"]
+MDL_INJECT = os.environ["MDL_INJECT"]
+PROGRAMS = pathlib.Path(os.environ["MDL_PROGRAMS"])
+SOURCE = pathlib.Path(os.environ.get("MDL_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
+STDLIB = [str(SOURCE / "stdlib-metrics" / name) for name in ("code.mdl", "redis.mdl")]
+
+PATIENCE = 30.0  # seconds for anything that should take less than one
+
+
+def soon(condition, what, seconds=PATIENCE):
+    """Waits until condition() is true; its value, or a failure that says what was awaited."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds:g} s in vain for {what}")
+        time.sleep(0.005)
+
+
+class Lines:
+    """Lines from a pipe, each within a time limit."""
+
+    def __init__(self, pipe):
+        self._pipe = pipe
+        self._buffer = b""
+
+    def available(self):
+        """The whole lines that can be read without waiting."""
+        while select.select([self._pipe], [], [], 0)[0]:
+            chunk = os.read(self._pipe.fileno(), 1 << 16)
+            if not chunk:
+                break
+            self._buffer += chunk
+        *lines, self._buffer = self._buffer.split(b"\n")
+        return [line.decode() for line in lines]
+
+    def next(self, what, seconds=PATIENCE):
+        """The next line without its end, or None at the end of the output."""
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self._buffer:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._pipe], [], [], left)[0]:
+                raise AssertionError(f"waited {seconds:g} s in vain for {what}; so far: {self._buffer!r}")
+            chunk = os.read(self._pipe.fileno(), 1 << 16)
+            if not chunk:
+                return None
+            self._buffer += chunk
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        return line.decode()
+
+
+class Program:
+    """A program of tests/programs, which speaks protocol.h."""
+
+    def __init__(self, name, seconds=120):
+        self.name = name
+        self.process = subprocess.Popen([str(PROGRAMS / name), str(seconds)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, bufsize=0)
+        self.pid = self.process.pid
+        self._lines = Lines(self.process.stdout)
+        self.ready = self.answer("ready")
+
+    def answer(self, event=None, seconds=PATIENCE):
+        line = self._lines.next(f"{self.name} to answer", seconds)
+        if line is None:
+            raise AssertionError(f"{self.name} ended ({self.process.wait()}) instead of answering")
+        answer = json.loads(line)
+        if event and answer["event"] != event:
+            raise AssertionError(f"{self.name} answered {answer['event']}, not {event}")
+        return answer
+
+    def send(self, command):
+        self.process.stdin.write((command + "\n").encode())
+
+    def ask(self, command, event="done", seconds=PATIENCE):
+        self.send(command)
+        return self.answer(event, seconds)
+
+    def end(self, command="quit"):
+        """Tells it to end and returns its exit status."""
+        self.send(command)
+        return self.process.wait(PATIENCE)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Session:
+    """A running mdl-inject with ndjson on a pipe."""
+
+    def __init__(self, pid, plan, *options, interval="0.1"):
+        self.process = subprocess.Popen(
+            [MDL_INJECT, str(pid), str(plan), "--format", "ndjson", "-i", interval, *options],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+        self.lines = []
+        self._lines = Lines(self.process.stdout)
+        self.errors = ""
+
+    def wait_inserted(self):
+        """Returns when everything is inserted: the first sample says so."""
+        line = self._lines.next("the first sample")
+        if line is None:
+            self._collect()
+            raise AssertionError(f"mdl-inject ended ({self.process.returncode}) without a sample: {self.errors}")
+        self.lines.append(json.loads(line))
+        return self
+
+    def fresh_values(self):
+        """{(metric, focus): value} of a sample taken after this call began."""
+        keys = {(line["metric"], line["focus"]) for line in self.lines}
+        self.lines += [json.loads(line) for line in self._lines.available()]
+        # Of what comes now, the first sample, and one more that waited for room in the pipe,
+        # may be from before.
+        seen = dict.fromkeys(keys, 0)
+        values = {}
+        while not values or min(seen.values()) < 3:
+            line = self._lines.next("another sample")
+            if line is None:
+                raise AssertionError("mdl-inject ended between two samples")
+            self.lines.append(json.loads(line))
+            key = (self.lines[-1]["metric"], self.lines[-1]["focus"])
+            seen[key] = seen.get(key, 0) + 1
+            values[key] = self.lines[-1]["value"]
+        return values
+
+    def stop(self, with_signal=signal.SIGINT, seconds=PATIENCE):
+        """Ends it as Ctrl-C does and returns its exit status."""
+        self.process.send_signal(with_signal)
+        return self.wait(seconds)
+
+    def wait(self, seconds=PATIENCE):
+        """Waits for it to end by itself and returns its exit status."""
+        self._collect(seconds)
+        return self.process.returncode
+
+    def _collect(self, seconds=PATIENCE):
+        deadline = time.monotonic() + seconds
+        while True:
+            line = self._lines.next("mdl-inject to end", max(0.01, deadline - time.monotonic()))
+            if line is None:
+                break
+            self.lines.append(json.loads(line))
+        self.errors += self.process.stderr.read().decode()
+        self.process.wait(max(0.01, deadline - time.monotonic()))
+
+    def final(self):
+        """{(metric, focus): line} of the last sample."""
+        return {(line["metric"], line["focus"]): line for line in self.lines if line["final"]}
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+class RedisServer:
+    """A redis-server of its own: loopback, a free port, no files."""
+
+    def __init__(self, directory):
+        program = os.environ.get("MDL_REDIS") or shutil.which("redis-server")
+        self.port = free_port()
+        self.process = subprocess.Popen(
+            [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+             "--dir", str(directory), "--daemonize", "no", "--logfile", "redis.log"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.pid = self.process.pid
+        soon(self._answers, "redis-server to answer")
+
+    def _answers(self):
+        try:
+            with self.connect() as client:
+                return client.command("PING") == "PONG"
+        except OSError:
+            return False
+
+    def connect(self):
+        from redis_client import RedisClient
+        return RedisClient(self.port)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self.process.wait()
+
+
+def free_port():
+    import socket
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def run(*command, seconds=PATIENCE, **options):
+    """A command to its end: returncode, stdout and stderr as text."""
+    return subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=seconds, check=False, **options)
+
+
+class LiveTest(unittest.TestCase):
+    """A test with a folder of its own; what it started is gone when it ends."""
+
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="mdl-test-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+
+    def start(self, name, **options):
+        program = Program(name, **options)
+        self.addCleanup(program.kill)
+        return program
+
+    def start_redis(self):
+        server = RedisServer(self.folder)
+        self.addCleanup(server.kill)
+        return server
+
+    def inject(self, pid, plan, *options, **named):
+        session = Session(pid, plan, *options, **named)
+        self.addCleanup(session.kill)
+        return session
+
+    def compile(self, *sources, name="plan.bin"):
+        """Compiles MDL files to a plan in the test's folder."""
+        plan = self.folder / name
+        done = run(MDLC, *sources, "-o", plan)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), f"mdlc {sources}")
+        return plan
+
+    def compile_text(self, text, name="metrics"):
+        source = self.folder / f"{name}.mdl"
+        source.write_text(text)
+        return self.compile(source, name=f"{name}.bin")
+
+    def stdlib(self):
+        return self.compile(*STDLIB)
+
+    def assert_stopped_well(self, session, status=0):
+        """Ctrl-C, and the exit status of the contract."""
+        self.assertEqual(session.stop(), status, session.errors)
+
+    def remember(self, pid):
+        """What the process is before anything is done to it."""
+        return process_text.digest(pid)
+
+    def assert_untouched(self, pid, before):
+        """The text is what it was and nothing of ours is mapped."""
+        self.assertEqual(process_text.leftovers(pid), [])
+        after = process_text.digest(pid)
+        self.assertEqual(sorted(after), sorted(before), "executable mappings appeared or went")
+        changed = [key for key in before if before[key] != after[key]]
+        self.assertEqual(changed, [], "the text of these mappings differs")
+
+
+METRIC = """
+resourceList {id}_list is procedure {{ items {{ {items} }}; flavor {{ unix }}; }}
+metric {id} {{
+  name "{id}"; units Calls; unitsType unnormalized; aggregateOperator sum; style EventCounter; flavor {{ unix }};
+  {constraints}
+  base is counter {{
+    foreach func in {id}_list {{ {order} preInsn func.{point} {constrained} (* {id}++; *) }}
+  }}
+}}
+"""
+
+CONSTRAINTS = """
+constraint procedure /Code/*/* is counter {
+  append preInsn $constraint[0].entry (* procedure += 1; *)
+  prepend preInsn $constraint[0].return (* procedure -= 1; *)
+}
+constraint module /Code/* is counter {
+  foreach func in $constraint[0].funcs {
+    append preInsn func.entry (* module += 1; *)
+    prepend preInsn func.return (* module -= 1; *)
+  }
+}
+"""
+
+
+def metric(identifier, functions, point="entry", constraints=()):
+    """The text of a metric that counts entries or returns of the named functions."""
+    return METRIC.format(id=identifier, items=", ".join(f'"{name}"' for name in functions), point=point,
+                         order="append" if point == "entry" else "prepend",
+                         constraints=" ".join(f"constraint {name};" for name in constraints),
+                         constrained="constrained" if constraints else "")

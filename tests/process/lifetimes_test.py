@@ -1,0 +1,213 @@
+"""Threads, children, programs and libraries that appear and go while they are measured, and
+sleepers that must not notice.
+"""
+
+import signal
+import time
+import unittest
+
+from harness import CONSTRAINTS, MDL_INJECT, LiveTest, metric, run
+
+WORK = "work_calls"
+
+
+def value(session, name=WORK, focus=""):
+    return session.final()[name, focus]["value"]
+
+
+class Sleepers(LiveTest):
+    def test_nobody_wakes(self):
+        """Five attaches and removals: no call returns, no EINTR, and all can still be woken."""
+        program = self.start("sleepers")
+        plan = self.compile_text(metric("idle_calls", ["t_sleepers_idle"]))
+        before = self.remember(program.pid)
+        for _ in range(5):
+            session = self.inject(program.pid, plan).wait_inserted()
+            self.assert_stopped_well(session)
+            report = program.ask("report", "report")
+            self.assertEqual(report["woken"], {})
+        self.assertEqual((report["short_interrupted"], report["short_wrong_length"]), (0, 0))
+        self.assertGreater(report["short_done"], 2)
+        self.assert_untouched(program.pid, before)
+        woken = program.ask("wake", "woken")
+        self.assertEqual(woken["awake"], woken["expected"])
+        self.assertEqual(program.end(), 0)
+
+
+class Threads(LiveTest):
+    def test_ten_thousand_short_lived_threads(self):
+        program = self.start("churn")
+        plan = self.compile_text(CONSTRAINTS + metric(WORK, ["t_work"], constraints=["procedure"]))
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, plan, "-m", WORK, "-m", f"{WORK}@/Code/churn/t_outer").wait_inserted()
+        done = program.ask("go 10000")
+        self.assert_stopped_well(session)
+        self.assertEqual(value(session), done["work"])
+        self.assertEqual(value(session, focus="/Code/churn/t_outer"), done["outer_work"])
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
+    def test_attach_and_remove_while_threads_come_and_go(self):
+        program = self.start("churn")
+        plan = self.compile_text(metric(WORK, ["t_work"]))
+        before = self.remember(program.pid)
+        program.send("go 10000")
+        for _ in range(5):
+            self.assert_stopped_well(self.inject(program.pid, plan).wait_inserted())
+        program.answer("done")
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
+
+class Children(LiveTest):
+    def begin(self):
+        program = self.start("children")
+        plan = self.compile_text(metric(WORK, ["t_work"]))
+        return program, self.inject(program.pid, plan).wait_inserted()
+
+    def test_fork_leaves_the_parents_numbers_alone(self):
+        program, session = self.begin()
+        program.ask("work 10")
+        for _ in range(5):
+            self.assertEqual(program.ask("fork 1000")["status"], 0)
+        done = program.ask("work 10")
+        self.assert_stopped_well(session)
+        self.assertEqual(value(session), done["work"])
+        self.assertEqual(program.end(), 0)
+
+    def test_vfork_and_exec_of_another_program(self):
+        program, session = self.begin()
+        for _ in range(5):
+            self.assertEqual(program.ask("vfork 10")["status"], 0)
+        self.assert_stopped_well(session)
+        self.assertEqual(value(session), 50)
+        self.assertEqual(program.end(), 0)
+
+    def test_exec_ends_the_session(self):
+        program, session = self.begin()
+        program.ask("work 10")
+        program.ask("exec 5", "ready")
+        self.assertEqual(session.wait(), 0, session.errors)
+        self.assertGreater(len(session.final()), 0)
+        self.assertEqual(program.ask("work 3")["work"], 3)
+        self.assertEqual(program.end(), 0)
+
+    def test_the_end_of_the_process_keeps_the_last_numbers(self):
+        for command, status in (("exit", 7), ("_exit", 8)):
+            with self.subTest(command):
+                program, session = self.begin()
+                program.ask("work 100")
+                self.assertEqual(program.end(f"{command} 23"), status)
+                self.assertEqual(session.wait(), 0, session.errors)
+                last = session.final()[WORK, ""]
+                if last.get("complete", True):
+                    self.assertEqual(last["value"], 123)
+                else:
+                    self.assertIn(last["value"], range(0, 124))
+
+    def test_death_by_a_signal_is_status_3(self):
+        program, session = self.begin()
+        program.ask("work 5")
+        self.assertEqual(program.end("abort 5"), -6)
+        self.assertEqual(session.wait(), 3, session.errors)
+        self.assertGreater(len(session.final()), 0)
+
+
+class Libraries(LiveTest):
+    def test_a_library_that_was_loaded_before(self):
+        program = self.start("loads")
+        program.ask("open 3")
+        plan = self.compile_text(metric("plugin_calls", ["t_plugin_work"]))
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, plan).wait_inserted()
+        program.ask("open 40")
+        self.assert_stopped_well(session)
+        self.assertEqual(value(session, "plugin_calls"), 40)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
+    def test_an_unloaded_library_is_never_written_to(self):
+        program = self.start("loads")
+        program.ask("open 1")
+        plan = self.compile_text(metric("plugin_calls", ["t_plugin_work"]) + metric("loader_calls", ["t_loader_work"]))
+        session = self.inject(program.pid, plan).wait_inserted()
+        program.ask("open 5")
+        program.ask("close")
+        program.ask("close")
+        self.assert_stopped_well(session)
+        self.assertEqual(value(session, "loader_calls"), 5)
+        self.assertEqual(program.ask("open 2")["calls"], 8)
+        self.assertEqual(program.end(), 0)
+
+
+class Abandoned(LiveTest):
+    """The injector dies at some moment: the program runs on, and --remove cleans up."""
+
+    MOMENTS = [0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.07, 0.1, 0.15, 0.25, 0.4]
+
+    def plan(self, program):
+        names = [name for name in program.ready["counts"] if name not in program.ready["refusable"]]
+        return self.compile_text("".join(metric(f"entries_{name}", [name]) + metric(f"returns_{name}", [name], "return")
+                                         for name in names))
+
+    def check_kill(self, with_signal, after):
+        """Interrupts an injection `after` seconds, cleans up, and looks at the program."""
+        program = self.start("counted-gcc-O2")
+        plan = self.plan(program)
+        before = self.remember(program.pid)
+        program.ask("start", "running")
+        session = self.inject(program.pid, plan)
+        time.sleep(after)
+        session.process.send_signal(with_signal)
+        # The output may end in the middle of a line, so the pipe is not read here.
+        session.process.communicate()
+        return program, before, session
+
+    def test_sigkill_at_many_moments(self):
+        for after in self.MOMENTS:
+            with self.subTest(after=after):
+                program, before, _ = self.check_kill(signal.SIGKILL, after)
+                status = run(MDL_INJECT, "--status", program.pid)
+                self.assertEqual(status.returncode, 0, status.stderr)
+                self.assertNotEqual(status.stdout, "")
+                removed = run(MDL_INJECT, "--remove", program.pid)
+                self.assertEqual(removed.returncode, 0, removed.stderr)
+                self.finish(program, before)
+
+    def test_interrupt_at_many_moments(self):
+        for after in self.MOMENTS:
+            with self.subTest(after=after):
+                program, before, session = self.check_kill(signal.SIGINT, after)
+                # Before its handler is installed the signal simply ends it.
+                self.assertIn(session.process.returncode, (0, -signal.SIGINT))
+                self.finish(program, before)
+
+    def finish(self, program, before):
+        self.assert_untouched(program.pid, before)
+        paused = program.ask("pause", "paused")
+        self.assertEqual((paused["wrong"], paused["disturbed"]), (0, 0))
+        self.assertEqual(program.end(), 7)
+
+    def test_remove_of_a_clean_process(self):
+        program = self.start("children")
+        removed = run(MDL_INJECT, "--remove", program.pid)
+        self.assertEqual(removed.returncode, 0, removed.stderr)
+        self.assertEqual(program.end(), 0)
+
+    def test_detach_leaves_it_inserted_until_removed(self):
+        program = self.start("counted-gcc-O2")
+        before = self.remember(program.pid)
+        done = run(MDL_INJECT, program.pid, self.plan(program), "--detach", "-d", "0.2", "--format", "ndjson")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        snapshot = program.ask("go 50")
+        self.assertEqual((snapshot["wrong"], snapshot["disturbed"]), (0, 0))
+        self.assertNotEqual(self.remember(program.pid), before)
+        removed = run(MDL_INJECT, "--remove", program.pid)
+        self.assertEqual(removed.returncode, 0, removed.stderr)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.ask("go 5")["wrong"], 0)
+        self.assertEqual(program.end(), 7)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

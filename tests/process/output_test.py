@@ -1,0 +1,154 @@
+"""What users and their scripts read: the formats, -i, -d and -o, and the commands that only
+look (--dry-run, --list, --verify).
+"""
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import unittest
+
+from harness import CONSTRAINTS, MDL_INJECT, LiveTest, metric, run
+
+KEYS = {"time_ns": int, "elapsed_s": (int, float), "pid": int, "metric": str, "focus": str, "value": int, "delta": int,
+        "rate": (int, float), "units": str, "refused": int, "final": bool}
+
+
+class Output(LiveTest):
+    def setUp(self):
+        super().setUp()
+        self.program = self.start("children")
+        self.plan = self.compile_text(CONSTRAINTS + metric("work_calls", ["t_work"], constraints=["procedure"]) +
+                                      metric("work_returns", ["t_work"], "return", constraints=["procedure"]))
+        self.before = self.remember(self.program.pid)
+
+    def tearDown(self):
+        self.assert_untouched(self.program.pid, self.before)
+        self.assertEqual(self.program.end(), 0)
+
+    def measured(self, *options):
+        """mdl-inject for half a second; its result."""
+        done = run(MDL_INJECT, self.program.pid, self.plan, "-d", "0.5", "-i", "0.1", *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def check_line(self, line):
+        for key, kind in KEYS.items():
+            self.assertIn(key, line)
+            self.assertIsInstance(line[key], kind, key)
+        self.assertEqual((line["pid"], line["units"], line["focus"], line["refused"]), (self.program.pid, "Calls", "", 0))
+
+    def test_ndjson(self):
+        lines = [json.loads(line) for line in self.measured("--format", "ndjson").stdout.splitlines()]
+        for line in lines:
+            self.check_line(line)
+        self.assertEqual([line["metric"] for line in lines if line["final"]], ["work_calls", "work_returns"])
+        self.assertTrue(all(line["final"] for line in lines[-2:]))
+        self.assertGreaterEqual(len(lines), 6)
+        times = [line["time_ns"] for line in lines]
+        self.assertEqual(times, sorted(times))
+        self.assertEqual({line["value"] for line in lines}, {0})
+
+    def test_a_pipe_gets_ndjson_by_itself(self):
+        for line in self.measured().stdout.splitlines():
+            self.check_line(json.loads(line))
+
+    def test_values_deltas_and_final(self):
+        session = self.inject(self.program.pid, self.plan, "-m", "work_calls").wait_inserted()
+        self.program.ask("work 1000")
+        session.fresh_values()
+        self.program.ask("work 234")
+        self.assert_stopped_well(session)
+        self.assertEqual(sum(line["delta"] for line in session.lines), 1234)
+        running = 0
+        for line in session.lines:
+            running += line["delta"]
+            self.assertEqual(line["value"], running)
+        self.assertEqual([line["final"] for line in session.lines].count(True), 1)
+
+    def test_json(self):
+        document = json.loads(self.measured("--format", "json").stdout)
+        lines = document if isinstance(document, list) else next(v for v in document.values() if isinstance(v, list))
+        for line in lines:
+            self.check_line(line)
+
+    def test_csv(self):
+        rows = list(csv.DictReader(io.StringIO(self.measured("--format", "csv").stdout)))
+        self.assertGreaterEqual(len(rows), 6)
+        for row in rows:
+            self.assertTrue(set(KEYS) <= set(row), row)
+            self.assertEqual((row["pid"], row["value"]), (str(self.program.pid), "0"))
+            self.assertIn(row["metric"], ("work_calls", "work_returns"))
+
+    def test_output_file(self):
+        path = self.folder / "samples.ndjson"
+        self.assertEqual(self.measured("--format", "ndjson", "-o", path).stdout, "")
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        self.assertTrue(lines[-1]["final"])
+
+    def test_output_file_that_cannot_be_written(self):
+        path = self.folder / "no-such-folder" / "samples"
+        done = run(MDL_INJECT, self.program.pid, self.plan, "-d", "0.5", "-o", path)
+        self.assertIn(done.returncode, (1, 2))
+        self.assertIn("no-such-folder", done.stderr)
+
+    def test_table_on_a_terminal(self):
+        """The default on a terminal, with the display names."""
+        master, slave = pty.openpty()
+        process = subprocess.Popen([MDL_INJECT, str(self.program.pid), str(self.plan), "-d", "0.5", "-i", "0.1"],
+                                   stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.PIPE)
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                chunk = os.read(master, 1 << 16)
+            except OSError:  # the other side was closed
+                break
+            if not chunk:
+                break
+            shown += chunk
+        os.close(master)
+        errors = process.stderr.read()
+        process.stderr.close()
+        self.assertEqual(process.wait(10), 0, errors)
+        self.assertIn(b"work_calls", shown)
+        self.assertNotIn(b'{"', shown)
+
+    def test_closed_pipe(self):
+        """`mdl-inject ... | head -1`: the process must not be left instrumented."""
+        process = subprocess.Popen([MDL_INJECT, str(self.program.pid), str(self.plan), "-d", "5", "-i", "0.05"],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process.stdout.readline()
+        process.stdout.close()
+        process.wait(20)
+
+    def test_dry_run(self):
+        done = run(MDL_INJECT, self.program.pid, self.plan, "--dry-run")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout + done.stderr, r"\d")
+        self.assertNotIn('"final"', done.stdout)
+
+    def test_list(self):
+        done = run(MDL_INJECT, "--list", self.program.pid, "/Code/children/t_*")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.split(), ["/Code/children/t_work"])
+        everything = run(MDL_INJECT, "--list", self.program.pid)
+        self.assertIn("/Code/children/main", everything.stdout.split())
+        self.assertTrue(re.search(r"^/Code/libc\.so\.6/", everything.stdout, re.M))
+
+    def test_verify(self):
+        done = run(MDL_INJECT, "--verify", self.plan)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_help_and_version(self):
+        for option in ("--help", "--version"):
+            done = run(MDL_INJECT, option)
+            self.assertEqual(done.returncode, 0)
+            self.assertNotEqual(done.stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,187 @@
+"""What mdl-inject refuses: with the message and exit status of the contract, and the process
+untouched. A message must name what is wrong, not only that something is.
+"""
+
+import os
+import pathlib
+import shutil
+import struct
+import unittest
+
+from harness import CONSTRAINTS, MDL_INJECT, MDLC, LiveTest, metric, run
+
+FAILED, USAGE, REJECTED = 1, 2, 4
+
+
+class Refusals(LiveTest):
+    def setUp(self):
+        super().setUp()
+        self.program = self.start("children")
+        self.plan = self.compile_text(metric("work_calls", ["t_work"]))
+        self.before = self.remember(self.program.pid)
+
+    def refused(self, status, words, *arguments):
+        """Runs mdl-inject; it must fail this way, say each of the words, and print no sample."""
+        done = run(MDL_INJECT, *arguments)
+        self.assertEqual(done.returncode, status, done.stderr + done.stdout)
+        self.assertEqual(done.stdout, "")
+        for word in words:
+            self.assertIn(str(word), done.stderr)
+        self.assert_untouched(self.program.pid, self.before)
+        return done
+
+    def tearDown(self):
+        # Whatever was refused, the process still does its work and can be measured.
+        self.assertEqual(self.program.ask("work 3")["work"], 3)
+        session = self.inject(self.program.pid, self.plan).wait_inserted()
+        self.program.ask("work 4")
+        self.assert_stopped_well(session)
+        self.assertEqual(session.final()["work_calls", ""]["value"], 4)
+        self.assertEqual(self.program.end(), 0)
+
+    def test_wrong_pid(self):
+        ended = self.start("children")
+        ended.end()
+        self.refused(FAILED, [ended.pid], ended.pid, self.plan)
+
+    def test_not_a_pid(self):
+        self.refused(USAGE, ["12x"], "12x", self.plan)
+        self.refused(USAGE, ["0"], "0", self.plan)
+
+    def test_no_permission(self):
+        """As uid nobody; or, where the test is not root, at a process of root."""
+        if os.geteuid() != 0:
+            self.refused(FAILED, ["permission", "uid"], "1", self.plan)
+            return
+        public = pathlib.Path("/tmp") / f"{self.folder.name}-public"
+        public.mkdir()
+        self.addCleanup(shutil.rmtree, public, True)
+        for path in (MDL_INJECT, self.plan):
+            shutil.copy(path, public)
+        public.chmod(0o755)
+        done = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
+                   public / pathlib.Path(MDL_INJECT).name, self.program.pid, public / self.plan.name)
+        self.assertEqual((done.returncode, done.stdout), (FAILED, ""), done.stderr)
+        self.assertIn("permission", done.stderr)
+        self.assertIn("uid", done.stderr)
+        self.assert_untouched(self.program.pid, self.before)
+
+    def test_already_traced(self):
+        """A second session while one holds the process, or after it: never a crash, never a wrong byte."""
+        first = self.inject(self.program.pid, self.plan).wait_inserted()
+        second = run(MDL_INJECT, self.program.pid, self.plan, "-d", "0.2", "--format", "ndjson")
+        self.assertIn(second.returncode, (0, FAILED), second.stderr)
+        if second.returncode == FAILED:
+            self.assertIn(str(first.process.pid), second.stderr)
+        self.assert_stopped_well(first)
+        self.assert_untouched(self.program.pid, self.before)
+
+    def changed_plan(self, change):
+        """The plan with some bytes changed; `change` edits a bytearray in place."""
+        content = bytearray(self.plan.read_bytes())
+        change(content)
+        path = self.folder / "changed.bin"
+        path.write_bytes(content)
+        return path
+
+    def test_plan_of_another_architecture(self):
+        def aarch64(content):
+            content[18:20] = struct.pack("<H", 183)  # e_machine = EM_AARCH64
+        plan = self.changed_plan(aarch64)
+        self.refused(REJECTED, [plan], self.program.pid, plan)
+        self.refused(REJECTED, [plan], "--verify", plan)
+
+    def test_damaged_plan(self):
+        size = self.plan.stat().st_size
+        for at in range(0, size, max(1, size // 60)):
+            with self.subTest(at=at):
+                def flip(content, at=at):
+                    content[at] ^= 0x41
+                self.refused(REJECTED, [], "--verify", self.changed_plan(flip))
+        for length in (0, 1, 63, 64, size // 2, size - 1):
+            with self.subTest(length=length):
+                def cut(content, length=length):
+                    del content[length:]
+                self.refused(REJECTED, [], self.program.pid, self.changed_plan(cut))
+
+    def test_no_such_plan(self):
+        self.refused(REJECTED, ["nowhere.bin"], self.program.pid, self.folder / "nowhere.bin")
+
+    def test_unknown_metric(self):
+        self.refused(FAILED, ["work_call", "work_calls"], self.program.pid, self.plan, "-m", "work_call")
+
+    def test_focus_without_a_constraint(self):
+        focus = "/Code/children/t_work"
+        self.refused(FAILED, ["work_calls", "constraint", "/Code/"], self.program.pid, self.plan, "-m",
+                     f"work_calls@{focus}")
+        self.refused(FAILED, ["constraint"], self.program.pid, self.plan, "-m", "work_calls", "-f", focus)
+
+    def test_focus_that_is_no_path_or_not_there(self):
+        plan = self.compile_text(CONSTRAINTS + metric("work_calls", ["t_work"], constraints=["procedure", "module"]),
+                                 "constrained")
+        for focus, word in (("Code/children", "Code/children"), ("/Nowhere/x", "Nowhere"),
+                            ("/Code/no_such_object", "no_such_object"), ("/Code/children/t_wrok", "t_wrok")):
+            with self.subTest(focus=focus):
+                self.refused(FAILED, [word], self.program.pid, plan, "-m", f"work_calls@{focus}")
+
+    def test_usage(self):
+        for arguments in ([], ["--no-such-option"], [self.program.pid], [self.program.pid, self.plan, "-i", "zero"],
+                          [self.program.pid, self.plan, "-i", "-1"], [self.program.pid, self.plan, "--format", "xml"],
+                          [self.program.pid, self.plan, "third"], ["--remove"], ["--status"], ["--verify"]):
+            with self.subTest(arguments=arguments):
+                done = run(MDL_INJECT, *arguments)
+                self.assertEqual(done.returncode, USAGE, done.stderr)
+                self.assertNotEqual(done.stderr, "")
+
+
+class Compiler(LiveTest):
+    """mdlc's exit statuses, and errors at the right place."""
+
+    def wrong(self, text, line, column, word):
+        source = self.folder / "wrong.mdl"
+        source.write_text(text)
+        plan = self.folder / "wrong.bin"
+        done = run(MDLC, source, "-o", plan)
+        self.assertEqual(done.returncode, FAILED, done.stderr)
+        self.assertIn(f"wrong.mdl:{line}:{column}: error: ", done.stderr)
+        self.assertIn(word, done.stderr)
+        self.assertFalse(plan.exists(), "a plan was written in spite of the error")
+
+    def test_located_errors(self):
+        good = metric("m", ["f"])
+        self.wrong(good.replace("m++;", "unknown_name++;"), *place(good.replace("m++;", "unknown_name++;"),
+                                                                  "unknown_name"), "unknown_name")
+        text = good.replace("foreach func in m_list", "foreach func in no_list")
+        self.wrong(text, *place(text, "no_list"), "no_list")
+        text = good.replace("m++;", "m += $return;")
+        self.wrong(text, *place(text, "$return"), "$return")
+
+    def test_usage(self):
+        for arguments in ([], ["--no-such-option"], [self.folder / "missing.mdl"]):
+            with self.subTest(arguments=arguments):
+                done = run(MDLC, *arguments)
+                self.assertIn(done.returncode, (FAILED, USAGE))
+                self.assertNotEqual(done.stderr, "")
+
+    def test_the_same_source_gives_the_same_bytes(self):
+        (self.folder / "elsewhere").mkdir()
+        plans = []
+        for folder in (self.folder, self.folder / "elsewhere"):
+            source = folder / f"{folder.name}.mdl"
+            source.write_text(CONSTRAINTS + metric("m", ["f"], constraints=["procedure"]))
+            self.assertEqual(run(MDLC, source, "-o", folder / "p.bin", cwd=folder).returncode, 0)
+            plans.append((folder / "p.bin").read_bytes())
+        self.assertEqual(plans[0], plans[1])
+
+    def test_the_standard_library_compiles_without_a_word(self):
+        self.stdlib()
+
+
+def place(text, word):
+    """Line and column, from 1, of a word's first appearance."""
+    before = text[:text.index(word)]
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

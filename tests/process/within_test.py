@@ -1,0 +1,83 @@
+"""A metric at /Code/OBJECT/FUNCTION counts what happens while that function is on the thread's
+stack: with recursion, from the first moment when it is there at the attach, and no longer
+after frames that an exception or a longjmp removed.
+"""
+
+import unittest
+
+from harness import CONSTRAINTS, LiveTest, metric
+
+G = "calls_of_g"
+INSIDE = "/Code/within/t_h"
+
+
+class Within(LiveTest):
+    def begin(self):
+        """The program with thread B asleep in t_h, and the metric at t_h, at the object and everywhere."""
+        program = self.start("within")
+        plan = self.compile_text(CONSTRAINTS + metric(G, ["t_g"], constraints=["procedure", "module"]) +
+                                 metric("calls_of_h", ["t_h"]))
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, plan, "-m", G, "-m", f"{G}@{INSIDE}", "-m", f"{G}@/Code/within",
+                              "-m", "calls_of_h").wait_inserted()
+        return program, session, before
+
+    def finish(self, program, session, before, last):
+        """Ctrl-C; then all four numbers against the program's own."""
+        self.assert_stopped_well(session)
+        values = {key: line["value"] for key, line in session.final().items()}
+        self.assertEqual({line["refused"] for line in session.lines}, {0})
+        truth = {name: last[name] - program.ready[name] for name in ("inside", "total", "h_entries")}
+        self.assertEqual(values, {(G, ""): truth["total"], (G, INSIDE): truth["inside"],
+                                  (G, "/Code/within"): truth["total"], ("calls_of_h", ""): truth["h_entries"]})
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
+    def test_recursion(self):
+        program, session, before = self.begin()
+        last = program.ask("go 1000")
+        self.assertEqual(last["inside"] - program.ready["inside"], 9000)
+        self.finish(program, session, before, last)
+
+    def test_on_the_stack_at_the_attach(self):
+        program, session, before = self.begin()
+        last = program.ask("wake")
+        self.assertEqual(last["inside"] - program.ready["inside"], 2)
+        self.finish(program, session, before, last)
+
+    def test_both_threads(self):
+        program, session, before = self.begin()
+        program.ask("go 10")
+        program.ask("wake")
+        self.finish(program, session, before, program.ask("go 10"))
+
+    def test_frames_removed_by_an_exception(self):
+        program, session, before = self.begin()
+        program.ask("throw 50")
+        program.ask("go 10")
+        self.finish(program, session, before, program.ask("throw 1"))
+
+    def test_frames_removed_by_longjmp(self):
+        program, session, before = self.begin()
+        program.ask("jump 50")
+        program.ask("go 10")
+        self.finish(program, session, before, program.ask("jump 1"))
+
+    def test_removed_while_the_function_is_active(self):
+        program, session, before = self.begin()
+        self.assert_stopped_well(session)
+        self.assert_untouched(program.pid, before)
+        program.ask("wake")
+        program.ask("go 10")
+        self.assertEqual(program.end(), 0)
+
+    def test_unknown_function(self):
+        program = self.start("within")
+        plan = self.compile_text(CONSTRAINTS + metric(G, ["t_g"], constraints=["procedure"]))
+        session = self.inject(program.pid, plan, "-m", f"{G}@/Code/within/t_hh")
+        self.assertEqual(session.wait(), 1, session.errors)
+        self.assertIn("t_h", session.errors)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
