@@ -5,9 +5,9 @@
  * small, the caller counts.
  */
 
-#define INDEX_OF(name) index_##name
-        .set    next_index, 0
-#define X(name, refusable) .set INDEX_OF(name), next_index; .set next_index, next_index + 1;
+#define INDEX_OF(name) .Lindex_##name
+        .set    .Lnext_index, 0
+#define X(name, refusable) .set INDEX_OF(name), .Lnext_index; .set .Lnext_index, .Lnext_index + 1;
 #include "counted_functions.def"
 #undef X
 
