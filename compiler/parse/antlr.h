@@ -1,0 +1,57 @@
+// The only header that includes ANTLR's; only compiler/parse/*.cpp includes it. ANTLR's
+// exceptions and types end at parse().
+#pragma once
+
+#include <antlr4-runtime.h>
+
+#include "MdlLexer.h"
+#include "MdlParser.h"
+#include "compiler/ast/ast.h"
+#include "compiler/parse/parse.h"
+#include "compiler/support/diagnostics.h"
+
+namespace mdl::parser {
+
+using grammar::MdlLexer;
+using grammar::MdlParser;
+
+// A source as a stream of bytes. ANTLR's own stream decodes to code points, and throws for
+// what is not UTF-8; with bytes, token indices are offsets in the source.
+class ByteStream : public antlr4::CharStream {
+ public:
+  explicit ByteStream(const Source& source);
+
+  void consume() override;
+  size_t LA(ssize_t i) override;
+  ssize_t mark() override { return -1; }
+  void release(ssize_t) override {}
+  size_t index() override { return index_; }
+  void seek(size_t index) override { index_ = index; }
+  size_t size() override { return text_.size(); }
+  std::string getSourceName() const override { return {}; }
+  std::string getText(const antlr4::misc::Interval& interval) override;
+  std::string toString() const override { return std::string(text_); }
+
+ private:
+  std::string_view text_;
+  size_t index_ = 0;
+};
+
+// The span of a token, of a subtree.
+Span span_of(const Source& source, antlr4::Token* token);
+Span span_of(const Source& source, antlr4::ParserRuleContext* context);
+
+// Reports syntax errors in our words and resynchronizes the parser (recovery.cpp).
+std::shared_ptr<antlr4::ANTLRErrorStrategy> make_error_strategy(const Source& source,
+                                                                Diagnostics& diagnostics);
+
+// Thrown through the parser when the source is nested too deeply for the stack.
+struct TooDeep {
+  antlr4::Token* at;
+};
+
+// The tree of a file that has no syntax error (build.cpp, build_code.cpp).
+ast::File build(const Source& source, Standard standard, MdlParser::FileContext* file,
+                Diagnostics& diagnostics);
+
+}  // namespace mdl::parser

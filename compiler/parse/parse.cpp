@@ -1,0 +1,163 @@
+// Text to tree, in four steps: is it text; tokens; ANTLR's parse; our tree.
+//
+// ANTLR's generated parser is recursive, and so are the walks over its tree and ours, so a
+// file of a million parentheses would overflow the stack. A listener counts the depth of
+// the parse, which covers every way to nest rules (brackets, prefix operators, `if` without
+// braces), and ends the parse at a limit that fits the usual stack of 8 MiB with sanitizers
+// on. A chain of operators nests in the tree only; CodeBuilder::expr limits that.
+#include "compiler/parse/parse.h"
+
+#include "compiler/parse/antlr.h"
+
+namespace mdl {
+namespace parser {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+ByteStream::ByteStream(const Source& source) : text_(source.text()) {
+  if (text_.starts_with(kByteOrderMark)) index_ = kByteOrderMark.size();
+}
+
+void ByteStream::consume() {
+  if (index_ < text_.size()) index_++;
+}
+
+size_t ByteStream::LA(ssize_t i) {
+  if (i == 0) return 0;
+  ssize_t at = static_cast<ssize_t>(index_) + (i > 0 ? i - 1 : i);
+  if (at < 0 || at >= static_cast<ssize_t>(text_.size())) return antlr4::IntStream::EOF;
+  return static_cast<unsigned char>(text_[static_cast<size_t>(at)]);
+}
+
+std::string ByteStream::getText(const antlr4::misc::Interval& interval) {
+  if (interval.a < 0 || interval.b < interval.a) return {};
+  auto begin = std::min(static_cast<size_t>(interval.a), text_.size());
+  return std::string(text_.substr(begin, static_cast<size_t>(interval.b - interval.a) + 1));
+}
+
+Span span_of(const Source& source, antlr4::Token* token) {
+  auto end = static_cast<uint32_t>(source.text().size());
+  if (token == nullptr || token->getType() == antlr4::Token::EOF) return {source.ordinal(), end, end};
+  return {source.ordinal(), static_cast<uint32_t>(token->getStartIndex()),
+          static_cast<uint32_t>(token->getStopIndex() + 1)};
+}
+
+Span span_of(const Source& source, antlr4::ParserRuleContext* context) {
+  return join(span_of(source, context->getStart()), span_of(source, context->getStop()));
+}
+
+}  // namespace parser
+
+namespace {
+
+using parser::MdlLexer;
+using parser::MdlParser;
+
+constexpr size_t kMaxDepth = 400;
+
+class DepthLimit : public antlr4::tree::ParseTreeListener {
+ public:
+  void enterEveryRule(antlr4::ParserRuleContext* context) override {
+    if (++depth_ > kMaxDepth) throw parser::TooDeep{context->getStart()};
+  }
+  void exitEveryRule(antlr4::ParserRuleContext*) override { depth_--; }
+  void visitTerminal(antlr4::tree::TerminalNode*) override {}
+  void visitErrorNode(antlr4::tree::ErrorNode*) override {}
+
+ private:
+  size_t depth_ = 0;
+};
+
+// The length of the UTF-8 sequence at `i`, 0 if there is none (RFC 3629, section 4).
+size_t utf8_length(std::string_view text, size_t i) {
+  auto at = [&](size_t k) { return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u; };
+  auto tail = [&](size_t k, unsigned low = 0x80, unsigned high = 0xbf) {
+    return at(k) >= low && at(k) <= high;
+  };
+  unsigned lead = at(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xc2 && lead <= 0xdf) return tail(1) ? 2 : 0;
+  if (lead >= 0xe0 && lead <= 0xef) {
+    bool second = tail(1, lead == 0xe0 ? 0xa0 : 0x80, lead == 0xed ? 0x9f : 0xbf);
+    return second && tail(2) ? 3 : 0;
+  }
+  if (lead >= 0xf0 && lead <= 0xf4) {
+    bool second = tail(1, lead == 0xf0 ? 0x90 : 0x80, lead == 0xf4 ? 0x8f : 0xbf);
+    return second && tail(2) && tail(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+bool check_text(const Source& source, Diagnostics& diagnostics) {
+  std::string_view text = source.text();
+  if (text.size() > Source::kMaxBytes) {
+    diagnostics.report(Code::too_large, {source.ordinal(), 0, 0}, Source::kMaxBytes);
+    return false;
+  }
+  for (size_t i = 0; i < text.size();) {
+    size_t length = text[i] == '\0' ? 0 : utf8_length(text, i);
+    if (length == 0) {
+      auto at = static_cast<uint32_t>(i);
+      diagnostics.report(Code::not_text, {source.ordinal(), at, at + 1},
+                         text[i] == '\0' ? "it has a NUL byte" : "it is not UTF-8");
+      return false;
+    }
+    i += length;
+  }
+  return true;
+}
+
+// Reports the tokens that are wrong by themselves. Returns false if there is one.
+bool check_tokens(const Source& source, antlr4::CommonTokenStream& tokens, Diagnostics& diagnostics) {
+  bool good = true;
+  for (antlr4::Token* token : tokens.getTokens()) {
+    size_t type = token->getType();
+    if (type != MdlLexer::STRAY && type != MdlLexer::OPEN_STRING && type != MdlLexer::BAD_NUMBER) continue;
+    good = false;
+    Span span = parser::span_of(source, token);
+    std::string text = printable(source.text(span));
+    if (type == MdlLexer::STRAY)
+      diagnostics.report(Code::stray, span, fmt::format("'{}'", text));
+    else if (type == MdlLexer::OPEN_STRING)
+      diagnostics.report(Code::open_string, span).hint("strings have no escapes: they end at the next '\"'");
+    else
+      diagnostics.report(Code::bad_number, span, text);
+  }
+  return good;
+}
+
+}  // namespace
+
+ast::File parse(const Source& source, Standard standard, Diagnostics& diagnostics) {
+  ast::File none{source.ordinal(), {}};
+  if (!check_text(source, diagnostics)) return none;
+
+  parser::ByteStream bytes(source);
+  MdlLexer lexer(&bytes);
+  lexer.removeErrorListeners();
+  antlr4::CommonTokenStream tokens(&lexer);
+  tokens.fill();
+  bool good = check_tokens(source, tokens, diagnostics);
+
+  MdlParser antlr(&tokens);
+  antlr.removeErrorListeners();
+  antlr.setErrorHandler(parser::make_error_strategy(source, diagnostics));
+  antlr.getInterpreter<antlr4::atn::ParserATNSimulator>()->setPredictionMode(
+      antlr4::atn::PredictionMode::SLL);
+  DepthLimit depth;
+  antlr.addParseListener(&depth);
+
+  size_t before = diagnostics.errors();
+  try {
+    MdlParser::FileContext* file = antlr.file();
+    if (!good || diagnostics.errors() > before) return none;
+    return parser::build(source, standard, file, diagnostics);
+  } catch (const parser::TooDeep& deep) {
+    diagnostics.report(Code::too_deep, parser::span_of(source, deep.at), kMaxDepth, "levels");
+  } catch (const antlr4::RuntimeException& error) {  // the error strategy lets none through
+    diagnostics.report(Code::not_text, {source.ordinal(), 0, 0}, error.what());
+  }
+  return none;
+}
+
+}  // namespace mdl

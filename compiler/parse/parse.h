@@ -1,0 +1,24 @@
+// Text to tree.
+#pragma once
+
+#include <cstdint>
+
+#include "compiler/ast/ast.h"
+#include "compiler/support/diagnostics.h"
+
+namespace mdl {
+
+enum class Standard : uint8_t {
+  mdl26,    // the classic language and our extensions
+  classic,  // what Paradyn 5 spoke; an extension is an error
+};
+
+// Parses one file. Any bytes are safe: what is not MDL is reported, several errors a file.
+// After an error the tree holds what could be understood, for dumps only; sema wants trees
+// without errors.
+ast::File parse(const Source& source, Standard standard, Diagnostics& diagnostics);
+inline ast::File parse(const Source& source, Diagnostics& diagnostics) {
+  return parse(source, Standard::mdl26, diagnostics);
+}
+
+}  // namespace mdl

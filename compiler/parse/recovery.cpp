@@ -1,0 +1,264 @@
+// Syntax errors: what they say, and how the parser goes on.
+//
+// ANTLR's strategy finds the place and the set of tokens that could stand there; both are
+// good. Its wording lists every token of the set, dozens where a name may be any keyword,
+// so sets are first reduced to the words a person would use ("a statement or '}'"). A
+// missing ';' is reported where it should have been, after the last token. When the
+// parser skips to a token where it can go on, brackets are skipped whole: what stands
+// inside belongs to what is skipped, and would only cause more errors.
+#include <algorithm>
+
+#include "compiler/parse/antlr.h"
+#include "compiler/support/suggest.h"
+
+namespace mdl::parser {
+namespace {
+
+using antlr4::Token;
+using Tokens = antlr4::misc::IntervalSet;
+using P = MdlParser;
+
+constexpr size_t kMaxListed = 6;
+
+bool is_keyword(size_t type) {
+  return type >= P::KW_LIST && type <= P::KW_REGEX;
+}
+
+// The spelling of a keyword or a mark.
+std::string keyword(size_t type, const antlr4::dfa::Vocabulary& vocabulary) {
+  if (type == P::KW_LIST) return "resourceList";
+  if (type == P::KW_PRE) return "preInsn";
+  if (type == P::KW_POST) return "postInsn";
+  std::string literal = vocabulary.getLiteralName(type);  // in quotes
+  return literal.size() > 2 ? literal.substr(1, literal.size() - 2) : vocabulary.getDisplayName(type);
+}
+
+constexpr size_t kOperators[] = {
+    P::DOT,   P::LBRACKET, P::LPAREN, P::INC, P::DEC, P::STAR,   P::SLASH,      P::PERCENT,    P::PLUS,
+    P::MINUS, P::SHL,      P::SHR,    P::LT,  P::LE,  P::GT,     P::GE,         P::EQ,         P::NE,
+    P::AMP,   P::CARET,    P::PIPE,   P::AND, P::OR,  P::ASSIGN, P::ADD_ASSIGN, P::SUB_ASSIGN, P::MUL_ASSIGN,
+};
+
+// A set of tokens, taken away group by group as each is put into words.
+class Wording {
+ public:
+  Wording(const Tokens& set, const antlr4::dfa::Vocabulary& vocabulary) : vocabulary_(vocabulary) {
+    for (ssize_t type : set.toList()) left_.push_back(static_cast<size_t>(type));
+  }
+
+  std::vector<std::string> words() {
+    groups();
+    for (size_t type : left_)
+      say(type == Token::EOF ? "the end of the file" : fmt::format("'{}'", keyword(type, vocabulary_)));
+    return std::move(said_);
+  }
+
+ private:
+  bool has(size_t type) const { return std::find(left_.begin(), left_.end(), type) != left_.end(); }
+  void say(std::string word) {
+    if (std::find(said_.begin(), said_.end(), word) == said_.end()) said_.push_back(std::move(word));
+  }
+  template <typename Predicate>
+  void drop_if(Predicate predicate) {
+    left_.erase(std::remove_if(left_.begin(), left_.end(), predicate), left_.end());
+  }
+  void drop(std::initializer_list<size_t> types) {
+    drop_if([&](size_t type) { return std::find(types.begin(), types.end(), type) != types.end(); });
+  }
+
+  void groups() {
+    bool name = has(P::ID);
+    if (name && has(P::NOT)) {
+      say(has(P::KW_IF) ? "code" : "an expression");
+      if (has(P::KW_IF)) drop({P::SEMI, P::LBRACE, P::KW_ELSE});
+      drop({P::LPAREN, P::NOT, P::MINUS, P::TILDE, P::AMP, P::INC, P::DEC, P::ID});
+      drop_values();
+    } else if (has(P::MINUS) && has(P::INT)) {
+      say("a value");
+      drop({P::MINUS});
+      drop_values();
+    } else if (has(P::PLUS) || has(P::DOT)) {  // after an expression, what ends it is the better word
+      drop_if([](size_t t) {
+        return std::find(std::begin(kOperators), std::end(kOperators), t) != std::end(kOperators);
+      });
+      if (left_.empty()) say("an operator");
+    }
+    if (name) {
+      if (has(P::ID)) say("a name");
+      drop({P::ID});
+      drop_if([](size_t t) { return is_keyword(t); });
+    } else if (has(P::KW_METRIC)) {
+      say("a definition");
+      drop_if([](size_t t) { return is_keyword(t) || t == P::SEMI || t == P::LBRACE || t == Token::EOF; });
+    } else if (has(P::KW_UNITS)) {
+      say("a metric field");
+      drop_if([](size_t t) { return is_keyword(t) || t == P::SEMI; });
+    } else if (has(P::KW_FOREACH)) {
+      say("a statement");
+      drop({P::KW_FOREACH, P::KW_IF, P::KW_APPEND, P::KW_PREPEND, P::LBRACE, P::SEMI});
+    }
+    if (has(P::STRING)) say("a string");
+    if (has(P::INT)) say("a number");
+    if (has(P::KW_TRUE)) say("true or false");
+    drop_values();
+  }
+
+  void drop_values() {
+    drop({P::STRING, P::OPEN_STRING, P::INT, P::HEX, P::FLOAT, P::BAD_NUMBER, P::KW_TRUE, P::KW_FALSE});
+  }
+
+  const antlr4::dfa::Vocabulary& vocabulary_;
+  std::vector<size_t> left_;
+  std::vector<std::string> said_;
+};
+
+class ErrorStrategy : public antlr4::DefaultErrorStrategy {
+ public:
+  ErrorStrategy(const Source& source, Diagnostics& diagnostics)
+      : source_(source), diagnostics_(diagnostics) {}
+
+  void sync(antlr4::Parser* parser) override;
+  Token* recoverInline(antlr4::Parser* parser) override;
+
+ protected:
+  void reportNoViableAlternative(antlr4::Parser* parser, const antlr4::NoViableAltException& e) override {
+    report(parser, e.getOffendingToken(), e.getExpectedTokens());
+  }
+  void reportInputMismatch(antlr4::Parser* parser, const antlr4::InputMismatchException& e) override {
+    report(parser, e.getOffendingToken(), e.getExpectedTokens());
+  }
+  void reportUnwantedToken(antlr4::Parser* parser) override { report_current(parser); }
+  void reportMissingToken(antlr4::Parser* parser) override { report_current(parser); }
+  void consumeUntil(antlr4::Parser* parser, const Tokens& set) override;
+
+ private:
+  void report_current(antlr4::Parser* parser) {
+    if (inErrorRecoveryMode(parser)) return;
+    beginErrorCondition(parser);
+    report(parser, parser->getCurrentToken(), parser->getExpectedTokens());
+  }
+  void report(antlr4::Parser* parser, Token* found, const Tokens& expected);
+  std::string hint(antlr4::Parser* parser, Token* found, const Tokens& expected) const;
+  void skip(antlr4::Parser* parser);
+  void skip_braces(antlr4::Parser* parser);
+
+  const Source& source_;
+  Diagnostics& diagnostics_;
+};
+
+std::string describe(const Source& source, Token* token) {
+  if (token->getType() == Token::EOF) return "the end of the file";
+  std::string text = printable(source.text(span_of(source, token)));
+  return token->getType() == P::STRING ? text : fmt::format("'{}'", text);
+}
+
+void ErrorStrategy::report(antlr4::Parser* parser, Token* found, const Tokens& expected) {
+  Token* last = parser->getTokenStream()->LT(-1);
+  // What follows an unfinished string was swallowed by it: one error is enough.
+  if (last != nullptr && last->getType() == P::OPEN_STRING) return;
+  if (diagnostics_.errors() >= Diagnostics::kLimit) {
+    diagnostics_.report(Code::syntax, span_of(source_, found), "", "");  // counted only
+    return;
+  }
+  std::vector<std::string> words = Wording(expected, parser->getVocabulary()).words();
+  if (words.size() == 1 && words[0] == "';'" && last != nullptr) {
+    Span after = span_of(source_, last);
+    diagnostics_.report(Code::missing_semicolon, {after.file, after.end, after.end}, describe(source_, last));
+    return;
+  }
+  if (words.size() > kMaxListed) words.resize(kMaxListed);
+  std::vector<std::string_view> views(words.begin(), words.end());
+  diagnostics_.report(Code::syntax, span_of(source_, found), one_of(views), describe(source_, found))
+      .hint(hint(parser, found, expected));
+}
+
+// ANTLR gives up the whole rule when the first item of a loop is wrong, but skips to the next
+// item when a later one is. The latter is right for both.
+void ErrorStrategy::sync(antlr4::Parser* parser) {
+  const antlr4::atn::ATN& atn = parser->getInterpreter<antlr4::atn::ParserATNSimulator>()->atn;
+  antlr4::atn::ATNState* state = atn.states[parser->getState()];
+  if (state->getStateType() != antlr4::atn::ATNState::STAR_LOOP_ENTRY)
+    return DefaultErrorStrategy::sync(parser);
+  if (inErrorRecoveryMode(parser)) return;
+  Tokens next = atn.nextTokens(state);
+  if (next.contains(Token::EPSILON) || next.contains(parser->getTokenStream()->LA(1))) return;
+  reportUnwantedToken(parser);
+  consumeUntil(parser, getExpectedTokens(parser).Or(getErrorRecoverySet(parser)));
+}
+
+// A misspelt keyword stands for the keyword.
+Token* ErrorStrategy::recoverInline(antlr4::Parser* parser) {
+  Token* found = parser->getCurrentToken();
+  if (found->getType() != P::ID || hint(parser, found, parser->getExpectedTokens()).empty())
+    return DefaultErrorStrategy::recoverInline(parser);
+  report_current(parser);
+  parser->consume();
+  return found;
+}
+
+// A keyword with a typing error, a comment as in C.
+std::string ErrorStrategy::hint(antlr4::Parser* parser, Token* found, const Tokens& expected) const {
+  Span span = span_of(source_, found);
+  if (source_.text({span.file, span.begin, span.begin + 2}) == "/*")
+    return "a comment is '//' to the end of its line";
+  if (found->getType() != P::ID || expected.contains(static_cast<size_t>(P::ID))) return "";
+  std::vector<std::string> words;
+  for (ssize_t type : expected.toList())
+    if (is_keyword(static_cast<size_t>(type)))
+      words.push_back(keyword(static_cast<size_t>(type), parser->getVocabulary()));
+  std::vector<std::string_view> views(words.begin(), words.end());
+  return did_you_mean(source_.text(span), views);
+}
+
+bool begins_definition(size_t type) {
+  constexpr size_t kFirst[] = {P::KW_LIST, P::KW_CONSTRAINT, P::KW_METRIC,  P::KW_DAEMON, P::KW_PROCESS,
+                               P::KW_VISI, P::KW_TUNABLE,    P::KW_EXCLUDE, Token::EOF};
+  return std::find(std::begin(kFirst), std::end(kFirst), type) != std::end(kFirst);
+}
+
+void ErrorStrategy::consumeUntil(antlr4::Parser* parser, const Tokens& set) {
+  antlr4::TokenStream* tokens = parser->getTokenStream();
+  bool between_definitions = parser->getRuleContext()->getRuleIndex() == P::RuleFile;
+  for (;;) {
+    size_t type = tokens->LA(1);
+    if (type == Token::EOF) return;
+    if (between_definitions ? begins_definition(type) : set.contains(type)) return;
+    skip(parser);
+  }
+}
+
+// Consumes one token; with an opening bracket, what it brackets.
+void ErrorStrategy::skip(antlr4::Parser* parser) {
+  antlr4::TokenStream* tokens = parser->getTokenStream();
+  size_t open = tokens->LA(1);
+  if (open == P::LBRACE) return skip_braces(parser);
+  parser->consume();
+  if (open != P::CODE_OPEN && open != P::LPAREN) return;
+  size_t close = open == P::CODE_OPEN ? P::CODE_CLOSE : P::RPAREN;
+  for (size_t type = tokens->LA(1); type != Token::EOF; type = tokens->LA(1)) {
+    if (type == P::LBRACE || type == P::RBRACE || (open == P::LPAREN && type == P::SEMI)) return;
+    parser->consume();
+    if (type == close) return;
+  }
+}
+
+// Consumes '{' to its '}'. If a definition begins inside, a brace is missing: it stops there.
+void ErrorStrategy::skip_braces(antlr4::Parser* parser) {
+  antlr4::TokenStream* tokens = parser->getTokenStream();
+  size_t depth = 0;
+  for (size_t type = tokens->LA(1); type != Token::EOF; type = tokens->LA(1)) {
+    if (type == P::KW_METRIC || type == P::KW_LIST) return;
+    parser->consume();
+    if (type == P::LBRACE) depth++;
+    if (type == P::RBRACE && --depth == 0) return;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<antlr4::ANTLRErrorStrategy> make_error_strategy(const Source& source,
+                                                                Diagnostics& diagnostics) {
+  return std::make_shared<ErrorStrategy>(source, diagnostics);
+}
+
+}  // namespace mdl::parser
