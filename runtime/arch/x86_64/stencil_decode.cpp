@@ -14,6 +14,7 @@
 
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cstring>
 #include <memory>
 #include <unordered_map>
@@ -207,6 +208,7 @@ Disassembler::Disassembler() {
     if (const auto rule = by_name.find({name.data(), name.size()}); rule != by_name.end())
       admitted_.emplace(opcode, rule->second);
   }
+  assert(admitted_.size() == std::size(kAdmitted));  // each name is one of LLVM's
   general_.assign(registers_->getNumRegs(), kNone);
   for (unsigned reg = 1; reg < registers_->getNumRegs(); ++reg) {
     if (llvm::StringRef(registers_->getName(reg)) == "EFLAGS") flags_ = reg;
