@@ -49,7 +49,7 @@ bool hide_interruption(ThreadRegisters&);
 // result of the last call marked `keep`.
 struct RemoteCall {
   long number = 0;
-  uint64_t args[6] = {};
+  std::vector<uint64_t> args;  // at most 6
   bool keep = false;
 };
 inline constexpr uint64_t kLastResult = 0xfdfdfdfdfdfdfdfdu;
@@ -114,8 +114,9 @@ size_t emit_inverted_branch(Bytes& out, uint64_t address, const image::Instructi
 void fill_branch(Bytes& out, uint64_t address, size_t field);
 void emit_jump(Bytes& out, uint64_t address, uint64_t target);
 
-// The jump that a window holds.
+// What a window holds: a jump, or a call in the place of a call.
 Bytes window_jump(uint64_t at, uint64_t target);
+Bytes window_call(uint64_t at, uint64_t target);
 
 // The resident code (resident.S): position independent, `find_block` at its start.
 struct ResidentParameters {

@@ -29,8 +29,8 @@ std::string_view objection(const Code& code, size_t first, size_t last) {
   bool ended = false;
   for (size_t i = first; i < last; i++) {
     if (i > first && list[i].address != list[i - 1].address + list[i - 1].size) return "the function ends before the jump would";
-    if (i > first && (code.unresolved_jump || is_target(code, list[i].address)) && !(ended && list[i].is_padding && !is_target(code, list[i].address)))
-      return code.unresolved_jump ? "an indirect jump of the function is not understood" : "a branch leads into it";
+    if (i > first && is_target(code, list[i].address)) return "a branch leads into it";
+    if (i > first && code.unresolved_jump && !ended) return "an indirect jump of the function is not understood";
     if (ended && !list[i].is_padding) return "the function is shorter than a jump";
     if (ended) continue;
     if (i > first && list[i].is_landing) return "a landing instruction must stay first";
@@ -42,7 +42,7 @@ std::string_view objection(const Code& code, size_t first, size_t last) {
 
 class Planner {
  public:
-  Planner(const image::Function& function, const Code& code) : function_(function), code_(code) {}
+  explicit Planner(const Code& code) : code_(code) {}
 
   void want(const Site& site) {
     auto at = index_of(site.address);
@@ -151,7 +151,6 @@ class Planner {
     return static_cast<size_t>(it - code_.instructions.begin());
   }
 
-  const image::Function& function_;
   const Code& code_;
   FunctionSites out_;
 };
@@ -175,7 +174,7 @@ std::string_view name(Tactic tactic) {
 }
 
 FunctionSites plan_sites(const image::Function& function, const Code& code, bool entry, bool exits) {
-  Planner planner(function, code);
+  Planner planner(code);
   if (entry) {
     Site site{entry_address(function, code), format::PointKind::entry, image::ExitKind::return_};
     planner.out().entries = 1;

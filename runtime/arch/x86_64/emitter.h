@@ -31,6 +31,11 @@ class Emitter {
     bytes({static_cast<uint8_t>(r >= 8 ? 0x49 : 0x48), static_cast<uint8_t>(0xb8 + (r & 7))});
     imm64(value);
   }
+  void mov_imm(Reg r, uint64_t value) {  // the shorter of movabs and mov $value, r32 (which clears the upper half)
+    if (value >> 32) return mov_imm64(r, value);
+    rex_b(r), bytes({static_cast<uint8_t>(0xb8 + (r & 7))});
+    imm32(static_cast<uint32_t>(value));
+  }
   void jump(uint64_t target) { bytes({0xe9}), relative(target); }  // jmp target
   void call(uint64_t target) { bytes({0xe8}), relative(target); }  // call target
   // jcc target, with a 32-bit displacement filled later; returns where it is in `out`.

@@ -52,17 +52,17 @@ Bytes remote_stub(std::span<const RemoteCall> calls, std::string_view text, cons
   for (Reg r : kSaved) e.push(r);
   e.bytes({0xfc});  // cld
   for (const RemoteCall& call : calls) {
-    for (int i = 0; i < 6; i++) {
+    for (size_t i = 0; i < call.args.size(); i++) {
       uint64_t value = call.args[i];
       if (value == kLastResult) {
         // mov %rbx, reg
         e.bytes({static_cast<uint8_t>(kArgs[i] >= 8 ? 0x49 : 0x48), 0x89, static_cast<uint8_t>(0xc0 | (rbx << 3) | (kArgs[i] & 7))});
       } else {
         if ((value & 0xffffffff00000000u) == kTextTag) value = text_at + (value & 0xffffffffu);
-        e.mov_imm64(kArgs[i], value);
+        e.mov_imm(kArgs[i], value);
       }
     }
-    e.mov_imm64(rax, static_cast<uint64_t>(call.number));
+    e.mov_imm(rax, static_cast<uint64_t>(call.number));
     e.bytes({0x0f, 0x05});                        // syscall
     if (call.keep) e.bytes({0x48, 0x89, 0xc3});   // mov %rax, %rbx
   }

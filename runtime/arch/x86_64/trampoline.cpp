@@ -157,6 +157,12 @@ Bytes window_jump(uint64_t at, uint64_t target) {
   return out;
 }
 
+Bytes window_call(uint64_t at, uint64_t target) {
+  Bytes out;
+  Emitter(out, at).call(target);
+  return out;
+}
+
 Bytes resident_code(const ResidentParameters& parameters) {
   Bytes out(mdl_resident_begin, mdl_resident_end);
   size_t at = static_cast<size_t>(mdl_resident_parameters - mdl_resident_begin);

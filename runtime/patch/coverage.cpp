@@ -1,0 +1,129 @@
+#include "runtime/patch/coverage.h"
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+namespace mdl::patch {
+namespace {
+
+using focus::BoundPoint;
+using focus::BoundSnippet;
+
+struct Wanted {
+  const BoundPoint* entry = nullptr;
+  const BoundPoint* exit = nullptr;
+};
+
+// The points of each function, in the binding's order.
+std::vector<std::pair<const image::Function*, Wanted>> by_function(const focus::Binding& binding) {
+  std::vector<std::pair<const image::Function*, Wanted>> out;
+  std::map<const image::Function*, size_t> index;
+  for (const BoundPoint& point : binding.points) {
+    auto [it, added] = index.try_emplace(point.function, out.size());
+    if (added) out.emplace_back(point.function, Wanted{});
+    Wanted& wanted = out[it->second].second;
+    (point.kind == format::PointKind::entry ? wanted.entry : wanted.exit) = &point;
+  }
+  return out;
+}
+
+void charge(Coverage& out, const std::vector<BoundSnippet>& snippets) {
+  std::set<uint32_t> requests;
+  for (const BoundSnippet& snippet : snippets) requests.insert(snippet.requests.begin(), snippet.requests.end());
+  for (uint32_t request : requests) out.refused_of[request]++;
+}
+
+std::vector<uint8_t> bytes_at(const image::Memory& memory, uint64_t address) {
+  std::vector<std::byte> raw(8);
+  if (!memory.read(address, raw)) return {};
+  std::vector<uint8_t> out;
+  for (std::byte b : raw) out.push_back(static_cast<uint8_t>(b));
+  return out;
+}
+
+// A function with a refused site loses every flag that needs its entry and exits balanced.
+// Returns true when something was dropped.
+bool drop_unbalanced(const plan::Plan& plan, const focus::Binding& binding, FunctionPlan& function,
+                     std::set<uint32_t>& hurt) {
+  bool dropped = false;
+  for (const focus::Balance& balance : binding.balances) {
+    if (balance.function != function.function) continue;
+    auto lost = [&](const BoundSnippet& snippet) { return writes_flag(plan, snippet, balance.flag); };
+    dropped |= std::erase_if(function.entry, lost) > 0;
+    dropped |= std::erase_if(function.exit, lost) > 0;
+    hurt.insert(balance.requests.begin(), balance.requests.end());
+  }
+  return dropped;
+}
+
+void plan_function(const plan::Plan& plan, const focus::Binding& binding, const image::Memory& memory, FunctionPlan& f,
+                   Coverage& out) {
+  f.sites = plan_sites(*f.function, f.code, !f.entry.empty(), !f.exit.empty());
+  out.sites += f.sites.entries + f.sites.exits;
+  auto record = [&](const Refusal& refusal) {
+    out.refused.push_back({f.object, f.function, refusal.site, refusal.reason, bytes_at(memory, refusal.site.address)});
+  };
+  bool refused = !f.sites.refusals.empty();
+  for (const Refusal& refusal : f.sites.refusals) {
+    record(refusal);
+    charge(out, refusal.site.kind == format::PointKind::entry ? f.entry : f.exit);
+  }
+  if (!refused) return;
+  std::set<uint32_t> hurt;
+  if (!drop_unbalanced(plan, binding, f, hurt)) return;
+  f.sites = plan_sites(*f.function, f.code, !f.entry.empty(), !f.exit.empty());
+}
+
+// Decodes all functions, on as many threads as there are processors: it is most of the work.
+void read_codes(const image::Image& image, const image::Memory& memory, std::vector<FunctionPlan>& functions) {
+  size_t workers = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 8);
+  if (functions.size() < 64) workers = 1;
+  auto work = [&](size_t first) {
+    for (size_t i = first; i < functions.size(); i += workers) {
+      auto code = image::read_code(image, *functions[i].object, *functions[i].function, memory);
+      if (code) {
+        functions[i].code = std::move(*code);
+      } else {
+        functions[i].code.complete = false;
+        functions[i].code.doubt = code.error().text;
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < workers; i++) threads.emplace_back(work, i);
+  work(0);
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+
+bool writes_flag(const plan::Plan& plan, const BoundSnippet& snippet, focus::CellId flag) {
+  const auto& uses = plan.stencils[snippet.stencil].info.cells;
+  for (size_t i = 0; i < uses.size() && i < snippet.cells.size(); i++)
+    if (snippet.cells[i] == flag && uses[i].writes) return true;
+  return false;
+}
+
+Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
+                       const image::Memory& memory) {
+  Coverage out;
+  out.refused_of.resize(binding.requests.size());
+  for (auto& [function, wanted] : by_function(binding)) {
+    FunctionPlan f;
+    f.object = (wanted.entry ? wanted.entry : wanted.exit)->object;
+    f.function = function;
+    if (wanted.entry) f.entry = wanted.entry->snippets;
+    if (wanted.exit) f.exit = wanted.exit->snippets;
+    out.functions.push_back(std::move(f));
+  }
+  read_codes(image, memory, out.functions);
+  for (FunctionPlan& f : out.functions) {
+    plan_function(plan, binding, memory, f, out);
+    for (const Window& window : f.sites.windows)
+      out.by_tactic[std::string(name(window.tactic))] += window.sites.size();
+  }
+  return out;
+}
+
+}  // namespace mdl::patch

@@ -1,0 +1,49 @@
+// What of a binding can be patched: every function is decoded and its sites decided,
+// refusals are charged to the requests that wanted them, and what belongs together is taken
+// together (architecture, decision 6). Reads the running process, changes nothing.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/focus/request.h"
+#include "runtime/patch/site.h"
+
+namespace mdl::patch {
+
+// One function with its code, its windows and what runs there.
+struct FunctionPlan {
+  const image::Object* object = nullptr;
+  const image::Function* function = nullptr;
+  image::Code code;
+  FunctionSites sites;
+  std::vector<focus::BoundSnippet> entry;  // what is left after refusals
+  std::vector<focus::BoundSnippet> exit;
+};
+
+struct RefusedSite {
+  const image::Object* object = nullptr;
+  const image::Function* function = nullptr;
+  Site site;
+  std::string reason;
+  std::vector<uint8_t> bytes;  // at the site
+};
+
+struct Coverage {
+  std::vector<FunctionPlan> functions;
+  std::vector<RefusedSite> refused;
+  std::vector<uint64_t> refused_of;  // per request: sites it wanted and does not get
+  uint64_t sites = 0;                // wanted in all
+  std::map<std::string, uint64_t> by_tactic;  // sites taken
+};
+
+Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
+                       const image::Memory& memory);
+
+// True when this snippet raises or lowers `flag`.
+bool writes_flag(const plan::Plan& plan, const focus::BoundSnippet& snippet, focus::CellId flag);
+
+}  // namespace mdl::patch

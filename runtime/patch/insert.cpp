@@ -1,0 +1,285 @@
+#include "runtime/patch/insert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+#include "runtime/image/unwind.h"
+#include "runtime/patch/stack_scan.h"
+#include "runtime/patch/stage.h"
+#include "runtime/process/remote.h"
+#include "runtime/process/target.h"
+
+namespace mdl::patch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kStopDeadline = 2000ms;
+constexpr int kWaits = 25;  // times that windows with an address on some stack are waited for
+
+// The commit: from the first stop to the last thread let go.
+class Commit {
+ public:
+  Commit(const InsertInput& input, const process::TargetMemory& memory, Stage& stage, Inserted& out)
+      : input_(input), memory_(memory), stage_(stage), out_(out), unwinder_(input.image) {
+    if (!input.binding.balances.empty()) unwinder_.prepare();
+  }
+
+  Result<void> run() {
+    for (int wait = 0;; wait++) {
+      Clock::time_point begun = Clock::now();
+      process::Threads threads(input_.image.pid);
+      if (auto ok = threads.stop_all(kStopDeadline); !ok) return ok;
+      auto done = attempt(threads, wait < kWaits);
+      threads.release_all();
+      out_.paused += Clock::now() - begun;
+      if (!done) return done.error();
+      if (*done) return {};
+      timespec nap{0, 2'000'000};
+      nanosleep(&nap, nullptr);
+    }
+  }
+
+ private:
+  using Regs = std::map<pid_t, arch::ThreadRegisters>;
+
+  // True when everything is committed; false when a busy window is to be waited for.
+  Result<bool> attempt(process::Threads& threads, bool may_wait) {
+    Regs regs;
+    for (pid_t tid : threads.stopped()) {
+      auto r = threads.registers(tid);
+      if (!r) return r.error();
+      if (auto ok = check_thread(tid, *r); !ok) return ok.error();
+      regs[tid] = *r;
+    }
+    if (auto ok = check_bytes(); !ok) return ok.error();
+    std::set<const FunctionPlan*> busy = busy_functions(regs);
+    if (!busy.empty() && may_wait) return false;
+    for (const FunctionPlan* function : busy) give_up(*function);
+    if (auto ok = move_threads(threads, regs); !ok) return ok.error();
+    if (auto ok = set_flags(regs); !ok) return ok.error();
+    if (auto ok = write_windows(); !ok) return ok.error();
+    out_.threads = regs.size();
+    return true;
+  }
+
+  // The lookup reads the word that the thread pointer points to: it must be there and hold itself.
+  Result<void> check_thread(pid_t tid, const arch::ThreadRegisters& regs) {
+    uint64_t pointer = arch::thread_pointer(regs), word = 0;
+    if (pointer != 0 && memory_.read(pointer, std::as_writable_bytes(std::span(&word, 1))) && word == pointer) return {};
+    return Error{fmt::format("thread {} of process {} has no thread pointer of the usual kind (it is starting up, or its "
+                             "run-time system keeps its own): it cannot be instrumented safely",
+                             tid, input_.image.pid)};
+  }
+
+  Result<void> check_bytes() {
+    for (const StagedWindow& window : stage_.windows) {
+      std::vector<std::byte> now(window.original.size());
+      if (memory_.read(window.window->start, now) && std::equal(now.begin(), now.end(), std::as_bytes(std::span(window.original)).begin()))
+        continue;
+      return Error{fmt::format("the code at {:#x} ({}) changed while the insertion was prepared: try again", window.window->start,
+                               window.function->function->name)};
+    }
+    return {};
+  }
+
+  StagedWindow* window_around(uint64_t address) {  // the window whose inside, less its first byte, holds it
+    auto it = std::upper_bound(stage_.windows.begin(), stage_.windows.end(), address,
+                               [](uint64_t a, const StagedWindow& w) { return a <= w.window->start; });
+    if (it == stage_.windows.begin()) return nullptr;
+    --it;
+    return address > it->window->start && address < it->window->end ? &*it : nullptr;
+  }
+
+  // Functions with a window into which an address on some stack points: a handler
+  // interrupted it and will return there. A thread's pc can be moved, such an address cannot.
+  std::set<const FunctionPlan*> busy_functions(const Regs& regs) {
+    std::set<const FunctionPlan*> out;
+    auto mappings = image::read_maps(input_.image.pid);
+    if (!mappings) return out;
+    for (const auto& [tid, r] : regs) {
+      for (uint64_t word : stack_words(r, *mappings, memory_))
+        if (const StagedWindow* window = window_around(word)) out.insert(window->function);
+      if (const StagedWindow* window = window_around(arch::pc(r)); window && !moved_to(*window, arch::pc(r))) out.insert(window->function);
+    }
+    return out;
+  }
+
+  static const uint64_t* moved_to(const StagedWindow& window, uint64_t pc) {
+    for (const auto& [from, to] : window.trampoline.moved)
+      if (from == pc) return &to;
+    return nullptr;
+  }
+
+  void give_up(const FunctionPlan& function) {
+    std::set<uint32_t> requests;
+    for (const auto* snippets : {&function.entry, &function.exit})
+      for (const focus::BoundSnippet& snippet : *snippets) requests.insert(snippet.requests.begin(), snippet.requests.end());
+    for (const Window& window : function.sites.windows)
+      for (const Site& site : window.sites) {
+        input_.coverage.refused.push_back({function.object, function.function, site, "an interrupted thread stayed inside it", {}});
+        for (uint32_t request : requests) input_.coverage.refused_of[request]++;
+      }
+    std::erase_if(stage_.windows, [&](const StagedWindow& w) { return w.function == &function; });
+  }
+
+  // Before a window is written, threads inside it are sent to the trampoline's copy: it does
+  // the same whether the window is written or not.
+  Result<void> move_threads(process::Threads& threads, Regs& regs) {
+    for (auto& [tid, r] : regs) {
+      const StagedWindow* window = window_around(arch::pc(r));
+      if (!window) continue;
+      arch::ThreadRegisters moved = r;
+      arch::set_pc(moved, *moved_to(*window, arch::pc(r)));
+      if (auto ok = threads.set_registers(tid, moved); !ok) return ok;
+    }
+    return {};
+  }
+
+  struct Inside {  // a range of code whose active frames raise a flag
+    image::Range range;
+    const FunctionPlan* function;
+    uint64_t entry;  // of code: a frame that has not passed it has not entered
+    focus::CellId flag;
+    bool counts;     // the flag counts frames (+= 1); otherwise it is just set
+  };
+
+  std::vector<Inside> flagged_ranges() {
+    std::vector<Inside> out;
+    std::map<const image::Function*, const FunctionPlan*> plans;
+    for (const StagedWindow& window : stage_.windows) plans[window.function->function] = window.function;
+    for (const focus::Balance& balance : input_.binding.balances) {
+      auto it = plans.find(balance.function);
+      if (it == plans.end()) continue;
+      const FunctionPlan& f = *it->second;
+      for (const focus::BoundSnippet& snippet : f.entry) {
+        if (!writes_flag(input_.plan, snippet, balance.flag)) continue;
+        bool counts = input_.plan.stencils[snippet.stencil].info.cells[0].reads;
+        uint64_t entry = f.function->address;
+        for (const Window& window : f.sites.windows)
+          for (const Site& site : window.sites)
+            if (site.kind == format::PointKind::entry) entry = site.address;
+        std::vector<image::Range> ranges = f.function->parts;
+        ranges.push_back({f.function->address, f.function->address + f.function->size});
+        for (const image::Range& range : ranges) out.push_back({range, &f, entry, balance.flag, counts});
+        break;
+      }
+    }
+    return out;
+  }
+
+  // Frames that are active now count as entered (architecture, decision 5).
+  Result<void> set_flags(const Regs& regs) {
+    std::vector<Inside> inside = flagged_ranges();
+    if (inside.empty()) return {};
+    std::vector<uint64_t> directory(stage_.layout.slots * 2);
+    uint64_t at = stage_.data.start + stage_.layout.directory();
+    if (!memory_.read(at, std::as_writable_bytes(std::span(directory)))) return Error{"cannot read the session's data"};
+    for (const auto& [tid, r] : regs) {
+      std::map<focus::CellId, uint64_t> flags = active(r, inside, tid);
+      if (flags.empty()) continue;
+      uint64_t pointer = arch::thread_pointer(r);
+      uint32_t slot = find_slot(directory, pointer);
+      if (slot == stage_.layout.slots) return Error{"no slot for a thread that is inside a constraining function"};
+      directory[slot * 2] = pointer;
+      if (!memory_.write(at + slot * kSlotSize, std::as_bytes(std::span(&pointer, 1)))) return Error{"cannot write the session's data"};
+      for (auto [flag, value] : flags)
+        if (!memory_.write(stage_.data.start + stage_.layout.block(slot) + stage_.layout.cells[flag], std::as_bytes(std::span(&value, 1))))
+          return Error{"cannot write the session's data"};
+    }
+    return {};
+  }
+
+  std::map<focus::CellId, uint64_t> active(const arch::ThreadRegisters& regs, const std::vector<Inside>& inside, pid_t tid) {
+    std::map<focus::CellId, uint64_t> out;
+    image::Stack stack = unwinder_.walk(arch::unwind_registers(regs), memory_);
+    if (!stack.complete)
+      out_.warnings.push_back(fmt::format("the stack of thread {} could not be walked to its end ({}): constraining functions "
+                                          "beyond that are not seen as active",
+                                          tid, stack.doubt));
+    for (const image::Frame& frame : stack.frames) {
+      uint64_t where = frame.is_call ? frame.pc - 1 : frame.pc;
+      for (const Inside& range : inside) {
+        if (!range.range.contains(where)) continue;
+        if (!frame.is_call && where >= range.function->function->address && where <= range.entry) continue;
+        uint64_t& flag = out[range.flag];
+        flag = range.counts ? flag + 1 : 1;
+        out_.frames++;
+      }
+    }
+    return out;
+  }
+
+  Result<void> write_windows() {
+    for (size_t i = 0; i < stage_.windows.size(); i++) {
+      const StagedWindow& window = stage_.windows[i];
+      if (memory_.write(window.window->start, std::as_bytes(std::span(window.patched)))) {
+        out_.points += window.window->sites.size();
+        continue;
+      }
+      for (size_t k = 0; k <= i; k++)
+        memory_.write(stage_.windows[k].window->start, std::as_bytes(std::span(stage_.windows[k].original)));
+      return Error{fmt::format("cannot write the code at {:#x}: nothing was changed", window.window->start)};
+    }
+    return {};
+  }
+
+  const InsertInput& input_;
+  const process::TargetMemory& memory_;
+  Stage& stage_;
+  Inserted& out_;
+  image::Unwinder unwinder_;
+};
+
+Result<void> refuse_occupied(const InsertInput& input, const std::vector<image::Mapping>& mappings, const image::Memory& memory) {
+  Session session = find_session(mappings, memory);
+  if (session.mappings.empty()) return {};
+  pid_t pid = input.image.pid;
+  bool alive = !session.journal.empty() && process::start_time(session.journal[0].owner) == session.journal[0].owner_start;
+  if (alive)
+    return Error{fmt::format("process {0} is being instrumented by mdl-inject {1}: end that one first, or see mdl-inject --status {0}",
+                             pid, session.journal[0].owner)};
+  return Error{fmt::format("process {0} holds the instrumentation of an mdl-inject that has ended: look at it with mdl-inject "
+                           "--status {0}, take it out with mdl-inject --remove {0}",
+                           pid)};
+}
+
+}  // namespace
+
+Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& memory) {
+  Clock::time_point begun = Clock::now();
+  pid_t pid = input.image.pid;
+  for (int attempt = 0;; attempt++) {
+    auto mappings = image::read_maps(pid);
+    if (!mappings) return mappings.error();
+    if (auto ok = refuse_occupied(input, *mappings, memory); !ok) return ok.error();
+    auto stage = build_stage(input, *mappings);
+    if (!stage) return stage.error();
+    bool taken = false;
+    if (auto ok = map_stage(input, memory, *stage, taken); !ok) {
+      if (taken && attempt < 3) continue;
+      return ok.error();
+    }
+    Inserted out;
+    Result<void> done = write_stage(memory, *stage);
+    if (done) done = Commit(input, memory, *stage, out).run();
+    if (!done) {
+      process::Threads threads(pid);
+      std::vector<image::Range> regions = stage->islands;
+      regions.push_back(stage->data);
+      regions.push_back(stage->journal_at);
+      if (threads.stop_all(kStopDeadline)) (void)unmap(pid, threads, memory, input.image, regions).operator bool();
+      return done.error();
+    }
+    out.journal = std::move(stage->journal);
+    for (size_t i = 0; i < out.journal.requests.size(); i++) out.journal.requests[i].refused = input.coverage.refused_of[i];
+    out.took = Clock::now() - begun;
+    return out;
+  }
+}
+
+}  // namespace mdl::patch

@@ -1,0 +1,42 @@
+// Insertion: a transaction (architecture, decision 7).
+//
+//   stage    while the target runs: memory is mapped by a remote call, trampolines, resident
+//            code, directory and journal are written and read back; no code has changed
+//   commit   all threads stopped: the bytes to be replaced are compared with what was decoded,
+//            threads inside a window are moved to the trampoline, flags of active frames are
+//            set, windows are written one by one and read back, threads let go
+// Each window is one write inside one page and valid by itself, so an injector that is killed
+// between two of them leaves a process that runs on correctly, with a journal that says all.
+#pragma once
+
+#include <chrono>
+
+#include "base/result.h"
+#include "runtime/patch/coverage.h"
+#include "runtime/patch/journal.h"
+#include "runtime/process/target_memory.h"
+#include "runtime/process/threads.h"
+
+namespace mdl::patch {
+
+struct Inserted {
+  Journal journal;
+  uint64_t points = 0;
+  std::chrono::nanoseconds took{};
+  std::chrono::nanoseconds paused{};
+  size_t threads = 0;
+  size_t frames = 0;     // active frames of constraining functions that count as entered
+  std::vector<std::string> warnings;
+};
+
+struct InsertInput {
+  const plan::Plan& plan;
+  const std::string& plan_checksum;
+  const focus::Binding& binding;
+  Coverage& coverage;  // sites that had to wait too long are moved to its refusals
+  const image::Image& image;
+};
+
+Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& memory);
+
+}  // namespace mdl::patch

@@ -1,0 +1,67 @@
+// The journal: a record in the target of all that was done to it, from which any later
+// mdl-inject can report the values, or finish the removal, of an injector that died.
+//
+// It lies at offset 0 of the session's memory (a memfd called mdl-session) in a mapping that
+// the target cannot write: magic, format version, length, SHA-256, then JSON. It is complete
+// before the first byte of code changes; a session whose journal is not valid has changed
+// none. Its bytes come from the target and are not trusted.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "format/manifest.h"
+#include "runtime/image/image.h"
+#include "runtime/patch/layout.h"
+
+namespace mdl::patch {
+
+inline constexpr const char* kSessionName = "mdl-session";
+inline constexpr uint32_t kJournalVersion = 1;
+
+struct PatchedWindow {
+  uint64_t address = 0;
+  std::vector<uint8_t> original;
+  std::vector<uint8_t> patched;
+};
+
+struct JournalRequest {
+  std::string metric, focus, name, units;
+  format::Aggregate aggregate = format::Aggregate::sum;
+  uint32_t value = 0;  // index into Layout::cells
+  uint64_t refused = 0;
+};
+
+struct Journal {
+  pid_t owner = 0;              // the injector
+  uint64_t owner_start = 0;     // its start time: a reused pid is another process
+  pid_t target = 0;
+  int64_t started_ns = 0;       // CLOCK_REALTIME
+  std::string plan;             // hex SHA-256 of the plan's file
+  uint64_t points = 0;          // inserted
+  std::vector<image::Range> code;  // islands, and the journal itself
+  image::Range data;
+  Layout layout;
+  std::vector<format::CellKind> kinds;  // of Layout::cells
+  std::vector<JournalRequest> requests;
+  std::vector<PatchedWindow> windows;
+};
+
+// The bytes as they lie in the target.
+std::vector<std::byte> write_journal(const Journal& journal);
+// Checks everything; ranges must not overflow and windows must be no longer than 16 bytes.
+Result<Journal> read_journal(std::span<const std::byte> bytes);
+
+// What a process has of ours.
+struct Session {
+  std::vector<image::Range> mappings;  // all of the session, also without a valid journal
+  std::vector<Journal> journal;        // one, or none when it was never completed
+};
+bool is_session_mapping(const image::Mapping& mapping);
+Session find_session(const std::vector<image::Mapping>& mappings, const image::Memory& memory);
+
+}  // namespace mdl::patch

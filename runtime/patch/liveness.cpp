@@ -1,0 +1,70 @@
+#include "runtime/patch/liveness.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "runtime/arch/arch.h"
+
+namespace mdl::patch {
+namespace {
+
+using image::Flow;
+using image::Instruction;
+
+constexpr image::Registers kAll = ~0u;
+constexpr size_t kSteps = 400;  // instructions looked at before giving up
+
+const Instruction* find(const image::Code& code, uint64_t address) {
+  auto it = std::lower_bound(code.instructions.begin(), code.instructions.end(), address,
+                             [](const Instruction& in, uint64_t a) { return in.address < a; });
+  return it != code.instructions.end() && it->address == address ? &*it : nullptr;
+}
+
+}  // namespace
+
+Liveness::Liveness(const image::Code& code) : code_(code) {
+  if (!code.complete || code.unresolved_jump) return;
+  for (const Instruction& in : code.instructions) {
+    free_at_exit_ |= in.touches & arch::scratch_registers();
+    if (in.flow == Flow::call_indirect) free_at_exit_ = arch::scratch_registers();
+  }
+}
+
+image::Registers Liveness::before(uint64_t address) const {
+  // A walk over paths: each item is an instruction and the registers not yet replaced on the way to it.
+  image::Registers live = 0;
+  std::vector<std::pair<uint64_t, image::Registers>> work = {{address, kAll}};
+  std::set<std::pair<uint64_t, image::Registers>> seen;
+  for (size_t steps = 0; !work.empty(); steps++) {
+    auto [at, open] = work.back();
+    work.pop_back();
+    open &= ~live;  // known already
+    if (open == 0 || !seen.insert({at, open}).second) continue;
+    const Instruction* in = find(code_, at);
+    if (!in || steps > kSteps) return kAll;
+    live |= in->reads & open;
+    open &= ~in->writes;
+    switch (in->flow) {
+      case Flow::next: work.emplace_back(at + in->size, open); break;
+      case Flow::branch:
+        work.emplace_back(at + in->size, open);
+        [[fallthrough]];
+      case Flow::jump:
+        if (find(code_, in->target))
+          work.emplace_back(in->target, open);
+        else  // out of the function: a static chain may travel on
+          live |= open & ~(free_at_exit_ & ~arch::static_chain_register());
+        break;
+      case Flow::return_: live |= open & ~free_at_exit_; break;
+      case Flow::jump_indirect:
+      case Flow::call:
+      case Flow::call_indirect:
+      case Flow::system_call:
+      case Flow::stop: live |= open & ~(free_at_exit_ & ~arch::static_chain_register()); break;
+    }
+  }
+  return live;
+}
+
+}  // namespace mdl::patch

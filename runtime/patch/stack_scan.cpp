@@ -1,0 +1,47 @@
+#include "runtime/patch/stack_scan.h"
+
+#include <algorithm>
+
+namespace mdl::patch {
+namespace {
+
+constexpr uint64_t kRedZone = 128;
+constexpr uint64_t kMost = 64u << 20;  // bytes of one stack that are looked at
+
+const image::Mapping* mapping_at(std::span<const image::Mapping> mappings, uint64_t address) {
+  auto it = std::upper_bound(mappings.begin(), mappings.end(), address,
+                             [](uint64_t a, const image::Mapping& m) { return a < m.end; });
+  return it != mappings.end() && it->start <= address ? &*it : nullptr;
+}
+
+void append(std::vector<uint64_t>& out, uint64_t from, uint64_t to, const image::Memory& memory) {
+  from &= ~uint64_t{7};
+  to = std::min(to, from + kMost);
+  constexpr uint64_t kChunk = 1u << 20;
+  for (; from < to; from += kChunk) {
+    size_t words = (std::min(to, from + kChunk) - from) / 8, at = out.size();
+    out.resize(at + words);
+    if (!memory.read(from, std::as_writable_bytes(std::span(out).subspan(at)))) out.resize(at);
+  }
+}
+
+}  // namespace
+
+std::vector<uint64_t> stack_words(const arch::ThreadRegisters& registers, std::span<const image::Mapping> mappings,
+                                  const image::Memory& memory) {
+  std::vector<uint64_t> out;
+  uint64_t sp = arch::stack_pointer(registers);
+  const image::Mapping* current = mapping_at(mappings, sp);
+  if (!current) return out;
+  append(out, std::max(current->start, sp - kRedZone), current->end, memory);
+  // glibc keeps a thread's stack below its thread pointer in one mapping; the first
+  // thread's is [stack]. A thread that is on neither of them runs on an alternate stack.
+  const image::Mapping* own = mapping_at(mappings, arch::thread_pointer(registers));
+  bool on_main = current->path == "[stack]", on_own = own == current;
+  if (on_main || on_own) return out;
+  for (const image::Mapping& mapping : mappings)
+    if (&mapping == own || mapping.path == "[stack]") append(out, mapping.start, mapping.end, memory);
+  return out;
+}
+
+}  // namespace mdl::patch

@@ -1,0 +1,260 @@
+#include "runtime/patch/stage.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "runtime/patch/island.h"
+#include "runtime/process/remote.h"
+#include "runtime/process/target.h"
+
+namespace mdl::patch {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kAlign = 16;                       // of a trampoline
+constexpr uint64_t kClusterSpan = uint64_t{1} << 30;  // objects closer than this share an island
+constexpr unsigned kFixedNoReplace = 0x100000;        // MAP_FIXED_NOREPLACE, Linux 4.17
+
+uint64_t pages(uint64_t size) { return (size + kPage - 1) & ~(kPage - 1); }
+uint64_t aligned(uint64_t size) { return (size + kAlign - 1) & ~(kAlign - 1); }
+
+// Everything that the file of an object maps: its code must reach its data.
+image::Range extent(const image::Object& object, const std::vector<image::Mapping>& mappings) {
+  image::Range out{UINT64_MAX, 0};
+  auto add = [&](const image::Range& range) { out = {std::min(out.start, range.start), std::max(out.end, range.end)}; };
+  for (const image::Range& text : object.text) add(text);
+  for (const image::Mapping& mapping : mappings)
+    if (mapping.path == object.path) add({mapping.start, mapping.end});
+  return out;
+}
+
+// Objects that lie close together, and the island that serves them.
+struct Cluster {
+  image::Range near;
+  std::vector<size_t> functions;  // indices into Coverage::functions
+};
+
+std::vector<Cluster> make_clusters(const Coverage& coverage, const std::vector<image::Mapping>& mappings) {
+  std::vector<std::pair<image::Range, size_t>> extents;
+  std::map<const image::Object*, image::Range> known;
+  for (size_t i = 0; i < coverage.functions.size(); i++) {
+    const FunctionPlan& f = coverage.functions[i];
+    if (f.sites.windows.empty()) continue;
+    auto [it, added] = known.try_emplace(f.object, image::Range{});
+    if (added) it->second = extent(*f.object, mappings);
+    extents.emplace_back(it->second, i);
+  }
+  std::stable_sort(extents.begin(), extents.end(), [](const auto& a, const auto& b) { return a.first.start < b.first.start; });
+  std::vector<Cluster> out;
+  for (auto& [range, index] : extents) {
+    if (out.empty() || range.end - out.back().near.start > kClusterSpan) out.push_back({range, {}});
+    out.back().near.end = std::max(out.back().near.end, range.end);
+    out.back().functions.push_back(index);
+  }
+  return out;
+}
+
+class Builder {
+ public:
+  Builder(const InsertInput& input, const std::vector<image::Mapping>& mappings) : input_(input), mappings_(mappings) {}
+
+  Result<Stage> build() {
+    out_.layout = make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size());
+    std::vector<Cluster> clusters = make_clusters(input_.coverage, mappings_);
+    if (clusters.empty()) return Error{"no point can be patched"};
+    if (auto ok = place(out_.data, clusters[0].near, out_.layout.size(), UINT64_MAX / 2); !ok) return ok.error();
+    for (const Cluster& cluster : clusters)
+      if (auto ok = build_island(cluster); !ok) return ok.error();
+    std::sort(out_.windows.begin(), out_.windows.end(),
+              [](const StagedWindow& a, const StagedWindow& b) { return a.window->start < b.window->start; });
+    fill_journal();
+    // The journal names its own place, whose digits do not change its size by a page.
+    uint64_t size = pages(write_journal(out_.journal).size() + 64);
+    if (auto ok = place(out_.journal_at, clusters[0].near, size, UINT64_MAX / 2); !ok) return ok.error();
+    out_.journal.code.push_back(out_.journal_at);
+    return std::move(out_);
+  }
+
+ private:
+  Result<void> place(image::Range& where, const image::Range& near, uint64_t size, uint64_t reach) {
+    auto gap = find_gap(mappings_, taken_, near, pages(size), reach);
+    if (!gap)
+      return Error{fmt::format("process {} has no free address space of {} bytes near {:#x}", input_.image.pid, size, near.start)};
+    where = {*gap, *gap + pages(size)};
+    taken_.push_back(where);
+    return {};
+  }
+
+  std::vector<arch::Piece> pieces(const std::vector<focus::BoundSnippet>& snippets) const {
+    std::vector<arch::Piece> out;
+    for (const focus::BoundSnippet& snippet : snippets) {
+      arch::Piece piece;
+      piece.stencil = &input_.plan.stencils[snippet.stencil];
+      for (focus::CellId cell : snippet.cells) piece.cells.push_back(out_.layout.cells[cell]);
+      for (focus::CellId guard : snippet.guards) piece.guards.push_back(out_.layout.cells[guard]);
+      piece.constants = snippet.constants;
+      out.push_back(std::move(piece));
+    }
+    return out;
+  }
+
+  // Sizes first, at a place from where everything is in reach; then the island; then the code.
+  Result<void> build_island(const Cluster& cluster) {
+    TrampolineContext context{&input_.plan.guard, {out_.data.start + out_.layout.directory(), out_.layout.slots, cluster.near.start}};
+    arch::Bytes resident = arch::resident_code({out_.data.start + out_.layout.directory(), out_.layout.slots * kSlotSize,
+                                                out_.data.start + out_.layout.block(out_.layout.slots),
+                                                out_.data.start + kHeaderOverflow});
+    uint64_t size = aligned(resident.size());
+    for (size_t index : cluster.functions)
+      if (auto ok = build_function(index, context, cluster.near.start, &size, nullptr); !ok) return ok;
+    image::Range island;
+    if (auto ok = place(island, cluster.near, size, arch::kReach); !ok) return ok;
+    context.lookup.slow_path = island.start;
+    arch::Bytes code = std::move(resident);
+    for (size_t index : cluster.functions)
+      if (auto ok = build_function(index, context, island.start, nullptr, &code); !ok) return ok;
+    out_.islands.push_back(island);
+    out_.island_code.push_back(std::move(code));
+    return {};
+  }
+
+  // Adds the sizes of a function's trampolines to `size`, or their code to `code`.
+  Result<void> build_function(size_t index, const TrampolineContext& context, uint64_t base, uint64_t* size, arch::Bytes* code) {
+    const FunctionPlan& f = input_.coverage.functions[index];
+    Liveness liveness(f.code);
+    PointPieces point_pieces{pieces(f.entry), pieces(f.exit)};
+    for (const Window& window : f.sites.windows) {
+      if (code) code->resize(aligned(code->size()), 0xcc);  // int3: never executed
+      auto trampoline = build_trampoline(window, liveness, point_pieces, context, base + (code ? code->size() : 0));
+      if (!trampoline) return trampoline.error();
+      if (size) *size += aligned(trampoline->code.size());
+      if (!code) continue;
+      code->insert(code->end(), trampoline->code.begin(), trampoline->code.end());
+      stage_window(f, window, std::move(*trampoline));
+    }
+    return {};
+  }
+
+  void stage_window(const FunctionPlan& f, const Window& window, Trampoline trampoline) {
+    StagedWindow staged{&f, &window, std::move(trampoline), {}, {}};
+    for (const image::Instruction& in : f.code.instructions)
+      if (in.address >= window.start && in.address < window.end)
+        staged.original.insert(staged.original.end(), in.bytes.begin(), in.bytes.end());
+    staged.original.resize(arch::kJumpSize);
+    staged.patched = window.tactic == Tactic::call ? arch::window_call(window.start, staged.trampoline.address)
+                                                   : arch::window_jump(window.start, staged.trampoline.address);
+    out_.windows.push_back(std::move(staged));
+  }
+
+  void fill_journal() {
+    Journal& journal = out_.journal;
+    journal.owner = getpid();
+    journal.owner_start = process::start_time(getpid());
+    journal.target = input_.image.pid;
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    journal.started_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
+    journal.plan = input_.plan_checksum;
+    journal.code = out_.islands;
+    journal.data = out_.data;
+    journal.layout = out_.layout;
+    for (const focus::CellSlot& cell : input_.binding.cells) journal.kinds.push_back(cell.kind);
+    for (size_t i = 0; i < input_.binding.requests.size(); i++) {
+      const focus::BoundRequest& r = input_.binding.requests[i];
+      journal.requests.push_back({r.metric, r.focus, r.definition->name, r.definition->units, r.definition->aggregate,
+                                  r.value, input_.coverage.refused_of[i]});
+    }
+    for (const StagedWindow& window : out_.windows) {
+      journal.windows.push_back({window.window->start, window.original, window.patched});
+      journal.points += window.window->sites.size();
+    }
+  }
+
+  const InsertInput& input_;
+  const std::vector<image::Mapping>& mappings_;
+  std::vector<image::Range> taken_;
+  Stage out_;
+};
+
+}  // namespace
+
+Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings) {
+  return Builder(input, mappings).build();
+}
+
+Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage, bool& taken) {
+  struct Region {
+    image::Range at;
+    int protection;
+  };
+  std::vector<Region> regions = {{stage.journal_at, PROT_READ}, {stage.data, PROT_READ | PROT_WRITE}};
+  for (const image::Range& island : stage.islands) regions.push_back({island, PROT_READ | PROT_EXEC});
+
+  uint64_t total = 0;
+  for (const Region& region : regions) total += region.at.end - region.at.start;
+  std::vector<arch::RemoteCall> calls;
+  calls.push_back({arch::kCalls.memfd_create, {arch::kTextTag, MFD_CLOEXEC}, true});
+  calls.push_back({arch::kCalls.ftruncate, {arch::kLastResult, total}, false});
+  uint64_t offset = 0;
+  for (const Region& region : regions) {
+    uint64_t size = region.at.end - region.at.start;
+    calls.push_back({arch::kCalls.mmap,
+                     {region.at.start, size, static_cast<uint64_t>(region.protection),
+                      MAP_PRIVATE | MAP_NORESERVE | kFixedNoReplace, arch::kLastResult, offset},
+                     false});
+    offset += size;
+  }
+  calls.push_back({arch::kCalls.close, {arch::kLastResult}, false});
+
+  pid_t pid = input.image.pid;
+  process::Threads threads(pid);
+  std::string text = std::string(kSessionName) + '\0';
+  auto results = process::remote_calls(pid, threads, memory, input.image, calls, text);
+  if (!results) return results.error();
+  std::vector<image::Range> mapped;
+  int64_t failure = (*results)[0] < 0 ? (*results)[0] : (*results)[1] < 0 ? (*results)[1] : 0;
+  for (size_t i = 0; i < regions.size(); i++) {
+    int64_t got = (*results)[i + 2];
+    if (got == static_cast<int64_t>(regions[i].at.start)) mapped.push_back(regions[i].at);
+    else if (got < 0 && got > -4096) failure = failure ? failure : got;
+    else failure = -EEXIST, mapped.push_back({static_cast<uint64_t>(got), static_cast<uint64_t>(got) + (regions[i].at.end - regions[i].at.start)});
+  }
+  if (failure == 0) return {};
+  taken = failure == -EEXIST;
+  if (!mapped.empty()) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
+  return Error{fmt::format("process {} could not map {} bytes for the instrumentation: {}", pid, total,
+                           std::strerror(static_cast<int>(-failure)))};
+}
+
+Result<void> write_stage(const process::TargetMemory& memory, const Stage& stage) {
+  Error failed{"cannot write to the memory mapped for the instrumentation"};
+  for (size_t i = 0; i < stage.islands.size(); i++)
+    if (!memory.write(stage.islands[i].start, std::as_bytes(std::span(stage.island_code[i])))) return failed;
+  std::vector<uint64_t> directory = empty_directory(stage.layout, stage.data.start);
+  if (!memory.write(stage.data.start + stage.layout.directory(), std::as_bytes(std::span(directory)))) return failed;
+  // Last: from here on the journal is valid and a removal relies on it.
+  if (!memory.write(stage.journal_at.start, write_journal(stage.journal))) return failed;
+  return {};
+}
+
+Result<void> unmap(pid_t pid, process::Threads& threads, const process::TargetMemory& memory, const image::Image& image,
+                   const std::vector<image::Range>& regions) {
+  std::vector<arch::RemoteCall> calls;
+  for (const image::Range& region : regions)
+    calls.push_back({arch::kCalls.munmap, {region.start, region.end - region.start}, false});
+  auto results = process::remote_calls(pid, threads, memory, image, calls, {});
+  if (!results) return results.error();
+  for (int64_t result : *results)
+    if (result < 0)
+      return Error{fmt::format("process {} could not unmap the instrumentation: {}", pid, std::strerror(static_cast<int>(-result))),
+                   Status::left_inert};
+  return {};
+}
+
+}  // namespace mdl::patch

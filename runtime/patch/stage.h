@@ -1,0 +1,43 @@
+// Staging: everything an insertion needs in the target, computed and written while it runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/patch/insert.h"
+#include "runtime/patch/trampoline.h"
+
+namespace mdl::patch {
+
+struct StagedWindow {
+  const FunctionPlan* function = nullptr;
+  const Window* window = nullptr;
+  Trampoline trampoline;
+  std::vector<uint8_t> original;
+  std::vector<uint8_t> patched;
+};
+
+struct Stage {
+  Layout layout;
+  image::Range data;
+  image::Range journal_at;
+  std::vector<image::Range> islands;
+  std::vector<arch::Bytes> island_code;  // the resident code, then the trampolines
+  std::vector<StagedWindow> windows;     // by address
+  Journal journal;
+};
+
+// Chooses addresses in the gaps of `mappings` and builds all code for them.
+Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings);
+
+// Maps the stage's regions in the target, or nothing; writes them and reads them back.
+// `taken` is set when an address was mapped by the target meanwhile: build anew and try again.
+Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage, bool& taken);
+Result<void> write_stage(const process::TargetMemory& memory, const Stage& stage);
+
+// Unmaps regions of a session by a remote call; the threads must be stopped and outside.
+Result<void> unmap(pid_t pid, process::Threads& threads, const process::TargetMemory& memory, const image::Image& image,
+                   const std::vector<image::Range>& regions);
+
+}  // namespace mdl::patch

@@ -1,0 +1,41 @@
+// The trampoline of one window: the code of its sites in front of the instructions that
+// the window's jump displaced, and the jump back. One piece of code per window: blocks are
+// looked up once per site, never chained (architecture, decision 2).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/arch/arch.h"
+#include "runtime/patch/liveness.h"
+#include "runtime/patch/site.h"
+
+namespace mdl::patch {
+
+struct PointPieces {
+  std::vector<arch::Piece> entry;
+  std::vector<arch::Piece> exit;
+};
+
+struct Trampoline {
+  uint64_t address = 0;
+  arch::Bytes code;
+  // For each displaced instruction: its own address, and where a thread that was about to
+  // execute it must go on (in front of the site's code).
+  std::vector<std::pair<uint64_t, uint64_t>> moved;
+};
+
+struct TrampolineContext {
+  const plan::Stencil* guard = nullptr;
+  arch::Lookup lookup;
+};
+
+// The code for `address`. Its size does not depend on the address. An error when an operand of a
+// displaced instruction is out of reach from there.
+Result<Trampoline> build_trampoline(const Window& window, const Liveness& liveness, const PointPieces& pieces,
+                                    const TrampolineContext& context, uint64_t address);
+
+}  // namespace mdl::patch
