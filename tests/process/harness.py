@@ -3,10 +3,11 @@ process is what it was.
 
 A test starts its own process, attaches to it, and ends it; everything has a time limit,
 and a process that a test leaves behind is killed by its pid when the test ends. Paths come
-from the environment, which tests/process/CMakeLists.txt sets:
+from the environment, which tests/process/CMakeLists.txt sets; without it, from the release
+build of this repository:
 
     MDLC, MDL_INJECT   the tools          MDL_PROGRAMS  folder of tests/programs, built
-    MDL_SOURCE         the repository     MDL_REDIS     redis-server (default: on PATH)
+    MDL_REDIS          redis-server (default: on PATH)
 
 The rule of most tests: nothing counted runs between two numbers that are compared. The
 programs promise that between an answer and the next command (tests/programs/protocol.h).
@@ -25,10 +26,11 @@ import unittest
 
 import process_text
 
-MDLC = os.environ["MDLC"]
-MDL_INJECT = os.environ["MDL_INJECT"]
-PROGRAMS = pathlib.Path(os.environ["MDL_PROGRAMS"])
-SOURCE = pathlib.Path(os.environ.get("MDL_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BIN = SOURCE / "build" / "release" / "bin"
+MDLC = os.environ.get("MDLC") or str(BIN / "mdlc")
+MDL_INJECT = os.environ.get("MDL_INJECT") or str(BIN / "mdl-inject")
+PROGRAMS = pathlib.Path(os.environ.get("MDL_PROGRAMS") or BIN / "programs")
 STDLIB = [str(SOURCE / "stdlib-metrics" / name) for name in ("code.mdl", "redis.mdl")]
 
 PATIENCE = 30.0  # seconds for anything that should take less than one
@@ -134,7 +136,7 @@ class Session:
         line = self._lines.next("the first sample")
         if line is None:
             self._collect()
-            raise AssertionError(f"mdl-inject ended ({self.process.returncode}) without a sample: {self.errors}")
+            raise AssertionError(f"no sample; mdl-inject ended ({self.process.returncode}): {self.errors}")
         self.lines.append(json.loads(line))
         return self
 
@@ -294,7 +296,8 @@ class LiveTest(unittest.TestCase):
 METRIC = """
 resourceList {id}_list is procedure {{ items {{ {items} }}; flavor {{ unix }}; }}
 metric {id} {{
-  name "{id}"; units Calls; unitsType unnormalized; aggregateOperator sum; style EventCounter; flavor {{ unix }};
+  name "{id}"; units Calls; unitsType unnormalized; aggregateOperator sum; style EventCounter;
+  flavor {{ unix }};
   {constraints}
   base is counter {{
     foreach func in {id}_list {{ {order} preInsn func.{point} {constrained} (* {id}++; *) }}

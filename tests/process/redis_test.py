@@ -1,5 +1,5 @@
 """A real server under load: Debian's redis-server, stripped, position-independent, with its
-background threads.
+background threads. Repeated attaches are soak_test.py.
 """
 
 import shutil
@@ -76,19 +76,6 @@ class Redis(LiveTest):
         final = session.final()
         self.assertEqual((final[inside]["value"], final[LOOKUPS]["value"]), (300, 400))
         self.assert_untouched(self.server.pid, self.before)
-
-    def test_twenty_attaches_under_load(self):
-        load = Load(self.server.port)
-        try:
-            for cycle in range(20):
-                session = self.inject(self.server.pid, self.plan, *ALL).wait_inserted()
-                self.assert_stopped_well(session)
-                self.assertEqual(load.failures, [], f"cycle {cycle}")
-                self.assert_untouched(self.server.pid, self.before)
-        finally:
-            load.stop()
-        self.assertEqual(load.failures, [])
-        self.assertGreater(load.requests, 1000)
 
     def test_every_function_of_the_server(self):
         """procedure_calls at the server's own object: thousands of points, and it still answers right."""
