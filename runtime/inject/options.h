@@ -1,0 +1,39 @@
+// The command line of mdl-inject (the contract in docs/injection.md).
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mdl::inject {
+
+enum class Command { measure, list, status, remove, verify };
+
+struct Options {
+  Command command = Command::measure;
+  pid_t pid = 0;
+  std::string plan;    // file, for measure and verify
+  std::string glob;    // for list; "" = all
+  std::vector<std::string> metrics;
+  std::vector<std::string> foci;
+  double interval = 1;              // seconds between samples
+  std::optional<double> duration;   // seconds; none = until interrupted or the end of the target
+  std::string format;               // table ndjson json csv; "" = table on a terminal, else ndjson
+  std::string output;               // file; "" = standard output
+  std::string flavor;
+  bool dry_run = false;
+  bool explain = false;
+  bool strict = false;
+  bool detach = false;
+};
+
+// The parsed options, or the exit status after help, the version or a usage error was printed.
+struct Parsed {
+  Options options;
+  std::optional<int> exit;
+};
+Parsed parse_options(int argc, const char* const* argv);
+
+}  // namespace mdl::inject

@@ -1,0 +1,93 @@
+#include "runtime/inject/report.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <map>
+
+namespace mdl::inject {
+namespace {
+
+std::string request_text(const focus::BoundRequest& request) {
+  return request.focus.empty() ? request.metric : request.metric + "@" + request.focus;
+}
+
+std::string function_text(const image::Object* object, const image::Function* function) {
+  return fmt::format("/Code/{}/{}", object->name, function->name);
+}
+
+const char* site_text(const patch::Site& site) {
+  if (site.kind == format::PointKind::entry) return "entry";
+  switch (site.exit) {
+    case image::ExitKind::return_: return "return";
+    case image::ExitKind::tail_jump: return "tail jump";
+    case image::ExitKind::tail_branch: return "conditional tail jump";
+    case image::ExitKind::tail_jump_indirect: return "indirect tail jump";
+  }
+  return "";
+}
+
+}  // namespace
+
+void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::Coverage& coverage) {
+  uint64_t taken = 0;
+  for (const auto& [tactic, count] : coverage.by_tactic) taken += count;
+  fmt::print(out, "{} points in {} functions: {} would be patched", coverage.sites, coverage.functions.size(), taken);
+  for (const auto& [tactic, count] : coverage.by_tactic) fmt::print(out, ", {} by {}", count, tactic);
+  fmt::print(out, ", {} refused\n", coverage.refused.size());
+  for (size_t i = 0; i < binding.requests.size(); i++)
+    fmt::print(out, "  {}: {} refused\n", request_text(binding.requests[i]), coverage.refused_of[i]);
+  std::map<std::string, uint64_t> reasons;
+  for (const patch::RefusedSite& refused : coverage.refused) reasons[refused.reason]++;
+  for (const auto& [reason, count] : reasons) fmt::print(out, "  {:6}  {}\n", count, reason);
+  for (const patch::RefusedSite& refused : coverage.refused)
+    fmt::print(out, "refused: {} {} at {:#x}: {} [{:02x}]\n", function_text(refused.object, refused.function), site_text(refused.site),
+               refused.site.address, refused.reason, fmt::join(refused.bytes, " "));
+}
+
+void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding& binding) {
+  for (size_t i = 0; i < binding.requests.size(); i++) {
+    const focus::BoundRequest& request = binding.requests[i];
+    fmt::print(out, "{} ({})\n", request_text(request), request.definition->name);
+    for (const std::string& name : request.missing) fmt::print(out, "  not in this process: {}\n", name);
+    for (const focus::BoundPoint& point : binding.points)
+      for (const focus::BoundSnippet& snippet : point.snippets) {
+        if (std::find(snippet.requests.begin(), snippet.requests.end(), i) == snippet.requests.end()) continue;
+        fmt::print(out, "  {} of {}: {}", format::info(point.kind).name, function_text(point.object, point.function),
+                   plan.stencils[snippet.stencil].info.name);
+        for (focus::CellId guard : snippet.guards) fmt::print(out, ", while {}", binding.cells[guard].label);
+        fmt::print(out, "\n");
+      }
+  }
+}
+
+void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch::Coverage& coverage) {
+  auto ms = [](std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; };
+  fmt::print(out, "inserted {} points in {:.1f} ms, paused {:.1f} ms ({} threads", inserted.points, ms(inserted.took),
+             ms(inserted.paused), inserted.threads);
+  if (inserted.frames) fmt::print(out, ", {} active frames", inserted.frames);
+  fmt::print(out, "){}\n", coverage.refused.empty() ? "" : fmt::format(", {} refused", coverage.refused.size()));
+  for (const std::string& warning : inserted.warnings) fmt::print(out, "warning: {}\n", warning);
+}
+
+int print_functions(std::FILE* out, const image::Image& image, const std::string& glob) {
+  size_t printed = 0;
+  for (const image::Object& object : image.objects)
+    for (const image::Function& function : object.functions) {
+      std::string text = function_text(&object, &function);
+      std::string plain = image::demangle(function.name).plain;
+      bool wanted = glob.empty();
+      for (const std::string& candidate : {text, function.name, plain}) wanted = wanted || fnmatch(glob.c_str(), candidate.c_str(), 0) == 0;
+      for (const std::string& alias : function.aliases) wanted = wanted || fnmatch(glob.c_str(), alias.c_str(), 0) == 0;
+      if (!wanted) continue;
+      printed++;
+      fmt::print(out, "{}", text);
+      if (plain != function.name) fmt::print(out, "  {}", image::demangle(function.name).full);
+      for (const std::string& alias : function.aliases) fmt::print(out, "  ={}", alias);
+      fmt::print(out, "\n");
+    }
+  return printed ? 0 : 1;
+}
+
+}  // namespace mdl::inject
