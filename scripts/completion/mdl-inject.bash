@@ -1,0 +1,27 @@
+# Completion of mdl-inject's options for bash: source this file, or install it as
+# /usr/share/bash-completion/completions/mdl-inject.
+_mdl_inject() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
+  local options="-m -f -i -d -o --format --dry-run --explain --strict --detach --flavor --status --remove --list
+    --verify --help --version"
+  local pids word
+  case $previous in
+    --format) mapfile -t COMPREPLY < <(compgen -W "table ndjson json csv" -- "$current"); return ;;
+    -o | --verify) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    -m | -f | -i | -d | --flavor) return ;;
+  esac
+  if [[ $current == -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
+    return
+  fi
+  # The first word that is no option is a process, what follows is a plan.
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    if [[ $word =~ ^[0-9]+$ ]]; then
+      mapfile -t COMPREPLY < <(compgen -f -- "$current")
+      return
+    fi
+  done
+  pids=$(cd /proc && printf '%s\n' [0-9]*)
+  mapfile -t COMPREPLY < <(compgen -W "$pids" -- "$current")
+}
+complete -o filenames -F _mdl_inject mdl-inject
