@@ -64,6 +64,7 @@ struct Exit {
 
 struct Code {
   std::vector<Instruction> instructions;  // of the function, its parts and the padding after each, by address
+  std::vector<Range> ranges;              // the function's own, its parts and those found here, by address
   std::vector<uint64_t> targets;          // sorted
   std::vector<Exit> exits;                // by address
   bool unresolved_jump = false;

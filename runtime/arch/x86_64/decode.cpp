@@ -47,6 +47,7 @@ struct Opcode {
   bool is_prefix = false;          // LLVM shows some prefixes as instructions of their own
   bool keeps_destination = false;  // may leave its destination unchanged
   bool is_string = false;
+  bool is_loop = false;        // counts in rcx; the tables are silent
   bool is_zero_idiom = false;  // xor, sub: no input when both operands are one register
   bool touches_flags = false;  // and reads them; LLVM's tables are silent
   bool reads_all = false;
@@ -126,6 +127,7 @@ Opcode classify(std::string_view name, const MCInstrDesc& description) {
   opcode.keeps_destination = is_of_family(name, "BSF") || is_of_family(name, "BSR") ||
                              is_of_family(name, "TZCNT") || is_of_family(name, "LZCNT") ||
                              is_of_family(name, "CMOV") || name.starts_with("LAR") || name.starts_with("LSL");
+  opcode.is_loop = name.starts_with("LOOP");
   opcode.is_string = name.starts_with("MOVSB") || is_one_of(name, {"MOVSW", "MOVSL", "MOVSQ"}) ||
                      name.starts_with("STOS") || name.starts_with("LODS") || name.starts_with("SCAS") ||
                      name.starts_with("CMPS") || name.starts_with("INSB") || name.starts_with("INSL") ||
@@ -319,6 +321,7 @@ void note_effects(const MCInst& inst, Instruction& instruction) {
     instruction.touches |= kString | kFlags;
     instruction.writes = 0;
   }
+  if (opcode.is_loop) instruction.touches |= kRcx;
   if (opcode.flow == Flow::system_call) instruction.touches |= kRax | kRcx | kR11;
   if (opcode.flow == Flow::call || opcode.flow == Flow::call_indirect)
     instruction.touches |= kEverything & ~kRsp;

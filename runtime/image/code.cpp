@@ -1,0 +1,294 @@
+// read_code: finds what belongs to a function (a fixed point over direct jumps, landing pads
+// and jump tables), then says what is a target and what is an exit.
+#include "runtime/image/code.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/image/function_code.h"
+#include "runtime/image/landing_pads.h"
+
+namespace mdl::image {
+namespace {
+
+constexpr size_t kMaxRanges = 64;  // a function has one cold part, two at most
+
+bool is_direct_jump(const Instruction& one) {
+  return one.flow == Flow::jump || one.flow == Flow::branch;
+}
+
+// Ranges of the function that the image knows. A "f.cold.N" that is called is no part: LLVM's
+// hot-cold splitting makes functions of cold code.
+void add_known_ranges(FunctionCode& code) {
+  const Function& function = code.function;
+  if (!code.add_range({function.address, function.address + function.size})) return;
+  auto is_called = [&](const Range& part) {
+    return std::any_of(code.decoded.begin(), code.decoded.end(), [&](const Decoded& one) {
+      return one.instruction.flow == Flow::call && one.instruction.target == part.start;
+    });
+  };
+  for (const Range& part : function.parts)
+    if (!is_called(part) && !code.add_range(part))
+      code.set_doubt(fmt::format("its part at {:#x} cannot be read", part.start));
+}
+
+std::vector<Range> parts_behind_jumps(FunctionCode& code) {
+  std::vector<Range> parts;
+  for (const Decoded& one : code.decoded) {
+    if (!is_direct_jump(one.instruction) || code.contains(one.instruction.target)) continue;
+    Destination destination = classify_destination(code, one.instruction.target);
+    if (destination.kind == Destination::Kind::part) parts.push_back(destination.part);
+    if (destination.kind == Destination::Kind::unknown)
+      code.set_doubt(fmt::format("its jump at {:#x} leads to {:#x}, which is in no function that is known",
+                                 one.instruction.address, one.instruction.target));
+  }
+  return parts;
+}
+
+// Landing pads of the ranges so far; those outside add the range that holds them.
+std::vector<Range> parts_behind_pads(FunctionCode& code, std::vector<uint64_t>& pads) {
+  std::vector<Range> parts;
+  pads.clear();
+  const FrameTable* table = code.object.frame_table.get();
+  if (!table) return parts;
+  for (const Range& range : code.ranges)
+    for (const Fde* entry = table->find(range.start); entry && entry->start < range.end;
+         entry = table->find(entry->end))
+      if (!read_landing_pads(*entry, code.memory, pads))
+        code.set_doubt(fmt::format("the exception table of its frame at {:#x} cannot be read", entry->start));
+  for (uint64_t pad : pads) {
+    if (code.contains(pad)) continue;
+    const Fde* entry = table->find(pad);
+    if (entry && !function_starting_at(code.object, entry->start))
+      parts.push_back({entry->start, entry->end});
+    else
+      code.set_doubt(fmt::format("its landing pad at {:#x} is not in a part of it", pad));
+  }
+  return parts;
+}
+
+struct Found {
+  std::vector<JumpTable> tables;
+  std::vector<uint64_t> pads;
+};
+
+Found complete_ranges(FunctionCode& code) {
+  Found found;
+  while (true) {
+    std::vector<Range> parts = parts_behind_jumps(code);
+    if (parts.empty()) parts = parts_behind_pads(code, found.pads);
+    if (parts.empty()) {
+      found.tables = find_jump_tables(code);
+      parts = parts_behind_tables(code, found.tables);
+    }
+    size_t before = code.ranges.size();
+    for (const Range& part : parts) {
+      if (code.contains(part.start)) continue;
+      if (!code.add_range(part)) code.set_doubt(fmt::format("its part at {:#x} cannot be read", part.start));
+    }
+    if (code.ranges.size() == before) return found;
+    if (code.ranges.size() > kMaxRanges) {
+      code.set_doubt(fmt::format("it is in more than {} pieces", kMaxRanges));
+      return found;
+    }
+  }
+}
+
+// Padding behind a range: as far as nops go, but not into what is known to start there, and
+// where nothing is, only to the next 16-byte boundary.
+std::vector<Instruction> read_padding(const FunctionCode& code, const Range& range) {
+  constexpr uint64_t kMax = 64;
+  std::vector<std::byte> bytes(kMax);
+  while (!bytes.empty() && !code.memory.read(range.end, bytes)) bytes.resize(bytes.size() / 2);
+  std::vector<Instruction> padding = decode(bytes, range.end);
+  uint64_t end = range.end;
+  auto stop = std::find_if(padding.begin(), padding.end(), [&](const Instruction& one) {
+    bool starts_something =
+        function_starting_at(code.object, one.address) != nullptr || code.contains(one.address);
+    if (code.object.frame_table)
+      if (const Fde* entry = code.object.frame_table->find(one.address))
+        starts_something |= entry->start == one.address;
+    if (one.is_padding && !starts_something) end = one.address + one.size;
+    return !one.is_padding || starts_something;
+  });
+  padding.erase(stop, padding.end());
+  bool bounded = function_starting_at(code.object, end) != nullptr ||
+                 (code.object.frame_table && code.object.frame_table->find(end) != nullptr);
+  if (!bounded)
+    std::erase_if(padding, [&](const Instruction& one) {
+      return one.address + one.size > ((range.end + 15) & ~uint64_t{15});
+    });
+  return padding;
+}
+
+class Summary {
+ public:
+  Summary(FunctionCode& code, const Found& found) : code_(code), found_(found) {}
+
+  Code make() {
+    for (const JumpTable& table : found_.tables) add(table.targets);
+    add(found_.pads);
+    for (size_t i = 0; i < code_.decoded.size(); ++i) look_at(i);
+    check_bounds();
+    take_instructions();
+    std::sort(result_.targets.begin(), result_.targets.end());
+    result_.targets.erase(std::unique(result_.targets.begin(), result_.targets.end()), result_.targets.end());
+    result_.ranges = code_.ranges;
+    result_.complete = code_.complete;
+    result_.doubt = code_.doubt;
+    return std::move(result_);
+  }
+
+ private:
+  void add(const std::vector<uint64_t>& targets) {
+    result_.targets.insert(result_.targets.end(), targets.begin(), targets.end());
+  }
+  void add_what_follows(size_t index);
+  void look_at(size_t index);
+  void look_at_jump(const Instruction& one);
+  void look_at_call(size_t index);
+  void look_at_indirect_jump(size_t index);
+  void check_bounds();
+  void take_instructions();
+
+  FunctionCode& code_;
+  const Found& found_;
+  Code result_;
+};
+
+// The address behind, and, where that is padding, what is behind the padding.
+void Summary::add_what_follows(size_t index) {
+  result_.targets.push_back(code_.decoded[index].end());
+  for (++index; index < code_.decoded.size() && code_.decoded[index].instruction.is_padding; ++index)
+    result_.targets.push_back(code_.decoded[index].end());
+}
+
+void Summary::look_at_jump(const Instruction& one) {
+  if (!code_.contains(one.target)) {
+    result_.exits.push_back(
+        {one.address, one.flow == Flow::jump ? ExitKind::tail_jump : ExitKind::tail_branch});
+    return;
+  }
+  result_.targets.push_back(one.target);
+  const Decoded* around = code_.covering(one.target);
+  if (!around || around->instruction.address == one.target) return;
+  // Into an instruction: old locks are skipped so (`je 1f; lock; 1: cmpxchg`). It is sound when
+  // both ways meet at the instruction's end.
+  std::span bytes(around->instruction.bytes);
+  Decoded inner;
+  if (!x86_64::decode_instruction(std::as_bytes(bytes.subspan(one.target - around->instruction.address)),
+                                  one.target, inner.instruction, inner.detail) ||
+      inner.end() != around->end())
+    code_.set_doubt(fmt::format("its jump at {:#x} leads into an instruction", one.address));
+}
+
+void Summary::look_at_call(size_t index) {
+  const Decoded& call = code_.decoded[index];
+  uint64_t target = call.instruction.target;
+  if (call.instruction.flow == Flow::call && target != code_.function.address && code_.contains(target)) {
+    result_.targets.push_back(target);
+    code_.set_doubt(fmt::format("its call at {:#x} leads into itself", call.instruction.address));
+  }
+  bool is_last = index + 1 == code_.decoded.size() ||
+                 code_.decoded[index + 1].instruction.address != call.end() ||
+                 code_.decoded[index + 1].instruction.is_padding;
+  if (is_last || does_not_return(code_, call)) add_what_follows(index);
+}
+
+void Summary::look_at_indirect_jump(size_t index) {
+  const Instruction& one = code_.decoded[index].instruction;
+  switch (classify_indirect_jump(code_, found_.tables, index)) {
+    case IndirectJump::inside:
+      break;
+    case IndirectJump::exit:
+      result_.exits.push_back({one.address, ExitKind::tail_jump_indirect});
+      break;
+    case IndirectJump::unresolved:
+      result_.unresolved_jump = true;
+      code_.set_doubt(fmt::format("where its jump at {:#x} leads is not known", one.address));
+      break;
+  }
+}
+
+void Summary::look_at(size_t index) {
+  const Instruction& one = code_.decoded[index].instruction;
+  // With -fcf-protection, every place that an indirect jump may reach starts so.
+  if (one.is_landing && one.address != code_.function.address) result_.targets.push_back(one.address);
+  switch (one.flow) {
+    case Flow::jump:
+      look_at_jump(one);
+      add_what_follows(index);
+      break;
+    case Flow::branch:
+      look_at_jump(one);
+      break;
+    case Flow::call:
+    case Flow::call_indirect:
+      look_at_call(index);
+      break;
+    case Flow::jump_indirect:
+      look_at_indirect_jump(index);
+      add_what_follows(index);
+      break;
+    case Flow::return_:
+      result_.exits.push_back({one.address, ExitKind::return_});
+      add_what_follows(index);
+      break;
+    case Flow::stop:
+      add_what_follows(index);
+      break;
+    case Flow::next:
+    case Flow::system_call:
+      break;
+  }
+}
+
+// Control that leaves or enters otherwise than by what was looked at.
+void Summary::check_bounds() {
+  for (const Range& range : code_.ranges) {
+    const Decoded* last = nullptr;
+    for (const Decoded& one : code_.decoded)
+      if (range.contains(one.instruction.address) && !one.instruction.is_padding) last = &one;
+    if (last && (last->instruction.flow == Flow::next || last->instruction.flow == Flow::branch) &&
+        !code_.contains(last->end()))
+      code_.set_doubt(fmt::format("it runs on behind its end at {:#x}", range.end));
+    auto inner =
+        std::upper_bound(code_.object.functions.begin(), code_.object.functions.end(), range.start,
+                         [](uint64_t value, const Function& other) { return value < other.address; });
+    if (inner != code_.object.functions.end() && inner->address < range.end)
+      code_.set_doubt(fmt::format("{} starts inside of it", inner->name));
+  }
+}
+
+void Summary::take_instructions() {
+  std::vector<Instruction> padding;
+  for (const Range& range : code_.ranges) {
+    std::vector<Instruction> behind = read_padding(code_, range);
+    padding.insert(padding.end(), behind.begin(), behind.end());
+  }
+  result_.instructions.reserve(code_.decoded.size() + padding.size());
+  for (Decoded& one : code_.decoded) result_.instructions.push_back(std::move(one.instruction));
+  result_.instructions.insert(result_.instructions.end(), padding.begin(), padding.end());
+  std::sort(result_.instructions.begin(), result_.instructions.end(),
+            [](const Instruction& a, const Instruction& b) { return a.address < b.address; });
+  std::sort(result_.exits.begin(), result_.exits.end(),
+            [](const Exit& a, const Exit& b) { return a.address < b.address; });
+}
+
+}  // namespace
+
+Result<Code> read_code(const Image& image, const Object& object, const Function& function,
+                       const Memory& memory) {
+  FunctionCode code(image, object, function, memory);
+  add_known_ranges(code);
+  if (code.ranges.empty())
+    return Error{
+        fmt::format("the code of {} at {:#x} (size {}) in {} cannot be read: its size is not known, or the "
+                    "object was unloaded",
+                    function.name, function.address, function.size, object.name)};
+  Found found = complete_ranges(code);
+  return Summary(code, found).make();
+}
+
+}  // namespace mdl::image

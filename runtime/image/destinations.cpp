@@ -1,0 +1,158 @@
+// Where direct jumps and calls lead: to another function (an exit), or to a part of this one
+// that the compiler placed elsewhere and that a stripped file does not name.
+//
+// The call frame information decides. A function starts with CFA = rsp + 8, and a tail call
+// happens only when the frame is taken down to that; so code reached by a jump whose CFA is
+// another one belongs to the function that jumps. Where both are rsp + 8, code that jumps back
+// into the function's body belongs to it; what does not may be seen either way: its end is
+// the end of this function, counted at the jump.
+#include <array>
+
+#include "runtime/image/function_code.h"
+
+namespace mdl::image {
+namespace {
+
+// Functions of the C and C++ runtimes that do not come back. What follows a call to one is
+// reached by a jump, if at all.
+constexpr std::array<std::string_view, 36> kNoReturn = {"__stack_chk_fail",
+                                                        "__fortify_fail",
+                                                        "__chk_fail",
+                                                        "abort",
+                                                        "exit",
+                                                        "_exit",
+                                                        "_Exit",
+                                                        "quick_exit",
+                                                        "pthread_exit",
+                                                        "__assert_fail",
+                                                        "__assert_perror_fail",
+                                                        "__assert",
+                                                        "__libc_fatal",
+                                                        "__libc_message",
+                                                        "longjmp",
+                                                        "_longjmp",
+                                                        "siglongjmp",
+                                                        "__longjmp_chk",
+                                                        "__libc_longjmp",
+                                                        "__libc_siglongjmp",
+                                                        "err",
+                                                        "errx",
+                                                        "verr",
+                                                        "verrx",
+                                                        "__cxa_throw",
+                                                        "__cxa_rethrow",
+                                                        "__cxa_bad_cast",
+                                                        "__cxa_bad_typeid",
+                                                        "__cxa_throw_bad_array_new_length",
+                                                        "__cxa_pure_virtual",
+                                                        "_Unwind_Resume",
+                                                        "__clang_call_terminate",
+                                                        "_ZSt9terminatev",
+                                                        "_ZSt10unexpectedv",
+                                                        "_serverAssert",
+                                                        "_serverPanic"};
+
+bool is_no_return(const Function& function) {
+  auto listed = [](std::string_view name) {
+    for (std::string_view one : kNoReturn)
+      if (name == one) return true;
+    return name.starts_with("_ZSt") && name.find("__throw_") != std::string_view::npos;
+  };
+  if (listed(function.name)) return true;
+  for (const std::string& alias : function.aliases)
+    if (listed(alias)) return true;
+  return false;
+}
+
+// A stub of the procedure linkage table: `jmp *slot(%rip)`, perhaps behind endbr64. Returns the
+// slot's address, 0 when the code is something else.
+uint64_t linkage_slot(const Memory& memory, uint64_t address) {
+  std::array<std::byte, 16> bytes;
+  if (!memory.read(address, bytes)) return 0;
+  Decoded one;
+  size_t at = 0;
+  for (int step = 0; step < 2; ++step) {
+    if (!x86_64::decode_instruction(std::span(bytes).subspan(at), address + at, one.instruction, one.detail))
+      return 0;
+    if (!one.instruction.is_landing) break;
+    at += one.instruction.size;
+  }
+  bool is_stub = one.instruction.flow == Flow::jump_indirect && one.detail.has_memory &&
+                 one.detail.memory.base == x86_64::kPcRegister;
+  return is_stub ? one.end() + static_cast<uint64_t>(one.detail.memory.displacement) : 0;
+}
+
+const Function* function_behind_slot(const FunctionCode& code, uint64_t slot) {
+  uint64_t target = 0;
+  if (!code.memory.read(slot, std::as_writable_bytes(std::span(&target, 1)))) return nullptr;
+  const Object* object = object_at(code.image, target);
+  return object ? function_starting_at(*object, target) : nullptr;
+}
+
+// True when a direct jump in `range` leads into this function, past its entry.
+bool leads_back(const FunctionCode& code, const Range& range) {
+  constexpr uint64_t kMax = 1 << 20;
+  if (range.end - range.start > kMax) return true;
+  std::vector<std::byte> bytes(range.end - range.start);
+  if (!code.memory.read(range.start, bytes)) return true;
+  for (const Instruction& one : decode(bytes, range.start))
+    if ((one.flow == Flow::jump || one.flow == Flow::branch) && one.target != code.function.address &&
+        code.contains(one.target))
+      return true;
+  return false;
+}
+
+// "f.cold" where this is f, for the files that name it but not beyond doubt (functions.cpp).
+bool is_own_cold_part(const FunctionCode& code, const Function& other) {
+  auto is_cold_of = [&](const std::string& name) {
+    return other.name.size() > name.size() + 4 && other.name.starts_with(name) &&
+           std::string_view(other.name).substr(name.size()).starts_with(".cold");
+  };
+  if (is_cold_of(code.function.name)) return true;
+  for (const std::string& alias : code.function.aliases)
+    if (is_cold_of(alias)) return true;
+  return false;
+}
+
+}  // namespace
+
+Destination classify_destination(const FunctionCode& code, uint64_t target) {
+  using Kind = Destination::Kind;
+  bool in_object = false;
+  for (const Range& range : code.object.text) in_object |= range.contains(target);
+  if (!in_object) return {};
+  if (const Function* known = function_starting_at(code.object, target)) {
+    if (!is_own_cold_part(code, *known)) return {Kind::exit, {}};
+    return {Kind::part, {known->address, known->address + known->size}};
+  }
+  const Function* around = function_at(code.object, target);
+  if (around && is_own_cold_part(code, *around))
+    return {Kind::part, {around->address, around->address + around->size}};
+  if (linkage_slot(code.memory, target) != 0) return {Kind::exit, {}};
+  const Fde* entry = code.object.frame_table ? code.object.frame_table->find(target) : nullptr;
+  if (entry && !around) {
+    Range range{entry->start, entry->end};
+    bool is_part = code.frame_is_open(target) || leads_back(code, range);
+    // A function that is named nowhere may start here; one may not start inside of a part.
+    return {is_part ? Kind::part : Kind::exit, range};
+  }
+  if (around && !code.frame_is_open(target) &&
+      !leads_back(code, {around->address, around->address + around->size}))
+    return {Kind::exit, {}};
+  return {};
+}
+
+bool does_not_return(const FunctionCode& code, const Decoded& call) {
+  const Function* callee = nullptr;
+  if (call.instruction.flow == Flow::call) {
+    callee = function_starting_at(code.object, call.instruction.target);
+    if (!callee)
+      if (uint64_t slot = linkage_slot(code.memory, call.instruction.target))
+        callee = function_behind_slot(code, slot);
+  } else if (call.detail.has_memory && call.detail.memory.base == x86_64::kPcRegister) {
+    callee = function_behind_slot(code, call.end() + static_cast<uint64_t>(call.detail.memory.displacement));
+  }
+  return callee && is_no_return(*callee);
+}
+
+}  // namespace mdl::image

@@ -1,0 +1,79 @@
+#include "runtime/image/function_code.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mdl::image {
+namespace {
+
+constexpr uint64_t kMaxFunction = 16 << 20;  // node's largest is below 1 MiB
+
+}  // namespace
+
+bool FunctionCode::add_range(Range range) {
+  for (const Range& known : ranges) {
+    if (known.start <= range.start && range.start < known.end) range.start = known.end;
+    if (range.start < known.start && known.start < range.end) range.end = known.start;
+  }
+  if (range.start >= range.end) return true;
+  if (range.end - range.start > kMaxFunction) return false;
+  std::vector<std::byte> bytes(range.end - range.start);
+  if (!memory.read(range.start, bytes)) return false;
+  std::vector<Decoded> found;
+  for (size_t at = 0; at < bytes.size();) {
+    Decoded one;
+    if (!x86_64::decode_instruction(std::span(bytes).subspan(at), range.start + at, one.instruction,
+                                    one.detail)) {
+      complete = false;
+      set_doubt(fmt::format("its bytes at {:#x} are not an instruction: data, or code of another kind",
+                            range.start + at));
+      break;
+    }
+    at += one.instruction.size;
+    found.push_back(std::move(one));
+  }
+  auto place = std::lower_bound(
+      decoded.begin(), decoded.end(), range.start,
+      [](const Decoded& one, uint64_t address) { return one.instruction.address < address; });
+  decoded.insert(place, std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+  ranges.push_back(range);
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.start < b.start; });
+  return true;
+}
+
+bool FunctionCode::contains(uint64_t address) const {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](const Range& range) { return range.contains(address); });
+}
+
+const Decoded* FunctionCode::covering(uint64_t address) const {
+  auto after =
+      std::upper_bound(decoded.begin(), decoded.end(), address,
+                       [](uint64_t value, const Decoded& one) { return value < one.instruction.address; });
+  if (after == decoded.begin()) return nullptr;
+  const Decoded& one = *--after;
+  return address < one.end() ? &one : nullptr;
+}
+
+const Decoded* FunctionCode::at(uint64_t address) const {
+  const Decoded* one = covering(address);
+  return one && one->instruction.address == address ? one : nullptr;
+}
+
+bool FunctionCode::frame_is_open(uint64_t pc) const {
+  return object.frame_table && image::frame_is_open(*object.frame_table, pc);
+}
+
+bool FunctionCode::frame_is_closed(uint64_t pc) const {
+  return object.frame_table && image::frame_is_closed(*object.frame_table, pc);
+}
+
+const Function* function_starting_at(const Object& object, uint64_t address) {
+  auto found =
+      std::lower_bound(object.functions.begin(), object.functions.end(), address,
+                       [](const Function& function, uint64_t value) { return function.address < value; });
+  return found != object.functions.end() && found->address == address ? &*found : nullptr;
+}
+
+}  // namespace mdl::image

@@ -1,0 +1,80 @@
+// A function while read_code finds out what belongs to it: ranges, and the instructions in
+// them with what jump resolution wants to know of each.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/arch/x86_64/decode.h"
+#include "runtime/image/code.h"
+#include "runtime/image/frames.h"
+
+namespace mdl::image {
+
+struct Decoded {
+  Instruction instruction;
+  x86_64::Detail detail;
+  uint64_t end() const { return instruction.address + instruction.size; }
+};
+
+class FunctionCode {
+ public:
+  FunctionCode(const Image& image, const Object& object, const Function& function, const Memory& memory)
+      : image(image), object(object), function(function), memory(memory) {}
+
+  const Image& image;
+  const Object& object;
+  const Function& function;
+  const Memory& memory;
+
+  std::vector<Range> ranges;     // by address, not overlapping
+  std::vector<Decoded> decoded;  // of the ranges, by address
+  bool complete = true;
+  std::string doubt;  // the first reason
+
+  // Decodes a range and adds it. False when its bytes cannot be read; nothing is added then.
+  bool add_range(Range range);
+  bool contains(uint64_t address) const;
+  // The instruction that starts at an address, or that covers it; null when there is none.
+  const Decoded* at(uint64_t address) const;
+  const Decoded* covering(uint64_t address) const;
+  void set_doubt(std::string reason) {
+    if (doubt.empty()) doubt = std::move(reason);
+  }
+  bool frame_is_open(uint64_t pc) const;
+  bool frame_is_closed(uint64_t pc) const;
+};
+
+// Where a direct jump that leaves the function's ranges leads.
+struct Destination {
+  enum class Kind : uint8_t { exit, part, unknown } kind = Kind::unknown;
+  Range part;  // what must be added to the function
+};
+Destination classify_destination(const FunctionCode& code, uint64_t target);
+
+// The function that starts at an address, null when none does.
+const Function* function_starting_at(const Object& object, uint64_t address);
+
+// True when a call to `target` (or through a pointer stored at `slot`) does not come back.
+bool does_not_return(const FunctionCode& code, const Decoded& call);
+
+struct JumpTable {
+  uint64_t address = 0;
+  bool is_absolute = false;  // 8-byte addresses, else 4-byte offsets from the table
+  std::vector<uint64_t> targets;
+};
+
+// Every readable address that the function forms, tried as a table of its own instructions.
+std::vector<JumpTable> find_jump_tables(const FunctionCode& code);
+
+enum class IndirectJump : uint8_t { inside, exit, unresolved };
+IndirectJump classify_indirect_jump(const FunctionCode& code, const std::vector<JumpTable>& tables,
+                                    size_t index);
+
+// Parts that a table of known length reaches and that are not in the ranges yet.
+std::vector<Range> parts_behind_tables(const FunctionCode& code, const std::vector<JumpTable>& tables);
+
+}  // namespace mdl::image

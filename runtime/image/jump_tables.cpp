@@ -1,0 +1,279 @@
+// Indirect jumps: is it a switch (or computed goto) inside the function, or a tail call?
+//
+// Compilers load a target from a table of 4-byte offsets relative to the table (position-
+// independent switches), or of 8-byte addresses (others, and labels as values). The search
+// over-approximates: every address that the function forms is tried as either kind, and
+// consecutive entries that are instructions of the function are targets. A jump is inside when
+// its register comes from such a table, an exit when its frame is taken down (CFA = rsp + 8)
+// and nothing speaks for a table; the rest is unresolved.
+#include <algorithm>
+
+#include "runtime/image/function_code.h"
+
+namespace mdl::image {
+namespace {
+
+using x86_64::kNoRegister;
+using x86_64::kPcRegister;
+using x86_64::Operation;
+
+constexpr size_t kMaxEntries = 1 << 16;
+constexpr size_t kLookBack = 40;
+
+// The address that an instruction forms: lea of a pc-relative operand, an absolute displacement
+// beside an index, an immediate. 0 when it forms none.
+uint64_t formed_address(const Decoded& one) {
+  const x86_64::Detail& detail = one.detail;
+  if (detail.has_memory && !detail.memory.has_segment) {
+    if (detail.memory.base == kPcRegister)
+      return detail.operation == Operation::address
+                 ? one.end() + static_cast<uint64_t>(detail.memory.displacement)
+                 : 0;
+    if (detail.memory.index != kNoRegister && detail.memory.displacement > 0)
+      return static_cast<uint64_t>(detail.memory.displacement);
+    if (detail.operation == Operation::address && detail.memory.base == kNoRegister &&
+        detail.memory.displacement > 0)
+      return static_cast<uint64_t>(detail.memory.displacement);
+    return 0;
+  }
+  if (detail.operation == Operation::constant) return static_cast<uint64_t>(detail.immediate);
+  return 0;
+}
+
+// How many bytes from `address` on are readable and of this object's file.
+uint64_t readable_from(const FunctionCode& code, uint64_t address) {
+  const std::vector<Mapping>& mappings = code.image.mappings;
+  auto after = std::upper_bound(mappings.begin(), mappings.end(), address,
+                                [](uint64_t value, const Mapping& mapping) { return value < mapping.start; });
+  if (after == mappings.begin()) return 0;
+  const Mapping& mapping = *--after;
+  if (address >= mapping.end || !mapping.read || mapping.path != code.object.path) return 0;
+  return mapping.end - address;
+}
+
+// One entry of a table, read as 8 or 4 bytes.
+class TableReader {
+ public:
+  TableReader(const FunctionCode& code, uint64_t address, bool is_absolute)
+      : code_(code), address_(address), is_absolute_(is_absolute), left_(readable_from(code, address)) {}
+
+  std::optional<uint64_t> next() {
+    size_t width = is_absolute_ ? 8 : 4;
+    if (position_ + width > chunk_.size() && !refill()) return std::nullopt;
+    uint64_t value = 0;
+    for (size_t i = 0; i < width; ++i) value |= static_cast<uint64_t>(chunk_[position_ + i]) << (8 * i);
+    position_ += width;
+    if (is_absolute_) return value;
+    return address_ + static_cast<uint64_t>(int64_t{static_cast<int32_t>(static_cast<uint32_t>(value))});
+  }
+
+ private:
+  bool refill() {
+    // Most candidates are no tables: the first entries tell.
+    uint64_t size = std::min<uint64_t>(left_ - done_, done_ == 0 ? 32 : 1024) & ~uint64_t{7};
+    if (done_ > left_ || size == 0) return false;
+    chunk_.resize(size);
+    if (!code_.memory.read(address_ + done_, chunk_)) return false;
+    done_ += size;
+    position_ = 0;
+    return true;
+  }
+
+  const FunctionCode& code_;
+  uint64_t address_;
+  bool is_absolute_;
+  uint64_t left_;
+  uint64_t done_ = 0;
+  std::vector<std::byte> chunk_;
+  size_t position_ = 0;
+};
+
+// What an indirect jump's target is computed from.
+struct Source {
+  enum class Kind : uint8_t { table, plain, unknown } kind = Kind::unknown;
+  uint32_t bases = 0;    // registers that may hold the table's address, as bits
+  uint64_t address = 0;  // the table's address, where the operand holds it
+};
+
+Source table_of(const x86_64::MemoryOperand& memory) {
+  Source source{Source::Kind::table, 0, 0};
+  if (memory.base >= 0 && memory.base < kPcRegister) source.bases |= 1u << memory.base;
+  if (memory.displacement > 0) source.address = static_cast<uint64_t>(memory.displacement);
+  return source;
+}
+
+bool has_index(const x86_64::MemoryOperand& memory) {
+  return memory.index != kNoRegister;
+}
+
+// Follows the jump's register backwards, in the order of addresses.
+Source trace(const FunctionCode& code, size_t index) {
+  const Decoded& jump = code.decoded[index];
+  if (jump.detail.has_memory)
+    return has_index(jump.detail.memory) ? table_of(jump.detail.memory) : Source{Source::Kind::plain, 0, 0};
+  int wanted = jump.detail.source;
+  if (wanted < 0) return {};
+  for (size_t back = 1; back <= kLookBack; ++back) {
+    if (back > index) return {Source::Kind::plain, 0, 0};  // an argument
+    const Decoded& one = code.decoded[index - back];
+    Flow flow = one.instruction.flow;
+    if (flow == Flow::call || flow == Flow::call_indirect) {
+      constexpr uint32_t kPreserved = 1u << 3 | 1u << 5 | 0xf000;  // rbx rbp r12..r15
+      if (wanted == 0) return {Source::Kind::plain, 0, 0};         // what the call returned
+      if (!(kPreserved >> wanted & 1)) return {};
+      continue;
+    }
+    if (flow != Flow::next && flow != Flow::branch) return {};
+    if (!(one.instruction.touches >> wanted & 1)) continue;
+    const x86_64::Detail& detail = one.detail;
+    switch (detail.operation) {
+      case Operation::move:
+        if (detail.source < 0) return {};
+        wanted = detail.source;
+        break;
+      case Operation::add: {
+        Source source{Source::Kind::table, 1u << wanted, 0};
+        if (detail.source >= 0) source.bases |= 1u << detail.source;
+        return source;
+      }
+      case Operation::load:
+        return has_index(detail.memory) ? table_of(detail.memory) : Source{Source::Kind::plain, 0, 0};
+      case Operation::address:
+        if (detail.memory.base == kPcRegister) return {Source::Kind::plain, 0, 0};
+        return has_index(detail.memory) ? table_of(detail.memory) : Source{};
+      case Operation::constant:
+        return {Source::Kind::plain, 0, 0};
+      default:
+        return {};
+    }
+  }
+  return {};
+}
+
+// Addresses that the registers `bases` are set to anywhere in the function.
+std::vector<uint64_t> addresses_in(const FunctionCode& code, uint32_t bases) {
+  std::vector<uint64_t> addresses;
+  for (const Decoded& one : code.decoded) {
+    if (one.detail.destination < 0 || !(bases >> one.detail.destination & 1)) continue;
+    if (one.detail.operation != Operation::address && one.detail.operation != Operation::constant) continue;
+    uint64_t address = formed_address(one);
+    if (address != 0 && readable_from(code, address) != 0) addresses.push_back(address);
+  }
+  return addresses;
+}
+
+// True when the function takes the address of one of its own instructions, not its entry.
+bool takes_own_label(const FunctionCode& code) {
+  return std::any_of(code.decoded.begin(), code.decoded.end(), [&](const Decoded& one) {
+    uint64_t address = formed_address(one);
+    return address != 0 && address != code.function.address && code.at(address) != nullptr;
+  });
+}
+
+// The number of entries that the range check before a switch allows: `cmp $n, index; ja
+// default` is n + 1, `jae` n. 0 when there is none in sight.
+size_t checked_entries(const FunctionCode& code, size_t index) {
+  constexpr int64_t kAboveOrEqual = 3, kAbove = 7;  // condition codes, SDM volume 1, appendix B
+  for (size_t back = 1; back < kLookBack && back < index; ++back) {
+    const Decoded& branch = code.decoded[index - back];
+    const Decoded& compare = code.decoded[index - back - 1];
+    if (branch.instruction.flow != Flow::branch && branch.instruction.flow != Flow::next) return 0;
+    if (branch.instruction.flow != Flow::branch || compare.detail.operation != Operation::compare) continue;
+    int64_t last = compare.detail.immediate & 0xffffffff;
+    if (last >= static_cast<int64_t>(kMaxEntries)) return 0;
+    if (branch.detail.immediate == kAbove) return static_cast<size_t>(last) + 1;
+    if (branch.detail.immediate == kAboveOrEqual) return static_cast<size_t>(last);
+    return 0;
+  }
+  return 0;
+}
+
+// The resolved tables that an indirect jump reads from.
+std::vector<const JumpTable*> tables_of(const FunctionCode& code, const std::vector<JumpTable>& tables,
+                                        const Source& source) {
+  std::vector<uint64_t> addresses = addresses_in(code, source.bases);
+  if (source.address != 0) addresses.push_back(source.address);
+  std::vector<const JumpTable*> found;
+  for (const JumpTable& table : tables)
+    if (std::find(addresses.begin(), addresses.end(), table.address) != addresses.end())
+      found.push_back(&table);
+  return found;
+}
+
+}  // namespace
+
+std::vector<JumpTable> find_jump_tables(const FunctionCode& code) {
+  std::vector<uint64_t> candidates;
+  for (const Decoded& one : code.decoded)
+    if (uint64_t address = formed_address(one); address != 0 && readable_from(code, address) != 0)
+      candidates.push_back(address);
+  std::sort(candidates.begin(), candidates.end());
+  candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+  std::vector<JumpTable> tables;
+  for (uint64_t address : candidates) {
+    for (bool is_absolute : {false, true}) {
+      JumpTable table{address, is_absolute, {}};
+      TableReader reader(code, address, is_absolute);
+      while (table.targets.size() < kMaxEntries) {
+        std::optional<uint64_t> target = reader.next();
+        // The entry is in no switch; it is in arrays of functions.
+        if (!target || *target == code.function.address || !code.at(*target)) break;
+        table.targets.push_back(*target);
+      }
+      if (!table.targets.empty()) tables.push_back(std::move(table));
+    }
+  }
+  return tables;
+}
+
+IndirectJump classify_indirect_jump(const FunctionCode& code, const std::vector<JumpTable>& tables,
+                                    size_t index) {
+  const uint64_t pc = code.decoded[index].instruction.address;
+  Source source = trace(code, index);
+  if (source.kind == Source::Kind::table) {
+    std::vector<const JumpTable*> own = tables_of(code, tables, source);
+    if (!own.empty()) {
+      size_t expected = checked_entries(code, index);
+      bool is_whole = std::any_of(own.begin(), own.end(),
+                                  [&](const JumpTable* table) { return table->targets.size() >= expected; });
+      return is_whole ? IndirectJump::inside : IndirectJump::unresolved;
+    }
+    // The table's address came from elsewhere (a parameter, memory); or it holds functions.
+    if (!tables.empty() && addresses_in(code, source.bases).empty() && source.address == 0)
+      return code.frame_is_open(pc) ? IndirectJump::inside : IndirectJump::unresolved;
+  }
+  if (code.frame_is_open(pc)) return IndirectJump::unresolved;
+  bool label_values =
+      takes_own_label(code) ||
+      std::any_of(tables.begin(), tables.end(), [](const JumpTable& table) { return table.is_absolute; });
+  if (label_values) return IndirectJump::unresolved;
+  if (code.frame_is_closed(pc)) {
+    bool any_table = source.kind != Source::Kind::plain && !tables.empty();
+    return any_table ? IndirectJump::unresolved : IndirectJump::exit;
+  }
+  return source.kind == Source::Kind::plain && tables.empty() ? IndirectJump::exit : IndirectJump::unresolved;
+}
+
+std::vector<Range> parts_behind_tables(const FunctionCode& code, const std::vector<JumpTable>& tables) {
+  std::vector<Range> parts;
+  if (!code.object.frame_table) return parts;
+  for (size_t index = 0; index < code.decoded.size(); ++index) {
+    if (code.decoded[index].instruction.flow != Flow::jump_indirect) continue;
+    Source source = trace(code, index);
+    if (source.kind != Source::Kind::table) continue;
+    size_t expected = checked_entries(code, index);
+    for (const JumpTable* table : tables_of(code, tables, source)) {
+      if (table->targets.size() >= expected) continue;
+      TableReader reader(code, table->address, table->is_absolute);
+      for (size_t i = 0; i < expected; ++i) {
+        std::optional<uint64_t> target = reader.next();
+        if (!target || code.at(*target)) continue;
+        Destination destination = classify_destination(code, *target);
+        if (destination.kind == Destination::Kind::part) parts.push_back(destination.part);
+      }
+    }
+  }
+  return parts;
+}
+
+}  // namespace mdl::image

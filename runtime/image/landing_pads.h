@@ -1,0 +1,16 @@
+// The landing pads of a function: where the C++ runtime (or any other that uses the Itanium
+// exception tables) resumes after an exception.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/image/frames.h"
+
+namespace mdl::image {
+
+// The pads that the language-specific data of `entry` lists, nothing when it has none. False
+// when the data cannot be read or is malformed.
+bool read_landing_pads(const Fde& entry, const Memory& memory, std::vector<uint64_t>& pads);
+
+}  // namespace mdl::image
