@@ -157,11 +157,15 @@ class Summary {
   Code result_;
 };
 
-// The address behind, and, where that is padding, what is behind the padding.
+// The first instruction behind that is not padding: nobody jumps to padding but by a
+// direct jump or a table, and those are targets by themselves.
 void Summary::add_what_follows(size_t index) {
-  result_.targets.push_back(code_.decoded[index].end());
-  for (++index; index < code_.decoded.size() && code_.decoded[index].instruction.is_padding; ++index)
-    result_.targets.push_back(code_.decoded[index].end());
+  for (++index; index < code_.decoded.size(); ++index) {
+    if (code_.decoded[index].instruction.address != code_.decoded[index - 1].end()) return;
+    if (code_.decoded[index].instruction.is_padding) continue;
+    result_.targets.push_back(code_.decoded[index].instruction.address);
+    return;
+  }
 }
 
 void Summary::look_at_jump(const Instruction& one) {
