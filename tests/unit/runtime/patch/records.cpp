@@ -1,0 +1,118 @@
+// Layout, gaps and the journal: what is computed, and what is believed of the target.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "runtime/patch/island.h"
+#include "runtime/patch/journal.h"
+#include "runtime/patch/layout.h"
+
+namespace mdl::patch {
+namespace {
+
+image::Mapping mapping(uint64_t start, uint64_t end, std::string path = {}) {
+  image::Mapping out;
+  out.start = start, out.end = end, out.path = std::move(path);
+  return out;
+}
+
+Journal sample() {
+  Journal out;
+  out.owner = 10, out.owner_start = 77, out.target = 20, out.started_ns = 5, out.plan = "ab", out.points = 1;
+  out.code = {{0x10000, 0x12000}};
+  std::vector<focus::CellSlot> cells = {{format::CellKind::counter, "c"}, {format::CellKind::flag, "f"}};
+  out.layout = make_layout(cells, 3);
+  out.kinds = {format::CellKind::counter, format::CellKind::flag};
+  out.data = {0x100000, 0x100000 + out.layout.size()};
+  out.requests = {{"calls", "/Code/a/b", "Calls", "calls", format::Aggregate::max, 0, 2}};
+  out.windows = {{0x401000, {1, 2, 3, 4, 5}, {0xe9, 0, 0, 0, 0}}};
+  return out;
+}
+
+TEST(Journal, ReadsBackWhatWasWritten) {
+  auto read = read_journal(write_journal(sample()));
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(read->requests[0].focus, "/Code/a/b");
+  EXPECT_EQ(read->requests[0].aggregate, format::Aggregate::max);
+  EXPECT_EQ(read->windows[0].original, sample().windows[0].original);
+  EXPECT_EQ(read->layout.cells, sample().layout.cells);
+  EXPECT_EQ(read->owner_start, 77u);
+}
+
+TEST(Journal, EveryDamagedByteIsNoticed) {
+  auto bytes = write_journal(sample());
+  for (size_t i = 0; i < bytes.size(); i++) {
+    if (i >= 12 && i < 16) continue;  // the reserved word
+    auto damaged = bytes;
+    damaged[i] ^= std::byte{0x10};
+    EXPECT_FALSE(read_journal(damaged)) << "byte " << i;
+  }
+  for (size_t size = 0; size < bytes.size(); size += 7) EXPECT_FALSE(read_journal(std::span(bytes).first(size)));
+}
+
+TEST(Journal, ALayoutThatLeavesTheRegionIsRefused) {
+  Journal bad = sample();
+  bad.data.end = bad.data.start + 4096;
+  EXPECT_FALSE(read_journal(write_journal(bad)));
+  bad = sample();
+  bad.layout.cells[0] = static_cast<uint32_t>(bad.layout.stride);
+  EXPECT_FALSE(read_journal(write_journal(bad)));
+  bad = sample();
+  bad.requests[0].value = 9;
+  EXPECT_FALSE(read_journal(write_journal(bad)));
+  bad = sample();
+  bad.windows[0].patched.clear();
+  EXPECT_FALSE(read_journal(write_journal(bad)));
+}
+
+TEST(Layout, BlocksAreApartAndAddressSpaceIsBounded) {
+  std::vector<focus::CellSlot> cells(10000, {format::CellKind::counter, "c"});
+  Layout big = make_layout(cells, 100);
+  EXPECT_LE(big.size(), uint64_t{1} << 30);
+  EXPECT_GE(big.slots, 512u);
+  Layout small = make_layout(std::span(cells).first(1), 1);
+  EXPECT_EQ(small.stride % 128, 0u);
+  EXPECT_EQ(small.slots, 4096u);
+}
+
+TEST(Layout, SlotsAreFoundAsTheCodeFindsThem) {
+  std::vector<focus::CellSlot> cells(1);
+  Layout layout = make_layout(cells, 1);
+  auto directory = empty_directory(layout, 0x7f0000000000);
+  std::vector<uint32_t> slots;
+  for (uint64_t i = 1; i <= 500; i++) {  // as glibc spaces the stacks of threads
+    uint64_t tp = 0x7f0000000000 + i * 0x801000 - 0x940;
+    uint32_t slot = find_slot(directory, tp);
+    ASSERT_LT(slot, layout.slots);
+    EXPECT_EQ(directory[slot * 2], 0u);
+    directory[slot * 2] = tp;
+    EXPECT_EQ(find_slot(directory, tp), slot);
+    slots.push_back(slot);
+  }
+}
+
+TEST(Island, BelowTheProgramBeforeAboveItsHeap) {
+  image::Mapping text = mapping(0x555555554000, 0x555555560000), heap = mapping(0x555555570000, 0x555555590000, "[heap]");
+  image::Mapping maps[] = {text, heap};
+  auto gap = find_gap(maps, {}, {text.start, text.end}, 0x4000, 0x70000000);
+  ASSERT_TRUE(gap);
+  EXPECT_LT(*gap, text.start);
+  EXPECT_GT(*gap, text.start - 0x100000);
+  EXPECT_EQ(*gap % 4096, 0u);
+}
+
+TEST(Island, AboveWhenThereIsNoRoomBelow) {
+  image::Mapping text = mapping(0x400000, 0x500000);
+  auto gap = find_gap(std::span(&text, 1), {}, {text.start, text.end}, 0x800000, 0x70000000);
+  ASSERT_TRUE(gap);
+  EXPECT_GT(*gap, text.end);
+  EXPECT_LT(*gap + 0x800000, 0x400000u + 0x70000000u);
+}
+
+TEST(Island, NoneWhenNothingIsInReach) {
+  image::Mapping maps[] = {mapping(0x10000, 0x100000000)};
+  EXPECT_FALSE(find_gap(maps, {}, {0x400000, 0x500000}, 0x1000, 0x70000000));
+}
+
+}  // namespace
+}  // namespace mdl::patch

@@ -1,0 +1,154 @@
+// Which windows are taken and which are refused, on code written by hand.
+#include <gtest/gtest.h>
+
+#include "runtime/arch/arch.h"
+#include "runtime/patch/liveness.h"
+#include "runtime/patch/site.h"
+
+namespace mdl::patch {
+namespace {
+
+constexpr uint64_t kAt = 0x1000;
+
+image::Code code_of(std::initializer_list<int> bytes, std::vector<uint64_t> targets = {}, std::vector<image::Exit> exits = {}) {
+  std::vector<std::byte> raw;
+  for (int b : bytes) raw.push_back(static_cast<std::byte>(b));
+  image::Code out;
+  out.instructions = image::decode(raw, kAt);
+  out.targets = std::move(targets);
+  out.exits = std::move(exits);
+  return out;
+}
+
+image::Function function_of(const image::Code& code) {
+  image::Function out;
+  out.name = "f";
+  out.address = kAt;
+  out.size = code.instructions.back().address + code.instructions.back().size - kAt;
+  return out;
+}
+
+FunctionSites plan(const image::Code& code, bool entry = true, bool exits = true) { return plan_sites(function_of(code), code, entry, exits); }
+
+TEST(Sites, WholeInstructionsAtTheEntry) {
+  // push %rbp; mov %rsp,%rbp; mov %edi,%eax; pop %rbp; ret
+  auto code = code_of({0x55, 0x48, 0x89, 0xe5, 0x89, 0xf8, 0x5d, 0xc3}, {}, {{kAt + 7, image::ExitKind::return_}});
+  auto sites = plan(code, true, false);
+  ASSERT_EQ(sites.windows.size(), 1u);
+  EXPECT_EQ(sites.windows[0].start, kAt);
+  EXPECT_EQ(sites.windows[0].end, kAt + 6);
+  EXPECT_TRUE(sites.refusals.empty());
+}
+
+TEST(Sites, EntryAndExitShareAWindowWhenTheyOverlap) {
+  // xor %eax,%eax; ret; nopl 0(%rax,%rax,1) [5 bytes of padding]
+  auto code = code_of({0x31, 0xc0, 0xc3, 0x0f, 0x1f, 0x44, 0x00, 0x00}, {}, {{kAt + 2, image::ExitKind::return_}});
+  auto sites = plan(code);
+  ASSERT_EQ(sites.windows.size(), 1u);
+  EXPECT_EQ(sites.windows[0].sites.size(), 2u);
+  EXPECT_EQ(sites.windows[0].tactic, Tactic::padding);
+  EXPECT_EQ(sites.windows[0].instructions.size(), 2u);  // without the padding
+}
+
+TEST(Sites, OneByteFunctionIsEntryAndExitAtOnce) {
+  auto code = code_of({0xc3, 0x66, 0x90, 0x66, 0x90}, {}, {{kAt, image::ExitKind::return_}});  // ret; xchg %ax,%ax twice
+  auto sites = plan(code);
+  ASSERT_EQ(sites.windows.size(), 1u);
+  ASSERT_EQ(sites.windows[0].sites.size(), 2u);
+  EXPECT_EQ(sites.windows[0].sites[0].kind, format::PointKind::entry);
+  EXPECT_EQ(sites.windows[0].sites[1].kind, format::PointKind::return_);
+}
+
+TEST(Sites, NoRoomIsRefused) {
+  auto code = code_of({0x31, 0xc0, 0xc3}, {}, {{kAt + 2, image::ExitKind::return_}});  // xor %eax,%eax; ret
+  auto sites = plan(code);
+  EXPECT_TRUE(sites.windows.empty());
+  EXPECT_EQ(sites.refusals.size(), 2u);
+}
+
+TEST(Sites, ABranchIntoTheWindowIsRefused) {
+  // push %rbp; mov %rsp,%rbp; mov %edi,%eax; pop %rbp; ret, with a branch to the second instruction
+  auto code = code_of({0x55, 0x48, 0x89, 0xe5, 0x89, 0xf8, 0x5d, 0xc3}, {kAt + 1});
+  auto sites = plan(code, true, false);
+  ASSERT_EQ(sites.refusals.size(), 1u);
+  EXPECT_EQ(sites.refusals[0].reason, "a branch leads into it");
+}
+
+TEST(Sites, ALoopHeadIsNoEntry) {
+  auto code = code_of({0x48, 0xff, 0xcf, 0x75, 0xfb, 0xc3, 0x90, 0x90}, {kAt});  // dec %rdi; jne .; ret
+  auto sites = plan(code, true, false);
+  ASSERT_EQ(sites.refusals.size(), 1u);
+  EXPECT_NE(sites.refusals[0].reason.find("loop"), std::string::npos);
+}
+
+TEST(Sites, ACallIsNotMoved) {
+  // sub $8,%rsp; call .+5; add $8,%rsp; ret
+  auto code = code_of({0x48, 0x83, 0xec, 0x08, 0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 0x08, 0xc3}, {}, {{kAt + 13, image::ExitKind::return_}});
+  auto sites = plan(code);
+  ASSERT_EQ(sites.refusals.size(), 1u);
+  EXPECT_NE(sites.refusals[0].reason.find("call"), std::string::npos);
+  ASSERT_EQ(sites.windows.size(), 1u);  // the exit: add and ret
+  EXPECT_EQ(sites.windows[0].start, kAt + 9);
+}
+
+TEST(Sites, ACallAtTheEntryIsTurnedInPlace) {
+  auto code = code_of({0xe8, 0, 0, 0, 0, 0xc3});  // call .+5; ret
+  auto sites = plan(code, true, false);
+  ASSERT_EQ(sites.windows.size(), 1u);
+  EXPECT_EQ(sites.windows[0].tactic, Tactic::call);
+}
+
+TEST(Sites, TheLandingInstructionStaysFirst) {
+  // endbr64; push %rbp; mov %rsp,%rbp; mov %edi,%eax; ret
+  auto code = code_of({0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x48, 0x89, 0xe5, 0x89, 0xf8, 0xc3});
+  auto sites = plan(code, true, false);
+  ASSERT_EQ(sites.windows.size(), 1u);
+  EXPECT_EQ(sites.windows[0].start, kAt + 4);
+}
+
+TEST(Sites, AJumpDoesNotCrossAPage) {
+  std::vector<std::byte> raw(5, std::byte{0x90});
+  image::Code code;
+  code.instructions = image::decode(raw, 0x1ffe);
+  image::Function f;
+  f.address = 0x1ffe, f.size = 5;
+  auto sites = plan_sites(f, code, true, false);
+  ASSERT_EQ(sites.refusals.size(), 1u);
+  EXPECT_NE(sites.refusals[0].reason.find("page"), std::string::npos);
+}
+
+TEST(Sites, DoubtAboutExitsRefusesThem) {
+  auto code = code_of({0x55, 0x48, 0x89, 0xe5, 0x89, 0xf8, 0x5d, 0xc3}, {}, {{kAt + 7, image::ExitKind::return_}});
+  code.doubt = "an indirect jump";
+  auto sites = plan(code);
+  EXPECT_EQ(sites.windows.size(), 1u);
+  ASSERT_EQ(sites.refusals.size(), 1u);
+  EXPECT_EQ(sites.refusals[0].reason, "an indirect jump");
+}
+
+TEST(Liveness, ReplacedBeforeReadIsDead) {
+  // mov %rdi,%rax; cmp %rsi,%rdi; mov $1,%r11d; ret
+  auto code = code_of({0x48, 0x89, 0xf8, 0x48, 0x39, 0xf7, 0x41, 0xbb, 1, 0, 0, 0, 0xc3});
+  image::Registers live = Liveness(code).before(kAt);
+  EXPECT_FALSE(live & 1u << 0);       // rax
+  EXPECT_FALSE(live & image::kFlags);
+  EXPECT_FALSE(live & 1u << 11);      // r11
+  EXPECT_TRUE(live & 1u << 7);        // rdi
+  EXPECT_TRUE(live & 1u << 10);       // r10: a caller may rely on it (-fipa-ra)
+}
+
+TEST(Liveness, FlagsLiveIntoABranch) {
+  auto code = code_of({0x74, 0x01, 0x90, 0xc3});  // je .+1; nop; ret
+  EXPECT_TRUE(Liveness(code).before(kAt) & image::kFlags);
+}
+
+TEST(Liveness, AnIndirectCallFreesScratchRegisters) {
+  // call *%rax; ret
+  auto code = code_of({0xff, 0xd0, 0xc3});
+  image::Registers at_return = Liveness(code).before(kAt + 2);
+  EXPECT_FALSE(at_return & arch::scratch_registers());
+  EXPECT_TRUE(Liveness(code).before(kAt) & arch::static_chain_register());
+}
+
+}  // namespace
+}  // namespace mdl::patch
