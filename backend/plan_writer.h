@@ -1,0 +1,37 @@
+// Program to plan.bin: docs/plan-format.md describes the bytes.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/stencil.h"
+#include "backend/target.h"
+#include "base/result.h"
+#include "compiler/program.h"
+
+namespace mdl::backend {
+
+// A plan before it is bytes.
+struct Plan {
+  format::Manifest manifest;      // complete
+  std::vector<Stencil> stencils;  // as Manifest::stencils
+};
+
+// A snippet that has no stencil, and why: a mistake in the source.
+struct Refusal {
+  format::Position position;
+  std::string text;
+};
+
+// One stencil for each snippet of the program, in order. With refusals the plan is incomplete.
+Plan make_plan(const Program& program, const Target& target, std::vector<Refusal>& refusals);
+
+// The assembly of a plan's .text section, as it is assembled; mdlc --emit=asm.
+std::string assembly(const Plan& plan, const Target& target);
+
+// The file. Equal plans give equal bytes. Errors are defects of ours, but one: `cpu` is unknown.
+Result<std::vector<std::byte>> write_plan(const Plan& plan, const Target& target, std::string_view cpu);
+
+}  // namespace mdl::backend

@@ -1,0 +1,126 @@
+#include "backend/stencil.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "backend/allocate.h"
+#include "compiler/ir/op_info.h"
+#include "compiler/ir/verify.h"
+
+namespace mdl::backend {
+namespace {
+
+using ir::Op;
+
+Result<void> check_reachable(const ir::Snippet& snippet, const Target& target) {
+  for (const ir::Inst& inst : snippet.insts)
+    if (inst.op == Op::arg && inst.index >= target.arguments.size())
+      return Error{fmt::format("$arg[{}] is passed on the stack on {}; only $arg[0] to $arg[{}] can be read",
+                               inst.index, target.name, target.arguments.size() - 1)};
+  return {};
+}
+
+// Removes lines that no path reaches, and answers the length of the longest path. Both in
+// one walk: every branch goes forward.
+uint32_t prune(std::vector<Line>& lines) {
+  std::map<uint32_t, uint32_t> arriving;  // by label: instructions before it, at most
+  std::optional<uint32_t> length = 0;     // nothing: not reached
+  std::vector<Line> kept;
+  for (Line& line : lines) {
+    if (line.kind == Line::Kind::label) {
+      auto there = arriving.find(line.label);
+      if (there == arriving.end()) continue;
+      length = std::max(length.value_or(0), there->second);
+    } else {
+      if (!length) continue;
+      ++*length;
+    }
+    if (line.kind == Line::Kind::jump || line.kind == Line::Kind::branch)
+      arriving[line.label] = std::max(arriving[line.label], *length);
+    if (line.kind == Line::Kind::jump) length.reset();
+    kept.push_back(std::move(line));
+  }
+  lines = std::move(kept);
+  return length.value_or(0);
+}
+
+std::vector<format::CellUse> cell_uses(const ir::Snippet& snippet) {
+  std::vector<format::CellUse> uses;
+  for (const format::Cell& cell : snippet.cells) uses.push_back({cell.name, cell.kind, false, false});
+  for (const ir::Inst& inst : snippet.insts) {
+    if (ir::info(inst.op).field != ir::FieldRule::CELL) continue;
+    if (inst.op != Op::store) uses[inst.index].reads = true;
+    if (inst.op != Op::load) uses[inst.index].writes = true;
+  }
+  return uses;
+}
+
+uint32_t constants(const ir::Snippet& snippet) {
+  uint32_t count = 0;
+  for (const ir::Inst& inst : snippet.insts)
+    if (inst.op == Op::constraint) count = std::max(count, inst.index + 1);
+  return count;
+}
+
+bool writes_flags(const std::vector<Line>& lines) {
+  return std::any_of(lines.begin(), lines.end(), [](const Line& line) { return line.writes_flags; });
+}
+
+}  // namespace
+
+Result<Stencil> make_stencil(const ir::Snippet& snippet, const Target& target) {
+  if (Result<void> verified = ir::verify(snippet); !verified)
+    return Error{fmt::format("internal error: {}", verified.error().text)};
+  if (Result<void> reachable = check_reachable(snippet, target); !reachable) return reachable.error();
+  Counted code(hoist_inputs(snippet, target));
+  Result<Allocation> allocation = allocate(code, target);
+  if (!allocation) return allocation.error();
+
+  Stencil result;
+  result.lines = target.select(code, *allocation);
+  result.info.name = snippet.name;
+  result.info.point = snippet.point;
+  result.info.position = snippet.position;
+  result.info.instructions = prune(result.lines);
+  result.info.cells = cell_uses(snippet);
+  result.info.constants = constants(snippet);
+  result.info.writes_flags = writes_flags(result.lines);
+  for (size_t r = 0; r < target.registers.size(); r++)
+    if (allocation->written[r]) result.info.clobbers.emplace_back(target.registers[r]);
+  return result;
+}
+
+Stencil make_guard(const Target& target) {
+  Stencil result;
+  result.lines = target.guard();
+  result.info.name = format::kGuardStencil;
+  result.info.instructions = prune(result.lines);
+  result.info.writes_flags = writes_flags(result.lines);
+  return result;
+}
+
+std::string assembly(const Stencil& stencil, size_t ordinal) {
+  std::string text;
+  for (const Line& line : stencil.lines) {
+    std::string label = fmt::format(".L{}_{}", ordinal, line.label);
+    switch (line.kind) {
+      case Line::Kind::label:
+        text += fmt::format("{}:\n", label);
+        break;
+      case Line::Kind::jump:
+      case Line::Kind::branch:
+        text += fmt::format("\t{} {}\n", line.text, label);
+        break;
+      case Line::Kind::plain:
+      case Line::Kind::leave:
+        text += fmt::format("\t{}\n", line.text);
+        break;
+    }
+  }
+  return text;
+}
+
+}  // namespace mdl::backend

@@ -1,0 +1,78 @@
+// What a machine is to the backend: a const description plus three functions. Shared
+// code (allocate, stencil, plan_writer, mc_emitter) never asks which target it works for.
+// docs/adding-a-target.md goes through it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+
+namespace mdl::backend {
+
+using Register = uint8_t;  // index into Target::registers
+inline constexpr Register kNoRegister = 255;
+
+// A line of a stencil's assembly.
+struct Line {
+  enum class Kind : uint8_t {
+    plain,   // falls through
+    jump,    // to `label`, always
+    branch,  // to `label`, or falls through
+    label,   // `label` itself
+    leave,   // to the continuation outside the stencil, or falls through
+  };
+  Kind kind = Kind::plain;
+  std::string text;           // the instruction; of a jump or branch its mnemonic
+  uint32_t label = 0;         // of a jump, branch or label: local to the stencil
+  bool writes_flags = false;  // changes the condition flags
+};
+
+// A snippet with what instruction selection asks of it again and again.
+struct Counted {
+  explicit Counted(ir::Snippet snippet);
+
+  ir::Snippet snippet;
+  std::vector<uint32_t> writes, reads;  // how often each temporary is written and read
+};
+
+// What one IR instruction asks of the register allocator.
+struct Needs {
+  uint8_t temporaries = 0;             // registers for the instruction's own use, at most 2
+  bool no_result = false;              // its result never exists: the next instruction takes it over
+  std::span<const Register> destroys;  // fixed registers that it writes after it has read operand a,
+                                       // before it has read operand b and written its result
+};
+
+// Which registers a snippet's values are in.
+struct Allocation {
+  std::vector<Register> temps;                       // by temporary; kNoRegister: it never exists
+  std::vector<std::array<Register, 2>> temporaries;  // by instruction
+  std::vector<bool> written;                         // by register, without Target::scratch
+};
+
+struct Target {
+  std::string_view name;    // --target=NAME and Manifest::target
+  std::string_view triple;  // for LLVM MC
+  std::string_view cpu;     // the default of -mcpu
+
+  std::span<const std::string_view> registers;  // names, as clobber lists spell them
+  std::span<const Register> arguments;          // $arg[n] at entries and before calls
+  Register result;                              // $return
+  Register scratch;                             // free for every stencil, in no clobber list
+  std::span<const Register> order;  // those a stencil may write, cheapest first; never the thread block's
+
+  Needs (*needs)(const Counted& snippet, size_t at);
+  std::vector<Line> (*select)(const Counted& snippet, const Allocation& allocation);
+  std::vector<Line> (*guard)();  // tests one flag, and leaves to the continuation when it is 0
+};
+
+// nullptr when this build does not have the target.
+const Target* find_target(std::string_view name);
+std::span<const Target* const> all_targets();
+
+}  // namespace mdl::backend

@@ -1,0 +1,37 @@
+// %r11 holds the thread block and %r10 is free (the trampoline needed both to find the
+// block, so it has dealt with what the target keeps there); %rsp is nobody's.
+//
+// The order of the others: %rax is rarely live at an entry (only %al, into a variadic
+// function). Then arguments from the last to the first: the fewer a function takes, the more
+// of them are dead. Callee-saved registers are live nearly always and come last.
+#include "backend/x86_64/x86_64.h"
+
+namespace mdl::backend::x86_64 {
+namespace {
+
+constexpr std::string_view kNames[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
+                                       "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
+static_assert(std::size(kNames) == kRegisters);
+
+// System V ABI AMD64, 3.2.3: the INTEGER class.
+constexpr Register kArguments[] = {rdi, rsi, rdx, rcx, r8, r9};
+
+constexpr Register kOrder[] = {r10, rax, r9, r8, rcx, rsi, rdi, rdx, rbx, r12, r13, r14, r15, rbp};
+
+}  // namespace
+
+const Target kTarget = {
+    .name = "x86_64",
+    .triple = "x86_64-unknown-linux-gnu",
+    .cpu = "x86-64",
+    .registers = kNames,
+    .arguments = kArguments,
+    .result = rax,
+    .scratch = r10,
+    .order = kOrder,
+    .needs = needs,
+    .select = select,
+    .guard = guard,
+};
+
+}  // namespace mdl::backend::x86_64

@@ -1,0 +1,171 @@
+#include "random_snippet.h"
+
+#include <limits>
+
+#include "compiler/ir/op_info.h"
+#include "compiler/ir/verify.h"
+
+namespace mdl::exec {
+namespace {
+
+using ir::Inst;
+using ir::Op;
+using ir::Operand;
+
+constexpr uint32_t kTemps = 10;
+
+int64_t interesting(Random& random) {
+  constexpr int64_t kValues[] = {0,
+                                 1,
+                                 -1,
+                                 2,
+                                 -2,
+                                 3,
+                                 7,
+                                 127,
+                                 128,
+                                 -128,
+                                 -129,
+                                 1000,
+                                 std::numeric_limits<int32_t>::max(),
+                                 std::numeric_limits<int32_t>::min(),
+                                 int64_t{std::numeric_limits<int32_t>::max()} + 1,
+                                 int64_t{std::numeric_limits<int32_t>::min()} - 1,
+                                 std::numeric_limits<uint32_t>::max(),
+                                 int64_t{1} << 32,
+                                 std::numeric_limits<int64_t>::max(),
+                                 std::numeric_limits<int64_t>::min()};
+  uint64_t choice = random() % (std::size(kValues) + 3);
+  if (choice < std::size(kValues)) return kValues[choice];
+  return static_cast<int64_t>(random() >> (random() % 64));
+}
+
+class Generator {
+ public:
+  explicit Generator(Random& random) : random_(random), defined_(kTemps, false) {}
+
+  ir::Snippet run() {
+    snippet_.name = "s";
+    snippet_.point = random_() % 2 ? format::PointKind::entry : format::PointKind::return_;
+    snippet_.cells = {
+        {"a", format::CellKind::counter}, {"b", format::CellKind::counter}, {"f", format::CellKind::flag}};
+    snippet_.temps = kTemps;
+    body(3 + random_() % 20, 0);
+    return std::move(snippet_);
+  }
+
+ private:
+  void emit(Op op, ir::Temp dst, Operand a, Operand b, uint32_t index = 0) {
+    snippet_.insts.push_back({op, dst, a, b, index});
+  }
+
+  Operand operand() {
+    ir::Temp temp = random_() % kTemps;
+    return random_() % 4 && defined_[temp] ? Operand::temp(temp) : Operand::imm(interesting(random_));
+  }
+
+  void body(size_t length, int depth) {
+    for (size_t i = 0; i < length; i++) {
+      if (depth < 3 && random_() % 6 == 0)
+        branch(length / 2, depth);
+      else
+        instruction();
+    }
+  }
+
+  void instruction() {
+    Op op = static_cast<Op>(random_() % static_cast<uint64_t>(Op::jump));
+    const format::PointKindInfo& point = format::info(snippet_.point);
+    if ((op == Op::arg && !point.args) || (op == Op::result && !point.result)) op = Op::load;
+    const ir::OpInfo& rule = ir::info(op);
+    Operand a = rule.a == ir::OperandRule::V ? operand() : Operand::none();
+    Operand b = rule.b == ir::OperandRule::V ? operand() : Operand::none();
+    uint32_t index = 0;
+    if (rule.field == ir::FieldRule::CELL) index = random_() % 3;
+    if (op == Op::arg) index = random_() % 6;
+    if (op == Op::constraint) index = random_() % 2;
+    ir::Temp dst = rule.defines ? random_() % kTemps : ir::kNoTemp;
+    emit(op, dst, a, b, index);
+    if (rule.defines) defined_[dst] = true;
+  }
+
+  // if (x) {...} or if (x) {...} else {...}; now and then the first part jumps to the end
+  // of a branch around it, so that several jumps meet at a label.
+  void branch(size_t length, int depth) {
+    uint32_t other = snippet_.labels++, end = snippet_.labels++;
+    Operand condition = operand();
+    if (random_() % 2) {
+      ir::Temp temp = random_() % kTemps;
+      Op op = static_cast<Op>(static_cast<uint64_t>(Op::eq) + random_() % 6);
+      Operand left = operand(), right = operand();
+      emit(op, temp, left, right);
+      defined_[temp] = true;
+      condition = Operand::temp(temp);
+    }
+    emit(Op::jump_zero, ir::kNoTemp, condition, Operand::none(), other);
+    std::vector<bool> before = defined_;
+    ends_.push_back(end);
+    body(length, depth + 1);
+    uint32_t target = ends_[random_() % 4 ? ends_.size() - 1 : random_() % ends_.size()];
+    emit(Op::jump, ir::kNoTemp, Operand::none(), Operand::none(), target);
+    emit(Op::label, ir::kNoTemp, Operand::none(), Operand::none(), other);
+    std::vector<bool> first = defined_;
+    defined_ = before;
+    if (random_() % 2) body(length, depth + 1);
+    emit(Op::label, ir::kNoTemp, Operand::none(), Operand::none(), end);
+    ends_.pop_back();
+    // Without jumps from inside, what both ways define is defined; with them, only what was before.
+    bool merged = target == end && random_() % 2;
+    for (size_t i = 0; i < kTemps; i++) defined_[i] = before[i] || (merged && first[i] && defined_[i]);
+  }
+
+  Random& random_;
+  ir::Snippet snippet_;
+  std::vector<bool> defined_;
+  std::vector<uint32_t> ends_;  // labels behind the branches around
+};
+
+}  // namespace
+
+ir::Snippet random_snippet(Random& random) {
+  // A few have a read that one of their jumps leaves unwritten: the verifier sorts them out.
+  while (true)
+    if (ir::Snippet snippet = Generator(random).run(); ir::verify(snippet)) return snippet;
+}
+
+ir::Machine random_machine(Random& random) {
+  ir::Machine machine;
+  for (int i = 0; i < 6; i++) machine.args.push_back(interesting(random));
+  machine.result = interesting(random);
+  for (int i = 0; i < 2; i++) machine.constants.push_back(interesting(random));
+  for (int i = 0; i < 3; i++) machine.cells.push_back(interesting(random));
+  machine.anomalies = static_cast<int64_t>(random() % 5);
+  return machine;
+}
+
+ir::Snippet shrink(ir::Snippet snippet, const std::function<bool(const ir::Snippet&)>& fails) {
+  auto holds = [&](const ir::Snippet& s) { return ir::verify(s) && fails(s); };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t at = snippet.insts.size(); at-- > 0;) {
+      ir::Snippet smaller = snippet;
+      smaller.insts.erase(smaller.insts.begin() + static_cast<std::ptrdiff_t>(at));
+      if (!holds(smaller)) continue;
+      snippet = std::move(smaller);
+      changed = true;
+    }
+    for (size_t at = 0; at < snippet.insts.size(); at++)
+      for (Operand Inst::*operand : {&Inst::a, &Inst::b}) {
+        ir::Snippet simpler = snippet;
+        Operand& o = simpler.insts[at].*operand;
+        if (o.kind == Operand::Kind::none || o == Operand::imm(1) || o == Operand::imm(0)) continue;
+        o = Operand::imm(1);
+        if (!holds(simpler)) continue;
+        snippet = std::move(simpler);
+        changed = true;
+      }
+  }
+  return snippet;
+}
+
+}  // namespace mdl::exec
