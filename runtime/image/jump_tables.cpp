@@ -200,6 +200,22 @@ std::vector<const JumpTable*> tables_of(const FunctionCode& code, const std::vec
   return found;
 }
 
+// True when an absolute table of the function is read by no jump with an index: it may be one of
+// labels as values, from which any jump may take its target.
+bool has_unread_label_table(const FunctionCode& code, const std::vector<JumpTable>& tables) {
+  std::vector<const JumpTable*> read;
+  for (size_t index = 0; index < code.decoded.size(); ++index) {
+    if (code.decoded[index].instruction.flow != Flow::jump_indirect) continue;
+    Source source = trace(code, index);
+    if (source.kind != Source::Kind::table) continue;
+    std::vector<const JumpTable*> own = tables_of(code, tables, source);
+    read.insert(read.end(), own.begin(), own.end());
+  }
+  return std::any_of(tables.begin(), tables.end(), [&](const JumpTable& table) {
+    return table.is_absolute && std::find(read.begin(), read.end(), &table) == read.end();
+  });
+}
+
 }  // namespace
 
 std::vector<JumpTable> find_jump_tables(const FunctionCode& code) {
@@ -243,10 +259,7 @@ IndirectJump classify_indirect_jump(const FunctionCode& code, const std::vector<
       return code.frame_is_open(pc) ? IndirectJump::inside : IndirectJump::unresolved;
   }
   if (code.frame_is_open(pc)) return IndirectJump::unresolved;
-  bool label_values =
-      takes_own_label(code) ||
-      std::any_of(tables.begin(), tables.end(), [](const JumpTable& table) { return table.is_absolute; });
-  if (label_values) return IndirectJump::unresolved;
+  if (takes_own_label(code) || has_unread_label_table(code, tables)) return IndirectJump::unresolved;
   if (code.frame_is_closed(pc)) {
     bool any_table = source.kind != Source::Kind::plain && !tables.empty();
     return any_table ? IndirectJump::unresolved : IndirectJump::exit;
