@@ -8,12 +8,7 @@ inserted at once: more than ninety requests and two points in most functions.
 import sys
 import unittest
 
-from harness import LiveTest, metric
-
-
-def plan_text(functions):
-    return "".join(metric(f"entries_{name}", [name]) + metric(f"returns_{name}", [name], "return")
-                   for name in functions)
+from harness import LiveTest, entries_and_returns
 
 
 def counted(before, after):
@@ -35,7 +30,7 @@ class Counts(LiveTest):
     def begin(self):
         program = self.start(self.flavor)
         functions = list(program.ready["counts"])
-        return program, functions, self.compile_text(plan_text(functions))
+        return program, functions, self.compile_text(entries_and_returns(functions))
 
     def assert_exact(self, truth, values, refused, refusable):
         """Every metric equals the truth; only what may be refused may have been."""

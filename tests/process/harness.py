@@ -83,9 +83,9 @@ class Lines:
 class Program:
     """A program of tests/programs, which speaks protocol.h."""
 
-    def __init__(self, name, seconds=120):
+    def __init__(self, name, *arguments):
         self.name = name
-        self.process = subprocess.Popen([str(PROGRAMS / name), str(seconds)], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([str(PROGRAMS / name), "120", *arguments], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, bufsize=0)
         self.pid = self.process.pid
         self._lines = Lines(self.process.stdout)
@@ -246,8 +246,8 @@ class LiveTest(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="mdl-test-"))
         self.addCleanup(shutil.rmtree, self.folder, True)
 
-    def start(self, name, **options):
-        program = Program(name, **options)
+    def start(self, name, *arguments):
+        program = Program(name, *arguments)
         self.addCleanup(program.kill)
         return program
 
@@ -317,6 +317,12 @@ constraint module /Code/* is counter {
   }
 }
 """
+
+
+def entries_and_returns(functions):
+    """Two metrics for each function: entries_NAME and returns_NAME."""
+    return "".join(metric(f"entries_{name}", [name]) + metric(f"returns_{name}", [name], "return")
+                   for name in functions)
 
 
 def metric(identifier, functions, point="entry", constraints=()):

@@ -6,7 +6,7 @@ import signal
 import time
 import unittest
 
-from harness import CONSTRAINTS, MDL_INJECT, LiveTest, metric, run
+from harness import CONSTRAINTS, MDL_INJECT, LiveTest, entries_and_returns, metric, run
 
 WORK = "work_calls"
 
@@ -39,7 +39,8 @@ class Threads(LiveTest):
         program = self.start("churn")
         plan = self.compile_text(CONSTRAINTS + metric(WORK, ["t_work"], constraints=["procedure"]))
         before = self.remember(program.pid)
-        session = self.inject(program.pid, plan, "-m", WORK, "-m", f"{WORK}@/Code/churn/t_outer").wait_inserted()
+        session = self.inject(program.pid, plan, "-m", WORK, "-m", f"{WORK}@/Code/churn/t_outer")
+        session.wait_inserted()
         done = program.ask("go 10000")
         self.assert_stopped_well(session)
         self.assertEqual(value(session), done["work"])
@@ -129,7 +130,8 @@ class Libraries(LiveTest):
     def test_an_unloaded_library_is_never_written_to(self):
         program = self.start("loads")
         program.ask("open 1")
-        plan = self.compile_text(metric("plugin_calls", ["t_plugin_work"]) + metric("loader_calls", ["t_loader_work"]))
+        plan = self.compile_text(metric("plugin_calls", ["t_plugin_work"]) +
+                                 metric("loader_calls", ["t_loader_work"]))
         session = self.inject(program.pid, plan).wait_inserted()
         program.ask("open 5")
         program.ask("close")
@@ -147,8 +149,7 @@ class Abandoned(LiveTest):
 
     def plan(self, program):
         names = [name for name in program.ready["counts"] if name not in program.ready["refusable"]]
-        return self.compile_text("".join(metric(f"entries_{name}", [name]) + metric(f"returns_{name}", [name], "return")
-                                         for name in names))
+        return self.compile_text(entries_and_returns(names))
 
     def check_kill(self, with_signal, after):
         """Interrupts an injection `after` seconds, cleans up, and looks at the program."""

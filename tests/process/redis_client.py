@@ -28,7 +28,8 @@ class RedisClient:
 
     def send(self, *words):
         encoded = [str(word).encode() for word in words]
-        self._socket.sendall(b"*%d\r\n" % len(encoded) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in encoded))
+        bulks = b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in encoded)
+        self._socket.sendall(b"*%d\r\n" % len(encoded) + bulks)
 
     def reply(self):
         line = self._stream.readline()

@@ -2,7 +2,6 @@
 background threads. Repeated attaches are soak_test.py.
 """
 
-import shutil
 import unittest
 
 from harness import MDL_INJECT, LiveTest, run
@@ -21,8 +20,8 @@ class Redis(LiveTest):
 
     def benchmark(self, count=50000, kinds="set,get", clients=20):
         """redis-benchmark to its end, without a word of an error."""
-        done = run(shutil.which("redis-benchmark"), "-h", "127.0.0.1", "-p", self.server.port, "-n", count // 2, "-c",
-                   clients, "-t", kinds, "-q", seconds=120)
+        done = run("redis-benchmark", "-h", "127.0.0.1", "-p", self.server.port, "-n", count // 2, "-c", clients,
+                   "-t", kinds, "-q", seconds=120)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         self.assertNotIn("rror", done.stdout + done.stderr)
 
@@ -67,8 +66,8 @@ class Redis(LiveTest):
         """Lookups inside one command's function, and outside."""
         inside = ("redis_key_lookups", "/Code/redis-server/mgetCommand")
         with self.server.connect() as client:
-            session = self.inject(self.server.pid, self.plan, "-m", "redis_key_lookups", "-m", "@".join(inside))
-            session.wait_inserted()
+            requests = ["-m", "redis_key_lookups", "-m", "@".join(inside)]
+            session = self.inject(self.server.pid, self.plan, *requests).wait_inserted()
             for _ in range(100):
                 client.command("MGET", "a", "b", "c")
                 client.command("GET", "a")
@@ -81,8 +80,8 @@ class Redis(LiveTest):
         """procedure_calls at the server's own object: thousands of points, and it still answers right."""
         load = Load(self.server.port)
         try:
-            session = self.inject(self.server.pid, self.plan, "-m", "procedure_calls@/Code/redis-server", interval="0.5")
-            session.wait_inserted()
+            request = "procedure_calls@/Code/redis-server"
+            session = self.inject(self.server.pid, self.plan, "-m", request, interval="0.5").wait_inserted()
             session.fresh_values()
             self.assert_stopped_well(session)
         finally:

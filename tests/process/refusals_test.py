@@ -8,7 +8,7 @@ import shutil
 import struct
 import unittest
 
-from harness import CONSTRAINTS, MDL_INJECT, MDLC, LiveTest, metric, run
+from harness import CONSTRAINTS, MDL_INJECT, MDLC, SOURCE, LiveTest, metric, run
 
 FAILED, USAGE, REJECTED = 1, 2, 4
 
@@ -59,8 +59,9 @@ class Refusals(LiveTest):
         for path in (MDL_INJECT, self.plan):
             shutil.copy(path, public)
         public.chmod(0o755)
-        done = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
-                   public / pathlib.Path(MDL_INJECT).name, self.program.pid, public / self.plan.name)
+        done = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
+                   "--bounding-set=-all", public / pathlib.Path(MDL_INJECT).name, self.program.pid,
+                   public / self.plan.name)
         self.assertEqual((done.returncode, done.stdout), (FAILED, ""), done.stderr)
         self.assertIn("permission", done.stderr)
         self.assertIn("uid", done.stderr)
@@ -117,17 +118,18 @@ class Refusals(LiveTest):
         self.refused(FAILED, ["constraint"], self.program.pid, self.plan, "-m", "work_calls", "-f", focus)
 
     def test_focus_that_is_no_path_or_not_there(self):
-        plan = self.compile_text(CONSTRAINTS + metric("work_calls", ["t_work"], constraints=["procedure", "module"]),
-                                 "constrained")
+        text = CONSTRAINTS + metric("work_calls", ["t_work"], constraints=["procedure", "module"])
+        plan = self.compile_text(text, "constrained")
         for focus, word in (("Code/children", "Code/children"), ("/Nowhere/x", "Nowhere"),
                             ("/Code/no_such_object", "no_such_object"), ("/Code/children/t_wrok", "t_wrok")):
             with self.subTest(focus=focus):
                 self.refused(FAILED, [word], self.program.pid, plan, "-m", f"work_calls@{focus}")
 
     def test_usage(self):
-        for arguments in ([], ["--no-such-option"], [self.program.pid], [self.program.pid, self.plan, "-i", "zero"],
-                          [self.program.pid, self.plan, "-i", "-1"], [self.program.pid, self.plan, "--format", "xml"],
-                          [self.program.pid, self.plan, "third"], ["--remove"], ["--status"], ["--verify"]):
+        wrong = [[], ["--no-such-option"], [self.program.pid], ["--remove"], ["--status"], ["--verify"]]
+        wrong += [[self.program.pid, self.plan, *more]
+                  for more in (["-i", "zero"], ["-i", "-1"], ["--format", "xml"], ["third"])]
+        for arguments in wrong:
             with self.subTest(arguments=arguments):
                 done = run(MDL_INJECT, *arguments)
                 self.assertEqual(done.returncode, USAGE, done.stderr)
@@ -173,8 +175,14 @@ class Compiler(LiveTest):
             plans.append((folder / "p.bin").read_bytes())
         self.assertEqual(plans[0], plans[1])
 
-    def test_the_standard_library_compiles_without_a_word(self):
+    def test_what_is_in_the_repository_compiles_without_a_word(self):
+        """The standard library, every example, and the metric that the README shows."""
         self.stdlib()
+        for example in sorted((SOURCE / "examples").glob("*.mdl")):
+            self.compile(example)
+        readme = (SOURCE / "README.md").read_text()
+        shown = readme[readme.index("    resourceList"):]
+        self.compile_text(shown[:shown.index("\n\n`")])
 
 
 def place(text, word):

@@ -23,8 +23,8 @@ class Soak(LiveTest):
     cycles = 20  # set by main
 
     def one_cycle(self, server, plan, number):
-        session = self.inject(server.pid, plan, *[word for name in METRICS for word in ("-m", name)], interval="0.05")
-        session.wait_inserted()
+        requests = [word for name in METRICS for word in ("-m", name)]
+        session = self.inject(server.pid, plan, *requests, interval="0.05").wait_inserted()
         if number % KILLED_EVERY == KILLED_EVERY - 1:
             session.kill()
             removed = run(MDL_INJECT, "--remove", server.pid)
@@ -32,7 +32,8 @@ class Soak(LiveTest):
             return
         if number % 2:
             session.fresh_values()
-        self.assertEqual(session.stop(signal.SIGTERM if number % 3 == 2 else signal.SIGINT), 0, session.errors)
+        end = signal.SIGTERM if number % 3 == 2 else signal.SIGINT
+        self.assertEqual(session.stop(end), 0, session.errors)
         self.assertEqual({line["metric"] for line in session.final().values()}, set(METRICS))
         session.kill()
 

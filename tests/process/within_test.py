@@ -28,8 +28,12 @@ class Within(LiveTest):
         values = {key: line["value"] for key, line in session.final().items()}
         self.assertEqual({line["refused"] for line in session.lines}, {0})
         truth = {name: last[name] - program.ready[name] for name in ("inside", "total", "h_entries")}
-        self.assertEqual(values, {(G, ""): truth["total"], (G, INSIDE): truth["inside"],
-                                  (G, "/Code/within"): truth["total"], ("calls_of_h", ""): truth["h_entries"]})
+        self.assertEqual(values, {
+            (G, ""): truth["total"],
+            (G, INSIDE): truth["inside"],
+            (G, "/Code/within"): truth["total"],
+            ("calls_of_h", ""): truth["h_entries"],
+        })
         self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
 

@@ -91,8 +91,8 @@ FUNCTION(t_red_zone)
         .cfi_endproc
 END(t_red_zone)
 
-/* The first instruction is where the loop comes back to. rdi = turns > 0, rsi = what to add to. The count of calls is
- * kept by the caller, for an instruction here would run once a turn. */
+/* The first instruction is where the loop comes back to. rdi = turns > 0, rsi = what to add
+ * to. The count of calls is kept by the caller, for an instruction here would run once a turn. */
 FUNCTION(t_loop_entry)
         .cfi_startproc
         leaq    3(%rsi,%rdi), %rsi

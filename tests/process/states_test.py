@@ -1,0 +1,115 @@
+"""Processes in the states of tests/programs/guarded.cpp, stopped ones, and traced ones."""
+
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+from harness import MDL_INJECT, LiveTest, metric, run, soon
+
+# Seizes a process as a debugger would, says so, and holds it until its input is closed.
+TRACER = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+if libc.ptrace(0x4206, int(sys.argv[1]), None, None) != 0:
+    sys.exit(1)
+print("seized", flush=True)
+sys.stdin.read()
+"""
+
+
+def state(pid):
+    """The letter of /proc/PID/stat."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+        return stat.read().rsplit(")", 1)[1].split()[0]
+
+
+class States(LiveTest):
+    def begin(self, mode):
+        program = self.start("guarded", mode)
+        self.plan = self.compile_text(metric("work_calls", ["t_work"]))
+        return program, self.remember(self.reader(program, mode))
+
+    @staticmethod
+    def reader(program, mode):
+        """A thread whose /proc entry can be read: the leader's maps are empty after its end."""
+        if mode != "leaderless":
+            return program.pid
+        return next(tid for tid in os.listdir(f"/proc/{program.pid}/task") if int(tid) != program.pid)
+
+    def measure(self, mode):
+        program, before = self.begin(mode)
+        session = self.inject(program.pid, self.plan).wait_inserted()
+        program.ask("work 321")
+        self.assert_stopped_well(session)
+        self.assertEqual(session.final()["work_calls", ""]["value"], 321)
+        self.assert_untouched(self.reader(program, mode), before)
+        self.assertEqual(program.end(), 0)
+
+    def test_plain(self):
+        self.measure("plain")
+
+    def test_memory_deny_write_execute(self):
+        self.measure("nogain")
+
+    def test_leader_that_ended(self):
+        self.measure("leaderless")
+
+    def test_system_call_filter(self):
+        """Where the filter kills for a call that is needed, the process is refused, and lives; where
+        it is not needed, the numbers are right."""
+        program, before = self.begin("filtered")
+        session = self.inject(program.pid, self.plan, "-d", "0.3")
+        status = session.wait()
+        self.assertIn(status, (0, 1), session.errors)
+        if status == 1:
+            self.assertIn("seccomp", session.errors)
+        self.assertEqual(program.ask("work 3")["work"], 3)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
+    def test_vfork_parent(self):
+        """Half a second in a sleep that nothing interrupts: the attach waits or rolls back, and both live."""
+        program, before = self.begin("plain")
+        program.send("vfork 5")
+        soon(lambda: state(program.pid) == "D", "the parent to sleep")
+        session = self.inject(program.pid, self.plan, "-d", "0.2")
+        self.assertIn(session.wait(), (0, 1), session.errors)
+        self.assertEqual(program.answer("done")["work"], 5)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
+    def test_stopped_process_stays_stopped(self):
+        program, before = self.begin("plain")
+        os.kill(program.pid, signal.SIGSTOP)
+        soon(lambda: state(program.pid) == "T", "the process to stop")
+        session = self.inject(program.pid, self.plan, "-d", "0.2")
+        self.assertIn(session.wait(), (0, 1), session.errors)
+        self.assertEqual(state(program.pid), "T")
+        self.assert_untouched(program.pid, before)
+        os.kill(program.pid, signal.SIGCONT)
+        self.assertEqual(program.ask("work 2")["work"], 2)
+        self.assertEqual(program.end(), 0)
+
+    def test_traced_by_another(self):
+        program, before = self.begin("plain")
+        tracer = subprocess.Popen([sys.executable, "-c", TRACER, str(program.pid)], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE)
+        try:
+            self.assertEqual(tracer.stdout.readline(), b"seized\n")
+            done = run(MDL_INJECT, program.pid, self.plan)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+            self.assertIn(str(tracer.pid), done.stderr)
+        finally:
+            tracer.stdin.close()
+            tracer.stdout.close()
+            tracer.wait(10)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.ask("work 2")["work"], 2)
+        self.assertEqual(program.end(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,133 @@
+// Processes in states that are seldom met in tests and often in production.
+//
+//   guarded SECONDS MODE
+//
+//   plain      nothing special
+//   nogain     no memory may become executable after it was writable: what systemd's
+//              MemoryDenyWriteExecute= puts in place, by the same filter on mmap and mprotect
+//   filtered   only the system calls that this program needs, and those that a service is usually
+//              allowed for memory; memfd_create is not among them (killed by SIGSYS)
+//   leaderless the first thread has ended; a second one goes on
+//
+// Commands: `work N` calls t_work N times; `vfork N` does so and then waits half a second for a
+// vforked child, in a sleep that no signal interrupts; `quit` ends with status 0. Answers
+// {"event":"done","work":TOTAL}.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <initializer_list>
+#include <thread>
+#include <vector>
+
+#include "protocol.h"
+
+namespace {
+
+unsigned long work;
+
+}  // namespace
+
+extern "C" __attribute__((noinline, used)) uint64_t t_work(uint64_t x) {
+  ++work;
+  asm volatile("" : "+r"(x));
+  return x * 3;
+}
+
+namespace {
+
+using Filter = std::vector<sock_filter>;
+
+constexpr uint32_t kNumber = offsetof(seccomp_data, nr);
+constexpr uint32_t kThirdArgument = offsetof(seccomp_data, args) + 2 * 8;  // protection of mmap and mprotect
+
+void load(Filter& filter, uint32_t offset) {
+  filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset));
+}
+void answer(Filter& filter, uint32_t value) {
+  filter.push_back(BPF_STMT(BPF_RET | BPF_K, value));
+}
+
+// Denies a call whose third argument has all of these bits.
+void deny_protection(Filter& filter, uint32_t call, uint32_t bits) {
+  load(filter, kNumber);
+  filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4));
+  load(filter, kThirdArgument);
+  filter.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits));
+  filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, bits, 0, 1));
+  answer(filter, SECCOMP_RET_ERRNO | EPERM);
+}
+
+void install(Filter& filter) {
+  sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0) {
+    perror("guarded: seccomp");
+    exit(1);
+  }
+}
+
+void deny_executable_gain() {
+  Filter filter;
+  deny_protection(filter, SYS_mmap, PROT_WRITE | PROT_EXEC);
+  deny_protection(filter, SYS_mprotect, PROT_EXEC);
+  deny_protection(filter, SYS_pkey_mprotect, PROT_EXEC);
+  answer(filter, SECCOMP_RET_ALLOW);
+  install(filter);
+}
+
+void allow_few_calls() {
+  Filter filter;
+  load(filter, kNumber);
+  for (uint32_t call : {SYS_read, SYS_write, SYS_exit, SYS_exit_group, SYS_futex, SYS_mmap, SYS_munmap,
+                        SYS_mprotect, SYS_brk, SYS_rt_sigreturn, SYS_restart_syscall, SYS_vfork, SYS_wait4}) {
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1));
+    answer(filter, SECCOMP_RET_ALLOW);
+  }
+  answer(filter, SECCOMP_RET_KILL_PROCESS);
+  install(filter);
+}
+
+void wait_for_vforked_child() {
+  pid_t child = vfork();
+  if (child == 0) {
+    timespec half{0, 500'000'000};
+    nanosleep(&half, nullptr);
+    _exit(0);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+}
+
+[[noreturn]] void serve() {
+  protocol::say_event("ready", protocol::field("work", work));
+  while (true) {
+    protocol::Command command = protocol::next_command();
+    if (command.word != "work" && command.word != "vfork") _exit(0);
+    for (unsigned long i = 0; i < command.number; ++i) t_work(i);
+    if (command.word == "vfork") wait_for_vforked_child();
+    protocol::say_event("done", protocol::field("work", work));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  alarm(static_cast<unsigned>(atoi(argv[1])));
+  const std::string mode = argv[2];
+  if (mode == "leaderless") {
+    std::thread(serve).detach();
+    pthread_exit(nullptr);
+  }
+  if (mode == "nogain") deny_executable_gain();
+  if (mode == "filtered") allow_few_calls();
+  serve();
+}
