@@ -68,7 +68,7 @@ metricField
   | SEMI                                                            # emptyField
   ;
 
-inlineConstraint : path KW_IS (KW_DEFAULT SEMI | KW_REPLACE cellType block) ;
+inlineConstraint : path KW_IS KW_REPLACE cellType block ;
 
 // --- Everything else: what the tool around it is told ---
 

@@ -126,12 +126,8 @@ class Definitions {
     ast::MetricConstraint use{name(context->name()), std::nullopt};
     auto* in_line = context->inlineConstraint();
     if (in_line == nullptr) return use;
-    ast::Constraint c{use.name, path(in_line->path()), in_line->KW_DEFAULT() != nullptr, {}, {}};
-    if (!c.is_default) {
-      c.type = cell_type(in_line->cellType());
-      c.body = block(in_line->block());
-    }
-    use.definition = std::move(c);
+    use.definition = ast::Constraint{use.name, path(in_line->path()), false, cell_type(in_line->cellType()),
+                                     block(in_line->block())};
     return use;
   }
 

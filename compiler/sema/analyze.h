@@ -1,0 +1,28 @@
+// Trees to a typed program: names resolved, types checked, code lowered to IR.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/ast/ast.h"
+#include "compiler/parse/parse.h"
+#include "compiler/program.h"
+#include "compiler/support/diagnostics.h"
+
+namespace mdl {
+
+struct SemaOptions {
+  // Parsing already refused what is not in the standard; kept for what only sema can tell.
+  Standard standard = Standard::mdl26;
+  // With a flavor, definitions of other flavors are left out (metrics), or are empty (lists).
+  // Without one everything is kept and the flavor is chosen at injection.
+  std::string flavor;
+};
+
+// Precondition: `files` are trees of parse() without errors, their texts are in `sources`.
+// Postcondition: without errors the program is complete but for what a backend adds; its
+// snippets satisfy the IR verifier. With errors it must not be used.
+Program analyze(const std::vector<ast::File>& files, const Sources& sources, const SemaOptions& options,
+                Diagnostics& diagnostics);
+
+}  // namespace mdl

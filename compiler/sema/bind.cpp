@@ -1,0 +1,233 @@
+#include "compiler/sema/bind.h"
+
+#include <algorithm>
+
+#include "compiler/support/suggest.h"
+
+namespace mdl::sema {
+namespace {
+
+using format::ExprKind;
+
+struct BuiltIn {
+  std::string_view name;
+  ExprKind kind;
+  Type type;
+};
+constexpr BuiltIn kBuiltIns[] = {
+    {"$procedures", ExprKind::procedures, {Kind::list, Kind::procedure}},
+    {"$modules", ExprKind::modules, {Kind::list, Kind::module}},
+    {"$start", ExprKind::start, {Kind::list, Kind::procedure}},
+    {"$exit", ExprKind::exit, {Kind::procedure}},
+    {"$machine", ExprKind::machine, {Kind::string}},
+    {"$globalId", ExprKind::global_id, {Kind::integer}},
+};
+
+bool is_ordering(ast::BinaryOp op) {
+  using enum ast::BinaryOp;
+  return op == lt || op == le || op == gt || op == ge;
+}
+
+bool is_equality(ast::BinaryOp op) {
+  return op == ast::BinaryOp::eq || op == ast::BinaryOp::ne;
+}
+
+// The operators that the manifest has.
+bool is_bindable(ast::BinaryOp op) {
+  using enum ast::BinaryOp;
+  return is_ordering(op) || is_equality(op) || op == and_ || op == or_ || op == add || op == sub ||
+         op == mul || op == div;
+}
+
+}  // namespace
+
+format::Expr Binder::make(ExprKind kind, Span span) const {
+  format::Expr expr;
+  expr.kind = kind;
+  expr.position = sources_.position(span);
+  return expr;
+}
+
+std::optional<Bound> Binder::undecidable(Span span, std::string_view what) {
+  diagnostics_.report(Code::not_decidable, span, what);
+  return std::nullopt;
+}
+
+std::optional<Bound> Binder::bind(const ast::Expr& e) {
+  return std::visit(ast::Overloaded{
+                        [&](const ast::Integer& i) -> std::optional<Bound> {
+                          Bound bound{make(ExprKind::integer, e.span), {Kind::integer}};
+                          bound.expr.number = i.value;
+                          return bound;
+                        },
+                        [&](const ast::Boolean& b) -> std::optional<Bound> {
+                          Bound bound{make(ExprKind::integer, e.span), {Kind::integer}};
+                          bound.expr.number = b.value;
+                          return bound;
+                        },
+                        [&](const ast::String& s) -> std::optional<Bound> {
+                          Bound bound{make(ExprKind::string, e.span), {Kind::string}};
+                          bound.expr.text = s.text;
+                          return bound;
+                        },
+                        [&](const ast::Float&) -> std::optional<Bound> {
+                          diagnostics_.report(Code::not_yet, e.span,
+                                              "a floating-point number in an expression is");
+                          return std::nullopt;
+                        },
+                        [&](const ast::NameUse& n) { return name_use(e, n.text); },
+                        [&](const ast::Field& f) { return field(e, f); },
+                        [&](const ast::Index& i) { return index(e, i); },
+                        [&](const ast::Unary& u) { return unary(e, u); },
+                        [&](const ast::Binary& b) { return binary(e, b); },
+                        [&](const ast::Call&) { return undecidable(e.span, "the result of a call"); },
+                        [&](const ast::Assign&) { return undecidable(e.span, "an assignment"); },
+                        [&](const ast::Step&) { return undecidable(e.span, "a counter"); },
+                    },
+                    e.node);
+}
+
+const Type* Binder::variable(std::string_view name) const {
+  for (auto v = variables_.rbegin(); v != variables_.rend(); ++v)
+    if (v->name == name) return &v->type;
+  return nullptr;
+}
+
+bool Binder::knows(std::string_view name) const {
+  if (variable(name) != nullptr || symbols_.lists.contains(name)) return true;
+  return std::any_of(std::begin(kBuiltIns), std::end(kBuiltIns),
+                     [&](const BuiltIn& b) { return b.name == name; });
+}
+
+std::string Binder::suggestion(std::string_view name, std::vector<std::string_view> more) const {
+  if (diagnostics_.errors() >= Diagnostics::kLimit) return "";  // nobody will read it
+  for (const Variable& v : variables_) more.push_back(v.name);
+  for (const auto& [list, symbol] : symbols_.lists) more.push_back(list);
+  for (const BuiltIn& b : kBuiltIns) more.push_back(b.name);
+  return did_you_mean(name, more);
+}
+
+std::optional<Bound> Binder::name_use(const ast::Expr& e, const std::string& name) {
+  if (const Type* type = variable(name)) {
+    Bound bound{make(ExprKind::variable, e.span), *type};
+    bound.expr.text = name;
+    return bound;
+  }
+  if (auto list = symbols_.lists.find(name); list != symbols_.lists.end()) {
+    Bound bound{make(ExprKind::list, e.span), {Kind::list, list->second.element}};
+    bound.expr.text = name;
+    return bound;
+  }
+  for (const BuiltIn& b : kBuiltIns)
+    if (b.name == name) return Bound{make(b.kind, e.span), b.type};
+  if (name == "$constraint") return selected(e.span, 0);
+  if (name == "$arg" || name == "$return" || name == "$thread" || name == "$args")
+    return undecidable(e.span, name);
+  if (owner_.names.contains(name)) return undecidable(e.span, fmt::format("the counter '{}'", name));
+  diagnostics_.report(Code::unknown_name, e.span, name).hint(suggestion(name, {"$constraint"}));
+  return std::nullopt;
+}
+
+bool Binder::check_selection(Span span) {
+  if (!owner_.is_constraint) diagnostics_.report(Code::no_selection, span);
+  return owner_.is_constraint;
+}
+
+std::optional<Bound> Binder::selected(Span span, uint32_t n) {
+  if (!check_selection(span)) return std::nullopt;
+  Bound bound{make(ExprKind::selected, span), {owner_.selected[n]}};
+  bound.expr.number = n;
+  return bound;
+}
+
+std::optional<uint32_t> Binder::constant_index(const ast::Index& index, std::string_view what, size_t limit) {
+  auto* n = std::get_if<ast::Integer>(&index.index->node);
+  if (n != nullptr && n->value >= 0 && static_cast<uint64_t>(n->value) < limit)
+    return static_cast<uint32_t>(n->value);
+  diagnostics_.report(
+      Code::bad_index, index.index->span, what,
+      limit == 1 ? std::string("0 here") : fmt::format("a number from 0 to {} here", limit - 1));
+  return std::nullopt;
+}
+
+std::optional<Bound> Binder::index(const ast::Expr& e, const ast::Index& index) {
+  auto* name = std::get_if<ast::NameUse>(&index.object->node);
+  if (name != nullptr && name->text == "$constraint") {
+    if (!check_selection(e.span)) return std::nullopt;
+    auto n = constant_index(index, "$constraint", owner_.selected.size());
+    return n ? selected(e.span, *n) : std::nullopt;
+  }
+  std::optional<Bound> object = bind(*index.object);
+  if (!object) return std::nullopt;
+  if (object->type.kind == Kind::list)
+    diagnostics_.report(Code::not_yet, e.span, "an index into a list is");
+  else
+    diagnostics_.report(Code::no_such_member, e.span, noun(object->type.kind), "[]");
+  return std::nullopt;
+}
+
+std::optional<Bound> Binder::field(const ast::Expr& e, const ast::Field& f) {
+  std::optional<Bound> object = bind(*f.object);
+  if (!object) return std::nullopt;
+  // $start names a list, main and the start routines of threads, but its points are those of all of them.
+  Kind owner = object->expr.kind == ExprKind::start ? Kind::procedure : object->type.kind;
+  const Member* member = find_member(owner, f.field.text);
+  if (member == nullptr) {
+    diagnostics_.report(Code::no_such_member, f.field.span, noun(owner), f.field.text)
+        .hint(did_you_mean(f.field.text, member_names(owner)));
+    return std::nullopt;
+  }
+  if (!member->supported) {
+    diagnostics_.report(Code::not_yet, f.field.span, fmt::format("'.{}' is", f.field.text));
+    return std::nullopt;
+  }
+  Bound bound{make(ExprKind::field, e.span), member->type};
+  bound.expr.text = f.field.text;
+  bound.expr.operands.push_back(std::move(object->expr));
+  return bound;
+}
+
+std::optional<Bound> Binder::unary(const ast::Expr& e, const ast::Unary& u) {
+  if (u.op == ast::UnaryOp::address) return undecidable(e.span, "an address");
+  std::optional<Bound> operand = bind(*u.operand);
+  if (!operand) return std::nullopt;
+  if (u.op == ast::UnaryOp::complement) {
+    diagnostics_.report(Code::not_yet, e.span, "'~' in a binding-time expression is");
+    return std::nullopt;
+  }
+  if (operand->type.kind != Kind::integer) {
+    diagnostics_.report(Code::not_a_condition, u.operand->span, noun(operand->type.kind));
+    return std::nullopt;
+  }
+  Bound bound{make(ExprKind::unary, e.span), {Kind::integer}};
+  bound.expr.text = std::string(ast::spelling(u.op));
+  bound.expr.operands.push_back(std::move(operand->expr));
+  return bound;
+}
+
+std::optional<Bound> Binder::binary(const ast::Expr& e, const ast::Binary& b) {
+  std::optional<Bound> left = bind(*b.left);
+  std::optional<Bound> right = bind(*b.right);
+  if (!left || !right) return std::nullopt;
+  if (!is_bindable(b.op)) {
+    diagnostics_.report(Code::not_yet, b.op_span,
+                        fmt::format("'{}' in a binding-time expression is", ast::spelling(b.op)));
+    return std::nullopt;
+  }
+  Kind l = left->type.kind;
+  Kind r = right->type.kind;
+  bool strings = l == Kind::string && r == Kind::string && is_equality(b.op);
+  if (!strings && (l != Kind::integer || r != Kind::integer)) {
+    bool resource = l == Kind::procedure || l == Kind::module || r == Kind::procedure || r == Kind::module;
+    diagnostics_.report(Code::mixed_types, b.op_span, ast::spelling(b.op), noun(l), noun(r))
+        .hint(resource && is_equality(b.op) ? "compare names: f.name == \"main\"" : "");
+    return std::nullopt;
+  }
+  Bound bound{make(ExprKind::binary, e.span), {Kind::integer}};
+  bound.expr.text = std::string(ast::spelling(b.op));
+  bound.expr.operands.push_back(std::move(left->expr));
+  bound.expr.operands.push_back(std::move(right->expr));
+  return bound;
+}
+
+}  // namespace mdl::sema

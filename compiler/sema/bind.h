@@ -1,0 +1,61 @@
+// Binding-time expressions: lists, points and conditions. Their values are known when the
+// injector meets a process; here they get types and the manifest's form.
+#pragma once
+
+#include <optional>
+
+#include "compiler/sema/symbols.h"
+
+namespace mdl::sema {
+
+struct Bound {
+  format::Expr expr;
+  Type type;
+};
+
+class Binder {
+ public:
+  Binder(const Symbols& symbols, const Owner& owner, const Sources& sources, Diagnostics& diagnostics)
+      : symbols_(symbols), owner_(owner), sources_(sources), diagnostics_(diagnostics) {}
+
+  // The value of an expression; nothing when it has none, which has been reported.
+  std::optional<Bound> bind(const ast::Expr& expr);
+
+  // Variables of the enclosing foreach statements, innermost last.
+  void enter(std::string name, Type type) { variables_.push_back({std::move(name), type}); }
+  void leave() { variables_.pop_back(); }
+  const Type* variable(std::string_view name) const;
+  // Whether bind() has a meaning for the name, or an error of its own.
+  bool knows(std::string_view name) const;
+
+  // The constant index of `$constraint[n]`, `$arg[n]`: in [0, limit), else reported.
+  std::optional<uint32_t> constant_index(const ast::Index& index, std::string_view what, size_t limit);
+  // Whether `$constraint` has a meaning here; reported if not.
+  bool check_selection(Span span);
+
+  // A hint for a name that was not found: near ones among variables, lists and `more`.
+  std::string suggestion(std::string_view name, std::vector<std::string_view> more) const;
+
+ private:
+  struct Variable {
+    std::string name;
+    Type type;
+  };
+
+  std::optional<Bound> name_use(const ast::Expr& expr, const std::string& name);
+  std::optional<Bound> field(const ast::Expr& expr, const ast::Field& field);
+  std::optional<Bound> index(const ast::Expr& expr, const ast::Index& index);
+  std::optional<Bound> unary(const ast::Expr& expr, const ast::Unary& unary);
+  std::optional<Bound> binary(const ast::Expr& expr, const ast::Binary& binary);
+  std::optional<Bound> selected(Span span, uint32_t n);
+  std::optional<Bound> undecidable(Span span, std::string_view what);
+  format::Expr make(format::ExprKind kind, Span span) const;
+
+  const Symbols& symbols_;
+  const Owner& owner_;
+  const Sources& sources_;
+  Diagnostics& diagnostics_;
+  std::vector<Variable> variables_;
+};
+
+}  // namespace mdl::sema

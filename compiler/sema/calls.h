@@ -1,0 +1,27 @@
+// The functions that code can call by name: built-in ones and obsolete primitives.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "compiler/ast/ast.h"
+
+namespace mdl::sema {
+
+struct CallForm {
+  std::string_view name;
+  size_t least;  // arguments
+  size_t most;
+  std::string_view takes;   // the same in words
+  std::string_view modern;  // of an obsolete primitive: what is written today, {0} {1} its arguments
+  std::optional<ast::AssignOp> assigns;  // it is this assignment of its two arguments
+  bool needs_timer;                      // its argument is a timer
+};
+
+const CallForm* find_call(std::string_view name);
+
+// The hint for an obsolete call: "write 'c += v'".
+std::string modern_form(const CallForm& form, const ast::Call& call);
+
+}  // namespace mdl::sema

@@ -1,0 +1,15 @@
+// Code to IR: what stands between `(*` and `*)` becomes one snippet.
+#pragma once
+
+#include "compiler/ir/ir.h"
+#include "compiler/sema/bind.h"
+
+namespace mdl::sema {
+
+// Checks the code against the owner's cells and the kind of its point, and lowers it. The
+// snippet has no name yet; without errors it satisfies ir::verify. `binder` knows the
+// foreach variables in sight.
+ir::Snippet lower(const std::vector<ast::Code>& code, const Owner& owner, format::PointKind point,
+                  Binder& binder, Diagnostics& diagnostics);
+
+}  // namespace mdl::sema

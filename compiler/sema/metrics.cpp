@@ -1,0 +1,241 @@
+// Constraints and metrics.
+//
+// A named constraint's own counter is a flag: guards test it, and it never goes below
+// zero. An in-line constraint replaces the base of its metric, so its own counter is a
+// value; in its code the metric's name means that value too, because the code is the base
+// in another form. A metric's temporaries belong to its base and its replacements alike,
+// each with cells of its own.
+#include "compiler/sema/metrics.h"
+
+#include <algorithm>
+
+#include "compiler/sema/hierarchy.h"
+#include "compiler/sema/settings.h"
+#include "compiler/support/suggest.h"
+
+namespace mdl::sema {
+namespace {
+
+using format::CellKind;
+
+enum class Cells : uint8_t { value, none, not_yet, unknown };
+
+struct CellTypeRow {
+  std::string_view name;
+  Cells cells;
+  bool event;  // takes ("EVENT")
+};
+constexpr CellTypeRow kCellTypes[] = {
+    {"counter", Cells::value, false},        {"void", Cells::none, false},
+    {"processTimer", Cells::not_yet, false}, {"wallTimer", Cells::not_yet, false},
+    {"hwTimer", Cells::not_yet, true},       {"hwCounter", Cells::not_yet, true},
+};
+
+// Checks `base is X`, `is X`. A constraint cannot be void: it would be false for ever.
+Cells check_cell_type(const ast::CellType& type, bool may_be_void, Diagnostics& diagnostics) {
+  std::vector<std::string_view> names;
+  const CellTypeRow* row = nullptr;
+  for (const CellTypeRow& r : kCellTypes) {
+    if (r.cells == Cells::none && !may_be_void) continue;
+    names.push_back(r.name);
+    if (r.name == type.kind.text) row = &r;
+  }
+  if (row == nullptr) {
+    diagnostics.report(Code::bad_choice, type.kind.span, type.kind.text, "type of a value", one_of(names))
+        .hint(did_you_mean(type.kind.text, names));
+    return Cells::unknown;
+  }
+  if (row->event != type.event.has_value()) {
+    diagnostics.report(Code::bad_value, type.event ? type.event->span : type.kind.span, row->name,
+                       row->event ? "an event: (\"EVENT\")" : "no event");
+    return Cells::unknown;
+  }
+  if (row->cells == Cells::not_yet)
+    diagnostics.report(Code::not_yet, type.kind.span, fmt::format("a value of type {} is", row->name));
+  return row->cells;
+}
+
+std::vector<std::string> path_parts(const ast::Path& path) {
+  std::vector<std::string> parts;
+  for (const ast::Name& part : path.parts) parts.push_back(part.text);
+  return parts;
+}
+
+void add_cell(Owner& owner, const std::string& name, CellKind kind) {
+  owner.names.emplace(name, static_cast<uint32_t>(owner.cells.size()));
+  owner.cells.push_back({name, kind});
+}
+
+// Path and selection, which named and in-line constraints have in common. False if there
+// is no such path.
+bool check_path(const ast::Constraint& c, Owner& owner, Context& context) {
+  std::optional<std::vector<Kind>> types = path_types(c.path, c.is_default);
+  if (!types) {
+    context.diagnostics.report(Code::unknown_path, c.path.span, printable(path_text(c.path)))
+        .hint(path_hint(c.path));
+    return false;
+  }
+  owner.is_constraint = true;
+  owner.selected.assign(types->rbegin(), types->rend());
+  return true;
+}
+
+class MetricChecker {
+ public:
+  MetricChecker(const ast::Metric& metric, Span span, Context& context)
+      : metric_(metric),
+        context_(context),
+        settings_({"metric", metric.name, span}, metric.settings, context.diagnostics) {
+    result_.position = context.sources.position(span);
+  }
+
+  format::Metric check() {
+    fields();
+    temporaries();
+    constraints();
+    base();
+    return std::move(result_);
+  }
+
+ private:
+  void fields() {
+    result_.id = metric_.name.text;
+    result_.name = settings_.text("name", Need::required);
+    result_.units = settings_.text("units", Need::required);
+    result_.units_type = settings_.choice("unitsType", {"normalized", "unnormalized", "sampled"},
+                                          Need::optional, "unnormalized");
+    std::string aggregate =
+        settings_.choice("aggregateOperator", {"sum", "min", "max", "avg"}, Need::required, "sum");
+    result_.aggregate = format::aggregate(aggregate).value_or(format::Aggregate::sum);
+    result_.style =
+        settings_.choice("style", {"EventCounter", "SampledFunction"}, Need::required, "EventCounter");
+    result_.flavors = settings_.flavors(Need::required);
+    result_.mode = settings_.choice("mode", {"developer", "normal"}, Need::optional, "normal");
+  }
+
+  // The metric's own names: itself, its temporaries, its in-line constraints.
+  bool claim(const ast::Name& name) {
+    auto [first, fresh] = claimed_.emplace(name.text, name.span);
+    if (!fresh)
+      context_.diagnostics.report(Code::redefinition, name.span, name.text)
+          .note(first->second, "the first one is here");
+    return fresh;
+  }
+
+  void temporaries() {
+    claim(metric_.name);
+    for (const ast::Name& t : metric_.temporaries)
+      if (claim(t)) temporaries_.push_back(t.text);
+  }
+
+  void add_temporaries(Owner& owner) const {
+    for (const std::string& t : temporaries_) add_cell(owner, t, CellKind::counter);
+  }
+
+  void constraints() {
+    for (const ast::MetricConstraint& c : metric_.constraints) {
+      if (c.definition)
+        replacement(*c.definition);
+      else
+        reference(c.name);
+    }
+  }
+
+  void reference(const ast::Name& name) {
+    std::vector<std::string>& used = result_.constraints;
+    if (std::find(used.begin(), used.end(), name.text) != used.end()) {
+      context_.diagnostics.report(Code::repeated_item, name.span, name.text);
+      return;
+    }
+    if (!context_.symbols.constraints.contains(name.text)) {
+      std::vector<std::string_view> known;
+      if (context_.diagnostics.errors() < Diagnostics::kLimit)
+        for (const auto& [constraint, span] : context_.symbols.constraints) known.push_back(constraint);
+      context_.diagnostics.report(Code::unknown_constraint, name.span, metric_.name.text, name.text)
+          .hint(did_you_mean(name.text, known));
+      return;
+    }
+    used.push_back(name.text);
+  }
+
+  void replacement(const ast::Constraint& c) {
+    if (!claim(c.name)) return;
+    Owner owner;
+    owner.name = c.name.text;
+    bool has_path = check_path(c, owner, context_);
+    Cells cells = check_cell_type(c.type, false, context_.diagnostics);
+    if (!has_path || cells != Cells::value) return;
+    add_cell(owner, c.name.text, CellKind::counter);
+    owner.names.emplace(metric_.name.text, 0);
+    add_temporaries(owner);
+
+    format::Constraint result;
+    result.name = c.name.text;
+    result.path = path_parts(c.path);
+    result.replaces = true;
+    result.position = context_.sources.position(c.name.span);
+    result.placement =
+        place(c.body, owner, context_.symbols, context_.sources, context_.snippets, context_.diagnostics);
+    result.cells = std::move(owner.cells);
+    result_.replacements.push_back(std::move(result));
+  }
+
+  void base() {
+    if (metric_.bases.empty()) return settings_.missing("base");
+    const ast::Base& base = metric_.bases[0];
+    if (metric_.bases.size() > 1) settings_.doubled("base", base.span, metric_.bases[1].span);
+    Cells cells = check_cell_type(base.type, true, context_.diagnostics);
+    if (cells != Cells::value && cells != Cells::none) return;
+
+    Owner owner;
+    owner.name = metric_.name.text;
+    add_cell(owner, metric_.name.text, CellKind::counter);
+    if (cells == Cells::none) {  // the cell is there, since a request has a value; code cannot reach it
+      owner.names.clear();
+      owner.void_metric = metric_.name.text;
+    }
+    add_temporaries(owner);
+    result_.placement =
+        place(base.body, owner, context_.symbols, context_.sources, context_.snippets, context_.diagnostics);
+    result_.cells = std::move(owner.cells);
+  }
+
+  const ast::Metric& metric_;
+  Context& context_;
+  Settings settings_;
+  format::Metric result_;
+  std::map<std::string_view, Span> claimed_;
+  std::vector<std::string> temporaries_;
+};
+
+}  // namespace
+
+format::Constraint check_constraint(const ast::Constraint& c, Span span, Context& context) {
+  format::Constraint result;
+  result.name = c.name.text;
+  result.path = path_parts(c.path);
+  result.is_default = c.is_default;
+  result.position = context.sources.position(span);
+
+  Owner owner;
+  owner.name = c.name.text;
+  bool has_path = check_path(c, owner, context);
+  if (c.is_default) return result;
+  Cells cells = check_cell_type(c.type, false, context.diagnostics);
+  if (!has_path || cells != Cells::value) return result;
+
+  add_cell(owner, c.name.text, CellKind::flag);
+  owner.has_flag = true;
+  owner.counts_calls = c.path.parts[0].text == "Code";
+  owner.unconstrained = "in a constraint: it is what the others are constrained by";
+  result.placement =
+      place(c.body, owner, context.symbols, context.sources, context.snippets, context.diagnostics);
+  result.cells = std::move(owner.cells);
+  return result;
+}
+
+format::Metric check_metric(const ast::Metric& metric, Span span, Context& context) {
+  return MetricChecker(metric, span, context).check();
+}
+
+}  // namespace mdl::sema

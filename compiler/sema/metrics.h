@@ -1,0 +1,19 @@
+// Constraints and metrics: their fields, their cells, their code.
+#pragma once
+
+#include "compiler/sema/placement.h"
+
+namespace mdl::sema {
+
+// What the definitions of one program share while they are checked.
+struct Context {
+  const Symbols& symbols;
+  const Sources& sources;
+  Snippets& snippets;
+  Diagnostics& diagnostics;
+};
+
+format::Constraint check_constraint(const ast::Constraint& constraint, Span span, Context& context);
+format::Metric check_metric(const ast::Metric& metric, Span span, Context& context);
+
+}  // namespace mdl::sema

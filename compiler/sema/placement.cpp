@@ -1,0 +1,129 @@
+#include "compiler/sema/placement.h"
+
+#include "compiler/ir/verify.h"
+#include "compiler/sema/bind.h"
+#include "compiler/sema/lower.h"
+
+namespace mdl::sema {
+namespace {
+
+using format::Placement;
+using format::PlacementKind;
+
+class Placer {
+ public:
+  Placer(const Owner& owner, const Symbols& symbols, const Sources& sources, Snippets& snippets,
+         Diagnostics& diagnostics)
+      : owner_(owner),
+        sources_(sources),
+        snippets_(snippets),
+        diagnostics_(diagnostics),
+        binder_(symbols, owner, sources, diagnostics) {}
+
+  std::vector<Placement> statements(const std::vector<ast::Statement>& statements) {
+    std::vector<Placement> placed;
+    for (const ast::Statement& s : statements) placed.push_back(statement(s));
+    return placed;
+  }
+
+  Placement statement(const ast::Statement& s) {
+    Placement placed;
+    placed.position = sources_.position(s.span);
+    std::visit(ast::Overloaded{
+                   [&](const ast::Block& block) { placed.body = statements(block.body); },
+                   [&](const ast::Foreach& loop) {
+                     foreach (placed, loop)
+                       ;
+                   },
+                   [&](const ast::If& branch) { condition(placed, branch); },
+                   [&](const ast::Insert& insert) { this->insert(placed, insert); },
+               },
+               s.node);
+    return placed;
+  }
+
+ private:
+  void foreach (Placement& placed, const ast::Foreach& loop) {
+    placed.kind = PlacementKind::foreach_;
+    placed.variable = loop.variable.text;
+    std::optional<Bound> list = binder_.bind(loop.list);
+    if (!list) return;  // the body would only repeat the error
+    if (list->type.kind != Kind::list) {
+      std::string_view hint = list->type.kind == Kind::module ? "a module's procedures are '.funcs'" : "";
+      diagnostics_.report(Code::not_a_list, loop.list.span, noun(list->type.kind)).hint(std::string(hint));
+      return;
+    }
+    placed.expr = std::move(list->expr);
+    binder_.enter(loop.variable.text, {list->type.element});
+    placed.body.push_back(statement(*loop.body));
+    binder_.leave();
+  }
+
+  void condition(Placement& placed, const ast::If& branch) {
+    placed.kind = PlacementKind::if_;
+    if (std::optional<Bound> bound = binder_.bind(branch.condition)) {
+      if (bound->type.kind != Kind::integer)
+        diagnostics_.report(Code::not_a_condition, branch.condition.span, noun(bound->type.kind));
+      placed.expr = std::move(bound->expr);
+    }
+    placed.body.push_back(statement(*branch.body));
+  }
+
+  void insert(Placement& placed, const ast::Insert& insert) {
+    placed.kind = PlacementKind::insert;
+    placed.order = insert.order;
+    std::optional<Bound> point = binder_.bind(insert.point);
+    if (!point) return;  // whether $arg or $return is known in the code is not known
+    if (point->type.kind != Kind::point) {
+      std::string_view hint =
+          point->type.kind == Kind::procedure ? "a procedure's points are '.entry' and '.return'" : "";
+      diagnostics_.report(Code::not_a_point, insert.point.span, noun(point->type.kind))
+          .hint(std::string(hint));
+      return;
+    }
+    format::PointKind kind = point->type.point;
+    placed.expr = std::move(point->expr);
+    // Before and after an instruction are different only at a call; these points have no such instruction.
+    if (insert.when == format::When::post)
+      diagnostics_.report(Code::useless_post, insert.point.span,
+                          kind == format::PointKind::entry ? "an entry" : "a return");
+    placed.constrained = insert.constrained && owner_.unconstrained.empty();
+    if (insert.constrained && !owner_.unconstrained.empty())
+      diagnostics_.report(Code::useless_constrained, *insert.constrained, owner_.unconstrained);
+
+    ir::Snippet snippet = lower(insert.code, owner_, kind, binder_, diagnostics_);
+    snippet.position = placed.position;
+    if (snippet.temps > ir::kMaxTemps || snippet.labels > ir::kMaxLabels)
+      diagnostics_.report(Code::too_long, insert.point.span, ir::kMaxTemps, "values or branches");
+    placed.stencil = snippets_.add(owner_.name, std::move(snippet));
+  }
+
+  const Owner& owner_;
+  const Sources& sources_;
+  Snippets& snippets_;
+  Diagnostics& diagnostics_;
+  Binder binder_;
+};
+
+}  // namespace
+
+uint32_t Snippets::add(const std::string& owner, ir::Snippet snippet) {
+  std::string name = fmt::format("{}_{}", owner, format::info(snippet.point).name);
+  uint32_t count = ++used_[name];
+  snippet.name = count == 1 ? name : fmt::format("{}.{}", name, count);
+  snippets_.push_back(std::move(snippet));
+  return static_cast<uint32_t>(snippets_.size() - 1);
+}
+
+Placement place(const ast::Statement& statement, const Owner& owner, const Symbols& symbols,
+                const Sources& sources, Snippets& snippets, Diagnostics& diagnostics) {
+  return Placer(owner, symbols, sources, snippets, diagnostics).statement(statement);
+}
+
+std::vector<Placement> place(const std::vector<ast::Statement>& statements, const Owner& owner,
+                             const Symbols& symbols, const Sources& sources, Snippets& snippets,
+                             Diagnostics& diagnostics) {
+  return Placer(owner, symbols, sources, snippets, diagnostics).statements(statements);
+}
+
+}  // namespace mdl::sema

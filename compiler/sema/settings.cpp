@@ -1,0 +1,67 @@
+#include "compiler/sema/settings.h"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/support/suggest.h"
+
+namespace mdl::sema {
+
+void Settings::missing(std::string_view key) {
+  diagnostics_.report(Code::missing_field, first_line(), subject_.noun, subject_.name.text, key);
+}
+
+void Settings::doubled(std::string_view key, Span first, Span second) {
+  diagnostics_.report(Code::doubled_field, first_line(), subject_.noun, subject_.name.text, key)
+      .note(first, "here")
+      .note(second, "and here");
+}
+
+const ast::Setting* Settings::find(std::string_view key, Need need) {
+  const ast::Setting* found = nullptr;
+  for (const ast::Setting& s : settings_) {
+    if (s.key.text != key) continue;
+    if (found != nullptr) {
+      doubled(key, found->key.span, s.key.span);
+      break;
+    }
+    found = &s;
+  }
+  if (found == nullptr && need == Need::required) missing(key);
+  return found;
+}
+
+std::string Settings::choice(std::string_view key, const std::vector<std::string_view>& choices, Need need,
+                             std::string fallback) {
+  const ast::Setting* s = find(key, need);
+  if (s == nullptr) return fallback;
+  const ast::Literal& value = s->values[0];
+  if (std::find(choices.begin(), choices.end(), value.text) != choices.end()) return value.text;
+  diagnostics_.report(Code::bad_choice, value.span, printable(value.text), key, one_of(choices))
+      .hint(did_you_mean(value.text, choices));
+  return fallback;
+}
+
+std::string Settings::text(std::string_view key, Need need) {
+  const ast::Setting* s = find(key, need);
+  return s == nullptr ? "" : s->values[0].text;
+}
+
+std::vector<std::string> Settings::flavors(Need need) {
+  const ast::Setting* s = find("flavor", need);
+  return s == nullptr ? std::vector<std::string>{} : distinct(s->values, diagnostics_);
+}
+
+std::vector<std::string> distinct(const std::vector<ast::Literal>& values, Diagnostics& diagnostics) {
+  std::vector<std::string> words;
+  std::set<std::string_view> seen;
+  for (const ast::Literal& value : values) {
+    if (seen.insert(value.text).second)
+      words.push_back(value.text);
+    else
+      diagnostics.report(Code::repeated_item, value.span, printable(value.text));
+  }
+  return words;
+}
+
+}  // namespace mdl::sema

@@ -1,0 +1,40 @@
+// What a program defines, and what the code of one definition may use of it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/ast/ast.h"
+#include "compiler/sema/types.h"
+#include "compiler/support/diagnostics.h"
+#include "format/manifest.h"
+
+namespace mdl::sema {
+
+// The definitions of all files by name. Lists, constraints and metrics are names of
+// different kinds and do not clash; of each kind a name is defined once.
+struct Symbols {
+  struct List {
+    Span span;
+    Kind element;
+  };
+  std::map<std::string, List, std::less<>> lists;
+  std::map<std::string, Span, std::less<>> constraints;
+  std::map<std::string, Span, std::less<>> metrics;
+};
+
+// A metric or a constraint while its statements are analyzed: its cells and their names.
+struct Owner {
+  std::string name;                                    // of its snippets
+  std::vector<format::Cell> cells;                     // the value or flag first
+  std::map<std::string, uint32_t, std::less<>> names;  // identifiers of code -> index into cells
+  std::vector<Kind> selected;      // types of $constraint[n]: the most specific component first
+  bool is_constraint = false;      // $constraint has a meaning
+  bool has_flag = false;           // cells[0] is the flag of a constraint
+  bool counts_calls = false;       // the flag stands for active calls: setting it is worth a warning
+  std::string_view unconstrained;  // why `constrained` has no effect here; empty: it has
+  std::string void_metric;         // the metric whose base is void
+};
+
+}  // namespace mdl::sema

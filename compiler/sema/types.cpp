@@ -1,0 +1,62 @@
+#include "compiler/sema/types.h"
+
+namespace mdl::sema {
+namespace {
+
+using format::PointKind;
+
+constexpr Member kMembers[] = {
+    {Kind::procedure, "name", {Kind::string}, true},
+    {Kind::procedure, "entry", {Kind::point, Kind::integer, PointKind::entry}, true},
+    {Kind::procedure, "return", {Kind::point, Kind::integer, PointKind::return_}, true},
+    {Kind::procedure, "calls", {Kind::list, Kind::point}, false},
+    {Kind::procedure, "module", {Kind::module}, false},
+    {Kind::procedure, "loops", {Kind::list, Kind::point}, false},
+    {Kind::procedure, "blocks", {Kind::list, Kind::point}, false},
+    {Kind::module, "name", {Kind::string}, true},
+    {Kind::module, "funcs", {Kind::list, Kind::procedure}, true},
+};
+
+struct ListType {
+  std::string_view name;
+  Kind element;
+};
+constexpr ListType kListTypes[] = {
+    {"procedure", Kind::procedure}, {"module", Kind::module},  {"string", Kind::string},
+    {"int", Kind::integer},         {"float", Kind::floating},
+};
+
+}  // namespace
+
+std::string_view noun(Kind kind) {
+  constexpr std::string_view kNouns[] = {
+      "an integer", "a string", "a floating-point number", "a procedure", "a module", "a point", "a list"};
+  return kNouns[static_cast<size_t>(kind)];
+}
+
+const Member* find_member(Kind owner, std::string_view name) {
+  for (const Member& member : kMembers)
+    if (member.owner == owner && member.name == name) return &member;
+  return nullptr;
+}
+
+std::vector<std::string_view> member_names(Kind owner) {
+  std::vector<std::string_view> names;
+  for (const Member& member : kMembers)
+    if (member.owner == owner) names.push_back(member.name);
+  return names;
+}
+
+std::optional<Kind> list_element(std::string_view name) {
+  for (const ListType& type : kListTypes)
+    if (type.name == name) return type.element;
+  return std::nullopt;
+}
+
+std::vector<std::string_view> list_types() {
+  std::vector<std::string_view> names;
+  for (const ListType& type : kListTypes) names.push_back(type.name);
+  return names;
+}
+
+}  // namespace mdl::sema
