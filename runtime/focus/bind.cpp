@@ -1,0 +1,430 @@
+// Requests to bindings.
+//
+// Each request is evaluated by itself (constraints in the metric's order, then the base) and
+// then laid onto the points: append after what is there, prepend before it. Constraint code
+// is shared: a constraint at a resource has one flag, and its code stands once at a
+// point however many requests select it. That keeps every request's own order, because a
+// request's base always comes after its constraints' code.
+//
+// A request whose metric was not named is left out when the process has none of the
+// procedures that it looks for; one that was named is then an error.
+//
+// Manifest::statements are not laid: code that belongs to no metric has no cell to change,
+// so it does nothing that could be seen.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "runtime/focus/evaluate.h"
+#include "runtime/focus/nearest.h"
+#include "runtime/focus/request.h"
+#include "runtime/focus/resource.h"
+
+namespace mdl::focus {
+namespace {
+
+constexpr size_t kMostRequests = 16384;
+constexpr size_t kMostSnippets = 2'000'000;
+constexpr size_t kNoInstance = SIZE_MAX;  // of a snippet that is a base's
+
+// A constraint at a resource: its flag, and where its code went.
+struct Instance {
+  std::vector<CellId> cells;     // the flag first
+  std::vector<size_t> points;    // indices into Binding::points, with repetitions
+  std::vector<size_t> balances;  // indices into Binding::balances
+  std::vector<std::string> missing;
+};
+
+struct DraftSnippet {
+  BoundSnippet snippet;
+  size_t instance = kNoInstance;
+};
+
+// A constraint that a request selects, and the resource it selects it for.
+struct Selection {
+  size_t order = 0;  // in the metric
+  const format::Constraint* constraint = nullptr;
+  const Resource* resource = nullptr;
+};
+
+struct Wanted {
+  const format::Metric* metric = nullptr;
+  Focus focus;
+  bool named = false;  // the user asked for this metric by name
+};
+
+bool covers(const std::vector<std::string>& path, const std::vector<std::string>& resource, bool prefix) {
+  if (prefix ? path.size() > resource.size() : path.size() != resource.size()) return false;
+  for (size_t i = 0; i < path.size(); ++i)
+    if (path[i] != "*" && path[i] != resource[i]) return false;
+  return true;
+}
+
+bool has_constrained_code(const std::vector<format::Placement>& statements) {
+  return std::any_of(statements.begin(), statements.end(), [](const format::Placement& statement) {
+    return statement.kind == format::PlacementKind::insert ? statement.constrained
+                                                           : has_constrained_code(statement.body);
+  });
+}
+
+class Binder {
+ public:
+  Binder(const plan::Plan& plan, const Names& names, const BindOptions& options)
+      : plan_(plan), names_(names), flavor_(options.flavor.empty() ? "unix" : options.flavor) {
+    for (const format::Constraint& constraint : plan.manifest.constraints)
+      by_name_[constraint.name] = &constraint;
+  }
+
+  Result<Binding> run(const std::vector<Wanted>& wanted);
+
+ private:
+  using Cells = std::vector<std::pair<std::string_view, CellId>>;  // by the names that stencils use
+
+  Result<void> bind(const Wanted& wanted, const ResolvedFocus& focus, size_t foci);
+  Error too_much() const;
+  Result<void> leave_out(const Wanted& wanted, const Error& why);
+  Error nothing(const format::Metric& metric, const std::vector<std::string>& missing) const;
+  Result<std::vector<Selection>> select(const format::Metric& metric, const ResolvedFocus& focus,
+                                        Selection& replacement) const;
+  Result<std::vector<CellId>> constrain(const std::vector<Selection>& selections, BoundRequest& bound,
+                                        uint32_t request);
+  Result<size_t> instance(const Selection& selection, const std::vector<CellId>& guards, uint32_t request);
+  Result<std::vector<int64_t>> constants(const Scope& scope, const std::vector<Insertion>& code) const;
+  Result<void> lay(const std::vector<Insertion>& code, const Cells& cells, const std::vector<CellId>& guards,
+                   const std::vector<int64_t>& constants, size_t instance, uint32_t request);
+  void share(Instance& instance, size_t index, uint32_t request);
+  void balance(Instance& instance, const std::vector<Insertion>& code, const std::string& flag,
+               uint32_t request);
+  size_t point(const Procedure& at, format::PointKind kind);
+  CellId cell(format::CellKind kind, std::string label) {
+    binding_.cells.push_back({kind, std::move(label)});
+    return static_cast<CellId>(binding_.cells.size() - 1);
+  }
+
+  const plan::Plan& plan_;
+  const Names& names_;
+  std::string flavor_;
+  std::unordered_map<std::string_view, const format::Constraint*> by_name_;
+  std::map<std::string, size_t> instance_of_;  // by constraint, resource and guards
+  std::vector<Instance> instances_;
+  size_t snippets_ = 0;
+  std::vector<std::vector<DraftSnippet>> drafts_;  // as Binding::points
+  std::unordered_map<const image::Function*, size_t> entry_points_, return_points_;
+  std::unordered_set<std::string> bound_;  // metric and focus
+  std::optional<Error> skipped_;           // why the last metric that was not named was left out
+  Binding binding_;
+};
+
+size_t Binder::point(const Procedure& at, format::PointKind kind) {
+  auto& table = kind == format::PointKind::entry ? entry_points_ : return_points_;
+  const auto [slot, fresh] = table.try_emplace(at.function, binding_.points.size());
+  if (fresh) {
+    binding_.points.push_back({at.object, at.function, kind, {}});
+    drafts_.emplace_back();
+  }
+  return slot->second;
+}
+
+// Where $constraint means nothing, code that needs it is refused.
+Result<std::vector<int64_t>> Binder::constants(const Scope& scope, const std::vector<Insertion>& code) const {
+  uint32_t count = 0;
+  for (const Insertion& insertion : code)
+    count = std::max(count, plan_.stencils[insertion.stencil].info.constants);
+  std::vector<int64_t> values;
+  for (uint32_t n = 0; n < count; ++n) {
+    auto value = constant(scope, n);
+    if (!value) return value.error();
+    values.push_back(*value);
+  }
+  return values;
+}
+
+Error Binder::too_much() const {
+  return {
+      fmt::format("these requests need more than {} pieces of code in the process; ask for fewer metrics or "
+                  "narrower foci",
+                  kMostSnippets)};
+}
+
+Result<void> Binder::lay(const std::vector<Insertion>& code, const Cells& cells,
+                         const std::vector<CellId>& guards, const std::vector<int64_t>& constants,
+                         size_t instance, uint32_t request) {
+  snippets_ += code.size();
+  if (snippets_ > kMostSnippets) return too_much();
+  for (const Insertion& insertion : code) {
+    const format::StencilInfo& info = plan_.stencils[insertion.stencil].info;
+    DraftSnippet draft;
+    draft.instance = instance;
+    draft.snippet.stencil = insertion.stencil;
+    for (const format::CellUse& use : info.cells) {
+      const auto known =
+          std::find_if(cells.begin(), cells.end(), [&](const auto& c) { return c.first == use.name; });
+      if (known == cells.end())
+        return Error{
+            fmt::format("stencil `{}` uses `{}`, which its owner does not have", info.name, use.name),
+            Status::plan_rejected};
+      draft.snippet.cells.push_back(known->second);
+    }
+    if (insertion.constrained) draft.snippet.guards = guards;
+    draft.snippet.constants.assign(constants.begin(), constants.begin() + info.constants);
+    draft.snippet.requests = {request};
+    const size_t at = point(insertion.at, insertion.kind);
+    if (instance != kNoInstance) instances_[instance].points.push_back(at);
+    std::vector<DraftSnippet>& there = drafts_[at];
+    there.insert(insertion.order == format::Order::append ? there.end() : there.begin(), std::move(draft));
+  }
+  return {};
+}
+
+// A further request selects code that stands already.
+void Binder::share(Instance& instance, size_t index, uint32_t request) {
+  for (const size_t at : instance.points)
+    for (DraftSnippet& draft : drafts_[at])
+      if (draft.instance == index && draft.snippet.requests.back() != request)
+        draft.snippet.requests.push_back(request);
+  for (const size_t at : instance.balances) binding_.balances[at].requests.push_back(request);
+}
+
+// Functions that have code that writes the flag at their entry and at their return.
+void Binder::balance(Instance& instance, const std::vector<Insertion>& code, const std::string& flag,
+                     uint32_t request) {
+  struct Sides {
+    bool entry = false, exit = false;
+  };
+  std::unordered_map<const image::Function*, Sides> sides;
+  std::vector<const image::Function*> order;
+  for (const Insertion& insertion : code) {
+    const auto& uses = plan_.stencils[insertion.stencil].info.cells;
+    if (std::none_of(uses.begin(), uses.end(),
+                     [&](const auto& use) { return use.writes && use.name == flag; }))
+      continue;
+    const auto [slot, fresh] = sides.try_emplace(insertion.at.function);
+    if (fresh) order.push_back(insertion.at.function);
+    (insertion.kind == format::PointKind::entry ? slot->second.entry : slot->second.exit) = true;
+  }
+  for (const image::Function* function : order) {
+    if (!sides[function].entry || !sides[function].exit) continue;
+    instance.balances.push_back(binding_.balances.size());
+    binding_.balances.push_back({function, instance.cells[0], {request}});
+  }
+}
+
+// The constraint of each resource of the focus: the first of the metric that fits, after
+// the in-line ones, which replace the base.
+Result<std::vector<Selection>> Binder::select(const format::Metric& metric, const ResolvedFocus& focus,
+                                              Selection& replacement) const {
+  std::vector<Selection> selections;
+  for (const Resource& resource : focus.resources) {
+    bool found = false;
+    for (const format::Constraint& inline_constraint : metric.replacements) {
+      if (found || !covers(inline_constraint.path, resource.path, inline_constraint.is_default)) continue;
+      if (replacement.constraint)
+        return Error{fmt::format("metric `{}` has two replacements that {} selects; ask for one resource",
+                                 metric.id, focus.text)};
+      replacement = {0, &inline_constraint, &resource};
+      found = true;
+    }
+    for (size_t i = 0; i < metric.constraints.size() && !found; ++i) {
+      const auto constraint = by_name_.find(metric.constraints[i]);
+      if (constraint == by_name_.end()) continue;
+      if (!covers(constraint->second->path, resource.path, constraint->second->is_default)) continue;
+      found = true;
+      if (!constraint->second->is_default) selections.push_back({i, constraint->second, &resource});
+    }
+    if (found) continue;
+    std::string path = "/" + resource.path[0];
+    for (size_t i = 1; i < resource.path.size(); ++i)
+      path += resource.path[0] == "SyncObject" && i == 1 ? "/" + resource.path[i] : "/*";
+    return Error{
+        fmt::format("metric `{}` cannot be restricted to {}: it has no constraint for {}; add one to its "
+                    "definition (`constraint NAME;`, where NAME is a `constraint NAME {} is counter "
+                    "{{...}}`)",
+                    metric.id, resource.text, path, path)};
+  }
+  std::stable_sort(selections.begin(), selections.end(),
+                   [](const Selection& a, const Selection& b) { return a.order < b.order; });
+  return selections;
+}
+
+// The instance of a selection, laid now unless an earlier request has. `constrained` in a
+// constraint's own code means the constraints before it; only then do they tell instances apart.
+Result<size_t> Binder::instance(const Selection& selection, const std::vector<CellId>& guards,
+                                uint32_t request) {
+  const format::Constraint& constraint = *selection.constraint;
+  std::string key = fmt::format("{}@{}", constraint.name, selection.resource->identity());
+  if (has_constrained_code(constraint.placement)) key += fmt::format("|{}", fmt::join(guards, ","));
+  if (const auto known = instance_of_.find(key); known != instance_of_.end()) {
+    share(instances_[known->second], known->second, request);
+    return known->second;
+  }
+  if (constraint.cells.empty())
+    return Error{fmt::format("constraint `{}` has no flag", constraint.name), Status::plan_rejected};
+  const Scope scope{plan_, names_, flavor_, selection.resource,
+                    fmt::format("constraint `{}`", constraint.name)};
+  auto code = evaluate(scope, constraint.placement);
+  if (!code) return code.error();
+  auto values = constants(scope, code->insertions);
+  if (!values) return values.error();
+
+  const size_t index = instances_.size();
+  instance_of_.emplace(std::move(key), index);
+  Instance& made = instances_.emplace_back();
+  Cells cells;
+  for (const format::Cell& c : constraint.cells) {
+    made.cells.push_back(cell(c.kind, fmt::format("{}@{}", c.name, selection.resource->text)));
+    cells.emplace_back(c.name, made.cells.back());
+  }
+  made.missing = std::move(code->missing);
+  if (auto laid = lay(code->insertions, cells, guards, *values, index, request); !laid) return laid.error();
+  balance(made, code->insertions, constraint.cells[0].name, request);
+  return index;
+}
+
+// Lays the selected constraints; their flags guard the base.
+Result<std::vector<CellId>> Binder::constrain(const std::vector<Selection>& selections, BoundRequest& bound,
+                                              uint32_t request) {
+  std::vector<CellId> guards;
+  for (const Selection& selection : selections) {
+    auto index = instance(selection, guards, request);
+    if (!index) return index.error();
+    const Instance& selected = instances_[*index];
+    guards.push_back(selected.cells[0]);
+    bound.missing.insert(bound.missing.end(), selected.missing.begin(), selected.missing.end());
+  }
+  return guards;
+}
+
+Error Binder::nothing(const format::Metric& metric, const std::vector<std::string>& missing) const {
+  const std::string start =
+      fmt::format("metric `{}` has nothing to count in process {}", metric.id, names_.image().pid);
+  if (missing.empty()) return {start + ": no function is left to instrument"};
+  std::vector<std::string> known;
+  for (const image::Object& object : names_.image().objects)
+    for (const image::Function& function : object.functions) known.push_back(function.name);
+  return {fmt::format("{}: it looks for {}, which the process does not have{}", start,
+                      fmt::join(missing, ", "), did_you_mean(missing[0], known))};
+}
+
+Result<void> Binder::leave_out(const Wanted& wanted, const Error& why) {
+  if (wanted.named) return why;
+  if (!skipped_) skipped_ = why;
+  return {};
+}
+
+// One request of the `foci` that a pattern stands for.
+Result<void> Binder::bind(const Wanted& wanted, const ResolvedFocus& focus, size_t foci) {
+  const format::Metric& metric = *wanted.metric;
+  if (!bound_.insert(metric.id + "@" + focus.text).second) return {};
+  if (binding_.requests.size() >= kMostRequests)
+    return Error{fmt::format("these are more than {} requests; ask for fewer metrics or narrower foci",
+                             kMostRequests)};
+  if (metric.cells.empty())
+    return Error{fmt::format("metric `{}` has no value", metric.id), Status::plan_rejected};
+  Selection replacement;
+  auto selections = select(metric, focus, replacement);
+  if (!selections) return leave_out(wanted, selections.error());
+  const bool replaced = replacement.constraint != nullptr;
+  const Scope scope{plan_, names_, flavor_, replacement.resource, fmt::format("metric `{}`", metric.id)};
+  auto base = evaluate(scope, replaced ? replacement.constraint->placement : metric.placement);
+  if (!base) return base.error();
+  if (base->insertions.empty()) return leave_out(wanted, nothing(metric, base->missing));
+  if (base->insertions.size() > kMostSnippets / foci) return too_much();
+  auto values = constants(scope, base->insertions);
+  if (!values) return values.error();
+
+  const auto request = static_cast<uint32_t>(binding_.requests.size());
+  BoundRequest bound{metric.id, focus.text, &metric, 0, std::move(base->missing)};
+  auto guards = constrain(*selections, bound, request);
+  if (!guards) return guards.error();
+  Cells cells;
+  const std::string suffix = focus.text.empty() ? "" : "@" + focus.text;
+  for (const format::Cell& c : metric.cells) cells.emplace_back(c.name, cell(c.kind, c.name + suffix));
+  if (replaced)
+    for (const format::Cell& c : replacement.constraint->cells)
+      cells.emplace_back(c.name, cell(c.kind, c.name + suffix));
+  bound.value = cells[0].second;
+  binding_.requests.push_back(std::move(bound));
+  return lay(base->insertions, cells, *guards, *values, kNoInstance, request);
+}
+
+Result<Binding> Binder::run(const std::vector<Wanted>& wanted) {
+  for (const Wanted& one : wanted) {
+    auto foci = resolve(one.focus, names_);
+    if (!foci) return foci.error();
+    for (const ResolvedFocus& focus : *foci)
+      if (auto bound = bind(one, focus, foci->size()); !bound) return bound.error();
+  }
+  if (binding_.requests.empty()) {
+    if (skipped_) return *skipped_;
+    return Error{fmt::format("the plan has no metric of flavor `{}`", flavor_)};
+  }
+  for (size_t i = 0; i < drafts_.size(); ++i)
+    for (DraftSnippet& draft : drafts_[i]) binding_.points[i].snippets.push_back(std::move(draft.snippet));
+  return std::move(binding_);
+}
+
+bool has_flavor(const format::Metric& metric, const std::string& flavor) {
+  return metric.flavors.empty() ||
+         std::find(metric.flavors.begin(), metric.flavors.end(), flavor) != metric.flavors.end();
+}
+
+// The metrics and foci that the options name, in their order.
+Result<std::vector<Wanted>> read_options(const plan::Plan& plan, const BindOptions& options) {
+  const std::string flavor = options.flavor.empty() ? "unix" : options.flavor;
+  std::vector<Focus> foci;
+  for (const std::string& text : options.foci) {
+    auto focus = parse_focus(text);
+    if (!focus) return focus.error();
+    foci.push_back(std::move(*focus));
+  }
+  if (foci.empty()) foci.emplace_back();
+  std::vector<Wanted> wanted;
+  for (const std::string& text : options.metrics) {
+    const RequestText request = split_request(text);
+    const auto& metrics = plan.manifest.metrics;
+    const auto metric =
+        std::find_if(metrics.begin(), metrics.end(), [&](const auto& m) { return m.id == request.metric; });
+    if (metric == metrics.end()) {
+      std::vector<std::string> known;
+      for (const format::Metric& m : metrics) known.push_back(m.id);
+      return Error{fmt::format("the plan has no metric `{}`{}", request.metric,
+                               known.empty() ? std::string("; it has none")
+                               : nearest(request.metric, known).empty()
+                                   ? fmt::format("; it has {}", fmt::join(known, ", "))
+                                   : did_you_mean(request.metric, known))};
+    }
+    if (!has_flavor(*metric, flavor))
+      return Error{fmt::format("metric `{}` is of flavor {}, not `{}`; select one with --flavor", metric->id,
+                               fmt::join(metric->flavors, ", "), flavor)};
+    if (text.find('@') == std::string::npos) {
+      for (const Focus& focus : foci) wanted.push_back({&*metric, focus, true});
+      continue;
+    }
+    auto focus = parse_focus(request.focus);
+    if (!focus) return focus.error();
+    wanted.push_back({&*metric, std::move(*focus), true});
+  }
+  if (options.metrics.empty())
+    for (const format::Metric& metric : plan.manifest.metrics)
+      if (has_flavor(metric, flavor))
+        for (const Focus& focus : foci) wanted.push_back({&metric, focus, false});
+  return wanted;
+}
+
+}  // namespace
+
+Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const BindOptions& options) {
+  auto wanted = read_options(plan, options);
+  if (!wanted) return wanted.error();
+  auto exclusions = Exclusions::make(plan.manifest.excludes);
+  if (!exclusions) return exclusions.error();
+  const Names names(image, std::move(*exclusions));
+  return Binder(plan, names, options).run(*wanted);
+}
+
+}  // namespace mdl::focus

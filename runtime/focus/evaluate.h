@@ -1,0 +1,44 @@
+// Placement trees, evaluated against a process: which stencil goes to which point.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/focus/names.h"
+#include "runtime/focus/resource.h"
+
+namespace mdl::focus {
+
+// One `append|prepend POINT (* ... *)` at one function.
+struct Insertion {
+  Procedure at;
+  format::PointKind kind = format::PointKind::entry;
+  uint32_t stencil = 0;  // index into Plan::stencils
+  format::Order order = format::Order::append;
+  bool constrained = false;
+};
+
+struct Evaluation {
+  std::vector<Insertion> insertions;  // in the order of the statements
+  // Names that were looked for and are not there, or must not be instrumented, each once.
+  std::vector<std::string> missing;
+};
+
+struct Scope {
+  const plan::Plan& plan;
+  const Names& names;
+  std::string flavor;                  // lists of other flavors are empty
+  const Resource* selected = nullptr;  // what $constraint means; null where it means nothing
+  std::string owner;                   // "metric `calls`": for errors
+};
+
+// Runs the statements. `foreach` over lists of procedures visits each function once, however
+// many names of the list it has. Errors name the owner and the line in its source.
+Result<Evaluation> evaluate(const Scope& scope, const std::vector<format::Placement>& statements);
+
+// The integer that $constraint[n] stands for in code: a number where the hierarchy has numbers
+// (tags, blocks), the function's address for a function.
+Result<int64_t> constant(const Scope& scope, uint32_t n);
+
+}  // namespace mdl::focus

@@ -1,0 +1,130 @@
+// LLVM's regular expressions (POSIX extended) match without recursion; the standard
+// library's recurse as deep as the text is long. Their compiler does recurse, and counted
+// repetitions multiply, so patterns from a plan are bounded before they are compiled.
+#include "runtime/focus/exclusion.h"
+
+#include <fmt/format.h>
+#include <llvm/ADT/StringRef.h>
+#include <llvm/Support/Regex.h>
+
+#include <algorithm>
+
+namespace mdl::focus {
+namespace {
+
+constexpr size_t kLongestPattern = 1024;
+constexpr size_t kMostRepetitions = 2;  // counted ones, `{n}`
+
+// `*` at either end stands for anything.
+struct AbiRow {
+  std::string_view name;
+  OwnAbi abi;
+};
+constexpr AbiRow kOwnAbi[] = {
+    {"__tls_get_addr*", OwnAbi::never},        // callers keep registers over it on some compilers
+    {"___tls_get_addr", OwnAbi::never},        // the same
+    {"_dl_tlsdesc*", OwnAbi::never},           // changes rax only
+    {"__fentry__", OwnAbi::never},             // runs before the prologue, all registers live
+    {"mcount", OwnAbi::never},                 // the same
+    {"_mcount", OwnAbi::never},                // the same
+    {"__mcount", OwnAbi::never},               // the same
+    {"_dl_runtime_resolve*", OwnAbi::never},   // all argument registers live, its own stack layout
+    {"_dl_runtime_profile*", OwnAbi::never},   // the same
+    {"__morestack*", OwnAbi::never},           // split stacks: returns to another stack
+    {"__x86_indirect_thunk*", OwnAbi::never},  // a jump through a register
+    {"__x86_return_thunk*", OwnAbi::never},    // a ret
+    {"__x86_indirect_call_thunk*", OwnAbi::never},
+    {"__llvm_retpoline*", OwnAbi::never},
+    {"__restore_rt", OwnAbi::never},  // the return of a signal handler: never called
+    {"vfork", OwnAbi::unusual},       // returns twice on one stack
+    {"__vfork", OwnAbi::unusual},
+    {"__libc_vfork", OwnAbi::unusual},
+    {"*setjmp", OwnAbi::unusual},     // returns twice: setjmp, _setjmp, __sigsetjmp, sigsetjmp
+    {"_start", OwnAbi::unusual},      // the program's entry point: no caller, no return address
+    {"_dl_start*", OwnAbi::unusual},  // ld.so's, linked into static programs
+    {"_init", OwnAbi::unusual},       // pieces of crti.o and crtn.o put together by the linker
+    {"_fini", OwnAbi::unusual},
+};
+
+bool fits(std::string_view pattern, std::string_view name) {
+  if (pattern.ends_with('*')) return name.starts_with(pattern.substr(0, pattern.size() - 1));
+  if (pattern.starts_with('*')) return name.ends_with(pattern.substr(1));
+  return name == pattern;
+}
+
+OwnAbi own_abi(std::string_view name) {
+  for (const AbiRow& row : kOwnAbi)
+    if (fits(row.name, name)) return row.abi;
+  return OwnAbi::no;
+}
+
+}  // namespace
+
+OwnAbi own_abi(const image::Function& function) {
+  OwnAbi result = own_abi(std::string_view(function.name));
+  for (const std::string& alias : function.aliases)
+    result = std::max(result, own_abi(std::string_view(alias)));
+  return result;
+}
+
+struct Exclusions::Patterns {
+  struct Plain {
+    std::string path;
+    bool no_case = false;
+  };
+  std::vector<Plain> plain;
+  std::vector<llvm::Regex> regular;
+};
+
+Exclusions::Exclusions(std::unique_ptr<Patterns> patterns) : patterns_(std::move(patterns)) {}
+Exclusions::Exclusions(Exclusions&&) noexcept = default;
+Exclusions::~Exclusions() = default;
+
+Result<Exclusions> Exclusions::make(const std::vector<format::Exclude>& excludes) {
+  auto patterns = std::make_unique<Patterns>();
+  for (const format::Exclude& exclude : excludes) {
+    if (!exclude.regex) {
+      patterns->plain.push_back({exclude.pattern, exclude.no_case});
+      continue;
+    }
+    const auto bad = [&](const std::string& why) {
+      return Error{fmt::format("the plan excludes by the regular expression `{}`, which cannot be used: {}",
+                               exclude.pattern.substr(0, 80), why),
+                   Status::plan_rejected};
+    };
+    if (exclude.pattern.size() > kLongestPattern) return bad("it is too long");
+    if (std::count(exclude.pattern.begin(), exclude.pattern.end(), '{') > std::ptrdiff_t{kMostRepetitions})
+      return bad("it has more than two counted repetitions");
+    llvm::Regex regex(exclude.pattern, exclude.no_case ? llvm::Regex::IgnoreCase : llvm::Regex::NoFlags);
+    std::string why;
+    if (!regex.isValid(why)) return bad(why);
+    patterns->regular.push_back(std::move(regex));
+  }
+  return Exclusions(std::move(patterns));
+}
+
+// A plain pattern names a resource, and with it all that is below.
+bool Exclusions::matches(const std::string& path) const {
+  for (const Patterns::Plain& plain : patterns_->plain) {
+    const llvm::StringRef whole(path), wanted(plain.path);
+    const bool starts = plain.no_case ? whole.starts_with_insensitive(wanted) : whole.starts_with(wanted);
+    if (starts && (whole.size() == wanted.size() || whole[wanted.size()] == '/')) return true;
+  }
+  return std::any_of(patterns_->regular.begin(), patterns_->regular.end(),
+                     [&](const llvm::Regex& regex) { return regex.match(path); });
+}
+
+bool Exclusions::excludes(const image::Object& object) const {
+  if (patterns_->plain.empty() && patterns_->regular.empty()) return false;
+  return matches("/Code/" + object.name);
+}
+
+bool Exclusions::excludes(const image::Object& object, const image::Function& function) const {
+  if (patterns_->plain.empty() && patterns_->regular.empty()) return false;
+  const std::string prefix = "/Code/" + object.name + "/";
+  if (matches(prefix + function.name)) return true;
+  return std::any_of(function.aliases.begin(), function.aliases.end(),
+                     [&](const std::string& alias) { return matches(prefix + alias); });
+}
+
+}  // namespace mdl::focus

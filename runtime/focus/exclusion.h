@@ -1,0 +1,41 @@
+// What must not be instrumented: what a plan excludes, and functions that do not follow
+// the calling convention.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "format/manifest.h"
+#include "runtime/image/image.h"
+
+namespace mdl::focus {
+
+enum class OwnAbi : uint8_t {
+  no,
+  unusual,  // follows the calling convention, but returns twice, never, or is no call:
+            // not in $procedures, yet may be named
+  never,    // keeps registers that the convention lets a callee change, or takes operands in
+            // ways of its own: a probe in it would change the program
+};
+OwnAbi own_abi(const image::Function& function);
+
+// The exclude definitions of a plan, ready to be asked.
+class Exclusions {
+ public:
+  static Result<Exclusions> make(const std::vector<format::Exclude>& excludes);
+  Exclusions(Exclusions&&) noexcept;
+  ~Exclusions();
+
+  bool excludes(const image::Object& object, const image::Function& function) const;
+  bool excludes(const image::Object& object) const;
+
+ private:
+  struct Patterns;
+  explicit Exclusions(std::unique_ptr<Patterns> patterns);
+  bool matches(const std::string& path) const;
+  std::unique_ptr<Patterns> patterns_;
+};
+
+}  // namespace mdl::focus

@@ -1,0 +1,120 @@
+#include "runtime/focus/names.h"
+
+#include <algorithm>
+
+namespace mdl::focus {
+namespace {
+
+bool is_mangled(const std::string& name) {
+  return name.starts_with("_Z") || name.starts_with("_R");
+}
+
+// In the image's order, each once: the order must not depend on hashing.
+void normalize(std::vector<Procedure>& found) {
+  std::sort(found.begin(), found.end(), [](const Procedure& a, const Procedure& b) {
+    return a.object != b.object ? std::less<>()(a.object, b.object) : std::less<>()(a.function, b.function);
+  });
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+}
+
+}  // namespace
+
+Names::Names(const image::Image& image, Exclusions exclusions)
+    : image_(image), exclusions_(std::move(exclusions)) {
+  size_t count = 0;
+  for (const image::Object& object : image.objects) count += object.functions.size();
+  by_name_.reserve(count + count / 4);
+  procedures_.reserve(count);
+  for (const image::Object& object : image.objects) {
+    for (const image::Function& function : object.functions) {
+      const Procedure procedure{&object, &function};
+      by_name_.emplace(function.name, procedure);
+      bool mangled = is_mangled(function.name);
+      for (const std::string& alias : function.aliases) {
+        by_name_.emplace(alias, procedure);
+        mangled = mangled || is_mangled(alias);
+      }
+      if (mangled) mangled_.push_back(procedure);
+    }
+    if (object.is_loader) continue;
+    const std::vector<Procedure> own = functions_of(object);
+    procedures_.insert(procedures_.end(), own.begin(), own.end());
+  }
+}
+
+std::vector<Procedure> Names::functions_of(const image::Object& object) const {
+  std::vector<Procedure> found;
+  for (const image::Function& function : object.functions)
+    if (!function.is_ifunc && own_abi(function) == OwnAbi::no && !exclusions_.excludes(object, function))
+      found.push_back({&object, &function});
+  return found;
+}
+
+std::vector<const image::Object*> Names::modules() const {
+  std::vector<const image::Object*> found;
+  for (const image::Object& object : image_.objects)
+    if (!object.is_loader && !exclusions_.excludes(object)) found.push_back(&object);
+  return found;
+}
+
+std::vector<Procedure> Names::functions_named(std::string_view name) const {
+  std::vector<Procedure> found;
+  const auto [first, last] = by_name_.equal_range(name);
+  for (auto entry = first; entry != last; ++entry) found.push_back(entry->second);
+  for (const Procedure& procedure : mangled_)
+    if (image::matches(*procedure.function, name)) found.push_back(procedure);
+  normalize(found);
+  return found;
+}
+
+std::vector<Procedure> Names::named(std::string_view name) const {
+  const size_t slash = name.find('/');
+  if (slash != std::string_view::npos) {
+    const auto objects = objects_named(name.substr(0, slash));
+    std::vector<Procedure> found;
+    for (const image::Object* object : objects) {
+      const auto inside = named_in(*object, name.substr(slash + 1));
+      found.insert(found.end(), inside.begin(), inside.end());
+    }
+    if (!objects.empty()) return found;  // else a name with a slash in it, such as operator/
+  }
+  return functions_named(name);
+}
+
+std::vector<Procedure> Names::named_in(const image::Object& object, std::string_view name) const {
+  std::vector<Procedure> found = functions_named(name);
+  std::erase_if(found, [&](const Procedure& procedure) { return procedure.object != &object; });
+  return found;
+}
+
+std::vector<const image::Object*> Names::objects_named(std::string_view name) const {
+  std::vector<const image::Object*> found;
+  for (const image::Object& object : image_.objects)
+    if (object.name == name) found.push_back(&object);
+  return found;
+}
+
+std::string Names::obstacle(const Procedure& procedure) const {
+  if (procedure.function->is_ifunc)
+    return "it is an IFUNC: the program chooses its implementation when it is linked; name that one";
+  if (own_abi(*procedure.function) == OwnAbi::never) return "it does not follow the calling convention";
+  if (exclusions_.excludes(*procedure.object, *procedure.function)) return "the plan excludes it";
+  return "";
+}
+
+std::vector<std::string> Names::known_objects() const {
+  std::vector<std::string> names;
+  for (const image::Object& object : image_.objects) names.push_back(object.name);
+  return names;
+}
+
+std::vector<std::string> Names::known_functions(const image::Object& object) const {
+  std::vector<std::string> names;
+  for (const image::Function& function : object.functions) {
+    names.push_back(function.name);
+    if (is_mangled(function.name)) names.push_back(image::demangle(function.name).plain);
+  }
+  return names;
+}
+
+}  // namespace mdl::focus

@@ -1,0 +1,195 @@
+// Patterns: `*` is any text, `?` any character. A name that exists as it is typed is never
+// taken for a pattern, so that `f(char*)` can be asked for.
+#include "runtime/focus/resource.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "runtime/focus/nearest.h"
+
+namespace mdl::focus {
+namespace {
+
+constexpr size_t kMostFoci = 4096;  // that one pattern may stand for
+
+bool is_pattern(std::string_view name) {
+  return name.find_first_of("*?") != std::string_view::npos;
+}
+
+// Linear in the text for each star: the last star is the only one to go back to.
+bool fits(std::string_view pattern, std::string_view text) {
+  size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p, ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+std::string join(const std::vector<std::string>& path) {
+  std::string text;
+  for (const std::string& component : path) text += '/' + component;
+  return text;
+}
+
+Error cannot(const std::vector<std::string>& path, const std::string& why) {
+  return {fmt::format("cannot select {}: {}", join(path), why), Status::failed};
+}
+
+Resource make(std::vector<std::string> path) {
+  Resource resource;
+  resource.text = join(path);
+  resource.path = std::move(path);
+  return resource;
+}
+
+Result<std::vector<Resource>> resolve_objects(const std::vector<std::string>& path, const Names& names) {
+  std::vector<Resource> found;
+  const std::string& wanted = path[1];
+  if (auto objects = names.objects_named(wanted); !objects.empty()) {
+    found.push_back(make(path));
+    found[0].objects = std::move(objects);
+    return found;
+  }
+  if (!is_pattern(wanted))
+    return cannot(path, fmt::format("the process has no object `{}`{}", wanted,
+                                    did_you_mean(wanted, names.known_objects())));
+  for (const image::Object* object : names.modules()) {
+    if (!fits(wanted, object->name)) continue;
+    auto same = std::find_if(found.begin(), found.end(),
+                             [&](const Resource& resource) { return resource.path[1] == object->name; });
+    if (same == found.end()) same = found.insert(found.end(), make({path[0], object->name}));
+    same->objects.push_back(object);
+  }
+  if (found.empty()) return cannot(path, "no object of the process fits the pattern");
+  return found;
+}
+
+Result<std::vector<Resource>> expand_functions(const std::vector<std::string>& path, const Names& names,
+                                               const std::vector<const image::Object*>& objects) {
+  std::vector<Resource> found;
+  for (const image::Object* object : objects) {
+    for (const Procedure& procedure : names.functions_of(*object)) {
+      const std::string& name = procedure.function->name;
+      if (!fits(path[2], name) && !fits(path[2], image::demangle(name).plain)) continue;
+      found.push_back(make({path[0], path[1], name}));
+      found.back().objects = {object};
+      found.back().procedures = {procedure};
+    }
+  }
+  if (found.empty()) return cannot(path, "no function fits the pattern");
+  // Functions of one name are one resource.
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Resource& a, const Resource& b) { return a.path[2] < b.path[2]; });
+  std::vector<Resource> merged;
+  for (Resource& resource : found) {
+    if (merged.empty() || merged.back().path != resource.path) {
+      merged.push_back(std::move(resource));
+    } else {
+      merged.back().procedures.push_back(resource.procedures[0]);
+    }
+  }
+  return merged;
+}
+
+Result<std::vector<Resource>> resolve_functions(const std::vector<std::string>& path, const Names& names) {
+  const auto objects = names.objects_named(path[1]);
+  if (objects.empty()) {
+    if (is_pattern(path[1])) return cannot(path, "only the last component may be a pattern");
+    return cannot(path, fmt::format("the process has no object `{}`{}", path[1],
+                                    did_you_mean(path[1], names.known_objects())));
+  }
+  Resource resource = make(path);
+  resource.objects = objects;
+  std::string obstacle;
+  bool exists = false;
+  for (const image::Object* object : objects) {
+    for (const Procedure& procedure : names.named_in(*object, path[2])) {
+      exists = true;
+      const std::string why = names.obstacle(procedure);
+      if (why.empty()) resource.procedures.push_back(procedure);
+      if (!why.empty()) obstacle = why;
+    }
+  }
+  if (!resource.procedures.empty()) return std::vector<Resource>{std::move(resource)};
+  if (exists) return cannot(path, obstacle);
+  if (is_pattern(path[2])) return expand_functions(path, names, objects);
+  std::vector<std::string> known;
+  for (const image::Object* object : objects) {
+    const auto functions = names.known_functions(*object);
+    known.insert(known.end(), functions.begin(), functions.end());
+  }
+  return cannot(path,
+                fmt::format("`{}` has no function `{}`{}", path[1], path[2], did_you_mean(path[2], known)));
+}
+
+Result<std::vector<Resource>> resolve_one(const std::vector<std::string>& path, const Names& names) {
+  const std::string& hierarchy = path[0];
+  if (hierarchy == "Code")
+    return path.size() == 2 ? resolve_objects(path, names) : resolve_functions(path, names);
+  if (hierarchy == "Process") {
+    const std::string pid = fmt::format("{}", names.image().pid);
+    if (!fits(path[1], pid)) return cannot(path, fmt::format("the process is {}", pid));
+    return std::vector<Resource>{make({hierarchy, pid})};
+  }
+  if (hierarchy == "Machine") {
+    char host[256] = {};
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = 0;
+    if (!fits(path[1], host)) return cannot(path, fmt::format("the process runs on `{}`", host));
+    return std::vector<Resource>{make({hierarchy, host})};
+  }
+  if (hierarchy == "Thread")
+    return cannot(path,
+                  "values of one thread cannot be asked for in this version; leave /Thread out for the "
+                  "value over all threads");
+  if (is_pattern(path.back()))
+    return cannot(path, fmt::format("the resources of /{} cannot be listed; name one", hierarchy));
+  return std::vector<Resource>{make(path)};
+}
+
+}  // namespace
+
+std::string Resource::identity() const {
+  if (path[0] != "Code") return text;
+  std::string key;
+  for (const image::Object* object : objects) key += fmt::format("{}.", static_cast<const void*>(object));
+  for (const Procedure& p : procedures) key += fmt::format("{:x}.", p.function->address);
+  return key;
+}
+
+Result<std::vector<ResolvedFocus>> resolve(const Focus& focus, const Names& names) {
+  std::vector<ResolvedFocus> foci(1);
+  for (const std::vector<std::string>& path : focus.resources) {
+    auto choices = resolve_one(path, names);
+    if (!choices) return choices.error();
+    if (choices->size() * foci.size() > kMostFoci)
+      return cannot(
+          path, fmt::format("it stands for {} resources, more than the limit of {}; use a narrower pattern",
+                            choices->size() * foci.size(), kMostFoci));
+    std::vector<ResolvedFocus> next;
+    for (const ResolvedFocus& focus_so_far : foci) {
+      for (const Resource& resource : *choices) {
+        ResolvedFocus longer = focus_so_far;
+        longer.text += (longer.text.empty() ? "" : ",") + resource.text;
+        if (path[0] != "Process" && path[0] != "Machine") longer.resources.push_back(resource);
+        next.push_back(std::move(longer));
+      }
+    }
+    foci = std::move(next);
+  }
+  return foci;
+}
+
+}  // namespace mdl::focus

@@ -1,0 +1,36 @@
+// A focus resolved against a process: what its resources are there, and what $constraint
+// means in code that is bound to one of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/focus/names.h"
+#include "runtime/focus/request.h"
+
+namespace mdl::focus {
+
+struct Resource {
+  std::vector<std::string> path;  // {"Code","app","work"}
+  // Code: what the path names. Several functions may have one name: statics of different
+  // files, overloads. They are one resource, true while any of them is active.
+  std::vector<const image::Object*> objects;
+  std::vector<Procedure> procedures;  // when the path names a function
+  std::string text;                   // "/Code/app/work"
+
+  // The same for two paths that name the same thing.
+  std::string identity() const;
+};
+
+struct ResolvedFocus {
+  std::vector<Resource> resources;
+  std::string text;  // canonical
+};
+
+// One focus, or one for each child when a resource ends in `*` or another pattern.
+// Process and machine are checked against the process and then left out: they restrict nothing.
+Result<std::vector<ResolvedFocus>> resolve(const Focus& focus, const Names& names);
+
+}  // namespace mdl::focus
