@@ -169,6 +169,34 @@ TEST(Exec, ArithmeticAtTheExtremes) {
   }
 }
 
+// The same comparisons where a jump reads them and nothing else: cmp and jcc.
+TEST(Exec, ComparisonsThatDecideJumps) {
+  const int64_t extremes[] = {0, 1, -1, INT32_MAX, INT32_MIN, int64_t{INT32_MAX} + 1, kMax, kMin};
+  Page page;
+  for (const char* op : {"eq", "ne", "lt", "le", "gt", "ge"}) {
+    std::vector<ir::Snippet> snippets;
+    const std::string jump = "\njump_zero %2, L0\nstore a, 1\nL0:";
+    for (int64_t a : extremes)
+      for (int64_t b : extremes)
+        for (const std::string& operands : {std::string("%0, %1"), fmt::format("%0, {}", b),
+                                            fmt::format("{}, %1", a), fmt::format("{}, {}", a, b)})
+          snippets.push_back(
+              snippet(fmt::format("%0 = arg 2\n%1 = arg 0\n%2 = {} {}{}", op, operands, jump)));
+    Result<Compiled> compiled = compile(snippets);
+    ASSERT_TRUE(compiled) << compiled.error().text;
+    size_t at = 0;
+    for (int64_t a : extremes)
+      for (int64_t b : extremes)
+        for (int form = 0; form < 4; form++) {
+          ir::Machine machine;
+          machine.args = {b, 0, a};
+          machine.cells = {0, 0, 0};
+          EXPECT_EQ(run(compiled->plan.stencils[at++], machine, page), "");
+          EXPECT_EQ(machine.cells[0], expected(op, a, b)) << a << " " << op << " " << b << " form " << form;
+        }
+  }
+}
+
 // $return is read behind a division, which destroys its register; $arg[2] likewise.
 TEST(Exec, InputsSurviveDivisions) {
   Page page;
