@@ -50,9 +50,12 @@ class RedisClient:
         raise RuntimeError(f"a reply that begins with {line[:20]!r}")
 
     def info(self, section):
-        """INFO as a dictionary. The command that asks is not yet counted in what it returns."""
-        pairs = (line.split(":", 1) for line in self.command("INFO", section).splitlines() if ":" in line)
-        return dict(pairs)
+        """INFO as a dictionary. Neither the command nor its reply is counted in what it returns;
+        `reply_bytes` is how long that reply was."""
+        text = self.command("INFO", section)
+        pairs = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+        pairs["reply_bytes"] = str(len(f"${len(text)}\r\n") + len(text) + 2)
+        return pairs
 
 
 class Load:
