@@ -26,8 +26,8 @@ const Instruction* find(const image::Code& code, uint64_t address) {
 Liveness::Liveness(const image::Code& code) : code_(code) {
   if (!code.complete || code.unresolved_jump) return;
   for (const Instruction& in : code.instructions) {
-    free_at_exit_ |= in.touches & arch::scratch_registers();
-    if (in.flow == Flow::call_indirect) free_at_exit_ = arch::scratch_registers();
+    // What a direct call changes is the callee's affair, and a caller may know that too.
+    if (in.flow != Flow::call) free_at_exit_ |= in.touches & arch::scratch_registers();
   }
 }
 
@@ -43,7 +43,7 @@ image::Registers Liveness::before(uint64_t address) const {
     if (open == 0 || !seen.insert({at, open}).second) continue;
     const Instruction* in = find(code_, at);
     if (!in || steps > kSteps) return kAll;
-    live |= in->reads & open;
+    if (in->flow != Flow::return_) live |= in->reads & open;  // a return is decoded as reading all
     open &= ~in->writes;
     switch (in->flow) {
       case Flow::next: work.emplace_back(at + in->size, open); break;
@@ -61,7 +61,7 @@ image::Registers Liveness::before(uint64_t address) const {
       case Flow::call:
       case Flow::call_indirect:
       case Flow::system_call:
-      case Flow::stop: live |= open & ~(free_at_exit_ & ~arch::static_chain_register()); break;
+      case Flow::stop: live |= open; break;
     }
   }
   return live;

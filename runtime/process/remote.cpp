@@ -97,27 +97,22 @@ Result<std::vector<int64_t>> remote_calls(pid_t pid, Threads& threads, const Tar
                              "/proc/PID/mem (proc_mem.force_override)",
                              pid, *address)};
   std::vector<int64_t> results;
-  auto inside = [&](uint64_t at) { return at >= *address && at < *address + stub.size(); };
   if (auto ok = threads.set_registers(*thread, arch::remote_entry(*before, *address)); !ok) {
     memory.write(*address, original);
     return ok.error();
   }
-  // Entry and exit of each call are a stop each; a signal handler may run in between and
-  // make calls of its own, whose stops are outside the stub.
-  for (size_t stops = 0; results.size() < calls.size();) {
+  for (size_t stops = 1; results.size() < calls.size(); stops++) {  // entry and exit of each call
     if (threads.run(*thread, Threads::Step::to_system_call, 5000ms) != Threads::Stop::step)
       return Error{fmt::format("thread {} of process {} ended or hung during a remote call", *thread, pid)};
     auto regs = threads.registers(*thread);
     if (!regs) return regs.error();
-    if (inside(arch::pc(*regs)) && ++stops % 2 == 0) results.push_back(arch::remote_result(*regs));
+    if (stops % 2 == 0) results.push_back(arch::remote_result(*regs));
   }
-  for (int steps = 0; steps < 100000; steps++) {
-    auto regs = threads.registers(*thread);
-    if (!regs) return regs.error();
-    if (!inside(arch::pc(*regs))) break;
-    if (threads.run(*thread, Threads::Step::one_instruction, 5000ms) != Threads::Stop::step)
-      return Error{fmt::format("thread {} of process {} ended or hung after a remote call", *thread, pid)};
-  }
+  // One more instruction, so that the thread stops where signals are handled: there the kernel
+  // also restarts the system call that it was in, once its registers are what they were.
+  if (threads.run(*thread, Threads::Step::one_instruction, 5000ms) != Threads::Stop::step)
+    return Error{fmt::format("thread {} of process {} ended or hung after a remote call", *thread, pid)};
+  if (auto ok = threads.set_registers(*thread, *before); !ok) return ok.error();
   if (!memory.write(*address, original)) return Error{"cannot restore the bytes of the remote call"};
   return results;
 }

@@ -3,8 +3,10 @@
 #include <elf.h>
 #include <fmt/format.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
@@ -21,6 +23,18 @@ using Clock = std::chrono::steady_clock;
 void nap(long microseconds) {
   timespec time{0, microseconds * 1000};
   nanosleep(&time, nullptr);
+}
+
+// The first kept signal goes with the detach, as the kernel sent it; for the others the
+// kernel would take it ill if we pretended to be it, so they come from us.
+void deliver_kept(pid_t tid, std::vector<siginfo_t>& kept, int& signal) {
+  for (size_t i = 0; i < kept.size(); i++) {
+    if (i == 0 && signal == 0 && ptrace(PTRACE_SETSIGINFO, tid, nullptr, &kept[0]) == 0)
+      signal = kept[0].si_signo;
+    else
+      syscall(SYS_tkill, tid, kept[i].si_signo);
+  }
+  kept.clear();
 }
 
 }  // namespace
@@ -124,6 +138,7 @@ void Threads::release(pid_t tid) {
     auto regs = registers(tid);
     if (regs && arch::hide_interruption(*regs)) (void)set_registers(tid, *regs).operator bool();
   }
+  deliver_kept(tid, found->second.kept, found->second.signal);
   ptrace(PTRACE_DETACH, tid, nullptr, found->second.signal);
   threads_.erase(tid);
 }
@@ -171,10 +186,9 @@ Threads::Stop Threads::run(pid_t tid, Step step, std::chrono::milliseconds deadl
     auto found = threads_.find(tid);
     if (found == threads_.end()) return Stop::exited;
     Thread& thread = found->second;
-    int signal = std::exchange(thread.signal, 0);
     thread.stopped = false;
     auto request = step == Step::to_system_call ? PTRACE_SYSCALL : PTRACE_SINGLESTEP;
-    if (ptrace(request, tid, nullptr, signal) != 0 && errno == ESRCH) return Stop::exited;
+    if (ptrace(request, tid, nullptr, nullptr) != 0 && errno == ESRCH) return Stop::exited;
     int status = 0;
     for (int round = 0;; round++) {
       pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
@@ -190,14 +204,13 @@ Threads::Stop Threads::run(pid_t tid, Step step, std::chrono::milliseconds deadl
       threads_.erase(tid);
       return Stop::exited;
     }
-    bool trap = WSTOPSIG(status) == SIGTRAP && status >> 16 == 0 && step == Step::one_instruction;
-    if (trap) {
-      thread.stopped = true;
-      return Stop::step;
-    }
-    note_stop(tid, status);
+    thread.stopped = true;
     if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return Stop::step;
-    // A signal or a group stop: pass it on and keep waiting for the step.
+    if (status >> 16 != 0) continue;  // a group stop: it takes effect when the thread is let go
+    siginfo_t info{};
+    ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info);
+    if (WSTOPSIG(status) == SIGTRAP && info.si_code == TRAP_TRACE) return Stop::step;
+    thread.kept.push_back(info);
   }
 }
 

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <csignal>
 #include <map>
 #include <vector>
 
@@ -44,8 +45,8 @@ class Threads {
   // True when the thread stopped while a signal was on its way to it.
   bool signal_due(pid_t tid) const;
 
-  // Lets one stopped thread run until its next system-call entry or exit (PTRACE_SYSCALL), one
-  // instruction, or freely until it stops for another reason; signals that come are passed on.
+  // Lets one stopped thread run to its next system-call entry or exit (PTRACE_SYSCALL), or for one
+  // instruction. Signals that come meanwhile are kept and delivered when it is let go.
   enum class Step { to_system_call, one_instruction };
   enum class Stop { step, exited, timeout };
   Stop run(pid_t tid, Step step, std::chrono::milliseconds deadline);
@@ -53,7 +54,8 @@ class Threads {
  private:
   struct Thread {
     bool stopped = false;
-    int signal = 0;  // to deliver when it goes on
+    int signal = 0;  // to deliver when it goes on: the one that it stopped for
+    std::vector<siginfo_t> kept;  // signals that run() held back
   };
   Result<void> seize(pid_t tid);
   bool wait_stop(pid_t tid, std::chrono::steady_clock::time_point until);
