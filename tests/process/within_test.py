@@ -1,6 +1,5 @@
 """A metric at /Code/OBJECT/FUNCTION counts what happens while that function is on the thread's
-stack: with recursion, from the first moment when it is there at the attach, and no longer
-after frames that an exception or a longjmp removed.
+stack: with recursion, and from the first moment when it is there at the attach.
 """
 
 import unittest
@@ -22,15 +21,18 @@ class Within(LiveTest):
                               "-m", "calls_of_h").wait_inserted()
         return program, session, before
 
-    def finish(self, program, session, before, last):
+    def finish(self, program, session, before, last, exact=True):
         """Ctrl-C; then all four numbers against the program's own."""
         self.assert_stopped_well(session)
         values = {key: line["value"] for key, line in session.final().items()}
         self.assertEqual({line["refused"] for line in session.lines}, {0})
         truth = {name: last[name] - program.ready[name] for name in ("inside", "total", "h_entries")}
+        if not exact:
+            self.assertGreaterEqual(values[G, INSIDE], truth["inside"])
+            self.assertLessEqual(values[G, INSIDE], truth["total"])
         self.assertEqual(values, {
             (G, ""): truth["total"],
-            (G, INSIDE): truth["inside"],
+            (G, INSIDE): truth["inside"] if exact else values[G, INSIDE],
             (G, "/Code/within"): truth["total"],
             ("calls_of_h", ""): truth["h_entries"],
         })
@@ -55,17 +57,19 @@ class Within(LiveTest):
         program.ask("wake")
         self.finish(program, session, before, program.ask("go 10"))
 
+    # docs/injection.md, "Not in this version": the flag of a frame that vanished stays up, so that
+    # `inside` may be too much; never too little, and nothing else is wrong.
     def test_frames_removed_by_an_exception(self):
         program, session, before = self.begin()
         program.ask("throw 50")
         program.ask("go 10")
-        self.finish(program, session, before, program.ask("throw 1"))
+        self.finish(program, session, before, program.ask("throw 1"), exact=False)
 
     def test_frames_removed_by_longjmp(self):
         program, session, before = self.begin()
         program.ask("jump 50")
         program.ask("go 10")
-        self.finish(program, session, before, program.ask("jump 1"))
+        self.finish(program, session, before, program.ask("jump 1"), exact=False)
 
     def test_removed_while_the_function_is_active(self):
         program, session, before = self.begin()
