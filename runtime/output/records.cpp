@@ -1,0 +1,110 @@
+// Names come from ELF files and may be any bytes: JSON replaces what is not UTF-8, so that
+// every line parses.
+#include "runtime/output/records.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace mdl::output {
+namespace {
+
+double rounded(double value, double scale) {
+  return std::isfinite(value) ? std::round(value * scale) / scale : 0;
+}
+double elapsed(const Row& row) {
+  return rounded(row.elapsed_s, 1e6);
+}
+double rate(const Row& row) {
+  return rounded(row.rate, 1e3);
+}
+
+std::string object(const Row& row, bool final) {
+  nlohmann::ordered_json line = {
+      {"time_ns", row.time_ns}, {"elapsed_s", elapsed(row)}, {"pid", row.pid},     {"metric", row.metric},
+      {"focus", row.focus},     {"value", row.value},        {"delta", row.delta}, {"rate", rate(row)},
+      {"units", row.units},     {"refused", row.refused},    {"final", final}};
+  if (!row.complete) line["complete"] = false;
+  if (row.anomalies > 0) line["anomalies"] = row.anomalies;
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+class Ndjson final : public Writer {
+ public:
+  explicit Ndjson(Sink& sink) : sink_(sink) {}
+  Result<void> begin() override { return {}; }
+  Result<void> sample(std::span<const Row> rows, bool final) override {
+    std::string text;
+    for (const Row& row : rows) text += object(row, final) + '\n';
+    return sink_.write(text);
+  }
+  Result<void> end() override { return {}; }
+
+ private:
+  Sink& sink_;
+};
+
+class Json final : public Writer {
+ public:
+  explicit Json(Sink& sink) : sink_(sink) {}
+  Result<void> begin() override { return sink_.write("["); }
+  Result<void> sample(std::span<const Row> rows, bool final) override {
+    std::string text;
+    for (const Row& row : rows) {
+      text += (empty_ ? "\n" : ",\n") + object(row, final);
+      empty_ = false;
+    }
+    return sink_.write(text);
+  }
+  Result<void> end() override { return sink_.write("\n]\n"); }
+
+ private:
+  Sink& sink_;
+  bool empty_ = true;
+};
+
+std::string quoted(const std::string& field) {
+  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
+  std::string result = "\"";
+  for (const char c : field) {
+    if (c == '"') result += '"';
+    result += c;
+  }
+  return result + '"';
+}
+
+class Csv final : public Writer {
+ public:
+  explicit Csv(Sink& sink) : sink_(sink) {}
+  Result<void> begin() override {
+    return sink_.write(
+        "time_ns,elapsed_s,pid,metric,focus,value,delta,rate,units,refused,final,complete,anomalies\r\n");
+  }
+  Result<void> sample(std::span<const Row> rows, bool final) override {
+    std::string text;
+    for (const Row& row : rows)
+      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", row.time_ns, elapsed(row), row.pid,
+                          quoted(row.metric), quoted(row.focus), row.value, row.delta, rate(row),
+                          quoted(row.units), row.refused, final, row.complete, row.anomalies);
+    return sink_.write(text);
+  }
+  Result<void> end() override { return {}; }
+
+ private:
+  Sink& sink_;
+};
+
+}  // namespace
+
+std::unique_ptr<Writer> make_ndjson(Sink& sink) {
+  return std::make_unique<Ndjson>(sink);
+}
+std::unique_ptr<Writer> make_json(Sink& sink) {
+  return std::make_unique<Json>(sink);
+}
+std::unique_ptr<Writer> make_csv(Sink& sink) {
+  return std::make_unique<Csv>(sink);
+}
+
+}  // namespace mdl::output

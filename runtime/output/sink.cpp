@@ -1,0 +1,66 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/output/writer.h"
+
+namespace mdl::output {
+namespace {
+
+Error failed(const char* what, const std::string& name, int number) {
+  const char* const advice = number == EPIPE    ? " (its reader has gone away)"
+                             : number == ENOSPC ? " (free some space, or write elsewhere with -o)"
+                                                : "";
+  return {fmt::format("cannot {} {}: {}{}", what, name, std::strerror(number), advice)};
+}
+
+}  // namespace
+
+Result<Sink> Sink::open(const std::string& path) {
+  if (path.empty()) return Sink(STDOUT_FILENO, "standard output", false);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return failed("open", path, errno);
+  return Sink(fd, path, true);
+}
+
+Sink::Sink(Sink&& other) noexcept : fd_(other.fd_), name_(std::move(other.name_)), owned_(other.owned_) {
+  other.fd_ = -1;
+}
+
+Sink::~Sink() {
+  if (owned_ && fd_ >= 0) ::close(fd_);
+}
+
+bool Sink::is_terminal() const {
+  return isatty(fd_) == 1;
+}
+
+Result<void> Sink::write(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd_, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return failed("write", name_, errno);
+    // Someone made the descriptor non-blocking: standard output is shared with other programs.
+    pollfd ready{fd_, POLLOUT, 0};
+    if (poll(&ready, 1, -1) < 0 && errno != EINTR) return failed("write", name_, errno);
+  }
+  return {};
+}
+
+Result<void> Sink::close() {
+  if (!owned_ || fd_ < 0) return {};
+  const int fd = fd_;
+  fd_ = -1;
+  if (::close(fd) != 0 && errno != EINTR) return failed("write", name_, errno);
+  return {};
+}
+
+}  // namespace mdl::output

@@ -1,0 +1,161 @@
+#include "runtime/output/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+namespace mdl::output {
+namespace {
+
+constexpr size_t kRowsToAHeader = 40;
+constexpr std::string_view kBold = "\x1b[1m", kDim = "\x1b[2m", kWarning = "\x1b[33m", kPlain = "\x1b[0m";
+
+enum Column { kTime, kMetric, kFocus, kValue, kDelta, kRate, kUnits, kNotes, kColumns };
+constexpr std::array<std::string_view, kColumns> kTitles = {"TIME",  "METRIC", "FOCUS", "TOTAL",
+                                                            "DELTA", "RATE/S", "UNITS", ""};
+constexpr std::array<bool, kColumns> kRight = {true, false, false, true, true, true, false, false};
+
+using Line = std::array<std::string, kColumns>;
+
+// 1234567 as 1,234,567.
+std::string grouped(int64_t value) {
+  std::string digits = fmt::format("{}", value);
+  const std::ptrdiff_t first = value < 0 ? 1 : 0;
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > first; at -= 3)
+    digits.insert(static_cast<size_t>(at), 1, ',');
+  return digits;
+}
+
+std::string rate_text(double rate) {
+  if (!std::isfinite(rate)) return "";
+  if (std::abs(rate) >= 100 && std::abs(rate) < 9e18) return grouped(std::llround(rate));
+  return fmt::format("{:.1f}", rate);
+}
+
+std::string notes(const Row& row, bool final) {
+  std::string text;
+  const auto add = [&](const std::string& note) { text += (text.empty() ? "" : ", ") + note; };
+  if (row.refused > 0) add(fmt::format("{} refused", row.refused));
+  if (row.anomalies > 0)
+    add(fmt::format("{} {}", row.anomalies, row.anomalies == 1 ? "anomaly" : "anomalies"));
+  if (!row.complete) add("incomplete");
+  if (final) add("final");
+  return text;
+}
+
+class Table final : public Writer {
+ public:
+  Table(Sink& sink, bool colour) : sink_(sink), colour_(colour) {}
+  Result<void> begin() override { return {}; }
+  Result<void> sample(std::span<const Row> rows, bool final) override;
+  Result<void> end() override { return {}; }
+
+ private:
+  std::string paint(std::string_view colour, const std::string& text) const {
+    return colour_ && !text.empty() ? fmt::format("{}{}{}", colour, text, kPlain) : text;
+  }
+  bool widen(const std::vector<Line>& lines);
+  std::string render(const Line& line, bool title) const;
+
+  Sink& sink_;
+  bool colour_;
+  bool focus_ = false;  // the column is there once a row has a focus
+  std::array<size_t, kColumns> widths_{};
+  size_t rows_since_header_ = kRowsToAHeader;
+};
+
+// Columns only grow. True when one did.
+bool Table::widen(const std::vector<Line>& lines) {
+  bool grown = false;
+  for (const Line& line : lines)
+    for (size_t i = 0; i < kNotes; ++i) {
+      const size_t needed = std::max(columns(line[i]), kTitles[i].size());
+      grown = grown || needed > widths_[i];
+      widths_[i] = std::max(widths_[i], needed);
+    }
+  return grown;
+}
+
+std::string Table::render(const Line& line, bool title) const {
+  std::string text;
+  for (size_t i = 0; i < kColumns; ++i) {
+    if (i == kFocus && !focus_) continue;
+    if (i > 0) text += "  ";
+    const size_t width = columns(line[i]);
+    const std::string space(i == kNotes || width > widths_[i] ? 0 : widths_[i] - width, ' ');
+    const std::string_view colour = title                       ? kBold
+                                    : i == kTime || i == kUnits ? kDim
+                                    : i == kNotes               ? kWarning
+                                                                : "";
+    const std::string shown = colour.empty() ? line[i] : paint(colour, line[i]);
+    text += kRight[i] ? space + shown : shown + space;
+  }
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text + '\n';
+}
+
+Result<void> Table::sample(std::span<const Row> rows, bool final) {
+  std::vector<Line> lines;
+  for (const Row& row : rows) {
+    focus_ = focus_ || !row.focus.empty();
+    const std::string time = lines.empty() ? fmt::format("{:.1f} s", row.elapsed_s) : "";
+    const std::string& name = row.name.empty() ? row.metric : row.name;
+    lines.push_back({time, printable(name), printable(row.focus), grouped(row.value), grouped(row.delta),
+                     rate_text(row.rate), printable(row.units), notes(row, final)});
+  }
+  std::string text;
+  if (widen(lines) || rows_since_header_ >= kRowsToAHeader) {
+    Line titles;
+    std::copy(kTitles.begin(), kTitles.end(), titles.begin());
+    text += render(titles, true);
+    rows_since_header_ = 0;
+  }
+  for (const Line& line : lines) text += render(line, false);
+  rows_since_header_ += lines.size();
+  return sink_.write(text);
+}
+
+// Bytes of the UTF-8 character at the start, 0 when there is none.
+size_t character(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const size_t size = byte(0) < 0x80                      ? 1
+                      : byte(0) >= 0xc2 && byte(0) < 0xe0 ? 2
+                      : byte(0) >= 0xe0 && byte(0) < 0xf0 ? 3
+                      : byte(0) >= 0xf0 && byte(0) < 0xf5 ? 4
+                                                          : 0;
+  if (size == 0 || size > text.size()) return 0;
+  for (size_t i = 1; i < size; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  return size;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const size_t size = character(text);
+    const auto first = static_cast<unsigned char>(text[0]);
+    // C0, DEL, and C1 (U+0080 to U+009F), which terminals obey as well.
+    const bool control = first < 0x20 || first == 0x7f ||
+                         (size == 2 && first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0);
+    const size_t taken = std::max<size_t>(size, 1);
+    result += size == 0 || control ? std::string_view("?") : text.substr(0, taken);
+    text.remove_prefix(taken);
+  }
+  return result;
+}
+
+size_t columns(std::string_view text) {
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+std::unique_ptr<Writer> make_table(Sink& sink, bool colour) {
+  return std::make_unique<Table>(sink, colour);
+}
+
+}  // namespace mdl::output

@@ -1,0 +1,75 @@
+// Samples for people (table) and programs (ndjson, json, csv).
+//
+// The contract of an ndjson line, which scripts rely on, is in docs/injection.md. Each sample
+// reaches the file in one piece, so that the reader of a pipe sees it at once and whole.
+// Nothing is written by destructors: a document is complete only after end() succeeded.
+// SIGPIPE must be ignored by the program; a reader that went away is then an error here.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace mdl::output {
+
+// One request's values in one sample.
+struct Row {
+  uint64_t time_ns = 0;
+  double elapsed_s = 0;
+  pid_t pid = 0;
+  std::string metric;  // identifier
+  std::string name;    // display name
+  std::string focus;   // "" = the whole program
+  int64_t value = 0;
+  int64_t delta = 0;
+  double rate = 0;  // delta per second
+  std::string units;
+  uint64_t refused = 0;  // points that could not be instrumented
+  bool complete = true;  // false: the target ended before its last values could be read
+  uint64_t anomalies = 0;
+};
+
+enum class Format : uint8_t { table, ndjson, json, csv };
+
+// By name as on the command line; "" is a table on a terminal, else ndjson.
+Result<Format> format_named(std::string_view name, bool terminal);
+
+// Where output goes: a file descriptor, written whole or not at all as far as it tells.
+class Sink {
+ public:
+  // Truncates the file; "" is standard output.
+  static Result<Sink> open(const std::string& path);
+  Sink(int fd, std::string name, bool owned) : fd_(fd), name_(std::move(name)), owned_(owned) {}
+  Sink(Sink&& other) noexcept;
+  Sink& operator=(Sink&&) = delete;
+  ~Sink();
+
+  bool is_terminal() const;
+  Result<void> write(std::string_view text);
+  Result<void> close();  // reports what a delayed write found; a second call does nothing
+
+ private:
+  int fd_;
+  std::string name_;
+  bool owned_;
+};
+
+class Writer {
+ public:
+  virtual ~Writer() = default;
+  virtual Result<void> begin() = 0;
+  // `final`: the last sample. Rows are in the same order each time.
+  virtual Result<void> sample(std::span<const Row> rows, bool final) = 0;
+  virtual Result<void> end() = 0;
+};
+
+// The sink must outlive the writer. `colour` is for tables.
+std::unique_ptr<Writer> make_writer(Format format, Sink& sink, bool colour);
+
+}  // namespace mdl::output

@@ -1,0 +1,264 @@
+// Each format, byte for byte, and what happens when the output cannot be written.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "runtime/output/table.h"
+#include "runtime/output/writer.h"
+
+namespace mdl::output {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Row row() {
+  Row r;
+  r.time_ns = 1'700'000'000'000'000'001;
+  r.elapsed_s = 1.0000004;
+  r.pid = 42;
+  r.metric = "procedure_calls";
+  r.name = "Procedure calls";
+  r.focus = "/Code/app/work";
+  r.value = 1234567;
+  r.delta = 1000;
+  r.rate = 999.99951;
+  r.units = "Calls";
+  return r;
+}
+
+// What a writer writes for these samples; the last is final.
+std::string written(Format format, const std::vector<std::vector<Row>>& samples, bool colour = false) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  std::string text;
+  std::thread reader([&] {
+    char buffer[4096];
+    for (ssize_t got; (got = read(ends[0], buffer, sizeof buffer)) > 0;)
+      text.append(buffer, static_cast<size_t>(got));
+  });
+  {
+    Sink sink(ends[1], "pipe", true);
+    const auto writer = make_writer(format, sink, colour);
+    EXPECT_TRUE(writer->begin());
+    for (size_t i = 0; i < samples.size(); ++i)
+      EXPECT_TRUE(writer->sample(samples[i], i + 1 == samples.size()));
+    EXPECT_TRUE(writer->end());
+    EXPECT_TRUE(sink.close());
+  }
+  reader.join();
+  close(ends[0]);
+  return text;
+}
+
+TEST(Ndjson, IsTheContract) {
+  Row other = row();
+  other.focus = "";
+  other.refused = 3;
+  other.complete = false;
+  other.anomalies = 2;
+  other.value = -1;
+  EXPECT_EQ(written(Format::ndjson, {{row()}, {other}}),
+            R"({"time_ns":1700000000000000001,"elapsed_s":1.0,"pid":42,"metric":"procedure_calls",)"
+            R"("focus":"/Code/app/work","value":1234567,"delta":1000,"rate":1000.0,"units":"Calls",)"
+            R"("refused":0,"final":false})"
+            "\n"
+            R"({"time_ns":1700000000000000001,"elapsed_s":1.0,"pid":42,"metric":"procedure_calls",)"
+            R"("focus":"","value":-1,"delta":1000,"rate":1000.0,"units":"Calls","refused":3,"final":true,)"
+            R"("complete":false,"anomalies":2})"
+            "\n");
+}
+
+TEST(Ndjson, KeepsWholeNumbers) {
+  Row r = row();
+  r.value = INT64_MAX;
+  r.delta = INT64_MIN;
+  r.anomalies = UINT64_MAX;
+  const auto line = nlohmann::json::parse(written(Format::ndjson, {{r}}));
+  EXPECT_EQ(line["value"].get<int64_t>(), INT64_MAX);
+  EXPECT_EQ(line["delta"].get<int64_t>(), INT64_MIN);
+  EXPECT_EQ(line["anomalies"].get<uint64_t>(), UINT64_MAX);
+}
+
+TEST(Ndjson, ParsesWhateverTheNamesAre) {
+  Row r = row();
+  r.focus = "/Code/app/\"\\\n\x01\xff\xc3\x28";
+  r.rate = 0.0 / 1 + std::numeric_limits<double>::infinity();
+  const std::string text = written(Format::ndjson, {{r}});
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_TRUE(nlohmann::json::accept(text)) << text;
+}
+
+TEST(Json, IsOneDocument) {
+  const auto document = nlohmann::json::parse(written(Format::json, {{row(), row()}, {row()}}));
+  ASSERT_EQ(document.size(), 3u);
+  EXPECT_EQ(document[1]["final"], false);
+  EXPECT_EQ(document[2]["final"], true);
+  EXPECT_EQ(document[0]["metric"], "procedure_calls");
+  EXPECT_EQ(written(Format::json, {}), "[\n]\n");
+}
+
+TEST(Csv, QuotesWhatMustBe) {
+  Row r = row();
+  r.focus = "/Code/app/f(int, \"x\")";
+  EXPECT_EQ(
+      written(Format::csv, {{row()}, {r}}),
+      "time_ns,elapsed_s,pid,metric,focus,value,delta,rate,units,refused,final,complete,anomalies\r\n"
+      "1700000000000000001,1,42,procedure_calls,/Code/app/work,1234567,1000,1000,Calls,0,false,true,0\r\n"
+      "1700000000000000001,1,42,procedure_calls,\"/Code/app/f(int, \"\"x\"\")\",1234567,1000,1000,Calls,0,"
+      "true,true,0\r\n");
+}
+
+TEST(Table, AlignsColumns) {
+  Row small = row();
+  small.name = "Puts";
+  small.focus = "";
+  small.value = 7;
+  small.delta = -7;
+  small.rate = -3.45;
+  small.refused = 2;
+  small.anomalies = 1;
+  EXPECT_EQ(written(Format::table, {{row(), small}, {row(), small}}),
+            " TIME  METRIC           FOCUS               TOTAL  DELTA  RATE/S  UNITS\n"
+            "1.0 s  Procedure calls  /Code/app/work  1,234,567  1,000   1,000  Calls\n"
+            "       Puts                                     7     -7    -3.5  Calls  2 refused, 1 anomaly\n"
+            "1.0 s  Procedure calls  /Code/app/work  1,234,567  1,000   1,000  Calls  final\n"
+            "       Puts                                     7     -7    -3.5  Calls  2 refused, 1 anomaly, "
+            "final\n");
+}
+
+TEST(Table, WithoutAFocusThereIsNoColumnForIt) {
+  Row r = row();
+  r.focus = "";
+  EXPECT_THAT(written(Format::table, {{r}}), Not(HasSubstr("FOCUS")));
+}
+
+TEST(Table, RepeatsTheHeaderWhenAColumnGrows) {
+  Row larger = row();
+  larger.value *= 1000000;
+  const std::string text = written(Format::table, {{row()}, {larger}, {larger}});
+  size_t headers = 0;
+  for (size_t at = text.find("METRIC"); at != std::string::npos; at = text.find("METRIC", at + 1)) ++headers;
+  EXPECT_EQ(headers, 2u);
+}
+
+TEST(Table, ColoursOnlyWhenAsked) {
+  EXPECT_THAT(written(Format::table, {{row()}}), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(written(Format::table, {{row()}}, true), HasSubstr("\x1b[1mMETRIC\x1b[0m"));
+}
+
+TEST(Table, NamesDoNotReachTheTerminalAsTheyAre) {
+  Row r = row();
+  r.focus = "/Code/app/\x1b]0;owned\x07";
+  r.name = "a\nb";
+  const std::string text = written(Format::table, {{r}});
+  EXPECT_THAT(text, HasSubstr("/Code/app/?]0;owned?"));
+  EXPECT_THAT(text, HasSubstr("a?b"));
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "1m \xc3\xa4 \xff \xe2\x82"),
+            "?1m \xc3\xa4 ? ??");
+  EXPECT_EQ(columns("\xc3\xa4 \xe2\x82\xac"), 3u);
+}
+
+TEST(Formats, ByName) {
+  EXPECT_EQ(*format_named("", true), Format::table);
+  EXPECT_EQ(*format_named("", false), Format::ndjson);
+  EXPECT_EQ(*format_named("csv", true), Format::csv);
+  EXPECT_EQ(*format_named("json", true), Format::json);
+  EXPECT_EQ(*format_named("table", false), Format::table);
+  EXPECT_EQ(*format_named("ndjson", true), Format::ndjson);
+  const auto none = format_named("xml", true);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().status, Status::usage);
+}
+
+TEST(Output, ASampleArrivesAtOnce) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
+  Sink sink(ends[1], "pipe", true);
+  const auto writer = make_writer(Format::ndjson, sink, false);
+  ASSERT_TRUE(writer->begin());
+  const std::vector<Row> rows = {row(), row()};
+  ASSERT_TRUE(writer->sample(rows, false));
+  char buffer[65536];
+  const ssize_t got = read(ends[0], buffer, sizeof buffer);
+  ASSERT_GT(got, 0);
+  EXPECT_EQ(std::count(buffer, buffer + got, '\n'), 2);
+  close(ends[0]);
+}
+
+TEST(Output, AFullPipeIsWaitedFor) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+  const std::string large(1 << 20, 'x');
+  size_t received = 0;
+  std::thread reader([&] {
+    char buffer[8192];
+    for (ssize_t got; (got = read(ends[0], buffer, sizeof buffer)) > 0;) received += static_cast<size_t>(got);
+  });
+  Sink sink(ends[1], "pipe", true);
+  EXPECT_TRUE(sink.write(large));
+  EXPECT_TRUE(sink.close());
+  reader.join();
+  EXPECT_EQ(received, large.size());
+  close(ends[0]);
+}
+
+TEST(Output, ErrorsAreReported) {
+  const auto old = std::signal(SIGPIPE, SIG_IGN);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  for (const Format format : {Format::ndjson, Format::json, Format::csv, Format::table}) {
+    Sink gone(dup(ends[1]), "the pipe", true);
+    const auto writer = make_writer(format, gone, false);
+    const std::vector<Row> rows = {row()};
+    const auto begun = writer->begin();
+    const auto sampled = writer->sample(rows, true);
+    ASSERT_FALSE(sampled);
+    EXPECT_THAT(sampled.error().text, HasSubstr("the pipe: Broken pipe"));
+    EXPECT_EQ(static_cast<bool>(begun), format == Format::ndjson || format == Format::table);
+  }
+  close(ends[1]);
+  std::signal(SIGPIPE, old);
+
+  auto full = Sink::open("/dev/full");
+  ASSERT_TRUE(full) << full.error().text;
+  const auto written = full->write("x");
+  ASSERT_FALSE(written);
+  EXPECT_THAT(written.error().text, HasSubstr("/dev/full: No space left on device"));
+
+  const auto nowhere = Sink::open("/nonexistent/directory/file");
+  ASSERT_FALSE(nowhere);
+  EXPECT_THAT(nowhere.error().text, HasSubstr("No such file"));
+}
+
+TEST(Output, Files) {
+  const std::string path = testing::TempDir() + "mdl-output-test.ndjson";
+  std::ofstream(path) << "old content that is longer than what comes";
+  auto sink = Sink::open(path);
+  ASSERT_TRUE(sink) << sink.error().text;
+  EXPECT_FALSE(sink->is_terminal());
+  EXPECT_TRUE(sink->write("new\n"));
+  EXPECT_TRUE(sink->close());
+  EXPECT_TRUE(sink->close());
+  std::stringstream content;
+  content << std::ifstream(path).rdbuf();
+  EXPECT_EQ(content.str(), "new\n");
+  std::remove(path.c_str());
+  auto standard = Sink::open("");
+  ASSERT_TRUE(standard);
+  EXPECT_TRUE(standard->close());  // does not close the descriptor
+  EXPECT_EQ(fcntl(STDOUT_FILENO, F_GETFD) >= 0, true);
+}
+
+}  // namespace
+}  // namespace mdl::output
