@@ -1,0 +1,298 @@
+// read_code against the machine: a program is single-stepped through functions of every shape,
+// and each step is held against what read_code said. A way out that is no exit, a jump that
+// arrives at no target, an exit inside of a function fail.
+#include "runtime/image/code.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <set>
+
+#include "tests/unit/runtime/image/program.h"
+
+namespace mdl::image {
+namespace {
+
+using testing::Folder;
+using testing::Program;
+
+struct Watched {
+  const Function* function;
+  Code code;
+  std::set<uint64_t> targets, exits, after_calls;
+  std::map<uint64_t, const Instruction*> instructions;
+  size_t exits_taken = 0;
+  bool contains(uint64_t pc) const {
+    return std::any_of(code.ranges.begin(), code.ranges.end(),
+                       [&](const Range& range) { return range.contains(pc); });
+  }
+};
+
+struct Activation {
+  Watched* watched;
+  uint64_t stack_pointer;  // at the entry: where the return address is
+};
+
+class Stepper {
+ public:
+  Stepper(Program& program, std::map<uint64_t, Watched>& watched) : program_(program), watched_(watched) {}
+
+  // Steps until the program stops itself again.
+  void run() {
+    RegisterFile before = program_.registers();
+    while (program_.step() == 0 && !::testing::Test::HasFailure()) {
+      RegisterFile after = program_.registers();
+      look_at(before, after);
+      before = after;
+    }
+  }
+  size_t steps() const { return steps_; }
+
+ private:
+  static constexpr size_t kSp = 7, kPc = 16;
+
+  void look_at(const RegisterFile& before, const RegisterFile& after) {
+    ++steps_;
+    uint64_t from = before[kPc], to = after[kPc], sp = after[kSp];
+    bool was_inside = !stack_.empty() && stack_.back().watched->contains(from);
+    bool left_by_jump = false, is_call = true;
+    if (was_inside) {
+      Watched& watched = *stack_.back().watched;
+      auto found = watched.instructions.find(from);
+      if (found == watched.instructions.end()) {  // inside of one: behind a lock prefix that was jumped over
+        ASSERT_TRUE(watched.targets.count(from)) << watched.function->name << " runs at " << std::hex << from;
+        return;
+      }
+      const Instruction& one = *found->second;
+      is_call = one.flow == Flow::call || one.flow == Flow::call_indirect;
+      if (one.flow == Flow::return_) {
+        EXPECT_TRUE(watched.exits.count(from))
+            << watched.function->name << " returns at " << std::hex << from;
+        ++watched.exits_taken;
+        stack_.pop_back();
+      } else if (!is_call && !watched.contains(to)) {
+        // system calls and the like go on behind themselves
+        EXPECT_TRUE(watched.exits.count(from)) << watched.function->name << " leaves at " << std::hex << from;
+        EXPECT_EQ(sp, stack_.back().stack_pointer);
+        ++watched.exits_taken;
+        stack_.pop_back();
+        left_by_jump = true;
+      } else if (!is_call) {
+        EXPECT_TRUE(to == from + one.size || watched.targets.count(to))
+            << watched.function->name << " jumps to " << std::hex << to;
+        bool may_stay = one.flow == Flow::branch;  // a conditional tail call not taken
+        EXPECT_TRUE(may_stay || !watched.exits.count(from))
+            << watched.function->name << " does not leave at " << std::hex << from;
+        return;
+      }
+    }
+    while (!stack_.empty() && stack_.back().stack_pointer < sp && !stack_.back().watched->contains(to))
+      stack_.pop_back();
+    auto entered = watched_.find(to);
+    if (entered != watched_.end() && (left_by_jump || is_call)) {
+      stack_.push_back({&entered->second, sp});
+      return;
+    }
+    // Back from a call, or resumed by the exception runtime or longjmp.
+    while (!stack_.empty() && !stack_.back().watched->contains(to) && stack_.back().stack_pointer < sp)
+      stack_.pop_back();
+    if (!was_inside && !stack_.empty() && stack_.back().watched->contains(to) &&
+        !stack_.back().watched->contains(from)) {
+      Watched& watched = *stack_.back().watched;
+      EXPECT_TRUE(watched.targets.count(to) || watched.after_calls.count(to))
+          << watched.function->name << " is resumed at " << std::hex << to;
+    }
+  }
+
+  Program& program_;
+  std::map<uint64_t, Watched>& watched_;
+  std::vector<Activation> stack_;
+  size_t steps_ = 0;
+};
+
+struct Build {
+  std::string compiler;
+  std::string options;
+  bool strip;
+};
+void PrintTo(const Build& build, std::ostream* out) {
+  *out << build.compiler << ' ' << build.options << (build.strip ? ", stripped" : "");
+}
+
+class CodeOfBuild : public ::testing::TestWithParam<Build> {};
+
+std::map<uint64_t, Watched> read_watched(const Image& image, const Memory& memory) {
+  std::map<uint64_t, Watched> watched;
+  const Object& main = image.objects.front();
+  for (const Function& function : main.functions) {
+    if (!function.name.starts_with("s_") || function.name.starts_with("s_asm_")) continue;
+    Result<Code> code = read_code(image, main, function, memory);
+    EXPECT_TRUE(code) << function.name;
+    if (!code) continue;
+    EXPECT_EQ(code->doubt, "") << function.name;
+    EXPECT_TRUE(code->complete) << function.name;
+    EXPECT_FALSE(code->unresolved_jump) << function.name;
+    Watched one{&function, std::move(*code), {}, {}, {}, {}, 0};
+    one.targets.insert(one.code.targets.begin(), one.code.targets.end());
+    for (const Exit& exit : one.code.exits) one.exits.insert(exit.address);
+    watched.emplace(function.address, std::move(one));
+  }
+  for (auto& [address, one] : watched) {
+    for (const Instruction& instruction : one.code.instructions) {
+      one.instructions[instruction.address] = &instruction;
+      if (instruction.flow == Flow::call || instruction.flow == Flow::call_indirect)
+        one.after_calls.insert(instruction.address + instruction.size);
+    }
+  }
+  return watched;
+}
+
+TEST_P(CodeOfBuild, AgreesWithTheMachine) {
+  const Build& how = GetParam();
+  ASSERT_TRUE(testing::have(how.compiler));
+  Folder folder;
+  std::string path = testing::build(folder, how.compiler, "functions.cc", how.options);
+  ASSERT_FALSE(HasFatalFailure());
+  if (how.strip) testing::run("strip " + path);
+  Program program({path});
+  ASSERT_TRUE(program.continue_to(SIGSTOP));
+  Result<Image> image = read_image(program.pid());
+  ASSERT_TRUE(image) << image.error().text;
+  LiveMemory memory(program.pid());
+  std::map<uint64_t, Watched> watched = read_watched(*image, memory);
+  ASSERT_GE(watched.size(), 25u);
+  Stepper stepper(program, watched);
+  stepper.run();
+  EXPECT_GT(stepper.steps(), 1000u);
+  for (const auto& [address, one] : watched) {
+    // Two functions never end: by longjmp always, and the thrower's exits are taken by its other way.
+    if (one.function->name == "s_jumper") continue;
+    EXPECT_GE(one.exits_taken, 1u) << one.function->name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Compilers, CodeOfBuild,
+                         ::testing::Values(Build{"g++", "-O2", false}, Build{"g++", "-O0", false},
+                                           Build{"g++", "-O3 -rdynamic", true},
+                                           Build{"g++", "-O2 -no-pie -fcf-protection=full", false},
+                                           Build{"g++", "-O2 -static", false},
+                                           Build{"g++", "-O2 -fno-plt -rdynamic -fcf-protection=full", true},
+                                           Build{"clang++", "-O2", false},
+                                           Build{"clang++", "-O2 -no-pie -rdynamic", true}),
+                         [](const auto& info) { return "build" + std::to_string(info.index); });
+
+class CodeOfSample : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new Folder;
+    path_ = new std::string(testing::build(*folder_, "g++", "functions.cc", "-O2"));
+    program_ = new Program({*path_});
+    ASSERT_TRUE(program_->continue_to(SIGSTOP));
+    Result<Image> image = read_image(program_->pid());
+    ASSERT_TRUE(image) << image.error().text;
+    image_ = new Image(std::move(*image));
+  }
+  static void TearDownTestSuite() {
+    delete image_;
+    delete program_;
+    delete path_;
+    delete folder_;
+  }
+
+  static const Function& find(const std::string& name) {
+    for (const Function& function : image_->objects.front().functions)
+      if (function.name == name) return function;
+    ADD_FAILURE() << name << " is not in the program";
+    return image_->objects.front().functions.front();
+  }
+  static Code code_of(const std::string& name) {
+    Result<Code> code = read_code(*image_, image_->objects.front(), find(name), LiveMemory(program_->pid()));
+    EXPECT_TRUE(code);
+    return code ? std::move(*code) : Code();
+  }
+  static std::vector<ExitKind> exit_kinds(const Code& code) {
+    std::vector<ExitKind> kinds;
+    for (const Exit& exit : code.exits) kinds.push_back(exit.kind);
+    return kinds;
+  }
+
+  inline static Folder* folder_ = nullptr;
+  inline static std::string* path_ = nullptr;
+  inline static Program* program_ = nullptr;
+  inline static Image* image_ = nullptr;
+};
+
+TEST_F(CodeOfSample, KindsOfExits) {
+  EXPECT_EQ(exit_kinds(code_of("s_leaf")), std::vector{ExitKind::return_});
+  EXPECT_EQ(exit_kinds(code_of("s_tail")), std::vector{ExitKind::tail_jump});
+  EXPECT_EQ(exit_kinds(code_of("s_through_pointer")), std::vector{ExitKind::tail_jump_indirect});
+  EXPECT_EQ(exit_kinds(code_of("s_through_table")), std::vector{ExitKind::tail_jump_indirect});
+  EXPECT_EQ(exit_kinds(code_of("s_rep_ret")), std::vector{ExitKind::return_});
+  EXPECT_EQ(exit_kinds(code_of("s_asm_ret_immediate")), std::vector{ExitKind::return_});
+  EXPECT_EQ(exit_kinds(code_of("s_conditional_tail")),
+            (std::vector{ExitKind::tail_branch, ExitKind::return_}));
+  EXPECT_TRUE(code_of("s_jumper").exits.empty());
+}
+
+TEST_F(CodeOfSample, EntryJumpedToFromInside) {
+  const Function& function = find("s_entry_is_loop");
+  std::vector<uint64_t> targets = code_of("s_entry_is_loop").targets;
+  EXPECT_TRUE(std::binary_search(targets.begin(), targets.end(), function.address));
+  // A recursive call is none.
+  targets = code_of("s_recursive").targets;
+  EXPECT_FALSE(std::binary_search(targets.begin(), targets.end(), find("s_recursive").address));
+}
+
+TEST_F(CodeOfSample, ColdPartsBelongToTheirFunction) {
+  EXPECT_EQ(find("s_cold_and_back").parts.size(), 1u);
+  EXPECT_EQ(find("s_catcher").parts.size(), 1u);
+  for (const Function& function : image_->objects.front().functions)
+    EXPECT_EQ(function.name.find(".cold"), std::string::npos) << function.name;
+  // The handler's return is among the exits, in the cold part.
+  Code code = code_of("s_catcher");
+  EXPECT_EQ(code.ranges.size(), 2u);
+  const Range& part = find("s_catcher").parts.front();
+  EXPECT_TRUE(std::any_of(code.exits.begin(), code.exits.end(),
+                          [&](const Exit& exit) { return part.contains(exit.address); }) ||
+              std::any_of(code.targets.begin(), code.targets.end(),
+                          [&](uint64_t target) { return part.contains(target); }));
+}
+
+TEST_F(CodeOfSample, PaddingIsRead) {
+  const Function& function = find("s_rep_ret");  // 6 bytes, the next starts at a multiple of 16
+  Code code = code_of("s_rep_ret");
+  uint64_t end = code.instructions.back().address + code.instructions.back().size;
+  EXPECT_EQ(end, (function.address + function.size + 15) & ~uint64_t{15});
+  EXPECT_TRUE(code.instructions.back().is_padding);
+  // Nothing leads to it: what follows a return is a target only where it is code.
+  EXPECT_TRUE(code.targets.empty());
+}
+
+TEST_F(CodeOfSample, DoubtIsSaid) {
+  EXPECT_NE(code_of("s_asm_pc_trick").doubt.find("leads into itself"), std::string::npos);
+  EXPECT_NE(code_of("s_asm_falls_through").doubt.find("runs on behind its end"), std::string::npos);
+  Code data = code_of("s_asm_data_inside");
+  EXPECT_FALSE(data.complete);
+  EXPECT_NE(data.doubt.find("not an instruction"), std::string::npos);
+  Code unknown = code_of("s_asm_unknown_jump");
+  EXPECT_TRUE(unknown.unresolved_jump);
+  EXPECT_NE(unknown.doubt, "");
+}
+
+TEST_F(CodeOfSample, SwitchTargetsAreFound) {
+  Code code = code_of("s_switch_framed");
+  EXPECT_FALSE(code.unresolved_jump);
+  EXPECT_TRUE(std::any_of(code.instructions.begin(), code.instructions.end(),
+                          [](const Instruction& one) { return one.flow == Flow::jump_indirect; }));
+  EXPECT_GE(code.targets.size(), 8u);
+}
+
+TEST_F(CodeOfSample, UnreadableMemoryIsAnError) {
+  BufferMemory nothing({});
+  EXPECT_FALSE(read_code(*image_, image_->objects.front(), find("s_leaf"), nothing));
+}
+
+}  // namespace
+}  // namespace mdl::image

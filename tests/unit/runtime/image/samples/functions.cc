@@ -1,0 +1,311 @@
+// Functions whose ways in and out read_code must find. Compiled by the tests, with and without
+// symbols, and single-stepped: what the machine does is the oracle. Every function that is
+// watched is named s_...; run_all() calls each with arguments that take all of its ways.
+#include <unistd.h>
+
+#include <csetjmp>
+#include <csignal>
+#include <cstdlib>
+#include <stdexcept>
+
+#ifdef __clang__
+#define WATCHED extern "C" __attribute__((noinline, visibility("default")))
+#else
+#define WATCHED extern "C" __attribute__((noipa, visibility("default")))
+#endif
+
+volatile int sink;
+
+WATCHED int s_leaf(int x) {
+  return x + 1;
+}
+
+WATCHED int s_two_returns(int x) {
+  if (x > 10) {
+    sink = x;
+    return s_leaf(x) * 2;
+  }
+  return x;
+}
+
+WATCHED int s_tail(int x) {
+  return s_leaf(x * 3);
+}
+
+WATCHED int s_sometimes_tail(int x) {
+  if (x & 1) return s_leaf(x);
+  sink = s_leaf(x);
+  return x - 1;
+}
+
+WATCHED int s_recursive(int n) {
+  return n < 2 ? n : s_recursive(n - 1) + s_recursive(n - 2);
+}
+
+// A switch with a frame.
+WATCHED int s_switch_framed(int x, int y) {
+  int z = s_leaf(y);
+  switch (x) {
+    case 0:
+      sink = z;
+      break;
+    case 1:
+      sink = z + s_leaf(1);
+      break;
+    case 2:
+      return z * 7;
+    case 3:
+      sink = z - 4;
+      break;
+    case 4:
+      return s_leaf(z);
+    case 5:
+      sink = y ^ z;
+      break;
+    case 6:
+      sink = y;
+      return y * 5;
+    case 7:
+      z += sink;
+      break;
+    default:
+      return -1;
+  }
+  return s_leaf(sink) + z;
+}
+
+// A switch in a function without a frame.
+WATCHED int s_switch_bare(int x, int y) {
+  switch (x) {
+    case 0:
+      return y + 3;
+    case 1:
+      return y * y;
+    case 2:
+      sink = y;
+      return 9;
+    case 3:
+      return y ^ 0x55;
+    case 4:
+      sink = 2;
+      return y - 100;
+    case 5:
+      return s_leaf(y);
+    case 6:
+      sink = 9;
+      sink = 10;
+      return -y;
+    case 7:
+      return y / 3;
+  }
+  return 0;
+}
+
+struct Shape {
+  int (*area)(const Shape*);
+  int side;
+};
+WATCHED int s_square(const Shape* shape) {
+  return shape->side * shape->side;
+}
+WATCHED int s_through_pointer(const Shape* shape) {
+  return shape->area(shape);
+}
+
+using Handler = int (*)(int);
+WATCHED int s_handler_a(int x) {
+  return x + 100;
+}
+WATCHED int s_handler_b(int x) {
+  return x + 200;
+}
+static Handler const handlers[] = {s_handler_a, s_handler_b, s_leaf, s_tail};
+WATCHED int s_through_table(unsigned i, int x) {
+  return handlers[i & 3](x);
+}
+
+// Labels as values, as interpreters use them.
+WATCHED int s_computed_goto(const unsigned char* code) {
+  static const void* const labels[] = {&&increment, &&twice, &&negate, &&halt};
+  int value = 1;
+  goto* labels[*code++];
+increment:
+  value += 1;
+  goto* labels[*code++];
+twice:
+  value *= 2;
+  goto* labels[*code++];
+negate:
+  value = -value;
+  goto* labels[*code++];
+halt:
+  return value;
+}
+
+__attribute__((noinline, cold)) static void complain(int x) {
+  sink = x;
+}
+
+// A cold part that comes back.
+WATCHED int s_cold_and_back(int x) {
+  int y = s_leaf(x);
+  if (__builtin_expect(x == 77, 0)) {
+    complain(x);
+    y += sink;
+  }
+  sink = y;
+  return y + s_leaf(y);
+}
+
+WATCHED int s_thrower(int x) {
+  if (x > 3) throw std::runtime_error("too large");
+  return x;
+}
+
+// The handler returns by itself: its return is in the cold part.
+WATCHED int s_catcher(int x) {
+  try {
+    return s_thrower(x) + 1;
+  } catch (const std::runtime_error&) {
+    return -7;
+  }
+}
+
+struct Guard {
+  ~Guard() { sink = 1; }
+};
+// Only a cleanup, which resumes unwinding.
+WATCHED int s_cleanup(int x) {
+  Guard guard;
+  return s_thrower(x) + s_leaf(x);
+}
+
+WATCHED int s_stops(int x) {
+  if (x == 12345) abort();
+  return s_leaf(x) + 2;
+}
+
+static jmp_buf back;
+WATCHED void s_jumper() {
+  longjmp(back, 1);
+}
+WATCHED int s_jump_target() {
+  volatile int step = 1;
+  if (setjmp(back) == 0) s_jumper();
+  step = step + 1;
+  return step;
+}
+
+// Written by hand: what compilers write seldom.
+extern "C" long s_rep_ret(long x);
+extern "C" long s_conditional_tail(long x);
+extern "C" long s_short_loop(long x);
+extern "C" long s_entry_is_loop(long x);
+asm(R"(
+  .text
+  .macro FUNCTION name
+  .p2align 4
+  .globl \name
+  .type \name, @function
+  \name:
+  .cfi_startproc
+  .endm
+  .macro END name
+  .cfi_endproc
+  .size \name, . - \name
+  .endm
+
+  FUNCTION s_rep_ret
+  lea 5(%rdi), %rax
+  rep ret
+  END s_rep_ret
+
+  FUNCTION s_conditional_tail
+  test %edi, %edi
+  jnz s_rep_ret
+  mov $3, %eax
+  ret
+  END s_conditional_tail
+
+  FUNCTION s_short_loop
+  xor %eax, %eax
+1: add %rdi, %rax
+  dec %rdi
+  jnz 1b
+  ret
+  END s_short_loop
+
+  FUNCTION s_entry_is_loop
+  dec %rdi
+  jns s_entry_is_loop
+  mov %rdi, %rax
+  ret
+  END s_entry_is_loop
+
+  FUNCTION s_skips_lock
+  je 2f
+  lock
+2: incl sink(%rip)
+  ret
+  END s_skips_lock
+
+  # Only read, never run:
+  FUNCTION s_asm_ret_immediate
+  mov %edi, %eax
+  ret $16
+  END s_asm_ret_immediate
+
+  FUNCTION s_asm_pc_trick
+  call 3f
+3: pop %rax
+  ret
+  END s_asm_pc_trick
+
+  FUNCTION s_asm_falls_through
+  inc %eax
+  END s_asm_falls_through
+
+  FUNCTION s_asm_data_inside
+  jmp 4f
+  .byte 0x06, 0x06, 0x06, 0x06
+4: ret
+  END s_asm_data_inside
+
+  FUNCTION s_asm_unknown_jump
+  push %rbp
+  .cfi_adjust_cfa_offset 8
+  jmp *%rdi
+  END s_asm_unknown_jump
+)");
+extern "C" void s_skips_lock();
+
+static void run_all() {
+  for (int x : {1, 2, 50}) sink = s_two_returns(x) + s_tail(x) + s_sometimes_tail(x);
+  sink = s_recursive(5);
+  for (int x = -1; x < 9; ++x) sink = s_switch_framed(x, x * 2) + s_switch_bare(x, x * 3);
+  Shape shape{s_square, 4};
+  sink = s_through_pointer(&shape);
+  for (unsigned i = 0; i < 4; ++i) sink = s_through_table(i, 5);
+  const unsigned char code[] = {0, 1, 2, 0, 1, 3};
+  sink = s_computed_goto(code);
+  sink = s_cold_and_back(1) + s_cold_and_back(77);
+  sink = s_catcher(1) + s_catcher(9);
+  sink = s_stops(3) + s_jump_target();
+  try {
+    sink = s_cleanup(1);
+    sink = s_cleanup(9);
+  } catch (const std::runtime_error&) {
+    sink = 0;
+  }
+  for (long x : {0, 3})
+    sink = static_cast<int>(s_rep_ret(x) + s_conditional_tail(x) + s_short_loop(x + 1) + s_entry_is_loop(x));
+  s_skips_lock();
+}
+
+int main() {
+  run_all();  // binds the symbols, so that what is stepped over is short
+  raise(SIGSTOP);
+  run_all();
+  raise(SIGSTOP);
+  for (;;) pause();
+}
