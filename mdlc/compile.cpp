@@ -1,0 +1,91 @@
+#include "mdlc/compile.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "backend/plan_writer.h"
+#include "compiler/ast/dump.h"
+#include "compiler/ir/text.h"
+#include "compiler/passes/passes.h"
+#include "compiler/sema/analyze.h"
+
+namespace mdl::mdlc {
+namespace {
+
+// The file as it is named, or in the first of the -I directories that has it.
+std::string find_file(const std::string& name, const Options& options) {
+  std::error_code ignored;
+  if (std::filesystem::path(name).is_absolute() || std::filesystem::exists(name, ignored)) return name;
+  for (const std::string& directory : options.directories) {
+    std::filesystem::path candidate = std::filesystem::path(directory) / name;
+    if (std::filesystem::exists(candidate, ignored)) return candidate.string();
+  }
+  return name;
+}
+
+std::vector<ast::File> parse_all(const Options& options, const Sources& sources, Diagnostics& diagnostics) {
+  std::vector<ast::File> files;
+  for (uint32_t i = 0; i < sources.size(); i++)
+    files.push_back(parse(sources[i], options.standard, diagnostics));
+  return files;
+}
+
+std::string dump_all(const std::vector<ast::File>& files, const Sources& sources) {
+  std::string text;
+  for (size_t i = 0; i < files.size(); i++) text += ast::dump(files[i], sources[static_cast<uint32_t>(i)]);
+  return text;
+}
+
+std::string print_all(const Program& program) {
+  std::string text;
+  for (const ir::Snippet& snippet : program.snippets) text += ir::print(snippet);
+  return text;
+}
+
+Result<void> optimize(Program& program, const Options& options) {
+  for (ir::Snippet& snippet : program.snippets)
+    if (auto passed = passes::run_passes(snippet, options.disabled_passes); !passed) return passed;
+  return {};
+}
+
+// Where a snippet's code begins: the place that the backend's refusals point at.
+Span place(const format::Position& position, const Sources& sources) {
+  const Source& source = sources[position.file];
+  uint32_t at = source.line_begin(position.line) + position.column - 1;
+  return {position.file, at, at};
+}
+
+}  // namespace
+
+Result<void> read_files(const Options& options, Sources& sources) {
+  for (const std::string& name : options.files)
+    if (auto read = sources.read(find_file(name, options)); !read) return read.error();
+  return {};
+}
+
+Result<std::string> compile(const Options& options, const Sources& sources, Diagnostics& diagnostics) {
+  std::vector<ast::File> files = parse_all(options, sources, diagnostics);
+  if (diagnostics.has_errors()) return std::string();
+  if (options.emit == Emit::ast) return dump_all(files, sources);
+
+  Program program = analyze(files, sources, {options.standard, options.flavor}, diagnostics);
+  if (diagnostics.has_errors()) return std::string();
+
+  if (auto optimized = optimize(program, options); !optimized) return optimized.error();
+  if (options.emit == Emit::ir) return print_all(program);
+
+  std::vector<backend::Refusal> refusals;
+  backend::Plan plan = backend::make_plan(program, *options.target, refusals);
+  for (const backend::Refusal& refusal : refusals)
+    diagnostics.report(Code::no_stencil, place(refusal.position, sources), refusal.text);
+  if (diagnostics.has_errors()) return std::string();
+  if (options.emit == Emit::assembly) return backend::assembly(plan, *options.target);
+
+  auto bytes = backend::write_plan(plan, *options.target, options.cpu);
+  if (!bytes) return bytes.error();
+  return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+}
+
+}  // namespace mdl::mdlc

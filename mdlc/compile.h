@@ -1,0 +1,19 @@
+// Sources to what was asked for: the steps of the compiler, one after the other.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "compiler/support/diagnostics.h"
+#include "mdlc/options.h"
+
+namespace mdl::mdlc {
+
+// Reads the files of the command line into `sources`.
+Result<void> read_files(const Options& options, Sources& sources);
+
+// The bytes to write. When the source has errors they are in `diagnostics`, and the bytes
+// are empty; an Error is a defect of ours.
+Result<std::string> compile(const Options& options, const Sources& sources, Diagnostics& diagnostics);
+
+}  // namespace mdl::mdlc

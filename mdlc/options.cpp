@@ -1,0 +1,147 @@
+#include "mdlc/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string_view>
+
+#include "backend/mc_emitter.h"
+#include "compiler/passes/passes.h"
+#include "format/manifest.h"
+
+namespace mdl::mdlc {
+namespace {
+
+// Compilers' traditional options with one dash and several letters, which CLI11 does not
+// have: as they are typed, and as it is told.
+struct OneDash {
+  std::string_view typed;
+  std::string_view told;
+};
+constexpr OneDash kOneDash[] = {{"-mcpu", "--mcpu"}, {"-Werror", "--Werror"}};
+
+std::vector<std::string> arguments(int argc, const char* const* argv) {
+  std::vector<std::string> result;
+  bool options_end = false;
+  for (int i = 1; i < argc; i++) {
+    std::string word = argv[i];
+    options_end = options_end || word == "--";
+    for (const OneDash& option : kOneDash) {
+      bool whole = word == option.typed;
+      bool with_value = word.starts_with(option.typed) && word[option.typed.size()] == '=';
+      if (!options_end && (whole || with_value)) word.replace(0, option.typed.size(), option.told);
+    }
+    result.push_back(std::move(word));
+  }
+  return result;
+}
+
+std::string target_names() {
+  std::string names;
+  for (const backend::Target* target : backend::all_targets())
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", target->name);
+  return names;
+}
+
+std::string pass_names() {
+  std::string names;
+  for (const passes::Pass& pass : passes::all_passes())
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", pass.name);
+  return names;
+}
+
+// Each check returns what is wrong, "" for nothing: CLI11's convention.
+std::string check_target(const std::string& name) {
+  return backend::find_target(name)
+             ? ""
+             : fmt::format("this mdlc has no target '{}'; it has {}", name, target_names());
+}
+std::string check_pass(const std::string& name) {
+  return passes::is_pass(name) ? "" : fmt::format("there is no pass '{}'; there are {}", name, pass_names());
+}
+
+// An option whose value is one of a few words.
+template <typename Value>
+void add_choice(CLI::App& app, const char* name, Value& into, const std::map<std::string, Value>& words,
+                const char* type, const std::string& description) {
+  auto set = [name, &into, words](const std::string& word) {
+    auto found = words.find(word);
+    std::string known;
+    for (const auto& [one, value] : words) known += fmt::format("{}{}", known.empty() ? "" : ", ", one);
+    if (found == words.end())
+      throw CLI::ValidationError(name, fmt::format("'{}' is none of {}", word, known));
+    into = found->second;
+  };
+  app.add_option_function<std::string>(name, set, description)->type_name(type);
+}
+
+void declare(CLI::App& app, Options& options, std::string& target, std::vector<std::string>& passes) {
+  app.add_option("FILE", options.files, "metric descriptions, read as one program in this order");
+  app.add_option("-o", options.output, "output file; - is standard output (default: plan.bin)")
+      ->type_name("FILE");
+  app.add_option("-I", options.directories, "look for a FILE here too")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+  app.add_option("--target", target, "machine: " + target_names())->check(check_target)->type_name("NAME");
+  app.add_option("--mcpu", options.cpu, "CPU of that machine (also -mcpu=CPU)")->type_name("CPU");
+  add_choice<Standard>(app, "--std", options.standard,
+                       {{"mdl26", Standard::mdl26}, {"classic", Standard::classic}}, "STANDARD",
+                       "language: mdl26 (default) or classic");
+  app.add_option("--flavor", options.flavor, "leave out what is of another flavor")->type_name("NAME");
+  add_choice<Emit>(app, "--emit", options.emit,
+                   {{"plan", Emit::plan}, {"ast", Emit::ast}, {"ir", Emit::ir}, {"asm", Emit::assembly}},
+                   "KIND", "what to write: plan (default), ast, ir, asm");
+  app.add_flag("--check", options.check_only, "compile and write nothing");
+  app.add_option("--disable-pass", passes, "leave out an optimization: " + pass_names())
+      ->check(check_pass)
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  app.add_flag("--Werror", options.warnings_are_errors, "treat warnings as errors (also -Werror)");
+  add_choice<Format>(app, "--diagnostics", options.diagnostics,
+                     {{"text", Format::text}, {"json", Format::json}, {"sarif", Format::sarif}}, "FORMAT",
+                     "how errors are written: text (default), json, sarif");
+  app.add_option("--explain", options.explain, "say what the code of an error or warning means")
+      ->type_name("CODE");
+  app.set_version_flag("--version", fmt::format("mdlc {} (plan format {})", MDL_VERSION, format::kFormat));
+}
+
+int usage(const std::string& what) {
+  fmt::print(stderr, "mdlc: {}\nTry 'mdlc --help'.\n", what);
+  return static_cast<int>(Status::usage);
+}
+
+}  // namespace
+
+Parsed parse_options(int argc, const char* const* argv) {
+  Parsed parsed;
+  Options& options = parsed.options;
+  std::string target(backend::all_targets()[0]->name);
+  std::vector<std::string> disabled;
+  CLI::App app("Compiles metric descriptions (MDL) to a plan for mdl-inject.", "mdlc");
+  declare(app, options, target, disabled);
+
+  std::vector<std::string> words = arguments(argc, argv);
+  std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::Success& request) {  // --help, --version
+    parsed.exit = app.exit(request);
+    return parsed;
+  } catch (const CLI::ParseError& error) {
+    parsed.exit = usage(error.what());
+    return parsed;
+  }
+  options.target = backend::find_target(target);
+  options.disabled_passes.insert(disabled.begin(), disabled.end());
+  if (options.cpu.empty()) options.cpu = options.target->cpu;
+  if (!backend::is_cpu(options.target->triple, options.cpu))
+    parsed.exit = usage(fmt::format("'{}' is no CPU of {}", options.cpu, target));
+  else if (options.files.empty() && options.explain.empty())
+    parsed.exit = usage("no input file");
+  return parsed;
+}
+
+}  // namespace mdl::mdlc

@@ -1,0 +1,41 @@
+// The command line of mdlc (docs/man/mdlc.1).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backend/target.h"
+#include "compiler/parse/parse.h"
+
+namespace mdl::mdlc {
+
+enum class Emit : uint8_t { plan, ast, ir, assembly };
+enum class Format : uint8_t { text, json, sarif };  // of diagnostics
+
+struct Options {
+  std::vector<std::string> files;
+  std::vector<std::string> directories;  // where files are looked for, after the current one
+  const backend::Target* target = nullptr;
+  std::string cpu;     // "" = the target's default
+  std::string output;  // "" = plan.bin for a plan, else standard output; "-" = standard output
+  Standard standard = Standard::mdl26;
+  std::string flavor;
+  Emit emit = Emit::plan;
+  bool check_only = false;
+  std::set<std::string, std::less<>> disabled_passes;
+  bool warnings_are_errors = false;
+  Format diagnostics = Format::text;
+  std::string explain;  // a diagnostic's code
+};
+
+// The parsed options, or the exit status after help, the version or a usage error was printed.
+struct Parsed {
+  Options options;
+  std::optional<int> exit;
+};
+Parsed parse_options(int argc, const char* const* argv);
+
+}  // namespace mdl::mdlc

@@ -1,0 +1,87 @@
+#include "mdlc/report.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace mdl::mdlc {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+format::Position end_of(Span span, const Sources& sources) {
+  return sources[span.file].position(span.end);
+}
+
+// Source text may stand in messages, and its bytes may be anything.
+std::string text(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json place(Span span, const Sources& sources) {
+  format::Position begin = sources.position(span);
+  return {{"file", sources[span.file].path()}, {"line", begin.line}, {"column", begin.column}};
+}
+
+const char* name(Severity severity) {
+  return severity == Severity::error ? "error" : "warning";
+}
+
+Json sarif_location(Span span, const Sources& sources) {
+  format::Position begin = sources.position(span), end = end_of(span, sources);
+  Json region = {{"startLine", begin.line},
+                 {"startColumn", begin.column},
+                 {"endLine", end.line},
+                 {"endColumn", end.column}};
+  return {
+      {"physicalLocation", {{"artifactLocation", {{"uri", sources[span.file].path()}}}, {"region", region}}}};
+}
+
+}  // namespace
+
+std::string render_json(const Diagnostics& diagnostics, const Sources& sources) {
+  Json list = Json::array();
+  for (const Diagnostic& d : diagnostics.sorted()) {
+    format::Position end = end_of(d.span, sources);
+    Json one = {{"code", info(d.code).name}, {"severity", name(d.severity)}, {"message", d.message}};
+    one.update(place(d.span, sources));
+    one["end_line"] = end.line;
+    one["end_column"] = end.column;
+    one["notes"] = Json::array();
+    for (const Note& note : d.notes) {
+      one["notes"].push_back({{"message", note.text}});
+      one["notes"].back().update(place(note.span, sources));
+    }
+    one["hints"] = d.hints;
+    list.push_back(std::move(one));
+  }
+  return text({{"diagnostics", std::move(list)}, {"dropped", diagnostics.dropped()}});
+}
+
+std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources) {
+  Json results = Json::array(), rules = Json::array();
+  std::set<std::string_view> codes;
+  for (const Diagnostic& d : diagnostics.sorted()) {
+    std::string message = d.message;
+    for (const std::string& hint : d.hints) message += "\nhint: " + hint;
+    Json one = {{"ruleId", info(d.code).name},
+                {"level", name(d.severity)},
+                {"message", {{"text", message}}},
+                {"locations", Json::array({sarif_location(d.span, sources)})}};
+    for (const Note& note : d.notes) {
+      one["relatedLocations"].push_back(sarif_location(note.span, sources));
+      one["relatedLocations"].back()["message"] = {{"text", note.text}};
+    }
+    results.push_back(std::move(one));
+    codes.insert(info(d.code).name);
+  }
+  for (std::string_view code : codes) rules.push_back({{"id", code}});
+  Json driver = {{"name", "mdlc"}, {"version", MDL_VERSION}, {"rules", std::move(rules)}};
+  Json run = {{"tool", {{"driver", std::move(driver)}}},
+              {"columnKind", "utf16CodeUnits"},
+              {"results", std::move(results)}};
+  return text({{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
+               {"version", "2.1.0"},
+               {"runs", Json::array({std::move(run)})}});
+}
+
+}  // namespace mdl::mdlc
