@@ -33,7 +33,8 @@ class CodeBuilder {
   const Source& source_;
   Standard standard_;
   Diagnostics& diagnostics_;
-  size_t depth_ = 0;  // of nested expr()
+  size_t depth_ = 0;       // of nested expr()
+  bool too_deep_ = false;  // reported: once a file
 };
 
 }  // namespace mdl::parser

@@ -102,7 +102,7 @@ int64_t CodeBuilder::integer(MdlParser::NumberContext* context, bool negative) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, hex ? 16 : 10);
   uint64_t most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) + (negative ? 1 : 0);
   if (error != std::errc() || (!hex && value > most))
-    diagnostics_.report(Code::big_number, span, printable(text));
+    diagnostics_.report(Code::big_number, span, printable(source_.text(span)));
   return static_cast<int64_t>(negative ? -value : value);
 }
 
@@ -192,7 +192,8 @@ ast::Expr CodeBuilder::call(MdlParser::CallExprContext* context) {
 ast::Expr CodeBuilder::expr(MdlParser::ExprContext* context) {
   Span span = span_of(source_, context);
   if (depth_ == kMaxDepth) {
-    diagnostics_.report(Code::too_deep, span, kMaxDepth, "operators");
+    if (!too_deep_) diagnostics_.report(Code::too_deep, span, kMaxDepth, "operators");
+    too_deep_ = true;
     return {span, ast::Integer{0}};
   }
   depth_++;

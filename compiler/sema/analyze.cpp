@@ -18,6 +18,7 @@ class Collector {
       : options_(options), diagnostics_(diagnostics) {}
 
   sema::Symbols collect(const std::vector<ast::File>& files) {
+    symbols_.standard = options_.standard;
     for (const ast::File& file : files)
       for (const ast::Definition& d : file.definitions) add(d);
     // Lists that only other flavors have are empty, not unknown.

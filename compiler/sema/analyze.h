@@ -12,7 +12,7 @@
 namespace mdl {
 
 struct SemaOptions {
-  // Parsing already refused what is not in the standard; kept for what only sema can tell.
+  // parse() refused extensions of syntax; sema refuses those of names and members.
   Standard standard = Standard::mdl26;
   // With a flavor, definitions of other flavors are left out (metrics), or are empty (lists).
   // Without one everything is kept and the flavor is chosen at injection.

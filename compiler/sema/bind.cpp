@@ -39,6 +39,13 @@ bool is_bindable(ast::BinaryOp op) {
          op == mul || op == div;
 }
 
+std::string member_hint(Kind owner, std::string_view name) {
+  std::vector<std::string_view> members = member_names(owner);
+  if (members.empty()) return "";
+  std::string near = did_you_mean(name, members);
+  return near.empty() ? fmt::format("{} has {}", noun(owner), one_of(members)) : near;
+}
+
 }  // namespace
 
 format::Expr Binder::make(ExprKind kind, Span span) const {
@@ -128,6 +135,12 @@ std::optional<Bound> Binder::name_use(const ast::Expr& e, const std::string& nam
   return std::nullopt;
 }
 
+bool Binder::refuse_extension(Span span, std::string_view what) {
+  if (symbols_.standard != Standard::classic) return false;
+  diagnostics_.report(Code::extension, span, what).hint("--std=mdl26, the default, has it");
+  return true;
+}
+
 bool Binder::check_selection(Span span) {
   if (!owner_.is_constraint) diagnostics_.report(Code::no_selection, span);
   return owner_.is_constraint;
@@ -174,9 +187,11 @@ std::optional<Bound> Binder::field(const ast::Expr& e, const ast::Field& f) {
   const Member* member = find_member(owner, f.field.text);
   if (member == nullptr) {
     diagnostics_.report(Code::no_such_member, f.field.span, noun(owner), f.field.text)
-        .hint(did_you_mean(f.field.text, member_names(owner)));
+        .hint(member_hint(owner, f.field.text));
     return std::nullopt;
   }
+  if (member->extension && refuse_extension(f.field.span, fmt::format("'.{}'", f.field.text)))
+    return std::nullopt;
   if (!member->supported) {
     diagnostics_.report(Code::not_yet, f.field.span, fmt::format("'.{}' is", f.field.text));
     return std::nullopt;

@@ -33,6 +33,9 @@ class Binder {
   // Whether `$constraint` has a meaning here; reported if not.
   bool check_selection(Span span);
 
+  // Reports an extension under --std=classic. Returns whether it did.
+  bool refuse_extension(Span span, std::string_view what);
+
   // A hint for a name that was not found: near ones among variables, lists and `more`.
   std::string suggestion(std::string_view name, std::vector<std::string_view> more) const;
 

@@ -83,7 +83,7 @@ format::ResourceList check_list(const ast::ResourceList& list, Span span, Diagno
   if (const ast::Setting* items = settings.find("items", Need::required)) {
     for (const ast::Literal& item : items->values)
       if (element && !fits(item, *element))
-        diagnostics.report(Code::bad_value, item.span, fmt::format("items of a {} list", list.type.text),
+        diagnostics.report(Code::bad_value, item.span, fmt::format("a list of type {}", list.type.text),
                            item_noun(*element));
     result.items = distinct(items->values, diagnostics);
   }
@@ -107,14 +107,15 @@ void check_tool(const ast::Tool& tool, Span span, Diagnostics& diagnostics) {
       diagnostics.report(Code::unknown_field, s.key.span, noun_of_tool, s.key.text)
           .hint(did_you_mean(s.key.text, names));
     else if (!fits(s, field->holds))
-      diagnostics.report(Code::bad_value, s.key.span, s.key.text, noun(field->holds));
+      diagnostics.report(Code::bad_value, s.key.span, fmt::format("'{}'", s.key.text), noun(field->holds));
   }
 }
 
 void check_tunables(const ast::Tunables& tunables, Diagnostics& diagnostics) {
   for (const ast::Setting& s : tunables.settings)
     if (s.values[0].kind == LiteralKind::string)
-      diagnostics.report(Code::bad_value, s.values[0].span, printable(s.key.text), "a number, true or false");
+      diagnostics.report(Code::bad_value, s.values[0].span, fmt::format("'{}'", printable(s.key.text)),
+                         "a number, true or false");
 }
 
 format::Exclude check_exclude(const ast::Exclude& exclude, Diagnostics& diagnostics) {

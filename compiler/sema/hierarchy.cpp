@@ -48,7 +48,7 @@ std::string path_hint(const ast::Path& path) {
   std::vector<std::string_view> names;
   for (const Hierarchy& h : kHierarchies) names.push_back(h.name);
   std::string near = did_you_mean(path.parts[0].text, names);
-  return near.empty() ? fmt::format("the hierarchies are {}", one_of(names)) : near;
+  return near.empty() ? fmt::format("a path begins with {}", one_of(names)) : near;
 }
 
 std::string path_text(const ast::Path& path) {

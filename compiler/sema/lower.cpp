@@ -45,6 +45,7 @@ class Lowering {
   Operand remainder(Operand a, Operand b);
   Operand short_circuit(const ast::Binary& b);
   Operand not_a_value(Span span, std::string_view what);
+  Operand not_yet_extension(Span span, std::string_view name);
   Operand binding_value(const ast::Expr& e);
   Operand call(const ast::Expr& e, const ast::Call& c, Use use);
   Operand timer_call(const ast::Expr& e, const ast::Call& c, const CallForm& form);
@@ -168,6 +169,12 @@ Operand Lowering::not_a_value(Span span, std::string_view what) {
   return Operand::imm(1);  // any value: the program has an error
 }
 
+Operand Lowering::not_yet_extension(Span span, std::string_view name) {
+  if (!binder_.refuse_extension(span, fmt::format("'{}'", name)))
+    diagnostics_.report(Code::not_yet, span, fmt::format("'{}' is", name));
+  return Operand::imm(1);
+}
+
 Operand Lowering::expr(const ast::Expr& e, Use use) {
   return std::visit(
       ast::Overloaded{
@@ -179,8 +186,7 @@ Operand Lowering::expr(const ast::Expr& e, Use use) {
           [&](const ast::Field& f) {
             auto* object = std::get_if<ast::NameUse>(&f.object->node);
             if (object == nullptr || object->text != "$args") return binding_value(e);
-            diagnostics_.report(Code::not_yet, e.span, "'$args' is");
-            return Operand::imm(1);
+            return not_yet_extension(e.span, object->text);
           },
           [&](const ast::Index& i) { return index(e, i); },
           [&](const ast::Call& c) { return call(e, c, use); },
@@ -206,10 +212,7 @@ Operand Lowering::name(Span span, const std::string& name) {
     diagnostics_.report(Code::bad_index, span, "$arg", "missing").hint("the first argument is $arg[0]");
     return Operand::imm(1);
   }
-  if (name == "$thread" || name == "$args") {
-    diagnostics_.report(Code::not_yet, span, fmt::format("'{}' is", name));
-    return Operand::imm(1);
-  }
+  if (name == "$thread" || name == "$args") return not_yet_extension(span, name);
   if (name == owner_.void_metric && !name.empty()) {
     diagnostics_.report(Code::no_value_cell, span, name);
     return Operand::imm(1);

@@ -46,8 +46,8 @@ Cells check_cell_type(const ast::CellType& type, bool may_be_void, Diagnostics& 
     return Cells::unknown;
   }
   if (row->event != type.event.has_value()) {
-    diagnostics.report(Code::bad_value, type.event ? type.event->span : type.kind.span, row->name,
-                       row->event ? "an event: (\"EVENT\")" : "no event");
+    diagnostics.report(Code::bad_value, type.event ? type.event->span : type.kind.span,
+                       fmt::format("'{}'", row->name), row->event ? "an event: (\"EVENT\")" : "no event");
     return Cells::unknown;
   }
   if (row->cells == Cells::not_yet)

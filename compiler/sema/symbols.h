@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/ast/ast.h"
+#include "compiler/parse/parse.h"
 #include "compiler/sema/types.h"
 #include "compiler/support/diagnostics.h"
 #include "format/manifest.h"
@@ -15,6 +16,7 @@ namespace mdl::sema {
 // The definitions of all files by name. Lists, constraints and metrics are names of
 // different kinds and do not clash; of each kind a name is defined once.
 struct Symbols {
+  Standard standard = Standard::mdl26;
   struct List {
     Span span;
     Kind element;

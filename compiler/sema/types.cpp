@@ -6,15 +6,16 @@ namespace {
 using format::PointKind;
 
 constexpr Member kMembers[] = {
-    {Kind::procedure, "name", {Kind::string}, true},
-    {Kind::procedure, "entry", {Kind::point, Kind::integer, PointKind::entry}, true},
-    {Kind::procedure, "return", {Kind::point, Kind::integer, PointKind::return_}, true},
-    {Kind::procedure, "calls", {Kind::list, Kind::point}, false},
-    {Kind::procedure, "module", {Kind::module}, false},
-    {Kind::procedure, "loops", {Kind::list, Kind::point}, false},
-    {Kind::procedure, "blocks", {Kind::list, Kind::point}, false},
-    {Kind::module, "name", {Kind::string}, true},
-    {Kind::module, "funcs", {Kind::list, Kind::procedure}, true},
+    // owner, name, type, extension, supported
+    {Kind::procedure, "name", {Kind::string}, false, true},
+    {Kind::procedure, "entry", {Kind::point, Kind::integer, PointKind::entry}, false, true},
+    {Kind::procedure, "return", {Kind::point, Kind::integer, PointKind::return_}, false, true},
+    {Kind::procedure, "calls", {Kind::list, Kind::point}, false, false},
+    {Kind::procedure, "module", {Kind::module}, true, true},
+    {Kind::procedure, "loops", {Kind::list, Kind::point}, true, false},
+    {Kind::procedure, "blocks", {Kind::list, Kind::point}, true, false},
+    {Kind::module, "name", {Kind::string}, false, true},
+    {Kind::module, "funcs", {Kind::list, Kind::procedure}, false, true},
 };
 
 struct ListType {

@@ -26,6 +26,7 @@ struct Member {
   Kind owner;
   std::string_view name;
   Type type;
+  bool extension;
   bool supported;  // else part of the language, but not of this version
 };
 const Member* find_member(Kind owner, std::string_view name);
