@@ -9,8 +9,8 @@
 //
 // A temporary that only ever is $arg[n] or $return stays in the register where the value
 // is, if nothing destroys that: reading it costs nothing. Which registers are written
-// matters more than how many: the injector saves each that it cannot prove dead. So the
-// free scratch register comes first, then those written already, then the target's order.
+// matters more than how many: the injector saves each that it cannot prove dead. So those
+// written anyway come first, then the free scratch register, then the target's order.
 #include "backend/allocate.h"
 
 #include <fmt/format.h>
@@ -155,7 +155,7 @@ class Allocator {
     Register hint = interval.hint == ir::kNoTemp ? kNoRegister : result_.temps[interval.hint];
     if (hint != kNoRegister && costs_nothing(hint) && is_free(hint, interval)) return hint;
     for (Register r : order_)
-      if (costs_nothing(r) && is_free(r, interval)) return r;
+      if (result_.written[r] && is_free(r, interval)) return r;
     for (Register r : order_)
       if (is_free(r, interval)) return r;
     return kNoRegister;
