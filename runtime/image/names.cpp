@@ -26,7 +26,7 @@ std::string_view certain_identifier(std::string_view wanted) {
   constexpr std::string_view anonymous = "(anonymous namespace)::";
   while (wanted.starts_with(anonymous)) wanted.remove_prefix(anonymous.size());
   if (wanted.find("operator") != std::string_view::npos || wanted.starts_with("std::")) return {};
-  std::string_view head = wanted.substr(0, wanted.find_first_of("(<[{ "));
+  std::string_view head = wanted.substr(0, wanted.find_first_of("(<[{"));
   size_t before = head.find_last_not_of(kIdentifier);
   return before == std::string_view::npos ? head : head.substr(before + 1);
 }

@@ -115,7 +115,7 @@ TEST(Unwind, EveryInstruction) {
     ASSERT_TRUE(stack.complete) << stack.doubt << " at " << std::hex << registers[16];
     ++steps;
   }
-  EXPECT_GT(steps, 50u);
+  EXPECT_GT(steps, 500u);
 }
 
 TEST(Unwind, LimitIsKept) {
