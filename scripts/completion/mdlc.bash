@@ -1,0 +1,24 @@
+# bash completion for mdlc; source it, or put it in /usr/share/bash-completion/completions/mdlc.
+_mdlc() {
+  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} option=
+  # bash splits at `=`: `--emit=ir` is three words.
+  if [[ $word == = ]]; then option=$previous word=; elif [[ $previous == = ]]; then option=${COMP_WORDS[COMP_CWORD - 2]}; fi
+  case ${option:-$previous} in
+    --target) COMPREPLY=($(compgen -W 'x86_64' -- "$word")); return ;;
+    --std) COMPREPLY=($(compgen -W 'mdl26 classic' -- "$word")); return ;;
+    --emit) COMPREPLY=($(compgen -W 'plan ast ir asm' -- "$word")); return ;;
+    --diagnostics) COMPREPLY=($(compgen -W 'text json sarif' -- "$word")); return ;;
+    --disable-pass) COMPREPLY=($(compgen -W 'constant-fold dead-code' -- "$word")); return ;;
+    -o) COMPREPLY=($(compgen -f -- "$word")); return ;;
+    -I) COMPREPLY=($(compgen -d -- "$word")); return ;;
+    --flavor | --explain | -mcpu) return ;;
+  esac
+  if [[ $word == -* ]]; then
+    COMPREPLY=($(compgen -W '-o -I --target= -mcpu= --std= --flavor= --emit= --check --disable-pass= -Werror
+      --diagnostics= --explain --version --help' -- "$word"))
+    [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
+  else
+    COMPREPLY=($(compgen -f -X '!*.mdl' -- "$word") $(compgen -d -S / -- "$word"))
+  fi
+}
+complete -F _mdlc mdlc
