@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/support/suggest.h"
+#include "format/manifest_tables.h"
 
 namespace mdl::sema {
 namespace {
@@ -61,6 +62,20 @@ std::optional<Bound> Binder::undecidable(Span span, std::string_view what) {
 }
 
 std::optional<Bound> Binder::bind(const ast::Expr& e) {
+  if (depth_ == format::kMaxDepth) {
+    if (!too_deep_)
+      diagnostics_.report(Code::too_deep, e.span, format::kMaxDepth,
+                          "operators in a binding-time expression");
+    too_deep_ = true;
+    return std::nullopt;
+  }
+  depth_++;
+  std::optional<Bound> bound = bind_kind(e);
+  depth_--;
+  return bound;
+}
+
+std::optional<Bound> Binder::bind_kind(const ast::Expr& e) {
   return std::visit(ast::Overloaded{
                         [&](const ast::Integer& i) -> std::optional<Bound> {
                           Bound bound{make(ExprKind::integer, e.span), {Kind::integer}};
@@ -220,7 +235,48 @@ std::optional<Bound> Binder::unary(const ast::Expr& e, const ast::Unary& u) {
   return bound;
 }
 
+// `a || b || c ...` may be long, and a plan limits how deep its expressions nest: the chain
+// becomes a balanced tree, which means the same.
+std::optional<Bound> Binder::chain(const ast::Expr& e, const ast::Binary& last) {
+  std::vector<const ast::Expr*> parts;
+  const ast::Binary* link = &last;
+  for (;;) {
+    parts.push_back(link->right.get());
+    auto* left = std::get_if<ast::Binary>(&link->left->node);
+    if (left == nullptr || left->op != last.op) break;
+    link = left;
+  }
+  parts.push_back(link->left.get());
+
+  std::vector<format::Expr> operands;
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    std::optional<Bound> bound = bind(**part);
+    if (!bound) continue;
+    if (bound->type.kind != Kind::integer)
+      diagnostics_.report(Code::not_a_condition, (*part)->span, noun(bound->type.kind));
+    operands.push_back(std::move(bound->expr));
+  }
+  if (operands.size() < parts.size()) return std::nullopt;
+  Bound bound{balanced(operands, 0, operands.size(), std::string(ast::spelling(last.op))), {Kind::integer}};
+  bound.expr.position = sources_.position(e.span);
+  return bound;
+}
+
+format::Expr Binder::balanced(std::vector<format::Expr>& operands, size_t begin, size_t end,
+                              const std::string& op) const {
+  if (end - begin == 1) return std::move(operands[begin]);
+  size_t middle = begin + (end - begin + 1) / 2;
+  format::Expr expr;
+  expr.kind = ExprKind::binary;
+  expr.text = op;
+  expr.position = operands[begin].position;
+  expr.operands.push_back(balanced(operands, begin, middle, op));
+  expr.operands.push_back(balanced(operands, middle, end, op));
+  return expr;
+}
+
 std::optional<Bound> Binder::binary(const ast::Expr& e, const ast::Binary& b) {
+  if (b.op == ast::BinaryOp::and_ || b.op == ast::BinaryOp::or_) return chain(e, b);
   std::optional<Bound> left = bind(*b.left);
   std::optional<Bound> right = bind(*b.right);
   if (!left || !right) return std::nullopt;

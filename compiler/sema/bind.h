@@ -45,6 +45,10 @@ class Binder {
     Type type;
   };
 
+  std::optional<Bound> bind_kind(const ast::Expr& expr);
+  std::optional<Bound> chain(const ast::Expr& expr, const ast::Binary& last);
+  format::Expr balanced(std::vector<format::Expr>& operands, size_t begin, size_t end,
+                        const std::string& op) const;
   std::optional<Bound> name_use(const ast::Expr& expr, const std::string& name);
   std::optional<Bound> field(const ast::Expr& expr, const ast::Field& field);
   std::optional<Bound> index(const ast::Expr& expr, const ast::Index& index);
@@ -59,6 +63,8 @@ class Binder {
   const Sources& sources_;
   Diagnostics& diagnostics_;
   std::vector<Variable> variables_;
+  uint32_t depth_ = 0;     // of nested bind()
+  bool too_deep_ = false;  // reported: once is enough
 };
 
 }  // namespace mdl::sema

@@ -6,6 +6,7 @@
 #include "compiler/sema/settings.h"
 #include "compiler/sema/types.h"
 #include "compiler/support/suggest.h"
+#include "format/manifest_tables.h"
 
 namespace mdl::sema {
 namespace {
@@ -76,10 +77,10 @@ format::ResourceList check_list(const ast::ResourceList& list, Span span, Diagno
   Settings settings({"resourceList", list.name, span}, list.settings, diagnostics);
 
   std::optional<Kind> element = list_element(list.type.text);
+  const std::vector<std::string_view> types(std::begin(format::kListTypes), std::end(format::kListTypes));
   if (!element)
-    diagnostics
-        .report(Code::bad_choice, list.type.span, list.type.text, "type of a list", one_of(list_types()))
-        .hint(did_you_mean(list.type.text, list_types()));
+    diagnostics.report(Code::bad_choice, list.type.span, list.type.text, "type of a list", one_of(types))
+        .hint(did_you_mean(list.type.text, types));
   if (const ast::Setting* items = settings.find("items", Need::required)) {
     for (const ast::Literal& item : items->values)
       if (element && !fits(item, *element))
@@ -126,10 +127,8 @@ format::Exclude check_exclude(const ast::Exclude& exclude, Diagnostics& diagnost
   std::string_view why;
   if (text.empty())
     why = "it is empty";
-  else if (!result.regex && (!text.starts_with("/Code/") || text.size() == 6 || text.ends_with('/')))
+  else if (!result.regex && (!text.starts_with("/Code/") || text == "/Code/"))
     why = "a path is such as /Code/libc.so.6 or /Code/libc.so.6/malloc";
-  else if (!result.regex && std::count(text.begin(), text.end(), '/') > 3)
-    why = "a path names a module, or a function in it";
   if (!why.empty()) diagnostics.report(Code::bad_exclude, exclude.pattern.span, printable(text), why);
   return result;
 }

@@ -12,11 +12,16 @@
 #include "compiler/sema/hierarchy.h"
 #include "compiler/sema/settings.h"
 #include "compiler/support/suggest.h"
+#include "format/manifest_tables.h"
 
 namespace mdl::sema {
 namespace {
 
 using format::CellKind;
+
+using format::Aggregate;
+const std::string_view kAggregates[] = {format::name(Aggregate::sum), format::name(Aggregate::min),
+                                        format::name(Aggregate::max), format::name(Aggregate::avg)};
 
 enum class Cells : uint8_t { value, none, not_yet, unknown };
 
@@ -102,15 +107,12 @@ class MetricChecker {
     result_.id = metric_.name.text;
     result_.name = settings_.text("name", Need::required);
     result_.units = settings_.text("units", Need::required);
-    result_.units_type = settings_.choice("unitsType", {"normalized", "unnormalized", "sampled"},
-                                          Need::optional, "unnormalized");
-    std::string aggregate =
-        settings_.choice("aggregateOperator", {"sum", "min", "max", "avg"}, Need::required, "sum");
+    result_.units_type = settings_.choice("unitsType", format::kUnitsTypes, Need::optional, "unnormalized");
+    std::string aggregate = settings_.choice("aggregateOperator", kAggregates, Need::required, "sum");
     result_.aggregate = format::aggregate(aggregate).value_or(format::Aggregate::sum);
-    result_.style =
-        settings_.choice("style", {"EventCounter", "SampledFunction"}, Need::required, "EventCounter");
+    result_.style = settings_.choice("style", format::kStyles, Need::required, "EventCounter");
     result_.flavors = settings_.flavors(Need::required);
-    result_.mode = settings_.choice("mode", {"developer", "normal"}, Need::optional, "normal");
+    result_.mode = settings_.choice("mode", format::kModes, Need::optional, "normal");
   }
 
   // The metric's own names: itself, its temporaries, its in-line constraints.

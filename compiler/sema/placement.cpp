@@ -3,6 +3,7 @@
 #include "compiler/ir/verify.h"
 #include "compiler/sema/bind.h"
 #include "compiler/sema/lower.h"
+#include "format/manifest_tables.h"
 
 namespace mdl::sema {
 namespace {
@@ -29,6 +30,11 @@ class Placer {
   Placement statement(const ast::Statement& s) {
     Placement placed;
     placed.position = sources_.position(s.span);
+    if (depth_ == format::kMaxDepth) {  // what a plan can hold
+      diagnostics_.report(Code::too_deep, s.span, format::kMaxDepth, "statements");
+      return placed;
+    }
+    depth_++;
     std::visit(ast::Overloaded{
                    [&](const ast::Block& block) { placed.body = statements(block.body); },
                    [&](const ast::Foreach& loop) {
@@ -39,6 +45,7 @@ class Placer {
                    [&](const ast::Insert& insert) { this->insert(placed, insert); },
                },
                s.node);
+    depth_--;
     return placed;
   }
 
@@ -103,6 +110,7 @@ class Placer {
   Snippets& snippets_;
   Diagnostics& diagnostics_;
   Binder binder_;
+  uint32_t depth_ = 0;  // of nested statements
 };
 
 }  // namespace

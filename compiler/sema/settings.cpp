@@ -31,14 +31,15 @@ const ast::Setting* Settings::find(std::string_view key, Need need) {
   return found;
 }
 
-std::string Settings::choice(std::string_view key, const std::vector<std::string_view>& choices, Need need,
+std::string Settings::choice(std::string_view key, std::span<const std::string_view> choices, Need need,
                              std::string fallback) {
   const ast::Setting* s = find(key, need);
   if (s == nullptr) return fallback;
   const ast::Literal& value = s->values[0];
   if (std::find(choices.begin(), choices.end(), value.text) != choices.end()) return value.text;
-  diagnostics_.report(Code::bad_choice, value.span, printable(value.text), key, one_of(choices))
-      .hint(did_you_mean(value.text, choices));
+  const std::vector<std::string_view> words(choices.begin(), choices.end());
+  diagnostics_.report(Code::bad_choice, value.span, printable(value.text), key, one_of(words))
+      .hint(did_you_mean(value.text, words));
   return fallback;
 }
 

@@ -1,6 +1,7 @@
 // The fields of a definition: in any order, each at most once.
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -29,7 +30,7 @@ class Settings {
   const ast::Setting* find(std::string_view key, Need need);
 
   // The value of a field that takes one of a few words; `fallback` where there is none.
-  std::string choice(std::string_view key, const std::vector<std::string_view>& choices, Need need,
+  std::string choice(std::string_view key, std::span<const std::string_view> choices, Need need,
                      std::string fallback);
   // The text of a field with one value.
   std::string text(std::string_view key, Need need);

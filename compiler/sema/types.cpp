@@ -1,5 +1,9 @@
 #include "compiler/sema/types.h"
 
+#include <iterator>
+
+#include "format/manifest_tables.h"
+
 namespace mdl::sema {
 namespace {
 
@@ -18,14 +22,9 @@ constexpr Member kMembers[] = {
     {Kind::module, "funcs", {Kind::list, Kind::procedure}, false, true},
 };
 
-struct ListType {
-  std::string_view name;
-  Kind element;
-};
-constexpr ListType kListTypes[] = {
-    {"procedure", Kind::procedure}, {"module", Kind::module},  {"string", Kind::string},
-    {"int", Kind::integer},         {"float", Kind::floating},
-};
+// The elements of format::kListTypes.
+constexpr Kind kListElements[] = {Kind::procedure, Kind::module, Kind::string, Kind::integer, Kind::floating};
+static_assert(std::size(kListElements) == std::size(format::kListTypes));
 
 }  // namespace
 
@@ -49,15 +48,9 @@ std::vector<std::string_view> member_names(Kind owner) {
 }
 
 std::optional<Kind> list_element(std::string_view name) {
-  for (const ListType& type : kListTypes)
-    if (type.name == name) return type.element;
+  for (size_t i = 0; i < std::size(kListElements); i++)
+    if (format::kListTypes[i] == name) return kListElements[i];
   return std::nullopt;
-}
-
-std::vector<std::string_view> list_types() {
-  std::vector<std::string_view> names;
-  for (const ListType& type : kListTypes) names.push_back(type.name);
-  return names;
 }
 
 }  // namespace mdl::sema

@@ -32,8 +32,7 @@ struct Member {
 const Member* find_member(Kind owner, std::string_view name);
 std::vector<std::string_view> member_names(Kind owner);
 
-// The types a resource list may have: procedure, module, string, int, float.
+// The element of a resource list by its type's name, one of format::kListTypes.
 std::optional<Kind> list_element(std::string_view name);
-std::vector<std::string_view> list_types();
 
 }  // namespace mdl::sema

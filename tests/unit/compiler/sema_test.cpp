@@ -201,6 +201,34 @@ list only is procedure { items { "c" }; flavor { mpi }; }
   EXPECT_THAT(analyze_text(text, {Standard::mdl26, "mpi"}).program.manifest.metrics, IsEmpty());
 }
 
+TEST(Sema, WhatAPlanCanHoldIsLimited) {
+  std::string many = "f.name == \"x\"";
+  for (int i = 0; i < 900; i++) many += fmt::format(" || f.name == \"f{}\"", i);
+  Analyzed a = analyze_text(metric("foreach f in $procedures if (" + many + ") append f.entry (* m++; *)"));
+  ASSERT_THAT(a.said, IsEmpty()) << a.rendered;
+  format::Manifest manifest = a.program.manifest;  // with what a backend adds, the injector reads it
+  manifest.target = "x86_64";
+  for (const ir::Snippet& snippet : a.program.snippets) {
+    format::StencilInfo stencil;
+    stencil.name = snippet.name;
+    stencil.cells.push_back({"m", format::CellKind::counter, true, true});
+    manifest.stencils.push_back(std::move(stencil));
+  }
+  Result<format::Manifest> read = format::read_manifest(format::write_manifest(manifest));
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(*read, manifest);
+
+  std::string ones = "1";
+  for (int i = 0; i < 100; i++) ones += " + 1";
+  EXPECT_THAT(
+      analyze_text(metric("foreach f in $procedures if (" + ones + ") append f.entry (* m++; *)")).said,
+      ElementsAre(HasSubstr("3:30 E0006")));
+  std::string nested;
+  for (int i = 0; i < 100; i++) nested += "if (1) ";
+  EXPECT_THAT(analyze_text(metric(nested + "foreach f in $procedures append f.entry (* m++; *)")).said,
+              ElementsAre(HasSubstr("E0006")));
+}
+
 TEST(Sema, ErrorsAreLocated) {
   Analyzed a = analyze_text(
       "\nmetric m { name \"x\"; units u;\n style EventCounter; flavor { unix };\n"
