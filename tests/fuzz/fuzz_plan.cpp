@@ -4,6 +4,7 @@
 // byte how far in it wants to start:
 //   e  edits of a good plan: offset (2 bytes, little-endian) and new byte, again and again; the
 //      checksum is then made right
+//   j  the same edits, of the good plan's JSON
 //   m  a manifest: the rest is the JSON of a plan whose stencils are good
 //   s  a stencil: the rest is its code; bytes f8 00 to f8 04 are holes
 //   anything else: the whole input is the file
@@ -76,20 +77,33 @@ void use(const std::vector<std::byte>& bytes) {
   }
 }
 
-void edit(std::span<const uint8_t> edits) {
-  std::vector<std::byte> bytes =
-      write(plan::test::object_of(plan::test::small_manifest(), plan::test::small_stencils()));
+plan::test::Object good_plan() {
+  return plan::test::object_of(plan::test::small_manifest(), plan::test::small_stencils());
+}
+
+template <typename Bytes>
+void apply(std::span<const uint8_t> edits, Bytes& bytes) {
   for (; edits.size() >= 3; edits = edits.subspan(3)) {
     const size_t at = edits[0] | size_t{edits[1]} << 8;
-    bytes[at % bytes.size()] = std::byte{edits[2]};
+    bytes[at % bytes.size()] = static_cast<typename Bytes::value_type>(edits[2]);
   }
+}
+
+void edit(std::span<const uint8_t> edits) {
+  std::vector<std::byte> bytes = write(good_plan());
+  apply(edits, bytes);
   plan::test::seal(bytes);
   use(bytes);
 }
 
+void edit_manifest(std::span<const uint8_t> edits) {
+  plan::test::Object object = good_plan();
+  apply(edits, object.manifest);
+  use(write(object));
+}
+
 void manifest(std::span<const uint8_t> text) {
-  plan::test::Object object =
-      plan::test::object_of(plan::test::small_manifest(), plan::test::small_stencils());
+  plan::test::Object object = good_plan();
   object.manifest.assign(text.begin(), text.end());
   use(write(object));
 }
@@ -119,6 +133,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint8_t mode = size > 0 ? data[0] : 0;
   if (mode == 'e') {
     edit(input.subspan(1));
+  } else if (mode == 'j') {
+    edit_manifest(input.subspan(1));
   } else if (mode == 'm') {
     manifest(input.subspan(1));
   } else if (mode == 's') {

@@ -4,8 +4,8 @@
 
 #include <ctime>
 
-#include "process_builder.h"
 #include "runtime/focus/exclusion.h"
+#include "tests/unit/runtime/focus/process_builder.h"
 
 namespace mdl::focus {
 namespace {

@@ -1,4 +1,4 @@
-#include "process_builder.h"
+#include "tests/unit/runtime/focus/process_builder.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "plan_builder.h"
+#include "tests/unit/runtime/plan/plan_builder.h"
 
 #include <elf.h>
 #include <llvm/ADT/ArrayRef.h>
@@ -207,6 +207,7 @@ std::vector<std::byte> write(const Object& object) {
 void seal(std::vector<std::byte>& bytes) {
   Elf64_Shdr header;
   std::memcpy(&header, bytes.data() + sizeof(Elf64_Ehdr) + checksum * sizeof header, sizeof header);
+  if (header.sh_offset > bytes.size() || bytes.size() - header.sh_offset < 32) return;
   std::byte* at = bytes.data() + header.sh_offset;
   std::memset(at, 0, 32);
   const auto digest =

@@ -42,7 +42,8 @@ struct Object {
 Object object_of(format::Manifest manifest, const std::vector<Stencil>& stencils);
 std::vector<std::byte> write(const Object& object);
 
-// Puts the right checksum into bytes that write() made.
+// Puts the right checksum into bytes that write() made and a test has changed since; nothing when
+// there is no place for it any more.
 void seal(std::vector<std::byte>& bytes);
 
 // A plan with one metric `calls` that counts the entries of every procedure, and one

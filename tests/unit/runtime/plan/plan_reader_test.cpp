@@ -7,9 +7,9 @@
 #include <fstream>
 #include <random>
 
-#include "plan_builder.h"
 #include "runtime/plan/object_file.h"
 #include "runtime/plan/plan.h"
+#include "tests/unit/runtime/plan/plan_builder.h"
 
 namespace mdl::plan {
 namespace {
@@ -86,9 +86,6 @@ TEST(PlanReader, SurvivesMangledTables) {
       const size_t at = random() % mangled.size();
       mangled[at] = static_cast<std::byte>(random());
     }
-    Elf64_Shdr checksum;
-    std::memcpy(&checksum, mangled.data() + sizeof(Elf64_Ehdr) + 4 * sizeof checksum, sizeof checksum);
-    if (checksum.sh_offset > mangled.size() || mangled.size() - checksum.sh_offset < 32) continue;
     test::seal(mangled);
     const auto plan = read_plan(mangled);
     if (!plan) {

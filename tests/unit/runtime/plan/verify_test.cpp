@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "plan_builder.h"
+#include "tests/unit/runtime/plan/plan_builder.h"
 
 namespace mdl::plan {
 namespace {
