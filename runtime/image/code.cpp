@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "runtime/image/function_code.h"
+#include "runtime/image/incoming_jumps.h"
 #include "runtime/image/landing_pads.h"
 
 namespace mdl::image {
@@ -129,6 +130,10 @@ class Summary {
   Code make() {
     for (const JumpTable& table : found_.tables) add(table.targets);
     add(found_.pads);
+    for (const Range& range : code_.ranges) {
+      if (code_.object.far_jumps) add(code_.object.far_jumps->into(code_.object, range, code_.memory));
+      add(near_jumps_into(code_.object, range, code_.memory));
+    }
     for (size_t i = 0; i < code_.decoded.size(); ++i) look_at(i);
     check_bounds();
     take_instructions();

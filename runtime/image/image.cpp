@@ -233,10 +233,10 @@ const Function* function_at(const Object& object, uint64_t address) {
     const Function& function = *--after;
     if (address - function.address < function.size) return &function;
   }
-  for (const Function& function : object.functions)
-    for (const Range& part : function.parts)
-      if (part.contains(address)) return &function;
-  return nullptr;
+  auto part = std::upper_bound(object.parts.begin(), object.parts.end(), address,
+                               [](uint64_t value, const Part& one) { return value < one.range.start; });
+  if (part == object.parts.begin() || !(--part)->range.contains(address)) return nullptr;
+  return &object.functions[part->function];
 }
 
 }  // namespace mdl::image

@@ -43,6 +43,7 @@ struct Range {
 };
 
 class FrameTable;  // frames.h: the call frame information of an object
+class FarJumps;    // incoming_jumps.h
 
 struct Function {
   std::string name;                  // linkage name; of several, the shortest global one, then the first
@@ -51,6 +52,12 @@ struct Function {
   uint64_t size = 0;
   bool is_ifunc = false;     // address is the resolver's, not the implementation's
   std::vector<Range> parts;  // further ranges that belong to it: `name.cold` and the like
+};
+
+// A part of a function, found by its address.
+struct Part {
+  Range range;
+  size_t function = 0;  // index into Object::functions
 };
 
 struct Object {
@@ -66,8 +73,10 @@ struct Object {
   std::vector<Range> text;          // executable mappings of the file
   std::vector<Range> unused_text;   // executable bytes past the end of a segment up to the page's end
   std::vector<Function> functions;  // by address
+  std::vector<Part> parts;          // of all functions, by address
   std::vector<Range> frames;        // ranges that .eh_frame describes (one per FDE), by address
   std::shared_ptr<const FrameTable> frame_table;  // what `frames` comes from; null when there is none
+  std::shared_ptr<FarJumps> far_jumps;            // found when read_code first needs them
   std::string problem;  // why the file could not be read ("" = it was): it has no functions then
 };
 

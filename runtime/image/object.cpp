@@ -5,6 +5,7 @@
 #include "llvm/BinaryFormat/Dwarf.h"
 #include "llvm/BinaryFormat/ELF.h"
 #include "runtime/image/frames.h"
+#include "runtime/image/incoming_jumps.h"
 
 namespace mdl::image {
 namespace {
@@ -89,6 +90,7 @@ std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias
 
 void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object) {
   object.bias = bias;
+  object.far_jumps = std::make_shared<FarJumps>();
   object.build_id = file.build_id();
   for (const Mapping* mapping : mappings)
     if (mapping->execute) object.text.push_back({mapping->start, mapping->end});
@@ -106,6 +108,10 @@ void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uin
                         [&](const Range& range) { return range.contains(address); });
   };
   std::erase_if(object.functions, [&](const Function& function) { return outside(function.address); });
+  for (size_t i = 0; i < object.functions.size(); ++i)
+    for (const Range& part : object.functions[i].parts) object.parts.push_back({part, i});
+  std::sort(object.parts.begin(), object.parts.end(),
+            [](const Part& a, const Part& b) { return a.range.start < b.range.start; });
   std::erase_if(object.frames, [&](const Range& range) { return outside(range.start); });
   std::string soname = file.soname();
   if (!soname.empty() && soname != object.name) object.aliases.push_back(soname);

@@ -281,6 +281,13 @@ TEST_F(CodeOfSample, DoubtIsSaid) {
   EXPECT_NE(unknown.doubt, "");
 }
 
+TEST_F(CodeOfSample, JumpsFromOtherFunctionsIntoTheMiddle) {
+  const Function& victim = find("s_asm_victim");
+  // mov %rdi, %rax is 3 bytes, add $2, %rax is 4.
+  EXPECT_EQ(code_of("s_asm_victim").targets, (std::vector{victim.address + 3, victim.address + 7}));
+  EXPECT_EQ(exit_kinds(code_of("s_asm_near_intruder")), std::vector{ExitKind::tail_jump});
+}
+
 TEST_F(CodeOfSample, SwitchTargetsAreFound) {
   Code code = code_of("s_switch_framed");
   EXPECT_FALSE(code.unresolved_jump);

@@ -271,6 +271,25 @@ asm(R"(
 4: ret
   END s_asm_data_inside
 
+  # Both jump behind the first instruction of the one between them, from near and from far.
+  FUNCTION s_asm_far_intruder
+  mov $1, %eax
+  jmp 5f
+  .skip 200, 0x90
+  END s_asm_far_intruder
+
+  FUNCTION s_asm_victim
+  mov %rdi, %rax
+5: add $2, %rax
+6: add $3, %rax
+  ret
+  END s_asm_victim
+
+  FUNCTION s_asm_near_intruder
+  mov $2, %eax
+  jmp 6b
+  END s_asm_near_intruder
+
   FUNCTION s_asm_unknown_jump
   push %rbp
   .cfi_adjust_cfa_offset 8
