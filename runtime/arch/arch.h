@@ -124,8 +124,13 @@ struct ResidentParameters {
   uint64_t directory_bytes = 0;
   uint64_t overflow_block = 0;
   uint64_t overflow_count = 0;  // address of the counter
+  uint64_t exit_words = 0;      // address of three words: the process ends, its values were read, somebody waits
+  uint64_t pid = 0;             // of the target
 };
 Bytes resident_code(const ResidentParameters&);
+// Where in it the rendezvous of a process that ends begins (keeps all registers).
+uint64_t resident_exit_offset();
+void emit_call(Bytes& out, uint64_t address, uint64_t target);
 
 // Registers that no calling convention passes a value in, but for a static chain: a
 // caller keeps a value in one across a call only when it knows that the callee leaves it

@@ -59,7 +59,8 @@ bool drop_unbalanced(const plan::Plan& plan, const focus::Binding& binding, Func
 
 void plan_function(const plan::Plan& plan, const focus::Binding& binding, const image::Memory& memory, FunctionPlan& f,
                    Coverage& out) {
-  f.sites = plan_sites(*f.function, f.code, !f.entry.empty(), !f.exit.empty());
+  f.sites = plan_sites(*f.function, f.code, !f.entry.empty() || f.rendezvous, !f.exit.empty());
+  if (f.entry.empty() && f.exit.empty()) return;  // only the rendezvous: nobody asked for it
   out.sites += f.sites.entries + f.sites.exits;
   auto record = [&](const Refusal& refusal) {
     out.refused.push_back({f.object, f.function, refusal.site, refusal.reason, bytes_at(memory, refusal.site.address)});
@@ -72,7 +73,24 @@ void plan_function(const plan::Plan& plan, const focus::Binding& binding, const 
   if (!refused) return;
   std::set<uint32_t> hurt;
   if (!drop_unbalanced(plan, binding, f, hurt)) return;
-  f.sites = plan_sites(*f.function, f.code, !f.entry.empty(), !f.exit.empty());
+  f.sites = plan_sites(*f.function, f.code, !f.entry.empty() || f.rendezvous, !f.exit.empty());
+}
+
+// Every normal end of a process passes _exit: exit() and a return from main call it.
+void add_rendezvous(const image::Image& image, std::vector<FunctionPlan>& functions) {
+  for (const image::Object& object : image.objects)
+    for (const image::Function& function : object.functions) {
+      bool named = function.name == "_exit" || std::find(function.aliases.begin(), function.aliases.end(), "_exit") != function.aliases.end();
+      if (!named || object.is_loader) continue;
+      auto it = std::find_if(functions.begin(), functions.end(), [&](const FunctionPlan& f) { return f.function == &function; });
+      if (it == functions.end()) {
+        FunctionPlan f;
+        f.object = &object;
+        f.function = &function;
+        it = functions.insert(functions.end(), std::move(f));
+      }
+      it->rendezvous = true;
+    }
 }
 
 // Decodes all functions, on as many threads as there are processors: it is most of the work.
@@ -98,6 +116,12 @@ void read_codes(const image::Image& image, const image::Memory& memory, std::vec
 
 }  // namespace
 
+uint64_t FunctionPlan::points(const Window& window) const {
+  return static_cast<uint64_t>(std::count_if(window.sites.begin(), window.sites.end(), [&](const Site& site) {
+    return !(site.kind == format::PointKind::entry ? entry : exit).empty();
+  }));
+}
+
 bool writes_flag(const plan::Plan& plan, const BoundSnippet& snippet, focus::CellId flag) {
   const auto& uses = plan.stencils[snippet.stencil].info.cells;
   for (size_t i = 0; i < uses.size() && i < snippet.cells.size(); i++)
@@ -106,7 +130,7 @@ bool writes_flag(const plan::Plan& plan, const BoundSnippet& snippet, focus::Cel
 }
 
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
-                       const image::Memory& memory) {
+                       const image::Memory& memory, bool rendezvous) {
   Coverage out;
   out.refused_of.resize(binding.requests.size());
   for (auto& [function, wanted] : by_function(binding)) {
@@ -117,11 +141,12 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
     if (wanted.exit) f.exit = wanted.exit->snippets;
     out.functions.push_back(std::move(f));
   }
+  if (rendezvous) add_rendezvous(image, out.functions);
   read_codes(image, memory, out.functions);
   for (FunctionPlan& f : out.functions) {
     plan_function(plan, binding, memory, f, out);
     for (const Window& window : f.sites.windows)
-      out.by_tactic[std::string(name(window.tactic))] += window.sites.size();
+      if (uint64_t points = f.points(window)) out.by_tactic[std::string(name(window.tactic))] += points;
   }
   return out;
 }

@@ -22,6 +22,10 @@ struct FunctionPlan {
   FunctionSites sites;
   std::vector<focus::BoundSnippet> entry;  // what is left after refusals
   std::vector<focus::BoundSnippet> exit;
+  bool rendezvous = false;                 // a process that ends waits here for its last values to be read
+
+  // Sites of a window at which something of a request runs.
+  uint64_t points(const Window& window) const;
 };
 
 struct RefusedSite {
@@ -40,8 +44,9 @@ struct Coverage {
   std::map<std::string, uint64_t> by_tactic;  // sites taken
 };
 
+// `rendezvous`: take _exit too.
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
-                       const image::Memory& memory);
+                       const image::Memory& memory, bool rendezvous);
 
 // True when this snippet raises or lowers `flag`.
 bool writes_flag(const plan::Plan& plan, const focus::BoundSnippet& snippet, focus::CellId flag);

@@ -218,7 +218,7 @@ class Commit {
     for (size_t i = 0; i < stage_.windows.size(); i++) {
       const StagedWindow& window = stage_.windows[i];
       if (memory_.write(window.window->start, std::as_bytes(std::span(window.patched)))) {
-        out_.points += window.window->sites.size();
+        out_.points += window.function->points(*window.window);
         continue;
       }
       for (size_t k = 0; k <= i; k++)

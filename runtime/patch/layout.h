@@ -21,6 +21,7 @@ namespace mdl::patch {
 
 inline constexpr uint64_t kHeaderSize = 4096;
 inline constexpr uint64_t kHeaderOverflow = 8;   // u64: times a thread found no slot
+inline constexpr uint64_t kHeaderExit = 64;      // u64 x 3: the process is at its exit, go on, somebody waits
 inline constexpr uint64_t kSlotSize = 16;
 inline constexpr uint64_t kBlockHeader = 64;
 inline constexpr int64_t kAnomalies = 0;         // in the block

@@ -109,7 +109,8 @@ class Builder {
     TrampolineContext context{&input_.plan.guard, {out_.data.start + out_.layout.directory(), out_.layout.slots, cluster.near.start}};
     arch::Bytes resident = arch::resident_code({out_.data.start + out_.layout.directory(), out_.layout.slots * kSlotSize,
                                                 out_.data.start + out_.layout.block(out_.layout.slots),
-                                                out_.data.start + kHeaderOverflow});
+                                                out_.data.start + kHeaderOverflow, out_.data.start + kHeaderExit,
+                                                static_cast<uint64_t>(process::read_status(input_.image.pid).inner_pid)});
     uint64_t size = aligned(resident.size());
     for (size_t index : cluster.functions)
       if (auto ok = build_function(index, context, cluster.near.start, &size, nullptr); !ok) return ok;
@@ -125,8 +126,9 @@ class Builder {
   }
 
   // Adds the sizes of a function's trampolines to `size`, or their code to `code`.
-  Result<void> build_function(size_t index, const TrampolineContext& context, uint64_t base, uint64_t* size, arch::Bytes* code) {
+  Result<void> build_function(size_t index, TrampolineContext context, uint64_t base, uint64_t* size, arch::Bytes* code) {
     const FunctionPlan& f = input_.coverage.functions[index];
+    if (f.rendezvous) context.rendezvous = context.lookup.slow_path + arch::resident_exit_offset();
     Liveness liveness(f.code);
     PointPieces point_pieces{pieces(f.entry), pieces(f.exit)};
     for (const Window& window : f.sites.windows) {
@@ -172,7 +174,7 @@ class Builder {
     }
     for (const StagedWindow& window : out_.windows) {
       journal.windows.push_back({window.window->start, window.original, window.patched});
-      journal.points += window.window->sites.size();
+      journal.points += window.function->points(*window.window);
     }
   }
 

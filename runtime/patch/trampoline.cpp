@@ -34,10 +34,12 @@ class Builder {
   uint64_t here() const { return out_.address + out_.code.size(); }
 
   void point(const Site& site) {
-    const auto& pieces = site.kind == format::PointKind::entry ? pieces_.entry : pieces_.exit;
-    if (pieces.empty()) return;
-    slow_paths_.push_back(arch::emit_point(out_.code, here(), pieces, *context_.guard, site.kind,
-                                           liveness_.before(site.address), context_.lookup, kAnomalies));
+    bool entry = site.kind == format::PointKind::entry;
+    const auto& pieces = entry ? pieces_.entry : pieces_.exit;
+    if (!pieces.empty())
+      slow_paths_.push_back(arch::emit_point(out_.code, here(), pieces, *context_.guard, site.kind,
+                                             liveness_.before(site.address), context_.lookup, kAnomalies));
+    if (entry && context_.rendezvous) arch::emit_call(out_.code, here(), context_.rendezvous);
   }
 
   bool instruction(const Window& window, const image::Instruction& in) {

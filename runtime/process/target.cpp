@@ -63,6 +63,8 @@ Result<void> check_architecture(pid_t pid) {
 
 }  // namespace
 
+ProcessStatus read_status(pid_t pid) { return parse_status(read_text(fmt::format("/proc/{}/status", pid))); }
+
 ProcessStatus parse_status(std::string_view text) {
   ProcessStatus out;
   while (!text.empty()) {
@@ -76,6 +78,7 @@ ProcessStatus parse_status(std::string_view text) {
     if (auto v = value("State:\t"); !v.empty()) out.state = v[0];
     if (auto v = value("Pid:\t"); !v.empty()) out.has_pid = true;
     if (auto v = value("TracerPid:\t"); !v.empty()) out.tracer = static_cast<pid_t>(number(v));
+    if (auto v = value("NSpid:\t"); !v.empty()) out.inner_pid = static_cast<pid_t>(number(v.substr(v.rfind('\t') + 1)));
     if (auto v = value("Uid:\t"); !v.empty()) out.uid = static_cast<uid_t>(number(v));
     if (auto v = value("Seccomp:\t"); !v.empty()) out.seccomp = static_cast<int>(number(v));
   }
@@ -106,15 +109,14 @@ std::string explain_permission(pid_t pid, const ProcessStatus& status, uid_t our
 }
 
 Error permission_error(pid_t pid) {
-  ProcessStatus status = parse_status(read_text(fmt::format("/proc/{}/status", pid)));
+  ProcessStatus status = read_status(pid);
   return refuse(explain_permission(pid, status, geteuid(), read_text("/proc/sys/kernel/yama/ptrace_scope")));
 }
 
 Result<ProcessStatus> check_target(pid_t pid) {
   if (pid <= 0) return refuse(fmt::format("{} is not a process id", pid));
   if (pid == getpid()) return refuse("mdl-inject cannot instrument itself");
-  std::string text = read_text(fmt::format("/proc/{}/status", pid));
-  ProcessStatus status = parse_status(text);
+  ProcessStatus status = read_status(pid);
   if (!status.has_pid) return refuse(fmt::format("there is no process {} (is it the right pid, and in this pid namespace?)", pid));
   if (status.state == 'Z' && live_threads(pid).empty())
     return refuse(fmt::format("process {} ({}) has ended and only waits for its parent", pid, status.name));

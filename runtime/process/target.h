@@ -21,8 +21,10 @@ struct ProcessStatus {
   uid_t uid = 0;
   int seccomp = 0;  // 0 none, 1 strict, 2 filter
   bool has_pid = false;
+  pid_t inner_pid = 0;  // as the process itself sees it, in its own pid namespace
 };
 ProcessStatus parse_status(std::string_view text);
+ProcessStatus read_status(pid_t pid);
 
 // What a failed attach means: names the setting that forbids it and the remedy.
 // `yama` is the content of /proc/sys/kernel/yama/ptrace_scope, "" when there is none.

@@ -11,6 +11,7 @@
 // shares the overflow block, and the reader knows that from the counter.
         .text
         .globl  mdl_resident_begin
+        .globl  mdl_resident_exit
         .globl  mdl_resident_parameters
         .globl  mdl_resident_end
         .p2align 4
@@ -49,11 +50,48 @@ mdl_resident_begin:
         popq    %rcx
         popq    %rax
         ret
+// mdl_resident_exit: called at the entry of _exit. Tells the injector that the process ends and
+// waits until it has read the last values, at most kPauses pauses (some 20 to 100 ms): nobody may be
+// there any more. Only in the process that was instrumented: a forked child goes on at once.
+// Keeps all registers and flags. The one system call is getpid; targets with a seccomp
+// filter do not get this routine.
+        .equ    kPauses, 2000000
+        .p2align 4
+mdl_resident_exit:
+        pushfq
+        pushq   %rax
+        pushq   %rcx
+        pushq   %rdx
+        pushq   %r11                    // lost in system calls, like rcx
+        movl    $39, %eax               // getpid
+        syscall
+        cmpl    .Lpid(%rip), %eax
+        jne     .Lgo_on
+        movq    .Lexit_words(%rip), %rdx
+        cmpq    $0, 16(%rdx)            // is somebody waiting for it?
+        je      .Lgo_on
+        movq    $1, (%rdx)              // we are here
+        movl    $kPauses, %ecx
+.Lwait:
+        cmpq    $0, 8(%rdx)             // read
+        jne     .Lgo_on
+        pause
+        decl    %ecx
+        jne     .Lwait
+.Lgo_on:
+        popq    %r11
+        popq    %rdx
+        popq    %rcx
+        popq    %rax
+        popfq
+        ret
         .p2align 3
 mdl_resident_parameters:                // filled when the code is injected
 .Ldirectory:            .quad 0
 .Ldirectory_bytes:      .quad 0
 .Loverflow_block:       .quad 0
 .Loverflow_count:       .quad 0
+.Lexit_words:           .quad 0
+.Lpid:                  .quad 0
 mdl_resident_end:
         .section .note.GNU-stack,"",@progbits

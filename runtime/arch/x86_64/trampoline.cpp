@@ -15,7 +15,7 @@
 #include "runtime/arch/arch.h"
 #include "runtime/arch/x86_64/emitter.h"
 
-extern "C" const uint8_t mdl_resident_begin[], mdl_resident_parameters[], mdl_resident_end[];
+extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_parameters[], mdl_resident_end[];
 
 namespace mdl::arch {
 namespace {
@@ -166,12 +166,17 @@ Bytes window_call(uint64_t at, uint64_t target) {
 Bytes resident_code(const ResidentParameters& parameters) {
   Bytes out(mdl_resident_begin, mdl_resident_end);
   size_t at = static_cast<size_t>(mdl_resident_parameters - mdl_resident_begin);
-  for (uint64_t value : {parameters.directory, parameters.directory_bytes, parameters.overflow_block, parameters.overflow_count}) {
+  for (uint64_t value : {parameters.directory, parameters.directory_bytes, parameters.overflow_block,
+                         parameters.overflow_count, parameters.exit_words, parameters.pid}) {
     put(out, at, value, 8);
     at += 8;
   }
   return out;
 }
+
+uint64_t resident_exit_offset() { return static_cast<uint64_t>(mdl_resident_exit - mdl_resident_begin); }
+
+void emit_call(Bytes& out, uint64_t address, uint64_t target) { Emitter(out, address).call(target); }
 
 image::Registers scratch_registers() { return bit(r10) | bit(r11); }
 image::Registers static_chain_register() { return bit(r10); }
