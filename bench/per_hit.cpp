@@ -227,7 +227,7 @@ bool within_bounds(const std::vector<Row>& rows) {
       if (other.loop != row.loop || other.threads != 1 || row.threads == 1) continue;
       double slowing = row.figures[kInjected].median / other.figures[kInjected].median;
       double machine = row.figures[kUntouched].median / other.figures[kUntouched].median;
-      if (slowing / machine > kMostSlowing) {
+      if (slowing > kMostSlowing * std::max(1.0, machine)) {
         fmt::print("TOO SLOW TOGETHER: {}: {:.2f} times, and {:.2f} times untouched\n", row.loop_name,
                    slowing, machine);
         good = false;

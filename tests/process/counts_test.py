@@ -10,6 +10,10 @@ import unittest
 
 from harness import LiveTest, entries_and_returns
 
+# Flavors whose functions are not aligned: a `ret` that a branch leads to, with the next function
+# right behind it, leaves no room for a jump and may be refused.
+WITHOUT_ROOM = ("counted-gcc-Os", "counted-gcc-O0")
+
 
 def counted(before, after):
     """What the program says it did: {metric: number}."""
@@ -35,11 +39,13 @@ class Counts(LiveTest):
     def assert_exact(self, truth, values, refused, refusable):
         """Every metric equals the truth; only what may be refused may have been."""
         for name, value in truth.items():
-            function = name.split("_", 1)[1]
-            if refused[name]:
-                self.assertIn(function, refusable, f"{name} was refused")
-            else:
+            point, function = name.split("_", 1)
+            if not refused[name]:
                 self.assertEqual(values[name], value, name)
+            elif not (self.flavor in WITHOUT_ROOM and point == "returns"):
+                self.assertIn(function, refusable, f"{name} was refused")
+        most = len(truth) // 5 if self.flavor in WITHOUT_ROOM else 2 * len(refusable)
+        self.assertLessEqual(sum(1 for name in truth if refused[name]), most)
 
     def assert_sound(self, snapshot, expected_results):
         self.assertEqual(snapshot["wrong"], 0, "rounds with a wrong result")

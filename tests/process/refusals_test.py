@@ -106,7 +106,7 @@ class Refusals(LiveTest):
                 self.refused(REJECTED, [], self.program.pid, self.changed_plan(cut))
 
     def test_no_such_plan(self):
-        self.refused(REJECTED, ["nowhere.bin"], self.program.pid, self.folder / "nowhere.bin")
+        self.refused(FAILED, ["nowhere.bin"], self.program.pid, self.folder / "nowhere.bin")
 
     def test_unknown_metric(self):
         self.refused(FAILED, ["work_call", "work_calls"], self.program.pid, self.plan, "-m", "work_call")
@@ -120,10 +120,11 @@ class Refusals(LiveTest):
     def test_focus_that_is_no_path_or_not_there(self):
         text = CONSTRAINTS + metric("work_calls", ["t_work"], constraints=["procedure", "module"])
         plan = self.compile_text(text, "constrained")
-        for focus, word in (("Code/children", "Code/children"), ("/Nowhere/x", "Nowhere"),
-                            ("/Code/no_such_object", "no_such_object"), ("/Code/children/t_wrok", "t_wrok")):
+        for status, focus, word in ((USAGE, "Code/children", "Code/children"), (USAGE, "/Nowhere/x", "Nowhere"),
+                                    (FAILED, "/Code/no_such_object", "no_such_object"),
+                                    (FAILED, "/Code/children/t_wrok", "t_wrok")):
             with self.subTest(focus=focus):
-                self.refused(FAILED, [word], self.program.pid, plan, "-m", f"work_calls@{focus}")
+                self.refused(status, [word], self.program.pid, plan, "-m", f"work_calls@{focus}")
 
     def test_usage(self):
         wrong = [[], ["--no-such-option"], [self.program.pid], ["--remove"], ["--status"], ["--verify"]]

@@ -48,8 +48,10 @@ class Worker {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !busy_; });
   }
+  // Waits for the job before.
   void start(std::function<void()> job) {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !busy_; });
     job_ = std::move(job);
     busy_ = true;
     changed_.notify_all();
