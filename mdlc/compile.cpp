@@ -52,6 +52,7 @@ Result<void> optimize(Program& program, const Options& options) {
 
 // Where a snippet's code begins: the place that the backend's refusals point at.
 Span place(const format::Position& position, const Sources& sources) {
+  if (position.line == 0) return {position.file, 0, 0};
   const Source& source = sources[position.file];
   uint32_t at = source.line_begin(position.line) + position.column - 1;
   return {position.file, at, at};
