@@ -88,6 +88,8 @@ Result<Stencil> make_stencil(const ir::Snippet& snippet, const Target& target) {
   result.info.cells = cell_uses(snippet);
   result.info.constants = constants(snippet);
   result.info.writes_flags = writes_flags(result.lines);
+  result.info.uses_result = std::any_of(snippet.insts.begin(), snippet.insts.end(),
+                                        [](const ir::Inst& inst) { return inst.op == ir::Op::result; });
   for (size_t r = 0; r < target.registers.size(); r++)
     if (allocation->written[r]) result.info.clobbers.emplace_back(target.registers[r]);
   return result;

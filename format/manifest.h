@@ -163,6 +163,7 @@ struct StencilInfo {
   std::vector<CellUse> cells;
   std::vector<std::string> clobbers;  // registers written besides the target's two lookup registers
   bool writes_flags = false;
+  bool uses_result = false;   // reads $return: has no meaning at a tail jump, where nothing is returned yet
   uint32_t constants = 0;     // $constraint[0 .. constants-1] may be referred to
   uint32_t instructions = 0;  // on the longest path
   Position position;

@@ -270,6 +270,7 @@ StencilInfo read_stencil(const Node& node) {
   result.cells = node.key("cells").list(read_cell_use);
   result.clobbers = node.key("clobbers").list([](const Node& item) { return item.symbol(); });
   result.writes_flags = node.key("writes_flags").boolean();
+  result.uses_result = node.key("uses_result").boolean();
   result.constants = static_cast<uint32_t>(node.key("constants").integer(0, kMaxSelected + 1));
   result.instructions = node.key("instructions").number();
   result.position = read_position(node.key("position"));

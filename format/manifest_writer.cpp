@@ -102,6 +102,7 @@ Json json(const StencilInfo& stencil) {
           {"cells", array(stencil.cells, [](const CellUse& use) { return json(use); })},
           {"clobbers", stencil.clobbers},
           {"writes_flags", stencil.writes_flags},
+          {"uses_result", stencil.uses_result},
           {"constants", stencil.constants},
           {"instructions", stencil.instructions},
           {"position", json(stencil.position)}};

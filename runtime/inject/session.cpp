@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <optional>
 
@@ -40,8 +39,18 @@ class Measurement {
         writer_(writer),
         sampler_(block_layout(inserted.journal), values::now()) {}
 
-  // Samples until something ends it, then takes everything out.
-  Result<int> run() {
+  // Samples until something ends it, then takes everything out, whatever happens here.
+  Result<int> run(const patch::Inserted& inserted, const patch::Coverage& coverage) {
+    try {
+      print_inserted(stderr, inserted, coverage);
+      return sample_until_end();
+    } catch (const std::exception& problem) {
+      return abandon({problem.what()});
+    }
+  }
+
+ private:
+  Result<int> sample_until_end() {
     if (auto ok = writer_.begin(); !ok) return abandon(ok.error());
     set_exit_word(2, 1);  // a process that ends may wait for us
     Clock::time_point started = Clock::now(), next = started;
@@ -68,7 +77,6 @@ class Measurement {
     }
   }
 
- private:
   uint64_t exit_word(uint64_t index) const { return journal_.data.start + patch::kHeaderExit + index * 8; }
   void set_exit_word(uint64_t index, uint64_t value) { memory_.write(exit_word(index), std::as_bytes(std::span(&value, 1))); }
   bool at_exit() const {
@@ -230,14 +238,12 @@ Result<int> attach(const Options& options, const plan::Plan& plan, const std::st
   if (!watch) return watch.error();
   auto inserted = patch::insert({plan, checksum, *binding, coverage, *image}, *memory);
   if (!inserted) return inserted.error();
-  print_inserted(stderr, *inserted, coverage);
-  return Measurement(options, *inserted, *memory, *watch, writer).run();
+  return Measurement(options, *inserted, *memory, *watch, writer).run(*inserted, coverage);
 }
 
 }  // namespace
 
 int measure(const Options& options) {
-  std::signal(SIGPIPE, SIG_IGN);
   auto plan = plan::read_plan_file(options.plan);
   if (!plan) return fail(plan.error());
   auto sink = options.output.empty() || !options.dry_run ? output::Sink::open(options.output) : output::Sink::open("");

@@ -10,19 +10,19 @@ namespace {
 using focus::BoundPoint;
 using focus::BoundSnippet;
 
-struct Wanted {
+struct Points {
   const BoundPoint* entry = nullptr;
   const BoundPoint* exit = nullptr;
 };
 
 // The points of each function, in the binding's order.
-std::vector<std::pair<const image::Function*, Wanted>> by_function(const focus::Binding& binding) {
-  std::vector<std::pair<const image::Function*, Wanted>> out;
+std::vector<std::pair<const image::Function*, Points>> by_function(const focus::Binding& binding) {
+  std::vector<std::pair<const image::Function*, Points>> out;
   std::map<const image::Function*, size_t> index;
   for (const BoundPoint& point : binding.points) {
     auto [it, added] = index.try_emplace(point.function, out.size());
-    if (added) out.emplace_back(point.function, Wanted{});
-    Wanted& wanted = out[it->second].second;
+    if (added) out.emplace_back(point.function, Points{});
+    Points& wanted = out[it->second].second;
     (point.kind == format::PointKind::entry ? wanted.entry : wanted.exit) = &point;
   }
   return out;
@@ -57,9 +57,15 @@ bool drop_unbalanced(const plan::Plan& plan, const focus::Binding& binding, Func
   return dropped;
 }
 
+Wanted wanted_of(const plan::Plan& plan, const FunctionPlan& f) {
+  bool result = std::any_of(f.exit.begin(), f.exit.end(),
+                            [&](const BoundSnippet& snippet) { return plan.stencils[snippet.stencil].info.uses_result; });
+  return {!f.entry.empty() || f.rendezvous, !f.exit.empty(), result};
+}
+
 void plan_function(const plan::Plan& plan, const focus::Binding& binding, const image::Memory& memory, FunctionPlan& f,
                    Coverage& out) {
-  f.sites = plan_sites(*f.function, f.code, !f.entry.empty() || f.rendezvous, !f.exit.empty());
+  f.sites = plan_sites(*f.function, f.code, wanted_of(plan, f));
   if (f.entry.empty() && f.exit.empty()) return;  // only the rendezvous: nobody asked for it
   out.sites += f.sites.entries + f.sites.exits;
   auto record = [&](const Refusal& refusal) {
@@ -73,7 +79,7 @@ void plan_function(const plan::Plan& plan, const focus::Binding& binding, const 
   if (!refused) return;
   std::set<uint32_t> hurt;
   if (!drop_unbalanced(plan, binding, f, hurt)) return;
-  f.sites = plan_sites(*f.function, f.code, !f.entry.empty() || f.rendezvous, !f.exit.empty());
+  f.sites = plan_sites(*f.function, f.code, wanted_of(plan, f));
 }
 
 // Every normal end of a process passes _exit: exit() and a return from main call it.

@@ -173,9 +173,9 @@ std::string_view name(Tactic tactic) {
   return "";
 }
 
-FunctionSites plan_sites(const image::Function& function, const Code& code, bool entry, bool exits) {
+FunctionSites plan_sites(const image::Function& function, const Code& code, const Wanted& wanted) {
   Planner planner(code);
-  if (entry) {
+  if (wanted.entry) {
     Site site{entry_address(function, code), format::PointKind::entry, image::ExitKind::return_};
     planner.out().entries = 1;
     if (function.is_ifunc)
@@ -185,11 +185,13 @@ FunctionSites plan_sites(const image::Function& function, const Code& code, bool
     else
       planner.want(site);
   }
-  if (exits) {
+  if (wanted.exits) {
     for (const image::Exit& exit : code.exits) {
       Site site{exit.address, format::PointKind::return_, exit.kind};
       planner.out().exits++;
-      if (!code.doubt.empty())
+      if (wanted.result && exit.kind != image::ExitKind::return_)
+        planner.refuse(site, "a tail jump: the value is returned by the function that it goes to");
+      else if (!code.doubt.empty())
         planner.refuse(site, code.doubt);
       else if (!code.complete)
         planner.refuse(site, "not all of the function could be decoded");

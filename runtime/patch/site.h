@@ -51,7 +51,15 @@ struct FunctionSites {
   size_t entries = 0, exits = 0;  // wanted
 };
 
+// What is wanted of a function. `result`: something at the exits reads the returned value, which
+// a tail jump does not have yet.
+struct Wanted {
+  bool entry = false;
+  bool exits = false;
+  bool result = false;
+};
+
 // The windows for the entry and/or every exit of a function.
-FunctionSites plan_sites(const image::Function& function, const image::Code& code, bool entry, bool exits);
+FunctionSites plan_sites(const image::Function& function, const image::Code& code, const Wanted& wanted);
 
 }  // namespace mdl::patch

@@ -51,6 +51,7 @@ StencilInfo stencil(std::string name, PointKind point, std::vector<CellUse> cell
   result.cells = std::move(cells);
   result.clobbers = {"rax"};
   result.writes_flags = true;
+  result.uses_result = true;
   result.constants = 1;
   result.instructions = 3;
   result.position = {0, 9, 2};

@@ -28,7 +28,7 @@ image::Function function_of(const image::Code& code) {
   return out;
 }
 
-FunctionSites plan(const image::Code& code, bool entry = true, bool exits = true) { return plan_sites(function_of(code), code, entry, exits); }
+FunctionSites plan(const image::Code& code, bool entry = true, bool exits = true) { return plan_sites(function_of(code), code, {entry, exits, false}); }
 
 TEST(Sites, WholeInstructionsAtTheEntry) {
   // push %rbp; mov %rsp,%rbp; mov %edi,%eax; pop %rbp; ret
@@ -112,7 +112,7 @@ TEST(Sites, AJumpDoesNotCrossAPage) {
   code.instructions = image::decode(raw, 0x1ffe);
   image::Function f;
   f.address = 0x1ffe, f.size = 5;
-  auto sites = plan_sites(f, code, true, false);
+  auto sites = plan_sites(f, code, {true, false, false});
   ASSERT_EQ(sites.refusals.size(), 1u);
   EXPECT_NE(sites.refusals[0].reason.find("page"), std::string::npos);
 }
@@ -124,6 +124,14 @@ TEST(Sites, DoubtAboutExitsRefusesThem) {
   EXPECT_EQ(sites.windows.size(), 1u);
   ASSERT_EQ(sites.refusals.size(), 1u);
   EXPECT_EQ(sites.refusals[0].reason, "an indirect jump");
+}
+
+TEST(Sites, ATailJumpHasNoResult) {
+  auto code = code_of({0xe9, 0, 0x10, 0, 0}, {}, {{kAt, image::ExitKind::tail_jump}});  // jmp elsewhere
+  EXPECT_EQ(plan_sites(function_of(code), code, {false, true, false}).windows.size(), 1u);
+  auto sites = plan_sites(function_of(code), code, {false, true, true});
+  EXPECT_TRUE(sites.windows.empty());
+  ASSERT_EQ(sites.refusals.size(), 1u);
 }
 
 TEST(Liveness, ReplacedBeforeReadIsDead) {
