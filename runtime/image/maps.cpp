@@ -88,7 +88,7 @@ pid_t live_thread(pid_t pid) {
 }
 
 Result<std::vector<Mapping>> read_maps(pid_t pid) {
-  int descriptor = open(fmt::format("/proc/{}/maps", pid).c_str(), O_RDONLY | O_CLOEXEC);
+  int descriptor = open(fmt::format("/proc/{}/maps", live_thread(pid)).c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return Error{why_unreadable(pid, errno)};
   std::string text;
   char buffer[16384];

@@ -63,7 +63,7 @@ int status(const Options& options) {
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
   auto maps = image::read_maps(options.pid);
   if (!maps) return fail(maps.error());
-  image::LiveMemory memory(options.pid);
+  image::LiveMemory memory(image::live_thread(options.pid));
   patch::Session session = patch::find_session(*maps, memory);
   if (session.mappings.empty()) {
     fmt::print("process {} is not instrumented\n", options.pid);

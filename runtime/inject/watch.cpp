@@ -11,11 +11,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <utility>
+
+#include "base/read_text.h"
 
 namespace mdl::inject {
 namespace {
@@ -70,8 +70,7 @@ std::optional<int> Watch::killed_by() const {
   info.mask = kInfoExit;
   if (ioctl(process_, _IOWR(0xff, 11, PidfdInfo), &info) == 0 && info.mask & kInfoExit) return signal_of(info.exit_code);
   // Not waited for yet: the last field but none of /proc/PID/stat is the status (proc(5)).
-  std::ifstream in(fmt::format("/proc/{}/stat", pid_));
-  std::string text((std::istreambuf_iterator<char>(in)), {});
+  std::string text = read_text(fmt::format("/proc/{}/stat", pid_));
   size_t at = text.rfind(") ");
   if (at == std::string::npos || text[at + 2] != 'Z') return std::nullopt;
   std::istringstream fields(text.substr(at + 2));

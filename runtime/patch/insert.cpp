@@ -163,9 +163,7 @@ class Commit {
         for (const Window& window : f.sites.windows)
           for (const Site& site : window.sites)
             if (site.kind == format::PointKind::entry) entry = site.address;
-        std::vector<image::Range> ranges = f.function->parts;
-        ranges.push_back({f.function->address, f.function->address + f.function->size});
-        for (const image::Range& range : ranges) out.push_back({range, &f, entry, balance.flag, counts});
+        for (const image::Range& range : f.code.ranges) out.push_back({range, &f, entry, balance.flag, counts});
         break;
       }
     }

@@ -12,18 +12,13 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
+#include "base/read_text.h"
 #include "runtime/arch/arch.h"
+#include "runtime/image/image.h"
 
 namespace mdl::process {
 namespace {
-
-std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 long number(std::string_view text) {
   size_t start = text.find_first_of("0123456789");
@@ -42,7 +37,7 @@ Error refuse(std::string text) { return {std::move(text), Status::failed}; }
 
 // The ELF header of the program says whether its code is ours to read.
 Result<void> check_architecture(pid_t pid) {
-  std::string path = fmt::format("/proc/{}/exe", pid);
+  std::string path = fmt::format("/proc/{}/exe", image::live_thread(pid));
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     if (errno == ENOENT) return refuse(fmt::format("process {} is a kernel thread: it has no program to instrument", pid));
@@ -122,7 +117,7 @@ Result<ProcessStatus> check_target(pid_t pid) {
     return refuse(fmt::format("process {} ({}) has ended and only waits for its parent", pid, status.name));
   if (auto ok = check_architecture(pid); !ok) return ok.error();
   if (status.tracer != 0) return permission_error(pid);
-  if (access(fmt::format("/proc/{}/mem", pid).c_str(), R_OK | W_OK) != 0) return permission_error(pid);
+  if (access(fmt::format("/proc/{}/mem", image::live_thread(pid)).c_str(), R_OK | W_OK) != 0) return permission_error(pid);
   return status;
 }
 

@@ -10,12 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/image/image.h"
 #include "runtime/process/target.h"
 
 namespace mdl::process {
 
 Result<TargetMemory> TargetMemory::open(pid_t pid) {
-  int file = ::open(fmt::format("/proc/{}/mem", pid).c_str(), O_RDWR | O_CLOEXEC);
+  int file = ::open(fmt::format("/proc/{}/mem", image::live_thread(pid)).c_str(), O_RDWR | O_CLOEXEC);
   if (file >= 0) return TargetMemory(file);
   if (errno == EACCES || errno == EPERM) return permission_error(pid);
   return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(errno))};

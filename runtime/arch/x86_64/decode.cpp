@@ -180,6 +180,7 @@ class Decoder {
   const MCInstrDesc& description(const MCInst& inst) const { return instructions_->get(inst.getOpcode()); }
   const Opcode& opcode(const MCInst& inst) const { return opcodes_[inst.getOpcode()]; }
   RegisterFact fact(unsigned reg) const { return registers_[reg]; }
+  std::string_view register_name(unsigned reg) const { return register_info_->getName(reg); }
   bool is_flags(unsigned reg) const { return reg == flags_; }
   bool is_pc(unsigned reg) const { return reg == rip_ || reg == eip_; }
 
@@ -358,7 +359,11 @@ void note_detail(const MCInst& inst, Detail& detail) {
     detail.memory.scale = static_cast<uint8_t>(inst.getOperand(at + 1).getImm());
     detail.memory.index = tables.fact(inst.getOperand(at + 2).getReg()).number;
     detail.memory.displacement = inst.getOperand(at + 3).getImm();
-    detail.memory.has_segment = inst.getOperand(at + 4).isReg() && inst.getOperand(at + 4).getReg() != 0;
+    // Only fs and gs move an address in 64-bit code (SDM volume 1, 3.4.4); the others are what is
+    // left of prefixes such as notrack (3e).
+    unsigned segment = inst.getOperand(at + 4).isReg() ? inst.getOperand(at + 4).getReg() : 0;
+    std::string_view segment_name = segment ? decoder().register_name(segment) : std::string_view{};
+    detail.memory.has_segment = segment_name == "FS" || segment_name == "GS";
   }
   for (unsigned i = 0; i < inst.getNumOperands(); ++i) {
     const MCOperand& operand = inst.getOperand(i);
