@@ -96,11 +96,18 @@ struct Piece {
 // `address` is where the next byte of `out` will lie. The slow path that it needs is emitted
 // later, behind the trampoline's fast path, with emit_slow_path on the same `out`.
 struct SlowPath {
-  size_t field = 0;
-  uint64_t found = 0;
+  size_t field = 0;     // of the branch to it, in `out`
+  uint64_t found = 0;   // where it goes on
+  uint8_t scratch = 0;  // the register that holds the thread pointer
+};
+// Where a stencil was put, so that it can be verified again as it is.
+struct PlacedStencil {
+  const plan::Stencil* stencil = nullptr;
+  size_t at = 0;  // in `out`
 };
 SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces, const plan::Stencil& guard,
-                    format::PointKind kind, image::Registers live, const Lookup& lookup, int64_t anomalies_offset);
+                    format::PointKind kind, image::Registers live, const Lookup& lookup, int64_t anomalies_offset,
+                    std::vector<PlacedStencil>& placed);
 void emit_slow_path(Bytes& out, uint64_t address, const SlowPath& from, const Lookup& lookup);
 
 // True when an instruction does elsewhere what it does at its place, after emit_displaced has

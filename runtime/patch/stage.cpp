@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <set>
 
 #include "runtime/patch/island.h"
+#include "runtime/plan/verify.h"
 #include "runtime/process/remote.h"
 #include "runtime/process/target.h"
 
@@ -17,7 +19,7 @@ namespace mdl::patch {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kAlign = 16;                       // of a trampoline
+constexpr uint64_t kAlign = 64;                       // of a trampoline: a cache line; at 16 a hit cost 0.6 ns more
 constexpr uint64_t kClusterSpan = uint64_t{1} << 30;  // objects closer than this share an island
 constexpr unsigned kFixedNoReplace = 0x100000;        // MAP_FIXED_NOREPLACE, Linux 4.17
 
@@ -137,8 +139,22 @@ class Builder {
       if (!trampoline) return trampoline.error();
       if (size) *size += aligned(trampoline->code.size());
       if (!code) continue;
+      if (auto ok = verify_filled(*trampoline); !ok) return ok;
       code->insert(code->end(), trampoline->code.begin(), trampoline->code.end());
       stage_window(f, window, std::move(*trampoline));
+    }
+    return {};
+  }
+
+  // The plan's rules hold for the stencils as they will run (architecture, decision 9). Most
+  // trampolines hold the same ones with the same cells: each kind is looked at once.
+  Result<void> verify_filled(const Trampoline& trampoline) {
+    const plan::TargetRules* rules = plan::rules_for(input_.plan.manifest.target);
+    for (const arch::PlacedStencil& placed : trampoline.stencils) {
+      auto code = std::as_bytes(std::span(trampoline.code)).subspan(placed.at, placed.stencil->code.size());
+      std::string key(reinterpret_cast<const char*>(code.data()), code.size());
+      if (!verified_.emplace(placed.stencil, std::move(key)).second) continue;
+      if (auto ok = plan::verify_filled(*rules, *placed.stencil, code, out_.layout.stride); !ok) return ok;
     }
     return {};
   }
@@ -181,6 +197,7 @@ class Builder {
   const InsertInput& input_;
   const std::vector<image::Mapping>& mappings_;
   std::vector<image::Range> taken_;
+  std::set<std::pair<const plan::Stencil*, std::string>> verified_;
   Stage out_;
 };
 

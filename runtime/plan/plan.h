@@ -37,6 +37,7 @@ struct Stencil {
   format::StencilInfo info;
   std::vector<std::byte> code;
   std::vector<Hole> holes;  // by offset
+  uint32_t written = 0;     // general registers that the code was seen to change, bits as in the machine's encoding
 };
 
 struct Plan {

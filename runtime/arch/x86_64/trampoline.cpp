@@ -3,14 +3,17 @@
 // The block is found by hashing the thread pointer, which %fs:0 holds by the ABI (System V
 // x86-64 psABI, thread-local storage). r11 ends as the block, r10 is scratch:
 //     mov %fs:0,%r11; imul $K,%r11; shr $28,%r11; and $mask,%r11d    slot offset
-//     movabs $directory,%r10; add %r10,%r11                          slot
-//     mov %fs:0,%r10; cmp %r10,(%r11); jne slow                      ours?
+//     movabs $directory,%t; add %t,%r11                              slot
+//     mov %fs:0,%t; cmp %t,(%r11); jne slow                          ours?
 //     mov 8(%r11),%r11                                               block
+// where t is a register that is dead anyway, else r10. What must survive and is needed is kept in
+// other dead registers (a move costs next to nothing), and pushed when there are none.
 // At an entry, a return and a tail jump nothing below the stack pointer is alive: the caller
 // executed a call and so keeps nothing there, and the function is at its beginning or its
 // end. So saving is plain pushes there; at other points the red zone is stepped over.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "runtime/arch/arch.h"
 #include "runtime/arch/x86_64/emitter.h"
@@ -23,22 +26,28 @@ namespace {
 constexpr uint32_t kHash = 0x1e35a7bd;  // odd, positive as a sign-extended imm32
 constexpr int kHashShift = 28;
 
-constexpr const char* kNames[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
-                                  "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
-
 image::Registers bit(Reg r) { return 1u << r; }
 
-void emit_lookup(Emitter& e, const Lookup& lookup, size_t& slow_field) {
-  e.bytes({0x64, 0x4c, 0x8b, 0x1c, 0x25, 0, 0, 0, 0});  // mov %fs:0, %r11
-  e.bytes({0x4d, 0x69, 0xdb}), e.imm32(kHash);          // imul $K, %r11, %r11
-  e.bytes({0x49, 0xc1, 0xeb, kHashShift});              // shr $28, %r11
+uint8_t rex(Reg reg, Reg rm) { return static_cast<uint8_t>(0x48 | (reg >= 8 ? 4 : 0) | (rm >= 8 ? 1 : 0)); }
+uint8_t direct(Reg reg, Reg rm) { return static_cast<uint8_t>(0xc0 | (reg & 7) << 3 | (rm & 7)); }
+
+void emit_move(Emitter& e, Reg from, Reg to) { e.bytes({rex(from, to), 0x89, direct(from, to)}); }  // mov from, to
+
+void emit_thread_pointer(Emitter& e, Reg to) {  // mov %fs:0, to
+  e.bytes({0x64, rex(to, rax), 0x8b, static_cast<uint8_t>(0x04 | (to & 7) << 3), 0x25, 0, 0, 0, 0});
+}
+
+void emit_lookup(Emitter& e, const Lookup& lookup, Reg scratch, size_t& slow_field) {
+  emit_thread_pointer(e, r11);
+  e.bytes({0x4d, 0x69, 0xdb}), e.imm32(kHash);                    // imul $K, %r11, %r11
+  e.bytes({0x49, 0xc1, 0xeb, kHashShift});                        // shr $28, %r11
   e.bytes({0x41, 0x81, 0xe3}), e.imm32((lookup.slots - 1) * 16);  // and $mask, %r11d
-  e.mov_imm64(r10, lookup.directory);
-  e.bytes({0x4d, 0x01, 0xd3});                          // add %r10, %r11
-  e.bytes({0x64, 0x4c, 0x8b, 0x14, 0x25, 0, 0, 0, 0});  // mov %fs:0, %r10
-  e.bytes({0x4d, 0x39, 0x13});                          // cmp %r10, (%r11)
+  e.mov_imm64(scratch, lookup.directory);
+  e.bytes({rex(scratch, r11), 0x01, direct(scratch, r11)});       // add scratch, %r11
+  emit_thread_pointer(e, scratch);
+  e.bytes({rex(scratch, r11), 0x39, static_cast<uint8_t>((scratch & 7) << 3 | 3)});  // cmp scratch, (%r11)
   slow_field = e.branch(kNotEqual);
-  e.bytes({0x4d, 0x8b, 0x5b, 0x08});                    // mov 8(%r11), %r11
+  e.bytes({0x4d, 0x8b, 0x5b, 0x08});                              // mov 8(%r11), %r11
 }
 
 void put(Bytes& out, size_t at, uint64_t value, int size) {
@@ -49,8 +58,9 @@ void put(Bytes& out, size_t at, uint64_t value, int size) {
 using NextFields = std::vector<std::pair<size_t, int64_t>>;
 
 void emit_stencil(Bytes& out, const plan::Stencil& stencil, const Piece* piece, int64_t guard, int64_t anomalies,
-                  NextFields& next) {
+                  NextFields& next, std::vector<PlacedStencil>& placed) {
   size_t start = out.size();
+  placed.push_back({&stencil, start});
   for (std::byte b : stencil.code) out.push_back(static_cast<uint8_t>(b));
   for (const plan::Hole& hole : stencil.holes) {
     int64_t value = 0;
@@ -72,29 +82,59 @@ bool writes_one_of(const Piece& piece, std::span<const int64_t> flags) {
 }
 
 // Pieces in order; a run of pieces under the same guards tests them once.
-void emit_pieces(Bytes& out, std::span<const Piece> pieces, const plan::Stencil& guard, int64_t anomalies) {
+void emit_pieces(Bytes& out, std::span<const Piece> pieces, const plan::Stencil& guard, int64_t anomalies,
+                 std::vector<PlacedStencil>& placed) {
   for (size_t i = 0; i < pieces.size();) {
     size_t end = i + 1;
     while (end < pieces.size() && !pieces[i].guards.empty() && pieces[end].guards == pieces[i].guards &&
            !writes_one_of(pieces[end - 1], pieces[i].guards))
       end++;
     NextFields to_end;
-    for (int64_t flag : pieces[i].guards) emit_stencil(out, guard, nullptr, flag, anomalies, to_end);
+    for (int64_t flag : pieces[i].guards) emit_stencil(out, guard, nullptr, flag, anomalies, to_end, placed);
     for (; i < end; i++) {
       NextFields own;
-      emit_stencil(out, *pieces[i].stencil, &pieces[i], 0, anomalies, own);
+      emit_stencil(out, *pieces[i].stencil, &pieces[i], 0, anomalies, own, placed);
       for (auto [field, addend] : own) put(out, field, static_cast<uint64_t>(static_cast<int64_t>(out.size() - field) + addend), 4);
     }
     for (auto [field, addend] : to_end) put(out, field, static_cast<uint64_t>(static_cast<int64_t>(out.size() - field) + addend), 4);
   }
 }
 
-image::Registers clobbered(std::span<const Piece> pieces) {
-  image::Registers out = bit(r10) | bit(r11);
-  for (const Piece& piece : pieces)
-    for (const std::string& name : piece.stencil->info.clobbers)
-      for (int i = 0; i < 16; i++)
-        if (name == kNames[i]) out |= 1u << i;
+// How the registers that a point's code needs are kept over it.
+struct Saving {
+  Reg scratch = r10;                          // for the lookup
+  std::vector<std::pair<Reg, Reg>> moved;     // a register and the dead one that keeps it
+  std::vector<Reg> pushed;
+};
+
+Saving plan_saving(std::span<const Piece> pieces, image::Registers live) {
+  Saving out;
+  image::Registers needed = bit(r11);
+  for (const Piece& piece : pieces) needed |= piece.stencil->written;
+  bool flags = live & image::kFlags;  // they are kept through rax
+  image::Registers dead = ~live & 0xffff & ~bit(rsp) & ~needed;
+  if (flags) dead &= ~bit(rax);
+  auto take = [&]() -> std::optional<Reg> {
+    if (dead == 0) return std::nullopt;
+    auto first = static_cast<Reg>(__builtin_ctz(dead));
+    dead &= ~bit(first);
+    return first;
+  };
+  if (needed & bit(r10)) {
+    out.scratch = r10;
+  } else if (auto free = take()) {
+    out.scratch = *free;
+  } else {
+    needed |= bit(r10);
+  }
+  for (int i = 0; i < 16; i++) {
+    auto reg = static_cast<Reg>(i);
+    bool through_stack = flags && reg == rax;
+    if (!through_stack && !(needed & live & bit(reg))) continue;
+    std::optional<Reg> keeper = through_stack ? std::nullopt : take();
+    if (keeper) out.moved.emplace_back(reg, *keeper);
+    else out.pushed.push_back(reg);
+  }
   return out;
 }
 
@@ -110,42 +150,45 @@ uint32_t home_slot(uint64_t thread_pointer, uint32_t slots) {
 }
 
 SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces, const plan::Stencil& guard,
-                    format::PointKind kind, image::Registers live, const Lookup& lookup, int64_t anomalies_offset) {
+                    format::PointKind kind, image::Registers live, const Lookup& lookup, int64_t anomalies_offset,
+                    std::vector<PlacedStencil>& placed) {
   Emitter e(out, address);
-  image::Registers saved = clobbered(pieces) & live;
+  Saving saving = plan_saving(pieces, live);
   bool flags = live & image::kFlags;
   bool red_zone = kind != format::PointKind::entry && kind != format::PointKind::return_;
   if (red_zone) e.bytes({0x48, 0x8d, 0x64, 0x24, 0x80});  // lea -128(%rsp), %rsp
-  if (flags) saved |= bit(rax);
-  for (int i = 0; i < 16; i++)
-    if (saved >> i & 1) e.push(static_cast<Reg>(i));
+  for (auto [reg, keeper] : saving.moved) emit_move(e, reg, keeper);
+  for (Reg reg : saving.pushed) e.push(reg);
   if (flags) {
     e.bytes({0x9f});              // lahf: SF ZF AF PF CF
     e.bytes({0x0f, 0x90, 0xc0});  // seto %al
     e.push(rax);
     // rax was pushed first: read it back, a stencil may want the returned value.
-    auto depth = static_cast<uint8_t>(8 * __builtin_popcount(saved));
-    e.bytes({0x48, 0x8b, 0x44, 0x24, depth});  // mov depth(%rsp), %rax
+    e.bytes({0x48, 0x8b, 0x44, 0x24, static_cast<uint8_t>(8 * saving.pushed.size())});  // mov depth(%rsp), %rax
   }
-  size_t slow_field = 0;
-  emit_lookup(e, lookup, slow_field);
-  uint64_t found = e.here();
-  emit_pieces(out, pieces, guard, anomalies_offset);
+  SlowPath slow;
+  slow.scratch = saving.scratch;
+  emit_lookup(e, lookup, saving.scratch, slow.field);
+  slow.found = e.here();
+  emit_pieces(out, pieces, guard, anomalies_offset, placed);
   if (flags) {
     e.pop(rax);
     e.bytes({0x04, 0x7f});  // add $0x7f, %al: OF again, when al was 1
     e.bytes({0x9e});        // sahf
   }
-  for (int i = 16; i-- > 0;)
-    if (saved >> i & 1) e.pop(static_cast<Reg>(i));
+  for (size_t i = saving.pushed.size(); i-- > 0;) e.pop(saving.pushed[i]);
+  for (auto [reg, keeper] : saving.moved) emit_move(e, keeper, reg);
   if (red_zone) e.bytes({0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0});  // lea 128(%rsp), %rsp
-  return {slow_field, found};
+  return slow;
 }
 
 void emit_slow_path(Bytes& out, uint64_t address, const SlowPath& from, const Lookup& lookup) {
   Emitter e(out, address);
   e.fill(from.field, e.here());
+  auto scratch = static_cast<Reg>(from.scratch);
+  if (scratch != r10) e.push(r10), emit_move(e, scratch, r10);
   e.call(lookup.slow_path);
+  if (scratch != r10) e.pop(r10);
   e.jump(from.found);
 }
 

@@ -99,7 +99,7 @@ class PointCode : public testing::Test {
   const void* emit(std::span<const arch::Piece> pieces, image::Registers live, format::PointKind kind = format::PointKind::entry) {
     arch::Bytes out;
     uint64_t at = address() + 4096;
-    auto slow = arch::emit_point(out, at, pieces, guard_, kind, live, lookup_, patch::kAnomalies);
+    auto slow = arch::emit_point(out, at, pieces, guard_, kind, live, lookup_, patch::kAnomalies, placed_);
     out.push_back(0xc3);  // ret
     arch::emit_slow_path(out, at + out.size(), slow, lookup_);
     std::memcpy(code_ + 4096, out.data(), out.size());
@@ -115,6 +115,7 @@ class PointCode : public testing::Test {
   uint64_t base_ = 0;
   uint8_t* code_ = nullptr;
   arch::Lookup lookup_;
+  std::vector<arch::PlacedStencil> placed_;
   plan::Stencil count_ = counter_stencil(), guard_ = guard_stencil();
 };
 
@@ -167,8 +168,8 @@ TEST_F(PointCode, GuardsAreTestedOnceForARunOfPieces) {
   EXPECT_EQ(cell(slot, 2), 1u);
   arch::Bytes one, two;
   arch::Piece single[] = {piece(0, {flag})}, pair[] = {piece(0, {flag}), piece(0, {flag})};
-  arch::emit_point(one, address(), single, guard_, format::PointKind::entry, ~0u, lookup_, 0);
-  arch::emit_point(two, address(), pair, guard_, format::PointKind::entry, ~0u, lookup_, 0);
+  arch::emit_point(one, address(), single, guard_, format::PointKind::entry, ~0u, lookup_, 0, placed_);
+  arch::emit_point(two, address(), pair, guard_, format::PointKind::entry, ~0u, lookup_, 0, placed_);
   EXPECT_EQ(two.size() - one.size(), count_.code.size());
 }
 
@@ -188,13 +189,16 @@ TEST_F(PointCode, AWrittenGuardIsTestedAgain) {
   EXPECT_EQ(cell(slot, 0), 0u);
 }
 
-class Preserves : public PointCode, public testing::WithParamInterface<std::tuple<format::PointKind, bool>> {};
+// What is live: all; all but rcx (which keeps something instead of the stack); all but rcx, r8 and the flags.
+constexpr image::Registers kLive[] = {~0u, ~(1u << 1), ~(1u << 1 | 1u << 8 | image::kFlags)};
 
-// Every register and flag is what it was, on the fast path and on the slow one.
+class Preserves : public PointCode, public testing::WithParamInterface<std::tuple<format::PointKind, bool, image::Registers>> {};
+
+// Every live register and flag is what it was, on the fast path and on the slow one.
 TEST_P(Preserves, RegistersAndFlags) {
-  auto [kind, first_hit] = GetParam();
+  auto [kind, first_hit, live] = GetParam();
   plan::Stencil greedy = count_;
-  greedy.info.clobbers = {"rax", "rdx", "rbx", "r15"};
+  greedy.written = 1u << 0 | 1u << 2 | 1u << 3 | 1u << 15;  // rax rdx rbx r15
   // mov $-1,%rax; mov $-1,%rdx; mov $-1,%rbx; mov $-1,%r15 in front of the counter
   std::vector<std::byte> code;
   for (int b : {0x48, 0xc7, 0xc0, 0xff, 0xff, 0xff, 0xff, 0x48, 0xc7, 0xc2, 0xff, 0xff, 0xff, 0xff, 0x48, 0xc7, 0xc3, 0xff, 0xff,
@@ -203,23 +207,26 @@ TEST_P(Preserves, RegistersAndFlags) {
   greedy.code.insert(greedy.code.begin(), code.begin(), code.end());
   greedy.holes[0].offset += 28;
   arch::Piece pieces[] = {{&greedy, {static_cast<int64_t>(layout_.cells[0])}, {}, {}}};
-  const void* at = emit(pieces, ~0u, kind);
+  const void* at = emit(pieces, live, kind);
   for (uint64_t flags : {0x246u, 0xad7u, 0x202u, 0xac6u, 0xa93u}) {
     State before{};
     for (uint64_t i = 0; i < 16; i++) before.regs[i] = 0x1111111111111111u * (i + 1) ^ flags;
     before.flags = flags;
+    cell(slot_of(thread_pointer()), 0) = 0;
     State after = before;
     if (!first_hit) run_with(&after, at), after = before;
     run_with(&after, at);
-    for (int i = 0; i < 16; i++) EXPECT_EQ(after.regs[i], before.regs[i]) << "register " << i;
-    EXPECT_EQ(after.flags, before.flags);
+    for (int i = 0; i < 16; i++)
+      if (live >> i & 1) { EXPECT_EQ(after.regs[i], before.regs[i]) << "register " << i; }
+    if (live & image::kFlags) { EXPECT_EQ(after.flags, before.flags); }
+    EXPECT_EQ(cell(slot_of(thread_pointer()), 0), first_hit ? 1u : 2u);
     reset();
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Preserves,
                          testing::Combine(testing::Values(format::PointKind::entry, format::PointKind::return_, format::PointKind::call_before),
-                                          testing::Bool()));
+                                          testing::Bool(), testing::ValuesIn(kLive)));
 
 }  // namespace
 }  // namespace mdl
