@@ -9,6 +9,8 @@ double seconds(uint64_t from_ns, uint64_t to_ns) {
   return to_ns > from_ns ? static_cast<double>(to_ns - from_ns) / 1e9 : 0;
 }
 
+constexpr double kShortest = 0.001;  // seconds: over less than that a rate says nothing
+
 }  // namespace
 
 Moment now() {
@@ -34,7 +36,7 @@ Sample Sampler::make(const std::vector<int64_t>& totals, Moment at) const {
     value.total = totals[i];
     value.delta =
         static_cast<int64_t>(static_cast<uint64_t>(totals[i]) - static_cast<uint64_t>(last_.cells[i]));
-    value.rate = interval > 0 ? static_cast<double>(value.delta) / interval : 0;
+    value.rate = interval >= kShortest ? static_cast<double>(value.delta) / interval : 0;
     sample.values.push_back(value);
   }
   return sample;

@@ -65,6 +65,7 @@ Work work;
 std::array<uint64_t, kSeeds> expected;
 std::array<std::atomic<pthread_t>, kThreads> workers;
 std::atomic<bool> storm{false};
+uint64_t sent_before = 0;  // signals sent when the storm began
 std::atomic<uint64_t> sent_normal;  // signals sent, each of which is handled once
 std::atomic<uint64_t> sent_alternate;
 
@@ -153,6 +154,7 @@ void give_order(uint64_t rounds) {
   work.rounds = rounds;
   work.busy = kThreads;
   ++work.order;
+  if (rounds != kNothing) sent_before = sent_normal + sent_alternate;
   storm = rounds != kNothing;
   work.changed.notify_all();
 }
@@ -167,6 +169,7 @@ void wait_until_idle() {
 // empty order, which it cannot do before it has left its handler for good.
 void wait_until_asleep() {
   wait_until_idle();
+  while (storm && sent_normal + sent_alternate == sent_before) usleep(200);  // every storm has a signal
   storm = false;
   give_order(kNothing);  // also: the sender has seen the end of the storm, or holds no more signals
   wait_until_idle();
