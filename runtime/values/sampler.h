@@ -19,7 +19,7 @@ Moment now();
 struct Value {
   int64_t total = 0;
   int64_t delta = 0;  // since the sample before; since the start in the first
-  double rate = 0;    // delta per second
+  double rate = 0;    // delta per second; 0 when less than a millisecond has passed
 };
 
 struct Sample {
