@@ -28,12 +28,12 @@ struct PointKindInfo {
   bool result;
 };
 
-// Cells: per-thread values. `size` in bytes; a flag is a counter that guards test and
-// that never goes below zero.
+// Cells: per-thread values. `size` in bytes. A flag is a counter that guards test and that never
+// goes below zero; the injector keeps in its second word where the outermost frame that raised it lies.
 //          enumerator  name       size
 #define MDL_CELL_KINDS(X)   \
   X(counter, "counter", 8)  \
-  X(flag, "flag", 8)
+  X(flag, "flag", 16)
 
 enum class CellKind : uint8_t {
 #define X(id, name, size) id,

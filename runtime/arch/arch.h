@@ -88,6 +88,12 @@ struct Piece {
   std::vector<int64_t> cells;      // byte offsets in the block, for StencilInfo::cells
   std::vector<int64_t> constants;
   std::vector<int64_t> guards;     // byte offsets of flags
+  // The flag that the stencil raises at an entry or lowers at an exit, kNoFlag for none. Its
+  // second word keeps the stack pointer of the outermost frame that raised it: there it is
+  // lowered to zero, whatever frames in between vanished.
+  static constexpr int64_t kNoFlag = -1;
+  int64_t raises = kNoFlag;
+  int64_t lowers = kNoFlag;
 };
 
 // Emits the code of one point: save what is live, find the block, run the pieces, restore.
@@ -133,10 +139,19 @@ struct ResidentParameters {
   uint64_t overflow_count = 0;  // address of the counter
   uint64_t exit_words = 0;      // address of three words: the process ends, its values were read, somebody waits
   uint64_t pid = 0;             // of the target
+  uint64_t flags = 0;           // offset of the first flag in a block
+  uint64_t flag_bytes = 0;
 };
 Bytes resident_code(const ResidentParameters&);
-// Where in it the rendezvous of a process that ends begins (keeps all registers).
-uint64_t resident_exit_offset();
+// What can be hooked at a function's entry, and where in the resident code its routine begins. All
+// keep every register and flag.
+enum class Hook : uint8_t {
+  none,
+  exit,     // _exit: a process that ends waits for its last values to be read
+  catch_,   // __cxa_begin_catch: frames below the one that calls it have vanished
+  jump,     // longjmp(buffer, ...): frames below the buffer's stack pointer vanish
+};
+uint64_t hook_offset(Hook hook);
 void emit_call(Bytes& out, uint64_t address, uint64_t target);
 
 // Registers that no calling convention passes a value in, but for a static chain: a

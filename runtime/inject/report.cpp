@@ -69,6 +69,8 @@ void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch
   if (inserted.frames) fmt::print(out, ", {} active frames", inserted.frames);
   fmt::print(out, "){}\n", coverage.refused.empty() ? "" : fmt::format(", {} refused", coverage.refused.size()));
   for (const std::string& warning : inserted.warnings) fmt::print(out, "warning: {}\n", warning);
+  for (const std::string& why : coverage.unhooked)
+    fmt::print(out, "warning: not hooked: {} (docs/injection.md, \"Frames that vanish\" and \"The end of the process\")\n", why);
 }
 
 int print_functions(std::FILE* out, const image::Image& image, const std::string& glob) {

@@ -227,7 +227,7 @@ Result<int> attach(const Options& options, const plan::Plan& plan, const std::st
 
   auto memory = process::TargetMemory::open(options.pid);
   if (!memory) return memory.error();
-  patch::Coverage coverage = patch::plan_coverage(plan, *binding, *image, *memory, true);
+  patch::Coverage coverage = patch::plan_coverage(plan, *binding, *image, *memory);
   if (options.dry_run) {
     print_coverage(stdout, *binding, coverage);
     return options.strict && !coverage.refused.empty() ? static_cast<int>(Status::failed) : 0;

@@ -60,13 +60,16 @@ bool drop_unbalanced(const plan::Plan& plan, const focus::Binding& binding, Func
 Wanted wanted_of(const plan::Plan& plan, const FunctionPlan& f) {
   bool result = std::any_of(f.exit.begin(), f.exit.end(),
                             [&](const BoundSnippet& snippet) { return plan.stencils[snippet.stencil].info.uses_result; });
-  return {!f.entry.empty() || f.rendezvous, !f.exit.empty(), result};
+  return {!f.entry.empty() || f.hook != arch::Hook::none, !f.exit.empty(), result};
 }
 
 void plan_function(const plan::Plan& plan, const focus::Binding& binding, const image::Memory& memory, FunctionPlan& f,
                    Coverage& out) {
   f.sites = plan_sites(*f.function, f.code, wanted_of(plan, f));
-  if (f.entry.empty() && f.exit.empty()) return;  // only the rendezvous: nobody asked for it
+  if (f.hook != arch::Hook::none)
+    for (const Refusal& refusal : f.sites.refusals)
+      if (refusal.site.kind == format::PointKind::entry) out.unhooked.push_back(f.function->name + ": " + refusal.reason);
+  if (f.entry.empty() && f.exit.empty()) return;  // only the hook: nobody asked for it
   out.sites += f.sites.entries + f.sites.exits;
   auto record = [&](const Refusal& refusal) {
     out.refused.push_back({f.object, f.function, refusal.site, refusal.reason, bytes_at(memory, refusal.site.address)});
@@ -83,11 +86,32 @@ void plan_function(const plan::Plan& plan, const focus::Binding& binding, const 
 }
 
 // Every normal end of a process passes _exit: exit() and a return from main call it.
-void add_rendezvous(const image::Image& image, std::vector<FunctionPlan>& functions) {
+struct HookedName {
+  std::string_view name;
+  arch::Hook hook;
+};
+constexpr HookedName kHooks[] = {
+    {"_exit", arch::Hook::exit},
+    {"__cxa_begin_catch", arch::Hook::catch_},
+    {"longjmp", arch::Hook::jump},
+    {"_longjmp", arch::Hook::jump},
+    {"siglongjmp", arch::Hook::jump},
+    {"__longjmp_chk", arch::Hook::jump},
+};
+
+arch::Hook hook_of(const image::Function& function) {
+  for (const HookedName& hooked : kHooks)
+    if (function.name == hooked.name ||
+        std::find(function.aliases.begin(), function.aliases.end(), hooked.name) != function.aliases.end())
+      return hooked.hook;
+  return arch::Hook::none;
+}
+
+void add_hooks(const image::Image& image, bool flags, std::vector<FunctionPlan>& functions) {
   for (const image::Object& object : image.objects)
     for (const image::Function& function : object.functions) {
-      bool named = function.name == "_exit" || std::find(function.aliases.begin(), function.aliases.end(), "_exit") != function.aliases.end();
-      if (!named || object.is_loader) continue;
+      arch::Hook hook = object.is_loader ? arch::Hook::none : hook_of(function);
+      if (hook == arch::Hook::none || (hook != arch::Hook::exit && !flags)) continue;
       auto it = std::find_if(functions.begin(), functions.end(), [&](const FunctionPlan& f) { return f.function == &function; });
       if (it == functions.end()) {
         FunctionPlan f;
@@ -95,7 +119,7 @@ void add_rendezvous(const image::Image& image, std::vector<FunctionPlan>& functi
         f.function = &function;
         it = functions.insert(functions.end(), std::move(f));
       }
-      it->rendezvous = true;
+      it->hook = hook;
     }
 }
 
@@ -136,7 +160,7 @@ bool writes_flag(const plan::Plan& plan, const BoundSnippet& snippet, focus::Cel
 }
 
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
-                       const image::Memory& memory, bool rendezvous) {
+                       const image::Memory& memory) {
   Coverage out;
   out.refused_of.resize(binding.requests.size());
   for (auto& [function, wanted] : by_function(binding)) {
@@ -147,7 +171,7 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
     if (wanted.exit) f.exit = wanted.exit->snippets;
     out.functions.push_back(std::move(f));
   }
-  if (rendezvous) add_rendezvous(image, out.functions);
+  add_hooks(image, !binding.balances.empty(), out.functions);
   read_codes(image, memory, out.functions);
   for (FunctionPlan& f : out.functions) {
     plan_function(plan, binding, memory, f, out);

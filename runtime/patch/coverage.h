@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/arch/arch.h"
 #include "runtime/focus/request.h"
 #include "runtime/patch/site.h"
 
@@ -22,7 +23,7 @@ struct FunctionPlan {
   FunctionSites sites;
   std::vector<focus::BoundSnippet> entry;  // what is left after refusals
   std::vector<focus::BoundSnippet> exit;
-  bool rendezvous = false;                 // a process that ends waits here for its last values to be read
+  arch::Hook hook = arch::Hook::none;      // what of ours runs at its entry
 
   // Sites of a window at which something of a request runs.
   uint64_t points(const Window& window) const;
@@ -42,11 +43,12 @@ struct Coverage {
   std::vector<uint64_t> refused_of;  // per request: sites it wanted and does not get
   uint64_t sites = 0;                // wanted in all
   std::map<std::string, uint64_t> by_tactic;  // sites taken
+  std::vector<std::string> unhooked;          // hooks that could not be taken, with the reason
 };
 
-// `rendezvous`: take _exit too.
+// Hooks are taken too: of the exit, and where flags are kept, of what makes frames vanish.
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
-                       const image::Memory& memory, bool rendezvous);
+                       const image::Memory& memory);
 
 // True when this snippet raises or lowers `flag`.
 bool writes_flag(const plan::Plan& plan, const focus::BoundSnippet& snippet, focus::CellId flag);

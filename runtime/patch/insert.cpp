@@ -178,22 +178,27 @@ class Commit {
     uint64_t at = stage_.data.start + stage_.layout.directory();
     if (!memory_.read(at, std::as_writable_bytes(std::span(directory)))) return Error{"cannot read the session's data"};
     for (const auto& [tid, r] : regs) {
-      std::map<focus::CellId, uint64_t> flags = active(r, inside, tid);
+      std::map<focus::CellId, Raised> flags = active(r, inside, tid);
       if (flags.empty()) continue;
       uint64_t pointer = arch::thread_pointer(r);
       uint32_t slot = find_slot(directory, pointer);
       if (slot == stage_.layout.slots) return Error{"no slot for a thread that is inside a constraining function"};
       directory[slot * 2] = pointer;
       if (!memory_.write(at + slot * kSlotSize, std::as_bytes(std::span(&pointer, 1)))) return Error{"cannot write the session's data"};
-      for (auto [flag, value] : flags)
-        if (!memory_.write(stage_.data.start + stage_.layout.block(slot) + stage_.layout.cells[flag], std::as_bytes(std::span(&value, 1))))
+      for (const auto& [flag, raised] : flags)
+        if (!memory_.write(stage_.data.start + stage_.layout.block(slot) + stage_.layout.cells[flag], std::as_bytes(std::span(&raised, 1))))
           return Error{"cannot write the session's data"};
     }
     return {};
   }
 
-  std::map<focus::CellId, uint64_t> active(const arch::ThreadRegisters& regs, const std::vector<Inside>& inside, pid_t tid) {
-    std::map<focus::CellId, uint64_t> out;
+  struct Raised {  // a flag as it lies in a block
+    uint64_t count = 0;
+    uint64_t outermost = 0;  // the stack pointer at the entry of the outermost frame
+  };
+
+  std::map<focus::CellId, Raised> active(const arch::ThreadRegisters& regs, const std::vector<Inside>& inside, pid_t tid) {
+    std::map<focus::CellId, Raised> out;
     image::Stack stack = unwinder_.walk(arch::unwind_registers(regs), memory_);
     if (!stack.complete)
       out_.warnings.push_back(fmt::format("the stack of thread {} could not be walked to its end ({}): constraining functions "
@@ -204,8 +209,9 @@ class Commit {
       for (const Inside& range : inside) {
         if (!range.range.contains(where)) continue;
         if (!frame.is_call && where >= range.function->function->address && where <= range.entry) continue;
-        uint64_t& flag = out[range.flag];
-        flag = range.counts ? flag + 1 : 1;
+        Raised& flag = out[range.flag];
+        flag.count = range.counts ? flag.count + 1 : 1;
+        flag.outermost = frame.cfa - sizeof(uint64_t);  // frames come innermost first; there its return address lies
         out_.frames++;
       }
     }

@@ -20,9 +20,14 @@ uint64_t Layout::size() const { return (block(slots + 1) + kPage - 1) & ~(kPage 
 Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads) {
   Layout out;
   uint64_t offset = kBlockHeader;
-  for (const focus::CellSlot& cell : cells) {
-    out.cells.push_back(static_cast<uint32_t>(offset));
-    offset += format::info(cell.kind).size;
+  out.cells.resize(cells.size());
+  for (bool flags : {true, false}) {
+    for (size_t i = 0; i < cells.size(); i++) {
+      if ((cells[i].kind == format::CellKind::flag) != flags) continue;
+      out.cells[i] = static_cast<uint32_t>(offset);
+      offset += format::info(cells[i].kind).size;
+    }
+    if (flags) out.flag_bytes = offset - kBlockHeader;
   }
   out.stride = (offset + kLinePair - 1) & ~(kLinePair - 1);
   uint64_t floor = std::bit_ceil(std::clamp<uint64_t>(threads * 4, kMinSlots, kMaxSlots));

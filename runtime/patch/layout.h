@@ -30,6 +30,7 @@ struct Layout {
   uint32_t slots = 0;   // a power of two
   uint64_t stride = 0;  // bytes from block to block
   std::vector<uint32_t> cells;  // offset of each focus::CellId in a block
+  uint64_t flag_bytes = 0;      // of flags, which lie together behind the block's header
 
   uint64_t directory() const { return kHeaderSize; }
   uint64_t blocks() const { return kHeaderSize + slots * kSlotSize; }

@@ -64,7 +64,9 @@ std::vector<Cluster> make_clusters(const Coverage& coverage, const std::vector<i
 
 class Builder {
  public:
-  Builder(const InsertInput& input, const std::vector<image::Mapping>& mappings) : input_(input), mappings_(mappings) {}
+  Builder(const InsertInput& input, const std::vector<image::Mapping>& mappings) : input_(input), mappings_(mappings) {
+    for (const focus::Balance& balance : input.binding.balances) flags_.emplace(balance.function, balance.flag);
+  }
 
   Result<Stage> build() {
     out_.layout = make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size());
@@ -93,7 +95,7 @@ class Builder {
     return {};
   }
 
-  std::vector<arch::Piece> pieces(const std::vector<focus::BoundSnippet>& snippets) const {
+  std::vector<arch::Piece> pieces(const FunctionPlan& f, const std::vector<focus::BoundSnippet>& snippets, bool entry) const {
     std::vector<arch::Piece> out;
     for (const focus::BoundSnippet& snippet : snippets) {
       arch::Piece piece;
@@ -101,6 +103,8 @@ class Builder {
       for (focus::CellId cell : snippet.cells) piece.cells.push_back(out_.layout.cells[cell]);
       for (focus::CellId guard : snippet.guards) piece.guards.push_back(out_.layout.cells[guard]);
       piece.constants = snippet.constants;
+      for (auto [flag, end] = flags_.equal_range(f.function); flag != end; ++flag)
+        if (writes_flag(input_.plan, snippet, flag->second)) (entry ? piece.raises : piece.lowers) = out_.layout.cells[flag->second];
       out.push_back(std::move(piece));
     }
     return out;
@@ -112,7 +116,8 @@ class Builder {
     arch::Bytes resident = arch::resident_code({out_.data.start + out_.layout.directory(), out_.layout.slots * kSlotSize,
                                                 out_.data.start + out_.layout.block(out_.layout.slots),
                                                 out_.data.start + kHeaderOverflow, out_.data.start + kHeaderExit,
-                                                static_cast<uint64_t>(process::read_status(input_.image.pid).inner_pid)});
+                                                static_cast<uint64_t>(process::read_status(input_.image.pid).inner_pid),
+                                                kBlockHeader, out_.layout.flag_bytes});
     uint64_t size = aligned(resident.size());
     for (size_t index : cluster.functions)
       if (auto ok = build_function(index, context, cluster.near.start, &size, nullptr); !ok) return ok;
@@ -130,9 +135,9 @@ class Builder {
   // Adds the sizes of a function's trampolines to `size`, or their code to `code`.
   Result<void> build_function(size_t index, TrampolineContext context, uint64_t base, uint64_t* size, arch::Bytes* code) {
     const FunctionPlan& f = input_.coverage.functions[index];
-    if (f.rendezvous) context.rendezvous = context.lookup.slow_path + arch::resident_exit_offset();
+    if (f.hook != arch::Hook::none) context.hook = context.lookup.slow_path + arch::hook_offset(f.hook);
     Liveness liveness(f.code);
-    PointPieces point_pieces{pieces(f.entry), pieces(f.exit)};
+    PointPieces point_pieces{pieces(f, f.entry, true), pieces(f, f.exit, false)};
     for (const Window& window : f.sites.windows) {
       if (code) code->resize(aligned(code->size()), 0xcc);  // int3: never executed
       auto trampoline = build_trampoline(window, liveness, point_pieces, context, base + (code ? code->size() : 0));
@@ -196,6 +201,7 @@ class Builder {
 
   const InsertInput& input_;
   const std::vector<image::Mapping>& mappings_;
+  std::multimap<const image::Function*, focus::CellId> flags_;  // kept by a function's entry and exits
   std::vector<image::Range> taken_;
   std::set<std::pair<const plan::Stencil*, std::string>> verified_;
   Stage out_;

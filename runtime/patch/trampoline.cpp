@@ -39,7 +39,7 @@ class Builder {
     if (!pieces.empty())
       slow_paths_.push_back(arch::emit_point(out_.code, here(), pieces, *context_.guard, site.kind,
                                              liveness_.before(site.address), context_.lookup, kAnomalies, out_.stencils));
-    if (entry && context_.rendezvous) arch::emit_call(out_.code, here(), context_.rendezvous);
+    if (entry && context_.hook) arch::emit_call(out_.code, here(), context_.hook);
   }
 
   bool instruction(const Window& window, const image::Instruction& in) {

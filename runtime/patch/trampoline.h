@@ -32,7 +32,7 @@ struct Trampoline {
 struct TrampolineContext {
   const plan::Stencil* guard = nullptr;
   arch::Lookup lookup;
-  uint64_t rendezvous = 0;  // the resident routine to call at the entry, 0 = none
+  uint64_t hook = 0;  // the resident routine to call at the entry, 0 = none
 };
 
 // The code for `address`. Its size does not depend on the address. An error when an operand of a

@@ -12,6 +12,8 @@
         .text
         .globl  mdl_resident_begin
         .globl  mdl_resident_exit
+        .globl  mdl_resident_catch
+        .globl  mdl_resident_jump
         .globl  mdl_resident_parameters
         .globl  mdl_resident_end
         .p2align 4
@@ -85,6 +87,77 @@ mdl_resident_exit:
         popq    %rax
         popfq
         ret
+// mdl_resident_catch, mdl_resident_jump: called at the entries of __cxa_begin_catch and longjmp. Frames
+// below a limit on this stack have vanished without a return; flags whose outermost frame is one
+// of them are lowered and counted as anomalies. "On this stack" means within kStack below the limit:
+// frames of another stack (a signal stack, a coroutine) are farther away, or left alone.
+        .equ    kStack, 64 << 20
+        .equ    kHash, 0x1e35a7bd       // as in trampoline.cpp
+        .equ    kHashShift, 28
+        .macro  save
+        pushfq
+        pushq   %rax
+        pushq   %rcx
+        pushq   %rdx
+        pushq   %r10
+        pushq   %r11
+        .endm
+        .p2align 4
+mdl_resident_catch:
+        save
+        leaq    64(%rsp), %rax          // over what was saved, our return address and the one of the hooked call
+        jmp     .Lvanish
+        .p2align 4
+mdl_resident_jump:
+        save
+        movq    48(%rdi), %rax          // glibc and musl: jmp_buf[6] is the stack pointer
+        movq    %rax, %rcx
+        rorq    $17, %rcx               // glibc's PTR_DEMANGLE
+        xorq    %fs:0x30, %rcx
+        movq    %rcx, %rdx
+        subq    %rsp, %rdx
+        cmpq    $kStack, %rdx
+        cmovbq  %rcx, %rax
+        movq    %rax, %rdx
+        subq    %rsp, %rdx
+        cmpq    $kStack, %rdx
+        jae     .Lkept                  // a jump to another stack
+.Lvanish:                               // rax: the limit
+        movq    %fs:0, %r10
+        imulq   $kHash, %r10, %r11
+        shrq    $kHashShift, %r11
+        movq    .Ldirectory_bytes(%rip), %rcx
+        subq    $16, %rcx
+        andq    %rcx, %r11
+        addq    .Ldirectory(%rip), %r11
+        call    mdl_resident_begin      // the thread's block
+        movq    .Lflags(%rip), %rcx
+        addq    %r11, %rcx
+        movq    .Lflag_bytes(%rip), %rdx
+        addq    %rcx, %rdx
+.Lflag:
+        cmpq    %rdx, %rcx
+        jae     .Lkept
+        cmpq    $0, (%rcx)
+        je      .Lnext_flag
+        movq    8(%rcx), %r10
+        subq    %rax, %r10
+        jns     .Lnext_flag             // not below the limit: alive
+        cmpq    $-kStack, %r10
+        jl      .Lnext_flag             // another stack's
+        movq    $0, (%rcx)
+        incq    (%r11)                  // the block's anomalies
+.Lnext_flag:
+        addq    $16, %rcx
+        jmp     .Lflag
+.Lkept:
+        popq    %r11
+        popq    %r10
+        popq    %rdx
+        popq    %rcx
+        popq    %rax
+        popfq
+        ret
         .p2align 3
 mdl_resident_parameters:                // filled when the code is injected
 .Ldirectory:            .quad 0
@@ -93,5 +166,7 @@ mdl_resident_parameters:                // filled when the code is injected
 .Loverflow_count:       .quad 0
 .Lexit_words:           .quad 0
 .Lpid:                  .quad 0
+.Lflags:                .quad 0
+.Lflag_bytes:           .quad 0
 mdl_resident_end:
         .section .note.GNU-stack,"",@progbits

@@ -18,7 +18,8 @@
 #include "runtime/arch/arch.h"
 #include "runtime/arch/x86_64/emitter.h"
 
-extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_parameters[], mdl_resident_end[];
+extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_catch[], mdl_resident_jump[],
+    mdl_resident_parameters[], mdl_resident_end[];
 
 namespace mdl::arch {
 namespace {
@@ -82,7 +83,26 @@ bool writes_one_of(const Piece& piece, std::span<const int64_t> flags) {
 }
 
 // Pieces in order; a run of pieces under the same guards tests them once.
-void emit_pieces(Bytes& out, std::span<const Piece> pieces, const plan::Stencil& guard, int64_t anomalies,
+// Before a flag is raised: when it is down, this frame is the outermost. r10 is free. `depth`:
+// bytes pushed since the site.
+void emit_raise(Bytes& out, int64_t flag, uint32_t depth) {
+  Emitter e(out, 0);
+  e.bytes({0x49, 0x83, 0xbb}), e.imm32(static_cast<uint32_t>(flag)), e.bytes({0x00});  // cmpq $0, flag(%r11)
+  e.bytes({0x75, 15});                                                                 // jne over the next two
+  e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth);                                   // lea depth(%rsp), %r10
+  e.bytes({0x4d, 0x89, 0x93}), e.imm32(static_cast<uint32_t>(flag + 8));               // mov %r10, flag+8(%r11)
+}
+
+// After a flag was lowered: when this is the outermost frame, it is down.
+void emit_lower(Bytes& out, int64_t flag, uint32_t depth) {
+  Emitter e(out, 0);
+  e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth);                                  // lea depth(%rsp), %r10
+  e.bytes({0x4d, 0x39, 0x93}), e.imm32(static_cast<uint32_t>(flag + 8));              // cmp %r10, flag+8(%r11)
+  e.bytes({0x75, 11});                                                                // jne over the next
+  e.bytes({0x49, 0xc7, 0x83}), e.imm32(static_cast<uint32_t>(flag)), e.imm32(0);      // movq $0, flag(%r11)
+}
+
+void emit_pieces(Bytes& out, std::span<const Piece> pieces, const plan::Stencil& guard, int64_t anomalies, uint32_t depth,
                  std::vector<PlacedStencil>& placed) {
   for (size_t i = 0; i < pieces.size();) {
     size_t end = i + 1;
@@ -93,8 +113,10 @@ void emit_pieces(Bytes& out, std::span<const Piece> pieces, const plan::Stencil&
     for (int64_t flag : pieces[i].guards) emit_stencil(out, guard, nullptr, flag, anomalies, to_end, placed);
     for (; i < end; i++) {
       NextFields own;
+      if (pieces[i].raises != Piece::kNoFlag) emit_raise(out, pieces[i].raises, depth);
       emit_stencil(out, *pieces[i].stencil, &pieces[i], 0, anomalies, own, placed);
       for (auto [field, addend] : own) put(out, field, static_cast<uint64_t>(static_cast<int64_t>(out.size() - field) + addend), 4);
+      if (pieces[i].lowers != Piece::kNoFlag) emit_lower(out, pieces[i].lowers, depth);
     }
     for (auto [field, addend] : to_end) put(out, field, static_cast<uint64_t>(static_cast<int64_t>(out.size() - field) + addend), 4);
   }
@@ -110,7 +132,10 @@ struct Saving {
 Saving plan_saving(std::span<const Piece> pieces, image::Registers live) {
   Saving out;
   image::Registers needed = bit(r11);
-  for (const Piece& piece : pieces) needed |= piece.stencil->written;
+  for (const Piece& piece : pieces) {
+    needed |= piece.stencil->written;
+    if (piece.raises != Piece::kNoFlag || piece.lowers != Piece::kNoFlag) needed |= bit(r10);
+  }
   bool flags = live & image::kFlags;  // they are kept through rax
   image::Registers dead = ~live & 0xffff & ~bit(rsp) & ~needed;
   if (flags) dead &= ~bit(rax);
@@ -170,7 +195,8 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
   slow.scratch = saving.scratch;
   emit_lookup(e, lookup, saving.scratch, slow.field);
   slow.found = e.here();
-  emit_pieces(out, pieces, guard, anomalies_offset, placed);
+  auto depth = static_cast<uint32_t>(8 * (saving.pushed.size() + flags) + (red_zone ? 128 : 0));
+  emit_pieces(out, pieces, guard, anomalies_offset, depth, placed);
   if (flags) {
     e.pop(rax);
     e.bytes({0x04, 0x7f});  // add $0x7f, %al: OF again, when al was 1
@@ -210,14 +236,18 @@ Bytes resident_code(const ResidentParameters& parameters) {
   Bytes out(mdl_resident_begin, mdl_resident_end);
   size_t at = static_cast<size_t>(mdl_resident_parameters - mdl_resident_begin);
   for (uint64_t value : {parameters.directory, parameters.directory_bytes, parameters.overflow_block,
-                         parameters.overflow_count, parameters.exit_words, parameters.pid}) {
+                         parameters.overflow_count, parameters.exit_words, parameters.pid, parameters.flags,
+                         parameters.flag_bytes}) {
     put(out, at, value, 8);
     at += 8;
   }
   return out;
 }
 
-uint64_t resident_exit_offset() { return static_cast<uint64_t>(mdl_resident_exit - mdl_resident_begin); }
+uint64_t hook_offset(Hook hook) {
+  const uint8_t* routine = hook == Hook::exit ? mdl_resident_exit : hook == Hook::catch_ ? mdl_resident_catch : mdl_resident_jump;
+  return static_cast<uint64_t>(routine - mdl_resident_begin);
+}
 
 void emit_call(Bytes& out, uint64_t address, uint64_t target) { Emitter(out, address).call(target); }
 

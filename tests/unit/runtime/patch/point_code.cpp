@@ -80,7 +80,8 @@ class PointCode : public testing::Test {
     base_ = reinterpret_cast<uint64_t>(data_.data());
     reset();
     code_ = static_cast<uint8_t*>(mmap(nullptr, 1 << 16, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    auto resident = arch::resident_code({base_ + layout_.directory(), kSlots * patch::kSlotSize, base_ + layout_.block(kSlots), base_ + patch::kHeaderOverflow});
+    auto resident = arch::resident_code({base_ + layout_.directory(), kSlots * patch::kSlotSize, base_ + layout_.block(kSlots),
+                                         base_ + patch::kHeaderOverflow, base_ + patch::kHeaderExit, 0, patch::kBlockHeader, layout_.flag_bytes});
     std::memcpy(code_, resident.data(), resident.size());
     lookup_ = {base_ + layout_.directory(), kSlots, address()};
   }
@@ -191,6 +192,49 @@ TEST_F(PointCode, AWrittenGuardIsTestedAgain) {
 
 // What is live: all; all but rcx (which keeps something instead of the stack); all but rcx, r8 and the flags.
 constexpr image::Registers kLive[] = {~0u, ~(1u << 1), ~(1u << 1 | 1u << 8 | image::kFlags)};
+
+// A flag knows the frame that raised it first, and is lowered there however many frames in between
+// have vanished.
+TEST_F(PointCode, AFlagIsLoweredByItsOutermostFrame) {
+  arch::Piece raise = piece(1), lower = piece(2);
+  raise.raises = static_cast<int64_t>(layout_.cells[1]);
+  lower.lowers = static_cast<int64_t>(layout_.cells[1]);
+  auto up = reinterpret_cast<void (*)()>(const_cast<void*>(emit(std::span(&raise, 1), ~0u)));
+  up(), up(), up();
+  uint32_t slot = slot_of(thread_pointer());
+  EXPECT_EQ(cell(slot, 1), 3u);
+  uint64_t outermost = (&cell(slot, 1))[1];
+  auto down = reinterpret_cast<void (*)()>(const_cast<void*>(emit(std::span(&lower, 1), ~0u, format::PointKind::return_)));
+  (&cell(slot, 1))[1] = outermost + 64;
+  down();
+  EXPECT_EQ(cell(slot, 1), 3u);  // another frame's return
+  (&cell(slot, 1))[1] = outermost;
+  down();
+  EXPECT_EQ(cell(slot, 1), 0u);
+}
+
+TEST_F(PointCode, FramesThatVanishLowerTheirFlags) {
+  arch::Piece pieces[] = {piece(0)};
+  reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, ~0u)))();  // claims the slot
+  uint32_t slot = slot_of(thread_pointer());
+  uint64_t* flag = &cell(slot, 1);
+  auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
+  State before{};
+  for (uint64_t i = 0; i < 16; i++) before.regs[i] = 0x0101010101010101u * i;
+  before.flags = 0xad7;
+  const void* caught = code_ + arch::hook_offset(arch::Hook::catch_);
+  struct Case { uint64_t frame; bool vanishes; };
+  for (Case c : {Case{here - 4096, true}, Case{here + 4096, false}, Case{here - (1u << 30), false}}) {
+    flag[0] = 2, flag[1] = c.frame;
+    uint64_t anomalies = data_[layout_.block(slot) / 8];
+    State after = before;
+    run_with(&after, caught);
+    EXPECT_EQ(flag[0], c.vanishes ? 0u : 2u);
+    EXPECT_EQ(data_[layout_.block(slot) / 8] - anomalies, c.vanishes ? 1u : 0u);
+    for (int i = 0; i < 16; i++) EXPECT_EQ(after.regs[i], before.regs[i]);
+    EXPECT_EQ(after.flags, before.flags);
+  }
+}
 
 class Preserves : public PointCode, public testing::WithParamInterface<std::tuple<format::PointKind, bool, image::Registers>> {};
 
