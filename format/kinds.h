@@ -10,10 +10,10 @@ namespace mdl::format {
 
 // Points: where code can go. `args`: $arg is meaningful; `result`: $return is.
 //          enumerator    name             args   result
-#define MDL_POINT_KINDS(X)                         \
-  X(entry, "entry", true, false)                   \
-  X(return_, "return", false, true)                \
-  X(call_before, "call", true, false)              \
+#define MDL_POINT_KINDS(X)            \
+  X(entry, "entry", true, false)      \
+  X(return_, "return", false, true)   \
+  X(call_before, "call", true, false) \
   X(call_after, "call_after", false, true)
 
 enum class PointKind : uint8_t {
@@ -31,8 +31,8 @@ struct PointKindInfo {
 // Cells: per-thread values. `size` in bytes. A flag is a counter that guards test and that never
 // goes below zero; the injector keeps in its second word where the outermost frame that raised it lies.
 //          enumerator  name       size
-#define MDL_CELL_KINDS(X)   \
-  X(counter, "counter", 8)  \
+#define MDL_CELL_KINDS(X)  \
+  X(counter, "counter", 8) \
   X(flag, "flag", 16)
 
 enum class CellKind : uint8_t {

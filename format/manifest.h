@@ -10,10 +10,9 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
 #include "format/kinds.h"
@@ -35,7 +34,7 @@ inline constexpr const char* kGuardSymbol = "mdl_guard";   // byte offset of the
 inline constexpr const char* kNextSymbol = "mdl_next";     // the continuation: the first byte after the
                                                            // group of stencils that a guard protects
 inline constexpr const char* kAnomalySymbol = "mdl_anomalies";  // byte offset of the block's anomaly counter
-inline constexpr const char* kGuardStencil = "mdl.guard";  // the stencil's symbol that tests one guard
+inline constexpr const char* kGuardStencil = "mdl.guard";       // the stencil's symbol that tests one guard
 
 // Features a reader must know to use a plan; an unknown one is refused (exit status 4).
 inline constexpr const char* kKnownFeatures[] = {"entry-return"};
@@ -49,20 +48,20 @@ struct Position {
 
 // Binding-time expressions: evaluated by the injector when a request meets a process.
 enum class ExprKind : uint8_t {
-  string,       // text
-  integer,      // number
-  list,         // text: a resource list of the plan
-  procedures,   // $procedures
-  modules,      // $modules
-  machine,      // $machine
-  start,        // $start: a procedure list (main and thread start routines)
-  exit,         // $exit: a procedure
-  global_id,    // $globalId
-  variable,     // text: the variable of an enclosing foreach
-  selected,     // number: $constraint[n], 0 = the most specific component
-  field,        // text of operands[0]: name, entry, return, calls, funcs, loops, blocks, ...
-  binary,       // text is the operator: == != < <= > >= && || + - * /
-  unary,        // text is the operator: - !
+  string,      // text
+  integer,     // number
+  list,        // text: a resource list of the plan
+  procedures,  // $procedures
+  modules,     // $modules
+  machine,     // $machine
+  start,       // $start: a procedure list (main and thread start routines)
+  exit,        // $exit: a procedure
+  global_id,   // $globalId
+  variable,    // text: the variable of an enclosing foreach
+  selected,    // number: $constraint[n], 0 = the most specific component
+  field,       // text of operands[0]: name, entry, return, calls, funcs, loops, blocks, ...
+  binary,      // text is the operator: == != < <= > >= && || + - * /
+  unary,       // text is the operator: - !
 };
 
 struct Expr {
@@ -132,8 +131,8 @@ struct Metric {
   std::string mode;        // developer normal
   Aggregate aggregate = Aggregate::sum;
   std::vector<std::string> flavors;
-  std::vector<std::string> constraints;    // names of Manifest::constraints, in the metric's order
-  std::vector<Constraint> replacements;    // in-line constraints
+  std::vector<std::string> constraints;  // names of Manifest::constraints, in the metric's order
+  std::vector<Constraint> replacements;  // in-line constraints
   std::vector<Cell> cells;
   std::vector<Placement> placement;
   Position position;

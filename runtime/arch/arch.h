@@ -75,9 +75,9 @@ extern const RemoteNumbers kCalls;
 
 // Where the trampoline of a point finds the thread's block (docs/injection.md, "Thread blocks").
 struct Lookup {
-  uint64_t directory = 0;   // address of the first slot, 16 bytes each: thread pointer, block
-  uint32_t slots = 0;       // a power of two
-  uint64_t slow_path = 0;   // address of the resident routine
+  uint64_t directory = 0;  // address of the first slot, 16 bytes each: thread pointer, block
+  uint32_t slots = 0;      // a power of two
+  uint64_t slow_path = 0;  // address of the resident routine
 };
 // The slot at which the search for a thread pointer begins: what the emitted code computes.
 uint32_t home_slot(uint64_t thread_pointer, uint32_t slots);
@@ -85,9 +85,9 @@ uint32_t home_slot(uint64_t thread_pointer, uint32_t slots);
 // One piece of code at a point: a stencil with its holes' values.
 struct Piece {
   const plan::Stencil* stencil = nullptr;
-  std::vector<int64_t> cells;      // byte offsets in the block, for StencilInfo::cells
+  std::vector<int64_t> cells;  // byte offsets in the block, for StencilInfo::cells
   std::vector<int64_t> constants;
-  std::vector<int64_t> guards;     // byte offsets of flags
+  std::vector<int64_t> guards;  // byte offsets of flags
   // The flag that the stencil raises at an entry or lowers at an exit, kNoFlag for none. Its
   // second word keeps the stack pointer of the outermost frame that raised it: there it is
   // lowered to zero, whatever frames in between vanished.
@@ -112,8 +112,8 @@ struct PlacedStencil {
   size_t at = 0;  // in `out`
 };
 SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces, const plan::Stencil& guard,
-                    format::PointKind kind, image::Registers live, const Lookup& lookup, int64_t anomalies_offset,
-                    std::vector<PlacedStencil>& placed);
+                    format::PointKind kind, image::Registers live, const Lookup& lookup,
+                    int64_t anomalies_offset, std::vector<PlacedStencil>& placed);
 void emit_slow_path(Bytes& out, uint64_t address, const SlowPath& from, const Lookup& lookup);
 
 // True when an instruction does elsewhere what it does at its place, after emit_displaced has
@@ -137,9 +137,9 @@ struct ResidentParameters {
   uint64_t directory_bytes = 0;
   uint64_t overflow_block = 0;
   uint64_t overflow_count = 0;  // address of the counter
-  uint64_t exit_words = 0;      // address of three words: the process ends, its values were read, somebody waits
-  uint64_t pid = 0;             // of the target
-  uint64_t flags = 0;           // offset of the first flag in a block
+  uint64_t exit_words = 0;  // address of three words: the process ends, its values were read, somebody waits
+  uint64_t pid = 0;         // of the target
+  uint64_t flags = 0;       // offset of the first flag in a block
   uint64_t flag_bytes = 0;
 };
 Bytes resident_code(const ResidentParameters&);
@@ -147,9 +147,9 @@ Bytes resident_code(const ResidentParameters&);
 // keep every register and flag.
 enum class Hook : uint8_t {
   none,
-  exit,     // _exit: a process that ends waits for its last values to be read
-  catch_,   // __cxa_begin_catch: frames below the one that calls it have vanished
-  jump,     // longjmp(buffer, ...): frames below the buffer's stack pointer vanish
+  exit,    // _exit: a process that ends waits for its last values to be read
+  catch_,  // __cxa_begin_catch: frames below the one that calls it have vanished
+  jump,    // longjmp(buffer, ...): frames below the buffer's stack pointer vanish
 };
 uint64_t hook_offset(Hook hook);
 void emit_call(Bytes& out, uint64_t address, uint64_t target);

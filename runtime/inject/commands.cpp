@@ -19,8 +19,9 @@ bool is_alive(const patch::Journal& journal) {
 }
 
 void print_journal(const patch::Journal& journal, const image::Memory& memory) {
-  auto started = std::chrono::system_clock::time_point(std::chrono::duration_cast<std::chrono::system_clock::duration>(
-      std::chrono::nanoseconds(journal.started_ns)));
+  auto started =
+      std::chrono::system_clock::time_point(std::chrono::duration_cast<std::chrono::system_clock::duration>(
+          std::chrono::nanoseconds(journal.started_ns)));
   fmt::print("instrumented by mdl-inject {} ({}) since {:%Y-%m-%d %H:%M:%S} UTC\n", journal.owner,
              is_alive(journal) ? "running" : "ended", fmt::gmtime(started));
   fmt::print("plan {}, {} points, {} requests\n", journal.plan, journal.points, journal.requests.size());
@@ -46,16 +47,19 @@ int list(const Options& options) {
   auto image = image::read_image(options.pid);
   if (!image) return fail(image.error());
   int printed = print_functions(stdout, *image, options.glob);
-  if (printed != 0) fmt::print(stderr, "mdl-inject: no function of process {} matches '{}'\n", options.pid, options.glob);
+  if (printed != 0)
+    fmt::print(stderr, "mdl-inject: no function of process {} matches '{}'\n", options.pid, options.glob);
   return printed;
 }
 
 int verify(const Options& options) {
   auto plan = plan::read_plan_file(options.plan);
   if (!plan) return fail(plan.error());
-  fmt::print("{}: a valid plan for {}: {} metrics, {} constraints, {} stencils\n", options.plan, plan->manifest.target,
-             plan->manifest.metrics.size(), plan->manifest.constraints.size(), plan->stencils.size());
-  for (const format::Metric& metric : plan->manifest.metrics) fmt::print("  {} ({}, {})\n", metric.id, metric.name, metric.units);
+  fmt::print("{}: a valid plan for {}: {} metrics, {} constraints, {} stencils\n", options.plan,
+             plan->manifest.target, plan->manifest.metrics.size(), plan->manifest.constraints.size(),
+             plan->stencils.size());
+  for (const format::Metric& metric : plan->manifest.metrics)
+    fmt::print("  {} ({}, {})\n", metric.id, metric.name, metric.units);
   return 0;
 }
 
@@ -70,9 +74,11 @@ int status(const Options& options) {
     return 0;
   }
   if (session.journal.empty())
-    fmt::print("process {0} holds {1} mappings of an mdl-inject that was killed before it changed any code: take them out with "
-               "mdl-inject --remove {0}\n",
-               options.pid, session.mappings.size());
+    fmt::print(
+        "process {0} holds {1} mappings of an mdl-inject that was killed before it changed any code: take "
+        "them out with "
+        "mdl-inject --remove {0}\n",
+        options.pid, session.mappings.size());
   else
     print_journal(session.journal[0], memory);
   return 0;
@@ -86,14 +92,19 @@ int remove(const Options& options) {
   if (!maps) return fail(maps.error());
   patch::Session session = patch::find_session(*maps, *memory);
   patch::Removal removal(options.pid, *memory);
-  if (auto ok = removal.restore(session.journal.empty() ? nullptr : &session.journal[0], std::chrono::seconds(5)); !ok) return fail(ok.error());
+  if (auto ok =
+          removal.restore(session.journal.empty() ? nullptr : &session.journal[0], std::chrono::seconds(5));
+      !ok)
+    return fail(ok.error());
   if (auto ok = removal.finish(); !ok) return fail(ok.error());
   if (session.mappings.empty())
     fmt::print("process {} is not instrumented\n", options.pid);
   else
-    fmt::print("removed: {} windows restored, {} mappings unmapped\n", removal.restored(), session.mappings.size());
+    fmt::print("removed: {} windows restored, {} mappings unmapped\n", removal.restored(),
+               session.mappings.size());
   if (removal.foreign())
-    fmt::print(stderr, "mdl-inject: {} windows held neither our code nor the original and were left alone\n", removal.foreign());
+    fmt::print(stderr, "mdl-inject: {} windows held neither our code nor the original and were left alone\n",
+               removal.foreign());
   return 0;
 }
 

@@ -13,11 +13,16 @@ namespace {
 int run(const mdl::inject::Options& options) {
   using namespace mdl::inject;
   switch (options.command) {
-    case Command::measure: return measure(options);
-    case Command::list: return list(options);
-    case Command::status: return status(options);
-    case Command::remove: return remove(options);
-    case Command::verify: return verify(options);
+    case Command::measure:
+      return measure(options);
+    case Command::list:
+      return list(options);
+    case Command::status:
+      return status(options);
+    case Command::remove:
+      return remove(options);
+    case Command::verify:
+      return verify(options);
   }
   return static_cast<int>(mdl::Status::usage);
 }

@@ -31,14 +31,17 @@ std::optional<std::string> assign_words(Options& out, const std::vector<std::str
   auto pid_of = [&](const std::string& text) -> std::optional<std::string> {
     char* end = nullptr;
     long value = std::strtol(text.c_str(), &end, 10);
-    if (text.empty() || *end != '\0' || value <= 0 || value > 4194304 * 4L) return fmt::format("'{}' is not a process id", text);
+    if (text.empty() || *end != '\0' || value <= 0 || value > 4194304 * 4L)
+      return fmt::format("'{}' is not a process id", text);
     out.pid = static_cast<pid_t>(value);
     return std::nullopt;
   };
   size_t most = out.command == Command::measure || out.command == Command::list ? 2 : 1;
   size_t least = out.command == Command::measure ? 2 : 1;
   if (words.size() < least)
-    return out.command == Command::measure ? "a process id and a plan are needed" : out.command == Command::verify ? "a plan is needed" : "a process id is needed";
+    return out.command == Command::measure  ? "a process id and a plan are needed"
+           : out.command == Command::verify ? "a plan is needed"
+                                            : "a process id is needed";
   if (words.size() > most) return fmt::format("'{}' is one argument too many", words[most]);
   if (out.command == Command::verify) {
     out.plan = words[0];
@@ -60,15 +63,22 @@ Parsed parse_options(int argc, const char* const* argv) {
   std::vector<std::string> words;
   double duration = 0;
   app.add_option("words", words, "PID and plan")->group("");
-  app.add_option("-m,--metric", o.metrics, "A metric of the plan, with its focus; may be repeated (default: all)")
-      ->type_name("METRIC[@FOCUS]")->allow_extra_args(false);
-  app.add_option("-f,--focus", o.foci, "A focus for each -m that names none; may be repeated")->type_name("FOCUS")->allow_extra_args(false);
+  app.add_option("-m,--metric", o.metrics,
+                 "A metric of the plan, with its focus; may be repeated (default: all)")
+      ->type_name("METRIC[@FOCUS]")
+      ->allow_extra_args(false);
+  app.add_option("-f,--focus", o.foci, "A focus for each -m that names none; may be repeated")
+      ->type_name("FOCUS")
+      ->allow_extra_args(false);
   app.add_option("-i,--interval", o.interval, "Seconds between samples (default 1)")->type_name("SECONDS");
-  auto* duration_option = app.add_option("-d,--duration", duration, "Stop after so many seconds")->type_name("SECONDS");
-  app.add_option("--format", o.format, "table, ndjson, json or csv (default: table on a terminal, else ndjson)")
+  auto* duration_option =
+      app.add_option("-d,--duration", duration, "Stop after so many seconds")->type_name("SECONDS");
+  app.add_option("--format", o.format,
+                 "table, ndjson, json or csv (default: table on a terminal, else ndjson)")
       ->check(CLI::IsMember({"table", "ndjson", "json", "csv"}));
   app.add_option("-o,--output", o.output, "Write the samples to a file")->type_name("FILE");
-  app.add_option("--flavor", o.flavor, "Which flavor of the lists and metrics applies (default unix)")->type_name("NAME");
+  app.add_option("--flavor", o.flavor, "Which flavor of the lists and metrics applies (default unix)")
+      ->type_name("NAME");
   app.add_flag("--dry-run", o.dry_run, "Say what would be patched and what refused; change nothing");
   app.add_flag("--explain", o.explain, "Say what each request became");
   app.add_flag("--strict", o.strict, "Fail when any point is refused");
@@ -88,11 +98,17 @@ Parsed parse_options(int argc, const char* const* argv) {
     out.exit = usage("--list, --status, --remove and --verify exclude each other");
     return out;
   }
-  o.command = list ? Command::list : status ? Command::status : remove ? Command::remove : verify ? Command::verify : Command::measure;
+  o.command = list     ? Command::list
+              : status ? Command::status
+              : remove ? Command::remove
+              : verify ? Command::verify
+                       : Command::measure;
   if (*duration_option) o.duration = duration;
   std::optional<std::string> wrong = assign_words(o, words);
-  if (!wrong && !(o.interval >= 0.001 && o.interval <= 86400)) wrong = "the interval must be between 0.001 and 86400 seconds";
-  if (!wrong && o.duration && !(*o.duration >= 0 && *o.duration <= 1e9)) wrong = "the duration must not be negative";
+  if (!wrong && !(o.interval >= 0.001 && o.interval <= 86400))
+    wrong = "the interval must be between 0.001 and 86400 seconds";
+  if (!wrong && o.duration && !(*o.duration >= 0 && *o.duration <= 1e9))
+    wrong = "the duration must not be negative";
   if (wrong) out.exit = usage(*wrong);
   return out;
 }

@@ -14,14 +14,14 @@ enum class Command { measure, list, status, remove, verify };
 struct Options {
   Command command = Command::measure;
   pid_t pid = 0;
-  std::string plan;    // file, for measure and verify
-  std::string glob;    // for list; "" = all
+  std::string plan;  // file, for measure and verify
+  std::string glob;  // for list; "" = all
   std::vector<std::string> metrics;
   std::vector<std::string> foci;
-  double interval = 1;              // seconds between samples
-  std::optional<double> duration;   // seconds; none = until interrupted or the end of the target
-  std::string format;               // table ndjson json csv; "" = table on a terminal, else ndjson
-  std::string output;               // file; "" = standard output
+  double interval = 1;             // seconds between samples
+  std::optional<double> duration;  // seconds; none = until interrupted or the end of the target
+  std::string format;              // table ndjson json csv; "" = table on a terminal, else ndjson
+  std::string output;              // file; "" = standard output
   std::string flavor;
   bool dry_run = false;
   bool explain = false;

@@ -20,10 +20,14 @@ std::string function_text(const image::Object* object, const image::Function* fu
 const char* site_text(const patch::Site& site) {
   if (site.kind == format::PointKind::entry) return "entry";
   switch (site.exit) {
-    case image::ExitKind::return_: return "return";
-    case image::ExitKind::tail_jump: return "tail jump";
-    case image::ExitKind::tail_branch: return "conditional tail jump";
-    case image::ExitKind::tail_jump_indirect: return "indirect tail jump";
+    case image::ExitKind::return_:
+      return "return";
+    case image::ExitKind::tail_jump:
+      return "tail jump";
+    case image::ExitKind::tail_branch:
+      return "conditional tail jump";
+    case image::ExitKind::tail_jump_indirect:
+      return "indirect tail jump";
   }
   return "";
 }
@@ -33,7 +37,8 @@ const char* site_text(const patch::Site& site) {
 void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::Coverage& coverage) {
   uint64_t taken = 0;
   for (const auto& [tactic, count] : coverage.by_tactic) taken += count;
-  fmt::print(out, "{} points in {} functions: {} would be patched", coverage.sites, coverage.functions.size(), taken);
+  fmt::print(out, "{} points in {} functions: {} would be patched", coverage.sites, coverage.functions.size(),
+             taken);
   for (const auto& [tactic, count] : coverage.by_tactic) fmt::print(out, ", {} by {}", count, tactic);
   fmt::print(out, ", {} refused\n", coverage.refused.size());
   for (size_t i = 0; i < binding.requests.size(); i++)
@@ -42,8 +47,8 @@ void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::
   for (const patch::RefusedSite& refused : coverage.refused) reasons[refused.reason]++;
   for (const auto& [reason, count] : reasons) fmt::print(out, "  {:6}  {}\n", count, reason);
   for (const patch::RefusedSite& refused : coverage.refused)
-    fmt::print(out, "refused: {} {} at {:#x}: {} [{:02x}]\n", function_text(refused.object, refused.function), site_text(refused.site),
-               refused.site.address, refused.reason, fmt::join(refused.bytes, " "));
+    fmt::print(out, "refused: {} {} at {:#x}: {} [{:02x}]\n", function_text(refused.object, refused.function),
+               site_text(refused.site), refused.site.address, refused.reason, fmt::join(refused.bytes, " "));
 }
 
 void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding& binding) {
@@ -53,9 +58,10 @@ void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding&
     for (const std::string& name : request.missing) fmt::print(out, "  not in this process: {}\n", name);
     for (const focus::BoundPoint& point : binding.points)
       for (const focus::BoundSnippet& snippet : point.snippets) {
-        if (std::find(snippet.requests.begin(), snippet.requests.end(), i) == snippet.requests.end()) continue;
-        fmt::print(out, "  {} of {}: {}", format::info(point.kind).name, function_text(point.object, point.function),
-                   plan.stencils[snippet.stencil].info.name);
+        if (std::find(snippet.requests.begin(), snippet.requests.end(), i) == snippet.requests.end())
+          continue;
+        fmt::print(out, "  {} of {}: {}", format::info(point.kind).name,
+                   function_text(point.object, point.function), plan.stencils[snippet.stencil].info.name);
         for (focus::CellId guard : snippet.guards) fmt::print(out, ", while {}", binding.cells[guard].label);
         fmt::print(out, "\n");
       }
@@ -64,13 +70,17 @@ void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding&
 
 void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch::Coverage& coverage) {
   auto ms = [](std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; };
-  fmt::print(out, "inserted {} points in {:.1f} ms, paused {:.1f} ms ({} threads", inserted.points, ms(inserted.took),
-             ms(inserted.paused), inserted.threads);
+  fmt::print(out, "inserted {} points in {:.1f} ms, paused {:.1f} ms ({} threads", inserted.points,
+             ms(inserted.took), ms(inserted.paused), inserted.threads);
   if (inserted.frames) fmt::print(out, ", {} active frames", inserted.frames);
-  fmt::print(out, "){}\n", coverage.refused.empty() ? "" : fmt::format(", {} refused", coverage.refused.size()));
+  fmt::print(out, "){}\n",
+             coverage.refused.empty() ? "" : fmt::format(", {} refused", coverage.refused.size()));
   for (const std::string& warning : inserted.warnings) fmt::print(out, "warning: {}\n", warning);
   for (const std::string& why : coverage.unhooked)
-    fmt::print(out, "warning: not hooked: {} (docs/injection.md, \"Frames that vanish\" and \"The end of the process\")\n", why);
+    fmt::print(out,
+               "warning: not hooked: {} (docs/injection.md, \"Frames that vanish\" and \"The end of the "
+               "process\")\n",
+               why);
 }
 
 int print_functions(std::FILE* out, const image::Image& image, const std::string& glob) {
@@ -80,8 +90,10 @@ int print_functions(std::FILE* out, const image::Image& image, const std::string
       std::string text = function_text(&object, &function);
       std::string plain = image::demangle(function.name).plain;
       bool wanted = glob.empty();
-      for (const std::string& candidate : {text, function.name, plain}) wanted = wanted || fnmatch(glob.c_str(), candidate.c_str(), 0) == 0;
-      for (const std::string& alias : function.aliases) wanted = wanted || fnmatch(glob.c_str(), alias.c_str(), 0) == 0;
+      for (const std::string& candidate : {text, function.name, plain})
+        wanted = wanted || fnmatch(glob.c_str(), candidate.c_str(), 0) == 0;
+      for (const std::string& alias : function.aliases)
+        wanted = wanted || fnmatch(glob.c_str(), alias.c_str(), 0) == 0;
       if (!wanted) continue;
       printed++;
       fmt::print(out, "{}", text);

@@ -24,14 +24,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto kExitPoll = 1ms;           // how often the target is asked whether it stands at its exit
+constexpr auto kExitPoll = 1ms;            // how often the target is asked whether it stands at its exit
 constexpr auto kRemovalDeadline = 5000ms;  // for threads inside trampolines to leave
 
 // One measurement of one process. A run is a list of these (architecture, decision 11).
 class Measurement {
  public:
-  Measurement(const Options& options, const patch::Inserted& inserted, const process::TargetMemory& memory, const Watch& watch,
-              output::Writer& writer)
+  Measurement(const Options& options, const patch::Inserted& inserted, const process::TargetMemory& memory,
+              const Watch& watch, output::Writer& writer)
       : options_(options),
         journal_(inserted.journal),
         memory_(memory),
@@ -54,9 +54,12 @@ class Measurement {
     if (auto ok = writer_.begin(); !ok) return abandon(ok.error());
     set_exit_word(2, 1);  // a process that ends may wait for us
     Clock::time_point started = Clock::now(), next = started;
-    auto interval = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.interval));
+    auto interval =
+        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.interval));
     std::optional<Clock::time_point> end;
-    if (options_.duration) end = started + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*options_.duration));
+    if (options_.duration)
+      end = started +
+            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*options_.duration));
     for (;;) {
       Clock::time_point now = Clock::now();
       if (end && now >= *end) return take_out();
@@ -68,9 +71,12 @@ class Measurement {
       }
       Clock::time_point until = std::min(next, now + kExitPoll);
       switch (watch_.wait_until(end ? std::min(until, *end) : until)) {
-        case Watch::Event::due: break;
-        case Watch::Event::interrupted: return take_out();
-        case Watch::Event::ended: return ended(sampler_.repeat(values::now()));
+        case Watch::Event::due:
+          break;
+        case Watch::Event::interrupted:
+          return take_out();
+        case Watch::Event::ended:
+          return ended(sampler_.repeat(values::now()));
       }
       if (at_exit())
         if (auto status = rendezvous()) return *status;
@@ -78,7 +84,9 @@ class Measurement {
   }
 
   uint64_t exit_word(uint64_t index) const { return journal_.data.start + patch::kHeaderExit + index * 8; }
-  void set_exit_word(uint64_t index, uint64_t value) { memory_.write(exit_word(index), std::as_bytes(std::span(&value, 1))); }
+  void set_exit_word(uint64_t index, uint64_t value) {
+    memory_.write(exit_word(index), std::as_bytes(std::span(&value, 1)));
+  }
   bool at_exit() const {
     uint64_t word = 0;
     return memory_.read(exit_word(0), std::as_writable_bytes(std::span(&word, 1))) && word == 1;
@@ -100,13 +108,16 @@ class Measurement {
     for (size_t i = 0; i < journal_.requests.size(); i++) {
       const patch::JournalRequest& request = journal_.requests[i];
       const values::Value& value = sample.values[i];
-      rows.push_back({sample.at.wall_ns, sample.elapsed_s, options_.pid, request.metric, request.name, request.focus, value.total,
-                      value.delta, value.rate, request.units, request.refused, sample.complete, sample.anomalies});
+      rows.push_back({sample.at.wall_ns, sample.elapsed_s, options_.pid, request.metric, request.name,
+                      request.focus, value.total, value.delta, value.rate, request.units, request.refused,
+                      sample.complete, sample.anomalies});
     }
     if (auto ok = writer_.sample(rows, final); !ok) return ok;
     if (!final) return {};
     if (sample.overflows)
-      fmt::print(stderr, "warning: more threads than slots: {} hits shared one block and may have lost counts\n", sample.overflows);
+      fmt::print(stderr,
+                 "warning: more threads than slots: {} hits shared one block and may have lost counts\n",
+                 sample.overflows);
     return writer_.end();
   }
 
@@ -114,20 +125,25 @@ class Measurement {
     Result<void> written = write(last, true);
     std::optional<int> signal = watch_.killed_by();
     if (signal && *signal) {
-      fmt::print(stderr, "mdl-inject: process {} was killed by signal {} ({})\n", options_.pid, *signal, sigdescr_np(*signal));
+      fmt::print(stderr, "mdl-inject: process {} was killed by signal {} ({})\n", options_.pid, *signal,
+                 sigdescr_np(*signal));
       return static_cast<int>(Status::target_killed);
     }
-    fmt::print(stderr, "mdl-inject: process {} has ended{}\n", options_.pid, last.complete ? "" : ": its last values could not be read");
+    fmt::print(stderr, "mdl-inject: process {} has ended{}\n", options_.pid,
+               last.complete ? "" : ": its last values could not be read");
     if (!written) return written.error();
     return 0;
   }
 
   // The data cannot be read any more: the process executes another program, ends, or somebody removed us.
   Result<int> lost(const Error& why) {
-    if (watch_.wait_until(Clock::now() + 200ms) == Watch::Event::ended) return ended(sampler_.repeat(values::now()));
-    fmt::print(stderr, "mdl-inject: process {} no longer holds the instrumentation (it executed another program, or another "
-                       "mdl-inject removed it): {}\n",
-               options_.pid, why.text);
+    if (watch_.wait_until(Clock::now() + 200ms) == Watch::Event::ended)
+      return ended(sampler_.repeat(values::now()));
+    fmt::print(
+        stderr,
+        "mdl-inject: process {} no longer holds the instrumentation (it executed another program, or another "
+        "mdl-inject removed it): {}\n",
+        options_.pid, why.text);
     if (auto ok = write(sampler_.repeat(values::now()), true); !ok) return ok.error();
     return 0;
   }
@@ -138,12 +154,16 @@ class Measurement {
       auto sample = sampler_.sample(memory_, values::now());
       if (!sample) return lost(sample.error());
       if (auto ok = write(*sample, true); !ok) return ok.error();
-      fmt::print(stderr, "left in process {0}: see mdl-inject --status {0}, take it out with mdl-inject --remove {0}\n", options_.pid);
+      fmt::print(
+          stderr,
+          "left in process {0}: see mdl-inject --status {0}, take it out with mdl-inject --remove {0}\n",
+          options_.pid);
       return 0;
     }
     patch::Removal removal(options_.pid, memory_);
     if (auto ok = removal.restore(&journal_, kRemovalDeadline); !ok) {
-      if (watch_.wait_until(Clock::now() + 200ms) == Watch::Event::ended) return ended(sampler_.repeat(values::now()));
+      if (watch_.wait_until(Clock::now() + 200ms) == Watch::Event::ended)
+        return ended(sampler_.repeat(values::now()));
       return ok.error();
     }
     auto sample = sampler_.sample(memory_, values::now());  // nobody counts any more: these are exact
@@ -172,18 +192,21 @@ class Measurement {
 };
 
 // A request is hollow when its value, or a flag that it waits for, is written nowhere.
-std::vector<bool> hollow_requests(const plan::Plan& plan, const focus::Binding& binding, const patch::Coverage& coverage) {
+std::vector<bool> hollow_requests(const plan::Plan& plan, const focus::Binding& binding,
+                                  const patch::Coverage& coverage) {
   std::vector<bool> written(binding.cells.size());
   std::vector<std::vector<focus::CellId>> guards(binding.requests.size());
   for (const patch::FunctionPlan& f : coverage.functions) {
     bool entry = false, exit = false;
     for (const patch::Window& window : f.sites.windows)
-      for (const patch::Site& site : window.sites) (site.kind == format::PointKind::entry ? entry : exit) = true;
+      for (const patch::Site& site : window.sites)
+        (site.kind == format::PointKind::entry ? entry : exit) = true;
     for (const auto* snippets : {entry ? &f.entry : nullptr, exit ? &f.exit : nullptr}) {
       if (!snippets) continue;
       for (const focus::BoundSnippet& snippet : *snippets) {
         const auto& uses = plan.stencils[snippet.stencil].info.cells;
-        for (size_t i = 0; i < uses.size(); i++) written[snippet.cells[i]] = written[snippet.cells[i]] || uses[i].writes;
+        for (size_t i = 0; i < uses.size(); i++)
+          written[snippet.cells[i]] = written[snippet.cells[i]] || uses[i].writes;
         for (uint32_t request : snippet.requests)
           guards[request].insert(guards[request].end(), snippet.guards.begin(), snippet.guards.end());
       }
@@ -198,27 +221,37 @@ std::vector<bool> hollow_requests(const plan::Plan& plan, const focus::Binding& 
   return out;
 }
 
-Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& binding, const patch::Coverage& coverage, const Options& options) {
+Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& binding,
+                            const patch::Coverage& coverage, const Options& options) {
   std::vector<bool> hollow = hollow_requests(plan, binding, coverage);
   size_t count = static_cast<size_t>(std::count(hollow.begin(), hollow.end(), true));
-  std::string example = coverage.refused.empty() ? "" : fmt::format(": {} in {}: {}", coverage.refused[0].function->name,
-                                                                    coverage.refused[0].object->name, coverage.refused[0].reason);
+  std::string example = coverage.refused.empty()
+                            ? ""
+                            : fmt::format(": {} in {}: {}", coverage.refused[0].function->name,
+                                          coverage.refused[0].object->name, coverage.refused[0].reason);
   if (count == hollow.size())
-    return Error{fmt::format("nothing that was asked for can be measured{} (mdl-inject --dry-run lists every refused point)", example)};
+    return Error{fmt::format(
+        "nothing that was asked for can be measured{} (mdl-inject --dry-run lists every refused point)",
+        example)};
   if (options.strict && !coverage.refused.empty())
-    return Error{fmt::format("{} points are refused{} (--strict; mdl-inject --dry-run lists them)", coverage.refused.size(), example)};
+    return Error{fmt::format("{} points are refused{} (--strict; mdl-inject --dry-run lists them)",
+                             coverage.refused.size(), example)};
   for (size_t i = 0; i < hollow.size() && count <= 20; i++)
     if (hollow[i])
-      fmt::print(stderr, "warning: {}@{} cannot be measured: its points are refused\n", binding.requests[i].metric, binding.requests[i].focus);
+      fmt::print(stderr, "warning: {}@{} cannot be measured: its points are refused\n",
+                 binding.requests[i].metric, binding.requests[i].focus);
   return {};
 }
 
-Result<int> attach(const Options& options, const plan::Plan& plan, const std::string& checksum, output::Writer& writer) {
+Result<int> attach(const Options& options, const plan::Plan& plan, const std::string& checksum,
+                   output::Writer& writer) {
   auto target = process::check_target(options.pid);
   if (!target) return target.error();
   if (target->seccomp != 0)
-    return Error{fmt::format("process {} ({}) runs under seccomp, whose filter this version cannot evaluate: mapping memory might kill it",
-                             options.pid, target->name)};
+    return Error{
+        fmt::format("process {} ({}) runs under seccomp, whose filter this version cannot evaluate: mapping "
+                    "memory might kill it",
+                    options.pid, target->name)};
   auto image = image::read_image(options.pid);
   if (!image) return image.error();
   auto binding = focus::bind(plan, *image, {options.metrics, options.foci, options.flavor});
@@ -246,7 +279,8 @@ Result<int> attach(const Options& options, const plan::Plan& plan, const std::st
 int measure(const Options& options) {
   auto plan = plan::read_plan_file(options.plan);
   if (!plan) return fail(plan.error());
-  auto sink = options.output.empty() || !options.dry_run ? output::Sink::open(options.output) : output::Sink::open("");
+  auto sink = options.output.empty() || !options.dry_run ? output::Sink::open(options.output)
+                                                         : output::Sink::open("");
   if (!sink) return fail(sink.error());
   auto format = output::format_named(options.format, sink->is_terminal());
   if (!format) return fail(format.error());

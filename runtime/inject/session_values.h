@@ -15,7 +15,8 @@ inline values::BlockLayout block_layout(const patch::Journal& journal) {
   out.stride = journal.layout.stride;
   out.overflow_address = journal.data.start + patch::kHeaderOverflow;
   for (const patch::JournalRequest& request : journal.requests)
-    out.cells.push_back({journal.kinds[request.value], journal.layout.cells[request.value], request.aggregate});
+    out.cells.push_back(
+        {journal.kinds[request.value], journal.layout.cells[request.value], request.aggregate});
   return out;
 }
 

@@ -28,7 +28,9 @@ struct PidfdInfo {
 };
 constexpr uint64_t kInfoExit = 1 << 3;  // PIDFD_INFO_EXIT
 
-std::optional<int> signal_of(int status) { return WIFSIGNALED(status) ? WTERMSIG(status) : 0; }
+std::optional<int> signal_of(int status) {
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
 
 }  // namespace
 
@@ -38,7 +40,8 @@ Result<Watch> Watch::open(pid_t pid) {
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
   sigprocmask(SIG_BLOCK, &set, nullptr);
   int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  if (process < 0) return Error{fmt::format("there is no process {} to watch: {}", pid, std::strerror(errno))};
+  if (process < 0)
+    return Error{fmt::format("there is no process {} to watch: {}", pid, std::strerror(errno))};
   int signals = signalfd(-1, &set, SFD_CLOEXEC);
   return Watch(pid, process, signals);
 }
@@ -49,11 +52,14 @@ Watch::~Watch() {
 }
 
 Watch::Watch(Watch&& other) noexcept
-    : pid_(other.pid_), process_(std::exchange(other.process_, -1)), signals_(std::exchange(other.signals_, -1)) {}
+    : pid_(other.pid_),
+      process_(std::exchange(other.process_, -1)),
+      signals_(std::exchange(other.signals_, -1)) {}
 
 Watch::Event Watch::wait_until(std::chrono::steady_clock::time_point when) const {
   for (;;) {
-    auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(when - std::chrono::steady_clock::now()).count();
+    auto left =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(when - std::chrono::steady_clock::now()).count();
     if (left < 0) left = 0;
     timespec time{left / 1'000'000'000, left % 1'000'000'000};
     pollfd files[2] = {{process_, POLLIN, 0}, {signals_, POLLIN, 0}};
@@ -68,7 +74,8 @@ Watch::Event Watch::wait_until(std::chrono::steady_clock::time_point when) const
 std::optional<int> Watch::killed_by() const {
   PidfdInfo info{};
   info.mask = kInfoExit;
-  if (ioctl(process_, _IOWR(0xff, 11, PidfdInfo), &info) == 0 && info.mask & kInfoExit) return signal_of(info.exit_code);
+  if (ioctl(process_, _IOWR(0xff, 11, PidfdInfo), &info) == 0 && info.mask & kInfoExit)
+    return signal_of(info.exit_code);
   // Not waited for yet: the last field but none of /proc/PID/stat is the status (proc(5)).
   std::string text = read_text(fmt::format("/proc/{}/stat", pid_));
   size_t at = text.rfind(") ");

@@ -30,7 +30,8 @@ std::vector<std::pair<const image::Function*, Points>> by_function(const focus::
 
 void charge(Coverage& out, const std::vector<BoundSnippet>& snippets) {
   std::set<uint32_t> requests;
-  for (const BoundSnippet& snippet : snippets) requests.insert(snippet.requests.begin(), snippet.requests.end());
+  for (const BoundSnippet& snippet : snippets)
+    requests.insert(snippet.requests.begin(), snippet.requests.end());
   for (uint32_t request : requests) out.refused_of[request]++;
 }
 
@@ -58,21 +59,24 @@ bool drop_unbalanced(const plan::Plan& plan, const focus::Binding& binding, Func
 }
 
 Wanted wanted_of(const plan::Plan& plan, const FunctionPlan& f) {
-  bool result = std::any_of(f.exit.begin(), f.exit.end(),
-                            [&](const BoundSnippet& snippet) { return plan.stencils[snippet.stencil].info.uses_result; });
+  bool result = std::any_of(f.exit.begin(), f.exit.end(), [&](const BoundSnippet& snippet) {
+    return plan.stencils[snippet.stencil].info.uses_result;
+  });
   return {!f.entry.empty() || f.hook != arch::Hook::none, !f.exit.empty(), result};
 }
 
-void plan_function(const plan::Plan& plan, const focus::Binding& binding, const image::Memory& memory, FunctionPlan& f,
-                   Coverage& out) {
+void plan_function(const plan::Plan& plan, const focus::Binding& binding, const image::Memory& memory,
+                   FunctionPlan& f, Coverage& out) {
   f.sites = plan_sites(*f.function, f.code, wanted_of(plan, f));
   if (f.hook != arch::Hook::none)
     for (const Refusal& refusal : f.sites.refusals)
-      if (refusal.site.kind == format::PointKind::entry) out.unhooked.push_back(f.function->name + ": " + refusal.reason);
+      if (refusal.site.kind == format::PointKind::entry)
+        out.unhooked.push_back(f.function->name + ": " + refusal.reason);
   if (f.entry.empty() && f.exit.empty()) return;  // only the hook: nobody asked for it
   out.sites += f.sites.entries + f.sites.exits;
   auto record = [&](const Refusal& refusal) {
-    out.refused.push_back({f.object, f.function, refusal.site, refusal.reason, bytes_at(memory, refusal.site.address)});
+    out.refused.push_back(
+        {f.object, f.function, refusal.site, refusal.reason, bytes_at(memory, refusal.site.address)});
   };
   bool refused = !f.sites.refusals.empty();
   for (const Refusal& refusal : f.sites.refusals) {
@@ -91,12 +95,9 @@ struct HookedName {
   arch::Hook hook;
 };
 constexpr HookedName kHooks[] = {
-    {"_exit", arch::Hook::exit},
-    {"__cxa_begin_catch", arch::Hook::catch_},
-    {"longjmp", arch::Hook::jump},
-    {"_longjmp", arch::Hook::jump},
-    {"siglongjmp", arch::Hook::jump},
-    {"__longjmp_chk", arch::Hook::jump},
+    {"_exit", arch::Hook::exit},      {"__cxa_begin_catch", arch::Hook::catch_},
+    {"longjmp", arch::Hook::jump},    {"_longjmp", arch::Hook::jump},
+    {"siglongjmp", arch::Hook::jump}, {"__longjmp_chk", arch::Hook::jump},
 };
 
 arch::Hook hook_of(const image::Function& function) {
@@ -112,7 +113,8 @@ void add_hooks(const image::Image& image, bool flags, std::vector<FunctionPlan>&
     for (const image::Function& function : object.functions) {
       arch::Hook hook = object.is_loader ? arch::Hook::none : hook_of(function);
       if (hook == arch::Hook::none || (hook != arch::Hook::exit && !flags)) continue;
-      auto it = std::find_if(functions.begin(), functions.end(), [&](const FunctionPlan& f) { return f.function == &function; });
+      auto it = std::find_if(functions.begin(), functions.end(),
+                             [&](const FunctionPlan& f) { return f.function == &function; });
       if (it == functions.end()) {
         FunctionPlan f;
         f.object = &object;
@@ -124,7 +126,8 @@ void add_hooks(const image::Image& image, bool flags, std::vector<FunctionPlan>&
 }
 
 // Decodes all functions, on as many threads as there are processors: it is most of the work.
-void read_codes(const image::Image& image, const image::Memory& memory, std::vector<FunctionPlan>& functions) {
+void read_codes(const image::Image& image, const image::Memory& memory,
+                std::vector<FunctionPlan>& functions) {
   size_t workers = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 8);
   if (functions.size() < 64) workers = 1;
   auto work = [&](size_t first) {

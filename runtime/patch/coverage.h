@@ -23,7 +23,7 @@ struct FunctionPlan {
   FunctionSites sites;
   std::vector<focus::BoundSnippet> entry;  // what is left after refusals
   std::vector<focus::BoundSnippet> exit;
-  arch::Hook hook = arch::Hook::none;      // what of ours runs at its entry
+  arch::Hook hook = arch::Hook::none;  // what of ours runs at its entry
 
   // Sites of a window at which something of a request runs.
   uint64_t points(const Window& window) const;
@@ -40,8 +40,8 @@ struct RefusedSite {
 struct Coverage {
   std::vector<FunctionPlan> functions;
   std::vector<RefusedSite> refused;
-  std::vector<uint64_t> refused_of;  // per request: sites it wanted and does not get
-  uint64_t sites = 0;                // wanted in all
+  std::vector<uint64_t> refused_of;           // per request: sites it wanted and does not get
+  uint64_t sites = 0;                         // wanted in all
   std::map<std::string, uint64_t> by_tactic;  // sites taken
   std::vector<std::string> unhooked;          // hooks that could not be taken, with the reason
 };

@@ -70,19 +70,22 @@ class Commit {
   // The lookup reads the word that the thread pointer points to: it must be there and hold itself.
   Result<void> check_thread(pid_t tid, const arch::ThreadRegisters& regs) {
     uint64_t pointer = arch::thread_pointer(regs), word = 0;
-    if (pointer != 0 && memory_.read(pointer, std::as_writable_bytes(std::span(&word, 1))) && word == pointer) return {};
-    return Error{fmt::format("thread {} of process {} has no thread pointer of the usual kind (it is starting up, or its "
-                             "run-time system keeps its own): it cannot be instrumented safely",
-                             tid, input_.image.pid)};
+    if (pointer != 0 && memory_.read(pointer, std::as_writable_bytes(std::span(&word, 1))) && word == pointer)
+      return {};
+    return Error{fmt::format(
+        "thread {} of process {} has no thread pointer of the usual kind (it is starting up, or its "
+        "run-time system keeps its own): it cannot be instrumented safely",
+        tid, input_.image.pid)};
   }
 
   Result<void> check_bytes() {
     for (const StagedWindow& window : stage_.windows) {
       std::vector<std::byte> now(window.original.size());
-      if (memory_.read(window.window->start, now) && std::equal(now.begin(), now.end(), std::as_bytes(std::span(window.original)).begin()))
+      if (memory_.read(window.window->start, now) &&
+          std::equal(now.begin(), now.end(), std::as_bytes(std::span(window.original)).begin()))
         continue;
-      return Error{fmt::format("the code at {:#x} ({}) changed while the insertion was prepared: try again", window.window->start,
-                               window.function->function->name)};
+      return Error{fmt::format("the code at {:#x} ({}) changed while the insertion was prepared: try again",
+                               window.window->start, window.function->function->name)};
     }
     return {};
   }
@@ -104,7 +107,8 @@ class Commit {
     for (const auto& [tid, r] : regs) {
       for (uint64_t word : stack_words(r, *mappings, memory_))
         if (const StagedWindow* window = window_around(word)) out.insert(window->function);
-      if (const StagedWindow* window = window_around(arch::pc(r)); window && !moved_to(*window, arch::pc(r))) out.insert(window->function);
+      if (const StagedWindow* window = window_around(arch::pc(r)); window && !moved_to(*window, arch::pc(r)))
+        out.insert(window->function);
     }
     return out;
   }
@@ -118,10 +122,12 @@ class Commit {
   void give_up(const FunctionPlan& function) {
     std::set<uint32_t> requests;
     for (const auto* snippets : {&function.entry, &function.exit})
-      for (const focus::BoundSnippet& snippet : *snippets) requests.insert(snippet.requests.begin(), snippet.requests.end());
+      for (const focus::BoundSnippet& snippet : *snippets)
+        requests.insert(snippet.requests.begin(), snippet.requests.end());
     for (const Window& window : function.sites.windows)
       for (const Site& site : window.sites) {
-        input_.coverage.refused.push_back({function.object, function.function, site, "an interrupted thread stayed inside it", {}});
+        input_.coverage.refused.push_back(
+            {function.object, function.function, site, "an interrupted thread stayed inside it", {}});
         for (uint32_t request : requests) input_.coverage.refused_of[request]++;
       }
     std::erase_if(stage_.windows, [&](const StagedWindow& w) { return w.function == &function; });
@@ -145,7 +151,7 @@ class Commit {
     const FunctionPlan* function;
     uint64_t entry;  // of code: a frame that has not passed it has not entered
     focus::CellId flag;
-    bool counts;     // the flag counts frames (+= 1); otherwise it is just set
+    bool counts;  // the flag counts frames (+= 1); otherwise it is just set
   };
 
   std::vector<Inside> flagged_ranges() {
@@ -163,7 +169,8 @@ class Commit {
         for (const Window& window : f.sites.windows)
           for (const Site& site : window.sites)
             if (site.kind == format::PointKind::entry) entry = site.address;
-        for (const image::Range& range : f.code.ranges) out.push_back({range, &f, entry, balance.flag, counts});
+        for (const image::Range& range : f.code.ranges)
+          out.push_back({range, &f, entry, balance.flag, counts});
         break;
       }
     }
@@ -176,17 +183,21 @@ class Commit {
     if (inside.empty()) return {};
     std::vector<uint64_t> directory(stage_.layout.slots * 2);
     uint64_t at = stage_.data.start + stage_.layout.directory();
-    if (!memory_.read(at, std::as_writable_bytes(std::span(directory)))) return Error{"cannot read the session's data"};
+    if (!memory_.read(at, std::as_writable_bytes(std::span(directory))))
+      return Error{"cannot read the session's data"};
     for (const auto& [tid, r] : regs) {
       std::map<focus::CellId, Raised> flags = active(r, inside, tid);
       if (flags.empty()) continue;
       uint64_t pointer = arch::thread_pointer(r);
       uint32_t slot = find_slot(directory, pointer);
-      if (slot == stage_.layout.slots) return Error{"no slot for a thread that is inside a constraining function"};
+      if (slot == stage_.layout.slots)
+        return Error{"no slot for a thread that is inside a constraining function"};
       directory[slot * 2] = pointer;
-      if (!memory_.write(at + slot * kSlotSize, std::as_bytes(std::span(&pointer, 1)))) return Error{"cannot write the session's data"};
+      if (!memory_.write(at + slot * kSlotSize, std::as_bytes(std::span(&pointer, 1))))
+        return Error{"cannot write the session's data"};
       for (const auto& [flag, raised] : flags)
-        if (!memory_.write(stage_.data.start + stage_.layout.block(slot) + stage_.layout.cells[flag], std::as_bytes(std::span(&raised, 1))))
+        if (!memory_.write(stage_.data.start + stage_.layout.block(slot) + stage_.layout.cells[flag],
+                           std::as_bytes(std::span(&raised, 1))))
           return Error{"cannot write the session's data"};
     }
     return {};
@@ -197,13 +208,15 @@ class Commit {
     uint64_t outermost = 0;  // the stack pointer at the entry of the outermost frame
   };
 
-  std::map<focus::CellId, Raised> active(const arch::ThreadRegisters& regs, const std::vector<Inside>& inside, pid_t tid) {
+  std::map<focus::CellId, Raised> active(const arch::ThreadRegisters& regs, const std::vector<Inside>& inside,
+                                         pid_t tid) {
     std::map<focus::CellId, Raised> out;
     image::Stack stack = unwinder_.walk(arch::unwind_registers(regs), memory_);
     if (!stack.complete)
-      out_.warnings.push_back(fmt::format("the stack of thread {} could not be walked to its end ({}): constraining functions "
-                                          "beyond that are not seen as active",
-                                          tid, stack.doubt));
+      out_.warnings.push_back(
+          fmt::format("the stack of thread {} could not be walked to its end ({}): constraining functions "
+                      "beyond that are not seen as active",
+                      tid, stack.doubt));
     for (const image::Frame& frame : stack.frames) {
       uint64_t where = frame.is_call ? frame.pc - 1 : frame.pc;
       for (const Inside& range : inside) {
@@ -211,7 +224,8 @@ class Commit {
         if (!frame.is_call && where >= range.function->function->address && where <= range.entry) continue;
         Raised& flag = out[range.flag];
         flag.count = range.counts ? flag.count + 1 : 1;
-        flag.outermost = frame.cfa - sizeof(uint64_t);  // frames come innermost first; there its return address lies
+        flag.outermost =
+            frame.cfa - sizeof(uint64_t);  // frames come innermost first; there its return address lies
         out_.frames++;
       }
     }
@@ -239,17 +253,22 @@ class Commit {
   image::Unwinder unwinder_;
 };
 
-Result<void> refuse_occupied(const InsertInput& input, const std::vector<image::Mapping>& mappings, const image::Memory& memory) {
+Result<void> refuse_occupied(const InsertInput& input, const std::vector<image::Mapping>& mappings,
+                             const image::Memory& memory) {
   Session session = find_session(mappings, memory);
   if (session.mappings.empty()) return {};
   pid_t pid = input.image.pid;
-  bool alive = !session.journal.empty() && process::start_time(session.journal[0].owner) == session.journal[0].owner_start;
+  bool alive = !session.journal.empty() &&
+               process::start_time(session.journal[0].owner) == session.journal[0].owner_start;
   if (alive)
-    return Error{fmt::format("process {0} is being instrumented by mdl-inject {1}: end that one first, or see mdl-inject --status {0}",
-                             pid, session.journal[0].owner)};
-  return Error{fmt::format("process {0} holds the instrumentation of an mdl-inject that has ended: look at it with mdl-inject "
-                           "--status {0}, take it out with mdl-inject --remove {0}",
-                           pid)};
+    return Error{
+        fmt::format("process {0} is being instrumented by mdl-inject {1}: end that one first, or see "
+                    "mdl-inject --status {0}",
+                    pid, session.journal[0].owner)};
+  return Error{fmt::format(
+      "process {0} holds the instrumentation of an mdl-inject that has ended: look at it with mdl-inject "
+      "--status {0}, take it out with mdl-inject --remove {0}",
+      pid)};
 }
 
 }  // namespace
@@ -276,11 +295,13 @@ Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& m
       std::vector<image::Range> regions = stage->islands;
       regions.push_back(stage->data);
       regions.push_back(stage->journal_at);
-      if (threads.stop_all(kStopDeadline)) (void)unmap(pid, threads, memory, input.image, regions).operator bool();
+      if (threads.stop_all(kStopDeadline))
+        (void)unmap(pid, threads, memory, input.image, regions).operator bool();
       return done.error();
     }
     out.journal = std::move(stage->journal);
-    for (size_t i = 0; i < out.journal.requests.size(); i++) out.journal.requests[i].refused = input.coverage.refused_of[i];
+    for (size_t i = 0; i < out.journal.requests.size(); i++)
+      out.journal.requests[i].refused = input.coverage.refused_of[i];
     out.took = Clock::now() - begun;
     return out;
   }

@@ -25,7 +25,7 @@ struct Inserted {
   std::chrono::nanoseconds took{};
   std::chrono::nanoseconds paused{};
   size_t threads = 0;
-  size_t frames = 0;     // active frames of constraining functions that count as entered
+  size_t frames = 0;  // active frames of constraining functions that count as entered
   std::vector<std::string> warnings;
 };
 

@@ -13,7 +13,8 @@ namespace mdl::patch {
 // A gap of `size` bytes (whole pages) that no mapping touches, every byte of which is within
 // `reach` of every byte of `near`. Gaps below are preferred, nearest first: above a
 // program lies its heap, which grows upwards (brk). `taken` are ranges chosen already.
-std::optional<uint64_t> find_gap(std::span<const image::Mapping> mappings, std::span<const image::Range> taken,
-                                 const image::Range& near, uint64_t size, uint64_t reach);
+std::optional<uint64_t> find_gap(std::span<const image::Mapping> mappings,
+                                 std::span<const image::Range> taken, const image::Range& near, uint64_t size,
+                                 uint64_t reach);
 
 }  // namespace mdl::patch

@@ -22,7 +22,7 @@ struct Head {
   char magic[8];
   uint32_t version;
   uint32_t reserved;
-  uint64_t length;  // of the JSON text behind this head
+  uint64_t length;                   // of the JSON text behind this head
   std::array<uint8_t, 32> checksum;  // of that text
 };
 
@@ -30,15 +30,20 @@ std::array<uint8_t, 32> checksum(std::string_view text) {
   return llvm::SHA256::hash({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
 }
 
-std::string hex(const std::vector<uint8_t>& bytes) { return fmt::format("{:02x}", fmt::join(bytes, "")); }
+std::string hex(const std::vector<uint8_t>& bytes) {
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
+}
 
 std::vector<uint8_t> unhex(const std::string& text) {
   std::vector<uint8_t> out;
-  for (size_t i = 0; i + 1 < text.size(); i += 2) out.push_back(static_cast<uint8_t>(std::stoul(text.substr(i, 2), nullptr, 16)));
+  for (size_t i = 0; i + 1 < text.size(); i += 2)
+    out.push_back(static_cast<uint8_t>(std::stoul(text.substr(i, 2), nullptr, 16)));
   return out;
 }
 
-json range_json(const image::Range& range) { return json::array({range.start, range.end}); }
+json range_json(const image::Range& range) {
+  return json::array({range.start, range.end});
+}
 
 image::Range range_of(const json& value) {
   image::Range out{value.at(0).get<uint64_t>(), value.at(1).get<uint64_t>()};
@@ -47,24 +52,37 @@ image::Range range_of(const json& value) {
 }
 
 json to_json(const Journal& j) {
-  json out = {{"owner", j.owner},   {"owner_start", j.owner_start}, {"target", j.target}, {"started_ns", j.started_ns},
-              {"plan", j.plan},     {"points", j.points},           {"slots", j.layout.slots},
-              {"stride", j.layout.stride}, {"data", range_json(j.data)}};
+  json out = {{"owner", j.owner},
+              {"owner_start", j.owner_start},
+              {"target", j.target},
+              {"started_ns", j.started_ns},
+              {"plan", j.plan},
+              {"points", j.points},
+              {"slots", j.layout.slots},
+              {"stride", j.layout.stride},
+              {"data", range_json(j.data)}};
   for (const image::Range& range : j.code) out["code"].push_back(range_json(range));
   out["cells"] = json::array();
   for (size_t i = 0; i < j.kinds.size(); i++)
     out["cells"].push_back(json::array({format::info(j.kinds[i]).name, j.layout.cells[i]}));
   out["requests"] = json::array();
   for (const JournalRequest& r : j.requests)
-    out["requests"].push_back({{"metric", r.metric}, {"focus", r.focus}, {"name", r.name}, {"units", r.units},
-                               {"aggregate", format::name(r.aggregate)}, {"value", r.value}, {"refused", r.refused}});
+    out["requests"].push_back({{"metric", r.metric},
+                               {"focus", r.focus},
+                               {"name", r.name},
+                               {"units", r.units},
+                               {"aggregate", format::name(r.aggregate)},
+                               {"value", r.value},
+                               {"refused", r.refused}});
   out["windows"] = json::array();
-  for (const PatchedWindow& w : j.windows) out["windows"].push_back(json::array({w.address, hex(w.original), hex(w.patched)}));
+  for (const PatchedWindow& w : j.windows)
+    out["windows"].push_back(json::array({w.address, hex(w.original), hex(w.patched)}));
   return out;
 }
 
 PatchedWindow window_of(const json& value) {
-  PatchedWindow out{value.at(0).get<uint64_t>(), unhex(value.at(1).get<std::string>()), unhex(value.at(2).get<std::string>())};
+  PatchedWindow out{value.at(0).get<uint64_t>(), unhex(value.at(1).get<std::string>()),
+                    unhex(value.at(2).get<std::string>())};
   if (out.original.empty() || out.original.size() > kMaxWindow || out.original.size() != out.patched.size() ||
       out.address >> 47 != 0)
     throw std::out_of_range("window");
@@ -75,13 +93,14 @@ Layout layout_of(const json& in, std::vector<format::CellKind>& kinds, const ima
   Layout out;
   out.slots = in.at("slots").get<uint32_t>();
   out.stride = in.at("stride").get<uint64_t>();
-  if (!std::has_single_bit(out.slots) || out.slots > (1u << 20) || out.stride < kBlockHeader || out.stride > (1u << 30) ||
-      out.size() > data.end - data.start)
+  if (!std::has_single_bit(out.slots) || out.slots > (1u << 20) || out.stride < kBlockHeader ||
+      out.stride > (1u << 30) || out.size() > data.end - data.start)
     throw std::out_of_range("layout");
   for (const json& cell : in.at("cells")) {
     auto kind = format::cell_kind(cell.at(0).get<std::string>());
     auto offset = cell.at(1).get<uint32_t>();
-    if (!kind || offset < kBlockHeader || offset + format::info(*kind).size > out.stride) throw std::out_of_range("cell");
+    if (!kind || offset < kBlockHeader || offset + format::info(*kind).size > out.stride)
+      throw std::out_of_range("cell");
     kinds.push_back(*kind);
     out.cells.push_back(offset);
   }
@@ -100,9 +119,10 @@ Journal from_json(const json& in) {
   for (const json& range : in.at("code")) out.code.push_back(range_of(range));
   out.layout = layout_of(in, out.kinds, out.data);
   for (const json& r : in.at("requests")) {
-    JournalRequest request{r.at("metric").get<std::string>(), r.at("focus").get<std::string>(), r.at("name").get<std::string>(),
-                           r.at("units").get<std::string>(), format::Aggregate::sum, r.at("value").get<uint32_t>(),
-                           r.at("refused").get<uint64_t>()};
+    JournalRequest request{
+        r.at("metric").get<std::string>(), r.at("focus").get<std::string>(), r.at("name").get<std::string>(),
+        r.at("units").get<std::string>(),  format::Aggregate::sum,           r.at("value").get<uint32_t>(),
+        r.at("refused").get<uint64_t>()};
     auto aggregate = format::aggregate(r.at("aggregate").get<std::string>());
     if (!aggregate || request.value >= out.layout.cells.size()) throw std::out_of_range("request");
     request.aggregate = *aggregate;
@@ -133,7 +153,8 @@ Result<Journal> read_journal(std::span<const std::byte> bytes) {
   std::memcpy(&head, bytes.data(), sizeof head);
   if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) return Error{"the journal was never completed"};
   if (head.version != kJournalVersion)
-    return Error{fmt::format("the journal has version {}, this mdl-inject knows {}: use the one that made it", head.version, kJournalVersion)};
+    return Error{fmt::format("the journal has version {}, this mdl-inject knows {}: use the one that made it",
+                             head.version, kJournalVersion)};
   if (head.length > bytes.size() - sizeof head) return Error{"the journal is truncated"};
   std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof head, head.length);
   if (checksum(text) != head.checksum) return Error{"the journal's checksum is wrong"};

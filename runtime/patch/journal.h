@@ -37,12 +37,12 @@ struct JournalRequest {
 };
 
 struct Journal {
-  pid_t owner = 0;              // the injector
-  uint64_t owner_start = 0;     // its start time: a reused pid is another process
+  pid_t owner = 0;           // the injector
+  uint64_t owner_start = 0;  // its start time: a reused pid is another process
   pid_t target = 0;
-  int64_t started_ns = 0;       // CLOCK_REALTIME
-  std::string plan;             // hex SHA-256 of the plan's file
-  uint64_t points = 0;          // inserted
+  int64_t started_ns = 0;          // CLOCK_REALTIME
+  std::string plan;                // hex SHA-256 of the plan's file
+  uint64_t points = 0;             // inserted
   std::vector<image::Range> code;  // islands, and the journal itself
   image::Range data;
   Layout layout;

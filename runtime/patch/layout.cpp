@@ -15,7 +15,9 @@ constexpr uint32_t kMinSlots = 256, kUsualSlots = 4096, kMaxSlots = 65536;
 
 }  // namespace
 
-uint64_t Layout::size() const { return (block(slots + 1) + kPage - 1) & ~(kPage - 1); }
+uint64_t Layout::size() const {
+  return (block(slots + 1) + kPage - 1) & ~(kPage - 1);
+}
 
 Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads) {
   Layout out;

@@ -20,15 +20,15 @@
 namespace mdl::patch {
 
 inline constexpr uint64_t kHeaderSize = 4096;
-inline constexpr uint64_t kHeaderOverflow = 8;   // u64: times a thread found no slot
-inline constexpr uint64_t kHeaderExit = 64;      // u64 x 3: the process is at its exit, go on, somebody waits
+inline constexpr uint64_t kHeaderOverflow = 8;  // u64: times a thread found no slot
+inline constexpr uint64_t kHeaderExit = 64;     // u64 x 3: the process is at its exit, go on, somebody waits
 inline constexpr uint64_t kSlotSize = 16;
 inline constexpr uint64_t kBlockHeader = 64;
-inline constexpr int64_t kAnomalies = 0;         // in the block
+inline constexpr int64_t kAnomalies = 0;  // in the block
 
 struct Layout {
-  uint32_t slots = 0;   // a power of two
-  uint64_t stride = 0;  // bytes from block to block
+  uint32_t slots = 0;           // a power of two
+  uint64_t stride = 0;          // bytes from block to block
   std::vector<uint32_t> cells;  // offset of each focus::CellId in a block
   uint64_t flag_bytes = 0;      // of flags, which lie together behind the block's header
 

@@ -46,7 +46,9 @@ image::Registers Liveness::before(uint64_t address) const {
     if (in->flow != Flow::return_) live |= in->reads & open;  // a return is decoded as reading all
     open &= ~in->writes;
     switch (in->flow) {
-      case Flow::next: work.emplace_back(at + in->size, open); break;
+      case Flow::next:
+        work.emplace_back(at + in->size, open);
+        break;
       case Flow::branch:
         work.emplace_back(at + in->size, open);
         [[fallthrough]];
@@ -56,12 +58,16 @@ image::Registers Liveness::before(uint64_t address) const {
         else  // out of the function: a static chain may travel on
           live |= open & ~(free_at_exit_ & ~arch::static_chain_register());
         break;
-      case Flow::return_: live |= open & ~free_at_exit_; break;
+      case Flow::return_:
+        live |= open & ~free_at_exit_;
+        break;
       case Flow::jump_indirect:
       case Flow::call:
       case Flow::call_indirect:
       case Flow::system_call:
-      case Flow::stop: live |= open; break;
+      case Flow::stop:
+        live |= open;
+        break;
     }
   }
   return live;

@@ -16,7 +16,8 @@ using namespace std::chrono_literals;
 
 bool holds(const process::TargetMemory& memory, uint64_t address, const std::vector<uint8_t>& bytes) {
   std::vector<std::byte> now(bytes.size());
-  return memory.read(address, now) && std::equal(now.begin(), now.end(), std::as_bytes(std::span(bytes)).begin());
+  return memory.read(address, now) &&
+         std::equal(now.begin(), now.end(), std::as_bytes(std::span(bytes)).begin());
 }
 
 }  // namespace
@@ -28,7 +29,8 @@ bool Removal::anyone_inside() {
   for (const image::Mapping& mapping : *mappings)
     if (is_session_mapping(mapping) && mapping.execute) code.push_back({mapping.start, mapping.end});
   auto inside = [&](uint64_t address) {
-    return std::any_of(code.begin(), code.end(), [&](const image::Range& range) { return range.contains(address); });
+    return std::any_of(code.begin(), code.end(),
+                       [&](const image::Range& range) { return range.contains(address); });
   };
   for (pid_t tid : threads_.stopped()) {
     auto regs = threads_.registers(tid);
@@ -71,10 +73,13 @@ Result<void> Removal::finish() {
   Session session = find_session(image->mappings, memory_);
   if (inside_) {
     threads_.release_all();
-    return Error{fmt::format("a thread of process {0} is still inside the instrumentation (asleep in a signal handler?): its text is "
-                             "restored and the code left behind is inert; take it out later with mdl-inject --remove {0}",
-                             pid_),
-                 Status::left_inert};
+    return Error{
+        fmt::format(
+            "a thread of process {0} is still inside the instrumentation (asleep in a signal handler?): its "
+            "text is "
+            "restored and the code left behind is inert; take it out later with mdl-inject --remove {0}",
+            pid_),
+        Status::left_inert};
   }
   Result<void> done;
   if (!session.mappings.empty()) done = unmap(pid_, threads_, memory_, *image, session.mappings);

@@ -28,14 +28,17 @@ std::string_view objection(const Code& code, size_t first, size_t last) {
   if (start / kPage != (start + arch::kJumpSize - 1) / kPage) return "the jump would cross a page";
   bool ended = false;
   for (size_t i = first; i < last; i++) {
-    if (i > first && list[i].address != list[i - 1].address + list[i - 1].size) return "the function ends before the jump would";
+    if (i > first && list[i].address != list[i - 1].address + list[i - 1].size)
+      return "the function ends before the jump would";
     if (i > first && is_target(code, list[i].address)) return "a branch leads into it";
-    if (i > first && code.unresolved_jump && !ended) return "an indirect jump of the function is not understood";
+    if (i > first && code.unresolved_jump && !ended)
+      return "an indirect jump of the function is not understood";
     if (ended && !list[i].is_padding) return "the function is shorter than a jump";
     if (ended) continue;
     if (i > first && list[i].is_landing) return "a landing instruction must stay first";
     if (!arch::can_displace(list[i])) return "a call or system call would have to be moved";
-    ended = list[i].flow == Flow::return_ || list[i].flow == Flow::jump || list[i].flow == Flow::jump_indirect;
+    ended =
+        list[i].flow == Flow::return_ || list[i].flow == Flow::jump || list[i].flow == Flow::jump_indirect;
   }
   return {};
 }
@@ -64,7 +67,8 @@ class Planner {
       std::stable_sort(window.sites.begin(), window.sites.end(), [](const Site& a, const Site& b) {
         return a.address != b.address ? a.address < b.address : a.kind < b.kind;
       });
-    std::sort(out_.windows.begin(), out_.windows.end(), [](const Window& a, const Window& b) { return a.start < b.start; });
+    std::sort(out_.windows.begin(), out_.windows.end(),
+              [](const Window& a, const Window& b) { return a.start < b.start; });
     return std::move(out_);
   }
 
@@ -108,7 +112,9 @@ class Planner {
       for (size_t w = 0; w < out_.windows.size(); w++) {
         const Window& other = out_.windows[w];
         uint64_t start = list[first].address, end = list[last - 1].address + list[last - 1].size;
-        if (other.end <= start || other.start >= end || std::find(merged.begin(), merged.end(), w) != merged.end()) continue;
+        if (other.end <= start || other.start >= end ||
+            std::find(merged.begin(), merged.end(), w) != merged.end())
+          continue;
         if (other.tactic == Tactic::call) return "another window is in the way";
         auto other_first = index_of(other.start), other_last = index_of_end(other.end);
         if (!other_first || !other_last) return "another window is in the way";
@@ -119,10 +125,15 @@ class Planner {
       }
     }
     if (auto why = objection(code_, first, last); !why.empty()) return why;
-    for (size_t w : merged) sites.insert(sites.end(), out_.windows[w].sites.begin(), out_.windows[w].sites.end());
+    for (size_t w : merged)
+      sites.insert(sites.end(), out_.windows[w].sites.begin(), out_.windows[w].sites.end());
     std::sort(merged.rbegin(), merged.rend());
     for (size_t w : merged) out_.windows.erase(out_.windows.begin() + static_cast<std::ptrdiff_t>(w));
-    Window window{list[first].address, list[last - 1].address + list[last - 1].size, Tactic::instructions, {}, std::move(sites)};
+    Window window{list[first].address,
+                  list[last - 1].address + list[last - 1].size,
+                  Tactic::instructions,
+                  {},
+                  std::move(sites)};
     bool ended = false;
     for (size_t i = first; i < last; i++) {
       if (ended) {
@@ -130,7 +141,8 @@ class Planner {
         continue;
       }
       window.instructions.push_back(list[i]);
-      ended = list[i].flow == Flow::return_ || list[i].flow == Flow::jump || list[i].flow == Flow::jump_indirect;
+      ended =
+          list[i].flow == Flow::return_ || list[i].flow == Flow::jump || list[i].flow == Flow::jump_indirect;
     }
     out_.windows.push_back(std::move(window));
     return {};
@@ -140,7 +152,9 @@ class Planner {
   // goes on to what was called; call and return stay paired.
   bool take_call(size_t at, const Site& site) {
     const Instruction& in = code_.instructions[at];
-    if (in.flow != Flow::call || in.size != arch::kJumpSize || in.address / kPage != (in.address + in.size - 1) / kPage) return false;
+    if (in.flow != Flow::call || in.size != arch::kJumpSize ||
+        in.address / kPage != (in.address + in.size - 1) / kPage)
+      return false;
     out_.windows.push_back({in.address, in.address + in.size, Tactic::call, {in}, {site}});
     return true;
   }
@@ -166,9 +180,12 @@ uint64_t entry_address(const image::Function& function, const Code& code) {
 
 std::string_view name(Tactic tactic) {
   switch (tactic) {
-    case Tactic::instructions: return "instructions";
-    case Tactic::padding: return "padding";
-    case Tactic::call: return "call";
+    case Tactic::instructions:
+      return "instructions";
+    case Tactic::padding:
+      return "padding";
+    case Tactic::call:
+      return "call";
   }
   return "";
 }

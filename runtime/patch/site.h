@@ -34,7 +34,7 @@ std::string_view name(Tactic);
 
 struct Window {
   uint64_t start = 0;
-  uint64_t end = 0;        // behind the last instruction, padding included
+  uint64_t end = 0;  // behind the last instruction, padding included
   Tactic tactic = Tactic::instructions;
   std::vector<image::Instruction> instructions;  // without trailing padding
   std::vector<Site> sites;                       // by address; an entry before an exit at the same one
@@ -46,7 +46,7 @@ struct Refusal {
 };
 
 struct FunctionSites {
-  std::vector<Window> windows;    // by address, disjoint
+  std::vector<Window> windows;  // by address, disjoint
   std::vector<Refusal> refusals;
   size_t entries = 0, exits = 0;  // wanted
 };

@@ -27,8 +27,8 @@ void append(std::vector<uint64_t>& out, uint64_t from, uint64_t to, const image:
 
 }  // namespace
 
-std::vector<uint64_t> stack_words(const arch::ThreadRegisters& registers, std::span<const image::Mapping> mappings,
-                                  const image::Memory& memory) {
+std::vector<uint64_t> stack_words(const arch::ThreadRegisters& registers,
+                                  std::span<const image::Mapping> mappings, const image::Memory& memory) {
   std::vector<uint64_t> out;
   uint64_t sp = arch::stack_pointer(registers);
   const image::Mapping* current = mapping_at(mappings, sp);

@@ -33,11 +33,12 @@ Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Map
 
 // Maps the stage's regions in the target, or nothing; writes them and reads them back.
 // `taken` is set when an address was mapped by the target meanwhile: build anew and try again.
-Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage, bool& taken);
+Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
+                       bool& taken);
 Result<void> write_stage(const process::TargetMemory& memory, const Stage& stage);
 
 // Unmaps regions of a session by a remote call; the threads must be stopped and outside.
-Result<void> unmap(pid_t pid, process::Threads& threads, const process::TargetMemory& memory, const image::Image& image,
-                   const std::vector<image::Range>& regions);
+Result<void> unmap(pid_t pid, process::Threads& threads, const process::TargetMemory& memory,
+                   const image::Image& image, const std::vector<image::Range>& regions);
 
 }  // namespace mdl::patch

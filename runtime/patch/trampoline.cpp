@@ -11,7 +11,8 @@ using image::Flow;
 
 class Builder {
  public:
-  Builder(const Liveness& liveness, const PointPieces& pieces, const TrampolineContext& context, uint64_t address)
+  Builder(const Liveness& liveness, const PointPieces& pieces, const TrampolineContext& context,
+          uint64_t address)
       : liveness_(liveness), pieces_(pieces), context_(context) {
     out_.address = address;
   }
@@ -21,12 +22,14 @@ class Builder {
     for (const image::Instruction& in : window.instructions) {
       out_.moved.emplace_back(in.address, here());
       if (!instruction(window, in))
-        return Error{fmt::format("the instruction at {:#x} refers to data that the trampoline at {:#x} cannot reach",
-                                 in.address, out_.address)};
+        return Error{
+            fmt::format("the instruction at {:#x} refers to data that the trampoline at {:#x} cannot reach",
+                        in.address, out_.address)};
       falls_through = in.flow != Flow::return_ && in.flow != Flow::jump && in.flow != Flow::jump_indirect;
     }
     if (falls_through && window.tactic != Tactic::call) arch::emit_jump(out_.code, here(), window.end);
-    for (const arch::SlowPath& slow : slow_paths_) arch::emit_slow_path(out_.code, here(), slow, context_.lookup);
+    for (const arch::SlowPath& slow : slow_paths_)
+      arch::emit_slow_path(out_.code, here(), slow, context_.lookup);
     return std::move(out_);
   }
 
@@ -38,7 +41,8 @@ class Builder {
     const auto& pieces = entry ? pieces_.entry : pieces_.exit;
     if (!pieces.empty())
       slow_paths_.push_back(arch::emit_point(out_.code, here(), pieces, *context_.guard, site.kind,
-                                             liveness_.before(site.address), context_.lookup, kAnomalies, out_.stencils));
+                                             liveness_.before(site.address), context_.lookup, kAnomalies,
+                                             out_.stencils));
     if (entry && context_.hook) arch::emit_call(out_.code, here(), context_.hook);
   }
 

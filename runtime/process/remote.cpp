@@ -41,7 +41,8 @@ bool in_restartable_sequence(pid_t tid, const TargetMemory& memory) {
   long got = ptrace(static_cast<__ptrace_request>(kGetRseq), tid, sizeof configuration, &configuration);
   if (got <= 0 || configuration.area == 0) return false;
   uint64_t sequence = 0;  // struct rseq: cpu_id_start, cpu_id, rseq_cs
-  return memory.read(configuration.area + 8, std::as_writable_bytes(std::span(&sequence, 1))) && sequence != 0;
+  return memory.read(configuration.area + 8, std::as_writable_bytes(std::span(&sequence, 1))) &&
+         sequence != 0;
 }
 
 bool stack_usable(const arch::ThreadRegisters& regs, const TargetMemory& memory) {
@@ -62,12 +63,15 @@ Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& mem
   pid_t second = 0;
   for (pid_t tid : candidates) {
     auto regs = threads.registers(tid);
-    if (!regs || threads.signal_due(tid) || !stack_usable(*regs, memory) || in_restartable_sequence(tid, memory)) continue;
+    if (!regs || threads.signal_due(tid) || !stack_usable(*regs, memory) ||
+        in_restartable_sequence(tid, memory))
+      continue;
     if (arch::system_call(*regs) < 0) return tid;
     if (second == 0) second = tid;
   }
   if (second != 0) return second;
-  return Error{fmt::format("process {} has no thread that could make a system call for us now: try again later", pid)};
+  return Error{
+      fmt::format("process {} has no thread that could make a system call for us now: try again later", pid)};
 }
 
 }  // namespace
@@ -89,13 +93,15 @@ Result<std::vector<int64_t>> remote_calls(pid_t pid, Threads& threads, const Tar
   size_t size = arch::remote_stub(shifted, marked, *before, 0).size();
   auto address = find_slack(image, size);
   if (!address)
-    return Error{fmt::format("no object of process {} has {} free bytes behind its code for the remote call", pid, size)};
+    return Error{fmt::format("no object of process {} has {} free bytes behind its code for the remote call",
+                             pid, size)};
   arch::Bytes stub = arch::remote_stub(shifted, marked, *before, *address);
   std::vector<std::byte> original(stub.size());
   if (!memory.read(*address, original) || !memory.write(*address, std::as_bytes(std::span(stub))))
-    return Error{fmt::format("cannot write to the code of process {} at {:#x}: the kernel may forbid writing through "
-                             "/proc/PID/mem (proc_mem.force_override)",
-                             pid, *address)};
+    return Error{
+        fmt::format("cannot write to the code of process {} at {:#x}: the kernel may forbid writing through "
+                    "/proc/PID/mem (proc_mem.force_override)",
+                    pid, *address)};
   std::vector<int64_t> results;
   if (auto ok = threads.set_registers(*thread, arch::remote_entry(*before, *address)); !ok) {
     memory.write(*address, original);
@@ -131,7 +137,8 @@ int restore_slack(const TargetMemory& memory, const image::Image& image) {
         int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
         if (file < 0) continue;
         std::vector<std::byte> bytes(std::min<uint64_t>(range.end, mapping.end) - start);
-        ssize_t got = pread(file, bytes.data(), bytes.size(), static_cast<off_t>(mapping.offset + (start - mapping.start)));
+        ssize_t got = pread(file, bytes.data(), bytes.size(),
+                            static_cast<off_t>(mapping.offset + (start - mapping.start)));
         close(file);
         if (got < 0) continue;
         std::fill(bytes.begin() + got, bytes.end(), std::byte{0});  // past the file's end a page is zero

@@ -33,14 +33,17 @@ char stat_state(const std::string& stat) {
   return at == std::string::npos || at + 2 >= stat.size() ? '?' : stat[at + 2];
 }
 
-Error refuse(std::string text) { return {std::move(text), Status::failed}; }
+Error refuse(std::string text) {
+  return {std::move(text), Status::failed};
+}
 
 // The ELF header of the program says whether its code is ours to read.
 Result<void> check_architecture(pid_t pid) {
   std::string path = fmt::format("/proc/{}/exe", image::live_thread(pid));
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
-    if (errno == ENOENT) return refuse(fmt::format("process {} is a kernel thread: it has no program to instrument", pid));
+    if (errno == ENOENT)
+      return refuse(fmt::format("process {} is a kernel thread: it has no program to instrument", pid));
     if (errno == EACCES || errno == EPERM) return permission_error(pid);
     return refuse(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
   }
@@ -50,15 +53,18 @@ Result<void> check_architecture(pid_t pid) {
   if (got != static_cast<ssize_t>(sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
     return refuse(fmt::format("the program of process {} is not an ELF file that can be read", pid));
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != arch::kElfMachine)
-    return refuse(fmt::format("process {} is not a {} program (ELF machine {}, class {}): use the mdl-inject of its "
-                              "architecture",
-                              pid, arch::kTarget, header.e_machine, header.e_ident[EI_CLASS]));
+    return refuse(
+        fmt::format("process {} is not a {} program (ELF machine {}, class {}): use the mdl-inject of its "
+                    "architecture",
+                    pid, arch::kTarget, header.e_machine, header.e_ident[EI_CLASS]));
   return {};
 }
 
 }  // namespace
 
-ProcessStatus read_status(pid_t pid) { return parse_status(read_text(fmt::format("/proc/{}/status", pid))); }
+ProcessStatus read_status(pid_t pid) {
+  return parse_status(read_text(fmt::format("/proc/{}/status", pid)));
+}
 
 ProcessStatus parse_status(std::string_view text) {
   ProcessStatus out;
@@ -73,7 +79,8 @@ ProcessStatus parse_status(std::string_view text) {
     if (auto v = value("State:\t"); !v.empty()) out.state = v[0];
     if (auto v = value("Pid:\t"); !v.empty()) out.has_pid = true;
     if (auto v = value("TracerPid:\t"); !v.empty()) out.tracer = static_cast<pid_t>(number(v));
-    if (auto v = value("NSpid:\t"); !v.empty()) out.inner_pid = static_cast<pid_t>(number(v.substr(v.rfind('\t') + 1)));
+    if (auto v = value("NSpid:\t"); !v.empty())
+      out.inner_pid = static_cast<pid_t>(number(v.substr(v.rfind('\t') + 1)));
     if (auto v = value("Uid:\t"); !v.empty()) out.uid = static_cast<uid_t>(number(v));
     if (auto v = value("Seccomp:\t"); !v.empty()) out.seccomp = static_cast<int>(number(v));
   }
@@ -82,25 +89,30 @@ ProcessStatus parse_status(std::string_view text) {
 
 std::string explain_permission(pid_t pid, const ProcessStatus& status, uid_t our_uid, std::string_view yama) {
   if (status.tracer != 0)
-    return fmt::format("process {} ({}) is already traced by process {}: detach that debugger or tracer first", pid,
-                       status.name, status.tracer);
+    return fmt::format(
+        "process {} ({}) is already traced by process {}: detach that debugger or tracer first", pid,
+        status.name, status.tracer);
   if (our_uid != 0 && status.uid != our_uid)
-    return fmt::format("no permission to attach to process {} ({}): it runs as uid {} and you are uid {}: run mdl-inject "
-                       "as that user, as root, or with CAP_SYS_PTRACE",
-                       pid, status.name, status.uid, our_uid);
+    return fmt::format(
+        "no permission to attach to process {} ({}): it runs as uid {} and you are uid {}: run mdl-inject "
+        "as that user, as root, or with CAP_SYS_PTRACE",
+        pid, status.name, status.uid, our_uid);
   long scope = yama.empty() ? 0 : number(yama);
   if (scope >= 3)
-    return fmt::format("no permission to attach to process {} ({}): kernel.yama.ptrace_scope is {}, which forbids every "
-                       "attach until the next boot",
-                       pid, status.name, scope);
+    return fmt::format(
+        "no permission to attach to process {} ({}): kernel.yama.ptrace_scope is {}, which forbids every "
+        "attach until the next boot",
+        pid, status.name, scope);
   if (scope >= 1 && our_uid != 0)
-    return fmt::format("no permission to attach to process {} ({}): kernel.yama.ptrace_scope is {}: run as root or with "
-                       "CAP_SYS_PTRACE{}",
-                       pid, status.name, scope, scope == 1 ? ", or set it to 0 (sysctl kernel.yama.ptrace_scope=0)" : "");
-  return fmt::format("no permission to attach to process {} ({}): it is not dumpable (setuid, changed capabilities or "
-                     "PR_SET_DUMPABLE), in another user namespace, or a security module forbids it: run as root with "
-                     "CAP_SYS_PTRACE in its namespace",
-                     pid, status.name);
+    return fmt::format(
+        "no permission to attach to process {} ({}): kernel.yama.ptrace_scope is {}: run as root or with "
+        "CAP_SYS_PTRACE{}",
+        pid, status.name, scope, scope == 1 ? ", or set it to 0 (sysctl kernel.yama.ptrace_scope=0)" : "");
+  return fmt::format(
+      "no permission to attach to process {} ({}): it is not dumpable (setuid, changed capabilities or "
+      "PR_SET_DUMPABLE), in another user namespace, or a security module forbids it: run as root with "
+      "CAP_SYS_PTRACE in its namespace",
+      pid, status.name);
 }
 
 Error permission_error(pid_t pid) {
@@ -112,12 +124,15 @@ Result<ProcessStatus> check_target(pid_t pid) {
   if (pid <= 0) return refuse(fmt::format("{} is not a process id", pid));
   if (pid == getpid()) return refuse("mdl-inject cannot instrument itself");
   ProcessStatus status = read_status(pid);
-  if (!status.has_pid) return refuse(fmt::format("there is no process {} (is it the right pid, and in this pid namespace?)", pid));
+  if (!status.has_pid)
+    return refuse(
+        fmt::format("there is no process {} (is it the right pid, and in this pid namespace?)", pid));
   if (status.state == 'Z' && live_threads(pid).empty())
     return refuse(fmt::format("process {} ({}) has ended and only waits for its parent", pid, status.name));
   if (auto ok = check_architecture(pid); !ok) return ok.error();
   if (status.tracer != 0) return permission_error(pid);
-  if (access(fmt::format("/proc/{}/mem", image::live_thread(pid)).c_str(), R_OK | W_OK) != 0) return permission_error(pid);
+  if (access(fmt::format("/proc/{}/mem", image::live_thread(pid)).c_str(), R_OK | W_OK) != 0)
+    return permission_error(pid);
   return status;
 }
 
@@ -129,7 +144,8 @@ std::vector<pid_t> live_threads(pid_t pid) {
   while (const dirent* entry = readdir(dir)) {
     if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
     char state = stat_state(read_text(fmt::format("{}/{}/stat", folder, entry->d_name)));
-    if (state != 'Z' && state != 'X' && state != '?') out.push_back(static_cast<pid_t>(number(entry->d_name)));
+    if (state != 'Z' && state != 'X' && state != '?')
+      out.push_back(static_cast<pid_t>(number(entry->d_name)));
   }
   closedir(dir);
   std::sort(out.begin(), out.end());

@@ -39,7 +39,9 @@ void deliver_kept(pid_t tid, std::vector<siginfo_t>& kept, int& signal) {
 
 }  // namespace
 
-Threads::~Threads() { release_all(); }
+Threads::~Threads() {
+  release_all();
+}
 
 Result<void> Threads::seize(pid_t tid) {
   if (threads_.count(tid)) return {};
@@ -79,7 +81,9 @@ bool Threads::wait_stop(pid_t tid, Clock::time_point until) {
   }
 }
 
-Result<void> Threads::hold(pid_t tid) { return seize(tid); }
+Result<void> Threads::hold(pid_t tid) {
+  return seize(tid);
+}
 
 Result<void> Threads::stop_one(pid_t tid, std::chrono::milliseconds deadline) {
   if (auto ok = seize(tid); !ok) return ok;
@@ -88,9 +92,10 @@ Result<void> Threads::stop_one(pid_t tid, std::chrono::milliseconds deadline) {
   if (found->second.stopped) return {};
   ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
   if (!wait_stop(tid, Clock::now() + deadline))
-    return Error{fmt::format("thread {} of process {} did not stop within {} ms (it may be in an uninterruptible "
-                             "system call): try again later",
-                             tid, pid_, deadline.count())};
+    return Error{
+        fmt::format("thread {} of process {} did not stop within {} ms (it may be in an uninterruptible "
+                    "system call): try again later",
+                    tid, pid_, deadline.count())};
   return {};
 }
 
@@ -114,9 +119,10 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline) {
       changed = true;
       if (wait_stop(tid, until)) continue;
       release_all();
-      return Error{fmt::format("thread {} of process {} did not stop within {} ms (it may be in an uninterruptible "
-                               "system call, or waiting for a vfork child): nothing was changed, try again later",
-                               tid, pid_, deadline.count())};
+      return Error{
+          fmt::format("thread {} of process {} did not stop within {} ms (it may be in an uninterruptible "
+                      "system call, or waiting for a vfork child): nothing was changed, try again later",
+                      tid, pid_, deadline.count())};
     }
   }
   if (threads_.empty()) return Error{fmt::format("process {} has ended", pid_)};

@@ -54,7 +54,7 @@ class Threads {
  private:
   struct Thread {
     bool stopped = false;
-    int signal = 0;  // to deliver when it goes on: the one that it stopped for
+    int signal = 0;               // to deliver when it goes on: the one that it stopped for
     std::vector<siginfo_t> kept;  // signals that run() held back
   };
   Result<void> seize(pid_t tid);

@@ -1,6 +1,7 @@
 """Processes in the states of tests/programs/guarded.cpp, stopped ones, and traced ones."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -53,6 +54,17 @@ class States(LiveTest):
 
     def test_leader_that_ended(self):
         self.measure("leaderless")
+
+    def test_file_size_limit(self):
+        """A memfd that grows past RLIMIT_FSIZE would kill the process by SIGXFSZ: refused, and named."""
+        program, before = self.begin("plain")
+        resource.prlimit(program.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+        session = self.inject(program.pid, self.plan)
+        self.assertEqual(session.wait(), 1)
+        self.assertIn("RLIMIT_FSIZE", session.errors)
+        self.assert_untouched(program.pid, before)
+        program.ask("work 5")
+        self.assertEqual(program.end(), 0)
 
     def test_system_call_filters(self):
         """Refused, with the reason; and the process, which a forbidden call would kill, lives on."""

@@ -27,11 +27,12 @@ class Emitter {
 
   void push(Reg r) { rex_b(r), bytes({static_cast<uint8_t>(0x50 + (r & 7))}); }  // push r
   void pop(Reg r) { rex_b(r), bytes({static_cast<uint8_t>(0x58 + (r & 7))}); }   // pop r
-  void mov_imm64(Reg r, uint64_t value) {                                       // movabs $value, r
+  void mov_imm64(Reg r, uint64_t value) {                                        // movabs $value, r
     bytes({static_cast<uint8_t>(r >= 8 ? 0x49 : 0x48), static_cast<uint8_t>(0xb8 + (r & 7))});
     imm64(value);
   }
-  void mov_imm(Reg r, uint64_t value) {  // the shorter of movabs and mov $value, r32 (which clears the upper half)
+  void mov_imm(Reg r,
+               uint64_t value) {  // the shorter of movabs and mov $value, r32 (which clears the upper half)
     if (value >> 32) return mov_imm64(r, value);
     rex_b(r), bytes({static_cast<uint8_t>(0xb8 + (r & 7))});
     imm32(static_cast<uint32_t>(value));

@@ -19,18 +19,44 @@ constexpr int64_t kRestartNoHandler = -514;
 // Calls that fail with EINTR after a stop (signal(7)): the first two rows always, the rest
 // where a socket has a time-out or the file is an inotify descriptor.
 constexpr long kInterruptible[] = {
-    __NR_epoll_wait, __NR_epoll_pwait, 441 /* epoll_pwait2 */, __NR_semop, __NR_semtimedop, __NR_rt_sigtimedwait,
-    __NR_io_getevents, 333 /* io_pgetevents */, 426 /* io_uring_enter */,
-    __NR_read, __NR_readv, __NR_write, __NR_writev, __NR_recvfrom, __NR_recvmsg, __NR_recvmmsg, __NR_sendto,
-    __NR_sendmsg, __NR_sendmmsg, __NR_accept, __NR_accept4, __NR_connect,
+    __NR_epoll_wait,
+    __NR_epoll_pwait,
+    441 /* epoll_pwait2 */,
+    __NR_semop,
+    __NR_semtimedop,
+    __NR_rt_sigtimedwait,
+    __NR_io_getevents,
+    333 /* io_pgetevents */,
+    426 /* io_uring_enter */,
+    __NR_read,
+    __NR_readv,
+    __NR_write,
+    __NR_writev,
+    __NR_recvfrom,
+    __NR_recvmsg,
+    __NR_recvmmsg,
+    __NR_sendto,
+    __NR_sendmsg,
+    __NR_sendmmsg,
+    __NR_accept,
+    __NR_accept4,
+    __NR_connect,
 };
 
 }  // namespace
 
-uint64_t pc(const ThreadRegisters& regs) { return regs.rip; }
-void set_pc(ThreadRegisters& regs, uint64_t address) { regs.rip = address; }
-uint64_t stack_pointer(const ThreadRegisters& regs) { return regs.rsp; }
-uint64_t thread_pointer(const ThreadRegisters& regs) { return regs.fs_base; }
+uint64_t pc(const ThreadRegisters& regs) {
+  return regs.rip;
+}
+void set_pc(ThreadRegisters& regs, uint64_t address) {
+  regs.rip = address;
+}
+uint64_t stack_pointer(const ThreadRegisters& regs) {
+  return regs.rsp;
+}
+uint64_t thread_pointer(const ThreadRegisters& regs) {
+  return regs.fs_base;
+}
 
 image::RegisterFile unwind_registers(const ThreadRegisters& r) {
   return {r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8,
@@ -45,7 +71,8 @@ long system_call(const ThreadRegisters& regs) {
 bool hide_interruption(ThreadRegisters& regs) {
   long number = system_call(regs);
   if (number < 0 || static_cast<int64_t>(regs.rax) != -EINTR) return false;
-  if (std::find(std::begin(kInterruptible), std::end(kInterruptible), number) == std::end(kInterruptible)) return false;
+  if (std::find(std::begin(kInterruptible), std::end(kInterruptible), number) == std::end(kInterruptible))
+    return false;
   regs.rax = static_cast<uint64_t>(kRestartNoHandler);
   return true;
 }

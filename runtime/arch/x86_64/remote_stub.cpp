@@ -30,7 +30,8 @@ Return way_back(const ThreadRegisters& regs) {
   long number = system_call(regs);
   auto result = static_cast<int64_t>(regs.rax);
   constexpr uint64_t kSyscallSize = 2;  // 0f 05
-  if (number >= 0 && result <= -512 && result >= -514) return {regs.rip - kSyscallSize, static_cast<uint64_t>(number)};
+  if (number >= 0 && result <= -512 && result >= -514)
+    return {regs.rip - kSyscallSize, static_cast<uint64_t>(number)};
   if (number >= 0 && result == -516) return {regs.rip - kSyscallSize, __NR_restart_syscall};
   return {regs.rip, regs.rax};
 }
@@ -56,15 +57,16 @@ Bytes remote_stub(std::span<const RemoteCall> calls, std::string_view text, cons
       uint64_t value = call.args[i];
       if (value == kLastResult) {
         // mov %rbx, reg
-        e.bytes({static_cast<uint8_t>(kArgs[i] >= 8 ? 0x49 : 0x48), 0x89, static_cast<uint8_t>(0xc0 | (rbx << 3) | (kArgs[i] & 7))});
+        e.bytes({static_cast<uint8_t>(kArgs[i] >= 8 ? 0x49 : 0x48), 0x89,
+                 static_cast<uint8_t>(0xc0 | (rbx << 3) | (kArgs[i] & 7))});
       } else {
         if ((value & 0xffffffff00000000u) == kTextTag) value = text_at + (value & 0xffffffffu);
         e.mov_imm(kArgs[i], value);
       }
     }
     e.mov_imm(rax, static_cast<uint64_t>(call.number));
-    e.bytes({0x0f, 0x05});                        // syscall
-    if (call.keep) e.bytes({0x48, 0x89, 0xc3});   // mov %rax, %rbx
+    e.bytes({0x0f, 0x05});                       // syscall
+    if (call.keep) e.bytes({0x48, 0x89, 0xc3});  // mov %rax, %rbx
   }
   for (size_t i = std::size(kSaved); i-- > 0;) e.pop(kSaved[i]);
   e.bytes({0x9d});                                            // popfq
@@ -82,6 +84,8 @@ ThreadRegisters remote_entry(const ThreadRegisters& registers, uint64_t address)
   return out;
 }
 
-int64_t remote_result(const ThreadRegisters& registers) { return static_cast<int64_t>(registers.rax); }
+int64_t remote_result(const ThreadRegisters& registers) {
+  return static_cast<int64_t>(registers.rax);
+}
 
 }  // namespace mdl::arch

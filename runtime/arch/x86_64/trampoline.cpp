@@ -27,12 +27,20 @@ namespace {
 constexpr uint32_t kHash = 0x1e35a7bd;  // odd, positive as a sign-extended imm32
 constexpr int kHashShift = 28;
 
-image::Registers bit(Reg r) { return 1u << r; }
+image::Registers bit(Reg r) {
+  return 1u << r;
+}
 
-uint8_t rex(Reg reg, Reg rm) { return static_cast<uint8_t>(0x48 | (reg >= 8 ? 4 : 0) | (rm >= 8 ? 1 : 0)); }
-uint8_t direct(Reg reg, Reg rm) { return static_cast<uint8_t>(0xc0 | (reg & 7) << 3 | (rm & 7)); }
+uint8_t rex(Reg reg, Reg rm) {
+  return static_cast<uint8_t>(0x48 | (reg >= 8 ? 4 : 0) | (rm >= 8 ? 1 : 0));
+}
+uint8_t direct(Reg reg, Reg rm) {
+  return static_cast<uint8_t>(0xc0 | (reg & 7) << 3 | (rm & 7));
+}
 
-void emit_move(Emitter& e, Reg from, Reg to) { e.bytes({rex(from, to), 0x89, direct(from, to)}); }  // mov from, to
+void emit_move(Emitter& e, Reg from, Reg to) {
+  e.bytes({rex(from, to), 0x89, direct(from, to)});
+}  // mov from, to
 
 void emit_thread_pointer(Emitter& e, Reg to) {  // mov %fs:0, to
   e.bytes({0x64, rex(to, rax), 0x8b, static_cast<uint8_t>(0x04 | (to & 7) << 3), 0x25, 0, 0, 0, 0});
@@ -44,11 +52,11 @@ void emit_lookup(Emitter& e, const Lookup& lookup, Reg scratch, size_t& slow_fie
   e.bytes({0x49, 0xc1, 0xeb, kHashShift});                        // shr $28, %r11
   e.bytes({0x41, 0x81, 0xe3}), e.imm32((lookup.slots - 1) * 16);  // and $mask, %r11d
   e.mov_imm64(scratch, lookup.directory);
-  e.bytes({rex(scratch, r11), 0x01, direct(scratch, r11)});       // add scratch, %r11
+  e.bytes({rex(scratch, r11), 0x01, direct(scratch, r11)});  // add scratch, %r11
   emit_thread_pointer(e, scratch);
   e.bytes({rex(scratch, r11), 0x39, static_cast<uint8_t>((scratch & 7) << 3 | 3)});  // cmp scratch, (%r11)
   slow_field = e.branch(kNotEqual);
-  e.bytes({0x4d, 0x8b, 0x5b, 0x08});                              // mov 8(%r11), %r11
+  e.bytes({0x4d, 0x8b, 0x5b, 0x08});  // mov 8(%r11), %r11
 }
 
 void put(Bytes& out, size_t at, uint64_t value, int size) {
@@ -58,19 +66,29 @@ void put(Bytes& out, size_t at, uint64_t value, int size) {
 // Where a stencil's `next` holes were emitted, to be pointed at the end of its group.
 using NextFields = std::vector<std::pair<size_t, int64_t>>;
 
-void emit_stencil(Bytes& out, const plan::Stencil& stencil, const Piece* piece, int64_t guard, int64_t anomalies,
-                  NextFields& next, std::vector<PlacedStencil>& placed) {
+void emit_stencil(Bytes& out, const plan::Stencil& stencil, const Piece* piece, int64_t guard,
+                  int64_t anomalies, NextFields& next, std::vector<PlacedStencil>& placed) {
   size_t start = out.size();
   placed.push_back({&stencil, start});
   for (std::byte b : stencil.code) out.push_back(static_cast<uint8_t>(b));
   for (const plan::Hole& hole : stencil.holes) {
     int64_t value = 0;
     switch (hole.kind) {
-      case plan::HoleKind::cell: value = piece->cells[hole.index]; break;
-      case plan::HoleKind::constant: value = piece->constants[hole.index]; break;
-      case plan::HoleKind::guard: value = guard; break;
-      case plan::HoleKind::anomalies: value = anomalies; break;
-      case plan::HoleKind::next: next.emplace_back(start + hole.offset, hole.addend); continue;
+      case plan::HoleKind::cell:
+        value = piece->cells[hole.index];
+        break;
+      case plan::HoleKind::constant:
+        value = piece->constants[hole.index];
+        break;
+      case plan::HoleKind::guard:
+        value = guard;
+        break;
+      case plan::HoleKind::anomalies:
+        value = anomalies;
+        break;
+      case plan::HoleKind::next:
+        next.emplace_back(start + hole.offset, hole.addend);
+        continue;
     }
     put(out, start + hole.offset, static_cast<uint64_t>(value + hole.addend), hole.size);
   }
@@ -78,7 +96,9 @@ void emit_stencil(Bytes& out, const plan::Stencil& stencil, const Piece* piece, 
 
 bool writes_one_of(const Piece& piece, std::span<const int64_t> flags) {
   for (size_t i = 0; i < piece.cells.size(); i++)
-    if (piece.stencil->info.cells[i].writes && std::find(flags.begin(), flags.end(), piece.cells[i]) != flags.end()) return true;
+    if (piece.stencil->info.cells[i].writes &&
+        std::find(flags.begin(), flags.end(), piece.cells[i]) != flags.end())
+      return true;
   return false;
 }
 
@@ -88,22 +108,22 @@ bool writes_one_of(const Piece& piece, std::span<const int64_t> flags) {
 void emit_raise(Bytes& out, int64_t flag, uint32_t depth) {
   Emitter e(out, 0);
   e.bytes({0x49, 0x83, 0xbb}), e.imm32(static_cast<uint32_t>(flag)), e.bytes({0x00});  // cmpq $0, flag(%r11)
-  e.bytes({0x75, 15});                                                                 // jne over the next two
-  e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth);                                   // lea depth(%rsp), %r10
-  e.bytes({0x4d, 0x89, 0x93}), e.imm32(static_cast<uint32_t>(flag + 8));               // mov %r10, flag+8(%r11)
+  e.bytes({0x75, 15});                                                    // jne over the next two
+  e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth);                      // lea depth(%rsp), %r10
+  e.bytes({0x4d, 0x89, 0x93}), e.imm32(static_cast<uint32_t>(flag + 8));  // mov %r10, flag+8(%r11)
 }
 
 // After a flag was lowered: when this is the outermost frame, it is down.
 void emit_lower(Bytes& out, int64_t flag, uint32_t depth) {
   Emitter e(out, 0);
-  e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth);                                  // lea depth(%rsp), %r10
-  e.bytes({0x4d, 0x39, 0x93}), e.imm32(static_cast<uint32_t>(flag + 8));              // cmp %r10, flag+8(%r11)
-  e.bytes({0x75, 11});                                                                // jne over the next
-  e.bytes({0x49, 0xc7, 0x83}), e.imm32(static_cast<uint32_t>(flag)), e.imm32(0);      // movq $0, flag(%r11)
+  e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth);                              // lea depth(%rsp), %r10
+  e.bytes({0x4d, 0x39, 0x93}), e.imm32(static_cast<uint32_t>(flag + 8));          // cmp %r10, flag+8(%r11)
+  e.bytes({0x75, 11});                                                            // jne over the next
+  e.bytes({0x49, 0xc7, 0x83}), e.imm32(static_cast<uint32_t>(flag)), e.imm32(0);  // movq $0, flag(%r11)
 }
 
-void emit_pieces(Bytes& out, std::span<const Piece> pieces, const plan::Stencil& guard, int64_t anomalies, uint32_t depth,
-                 std::vector<PlacedStencil>& placed) {
+void emit_pieces(Bytes& out, std::span<const Piece> pieces, const plan::Stencil& guard, int64_t anomalies,
+                 uint32_t depth, std::vector<PlacedStencil>& placed) {
   for (size_t i = 0; i < pieces.size();) {
     size_t end = i + 1;
     while (end < pieces.size() && !pieces[i].guards.empty() && pieces[end].guards == pieces[i].guards &&
@@ -115,17 +135,19 @@ void emit_pieces(Bytes& out, std::span<const Piece> pieces, const plan::Stencil&
       NextFields own;
       if (pieces[i].raises != Piece::kNoFlag) emit_raise(out, pieces[i].raises, depth);
       emit_stencil(out, *pieces[i].stencil, &pieces[i], 0, anomalies, own, placed);
-      for (auto [field, addend] : own) put(out, field, static_cast<uint64_t>(static_cast<int64_t>(out.size() - field) + addend), 4);
+      for (auto [field, addend] : own)
+        put(out, field, static_cast<uint64_t>(static_cast<int64_t>(out.size() - field) + addend), 4);
       if (pieces[i].lowers != Piece::kNoFlag) emit_lower(out, pieces[i].lowers, depth);
     }
-    for (auto [field, addend] : to_end) put(out, field, static_cast<uint64_t>(static_cast<int64_t>(out.size() - field) + addend), 4);
+    for (auto [field, addend] : to_end)
+      put(out, field, static_cast<uint64_t>(static_cast<int64_t>(out.size() - field) + addend), 4);
   }
 }
 
 // How the registers that a point's code needs are kept over it.
 struct Saving {
-  Reg scratch = r10;                          // for the lookup
-  std::vector<std::pair<Reg, Reg>> moved;     // a register and the dead one that keeps it
+  Reg scratch = r10;                       // for the lookup
+  std::vector<std::pair<Reg, Reg>> moved;  // a register and the dead one that keeps it
   std::vector<Reg> pushed;
 };
 
@@ -157,8 +179,10 @@ Saving plan_saving(std::span<const Piece> pieces, image::Registers live) {
     bool through_stack = flags && reg == rax;
     if (!through_stack && !(needed & live & bit(reg))) continue;
     std::optional<Reg> keeper = through_stack ? std::nullopt : take();
-    if (keeper) out.moved.emplace_back(reg, *keeper);
-    else out.pushed.push_back(reg);
+    if (keeper)
+      out.moved.emplace_back(reg, *keeper);
+    else
+      out.pushed.push_back(reg);
   }
   return out;
 }
@@ -175,8 +199,8 @@ uint32_t home_slot(uint64_t thread_pointer, uint32_t slots) {
 }
 
 SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces, const plan::Stencil& guard,
-                    format::PointKind kind, image::Registers live, const Lookup& lookup, int64_t anomalies_offset,
-                    std::vector<PlacedStencil>& placed) {
+                    format::PointKind kind, image::Registers live, const Lookup& lookup,
+                    int64_t anomalies_offset, std::vector<PlacedStencil>& placed) {
   Emitter e(out, address);
   Saving saving = plan_saving(pieces, live);
   bool flags = live & image::kFlags;
@@ -189,7 +213,8 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
     e.bytes({0x0f, 0x90, 0xc0});  // seto %al
     e.push(rax);
     // rax was pushed first: read it back, a stencil may want the returned value.
-    e.bytes({0x48, 0x8b, 0x44, 0x24, static_cast<uint8_t>(8 * saving.pushed.size())});  // mov depth(%rsp), %rax
+    e.bytes(
+        {0x48, 0x8b, 0x44, 0x24, static_cast<uint8_t>(8 * saving.pushed.size())});  // mov depth(%rsp), %rax
   }
   SlowPath slow;
   slow.scratch = saving.scratch;
@@ -218,7 +243,9 @@ void emit_slow_path(Bytes& out, uint64_t address, const SlowPath& from, const Lo
   e.jump(from.found);
 }
 
-void emit_jump(Bytes& out, uint64_t address, uint64_t target) { Emitter(out, address).jump(target); }
+void emit_jump(Bytes& out, uint64_t address, uint64_t target) {
+  Emitter(out, address).jump(target);
+}
 
 Bytes window_jump(uint64_t at, uint64_t target) {
   Bytes out;
@@ -245,13 +272,21 @@ Bytes resident_code(const ResidentParameters& parameters) {
 }
 
 uint64_t hook_offset(Hook hook) {
-  const uint8_t* routine = hook == Hook::exit ? mdl_resident_exit : hook == Hook::catch_ ? mdl_resident_catch : mdl_resident_jump;
+  const uint8_t* routine = hook == Hook::exit     ? mdl_resident_exit
+                           : hook == Hook::catch_ ? mdl_resident_catch
+                                                  : mdl_resident_jump;
   return static_cast<uint64_t>(routine - mdl_resident_begin);
 }
 
-void emit_call(Bytes& out, uint64_t address, uint64_t target) { Emitter(out, address).call(target); }
+void emit_call(Bytes& out, uint64_t address, uint64_t target) {
+  Emitter(out, address).call(target);
+}
 
-image::Registers scratch_registers() { return bit(r10) | bit(r11); }
-image::Registers static_chain_register() { return bit(r10); }
+image::Registers scratch_registers() {
+  return bit(r10) | bit(r11);
+}
+image::Registers static_chain_register() {
+  return bit(r10);
+}
 
 }  // namespace mdl::arch

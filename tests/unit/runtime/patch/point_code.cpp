@@ -24,7 +24,8 @@ plan::Stencil counter_stencil() {
   out.info.name = "count";
   out.info.cells = {{"count", format::CellKind::counter, true, true}};
   out.info.writes_flags = true;
-  for (uint8_t b : {0x49, 0x81, 0x83, 0, 0, 0, 0, 1, 0, 0, 0}) out.code.push_back(static_cast<std::byte>(b));  // addq $1, cell(%r11)
+  for (uint8_t b : {0x49, 0x81, 0x83, 0, 0, 0, 0, 1, 0, 0, 0})
+    out.code.push_back(static_cast<std::byte>(b));  // addq $1, cell(%r11)
   out.holes = {{3, 4, plan::HoleKind::cell, 0, 0}};
   return out;
 }
@@ -33,7 +34,8 @@ plan::Stencil guard_stencil() {
   plan::Stencil out;
   out.info.name = format::kGuardStencil;
   out.info.writes_flags = true;
-  for (uint8_t b : {0x49, 0x83, 0xbb, 0, 0, 0, 0, 0, 0x0f, 0x84, 0, 0, 0, 0}) out.code.push_back(static_cast<std::byte>(b));  // cmpq $0, guard(%r11); je next
+  for (uint8_t b : {0x49, 0x83, 0xbb, 0, 0, 0, 0, 0, 0x0f, 0x84, 0, 0, 0, 0})
+    out.code.push_back(static_cast<std::byte>(b));  // cmpq $0, guard(%r11); je next
   out.holes = {{3, 4, plan::HoleKind::guard, 0, 0}, {10, 4, plan::HoleKind::next, 0, -4}};
   return out;
 }
@@ -73,15 +75,19 @@ class PointCode : public testing::Test {
   static constexpr uint32_t kSlots = 16;
 
   void SetUp() override {
-    cells_ = {{format::CellKind::counter, "a"}, {format::CellKind::flag, "f"}, {format::CellKind::counter, "b"}};
+    cells_ = {
+        {format::CellKind::counter, "a"}, {format::CellKind::flag, "f"}, {format::CellKind::counter, "b"}};
     layout_ = patch::make_layout(cells_, 1);
     layout_.slots = kSlots;
     data_.resize(layout_.size() / 8);
     base_ = reinterpret_cast<uint64_t>(data_.data());
     reset();
-    code_ = static_cast<uint8_t*>(mmap(nullptr, 1 << 16, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    auto resident = arch::resident_code({base_ + layout_.directory(), kSlots * patch::kSlotSize, base_ + layout_.block(kSlots),
-                                         base_ + patch::kHeaderOverflow, base_ + patch::kHeaderExit, 0, patch::kBlockHeader, layout_.flag_bytes});
+    code_ = static_cast<uint8_t*>(
+        mmap(nullptr, 1 << 16, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto resident =
+        arch::resident_code({base_ + layout_.directory(), kSlots * patch::kSlotSize,
+                             base_ + layout_.block(kSlots), base_ + patch::kHeaderOverflow,
+                             base_ + patch::kHeaderExit, 0, patch::kBlockHeader, layout_.flag_bytes});
     std::memcpy(code_, resident.data(), resident.size());
     lookup_ = {base_ + layout_.directory(), kSlots, address()};
   }
@@ -93,11 +99,14 @@ class PointCode : public testing::Test {
     auto fresh = patch::empty_directory(layout_, base_);
     std::copy(fresh.begin(), fresh.end(), directory());
   }
-  uint64_t& cell(uint32_t slot, uint32_t index) { return data_[(layout_.block(slot) + layout_.cells[index]) / 8]; }
+  uint64_t& cell(uint32_t slot, uint32_t index) {
+    return data_[(layout_.block(slot) + layout_.cells[index]) / 8];
+  }
   uint32_t slot_of(uint64_t tp) { return patch::find_slot({directory(), kSlots * 2}, tp); }
 
   // The code of a point followed by ret, at `code_ + 4096`.
-  const void* emit(std::span<const arch::Piece> pieces, image::Registers live, format::PointKind kind = format::PointKind::entry) {
+  const void* emit(std::span<const arch::Piece> pieces, image::Registers live,
+                   format::PointKind kind = format::PointKind::entry) {
     arch::Bytes out;
     uint64_t at = address() + 4096;
     auto slow = arch::emit_point(out, at, pieces, guard_, kind, live, lookup_, patch::kAnomalies, placed_);
@@ -178,7 +187,8 @@ TEST_F(PointCode, GuardsAreTestedOnceForARunOfPieces) {
 TEST_F(PointCode, AWrittenGuardIsTestedAgain) {
   auto flag = static_cast<int64_t>(layout_.cells[1]);
   plan::Stencil lower = count_;
-  lower.code[7] = std::byte{0xff}, lower.code[8] = std::byte{0xff}, lower.code[9] = std::byte{0xff}, lower.code[10] = std::byte{0xff};  // addq $-1
+  lower.code[7] = std::byte{0xff}, lower.code[8] = std::byte{0xff}, lower.code[9] = std::byte{0xff},
+  lower.code[10] = std::byte{0xff};  // addq $-1
   lower.info.cells[0].kind = format::CellKind::flag;
   arch::Piece pieces[] = {{&lower, {flag}, {}, {flag}}, piece(0, {flag})};
   auto code = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, ~0u)));
@@ -204,7 +214,8 @@ TEST_F(PointCode, AFlagIsLoweredByItsOutermostFrame) {
   uint32_t slot = slot_of(thread_pointer());
   EXPECT_EQ(cell(slot, 1), 3u);
   uint64_t outermost = (&cell(slot, 1))[1];
-  auto down = reinterpret_cast<void (*)()>(const_cast<void*>(emit(std::span(&lower, 1), ~0u, format::PointKind::return_)));
+  auto down = reinterpret_cast<void (*)()>(
+      const_cast<void*>(emit(std::span(&lower, 1), ~0u, format::PointKind::return_)));
   (&cell(slot, 1))[1] = outermost + 64;
   down();
   EXPECT_EQ(cell(slot, 1), 3u);  // another frame's return
@@ -223,7 +234,10 @@ TEST_F(PointCode, FramesThatVanishLowerTheirFlags) {
   for (uint64_t i = 0; i < 16; i++) before.regs[i] = 0x0101010101010101u * i;
   before.flags = 0xad7;
   const void* caught = code_ + arch::hook_offset(arch::Hook::catch_);
-  struct Case { uint64_t frame; bool vanishes; };
+  struct Case {
+    uint64_t frame;
+    bool vanishes;
+  };
   for (Case c : {Case{here - 4096, true}, Case{here + 4096, false}, Case{here - (1u << 30), false}}) {
     flag[0] = 2, flag[1] = c.frame;
     uint64_t anomalies = data_[layout_.block(slot) / 8];
@@ -236,7 +250,9 @@ TEST_F(PointCode, FramesThatVanishLowerTheirFlags) {
   }
 }
 
-class Preserves : public PointCode, public testing::WithParamInterface<std::tuple<format::PointKind, bool, image::Registers>> {};
+class Preserves : public PointCode,
+                  public testing::WithParamInterface<std::tuple<format::PointKind, bool, image::Registers>> {
+};
 
 // Every live register and flag is what it was, on the fast path and on the slow one.
 TEST_P(Preserves, RegistersAndFlags) {
@@ -245,8 +261,8 @@ TEST_P(Preserves, RegistersAndFlags) {
   greedy.written = 1u << 0 | 1u << 2 | 1u << 3 | 1u << 15;  // rax rdx rbx r15
   // mov $-1,%rax; mov $-1,%rdx; mov $-1,%rbx; mov $-1,%r15 in front of the counter
   std::vector<std::byte> code;
-  for (int b : {0x48, 0xc7, 0xc0, 0xff, 0xff, 0xff, 0xff, 0x48, 0xc7, 0xc2, 0xff, 0xff, 0xff, 0xff, 0x48, 0xc7, 0xc3, 0xff, 0xff,
-                0xff, 0xff, 0x49, 0xc7, 0xc7, 0xff, 0xff, 0xff, 0xff})
+  for (int b : {0x48, 0xc7, 0xc0, 0xff, 0xff, 0xff, 0xff, 0x48, 0xc7, 0xc2, 0xff, 0xff, 0xff, 0xff,
+                0x48, 0xc7, 0xc3, 0xff, 0xff, 0xff, 0xff, 0x49, 0xc7, 0xc7, 0xff, 0xff, 0xff, 0xff})
     code.push_back(static_cast<std::byte>(b));
   greedy.code.insert(greedy.code.begin(), code.begin(), code.end());
   greedy.holes[0].offset += 28;
@@ -261,15 +277,21 @@ TEST_P(Preserves, RegistersAndFlags) {
     if (!first_hit) run_with(&after, at), after = before;
     run_with(&after, at);
     for (int i = 0; i < 16; i++)
-      if (live >> i & 1) { EXPECT_EQ(after.regs[i], before.regs[i]) << "register " << i; }
-    if (live & image::kFlags) { EXPECT_EQ(after.flags, before.flags); }
+      if (live >> i & 1) {
+        EXPECT_EQ(after.regs[i], before.regs[i]) << "register " << i;
+      }
+    if (live & image::kFlags) {
+      EXPECT_EQ(after.flags, before.flags);
+    }
     EXPECT_EQ(cell(slot_of(thread_pointer()), 0), first_hit ? 1u : 2u);
     reset();
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Preserves,
-                         testing::Combine(testing::Values(format::PointKind::entry, format::PointKind::return_, format::PointKind::call_before),
+                         testing::Combine(testing::Values(format::PointKind::entry,
+                                                          format::PointKind::return_,
+                                                          format::PointKind::call_before),
                                           testing::Bool(), testing::ValuesIn(kLive)));
 
 }  // namespace

@@ -47,7 +47,8 @@ TEST(Journal, EveryDamagedByteIsNoticed) {
     damaged[i] ^= std::byte{0x10};
     EXPECT_FALSE(read_journal(damaged)) << "byte " << i;
   }
-  for (size_t size = 0; size < bytes.size(); size += 7) EXPECT_FALSE(read_journal(std::span(bytes).first(size)));
+  for (size_t size = 0; size < bytes.size(); size += 7)
+    EXPECT_FALSE(read_journal(std::span(bytes).first(size)));
 }
 
 TEST(Journal, ALayoutThatLeavesTheRegionIsRefused) {
@@ -92,7 +93,8 @@ TEST(Layout, SlotsAreFoundAsTheCodeFindsThem) {
 }
 
 TEST(Island, BelowTheProgramBeforeAboveItsHeap) {
-  image::Mapping text = mapping(0x555555554000, 0x555555560000), heap = mapping(0x555555570000, 0x555555590000, "[heap]");
+  image::Mapping text = mapping(0x555555554000, 0x555555560000),
+                 heap = mapping(0x555555570000, 0x555555590000, "[heap]");
   image::Mapping maps[] = {text, heap};
   auto gap = find_gap(maps, {}, {text.start, text.end}, 0x4000, 0x70000000);
   ASSERT_TRUE(gap);

@@ -10,7 +10,8 @@ namespace {
 
 constexpr uint64_t kAt = 0x1000;
 
-image::Code code_of(std::initializer_list<int> bytes, std::vector<uint64_t> targets = {}, std::vector<image::Exit> exits = {}) {
+image::Code code_of(std::initializer_list<int> bytes, std::vector<uint64_t> targets = {},
+                    std::vector<image::Exit> exits = {}) {
   std::vector<std::byte> raw;
   for (int b : bytes) raw.push_back(static_cast<std::byte>(b));
   image::Code out;
@@ -28,11 +29,14 @@ image::Function function_of(const image::Code& code) {
   return out;
 }
 
-FunctionSites plan(const image::Code& code, bool entry = true, bool exits = true) { return plan_sites(function_of(code), code, {entry, exits, false}); }
+FunctionSites plan(const image::Code& code, bool entry = true, bool exits = true) {
+  return plan_sites(function_of(code), code, {entry, exits, false});
+}
 
 TEST(Sites, WholeInstructionsAtTheEntry) {
   // push %rbp; mov %rsp,%rbp; mov %edi,%eax; pop %rbp; ret
-  auto code = code_of({0x55, 0x48, 0x89, 0xe5, 0x89, 0xf8, 0x5d, 0xc3}, {}, {{kAt + 7, image::ExitKind::return_}});
+  auto code =
+      code_of({0x55, 0x48, 0x89, 0xe5, 0x89, 0xf8, 0x5d, 0xc3}, {}, {{kAt + 7, image::ExitKind::return_}});
   auto sites = plan(code, true, false);
   ASSERT_EQ(sites.windows.size(), 1u);
   EXPECT_EQ(sites.windows[0].start, kAt);
@@ -42,7 +46,8 @@ TEST(Sites, WholeInstructionsAtTheEntry) {
 
 TEST(Sites, EntryAndExitShareAWindowWhenTheyOverlap) {
   // xor %eax,%eax; ret; nopl 0(%rax,%rax,1) [5 bytes of padding]
-  auto code = code_of({0x31, 0xc0, 0xc3, 0x0f, 0x1f, 0x44, 0x00, 0x00}, {}, {{kAt + 2, image::ExitKind::return_}});
+  auto code =
+      code_of({0x31, 0xc0, 0xc3, 0x0f, 0x1f, 0x44, 0x00, 0x00}, {}, {{kAt + 2, image::ExitKind::return_}});
   auto sites = plan(code);
   ASSERT_EQ(sites.windows.size(), 1u);
   EXPECT_EQ(sites.windows[0].sites.size(), 2u);
@@ -51,7 +56,8 @@ TEST(Sites, EntryAndExitShareAWindowWhenTheyOverlap) {
 }
 
 TEST(Sites, OneByteFunctionIsEntryAndExitAtOnce) {
-  auto code = code_of({0xc3, 0x66, 0x90, 0x66, 0x90}, {}, {{kAt, image::ExitKind::return_}});  // ret; xchg %ax,%ax twice
+  auto code = code_of({0xc3, 0x66, 0x90, 0x66, 0x90}, {},
+                      {{kAt, image::ExitKind::return_}});  // ret; xchg %ax,%ax twice
   auto sites = plan(code);
   ASSERT_EQ(sites.windows.size(), 1u);
   ASSERT_EQ(sites.windows[0].sites.size(), 2u);
@@ -83,7 +89,8 @@ TEST(Sites, ALoopHeadIsNoEntry) {
 
 TEST(Sites, ACallIsNotMoved) {
   // sub $8,%rsp; call .+5; add $8,%rsp; ret
-  auto code = code_of({0x48, 0x83, 0xec, 0x08, 0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 0x08, 0xc3}, {}, {{kAt + 13, image::ExitKind::return_}});
+  auto code = code_of({0x48, 0x83, 0xec, 0x08, 0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 0x08, 0xc3}, {},
+                      {{kAt + 13, image::ExitKind::return_}});
   auto sites = plan(code);
   ASSERT_EQ(sites.refusals.size(), 1u);
   EXPECT_NE(sites.refusals[0].reason.find("call"), std::string::npos);
@@ -118,7 +125,8 @@ TEST(Sites, AJumpDoesNotCrossAPage) {
 }
 
 TEST(Sites, DoubtAboutExitsRefusesThem) {
-  auto code = code_of({0x55, 0x48, 0x89, 0xe5, 0x89, 0xf8, 0x5d, 0xc3}, {}, {{kAt + 7, image::ExitKind::return_}});
+  auto code =
+      code_of({0x55, 0x48, 0x89, 0xe5, 0x89, 0xf8, 0x5d, 0xc3}, {}, {{kAt + 7, image::ExitKind::return_}});
   code.doubt = "an indirect jump";
   auto sites = plan(code);
   EXPECT_EQ(sites.windows.size(), 1u);
@@ -138,11 +146,11 @@ TEST(Liveness, ReplacedBeforeReadIsDead) {
   // mov %rdi,%rax; cmp %rsi,%rdi; mov $1,%r11d; ret
   auto code = code_of({0x48, 0x89, 0xf8, 0x48, 0x39, 0xf7, 0x41, 0xbb, 1, 0, 0, 0, 0xc3});
   image::Registers live = Liveness(code).before(kAt);
-  EXPECT_FALSE(live & 1u << 0);       // rax
+  EXPECT_FALSE(live & 1u << 0);  // rax
   EXPECT_FALSE(live & image::kFlags);
-  EXPECT_FALSE(live & 1u << 11);      // r11
-  EXPECT_TRUE(live & 1u << 7);        // rdi
-  EXPECT_TRUE(live & 1u << 10);       // r10: a caller may rely on it (-fipa-ra)
+  EXPECT_FALSE(live & 1u << 11);  // r11
+  EXPECT_TRUE(live & 1u << 7);    // rdi
+  EXPECT_TRUE(live & 1u << 10);   // r10: a caller may rely on it (-fipa-ra)
 }
 
 TEST(Liveness, FlagsLiveIntoABranch) {

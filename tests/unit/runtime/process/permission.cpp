@@ -8,7 +8,8 @@ namespace mdl::process {
 namespace {
 
 constexpr const char* kStatus =
-    "Name:\tredis-server\nUmask:\t0077\nState:\tS (sleeping)\nTgid:\t812\nPid:\t812\nPPid:\t1\nTracerPid:\t0\n"
+    "Name:\tredis-server\nUmask:\t0077\nState:\tS "
+    "(sleeping)\nTgid:\t812\nPid:\t812\nPPid:\t1\nTracerPid:\t0\n"
     "Uid:\t112\t112\t112\t112\nSeccomp:\t2\n";
 
 TEST(Permission, StatusIsRead) {
