@@ -31,7 +31,8 @@ Liveness::Liveness(const image::Code& code) : code_(code) {
   }
 }
 
-image::Registers Liveness::before(uint64_t address) const {
+image::Registers Liveness::before(uint64_t address, bool at_entry) const {
+  image::Registers free_at_exit = at_entry ? free_at_exit_ : 0;
   // A walk over paths: each item is an instruction and the registers not yet replaced on the way to it.
   image::Registers live = 0;
   std::vector<std::pair<uint64_t, image::Registers>> work = {{address, kAll}};
@@ -56,10 +57,10 @@ image::Registers Liveness::before(uint64_t address) const {
         if (find(code_, in->target))
           work.emplace_back(in->target, open);
         else  // out of the function: a static chain may travel on
-          live |= open & ~(free_at_exit_ & ~arch::static_chain_register());
+          live |= open & ~(free_at_exit & ~arch::static_chain_register());
         break;
       case Flow::return_:
-        live |= open & ~free_at_exit_;
+        live |= open & ~free_at_exit;
         break;
       case Flow::jump_indirect:
       case Flow::call:

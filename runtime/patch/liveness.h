@@ -3,10 +3,11 @@
 // Everything is live unless proved dead (architecture, decision 3). Two proofs:
 //   - on every path from the instruction the register is replaced before it is read. Calls,
 //     returns, jumps out and everything not understood count as reading all registers;
-//   - at a way out, a scratch register (arch::scratch_registers) is dead when the function
-//     itself changes it or calls code outside its object: no caller can then rely on
-//     finding its value again, not even one compiled with -fipa-ra, which allocates registers
-//     across a call by what the callee's code leaves alone.
+//   - seen from the entry, at a way out, a scratch register (arch::scratch_registers) is dead when the
+//     function itself changes it or calls code through a pointer: no caller can then rely on
+//     finding its own value again, not even one compiled with -fipa-ra, which allocates registers
+//     across a call by what the callee's code leaves alone. Seen from a way out it is not: there
+//     it may hold a result of a convention of the program's own.
 #pragma once
 
 #include "runtime/image/code.h"
@@ -17,8 +18,9 @@ class Liveness {
  public:
   // `code` must outlive this.
   explicit Liveness(const image::Code& code);
-  // Registers and flags that may be live before the instruction at `address`.
-  image::Registers before(uint64_t address) const;
+  // Registers and flags that may be live before the instruction at `address`, which is at the
+  // function's entry or not.
+  image::Registers before(uint64_t address, bool at_entry) const;
 
  private:
   const image::Code& code_;

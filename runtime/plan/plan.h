@@ -37,7 +37,9 @@ struct Stencil {
   format::StencilInfo info;
   std::vector<std::byte> code;
   std::vector<Hole> holes;  // by offset
-  uint32_t written = 0;     // general registers that the code was seen to change, bits as in the machine's encoding
+  // General registers that the code was seen to change and to read, bits as in the machine's encoding.
+  uint32_t written = 0;
+  uint32_t read = 0;
 };
 
 struct Plan {

@@ -202,7 +202,7 @@ Result<Plan> read_plan(std::span<const std::byte> bytes) {
   for (const Placed& p : *placed) {
     if (auto ordered = order_holes(*p.stencil); !ordered) return ordered.error();
     if (auto verified = verify(*rules, *p.stencil); !verified) return verified.error();
-    p.stencil->written = rules->written(*p.stencil);
+    rules->note_registers(*p.stencil);
   }
   if (plan.guard.holes.size() != 2 || plan.guard.holes[0].kind == plan.guard.holes[1].kind)
     return reject("its guard must test one flag and branch to `mdl_next` once");

@@ -36,7 +36,7 @@ struct TargetRules {
   std::optional<FieldShape> (*field)(uint32_t relocation_type);
   // Both name the offending offset and instruction.
   Result<void> (*verify)(const Stencil& stencil);
-  uint32_t (*written)(const Stencil& stencil);  // of a verified stencil: for Stencil::written
+  void (*note_registers)(Stencil& stencil);  // fills `written` and `read` of a verified stencil
   Result<void> (*verify_filled)(const Stencil& stencil, std::span<const std::byte> code, uint64_t block_size);
 };
 

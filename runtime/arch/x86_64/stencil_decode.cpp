@@ -307,6 +307,12 @@ void read_operands(const Disassembler& target, const llvm::MCInst& inst, Decoded
   for (unsigned i = 0; i < desc.getNumDefs() && i < inst.getNumOperands(); ++i)
     if (inst.getOperand(i).isReg()) write(inst.getOperand(i).getReg());
   for (const auto reg : desc.implicit_defs()) write(reg);
+  const auto read = [&](unsigned reg) {
+    if (target.general(reg) != kNone) d.read |= bit(target.general(reg));
+  };
+  for (unsigned i = desc.getNumDefs(); i < inst.getNumOperands(); ++i)
+    if (inst.getOperand(i).isReg()) read(inst.getOperand(i).getReg());
+  for (const auto reg : desc.implicit_uses()) read(reg);
 }
 
 Result<Decoded> decode_one(const Stencil& stencil, std::span<const std::byte> first,

@@ -75,6 +75,7 @@ struct Decoded {
   int memory = -1;              // index of the first of five operands: base scale index displacement segment
   std::map<int, size_t> holes;  // operand -> index into Stencil::holes
   uint32_t written = 0;         // set of general registers
+  uint32_t read = 0;            // likewise
   bool writes_flags = false;
   bool writes_other = false;  // any further register
 };

@@ -307,16 +307,18 @@ Result<void> verify_filled_stencil(const Stencil& stencil, std::span<const std::
   return Verifier(stencil, std::move(*code), block_size).run();
 }
 
-uint32_t written_by(const Stencil& stencil) {
-  uint32_t written = 0;
-  if (auto code = decode_stencil(stencil))
-    for (const Decoded& decoded : *code) written |= decoded.written;
-  return written;
+void note_registers(Stencil& stencil) {
+  auto code = decode_stencil(stencil);
+  if (!code) return;
+  for (const Decoded& decoded : *code) {
+    stencil.written |= decoded.written;
+    stencil.read |= decoded.read;
+  }
 }
 
 }  // namespace
 
 const TargetRules kStencilRules = {"x86_64", llvm::ELF::EM_X86_64, field_shape, verify_stencil,
-                                   written_by, verify_filled_stencil};
+                                   note_registers, verify_filled_stencil};
 
 }  // namespace mdl::plan::x86_64

@@ -42,6 +42,10 @@ void emit_move(Emitter& e, Reg from, Reg to) {
   e.bytes({rex(from, to), 0x89, direct(from, to)});
 }  // mov from, to
 
+void emit_load(Emitter& e, Reg to, uint8_t offset) {  // mov offset(%rsp), to
+  e.bytes({rex(to, rax), 0x8b, static_cast<uint8_t>(0x44 | (to & 7) << 3), 0x24, offset});
+}
+
 void emit_thread_pointer(Emitter& e, Reg to) {  // mov %fs:0, to
   e.bytes({0x64, rex(to, rax), 0x8b, static_cast<uint8_t>(0x04 | (to & 7) << 3), 0x25, 0, 0, 0, 0});
 }
@@ -102,7 +106,6 @@ bool writes_one_of(const Piece& piece, std::span<const int64_t> flags) {
   return false;
 }
 
-// Pieces in order; a run of pieces under the same guards tests them once.
 // Before a flag is raised: when it is down, this frame is the outermost. r10 is free. `depth`:
 // bytes pushed since the site.
 void emit_raise(Bytes& out, int64_t flag, uint32_t depth) {
@@ -122,33 +125,16 @@ void emit_lower(Bytes& out, int64_t flag, uint32_t depth) {
   e.bytes({0x49, 0xc7, 0x83}), e.imm32(static_cast<uint32_t>(flag)), e.imm32(0);  // movq $0, flag(%r11)
 }
 
-void emit_pieces(Bytes& out, std::span<const Piece> pieces, const plan::Stencil& guard, int64_t anomalies,
-                 uint32_t depth, std::vector<PlacedStencil>& placed) {
-  for (size_t i = 0; i < pieces.size();) {
-    size_t end = i + 1;
-    while (end < pieces.size() && !pieces[i].guards.empty() && pieces[end].guards == pieces[i].guards &&
-           !writes_one_of(pieces[end - 1], pieces[i].guards))
-      end++;
-    NextFields to_end;
-    for (int64_t flag : pieces[i].guards) emit_stencil(out, guard, nullptr, flag, anomalies, to_end, placed);
-    for (; i < end; i++) {
-      NextFields own;
-      if (pieces[i].raises != Piece::kNoFlag) emit_raise(out, pieces[i].raises, depth);
-      emit_stencil(out, *pieces[i].stencil, &pieces[i], 0, anomalies, own, placed);
-      for (auto [field, addend] : own)
-        put(out, field, static_cast<uint64_t>(static_cast<int64_t>(out.size() - field) + addend), 4);
-      if (pieces[i].lowers != Piece::kNoFlag) emit_lower(out, pieces[i].lowers, depth);
-    }
-    for (auto [field, addend] : to_end)
-      put(out, field, static_cast<uint64_t>(static_cast<int64_t>(out.size() - field) + addend), 4);
-  }
-}
-
 // How the registers that a point's code needs are kept over it.
 struct Saving {
   Reg scratch = r10;                       // for the lookup
   std::vector<std::pair<Reg, Reg>> moved;  // a register and the dead one that keeps it
   std::vector<Reg> pushed;
+  bool flags = false;  // pushed last, through rax
+
+  size_t bytes() const { return 8 * (pushed.size() + flags); }
+  // Of pushed[i] from the stack pointer: at most 15 registers and the flags, so it fits.
+  uint8_t offset(size_t i) const { return static_cast<uint8_t>(bytes() - 8 * (i + 1)); }
 };
 
 Saving plan_saving(std::span<const Piece> pieces, image::Registers live) {
@@ -156,9 +142,11 @@ Saving plan_saving(std::span<const Piece> pieces, image::Registers live) {
   image::Registers needed = bit(r11);
   for (const Piece& piece : pieces) {
     needed |= piece.stencil->written;
+    live |= piece.stencil->read & ~bit(r10) & ~bit(r11);  // a stencil may read what the function ignores
     if (piece.raises != Piece::kNoFlag || piece.lowers != Piece::kNoFlag) needed |= bit(r10);
   }
   bool flags = live & image::kFlags;  // they are kept through rax
+  out.flags = flags;
   image::Registers dead = ~live & 0xffff & ~bit(rsp) & ~needed;
   if (flags) dead &= ~bit(rax);
   auto take = [&]() -> std::optional<Reg> {
@@ -187,6 +175,64 @@ Saving plan_saving(std::span<const Piece> pieces, image::Registers live) {
   return out;
 }
 
+// Pieces in order; a run of pieces under the same guards tests them once. Each finds the
+// target's registers as they were: what one has written and a later one reads is fetched back.
+class PieceWriter {
+ public:
+  PieceWriter(Bytes& out, const plan::Stencil& guard, int64_t anomalies, uint32_t depth, const Saving& saving,
+              std::vector<PlacedStencil>& placed)
+      : out_(out), guard_(guard), anomalies_(anomalies), depth_(depth), saving_(saving), placed_(placed) {}
+
+  void write(std::span<const Piece> pieces) {
+    for (size_t i = 0; i < pieces.size();) {
+      size_t end = i + 1;
+      while (end < pieces.size() && !pieces[i].guards.empty() && pieces[end].guards == pieces[i].guards &&
+             !writes_one_of(pieces[end - 1], pieces[i].guards))
+        end++;
+      NextFields to_end;
+      for (int64_t flag : pieces[i].guards)
+        emit_stencil(out_, guard_, nullptr, flag, anomalies_, to_end, placed_);
+      for (; i < end; i++) {
+        one(pieces[i]);
+        fetch_back(pieces[i], pieces.subspan(i + 1));
+      }
+      land(to_end);
+    }
+  }
+
+ private:
+  void one(const Piece& piece) {
+    NextFields own;
+    if (piece.raises != Piece::kNoFlag) emit_raise(out_, piece.raises, depth_);
+    emit_stencil(out_, *piece.stencil, &piece, 0, anomalies_, own, placed_);
+    land(own);
+    if (piece.lowers != Piece::kNoFlag) emit_lower(out_, piece.lowers, depth_);
+  }
+
+  void fetch_back(const Piece& done, std::span<const Piece> later) {
+    image::Registers read = 0;
+    for (const Piece& piece : later) read |= piece.stencil->read;
+    image::Registers lost = done.stencil->written & read & ~bit(r10) & ~bit(r11);
+    Emitter e(out_, 0);
+    for (auto [reg, keeper] : saving_.moved)
+      if (lost & bit(reg)) emit_move(e, keeper, reg);
+    for (size_t i = 0; i < saving_.pushed.size(); i++)
+      if (lost & bit(saving_.pushed[i])) emit_load(e, saving_.pushed[i], saving_.offset(i));
+  }
+
+  void land(const NextFields& fields) {
+    for (auto [field, addend] : fields)
+      put(out_, field, static_cast<uint64_t>(static_cast<int64_t>(out_.size() - field) + addend), 4);
+  }
+
+  Bytes& out_;
+  const plan::Stencil& guard_;
+  int64_t anomalies_;
+  uint32_t depth_;
+  const Saving& saving_;
+  std::vector<PlacedStencil>& placed_;
+};
+
 }  // namespace
 
 const std::string_view kTarget = "x86_64";
@@ -203,7 +249,7 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
                     int64_t anomalies_offset, std::vector<PlacedStencil>& placed) {
   Emitter e(out, address);
   Saving saving = plan_saving(pieces, live);
-  bool flags = live & image::kFlags;
+  bool flags = saving.flags;
   bool red_zone = kind != format::PointKind::entry && kind != format::PointKind::return_;
   if (red_zone) e.bytes({0x48, 0x8d, 0x64, 0x24, 0x80});  // lea -128(%rsp), %rsp
   for (auto [reg, keeper] : saving.moved) emit_move(e, reg, keeper);
@@ -213,15 +259,14 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
     e.bytes({0x0f, 0x90, 0xc0});  // seto %al
     e.push(rax);
     // rax was pushed first: read it back, a stencil may want the returned value.
-    e.bytes(
-        {0x48, 0x8b, 0x44, 0x24, static_cast<uint8_t>(8 * saving.pushed.size())});  // mov depth(%rsp), %rax
+    emit_load(e, rax, saving.offset(0));
   }
   SlowPath slow;
   slow.scratch = saving.scratch;
   emit_lookup(e, lookup, saving.scratch, slow.field);
   slow.found = e.here();
-  auto depth = static_cast<uint32_t>(8 * (saving.pushed.size() + flags) + (red_zone ? 128 : 0));
-  emit_pieces(out, pieces, guard, anomalies_offset, depth, placed);
+  auto depth = static_cast<uint32_t>(saving.bytes() + (red_zone ? 128 : 0));
+  PieceWriter(out, guard, anomalies_offset, depth, saving, placed).write(pieces);
   if (flags) {
     e.pop(rax);
     e.bytes({0x04, 0x7f});  // add $0x7f, %al: OF again, when al was 1

@@ -203,6 +203,32 @@ TEST_F(PointCode, AWrittenGuardIsTestedAgain) {
 // What is live: all; all but rcx (which keeps something instead of the stack); all but rcx, r8 and the flags.
 constexpr image::Registers kLive[] = {~0u, ~(1u << 1), ~(1u << 1 | 1u << 8 | image::kFlags)};
 
+// What one piece writes, the next one reads as the target left it; also when the function itself has no
+// use for it, and from a dead register as well as from the stack.
+TEST_F(PointCode, APieceReadsWhatAnEarlierOneHasWritten) {
+  plan::Stencil destroys = count_;
+  std::vector<std::byte> zero;
+  for (int b : {0x48, 0xc7, 0xc2, 0, 0, 0, 0}) zero.push_back(static_cast<std::byte>(b));  // mov $0, %rdx
+  destroys.code.insert(destroys.code.begin(), zero.begin(), zero.end());
+  destroys.holes[0].offset += 7;
+  destroys.written = 1u << 2;
+  plan::Stencil adds = count_;
+  adds.code.clear();
+  for (int b : {0x49, 0x01, 0x93, 0, 0, 0, 0}) adds.code.push_back(static_cast<std::byte>(b));  // add %rdx, cell(%r11)
+  adds.read = 1u << 2;
+  arch::Piece first = piece(0), second = piece(2);
+  first.stencil = &destroys, second.stencil = &adds;
+  arch::Piece pieces[] = {first, second};
+  for (image::Registers live : {~0u, ~(1u << 2), ~(1u << 2 | 1u << 1), ~(1u << 2 | image::kFlags)}) {
+    const void* code = emit(pieces, live);
+    State state{};
+    state.regs[2] = 1234, state.flags = 0x246;
+    run_with(&state, code);
+    EXPECT_EQ(cell(slot_of(thread_pointer()), 2), 1234u);
+    cell(slot_of(thread_pointer()), 2) = 0;
+  }
+}
+
 // A flag knows the frame that raised it first, and is lowered there however many frames in between
 // have vanished.
 TEST_F(PointCode, AFlagIsLoweredByItsOutermostFrame) {

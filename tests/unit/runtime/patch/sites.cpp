@@ -145,7 +145,7 @@ TEST(Sites, ATailJumpHasNoResult) {
 TEST(Liveness, ReplacedBeforeReadIsDead) {
   // mov %rdi,%rax; cmp %rsi,%rdi; mov $1,%r11d; ret
   auto code = code_of({0x48, 0x89, 0xf8, 0x48, 0x39, 0xf7, 0x41, 0xbb, 1, 0, 0, 0, 0xc3});
-  image::Registers live = Liveness(code).before(kAt);
+  image::Registers live = Liveness(code).before(kAt, true);
   EXPECT_FALSE(live & 1u << 0);  // rax
   EXPECT_FALSE(live & image::kFlags);
   EXPECT_FALSE(live & 1u << 11);  // r11
@@ -155,15 +155,16 @@ TEST(Liveness, ReplacedBeforeReadIsDead) {
 
 TEST(Liveness, FlagsLiveIntoABranch) {
   auto code = code_of({0x74, 0x01, 0x90, 0xc3});  // je .+1; nop; ret
-  EXPECT_TRUE(Liveness(code).before(kAt) & image::kFlags);
+  EXPECT_TRUE(Liveness(code).before(kAt, true) & image::kFlags);
 }
 
-TEST(Liveness, AnIndirectCallFreesScratchRegisters) {
-  // call *%rax; ret
-  auto code = code_of({0xff, 0xd0, 0xc3});
-  image::Registers at_return = Liveness(code).before(kAt + 2);
-  EXPECT_FALSE(at_return & arch::scratch_registers());
-  EXPECT_TRUE(Liveness(code).before(kAt) & arch::static_chain_register());
+TEST(Liveness, AnIndirectCallFreesScratchRegistersOfTheEntry) {
+  // test %edi,%edi; je .+2; call *%rax; ret
+  auto code = code_of({0x85, 0xff, 0x74, 0x02, 0xff, 0xd0, 0xc3});
+  Liveness liveness(code);
+  EXPECT_TRUE(liveness.before(kAt, true) & arch::static_chain_register());    // the call may take it
+  EXPECT_FALSE(liveness.before(kAt + 6, true) & arch::scratch_registers());   // nobody else can want it
+  EXPECT_EQ(liveness.before(kAt + 6, false) & arch::scratch_registers(), arch::scratch_registers());
 }
 
 }  // namespace
