@@ -95,6 +95,7 @@ class Binder {
                                         uint32_t request);
   Result<size_t> instance(const Selection& selection, const std::vector<CellId>& guards, uint32_t request);
   Result<std::vector<int64_t>> constants(const Scope& scope, const std::vector<Insertion>& code) const;
+  bool writes(const std::vector<Insertion>& code, std::string_view cell) const;
   Result<void> lay(const std::vector<Insertion>& code, const Cells& cells, const std::vector<CellId>& guards,
                    const std::vector<int64_t>& constants, size_t instance, uint32_t request);
   void share(Instance& instance, size_t index, uint32_t request);
@@ -142,6 +143,14 @@ Result<std::vector<int64_t>> Binder::constants(const Scope& scope, const std::ve
     values.push_back(*value);
   }
   return values;
+}
+
+bool Binder::writes(const std::vector<Insertion>& code, std::string_view cell) const {
+  return std::any_of(code.begin(), code.end(), [&](const Insertion& insertion) {
+    const auto& uses = plan_.stencils[insertion.stencil].info.cells;
+    return std::any_of(uses.begin(), uses.end(),
+                       [&](const format::CellUse& use) { return use.writes && use.name == cell; });
+  });
 }
 
 Error Binder::too_much() const {
@@ -347,7 +356,9 @@ Result<void> Binder::bind(const Wanted& wanted, const ResolvedFocus& focus, size
   if (replaced)
     for (const format::Cell& c : replacement.constraint->cells)
       cells.emplace_back(c.name, cell(c.kind, c.name + suffix));
+  // Code that replaces the base counts in its own cell, unless it names the metric's.
   bound.value = cells[0].second;
+  if (replaced && !writes(base->insertions, cells[0].first)) bound.value = cells[metric.cells.size()].second;
   binding_.requests.push_back(std::move(bound));
   return lay(base->insertions, cells, *guards, *values, kNoInstance, request);
 }

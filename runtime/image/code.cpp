@@ -175,6 +175,11 @@ void Summary::add_what_follows(size_t index) {
 
 void Summary::look_at_jump(const Instruction& one) {
   if (!code_.contains(one.target)) {
+    const Function* thunk = function_starting_at(code_.object, one.target);
+    if (thunk && thunk->name.starts_with("__x86_indirect_thunk")) {
+      result_.unresolved_jump = true;
+      code_.set_doubt(fmt::format("where its jump at {:#x} leads is hidden in a retpoline", one.address));
+    }
     result_.exits.push_back(
         {one.address, one.flow == Flow::jump ? ExitKind::tail_jump : ExitKind::tail_branch});
     return;

@@ -90,7 +90,7 @@ const Function* function_behind_slot(const FunctionCode& code, uint64_t slot) {
 }
 
 // True when a direct jump in `range` leads into this function, past its entry.
-bool leads_back(const FunctionCode& code, const Range& range) {
+bool find_way_back(const FunctionCode& code, const Range& range) {
   constexpr uint64_t kMax = 1 << 20;
   if (range.end - range.start > kMax) return true;
   std::vector<std::byte> bytes(range.end - range.start);
@@ -100,6 +100,13 @@ bool leads_back(const FunctionCode& code, const Range& range) {
         code.contains(one.target))
       return true;
   return false;
+}
+
+// The same, decoded once for each range: entries of a table often lead into one.
+bool leads_back(const FunctionCode& code, const Range& range) {
+  auto [known, fresh] = code.ways_back.try_emplace({range.start, range.end, code.ranges.size()}, false);
+  if (fresh) known->second = find_way_back(code, range);
+  return known->second;
 }
 
 // "f.cold" where this is f, for the files that name it but not beyond doubt (functions.cpp).

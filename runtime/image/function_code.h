@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <map>
 #include <string>
+#include <tuple>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +36,8 @@ class FunctionCode {
   std::vector<Decoded> decoded;  // of the ranges, by address
   bool complete = true;
   std::string doubt;  // the first reason
+  // Whether code elsewhere leads back here, by its range and how many ranges there were (destinations.cpp).
+  mutable std::map<std::tuple<uint64_t, uint64_t, size_t>, bool> ways_back;
 
   // Decodes a range and adds it. False when its bytes cannot be read; nothing is added then.
   bool add_range(Range range);

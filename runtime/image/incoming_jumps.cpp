@@ -81,8 +81,8 @@ void FarJumps::scan(const Object& object, const Memory& memory) {
     if (!memory.read(text.start, bytes)) continue;
     CurrentFrame frame(object.frames);
     for (size_t i = 0; i + 6 <= bytes.size(); ++i) {
-      // jmp rel32 is e9, jcc rel32 is 0f 80..8f (SDM volume 2, Jcc and JMP).
-      bool is_jump = bytes[i] == std::byte{0xe9};
+      // call rel32 is e8, jmp rel32 is e9, jcc rel32 is 0f 80..8f (SDM volume 2, CALL, Jcc and JMP).
+      bool is_jump = bytes[i] == std::byte{0xe8} || bytes[i] == std::byte{0xe9};
       bool is_branch = bytes[i] == std::byte{0x0f} && (bytes[i + 1] & std::byte{0xf0}) == std::byte{0x80};
       if (!is_jump && !is_branch) continue;
       size_t size = is_jump ? 5 : 6;

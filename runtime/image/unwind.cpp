@@ -176,6 +176,8 @@ class Walk {
   // To the caller; the frame's CFA, or nothing at the end of the walk.
   std::optional<uint64_t> step(const FrameTable& table, const Fde& entry);
   std::optional<uint64_t> step_over_signal();
+  // As if nothing were on the stack but the return address.
+  std::optional<uint64_t> step_over_leaf();
 
  private:
   std::optional<uint64_t> stop(std::string doubt) {
@@ -219,6 +221,16 @@ std::optional<uint64_t> Walk::step(const FrameTable& table, const Fde& entry) {
   return cfa;
 }
 
+std::optional<uint64_t> Walk::step_over_leaf() {
+  if (!values_[kStackPointer]) return std::nullopt;
+  std::optional<uint64_t> caller = load(memory_, *values_[kStackPointer]);
+  if (!caller) return std::nullopt;
+  values_[kReturnAddress] = caller;
+  *values_[kStackPointer] += sizeof(uint64_t);
+  is_call_ = true;
+  return values_[kStackPointer];
+}
+
 std::optional<uint64_t> Walk::step_over_signal() {
   uint64_t at = values_[kStackPointer].value_or(0);
   if (!restore_signal_context(memory_, values_))
@@ -252,6 +264,15 @@ Stack Unwinder::walk(const RegisterFile& registers, const Memory& uncached, size
     if (is_signal && ++signal_frames > kMaxSignalFrames) {
       stack.doubt = fmt::format("there are more than {} signal frames", kMaxSignalFrames);
       return stack;
+    }
+    // glibc ends clone's description before its system call, where the return address is on top.
+    if (!entry && !is_signal && stack.frames.empty() && state_->table_at(frame.pc)) {
+      std::optional<uint64_t> cfa = walk.step_over_leaf();
+      if (cfa && state_->table_at(walk.lookup_pc()) && state_->table_at(walk.lookup_pc())->find(walk.lookup_pc())) {
+        frame.cfa = *cfa;
+        stack.frames.push_back(frame);
+        continue;
+      }
     }
     if (!entry && !is_signal) {
       stack.doubt = fmt::format("no call frame information describes {:#x}", frame.pc);

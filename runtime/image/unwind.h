@@ -39,7 +39,7 @@ class Unwinder {
   // Parses now what walks will need, so that the pause does not pay for it.
   void prepare();
   // At most `limit` frames. Signal frames are crossed.
-  Stack walk(const RegisterFile& registers, const Memory& memory, size_t limit = 10000) const;
+  Stack walk(const RegisterFile& registers, const Memory& memory, size_t limit = 10'000'000) const;
 
  private:
   struct State;

@@ -3,6 +3,8 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <cstdio>
+
 #include "runtime/image/image.h"
 #include "runtime/inject/report.h"
 #include "runtime/inject/session_values.h"
@@ -15,7 +17,7 @@ namespace mdl::inject {
 namespace {
 
 bool is_alive(const patch::Journal& journal) {
-  return journal.owner_start != 0 && process::start_time(journal.owner) == journal.owner_start;
+  return process::is_running(journal.owner, journal.owner_start);
 }
 
 void print_journal(const patch::Journal& journal, const image::Memory& memory) {
@@ -38,7 +40,8 @@ void print_journal(const patch::Journal& journal, const image::Memory& memory) {
 }  // namespace
 
 int fail(const Error& error) {
-  fmt::print(stderr, "mdl-inject: {}\n", error.text);
+  // Not fmt::print, which throws: standard error may be what is closed.
+  std::fputs(fmt::format("mdl-inject: {}\n", error.text).c_str(), stderr);
   return static_cast<int>(error.status);
 }
 

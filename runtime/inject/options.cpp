@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+
 #include <CLI/CLI.hpp>
 
 #include "base/result.h"
@@ -22,7 +24,7 @@ constexpr const char* kFooter =
     "by a signal; 4 the plan was rejected; 5 something had to be left inert in the target.";
 
 int usage(const std::string& text) {
-  fmt::print(stderr, "mdl-inject: {}\nTry 'mdl-inject --help'.\n", text);
+  std::fputs(fmt::format("mdl-inject: {}\nTry 'mdl-inject --help'.\n", text).c_str(), stderr);
   return static_cast<int>(Status::usage);
 }
 

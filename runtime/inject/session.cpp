@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kExitPoll = 1ms;            // how often the target is asked whether it stands at its exit
-constexpr auto kRemovalDeadline = 5000ms;  // for threads inside trampolines to leave
+constexpr auto kRemovalDeadline = 15000ms;  // for threads inside trampolines to leave, or to become stoppable
 
 // One measurement of one process. A run is a list of these (architecture, decision 11).
 class Measurement {
@@ -164,7 +164,7 @@ class Measurement {
     if (auto ok = removal.restore(&journal_, kRemovalDeadline); !ok) {
       if (watch_.wait_until(Clock::now() + 200ms) == Watch::Event::ended)
         return ended(sampler_.repeat(values::now()));
-      return ok.error();
+      return left(ok.error());
     }
     auto sample = sampler_.sample(memory_, values::now());  // nobody counts any more: these are exact
     Result<void> finished = removal.finish();
@@ -175,12 +175,23 @@ class Measurement {
     return 0;
   }
 
+  // It could not be taken out: the values up to now, and what to do.
+  Result<int> left(const Error& why) {
+    auto sample = sampler_.sample(memory_, values::now());
+    if (auto ok = write(sample ? *sample : sampler_.repeat(values::now()), true); !ok) return ok.error();
+    return Error{fmt::format("{}: process {} is still instrumented: take it out later with mdl-inject --remove {}", why.text,
+                             options_.pid, options_.pid),
+                 Status::left_inert};
+  }
+
   // Output failed: the target comes first.
   Result<int> abandon(const Error& why) {
     patch::Removal removal(options_.pid, memory_);
-    if (auto ok = removal.restore(&journal_, kRemovalDeadline); !ok) return ok.error();
-    if (auto ok = removal.finish(); !ok) return ok.error();
-    return why;
+    Result<void> out = removal.restore(&journal_, kRemovalDeadline);
+    if (out) out = removal.finish();
+    if (out) return why;
+    return Error{fmt::format("{}; {}; take it out with mdl-inject --remove {}", why.text, out.error().text, options_.pid),
+                 Status::left_inert};
   }
 
   const Options& options_;
@@ -243,8 +254,7 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
   return {};
 }
 
-Result<int> attach(const Options& options, const plan::Plan& plan, const std::string& checksum,
-                   output::Writer& writer) {
+Result<int> attach(const Options& options, const plan::Plan& plan, output::Writer& writer) {
   auto target = process::check_target(options.pid);
   if (!target) return target.error();
   if (target->seccomp != 0)
@@ -254,6 +264,8 @@ Result<int> attach(const Options& options, const plan::Plan& plan, const std::st
                     options.pid, target->name)};
   auto image = image::read_image(options.pid);
   if (!image) return image.error();
+  if (auto ok = patch::refuse_occupied(options.pid, image->mappings, image::LiveMemory(image::live_thread(options.pid))); !ok)
+    return ok.error();  // its code is not what it was
   auto binding = focus::bind(plan, *image, {options.metrics, options.foci, options.flavor});
   if (!binding) return binding.error();
   if (options.explain) print_binding(stderr, plan, *binding);
@@ -269,7 +281,7 @@ Result<int> attach(const Options& options, const plan::Plan& plan, const std::st
 
   auto watch = Watch::open(options.pid);  // from here on an interrupt ends the measurement in order
   if (!watch) return watch.error();
-  auto inserted = patch::insert({plan, checksum, *binding, coverage, *image}, *memory);
+  auto inserted = patch::insert({plan, plan.checksum, *binding, coverage, *image}, *memory);
   if (!inserted) return inserted.error();
   return Measurement(options, *inserted, *memory, *watch, writer).run(*inserted, coverage);
 }
@@ -285,7 +297,7 @@ int measure(const Options& options) {
   auto format = output::format_named(options.format, sink->is_terminal());
   if (!format) return fail(format.error());
   auto writer = output::make_writer(*format, *sink, sink->is_terminal() && !std::getenv("NO_COLOR"));
-  auto status = attach(options, *plan, "", *writer);
+  auto status = attach(options, *plan, *writer);
   if (!status) return fail(status.error());
   if (auto ok = sink->close(); !ok) return fail(ok.error());
   return *status;

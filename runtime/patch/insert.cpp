@@ -9,6 +9,7 @@
 #include "runtime/image/unwind.h"
 #include "runtime/patch/stack_scan.h"
 #include "runtime/patch/stage.h"
+#include "runtime/process/lock.h"
 #include "runtime/process/remote.h"
 #include "runtime/process/target.h"
 
@@ -105,7 +106,7 @@ class Commit {
     auto mappings = image::read_maps(input_.image.pid);
     if (!mappings) return out;
     for (const auto& [tid, r] : regs) {
-      for (uint64_t word : stack_words(r, *mappings, memory_))
+      for (uint64_t word : stack_words(r, *mappings, memory_, unwinder_))
         if (const StagedWindow* window = window_around(word)) out.insert(window->function);
       if (const StagedWindow* window = window_around(arch::pc(r)); window && !moved_to(*window, arch::pc(r)))
         out.insert(window->function);
@@ -253,13 +254,26 @@ class Commit {
   image::Unwinder unwinder_;
 };
 
-Result<void> refuse_occupied(const InsertInput& input, const std::vector<image::Mapping>& mappings,
-                             const image::Memory& memory) {
+// The insertion failed before any code changed: unmap what was staged, in a few attempts.
+Error give_back(const InsertInput& input, const process::TargetMemory& memory,
+                const std::vector<image::Range>& regions, Error why) {
+  for (int attempt = 0; attempt < 5; attempt++) {
+    process::Threads threads(input.image.pid);
+    if (threads.stop_all(kStopDeadline) && unmap(input.image.pid, threads, memory, input.image, regions)) return why;
+  }
+  why.text += fmt::format("; {} mappings are left, inert: take them out with mdl-inject --remove {}", regions.size(),
+                          input.image.pid);
+  why.status = Status::left_inert;
+  return why;
+}
+
+}  // namespace
+
+Result<void> refuse_occupied(pid_t pid, const std::vector<image::Mapping>& mappings, const image::Memory& memory) {
   Session session = find_session(mappings, memory);
   if (session.mappings.empty()) return {};
-  pid_t pid = input.image.pid;
   bool alive = !session.journal.empty() &&
-               process::start_time(session.journal[0].owner) == session.journal[0].owner_start;
+               process::is_running(session.journal[0].owner, session.journal[0].owner_start);
   if (alive)
     return Error{
         fmt::format("process {0} is being instrumented by mdl-inject {1}: end that one first, or see "
@@ -271,15 +285,15 @@ Result<void> refuse_occupied(const InsertInput& input, const std::vector<image::
       pid)};
 }
 
-}  // namespace
-
 Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& memory) {
   Clock::time_point begun = Clock::now();
   pid_t pid = input.image.pid;
+  auto lock = process::TransactionLock::take(pid, 10s);
+  if (!lock) return lock.error();
   for (int attempt = 0;; attempt++) {
     auto mappings = image::read_maps(pid);
     if (!mappings) return mappings.error();
-    if (auto ok = refuse_occupied(input, *mappings, memory); !ok) return ok.error();
+    if (auto ok = refuse_occupied(pid, *mappings, memory); !ok) return ok.error();
     auto stage = build_stage(input, *mappings);
     if (!stage) return stage.error();
     bool taken = false;
@@ -291,13 +305,10 @@ Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& m
     Result<void> done = write_stage(memory, *stage);
     if (done) done = Commit(input, memory, *stage, out).run();
     if (!done) {
-      process::Threads threads(pid);
       std::vector<image::Range> regions = stage->islands;
       regions.push_back(stage->data);
       regions.push_back(stage->journal_at);
-      if (threads.stop_all(kStopDeadline))
-        (void)unmap(pid, threads, memory, input.image, regions).operator bool();
-      return done.error();
+      return give_back(input, memory, regions, done.error());
     }
     out.journal = std::move(stage->journal);
     for (size_t i = 0; i < out.journal.requests.size(); i++)

@@ -22,7 +22,7 @@ bool holds(const process::TargetMemory& memory, uint64_t address, const std::vec
 
 }  // namespace
 
-bool Removal::anyone_inside() {
+bool Removal::anyone_inside(const image::Unwinder& unwinder) {
   auto mappings = image::read_maps(pid_);
   if (!mappings) return true;
   std::vector<image::Range> code;
@@ -35,7 +35,7 @@ bool Removal::anyone_inside() {
   for (pid_t tid : threads_.stopped()) {
     auto regs = threads_.registers(tid);
     if (!regs || inside(arch::pc(*regs))) return true;
-    for (uint64_t word : stack_words(*regs, *mappings, memory_))
+    for (uint64_t word : stack_words(*regs, *mappings, memory_, unwinder))
       if (inside(word)) return true;
   }
   return false;
@@ -43,48 +43,73 @@ bool Removal::anyone_inside() {
 
 Result<void> Removal::restore(const Journal* journal, std::chrono::milliseconds deadline) {
   Clock::time_point until = Clock::now() + deadline;
+  auto lock = process::TransactionLock::take(pid_, deadline);
+  if (!lock) return lock.error();
+  lock_.emplace(std::move(*lock));
+  auto image = image::read_image(pid_);
+  if (!image) return image.error();
+  image_ = std::move(*image);
+  image::Unwinder unwinder(*image_);
+  bool written = false;
   for (int round = 0;; round++) {
-    if (auto ok = threads_.stop_all(2000ms); !ok) return ok;
-    if (round == 0 && journal)
-      for (const PatchedWindow& window : journal->windows) {
-        if (holds(memory_, window.address, window.patched)) {
-          if (!memory_.write(window.address, std::as_bytes(std::span(window.original))))
-            return Error{fmt::format("cannot restore the code at {:#x}", window.address), Status::left_inert};
-          restored_++;
-        } else if (!holds(memory_, window.address, window.original)) {
-          foreign_++;
-        }
-      }
-    inside_ = anyone_inside();
-    if (!inside_ || Clock::now() > until) return {};
+    auto stopped = threads_.stop_all(2000ms);
+    if (!stopped && Clock::now() > until) return stopped;
+    if (stopped && !written) {
+      written = true;
+      if (auto ok = put_back(journal); !ok) return ok;
+    }
+    if (stopped) {
+      inside_ = anyone_inside(unwinder);
+      if (!inside_ || Clock::now() > until) return {};
+    }
     threads_.release_all();
     timespec nap{0, std::min(round + 1, 20) * 500'000};
     nanosleep(&nap, nullptr);
   }
 }
 
-Result<void> Removal::finish() {
-  auto image = image::read_image(pid_);
-  if (!image) {
-    threads_.release_all();
-    return image.error();
+Result<void> Removal::put_back(const Journal* journal) {
+  if (!journal) return {};
+  for (const PatchedWindow& window : journal->windows) {
+    if (holds(memory_, window.address, window.patched)) {
+      if (!memory_.write(window.address, std::as_bytes(std::span(window.original))))
+        return Error{fmt::format("cannot restore the code at {:#x}", window.address), Status::left_inert};
+      restored_++;
+    } else if (!holds(memory_, window.address, window.original)) {
+      foreign_++;
+    }
   }
-  process::restore_slack(memory_, *image);
-  Session session = find_session(image->mappings, memory_);
+  return {};
+}
+
+Result<void> Removal::finish() {
+  process::restore_slack(memory_, *image_);
   if (inside_) {
     threads_.release_all();
-    return Error{
-        fmt::format(
-            "a thread of process {0} is still inside the instrumentation (asleep in a signal handler?): its "
-            "text is "
-            "restored and the code left behind is inert; take it out later with mdl-inject --remove {0}",
-            pid_),
-        Status::left_inert};
+    return Error{fmt::format("a thread of process {0} is still inside the instrumentation (asleep in a signal handler?): "
+                             "its text is restored and the code left behind is inert; take it out later with "
+                             "mdl-inject --remove {0}",
+                             pid_),
+                 Status::left_inert};
   }
   Result<void> done;
-  if (!session.mappings.empty()) done = unmap(pid_, threads_, memory_, *image, session.mappings);
+  for (int attempt = 0; attempt < 20; attempt++) {
+    auto mappings = image::read_maps(pid_);
+    if (!mappings) break;  // it has ended
+    Session session = find_session(*mappings, memory_);
+    done = session.mappings.empty() ? Result<void>{} : unmap(pid_, threads_, memory_, *image_, session.mappings);
+    if (done) break;
+    threads_.release_all();
+    timespec nap{0, 5'000'000};
+    nanosleep(&nap, nullptr);
+    if (auto stopped = threads_.stop_all(2000ms); !stopped) done = stopped;
+  }
   threads_.release_all();
-  return done;
+  if (done) return {};
+  return Error{fmt::format("the text of process {0} is restored, but what was mapped could not be given back ({1}): it is "
+                           "inert; take it out later with mdl-inject --remove {0}",
+                           pid_, done.error().text),
+               Status::left_inert};
 }
 
 }  // namespace mdl::patch

@@ -28,8 +28,11 @@ void append(std::vector<uint64_t>& out, uint64_t from, uint64_t to, const image:
 }  // namespace
 
 std::vector<uint64_t> stack_words(const arch::ThreadRegisters& registers,
-                                  std::span<const image::Mapping> mappings, const image::Memory& memory) {
+                                  std::span<const image::Mapping> mappings, const image::Memory& memory, const image::Unwinder& unwinder) {
   std::vector<uint64_t> out;
+  constexpr size_t kFrames = 10000;
+  for (const image::Frame& frame : unwinder.walk(arch::unwind_registers(registers), memory, kFrames).frames)
+    out.push_back(frame.pc);
   uint64_t sp = arch::stack_pointer(registers);
   const image::Mapping* current = mapping_at(mappings, sp);
   if (!current) return out;

@@ -31,15 +31,14 @@ uint64_t aligned(uint64_t size) {
   return (size + kAlign - 1) & ~(kAlign - 1);
 }
 
-// Everything that the file of an object maps: its code must reach its data.
-image::Range extent(const image::Object& object, const std::vector<image::Mapping>& mappings) {
-  image::Range out{UINT64_MAX, 0};
-  auto add = [&](const image::Range& range) {
-    out = {std::min(out.start, range.start), std::max(out.end, range.end)};
-  };
-  for (const image::Range& text : object.text) add(text);
+// What the windows of a function's object must reach: its code and data. What else is mapped of
+// the file far away (V8 maps a part of node's a second time) is none of it.
+image::Range extent(const FunctionPlan& f, const std::vector<image::Mapping>& mappings) {
+  uint64_t here = f.sites.windows.front().start;
+  image::Range out{here, here + 1};
   for (const image::Mapping& mapping : mappings)
-    if (mapping.path == object.path) add({mapping.start, mapping.end});
+    if (mapping.path == f.object->path && mapping.start + kClusterSpan > here && mapping.end < here + kClusterSpan)
+      out = {std::min(out.start, mapping.start), std::max(out.end, mapping.end)};
   return out;
 }
 
@@ -56,7 +55,7 @@ std::vector<Cluster> make_clusters(const Coverage& coverage, const std::vector<i
     const FunctionPlan& f = coverage.functions[i];
     if (f.sites.windows.empty()) continue;
     auto [it, added] = known.try_emplace(f.object, image::Range{});
-    if (added) it->second = extent(*f.object, mappings);
+    if (added) it->second = extent(f, mappings);
     extents.emplace_back(it->second, i);
   }
   std::stable_sort(extents.begin(), extents.end(),

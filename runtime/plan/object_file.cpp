@@ -97,7 +97,8 @@ Result<std::span<const std::byte>> contents(const Elf& elf, const Section& secti
   return std::as_bytes(std::span(bytes->data(), bytes->size()));
 }
 
-Result<void> check_digest(const Elf& elf, const Section& section, std::span<const std::byte> file) {
+// The stored digest, in hex.
+Result<std::string> check_digest(const Elf& elf, const Section& section, std::span<const std::byte> file) {
   auto stored = contents(elf, section, "the checksum");
   if (!stored) return stored.error();
   if (stored->size() != kDigestBytes)
@@ -114,7 +115,7 @@ Result<void> check_digest(const Elf& elf, const Section& section, std::span<cons
   const auto digest = hash.final();
   if (std::memcmp(digest.data(), stored->data(), kDigestBytes) != 0)
     return reject("its checksum does not match: the file is damaged");
-  return {};
+  return fmt::format("{:02x}", fmt::join(digest, ""));
 }
 
 Result<std::vector<ObjectSymbol>> read_symbols(const Elf& elf, const Sections& sections) {
@@ -167,7 +168,8 @@ Result<ObjectFile> read_object(std::span<const std::byte> bytes) {
   auto sections = find_sections(*elf);
   if (!sections) return sections.error();
   const auto file = std::as_bytes(std::span(aligned.data(), aligned.size()));
-  if (auto digest = check_digest(*elf, *sections->checksum, file); !digest) return digest.error();
+  auto digest = check_digest(*elf, *sections->checksum, file);
+  if (!digest) return digest.error();
 
   auto text = contents(*elf, *sections->text, "its code");
   if (!text) return text.error();
@@ -180,6 +182,7 @@ Result<ObjectFile> read_object(std::span<const std::byte> bytes) {
 
   ObjectFile object;
   object.machine = elf->getHeader().e_machine;
+  object.checksum = std::move(*digest);
   object.text.assign(text->begin(), text->end());
   object.manifest.assign(reinterpret_cast<const char*>(manifest->data()), manifest->size());
   object.symbols = std::move(*symbols);

@@ -36,6 +36,7 @@ struct ObjectRelocation {
 
 struct ObjectFile {
   uint16_t machine = 0;  // e_machine
+  std::string checksum;  // hex
   std::vector<std::byte> text;
   std::string manifest;
   std::vector<ObjectSymbol> symbols;

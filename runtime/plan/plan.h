@@ -43,6 +43,7 @@ struct Stencil {
 };
 
 struct Plan {
+  std::string checksum;  // hex, as the file holds it: the plan's identity
   format::Manifest manifest;
   std::vector<Stencil> stencils;  // as Manifest::stencils
   Stencil guard;                  // tests one flag: falls through when it is not 0, else goes to `next`

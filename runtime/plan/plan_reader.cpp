@@ -189,6 +189,7 @@ Result<Plan> read_plan(std::span<const std::byte> bytes) {
     return reject(fmt::format("it has {} stencils, more than the limit of {}", manifest->stencils.size(),
                               kMaxStencils));
   Plan plan;
+  plan.checksum = object->checksum;
   plan.manifest = std::move(*manifest);
   for (const format::StencilInfo& info : plan.manifest.stencils) plan.stencils.push_back({info, {}, {}});
   plan.guard.info.name = format::kGuardStencil;

@@ -63,7 +63,7 @@ Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& mem
   pid_t second = 0;
   for (pid_t tid : candidates) {
     auto regs = threads.registers(tid);
-    if (!regs || threads.signal_due(tid) || !stack_usable(*regs, memory) ||
+    if (!regs || !stack_usable(*regs, memory) ||
         in_restartable_sequence(tid, memory))
       continue;
     if (arch::system_call(*regs) < 0) return tid;

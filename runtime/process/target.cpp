@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -78,6 +79,7 @@ ProcessStatus parse_status(std::string_view text) {
     if (auto v = value("Name:\t"); !v.empty()) out.name = v;
     if (auto v = value("State:\t"); !v.empty()) out.state = v[0];
     if (auto v = value("Pid:\t"); !v.empty()) out.has_pid = true;
+    if (auto v = value("Tgid:\t"); !v.empty()) out.group = static_cast<pid_t>(number(v));
     if (auto v = value("TracerPid:\t"); !v.empty()) out.tracer = static_cast<pid_t>(number(v));
     if (auto v = value("NSpid:\t"); !v.empty())
       out.inner_pid = static_cast<pid_t>(number(v.substr(v.rfind('\t') + 1)));
@@ -127,6 +129,8 @@ Result<ProcessStatus> check_target(pid_t pid) {
   if (!status.has_pid)
     return refuse(
         fmt::format("there is no process {} (is it the right pid, and in this pid namespace?)", pid));
+  if (status.group != pid)
+    return refuse(fmt::format("{} is a thread of process {}: name the process", pid, status.group));
   if (status.state == 'Z' && live_threads(pid).empty())
     return refuse(fmt::format("process {} ({}) has ended and only waits for its parent", pid, status.name));
   if (auto ok = check_architecture(pid); !ok) return ok.error();
@@ -150,6 +154,30 @@ std::vector<pid_t> live_threads(pid_t pid) {
   closedir(dir);
   std::sort(out.begin(), out.end());
   return out;
+}
+
+bool is_alive_thread(pid_t tid) {
+  char state = stat_state(read_text(fmt::format("/proc/{}/stat", tid)));
+  return state != 'Z' && state != 'X' && state != '?';
+}
+
+std::vector<pid_t> memory_sharers(pid_t pid) {
+  std::vector<pid_t> out;
+  constexpr int kSameMemory = 1;  // KCMP_VM, kcmp(2)
+  pid_t live = image::live_thread(pid);
+  DIR* dir = opendir("/proc");
+  if (!dir) return out;
+  while (const dirent* entry = readdir(dir)) {
+    if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
+    auto other = static_cast<pid_t>(number(entry->d_name));
+    if (other != pid && syscall(SYS_kcmp, live, other, kSameMemory, 0, 0) == 0) out.push_back(other);
+  }
+  closedir(dir);
+  return out;
+}
+
+bool is_running(pid_t pid, uint64_t start) {
+  return start != 0 && start_time(pid) == start && is_alive_thread(pid);
 }
 
 uint64_t start_time(pid_t pid) {

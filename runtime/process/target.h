@@ -21,6 +21,7 @@ struct ProcessStatus {
   uid_t uid = 0;
   int seccomp = 0;  // 0 none, 1 strict, 2 filter
   bool has_pid = false;
+  pid_t group = 0;      // the process, when this is a thread
   pid_t inner_pid = 0;  // as the process itself sees it, in its own pid namespace
 };
 ProcessStatus parse_status(std::string_view text);
@@ -38,6 +39,16 @@ Result<ProcessStatus> check_target(pid_t pid);
 
 // The threads of a process that are alive now (/proc/PID/task), zombies left out.
 std::vector<pid_t> live_threads(pid_t pid);
+
+// False when the thread has ended or waits to be reaped.
+bool is_alive_thread(pid_t tid);
+
+// Other processes that run in the same memory without being threads of it (clone with CLONE_VM):
+// they execute the code that is patched, so they are stopped with it.
+std::vector<pid_t> memory_sharers(pid_t pid);
+
+// True when the process that had this pid and start time still runs.
+bool is_running(pid_t pid, uint64_t start);
 
 // The time at which the process started, in clock ticks after boot: with the pid, its identity.
 uint64_t start_time(pid_t pid);

@@ -51,7 +51,18 @@ Result<void> Threads::seize(pid_t tid) {
     return {};
   }
   if (errno == ESRCH) return {};  // it has ended meanwhile
-  if (errno == EPERM) return permission_error(pid_);
+  // A thread that is ending is refused like one that may not be traced.
+  if (errno == EPERM) {
+    for (int wait = 0; wait < 20; wait++) {
+      if (!is_alive_thread(tid)) return {};
+      if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD) == 0) {
+        threads_[tid] = {};
+        return {};
+      }
+      nap(500);
+    }
+    return permission_error(tid);
+  }
   return Error{fmt::format("cannot attach to thread {} of process {}: {}", tid, pid_, std::strerror(errno))};
 }
 
@@ -101,9 +112,14 @@ Result<void> Threads::stop_one(pid_t tid, std::chrono::milliseconds deadline) {
 
 Result<void> Threads::stop_all(std::chrono::milliseconds deadline) {
   Clock::time_point until = Clock::now() + deadline;
-  for (bool changed = true; changed;) {
+  for (bool changed = true, quiet = false; changed || !quiet;) {
+    quiet = !changed;
     changed = false;
-    for (pid_t tid : live_threads(pid_)) {
+    std::vector<pid_t> all = live_threads(pid_);
+    if (quiet)  // the threads cannot start anything any more: look for what else runs in their memory
+      for (pid_t other : memory_sharers(pid_))
+        for (pid_t tid : live_threads(other)) all.push_back(tid);
+    for (pid_t tid : all) {
       if (auto ok = seize(tid); !ok) {
         release_all();
         return ok;
@@ -165,11 +181,6 @@ std::vector<pid_t> Threads::stopped() const {
   return out;
 }
 
-bool Threads::signal_due(pid_t tid) const {
-  auto found = threads_.find(tid);
-  return found != threads_.end() && found->second.signal != 0;
-}
-
 Result<arch::ThreadRegisters> Threads::registers(pid_t tid) const {
   arch::ThreadRegisters regs{};
   iovec io{&regs, sizeof regs};
@@ -192,6 +203,12 @@ Threads::Stop Threads::run(pid_t tid, Step step, std::chrono::milliseconds deadl
     auto found = threads_.find(tid);
     if (found == threads_.end()) return Stop::exited;
     Thread& thread = found->second;
+    if (thread.signal != 0) {  // it stopped for this one: keep it too
+      siginfo_t info{};
+      ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info);
+      thread.kept.push_back(info);
+      thread.signal = 0;
+    }
     thread.stopped = false;
     auto request = step == Step::to_system_call ? PTRACE_SYSCALL : PTRACE_SINGLESTEP;
     if (ptrace(request, tid, nullptr, nullptr) != 0 && errno == ESRCH) return Stop::exited;

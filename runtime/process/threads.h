@@ -42,9 +42,6 @@ class Threads {
   bool empty() const { return threads_.empty(); }
   Result<arch::ThreadRegisters> registers(pid_t tid) const;
   Result<void> set_registers(pid_t tid, const arch::ThreadRegisters& registers);
-  // True when the thread stopped while a signal was on its way to it.
-  bool signal_due(pid_t tid) const;
-
   // Lets one stopped thread run to its next system-call entry or exit (PTRACE_SYSCALL), or for one
   // instruction. Signals that come meanwhile are kept and delivered when it is let go.
   enum class Step { to_system_call, one_instruction };
