@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto kExitPoll = 1ms;            // how often the target is asked whether it stands at its exit
+constexpr auto kExitPoll = 1ms;             // how often the target is asked whether it stands at its exit
 constexpr auto kRemovalDeadline = 15000ms;  // for threads inside trampolines to leave, or to become stoppable
 
 // One measurement of one process. A run is a list of these (architecture, decision 11).
@@ -179,9 +179,10 @@ class Measurement {
   Result<int> left(const Error& why) {
     auto sample = sampler_.sample(memory_, values::now());
     if (auto ok = write(sample ? *sample : sampler_.repeat(values::now()), true); !ok) return ok.error();
-    return Error{fmt::format("{}: process {} is still instrumented: take it out later with mdl-inject --remove {}", why.text,
-                             options_.pid, options_.pid),
-                 Status::left_inert};
+    return Error{
+        fmt::format("{}: process {} is still instrumented: take it out later with mdl-inject --remove {}",
+                    why.text, options_.pid, options_.pid),
+        Status::left_inert};
   }
 
   // Output failed: the target comes first.
@@ -190,7 +191,8 @@ class Measurement {
     Result<void> out = removal.restore(&journal_, kRemovalDeadline);
     if (out) out = removal.finish();
     if (out) return why;
-    return Error{fmt::format("{}; {}; take it out with mdl-inject --remove {}", why.text, out.error().text, options_.pid),
+    return Error{fmt::format("{}; {}; take it out with mdl-inject --remove {}", why.text, out.error().text,
+                             options_.pid),
                  Status::left_inert};
   }
 
@@ -264,7 +266,9 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
                     options.pid, target->name)};
   auto image = image::read_image(options.pid);
   if (!image) return image.error();
-  if (auto ok = patch::refuse_occupied(options.pid, image->mappings, image::LiveMemory(image::live_thread(options.pid))); !ok)
+  if (auto ok = patch::refuse_occupied(options.pid, image->mappings,
+                                       image::LiveMemory(image::live_thread(options.pid)));
+      !ok)
     return ok.error();  // its code is not what it was
   auto binding = focus::bind(plan, *image, {options.metrics, options.foci, options.flavor});
   if (!binding) return binding.error();

@@ -106,7 +106,7 @@ class Commit {
     auto mappings = image::read_maps(input_.image.pid);
     if (!mappings) return out;
     for (const auto& [tid, r] : regs) {
-      for (uint64_t word : stack_words(r, *mappings, memory_, unwinder_))
+      for (uint64_t word : return_places(r, *mappings, memory_, unwinder_))
         if (const StagedWindow* window = window_around(word)) out.insert(window->function);
       if (const StagedWindow* window = window_around(arch::pc(r)); window && !moved_to(*window, arch::pc(r)))
         out.insert(window->function);
@@ -259,17 +259,19 @@ Error give_back(const InsertInput& input, const process::TargetMemory& memory,
                 const std::vector<image::Range>& regions, Error why) {
   for (int attempt = 0; attempt < 5; attempt++) {
     process::Threads threads(input.image.pid);
-    if (threads.stop_all(kStopDeadline) && unmap(input.image.pid, threads, memory, input.image, regions)) return why;
+    if (threads.stop_all(kStopDeadline) && unmap(input.image.pid, threads, memory, input.image, regions))
+      return why;
   }
-  why.text += fmt::format("; {} mappings are left, inert: take them out with mdl-inject --remove {}", regions.size(),
-                          input.image.pid);
+  why.text += fmt::format("; {} mappings are left, inert: take them out with mdl-inject --remove {}",
+                          regions.size(), input.image.pid);
   why.status = Status::left_inert;
   return why;
 }
 
 }  // namespace
 
-Result<void> refuse_occupied(pid_t pid, const std::vector<image::Mapping>& mappings, const image::Memory& memory) {
+Result<void> refuse_occupied(pid_t pid, const std::vector<image::Mapping>& mappings,
+                             const image::Memory& memory) {
   Session session = find_session(mappings, memory);
   if (session.mappings.empty()) return {};
   bool alive = !session.journal.empty() &&

@@ -38,7 +38,8 @@ struct InsertInput {
 };
 
 // An error when the process holds a session already, of a living injector or of one that died.
-Result<void> refuse_occupied(pid_t pid, const std::vector<image::Mapping>& mappings, const image::Memory& memory);
+Result<void> refuse_occupied(pid_t pid, const std::vector<image::Mapping>& mappings,
+                             const image::Memory& memory);
 
 Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& memory);
 

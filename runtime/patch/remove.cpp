@@ -35,7 +35,7 @@ bool Removal::anyone_inside(const image::Unwinder& unwinder) {
   for (pid_t tid : threads_.stopped()) {
     auto regs = threads_.registers(tid);
     if (!regs || inside(arch::pc(*regs))) return true;
-    for (uint64_t word : stack_words(*regs, *mappings, memory_, unwinder))
+    for (uint64_t word : return_places(*regs, *mappings, memory_, unwinder))
       if (inside(word)) return true;
   }
   return false;
@@ -86,18 +86,21 @@ Result<void> Removal::finish() {
   process::restore_slack(memory_, *image_);
   if (inside_) {
     threads_.release_all();
-    return Error{fmt::format("a thread of process {0} is still inside the instrumentation (asleep in a signal handler?): "
-                             "its text is restored and the code left behind is inert; take it out later with "
-                             "mdl-inject --remove {0}",
-                             pid_),
-                 Status::left_inert};
+    return Error{
+        fmt::format(
+            "a thread of process {0} is still inside the instrumentation (asleep in a signal handler?): "
+            "its text is restored and the code left behind is inert; take it out later with "
+            "mdl-inject --remove {0}",
+            pid_),
+        Status::left_inert};
   }
   Result<void> done;
   for (int attempt = 0; attempt < 20; attempt++) {
     auto mappings = image::read_maps(pid_);
     if (!mappings) break;  // it has ended
     Session session = find_session(*mappings, memory_);
-    done = session.mappings.empty() ? Result<void>{} : unmap(pid_, threads_, memory_, *image_, session.mappings);
+    done =
+        session.mappings.empty() ? Result<void>{} : unmap(pid_, threads_, memory_, *image_, session.mappings);
     if (done) break;
     threads_.release_all();
     timespec nap{0, 5'000'000};
@@ -106,10 +109,12 @@ Result<void> Removal::finish() {
   }
   threads_.release_all();
   if (done) return {};
-  return Error{fmt::format("the text of process {0} is restored, but what was mapped could not be given back ({1}): it is "
-                           "inert; take it out later with mdl-inject --remove {0}",
-                           pid_, done.error().text),
-               Status::left_inert};
+  return Error{
+      fmt::format(
+          "the text of process {0} is restored, but what was mapped could not be given back ({1}): it is "
+          "inert; take it out later with mdl-inject --remove {0}",
+          pid_, done.error().text),
+      Status::left_inert};
 }
 
 }  // namespace mdl::patch

@@ -13,8 +13,8 @@
 #include "base/result.h"
 #include "runtime/image/unwind.h"
 #include "runtime/patch/journal.h"
-#include "runtime/process/target_memory.h"
 #include "runtime/process/lock.h"
+#include "runtime/process/target_memory.h"
 #include "runtime/process/threads.h"
 
 namespace mdl::patch {

@@ -5,7 +5,7 @@
 namespace mdl::patch {
 namespace {
 
-constexpr uint64_t kRedZone = 128;
+constexpr size_t kFrames = 10000;
 constexpr uint64_t kMost = 64u << 20;  // bytes of one stack that are looked at
 
 const image::Mapping* mapping_at(std::span<const image::Mapping> mappings, uint64_t address) {
@@ -27,16 +27,17 @@ void append(std::vector<uint64_t>& out, uint64_t from, uint64_t to, const image:
 
 }  // namespace
 
-std::vector<uint64_t> stack_words(const arch::ThreadRegisters& registers,
-                                  std::span<const image::Mapping> mappings, const image::Memory& memory, const image::Unwinder& unwinder) {
+std::vector<uint64_t> return_places(const arch::ThreadRegisters& registers,
+                                    std::span<const image::Mapping> mappings, const image::Memory& memory,
+                                    const image::Unwinder& unwinder) {
   std::vector<uint64_t> out;
-  constexpr size_t kFrames = 10000;
-  for (const image::Frame& frame : unwinder.walk(arch::unwind_registers(registers), memory, kFrames).frames)
-    out.push_back(frame.pc);
+  image::Stack stack = unwinder.walk(arch::unwind_registers(registers), memory, kFrames);
+  for (const image::Frame& frame : stack.frames) out.push_back(frame.pc);
+  if (stack.complete) return out;
   uint64_t sp = arch::stack_pointer(registers);
   const image::Mapping* current = mapping_at(mappings, sp);
   if (!current) return out;
-  append(out, std::max(current->start, sp - kRedZone), current->end, memory);
+  append(out, std::max(current->start, sp), current->end, memory);
   // glibc keeps a thread's stack below its thread pointer in one mapping; the first
   // thread's is [stack]. A thread that is on neither of them runs on an alternate stack.
   const image::Mapping* own = mapping_at(mappings, arch::thread_pointer(registers));

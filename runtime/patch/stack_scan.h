@@ -1,4 +1,7 @@
-// Conservative stack scans: any word that looks like an address counts as one.
+// Where a stopped thread may come back to: what its frames say when its stack can be walked to
+// the end, over signal frames from stack to stack; otherwise every word that looks like an
+// address counts as one. (Old words stay on stacks for long: a scan alone would find threads
+// inside code that they left hours ago.)
 #pragma once
 
 #include <cstdint>
@@ -11,10 +14,10 @@
 
 namespace mdl::patch {
 
-// The words on a stopped thread's stack, and, when it runs on another one (an alternate
-// signal stack), also those of the stack that its thread pointer or [stack] points to; and the
-// places at which its frames execute, which leads over signal frames from stack to stack.
-std::vector<uint64_t> stack_words(const arch::ThreadRegisters& registers,
-                                  std::span<const image::Mapping> mappings, const image::Memory& memory, const image::Unwinder& unwinder);
+// The places at which the thread's frames execute; when the walk does not reach its end, also the
+// words on its stack, and, when that may be an alternate one, those of the thread's own stack.
+std::vector<uint64_t> return_places(const arch::ThreadRegisters& registers,
+                                    std::span<const image::Mapping> mappings, const image::Memory& memory,
+                                    const image::Unwinder& unwinder);
 
 }  // namespace mdl::patch

@@ -37,7 +37,8 @@ image::Range extent(const FunctionPlan& f, const std::vector<image::Mapping>& ma
   uint64_t here = f.sites.windows.front().start;
   image::Range out{here, here + 1};
   for (const image::Mapping& mapping : mappings)
-    if (mapping.path == f.object->path && mapping.start + kClusterSpan > here && mapping.end < here + kClusterSpan)
+    if (mapping.path == f.object->path && mapping.start + kClusterSpan > here &&
+        mapping.end < here + kClusterSpan)
       out = {std::min(out.start, mapping.start), std::max(out.end, mapping.end)};
   return out;
 }

@@ -41,8 +41,8 @@ class Builder {
     const auto& pieces = entry ? pieces_.entry : pieces_.exit;
     if (!pieces.empty())
       slow_paths_.push_back(arch::emit_point(out_.code, here(), pieces, *context_.guard, site.kind,
-                                             liveness_.before(site.address, entry), context_.lookup, kAnomalies,
-                                             out_.stencils));
+                                             liveness_.before(site.address, entry), context_.lookup,
+                                             kAnomalies, out_.stencils));
     if (entry && context_.hook) arch::emit_call(out_.code, here(), context_.hook);
   }
 

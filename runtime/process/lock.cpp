@@ -26,9 +26,11 @@ Result<TransactionLock> TransactionLock::take(pid_t pid, std::chrono::millisecon
   std::memcpy(address.sun_path + 1, name.data(), name.size());  // a leading zero: the abstract namespace
   auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   while (bind(file, reinterpret_cast<const sockaddr*>(&address), size) != 0) {
-    if (errno != EADDRINUSE) return Error{fmt::format("cannot take the lock on process {}: {}", pid, std::strerror(errno))};
+    if (errno != EADDRINUSE)
+      return Error{fmt::format("cannot take the lock on process {}: {}", pid, std::strerror(errno))};
     if (std::chrono::steady_clock::now() > until)
-      return Error{fmt::format("another mdl-inject is inserting into process {} or removing from it: try again later", pid)};
+      return Error{fmt::format(
+          "another mdl-inject is inserting into process {} or removing from it: try again later", pid)};
     timespec nap{0, 2'000'000};
     nanosleep(&nap, nullptr);
   }
@@ -39,6 +41,7 @@ TransactionLock::~TransactionLock() {
   if (socket_ >= 0) close(socket_);
 }
 
-TransactionLock::TransactionLock(TransactionLock&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
+TransactionLock::TransactionLock(TransactionLock&& other) noexcept
+    : socket_(std::exchange(other.socket_, -1)) {}
 
 }  // namespace mdl::process

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <optional>
 
 #include "runtime/process/target.h"
@@ -50,26 +51,30 @@ bool stack_usable(const arch::ThreadRegisters& regs, const TargetMemory& memory)
   return memory.read(arch::stack_pointer(regs) - sizeof probe, probe);
 }
 
-// A stopped thread that can run the stub: first one in user mode, then one in a system call.
+bool suits(pid_t tid, const Threads& threads, const TargetMemory& memory) {
+  auto regs = threads.registers(tid);
+  return regs && stack_usable(*regs, memory) && !in_restartable_sequence(tid, memory);
+}
+
+// A stopped thread that can run the stub: first one in user mode, then one in a system call. When
+// none is stopped yet, one is; threads come and go, so that takes a few attempts.
 Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& memory) {
-  std::vector<pid_t> candidates = threads.stopped();
-  if (candidates.empty()) {
-    for (pid_t tid : live_threads(pid)) {
-      if (auto ok = threads.stop_one(tid, 200ms); !ok) continue;
-      candidates.push_back(tid);
-      break;
-    }
-  }
-  pid_t second = 0;
-  for (pid_t tid : candidates) {
+  std::optional<pid_t> second;
+  for (pid_t tid : threads.stopped()) {
+    if (!suits(tid, threads, memory)) continue;
     auto regs = threads.registers(tid);
-    if (!regs || !stack_usable(*regs, memory) ||
-        in_restartable_sequence(tid, memory))
-      continue;
-    if (arch::system_call(*regs) < 0) return tid;
-    if (second == 0) second = tid;
+    if (regs && arch::system_call(*regs) < 0) return tid;
+    second = tid;
   }
-  if (second != 0) return second;
+  if (second) return *second;
+  for (int attempt = 0; attempt < 100 && threads.empty(); attempt++) {
+    for (pid_t tid : live_threads(pid)) {
+      if (threads.stop_one(tid, 200ms) && suits(tid, threads, memory)) return tid;
+      threads.release(tid);
+    }
+    timespec nap{0, 2'000'000};
+    nanosleep(&nap, nullptr);
+  }
   return Error{
       fmt::format("process {} has no thread that could make a system call for us now: try again later", pid)};
 }

@@ -318,7 +318,7 @@ void note_registers(Stencil& stencil) {
 
 }  // namespace
 
-const TargetRules kStencilRules = {"x86_64", llvm::ELF::EM_X86_64, field_shape, verify_stencil,
-                                   note_registers, verify_filled_stencil};
+const TargetRules kStencilRules = {"x86_64",       llvm::ELF::EM_X86_64, field_shape,
+                                   verify_stencil, note_registers,       verify_filled_stencil};
 
 }  // namespace mdl::plan::x86_64
