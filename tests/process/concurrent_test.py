@@ -1,0 +1,71 @@
+"""Two injectors at one process, and processes that share its memory without being threads of it."""
+
+import signal
+import subprocess
+import unittest
+
+from harness import MDL_INJECT, LiveTest, metric, soon
+
+ROUNDS = 10
+
+
+class Concurrent(LiveTest):
+    def setUp(self):
+        super().setUp()
+        self.program = self.start("sharers")
+        self.before = self.remember(self.program.pid)
+
+    def finish(self):
+        """Everything that ran ends; its totals, after which the program must be what it was."""
+        done = self.program.ask("stop")
+        self.assertEqual((done["wrong"], done["status"]), (0, 0))
+        self.assert_untouched(self.program.pid, self.before)
+        self.assertEqual(self.program.end(), 0)
+        return done
+
+    def race(self, plan):
+        """Two that start together; when one has ended, the other gets Ctrl-C. [(status, messages)], sorted."""
+        both = [subprocess.Popen([MDL_INJECT, str(self.program.pid), str(plan), "-i", "0.05", "-o", "/dev/null"],
+                                 stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        try:
+            soon(lambda: any(one.poll() is not None for one in both), "one of two to be refused")
+            for one in both:
+                one.send_signal(signal.SIGINT)  # does nothing to one that has ended
+            errors = [one.communicate(timeout=20)[1] for one in both]
+        finally:
+            for one in both:
+                if one.poll() is None:
+                    one.kill()
+                    one.communicate()
+        return sorted(zip([one.returncode for one in both], errors))
+
+    def test_two_at_once(self):
+        """One measures, the other is refused and says why; never both, never neither."""
+        plan = self.compile_text(metric("work_calls", ["t_work"]) + metric("work_returns", ["t_work"], "return"))
+        self.program.ask("threads 4", "running")
+        for turn in range(ROUNDS):
+            with self.subTest(turn=turn):
+                (first, notes), (second, message) = self.race(plan)
+                self.assertEqual((first, second), (0, 1), notes + message)
+                self.assertIn("mdl-inject: ", message)
+                self.assertIn(str(self.program.pid), message)
+                self.assert_untouched(self.program.pid, self.before)
+        self.assertGreater(self.finish()["work"], 0)
+
+    def test_process_in_the_same_memory(self):
+        """It runs the code that is patched, so it must stand still like a thread; else it dies."""
+        plan = self.compile_text(metric("shared_calls", ["t_shared"]) +
+                                 metric("shared_returns", ["t_shared"], "return"))
+        child = self.program.ask("clone", "running")["child"]
+        for turn in range(5):
+            with self.subTest(turn=turn):
+                session = self.inject(self.program.pid, plan, interval="0.02").wait_inserted()
+                self.assert_stopped_well(session)
+                with open(f"/proc/{child}/stat", encoding="utf-8") as stat:
+                    self.assertIn(stat.read().rsplit(")", 1)[1].split()[0], "RS")
+                self.assert_untouched(self.program.pid, self.before)
+        self.assertGreater(self.finish()["shared"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

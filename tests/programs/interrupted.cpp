@@ -1,0 +1,89 @@
+// A thread that is interrupted behind the first bytes of a function, where a patch would lie, and
+// stays away in a handler on an alternate stack: what is on the thread's own stack can only be
+// found by those who know that it has two.
+//
+//   interrupted [SECONDS]
+//
+// Commands: `interrupt MS` calls t_window with a null pointer; the fault's handler says {"event":
+// "inside"} from another handler, on the alternate stack, that sleeps MS milliseconds, then mends
+// the pointer, and the function ends as if nothing had been. `work N` calls it N times. Both answer
+// {"event":"done","sum":SUM OF ITS RESULTS SINCE THE START}; each result is 8. `quit` ends.
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <ctime>
+
+#include "protocol.h"
+
+extern "C" long t_window(const long* from);
+// The load faults with %rbx pushed: one byte behind the entry, inside of any jump written there.
+asm(R"(
+  .text
+  .p2align 4
+  .globl t_window
+  .type t_window, @function
+t_window:
+  .cfi_startproc
+  push %rbx
+  .cfi_adjust_cfa_offset 8
+  .cfi_rel_offset %rbx, 0
+  mov (%rdi), %rax
+  mov %rax, %rbx
+  lea 3(%rbx), %rax
+  pop %rbx
+  .cfi_adjust_cfa_offset -8
+  .cfi_restore %rbx
+  ret
+  .cfi_endproc
+  .size t_window, . - t_window
+  .p2align 4
+)");
+
+namespace {
+
+const long good = 5;
+volatile unsigned long milliseconds;
+alignas(16) char other_stack[1 << 16];
+
+void on_fault(int, siginfo_t*, void* context) {
+  raise(SIGUSR1);
+  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RDI] = reinterpret_cast<greg_t>(&good);
+}
+
+void on_other_stack(int) {
+  static const char inside[] = "{\"event\":\"inside\"}\n";
+  if (write(STDOUT_FILENO, inside, sizeof inside - 1) < 0) _exit(98);
+  timespec left{static_cast<time_t>(milliseconds / 1000), static_cast<long>(milliseconds % 1000) * 1'000'000};
+  while (nanosleep(&left, &left) != 0) {
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
+  stack_t stack{};
+  stack.ss_sp = other_stack;
+  stack.ss_size = sizeof other_stack;
+  sigaltstack(&stack, nullptr);
+  struct sigaction action {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  sigaction(SIGSEGV, &action, nullptr);
+  action.sa_handler = on_other_stack;
+  action.sa_flags = SA_ONSTACK;
+  sigaction(SIGUSR1, &action, nullptr);
+  protocol::say_event("ready");
+  unsigned long sum = 0;
+  for (protocol::Command command = protocol::next_command();
+       command.word == "work" || command.word == "interrupt"; command = protocol::next_command()) {
+    bool interrupt = command.word == "interrupt";
+    milliseconds = interrupt ? command.number : 0;
+    unsigned long calls = interrupt ? 1 : command.number;
+    for (unsigned long i = 0; i < calls; ++i)
+      sum += static_cast<unsigned long>(t_window(interrupt ? nullptr : &good));
+    protocol::say_event("done", protocol::field("sum", sum));
+  }
+  return 0;
+}
