@@ -79,7 +79,7 @@ class States(LiveTest):
                 self.assertEqual(program.end(), 0)
 
     def test_vfork_parent(self):
-        """Half a second in a sleep that nothing interrupts: the attach waits or rolls back, and both live."""
+        """A second in a sleep that nothing interrupts: the attach waits or rolls back, and both live."""
         program, before = self.begin("plain")
         program.send("vfork 5")
         soon(lambda: state(program.pid) == "D", "the parent to sleep")
@@ -87,6 +87,18 @@ class States(LiveTest):
         self.assertIn(session.wait(), (0, 1), session.errors)
         self.assertEqual(program.answer("done")["work"], 5)
         self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
+    def test_removal_waits_for_a_vfork_parent(self):
+        """Ctrl-C while the process sleeps like that: mdl-inject waits, and takes everything out after all."""
+        program, before = self.begin("plain")
+        session = self.inject(program.pid, self.plan).wait_inserted()
+        program.send("vfork 7")
+        soon(lambda: state(program.pid) == "D", "the parent to sleep")
+        self.assert_stopped_well(session)
+        self.assertEqual(session.final()["work_calls", ""]["value"], 7)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.answer("done")["work"], 7)
         self.assertEqual(program.end(), 0)
 
     def test_stopped_process_stays_stopped(self):

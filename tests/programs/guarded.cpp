@@ -9,7 +9,7 @@
 //              allowed for memory; memfd_create is not among them (killed by SIGSYS)
 //   leaderless the first thread has ended; a second one goes on
 //
-// Commands: `work N` calls t_work N times; `vfork N` does so and then waits half a second for a
+// Commands: `work N` calls t_work N times; `vfork N` does so and then waits a second for a
 // vforked child, in a sleep that no signal interrupts; `quit` ends with status 0. Answers
 // {"event":"done","work":TOTAL}.
 #include <linux/filter.h>
@@ -97,8 +97,8 @@ void allow_few_calls() {
 void wait_for_vforked_child() {
   pid_t child = vfork();
   if (child == 0) {
-    timespec half{0, 500'000'000};
-    nanosleep(&half, nullptr);
+    timespec second{1, 0};
+    nanosleep(&second, nullptr);
     _exit(0);
   }
   int status = 0;
