@@ -285,7 +285,7 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
 
   auto watch = Watch::open(options.pid);  // from here on an interrupt ends the measurement in order
   if (!watch) return watch.error();
-  auto inserted = patch::insert({plan, plan.checksum, *binding, coverage, *image}, *memory);
+  auto inserted = patch::insert({plan, *binding, coverage, *image}, *memory);
   if (!inserted) return inserted.error();
   return Measurement(options, *inserted, *memory, *watch, writer).run(*inserted, coverage);
 }

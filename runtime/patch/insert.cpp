@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "runtime/image/unwind.h"
+#include "runtime/patch/edit.h"
 #include "runtime/patch/stack_scan.h"
 #include "runtime/patch/stage.h"
 #include "runtime/process/lock.h"
@@ -79,16 +80,19 @@ class Commit {
         tid, input_.image.pid)};
   }
 
+  std::vector<Edit> edits() const {
+    std::vector<Edit> out;
+    for (const StagedWindow& window : stage_.windows)
+      out.push_back({window.window->start, window.original, window.patched});
+    return out;
+  }
+
   Result<void> check_bytes() {
-    for (const StagedWindow& window : stage_.windows) {
-      std::vector<std::byte> now(window.original.size());
-      if (memory_.read(window.window->start, now) &&
-          std::equal(now.begin(), now.end(), std::as_bytes(std::span(window.original)).begin()))
-        continue;
-      return Error{fmt::format("the code at {:#x} ({}) changed while the insertion was prepared: try again",
-                               window.window->start, window.function->function->name)};
-    }
-    return {};
+    Edited found = apply_edits(edits(), memory_, true);
+    if (found.changed.size() == stage_.windows.size()) return {};
+    const StagedWindow& window = stage_.windows[found.foreign.empty() ? 0 : found.foreign[0]];
+    return Error{fmt::format("the code at {:#x} ({}) changed while the insertion was prepared: try again",
+                             window.window->start, window.function->function->name)};
   }
 
   StagedWindow* window_around(uint64_t address) {  // the window whose inside, less its first byte, holds it
@@ -234,17 +238,18 @@ class Commit {
   }
 
   Result<void> write_windows() {
-    for (size_t i = 0; i < stage_.windows.size(); i++) {
-      const StagedWindow& window = stage_.windows[i];
-      if (memory_.write(window.window->start, std::as_bytes(std::span(window.patched)))) {
+    std::vector<Edit> all = edits();
+    if (apply_edits(all, memory_).changed.size() == all.size()) {
+      for (const StagedWindow& window : stage_.windows)
         out_.points += window.function->points(*window.window);
-        continue;
-      }
-      for (size_t k = 0; k <= i; k++)
-        memory_.write(stage_.windows[k].window->start, std::as_bytes(std::span(stage_.windows[k].original)));
-      return Error{fmt::format("cannot write the code at {:#x}: nothing was changed", window.window->start)};
+      return {};
     }
-    return {};
+    for (Edit& edit : all) std::swap(edit.from, edit.to);
+    bool undone = !apply_edits(all, memory_).failed;
+    return Error{fmt::format("cannot write the code of process {}: {}", input_.image.pid,
+                             undone ? "nothing was changed"
+                                    : "some of it is patched and works; take it out with --remove"),
+                 undone ? Status::failed : Status::left_inert};
   }
 
   const InsertInput& input_;

@@ -31,7 +31,6 @@ struct Inserted {
 
 struct InsertInput {
   const plan::Plan& plan;
-  const std::string& plan_checksum;
   const focus::Binding& binding;
   Coverage& coverage;  // sites that had to wait too long are moved to its refusals
   const image::Image& image;

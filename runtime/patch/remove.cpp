@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/patch/edit.h"
 #include "runtime/patch/stack_scan.h"
 #include "runtime/patch/stage.h"
 #include "runtime/process/remote.h"
@@ -13,12 +14,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
-
-bool holds(const process::TargetMemory& memory, uint64_t address, const std::vector<uint8_t>& bytes) {
-  std::vector<std::byte> now(bytes.size());
-  return memory.read(address, now) &&
-         std::equal(now.begin(), now.end(), std::as_bytes(std::span(bytes)).begin());
-}
 
 }  // namespace
 
@@ -70,15 +65,15 @@ Result<void> Removal::restore(const Journal* journal, std::chrono::milliseconds 
 
 Result<void> Removal::put_back(const Journal* journal) {
   if (!journal) return {};
-  for (const PatchedWindow& window : journal->windows) {
-    if (holds(memory_, window.address, window.patched)) {
-      if (!memory_.write(window.address, std::as_bytes(std::span(window.original))))
-        return Error{fmt::format("cannot restore the code at {:#x}", window.address), Status::left_inert};
-      restored_++;
-    } else if (!holds(memory_, window.address, window.original)) {
-      foreign_++;
-    }
-  }
+  std::vector<Edit> edits;
+  for (const PatchedWindow& window : journal->windows)
+    edits.push_back({window.address, window.patched, window.original});
+  std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
+  Edited done = apply_edits(edits, memory_);
+  restored_ = done.changed.size();
+  foreign_ = done.foreign.size();
+  if (done.failed)
+    return Error{fmt::format("cannot restore all code of process {}", pid_), Status::left_inert};
   return {};
 }
 

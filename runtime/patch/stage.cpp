@@ -203,7 +203,7 @@ class Builder {
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
     journal.started_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
-    journal.plan = input_.plan_checksum;
+    journal.plan = input_.plan.checksum;
     journal.code = out_.islands;
     journal.data = out_.data;
     journal.layout = out_.layout;

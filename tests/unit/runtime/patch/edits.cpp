@@ -1,0 +1,53 @@
+// Edits of code, in this process's own memory.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "runtime/patch/edit.h"
+
+namespace mdl::patch {
+namespace {
+
+class Edits : public testing::Test {
+ protected:
+  void SetUp() override {
+    page_ = static_cast<uint8_t*>(mmap(nullptr, 3 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto memory = process::TargetMemory::open(getpid());
+    ASSERT_TRUE(memory) << memory.error().text;
+    memory_.emplace(std::move(*memory));
+  }
+  void TearDown() override { munmap(page_, 3 * 4096); }
+  uint64_t at(size_t offset) const { return reinterpret_cast<uint64_t>(page_) + offset; }
+
+  static constexpr uint8_t kOld[2] = {0, 0}, kNew[2] = {7, 8};
+  uint8_t* page_ = nullptr;
+  std::optional<process::TargetMemory> memory_;
+};
+
+TEST_F(Edits, ManyInAPageAndInSeveral) {
+  Edit edits[] = {{at(3), kOld, kNew}, {at(9), kOld, kNew}, {at(4094), kOld, kNew}, {at(8000), kOld, kNew}};
+  EXPECT_EQ(apply_edits(edits, *memory_, true).changed.size(), 4u);
+  EXPECT_EQ(page_[3], 0);
+  EXPECT_EQ(apply_edits(edits, *memory_).changed.size(), 4u);
+  for (size_t offset : {3, 9, 4094, 8000}) {
+    EXPECT_EQ(page_[offset], 7);
+    EXPECT_EQ(page_[offset + 1], 8);
+  }
+  EXPECT_EQ(page_[5], 0);
+  Edited again = apply_edits(edits, *memory_);
+  EXPECT_TRUE(again.changed.empty());
+  EXPECT_TRUE(again.foreign.empty());
+}
+
+TEST_F(Edits, WhatIsSomebodyElsesStays) {
+  mprotect(page_, 4096, PROT_READ | PROT_WRITE);
+  page_[9] = 99;
+  Edit edits[] = {{at(3), kOld, kNew}, {at(9), kOld, kNew}, {at(3 * 4096 + (uint64_t{1} << 40)), kOld, kNew}};
+  Edited done = apply_edits(edits, *memory_);
+  EXPECT_EQ(done.changed, std::vector<size_t>{0});
+  EXPECT_EQ(done.foreign, (std::vector<size_t>{1, 2}));
+  EXPECT_EQ(page_[9], 99);
+}
+
+}  // namespace
+}  // namespace mdl::patch
