@@ -386,6 +386,27 @@ TEST(Bind, AReplacementStandsForTheBase) {
   EXPECT_EQ(code_at(*binding, maker.plan, "work", kEntry), "own_entry[0]");
 }
 
+TEST(Bind, AReplacementCountsInItsOwnCell) {
+  PlanMaker maker = standard();
+  const uint32_t own = maker.stencil("own_entry", kEntry, "inline");
+  format::Constraint replacement;
+  replacement.name = "inline";
+  replacement.path = {"Code", "*", "*"};
+  replacement.replaces = true;
+  replacement.cells = {{"inline", CellKind::counter}};
+  replacement.placement = {append(field(selected(0), "entry"), own)};
+  maker.plan.manifest.metrics[0].replacements = {replacement};
+  const image::Image image = process({"app: main work"});
+  const auto binding = bind(maker.plan, image, {{"calls", "calls@/Code/app/work"}, {}, ""});
+  ASSERT_TRUE(binding) << binding.error().text;
+  ASSERT_EQ(binding->requests.size(), 2u);
+  const CellId whole = binding->requests[0].value, value = binding->requests[1].value;
+  EXPECT_EQ(binding->cells[whole].label, "calls");
+  EXPECT_EQ(binding->cells[value].label, "inline@/Code/app/work");
+  EXPECT_EQ(code_at(*binding, maker.plan, "work", kEntry),
+            "calls_entry[" + std::to_string(whole) + "] own_entry[" + std::to_string(value) + "]");
+}
+
 TEST(Bind, ADefaultConstraintNeedsNoCode) {
   PlanMaker maker = standard();
   format::Constraint any;

@@ -279,6 +279,9 @@ TEST_F(CodeOfSample, DoubtIsSaid) {
   Code unknown = code_of("s_asm_unknown_jump");
   EXPECT_TRUE(unknown.unresolved_jump);
   EXPECT_NE(unknown.doubt, "");
+  Code hidden = code_of("s_asm_through_thunk");  // it may lead back into the function
+  EXPECT_TRUE(hidden.unresolved_jump);
+  EXPECT_NE(hidden.doubt.find("retpoline"), std::string::npos) << hidden.doubt;
 }
 
 TEST_F(CodeOfSample, JumpsFromOtherFunctionsIntoTheMiddle) {
@@ -286,6 +289,13 @@ TEST_F(CodeOfSample, JumpsFromOtherFunctionsIntoTheMiddle) {
   // mov %rdi, %rax is 3 bytes, add $2, %rax is 4.
   EXPECT_EQ(code_of("s_asm_victim").targets, (std::vector{victim.address + 3, victim.address + 7}));
   EXPECT_EQ(exit_kinds(code_of("s_asm_near_intruder")), std::vector{ExitKind::tail_jump});
+}
+
+TEST_F(CodeOfSample, CallsFromOtherFunctionsIntoTheMiddle) {
+  const Function& called = find("s_asm_called_in_middle");
+  std::vector<uint64_t> targets = code_of("s_asm_called_in_middle").targets;
+  EXPECT_TRUE(std::binary_search(targets.begin(), targets.end(), called.address + 3));
+  EXPECT_FALSE(std::binary_search(targets.begin(), targets.end(), called.address));
 }
 
 TEST_F(CodeOfSample, SwitchTargetsAreFound) {

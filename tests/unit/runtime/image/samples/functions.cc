@@ -290,6 +290,34 @@ asm(R"(
   jmp 6b
   END s_asm_near_intruder
 
+  # Calls behind the first instruction of the one after it, as hand-written code shares its tails.
+  FUNCTION s_asm_caller_of_middle
+  mov $4, %eax
+  call 7f
+  ret
+  END s_asm_caller_of_middle
+
+  FUNCTION s_asm_called_in_middle
+  mov %rdi, %rax
+7: add $7, %rax
+  ret
+  END s_asm_called_in_middle
+
+  # What compilers make of an indirect jump with -mindirect-branch=thunk; the thunk is theirs by name.
+  FUNCTION s_asm_through_thunk
+  mov %rdi, %rax
+  jmp __x86_indirect_thunk_rax
+  END s_asm_through_thunk
+
+  FUNCTION __x86_indirect_thunk_rax
+  call 9f
+8: pause
+  lfence
+  jmp 8b
+9: mov %rax, (%rsp)
+  ret
+  END __x86_indirect_thunk_rax
+
   FUNCTION s_asm_unknown_jump
   push %rbp
   .cfi_adjust_cfa_offset 8
