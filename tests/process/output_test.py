@@ -130,6 +130,29 @@ class Output(LiveTest):
         process.stdout.close()
         process.wait(20)
 
+    def test_full_device(self):
+        """What could not be written is no success, also of the commands that only look."""
+        for command in (["--status", self.program.pid], ["--list", self.program.pid], ["--verify", self.plan],
+                        ["--help"]):
+            with self.subTest(command=command[0]), open("/dev/full", "wb") as full:
+                done = subprocess.run([MDL_INJECT, *map(str, command)], stdin=subprocess.DEVNULL, stdout=full,
+                                      stderr=subprocess.PIPE, text=True, timeout=20, check=False)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("No space left on device", done.stderr)
+
+    def test_closed_error_output(self):
+        """An error that cannot be said still has its exit status; nothing ends by a signal."""
+        missing = self.folder / "missing.bin"
+        damaged = self.folder / "damaged.bin"
+        damaged.write_bytes(self.plan.read_bytes()[:200])
+        for status, arguments in ((1, [self.program.pid, missing]), (2, ["--no-such-option"]),
+                                  (1, [self.program.pid, self.plan, "-m", "no_such_metric"]),
+                                  (4, ["--verify", damaged]), (0, ["--verify", self.plan]),
+                                  (0, [self.program.pid, self.plan, "-d", "0.05"])):
+            with self.subTest(arguments=arguments):
+                done = run("sh", "-c", 'exec "$0" "$@" 2>&-', MDL_INJECT, *arguments)
+                self.assertEqual((done.returncode, done.stderr), (status, ""))
+
     def test_dry_run(self):
         done = run(MDL_INJECT, self.program.pid, self.plan, "--dry-run")
         self.assertEqual(done.returncode, 0, done.stderr)
