@@ -79,7 +79,7 @@ class States(LiveTest):
                 self.assertEqual(program.end(), 0)
 
     def test_vfork_parent(self):
-        """A second in a sleep that nothing interrupts: the attach waits or rolls back, and both live."""
+        """Half a second in a sleep that nothing interrupts: the attach waits or rolls back, and both live."""
         program, before = self.begin("plain")
         program.send("vfork 5")
         soon(lambda: state(program.pid) == "D", "the parent to sleep")
@@ -90,10 +90,10 @@ class States(LiveTest):
         self.assertEqual(program.end(), 0)
 
     def test_removal_waits_for_a_vfork_parent(self):
-        """Ctrl-C while the process sleeps like that: mdl-inject waits, and takes everything out after all."""
+        """Ctrl-C while the process sleeps like that, longer than one stop is waited for: it is tried again."""
         program, before = self.begin("plain")
         session = self.inject(program.pid, self.plan).wait_inserted()
-        program.send("vfork 7")
+        program.send("longvfork 7")
         soon(lambda: state(program.pid) == "D", "the parent to sleep")
         self.assert_stopped_well(session)
         self.assertEqual(session.final()["work_calls", ""]["value"], 7)

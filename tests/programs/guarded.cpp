@@ -9,9 +9,9 @@
 //              allowed for memory; memfd_create is not among them (killed by SIGSYS)
 //   leaderless the first thread has ended; a second one goes on
 //
-// Commands: `work N` calls t_work N times; `vfork N` does so and then waits a second for a
-// vforked child, in a sleep that no signal interrupts; `quit` ends with status 0. Answers
-// {"event":"done","work":TOTAL}.
+// Commands: `work N` calls t_work N times; `vfork N` does so and then waits half a second for a
+// vforked child, in a sleep that no signal interrupts; `longvfork N` does that for 2.4 seconds;
+// `quit` ends with status 0. Answers {"event":"done","work":TOTAL}.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/mman.h>
@@ -94,11 +94,10 @@ void allow_few_calls() {
   install(filter);
 }
 
-void wait_for_vforked_child() {
+void wait_for_vforked_child(timespec sleep) {
   pid_t child = vfork();
   if (child == 0) {
-    timespec second{1, 0};
-    nanosleep(&second, nullptr);
+    nanosleep(&sleep, nullptr);
     _exit(0);
   }
   int status = 0;
@@ -110,9 +109,10 @@ void wait_for_vforked_child() {
   protocol::say_event("ready", protocol::field("work", work));
   while (true) {
     protocol::Command command = protocol::next_command();
-    if (command.word != "work" && command.word != "vfork") _exit(0);
+    bool is_long = command.word == "longvfork", is_vfork = is_long || command.word == "vfork";
+    if (command.word != "work" && !is_vfork) _exit(0);
     for (unsigned long i = 0; i < command.number; ++i) t_work(i);
-    if (command.word == "vfork") wait_for_vforked_child();
+    if (is_vfork) wait_for_vforked_child(is_long ? timespec{2, 400'000'000} : timespec{0, 500'000'000});
     protocol::say_event("done", protocol::field("work", work));
   }
 }
