@@ -1,10 +1,11 @@
-"""Two injectors at one process, and processes that share its memory without being threads of it."""
+"""Several injectors at one process, and processes that share its memory without being threads of it."""
 
+import os
 import signal
 import subprocess
 import unittest
 
-from harness import MDL_INJECT, LiveTest, metric, soon
+from harness import MDL_INJECT, LiveTest, metric, run, soon
 
 ROUNDS = 10
 
@@ -51,6 +52,20 @@ class Concurrent(LiveTest):
                 self.assertIn(str(self.program.pid), message)
                 self.assert_untouched(self.program.pid, self.before)
         self.assertGreater(self.finish()["work"], 0)
+
+    def test_killed_injector_that_nobody_waited_for(self):
+        """A zombie has a pid and a start time, but measures nothing: it is not named as the one to end."""
+        plan = self.compile_text(metric("work_calls", ["t_work"]))
+        session = self.inject(self.program.pid, plan).wait_inserted()
+        os.kill(session.process.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, session.process.pid, os.WEXITED | os.WNOWAIT)
+        refused = run(MDL_INJECT, self.program.pid, plan)
+        self.assertEqual((refused.returncode, refused.stdout), (1, ""))
+        self.assertIn("--remove", refused.stderr)
+        self.assertNotIn(f"mdl-inject {session.process.pid}", refused.stderr)
+        removed = run(MDL_INJECT, "--remove", self.program.pid)
+        self.assertEqual(removed.returncode, 0, removed.stderr)
+        self.finish()
 
     def test_process_in_the_same_memory(self):
         """It runs the code that is patched, so it must stand still like a thread; else it dies."""

@@ -55,6 +55,10 @@ class States(LiveTest):
     def test_leader_that_ended(self):
         self.measure("leaderless")
 
+    def test_file_mapped_again_far_away(self):
+        """Code need not be in reach of that mapping."""
+        self.measure("remapped")
+
     def test_file_size_limit(self):
         """A memfd that grows past RLIMIT_FSIZE would kill the process by SIGXFSZ: refused, and named."""
         program, before = self.begin("plain")

@@ -8,10 +8,12 @@
 //   filtered   only the system calls that this program needs, and those that a service is usually
 //              allowed for memory; memfd_create is not among them (killed by SIGSYS)
 //   leaderless the first thread has ended; a second one goes on
+//   remapped   the program's file is mapped a second time, far away, as V8 does with its code
 //
 // Commands: `work N` calls t_work N times; `vfork N` does so and then waits half a second for a
 // vforked child, in a sleep that no signal interrupts; `longvfork N` does that for 2.4 seconds;
 // `quit` ends with status 0. Answers {"event":"done","work":TOTAL}.
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/mman.h>
@@ -105,6 +107,17 @@ void wait_for_vforked_child(timespec sleep) {
   }
 }
 
+void map_own_file_far_away() {
+  constexpr uintptr_t kFar = 0x100000000000;
+  int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  if (file < 0 || mmap(reinterpret_cast<void*>(kFar), 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE,
+                       file, 0) == MAP_FAILED) {
+    perror("guarded: mmap");
+    exit(1);
+  }
+  close(file);
+}
+
 [[noreturn]] void serve() {
   protocol::say_event("ready", protocol::field("work", work));
   while (true) {
@@ -127,6 +140,7 @@ int main(int argc, char** argv) {
     std::thread(serve).detach();
     pthread_exit(nullptr);
   }
+  if (mode == "remapped") map_own_file_far_away();
   if (mode == "nogain") deny_executable_gain();
   if (mode == "filtered") allow_few_calls();
   serve();
