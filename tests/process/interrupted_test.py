@@ -8,9 +8,9 @@ RESULT = 8
 
 
 class Interrupted(LiveTest):
-    def test_window_seen_from_another_stack(self):
-        """The return into the patch window lies on the stack that the thread has left for the handler's."""
-        program = self.start("interrupted")
+    def check(self, mode):
+        """An attach while the handler sleeps: the function goes on as if nothing had been."""
+        program = self.start("interrupted", mode)
         before = self.remember(program.pid)
         plan = self.compile_text(entries_and_returns(["t_window"]))
         program.send("interrupt 600")
@@ -25,6 +25,13 @@ class Interrupted(LiveTest):
         self.assert_untouched(program.pid, before)
         self.assertEqual(program.ask("work 1")["sum"], 102 * RESULT)
         self.assertEqual(program.end(), 0)
+
+    def test_other_stack_in_the_data(self):
+        self.check("apart")
+
+    def test_other_stack_beside_the_own(self):
+        """The thread seems to be on its own stack: only its frames tell that it came from another."""
+        self.check("beside")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,17 @@
 // stays away in a handler on an alternate stack: what is on the thread's own stack can only be
 // found by those who know that it has two.
 //
-//   interrupted [SECONDS]
+//   interrupted SECONDS MODE
+//
+//   apart   the alternate stack is in the program's data
+//   beside  it is right below the block that the thread pointer points to, and so in one mapping
+//           with it, where a thread's own stack is
 //
 // Commands: `interrupt MS` calls t_window with a null pointer; the fault's handler says {"event":
 // "inside"} from another handler, on the alternate stack, that sleeps MS milliseconds, then mends
 // the pointer, and the function ends as if nothing had been. `work N` calls it N times. Both answer
 // {"event":"done","sum":SUM OF ITS RESULTS SINCE THE START}; each result is 8. `quit` ends.
+#include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -44,7 +49,21 @@ namespace {
 
 const long good = 5;
 volatile unsigned long milliseconds;
-alignas(16) char other_stack[1 << 16];
+constexpr size_t kStackSize = 1 << 16;
+alignas(16) char stack_apart[kStackSize];
+
+// Memory that ends where the mapping of the thread pointer starts; null when that is taken.
+void* stack_beside() {
+  auto here = reinterpret_cast<uintptr_t>(__builtin_thread_pointer());
+  uintptr_t start = 0, end = 0;
+  FILE* maps = fopen("/proc/self/maps", "r");
+  while (maps && (here < start || here >= end))
+    if (fscanf(maps, "%lx-%lx%*[^\n]", &start, &end) != 2) return nullptr;
+  if (maps) fclose(maps);
+  void* at = mmap(reinterpret_cast<void*>(start - kStackSize), kStackSize, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  return at == MAP_FAILED ? nullptr : at;
+}
 
 void on_fault(int, siginfo_t*, void* context) {
   raise(SIGUSR1);
@@ -62,11 +81,12 @@ void on_other_stack(int) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
+  if (argc < 3) return 2;
+  alarm(static_cast<unsigned>(atoi(argv[1])));
   stack_t stack{};
-  stack.ss_sp = other_stack;
-  stack.ss_size = sizeof other_stack;
-  sigaltstack(&stack, nullptr);
+  stack.ss_sp = argv[2] == std::string("beside") ? stack_beside() : stack_apart;
+  stack.ss_size = kStackSize;
+  if (!stack.ss_sp || sigaltstack(&stack, nullptr) != 0) return 1;
   struct sigaction action {};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
