@@ -8,6 +8,7 @@
 // "work":..,"shared":..,"wrong":..,"died":..}: calls so far, results that were wrong, and how many
 // of the processes ended otherwise than by themselves. `quit` ends with status 0.
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,8 +62,9 @@ t_shared:
 
 namespace {
 
-// Uses the parent's thread block, so nothing of the C library but _exit.
+// Uses the parent's thread block, so nothing of the C library but system calls.
 int run_clone(void* count) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test may kill the parent
   for (uint64_t i = 0; !stopping; ++i, ++static_cast<Count*>(count)->calls)
     if (t_shared(i) != i * 5) wrong.fetch_add(1);
   _exit(0);
