@@ -358,7 +358,11 @@ Result<void> Binder::bind(const Wanted& wanted, const ResolvedFocus& focus, size
       cells.emplace_back(c.name, cell(c.kind, c.name + suffix));
   // Code that replaces the base counts in its own cell, unless it names the metric's.
   bound.value = cells[0].second;
-  if (replaced && !writes(base->insertions, cells[0].first)) bound.value = cells[metric.cells.size()].second;
+  if (replaced && !writes(base->insertions, cells[0].first)) {
+    if (cells.size() == metric.cells.size())
+      return Error{fmt::format("a replacement in metric `{}` has no value", metric.id), Status::plan_rejected};
+    bound.value = cells[metric.cells.size()].second;
+  }
   binding_.requests.push_back(std::move(bound));
   return lay(base->insertions, cells, *guards, *values, kNoInstance, request);
 }

@@ -1,6 +1,7 @@
 // One transaction at a time in one process: two injectors that use the same slack, or each
-// restore what the other has written, would be the end of the target. The lock is an abstract
-// socket name, so it goes with its holder however that dies.
+// restore what the other has written, would be the end of the target. The lock is flock(2) on
+// /proc/PID/mem: it goes with its holder however that dies, and nobody who may not trace the process can take
+// it.
 #pragma once
 
 #include <sys/types.h>
@@ -20,8 +21,8 @@ class TransactionLock {
   TransactionLock& operator=(TransactionLock&&) = delete;
 
  private:
-  explicit TransactionLock(int socket) : socket_(socket) {}
-  int socket_;
+  explicit TransactionLock(int file) : file_(file) {}
+  int file_;
 };
 
 }  // namespace mdl::process
