@@ -241,9 +241,6 @@ std::optional<uint64_t> Walk::step_over_signal() {
 
 }  // namespace
 
-// Nothing is left to do: the tables came with the image, sorted, and a row needs no memory.
-void Unwinder::prepare() {}
-
 Stack Unwinder::walk(const RegisterFile& registers, const Memory& uncached, size_t limit) const {
   Stack stack;
   PageMemory memory(uncached);

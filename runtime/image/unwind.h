@@ -29,15 +29,13 @@ struct Stack {
   std::string doubt;          // why not, when it did not
 };
 
-// The .eh_frame of every object of an image, parsed when first needed.
+// The .eh_frame of every object of an image; the tables came with it, a walk parses nothing.
 class Unwinder {
  public:
   explicit Unwinder(const Image& image);
   ~Unwinder();
   Unwinder(Unwinder&&) noexcept;
 
-  // Parses now what walks will need, so that the pause does not pay for it.
-  void prepare();
   // At most `limit` frames. Signal frames are crossed.
   Stack walk(const RegisterFile& registers, const Memory& memory, size_t limit = 10'000'000) const;
 

@@ -27,9 +27,7 @@ constexpr int kWaits = 25;  // times that windows with an address on some stack 
 class Commit {
  public:
   Commit(const InsertInput& input, const process::TargetMemory& memory, Stage& stage, Inserted& out)
-      : input_(input), memory_(memory), stage_(stage), out_(out), unwinder_(input.image) {
-    if (!input.binding.balances.empty()) unwinder_.prepare();
-  }
+      : input_(input), memory_(memory), stage_(stage), out_(out), unwinder_(input.image) {}
 
   Result<void> run() {
     for (int wait = 0;; wait++) {

@@ -92,10 +92,6 @@ bool Threads::wait_stop(pid_t tid, Clock::time_point until) {
   }
 }
 
-Result<void> Threads::hold(pid_t tid) {
-  return seize(tid);
-}
-
 Result<void> Threads::stop_one(pid_t tid, std::chrono::milliseconds deadline) {
   if (auto ok = seize(tid); !ok) return ok;
   auto found = threads_.find(tid);
@@ -166,11 +162,9 @@ void Threads::release(pid_t tid) {
 }
 
 void Threads::release_all() {
-  // Running ones last: they were only held, and stopping them for the detach costs time.
-  std::vector<pid_t> running;
-  for (pid_t tid : stopped()) release(tid);
-  for (auto& [tid, thread] : threads_) running.push_back(tid);
-  for (pid_t tid : running) release(tid);
+  std::vector<pid_t> all;
+  for (auto& [tid, thread] : threads_) all.push_back(tid);
+  for (pid_t tid : all) release(tid);
   threads_.clear();
 }
 

@@ -29,8 +29,6 @@ class Threads {
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
-  // Seizes one thread without stopping it: writes to /proc/PID/mem may need a tracer.
-  Result<void> hold(pid_t tid);
   // Stops every thread of the process, or lets all go again and says which one would not stop.
   Result<void> stop_all(std::chrono::milliseconds deadline);
   Result<void> stop_one(pid_t tid, std::chrono::milliseconds deadline);

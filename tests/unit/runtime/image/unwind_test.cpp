@@ -28,7 +28,6 @@ Walked walk(const Program& program, size_t limit = 10000) {
   EXPECT_TRUE(image);
   if (!image) return walked;
   Unwinder unwinder(*image);
-  unwinder.prepare();
   walked.stack = unwinder.walk(program.registers(), LiveMemory(program.pid()), limit);
   for (const Frame& frame : walked.stack.frames) {
     const Object* object = object_at(*image, frame.pc);
