@@ -43,6 +43,7 @@ class Refusals(LiveTest):
         ended = self.start("children")
         ended.end()
         self.refused(FAILED, [ended.pid], ended.pid, self.plan)
+        self.refused(FAILED, ["99999999"], "99999999", self.plan)  # more than any process can have
 
     def test_not_a_pid(self):
         self.refused(USAGE, ["12x"], "12x", self.plan)
