@@ -31,7 +31,8 @@ int usage(const std::string& text) {
 std::optional<std::string> assign_words(Options& out, const std::vector<std::string>& words) {
   auto pid_of = [&](const std::string& text) -> std::optional<std::string> {
     bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-    if (!digits) return fmt::format("'{}' is not a process id", text);
+    if (!digits || text.find_first_not_of('0') == std::string::npos)
+      return fmt::format("'{}' is not a process id", text);
     // A number that no process can have is not wrong usage: it is a process that is not there.
     long value = text.size() > 9 ? INT32_MAX : std::strtol(text.c_str(), nullptr, 10);
     out.pid = static_cast<pid_t>(value);
