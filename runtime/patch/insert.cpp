@@ -8,6 +8,7 @@
 
 #include "runtime/image/unwind.h"
 #include "runtime/patch/edit.h"
+#include "runtime/patch/remove.h"
 #include "runtime/patch/stack_scan.h"
 #include "runtime/patch/stage.h"
 #include "runtime/process/lock.h"
@@ -257,17 +258,13 @@ class Commit {
   image::Unwinder unwinder_;
 };
 
-// The insertion failed before any code changed: unmap what was staged, in a few attempts.
-Error give_back(const InsertInput& input, const process::TargetMemory& memory,
-                const std::vector<image::Range>& regions, Error why) {
-  for (int attempt = 0; attempt < 5; attempt++) {
-    process::Threads threads(input.image.pid);
-    if (threads.stop_all(kStopDeadline) && unmap(input.image.pid, threads, memory, input.image, regions))
-      return why;
-  }
-  why.text += fmt::format("; {} mappings are left, inert: take them out with mdl-inject --remove {}",
-                          regions.size(), input.image.pid);
-  why.status = Status::left_inert;
+// The insertion failed: what was staged is taken out as a session is. Threads may have been moved
+// into trampolines already, and windows written.
+Error take_back(pid_t pid, const process::TargetMemory& memory, const Journal& journal, Error why) {
+  Removal removal(pid, memory);
+  Result<void> out = removal.restore(&journal, 10s);
+  if (out) out = removal.finish();
+  if (!out) why = {why.text + "; " + out.error().text, Status::left_inert};
   return why;
 }
 
@@ -310,10 +307,8 @@ Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& m
     Result<void> done = write_stage(memory, *stage);
     if (done) done = Commit(input, memory, *stage, out).run();
     if (!done) {
-      std::vector<image::Range> regions = stage->islands;
-      regions.push_back(stage->data);
-      regions.push_back(stage->journal_at);
-      return give_back(input, memory, regions, done.error());
+      { auto ended = std::move(*lock); }  // the removal takes it again
+      return take_back(pid, memory, stage->journal, done.error());
     }
     out.journal = std::move(stage->journal);
     for (size_t i = 0; i < out.journal.requests.size(); i++)
