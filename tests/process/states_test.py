@@ -70,6 +70,16 @@ class States(LiveTest):
         program.ask("work 5")
         self.assertEqual(program.end(), 0)
 
+    def test_thread_without_a_pointer(self):
+        """Found when all threads are stopped: what was staged by then is taken back."""
+        program, before = self.begin("pointerless")
+        session = self.inject(program.pid, self.plan)
+        self.assertEqual(session.wait(), 1)
+        self.assertIn("thread pointer", session.errors)
+        self.assert_untouched(program.pid, before)
+        program.ask("work 5")
+        self.assertEqual(program.end(), 0)
+
     def test_system_call_filters(self):
         """Refused, with the reason; and the process, which a forbidden call would kill, lives on."""
         for mode in ("nogain", "filtered"):

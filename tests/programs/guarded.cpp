@@ -8,6 +8,7 @@
 //   filtered   only the system calls that this program needs, and those that a service is usually
 //              allowed for memory; memfd_create is not among them (killed by SIGSYS)
 //   leaderless the first thread has ended; a second one goes on
+//   pointerless a second thread has no thread pointer, as one that is just starting
 //   remapped   the program's file is mapped a second time, far away, as V8 does with its code
 //
 // Commands: `work N` calls t_work N times; `vfork N` does so and then waits half a second for a
@@ -16,6 +17,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -118,6 +120,23 @@ void map_own_file_far_away() {
   close(file);
 }
 
+// A raw thread that clears its fs base and never calls into a library again.
+int without_pointer(void*) {
+  asm volatile(
+      "movl $158, %%eax\n movl $0x1002, %%edi\n xorl %%esi, %%esi\n syscall\n"  // arch_prctl(ARCH_SET_FS, 0)
+      "1: pause\n jmp 1b"
+      :
+      :
+      : "rax", "rdi", "rsi", "rcx", "r11", "memory");
+  return 0;
+}
+
+void start_without_pointer() {
+  static char stack[16384];
+  clone(without_pointer, stack + sizeof stack,
+        CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD, nullptr);
+}
+
 [[noreturn]] void serve() {
   protocol::say_event("ready", protocol::field("work", work));
   while (true) {
@@ -140,6 +159,7 @@ int main(int argc, char** argv) {
     std::thread(serve).detach();
     pthread_exit(nullptr);
   }
+  if (mode == "pointerless") start_without_pointer();
   if (mode == "remapped") map_own_file_far_away();
   if (mode == "nogain") deny_executable_gain();
   if (mode == "filtered") allow_few_calls();
