@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <optional>
+#include <string_view>
 
 #include "runtime/inject/commands.h"
 #include "runtime/inject/report.h"
@@ -290,9 +292,17 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
   return Measurement(options, *inserted, *memory, *watch, writer).run(*inserted, coverage);
 }
 
+void end_before_anything(int) {
+  constexpr std::string_view kText = "mdl-inject: interrupted before anything was changed\n";
+  [[maybe_unused]] ssize_t put = ::write(STDERR_FILENO, kText.data(), kText.size());
+  _exit(static_cast<int>(Status::failed));
+}
+
 }  // namespace
 
 int measure(const Options& options) {
+  // Until the watch takes them over, nothing is in the process yet.
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, end_before_anything);
   auto plan = plan::read_plan_file(options.plan);
   if (!plan) return fail(plan.error());
   auto sink = options.output.empty() || !options.dry_run ? output::Sink::open(options.output)
