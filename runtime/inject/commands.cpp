@@ -76,14 +76,14 @@ int status(const Options& options) {
     fmt::print("process {} is not instrumented\n", options.pid);
     return 0;
   }
-  if (session.journal.empty())
+  if (!session.journal)
     fmt::print(
         "process {0} holds {1} mappings of an mdl-inject that was killed before it changed any code: take "
         "them out with "
         "mdl-inject --remove {0}\n",
         options.pid, session.mappings.size());
   else
-    print_journal(session.journal[0], memory);
+    print_journal(*session.journal, memory);
   return 0;
 }
 
@@ -95,9 +95,7 @@ int remove(const Options& options) {
   if (!maps) return fail(maps.error());
   patch::Session session = patch::find_session(*maps, *memory);
   patch::Removal removal(options.pid, *memory);
-  if (auto ok =
-          removal.restore(session.journal.empty() ? nullptr : &session.journal[0], std::chrono::seconds(5));
-      !ok)
+  if (auto ok = removal.restore(session.journal ? &*session.journal : nullptr, std::chrono::seconds(5)); !ok)
     return fail(ok.error());
   if (auto ok = removal.finish(); !ok) return fail(ok.error());
   if (session.mappings.empty())

@@ -274,13 +274,12 @@ Result<void> refuse_occupied(pid_t pid, const std::vector<image::Mapping>& mappi
                              const image::Memory& memory) {
   Session session = find_session(mappings, memory);
   if (session.mappings.empty()) return {};
-  bool alive = !session.journal.empty() &&
-               process::is_running(session.journal[0].owner, session.journal[0].owner_start);
+  bool alive = session.journal && process::is_running(session.journal->owner, session.journal->owner_start);
   if (alive)
     return Error{
         fmt::format("process {0} is being instrumented by mdl-inject {1}: end that one first, or see "
                     "mdl-inject --status {0}",
-                    pid, session.journal[0].owner)};
+                    pid, session.journal->owner)};
   return Error{fmt::format(
       "process {0} holds the instrumentation of an mdl-inject that has ended: look at it with mdl-inject "
       "--status {0}, take it out with mdl-inject --remove {0}",

@@ -175,10 +175,10 @@ Session find_session(const std::vector<image::Mapping>& mappings, const image::M
     if (!is_session_mapping(mapping)) continue;
     out.mappings.push_back({mapping.start, mapping.end});
     uint64_t size = std::min(mapping.end - mapping.start, kMaxText);
-    if (mapping.offset != 0 || !out.journal.empty()) continue;
+    if (mapping.offset != 0 || out.journal) continue;
     std::vector<std::byte> bytes(size);
     if (!memory.read(mapping.start, bytes)) continue;
-    if (auto journal = read_journal(bytes)) out.journal.push_back(std::move(*journal));
+    if (auto journal = read_journal(bytes)) out.journal = std::move(*journal);
   }
   return out;
 }

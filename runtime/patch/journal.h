@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,7 +60,7 @@ Result<Journal> read_journal(std::span<const std::byte> bytes);
 // What a process has of ours.
 struct Session {
   std::vector<image::Range> mappings;  // all of the session, also without a valid journal
-  std::vector<Journal> journal;        // one, or none when it was never completed
+  std::optional<Journal> journal;      // none when it was never completed
 };
 bool is_session_mapping(const image::Mapping& mapping);
 Session find_session(const std::vector<image::Mapping>& mappings, const image::Memory& memory);

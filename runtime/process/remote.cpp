@@ -88,7 +88,6 @@ Result<std::vector<int64_t>> remote_calls(pid_t pid, Threads& threads, const Tar
   if (!thread) return thread.error();
   auto before = threads.registers(*thread);
   if (!before) return before.error();
-  if (arch::hide_interruption(*before)) (void)threads.set_registers(*thread, *before).operator bool();
   std::string marked = std::string(kMark) + std::string(text);
   std::vector<arch::RemoteCall> shifted(calls.begin(), calls.end());
   for (arch::RemoteCall& call : shifted)

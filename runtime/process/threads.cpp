@@ -45,51 +45,54 @@ Threads::~Threads() {
 
 Result<void> Threads::seize(pid_t tid) {
   if (threads_.count(tid)) return {};
-  // TRACESYSGOOD tells system-call stops from SIGTRAP; it asks for no stop by itself.
-  if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD) == 0) {
-    threads_[tid] = {};
-    return {};
-  }
-  if (errno == ESRCH) return {};  // it has ended meanwhile
-  // A thread that is ending is refused like one that may not be traced.
-  if (errno == EPERM) {
-    for (int wait = 0; wait < 20; wait++) {
-      if (!is_alive_thread(tid)) return {};
-      if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD) == 0) {
-        threads_[tid] = {};
-        return {};
-      }
-      nap(500);
+  for (int attempt = 0;; attempt++) {
+    // TRACESYSGOOD tells system-call stops from SIGTRAP; it asks for no stop by itself.
+    if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD) == 0) {
+      threads_[tid] = {};
+      return {};
     }
-    return permission_error(tid);
+    if (errno == ESRCH) return {};  // it has ended meanwhile
+    if (errno != EPERM)
+      return Error{
+          fmt::format("cannot attach to thread {} of process {}: {}", tid, pid_, std::strerror(errno))};
+    // A thread that is ending is refused like one that may not be traced.
+    if (!is_alive_thread(tid)) return {};
+    if (attempt == 20) return permission_error(tid);
+    nap(500);
   }
-  return Error{fmt::format("cannot attach to thread {} of process {}: {}", tid, pid_, std::strerror(errno))};
 }
 
+// A stop that interrupted a sleeper is hidden at once, so that whoever lets the thread go, also
+// half-way through something that failed, lets it sleep on.
 void Threads::note_stop(pid_t tid, int status) {
   Thread& thread = threads_[tid];
   thread.stopped = true;
   // A PTRACE_EVENT_STOP is ours or a group stop and carries nothing; anything else with no
   // event is a signal on its way.
   if (status >> 16 == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80)) thread.signal = WSTOPSIG(status);
+  auto regs = registers(tid);
+  if (regs && arch::hide_interruption(*regs)) (void)set_registers(tid, *regs).operator bool();
+}
+
+Threads::Waited Threads::wait_event(pid_t tid, Clock::time_point until, int& status) {
+  for (int round = 0;; round++) {
+    pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+    if (got == tid && WIFSTOPPED(status)) return Waited::stopped;
+    if (got == tid || (got < 0 && errno == ECHILD)) {
+      threads_.erase(tid);
+      return Waited::ended;
+    }
+    if (Clock::now() > until) return Waited::timeout;
+    if (round > 20) nap(round > 200 ? 500 : 20);
+  }
 }
 
 // True when the thread is stopped or gone.
 bool Threads::wait_stop(pid_t tid, Clock::time_point until) {
-  for (int round = 0;; round++) {
-    int status = 0;
-    pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
-    if (got == tid && WIFSTOPPED(status)) {
-      note_stop(tid, status);
-      return true;
-    }
-    if (got == tid || (got < 0 && errno == ECHILD)) {  // it has ended
-      threads_.erase(tid);
-      return true;
-    }
-    if (Clock::now() > until) return false;
-    if (round > 20) nap(round > 200 ? 500 : 20);
-  }
+  int status = 0;
+  Waited waited = wait_event(tid, until, status);
+  if (waited == Waited::stopped) note_stop(tid, status);
+  return waited != Waited::timeout;
 }
 
 Result<void> Threads::stop_one(pid_t tid, std::chrono::milliseconds deadline) {
@@ -138,10 +141,6 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline) {
     }
   }
   if (threads_.empty()) return Error{fmt::format("process {} has ended", pid_)};
-  for (auto& [tid, thread] : threads_) {
-    auto regs = registers(tid);
-    if (regs && arch::hide_interruption(*regs)) (void)set_registers(tid, *regs).operator bool();
-  }
   return {};
 }
 
@@ -153,8 +152,6 @@ void Threads::release(pid_t tid) {
     if (!wait_stop(tid, Clock::now() + std::chrono::seconds(2))) return;
     found = threads_.find(tid);
     if (found == threads_.end()) return;
-    auto regs = registers(tid);
-    if (regs && arch::hide_interruption(*regs)) (void)set_registers(tid, *regs).operator bool();
   }
   deliver_kept(tid, found->second.kept, found->second.signal);
   ptrace(PTRACE_DETACH, tid, nullptr, found->second.signal);
@@ -207,20 +204,8 @@ Threads::Stop Threads::run(pid_t tid, Step step, std::chrono::milliseconds deadl
     auto request = step == Step::to_system_call ? PTRACE_SYSCALL : PTRACE_SINGLESTEP;
     if (ptrace(request, tid, nullptr, nullptr) != 0 && errno == ESRCH) return Stop::exited;
     int status = 0;
-    for (int round = 0;; round++) {
-      pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
-      if (got == tid) break;
-      if (got < 0 && errno == ECHILD) {
-        threads_.erase(tid);
-        return Stop::exited;
-      }
-      if (Clock::now() > until) return Stop::timeout;
-      if (round > 50) nap(20);
-    }
-    if (!WIFSTOPPED(status)) {
-      threads_.erase(tid);
-      return Stop::exited;
-    }
+    Waited waited = wait_event(tid, until, status);
+    if (waited != Waited::stopped) return waited == Waited::ended ? Stop::exited : Stop::timeout;
     thread.stopped = true;
     if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return Stop::step;
     if (status >> 16 != 0) continue;  // a group stop: it takes effect when the thread is let go

@@ -53,6 +53,8 @@ class Threads {
     std::vector<siginfo_t> kept;  // signals that run() held back
   };
   Result<void> seize(pid_t tid);
+  enum class Waited { stopped, ended, timeout };
+  Waited wait_event(pid_t tid, std::chrono::steady_clock::time_point until, int& status);
   bool wait_stop(pid_t tid, std::chrono::steady_clock::time_point until);
   void note_stop(pid_t tid, int status);
 
