@@ -161,8 +161,8 @@ void Threads::release(pid_t tid) {
 void Threads::release_all() {
   std::vector<pid_t> all;
   for (auto& [tid, thread] : threads_) all.push_back(tid);
+  // One that does not stop now cannot be detached yet: it stays known, and is waited for again.
   for (pid_t tid : all) release(tid);
-  threads_.clear();
 }
 
 std::vector<pid_t> Threads::stopped() const {
