@@ -8,6 +8,7 @@
 
 #include "runtime/image/unwind.h"
 #include "runtime/patch/edit.h"
+#include "runtime/patch/island.h"
 #include "runtime/patch/remove.h"
 #include "runtime/patch/stack_scan.h"
 #include "runtime/patch/stage.h"
@@ -22,6 +23,18 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kStopDeadline = 2000ms;
+
+// What is kept free around our mappings, per attempt. The kernel maps the next thread's stack beside the
+// lowest mapping, so in a program that starts threads all the time a near gap is soon taken.
+constexpr uint64_t kAparts[] = {kApart,
+                                kApart,
+                                uint64_t{16} << 20,
+                                uint64_t{64} << 20,
+                                uint64_t{256} << 20,
+                                uint64_t{512} << 20,
+                                uint64_t{512} << 20,
+                                kApart};
+
 constexpr int kWaits = 25;  // times that windows with an address on some stack are waited for
 
 // The commit: from the first stop to the last thread let go.
@@ -291,15 +304,15 @@ Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& m
   pid_t pid = input.image.pid;
   auto lock = process::TransactionLock::take(pid, 10s);
   if (!lock) return lock.error();
-  for (int attempt = 0;; attempt++) {
+  for (size_t attempt = 0;; attempt++) {
     auto mappings = image::read_maps(pid);
     if (!mappings) return mappings.error();
     if (auto ok = refuse_occupied(pid, *mappings, memory); !ok) return ok.error();
-    auto stage = build_stage(input, *mappings);
+    auto stage = build_stage(input, *mappings, kAparts[attempt]);
     if (!stage) return stage.error();
     bool taken = false;
     if (auto ok = map_stage(input, memory, *stage, taken); !ok) {
-      if (taken && attempt < 3) continue;
+      if (taken && attempt + 1 < std::size(kAparts)) continue;
       return ok.error();
     }
     Inserted out;

@@ -7,14 +7,13 @@ namespace {
 
 constexpr uint64_t kLowest = 0x110000;  // above mmap_min_addr and what is mapped at 64 KiB for old programs
 constexpr uint64_t kHighest = 0x7ffffffff000;     // end of user space with 4-level tables
-constexpr uint64_t kApart = 0x10000;              // kept free on both sides: stacks grow, guards stay guards
 constexpr uint64_t kBrkRoom = uint64_t{1} << 30;  // kept free above a heap
 
 }  // namespace
 
 std::optional<uint64_t> find_gap(std::span<const image::Mapping> mappings,
                                  std::span<const image::Range> taken, const image::Range& near, uint64_t size,
-                                 uint64_t reach) {
+                                 uint64_t reach, uint64_t apart) {
   std::vector<image::Range> busy;
   for (const image::Mapping& mapping : mappings)
     busy.push_back({mapping.start, mapping.end + (mapping.path == "[heap]" ? kBrkRoom : 0)});
@@ -31,8 +30,8 @@ std::optional<uint64_t> find_gap(std::span<const image::Mapping> mappings,
     return at < near.start ? near.start - at : (at - near.start) + kHighest;
   };
   auto consider = [&](uint64_t from, uint64_t to) {  // a free stretch
-    from = std::max((from + kApart + 4095) & ~uint64_t{4095}, low);
-    to = std::min(to > kApart ? to - kApart : 0, high) & ~uint64_t{4095};
+    from = std::max((from + apart + 4095) & ~uint64_t{4095}, low);
+    to = std::min(to > apart ? to - apart : 0, high) & ~uint64_t{4095};
     if (to < from || to - from < size) return;
     for (uint64_t at : {to - size, from})
       if (!best || distance(at) < distance(*best)) best = at;

@@ -72,8 +72,8 @@ std::vector<Cluster> make_clusters(const Coverage& coverage, const std::vector<i
 
 class Builder {
  public:
-  Builder(const InsertInput& input, const std::vector<image::Mapping>& mappings)
-      : input_(input), mappings_(mappings) {
+  Builder(const InsertInput& input, const std::vector<image::Mapping>& mappings, uint64_t apart)
+      : input_(input), mappings_(mappings), apart_(apart) {
     for (const focus::Balance& balance : input.binding.balances)
       flags_.emplace(balance.function, balance.flag);
   }
@@ -98,7 +98,8 @@ class Builder {
 
  private:
   Result<void> place(image::Range& where, const image::Range& near, uint64_t size, uint64_t reach) {
-    auto gap = find_gap(mappings_, taken_, near, pages(size), reach);
+    auto gap = find_gap(mappings_, taken_, near, pages(size), reach, apart_);
+    if (!gap) gap = find_gap(mappings_, taken_, near, pages(size), reach);
     if (!gap)
       return Error{fmt::format("process {} has no free address space of {} bytes near {:#x}",
                                input_.image.pid, size, near.start)};
@@ -221,6 +222,7 @@ class Builder {
 
   const InsertInput& input_;
   const std::vector<image::Mapping>& mappings_;
+  uint64_t apart_;
   std::multimap<const image::Function*, focus::CellId> flags_;  // kept by a function's entry and exits
   std::vector<image::Range> taken_;
   std::set<std::pair<const plan::Stencil*, std::string>> verified_;
@@ -229,8 +231,9 @@ class Builder {
 
 }  // namespace
 
-Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings) {
-  return Builder(input, mappings).build();
+Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings,
+                          uint64_t apart) {
+  return Builder(input, mappings, apart).build();
 }
 
 namespace {

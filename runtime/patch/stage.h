@@ -28,8 +28,10 @@ struct Stage {
   Journal journal;
 };
 
-// Chooses addresses in the gaps of `mappings` and builds all code for them.
-Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings);
+// Chooses addresses in the gaps of `mappings`, `apart` bytes from what is mapped where there is
+// room, and builds all code for them.
+Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings,
+                          uint64_t apart);
 
 // Maps the stage's regions in the target, or nothing; writes them and reads them back.
 // `taken` is set when an address was mapped by the target meanwhile: build anew and try again.

@@ -111,6 +111,13 @@ TEST(Island, AboveWhenThereIsNoRoomBelow) {
   EXPECT_LT(*gap + 0x800000, 0x400000u + 0x70000000u);
 }
 
+TEST(Island, KeepsApart) {
+  image::Mapping text = mapping(0x7f0000000000, 0x7f0000100000);
+  auto gap = find_gap(std::span(&text, 1), {}, {text.start, text.end}, 0x4000, 0x70000000, 0x10000000);
+  ASSERT_TRUE(gap);
+  EXPECT_EQ(*gap, text.start - 0x10000000 - 0x4000);
+}
+
 TEST(Island, NoneWhenNothingIsInReach) {
   image::Mapping maps[] = {mapping(0x10000, 0x100000000)};
   EXPECT_FALSE(find_gap(maps, {}, {0x400000, 0x500000}, 0x1000, 0x70000000));
