@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <vector>
 
 #include "backend/plan_writer.h"
@@ -10,20 +9,10 @@
 #include "compiler/ir/text.h"
 #include "compiler/passes/passes.h"
 #include "compiler/sema/analyze.h"
+#include "mdlc/search.h"
 
 namespace mdl::mdlc {
 namespace {
-
-// The file as it is named, or in the first of the -I directories that has it.
-std::string find_file(const std::string& name, const Options& options) {
-  std::error_code ignored;
-  if (std::filesystem::path(name).is_absolute() || std::filesystem::exists(name, ignored)) return name;
-  for (const std::string& directory : options.directories) {
-    std::filesystem::path candidate = std::filesystem::path(directory) / name;
-    if (std::filesystem::exists(candidate, ignored)) return candidate.string();
-  }
-  return name;
-}
 
 std::vector<ast::File> parse_all(const Options& options, const Sources& sources, Diagnostics& diagnostics) {
   std::vector<ast::File> files;
@@ -61,8 +50,11 @@ Span place(const format::Position& position, const Sources& sources) {
 }  // namespace
 
 Result<void> read_files(const Options& options, Sources& sources) {
-  for (const std::string& name : options.files)
-    if (auto read = sources.read(find_file(name, options)); !read) return read.error();
+  for (const std::string& name : options.files) {
+    auto path = find_file(name, options.directories);
+    if (!path) return path.error();
+    if (auto read = sources.read(*path); !read) return read.error();
+  }
   return {};
 }
 

@@ -25,14 +25,18 @@ constexpr Explanation kExplanations[] = {
 int explain(const std::string& code) {
   for (const Explanation& row : kExplanations) {
     const CodeInfo& about = info(row.code);
-    if (about.name != code) continue;
-    fmt::print("{}: {}: {}\n\n{}\n", about.name, about.severity == Severity::error ? "error" : "warning",
-               about.text, row.text);
+    bool warning = about.severity == Severity::warning;
+    if (about.name != code && !(warning && warning_name(row.code) == code)) continue;
+    fmt::print("{}: {}: {}\n\n{}\n", about.name,
+               warning ? fmt::format("warning (-W{})", warning_name(row.code)) : "error", about.text,
+               row.text);
     return static_cast<int>(Status::done);
   }
-  fmt::print(stderr,
-             "mdlc: there is no code '{}'; codes look like E0201 and stand in brackets behind a message\n",
-             code);
+  fmt::print(
+      stderr,
+      "mdlc: there is no code or warning '{}'; codes look like E0201, names like set-flag, and both stand "
+      "in brackets behind a message\n",
+      code);
   return static_cast<int>(Status::usage);
 }
 

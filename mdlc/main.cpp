@@ -7,7 +7,9 @@
 #include <cstdlib>
 
 #include "mdlc/compile.h"
+#include "mdlc/depfile.h"
 #include "mdlc/explain.h"
+#include "mdlc/fix.h"
 #include "mdlc/options.h"
 #include "mdlc/output.h"
 #include "mdlc/report.h"
@@ -20,13 +22,18 @@ int finish(const Error& error) {
   return static_cast<int>(error.status);
 }
 
-bool wants_colour() {
-  const char* terminal = std::getenv("TERM");
-  return isatty(STDERR_FILENO) && !std::getenv("NO_COLOR") && terminal && std::string(terminal) != "dumb";
+bool wants_colour(Colour colour) {
+  if (colour != Colour::automatic) return colour == Colour::always;
+  auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string_view(value == nullptr ? "" : value);
+  };
+  std::string_view terminal = variable("TERM");
+  return isatty(STDERR_FILENO) && variable("NO_COLOR").empty() && !terminal.empty() && terminal != "dumb";
 }
 
-std::string render(const Diagnostics& diagnostics, const Sources& sources, Format format) {
-  switch (format) {
+std::string render(const Diagnostics& diagnostics, const Sources& sources, const Options& options) {
+  switch (options.diagnostics) {
     case Format::json:
       return render_json(diagnostics, sources);
     case Format::sarif:
@@ -34,12 +41,19 @@ std::string render(const Diagnostics& diagnostics, const Sources& sources, Forma
     case Format::text:
       break;
   }
-  return render_text(diagnostics, sources, {.colour = wants_colour()});
+  return render_text(diagnostics, sources, {.colour = wants_colour(options.colour)});
 }
 
 std::string output_path(const Options& options) {
   if (!options.output.empty()) return options.output;
   return options.emit == Emit::plan ? "plan.bin" : "-";
+}
+
+Result<void> write_dependencies(const Options& options, const Sources& sources) {
+  if (options.dependencies.empty()) return {};
+  std::vector<std::string> files;
+  for (uint32_t i = 0; i < sources.size(); i++) files.push_back(sources[i].path());
+  return write_output(options.dependencies, dependencies(output_path(options), files));
 }
 
 int run(const Options& options) {
@@ -48,11 +62,14 @@ int run(const Options& options) {
   Sources sources;
   if (auto read = read_files(options, sources); !read) return finish(read.error());
 
-  Diagnostics diagnostics(options.warnings_are_errors);
+  Diagnostics diagnostics(options.warnings);
   Result<std::string> bytes = compile(options, sources, diagnostics);
-  std::fputs(render(diagnostics, sources, options.diagnostics).c_str(), stderr);
+  std::fputs(render(diagnostics, sources, options).c_str(), stderr);
+  if (options.apply_fixes)
+    if (auto fixed = apply_fixes(diagnostics, sources); !fixed) return finish(fixed.error());
   if (!bytes) return finish(bytes.error());
   if (diagnostics.has_errors()) return static_cast<int>(Status::failed);
+  if (auto written = write_dependencies(options, sources); !written) return finish(written.error());
   if (options.check_only) return static_cast<int>(Status::done);
 
   if (auto written = write_output(output_path(options), *bytes); !written) return finish(written.error());

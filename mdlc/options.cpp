@@ -11,33 +11,10 @@
 #include "backend/mc_emitter.h"
 #include "compiler/passes/passes.h"
 #include "format/manifest.h"
+#include "mdlc/arguments.h"
 
 namespace mdl::mdlc {
 namespace {
-
-// Compilers' traditional options with one dash and several letters, which CLI11 does not
-// have: as they are typed, and as it is told.
-struct OneDash {
-  std::string_view typed;
-  std::string_view told;
-};
-constexpr OneDash kOneDash[] = {{"-mcpu", "--mcpu"}, {"-Werror", "--Werror"}};
-
-std::vector<std::string> arguments(int argc, const char* const* argv) {
-  std::vector<std::string> result;
-  bool options_end = false;
-  for (int i = 1; i < argc; i++) {
-    std::string word = argv[i];
-    options_end = options_end || word == "--";
-    for (const OneDash& option : kOneDash) {
-      bool whole = word == option.typed;
-      bool with_value = word.starts_with(option.typed) && word[option.typed.size()] == '=';
-      if (!options_end && (whole || with_value)) word.replace(0, option.typed.size(), option.told);
-    }
-    result.push_back(std::move(word));
-  }
-  return result;
-}
 
 std::string target_names() {
   std::string names;
@@ -61,6 +38,12 @@ std::string check_target(const std::string& name) {
 }
 std::string check_pass(const std::string& name) {
   return passes::is_pass(name) ? "" : fmt::format("there is no pass '{}'; there are {}", name, pass_names());
+}
+
+void set_warnings(WarningPolicy& policy, const std::vector<std::string>& words) {
+  for (const std::string& word : words)
+    if (std::string wrong = policy.apply(word); !wrong.empty())
+      throw CLI::ValidationError("-W" + word, wrong);
 }
 
 // An option whose value is one of a few words.
@@ -94,17 +77,28 @@ void declare(CLI::App& app, Options& options, std::string& target, std::vector<s
   add_choice<Emit>(app, "--emit", options.emit,
                    {{"plan", Emit::plan}, {"ast", Emit::ast}, {"ir", Emit::ir}, {"asm", Emit::assembly}},
                    "KIND", "what to write: plan (default), ast, ir, asm");
+  app.add_flag("--apply-fixes", options.apply_fixes, "make the changes that hints propose, in the files");
   app.add_flag("--check", options.check_only, "compile and write nothing");
   app.add_option("--disable-pass", passes, "leave out an optimization: " + pass_names())
       ->check(check_pass)
       ->type_name("NAME")
       ->allow_extra_args(false);
-  app.add_flag("--Werror", options.warnings_are_errors, "treat warnings as errors (also -Werror)");
+  app.add_option_function<std::vector<std::string>>(
+         "-W", [&](const std::vector<std::string>& words) { set_warnings(options.warnings, words); },
+         "-Wno-NAME: no such warning; -Werror, -Werror=NAME: as errors; names stand behind a warning")
+      ->type_name("WARNING")
+      ->allow_extra_args(false);
+  add_choice<Colour>(
+      app, "--color", options.colour,
+      {{"auto", Colour::automatic}, {"always", Colour::always}, {"never", Colour::never}}, "WHEN",
+      "colours in messages: auto (default; on a terminal, unless NO_COLOR is set), always, never");
+  app.add_option("--depfile", options.dependencies, "write the files read to FILE, for make (also -MD FILE)")
+      ->type_name("FILE");
   add_choice<Format>(app, "--diagnostics", options.diagnostics,
                      {{"text", Format::text}, {"json", Format::json}, {"sarif", Format::sarif}}, "FORMAT",
                      "how errors are written: text (default), json, sarif");
   app.add_option("--explain", options.explain, "say what the code of an error or warning means")
-      ->type_name("CODE");
+      ->type_name("CODE|NAME");
   app.set_version_flag("--version", fmt::format("mdlc {} (plan format {})", MDL_VERSION, format::kFormat));
 }
 
@@ -123,7 +117,12 @@ Parsed parse_options(int argc, const char* const* argv) {
   CLI::App app("Compiles metric descriptions (MDL) to a plan for mdl-inject.", "mdlc");
   declare(app, options, target, disabled);
 
-  std::vector<std::string> words = arguments(argc, argv);
+  auto expanded = arguments(argc, argv);
+  if (!expanded) {
+    parsed.exit = usage(expanded.error().text);
+    return parsed;
+  }
+  std::vector<std::string> words = std::move(*expanded);
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
   try {
     app.parse(std::move(words));

@@ -13,6 +13,7 @@
 namespace mdl::mdlc {
 
 enum class Emit : uint8_t { plan, ast, ir, assembly };
+enum class Colour : uint8_t { automatic, always, never };
 enum class Format : uint8_t { text, json, sarif };  // of diagnostics
 
 struct Options {
@@ -25,10 +26,13 @@ struct Options {
   std::string flavor;
   Emit emit = Emit::plan;
   bool check_only = false;
+  bool apply_fixes = false;
   std::set<std::string, std::less<>> disabled_passes;
-  bool warnings_are_errors = false;
+  WarningPolicy warnings;
+  Colour colour = Colour::automatic;
   Format diagnostics = Format::text;
-  std::string explain;  // a diagnostic's code
+  std::string explain;       // a diagnostic's code or a warning's name
+  std::string dependencies;  // the file that lists what the output was made of, for make
 };
 
 // The parsed options, or the exit status after help, the version or a usage error was printed.

@@ -26,14 +26,33 @@ const char* name(Severity severity) {
   return severity == Severity::error ? "error" : "warning";
 }
 
-Json sarif_location(Span span, const Sources& sources) {
+Json sarif_region(Span span, const Sources& sources) {
   format::Position begin = sources.position(span), end = end_of(span, sources);
-  Json region = {{"startLine", begin.line},
-                 {"startColumn", begin.column},
-                 {"endLine", end.line},
-                 {"endColumn", end.column}};
-  return {
-      {"physicalLocation", {{"artifactLocation", {{"uri", sources[span.file].path()}}}, {"region", region}}}};
+  return {{"startLine", begin.line},
+          {"startColumn", begin.column},
+          {"endLine", end.line},
+          {"endColumn", end.column}};
+}
+
+Json sarif_file(Span span, const Sources& sources) {
+  return {{"uri", sources[span.file].path()}};
+}
+
+Json sarif_location(Span span, const Sources& sources) {
+  return {{"physicalLocation",
+           {{"artifactLocation", sarif_file(span, sources)}, {"region", sarif_region(span, sources)}}}};
+}
+
+// The edits of a diagnostic are in its own file.
+Json sarif_fix(const Diagnostic& d, const Sources& sources) {
+  Json replacements = Json::array();
+  for (const Edit& edit : d.edits)
+    replacements.push_back(
+        {{"deletedRegion", sarif_region(edit.span, sources)}, {"insertedContent", {{"text", edit.text}}}});
+  Json fix = {{"artifactChanges", Json::array({{{"artifactLocation", sarif_file(d.span, sources)},
+                                                {"replacements", std::move(replacements)}}})}};
+  if (!d.hints.empty()) fix["description"] = {{"text", d.hints[0]}};
+  return fix;
 }
 
 }  // namespace
@@ -43,6 +62,7 @@ std::string render_json(const Diagnostics& diagnostics, const Sources& sources) 
   for (const Diagnostic& d : diagnostics.sorted()) {
     format::Position end = end_of(d.span, sources);
     Json one = {{"code", info(d.code).name}, {"severity", name(d.severity)}, {"message", d.message}};
+    if (info(d.code).severity == Severity::warning) one["name"] = warning_name(d.code);
     one.update(place(d.span, sources));
     one["end_line"] = end.line;
     one["end_column"] = end.column;
@@ -52,6 +72,13 @@ std::string render_json(const Diagnostics& diagnostics, const Sources& sources) 
       one["notes"].back().update(place(note.span, sources));
     }
     one["hints"] = d.hints;
+    one["fixes"] = Json::array();
+    for (const Edit& edit : d.edits) {
+      format::Position last = end_of(edit.span, sources);
+      Json fix = place(edit.span, sources);
+      fix.update({{"end_line", last.line}, {"end_column", last.column}, {"replacement", edit.text}});
+      one["fixes"].push_back(std::move(fix));
+    }
     list.push_back(std::move(one));
   }
   return text({{"diagnostics", std::move(list)}, {"dropped", diagnostics.dropped()}});
@@ -71,6 +98,7 @@ std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources)
       one["relatedLocations"].push_back(sarif_location(note.span, sources));
       one["relatedLocations"].back()["message"] = {{"text", note.text}};
     }
+    if (!d.edits.empty()) one["fixes"] = Json::array({sarif_fix(d, sources)});
     results.push_back(std::move(one));
     codes.insert(info(d.code).name);
   }

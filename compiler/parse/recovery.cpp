@@ -138,7 +138,8 @@ class ErrorStrategy : public antlr4::DefaultErrorStrategy {
     report(parser, parser->getCurrentToken(), parser->getExpectedTokens());
   }
   void report(antlr4::Parser* parser, Token* found, const Tokens& expected);
-  std::string hint(antlr4::Parser* parser, Token* found, const Tokens& expected) const;
+  Suggestion hint(antlr4::Parser* parser, Token* found, const Tokens& expected) const;
+  bool is_c_comment(Token* found) const;
   void skip(antlr4::Parser* parser);
   void skip_braces(antlr4::Parser* parser);
 
@@ -163,12 +164,14 @@ void ErrorStrategy::report(antlr4::Parser* parser, Token* found, const Tokens& e
   std::vector<std::string> words = Wording(expected, parser->getVocabulary()).words();
   if (words.size() == 1 && words[0] == "';'" && last != nullptr) {
     Span after = span_of(source_, last);
-    diagnostics_.report(Code::missing_semicolon, {after.file, after.end, after.end}, describe(source_, last));
+    Span place{after.file, after.end, after.end};
+    diagnostics_.report(Code::missing_semicolon, place, describe(source_, last)).edit(place, ";");
     return;
   }
   if (words.size() > kMaxListed) words.resize(kMaxListed);
   std::vector<std::string_view> views(words.begin(), words.end());
   diagnostics_.report(Code::syntax, span_of(source_, found), one_of(views), describe(source_, found))
+      .hint(is_c_comment(found) ? "a comment is '//' to the end of its line" : "")
       .hint(hint(parser, found, expected));
 }
 
@@ -196,12 +199,15 @@ Token* ErrorStrategy::recoverInline(antlr4::Parser* parser) {
   return found;
 }
 
-// A keyword with a typing error, a comment as in C.
-std::string ErrorStrategy::hint(antlr4::Parser* parser, Token* found, const Tokens& expected) const {
+bool ErrorStrategy::is_c_comment(Token* found) const {
   Span span = span_of(source_, found);
-  if (source_.text({span.file, span.begin, span.begin + 2}) == "/*")
-    return "a comment is '//' to the end of its line";
-  if (found->getType() != P::ID || expected.contains(static_cast<size_t>(P::ID))) return "";
+  return source_.text({span.file, span.begin, span.begin + 2}) == "/*";
+}
+
+// A keyword with a typing error.
+Suggestion ErrorStrategy::hint(antlr4::Parser* parser, Token* found, const Tokens& expected) const {
+  Span span = span_of(source_, found);
+  if (found->getType() != P::ID || expected.contains(static_cast<size_t>(P::ID))) return {};
   std::vector<std::string> words;
   for (ssize_t type : expected.toList())
     if (is_keyword(static_cast<size_t>(type)))

@@ -121,8 +121,8 @@ bool Binder::knows(std::string_view name) const {
                      [&](const BuiltIn& b) { return b.name == name; });
 }
 
-std::string Binder::suggestion(std::string_view name, std::vector<std::string_view> more) const {
-  if (diagnostics_.errors() >= Diagnostics::kLimit) return "";  // nobody will read it
+Suggestion Binder::suggestion(std::string_view name, std::vector<std::string_view> more) const {
+  if (diagnostics_.errors() >= Diagnostics::kLimit) return {};  // nobody will read it
   for (const Variable& v : variables_) more.push_back(v.name);
   for (const auto& [list, symbol] : symbols_.lists) more.push_back(list);
   for (const BuiltIn& b : kBuiltIns) more.push_back(b.name);

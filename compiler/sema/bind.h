@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "compiler/sema/symbols.h"
+#include "compiler/support/suggest.h"
 
 namespace mdl::sema {
 
@@ -37,7 +38,7 @@ class Binder {
   bool refuse_extension(Span span, std::string_view what);
 
   // A hint for a name that was not found: near ones among variables, lists and `more`.
-  std::string suggestion(std::string_view name, std::vector<std::string_view> more) const;
+  Suggestion suggestion(std::string_view name, std::vector<std::string_view> more) const;
 
  private:
   struct Variable {

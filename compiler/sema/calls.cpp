@@ -46,4 +46,17 @@ std::string modern_form(const CallForm& form, const ast::Call& call) {
   return fmt::format("write '{}'", fmt::format(fmt::runtime(form.modern), first));
 }
 
+void edit_to_modern_form(const CallForm& form, const ast::Expr& e, bool nested, Diagnostic& diagnostic) {
+  const auto& call = std::get<ast::Call>(e.node);
+  if (call.args.size() < form.least || call.args.size() > form.most) return;
+  if (!form.assigns) {
+    diagnostic.edit(call.callee->span, "Call");
+    return;
+  }
+  Span target = call.args[0].span, value = call.args[1].span;
+  diagnostic.edit({e.span.file, e.span.begin, target.begin}, nested ? "(" : "")
+      .edit({e.span.file, target.end, value.begin}, fmt::format(" {} ", ast::spelling(*form.assigns)))
+      .edit({e.span.file, value.end, e.span.end}, nested ? ")" : "");
+}
+
 }  // namespace mdl::sema

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "compiler/ast/ast.h"
+#include "compiler/support/diagnostics.h"
 
 namespace mdl::sema {
 
@@ -23,5 +24,8 @@ const CallForm* find_call(std::string_view name);
 
 // The hint for an obsolete call: "write 'c += v'".
 std::string modern_form(const CallForm& form, const ast::Call& call);
+
+// The same as edits of the source. `e` is the call; it is a part of an expression when `nested`.
+void edit_to_modern_form(const CallForm& form, const ast::Expr& e, bool nested, Diagnostic& diagnostic);
 
 }  // namespace mdl::sema

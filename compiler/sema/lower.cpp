@@ -123,7 +123,7 @@ uint32_t Lowering::cell(uint32_t of_owner) {
 void Lowering::code(const ast::Code& c) {
   std::visit(ast::Overloaded{
                  [&](const ast::ExprCode& statement) {
-                   if (!changes(statement.expr)) diagnostics_.report(Code::no_effect, statement.expr.span);
+                   if (!changes(statement.expr)) diagnostics_.report(Code::unused_value, statement.expr.span);
                    expr(statement.expr, Use::effect);
                  },
                  [&](const ast::BlockCode& block) {
@@ -408,8 +408,10 @@ Operand Lowering::call(const ast::Expr& e, const ast::Call& c, Use use) {
     diagnostics_.report(Code::not_yet, e.span, "a call into the application is");
     return Operand::imm(1);
   }
-  if (!form->modern.empty())
-    diagnostics_.report(Code::obsolete, c.callee->span, form->name).hint(modern_form(*form, c));
+  if (!form->modern.empty()) {
+    Diagnostic& obsolete = diagnostics_.report(Code::obsolete, c.callee->span, form->name);
+    edit_to_modern_form(*form, e, use == Use::value, obsolete.hint(modern_form(*form, c)));
+  }
   if (c.args.size() < form->least || c.args.size() > form->most) {
     diagnostics_.report(Code::wrong_arguments, e.span, form->name, form->takes);
     return Operand::imm(1);

@@ -32,16 +32,44 @@ enum class Code : uint16_t {
 
 struct CodeInfo {
   std::string_view name;  // "E0001"
+  std::string_view word;  // "set_flag"; as a warning's name it is spelled "set-flag"
   Severity severity;
   std::string_view text;  // with fmt holes
 };
 const CodeInfo& info(Code);
 std::vector<Code> all_codes();
+std::string warning_name(Code);  // "set-flag", which -W takes
+
+// What becomes of each warning: -Wno-NAME, -Werror, -Werror=NAME.
+class WarningPolicy {
+ public:
+  enum class Level : uint8_t { off, warning, error };
+
+  explicit WarningPolicy(bool all_are_errors = false);
+  Level of(Code code) const { return levels_[static_cast<size_t>(code)]; }
+
+  // What stands behind -W: "NAME", "no-NAME", "error", "no-error", "error=NAME", "no-error=NAME",
+  // where NAME may be a code, too. The later one counts. Returns what is wrong, "" for nothing.
+  std::string apply(std::string_view word);
+
+ private:
+  std::string set(std::string_view name, Level level);
+
+  std::vector<Level> levels_;
+};
 
 struct Note {
   Span span;
   std::string text;
 };
+
+// A change of the source: the text in place of the span.
+struct Edit {
+  Span span;
+  std::string text;
+};
+
+struct Suggestion;  // compiler/support/suggest.h
 
 struct Diagnostic {
   Code code;
@@ -50,9 +78,13 @@ struct Diagnostic {
   std::string message;
   std::vector<Note> notes;
   std::vector<std::string> hints;
+  std::vector<Edit> edits;  // what the hint says, for programs; all of them together
 
   Diagnostic& note(Span at, std::string text);
   Diagnostic& hint(std::string text);  // an empty one is left out
+  // "did you mean 'x'?", which is an edit if the diagnostic's span is just the word in question.
+  Diagnostic& hint(const Suggestion& suggestion);
+  Diagnostic& edit(Span at, std::string text);
 };
 
 class Diagnostics {
@@ -60,7 +92,7 @@ class Diagnostics {
   // The most that are kept of errors, and likewise of warnings; the rest are counted.
   static constexpr size_t kLimit = 100;
 
-  explicit Diagnostics(bool warnings_are_errors = false) : warnings_are_errors_(warnings_are_errors) {}
+  explicit Diagnostics(WarningPolicy policy = WarningPolicy()) : policy_(std::move(policy)) {}
 
   // The reference is good until the next report.
   template <typename... Args>
@@ -77,7 +109,7 @@ class Diagnostics {
  private:
   Diagnostic& report_text(Code code, Span span, std::string message);
 
-  bool warnings_are_errors_;
+  WarningPolicy policy_;
   std::vector<Diagnostic> kept_;
   Diagnostic discarded_{};
   size_t errors_ = 0;
@@ -89,6 +121,9 @@ class Diagnostics {
 struct RenderOptions {
   bool colour = false;
 };
+
+// "E0201", "W0302, -Wobsolete", "W0302, -Werror=obsolete": what stands in brackets behind a message.
+std::string label(const Diagnostic& diagnostic);
 
 // FILE:LINE:COL: error: TEXT [CODE], the source line, a caret line, notes and hints.
 // Control bytes of the source never reach the terminal.

@@ -80,7 +80,7 @@ std::string render_text(const Diagnostics& diagnostics, const Sources& sources, 
   for (const Diagnostic& d : diagnostics.sorted()) {
     bool error = d.severity == Severity::error;
     write_message(out, sources, d.span, error ? "error" : "warning", error ? style.error : style.warning,
-                  fmt::format("{} [{}]", d.message, info(d.code).name), style);
+                  fmt::format("{} [{}]", d.message, label(d)), style);
     for (const Note& note : d.notes)
       write_message(out, sources, note.span, "note", style.note, note.text, style);
     for (const std::string& hint : d.hints)

@@ -36,8 +36,12 @@ size_t distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string did_you_mean(std::string_view wanted, const std::vector<std::string_view>& candidates) {
-  if (wanted.empty() || wanted.size() > kLongest) return "";
+std::string Suggestion::text() const {
+  return empty() ? "" : fmt::format("did you mean '{}'?", word);
+}
+
+Suggestion did_you_mean(std::string_view wanted, const std::vector<std::string_view>& candidates) {
+  if (wanted.empty() || wanted.size() > kLongest) return {};
   size_t best = std::max<size_t>(1, wanted.size() / 3) + 1;
   std::string_view found;
   for (std::string_view candidate : candidates) {
@@ -49,7 +53,7 @@ std::string did_you_mean(std::string_view wanted, const std::vector<std::string_
     best = d;
     found = candidate;
   }
-  return found.empty() ? "" : fmt::format("did you mean '{}'?", found);
+  return {std::string(found), wanted.size()};
 }
 
 std::string one_of(const std::vector<std::string_view>& words) {

@@ -7,15 +7,16 @@ _mdlc() {
     --target) COMPREPLY=($(compgen -W 'x86_64' -- "$word")); return ;;
     --std) COMPREPLY=($(compgen -W 'mdl26 classic' -- "$word")); return ;;
     --emit) COMPREPLY=($(compgen -W 'plan ast ir asm' -- "$word")); return ;;
+    --color) COMPREPLY=($(compgen -W 'auto always never' -- "$word")); return ;;
     --diagnostics) COMPREPLY=($(compgen -W 'text json sarif' -- "$word")); return ;;
     --disable-pass) COMPREPLY=($(compgen -W 'constant-fold dead-code' -- "$word")); return ;;
-    -o) COMPREPLY=($(compgen -f -- "$word")); return ;;
+    -o | -MD) COMPREPLY=($(compgen -f -- "$word")); return ;;
     -I) COMPREPLY=($(compgen -d -- "$word")); return ;;
     --flavor | --explain | -mcpu) return ;;
   esac
   if [[ $word == -* ]]; then
-    COMPREPLY=($(compgen -W '-o -I --target= -mcpu= --std= --flavor= --emit= --check --disable-pass= -Werror
-      --diagnostics= --explain --version --help' -- "$word"))
+    COMPREPLY=($(compgen -W '-o -I --target= -mcpu= --std= --flavor= --emit= --check --disable-pass= -Werror -Wno-
+      -MD --diagnostics= --color= --apply-fixes --explain --version --help' -- "$word"))
     [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
   else
     COMPREPLY=($(compgen -f -X '!*.mdl' -- "$word") $(compgen -d -S / -- "$word"))

@@ -121,7 +121,7 @@ def check_codes(cases, table):
     codes = set(re.findall(r'^MDL_DIAGNOSTIC\(\w+, "(\w+)"', pathlib.Path(table).read_text(encoding="utf-8"), re.M))
     seen = set()
     for case in cases:
-        seen |= set(re.findall(r"\[([EW]\d{4})\]$", case.out["stderr"], re.M))
+        seen |= set(re.findall(r"\[([EW]\d{4})(?:, -W[a-z=-]+)?\]$", case.out["stderr"], re.M))
     for code in sorted(codes - seen):
         print(f"{code} has no golden case")
     for code in sorted(seen - codes):

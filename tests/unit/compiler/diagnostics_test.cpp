@@ -75,7 +75,7 @@ TEST(Render, LongLinesAreCut) {
   Sources sources;
   sources.add("a.mdl", std::string(100000, 'x') + "y" + std::string(100000, 'x'));
   Diagnostics diagnostics;
-  diagnostics.report(Code::no_effect, {0, 100000, 150000});
+  diagnostics.report(Code::unused_value, {0, 100000, 150000});
   std::string text = render_text(diagnostics, sources);
   EXPECT_LT(text.size(), 600u);
   size_t line = text.find("  ...");
@@ -86,7 +86,7 @@ TEST(Render, LongLinesAreCut) {
 
 TEST(Diagnostics, SortedAndLimited) {
   Diagnostics diagnostics;
-  for (uint32_t i = 0; i < 150; i++) diagnostics.report(Code::no_effect, {0, 1000 - i, 1001});
+  for (uint32_t i = 0; i < 150; i++) diagnostics.report(Code::unused_value, {0, 1000 - i, 1001});
   diagnostics.report(Code::too_large, {0, 5, 5}, 1);
   EXPECT_EQ(diagnostics.warnings(), 150u);
   EXPECT_EQ(diagnostics.errors(), 1u);
@@ -98,8 +98,8 @@ TEST(Diagnostics, SortedAndLimited) {
 }
 
 TEST(Diagnostics, WarningsCanBeErrors) {
-  Diagnostics diagnostics(true);
-  diagnostics.report(Code::no_effect, {0, 0, 1});
+  Diagnostics diagnostics(WarningPolicy(true));
+  diagnostics.report(Code::unused_value, {0, 0, 1});
   EXPECT_TRUE(diagnostics.has_errors());
 }
 
