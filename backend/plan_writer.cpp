@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <set>
 
 #include "backend/mc_emitter.h"
@@ -11,17 +10,12 @@
 namespace mdl::backend {
 namespace {
 
-// What a reader must know to use a stencil at a point; nothing: no plan can say it yet.
-std::optional<std::string> feature(format::PointKind point) {
-  switch (point) {
-    case format::PointKind::entry:
-    case format::PointKind::return_:
-      return "entry-return";
-    case format::PointKind::call_before:
-    case format::PointKind::call_after:
-      return std::nullopt;
-  }
-  return std::nullopt;
+// What a reader must know to use a stencil.
+void add_features(const format::StencilInfo& info, std::set<std::string, std::less<>>& features) {
+  features.emplace(format::info(info.point).feature);
+  for (const format::CellUse& use : info.cells) features.emplace(format::info(use.kind).feature);
+  for (format::Routine routine : info.routines) features.emplace(format::info(routine).feature);
+  if (!info.symbols.empty()) features.emplace("symbols");
 }
 
 // A stencil as a function: quoted, because an identifier may begin with `$`.
@@ -38,20 +32,14 @@ Plan make_plan(const Program& program, const Target& target, std::vector<Refusal
   Plan plan;
   plan.manifest = program.manifest;
   plan.manifest.target = target.name;
-  std::set<std::string> features(plan.manifest.features.begin(), plan.manifest.features.end());
+  std::set<std::string, std::less<>> features(plan.manifest.features.begin(), plan.manifest.features.end());
   for (const ir::Snippet& snippet : program.snippets) {
-    std::optional<std::string> needed = feature(snippet.point);
-    if (!needed)
-      refusals.push_back(
-          {snippet.position, fmt::format("code at {} points is not supported by this version's plans",
-                                         format::info(snippet.point).name)});
-    if (!needed) continue;
-    features.insert(*needed);
     Result<Stencil> stencil = make_stencil(snippet, target);
     if (!stencil) {
       refusals.push_back({snippet.position, stencil.error().text});
       continue;
     }
+    add_features(stencil->info, features);
     plan.manifest.stencils.push_back(stencil->info);
     plan.stencils.push_back(std::move(*stencil));
   }

@@ -16,6 +16,13 @@ namespace {
 using ir::Op;
 
 Result<void> check_reachable(const ir::Snippet& snippet, const Target& target) {
+  constexpr Op kNoCode[] = {Op::shl,          Op::shr,         Op::symbol,     Op::thread,
+                            Op::address,      Op::start_timer, Op::stop_timer, Op::sample_event,
+                            Op::read_address, Op::enter_call,  Op::call_arg,   Op::call,
+                            Op::leave_call};
+  for (const ir::Inst& inst : snippet.insts)
+    if (std::find(std::begin(kNoCode), std::end(kNoCode), inst.op) != std::end(kNoCode))
+      return Error{fmt::format("'{}' has no code on {}", ir::info(inst.op).text, target.name)};
   for (const ir::Inst& inst : snippet.insts)
     if (inst.op == Op::arg && inst.index >= target.arguments.size())
       return Error{fmt::format("$arg[{}] is passed on the stack on {}; only $arg[0] to $arg[{}] can be read",
@@ -58,13 +65,6 @@ std::vector<format::CellUse> cell_uses(const ir::Snippet& snippet) {
   return uses;
 }
 
-uint32_t constants(const ir::Snippet& snippet) {
-  uint32_t count = 0;
-  for (const ir::Inst& inst : snippet.insts)
-    if (inst.op == Op::constraint) count = std::max(count, inst.index + 1);
-  return count;
-}
-
 bool writes_flags(const std::vector<Line>& lines) {
   return std::any_of(lines.begin(), lines.end(), [](const Line& line) { return line.writes_flags; });
 }
@@ -86,7 +86,8 @@ Result<Stencil> make_stencil(const ir::Snippet& snippet, const Target& target) {
   result.info.position = snippet.position;
   result.info.instructions = prune(result.lines);
   result.info.cells = cell_uses(snippet);
-  result.info.constants = constants(snippet);
+  result.info.constants = snippet.constants;
+  result.info.symbols = snippet.symbols;
   result.info.writes_flags = writes_flags(result.lines);
   result.info.uses_result = std::any_of(snippet.insts.begin(), snippet.insts.end(),
                                         [](const ir::Inst& inst) { return inst.op == ir::Op::result; });

@@ -7,23 +7,33 @@ namespace mdl::format {
 namespace {
 
 constexpr PointKindInfo kPoints[] = {
-#define X(id, name, args, result) {name, args, result},
+#define X(id, name, args, result, feature) {name, args, result, feature},
     MDL_POINT_KINDS(X)
 #undef X
 };
 
 constexpr CellKindInfo kCells[] = {
-#define X(id, name, size) {name, size},
+#define X(id, name, size, feature) {name, size, feature},
     MDL_CELL_KINDS(X)
+#undef X
+};
+
+constexpr EventInfo kEvents[] = {
+#define X(id, name, offset) {name, offset},
+    MDL_EVENTS(X)
+#undef X
+};
+
+constexpr RoutineInfo kRoutines[] = {
+#define X(id, name, feature) {name, feature},
+    MDL_ROUTINES(X)
 #undef X
 };
 
 constexpr std::string_view kAggregates[] = {"sum", "min", "max", "avg"};
 
-constexpr std::string_view spelled(const PointKindInfo& row) {
-  return row.name;
-}
-constexpr std::string_view spelled(const CellKindInfo& row) {
+template <typename Row>
+constexpr std::string_view spelled(const Row& row) {
   return row.name;
 }
 constexpr std::string_view spelled(std::string_view row) {
@@ -45,6 +55,12 @@ const PointKindInfo& info(PointKind kind) {
 const CellKindInfo& info(CellKind kind) {
   return kCells[static_cast<size_t>(kind)];
 }
+const EventInfo& info(Event event) {
+  return kEvents[static_cast<size_t>(event)];
+}
+const RoutineInfo& info(Routine routine) {
+  return kRoutines[static_cast<size_t>(routine)];
+}
 std::string_view name(Aggregate value) {
   return kAggregates[static_cast<size_t>(value)];
 }
@@ -54,6 +70,12 @@ std::optional<PointKind> point_kind(std::string_view wanted) {
 }
 std::optional<CellKind> cell_kind(std::string_view wanted) {
   return find<CellKind>(kCells, wanted);
+}
+std::optional<Event> event(std::string_view wanted) {
+  return find<Event>(kEvents, wanted);
+}
+std::optional<Routine> routine(std::string_view wanted) {
+  return find<Routine>(kRoutines, wanted);
 }
 std::optional<Aggregate> aggregate(std::string_view wanted) {
   return find<Aggregate>(kAggregates, wanted);

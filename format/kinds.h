@@ -8,16 +8,23 @@
 
 namespace mdl::format {
 
-// Points: where code can go. `args`: $arg is meaningful; `result`: $return is.
-//          enumerator    name             args   result
-#define MDL_POINT_KINDS(X)            \
-  X(entry, "entry", true, false)      \
-  X(return_, "return", false, true)   \
-  X(call_before, "call", true, false) \
-  X(call_after, "call_after", false, true)
+// Points: where code can go. `args`: $arg is meaningful; `result`: $return is; `feature`: what a
+// reader of the plan must know. A loop's points are those of a natural loop: on the edges into its
+// head from outside, on the edges out of it, at its head, and on the edges back to the head.
+//          enumerator   name               args   result  feature
+#define MDL_POINT_KINDS(X)                                \
+  X(entry, "entry", true, false, "entry-return")          \
+  X(return_, "return", false, true, "entry-return")       \
+  X(call_before, "call", true, false, "calls")            \
+  X(call_after, "call_after", false, true, "calls")       \
+  X(loop_enter, "loop_enter", false, false, "loops")      \
+  X(loop_exit, "loop_exit", false, false, "loops")        \
+  X(loop_start, "loop_start_iter", false, false, "loops") \
+  X(loop_end, "loop_end_iter", false, false, "loops")     \
+  X(block, "block", false, false, "blocks")
 
 enum class PointKind : uint8_t {
-#define X(id, name, args, result) id,
+#define X(id, name, args, result, feature) id,
   MDL_POINT_KINDS(X)
 #undef X
 };
@@ -26,17 +33,33 @@ struct PointKindInfo {
   std::string_view name;
   bool args;
   bool result;
+  std::string_view feature;
 };
 
 // Cells: per-thread values. `size` in bytes. A flag is a counter that guards test and that never
 // goes below zero; the injector keeps in its second word where the outermost frame that raised it lies.
-//          enumerator  name       size
-#define MDL_CELL_KINDS(X)  \
-  X(counter, "counter", 8) \
-  X(flag, "flag", 16)
+//
+// A timer is {value, depth}. A start adds 1 to the depth, and where that was 0 subtracts the clock, read
+// after, from the value; a stop subtracts 1, and where that leaves 0 adds the clock, read before, to
+// the value; a stop at depth 0 counts an anomaly. So each change of the value is one instruction, a
+// signal handler's starts and stops in between come out right, and the value's sign tells whether
+// the timer runs: clocks are positive and larger than anything accrued, so a negative value is one of a
+// running timer, which reads as value + clock. The clocks are those of MDL_ROUTINES: wall (the machine's
+// counter, in ticks), cpu (of the thread, in nanoseconds), event (a count). An event counter is {value,
+// last}: a sample adds what the count has grown since the last one. A call is what a call into the
+// application needs: {busy, function, 6 arguments}.
+//          enumerator     name            size  feature
+#define MDL_CELL_KINDS(X)                         \
+  X(counter, "counter", 8, "counters")            \
+  X(flag, "flag", 16, "counters")                 \
+  X(wall_timer, "wall_timer", 16, "timers")       \
+  X(process_timer, "process_timer", 16, "timers") \
+  X(event_timer, "event_timer", 16, "events")     \
+  X(event_counter, "event_counter", 16, "events") \
+  X(call, "call", 64, "calls-out")
 
 enum class CellKind : uint8_t {
-#define X(id, name, size) id,
+#define X(id, name, size, feature) id,
   MDL_CELL_KINDS(X)
 #undef X
 };
@@ -44,6 +67,39 @@ enum class CellKind : uint8_t {
 struct CellKindInfo {
   std::string_view name;
   uint32_t size;
+  std::string_view feature;
+};
+
+// Events of event timers and counters: what hwCounter("NAME") and hwTimer("NAME") may name. They are what
+// getrusage(2) counts for a thread: nothing has to be opened in the process.
+//          enumerator         name                    offset in struct rusage (fields of 8 bytes)
+#define MDL_EVENTS(X)                              \
+  X(minor_faults, "MINOR_FAULTS", 64)              \
+  X(major_faults, "MAJOR_FAULTS", 72)              \
+  X(blocks_in, "BLOCKS_IN", 88)                    \
+  X(blocks_out, "BLOCKS_OUT", 96)                  \
+  X(voluntary_switches, "VOLUNTARY_SWITCHES", 128) \
+  X(involuntary_switches, "INVOLUNTARY_SWITCHES", 136)
+
+// Resident routines: code of the injector that stencils call, because a stencil may do none of it
+// itself (architecture, decision 9). In: the target's routine registers (backend/target.h); out: the
+// scratch register. They keep all else but the condition flags, and the thread's block where it is.
+//          enumerator     name            feature
+#define MDL_ROUTINES(X)                                                                         \
+  X(cpu, "cpu", "timers")         /* -> the thread's CPU time in ns, plus 2^56 */               \
+  X(event, "event", "events")     /* number of an event -> its count, plus 2^56 */              \
+  X(read, "read", "read-address") /* address -> the 8 bytes there, 0 where nothing is mapped */ \
+  X(call, "call", "calls-out")    /* address of a call cell -> the function's result */
+
+enum class Event : uint8_t {
+#define X(id, name, offset) id,
+  MDL_EVENTS(X)
+#undef X
+};
+enum class Routine : uint8_t {
+#define X(id, name, feature) id,
+  MDL_ROUTINES(X)
+#undef X
 };
 
 // How the threads of a process, and the processes of a run, combine.
@@ -52,6 +108,19 @@ enum class Aggregate : uint8_t { sum, min, max, avg };
 const PointKindInfo& info(PointKind);
 const CellKindInfo& info(CellKind);
 std::string_view name(Aggregate);
+
+struct EventInfo {
+  std::string_view name;
+  uint32_t offset;
+};
+struct RoutineInfo {
+  std::string_view name;
+  std::string_view feature;
+};
+const EventInfo& info(Event);
+const RoutineInfo& info(Routine);
+std::optional<Event> event(std::string_view name);
+std::optional<Routine> routine(std::string_view name);
 
 std::optional<PointKind> point_kind(std::string_view name);
 std::optional<CellKind> cell_kind(std::string_view name);

@@ -29,15 +29,27 @@ inline constexpr const char* kChecksumSection = ".mdl.checksum";
 // Reserved symbols: what a stencil's relocations may refer to. `<k>` is a decimal index.
 inline constexpr const char* kCellSymbol = "mdl_cell_";    // + k: byte offset, in the thread block, of the
                                                            // k-th cell that StencilInfo::cells declares
-inline constexpr const char* kConstSymbol = "mdl_const_";  // + n: the integer value of $constraint[n]
-inline constexpr const char* kGuardSymbol = "mdl_guard";   // byte offset of the flag that a guard tests
-inline constexpr const char* kNextSymbol = "mdl_next";     // the continuation: the first byte after the
-                                                           // group of stencils that a guard protects
+inline constexpr const char* kConstSymbol = "mdl_const_";  // + k: the integer that StencilInfo::constants[k]
+                                                           // has where the request is bound
+// + k: of StencilInfo::symbols[k]. A function's address. A variable's address rounded down to 8, and how far
+// the 8 bytes there are shifted left, then right (arithmetically), to yield the variable alone: a variable
+// is an integer of 1, 2, 4 or 8 bytes that lies within 8 aligned ones, so that no load faults.
+inline constexpr const char* kSymbolSymbol = "mdl_symbol_";
+inline constexpr const char* kSymbolLeft = "mdl_symbol_left_";
+inline constexpr const char* kSymbolRight = "mdl_symbol_right_";
+inline constexpr const char* kRoutineSymbol = "mdl_routine_";   // + name: the resident routine's address
+inline constexpr const char* kThreadSymbol = "mdl_thread";      // byte offset of the thread's id in its block
+inline constexpr const char* kGuardSymbol = "mdl_guard";        // byte offset of the flag that a guard tests
+inline constexpr const char* kNextSymbol = "mdl_next";          // the continuation: the first byte after the
+                                                                // group of stencils that a guard protects
 inline constexpr const char* kAnomalySymbol = "mdl_anomalies";  // byte offset of the block's anomaly counter
 inline constexpr const char* kGuardStencil = "mdl.guard";       // the stencil's symbol that tests one guard
 
-// Features a reader must know to use a plan; an unknown one is refused (exit status 4).
-inline constexpr const char* kKnownFeatures[] = {"entry-return"};
+// Features a reader must know to use a plan; an unknown one is refused (exit status 4). Points, cells and
+// routines name theirs in kinds.h.
+inline constexpr const char* kKnownFeatures[] = {"entry-return", "counters",  "calls",    "loops",
+                                                 "blocks",       "timers",    "events",   "symbols",
+                                                 "read-address", "calls-out", "thread-id"};
 
 struct Position {
   uint32_t file = 0;    // ordinal of the file on the command line
@@ -95,6 +107,7 @@ struct Placement {
 struct Cell {
   std::string name;
   CellKind kind = CellKind::counter;
+  std::string event = {};  // of an event timer or counter: its name in kinds.h
   bool operator==(const Cell&) const = default;
 };
 
@@ -146,6 +159,14 @@ struct Exclude {
   bool operator==(const Exclude&) const = default;
 };
 
+// What of the application a stencil refers to.
+enum class SymbolKind : uint8_t { variable, function };
+struct SymbolUse {
+  std::string name;  // as the user wrote it
+  SymbolKind kind = SymbolKind::variable;
+  bool operator==(const SymbolUse&) const = default;
+};
+
 struct CellUse {
   std::string name;  // a cell of the owner (metric or constraint)
   CellKind kind = CellKind::counter;
@@ -162,15 +183,19 @@ struct StencilInfo {
   std::vector<CellUse> cells;
   std::vector<std::string> clobbers;  // registers written besides the target's two lookup registers
   bool writes_flags = false;
-  bool uses_result = false;   // reads $return: has no meaning at a tail jump, where nothing is returned yet
-  uint32_t constants = 0;     // $constraint[0 .. constants-1] may be referred to
-  uint32_t instructions = 0;  // on the longest path
+  bool uses_result = false;     // reads $return: has no meaning at a tail jump, where nothing is returned yet
+  std::vector<Expr> constants;  // integers known when the request is bound; a function means its address
+  std::vector<SymbolUse> symbols;
+  std::vector<Routine> routines;  // that it calls, each once
+  uint32_t instructions = 0;      // on the longest path
+  uint32_t cycles = 0;            // predicted for Manifest::cpu, in hundredths: what one more execution takes
   Position position;
   bool operator==(const StencilInfo&) const = default;
 };
 
 struct Manifest {
   std::string target;                 // "x86_64", ...
+  std::string cpu;                    // that StencilInfo::cycles was predicted for
   std::vector<std::string> features;  // sorted
   std::vector<ResourceList> lists;
   std::vector<Constraint> constraints;
@@ -183,6 +208,10 @@ struct Manifest {
 
 // JSON text of the manifest: keys in a fixed order, one line, no trailing newline.
 std::string write_manifest(const Manifest&);
+
+// An expression alone, as the manifest holds it.
+std::string write_expr(const Expr&);
+Result<Expr> read_expr(const std::string& text);
 
 // The inverse. The text is untrusted: every key is checked for presence, type, range and
 // known enumerator; unknown keys are ignored (a newer writer's), an unknown feature, a

@@ -209,7 +209,10 @@ std::vector<Placement> read_placements(const Node& list, uint32_t depth) {
 }
 
 Cell read_cell(const Node& node) {
-  return {node.key("name").name(), node.key("kind").kind(cell_kind)};
+  Cell result{node.key("name").name(), node.key("kind").kind(cell_kind), {}};
+  if (result.kind == CellKind::event_timer || result.kind == CellKind::event_counter)
+    result.event = info(node.key("event").kind(event)).name;
+  return result;
 }
 
 ResourceList read_list(const Node& node) {
@@ -263,6 +266,10 @@ CellUse read_cell_use(const Node& node) {
           node.key("writes").boolean()};
 }
 
+SymbolUse read_symbol(const Node& node) {
+  return {node.key("name").name(), static_cast<SymbolKind>(node.key("kind").one_of(kSymbolKinds))};
+}
+
 StencilInfo read_stencil(const Node& node) {
   StencilInfo result;
   result.name = node.key("name").symbol();
@@ -271,8 +278,11 @@ StencilInfo read_stencil(const Node& node) {
   result.clobbers = node.key("clobbers").list([](const Node& item) { return item.symbol(); });
   result.writes_flags = node.key("writes_flags").boolean();
   result.uses_result = node.key("uses_result").boolean();
-  result.constants = static_cast<uint32_t>(node.key("constants").integer(0, kMaxSelected + 1));
+  result.constants = node.key("constants").list([](const Node& n) { return read_expr(n, 0); });
+  result.symbols = node.key("symbols").list(read_symbol);
+  result.routines = node.key("routines").list([](const Node& n) { return n.kind(routine); });
   result.instructions = node.key("instructions").number();
+  result.cycles = node.key("cycles").number();
   result.position = read_position(node.key("position"));
   return result;
 }
@@ -294,6 +304,7 @@ void read_header(const Node& root, Manifest& manifest) {
       features.fail(fmt::format("has \"{}\", which this program does not know: use a newer one", feature));
   }
   manifest.target = root.key("target").name();
+  manifest.cpu = root.key("cpu").text();
 }
 
 Error rejected(const std::string& what) {
@@ -302,6 +313,15 @@ Error rejected(const std::string& what) {
 }
 
 }  // namespace
+
+Result<Expr> read_expr(const std::string& text) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return Error{"the expression is not JSON"};
+  Errors errors;
+  Expr result = read_expr(Node(json, errors), 0);
+  if (!errors.first.empty()) return Error{fmt::format("the expression cannot be used: {}", errors.first)};
+  return result;
+}
 
 Result<Manifest> read_manifest(const std::string& text) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);

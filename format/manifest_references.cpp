@@ -112,6 +112,8 @@ class Checker {
         return fail(fmt::format("{} places stencil \"{}\", whose {} \"{}\" it does not have", owner,
                                 stencil.name, info(use.kind).name, use.name));
     }
+    for (const Expr& constant : stencil.constants)
+      check(constant, fmt::format("stencil \"{}\"", stencil.name));
     bool is_field = placement.expr.kind == ExprKind::field;
     if ((is_field && placement.expr.text == "entry" && stencil.point != PointKind::entry) ||
         (is_field && placement.expr.text == "return" && stencil.point != PointKind::return_))

@@ -38,6 +38,7 @@ inline constexpr std::string_view kListTypes[] = {"procedure", "module", "string
 inline constexpr std::string_view kUnitsTypes[] = {"normalized", "unnormalized", "sampled"};
 inline constexpr std::string_view kStyles[] = {"EventCounter", "SampledFunction"};
 inline constexpr std::string_view kModes[] = {"developer", "normal"};
+inline constexpr std::string_view kSymbolKinds[] = {"variable", "function"};
 inline constexpr std::string_view kFields[] = {"name",   "entry", "return",     "calls",
                                                "module", "loops", "blocks",     "funcs",
                                                "enter",  "exit",  "start_iter", "end_iter"};

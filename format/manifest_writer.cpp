@@ -53,7 +53,9 @@ Json placements(const std::vector<Placement>& list) {
 
 Json cells(const std::vector<Cell>& list) {
   return array(list, [](const Cell& cell) {
-    return Json{{"name", cell.name}, {"kind", info(cell.kind).name}};
+    Json result = {{"name", cell.name}, {"kind", info(cell.kind).name}};
+    if (!cell.event.empty()) result["event"] = cell.event;
+    return result;
   });
 }
 
@@ -96,6 +98,10 @@ Json json(const CellUse& use) {
   return {{"name", use.name}, {"kind", info(use.kind).name}, {"reads", use.reads}, {"writes", use.writes}};
 }
 
+Json json(const SymbolUse& symbol) {
+  return {{"name", symbol.name}, {"kind", kSymbolKinds[static_cast<size_t>(symbol.kind)]}};
+}
+
 Json json(const StencilInfo& stencil) {
   return {{"name", stencil.name},
           {"point", info(stencil.point).name},
@@ -103,8 +109,11 @@ Json json(const StencilInfo& stencil) {
           {"clobbers", stencil.clobbers},
           {"writes_flags", stencil.writes_flags},
           {"uses_result", stencil.uses_result},
-          {"constants", stencil.constants},
+          {"constants", array(stencil.constants, [](const Expr& e) { return json(e); })},
+          {"symbols", array(stencil.symbols, [](const SymbolUse& s) { return json(s); })},
+          {"routines", array(stencil.routines, [](Routine r) { return Json(info(r).name); })},
           {"instructions", stencil.instructions},
+          {"cycles", stencil.cycles},
           {"position", json(stencil.position)}};
 }
 
@@ -116,6 +125,7 @@ std::string write_manifest(const Manifest& manifest) {
       {"min_reader", kMinReader},
       {"features", manifest.features},
       {"target", manifest.target},
+      {"cpu", manifest.cpu},
       {"lists", array(manifest.lists, [](const ResourceList& l) { return json(l); })},
       {"constraints", array(manifest.constraints, [](const Constraint& c) { return json(c); })},
       {"metrics", array(manifest.metrics, [](const Metric& m) { return json(m); })},
@@ -125,6 +135,10 @@ std::string write_manifest(const Manifest& manifest) {
   };
   // The compiler admits UTF-8 only; `replace` is for callers that build manifests by hand.
   return result.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string write_expr(const Expr& expr) {
+  return json(expr).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace mdl::format

@@ -143,7 +143,7 @@ class Selector {
         return copy(kTarget.arguments[inst.index], dst(inst));
       case Op::result:
         return copy(kTarget.result, dst(inst));
-      case Op::constraint:
+      case Op::constant:
         return move("movabsq ${}{}, {}", format::kConstSymbol, inst.index, name(dst(inst)));
       case Op::load:
         return move("movq {}, {}", cell(inst.index), name(dst(inst)));
@@ -169,6 +169,26 @@ class Selector {
         return jump_zero(inst);
       case Op::label:
         return place(inst.index);
+      case Op::and_:
+        return commutative("andq", inst);
+      case Op::or_:
+        return commutative("orq", inst);
+      case Op::xor_:
+        return commutative("xorq", inst);
+      case Op::shl:
+      case Op::shr:
+      case Op::symbol:
+      case Op::thread:
+      case Op::address:
+      case Op::start_timer:
+      case Op::stop_timer:
+      case Op::sample_event:
+      case Op::read_address:
+      case Op::enter_call:
+      case Op::call_arg:
+      case Op::call:
+      case Op::leave_call:
+        return;  // refused by make_stencil
       case Op::eq:
       case Op::ne:
       case Op::lt:
@@ -325,6 +345,9 @@ Needs needs(const Counted& code, size_t at) {
     case Op::add:
     case Op::sub:
     case Op::mul:
+    case Op::and_:
+    case Op::or_:
+    case Op::xor_:
       result.temporaries = is_wide(inst.a) || is_wide(inst.b);
       break;
     case Op::div:

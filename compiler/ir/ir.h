@@ -43,14 +43,16 @@ struct Inst {
   Temp dst = kNoTemp;
   Operand a;
   Operand b;
-  uint32_t index = 0;  // cell, number or label, as ops.def says
+  uint32_t index = 0;  // cell, number, constant, symbol or label, as ops.def says
   bool operator==(const Inst&) const = default;
 };
 
 struct Snippet {
   std::string name;  // becomes the stencil's symbol: <owner>_<point>
   format::PointKind point = format::PointKind::entry;
-  std::vector<format::Cell> cells;  // cells of the owner that the code names
+  std::vector<format::Cell> cells;         // cells of the owner that the code names
+  std::vector<format::Expr> constants;     // that the code names; a function means its address
+  std::vector<format::SymbolUse> symbols;  // of the application, that the code names
   std::vector<Inst> insts;
   uint32_t temps = 0;   // number of temporaries
   uint32_t labels = 0;  // number of labels

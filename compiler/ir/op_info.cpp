@@ -50,6 +50,16 @@ std::optional<int64_t> evaluate(Op op, int64_t a, int64_t b) {
       return divide(a, b);
     case Op::neg:
       return static_cast<int64_t>(0 - bits(a));
+    case Op::and_:
+      return a & b;
+    case Op::or_:
+      return a | b;
+    case Op::xor_:
+      return a ^ b;
+    case Op::shl:
+      return static_cast<int64_t>(bits(a) << (bits(b) & 63));
+    case Op::shr:
+      return a >> (bits(b) & 63);
     case Op::eq:
       return a == b;
     case Op::ne:

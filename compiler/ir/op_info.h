@@ -9,8 +9,8 @@
 
 namespace mdl::ir {
 
-enum class OperandRule : uint8_t { N, V };                     // as in ops.def
-enum class FieldRule : uint8_t { NONE, CELL, NUMBER, LABEL };  // as in ops.def
+enum class OperandRule : uint8_t { N, V, I };                                 // as in ops.def
+enum class FieldRule : uint8_t { NONE, CELL, NUMBER, CONST, SYMBOL, LABEL };  // as in ops.def
 
 struct OpInfo {
   std::string_view text;

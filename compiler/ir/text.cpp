@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "compiler/ir/op_info.h"
@@ -76,6 +77,10 @@ class Parser {
     if (!inside_) return read_header(words);
     if (words.accept("}")) return inside_ = false, finish(words);
     if (words.accept("cell")) return read_cell(words);
+    // The rest of these lines is JSON: `#` and commas in it are its own.
+    if (words.accept("constant")) return read_constant(line.substr(line.find("constant") + 8));
+    if (words.accept("variable")) return read_symbol(line, "variable", format::SymbolKind::variable);
+    if (words.accept("function")) return read_symbol(line, "function", format::SymbolKind::function);
     return read_inst(words);
   }
 
@@ -115,8 +120,28 @@ class Parser {
     std::string_view word = words.next();
     std::optional<format::CellKind> kind = format::cell_kind(word);
     if (!kind) return fmt::format("unknown kind of cell \"{}\"", word);
-    snippets_.back().cells.push_back({std::move(name), *kind});
+    std::string event;
+    if (*kind == format::CellKind::event_timer || *kind == format::CellKind::event_counter) {
+      event = words.next();
+      if (!format::event(event)) return fmt::format("unknown event \"{}\"", event);
+    }
+    snippets_.back().cells.push_back({std::move(name), *kind, std::move(event)});
     return finish(words);
+  }
+
+  std::string read_constant(std::string_view json) {
+    Result<format::Expr> expr = format::read_expr(std::string(json));
+    if (!expr) return expr.error().text;
+    snippets_.back().constants.push_back(std::move(*expr));
+    return "";
+  }
+
+  std::string read_symbol(std::string_view line, std::string_view word, format::SymbolKind kind) {
+    auto name = nlohmann::json::parse(line.substr(line.find(word) + word.size()), nullptr, false);
+    if (!name.is_string() || name.get_ref<const std::string&>().empty())
+      return fmt::format("expected {} \"NAME\"", word);
+    snippets_.back().symbols.push_back({name.get<std::string>(), kind});
+    return "";
   }
 
   std::string read_inst(Words& words) {
@@ -152,9 +177,11 @@ class Parser {
       if (found == cells.end()) return fmt::format("unknown cell \"{}\"", name);
       inst.index = static_cast<uint32_t>(found - cells.begin());
     }
-    if (rule.field == FieldRule::NUMBER && !read_number(words.next(), inst.index)) return "expected a number";
-    if (rule.a == OperandRule::V && !read_operand(words.next(), inst.a)) return "expected an operand";
-    if (rule.b == OperandRule::V && !read_operand(words.next(), inst.b)) return "expected a second operand";
+    bool number =
+        rule.field == FieldRule::NUMBER || rule.field == FieldRule::CONST || rule.field == FieldRule::SYMBOL;
+    if (number && !read_number(words.next(), inst.index)) return "expected a number";
+    if (rule.a != OperandRule::N && !read_operand(words.next(), inst.a)) return "expected an operand";
+    if (rule.b != OperandRule::N && !read_operand(words.next(), inst.b)) return "expected a second operand";
     if (rule.field == FieldRule::LABEL) {
       std::string_view word = words.next();
       if (word.empty() || word[0] != 'L' || !read_number(word.substr(1), inst.index))
@@ -197,7 +224,8 @@ std::string print(const Inst& inst, const Snippet& snippet) {
   };
   if (rule.field == FieldRule::CELL)
     add(inst.index < snippet.cells.size() ? snippet.cells[inst.index].name : fmt::format("?{}", inst.index));
-  if (rule.field == FieldRule::NUMBER) add(fmt::format("{}", inst.index));
+  if (rule.field == FieldRule::NUMBER || rule.field == FieldRule::CONST || rule.field == FieldRule::SYMBOL)
+    add(fmt::format("{}", inst.index));
   if (inst.a.kind != Operand::Kind::none) add(operand_text(inst.a));
   if (inst.b.kind != Operand::Kind::none) add(operand_text(inst.b));
   if (rule.field == FieldRule::LABEL) add(fmt::format("L{}", inst.index));
@@ -210,7 +238,14 @@ std::string print(const Snippet& snippet) {
                                    format::info(snippet.point).name, snippet.temps, snippet.labels, at.file,
                                    at.line, at.column);
   for (const format::Cell& cell : snippet.cells)
-    result += fmt::format("  cell {} {}\n", cell.name, format::info(cell.kind).name);
+    result += fmt::format("  cell {} {}{}{}\n", cell.name, format::info(cell.kind).name,
+                          cell.event.empty() ? "" : " ", cell.event);
+  for (const format::Expr& constant : snippet.constants)
+    result += fmt::format("  constant {}\n", format::write_expr(constant));
+  for (const format::SymbolUse& symbol : snippet.symbols)
+    result += fmt::format(
+        "  {} {}\n", symbol.kind == format::SymbolKind::variable ? "variable" : "function",
+        nlohmann::json(symbol.name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   for (const Inst& inst : snippet.insts)
     result += fmt::format("{}{}\n", inst.op == Op::label ? "" : "  ", print(inst, snippet));
   return result + "}\n";

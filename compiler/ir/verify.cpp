@@ -68,23 +68,69 @@ class Verifier {
       if ((operand->kind == Operand::Kind::none) != (wanted == OperandRule::N))
         return "wrong number of operands";
       bool is_temp = operand->kind == Operand::Kind::temp;
+      if (is_temp && wanted == OperandRule::I) return "the operand must be a number";
       if (is_temp && (operand->value < 0 || operand->value >= snippet_.temps)) return "no such temporary";
     }
     switch (rule.field) {
       case FieldRule::NONE:
         return inst.index == 0 ? "" : "it has no field";
       case FieldRule::CELL:
-        return inst.index < snippet_.cells.size() ? "" : "no such cell";
+        return inst.index < snippet_.cells.size() ? check_cell(inst) : "no such cell";
       case FieldRule::NUMBER:
         return inst.index <= kMaxNumber ? "" : "the number is too large";
+      case FieldRule::CONST:
+        return inst.index < snippet_.constants.size() ? "" : "no such constant";
+      case FieldRule::SYMBOL:
+        return inst.index < snippet_.symbols.size() ? "" : "no such symbol";
       case FieldRule::LABEL:
         return inst.index < snippet_.labels ? "" : "no such label";
     }
     return "";
   }
 
+  // Each operation is for cells of some kinds; a call's function and arguments must be there.
+  std::string check_cell(const Inst& inst) {
+    using format::CellKind;
+    CellKind kind = snippet_.cells[inst.index].kind;
+    bool timer =
+        kind == CellKind::wall_timer || kind == CellKind::process_timer || kind == CellKind::event_timer;
+    bool right = false;
+    switch (inst.op) {
+      case Op::start_timer:
+      case Op::stop_timer:
+        right = timer;
+        break;
+      case Op::sample_event:
+        right = kind == CellKind::event_counter;
+        break;
+      case Op::enter_call:
+      case Op::call_arg:
+      case Op::call:
+      case Op::leave_call:
+        right = kind == CellKind::call;
+        break;
+      case Op::load:
+        right = kind == CellKind::counter || kind == CellKind::flag || kind == CellKind::event_counter;
+        break;
+      case Op::address:
+        right = kind != CellKind::call;
+        break;
+      default:
+        right = kind == CellKind::counter || kind == CellKind::flag;
+    }
+    if (!right) return fmt::format("it cannot be used on a {}", format::info(kind).name);
+    if (inst.op == Op::call_arg && (inst.b.value < 0 || inst.b.value > 5)) return "no such argument";
+    if (inst.op == Op::call &&
+        (inst.a.value < 0 || static_cast<uint64_t>(inst.a.value) >= snippet_.symbols.size() ||
+         snippet_.symbols[static_cast<size_t>(inst.a.value)].kind != format::SymbolKind::function))
+      return "no such function";
+    return "";
+  }
+
   std::string check_point(const Inst& inst) {
     const format::PointKindInfo& point = format::info(snippet_.point);
+    if (inst.op == Op::symbol && snippet_.symbols[inst.index].kind != format::SymbolKind::variable)
+      return "the symbol is no variable";
     if (inst.op == Op::arg && !point.args) return fmt::format("{} points have no $arg", point.name);
     if (inst.op == Op::result && !point.result) return fmt::format("{} points have no $return", point.name);
     return "";

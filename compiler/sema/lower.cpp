@@ -7,6 +7,7 @@
 // in a condition they jump straight to where the condition leads.
 #include "compiler/sema/lower.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "compiler/ir/verify.h"
@@ -40,6 +41,7 @@ class Lowering {
   Operand name(Span span, const std::string& name);
   Operand index(const ast::Expr& e, const ast::Index& index);
   Operand selected(Span span, uint32_t n);
+  Operand constant(format::Expr expr);
   Operand unary(const ast::Expr& e, const ast::Unary& u);
   Operand binary(const ast::Expr& e, const ast::Binary& b);
   Operand remainder(Operand a, Operand b);
@@ -233,14 +235,26 @@ Operand Lowering::binding_value(const ast::Expr& e) {
   std::optional<Bound> bound = binder_.bind(e);
   if (!bound) return Operand::imm(1);
   if (bound->type.kind != Kind::integer) return not_a_value(e.span, noun(bound->type.kind));
-  diagnostics_.report(Code::not_yet, e.span, "a binding-time integer in code is");
-  return Operand::imm(1);
+  return constant(std::move(bound->expr));
+}
+
+// Where it stands in the source does not tell constants apart.
+Operand Lowering::constant(format::Expr expr) {
+  expr.position = {};
+  auto& known = snippet_.constants;
+  auto found = std::find(known.begin(), known.end(), expr);
+  auto index = static_cast<uint32_t>(found - known.begin());
+  if (found == known.end()) known.push_back(std::move(expr));
+  return emit(Op::constant, Operand::none(), Operand::none(), index);
 }
 
 Operand Lowering::selected(Span span, uint32_t n) {
   Kind kind = owner_.selected[n];
   if (kind != Kind::integer) return not_a_value(span, noun(kind));
-  return emit(Op::constraint, Operand::none(), Operand::none(), n);
+  format::Expr expr;
+  expr.kind = format::ExprKind::selected;
+  expr.number = n;
+  return constant(std::move(expr));
 }
 
 Operand Lowering::index(const ast::Expr& e, const ast::Index& i) {
@@ -292,6 +306,16 @@ std::optional<Op> arithmetic(ast::BinaryOp op) {
       return Op::eq;
     case ast::BinaryOp::ne:
       return Op::ne;
+    case ast::BinaryOp::bit_and:
+      return Op::and_;
+    case ast::BinaryOp::bit_xor:
+      return Op::xor_;
+    case ast::BinaryOp::bit_or:
+      return Op::or_;
+    case ast::BinaryOp::shl:
+      return Op::shl;
+    case ast::BinaryOp::shr:
+      return Op::shr;
     default:
       return std::nullopt;
   }

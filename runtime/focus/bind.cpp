@@ -94,10 +94,9 @@ class Binder {
   Result<std::vector<CellId>> constrain(const std::vector<Selection>& selections, BoundRequest& bound,
                                         uint32_t request);
   Result<size_t> instance(const Selection& selection, const std::vector<CellId>& guards, uint32_t request);
-  Result<std::vector<int64_t>> constants(const Scope& scope, const std::vector<Insertion>& code) const;
   bool writes(const std::vector<Insertion>& code, std::string_view cell) const;
   Result<void> lay(const std::vector<Insertion>& code, const Cells& cells, const std::vector<CellId>& guards,
-                   const std::vector<int64_t>& constants, size_t instance, uint32_t request);
+                   size_t instance, uint32_t request);
   void share(Instance& instance, size_t index, uint32_t request);
   void balance(Instance& instance, const std::vector<Insertion>& code, const std::string& flag,
                uint32_t request);
@@ -131,20 +130,6 @@ size_t Binder::point(const Procedure& at, format::PointKind kind) {
   return slot->second;
 }
 
-// Where $constraint means nothing, code that needs it is refused.
-Result<std::vector<int64_t>> Binder::constants(const Scope& scope, const std::vector<Insertion>& code) const {
-  uint32_t count = 0;
-  for (const Insertion& insertion : code)
-    count = std::max(count, plan_.stencils[insertion.stencil].info.constants);
-  std::vector<int64_t> values;
-  for (uint32_t n = 0; n < count; ++n) {
-    auto value = constant(scope, n);
-    if (!value) return value.error();
-    values.push_back(*value);
-  }
-  return values;
-}
-
 bool Binder::writes(const std::vector<Insertion>& code, std::string_view cell) const {
   return std::any_of(code.begin(), code.end(), [&](const Insertion& insertion) {
     const auto& uses = plan_.stencils[insertion.stencil].info.cells;
@@ -161,8 +146,7 @@ Error Binder::too_much() const {
 }
 
 Result<void> Binder::lay(const std::vector<Insertion>& code, const Cells& cells,
-                         const std::vector<CellId>& guards, const std::vector<int64_t>& constants,
-                         size_t instance, uint32_t request) {
+                         const std::vector<CellId>& guards, size_t instance, uint32_t request) {
   snippets_ += code.size();
   if (snippets_ > kMostSnippets) return too_much();
   for (const Insertion& insertion : code) {
@@ -180,7 +164,7 @@ Result<void> Binder::lay(const std::vector<Insertion>& code, const Cells& cells,
       draft.snippet.cells.push_back(known->second);
     }
     if (insertion.constrained) draft.snippet.guards = guards;
-    draft.snippet.constants.assign(constants.begin(), constants.begin() + info.constants);
+    draft.snippet.constants = insertion.constants;
     draft.snippet.requests = {request};
     const size_t at = point(insertion.at, insertion.kind);
     if (instance != kNoInstance) instances_[instance].points.push_back(at);
@@ -277,8 +261,6 @@ Result<size_t> Binder::instance(const Selection& selection, const std::vector<Ce
                     fmt::format("constraint `{}`", constraint.name)};
   auto code = evaluate(scope, constraint.placement);
   if (!code) return code.error();
-  auto values = constants(scope, code->insertions);
-  if (!values) return values.error();
 
   const size_t index = instances_.size();
   instance_of_.emplace(std::move(key), index);
@@ -289,7 +271,7 @@ Result<size_t> Binder::instance(const Selection& selection, const std::vector<Ce
     cells.emplace_back(c.name, made.cells.back());
   }
   made.missing = std::move(code->missing);
-  if (auto laid = lay(code->insertions, cells, guards, *values, index, request); !laid) return laid.error();
+  if (auto laid = lay(code->insertions, cells, guards, index, request); !laid) return laid.error();
   balance(made, code->insertions, constraint.cells[0].name, request);
   return index;
 }
@@ -343,8 +325,6 @@ Result<void> Binder::bind(const Wanted& wanted, const ResolvedFocus& focus, size
   if (!base) return base.error();
   if (base->insertions.empty()) return leave_out(wanted, nothing(metric, base->missing));
   if (base->insertions.size() > kMostSnippets / foci) return too_much();
-  auto values = constants(scope, base->insertions);
-  if (!values) return values.error();
 
   const auto request = static_cast<uint32_t>(binding_.requests.size());
   BoundRequest bound{metric.id, focus.text, &metric, 0, std::move(base->missing)};
@@ -360,11 +340,12 @@ Result<void> Binder::bind(const Wanted& wanted, const ResolvedFocus& focus, size
   bound.value = cells[0].second;
   if (replaced && !writes(base->insertions, cells[0].first)) {
     if (cells.size() == metric.cells.size())
-      return Error{fmt::format("a replacement in metric `{}` has no value", metric.id), Status::plan_rejected};
+      return Error{fmt::format("a replacement in metric `{}` has no value", metric.id),
+                   Status::plan_rejected};
     bound.value = cells[metric.cells.size()].second;
   }
   binding_.requests.push_back(std::move(bound));
-  return lay(base->insertions, cells, *guards, *values, kNoInstance, request);
+  return lay(base->insertions, cells, *guards, kNoInstance, request);
 }
 
 Result<Binding> Binder::run(const std::vector<Wanted>& wanted) {

@@ -91,6 +91,7 @@ class Evaluator {
   Result<void> loop(const Placement& statement);
   Result<void> insert(const Placement& statement);
   Result<void> insert_at(const Placement& statement, const Value& point);
+  Result<std::vector<int64_t>> constants(const Placement& statement);
 
   Result<Value> value(const Expr& expr);
   Result<Value> list(const Expr& expr);
@@ -320,9 +321,28 @@ Result<void> Evaluator::insert_at(const Placement& statement, const Value& point
   if (scope_.plan.stencils[statement.stencil].info.point != at->kind)
     return wrong(statement.position,
                  fmt::format("its code is not made for {} points", format::info(at->kind).name));
-  result_.insertions.push_back(
-      {at->procedure, at->kind, statement.stencil, statement.order, statement.constrained});
+  auto numbers = constants(statement);
+  if (!numbers) return numbers.error();
+  result_.insertions.push_back({at->procedure, at->kind, statement.stencil, statement.order,
+                                statement.constrained, std::move(*numbers)});
   return {};
+}
+
+Result<std::vector<int64_t>> Evaluator::constants(const Placement& statement) {
+  std::vector<int64_t> numbers;
+  for (const Expr& expr : scope_.plan.stencils[statement.stencil].info.constants) {
+    auto of = value(expr);
+    if (!of) return of.error();
+    const Value* one = &*of;
+    if (const auto* list = get<Values>(*of); list && list->size() == 1) one = &list->front();
+    if (const auto* number = get<int64_t>(*one))
+      numbers.push_back(*number);
+    else if (const auto* procedure = get<Procedure>(*one))
+      numbers.push_back(static_cast<int64_t>(procedure->function->address));
+    else
+      return wrong(statement.position, "a value that its code needs is no number for this focus");
+  }
+  return numbers;
 }
 
 Result<void> Evaluator::insert(const Placement& statement) {
@@ -386,20 +406,6 @@ Result<Evaluation> evaluate(const Scope& scope, const std::vector<Placement>& st
   Evaluator evaluator(scope);
   if (auto ran = evaluator.run(statements); !ran) return ran.error();
   return evaluator.take();
-}
-
-Result<int64_t> constant(const Scope& scope, uint32_t n) {
-  Expr expr;
-  expr.kind = ExprKind::selected;
-  expr.number = n;
-  auto value = Evaluator(scope).selected(expr);
-  if (!value) return value.error();
-  const Value* one = &*value;
-  if (const auto* list = get<Values>(*value); list && list->size() == 1) one = &list->front();
-  if (const auto* number = get<int64_t>(*one)) return *number;
-  if (const auto* procedure = get<Procedure>(*one)) return static_cast<int64_t>(procedure->function->address);
-  return Error{fmt::format("{}: $constraint[{}] of {} has no number", scope.owner, n, scope.selected->text),
-               Status::failed};
 }
 
 }  // namespace mdl::focus

@@ -17,6 +17,7 @@ struct Insertion {
   uint32_t stencil = 0;  // index into Plan::stencils
   format::Order order = format::Order::append;
   bool constrained = false;
+  std::vector<int64_t> constants;  // of the stencil
 };
 
 struct Evaluation {
@@ -34,11 +35,8 @@ struct Scope {
 };
 
 // Runs the statements. `foreach` over lists of procedures visits each function once, however
-// many names of the list it has. Errors name the owner and the line in its source.
+// many names of the list it has. Constants of code are integers; a function stands for its address, a text
+// that is a number (a tag, a thread id) for that number. Errors name the owner and the line in its source.
 Result<Evaluation> evaluate(const Scope& scope, const std::vector<format::Placement>& statements);
-
-// The integer that $constraint[n] stands for in code: a number where the hierarchy has numbers
-// (tags, blocks), the function's address for a function.
-Result<int64_t> constant(const Scope& scope, uint32_t n);
 
 }  // namespace mdl::focus

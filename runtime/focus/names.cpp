@@ -90,7 +90,8 @@ std::vector<Procedure> Names::named_in(const image::Object& object, std::string_
 std::vector<const image::Object*> Names::objects_named(std::string_view name) const {
   std::vector<const image::Object*> found;
   for (const image::Object& object : image_.objects)
-    if (object.name == name || std::find(object.aliases.begin(), object.aliases.end(), name) != object.aliases.end())
+    if (object.name == name ||
+        std::find(object.aliases.begin(), object.aliases.end(), name) != object.aliases.end())
       found.push_back(&object);
   return found;
 }

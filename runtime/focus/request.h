@@ -43,7 +43,7 @@ struct BoundSnippet {
   uint32_t stencil = 0;              // index into Plan::stencils
   std::vector<CellId> cells;         // for StencilInfo::cells
   std::vector<CellId> guards;        // flags that must all be non-zero
-  std::vector<int64_t> constants;    // $constraint[n]
+  std::vector<int64_t> constants;    // for StencilInfo::constants
   std::vector<uint32_t> requests;    // indices of the requests that need it
 };
 

@@ -19,7 +19,7 @@ namespace mdl::plan {
 
 enum class HoleKind : uint8_t {
   cell,       // index: into StencilInfo::cells; value: byte offset in the thread block
-  constant,   // index: n of $constraint[n]; value: its integer
+  constant,   // index: n of $constraint[n]; value: its integer (StencilInfo::constants)
   guard,      // value: byte offset of the flag tested
   anomalies,  // value: byte offset of the block's anomaly counter
   next,       // pc-relative: the continuation

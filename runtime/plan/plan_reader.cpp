@@ -126,7 +126,7 @@ Result<void> check_hole(const Stencil& stencil, const Hole& hole, const FieldSha
   };
   if (hole.kind == HoleKind::cell && hole.index >= stencil.info.cells.size())
     return wrong(fmt::format("cell {} is not declared", hole.index));
-  if (hole.kind == HoleKind::constant && hole.index >= stencil.info.constants)
+  if (hole.kind == HoleKind::constant && hole.index >= stencil.info.constants.size())
     return wrong(fmt::format("constant {} is not declared", hole.index));
   if (is_guard != (hole.kind == HoleKind::guard) && hole.kind != HoleKind::next)
     return wrong(is_guard ? "the guard may refer to its flag and to `mdl_next` only"

@@ -49,6 +49,7 @@ class Generator {
     snippet_.point = random_() % 2 ? format::PointKind::entry : format::PointKind::return_;
     snippet_.cells = {
         {"a", format::CellKind::counter}, {"b", format::CellKind::counter}, {"f", format::CellKind::flag}};
+    snippet_.constants.resize(2);
     snippet_.temps = kTemps;
     body(3 + random_() % 20, 0);
     return std::move(snippet_);
@@ -73,8 +74,17 @@ class Generator {
     }
   }
 
+  // Operations whose answer lies outside of the snippet have tests of their own.
+  Op pick() {
+    for (;;) {
+      Op op = static_cast<Op>(random_() % static_cast<uint64_t>(Op::jump));
+      bool outside = op == Op::symbol || op == Op::thread || (op >= Op::address && op <= Op::leave_call);
+      if (!outside && op != Op::shl && op != Op::shr) return op;
+    }
+  }
+
   void instruction() {
-    Op op = static_cast<Op>(random_() % static_cast<uint64_t>(Op::jump));
+    Op op = pick();
     const format::PointKindInfo& point = format::info(snippet_.point);
     if ((op == Op::arg && !point.args) || (op == Op::result && !point.result)) op = Op::load;
     const ir::OpInfo& rule = ir::info(op);
@@ -83,7 +93,7 @@ class Generator {
     uint32_t index = 0;
     if (rule.field == ir::FieldRule::CELL) index = random_() % 3;
     if (op == Op::arg) index = random_() % 6;
-    if (op == Op::constraint) index = random_() % 2;
+    if (op == Op::constant) index = random_() % 2;
     ir::Temp dst = rule.defines ? random_() % kTemps : ir::kNoTemp;
     emit(op, dst, a, b, index);
     if (rule.defines) defined_[dst] = true;

@@ -45,8 +45,9 @@ std::string damaged(std::string text, Random& random) {
 constexpr const char* kIr = R"(snippet calls_entry at entry temps 6 labels 3 from 1:20:300 {
   cell calls counter
   cell inside flag
+  constant {"kind":"selected","number":3,"position":[0,0,0]}
   %0 = arg 5
-  %1 = constraint 3
+  %1 = constant 0
   %2 = load calls
   store calls, %2
   add_cell calls, 1

@@ -52,7 +52,12 @@ StencilInfo stencil(std::string name, PointKind point, std::vector<CellUse> cell
   result.clobbers = {"rax"};
   result.writes_flags = true;
   result.uses_result = true;
-  result.constants = 1;
+  Expr selected;
+  selected.kind = ExprKind::selected;
+  result.constants = {selected};
+  result.symbols = {{"queue_length", SymbolKind::variable}, {"flush(int, char)", SymbolKind::function}};
+  result.routines = {Routine::cpu, Routine::call};
+  result.cycles = 150;
   result.instructions = 3;
   result.position = {0, 9, 2};
   return result;
@@ -206,8 +211,10 @@ TEST(Manifest, RefusesRangesAndUnknownWords) {
       {"is not in 1..", [](Json& j) { j["format"] = 0; }},
       {"stencils[0].instructions is not in 0..4294967295",
        [](Json& j) { j["stencils"][0]["instructions"] = -1; }},
-      {"stencils[0].constants is not in 0..16", [](Json& j) { j["stencils"][0]["constants"] = 17; }},
-      {"is out of range", [](Json& j) { j["stencils"][0]["constants"] = UINT64_MAX; }},
+      {"stencils[0].constants is not an array", [](Json& j) { j["stencils"][0]["constants"] = 17; }},
+      {"stencils[0].symbols[0].kind", [](Json& j) { j["stencils"][0]["symbols"][0]["kind"] = "type"; }},
+      {"stencils[0].routines[0]", [](Json& j) { j["stencils"][0]["routines"][0] = "system"; }},
+      {"is out of range", [](Json& j) { j["stencils"][0]["instructions"] = UINT64_MAX; }},
       {"position is not [file, line, column]",
        [](Json& j) {
          j["lists"][0]["position"] = {1, 2};

@@ -23,7 +23,8 @@ snippet calls_entry at entry temps 0 labels 0 from 0:1:1 {
 snippet $odd_return at return temps 2 labels 1 from 0:2:1 {
   cell other counter
   cell calls counter
-  %0 = constraint 2
+  constant {"kind":"selected","number":2,"position":[0,0,0]}
+  %0 = constant 0
   %1 = result
   %0 = add %0, %1
   store calls, %0
@@ -124,7 +125,7 @@ TEST(PlanWriter, HolesAreRelocationsAgainstReservedSymbols) {
   const std::string signed32 = " " + std::to_string(R_X86_64_32S) + " 0";
   const std::vector<std::string> expected = {
       "mdl_guard" + signed32, "mdl_next " + std::to_string(R_X86_64_PLT32) + " -4", "mdl_cell_0" + signed32,
-      "mdl_const_2 " + std::to_string(R_X86_64_64) + " 0", "mdl_cell_1" + signed32};
+      "mdl_const_0 " + std::to_string(R_X86_64_64) + " 0", "mdl_cell_1" + signed32};
   EXPECT_EQ(holes, expected);
   // addq $1, disp32(%r11): 49 83 83 disp32 01. The hole is the displacement.
   const std::string code = object.contents(".text").substr(object.symbol("calls_entry").st_value, 8);
@@ -139,7 +140,7 @@ TEST(PlanWriter, ManifestSaysWhatTheCodeDoes) {
   auto manifest = format::read_manifest(object.contents(format::kManifestSection));
   ASSERT_TRUE(manifest) << manifest.error().text;
   EXPECT_EQ(manifest->target, "x86_64");
-  EXPECT_EQ(manifest->features, std::vector<std::string>{"entry-return"});
+  EXPECT_EQ(manifest->features, (std::vector<std::string>{"counters", "entry-return"}));
   ASSERT_EQ(manifest->stencils.size(), 3u);
   const format::StencilInfo& calls = manifest->stencils[0];
   EXPECT_EQ(calls.cells, (std::vector<format::CellUse>{{"calls", format::CellKind::counter, true, true}}));
@@ -148,7 +149,8 @@ TEST(PlanWriter, ManifestSaysWhatTheCodeDoes) {
   EXPECT_EQ(calls.instructions, 1u);
   const format::StencilInfo& odd = manifest->stencils[1];
   EXPECT_EQ(odd.point, format::PointKind::return_);
-  EXPECT_EQ(odd.constants, 3u);
+  ASSERT_EQ(odd.constants.size(), 1u);
+  EXPECT_EQ(odd.constants[0].number, 2);
   EXPECT_EQ(odd.cells[0], (format::CellUse{"other", format::CellKind::counter, false, false}));
   EXPECT_EQ(odd.cells[1], (format::CellUse{"calls", format::CellKind::counter, false, true}));
   EXPECT_FALSE(manifest->stencils[2].writes_flags);
@@ -174,14 +176,13 @@ TEST(PlanWriter, SameProgramSameBytes) {
   EXPECT_EQ(written(program()), written(program()));
 }
 
-TEST(PlanWriter, RefusesWhatNoPlanCanSay) {
+TEST(PlanWriter, NamesTheFeaturesOfItsPoints) {
   Program calls = program();
   calls.snippets[0].point = format::PointKind::call_before;
   std::vector<Refusal> refusals;
-  make_plan(calls, target(), refusals);
-  ASSERT_EQ(refusals.size(), 1u);
-  EXPECT_EQ(refusals[0].position, (format::Position{0, 1, 1}));
-  EXPECT_NE(refusals[0].text.find("call points"), std::string::npos);
+  Plan plan = make_plan(calls, target(), refusals);
+  EXPECT_TRUE(refusals.empty());
+  EXPECT_EQ(plan.manifest.features, (std::vector<std::string>{"calls", "counters", "entry-return"}));
 }
 
 TEST(PlanWriter, DoesNotWriteWhatNoReaderAccepts) {

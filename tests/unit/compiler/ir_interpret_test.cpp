@@ -47,7 +47,9 @@ TEST(IrInterpret, InputsAndCells) {
   machine.args = {10, 20};
   machine.constants = {5};
   Machine after =
-      run("%0 = arg 1\n %1 = constraint 0\n %0 = add %0, %1\n store c, %0\n add_cell c, -1", machine);
+      run("constant {\"kind\":\"selected\",\"number\":0,\"position\":[0,0,0]}\n"
+          "%0 = arg 1\n %1 = constant 0\n %0 = add %0, %1\n store c, %0\n add_cell c, -1",
+          machine);
   EXPECT_EQ(after.cells[0], 24);
   EXPECT_EQ(run("%0 = arg 4\n store c, %0", machine).cells[0], 0);
   machine.result = -3;

@@ -342,8 +342,8 @@ TEST(Bind, ConstraintsInTheMetricsOrder) {
     const auto binding = bind(maker.plan, image, {{"calls@/Code/app/main,/Message/42"}, {}, ""});
     if (tag_first) {
       ASSERT_FALSE(binding);  // $constraint[1] of a message is its kind, which is no number
-      EXPECT_THAT(binding.error().text, HasSubstr("has no number"));
-      maker.plan.stencils[raise].info.constants = 1;
+      EXPECT_THAT(binding.error().text, HasSubstr("is no number"));
+      maker.plan.stencils[raise].info.constants.resize(1);
     }
   }
   maker.plan.manifest.metrics[0].constraints = {"tag", "procedure"};

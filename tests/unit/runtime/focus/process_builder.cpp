@@ -119,7 +119,12 @@ uint32_t PlanMaker::stencil(const std::string& name, PointKind point, const std:
   info.name = name;
   info.point = point;
   info.cells = {{cell, kind, true, true}};
-  info.constants = constants;
+  for (uint32_t n = 0; n < constants; n++) {
+    format::Expr selected;
+    selected.kind = format::ExprKind::selected;
+    selected.number = n;
+    info.constants.push_back(selected);
+  }
   plan.manifest.stencils.push_back(info);
   plan.stencils.push_back({info, {}, {}});
   return static_cast<uint32_t>(plan.stencils.size() - 1);

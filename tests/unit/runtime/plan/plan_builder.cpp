@@ -128,7 +128,7 @@ Stencil stencil(const std::string& name, const std::string& code) {
   result.info.name = name;
   result.info.cells = {{"value", format::CellKind::counter, true, true}};
   result.info.writes_flags = true;
-  result.info.constants = 2;
+  result.info.constants.resize(2);
   std::istringstream words(code);
   for (std::string word; words >> word;) {
     if (word.front() == '[') {
@@ -220,7 +220,7 @@ Stencil guard_stencil() {
                           "49 83 bb [guard] 00 "  // cmp qword ptr [r11 + flag], 0
                           "0f 84 [next]");        // je next
   guard.info.cells.clear();
-  guard.info.constants = 0;
+  guard.info.constants.clear();
   return guard;
 }
 
@@ -237,7 +237,7 @@ std::vector<Stencil> small_stencils() {
   enter.info.cells = {{"procedure", format::CellKind::flag, false, true}};
   leave.info.cells = {{"procedure", format::CellKind::flag, true, true}};
   leave.info.point = format::PointKind::return_;
-  for (Stencil* s : {&calls, &enter, &leave}) s->info.constants = 0;
+  for (Stencil* s : {&calls, &enter, &leave}) s->info.constants.clear();
   return {calls, enter, leave, guard_stencil()};
 }
 
