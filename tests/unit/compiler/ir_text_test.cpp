@@ -34,7 +34,7 @@ constexpr const char *kEverything = R"(snippet calls_entry.2 at entry temps 12 l
 snippet r_return at return temps 1 labels 0 from 0:0:0 {
   %0 = result
 }
-)";
+)ir";
 
 TEST(IrText, RoundTrip) {
   Result<std::vector<Snippet>> parsed = parse(kEverything);
