@@ -7,7 +7,7 @@ namespace mdl::ir {
 namespace {
 
 // Every operation once.
-constexpr const char *kEverything = R"(snippet calls_entry.2 at entry temps 12 labels 2 from 1:20:300 {
+constexpr const char* kEverything = R"ir(snippet calls_entry.2 at entry temps 12 labels 2 from 1:20:300 {
   cell calls counter
   cell $inside flag
   cell wall wall_timer
@@ -16,20 +16,45 @@ constexpr const char *kEverything = R"(snippet calls_entry.2 at entry temps 12 l
   cell out call
   constant {"kind":"selected","number":3,"position":[0,0,0]}
   variable "queue#length, 1"
-  function "operator new(unsigned long)" %
-                                    0 = copy - 9223372036854775808 % 0 =
-                                            arg 5 % 1 = constant 0 % 2 = load calls store calls,
-                     % 2 add_cell calls, 1 release $inside, % 1 % 3 = add % 0, % 1 % 4 = sub % 0,
-                     -1 % 5 = mul 2, % 1 % 6 = div % 0, % 1 % 7 = neg % 0 % 7 = and % 0, 1 % 7 = or % 0,
-                     % 7 % 7 = xor % 0, % 7 % 7 = shl % 0, 64 % 7 = shr % 7,
-                     % 0 % 7 =
-                         symbol 0 % 7 =
-                             thread % 7 =
-                                 address wall start_timer wall stop_timer faults sample_event switches % 7 =
-                                     read_address % 7 % 8 = enter_call out call_arg out,
-                     % 8, 0 % 8 = call out, 1 leave_call out jump_zero % 7, L1 % 8 = eq % 0, % 1 % 8 = ne % 0,
-                     % 1 % 9 = lt % 0, % 1 % 9 = le % 0, % 1 % 10 = gt % 0, % 1 % 11 = ge % 0,
-                     9223372036854775807 jump L0 L1 : L0:
+  function "operator new(unsigned long)"
+  %0 = copy -9223372036854775808
+  %0 = arg 5
+  %1 = constant 0
+  %2 = load calls
+  store calls, %2
+  add_cell calls, 1
+  release $inside, %1
+  %3 = add %0, %1
+  %4 = sub %0, -1
+  %5 = mul 2, %1
+  %6 = div %0, %1
+  %7 = neg %0
+  %7 = and %0, 1
+  %7 = or %0, %7
+  %7 = xor %0, %7
+  %7 = shl %0, 64
+  %7 = shr %7, %0
+  %7 = symbol 0
+  %7 = thread
+  %7 = address wall
+  start_timer wall
+  stop_timer faults
+  sample_event switches
+  %7 = read_address %7
+  %8 = enter_call out
+  call_arg out, %8, 0
+  %8 = call out, 1
+  leave_call out
+  jump_zero %7, L1
+  %8 = eq %0, %1
+  %8 = ne %0, %1
+  %9 = lt %0, %1
+  %9 = le %0, %1
+  %10 = gt %0, %1
+  %11 = ge %0, 9223372036854775807
+  jump L0
+L1:
+L0:
 }
 snippet r_return at return temps 1 labels 0 from 0:0:0 {
   %0 = result
