@@ -12,6 +12,7 @@
 #include "mdlc/fix.h"
 #include "mdlc/options.h"
 #include "mdlc/output.h"
+#include "mdlc/reformat.h"
 #include "mdlc/report.h"
 
 namespace mdl::mdlc {
@@ -63,6 +64,11 @@ int run(const Options& options) {
   if (auto read = read_files(options, sources); !read) return finish(read.error());
 
   Diagnostics diagnostics(options.warnings);
+  if (options.reformat) {
+    int status = reformat_files(options, diagnostics, sources);
+    std::fputs(render(diagnostics, sources, options).c_str(), stderr);
+    return status;
+  }
   Result<std::string> bytes = compile(options, sources, diagnostics);
   std::fputs(render(diagnostics, sources, options).c_str(), stderr);
   if (options.apply_fixes)

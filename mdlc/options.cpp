@@ -77,6 +77,10 @@ void declare(CLI::App& app, Options& options, std::string& target, std::vector<s
   add_choice<Emit>(app, "--emit", options.emit,
                    {{"plan", Emit::plan}, {"ast", Emit::ast}, {"ir", Emit::ir}, {"asm", Emit::assembly}},
                    "KIND", "what to write: plan (default), ast, ir, asm");
+  CLI::Option* reformat =
+      app.add_flag("--reformat", options.reformat,
+                   "print the files in the standard layout; with --check, list which differ");
+  app.add_flag("-i,--in-place", options.in_place, "with --reformat: rewrite the files")->needs(reformat);
   app.add_flag("--apply-fixes", options.apply_fixes, "make the changes that hints propose, in the files");
   app.add_flag("--check", options.check_only, "compile and write nothing");
   app.add_option("--disable-pass", passes, "leave out an optimization: " + pass_names())

@@ -27,6 +27,8 @@ struct Options {
   Emit emit = Emit::plan;
   bool check_only = false;
   bool apply_fixes = false;
+  bool reformat = false;
+  bool in_place = false;  // with reformat: rewrite the files
   std::set<std::string, std::less<>> disabled_passes;
   WarningPolicy warnings;
   Colour colour = Colour::automatic;

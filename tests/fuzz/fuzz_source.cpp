@@ -1,14 +1,46 @@
 // Source text: any bytes are parsed and analyzed without a crash; what is accepted lowers
-// to IR that the verifier accepts; every diagnostic can be shown.
+// to IR that the verifier accepts; every diagnostic can be shown; the formatter keeps every
+// token and comment, and has nothing to change in what it made.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
 #include "compiler/ast/dump.h"
 #include "compiler/ir/verify.h"
+#include "compiler/reformat/layout.h"
+#include "compiler/reformat/printer.h"
 #include "compiler/sema/analyze.h"
 
 using namespace mdl;
+
+namespace {
+
+std::string formatted(const ast::File& file, const Source& source) {
+  return print(items_of(source, mark_tokens(file, source)));
+}
+
+// Tokens and comments, a line each.
+std::string content(const Source& source) {
+  std::string text;
+  for (const Item& item : items_of(source, {})) {
+    for (const Comment& comment : item.comments) text += fmt::format("{}\n", comment.text);
+    text += fmt::format("{}\n", item.text);
+  }
+  return text;
+}
+
+void check_formatter(const ast::File& file, const Source& source, Standard standard) {
+  Source once(0, "once.mdl", formatted(file, source));
+  Diagnostics diagnostics;
+  ast::File again = parse(once, standard, diagnostics);
+  bool kept = content(once) == content(source) && !diagnostics.has_errors();
+  if (kept && formatted(again, once) == once.text()) return;
+  std::fprintf(stderr, "%s is formatted to\n%s\n", std::string(source.text()).c_str(),
+               std::string(once.text()).c_str());
+  std::abort();
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // The last byte chooses the standard and the flavor, so that seeds stay plain text.
@@ -24,6 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   files.push_back(parse(source, options.standard, diagnostics));
   ast::dump(files[0], source);
   if (!diagnostics.has_errors()) {
+    check_formatter(files[0], source, options.standard);
     Program program = analyze(files, sources, options, diagnostics);
     for (const ir::Snippet& snippet : program.snippets) {
       if (diagnostics.has_errors()) break;
