@@ -18,19 +18,28 @@
 namespace mdl::plan {
 
 enum class HoleKind : uint8_t {
-  cell,       // index: into StencilInfo::cells; value: byte offset in the thread block
-  constant,   // index: n of $constraint[n]; value: its integer (StencilInfo::constants)
-  guard,      // value: byte offset of the flag tested
-  anomalies,  // value: byte offset of the block's anomaly counter
-  next,       // pc-relative: the continuation
+  cell,          // index: into StencilInfo::cells; value: byte offset in the thread block
+  constant,      // index: into StencilInfo::constants; value: the integer
+  guard,         // value: byte offset of the flag tested
+  anomalies,     // value: byte offset of the block's anomaly counter
+  next,          // pc-relative: the continuation
+  symbol,        // index: into StencilInfo::symbols; value: a function's address, or that of the 8 aligned
+                 // bytes that a variable lies in
+  symbol_left,   // index: likewise; value: how far these bytes are shifted left (0 to 63) ...
+  symbol_right,  // index: likewise; value: ... and then right, so that the variable is left
+  routine,       // index: a format::Routine that the stencil declares; pc-relative: a call's destination
+  thread,        // value: byte offset, in the thread block, of the thread's id
 };
+inline bool is_pc_relative(HoleKind kind) {
+  return kind == HoleKind::routine || kind == HoleKind::next;
+}
 
 struct Hole {
   uint32_t offset = 0;  // of the field, from the stencil's first byte
-  uint8_t size = 4;     // of the field: 4 (sign-extended) or 8
+  uint8_t size = 4;     // of the field: 4 (sign-extended), 8 or 1
   HoleKind kind = HoleKind::cell;
   uint32_t index = 0;
-  int64_t addend = 0;  // value + addend goes into the field; minus the field's address for `next`
+  int64_t addend = 0;  // value + addend goes into the field; minus the field's address when pc-relative
 };
 
 struct Stencil {

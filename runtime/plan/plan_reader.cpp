@@ -98,8 +98,33 @@ std::optional<uint32_t> index_after(const std::string& name, const char* prefix)
   return value;
 }
 
+std::optional<std::string_view> name_after(std::string_view symbol, std::string_view prefix) {
+  if (!symbol.starts_with(prefix)) return std::nullopt;
+  return symbol.substr(prefix.size());
+}
+
+bool is_symbol(HoleKind kind) {
+  return kind == HoleKind::symbol || kind == HoleKind::symbol_left || kind == HoleKind::symbol_right;
+}
+
+// The sizes that a hole's field may have.
+bool fits(HoleKind kind, uint8_t size) {
+  switch (kind) {
+    case HoleKind::constant:
+      return size == 4 || size == 8;
+    case HoleKind::symbol:
+      return size == 8;
+    case HoleKind::symbol_left:
+    case HoleKind::symbol_right:
+      return size == 1;
+    default:
+      return size == 4;
+  }
+}
+
 std::optional<Hole> hole_of(const std::string& symbol) {
   Hole hole;
+  const auto routine = name_after(symbol, format::kRoutineSymbol);
   if (symbol == format::kGuardSymbol) {
     hole.kind = HoleKind::guard;
   } else if (symbol == format::kNextSymbol) {
@@ -112,6 +137,20 @@ std::optional<Hole> hole_of(const std::string& symbol) {
   } else if (const auto constant = index_after(symbol, format::kConstSymbol)) {
     hole.kind = HoleKind::constant;
     hole.index = *constant;
+  } else if (symbol == format::kThreadSymbol) {
+    hole.kind = HoleKind::thread;
+  } else if (const auto left = index_after(symbol, format::kSymbolLeft)) {
+    hole.kind = HoleKind::symbol_left;
+    hole.index = *left;
+  } else if (const auto right = index_after(symbol, format::kSymbolRight)) {
+    hole.kind = HoleKind::symbol_right;
+    hole.index = *right;
+  } else if (const auto address = index_after(symbol, format::kSymbolSymbol)) {
+    hole.kind = HoleKind::symbol;
+    hole.index = *address;
+  } else if (const auto known = routine ? format::routine(*routine) : std::nullopt) {
+    hole.kind = HoleKind::routine;
+    hole.index = static_cast<uint32_t>(*known);
   } else {
     return std::nullopt;
   }
@@ -128,15 +167,23 @@ Result<void> check_hole(const Stencil& stencil, const Hole& hole, const FieldSha
     return wrong(fmt::format("cell {} is not declared", hole.index));
   if (hole.kind == HoleKind::constant && hole.index >= stencil.info.constants.size())
     return wrong(fmt::format("constant {} is not declared", hole.index));
+  if (is_symbol(hole.kind) && hole.index >= stencil.info.symbols.size())
+    return wrong(fmt::format("symbol {} is not declared", hole.index));
+  if (hole.kind == HoleKind::routine) {
+    const auto routine = static_cast<format::Routine>(hole.index);
+    const auto& declared = stencil.info.routines;
+    if (std::find(declared.begin(), declared.end(), routine) == declared.end())
+      return wrong(fmt::format("routine `{}` is not declared", format::info(routine).name));
+  }
   if (is_guard != (hole.kind == HoleKind::guard) && hole.kind != HoleKind::next)
     return wrong(is_guard ? "the guard may refer to its flag and to `mdl_next` only"
                           : "only the guard may refer to `mdl_guard`");
-  if (shape.pc_relative != (hole.kind == HoleKind::next)) return wrong("its type does not fit its symbol");
-  if (shape.size != 4 && hole.kind != HoleKind::constant) return wrong("its field must have 4 bytes");
-  if (hole.kind == HoleKind::next && hole.addend != kNextAddend)
+  if (shape.pc_relative != is_pc_relative(hole.kind)) return wrong("its type does not fit its symbol");
+  if (!fits(hole.kind, shape.size)) return wrong("its field has the wrong size for its symbol");
+  if (is_pc_relative(hole.kind) && hole.addend != kNextAddend)
     return wrong(fmt::format("its addend must be {}", kNextAddend));
-  if (hole.kind != HoleKind::next && hole.kind != HoleKind::constant && hole.addend != 0)
-    return wrong("its addend must be 0");
+  const bool may_add = hole.kind == HoleKind::cell || hole.kind == HoleKind::constant;
+  if (!is_pc_relative(hole.kind) && !may_add && hole.addend != 0) return wrong("its addend must be 0");
   return {};
 }
 

@@ -114,6 +114,11 @@ int64_t value_of(const plan::Hole& hole, const ir::Machine& machine) {
       return kAnomalyWord * 8;
     case plan::HoleKind::constant:
       return hole.index < machine.constants.size() ? machine.constants[hole.index] : 0;
+    case plan::HoleKind::symbol:
+    case plan::HoleKind::symbol_left:
+    case plan::HoleKind::symbol_right:
+    case plan::HoleKind::routine:
+    case plan::HoleKind::thread:
     case plan::HoleKind::next:
       return 0;
   }

@@ -48,7 +48,7 @@ void fill(const plan::Stencil& stencil) {
   std::vector<std::byte> code = stencil.code;
   for (const plan::Hole& hole : stencil.holes) {
     require(hole.offset + hole.size <= code.size());
-    const int64_t value = hole.kind == plan::HoleKind::next ? static_cast<int64_t>(code.size()) : 64;
+    const int64_t value = plan::is_pc_relative(hole.kind) ? static_cast<int64_t>(code.size()) : 64;
     std::memcpy(code.data() + hole.offset, &value, hole.size);
   }
   require(static_cast<bool>(plan::verify_filled(*plan::rules_for("x86_64"), stencil, code, kBlockSize)));
@@ -112,14 +112,15 @@ void stencil(std::span<const uint8_t> code) {
   plan::Stencil stencil = plan::test::stencil("s", "");
   stencil.info.clobbers = {"rax", "rcx", "rdx"};
   for (size_t i = 0; i < code.size(); ++i) {
-    if (code[i] != 0xf8 || i + 1 == code.size() || code[i + 1] > 4) {
+    if (code[i] != 0xf8 || i + 1 == code.size() ||
+        code[i + 1] > static_cast<uint8_t>(plan::HoleKind::thread)) {
       stencil.code.push_back(std::byte{code[i]});
       continue;
     }
     plan::Hole hole;
     hole.offset = static_cast<uint32_t>(stencil.code.size());
     hole.kind = static_cast<plan::HoleKind>(code[++i]);
-    hole.addend = hole.kind == plan::HoleKind::next ? -4 : 0;
+    hole.addend = plan::is_pc_relative(hole.kind) ? -4 : 0;
     stencil.holes.push_back(hole);
     stencil.code.resize(stencil.code.size() + hole.size);
   }

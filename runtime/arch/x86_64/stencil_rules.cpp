@@ -37,6 +37,8 @@ std::optional<FieldShape> field_shape(uint32_t relocation_type) {
       return FieldShape{4, false};
     case llvm::ELF::R_X86_64_64:
       return FieldShape{8, false};
+    case llvm::ELF::R_X86_64_8:
+      return FieldShape{1, false};
     case llvm::ELF::R_X86_64_PC32:
     case llvm::ELF::R_X86_64_PLT32:
       return FieldShape{4, true};
@@ -157,6 +159,11 @@ Result<void> Verifier::check_cell_access(const Decoded& d, const Hole& hole) {
       if (writes) return at(d, "it writes the flag of a guard");
       return {};
     case HoleKind::constant:
+    case HoleKind::symbol:
+    case HoleKind::symbol_left:
+    case HoleKind::symbol_right:
+    case HoleKind::routine:
+    case HoleKind::thread:
     case HoleKind::next:
       break;
   }

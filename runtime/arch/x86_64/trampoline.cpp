@@ -90,6 +90,12 @@ void emit_stencil(Bytes& out, const plan::Stencil& stencil, const Piece* piece, 
       case plan::HoleKind::anomalies:
         value = anomalies;
         break;
+      case plan::HoleKind::symbol:
+      case plan::HoleKind::symbol_left:
+      case plan::HoleKind::symbol_right:
+      case plan::HoleKind::routine:
+      case plan::HoleKind::thread:
+        break;  // the verifier admits none of these yet
       case plan::HoleKind::next:
         next.emplace_back(start + hole.offset, hole.addend);
         continue;

@@ -20,6 +20,21 @@ Hole hole(const std::string& text, uint32_t offset) {
   if (colon != std::string::npos) result.size = static_cast<uint8_t>(std::stoi(text.substr(colon + 1)));
   if (what.starts_with("cell")) {
     result.index = static_cast<uint32_t>(std::stoul(what.substr(4)));
+  } else if (what.starts_with("symbol")) {
+    result.kind = HoleKind::symbol;
+    result.index = static_cast<uint32_t>(std::stoul(what.substr(6)));
+  } else if (what.starts_with("left")) {
+    result.kind = HoleKind::symbol_left;
+    result.index = static_cast<uint32_t>(std::stoul(what.substr(4)));
+  } else if (what.starts_with("right")) {
+    result.kind = HoleKind::symbol_right;
+    result.index = static_cast<uint32_t>(std::stoul(what.substr(5)));
+  } else if (const auto routine = format::routine(what)) {
+    result.kind = HoleKind::routine;
+    result.index = static_cast<uint32_t>(*routine);
+    result.addend = -4;
+  } else if (what == "thread") {
+    result.kind = HoleKind::thread;
   } else if (what.starts_with("const")) {
     result.kind = HoleKind::constant;
     result.index = static_cast<uint32_t>(std::stoul(what.substr(5)));
@@ -42,6 +57,17 @@ std::string symbol_of(const Hole& hole) {
       return format::kCellSymbol + std::to_string(hole.index);
     case HoleKind::constant:
       return format::kConstSymbol + std::to_string(hole.index);
+    case HoleKind::symbol:
+      return format::kSymbolSymbol + std::to_string(hole.index);
+    case HoleKind::symbol_left:
+      return format::kSymbolLeft + std::to_string(hole.index);
+    case HoleKind::symbol_right:
+      return format::kSymbolRight + std::to_string(hole.index);
+    case HoleKind::routine:
+      return format::kRoutineSymbol +
+             std::string(format::info(static_cast<format::Routine>(hole.index)).name);
+    case HoleKind::thread:
+      return format::kThreadSymbol;
     case HoleKind::guard:
       return format::kGuardSymbol;
     case HoleKind::anomalies:
@@ -151,9 +177,10 @@ Object object_of(format::Manifest manifest, const std::vector<Stencil>& stencils
     object.text.insert(object.text.end(), s.code.begin(), s.code.end());
     object.symbols.push_back({s.info.name, start, s.code.size()});
     for (const Hole& h : s.holes) {
-      const uint32_t type = h.kind == HoleKind::next ? R_X86_64_PLT32
-                            : h.size == 8            ? R_X86_64_64
-                                                     : R_X86_64_32S;
+      const uint32_t type = is_pc_relative(h.kind) ? R_X86_64_PLT32
+                            : h.size == 8          ? R_X86_64_64
+                            : h.size == 1          ? R_X86_64_8
+                                                   : R_X86_64_32S;
       object.relocations.push_back({start + h.offset, type, symbol_of(h), h.addend});
     }
   }

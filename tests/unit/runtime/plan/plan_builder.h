@@ -10,7 +10,8 @@
 namespace mdl::plan::test {
 
 // A stencil from bytes in hexadecimal, with its holes in brackets: [cell0] [const1] [const1:8]
-// [guard] [anomalies] [next]. A hole has 4 bytes unless it says 8.
+// [guard] [anomalies] [next] [thread] [symbol0:8] [left0:1] [right0:1], and a routine's name. A hole has
+// 4 bytes unless it says otherwise.
 // It declares one counter `value` that it reads and writes, no clobbers, flags written.
 Stencil stencil(const std::string& name, const std::string& code);
 

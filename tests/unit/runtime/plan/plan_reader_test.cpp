@@ -188,7 +188,13 @@ TEST(PlanReader, ChecksRelocations) {
   EXPECT_THAT(with([](R& r) { r.type = R_X86_64_PC32; }), HasSubstr("does not fit"));
   EXPECT_THAT(with([](R& r) { r.type = R_X86_64_GOTPCREL; }), HasSubstr("no plan may use"));
   EXPECT_THAT(with([](R& r) { r.type = R_X86_64_64; }), HasSubstr("not inside a stencil"));
-  EXPECT_THAT(with([](R& r) { r.addend = 8; }), HasSubstr("addend must be 0"));
+  EXPECT_THAT(with([](R& r) { r.addend = 8; }), HasSubstr("adds to the offset"));
+  EXPECT_THAT(with([](R& r) { r.symbol = "mdl_symbol_0"; }), HasSubstr("symbol 0 is not declared"));
+  EXPECT_THAT(with([](R& r) { r.symbol = "mdl_symbol_left_0"; }), HasSubstr("symbol 0 is not declared"));
+  EXPECT_THAT(with([](R& r) { r.symbol = "mdl_symbol_up_0"; }), HasSubstr("not a reserved symbol"));
+  EXPECT_THAT(with([](R& r) { r.symbol = "mdl_routine_cpu"; }), HasSubstr("routine `cpu` is not declared"));
+  EXPECT_THAT(with([](R& r) { r.symbol = "mdl_routine_fly"; }), HasSubstr("not a reserved symbol"));
+  EXPECT_THAT(with([](R& r) { r.symbol = "mdl_thread", r.type = R_X86_64_8; }), HasSubstr("wrong size"));
   EXPECT_THAT(with([](R& r) { r.offset = 5; }), HasSubstr("not inside a stencil"));
   EXPECT_THAT(with([](R& r) { r.offset = UINT64_MAX; }), HasSubstr("not inside a stencil"));
   EXPECT_THAT(with([](R& r) { r.offset = 2; }), HasSubstr("a hole changes"));
