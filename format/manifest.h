@@ -60,7 +60,7 @@ struct Position {
 
 // Binding-time expressions: evaluated by the injector when a request meets a process.
 enum class ExprKind : uint8_t {
-  string,      // text
+  string,      // text; a floating-point number is its shortest form, in lists likewise
   integer,     // number
   list,        // text: a resource list of the plan
   procedures,  // $procedures
@@ -72,8 +72,8 @@ enum class ExprKind : uint8_t {
   variable,    // text: the variable of an enclosing foreach
   selected,    // number: $constraint[n], 0 = the most specific component
   field,       // text of operands[0]: name, entry, return, calls, funcs, loops, blocks, ...
-  binary,      // text is the operator: == != < <= > >= && || + - * /
-  unary,       // text is the operator: - !
+  binary,      // text is the operator: == != < <= > >= && || + - * / % & | ^ << >>
+  unary,       // text is the operator: - ! ~
 };
 
 struct Expr {

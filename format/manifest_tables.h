@@ -43,8 +43,8 @@ inline constexpr std::string_view kFields[] = {"name",   "entry", "return",     
                                                "module", "loops", "blocks",     "funcs",
                                                "enter",  "exit",  "start_iter", "end_iter"};
 inline constexpr std::string_view kBinaryOperators[] = {
-    "==", "!=", "<", "<=", ">", ">=", "&&", "||", "+", "-", "*", "/"};
-inline constexpr std::string_view kUnaryOperators[] = {"-", "!"};
+    "==", "!=", "<", "<=", ">", ">=", "&&", "||", "+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"};
+inline constexpr std::string_view kUnaryOperators[] = {"-", "!", "~"};
 
 // Placement trees and expressions nest at most this deep, so that readers may recurse.
 inline constexpr uint32_t kMaxDepth = 64;

@@ -77,6 +77,10 @@ std::optional<int64_t> evaluate(Op op, int64_t a, int64_t b) {
   }
 }
 
+bool has_effect(Op op) {
+  return !info(op).defines || op == Op::enter_call || op == Op::call;
+}
+
 int64_t released(int64_t cell, int64_t amount) {
   int64_t left = static_cast<int64_t>(bits(cell) - bits(amount));
   return left < 0 ? 0 : left;

@@ -30,6 +30,9 @@ void each_use(const Inst& inst, Function f) {
   if (inst.b.kind == Operand::Kind::temp) f(static_cast<Temp>(inst.b.value));
 }
 
+// Whether an instruction does more than define its temporary, so that it stays when nobody reads that.
+bool has_effect(Op op);
+
 // What an operation without side effects and without inputs other than its operands
 // yields (copy, add .. ge): the one definition of the language's arithmetic, which folding
 // and the interpreter share and generated code is tested against. nullopt for others.

@@ -56,7 +56,7 @@ void remove_unread(ir::Snippet& snippet) {
     const Inst& inst = snippet.insts[at];
     bool defines = ir::info(inst.op).defines;
     bool idle = inst.op == Op::copy && inst.a == ir::Operand::temp(inst.dst);
-    if (idle || (defines && !live[inst.dst])) continue;
+    if (idle || (defines && !live[inst.dst] && !ir::has_effect(inst.op))) continue;
     if (defines) live[inst.dst] = false;
     if (inst.op == Op::label) live_at[inst.index] = live;
     if (inst.op == Op::jump) live = live_at[inst.index];

@@ -3,6 +3,7 @@
 #include "compiler/sema/analyze.h"
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/sema/definitions.h"
 #include "compiler/sema/metrics.h"
@@ -100,6 +101,7 @@ class Checker {
       : snippets_(program_.snippets), context_{symbols, sources, snippets_, diagnostics} {
     outside_.name = "statement";
     outside_.unconstrained = "outside a metric";
+    outside_.may_call = false;
   }
 
   void check(const ast::Definition& d) {
@@ -126,6 +128,18 @@ class Checker {
         d.node);
   }
 
+  // Constraints with code that no metric of any flavor names.
+  void warn_of_unused(const std::vector<ast::File>& files) {
+    std::set<std::string_view> used;
+    each<ast::Metric>(files, [&](const ast::Metric& m) {
+      for (const ast::MetricConstraint& c : m.constraints) used.insert(c.name.text);
+    });
+    each<ast::Constraint>(files, [&](const ast::Constraint& c) {
+      if (!c.is_default && !used.contains(c.name.text))
+        context_.diagnostics.report(Code::unused_constraint, c.name.span, c.name.text);
+    });
+  }
+
   // A list that the selected flavor does not have.
   void add_empty(const ast::ResourceList& list, Span span) {
     format::ResourceList empty;
@@ -138,6 +152,13 @@ class Checker {
   Program take() { return std::move(program_); }
 
  private:
+  template <typename Node, typename Function>
+  static void each(const std::vector<ast::File>& files, Function f) {
+    for (const ast::File& file : files)
+      for (const ast::Definition& d : file.definitions)
+        if (auto* node = std::get_if<Node>(&d.node)) f(*node);
+  }
+
   void statement(const ast::Statement& s) {
     program_.manifest.statements.push_back(sema::place(s, outside_, context_.symbols, context_.sources,
                                                        context_.snippets, context_.diagnostics));
@@ -161,6 +182,7 @@ Program analyze(const std::vector<ast::File>& files, const Sources& sources, con
       if (!collector.is_dropped(d)) checker.check(d);
   for (const ast::ResourceList* list : collector.elsewhere())
     if (symbols.lists.at(list->name.text).span == list->name.span) checker.add_empty(*list, list->name.span);
+  if (!diagnostics.has_errors()) checker.warn_of_unused(files);
   return checker.take();
 }
 

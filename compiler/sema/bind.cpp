@@ -24,20 +24,8 @@ constexpr BuiltIn kBuiltIns[] = {
     {"$globalId", ExprKind::global_id, {Kind::integer}},
 };
 
-bool is_ordering(ast::BinaryOp op) {
-  using enum ast::BinaryOp;
-  return op == lt || op == le || op == gt || op == ge;
-}
-
 bool is_equality(ast::BinaryOp op) {
   return op == ast::BinaryOp::eq || op == ast::BinaryOp::ne;
-}
-
-// The operators that the manifest has.
-bool is_bindable(ast::BinaryOp op) {
-  using enum ast::BinaryOp;
-  return is_ordering(op) || is_equality(op) || op == and_ || op == or_ || op == add || op == sub ||
-         op == mul || op == div;
 }
 
 std::string member_hint(Kind owner, std::string_view name) {
@@ -92,11 +80,7 @@ std::optional<Bound> Binder::bind_kind(const ast::Expr& e) {
                           bound.expr.text = s.text;
                           return bound;
                         },
-                        [&](const ast::Float&) -> std::optional<Bound> {
-                          diagnostics_.report(Code::not_yet, e.span,
-                                              "a floating-point number in an expression is");
-                          return std::nullopt;
-                        },
+                        [&](const ast::Float& f) { return floating(e.span, f.text); },
                         [&](const ast::NameUse& n) { return name_use(e, n.text); },
                         [&](const ast::Field& f) { return field(e, f); },
                         [&](const ast::Index& i) { return index(e, i); },
@@ -107,6 +91,17 @@ std::optional<Bound> Binder::bind_kind(const ast::Expr& e) {
                         [&](const ast::Step&) { return undecidable(e.span, "a counter"); },
                     },
                     e.node);
+}
+
+std::optional<Bound> Binder::floating(Span span, std::string_view text) {
+  std::optional<std::string> value = shortest_float(text);
+  if (!value) {
+    diagnostics_.report(Code::big_number, span, printable(text));
+    return std::nullopt;
+  }
+  Bound bound{make(ExprKind::string, span), {Kind::floating}};
+  bound.expr.text = std::move(*value);
+  return bound;
 }
 
 const Type* Binder::variable(std::string_view name) const {
@@ -187,10 +182,8 @@ std::optional<Bound> Binder::index(const ast::Expr& e, const ast::Index& index) 
   }
   std::optional<Bound> object = bind(*index.object);
   if (!object) return std::nullopt;
-  if (object->type.kind == Kind::list)
-    diagnostics_.report(Code::not_yet, e.span, "an index into a list is");
-  else
-    diagnostics_.report(Code::no_such_member, e.span, noun(object->type.kind), "[]");
+  diagnostics_.report(Code::no_such_member, e.span, noun(object->type.kind), "[]")
+      .hint(object->type.kind == Kind::list ? "visit its elements: foreach v in LIST" : "");
   return std::nullopt;
 }
 
@@ -207,10 +200,6 @@ std::optional<Bound> Binder::field(const ast::Expr& e, const ast::Field& f) {
   }
   if (member->extension && refuse_extension(f.field.span, fmt::format("'.{}'", f.field.text)))
     return std::nullopt;
-  if (!member->supported) {
-    diagnostics_.report(Code::not_yet, f.field.span, fmt::format("'.{}' is", f.field.text));
-    return std::nullopt;
-  }
   Bound bound{make(ExprKind::field, e.span), member->type};
   bound.expr.text = f.field.text;
   bound.expr.operands.push_back(std::move(object->expr));
@@ -221,10 +210,6 @@ std::optional<Bound> Binder::unary(const ast::Expr& e, const ast::Unary& u) {
   if (u.op == ast::UnaryOp::address) return undecidable(e.span, "an address");
   std::optional<Bound> operand = bind(*u.operand);
   if (!operand) return std::nullopt;
-  if (u.op == ast::UnaryOp::complement) {
-    diagnostics_.report(Code::not_yet, e.span, "'~' in a binding-time expression is");
-    return std::nullopt;
-  }
   if (operand->type.kind != Kind::integer) {
     diagnostics_.report(Code::not_a_condition, u.operand->span, noun(operand->type.kind));
     return std::nullopt;
@@ -280,15 +265,14 @@ std::optional<Bound> Binder::binary(const ast::Expr& e, const ast::Binary& b) {
   std::optional<Bound> left = bind(*b.left);
   std::optional<Bound> right = bind(*b.right);
   if (!left || !right) return std::nullopt;
-  if (!is_bindable(b.op)) {
-    diagnostics_.report(Code::not_yet, b.op_span,
-                        fmt::format("'{}' in a binding-time expression is", ast::spelling(b.op)));
-    return std::nullopt;
-  }
+  // A whole number beside a floating-point one is one, too.
+  for (auto [side, other] : {std::pair(&*left, &*right), std::pair(&*right, &*left)})
+    if (side->expr.kind == ExprKind::integer && other->type.kind == Kind::floating)
+      if (auto number = floating(e.span, std::to_string(side->expr.number))) *side = std::move(*number);
   Kind l = left->type.kind;
   Kind r = right->type.kind;
-  bool strings = l == Kind::string && r == Kind::string && is_equality(b.op);
-  if (!strings && (l != Kind::integer || r != Kind::integer)) {
+  bool texts = l == r && (l == Kind::string || l == Kind::floating) && is_equality(b.op);
+  if (!texts && (l != Kind::integer || r != Kind::integer)) {
     bool resource = l == Kind::procedure || l == Kind::module || r == Kind::procedure || r == Kind::module;
     diagnostics_.report(Code::mixed_types, b.op_span, ast::spelling(b.op), noun(l), noun(r))
         .hint(resource && is_equality(b.op) ? "compare names: f.name == \"main\"" : "");

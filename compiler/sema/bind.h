@@ -56,6 +56,7 @@ class Binder {
   std::optional<Bound> unary(const ast::Expr& expr, const ast::Unary& unary);
   std::optional<Bound> binary(const ast::Expr& expr, const ast::Binary& binary);
   std::optional<Bound> selected(Span span, uint32_t n);
+  std::optional<Bound> floating(Span span, std::string_view text);
   std::optional<Bound> undecidable(Span span, std::string_view what);
   format::Expr make(format::ExprKind kind, Span span) const;
 

@@ -10,22 +10,24 @@ namespace {
 
 constexpr size_t kMany = 7;  // a function's name and six arguments
 
+using format::CellKind;
+using ir::Op;
+
 constexpr CallForm kCalls[] = {
-    {"setCounter", 2, 2, "a counter and a value", "{} = {}", ast::AssignOp::set, false},
-    {"addCounter", 2, 2, "a counter and a value", "{} += {}", ast::AssignOp::add, false},
-    {"subCounter", 2, 2, "a counter and a value", "{} -= {}", ast::AssignOp::sub, false},
-    {"functionCall", 1, kMany, "a function's name and at most six arguments", "Call({})", std::nullopt,
-     false},
-    {"Call", 1, kMany, "a function's name and at most six arguments", "", std::nullopt, false},
-    {"startWallTimer", 1, 1, "a wallTimer", "", std::nullopt, true},
-    {"stopWallTimer", 1, 1, "a wallTimer", "", std::nullopt, true},
-    {"startProcessTimer", 1, 1, "a processTimer", "", std::nullopt, true},
-    {"stopProcessTimer", 1, 1, "a processTimer", "", std::nullopt, true},
-    {"startHwTimer", 1, 1, "an hwTimer", "", std::nullopt, true},
-    {"stopHwTimer", 1, 1, "an hwTimer", "", std::nullopt, true},
-    {"sampleHwCounter", 1, 1, "an hwCounter", "", std::nullopt, false},
-    {"readSymbol", 1, 1, "the name of a variable", "", std::nullopt, false},
-    {"readAddress", 1, 1, "an address", "", std::nullopt, false},
+    {"setCounter", 2, 2, "a counter and a value", "{} = {}", ast::AssignOp::set, {}, {}},
+    {"addCounter", 2, 2, "a counter and a value", "{} += {}", ast::AssignOp::add, {}, {}},
+    {"subCounter", 2, 2, "a counter and a value", "{} -= {}", ast::AssignOp::sub, {}, {}},
+    {"functionCall", 1, kMany, "a function's name and at most six arguments", "Call({})", {}, {}, {}},
+    {"Call", 1, kMany, "a function's name and at most six arguments", "", {}, {}, {}},
+    {"startWallTimer", 1, 1, "a wallTimer", "", {}, CellKind::wall_timer, Op::start_timer},
+    {"stopWallTimer", 1, 1, "a wallTimer", "", {}, CellKind::wall_timer, Op::stop_timer},
+    {"startProcessTimer", 1, 1, "a processTimer", "", {}, CellKind::process_timer, Op::start_timer},
+    {"stopProcessTimer", 1, 1, "a processTimer", "", {}, CellKind::process_timer, Op::stop_timer},
+    {"startHwTimer", 1, 1, "an hwTimer", "", {}, CellKind::event_timer, Op::start_timer},
+    {"stopHwTimer", 1, 1, "an hwTimer", "", {}, CellKind::event_timer, Op::stop_timer},
+    {"sampleHwCounter", 1, 1, "an hwCounter", "", {}, CellKind::event_counter, Op::sample_event},
+    {"readSymbol", 1, 1, "the name of a variable, as a string", "", {}, {}, {}},
+    {"readAddress", 1, 1, "an address", "", {}, {}, {}},
 };
 
 }  // namespace
@@ -34,6 +36,12 @@ const CallForm* find_call(std::string_view name) {
   for (const CallForm& form : kCalls)
     if (form.name == name) return &form;
   return nullptr;
+}
+
+std::vector<std::string_view> call_names() {
+  std::vector<std::string_view> names;
+  for (const CallForm& form : kCalls) names.push_back(form.name);
+  return names;
 }
 
 std::string modern_form(const CallForm& form, const ast::Call& call) {

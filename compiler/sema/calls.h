@@ -4,8 +4,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "compiler/ast/ast.h"
+#include "compiler/ir/ir.h"
 #include "compiler/support/diagnostics.h"
 
 namespace mdl::sema {
@@ -17,10 +19,12 @@ struct CallForm {
   std::string_view takes;   // the same in words
   std::string_view modern;  // of an obsolete primitive: what is written today, {0} {1} its arguments
   std::optional<ast::AssignOp> assigns;  // it is this assignment of its two arguments
-  bool needs_timer;                      // its argument is a timer
+  std::optional<format::CellKind> cell;  // its argument is a cell of this kind,
+  ir::Op op;                             // which this operation changes
 };
 
 const CallForm* find_call(std::string_view name);
+std::vector<std::string_view> call_names();
 
 // The hint for an obsolete call: "write 'c += v'".
 std::string modern_form(const CallForm& form, const ast::Call& call);

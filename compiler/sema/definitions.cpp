@@ -87,6 +87,8 @@ format::ResourceList check_list(const ast::ResourceList& list, Span span, Diagno
         diagnostics.report(Code::bad_value, item.span, fmt::format("a list of type {}", list.type.text),
                            item_noun(*element));
     result.items = distinct(items->values, diagnostics);
+    if (element == Kind::floating)
+      for (std::string& item : result.items) item = shortest_float(item).value_or(item);
   }
   result.flavors = settings.flavors(Need::optional);
   result.library = settings.text("library", Need::optional) == "true";

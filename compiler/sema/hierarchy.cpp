@@ -22,7 +22,7 @@ constexpr Hierarchy kHierarchies[] = {
     {"SyncObject", "/SyncObject/<kind>/<instance>", 2, {Kind::string, Kind::string}},
     {"Message", "/Message/<tag>", 1, {Kind::integer}},
     {"File", "/File/<name>", 1, {Kind::string}},
-    {"Memory", "/Memory/<block>", 1, {Kind::string}},
+    {"Memory", "/Memory/<block>", 1, {Kind::integer}},
 };
 
 const Hierarchy* find(std::string_view name) {

@@ -6,10 +6,11 @@
 
 namespace mdl::sema {
 
-// Checks the code against the owner's cells and the kind of its point, and lowers it. The
+// Checks the code against the owner's cells and the kind of its point, and lowers it. An owner whose
+// code calls the application gets a cell for that. The
 // snippet has no name yet; without errors it satisfies ir::verify. `binder` knows the
 // foreach variables in sight.
-ir::Snippet lower(const std::vector<ast::Code>& code, const Owner& owner, format::PointKind point,
-                  Binder& binder, Diagnostics& diagnostics);
+ir::Snippet lower(const std::vector<ast::Code>& code, Owner& owner, format::PointKind point, Binder& binder,
+                  Diagnostics& diagnostics);
 
 }  // namespace mdl::sema

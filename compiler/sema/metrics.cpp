@@ -23,41 +23,65 @@ using format::Aggregate;
 const std::string_view kAggregates[] = {format::name(Aggregate::sum), format::name(Aggregate::min),
                                         format::name(Aggregate::max), format::name(Aggregate::avg)};
 
-enum class Cells : uint8_t { value, none, not_yet, unknown };
-
 struct CellTypeRow {
   std::string_view name;
-  Cells cells;
-  bool event;  // takes ("EVENT")
+  std::optional<CellKind> kind;  // nothing: there is no value
+  bool event;                    // takes ("EVENT")
 };
 constexpr CellTypeRow kCellTypes[] = {
-    {"counter", Cells::value, false},        {"void", Cells::none, false},
-    {"processTimer", Cells::not_yet, false}, {"wallTimer", Cells::not_yet, false},
-    {"hwTimer", Cells::not_yet, true},       {"hwCounter", Cells::not_yet, true},
+    {"counter", CellKind::counter, false},
+    {"void", std::nullopt, false},
+    {"processTimer", CellKind::process_timer, false},
+    {"wallTimer", CellKind::wall_timer, false},
+    {"hwTimer", CellKind::event_timer, true},
+    {"hwCounter", CellKind::event_counter, true},
 };
 
-// Checks `base is X`, `is X`. A constraint cannot be void: it would be false for ever.
-Cells check_cell_type(const ast::CellType& type, bool may_be_void, Diagnostics& diagnostics) {
+constexpr std::string_view kEvents[] = {
+#define X(id, name, offset) name,
+    MDL_EVENTS(X)
+#undef X
+};
+
+// What `base is X`, `is X` says.
+struct ValueType {
+  bool has_cell = true;  // else it is void
+  format::Cell cell;     // without its name
+};
+
+bool check_event(const ast::CellType& type, const CellTypeRow& row, Diagnostics& diagnostics) {
+  if (row.event != type.event.has_value()) {
+    diagnostics.report(Code::bad_value, type.event ? type.event->span : type.kind.span,
+                       fmt::format("'{}'", row.name), row.event ? "an event: (\"EVENT\")" : "no event");
+    return false;
+  }
+  if (!type.event || format::event(type.event->text)) return true;
+  const std::vector<std::string_view> events(std::begin(kEvents), std::end(kEvents));
+  Suggestion near = did_you_mean(type.event->text, events);
+  diagnostics.report(Code::unknown_event, type.event->span, printable(type.event->text))
+      .hint(near.empty() ? fmt::format("there are {}", one_of(events)) : near.text());
+  return false;
+}
+
+// Nothing when it is wrong, which has been reported. An in-line constraint cannot be void: what would it
+// replace the base's value by?
+std::optional<ValueType> check_cell_type(const ast::CellType& type, bool may_be_void,
+                                         Diagnostics& diagnostics) {
   std::vector<std::string_view> names;
   const CellTypeRow* row = nullptr;
   for (const CellTypeRow& r : kCellTypes) {
-    if (r.cells == Cells::none && !may_be_void) continue;
+    if (!r.kind && !may_be_void) continue;
     names.push_back(r.name);
     if (r.name == type.kind.text) row = &r;
   }
   if (row == nullptr) {
     diagnostics.report(Code::bad_choice, type.kind.span, type.kind.text, "type of a value", one_of(names))
         .hint(did_you_mean(type.kind.text, names));
-    return Cells::unknown;
+    return std::nullopt;
   }
-  if (row->event != type.event.has_value()) {
-    diagnostics.report(Code::bad_value, type.event ? type.event->span : type.kind.span,
-                       fmt::format("'{}'", row->name), row->event ? "an event: (\"EVENT\")" : "no event");
-    return Cells::unknown;
-  }
-  if (row->cells == Cells::not_yet)
-    diagnostics.report(Code::not_yet, type.kind.span, fmt::format("a value of type {} is", row->name));
-  return row->cells;
+  if (!check_event(type, *row, diagnostics)) return std::nullopt;
+  return ValueType{row->kind.has_value(),
+                   {"", row->kind.value_or(CellKind::counter), type.event ? type.event->text : ""}};
 }
 
 std::vector<std::string> path_parts(const ast::Path& path) {
@@ -66,9 +90,21 @@ std::vector<std::string> path_parts(const ast::Path& path) {
   return parts;
 }
 
-void add_cell(Owner& owner, const std::string& name, CellKind kind) {
+void add_cell(Owner& owner, const std::string& name, format::Cell cell) {
   owner.names.emplace(name, static_cast<uint32_t>(owner.cells.size()));
-  owner.cells.push_back({name, kind});
+  cell.name = name;
+  owner.cells.push_back(std::move(cell));
+  owner.histories.emplace_back();
+}
+
+// What is sound to say of an owner's value; not while there are errors, whose code was not looked at.
+void warn_of_value(const Owner& owner, std::string_view noun, const ast::Name& name,
+                   Diagnostics& diagnostics) {
+  const CellHistory& value = owner.histories[0];
+  if (!value.changed) diagnostics.report(Code::never_changes, name.span, noun, name.text);
+  if (value.started.has_value() != value.stopped.has_value())
+    diagnostics.report(Code::unbalanced_timer, value.started ? *value.started : *value.stopped, name.text,
+                       value.started ? "started and never stopped" : "stopped and never started");
 }
 
 // Path and selection, which named and in-line constraints have in common. False if there
@@ -99,6 +135,7 @@ class MetricChecker {
     temporaries();
     constraints();
     base();
+    if (!context_.diagnostics.has_errors()) warn_of_temporaries();
     return std::move(result_);
   }
 
@@ -127,11 +164,24 @@ class MetricChecker {
   void temporaries() {
     claim(metric_.name);
     for (const ast::Name& t : metric_.temporaries)
-      if (claim(t)) temporaries_.push_back(t.text);
+      if (claim(t)) temporaries_.push_back(&t);
+    used_.resize(temporaries_.size());
   }
 
+  // Behind the value.
   void add_temporaries(Owner& owner) const {
-    for (const std::string& t : temporaries_) add_cell(owner, t, CellKind::counter);
+    for (const ast::Name* t : temporaries_) add_cell(owner, t->text, {});
+  }
+
+  void note_temporaries(const Owner& owner) {
+    for (size_t i = 0; i < temporaries_.size(); i++)
+      if (owner.histories[1 + i].named) used_[i] = true;
+  }
+
+  void warn_of_temporaries() {
+    for (size_t i = 0; i < temporaries_.size(); i++)
+      if (!used_[i])
+        context_.diagnostics.report(Code::unused_temporary, temporaries_[i]->span, temporaries_[i]->text);
   }
 
   void constraints() {
@@ -165,9 +215,9 @@ class MetricChecker {
     Owner owner;
     owner.name = c.name.text;
     bool has_path = check_path(c, owner, context_);
-    Cells cells = check_cell_type(c.type, false, context_.diagnostics);
-    if (!has_path || cells != Cells::value) return;
-    add_cell(owner, c.name.text, CellKind::counter);
+    std::optional<ValueType> type = check_cell_type(c.type, false, context_.diagnostics);
+    if (!has_path || !type) return;
+    add_cell(owner, c.name.text, type->cell);
     owner.names.emplace(metric_.name.text, 0);
     add_temporaries(owner);
 
@@ -178,7 +228,12 @@ class MetricChecker {
     result.position = context_.sources.position(c.name.span);
     result.placement =
         place(c.body, owner, context_.symbols, context_.sources, context_.snippets, context_.diagnostics);
+    note_temporaries(owner);
+    if (!context_.diagnostics.has_errors()) warn_of_value(owner, "constraint", c.name, context_.diagnostics);
     result.cells = std::move(owner.cells);
+    // The temporaries are cells of the metric, which its replacements may use.
+    auto temporaries = result.cells.begin() + 1;
+    result.cells.erase(temporaries, temporaries + static_cast<ptrdiff_t>(temporaries_.size()));
     result_.replacements.push_back(std::move(result));
   }
 
@@ -186,19 +241,22 @@ class MetricChecker {
     if (metric_.bases.empty()) return settings_.missing("base");
     const ast::Base& base = metric_.bases[0];
     if (metric_.bases.size() > 1) settings_.doubled("base", base.span, metric_.bases[1].span);
-    Cells cells = check_cell_type(base.type, true, context_.diagnostics);
-    if (cells != Cells::value && cells != Cells::none) return;
+    std::optional<ValueType> type = check_cell_type(base.type, true, context_.diagnostics);
+    if (!type) return;
 
     Owner owner;
     owner.name = metric_.name.text;
-    add_cell(owner, metric_.name.text, CellKind::counter);
-    if (cells == Cells::none) {  // the cell is there, since a request has a value; code cannot reach it
+    add_cell(owner, metric_.name.text, type->cell);
+    if (!type->has_cell) {  // the cell is there, since a request has a value; code cannot reach it
       owner.names.clear();
       owner.void_metric = metric_.name.text;
     }
     add_temporaries(owner);
     result_.placement =
         place(base.body, owner, context_.symbols, context_.sources, context_.snippets, context_.diagnostics);
+    note_temporaries(owner);
+    if (type->has_cell && !context_.diagnostics.has_errors())
+      warn_of_value(owner, "metric", metric_.name, context_.diagnostics);
     result_.cells = std::move(owner.cells);
   }
 
@@ -207,7 +265,8 @@ class MetricChecker {
   Settings settings_;
   format::Metric result_;
   std::map<std::string_view, Span> claimed_;
-  std::vector<std::string> temporaries_;
+  std::vector<const ast::Name*> temporaries_;
+  std::vector<bool> used_;  // of them, in any code
 };
 
 }  // namespace
@@ -223,15 +282,21 @@ format::Constraint check_constraint(const ast::Constraint& c, Span span, Context
   owner.name = c.name.text;
   bool has_path = check_path(c, owner, context);
   if (c.is_default) return result;
-  Cells cells = check_cell_type(c.type, false, context.diagnostics);
-  if (!has_path || cells != Cells::value) return result;
+  std::optional<ValueType> type = check_cell_type(c.type, false, context.diagnostics);
+  if (!has_path || !type) return result;
+  if (type->cell.kind != CellKind::counter) {
+    context.diagnostics.report(Code::flag_not_counter, c.type.kind.span, c.name.text, noun(type->cell.kind))
+        .hint("a timer is a metric's value, or that of a constraint in it: is replace");
+    return result;
+  }
 
-  add_cell(owner, c.name.text, CellKind::flag);
+  add_cell(owner, c.name.text, {"", CellKind::flag});
   owner.has_flag = true;
   owner.counts_calls = c.path.parts[0].text == "Code";
   owner.unconstrained = "in a constraint: it is what the others are constrained by";
   result.placement =
       place(c.body, owner, context.symbols, context.sources, context.snippets, context.diagnostics);
+  if (!context.diagnostics.has_errors()) warn_of_value(owner, "constraint", c.name, context.diagnostics);
   result.cells = std::move(owner.cells);
   return result;
 }

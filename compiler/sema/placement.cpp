@@ -2,6 +2,7 @@
 
 #include "compiler/ir/verify.h"
 #include "compiler/sema/bind.h"
+#include "compiler/sema/known.h"
 #include "compiler/sema/lower.h"
 #include "format/manifest_tables.h"
 
@@ -11,9 +12,16 @@ namespace {
 using format::Placement;
 using format::PlacementKind;
 
+std::string point_hint(const Type& type) {
+  if (type.kind == Kind::procedure) return "a procedure's points are '.entry' and '.return'";
+  if (type.kind == Kind::loop) return "a loop's points are '.enter', '.exit', '.start_iter' and '.end_iter'";
+  if (type.kind == Kind::list && type.element == Kind::point) return "visit each: foreach c in LIST append c";
+  return "";
+}
+
 class Placer {
  public:
-  Placer(const Owner& owner, const Symbols& symbols, const Sources& sources, Snippets& snippets,
+  Placer(Owner& owner, const Symbols& symbols, const Sources& sources, Snippets& snippets,
          Diagnostics& diagnostics)
       : owner_(owner),
         sources_(sources),
@@ -61,13 +69,14 @@ class Placer {
       return;
     }
     placed.expr = std::move(list->expr);
-    binder_.enter(loop.variable.text, {list->type.element});
+    binder_.enter(loop.variable.text, {list->type.element, Kind::integer, list->type.point});
     placed.body.push_back(statement(*loop.body));
     binder_.leave();
   }
 
   void condition(Placement& placed, const ast::If& branch) {
     placed.kind = PlacementKind::if_;
+    warn_if_decided(branch.condition, diagnostics_);
     if (std::optional<Bound> bound = binder_.bind(branch.condition)) {
       if (bound->type.kind != Kind::integer)
         diagnostics_.report(Code::not_a_condition, branch.condition.span, noun(bound->type.kind));
@@ -82,18 +91,19 @@ class Placer {
     std::optional<Bound> point = binder_.bind(insert.point);
     if (!point) return;  // whether $arg or $return is known in the code is not known
     if (point->type.kind != Kind::point) {
-      std::string_view hint =
-          point->type.kind == Kind::procedure ? "a procedure's points are '.entry' and '.return'" : "";
       diagnostics_.report(Code::not_a_point, insert.point.span, noun(point->type.kind))
-          .hint(std::string(hint));
+          .hint(point_hint(point->type));
       return;
     }
     format::PointKind kind = point->type.point;
     placed.expr = std::move(point->expr);
-    // Before and after an instruction are different only at a call; these points have no such instruction.
-    if (insert.when == format::When::post)
-      diagnostics_.report(Code::useless_post, insert.point.span,
-                          kind == format::PointKind::entry ? "an entry" : "a return");
+    // Before and after an instruction are different only at a call; other points have no such instruction.
+    if (insert.when == format::When::post && kind == format::PointKind::call_before) {
+      kind = format::PointKind::call_after;
+      placed.when = format::When::post;
+    } else if (insert.when == format::When::post) {
+      diagnostics_.report(Code::useless_post, insert.point.span, noun(kind));
+    }
     placed.constrained = insert.constrained && owner_.unconstrained.empty();
     if (insert.constrained && !owner_.unconstrained.empty())
       diagnostics_.report(Code::useless_constrained, *insert.constrained, owner_.unconstrained);
@@ -105,7 +115,7 @@ class Placer {
     placed.stencil = snippets_.add(owner_.name, std::move(snippet));
   }
 
-  const Owner& owner_;
+  Owner& owner_;
   const Sources& sources_;
   Snippets& snippets_;
   Diagnostics& diagnostics_;
@@ -123,12 +133,12 @@ uint32_t Snippets::add(const std::string& owner, ir::Snippet snippet) {
   return static_cast<uint32_t>(snippets_.size() - 1);
 }
 
-Placement place(const ast::Statement& statement, const Owner& owner, const Symbols& symbols,
-                const Sources& sources, Snippets& snippets, Diagnostics& diagnostics) {
+Placement place(const ast::Statement& statement, Owner& owner, const Symbols& symbols, const Sources& sources,
+                Snippets& snippets, Diagnostics& diagnostics) {
   return Placer(owner, symbols, sources, snippets, diagnostics).statement(statement);
 }
 
-std::vector<Placement> place(const std::vector<ast::Statement>& statements, const Owner& owner,
+std::vector<Placement> place(const std::vector<ast::Statement>& statements, Owner& owner,
                              const Symbols& symbols, const Sources& sources, Snippets& snippets,
                              Diagnostics& diagnostics) {
   return Placer(owner, symbols, sources, snippets, diagnostics).statements(statements);

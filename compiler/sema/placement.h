@@ -21,9 +21,9 @@ class Snippets {
 };
 
 // Checks a statement of one owner; each insertion becomes a snippet.
-format::Placement place(const ast::Statement& statement, const Owner& owner, const Symbols& symbols,
+format::Placement place(const ast::Statement& statement, Owner& owner, const Symbols& symbols,
                         const Sources& sources, Snippets& snippets, Diagnostics& diagnostics);
-std::vector<format::Placement> place(const std::vector<ast::Statement>& statements, const Owner& owner,
+std::vector<format::Placement> place(const std::vector<ast::Statement>& statements, Owner& owner,
                                      const Symbols& symbols, const Sources& sources, Snippets& snippets,
                                      Diagnostics& diagnostics);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,19 @@ struct Symbols {
   std::map<std::string, Span, std::less<>> metrics;
 };
 
+// What code does with a cell, for warnings.
+struct CellHistory {
+  bool named = false;
+  bool changed = false;         // or its address is taken, so that it may be
+  std::optional<Span> started;  // a timer: where first
+  std::optional<Span> stopped;
+};
+
 // A metric or a constraint while its statements are analyzed: its cells and their names.
 struct Owner {
   std::string name;                                    // of its snippets
-  std::vector<format::Cell> cells;                     // the value or flag first
+  std::vector<format::Cell> cells;                     // the value or flag first, that for calls last
+  std::vector<CellHistory> histories;                  // of the cells that have names in code
   std::map<std::string, uint32_t, std::less<>> names;  // identifiers of code -> index into cells
   std::vector<Kind> selected;      // types of $constraint[n]: the most specific component first
   bool is_constraint = false;      // $constraint has a meaning
@@ -37,6 +47,7 @@ struct Owner {
   bool counts_calls = false;       // the flag stands for active calls: setting it is worth a warning
   std::string_view unconstrained;  // why `constrained` has no effect here; empty: it has
   std::string void_metric;         // the metric whose base is void
+  bool may_call = true;            // it has cells, so that calls into the application have one
 };
 
 }  // namespace mdl::sema

@@ -1,5 +1,8 @@
 #include "compiler/sema/types.h"
 
+#include <fmt/format.h>
+
+#include <charconv>
 #include <iterator>
 
 #include "format/manifest_tables.h"
@@ -10,16 +13,20 @@ namespace {
 using format::PointKind;
 
 constexpr Member kMembers[] = {
-    // owner, name, type, extension, supported
-    {Kind::procedure, "name", {Kind::string}, false, true},
-    {Kind::procedure, "entry", {Kind::point, Kind::integer, PointKind::entry}, false, true},
-    {Kind::procedure, "return", {Kind::point, Kind::integer, PointKind::return_}, false, true},
-    {Kind::procedure, "calls", {Kind::list, Kind::point}, false, false},
-    {Kind::procedure, "module", {Kind::module}, true, true},
-    {Kind::procedure, "loops", {Kind::list, Kind::point}, true, false},
-    {Kind::procedure, "blocks", {Kind::list, Kind::point}, true, false},
-    {Kind::module, "name", {Kind::string}, false, true},
-    {Kind::module, "funcs", {Kind::list, Kind::procedure}, false, true},
+    // owner, name, type, extension
+    {Kind::procedure, "name", {Kind::string}, false},
+    {Kind::procedure, "entry", {Kind::point, Kind::integer, PointKind::entry}, false},
+    {Kind::procedure, "return", {Kind::point, Kind::integer, PointKind::return_}, false},
+    {Kind::procedure, "calls", {Kind::list, Kind::point, PointKind::call_before}, false},
+    {Kind::procedure, "module", {Kind::module}, true},
+    {Kind::procedure, "loops", {Kind::list, Kind::loop}, true},
+    {Kind::procedure, "blocks", {Kind::list, Kind::point, PointKind::block}, true},
+    {Kind::module, "name", {Kind::string}, false},
+    {Kind::module, "funcs", {Kind::list, Kind::procedure}, false},
+    {Kind::loop, "enter", {Kind::point, Kind::integer, PointKind::loop_enter}, true},
+    {Kind::loop, "exit", {Kind::point, Kind::integer, PointKind::loop_exit}, true},
+    {Kind::loop, "start_iter", {Kind::point, Kind::integer, PointKind::loop_start}, true},
+    {Kind::loop, "end_iter", {Kind::point, Kind::integer, PointKind::loop_end}, true},
 };
 
 // The elements of format::kListTypes.
@@ -29,9 +36,44 @@ static_assert(std::size(kListElements) == std::size(format::kListTypes));
 }  // namespace
 
 std::string_view noun(Kind kind) {
-  constexpr std::string_view kNouns[] = {
-      "an integer", "a string", "a floating-point number", "a procedure", "a module", "a point", "a list"};
+  constexpr std::string_view kNouns[] = {"an integer",  "a string", "a floating-point number",
+                                         "a procedure", "a module", "a loop",
+                                         "a point",     "a list"};
   return kNouns[static_cast<size_t>(kind)];
+}
+
+std::string_view noun(format::CellKind kind) {
+  using enum format::CellKind;
+  switch (kind) {
+    case wall_timer:
+      return "a wallTimer";
+    case process_timer:
+      return "a processTimer";
+    case event_timer:
+      return "an hwTimer";
+    case event_counter:
+      return "an hwCounter";
+    default:
+      return "a counter";
+  }
+}
+
+std::string_view noun(format::PointKind kind) {
+  using enum format::PointKind;
+  switch (kind) {
+    case entry:
+      return "an entry";
+    case return_:
+      return "a return";
+    case call_before:
+      return "a call";
+    case call_after:
+      return "the return from a call";
+    case block:
+      return "a block";
+    default:
+      return "a point of a loop";
+  }
 }
 
 const Member* find_member(Kind owner, std::string_view name) {
@@ -45,6 +87,13 @@ std::vector<std::string_view> member_names(Kind owner) {
   for (const Member& member : kMembers)
     if (member.owner == owner) names.push_back(member.name);
   return names;
+}
+
+std::optional<std::string> shortest_float(std::string_view text) {
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return fmt::format("{}", value + 0.0);  // -0 is 0
 }
 
 std::optional<Kind> list_element(std::string_view name) {

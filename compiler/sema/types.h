@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,27 +11,31 @@
 
 namespace mdl::sema {
 
-enum class Kind : uint8_t { integer, string, floating, procedure, module, point, list };
+enum class Kind : uint8_t { integer, string, floating, procedure, module, loop, point, list };
 
 struct Type {
   Kind kind = Kind::integer;
   Kind element = Kind::integer;                        // list
-  format::PointKind point = format::PointKind::entry;  // point
+  format::PointKind point = format::PointKind::entry;  // point, list of points; a call is call_before
 };
 
-// For messages: "an integer", "a procedure".
+// For messages: "an integer", "a procedure"; "a counter", "a wallTimer"; "an entry", "a call".
 std::string_view noun(Kind kind);
+std::string_view noun(format::CellKind kind);
+std::string_view noun(format::PointKind kind);
 
-// A member of a procedure or a module: `f.entry`.
+// A member of a procedure, a module or a loop: `f.entry`.
 struct Member {
   Kind owner;
   std::string_view name;
   Type type;
   bool extension;
-  bool supported;  // else part of the language, but not of this version
 };
 const Member* find_member(Kind owner, std::string_view name);
 std::vector<std::string_view> member_names(Kind owner);
+
+// A floating-point number as a plan has it, in lists and expressions: equal ones have one text.
+std::optional<std::string> shortest_float(std::string_view text);
 
 // The element of a resource list by its type's name, one of format::kListTypes.
 std::optional<Kind> list_element(std::string_view name);

@@ -60,6 +60,12 @@ int64_t calculate(std::string_view op, int64_t a, int64_t b) {
   if (op == "-") return static_cast<int64_t>(ua - ub);
   if (op == "*") return static_cast<int64_t>(ua * ub);
   if (op == "/") return b == 0 ? 0 : b == -1 ? static_cast<int64_t>(0 - ua) : a / b;
+  if (op == "%") return b == 0 ? a : b == -1 ? 0 : a % b;
+  if (op == "&") return a & b;
+  if (op == "|") return a | b;
+  if (op == "^") return a ^ b;
+  if (op == "<<") return static_cast<int64_t>(ua << (ub & 63));
+  if (op == ">>") return a >> (ub & 63);
   if (op == "==") return a == b;
   if (op == "!=") return a != b;
   if (op == "<") return a < b;
@@ -261,6 +267,7 @@ Result<Value> Evaluator::unary(const Expr& expr) {
   const auto* number = get<int64_t>(*of);
   if (!number) return wrong(expr.position, fmt::format("`{}` needs a number", expr.text));
   if (expr.text == "!") return Value{int64_t{*number == 0}};
+  if (expr.text == "~") return Value{~*number};
   return Value{calculate("-", 0, *number)};
 }
 

@@ -21,9 +21,18 @@ struct Analyzed {
   std::string rendered;
 };
 
+// What is said of definitions that are not complete programs (tests/golden/diagnostics/idle.test has it).
+WarningPolicy fragments() {
+  WarningPolicy policy;
+  for (const char* word :
+       {"no-unused-temporary", "no-never-changes", "no-unused-constraint", "no-decided-condition"})
+    EXPECT_EQ(policy.apply(word), "");
+  return policy;
+}
+
 Analyzed analyze_texts(const std::vector<std::string>& texts, const SemaOptions& options = {}) {
   Sources sources;
-  Diagnostics diagnostics;
+  Diagnostics diagnostics(fragments());
   std::vector<ast::File> files;
   for (const std::string& text : texts)
     files.push_back(parse(sources.add("t.mdl", text), options.standard, diagnostics));
@@ -127,6 +136,48 @@ TEST(Sema, CountersChangeInOneOperation) {
   EXPECT_EQ(lowered("m += 3; m -= 2; m--;"), "add_cell m, 3; add_cell m, -2; add_cell m, -1; ");
   EXPECT_EQ(lowered("m -= t;"), "%0 = load t; %1 = neg %0; add_cell m, %1; ");
   EXPECT_EQ(lowered("m = 5;"), "store m, 5; ");
+}
+
+TEST(Sema, CallsAreEnteredBeforeAnyChange) {
+  // A change that comes before the call: the whole code is entered first.
+  EXPECT_EQ(lowered("m++; k(t);"),
+            "%1 = enter_call m.call; jump_zero %1, L0; add_cell m, 1; %0 = load t; call_arg m.call, %0, 0; "
+            "%2 = call m.call, 0; leave_call m.call; L0:; ");
+  // No change but behind a call: entered where it stands, inner calls first.
+  EXPECT_EQ(lowered("if ($arg[0]) m = k(g(1), 2);"),
+            "%0 = arg 0; jump_zero %0, L0; %1 = enter_call m.call; jump_zero %1, L1; call_arg m.call, 1, 0; "
+            "%2 = call m.call, 0; leave_call m.call; %3 = enter_call m.call; jump_zero %3, L1; "
+            "call_arg m.call, %2, 0; call_arg m.call, 2, 1; %4 = call m.call, 1; leave_call m.call; "
+            "store m, %4; L0:; L1:; ");
+  // A change on the way around the call.
+  EXPECT_THAT(lowered("if ($arg[0]) k(); m++;"),
+              HasSubstr("%1 = enter_call m.call; jump_zero %1, L1; %0 = arg 0; "));
+}
+
+TEST(Sema, CallPointsHaveKindsAndOrder) {
+  Analyzed a =
+      analyze_text(metric("foreach f in $procedures foreach c in f.calls { append preInsn c (* m += $arg[1]; "
+                          "*) append postInsn c (* m += $return; *) append c (* m++; *) }"));
+  ASSERT_THAT(a.said, IsEmpty()) << a.rendered;
+  ASSERT_THAT(a.program.snippets, SizeIs(3));
+  EXPECT_EQ(a.program.snippets[0].point, format::PointKind::call_before);
+  EXPECT_EQ(a.program.snippets[1].point, format::PointKind::call_after);
+  EXPECT_EQ(a.program.snippets[2].point, format::PointKind::call_before);
+  const format::Placement& block = a.program.manifest.metrics[0].placement[0].body[0].body[0];
+  EXPECT_EQ(block.body[0].when, format::When::pre);
+  EXPECT_EQ(block.body[1].when, format::When::post);
+}
+
+TEST(Sema, ReplacementsUseTheMetricsTemporaries) {
+  Analyzed a = analyze_text(metric("append $exit.entry (* m++; *)",
+                                   "constraint r /Code/*/* is replace wallTimer {"
+                                   " append $constraint[0].entry (* startWallTimer(r); t++; f(); *)"
+                                   " append $constraint[0].return (* stopWallTimer(m); *) }"));
+  ASSERT_THAT(a.said, IsEmpty()) << a.rendered;
+  const format::Metric& m = a.program.manifest.metrics[0];
+  EXPECT_THAT(m.cells, ElementsAre(format::Cell{"m"}, format::Cell{"t"}, format::Cell{"u"}));
+  EXPECT_THAT(m.replacements[0].cells, ElementsAre(format::Cell{"r", format::CellKind::wall_timer},
+                                                   format::Cell{"r.call", format::CellKind::call}));
 }
 
 TEST(Sema, ConditionsJump) {
@@ -236,7 +287,7 @@ TEST(Sema, ErrorsAreLocated) {
       "  append f.exit (* m++; *) } } }\n");
   EXPECT_THAT(a.said, ElementsAre("2:1 E0101 metric 'm' has no 'aggregateOperator'",
                                   "5:26 E0201 'q' is not defined", "5:31 W0303 this expression has no effect",
-                                  "5:31 E0302 $return is not known at an entry point",
+                                  "5:31 E0302 $return is not known at an entry",
                                   "6:12 E0202 a procedure has no 'exit'"));
 }
 

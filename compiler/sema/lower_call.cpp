@@ -1,0 +1,107 @@
+// Calls: built-in functions, and functions of the application. The arguments of a call into the application
+// are computed before it is entered, so an inner call is over when the outer one begins, and the calls of one
+// definition share one cell: while one of them runs, no other begins on that thread.
+#include <algorithm>
+
+#include "compiler/sema/lowering.h"
+
+namespace mdl::sema {
+
+using ir::Op;
+using ir::Operand;
+
+Operand Lowering::call(const ast::Expr& e, const ast::Call& c, Use use) {
+  auto* callee = std::get_if<ast::NameUse>(&c.callee->node);
+  const CallForm* form = callee ? find_call(callee->text) : nullptr;
+  if (form != nullptr) return built_in(e, c, *form, use);
+  if (callee == nullptr || callee->text.starts_with('$') || binder_.knows(callee->text) ||
+      owner_.names.contains(callee->text)) {
+    diagnostics_.report(Code::not_callable, c.callee->span)
+        .hint("a function of the application is called by its name: f(1), Call(\"f\", 1)");
+    return failed();
+  }
+  if (Suggestion near = did_you_mean(callee->text, call_names()); !near.empty())
+    diagnostics_.report(Code::application_call, c.callee->span, callee->text).hint(near);
+  if (c.args.size() > kMaxArguments) {
+    diagnostics_.report(Code::wrong_arguments, e.span, printable(callee->text), "at most six arguments");
+    return failed();
+  }
+  return application_call(e.span, callee->text, c.args);
+}
+
+Operand Lowering::built_in(const ast::Expr& e, const ast::Call& c, const CallForm& form, Use use) {
+  if (!form.modern.empty()) {
+    Diagnostic& obsolete = diagnostics_.report(Code::obsolete, c.callee->span, form.name);
+    edit_to_modern_form(form, e, use == Use::value, obsolete.hint(modern_form(form, c)));
+  }
+  if (c.args.size() < form.least || c.args.size() > form.most) {
+    diagnostics_.report(Code::wrong_arguments, e.span, form.name, form.takes);
+    return failed();
+  }
+  if (form.assigns) return assign(c.args[0], *form.assigns, c.args[1], c.callee->span, use);
+  if (form.cell) {
+    if (use == Use::value) return not_a_value(e.span, "something done to a timer");
+    return timer_call(c, form);
+  }
+  if (form.name == "readSymbol") return read_symbol(e, c, form);
+  if (form.name == "readAddress") return emit(Op::read_address, value(c.args[0]));
+  auto* function = std::get_if<ast::String>(&c.args[0].node);
+  if (function == nullptr || function->text.empty()) {
+    diagnostics_.report(Code::wrong_arguments, c.args[0].span, form.name, form.takes)
+        .hint("the name is a string: Call(\"f\", 1)");
+    return failed();
+  }
+  return application_call(e.span, function->text, std::span(c.args).subspan(1));
+}
+
+Operand Lowering::application_call(Span span, const std::string& function, std::span<const ast::Expr> args) {
+  std::vector<Operand> values;
+  for (const ast::Expr& arg : args) values.push_back(value(arg));
+  std::optional<uint32_t> cell = call_cell(span);
+  if (!cell) return failed();
+  if (!end_) end_ = new_label();
+  effect(Op::jump_zero, emit(Op::enter_call, Operand::none(), Operand::none(), *cell), *end_);
+  for (size_t i = 0; i < values.size(); i++)
+    snippet_.insts.push_back(
+        {Op::call_arg, ir::kNoTemp, values[i], Operand::imm(static_cast<int64_t>(i)), *cell});
+  uint32_t called = symbol(function, format::SymbolKind::function);
+  Operand result = emit(Op::call, Operand::imm(called), Operand::none(), *cell);
+  effect(Op::leave_call, Operand::none(), *cell);
+  return result;
+}
+
+// The owner's cell for calls, as a cell of the snippet. It has no name in code.
+std::optional<uint32_t> Lowering::call_cell(Span span) {
+  if (!owner_.may_call) {
+    diagnostics_.report(Code::call_outside, span).hint("put it into a metric; its base may be void");
+    return std::nullopt;
+  }
+  auto is_call = [](const format::Cell& cell) { return cell.kind == format::CellKind::call; };
+  auto found = std::find_if(owner_.cells.begin(), owner_.cells.end(), is_call);
+  auto index = static_cast<uint32_t>(found - owner_.cells.begin());
+  if (found == owner_.cells.end()) {
+    owner_.cells.push_back({owner_.name + ".call", format::CellKind::call});
+    owner_.histories.emplace_back();
+  }
+  return cell(index);
+}
+
+Operand Lowering::read_symbol(const ast::Expr& e, const ast::Call& c, const CallForm& form) {
+  auto* variable = std::get_if<ast::String>(&c.args[0].node);
+  if (variable == nullptr || variable->text.empty()) {
+    diagnostics_.report(Code::wrong_arguments, e.span, form.name, form.takes);
+    return failed();
+  }
+  return emit(Op::symbol, Operand::none(), Operand::none(),
+              symbol(variable->text, format::SymbolKind::variable));
+}
+
+uint32_t Lowering::symbol(const std::string& name, format::SymbolKind kind) {
+  format::SymbolUse use{name, kind};
+  auto found = std::find(snippet_.symbols.begin(), snippet_.symbols.end(), use);
+  auto index = static_cast<uint32_t>(found - snippet_.symbols.begin());
+  if (found == snippet_.symbols.end()) snippet_.symbols.push_back(std::move(use));
+  return index;
+}
+
+}  // namespace mdl::sema

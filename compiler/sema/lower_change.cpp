@@ -1,0 +1,116 @@
+// Changes of cells. A counter must never lose a count to a signal handler that counts too, so `c += e`
+// is one operation (add_cell), not load, add, store; a constraint's own flag goes down by `release`,
+// which stops at zero. Where such an expression's value is used, the cell is read beside it.
+#include "compiler/sema/lowering.h"
+
+namespace mdl::sema {
+namespace {
+
+using ir::Op;
+using ir::Operand;
+
+int64_t negated(int64_t value) {
+  return static_cast<int64_t>(0 - static_cast<uint64_t>(value));
+}
+
+}  // namespace
+
+// The cell that an expression names; `otherwise` is reported when it names none.
+std::optional<uint32_t> Lowering::named_cell(const ast::Expr& e, Code otherwise) {
+  auto* use = std::get_if<ast::NameUse>(&e.node);
+  if (use != nullptr) {
+    if (auto found = owner_.names.find(use->text); found != owner_.names.end()) {
+      owner_.histories[found->second].named = true;
+      return cell(found->second);
+    }
+    if (!use->text.starts_with('$') && !binder_.knows(use->text)) {
+      name(e.span, use->text);  // reports that it is unknown, or has no value
+      return std::nullopt;
+    }
+  }
+  std::string_view what = "an expression";
+  if (use != nullptr) what = use->text.starts_with('$') ? "a value of the process" : "a name of binding time";
+  diagnostics_.report(otherwise, e.span, what);
+  return std::nullopt;
+}
+
+// The counter that an expression names, to be changed.
+std::optional<uint32_t> Lowering::counter(const ast::Expr& e) {
+  std::optional<uint32_t> found = named_cell(e, Code::not_assignable);
+  if (!found) return std::nullopt;
+  format::CellKind kind = snippet_.cells[*found].kind;
+  if (kind == format::CellKind::counter || kind == format::CellKind::flag) {
+    history(*found).changed = true;
+    return found;
+  }
+  diagnostics_.report(Code::not_assignable, e.span, noun(kind))
+      .hint(kind == format::CellKind::event_counter ? "sampleHwCounter changes it"
+                                                    : "a timer is started and stopped");
+  return std::nullopt;
+}
+
+void Lowering::add_to(uint32_t cell, Operand amount) {
+  bool down = amount.kind == Operand::Kind::immediate && amount.value < 0;
+  if (down && is_flag(cell)) return effect(Op::release, Operand::imm(negated(amount.value)), cell);
+  effect(Op::add_cell, amount, cell);
+}
+
+void Lowering::subtract_from(uint32_t cell, Operand amount) {
+  bool constant = amount.kind == Operand::Kind::immediate;
+  if (is_flag(cell) && !(constant && amount.value < 0)) return effect(Op::release, amount, cell);
+  effect(Op::add_cell, constant ? Operand::imm(negated(amount.value)) : emit(Op::neg, amount), cell);
+}
+
+Operand Lowering::assign(const ast::Expr& target, ast::AssignOp op, const ast::Expr& e, Span at, Use use) {
+  Operand amount = value(e);
+  std::optional<uint32_t> found = counter(target);
+  if (!found) return failed();
+  auto load = [&] { return emit(Op::load, Operand::none(), Operand::none(), *found); };
+  switch (op) {
+    case ast::AssignOp::set:
+      if (is_flag(*found) && owner_.counts_calls)
+        diagnostics_.report(Code::set_flag, at, snippet_.cells[*found].name)
+            .hint("write '+= 1' at the entry and '-= 1' at the return");
+      effect(Op::store, amount, *found);
+      return amount;
+    case ast::AssignOp::mul:
+      amount = emit(Op::mul, load(), amount);
+      effect(Op::store, amount, *found);
+      return amount;
+    case ast::AssignOp::add:
+      add_to(*found, amount);
+      break;
+    case ast::AssignOp::sub:
+      subtract_from(*found, amount);
+      break;
+  }
+  return use == Use::value ? load() : Operand::imm(0);
+}
+
+Operand Lowering::step(const ast::Step& s, Use use) {
+  std::optional<uint32_t> found = counter(*s.target);
+  if (!found) return failed();
+  auto load = [&] { return emit(Op::load, Operand::none(), Operand::none(), *found); };
+  Operand before = use == Use::value && !s.prefix ? load() : Operand::imm(0);
+  add_to(*found, Operand::imm(s.amount));
+  return use == Use::value && s.prefix ? load() : before;
+}
+
+// startWallTimer(t) and its kind; it has no value.
+Operand Lowering::timer_call(const ast::Call& c, const CallForm& form) {
+  std::optional<uint32_t> found = named_cell(c.args[0], Code::no_cell);
+  if (!found) return failed();
+  const format::Cell& cell = snippet_.cells[*found];
+  if (cell.kind != *form.cell) {
+    diagnostics_.report(Code::not_a_timer, c.args[0].span, form.name, form.takes, cell.name, noun(cell.kind));
+    return failed();
+  }
+  CellHistory& seen = history(*found);
+  seen.changed = true;
+  if (form.op == Op::start_timer) seen.started = seen.started.value_or(c.callee->span);
+  if (form.op == Op::stop_timer) seen.stopped = seen.stopped.value_or(c.callee->span);
+  effect(form.op, Operand::none(), *found);
+  return Operand::imm(0);
+}
+
+}  // namespace mdl::sema

@@ -1,0 +1,224 @@
+// Values. && and || jump, so that what stands right of them runs only if it must; in a condition they
+// jump straight to where the condition leads (lower.cpp). Expressions of binding time become constants.
+#include <algorithm>
+
+#include "compiler/sema/lowering.h"
+#include "compiler/sema/operators.h"
+
+namespace mdl::sema {
+namespace {
+
+using ir::Op;
+using ir::Operand;
+
+bool is_zero(Operand o) {
+  return o.kind == Operand::Kind::immediate && o.value == 0;
+}
+
+}  // namespace
+
+Operand Lowering::not_a_value(Span span, std::string_view what) {
+  diagnostics_.report(Code::not_a_value, span, what);
+  return failed();
+}
+
+// $args.name would need the debug information of each process to be read for each function.
+Operand Lowering::named_arguments(Span span) {
+  if (!binder_.refuse_extension(span, "'$args'"))
+    diagnostics_.report(Code::named_arguments, span).hint("the first argument is $arg[0]");
+  return failed();
+}
+
+Operand Lowering::expr(const ast::Expr& e, Use use) {
+  return std::visit(
+      ast::Overloaded{
+          [&](const ast::Integer& i) { return Operand::imm(i.value); },
+          [&](const ast::Boolean& b) { return Operand::imm(b.value); },
+          [&](const ast::Float&) { return not_a_value(e.span, noun(Kind::floating)); },
+          [&](const ast::String&) { return not_a_value(e.span, noun(Kind::string)); },
+          [&](const ast::NameUse& n) { return name(e.span, n.text); },
+          [&](const ast::Field& f) {
+            auto* object = std::get_if<ast::NameUse>(&f.object->node);
+            bool arguments = object != nullptr && object->text == "$args";
+            return arguments ? named_arguments(e.span) : binding_value(e);
+          },
+          [&](const ast::Index& i) { return index(e, i); },
+          [&](const ast::Call& c) { return call(e, c, use); },
+          [&](const ast::Unary& u) { return unary(e, u); },
+          [&](const ast::Binary& b) { return binary(e, b); },
+          [&](const ast::Assign& a) { return assign(*a.target, a.op, *a.value, a.op_span, use); },
+          [&](const ast::Step& s) { return step(s, use); },
+      },
+      e.node);
+}
+
+Operand Lowering::name(Span span, const std::string& name) {
+  const format::PointKindInfo& point = format::info(snippet_.point);
+  if (auto found = owner_.names.find(name); found != owner_.names.end()) {
+    using enum format::CellKind;
+    format::CellKind kind = owner_.cells[found->second].kind;
+    owner_.histories[found->second].named = true;
+    if (kind == wall_timer || kind == process_timer || kind == event_timer)
+      return not_a_value(span, noun(kind));
+    return emit(Op::load, Operand::none(), Operand::none(), cell(found->second));
+  }
+  if (name == "$return") {
+    if (point.result) return emit(Op::result);
+    diagnostics_.report(Code::result_not_here, span, noun(snippet_.point))
+        .hint("the value is known at '.return', and after a call");
+    return failed();
+  }
+  if (name == "$constraint") return binder_.check_selection(span) ? selected(span, 0) : failed();
+  if (name == "$arg") {
+    diagnostics_.report(Code::bad_index, span, "$arg", "missing").hint("the first argument is $arg[0]");
+    return failed();
+  }
+  if (name == "$thread") return binder_.refuse_extension(span, "'$thread'") ? failed() : emit(Op::thread);
+  if (name == "$args") return named_arguments(span);
+  if (name == owner_.void_metric && !name.empty()) {
+    diagnostics_.report(Code::no_value_cell, span, name);
+    return failed();
+  }
+  return binder_.knows(name) ? binding_value({span, ast::NameUse{name}}) : unknown_value(span, name);
+}
+
+Operand Lowering::unknown_value(Span span, const std::string& name) {
+  std::vector<std::string_view> near{"$arg", "$return", "$constraint", "$thread"};
+  for (const auto& [known, cell] : owner_.names) near.push_back(known);
+  diagnostics_.report(Code::unknown_name, span, name).hint(binder_.suggestion(name, std::move(near)));
+  return failed();
+}
+
+// A value of the binding-time language stands where code needs an integer.
+Operand Lowering::binding_value(const ast::Expr& e) {
+  std::optional<Bound> bound = binder_.bind(e);
+  if (!bound) return failed();
+  if (bound->type.kind != Kind::integer) return not_a_value(e.span, noun(bound->type.kind));
+  return constant(std::move(bound->expr));
+}
+
+// Where it stands in the source does not tell constants apart.
+Operand Lowering::constant(format::Expr expr) {
+  auto strip = [](auto& self, format::Expr& e) -> void {
+    e.position = {};
+    for (format::Expr& operand : e.operands) self(self, operand);
+  };
+  strip(strip, expr);
+  auto& known = snippet_.constants;
+  auto found = std::find(known.begin(), known.end(), expr);
+  auto index = static_cast<uint32_t>(found - known.begin());
+  if (found == known.end()) known.push_back(std::move(expr));
+  return emit(Op::constant, Operand::none(), Operand::none(), index);
+}
+
+Operand Lowering::selected(Span span, uint32_t n) {
+  Kind kind = owner_.selected[n];
+  if (kind != Kind::integer) return not_a_value(span, noun(kind));
+  format::Expr expr;
+  expr.kind = format::ExprKind::selected;
+  expr.number = n;
+  return constant(std::move(expr));
+}
+
+Operand Lowering::index(const ast::Expr& e, const ast::Index& i) {
+  auto* object = std::get_if<ast::NameUse>(&i.object->node);
+  if (object != nullptr && object->text == "$constraint") {
+    if (!binder_.check_selection(e.span)) return failed();
+    auto n = binder_.constant_index(i, "$constraint", owner_.selected.size());
+    return n ? selected(e.span, *n) : failed();
+  }
+  if (object == nullptr || object->text != "$arg") return binding_value(e);
+  if (!format::info(snippet_.point).args) {
+    diagnostics_.report(Code::arg_not_here, e.span, noun(snippet_.point))
+        .hint("keep it in a counter at '.entry'");
+    return failed();
+  }
+  auto n = binder_.constant_index(i, "$arg", kMaxArguments);
+  return n ? emit(Op::arg, Operand::none(), Operand::none(), *n) : failed();
+}
+
+Operand Lowering::unary(const ast::Expr& e, const ast::Unary& u) {
+  if (u.op == ast::UnaryOp::address) return address(e, *u.operand);
+  Operand operand = value(*u.operand);
+  if (u.op == ast::UnaryOp::not_) return emit(Op::eq, operand, Operand::imm(0));
+  return u.op == ast::UnaryOp::negate ? emit(Op::neg, operand) : emit(Op::xor_, operand, Operand::imm(-1));
+}
+
+// What may happen to the cell through its address is not seen.
+Operand Lowering::address(const ast::Expr& e, const ast::Expr& of) {
+  std::optional<uint32_t> found = named_cell(of, Code::no_address);
+  if (!found) return failed();
+  CellHistory& seen = history(*found);
+  seen.changed = true;
+  seen.started = seen.started.value_or(e.span);
+  seen.stopped = seen.stopped.value_or(e.span);
+  return emit(Op::address, Operand::none(), Operand::none(), *found);
+}
+
+// Whether an operand of == is a text or a floating-point number, so that the whole must be decided when a
+// request is bound.
+bool Lowering::is_text(const ast::Expr& e) const {
+  auto texts = [](Kind kind) { return kind == Kind::string || kind == Kind::floating; };
+  return std::visit(ast::Overloaded{
+                        [](const ast::String&) { return true; },
+                        [](const ast::Float&) { return true; },
+                        [](const ast::Field& f) { return f.field.text == "name"; },
+                        [&](const ast::NameUse& n) {
+                          const Type* variable = binder_.variable(n.text);
+                          if (variable != nullptr && !owner_.names.contains(n.text))
+                            return texts(variable->kind);
+                          if (n.text == "$constraint" && !owner_.selected.empty())
+                            return texts(owner_.selected[0]);
+                          return n.text == "$machine";
+                        },
+                        [&](const ast::Index& i) {
+                          auto* name = std::get_if<ast::NameUse>(&i.object->node);
+                          auto* n = std::get_if<ast::Integer>(&i.index->node);
+                          return name != nullptr && name->text == "$constraint" && n != nullptr &&
+                                 n->value >= 0 && static_cast<uint64_t>(n->value) < owner_.selected.size() &&
+                                 texts(owner_.selected[static_cast<size_t>(n->value)]);
+                        },
+                        [](const auto&) { return false; },
+                    },
+                    e.node);
+}
+
+Operand Lowering::binary(const ast::Expr& e, const ast::Binary& b) {
+  if (b.op == ast::BinaryOp::and_ || b.op == ast::BinaryOp::or_) return short_circuit(b);
+  bool compares = b.op == ast::BinaryOp::eq || b.op == ast::BinaryOp::ne;
+  if (compares && (is_text(*b.left) || is_text(*b.right))) return binding_value(e);
+  Operand left = value(*b.left);
+  Operand right = value(*b.right);
+  bool divides = b.op == ast::BinaryOp::div || b.op == ast::BinaryOp::rem;
+  if (divides && is_zero(right)) diagnostics_.report(Code::divides_by_zero, b.op_span);
+  std::optional<Op> op = operation(b.op);
+  return op ? emit(*op, left, right) : remainder(left, right);
+}
+
+// a % b is a - a / b * b, so a % 0 is a.
+Operand Lowering::remainder(Operand a, Operand b) {
+  Operand quotient = emit(Op::div, a, b);
+  Operand whole = emit(Op::mul, quotient, b);
+  return emit(Op::sub, a, whole);
+}
+
+// One temporary takes the truth of the left side, and of the right side if that runs.
+Operand Lowering::short_circuit(const ast::Binary& b) {
+  uint32_t end = new_label();
+  Operand left = value(*b.left);
+  Operand truth = emit(Op::ne, left, Operand::imm(0));
+  if (b.op == ast::BinaryOp::and_) {
+    effect(Op::jump_zero, truth, end);
+  } else {
+    uint32_t right = new_label();
+    effect(Op::jump_zero, truth, right);
+    effect(Op::jump, Operand::none(), end);
+    place(right);
+  }
+  Operand right = value(*b.right);
+  snippet_.insts.push_back({Op::ne, static_cast<ir::Temp>(truth.value), right, Operand::imm(0), 0});
+  place(end);
+  return truth;
+}
+
+}  // namespace mdl::sema

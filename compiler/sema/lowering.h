@@ -1,0 +1,90 @@
+// Code to IR, one snippet at a time. Private to the files lower*.cpp, which hold its parts: statements and
+// conditions (lower.cpp), values (lower_value.cpp), changes (lower_change.cpp), calls (lower_call.cpp).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/ir.h"
+#include "compiler/sema/bind.h"
+#include "compiler/sema/calls.h"
+
+namespace mdl::sema {
+
+inline constexpr size_t kMaxArguments = 6;  // of $arg and of calls: what every target passes in registers
+
+class Lowering {
+ public:
+  using Op = ir::Op;
+  using Operand = ir::Operand;
+
+  Lowering(Owner& owner, format::PointKind point, Binder& binder, Diagnostics& diagnostics)
+      : owner_(owner), binder_(binder), diagnostics_(diagnostics) {
+    snippet_.point = point;
+  }
+
+  void code(const ast::Code& c);
+  ir::Snippet finish();
+
+ private:
+  enum class Use : uint8_t { value, effect };
+
+  // --- Values ---
+  Operand value(const ast::Expr& e) { return expr(e, Use::value); }
+  Operand expr(const ast::Expr& e, Use use);
+  Operand name(Span span, const std::string& name);
+  Operand index(const ast::Expr& e, const ast::Index& index);
+  Operand selected(Span span, uint32_t n);
+  Operand constant(format::Expr expr);
+  Operand unary(const ast::Expr& e, const ast::Unary& u);
+  Operand address(const ast::Expr& e, const ast::Expr& of);
+  Operand binary(const ast::Expr& e, const ast::Binary& b);
+  Operand remainder(Operand a, Operand b);
+  Operand short_circuit(const ast::Binary& b);
+  Operand not_a_value(Span span, std::string_view what);
+  Operand unknown_value(Span span, const std::string& name);
+  Operand named_arguments(Span span);
+  Operand binding_value(const ast::Expr& e);
+  bool is_text(const ast::Expr& e) const;
+
+  // --- Changes ---
+  Operand assign(const ast::Expr& target, ast::AssignOp op, const ast::Expr& e, Span at, Use use);
+  Operand step(const ast::Step& s, Use use);
+  std::optional<uint32_t> named_cell(const ast::Expr& e, Code otherwise);
+  std::optional<uint32_t> counter(const ast::Expr& e);
+  void add_to(uint32_t cell, Operand amount);
+  void subtract_from(uint32_t cell, Operand amount);
+  bool is_flag(uint32_t cell) const { return snippet_.cells[cell].kind == format::CellKind::flag; }
+  CellHistory& history(uint32_t cell) { return owner_.histories[used_[cell]]; }
+  Operand timer_call(const ast::Call& c, const CallForm& form);
+
+  // --- Calls ---
+  Operand call(const ast::Expr& e, const ast::Call& c, Use use);
+  Operand built_in(const ast::Expr& e, const ast::Call& c, const CallForm& form, Use use);
+  Operand application_call(Span span, const std::string& function, std::span<const ast::Expr> args);
+  std::optional<uint32_t> call_cell(Span span);
+  Operand read_symbol(const ast::Expr& e, const ast::Call& c, const CallForm& form);
+  uint32_t symbol(const std::string& name, format::SymbolKind kind);
+
+  // --- Conditions ---
+  void jump_if_false(const ast::Expr& e, uint32_t label);
+
+  // --- Instructions ---
+  Operand emit(Op op, Operand a = Operand::none(), Operand b = Operand::none(), uint32_t index = 0);
+  void effect(Op op, Operand a, uint32_t index) { snippet_.insts.push_back({op, ir::kNoTemp, a, {}, index}); }
+  uint32_t new_label() { return snippet_.labels++; }
+  void place(uint32_t label) { effect(Op::label, Operand::none(), label); }
+  uint32_t cell(uint32_t of_owner);
+  Operand failed() const { return Operand::imm(1); }  // any value: the program has an error
+
+  Owner& owner_;
+  Binder& binder_;
+  Diagnostics& diagnostics_;
+  ir::Snippet snippet_;
+  std::vector<uint32_t> used_;   // Snippet::cells as indices into Owner::cells
+  std::optional<uint32_t> end_;  // the label behind all code, where calls are not entered
+};
+
+}  // namespace mdl::sema
