@@ -22,6 +22,7 @@ namespace mdl::arch {
 extern const std::string_view kTarget;  // as in a plan's manifest
 extern const uint16_t kElfMachine;      // e_machine of programs it can instrument
 extern const uint32_t kJumpSize;        // bytes of the jump that a window holds
+extern const int32_t kReturnAddress;   // bytes that a call pushes
 extern const uint64_t kReach;           // how far that jump and pc-relative data safely go, in bytes
 
 using Bytes = std::vector<uint8_t>;
@@ -100,7 +101,8 @@ struct Piece {
 // Guards that stand in front of several pieces in a row are tested once where nothing
 // between writes them. `live` are the registers whose values must survive.
 // `address` is where the next byte of `out` will lie. The slow path that it needs is emitted
-// later, behind the trampoline's fast path, with emit_slow_path on the same `out`.
+// later, behind the trampoline's fast path, with emit_slow_path on the same `out`. `frame`: from the stack
+// pointer to where the return address of the frame lies that raises or lowers a flag.
 struct SlowPath {
   size_t field = 0;     // of the branch to it, in `out`
   uint64_t found = 0;   // where it goes on
@@ -113,7 +115,7 @@ struct PlacedStencil {
 };
 SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces, const plan::Stencil& guard,
                     format::PointKind kind, image::Registers live, const Lookup& lookup,
-                    int64_t anomalies_offset, std::vector<PlacedStencil>& placed);
+                    int64_t anomalies_offset, std::vector<PlacedStencil>& placed, int32_t frame = 0);
 void emit_slow_path(Bytes& out, uint64_t address, const SlowPath& from, const Lookup& lookup);
 
 // True when an instruction does elsewhere what it does at its place, after emit_displaced has

@@ -72,10 +72,22 @@ bool has_constrained_code(const std::vector<format::Placement>& statements) {
   });
 }
 
+struct PointKey {
+  const image::Function* function;
+  format::PointKind kind;
+  uint64_t place;
+  bool operator==(const PointKey&) const = default;
+};
+struct PointHash {
+  size_t operator()(const PointKey& key) const {
+    return std::hash<const void*>()(key.function) * 31 + key.place * 16 + static_cast<size_t>(key.kind);
+  }
+};
+
 class Binder {
  public:
-  Binder(const plan::Plan& plan, const Names& names, const BindOptions& options)
-      : plan_(plan), names_(names), flavor_(options.flavor.empty() ? "unix" : options.flavor) {
+  Binder(const plan::Plan& plan, const Names& names, const BindOptions& options, image::Codes* codes)
+      : plan_(plan), names_(names), codes_(codes), flavor_(options.flavor.empty() ? "unix" : options.flavor) {
     for (const format::Constraint& constraint : plan.manifest.constraints)
       by_name_[constraint.name] = &constraint;
   }
@@ -100,7 +112,7 @@ class Binder {
   void share(Instance& instance, size_t index, uint32_t request);
   void balance(Instance& instance, const std::vector<Insertion>& code, const std::string& flag,
                uint32_t request);
-  size_t point(const Procedure& at, format::PointKind kind);
+  size_t point(const Insertion& insertion);
   CellId cell(format::CellKind kind, std::string label) {
     binding_.cells.push_back({kind, std::move(label)});
     return static_cast<CellId>(binding_.cells.size() - 1);
@@ -108,23 +120,25 @@ class Binder {
 
   const plan::Plan& plan_;
   const Names& names_;
+  image::Codes* codes_;
   std::string flavor_;
   std::unordered_map<std::string_view, const format::Constraint*> by_name_;
   std::map<std::string, size_t> instance_of_;  // by constraint, resource and guards
   std::vector<Instance> instances_;
   size_t snippets_ = 0;
   std::vector<std::vector<DraftSnippet>> drafts_;  // as Binding::points
-  std::unordered_map<const image::Function*, size_t> entry_points_, return_points_;
+  std::unordered_map<PointKey, size_t, PointHash> points_;
   std::unordered_set<std::string> bound_;  // metric and focus
   std::optional<Error> skipped_;           // why the last metric that was not named was left out
   Binding binding_;
 };
 
-size_t Binder::point(const Procedure& at, format::PointKind kind) {
-  auto& table = kind == format::PointKind::entry ? entry_points_ : return_points_;
-  const auto [slot, fresh] = table.try_emplace(at.function, binding_.points.size());
+size_t Binder::point(const Insertion& insertion) {
+  const auto [slot, fresh] =
+      points_.try_emplace({insertion.at.function, insertion.kind, insertion.place}, binding_.points.size());
   if (fresh) {
-    binding_.points.push_back({at.object, at.function, kind, {}});
+    binding_.points.push_back(
+        {insertion.at.object, insertion.at.function, insertion.kind, insertion.place, {}});
     drafts_.emplace_back();
   }
   return slot->second;
@@ -166,7 +180,7 @@ Result<void> Binder::lay(const std::vector<Insertion>& code, const Cells& cells,
     if (insertion.constrained) draft.snippet.guards = guards;
     draft.snippet.constants = insertion.constants;
     draft.snippet.requests = {request};
-    const size_t at = point(insertion.at, insertion.kind);
+    const size_t at = point(insertion);
     if (instance != kNoInstance) instances_[instance].points.push_back(at);
     std::vector<DraftSnippet>& there = drafts_[at];
     there.insert(insertion.order == format::Order::append ? there.end() : there.begin(), std::move(draft));
@@ -183,11 +197,12 @@ void Binder::share(Instance& instance, size_t index, uint32_t request) {
   for (const size_t at : instance.balances) binding_.balances[at].requests.push_back(request);
 }
 
-// Functions that have code that writes the flag at their entry and at their return.
+// Functions that have code that writes the flag at their entry and at their return, or before and
+// after their calls.
 void Binder::balance(Instance& instance, const std::vector<Insertion>& code, const std::string& flag,
                      uint32_t request) {
   struct Sides {
-    bool entry = false, exit = false;
+    bool entry = false, exit = false, before = false, after = false;
   };
   std::unordered_map<const image::Function*, Sides> sides;
   std::vector<const image::Function*> order;
@@ -198,12 +213,19 @@ void Binder::balance(Instance& instance, const std::vector<Insertion>& code, con
       continue;
     const auto [slot, fresh] = sides.try_emplace(insertion.at.function);
     if (fresh) order.push_back(insertion.at.function);
-    (insertion.kind == format::PointKind::entry ? slot->second.entry : slot->second.exit) = true;
+    slot->second.entry |= insertion.kind == format::PointKind::entry;
+    slot->second.exit |= insertion.kind == format::PointKind::return_;
+    slot->second.before |= insertion.kind == format::PointKind::call_before;
+    slot->second.after |= insertion.kind == format::PointKind::call_after;
   }
-  for (const image::Function* function : order) {
-    if (!sides[function].entry || !sides[function].exit) continue;
+  auto add = [&](const image::Function* function, bool of_calls) {
     instance.balances.push_back(binding_.balances.size());
-    binding_.balances.push_back({function, instance.cells[0], {request}});
+    binding_.balances.push_back({function, instance.cells[0], of_calls, {request}});
+  };
+  for (const image::Function* function : order) {
+    const Sides& has = sides[function];
+    if (has.entry && has.exit) add(function, false);
+    if (has.before && has.after) add(function, true);
   }
 }
 
@@ -257,8 +279,8 @@ Result<size_t> Binder::instance(const Selection& selection, const std::vector<Ce
   }
   if (constraint.cells.empty())
     return Error{fmt::format("constraint `{}` has no flag", constraint.name), Status::plan_rejected};
-  const Scope scope{plan_, names_, flavor_, selection.resource,
-                    fmt::format("constraint `{}`", constraint.name)};
+  const Scope scope{
+      plan_, names_, flavor_, selection.resource, fmt::format("constraint `{}`", constraint.name), codes_};
   auto code = evaluate(scope, constraint.placement);
   if (!code) return code.error();
 
@@ -320,7 +342,8 @@ Result<void> Binder::bind(const Wanted& wanted, const ResolvedFocus& focus, size
   auto selections = select(metric, focus, replacement);
   if (!selections) return leave_out(wanted, selections.error());
   const bool replaced = replacement.constraint != nullptr;
-  const Scope scope{plan_, names_, flavor_, replacement.resource, fmt::format("metric `{}`", metric.id)};
+  const Scope scope{plan_, names_, flavor_, replacement.resource, fmt::format("metric `{}`", metric.id),
+                    codes_};
   auto base = evaluate(scope, replaced ? replacement.constraint->placement : metric.placement);
   if (!base) return base.error();
   if (base->insertions.empty()) return leave_out(wanted, nothing(metric, base->missing));
@@ -414,13 +437,14 @@ Result<std::vector<Wanted>> read_options(const plan::Plan& plan, const BindOptio
 
 }  // namespace
 
-Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const BindOptions& options) {
+Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const BindOptions& options,
+                     image::Codes* codes) {
   auto wanted = read_options(plan, options);
   if (!wanted) return wanted.error();
   auto exclusions = Exclusions::make(plan.manifest.excludes);
   if (!exclusions) return exclusions.error();
   const Names names(image, std::move(*exclusions));
-  return Binder(plan, names, options).run(*wanted);
+  return Binder(plan, names, options, codes).run(*wanted);
 }
 
 }  // namespace mdl::focus

@@ -11,6 +11,8 @@
 #include <unordered_set>
 #include <variant>
 
+#include "runtime/image/flow_graph.h"
+
 namespace mdl::focus {
 namespace {
 
@@ -29,9 +31,15 @@ struct ProcedureName {  // f.name: equal to every way to write the function's na
 struct PointAt {
   Procedure procedure;
   format::PointKind kind;
+  uint64_t place = 0;
+};
+struct LoopAt {
+  Procedure procedure;
+  uint64_t head;
 };
 struct Value {
-  std::variant<int64_t, std::string, Procedure, const image::Object*, ProcedureName, PointAt, Values> is;
+  std::variant<int64_t, std::string, Procedure, const image::Object*, ProcedureName, PointAt, LoopAt, Values>
+      is;
 };
 
 template <typename T>
@@ -103,6 +111,7 @@ class Evaluator {
   Result<Value> list(const Expr& expr);
   Result<Value> field(const Expr& expr);
   Result<Value> field_of(const Expr& expr, const Value& of);
+  Result<Value> parts_of(const Expr& expr, const Procedure& procedure);
   Result<Value> binary(const Expr& expr);
   Result<Value> unary(const Expr& expr);
   Result<bool> truth(const Expr& expr);
@@ -216,8 +225,14 @@ Result<Value> Evaluator::field_of(const Expr& expr, const Value& of) {
     if (name == "entry") return Value{PointAt{*procedure, format::PointKind::entry}};
     if (name == "return") return Value{PointAt{*procedure, format::PointKind::return_}};
     if (name == "module") return Value{procedure->object};
-    if (name == "calls" || name == "loops" || name == "blocks")
-      return wrong(expr.position, fmt::format("points of `{}` cannot be instrumented in this version", name));
+    if (name == "calls" || name == "loops" || name == "blocks") return parts_of(expr, *procedure);
+  }
+  if (const auto* loop = get<LoopAt>(of)) {
+    if (name == "enter") return Value{PointAt{loop->procedure, format::PointKind::loop_enter, loop->head}};
+    if (name == "exit") return Value{PointAt{loop->procedure, format::PointKind::loop_exit, loop->head}};
+    if (name == "start_iter")
+      return Value{PointAt{loop->procedure, format::PointKind::loop_start, loop->head}};
+    if (name == "end_iter") return Value{PointAt{loop->procedure, format::PointKind::loop_end, loop->head}};
   }
   if (const auto* object = get<const image::Object*>(of)) {
     if (name == "name") return Value{(*object)->name};
@@ -228,6 +243,36 @@ Result<Value> Evaluator::field_of(const Expr& expr, const Value& of) {
     }
   }
   return wrong(expr.position, fmt::format("`{}` is not a field of what stands before it", name));
+}
+
+// The call sites, loops and blocks of a function. Where its code is not understood there is one of
+// each, at no place: it will be refused, with the reason.
+Result<Value> Evaluator::parts_of(const Expr& expr, const Procedure& procedure) {
+  if (!scope_.codes)
+    return wrong(expr.position, fmt::format("`{}`: the code of no function is known here", expr.text));
+  const image::Code& code = scope_.codes->of(*procedure.object, *procedure.function);
+  Values values;
+  if (expr.text == "calls") {
+    for (const image::Instruction& in : code.instructions)
+      if (in.flow == image::Flow::call || in.flow == image::Flow::call_indirect)
+        values.push_back({PointAt{procedure, format::PointKind::call_before, in.address}});
+    if (values.empty() && !code.doubt.empty())
+      values.push_back({PointAt{procedure, format::PointKind::call_before, 0}});
+  } else {
+    const image::FlowGraph graph = image::make_flow_graph(*procedure.function, code);
+    if (expr.text == "blocks") {
+      for (const image::Block& block : graph.blocks)
+        values.push_back({PointAt{procedure, format::PointKind::block, block.start}});
+      if (values.empty()) values.push_back({PointAt{procedure, format::PointKind::block, 0}});
+    } else {
+      for (const image::Loop& loop : graph.loops) values.push_back({LoopAt{procedure, loop.head}});
+      for (const uint64_t head : graph.irreducible) values.push_back({LoopAt{procedure, head}});
+      if (!graph.loop_doubt.empty()) values.push_back({LoopAt{procedure, 0}});
+    }
+  }
+  if (auto spent = spend(expr.position, values.size() + code.instructions.size() / 64); !spent)
+    return spent.error();
+  return Value{std::move(values)};
 }
 
 Result<Value> Evaluator::binary(const Expr& expr) {
@@ -325,12 +370,19 @@ Result<void> Evaluator::insert_at(const Placement& statement, const Value& point
   if (!at) return wrong(statement.position, "code can be inserted at points only, such as f.entry");
   if (statement.stencil >= scope_.plan.stencils.size())
     return wrong(statement.position, "its code is not in the plan");
-  if (scope_.plan.stencils[statement.stencil].info.point != at->kind)
+  format::PointKind kind = at->kind;
+  if (statement.when == format::When::post) {
+    if (kind != format::PointKind::call_before)
+      return wrong(statement.position, fmt::format("postInsn means nothing at {} points: it is for calls",
+                                                   format::info(kind).name));
+    kind = format::PointKind::call_after;
+  }
+  if (scope_.plan.stencils[statement.stencil].info.point != kind)
     return wrong(statement.position,
-                 fmt::format("its code is not made for {} points", format::info(at->kind).name));
+                 fmt::format("its code is not made for {} points", format::info(kind).name));
   auto numbers = constants(statement);
   if (!numbers) return numbers.error();
-  result_.insertions.push_back({at->procedure, at->kind, statement.stencil, statement.order,
+  result_.insertions.push_back({at->procedure, kind, at->place, statement.stencil, statement.order,
                                 statement.constrained, std::move(*numbers)});
   return {};
 }
@@ -353,8 +405,6 @@ Result<std::vector<int64_t>> Evaluator::constants(const Placement& statement) {
 }
 
 Result<void> Evaluator::insert(const Placement& statement) {
-  if (statement.when == format::When::post)
-    return wrong(statement.position, "postInsn cannot be used at entries and returns");
   auto point = value(statement.expr);
   if (!point) return point.error();
   const auto* points = get<Values>(*point);

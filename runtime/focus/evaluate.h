@@ -10,10 +10,11 @@
 
 namespace mdl::focus {
 
-// One `append|prepend POINT (* ... *)` at one function.
+// One `append|prepend POINT (* ... *)` at one point.
 struct Insertion {
   Procedure at;
   format::PointKind kind = format::PointKind::entry;
+  uint64_t place = 0;    // as in BoundPoint
   uint32_t stencil = 0;  // index into Plan::stencils
   format::Order order = format::Order::append;
   bool constrained = false;
@@ -32,6 +33,7 @@ struct Scope {
   std::string flavor;                  // lists of other flavors are empty
   const Resource* selected = nullptr;  // what $constraint means; null where it means nothing
   std::string owner;                   // "metric `calls`": for errors
+  image::Codes* codes = nullptr;       // null where no code is known
 };
 
 // Runs the statements. `foreach` over lists of procedures visits each function once, however

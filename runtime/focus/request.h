@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/image/codes.h"
 #include "runtime/image/image.h"
 #include "runtime/plan/plan.h"
 
@@ -50,16 +51,21 @@ struct BoundSnippet {
 struct BoundPoint {
   const image::Object* object = nullptr;
   const image::Function* function = nullptr;
-  format::PointKind kind = format::PointKind::entry;  // entry, or return_ = all exits
+  format::PointKind kind = format::PointKind::entry;
+  // Which of the function's points of this kind: the address of the call, of the block's first instruction, of
+  // the loop's head. 0 at an entry and a return (= all exits), and where the function's code is not understood.
+  uint64_t place = 0;
   std::vector<BoundSnippet> snippets;  // in execution order
 };
 
 // Entry and return of `function` must both be patched or neither (decision 6), because
 // `flag` is raised at one and lowered at the other; and threads that are inside the
-// function when it is patched start with the flag raised once per active frame.
+// function when it is patched start with the flag raised once per active frame. `of_calls`: the same of
+// the function's calls, where it is raised before and lowered after them.
 struct Balance {
   const image::Function* function = nullptr;
   CellId flag = 0;
+  bool of_calls = false;
   std::vector<uint32_t> requests;
 };
 
@@ -74,7 +80,7 @@ struct BoundRequest {
 struct Binding {
   std::vector<CellSlot> cells;
   std::vector<BoundRequest> requests;
-  std::vector<BoundPoint> points;    // at most one per (function, kind)
+  std::vector<BoundPoint> points;    // at most one per (function, kind, place)
   std::vector<Balance> balances;
 };
 
@@ -86,7 +92,9 @@ struct BindOptions {
 
 // Errors: unknown metric (with a did-you-mean), a focus that is no path, a resource that
 // the process does not have (did-you-mean), a hierarchy that the metric has no constraint
-// for (names the constraint path that is missing). The result points into plan and image.
-Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const BindOptions& options);
+// for (names the constraint path that is missing). The result points into plan and image. `codes`:
+// of the image; where there is none, calls, loops and blocks are an error.
+Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const BindOptions& options,
+                     image::Codes* codes = nullptr);
 
 }  // namespace mdl::focus

@@ -48,7 +48,7 @@ std::vector<Range> parts_behind_jumps(FunctionCode& code) {
 }
 
 // Landing pads of the ranges so far; those outside add the range that holds them.
-std::vector<Range> parts_behind_pads(FunctionCode& code, std::vector<uint64_t>& pads) {
+std::vector<Range> parts_behind_pads(FunctionCode& code, std::vector<LandingPad>& pads) {
   std::vector<Range> parts;
   pads.clear();
   const FrameTable* table = code.object.frame_table.get();
@@ -58,7 +58,7 @@ std::vector<Range> parts_behind_pads(FunctionCode& code, std::vector<uint64_t>& 
          entry = table->find(entry->end))
       if (!read_landing_pads(*entry, code.memory, pads))
         code.set_doubt(fmt::format("the exception table of its frame at {:#x} cannot be read", entry->start));
-  for (uint64_t pad : pads) {
+  for (const auto& [calls, pad] : pads) {
     if (code.contains(pad)) continue;
     const Fde* entry = table->find(pad);
     if (entry && !function_starting_at(code.object, entry->start))
@@ -71,7 +71,7 @@ std::vector<Range> parts_behind_pads(FunctionCode& code, std::vector<uint64_t>& 
 
 struct Found {
   std::vector<JumpTable> tables;
-  std::vector<uint64_t> pads;
+  std::vector<LandingPad> pads;
 };
 
 Found complete_ranges(FunctionCode& code) {
@@ -129,16 +129,19 @@ class Summary {
 
   Code make() {
     for (const JumpTable& table : found_.tables) add(table.targets);
-    add(found_.pads);
+    for (const LandingPad& pad : found_.pads) result_.targets.push_back(pad.pad);
+    result_.pads = found_.pads;
     for (const Range& range : code_.ranges) {
-      if (code_.object.far_jumps) add(code_.object.far_jumps->into(code_.object, range, code_.memory));
-      add(near_jumps_into(code_.object, range, code_.memory));
+      if (code_.object.far_jumps) enter(code_.object.far_jumps->into(code_.object, range, code_.memory));
+      enter(near_jumps_into(code_.object, range, code_.memory));
     }
     for (size_t i = 0; i < code_.decoded.size(); ++i) look_at(i);
     check_bounds();
     take_instructions();
-    std::sort(result_.targets.begin(), result_.targets.end());
-    result_.targets.erase(std::unique(result_.targets.begin(), result_.targets.end()), result_.targets.end());
+    for (std::vector<uint64_t>* list : {&result_.targets, &result_.entered}) {
+      std::sort(list->begin(), list->end());
+      list->erase(std::unique(list->begin(), list->end()), list->end());
+    }
     result_.ranges = code_.ranges;
     result_.complete = code_.complete;
     result_.doubt = code_.doubt;
@@ -148,6 +151,10 @@ class Summary {
  private:
   void add(const std::vector<uint64_t>& targets) {
     result_.targets.insert(result_.targets.end(), targets.begin(), targets.end());
+  }
+  void enter(const std::vector<uint64_t>& targets) {
+    add(targets);
+    result_.entered.insert(result_.entered.end(), targets.begin(), targets.end());
   }
   void add_what_follows(size_t index);
   void look_at(size_t index);
@@ -204,16 +211,20 @@ void Summary::look_at_call(size_t index) {
     result_.targets.push_back(target);
     code_.set_doubt(fmt::format("its call at {:#x} leads into itself", call.instruction.address));
   }
-  bool is_last = index + 1 == code_.decoded.size() ||
-                 code_.decoded[index + 1].instruction.address != call.end() ||
-                 code_.decoded[index + 1].instruction.is_padding;
-  if (is_last || does_not_return(code_, call)) add_what_follows(index);
+  bool is_last =
+      index + 1 == code_.decoded.size() || code_.decoded[index + 1].instruction.address != call.end();
+  if (is_last || does_not_return(code_, call))
+    result_.no_return.push_back(call.instruction.address);
+  else if (!code_.decoded[index + 1].instruction.is_padding)
+    return;
+  add_what_follows(index);
 }
 
 void Summary::look_at_indirect_jump(size_t index) {
   const Instruction& one = code_.decoded[index].instruction;
   switch (classify_indirect_jump(code_, found_.tables, index)) {
     case IndirectJump::inside:
+      result_.switches.push_back(targets_of_switch(code_, found_.tables, index));
       break;
     case IndirectJump::exit:
       result_.exits.push_back({one.address, ExitKind::tail_jump_indirect});

@@ -62,11 +62,28 @@ struct Exit {
   ExitKind kind = ExitKind::return_;
 };
 
+// An indirect jump inside the function, and where it may go.
+struct Switch {
+  uint64_t jump = 0;
+  std::vector<uint64_t> targets;  // each once, sorted
+  bool exact = true;              // the length of its table is known: it goes nowhere else
+};
+
+// An exception that passes a call in `calls` goes on at `pad`.
+struct LandingPad {
+  Range calls;
+  uint64_t pad = 0;
+};
+
 struct Code {
   std::vector<Instruction> instructions;  // of the function, its parts and the padding after each, by address
   std::vector<Range> ranges;              // the function's own, its parts and those found here, by address
   std::vector<uint64_t> targets;          // sorted
   std::vector<Exit> exits;                // by address
+  std::vector<Switch> switches;           // by address
+  std::vector<LandingPad> pads;
+  std::vector<uint64_t> entered;    // where code outside of the function may jump to, sorted
+  std::vector<uint64_t> no_return;  // calls that are known not to come back, sorted
   bool unresolved_jump = false;
   bool complete = true;  // every byte of the function was decoded
   std::string doubt;     // why exits cannot be trusted ("" = they can): they are then refused

@@ -78,6 +78,10 @@ enum class IndirectJump : uint8_t { inside, exit, unresolved };
 IndirectJump classify_indirect_jump(const FunctionCode& code, const std::vector<JumpTable>& tables,
                                     size_t index);
 
+// Where a jump that stays inside leads: through every table that it may read, as far as the range check
+// before it allows.
+Switch targets_of_switch(const FunctionCode& code, const std::vector<JumpTable>& tables, size_t index);
+
 // Parts that a table of known length reaches and that are not in the ranges yet.
 std::vector<Range> parts_behind_tables(const FunctionCode& code, const std::vector<JumpTable>& tables);
 

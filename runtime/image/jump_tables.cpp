@@ -267,6 +267,21 @@ IndirectJump classify_indirect_jump(const FunctionCode& code, const std::vector<
   return source.kind == Source::Kind::plain && tables.empty() ? IndirectJump::exit : IndirectJump::unresolved;
 }
 
+Switch targets_of_switch(const FunctionCode& code, const std::vector<JumpTable>& tables, size_t index) {
+  Switch out{code.decoded[index].instruction.address, {}, true};
+  size_t length = checked_entries(code, index);
+  for (const JumpTable* table : tables_of(code, tables, trace(code, index))) {
+    size_t entries = std::min(table->targets.size(), length ? length : table->targets.size());
+    out.exact &= length != 0 && entries == length;
+    out.targets.insert(out.targets.end(), table->targets.begin(),
+                       table->targets.begin() + static_cast<std::ptrdiff_t>(entries));
+  }
+  std::sort(out.targets.begin(), out.targets.end());
+  out.targets.erase(std::unique(out.targets.begin(), out.targets.end()), out.targets.end());
+  out.exact &= !out.targets.empty();
+  return out;
+}
+
 std::vector<Range> parts_behind_tables(const FunctionCode& code, const std::vector<JumpTable>& tables) {
   std::vector<Range> parts;
   if (!code.object.frame_table) return parts;

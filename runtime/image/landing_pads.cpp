@@ -32,7 +32,7 @@ std::vector<std::byte> read_some(const Memory& memory, uint64_t address, uint64_
 
 // Itanium C++ ABI, "Exception Handling Tables": [LPStart encoding, LPStart], [type table
 // encoding, its offset], call-site encoding, length, then entries of start, length, pad, action.
-bool read_landing_pads(const Fde& entry, const Memory& memory, std::vector<uint64_t>& pads) {
+bool read_landing_pads(const Fde& entry, const Memory& memory, std::vector<LandingPad>& pads) {
   if (entry.lsda == 0) return true;
   std::vector<std::byte> bytes = read_some(memory, entry.lsda, 64);
   uint64_t at = 0;
@@ -61,7 +61,9 @@ bool read_landing_pads(const Fde& entry, const Memory& memory, std::vector<uint6
     std::optional<uint64_t> size = read_number(table, position, *encoding);
     std::optional<uint64_t> pad = read_number(table, position, *encoding);
     if (!start || !size || !pad || !read_uleb(table, position)) return false;
-    if (*pad != 0) pads.push_back(base + *pad);
+    if (*pad == 0) continue;
+    uint64_t first = entry.start + *start;
+    pads.push_back({{first, first + *size}, base + *pad});
   }
   return true;
 }

@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/image/code.h"
 #include "runtime/image/frames.h"
 
 namespace mdl::image {
 
 // The pads that the language-specific data of `entry` lists, nothing when it has none. False
 // when the data cannot be read or is malformed.
-bool read_landing_pads(const Fde& entry, const Memory& memory, std::vector<uint64_t>& pads);
+bool read_landing_pads(const Fde& entry, const Memory& memory, std::vector<LandingPad>& pads);
 
 }  // namespace mdl::image

@@ -17,8 +17,8 @@ std::string function_text(const image::Object* object, const image::Function* fu
   return fmt::format("/Code/{}/{}", object->name, function->name);
 }
 
-const char* site_text(const patch::Site& site) {
-  if (site.kind == format::PointKind::entry) return "entry";
+std::string_view site_text(const patch::Site& site) {
+  if (site.kind != format::PointKind::return_) return format::info(site.kind).name;
   switch (site.exit) {
     case image::ExitKind::return_:
       return "return";
@@ -60,8 +60,10 @@ void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding&
       for (const focus::BoundSnippet& snippet : point.snippets) {
         if (std::find(snippet.requests.begin(), snippet.requests.end(), i) == snippet.requests.end())
           continue;
-        fmt::print(out, "  {} of {}: {}", format::info(point.kind).name,
-                   function_text(point.object, point.function), plan.stencils[snippet.stencil].info.name);
+        fmt::print(out, "  {} of {}{}: {}", format::info(point.kind).name,
+                   function_text(point.object, point.function),
+                   point.place ? fmt::format("+{:#x}", point.place - point.function->address) : "",
+                   plan.stencils[snippet.stencil].info.name);
         for (focus::CellId guard : snippet.guards) fmt::print(out, ", while {}", binding.cells[guard].label);
         fmt::print(out, "\n");
       }

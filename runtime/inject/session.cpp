@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "runtime/inject/commands.h"
@@ -212,13 +213,11 @@ std::vector<bool> hollow_requests(const plan::Plan& plan, const focus::Binding& 
   std::vector<bool> written(binding.cells.size());
   std::vector<std::vector<focus::CellId>> guards(binding.requests.size());
   for (const patch::FunctionPlan& f : coverage.functions) {
-    bool entry = false, exit = false;
+    std::set<uint32_t> taken;
     for (const patch::Window& window : f.sites.windows)
-      for (const patch::Site& site : window.sites)
-        (site.kind == format::PointKind::entry ? entry : exit) = true;
-    for (const auto* snippets : {entry ? &f.entry : nullptr, exit ? &f.exit : nullptr}) {
-      if (!snippets) continue;
-      for (const focus::BoundSnippet& snippet : *snippets) {
+      for (const patch::Site& site : window.sites) taken.insert(site.point);
+    for (uint32_t point : taken) {
+      for (const focus::BoundSnippet& snippet : f.points[point].snippets) {
         const auto& uses = plan.stencils[snippet.stencil].info.cells;
         for (size_t i = 0; i < uses.size(); i++)
           written[snippet.cells[i]] = written[snippet.cells[i]] || uses[i].writes;
@@ -272,13 +271,15 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
                                        image::LiveMemory(image::live_thread(options.pid)));
       !ok)
     return ok.error();  // its code is not what it was
-  auto binding = focus::bind(plan, *image, {options.metrics, options.foci, options.flavor});
+  image::LiveMemory code_memory(image::live_thread(options.pid));
+  image::Codes codes(*image, code_memory);
+  auto binding = focus::bind(plan, *image, {options.metrics, options.foci, options.flavor}, &codes);
   if (!binding) return binding.error();
   if (options.explain) print_binding(stderr, plan, *binding);
 
   auto memory = process::TargetMemory::open(options.pid);
   if (!memory) return memory.error();
-  patch::Coverage coverage = patch::plan_coverage(plan, *binding, *image, *memory);
+  patch::Coverage coverage = patch::plan_coverage(plan, *binding, *image, *memory, codes);
   if (options.dry_run) {
     print_coverage(stdout, *binding, coverage);
     return options.strict && !coverage.refused.empty() ? static_cast<int>(Status::failed) : 0;

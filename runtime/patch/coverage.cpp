@@ -10,20 +10,21 @@ namespace {
 using focus::BoundPoint;
 using focus::BoundSnippet;
 
-struct Points {
-  const BoundPoint* entry = nullptr;
-  const BoundPoint* exit = nullptr;
-};
-
-// The points of each function, in the binding's order.
-std::vector<std::pair<const image::Function*, Points>> by_function(const focus::Binding& binding) {
-  std::vector<std::pair<const image::Function*, Points>> out;
+// The functions of a binding with their points, in the binding's order.
+std::vector<FunctionPlan> by_function(const plan::Plan& plan, const focus::Binding& binding) {
+  std::vector<FunctionPlan> out;
   std::map<const image::Function*, size_t> index;
   for (const BoundPoint& point : binding.points) {
     auto [it, added] = index.try_emplace(point.function, out.size());
-    if (added) out.emplace_back(point.function, Points{});
-    Points& wanted = out[it->second].second;
-    (point.kind == format::PointKind::entry ? wanted.entry : wanted.exit) = &point;
+    if (added) {
+      FunctionPlan& fresh = out.emplace_back();
+      fresh.object = point.object;
+      fresh.function = point.function;
+    }
+    bool result = std::any_of(point.snippets.begin(), point.snippets.end(), [&](const BoundSnippet& snippet) {
+      return plan.stencils[snippet.stencil].info.uses_result;
+    });
+    out[it->second].points.push_back({{point.kind, point.place, result}, point.snippets});
   }
   return out;
 }
@@ -43,50 +44,66 @@ std::vector<uint8_t> bytes_at(const image::Memory& memory, uint64_t address) {
   return out;
 }
 
-// A function with a refused site loses every flag that needs its entry and exits balanced.
-// Returns true when something was dropped.
-bool drop_unbalanced(const plan::Plan& plan, const focus::Binding& binding, FunctionPlan& function,
-                     std::set<uint32_t>& hurt) {
-  bool dropped = false;
-  for (const focus::Balance& balance : binding.balances) {
-    if (balance.function != function.function) continue;
-    auto lost = [&](const BoundSnippet& snippet) { return writes_flag(plan, snippet, balance.flag); };
-    dropped |= std::erase_if(function.entry, lost) > 0;
-    dropped |= std::erase_if(function.exit, lost) > 0;
-    hurt.insert(balance.requests.begin(), balance.requests.end());
-  }
-  return dropped;
+// Cells whose value means nothing when a function changes them at some of its points only.
+bool must_stay_even(format::CellKind kind) {
+  return kind == format::CellKind::flag || kind == format::CellKind::wall_timer ||
+         kind == format::CellKind::process_timer || kind == format::CellKind::event_timer;
 }
 
-Wanted wanted_of(const plan::Plan& plan, const FunctionPlan& f) {
-  bool result = std::any_of(f.exit.begin(), f.exit.end(), [&](const BoundSnippet& snippet) {
-    return plan.stencils[snippet.stencil].info.uses_result;
+// Such cells that the code of a point writes.
+std::set<focus::CellId> even_cells(const plan::Plan& plan, const focus::Binding& binding,
+                                   const FunctionPlan::Point& point) {
+  std::set<focus::CellId> out;
+  for (const BoundSnippet& snippet : point.snippets)
+    for (focus::CellId cell : snippet.cells)
+      if (must_stay_even(binding.cells[cell].kind) && writes_flag(plan, snippet, cell)) out.insert(cell);
+  return out;
+}
+
+// A function with a refused site loses the code at all its points that writes such a cell, too.
+// Returns true when something was dropped.
+bool drop_uneven(const plan::Plan& plan, const focus::Binding& binding, FunctionPlan& function) {
+  std::set<focus::CellId> lost;
+  for (const Refusal& refusal : function.sites.refusals) {
+    std::set<focus::CellId> cells = even_cells(plan, binding, function.points[refusal.site.point]);
+    lost.insert(cells.begin(), cells.end());
+  }
+  if (lost.empty()) return false;
+  size_t dropped = 0;
+  for (FunctionPlan::Point& point : function.points)
+    dropped += std::erase_if(point.snippets, [&](const BoundSnippet& snippet) {
+      return std::any_of(lost.begin(), lost.end(),
+                         [&](focus::CellId cell) { return writes_flag(plan, snippet, cell); });
+    });
+  return dropped > 0;
+}
+
+void plan_windows(FunctionPlan& f) {
+  std::erase_if(f.points, [&](const FunctionPlan::Point& point) {
+    bool hooked = f.hook != arch::Hook::none && point.wanted.kind == format::PointKind::entry;
+    return point.snippets.empty() && !hooked;
   });
-  return {!f.entry.empty() || f.hook != arch::Hook::none, !f.exit.empty(), result};
+  std::vector<Wanted> wanted;
+  for (const FunctionPlan::Point& point : f.points) wanted.push_back(point.wanted);
+  f.sites = plan_sites(*f.function, f.code, wanted);
 }
 
 void plan_function(const plan::Plan& plan, const focus::Binding& binding, const image::Memory& memory,
                    FunctionPlan& f, Coverage& out) {
-  f.sites = plan_sites(*f.function, f.code, wanted_of(plan, f));
+  plan_windows(f);
   if (f.hook != arch::Hook::none)
     for (const Refusal& refusal : f.sites.refusals)
       if (refusal.site.kind == format::PointKind::entry)
         out.unhooked.push_back(f.function->name + ": " + refusal.reason);
-  if (f.entry.empty() && f.exit.empty()) return;  // only the hook: nobody asked for it
-  out.sites += f.sites.entries + f.sites.exits;
-  auto record = [&](const Refusal& refusal) {
+  if (std::all_of(f.points.begin(), f.points.end(), [](const auto& point) { return point.snippets.empty(); }))
+    return;  // only the hook: nobody asked for it
+  out.sites += f.sites.wanted;
+  for (const Refusal& refusal : f.sites.refusals) {
     out.refused.push_back(
         {f.object, f.function, refusal.site, refusal.reason, bytes_at(memory, refusal.site.address)});
-  };
-  bool refused = !f.sites.refusals.empty();
-  for (const Refusal& refusal : f.sites.refusals) {
-    record(refusal);
-    charge(out, refusal.site.kind == format::PointKind::entry ? f.entry : f.exit);
+    charge(out, f.points[refusal.site.point].snippets);
   }
-  if (!refused) return;
-  std::set<uint32_t> hurt;
-  if (!drop_unbalanced(plan, binding, f, hurt)) return;
-  f.sites = plan_sites(*f.function, f.code, wanted_of(plan, f));
+  if (drop_uneven(plan, binding, f)) plan_windows(f);
 }
 
 // Every normal end of a process passes _exit: exit() and a return from main call it.
@@ -122,24 +139,20 @@ void add_hooks(const image::Image& image, bool flags, std::vector<FunctionPlan>&
         it = functions.insert(functions.end(), std::move(f));
       }
       it->hook = hook;
+      if (std::none_of(it->points.begin(), it->points.end(), [](const FunctionPlan::Point& point) {
+            return point.wanted.kind == format::PointKind::entry;
+          }))
+        it->points.emplace_back();
     }
 }
 
 // Decodes all functions, on as many threads as there are processors: it is most of the work.
-void read_codes(const image::Image& image, const image::Memory& memory,
-                std::vector<FunctionPlan>& functions) {
+void read_codes(image::Codes& codes, std::vector<FunctionPlan>& functions) {
   size_t workers = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 8);
   if (functions.size() < 64) workers = 1;
   auto work = [&](size_t first) {
-    for (size_t i = first; i < functions.size(); i += workers) {
-      auto code = image::read_code(image, *functions[i].object, *functions[i].function, memory);
-      if (code) {
-        functions[i].code = std::move(*code);
-      } else {
-        functions[i].code.complete = false;
-        functions[i].code.doubt = code.error().text;
-      }
-    }
+    for (size_t i = first; i < functions.size(); i += workers)
+      functions[i].code = codes.take(*functions[i].object, *functions[i].function);
   };
   std::vector<std::thread> threads;
   for (size_t i = 1; i < workers; i++) threads.emplace_back(work, i);
@@ -149,9 +162,9 @@ void read_codes(const image::Image& image, const image::Memory& memory,
 
 }  // namespace
 
-uint64_t FunctionPlan::points(const Window& window) const {
+uint64_t FunctionPlan::sites_of(const Window& window) const {
   return static_cast<uint64_t>(std::count_if(window.sites.begin(), window.sites.end(), [&](const Site& site) {
-    return !(site.kind == format::PointKind::entry ? entry : exit).empty();
+    return !points[site.point].snippets.empty();
   }));
 }
 
@@ -163,23 +176,16 @@ bool writes_flag(const plan::Plan& plan, const BoundSnippet& snippet, focus::Cel
 }
 
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
-                       const image::Memory& memory) {
+                       const image::Memory& memory, image::Codes& codes) {
   Coverage out;
   out.refused_of.resize(binding.requests.size());
-  for (auto& [function, wanted] : by_function(binding)) {
-    FunctionPlan f;
-    f.object = (wanted.entry ? wanted.entry : wanted.exit)->object;
-    f.function = function;
-    if (wanted.entry) f.entry = wanted.entry->snippets;
-    if (wanted.exit) f.exit = wanted.exit->snippets;
-    out.functions.push_back(std::move(f));
-  }
+  out.functions = by_function(plan, binding);
   add_hooks(image, !binding.balances.empty(), out.functions);
-  read_codes(image, memory, out.functions);
+  read_codes(codes, out.functions);
   for (FunctionPlan& f : out.functions) {
     plan_function(plan, binding, memory, f, out);
     for (const Window& window : f.sites.windows)
-      if (uint64_t points = f.points(window)) out.by_tactic[std::string(name(window.tactic))] += points;
+      if (uint64_t points = f.sites_of(window)) out.by_tactic[std::string(name(window.tactic))] += points;
   }
   return out;
 }

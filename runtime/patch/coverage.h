@@ -21,12 +21,16 @@ struct FunctionPlan {
   const image::Function* function = nullptr;
   image::Code code;
   FunctionSites sites;
-  std::vector<focus::BoundSnippet> entry;  // what is left after refusals
-  std::vector<focus::BoundSnippet> exit;
+  // Its points; those of a hooked function alone hold an empty one for the entry.
+  struct Point {
+    Wanted wanted;
+    std::vector<focus::BoundSnippet> snippets;  // what is left after refusals
+  };
+  std::vector<Point> points;           // by Site::point
   arch::Hook hook = arch::Hook::none;  // what of ours runs at its entry
 
   // Sites of a window at which something of a request runs.
-  uint64_t points(const Window& window) const;
+  uint64_t sites_of(const Window& window) const;
 };
 
 struct RefusedSite {
@@ -48,7 +52,10 @@ struct Coverage {
 
 // Hooks are taken too: of the exit, and where flags are kept, of what makes frames vanish.
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
-                       const image::Memory& memory);
+                       const image::Memory& memory, image::Codes& codes);
+
+// Pairs that must stay even (a flag raised at an entry and lowered at the returns, a timer started before a
+// call and stopped after it) are dropped for a function in which one side is refused.
 
 // True when this snippet raises or lowers `flag`.
 bool writes_flag(const plan::Plan& plan, const focus::BoundSnippet& snippet, focus::CellId flag);

@@ -138,8 +138,8 @@ class Commit {
 
   void give_up(const FunctionPlan& function) {
     std::set<uint32_t> requests;
-    for (const auto* snippets : {&function.entry, &function.exit})
-      for (const focus::BoundSnippet& snippet : *snippets)
+    for (const FunctionPlan::Point& point : function.points)
+      for (const focus::BoundSnippet& snippet : point.snippets)
         requests.insert(snippet.requests.begin(), snippet.requests.end());
     for (const Window& window : function.sites.windows)
       for (const Site& site : window.sites) {
@@ -168,8 +168,16 @@ class Commit {
     const FunctionPlan* function;
     uint64_t entry;  // of code: a frame that has not passed it has not entered
     focus::CellId flag;
-    bool counts;  // the flag counts frames (+= 1); otherwise it is just set
+    bool counts;   // the flag counts frames (+= 1); otherwise it is just set
+    bool of_call;  // the range is a call: the frame is the one that it made
   };
+
+  // The snippet that raises the flag, null when it is not inserted.
+  const focus::BoundSnippet* raiser(const FunctionPlan::Point& point, focus::CellId flag) const {
+    for (const focus::BoundSnippet& snippet : point.snippets)
+      if (writes_flag(input_.plan, snippet, flag)) return &snippet;
+    return nullptr;
+  }
 
   std::vector<Inside> flagged_ranges() {
     std::vector<Inside> out;
@@ -179,19 +187,38 @@ class Commit {
       auto it = plans.find(balance.function);
       if (it == plans.end()) continue;
       const FunctionPlan& f = *it->second;
-      for (const focus::BoundSnippet& snippet : f.entry) {
-        if (!writes_flag(input_.plan, snippet, balance.flag)) continue;
-        bool counts = input_.plan.stencils[snippet.stencil].info.cells[0].reads;
-        uint64_t entry = f.function->address;
-        for (const Window& window : f.sites.windows)
-          for (const Site& site : window.sites)
-            if (site.kind == format::PointKind::entry) entry = site.address;
-        for (const image::Range& range : f.code.ranges)
-          out.push_back({range, &f, entry, balance.flag, counts});
-        break;
+      for (const FunctionPlan::Point& point : f.points) {
+        const format::PointKind wanted =
+            balance.of_calls ? format::PointKind::call_before : format::PointKind::entry;
+        const focus::BoundSnippet* snippet =
+            point.wanted.kind == wanted ? raiser(point, balance.flag) : nullptr;
+        if (!snippet) continue;
+        bool counts = input_.plan.stencils[snippet->stencil].info.cells[0].reads;
+        if (balance.of_calls)
+          out.push_back({{point.wanted.place, point.wanted.place + call_size(f, point.wanted.place)},
+                         &f,
+                         0,
+                         balance.flag,
+                         counts,
+                         true});
+        else
+          for (const image::Range& range : f.code.ranges)
+            out.push_back({range, &f, entry_of(f), balance.flag, counts, false});
       }
     }
     return out;
+  }
+
+  static uint64_t entry_of(const FunctionPlan& f) {
+    for (const Window& window : f.sites.windows)
+      for (const Site& site : window.sites)
+        if (site.kind == format::PointKind::entry) return site.address;
+    return f.function->address;
+  }
+  static uint64_t call_size(const FunctionPlan& f, uint64_t call) {
+    for (const image::Instruction& in : f.code.instructions)
+      if (in.address == call) return in.size;
+    return 0;
   }
 
   // Frames that are active now count as entered (architecture, decision 5).
@@ -234,15 +261,19 @@ class Commit {
           fmt::format("the stack of thread {} could not be walked to its end ({}): constraining functions "
                       "beyond that are not seen as active",
                       tid, stack.doubt));
-    for (const image::Frame& frame : stack.frames) {
+    for (size_t i = 0; i < stack.frames.size(); i++) {
+      const image::Frame& frame = stack.frames[i];
       uint64_t where = frame.is_call ? frame.pc - 1 : frame.pc;
       for (const Inside& range : inside) {
         if (!range.range.contains(where)) continue;
-        if (!frame.is_call && where >= range.function->function->address && where <= range.entry) continue;
+        if (range.of_call && (!frame.is_call || i == 0)) continue;  // it has not called yet
+        if (!range.of_call && !frame.is_call && where >= range.function->function->address &&
+            where <= range.entry)
+          continue;
         Raised& flag = out[range.flag];
         flag.count = range.counts ? flag.count + 1 : 1;
-        flag.outermost =
-            frame.cfa - sizeof(uint64_t);  // frames come innermost first; there its return address lies
+        // Frames come innermost first; there its return address lies.
+        flag.outermost = (range.of_call ? stack.frames[i - 1] : frame).cfa - sizeof(uint64_t);
         out_.frames++;
       }
     }
@@ -253,7 +284,7 @@ class Commit {
     std::vector<Edit> all = edits();
     if (apply_edits(all, memory_).changed.size() == all.size()) {
       for (const StagedWindow& window : stage_.windows)
-        out_.points += window.function->points(*window.window);
+        out_.points += window.function->sites_of(*window.window);
       return {};
     }
     for (Edit& edit : all) std::swap(edit.from, edit.to);

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 #include "runtime/arch/arch.h"
+#include "runtime/image/flow_graph.h"
+#include "runtime/patch/spots.h"
 
 namespace mdl::patch {
 namespace {
@@ -19,6 +22,32 @@ constexpr uint64_t kPage = 4096;  // the smallest page: a write inside one is wh
 
 bool is_target(const Code& code, uint64_t address) {
   return std::binary_search(code.targets.begin(), code.targets.end(), address);
+}
+
+// Which event comes first where several meet at one instruction: what ends comes before what
+// begins.
+int rank(format::PointKind kind) {
+  switch (kind) {
+    case format::PointKind::entry:
+      return 0;
+    case format::PointKind::call_after:
+      return 1;
+    case format::PointKind::loop_exit:
+      return 2;
+    case format::PointKind::loop_end:
+      return 3;
+    case format::PointKind::loop_enter:
+      return 4;
+    case format::PointKind::loop_start:
+      return 5;
+    case format::PointKind::block:
+      return 6;
+    case format::PointKind::call_before:
+      return 7;
+    case format::PointKind::return_:
+      return 8;
+  }
+  return 9;
 }
 
 // Why the instructions [first, last) cannot be a window; "" when they can.
@@ -47,35 +76,46 @@ class Planner {
  public:
   explicit Planner(const Code& code) : code_(code) {}
 
-  void want(const Site& site) {
-    auto at = index_of(site.address);
-    if (!at) return refuse(site, "its instruction was not decoded");
-    if (site.kind == format::PointKind::entry && is_target(code_, site.address))
-      return refuse(site, "the entry is the head of a loop: counting there would count its rounds");
-    std::string_view why = "the function is shorter than a jump";
-    for (auto [first, last] : candidates(*at)) {
-      std::string_view objected = take(first, last, site);
+  void want(const Spot& spot) {
+    out_.wanted++;
+    if (!spot.refusal.empty()) return refuse(spot.sites[0], spot.refusal);
+    std::string why;
+    for (const Site& site : spot.sites) {
+      std::string objected = try_site(site);
       if (objected.empty()) return;
-      why = objected;
+      if (why.empty()) why = std::move(objected);
     }
-    if (site.kind == format::PointKind::entry && take_call(*at, site)) return;
-    refuse(site, std::string(why));
+    refuse(spot.sites[0], std::move(why));
   }
 
   FunctionSites finish() {
     for (Window& window : out_.windows)
       std::stable_sort(window.sites.begin(), window.sites.end(), [](const Site& a, const Site& b) {
-        return a.address != b.address ? a.address < b.address : a.kind < b.kind;
+        return std::tuple(a.address, a.where, rank(a.kind)) < std::tuple(b.address, b.where, rank(b.kind));
       });
     std::sort(out_.windows.begin(), out_.windows.end(),
               [](const Window& a, const Window& b) { return a.start < b.start; });
     return std::move(out_);
   }
 
-  FunctionSites& out() { return out_; }
+ private:
   void refuse(const Site& site, std::string why) { out_.refusals.push_back({site, std::move(why)}); }
 
- private:
+  // Takes a window for the site; returns why there is none, "" when there is.
+  std::string try_site(const Site& site) {
+    auto at = index_of(site.address);
+    if (!at) return "its instruction was not decoded";
+    bool at_call = site.where == Where::before && code_.instructions[*at].flow == Flow::call;
+    if (at_call && take_call(*at, site)) return "";
+    std::string_view why = "the function is shorter than a jump";
+    for (auto [first, last] : candidates(*at)) {
+      std::string_view objected = take(first, last, site);
+      if (objected.empty()) return "";
+      why = objected;
+    }
+    return std::string(why);
+  }
+
   std::optional<size_t> index_of(uint64_t address) const {
     auto it = std::lower_bound(code_.instructions.begin(), code_.instructions.end(), address,
                                [](const Instruction& in, uint64_t a) { return in.address < a; });
@@ -148,10 +188,15 @@ class Planner {
     return {};
   }
 
-  // An entry that is a direct call: the call itself is turned to the trampoline, which
+  // A site in front of a direct call: the call itself is turned to the trampoline, which
   // goes on to what was called; call and return stay paired.
   bool take_call(size_t at, const Site& site) {
     const Instruction& in = code_.instructions[at];
+    for (Window& window : out_.windows)
+      if (window.tactic == Tactic::call && window.start == in.address) {
+        window.sites.push_back(site);
+        return true;
+      }
     if (in.flow != Flow::call || in.size != arch::kJumpSize ||
         in.address / kPage != (in.address + in.size - 1) / kPage)
       return false;
@@ -169,13 +214,6 @@ class Planner {
   FunctionSites out_;
 };
 
-// Where the code of an entry goes: behind a landing instruction, which must stay first.
-uint64_t entry_address(const image::Function& function, const Code& code) {
-  for (const Instruction& in : code.instructions)
-    if (in.address == function.address) return in.is_landing ? in.address + in.size : in.address;
-  return function.address;
-}
-
 }  // namespace
 
 std::string_view name(Tactic tactic) {
@@ -190,35 +228,15 @@ std::string_view name(Tactic tactic) {
   return "";
 }
 
-FunctionSites plan_sites(const image::Function& function, const Code& code, const Wanted& wanted) {
+FunctionSites plan_sites(const image::Function& function, const Code& code, std::span<const Wanted> wanted) {
+  std::optional<image::FlowGraph> graph;
   Planner planner(code);
-  if (wanted.entry) {
-    Site site{entry_address(function, code), format::PointKind::entry, image::ExitKind::return_};
-    planner.out().entries = 1;
-    if (function.is_ifunc)
-      planner.refuse(site, "it is an indirect function: name the implementation that was chosen");
-    else if (is_target(code, function.address))
-      planner.refuse(site, "the entry is the head of a loop: counting there would count its rounds");
-    else
-      planner.want(site);
-  }
-  if (wanted.exits) {
-    for (const image::Exit& exit : code.exits) {
-      Site site{exit.address, format::PointKind::return_, exit.kind};
-      planner.out().exits++;
-      if (wanted.result && exit.kind != image::ExitKind::return_)
-        planner.refuse(site, "a tail jump: the value is returned by the function that it goes to");
-      else if (!code.doubt.empty())
-        planner.refuse(site, code.doubt);
-      else if (!code.complete)
-        planner.refuse(site, "not all of the function could be decoded");
-      else
-        planner.want(site);
-    }
-    if (code.exits.empty() && !code.doubt.empty()) {
-      planner.out().exits++;
-      planner.refuse({function.address, format::PointKind::return_, image::ExitKind::return_}, code.doubt);
-    }
+  for (size_t i = 0; i < wanted.size(); i++) {
+    bool needs_graph = wanted[i].kind >= format::PointKind::loop_enter;
+    if (needs_graph && !graph) graph = image::make_flow_graph(function, code);
+    for (const Spot& spot :
+         spots_of(function, code, graph ? &*graph : nullptr, wanted[i], static_cast<uint32_t>(i)))
+      planner.want(spot);
   }
   return planner.finish();
 }

@@ -1,9 +1,10 @@
 // Deciding where the jumps go: sites and windows of one function.
 //
-// A site is an instruction at which code is wanted: the entry, or an exit. A window is a run of
-// whole instructions, at least as long as a jump, that contains one or more sites; its
-// first bytes become a jump to a trampoline that runs the code of the sites and the
-// instructions themselves. Rules, each of them a reason to refuse:
+// A site is a place at an instruction where code is wanted: in front of it, behind it, or on the taken side
+// of a branch. Which sites a point has (one at an entry, one for each way out at a return, one for each edge
+// of a loop) is spots.h's affair. A window is a run of whole instructions, at least as long as a jump, that
+// contains one or more sites; its first bytes become a jump to a trampoline that runs the code of the sites
+// and the instructions themselves. Rules, each of them a reason to refuse:
 //   - nothing but the first instruction of a window is the target of a branch, jump table
 //     or landing pad, or may be one (image::Code::targets);
 //   - it holds no call and no system call: a thread may return there;
@@ -14,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,10 +25,19 @@
 
 namespace mdl::patch {
 
+// Where the code of a site runs.
+enum class Where : uint8_t {
+  before,  // in front of the instruction, however it was reached
+  taken,   // when the branch is taken
+  behind,  // when control runs on from it to the next instruction
+};
+
 struct Site {
   uint64_t address = 0;
   format::PointKind kind = format::PointKind::entry;
   image::ExitKind exit = image::ExitKind::return_;  // kind == return_
+  Where where = Where::before;
+  uint32_t point = 0;  // index into what was wanted
 };
 
 enum class Tactic : uint8_t { instructions, padding, call };
@@ -37,7 +48,7 @@ struct Window {
   uint64_t end = 0;  // behind the last instruction, padding included
   Tactic tactic = Tactic::instructions;
   std::vector<image::Instruction> instructions;  // without trailing padding
-  std::vector<Site> sites;                       // by address; an entry before an exit at the same one
+  std::vector<Site> sites;                       // in the order in which their code runs
 };
 
 struct Refusal {
@@ -48,18 +59,19 @@ struct Refusal {
 struct FunctionSites {
   std::vector<Window> windows;  // by address, disjoint
   std::vector<Refusal> refusals;
-  size_t entries = 0, exits = 0;  // wanted
+  size_t wanted = 0;  // sites
 };
 
-// What is wanted of a function. `result`: something at the exits reads the returned value, which
-// a tail jump does not have yet.
+// A point that is wanted of a function. `place` as in focus::BoundPoint; `result`: something there reads the
+// returned value, which a tail jump does not have yet.
 struct Wanted {
-  bool entry = false;
-  bool exits = false;
+  format::PointKind kind = format::PointKind::entry;
+  uint64_t place = 0;
   bool result = false;
 };
 
-// The windows for the entry and/or every exit of a function.
-FunctionSites plan_sites(const image::Function& function, const image::Code& code, const Wanted& wanted);
+// The windows for the sites of all these points.
+FunctionSites plan_sites(const image::Function& function, const image::Code& code,
+                         std::span<const Wanted> wanted);
 
 }  // namespace mdl::patch

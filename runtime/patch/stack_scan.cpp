@@ -32,7 +32,8 @@ std::vector<uint64_t> return_places(const arch::ThreadRegisters& registers,
                                     const image::Unwinder& unwinder) {
   std::vector<uint64_t> out;
   image::Stack stack = unwinder.walk(arch::unwind_registers(registers), memory, kFrames);
-  for (size_t i = 1; i < stack.frames.size(); i++) out.push_back(stack.frames[i].pc);  // the first is where it is
+  for (size_t i = 1; i < stack.frames.size(); i++)
+    out.push_back(stack.frames[i].pc);  // the first is where it is
   if (stack.complete) return out;
   uint64_t sp = arch::stack_pointer(registers);
   const image::Mapping* current = mapping_at(mappings, sp);

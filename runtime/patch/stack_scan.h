@@ -14,8 +14,8 @@
 
 namespace mdl::patch {
 
-// The places at which the frames of the thread's callers execute; when the walk does not reach its end, also the
-// words on its stack, and, when that may be an alternate one, those of the thread's own stack.
+// The places at which the frames of the thread's callers execute; when the walk does not reach its end, also
+// the words on its stack, and, when that may be an alternate one, those of the thread's own stack.
 std::vector<uint64_t> return_places(const arch::ThreadRegisters& registers,
                                     std::span<const image::Mapping> mappings, const image::Memory& memory,
                                     const image::Unwinder& unwinder);

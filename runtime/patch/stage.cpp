@@ -108,18 +108,20 @@ class Builder {
     return {};
   }
 
-  std::vector<arch::Piece> pieces(const FunctionPlan& f, const std::vector<focus::BoundSnippet>& snippets,
-                                  bool entry) const {
+  std::vector<arch::Piece> pieces(const FunctionPlan& f, const FunctionPlan::Point& point) const {
+    const format::PointKind kind = point.wanted.kind;
+    bool raises = kind == format::PointKind::entry || kind == format::PointKind::call_before;
+    bool lowers = kind == format::PointKind::return_ || kind == format::PointKind::call_after;
     std::vector<arch::Piece> out;
-    for (const focus::BoundSnippet& snippet : snippets) {
+    for (const focus::BoundSnippet& snippet : point.snippets) {
       arch::Piece piece;
       piece.stencil = &input_.plan.stencils[snippet.stencil];
       for (focus::CellId cell : snippet.cells) piece.cells.push_back(out_.layout.cells[cell]);
       for (focus::CellId guard : snippet.guards) piece.guards.push_back(out_.layout.cells[guard]);
       piece.constants = snippet.constants;
       for (auto [flag, end] = flags_.equal_range(f.function); flag != end; ++flag)
-        if (writes_flag(input_.plan, snippet, flag->second))
-          (entry ? piece.raises : piece.lowers) = out_.layout.cells[flag->second];
+        if ((raises || lowers) && writes_flag(input_.plan, snippet, flag->second))
+          (raises ? piece.raises : piece.lowers) = out_.layout.cells[flag->second];
       out.push_back(std::move(piece));
     }
     return out;
@@ -156,7 +158,8 @@ class Builder {
     const FunctionPlan& f = input_.coverage.functions[index];
     if (f.hook != arch::Hook::none) context.hook = context.lookup.slow_path + arch::hook_offset(f.hook);
     Liveness liveness(f.code);
-    PointPieces point_pieces{pieces(f, f.entry, true), pieces(f, f.exit, false)};
+    PointPieces point_pieces;
+    for (const FunctionPlan::Point& point : f.points) point_pieces.push_back(pieces(f, point));
     for (const Window& window : f.sites.windows) {
       if (code) code->resize(aligned(code->size()), 0xcc);  // int3: never executed
       auto trampoline =
@@ -216,7 +219,7 @@ class Builder {
     }
     for (const StagedWindow& window : out_.windows) {
       journal.windows.push_back({window.window->start, window.original, window.patched});
-      journal.points += window.function->points(*window.window);
+      journal.points += window.function->sites_of(*window.window);
     }
   }
 

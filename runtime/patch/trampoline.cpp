@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/patch/layout.h"
 
 namespace mdl::patch {
@@ -36,34 +38,51 @@ class Builder {
  private:
   uint64_t here() const { return out_.address + out_.code.size(); }
 
-  void point(const Site& site) {
+  // What is live is asked at `at`: an instruction before which the registers are as they are here.
+  void point(const Window& window, const Site& site, uint64_t at) {
     bool entry = site.kind == format::PointKind::entry;
-    const auto& pieces = entry ? pieces_.entry : pieces_.exit;
+    const auto& pieces = pieces_[site.point];
     if (!pieces.empty())
       slow_paths_.push_back(arch::emit_point(out_.code, here(), pieces, *context_.guard, site.kind,
-                                             liveness_.before(site.address, entry), context_.lookup,
-                                             kAnomalies, out_.stencils));
+                                             liveness_.before(at, entry), context_.lookup, kAnomalies,
+                                             out_.stencils, frame_distance(window, site)));
     if (entry && context_.hook) arch::emit_call(out_.code, here(), context_.hook);
   }
 
+  // From the stack pointer to where the return address of the frame lies that the point is about: of the
+  // function itself, which is there at its entry and its returns, or of what it calls.
+  static int32_t frame_distance(const Window& window, const Site& site) {
+    bool of_callee =
+        site.kind == format::PointKind::call_before || site.kind == format::PointKind::call_after;
+    return (of_callee ? -arch::kReturnAddress : 0) +
+           (window.tactic == Tactic::call ? arch::kReturnAddress : 0);
+  }
+
+  bool has(const Window& window, const image::Instruction& in, Where where) const {
+    return std::any_of(window.sites.begin(), window.sites.end(),
+                       [&](const Site& site) { return site.address == in.address && site.where == where; });
+  }
+  void points(const Window& window, const image::Instruction& in, Where where) {
+    uint64_t at = where == Where::behind ? in.address + in.size : in.address;
+    for (const Site& site : window.sites)
+      if (site.address == in.address && site.where == where) point(window, site, at);
+  }
+
   bool instruction(const Window& window, const image::Instruction& in) {
-    const Site* conditional_exit = nullptr;
-    for (const Site& site : window.sites) {
-      if (site.address != in.address) continue;
-      if (site.kind == format::PointKind::return_ && site.exit == image::ExitKind::tail_branch)
-        conditional_exit = &site;
-      else
-        point(site);
-    }
+    points(window, in, Where::before);
     if (window.tactic == Tactic::call) {  // the call's own return address is where it was: only go on
       arch::emit_jump(out_.code, here(), in.target);
       return true;
     }
-    if (!conditional_exit) return arch::emit_displaced(out_.code, here(), in);
-    size_t field = arch::emit_inverted_branch(out_.code, here(), in);
-    point(*conditional_exit);
-    arch::emit_jump(out_.code, here(), in.target);
-    arch::fill_branch(out_.code, here(), field);
+    if (has(window, in, Where::taken)) {
+      size_t field = arch::emit_inverted_branch(out_.code, here(), in);
+      points(window, in, Where::taken);
+      arch::emit_jump(out_.code, here(), in.target);
+      arch::fill_branch(out_.code, here(), field);
+    } else if (!arch::emit_displaced(out_.code, here(), in)) {
+      return false;
+    }
+    points(window, in, Where::behind);
     return true;
   }
 

@@ -15,10 +15,8 @@
 
 namespace mdl::patch {
 
-struct PointPieces {
-  std::vector<arch::Piece> entry;
-  std::vector<arch::Piece> exit;
-};
+// The code of each point of a function, by Site::point.
+using PointPieces = std::vector<std::vector<arch::Piece>>;
 
 struct Trampoline {
   uint64_t address = 0;

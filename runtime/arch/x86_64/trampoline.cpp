@@ -113,7 +113,7 @@ bool writes_one_of(const Piece& piece, std::span<const int64_t> flags) {
 }
 
 // Before a flag is raised: when it is down, this frame is the outermost. r10 is free. `depth`:
-// bytes pushed since the site.
+// from the stack pointer to the frame's return address.
 void emit_raise(Bytes& out, int64_t flag, uint32_t depth) {
   Emitter e(out, 0);
   e.bytes({0x49, 0x83, 0xbb}), e.imm32(static_cast<uint32_t>(flag)), e.bytes({0x00});  // cmpq $0, flag(%r11)
@@ -244,6 +244,7 @@ class PieceWriter {
 const std::string_view kTarget = "x86_64";
 const uint16_t kElfMachine = 62;  // EM_X86_64
 const uint32_t kJumpSize = 5;     // e9 rel32
+const int32_t kReturnAddress = 8;
 const uint64_t kReach = 0x70000000;
 
 uint32_t home_slot(uint64_t thread_pointer, uint32_t slots) {
@@ -252,7 +253,7 @@ uint32_t home_slot(uint64_t thread_pointer, uint32_t slots) {
 
 SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces, const plan::Stencil& guard,
                     format::PointKind kind, image::Registers live, const Lookup& lookup,
-                    int64_t anomalies_offset, std::vector<PlacedStencil>& placed) {
+                    int64_t anomalies_offset, std::vector<PlacedStencil>& placed, int32_t frame) {
   Emitter e(out, address);
   Saving saving = plan_saving(pieces, live);
   bool flags = saving.flags;
@@ -271,7 +272,7 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
   slow.scratch = saving.scratch;
   emit_lookup(e, lookup, saving.scratch, slow.field);
   slow.found = e.here();
-  auto depth = static_cast<uint32_t>(saving.bytes() + (red_zone ? 128 : 0));
+  auto depth = static_cast<uint32_t>(static_cast<int32_t>(saving.bytes() + (red_zone ? 128 : 0)) + frame);
   PieceWriter(out, guard, anomalies_offset, depth, saving, placed).write(pieces);
   if (flags) {
     e.pop(rax);

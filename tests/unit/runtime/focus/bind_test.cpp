@@ -487,7 +487,8 @@ TEST(Bind, RefusesPlacementsWithoutMeaning) {
   EXPECT_EQ(error(each(append(entry, hit))), "");
   EXPECT_THAT(error(each(append(field(variable("f"), "return"), hit))),
               HasSubstr("not made for return points"));
-  EXPECT_THAT(error(each(append(field(variable("f"), "calls"), hit))), HasSubstr("in this version"));
+  EXPECT_THAT(error(each(append(field(variable("f"), "calls"), hit))),
+              HasSubstr("the code of no function is known here"));
   EXPECT_THAT(error(each(append(field(variable("f"), "colour"), hit))), HasSubstr("not a field"));
   EXPECT_THAT(error(each(append(variable("f"), hit))), HasSubstr("points only"));
   EXPECT_THAT(error(each(append(number(1), hit))), HasSubstr("points only"));

@@ -8,6 +8,8 @@
 namespace mdl::patch {
 namespace {
 
+using format::PointKind;
+
 constexpr uint64_t kAt = 0x1000;
 
 image::Code code_of(std::initializer_list<int> bytes, std::vector<uint64_t> targets = {},
@@ -30,7 +32,10 @@ image::Function function_of(const image::Code& code) {
 }
 
 FunctionSites plan(const image::Code& code, bool entry = true, bool exits = true) {
-  return plan_sites(function_of(code), code, {entry, exits, false});
+  std::vector<Wanted> wanted;
+  if (entry) wanted.push_back({PointKind::entry});
+  if (exits) wanted.push_back({PointKind::return_});
+  return plan_sites(function_of(code), code, wanted);
 }
 
 TEST(Sites, WholeInstructionsAtTheEntry) {
@@ -119,7 +124,8 @@ TEST(Sites, AJumpDoesNotCrossAPage) {
   code.instructions = image::decode(raw, 0x1ffe);
   image::Function f;
   f.address = 0x1ffe, f.size = 5;
-  auto sites = plan_sites(f, code, {true, false, false});
+  Wanted wanted{PointKind::entry};
+  auto sites = plan_sites(f, code, {&wanted, 1});
   ASSERT_EQ(sites.refusals.size(), 1u);
   EXPECT_NE(sites.refusals[0].reason.find("page"), std::string::npos);
 }
@@ -136,8 +142,9 @@ TEST(Sites, DoubtAboutExitsRefusesThem) {
 
 TEST(Sites, ATailJumpHasNoResult) {
   auto code = code_of({0xe9, 0, 0x10, 0, 0}, {}, {{kAt, image::ExitKind::tail_jump}});  // jmp elsewhere
-  EXPECT_EQ(plan_sites(function_of(code), code, {false, true, false}).windows.size(), 1u);
-  auto sites = plan_sites(function_of(code), code, {false, true, true});
+  EXPECT_EQ(plan(code, false, true).windows.size(), 1u);
+  Wanted wanted{PointKind::return_, 0, true};
+  auto sites = plan_sites(function_of(code), code, {&wanted, 1});
   EXPECT_TRUE(sites.windows.empty());
   ASSERT_EQ(sites.refusals.size(), 1u);
 }
@@ -162,8 +169,8 @@ TEST(Liveness, AnIndirectCallFreesScratchRegistersOfTheEntry) {
   // test %edi,%edi; je .+2; call *%rax; ret
   auto code = code_of({0x85, 0xff, 0x74, 0x02, 0xff, 0xd0, 0xc3});
   Liveness liveness(code);
-  EXPECT_TRUE(liveness.before(kAt, true) & arch::static_chain_register());    // the call may take it
-  EXPECT_FALSE(liveness.before(kAt + 6, true) & arch::scratch_registers());   // nobody else can want it
+  EXPECT_TRUE(liveness.before(kAt, true) & arch::static_chain_register());   // the call may take it
+  EXPECT_FALSE(liveness.before(kAt + 6, true) & arch::scratch_registers());  // nobody else can want it
   EXPECT_EQ(liveness.before(kAt + 6, false) & arch::scratch_registers(), arch::scratch_registers());
 }
 

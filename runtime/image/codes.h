@@ -1,0 +1,31 @@
+// The decoded functions of a process, each decoded once: binding asks for the call sites, loops and
+// blocks of a few, deciding where code goes needs every function that is wanted.
+#pragma once
+
+#include <map>
+#include <mutex>
+
+#include "runtime/image/code.h"
+
+namespace mdl::image {
+
+class Codes {
+ public:
+  // Both must outlive this.
+  Codes(const Image& image, const Memory& memory) : image_(image), memory_(memory) {}
+
+  // The code of a function; when it cannot be read, none, with the reason in `doubt`. Stays valid.
+  const Code& of(const Object& object, const Function& function);
+  // The same, given away: the next question decodes it anew. Any number of threads may take different ones.
+  Code take(const Object& object, const Function& function);
+
+ private:
+  Code read(const Object& object, const Function& function) const;
+
+  const Image& image_;
+  const Memory& memory_;
+  std::mutex mutex_;
+  std::map<const Function*, Code> known_;
+};
+
+}  // namespace mdl::image

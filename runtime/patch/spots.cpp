@@ -1,0 +1,209 @@
+#include "runtime/patch/spots.h"
+
+#include <algorithm>
+
+namespace mdl::patch {
+namespace {
+
+using format::PointKind;
+using image::Block;
+using image::Code;
+using image::Edge;
+using image::EdgeKind;
+using image::ExitKind;
+using image::Flow;
+using image::FlowGraph;
+using image::Instruction;
+using image::Loop;
+
+bool is_target(const Code& code, uint64_t address) {
+  return std::binary_search(code.targets.begin(), code.targets.end(), address);
+}
+
+class Finder {
+ public:
+  Finder(const image::Function& function, const Code& code, const FlowGraph* graph, const Wanted& wanted,
+         uint32_t index)
+      : function_(function), code_(code), graph_(graph), wanted_(wanted), index_(index) {}
+
+  std::vector<Spot> find() {
+    switch (wanted_.kind) {
+      case PointKind::entry:
+        entry();
+        break;
+      case PointKind::return_:
+        exits();
+        break;
+      case PointKind::call_before:
+      case PointKind::call_after:
+        call();
+        break;
+      case PointKind::block:
+        block();
+        break;
+      case PointKind::loop_enter:
+      case PointKind::loop_exit:
+      case PointKind::loop_start:
+      case PointKind::loop_end:
+        loop();
+        break;
+    }
+    return std::move(out_);
+  }
+
+ private:
+  Site site(uint64_t address, Where where = Where::before) const {
+    return {address, wanted_.kind, ExitKind::return_, where, index_};
+  }
+  void add(Site site) { out_.push_back({{site}, ""}); }
+  void refuse(Site site, std::string why) { out_.push_back({{site}, std::move(why)}); }
+
+  std::string doubt() const {
+    if (!code_.doubt.empty()) return code_.doubt;
+    return code_.complete ? "" : "not all of the function could be decoded";
+  }
+
+  const Instruction* at(uint64_t address) const {
+    auto it = std::lower_bound(code_.instructions.begin(), code_.instructions.end(), address,
+                               [](const Instruction& in, uint64_t a) { return in.address < a; });
+    return it != code_.instructions.end() && it->address == address ? &*it : nullptr;
+  }
+
+  void entry() {
+    uint64_t address = function_.address;  // a landing instruction must stay first
+    if (const Instruction* first = at(address); first && first->is_landing) address += first->size;
+    if (function_.is_ifunc)
+      refuse(site(address), "it is an indirect function: name the implementation that was chosen");
+    else if (is_target(code_, function_.address) || is_target(code_, address))
+      refuse(site(address), "the entry is the head of a loop: counting there would count its rounds");
+    else
+      add(site(address));
+  }
+
+  void exits() {
+    for (const image::Exit& exit : code_.exits) {
+      Site one = site(exit.address);
+      one.exit = exit.kind;
+      if (exit.kind == ExitKind::tail_branch) one.where = Where::taken;
+      if (wanted_.result && exit.kind != ExitKind::return_)
+        refuse(one, "a tail jump: the value is returned by the function that it goes to");
+      else if (auto why = doubt(); !why.empty())
+        refuse(one, why);
+      else
+        add(one);
+    }
+    if (code_.exits.empty() && !code_.doubt.empty()) refuse(site(function_.address), code_.doubt);
+  }
+
+  void call() {
+    const Instruction* call = at(wanted_.place);
+    if (auto why = doubt(); !why.empty()) return refuse(site(call ? call->address : function_.address), why);
+    if (!call) return refuse(site(wanted_.place), "its instruction was not decoded");
+    if (wanted_.kind == PointKind::call_before)
+      before(*call);
+    else
+      after(*call);
+  }
+
+  void before(const Instruction& call) {
+    if (call.flow == Flow::call) return add(site(call.address));
+    if (is_target(code_, call.address))
+      return refuse(site(call.address), "a branch leads to the indirect call, past what stands before it");
+    const Instruction* previous = call.address == function_.address ? nullptr : &call - 1;
+    bool runs_on = previous && previous->address + previous->size == call.address &&
+                   (previous->flow == Flow::next || previous->flow == Flow::branch);
+    if (!runs_on)
+      return refuse(site(call.address), "no instruction that could be moved runs into the indirect call");
+    add(site(previous->address, Where::behind));
+  }
+
+  void after(const Instruction& call) {
+    if (std::binary_search(code_.no_return.begin(), code_.no_return.end(), call.address)) return;  // never
+    const Instruction* next = at(call.address + call.size);
+    if (!next) return refuse(site(call.address), "what follows the call was not decoded");
+    if (next->is_landing) return refuse(site(next->address), "a landing instruction must stay first");
+    if (is_target(code_, next->address))
+      return refuse(site(next->address), "a branch leads to the instruction behind the call, too");
+    add(site(next->address));
+  }
+
+  void block() {
+    if (!graph_ || !graph_->doubt.empty())
+      return refuse(site(wanted_.place ? wanted_.place : function_.address), graph_ ? graph_->doubt : "");
+    const Instruction* first = at(wanted_.place);
+    if (first && first->is_landing) {  // it must stay first: behind it, in the same block
+      const Instruction* next = at(first->address + first->size);
+      if (!next || is_target(code_, next->address))
+        return refuse(site(wanted_.place), "a landing instruction must stay first");
+      return add(site(next->address));
+    }
+    add(site(wanted_.place));
+  }
+
+  void loop() {
+    if (!graph_ || !graph_->loop_doubt.empty())
+      return refuse(site(wanted_.place ? wanted_.place : function_.address),
+                    graph_ ? graph_->loop_doubt : "");
+    auto loop = std::find_if(graph_->loops.begin(), graph_->loops.end(),
+                             [&](const Loop& one) { return one.head == wanted_.place; });
+    if (loop == graph_->loops.end())
+      return refuse(site(wanted_.place), "the loop is entered in the middle, too");
+    switch (wanted_.kind) {
+      case PointKind::loop_start:
+        return block();
+      case PointKind::loop_enter:
+        if (loop->entered_otherwise)
+          return refuse(site(wanted_.place),
+                        "the head of the loop is entered from outside of the function's code");
+        return edges(loop->enters);
+      case PointKind::loop_exit:
+        return edges(loop->exits);
+      default:
+        return edges(loop->backs);
+    }
+  }
+
+  void edges(const std::vector<size_t>& list) {
+    for (size_t e : list) {
+      const Edge& edge = graph_->edges[e];
+      const Instruction& last = code_.instructions[graph_->blocks[edge.from].last];
+      if (edge.kind == EdgeKind::exception) {
+        // Leaving by an exception is no event, as it is none of a function.
+        if (wanted_.kind != PointKind::loop_exit)
+          refuse(site(last.address), "an exception leads to the head of the loop");
+        continue;
+      }
+      Spot spot;
+      if (edge.kind == EdgeKind::falls) spot.sites.push_back(site(last.address, Where::behind));
+      if (edge.kind == EdgeKind::taken) spot.sites.push_back(site(last.address, Where::taken));
+      if (edge.kind == EdgeKind::jump) spot.sites.push_back(site(last.address));
+      if (edge.to != image::kOutside) {
+        const Block& to = graph_->blocks[edge.to];
+        const Instruction* first = at(to.start);
+        if (to.ins.size() == 1 && !to.is_root && first && !first->is_landing)
+          spot.sites.insert(spot.sites.begin(), site(to.start));
+      }
+      if (spot.sites.empty()) {
+        spot.sites.push_back(site(last.address));
+        spot.refusal = "a jump table leads to a place that other code reaches, too";
+      }
+      out_.push_back(std::move(spot));
+    }
+  }
+
+  const image::Function& function_;
+  const Code& code_;
+  const FlowGraph* graph_;
+  const Wanted& wanted_;
+  uint32_t index_;
+  std::vector<Spot> out_;
+};
+
+}  // namespace
+
+std::vector<Spot> spots_of(const image::Function& function, const Code& code, const FlowGraph* graph,
+                           const Wanted& wanted, uint32_t index) {
+  return Finder(function, code, graph, wanted, index).find();
+}
+
+}  // namespace mdl::patch

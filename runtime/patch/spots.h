@@ -1,0 +1,38 @@
+// The sites of a point: at which instructions the code of an entry, a return, a call, a block or a
+// loop must stand so that it runs once for each such event, and not otherwise.
+//
+//   entry       at the function's first instruction, behind a landing instruction
+//   return      at each way out
+//   call        at the call. A direct one is turned to the trampoline in place; in front of an indirect one,
+//               behind the instruction that runs into it
+//   call_after  at the next instruction, where only the call leads to it
+//   block       at its first instruction
+//   loop        start_iter at the head; the others on edges. The code of an edge stands at its target where
+//   no
+//               other edge leads there, or at its source: behind it, in front of its jump, or on the
+//               taken side of its branch
+//
+// An event that could be missed, or counted where there is none, is a refusal. Deciding only: nothing is read
+// or changed but the decoded code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/image/code.h"
+#include "runtime/image/flow_graph.h"
+#include "runtime/patch/site.h"
+
+namespace mdl::patch {
+
+// One event's sites, the preferred first: code at any one of them sees it.
+struct Spot {
+  std::vector<Site> sites;  // empty: there is none, because of `refusal`
+  std::string refusal;
+};
+
+// `graph` is of the code; it is needed for blocks and loops only. `index` becomes Site::point.
+std::vector<Spot> spots_of(const image::Function& function, const image::Code& code,
+                           const image::FlowGraph* graph, const Wanted& wanted, uint32_t index);
+
+}  // namespace mdl::patch
