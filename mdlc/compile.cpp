@@ -47,6 +47,15 @@ Span place(const format::Position& position, const Sources& sources) {
   return {position.file, at, at};
 }
 
+backend::Plan translate(const Program& program, const Sources& sources, const Options& options,
+                        Diagnostics& diagnostics) {
+  std::vector<backend::Refusal> refusals;
+  backend::Plan plan = backend::make_plan(program, *options.target, refusals);
+  for (const backend::Refusal& refusal : refusals)
+    diagnostics.report(Code::no_stencil, place(refusal.position, sources), refusal.text);
+  return plan;
+}
+
 }  // namespace
 
 Result<void> read_files(const Options& options, Sources& sources) {
@@ -56,6 +65,15 @@ Result<void> read_files(const Options& options, Sources& sources) {
     if (auto read = sources.read(*path); !read) return read.error();
   }
   return {};
+}
+
+Result<backend::Plan> plan_of(const std::vector<ast::File>& files, const Sources& sources,
+                              const Options& options, Diagnostics& diagnostics) {
+  if (diagnostics.has_errors()) return backend::Plan();
+  Program program = analyze(files, sources, {options.standard, options.flavor}, diagnostics);
+  if (diagnostics.has_errors()) return backend::Plan();
+  if (auto optimized = optimize(program, options); !optimized) return optimized.error();
+  return translate(program, sources, options, diagnostics);
 }
 
 Result<std::string> compile(const Options& options, const Sources& sources, Diagnostics& diagnostics) {
@@ -69,10 +87,7 @@ Result<std::string> compile(const Options& options, const Sources& sources, Diag
   if (auto optimized = optimize(program, options); !optimized) return optimized.error();
   if (options.emit == Emit::ir) return print_all(program);
 
-  std::vector<backend::Refusal> refusals;
-  backend::Plan plan = backend::make_plan(program, *options.target, refusals);
-  for (const backend::Refusal& refusal : refusals)
-    diagnostics.report(Code::no_stencil, place(refusal.position, sources), refusal.text);
+  backend::Plan plan = translate(program, sources, options, diagnostics);
   if (diagnostics.has_errors()) return std::string();
   if (options.emit == Emit::assembly) return backend::assembly(plan, *options.target);
 

@@ -3,7 +3,9 @@
 
 #include <string>
 
+#include "backend/plan_writer.h"
 #include "base/result.h"
+#include "compiler/ast/ast.h"
 #include "compiler/support/diagnostics.h"
 #include "mdlc/options.h"
 
@@ -15,5 +17,9 @@ Result<void> read_files(const Options& options, Sources& sources);
 // The bytes to write. When the source has errors they are in `diagnostics`, and the bytes
 // are empty; an Error is a defect of ours.
 Result<std::string> compile(const Options& options, const Sources& sources, Diagnostics& diagnostics);
+
+// The plan of trees from parse(), before it is bytes. It means nothing if there are errors.
+Result<backend::Plan> plan_of(const std::vector<ast::File>& files, const Sources& sources,
+                              const Options& options, Diagnostics& diagnostics);
 
 }  // namespace mdl::mdlc

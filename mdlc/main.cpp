@@ -10,6 +10,7 @@
 #include "mdlc/depfile.h"
 #include "mdlc/explain.h"
 #include "mdlc/fix.h"
+#include "mdlc/lsp/server.h"
 #include "mdlc/options.h"
 #include "mdlc/output.h"
 #include "mdlc/reformat.h"
@@ -59,6 +60,7 @@ Result<void> write_dependencies(const Options& options, const Sources& sources) 
 
 int run(const Options& options) {
   if (!options.explain.empty()) return explain(options.explain);
+  if (options.language_server) return lsp::serve(options);
 
   Sources sources;
   if (auto read = read_files(options, sources); !read) return finish(read.error());

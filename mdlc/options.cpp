@@ -81,6 +81,8 @@ void declare(CLI::App& app, Options& options, std::string& target, std::vector<s
       app.add_flag("--reformat", options.reformat,
                    "print the files in the standard layout; with --check, list which differ");
   app.add_flag("-i,--in-place", options.in_place, "with --reformat: rewrite the files")->needs(reformat);
+  app.add_flag("--lsp", options.language_server,
+               "serve an editor on standard input and output; the files are part of every program");
   app.add_flag("--apply-fixes", options.apply_fixes, "make the changes that hints propose, in the files");
   app.add_flag("--check", options.check_only, "compile and write nothing");
   app.add_option("--disable-pass", passes, "leave out an optimization: " + pass_names())
@@ -142,7 +144,7 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (options.cpu.empty()) options.cpu = options.target->cpu;
   if (!backend::is_cpu(options.target->triple, options.cpu))
     parsed.exit = usage(fmt::format("'{}' is no CPU of {}", options.cpu, target));
-  else if (options.files.empty() && options.explain.empty())
+  else if (options.files.empty() && options.explain.empty() && !options.language_server)
     parsed.exit = usage("no input file");
   return parsed;
 }

@@ -28,6 +28,7 @@ struct Options {
   bool check_only = false;
   bool apply_fixes = false;
   bool reformat = false;
+  bool language_server = false;
   bool in_place = false;  // with reformat: rewrite the files
   std::set<std::string, std::less<>> disabled_passes;
   WarningPolicy warnings;

@@ -186,4 +186,9 @@ Program analyze(const std::vector<ast::File>& files, const Sources& sources, con
   return checker.take();
 }
 
+sema::Symbols collect_symbols(const std::vector<ast::File>& files, const SemaOptions& options) {
+  Diagnostics ignored;
+  return Collector(options, ignored).collect(files);
+}
+
 }  // namespace mdl

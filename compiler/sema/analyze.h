@@ -7,6 +7,7 @@
 #include "compiler/ast/ast.h"
 #include "compiler/parse/parse.h"
 #include "compiler/program.h"
+#include "compiler/sema/symbols.h"
 #include "compiler/support/diagnostics.h"
 
 namespace mdl {
@@ -24,5 +25,8 @@ struct SemaOptions {
 // snippets satisfy the IR verifier. With errors it must not be used.
 Program analyze(const std::vector<ast::File>& files, const Sources& sources, const SemaOptions& options,
                 Diagnostics& diagnostics);
+
+// What the files define, without a word about mistakes: for tools that look names up.
+sema::Symbols collect_symbols(const std::vector<ast::File>& files, const SemaOptions& options);
 
 }  // namespace mdl

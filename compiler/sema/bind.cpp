@@ -37,6 +37,12 @@ std::string member_hint(Kind owner, std::string_view name) {
 
 }  // namespace
 
+std::vector<std::string_view> built_in_names() {
+  std::vector<std::string_view> names;
+  for (const BuiltIn& b : kBuiltIns) names.push_back(b.name);
+  return names;
+}
+
 format::Expr Binder::make(ExprKind kind, Span span) const {
   format::Expr expr;
   expr.kind = kind;

@@ -14,6 +14,9 @@ struct Bound {
   Type type;
 };
 
+// $procedures and its kind; not $constraint, $arg and what else depends on the place.
+std::vector<std::string_view> built_in_names();
+
 class Binder {
  public:
   Binder(const Symbols& symbols, const Owner& owner, const Sources& sources, Diagnostics& diagnostics)

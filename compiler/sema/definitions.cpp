@@ -114,6 +114,12 @@ void check_tool(const ast::Tool& tool, Span span, Diagnostics& diagnostics) {
   }
 }
 
+std::vector<std::string_view> tool_fields() {
+  std::vector<std::string_view> names;
+  for (const ToolField& field : kToolFields) names.push_back(field.name);
+  return names;
+}
+
 void check_tunables(const ast::Tunables& tunables, Diagnostics& diagnostics) {
   for (const ast::Setting& s : tunables.settings)
     if (s.values[0].kind == LiteralKind::string)

@@ -11,6 +11,7 @@ format::ResourceList check_list(const ast::ResourceList& list, Span span, Diagno
 
 // Checked, and without effect: there is no tool around this compiler that they could set up.
 void check_tool(const ast::Tool& tool, Span span, Diagnostics& diagnostics);
+std::vector<std::string_view> tool_fields();
 void check_tunables(const ast::Tunables& tunables, Diagnostics& diagnostics);
 
 format::Exclude check_exclude(const ast::Exclude& exclude, Diagnostics& diagnostics);

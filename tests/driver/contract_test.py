@@ -13,7 +13,6 @@ class Driver(MdlcCase):
         for args, word in (
             ([], "no input file"),
             (["--nothing", "good.mdl"], "--nothing"),
-            (["--lsp", "good.mdl"], "--lsp"),
             (["--target=vax", "good.mdl"], "x86_64"),
             (["-mcpu=z80", "good.mdl"], "z80"),
             (["-mcpu", "z80", "good.mdl"], "z80"),
