@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "backend/plan_writer.h"
@@ -19,6 +20,11 @@ std::vector<ast::File> parse_all(const Options& options, const Sources& sources,
   for (uint32_t i = 0; i < sources.size(); i++)
     files.push_back(parse(sources[i], options.standard, diagnostics));
   return files;
+}
+
+// Whether it is known what all files define, or are meant to.
+bool are_readable(const std::vector<ast::File>& files) {
+  return std::all_of(files.begin(), files.end(), [](const ast::File& file) { return file.readable; });
 }
 
 std::string dump_all(const std::vector<ast::File>& files, const Sources& sources) {
@@ -69,7 +75,7 @@ Result<void> read_files(const Options& options, Sources& sources) {
 
 Result<backend::Plan> plan_of(const std::vector<ast::File>& files, const Sources& sources,
                               const Options& options, Diagnostics& diagnostics) {
-  if (diagnostics.has_errors()) return backend::Plan();
+  if (!are_readable(files)) return backend::Plan();
   Program program = analyze(files, sources, {options.standard, options.flavor}, diagnostics);
   if (diagnostics.has_errors()) return backend::Plan();
   if (auto optimized = optimize(program, options); !optimized) return optimized.error();
@@ -78,8 +84,8 @@ Result<backend::Plan> plan_of(const std::vector<ast::File>& files, const Sources
 
 Result<std::string> compile(const Options& options, const Sources& sources, Diagnostics& diagnostics) {
   std::vector<ast::File> files = parse_all(options, sources, diagnostics);
-  if (diagnostics.has_errors()) return std::string();
-  if (options.emit == Emit::ast) return dump_all(files, sources);
+  if (!are_readable(files)) return std::string();
+  if (options.emit == Emit::ast) return diagnostics.has_errors() ? std::string() : dump_all(files, sources);
 
   Program program = analyze(files, sources, {options.standard, options.flavor}, diagnostics);
   if (diagnostics.has_errors()) return std::string();

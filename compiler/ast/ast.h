@@ -244,7 +244,9 @@ struct Definition {
 
 struct File {
   uint32_t ordinal = 0;
-  std::vector<Definition> definitions;
+  std::vector<Definition> definitions;  // those without errors of their own
+  std::vector<Name> broken;             // what the others define
+  bool readable = true;                 // else nothing is known of what it defines
 };
 
 // Spellings: "+", "+=", "daemon".

@@ -50,8 +50,9 @@ struct TooDeep {
   antlr4::Token* at;
 };
 
-// The tree of a file that has no syntax error (build.cpp, build_code.cpp).
+// The tree of the definitions that have no syntax error (build.cpp, build_code.cpp).
+// `wrong_tokens` are those that have been reported by themselves.
 ast::File build(const Source& source, Standard standard, MdlParser::FileContext* file,
-                Diagnostics& diagnostics);
+                const std::vector<Span>& wrong_tokens, Diagnostics& diagnostics);
 
 }  // namespace mdl::parser

@@ -1,6 +1,8 @@
-// ANTLR's tree to ours: definitions and statements. The file has no syntax error, so every
+// ANTLR's tree to ours: definitions and statements. What is built has no syntax error, so every
 // part that the grammar requires is there.
 #include "compiler/parse/build.h"
+
+#include "compiler/parse/broken.h"
 
 namespace mdl::parser {
 namespace {
@@ -235,10 +237,17 @@ class Definitions {
 }  // namespace
 
 ast::File build(const Source& source, Standard standard, MdlParser::FileContext* file,
-                Diagnostics& diagnostics) {
+                const std::vector<Span>& wrong_tokens, Diagnostics& diagnostics) {
   Definitions definitions(source, standard, diagnostics);
-  ast::File result{source.ordinal(), {}};
-  for (auto* d : file->definition()) result.definitions.push_back(definitions.definition(d));
+  ast::File result;
+  result.ordinal = source.ordinal();
+  bool clean = !diagnostics.has_errors();
+  for (auto* d : file->definition()) {
+    if (!clean && is_broken(source, d, wrong_tokens)) continue;
+    size_t errors = diagnostics.errors();
+    ast::Definition definition = definitions.definition(d);
+    if (diagnostics.errors() == errors) result.definitions.push_back(std::move(definition));
+  }
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include "compiler/parse/parse.h"
 
 #include "compiler/parse/antlr.h"
+#include "compiler/parse/broken.h"
 
 namespace mdl {
 namespace parser {
@@ -107,14 +108,15 @@ bool check_text(const Source& source, Diagnostics& diagnostics) {
   return true;
 }
 
-// Reports the tokens that are wrong by themselves. Returns false if there is one.
-bool check_tokens(const Source& source, antlr4::CommonTokenStream& tokens, Diagnostics& diagnostics) {
-  bool good = true;
+// Reports the tokens that are wrong by themselves, and returns them.
+std::vector<Span> check_tokens(const Source& source, antlr4::CommonTokenStream& tokens,
+                               Diagnostics& diagnostics) {
+  std::vector<Span> wrong;
   for (antlr4::Token* token : tokens.getTokens()) {
     size_t type = token->getType();
     if (type != MdlLexer::STRAY && type != MdlLexer::OPEN_STRING && type != MdlLexer::BAD_NUMBER) continue;
-    good = false;
     Span span = parser::span_of(source, token);
+    wrong.push_back(span);
     std::string text = printable(source.text(span));
     if (type == MdlLexer::STRAY)
       diagnostics.report(Code::stray, span, fmt::format("'{}'", text));
@@ -123,13 +125,15 @@ bool check_tokens(const Source& source, antlr4::CommonTokenStream& tokens, Diagn
     else
       diagnostics.report(Code::bad_number, span, text);
   }
-  return good;
+  return wrong;
 }
 
 }  // namespace
 
 ast::File parse(const Source& source, Standard standard, Diagnostics& diagnostics) {
-  ast::File none{source.ordinal(), {}};
+  ast::File none;
+  none.ordinal = source.ordinal();
+  none.readable = false;
   if (!check_text(source, diagnostics)) return none;
 
   parser::ByteStream bytes(source);
@@ -137,7 +141,8 @@ ast::File parse(const Source& source, Standard standard, Diagnostics& diagnostic
   lexer.removeErrorListeners();
   antlr4::CommonTokenStream tokens(&lexer);
   tokens.fill();
-  bool good = check_tokens(source, tokens, diagnostics);
+  size_t before = diagnostics.errors();
+  std::vector<Span> wrong = check_tokens(source, tokens, diagnostics);
 
   MdlParser antlr(&tokens);
   antlr.removeErrorListeners();
@@ -147,11 +152,11 @@ ast::File parse(const Source& source, Standard standard, Diagnostics& diagnostic
   DepthLimit depth;
   antlr.addParseListener(&depth);
 
-  size_t before = diagnostics.errors();
   try {
     MdlParser::FileContext* file = antlr.file();
-    if (!good || diagnostics.errors() > before) return none;
-    return parser::build(source, standard, file, diagnostics);
+    ast::File tree = parser::build(source, standard, file, wrong, diagnostics);
+    if (diagnostics.errors() > before) tree.broken = parser::broken_names(source, tokens, tree.definitions);
+    return tree;
   } catch (const parser::TooDeep& deep) {
     diagnostics.report(Code::too_deep, parser::span_of(source, deep.at), kMaxDepth, "levels");
   } catch (const antlr4::RuntimeException& error) {  // the error strategy lets none through

@@ -14,8 +14,7 @@ enum class Standard : uint8_t {
 };
 
 // Parses one file. Any bytes are safe: what is not MDL is reported, several errors a file.
-// After an error the tree holds what could be understood, for dumps only; sema wants trees
-// without errors.
+// After an error the tree holds the definitions that have none, and the names of the others.
 ast::File parse(const Source& source, Standard standard, Diagnostics& diagnostics);
 inline ast::File parse(const Source& source, Diagnostics& diagnostics) {
   return parse(source, Standard::mdl26, diagnostics);

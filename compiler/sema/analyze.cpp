@@ -20,8 +20,10 @@ class Collector {
 
   sema::Symbols collect(const std::vector<ast::File>& files) {
     symbols_.standard = options_.standard;
-    for (const ast::File& file : files)
+    for (const ast::File& file : files) {
       for (const ast::Definition& d : file.definitions) add(d);
+      for (const ast::Name& name : file.broken) symbols_.broken.insert(name.text);
+    }
     // Lists that only other flavors have are empty, not unknown.
     for (const auto* list : elsewhere_) symbols_.lists.emplace(list->name.text, symbol(*list));
     return std::move(symbols_);

@@ -20,7 +20,8 @@ struct SemaOptions {
   std::string flavor;
 };
 
-// Precondition: `files` are trees of parse() without errors, their texts are in `sources`.
+// Precondition: `files` are trees of parse() and readable, their texts are in `sources`. Definitions that
+// parse() had errors in are not there, but known by name, so that what uses them is not reported.
 // Postcondition: without errors the program is complete but for what a backend adds; its
 // snippets satisfy the IR verifier. With errors it must not be used.
 Program analyze(const std::vector<ast::File>& files, const Sources& sources, const SemaOptions& options,

@@ -117,7 +117,8 @@ const Type* Binder::variable(std::string_view name) const {
 }
 
 bool Binder::knows(std::string_view name) const {
-  if (variable(name) != nullptr || symbols_.lists.contains(name)) return true;
+  if (variable(name) != nullptr || symbols_.lists.contains(name) || symbols_.broken.contains(name))
+    return true;
   return std::any_of(std::begin(kBuiltIns), std::end(kBuiltIns),
                      [&](const BuiltIn& b) { return b.name == name; });
 }
@@ -147,6 +148,7 @@ std::optional<Bound> Binder::name_use(const ast::Expr& e, const std::string& nam
   if (name == "$arg" || name == "$return" || name == "$thread" || name == "$args")
     return undecidable(e.span, name);
   if (owner_.names.contains(name)) return undecidable(e.span, fmt::format("the counter '{}'", name));
+  if (symbols_.broken.contains(name)) return std::nullopt;
   diagnostics_.report(Code::unknown_name, e.span, name).hint(suggestion(name, {"$constraint"}));
   return std::nullopt;
 }

@@ -200,6 +200,7 @@ class MetricChecker {
       return;
     }
     if (!context_.symbols.constraints.contains(name.text)) {
+      if (context_.symbols.broken.contains(name.text)) return;
       std::vector<std::string_view> known;
       if (context_.diagnostics.errors() < Diagnostics::kLimit)
         for (const auto& [constraint, span] : context_.symbols.constraints) known.push_back(constraint);

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct Symbols {
   std::map<std::string, List, std::less<>> lists;
   std::map<std::string, Span, std::less<>> constraints;
   std::map<std::string, Span, std::less<>> metrics;
+  std::set<std::string, std::less<>> broken;  // have syntax errors: what uses them may be right
 };
 
 // What code does with a cell, for warnings.

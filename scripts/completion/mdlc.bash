@@ -16,7 +16,7 @@ _mdlc() {
   esac
   if [[ $word == -* ]]; then
     COMPREPLY=($(compgen -W '-o -I --target= -mcpu= --std= --flavor= --emit= --check --disable-pass= -Werror -Wno-
-      -MD --diagnostics= --color= --apply-fixes --reformat --in-place --explain --version --help' -- "$word"))
+      -MD --diagnostics= --color= --apply-fixes --reformat --in-place --lsp --explain --version --help' -- "$word"))
     [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
   else
     COMPREPLY=($(compgen -f -X '!*.mdl' -- "$word") $(compgen -d -S / -- "$word"))

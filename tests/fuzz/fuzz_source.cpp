@@ -55,8 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<ast::File> files;
   files.push_back(parse(source, options.standard, diagnostics));
   ast::dump(files[0], source);
-  if (!diagnostics.has_errors()) {
-    check_formatter(files[0], source, options.standard);
+  if (!diagnostics.has_errors()) check_formatter(files[0], source, options.standard);
+  if (files[0].readable) {
     Program program = analyze(files, sources, options, diagnostics);
     for (const ir::Snippet& snippet : program.snippets) {
       if (diagnostics.has_errors()) break;

@@ -1,0 +1,87 @@
+"""The files for editors: what they name exists, and the grammar knows the words of the language."""
+import json
+import re
+import unittest
+
+from mdlc_case import SOURCE
+
+EDITORS = SOURCE / "editors"
+GRAMMAR = json.loads((EDITORS / "mdl.tmLanguage.json").read_text())
+
+
+def rules(node):
+    """All rules of the grammar."""
+    if isinstance(node, dict):
+        yield node
+        for value in node.values():
+            yield from rules(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from rules(value)
+
+
+def flat(names):
+    """The rules of included names in order, the ones inside of them in place."""
+    for name in names:
+        rule = GRAMMAR["repository"][name]
+        for one in rule.get("patterns", [rule]) if "match" not in rule and "begin" not in rule else [rule]:
+            if "include" in one:
+                yield from flat([one["include"][1:]])
+            else:
+                yield one
+
+
+def scope(text, names):
+    """The scope of the first match, as an editor finds it: the leftmost, and of those the first rule's."""
+    best = None
+    for rule in flat(names):
+        found = re.search(rule.get("match") or rule["begin"], text)
+        if found and (best is None or found.start() < best[0]):
+            inner = [c["name"] for c in rule.get("captures", {}).values()]
+            best = (found.start(), rule.get("name") or inner[0])
+    return best[1] if best else None
+
+
+class Editors(unittest.TestCase):
+    def test_the_manifest_names_what_exists(self):
+        contributes = json.loads((EDITORS / "package.json").read_text())["contributes"]
+        [language], [grammar] = contributes["languages"], contributes["grammars"]
+        self.assertEqual(grammar["scopeName"], GRAMMAR["scopeName"])
+        for path in (language["configuration"], grammar["path"]):
+            self.assertTrue(json.loads((EDITORS / path).read_text()))
+
+    def test_patterns_are_valid_and_includes_exist(self):
+        count = 0
+        for rule in rules(GRAMMAR):
+            for key in ("match", "begin", "end"):
+                if isinstance(rule.get(key), str):
+                    re.compile(rule[key])
+                    count += 1
+            if "include" in rule:
+                self.assertIn(rule["include"][1:], GRAMMAR["repository"])
+        self.assertGreater(count, 15)
+
+    def test_every_keyword_has_a_scope(self):
+        text = (SOURCE / "grammar/Mdl.g4").read_text()
+        words = re.findall(r"'([A-Za-z_]+)'", " ".join(re.findall(r"^KW_\w+ : (.*) ;", text, re.M)))
+        self.assertGreater(len(words), 30)
+        for word in words:
+            with self.subTest(word=word):
+                self.assertRegex(scope(word, ["definition", "common"]) or "", "^(keyword|storage|support)")
+
+    def test_scopes(self):
+        definition, code = ["code", "definition", "common"], ["obsolete", "function", "control", "common"]
+        for text, names, wanted in (
+            ("// metric", definition, "comment"), ('"// no"', definition, "string.quoted"), ("(* m++; *)", definition, "meta.embedded"),
+            ("/Code/*/* is", definition, "string.unquoted.path"), ("$constraint[0]", definition, "variable.language"),
+            ("0x1F", code, "constant.numeric"), ("1.5e3", code, "constant.numeric"), ("setCounter(m, 1)", code, "invalid.deprecated"),
+            ("readSymbol", code, "support.function"), ("TRUE", code, "constant.language"), ("metric", code, None),
+            ("metric metric {", definition, "storage.type"),
+        ):
+            with self.subTest(text=text):
+                found = scope(text, names)
+                self.assertTrue(found is None if wanted is None else found.startswith(wanted), found)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
