@@ -39,12 +39,6 @@ std::string print_all(const Program& program) {
   return text;
 }
 
-Result<void> optimize(Program& program, const Options& options) {
-  for (ir::Snippet& snippet : program.snippets)
-    if (auto passed = passes::run_passes(snippet, options.disabled_passes); !passed) return passed;
-  return {};
-}
-
 // Where a snippet's code begins: the place that the backend's refusals point at.
 Span place(const format::Position& position, const Sources& sources) {
   if (position.line == 0) return {position.file, 0, 0};
@@ -90,7 +84,7 @@ Result<std::string> compile(const Options& options, const Sources& sources, Diag
   Program program = analyze(files, sources, {options.standard, options.flavor}, diagnostics);
   if (diagnostics.has_errors()) return std::string();
 
-  if (auto optimized = optimize(program, options); !optimized) return optimized.error();
+  if (auto optimized = passes::run_passes(program, options.disabled_passes); !optimized) return optimized.error();
   if (options.emit == Emit::ir) return print_all(program);
 
   backend::Plan plan = translate(program, sources, options, diagnostics);

@@ -37,6 +37,11 @@ void meet(Known& into, const Known& other) {
   });
 }
 
+// Where a jump_zero leads, its condition is 0.
+void learn_zero(Known& known, const Operand& condition) {
+  if (condition.kind == Operand::Kind::temp) known[static_cast<ir::Temp>(condition.value)] = Operand::imm(0);
+}
+
 // What an operation is when one operand alone decides: an operand to copy.
 std::optional<Operand> identity(const Inst& inst) {
   const Operand& a = inst.a;
@@ -59,6 +64,26 @@ std::optional<Operand> identity(const Inst& inst) {
     case Op::div:
       if (is_imm(b, 1)) return a;
       if (is_imm(b, 0) || is_imm(a, 0)) return Operand::imm(0);
+      break;
+    case Op::and_:
+      if (same || is_imm(b, -1)) return a;
+      if (is_imm(a, -1)) return b;
+      if (is_imm(a, 0) || is_imm(b, 0)) return Operand::imm(0);
+      break;
+    case Op::or_:
+      if (same || is_imm(b, 0)) return a;
+      if (is_imm(a, 0)) return b;
+      if (is_imm(a, -1) || is_imm(b, -1)) return Operand::imm(-1);
+      break;
+    case Op::xor_:
+      if (is_imm(b, 0)) return a;
+      if (is_imm(a, 0)) return b;
+      if (same) return Operand::imm(0);
+      break;
+    case Op::shl:
+    case Op::shr:
+      if (is_imm(b) && (b.value & 63) == 0) return a;
+      if (is_imm(a, 0)) return Operand::imm(0);
       break;
     case Op::eq:
     case Op::le:
@@ -117,8 +142,10 @@ void constant_fold(ir::Snippet& snippet) {
       inst = {Op::jump, ir::kNoTemp, Operand::none(), Operand::none(), inst.index};
     }
     if (inst.op == Op::jump || inst.op == Op::jump_zero) {
-      auto [there, fresh] = arriving.try_emplace(inst.index, *known);
-      if (!fresh) meet(there->second, *known);
+      Known taken = *known;
+      if (inst.op == Op::jump_zero) learn_zero(taken, inst.a);
+      auto [there, fresh] = arriving.try_emplace(inst.index, taken);
+      if (!fresh) meet(there->second, taken);
       if (inst.op == Op::jump) known.reset();
     }
     kept.push_back(inst);

@@ -1,6 +1,7 @@
 #include "random_snippet.h"
 
 #include <limits>
+#include <stdexcept>
 
 #include "compiler/ir/op_info.h"
 #include "compiler/ir/verify.h"
@@ -42,20 +43,56 @@ int64_t interesting(Random& random) {
 
 class Generator {
  public:
-  explicit Generator(Random& random) : random_(random), defined_(kTemps, false) {}
+  Generator(Random& random, Reach reach) : random_(random), reach_(reach), defined_(kTemps, false) {}
 
   ir::Snippet run() {
     snippet_.name = "s";
     snippet_.point = random_() % 2 ? format::PointKind::entry : format::PointKind::return_;
     snippet_.cells = {
         {"a", format::CellKind::counter}, {"b", format::CellKind::counter}, {"f", format::CellKind::flag}};
+    if (reach_ == Reach::world) reach_outside();
     snippet_.constants.resize(2);
+    for (int64_t n : {0, 1}) {
+      snippet_.constants[static_cast<size_t>(n)].kind = format::ExprKind::selected;
+      snippet_.constants[static_cast<size_t>(n)].number = n;
+    }
     snippet_.temps = kTemps;
     body(3 + random_() % 20, 0);
+    if (reach_ == Reach::world) emit(Op::label, ir::kNoTemp, Operand::none(), Operand::none(), kEnd);
     return std::move(snippet_);
   }
 
  private:
+  static constexpr uint32_t kEnd = 0;  // the label that a call which is busy leads to
+  static constexpr uint32_t kCall = 7;
+  static constexpr Op kWithCells[] = {Op::load, Op::store, Op::store, Op::add_cell, Op::address, Op::call};
+
+  void reach_outside() {
+    using enum format::CellKind;
+    for (auto [name, kind] : {std::pair("w", wall_timer),
+                              {"p", process_timer},
+                              {"t", event_timer},
+                              {"e", event_counter},
+                              {"c", call}})
+      snippet_.cells.push_back({name, kind});
+    snippet_.cells[5].event = snippet_.cells[6].event = "MINOR_FAULTS";
+    snippet_.symbols = {{"v", format::SymbolKind::variable}, {"g", format::SymbolKind::function}};
+    snippet_.labels = 1;
+  }
+
+  // Enters a call, gives it arguments, calls and leaves, unless it is busy.
+  void call() {
+    ir::Temp busy = random_() % kTemps, result = random_() % kTemps;
+    emit(Op::enter_call, busy, Operand::none(), Operand::none(), kCall);
+    defined_[busy] = true;
+    emit(Op::jump_zero, ir::kNoTemp, Operand::temp(busy), Operand::none(), kEnd);
+    for (uint64_t n = random_() % 3; n-- > 0;)
+      emit(Op::call_arg, ir::kNoTemp, operand(), Operand::imm(static_cast<int64_t>(n)), kCall);
+    emit(Op::call, result, Operand::imm(1), Operand::none(), kCall);
+    defined_[result] = true;
+    emit(Op::leave_call, ir::kNoTemp, Operand::none(), Operand::none(), kCall);
+  }
+
   void emit(Op op, ir::Temp dst, Operand a, Operand b, uint32_t index = 0) {
     snippet_.insts.push_back({op, dst, a, b, index});
   }
@@ -74,29 +111,37 @@ class Generator {
     }
   }
 
-  // Operations whose answer lies outside of the snippet have tests of their own.
   Op pick() {
     for (;;) {
       Op op = static_cast<Op>(random_() % static_cast<uint64_t>(Op::jump));
       bool outside = op == Op::symbol || op == Op::thread || (op >= Op::address && op <= Op::leave_call);
+      if (reach_ == Reach::world) return random_() % 3 ? op : kWithCells[random_() % std::size(kWithCells)];
       if (!outside && op != Op::shl && op != Op::shr) return op;
     }
   }
 
   void instruction() {
     Op op = pick();
+    if (op >= Op::enter_call && op <= Op::leave_call) return call();
     const format::PointKindInfo& point = format::info(snippet_.point);
     if ((op == Op::arg && !point.args) || (op == Op::result && !point.result)) op = Op::load;
     const ir::OpInfo& rule = ir::info(op);
     Operand a = rule.a == ir::OperandRule::V ? operand() : Operand::none();
     Operand b = rule.b == ir::OperandRule::V ? operand() : Operand::none();
     uint32_t index = 0;
-    if (rule.field == ir::FieldRule::CELL) index = random_() % 3;
+    if (rule.field == ir::FieldRule::CELL) index = cell_for(op);
     if (op == Op::arg) index = random_() % 6;
     if (op == Op::constant) index = random_() % 2;
     ir::Temp dst = rule.defines ? random_() % kTemps : ir::kNoTemp;
     emit(op, dst, a, b, index);
     if (rule.defines) defined_[dst] = true;
+    if (op == Op::address && random_() % 2) emit(Op::read_address, dst, Operand::temp(dst), Operand::none());
+  }
+
+  uint32_t cell_for(Op op) {
+    if (op == Op::start_timer || op == Op::stop_timer) return 3 + random_() % 3;
+    if (op == Op::sample_event) return 6;
+    return random_() % 3;
   }
 
   // if (x) {...} or if (x) {...} else {...}; now and then the first part jumps to the end
@@ -130,17 +175,38 @@ class Generator {
   }
 
   Random& random_;
+  Reach reach_;
   ir::Snippet snippet_;
   std::vector<bool> defined_;
   std::vector<uint32_t> ends_;  // labels behind the branches around
 };
 
+int64_t bound(const format::Expr& e, const std::vector<int64_t>& selected) {
+  if (e.kind == format::ExprKind::selected) return selected.at(static_cast<size_t>(e.number));
+  if (e.kind == format::ExprKind::integer) return e.number;
+  int64_t a = bound(e.operands.at(0), selected);
+  if (e.kind == format::ExprKind::unary) return *ir::evaluate(Op::neg, a, 0);
+  constexpr std::pair<std::string_view, Op> kOperators[] = {
+      {"+", Op::add}, {"-", Op::sub},  {"*", Op::mul},  {"/", Op::div},  {"&", Op::and_},
+      {"|", Op::or_}, {"^", Op::xor_}, {"<<", Op::shl}, {">>", Op::shr}, {"==", Op::eq},
+      {"!=", Op::ne}, {"<", Op::lt},   {"<=", Op::le},  {">", Op::gt},   {">=", Op::ge}};
+  for (auto [text, op] : kOperators)
+    if (e.text == text) return *ir::evaluate(op, a, bound(e.operands.at(1), selected));
+  throw std::invalid_argument("no operator " + e.text);
+}
+
 }  // namespace
 
-ir::Snippet random_snippet(Random& random) {
+std::vector<int64_t> bound(const std::vector<format::Expr>& constants, const std::vector<int64_t>& selected) {
+  std::vector<int64_t> values;
+  for (const format::Expr& constant : constants) values.push_back(bound(constant, selected));
+  return values;
+}
+
+ir::Snippet random_snippet(Random& random, Reach reach) {
   // A few have a read that one of their jumps leaves unwritten: the verifier sorts them out.
   while (true)
-    if (ir::Snippet snippet = Generator(random).run(); ir::verify(snippet)) return snippet;
+    if (ir::Snippet snippet = Generator(random, reach).run(); ir::verify(snippet)) return snippet;
 }
 
 ir::Machine random_machine(Random& random) {

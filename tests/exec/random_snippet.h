@@ -12,8 +12,16 @@ namespace mdl::exec {
 
 using Random = std::mt19937_64;  // the same sequence with every standard library
 
-// A verified snippet at an entry or a return, with three cells (the last a flag).
-ir::Snippet random_snippet(Random& random);
+// What a snippet may do: compute with what the machine holds, or also reach outside of it: timers,
+// variables, memory, calls.
+enum class Reach : uint8_t { machine, world };
+
+// A verified snippet at an entry or a return, with two counters and a flag; one that reaches outside also
+// has three timers, an event counter and a call. Its constants are selected[0] and selected[1].
+ir::Snippet random_snippet(Random& random, Reach reach = Reach::machine);
+
+// The constants of a snippet, which passes may have added to, where selected[n] is `selected`'s.
+std::vector<int64_t> bound(const std::vector<format::Expr>& constants, const std::vector<int64_t>& selected);
 
 // Values for it; extremes are frequent.
 ir::Machine random_machine(Random& random);

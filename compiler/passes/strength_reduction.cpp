@@ -1,0 +1,172 @@
+// One walk forward that knows how each temporary was computed, as long as neither it nor an operand of that
+// is written again.
+#include "compiler/passes/strength_reduction.h"
+
+#include <utility>
+
+#include "compiler/passes/facts.h"
+
+namespace mdl::passes {
+namespace {
+
+using ir::Inst;
+using ir::Op;
+using ir::Operand;
+
+bool is_imm(const Operand& operand) {
+  return operand.kind == Operand::Kind::immediate;
+}
+bool is_imm(const Operand& operand, int64_t value) {
+  return is_imm(operand) && operand.value == value;
+}
+int64_t negated(int64_t value) {
+  return static_cast<int64_t>(0 - static_cast<uint64_t>(value));
+}
+
+// The comparison with its operands exchanged; nothing for what is none.
+std::optional<Op> mirrored(Op op) {
+  switch (op) {
+    case Op::eq:
+    case Op::ne:
+      return op;
+    case Op::lt:
+      return Op::gt;
+    case Op::le:
+      return Op::ge;
+    case Op::gt:
+      return Op::lt;
+    case Op::ge:
+      return Op::le;
+    default:
+      return std::nullopt;
+  }
+}
+
+// The comparison that is true where this one is not.
+std::optional<Op> inverted(Op op) {
+  switch (op) {
+    case Op::eq:
+      return Op::ne;
+    case Op::ne:
+      return Op::eq;
+    case Op::lt:
+      return Op::ge;
+    case Op::le:
+      return Op::gt;
+    case Op::gt:
+      return Op::le;
+    case Op::ge:
+      return Op::lt;
+    default:
+      return std::nullopt;
+  }
+}
+
+class Reducer {
+ public:
+  explicit Reducer(ir::Snippet& snippet) : snippet_(snippet) {}
+
+  void run() {
+    for (Inst inst : snippet_.insts) {
+      made_.enter(inst);
+      if (made_.reached()) {
+        reduce(inst);
+        note(inst);
+        made_.leave(inst);
+      }
+      kept_.push_back(inst);
+    }
+    snippet_.insts = std::move(kept_);
+  }
+
+ private:
+  const Inst* definition(const Operand& operand) const {
+    return operand.kind == Operand::Kind::temp ? made_.find(static_cast<ir::Temp>(operand.value)) : nullptr;
+  }
+
+  void reduce(Inst& inst) {
+    if (inst.op == Op::store) return add_in_place(inst);
+    if (inst.op == Op::jump_zero) {
+      const Inst* of = definition(inst.a);
+      if (of != nullptr && of->op == Op::ne && is_imm(of->b, 0)) inst.a = of->a;
+      return;
+    }
+    order_operands(inst);
+    if (inst.op == Op::sub && is_imm(inst.b))
+      inst = {Op::add, inst.dst, inst.a, Operand::imm(negated(inst.b.value)), 0};
+    if (mirrored(inst.op) && is_imm(inst.b)) compare(inst);
+  }
+
+  static void order_operands(Inst& inst) {
+    if (!is_imm(inst.a) || inst.b.kind != Operand::Kind::temp) return;
+    bool commutes = inst.op == Op::add || inst.op == Op::mul || inst.op == Op::and_ || inst.op == Op::or_ ||
+                    inst.op == Op::xor_;
+    std::optional<Op> mirror = mirrored(inst.op);
+    if (!commutes && !mirror) return;
+    std::swap(inst.a, inst.b);
+    if (mirror) inst.op = *mirror;
+  }
+
+  // A comparison with a constant, through what the other side was computed from.
+  void compare(Inst& inst) {
+    bool equality = inst.op == Op::eq || inst.op == Op::ne;
+    const Inst* of = definition(inst.a);
+    if (of == nullptr || !equality) return;
+    int64_t with = inst.b.value;
+    if (inverted(of->op) && (with == 0 || with == 1)) {
+      bool same = (inst.op == Op::eq) == (with == 1);
+      inst = same ? Inst{Op::copy, inst.dst, inst.a, Operand::none(), 0}
+                  : Inst{*inverted(of->op), inst.dst, of->a, of->b, 0};
+    } else if ((of->op == Op::add || of->op == Op::xor_) && is_imm(of->b)) {
+      int64_t other = of->b.value;
+      inst = {inst.op, inst.dst, of->a,
+              Operand::imm(*ir::evaluate(of->op == Op::add ? Op::sub : Op::xor_, with, other)), 0};
+    } else if ((of->op == Op::sub || of->op == Op::xor_) && with == 0) {
+      inst = {inst.op, inst.dst, of->a, of->b, 0};
+    } else if (of->op == Op::neg) {
+      inst = {inst.op, inst.dst, of->a, Operand::imm(negated(with)), 0};
+    }
+  }
+
+  // c = c + e where c is what it was when it was read.
+  void add_in_place(Inst& inst) {
+    const Inst* sum = definition(inst.a);
+    if (sum == nullptr || sum->op != Op::add) return;
+    for (auto [read, amount] : {std::pair(sum->a, sum->b), std::pair(sum->b, sum->a)}) {
+      const Inst* load = definition(read);
+      if (load == nullptr || load->op != Op::load || load->index != inst.index) continue;
+      inst = {Op::add_cell, ir::kNoTemp, amount, Operand::none(), inst.index};
+      return;
+    }
+  }
+
+  // What is known behind the instruction.
+  void note(const Inst& inst) {
+    const ir::OpInfo& rule = ir::info(inst.op);
+    auto& made = made_.now();
+    bool writes_cell = !rule.defines && rule.field == ir::FieldRule::CELL;
+    if (writes_cell || inst.op == Op::call)
+      std::erase_if(made, [&](const auto& entry) {
+        return entry.second.op == Op::load && (inst.op == Op::call || entry.second.index == inst.index);
+      });
+    if (!rule.defines) return;
+    Operand written = Operand::temp(inst.dst);
+    made.erase(inst.dst);
+    std::erase_if(made, [&](const auto& e) { return e.second.a == written || e.second.b == written; });
+    bool reads_itself = inst.a == written || inst.b == written;
+    if (made.size() >= kMaxFacts) made.clear();
+    if (!reads_itself) made[inst.dst] = inst;
+  }
+
+  ir::Snippet& snippet_;
+  std::vector<Inst> kept_;
+  Facts<ir::Temp, Inst> made_;
+};
+
+}  // namespace
+
+void strength_reduction(ir::Snippet& snippet) {
+  Reducer(snippet).run();
+}
+
+}  // namespace mdl::passes
