@@ -72,7 +72,7 @@ Result<backend::Plan> plan_of(const std::vector<ast::File>& files, const Sources
   if (!are_readable(files)) return backend::Plan();
   Program program = analyze(files, sources, {options.standard, options.flavor}, diagnostics);
   if (diagnostics.has_errors()) return backend::Plan();
-  if (auto optimized = optimize(program, options); !optimized) return optimized.error();
+  if (auto optimized = passes::run_passes(program, options.disabled_passes); !optimized) return optimized.error();
   return translate(program, sources, options, diagnostics);
 }
 
