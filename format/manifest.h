@@ -159,6 +159,24 @@ struct Exclude {
   bool operator==(const Exclude&) const = default;
 };
 
+// A program that `mdl-inject --run` starts when it is given no command: `process ID { ... }`, what its
+// daemon says where it says nothing itself.
+struct Process {
+  std::string name;
+  std::string command;    // split at white space
+  std::string directory;  // to start it in; "" = where mdl-inject is
+  std::string flavor;     // "" = the default
+  Position position;
+  bool operator==(const Process&) const = default;
+};
+
+// A default of mdl-inject; it knows samplingRate (seconds between samples) and maxKeys. Booleans are 0 or 1.
+struct Tunable {
+  std::string name;
+  double value = 0;
+  bool operator==(const Tunable&) const = default;
+};
+
 // What of the application a stencil refers to.
 enum class SymbolKind : uint8_t { variable, function };
 struct SymbolUse {
@@ -202,6 +220,8 @@ struct Manifest {
   std::vector<Metric> metrics;
   std::vector<Placement> statements;  // top-level: belong to no metric
   std::vector<Exclude> excludes;
+  std::vector<Process> processes;
+  std::vector<Tunable> tunables;
   std::vector<StencilInfo> stencils;
   bool operator==(const Manifest&) const = default;
 };

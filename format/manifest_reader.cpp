@@ -84,6 +84,9 @@ class Node {
     if (result < low || result > high) return fail(fmt::format("is not in {}..{}", low, high)), low;
     return result;
   }
+  double real() const {
+    return expect(value_ && value_->is_number(), "a number") ? value_->get<double>() : 0;
+  }
   uint32_t number() const { return static_cast<uint32_t>(integer(0, std::numeric_limits<uint32_t>::max())); }
 
   // One of `table`: its index, or 0 and an error.
@@ -261,6 +264,11 @@ Exclude read_exclude(const Node& node) {
   return {node.key("pattern").name(), node.key("regex").boolean(), node.key("no_case").boolean()};
 }
 
+Process read_process(const Node& node) {
+  return {node.key("name").name(), node.key("command").name(), node.key("directory").text(),
+          node.key("flavor").text(), read_position(node.key("position"))};
+}
+
 CellUse read_cell_use(const Node& node) {
   return {node.key("name").name(), node.key("kind").kind(cell_kind), node.key("reads").boolean(),
           node.key("writes").boolean()};
@@ -336,6 +344,10 @@ Result<Manifest> read_manifest(const std::string& text) {
   manifest.metrics = root.key("metrics").list(read_metric);
   manifest.statements = read_placements(root.key("statements"), 0);
   manifest.excludes = root.key("excludes").list(read_exclude);
+  manifest.processes = root.key("processes").list(read_process);
+  manifest.tunables = root.key("tunables").list([](const Node& n) {
+    return Tunable{n.key("name").name(), n.key("value").real()};
+  });
   manifest.stencils = root.key("stencils").list(read_stencil);
   if (!root.ok()) return rejected(errors.first);
   if (std::string wrong = check_references(manifest); !wrong.empty()) return rejected(wrong);

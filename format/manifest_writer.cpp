@@ -94,6 +94,14 @@ Json json(const Exclude& exclude) {
   return {{"pattern", exclude.pattern}, {"regex", exclude.regex}, {"no_case", exclude.no_case}};
 }
 
+Json json(const Process& process) {
+  return {{"name", process.name},
+          {"command", process.command},
+          {"directory", process.directory},
+          {"flavor", process.flavor},
+          {"position", json(process.position)}};
+}
+
 Json json(const CellUse& use) {
   return {{"name", use.name}, {"kind", info(use.kind).name}, {"reads", use.reads}, {"writes", use.writes}};
 }
@@ -131,6 +139,11 @@ std::string write_manifest(const Manifest& manifest) {
       {"metrics", array(manifest.metrics, [](const Metric& m) { return json(m); })},
       {"statements", placements(manifest.statements)},
       {"excludes", array(manifest.excludes, [](const Exclude& e) { return json(e); })},
+      {"processes", array(manifest.processes, [](const Process& p) { return json(p); })},
+      {"tunables", array(manifest.tunables,
+                         [](const Tunable& t) {
+                           return Json{{"name", t.name}, {"value", t.value}};
+                         })},
       {"stencils", array(manifest.stencils, [](const StencilInfo& s) { return json(s); })},
   };
   // The compiler admits UTF-8 only; `replace` is for callers that build manifests by hand.

@@ -13,6 +13,8 @@ namespace {
 
 using sema::Kind;
 
+using Daemons = std::map<std::string_view, const ast::Tool*>;  // by name
+
 class Collector {
  public:
   Collector(const SemaOptions& options, Diagnostics& diagnostics)
@@ -44,6 +46,7 @@ class Collector {
     return false;
   }
 
+  const Daemons& daemons() const { return daemons_; }
   const std::vector<const ast::ResourceList*>& elsewhere() const { return elsewhere_; }
 
  private:
@@ -84,6 +87,7 @@ class Collector {
       if (!is_dropped(d)) add(symbols_.metrics, metric->name, metric->name.span, true, plain);
     } else if (auto* tool = std::get_if<ast::Tool>(&d.node)) {
       add(tools_[static_cast<size_t>(tool->kind)], tool->name, tool->name.span, false, plain);
+      if (tool->kind == ast::ToolKind::daemon) daemons_.emplace(tool->name.text, tool);
     } else if (auto* tunables = std::get_if<ast::Tunables>(&d.node)) {
       for (const ast::Setting& s : tunables->settings) add(tunables_, s.key, s.key.span, false, plain);
     }
@@ -95,12 +99,15 @@ class Collector {
   std::map<std::string, Span, std::less<>> tools_[3];
   std::map<std::string, Span, std::less<>> tunables_;
   std::vector<const ast::ResourceList*> elsewhere_;
+  Daemons daemons_;
 };
 
 class Checker {
  public:
-  Checker(const sema::Symbols& symbols, const Sources& sources, Diagnostics& diagnostics)
-      : snippets_(program_.snippets), context_{symbols, sources, snippets_, diagnostics} {
+  Checker(const sema::Symbols& symbols, const Sources& sources, Daemons daemons, Diagnostics& diagnostics)
+      : snippets_(program_.snippets),
+        context_{symbols, sources, snippets_, diagnostics},
+        daemons_(std::move(daemons)) {
     outside_.name = "statement";
     outside_.unconstrained = "outside a metric";
     outside_.may_call = false;
@@ -108,26 +115,28 @@ class Checker {
 
   void check(const ast::Definition& d) {
     format::Manifest& manifest = program_.manifest;
-    std::visit(
-        ast::Overloaded{
-            [&](const ast::ResourceList& list) {
-              manifest.lists.push_back(sema::check_list(list, d.span, context_.diagnostics));
-              manifest.lists.back().position = context_.sources.position(d.span);
-            },
-            [&](const ast::Constraint& c) {
-              manifest.constraints.push_back(sema::check_constraint(c, d.span, context_));
-            },
-            [&](const ast::Metric& m) {
-              manifest.metrics.push_back(sema::check_metric(m, d.span, context_));
-            },
-            [&](const ast::Tool& tool) { sema::check_tool(tool, d.span, context_.diagnostics); },
-            [&](const ast::Tunables& tunables) { sema::check_tunables(tunables, context_.diagnostics); },
-            [&](const ast::Exclude& exclude) {
-              manifest.excludes.push_back(sema::check_exclude(exclude, context_.diagnostics));
-            },
-            [&](const ast::Statement& s) { statement(s); },
-        },
-        d.node);
+    std::visit(ast::Overloaded{
+                   [&](const ast::ResourceList& list) {
+                     manifest.lists.push_back(sema::check_list(list, d.span, context_.diagnostics));
+                     manifest.lists.back().position = context_.sources.position(d.span);
+                   },
+                   [&](const ast::Constraint& c) {
+                     manifest.constraints.push_back(sema::check_constraint(c, d.span, context_));
+                   },
+                   [&](const ast::Metric& m) {
+                     manifest.metrics.push_back(sema::check_metric(m, d.span, context_));
+                   },
+                   [&](const ast::Tool& t) { tool(t, d.span); },
+                   [&](const ast::Tunables& tunables) {
+                     for (format::Tunable& t : sema::check_tunables(tunables, context_.diagnostics))
+                       manifest.tunables.push_back(std::move(t));
+                   },
+                   [&](const ast::Exclude& exclude) {
+                     manifest.excludes.push_back(sema::check_exclude(exclude, context_.diagnostics));
+                   },
+                   [&](const ast::Statement& s) { statement(s); },
+               },
+               d.node);
   }
 
   // Constraints with code that no metric of any flavor names.
@@ -161,6 +170,22 @@ class Checker {
         if (auto* node = std::get_if<Node>(&d.node)) f(*node);
   }
 
+  void tool(const ast::Tool& tool, Span span) {
+    sema::check_tool(tool, span, context_.diagnostics);
+    if (tool.kind != ast::ToolKind::process) return;
+    const ast::Tool* daemon = nullptr;
+    if (const ast::Literal* name = sema::daemon_of(tool)) {
+      auto found = daemons_.find(name->text);
+      if (found == daemons_.end())
+        context_.diagnostics.report(Code::unknown_name, name->span, name->text)
+            .hint("no daemon has that name");
+      else
+        daemon = found->second;
+    }
+    program_.manifest.processes.push_back(sema::make_process(tool, daemon));
+    program_.manifest.processes.back().position = context_.sources.position(span);
+  }
+
   void statement(const ast::Statement& s) {
     program_.manifest.statements.push_back(sema::place(s, outside_, context_.symbols, context_.sources,
                                                        context_.snippets, context_.diagnostics));
@@ -169,6 +194,7 @@ class Checker {
   Program program_;
   sema::Snippets snippets_;
   sema::Context context_;
+  Daemons daemons_;
   sema::Owner outside_;  // of statements that belong to no metric
 };
 
@@ -178,7 +204,7 @@ Program analyze(const std::vector<ast::File>& files, const Sources& sources, con
                 Diagnostics& diagnostics) {
   Collector collector(options, diagnostics);
   sema::Symbols symbols = collector.collect(files);
-  Checker checker(symbols, sources, diagnostics);
+  Checker checker(symbols, sources, collector.daemons(), diagnostics);
   for (const ast::File& file : files)
     for (const ast::Definition& d : file.definitions)
       if (!collector.is_dropped(d)) checker.check(d);

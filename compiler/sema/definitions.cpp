@@ -68,6 +68,14 @@ bool fits(const ast::Setting& s, Holds holds) {
   return false;
 }
 
+// The one value of a field of a tool that may be null; null when it has none.
+const ast::Literal* value_of(const ast::Tool* tool, std::string_view key) {
+  if (tool == nullptr) return nullptr;
+  for (const ast::Setting& s : tool->settings)
+    if (s.key.text == key && !s.values.empty()) return &s.values[0];
+  return nullptr;
+}
+
 }  // namespace
 
 format::ResourceList check_list(const ast::ResourceList& list, Span span, Diagnostics& diagnostics) {
@@ -120,11 +128,32 @@ std::vector<std::string_view> tool_fields() {
   return names;
 }
 
-void check_tunables(const ast::Tunables& tunables, Diagnostics& diagnostics) {
-  for (const ast::Setting& s : tunables.settings)
-    if (s.values[0].kind == LiteralKind::string)
-      diagnostics.report(Code::bad_value, s.values[0].span, fmt::format("'{}'", printable(s.key.text)),
+const ast::Literal* daemon_of(const ast::Tool& process) {
+  return value_of(&process, "daemon");
+}
+
+format::Process make_process(const ast::Tool& process, const ast::Tool* daemon) {
+  auto text = [&](std::string_view key) -> std::string {
+    const ast::Literal* found = value_of(&process, key);
+    if (found == nullptr) found = value_of(daemon, key);
+    return found == nullptr ? "" : found->text;
+  };
+  return {process.name.text, text("command"), text("dir"), text("flavor"), {}};
+}
+
+std::vector<format::Tunable> check_tunables(const ast::Tunables& tunables, Diagnostics& diagnostics) {
+  std::vector<format::Tunable> result;
+  for (const ast::Setting& s : tunables.settings) {
+    const ast::Literal& given = s.values[0];
+    double value = given.kind == LiteralKind::boolean && given.text != "false" ? 1 : 0;
+    bool number = given.kind == LiteralKind::integer || given.kind == LiteralKind::floating;
+    if (number) std::from_chars(given.text.data(), given.text.data() + given.text.size(), value);
+    if (given.kind == LiteralKind::string)
+      diagnostics.report(Code::bad_value, given.span, fmt::format("'{}'", printable(s.key.text)),
                          "a number, true or false");
+    result.push_back({s.key.text, value});
+  }
+  return result;
 }
 
 format::Exclude check_exclude(const ast::Exclude& exclude, Diagnostics& diagnostics) {

@@ -9,10 +9,15 @@ namespace mdl::sema {
 
 format::ResourceList check_list(const ast::ResourceList& list, Span span, Diagnostics& diagnostics);
 
-// Checked, and without effect: there is no tool around this compiler that they could set up.
+// Reports what is wrong with a daemon, a process or a visi. Of a visi nothing else is used.
 void check_tool(const ast::Tool& tool, Span span, Diagnostics& diagnostics);
 std::vector<std::string_view> tool_fields();
-void check_tunables(const ast::Tunables& tunables, Diagnostics& diagnostics);
+// What `mdl-inject --run` needs of a process. `daemon` is the one that it names, or null.
+format::Process make_process(const ast::Tool& process, const ast::Tool* daemon);
+// The name of the daemon that a process names; null when it names none.
+const ast::Literal* daemon_of(const ast::Tool& process);
+
+std::vector<format::Tunable> check_tunables(const ast::Tunables& tunables, Diagnostics& diagnostics);
 
 format::Exclude check_exclude(const ast::Exclude& exclude, Diagnostics& diagnostics);
 
