@@ -114,7 +114,10 @@ class Allocator {
         temp.end = std::max(temp.end, moment(at, 2));
         if (needs.no_result) absent[insts[at].dst] = true;
       }
-      for (Register r : needs.destroys) destroyed_[r].push_back(moment(at, 1)), result_.written[r] = true;
+      for (Register r : needs.destroys) {
+        destroyed_[r].push_back(moment(at, 1));
+        if (r != target_.scratch) result_.written[r] = true;
+      }
       for (size_t i = 0; i < needs.temporaries; i++) {
         intervals.push_back({moment(at, 0), moment(at, 3), ir::kNoTemp, &result_.temporaries[at][i]});
       }

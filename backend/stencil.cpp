@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "backend/allocate.h"
 #include "compiler/ir/op_info.h"
@@ -16,13 +17,6 @@ namespace {
 using ir::Op;
 
 Result<void> check_reachable(const ir::Snippet& snippet, const Target& target) {
-  constexpr Op kNoCode[] = {Op::shl,          Op::shr,         Op::symbol,     Op::thread,
-                            Op::address,      Op::start_timer, Op::stop_timer, Op::sample_event,
-                            Op::read_address, Op::enter_call,  Op::call_arg,   Op::call,
-                            Op::leave_call};
-  for (const ir::Inst& inst : snippet.insts)
-    if (std::find(std::begin(kNoCode), std::end(kNoCode), inst.op) != std::end(kNoCode))
-      return Error{fmt::format("'{}' has no code on {}", ir::info(inst.op).text, target.name)};
   for (const ir::Inst& inst : snippet.insts)
     if (inst.op == Op::arg && inst.index >= target.arguments.size())
       return Error{fmt::format("$arg[{}] is passed on the stack on {}; only $arg[0] to $arg[{}] can be read",
@@ -65,6 +59,13 @@ std::vector<format::CellUse> cell_uses(const ir::Snippet& snippet) {
   return uses;
 }
 
+std::vector<format::Routine> routines(const ir::Snippet& snippet) {
+  std::set<format::Routine> called;
+  for (const ir::Inst& inst : snippet.insts)
+    if (auto one = routine(snippet, inst)) called.insert(*one);
+  return {called.begin(), called.end()};
+}
+
 bool writes_flags(const std::vector<Line>& lines) {
   return std::any_of(lines.begin(), lines.end(), [](const Line& line) { return line.writes_flags; });
 }
@@ -88,6 +89,7 @@ Result<Stencil> make_stencil(const ir::Snippet& snippet, const Target& target) {
   result.info.cells = cell_uses(snippet);
   result.info.constants = snippet.constants;
   result.info.symbols = snippet.symbols;
+  result.info.routines = routines(snippet);
   result.info.writes_flags = writes_flags(result.lines);
   result.info.uses_result = std::any_of(snippet.insts.begin(), snippet.insts.end(),
                                         [](const ir::Inst& inst) { return inst.op == ir::Op::result; });

@@ -18,6 +18,25 @@ Counted::Counted(ir::Snippet from)
   }
 }
 
+std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Inst& inst) {
+  switch (inst.op) {
+    case ir::Op::start_timer:
+    case ir::Op::stop_timer: {
+      const format::CellKind kind = snippet.cells[inst.index].kind;
+      if (kind == format::CellKind::wall_timer) return std::nullopt;
+      return kind == format::CellKind::process_timer ? format::Routine::cpu : format::Routine::event;
+    }
+    case ir::Op::sample_event:
+      return format::Routine::event;
+    case ir::Op::read_address:
+      return format::Routine::read;
+    case ir::Op::call:
+      return format::Routine::call;
+    default:
+      return std::nullopt;
+  }
+}
+
 const Target* find_target(std::string_view name) {
   for (const Target* target : kTargets)
     if (target->name == name) return target;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,7 +46,8 @@ struct Needs {
   uint8_t temporaries = 0;             // registers for the instruction's own use, at most 2
   bool no_result = false;              // its result never exists: the next instruction takes it over
   std::span<const Register> destroys;  // fixed registers that it writes after it has read operand a,
-                                       // before it has read operand b and written its result
+                                       // before it has read operand b and written its result; also
+                                       // the scratch register, where a routine is called
 };
 
 // Which registers a snippet's values are in.
@@ -63,13 +65,17 @@ struct Target {
   std::span<const std::string_view> registers;  // names, as clobber lists spell them
   std::span<const Register> arguments;          // $arg[n] at entries and before calls
   Register result;                              // $return
-  Register scratch;                             // free for every stencil, in no clobber list
+  Register scratch;                             // free for every stencil, in no clobber list; resident
+                                                // routines take and give their value in it
   std::span<const Register> order;  // those a stencil may write, cheapest first; never the thread block's
 
   Needs (*needs)(const Counted& snippet, size_t at);
   std::vector<Line> (*select)(const Counted& snippet, const Allocation& allocation);
   std::vector<Line> (*guard)();  // tests one flag, and leaves to the continuation when it is 0
 };
+
+// The resident routine that an instruction calls, if any.
+std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Inst& inst);
 
 // nullptr when this build does not have the target.
 const Target* find_target(std::string_view name);

@@ -96,6 +96,11 @@ enum class Event : uint8_t {
   MDL_EVENTS(X)
 #undef X
 };
+inline constexpr int kEventCount = 0
+#define X(id, name, offset) +1
+    MDL_EVENTS(X)
+#undef X
+    ;
 enum class Routine : uint8_t {
 #define X(id, name, feature) id,
   MDL_ROUTINES(X)

@@ -8,6 +8,7 @@
 
 #include <limits>
 
+#include "backend/lines.h"
 #include "backend/x86_64/x86_64.h"
 #include "compiler/ir/op_info.h"
 
@@ -18,19 +19,8 @@ using ir::Inst;
 using ir::Op;
 using ir::Operand;
 
-struct Names {
-  std::string_view r64, r32, r8;
-};
-constexpr Names kNames[kRegisters] = {
-    {"%rax", "%eax", "%al"},    {"%rcx", "%ecx", "%cl"},    {"%rdx", "%edx", "%dl"},
-    {"%rbx", "%ebx", "%bl"},    {"%rsp", "%esp", "%spl"},   {"%rbp", "%ebp", "%bpl"},
-    {"%rsi", "%esi", "%sil"},   {"%rdi", "%edi", "%dil"},   {"%r8", "%r8d", "%r8b"},
-    {"%r9", "%r9d", "%r9b"},    {"%r10", "%r10d", "%r10b"}, {"%r11", "%r11d", "%r11b"},
-    {"%r12", "%r12d", "%r12b"}, {"%r13", "%r13d", "%r13b"}, {"%r14", "%r14d", "%r14b"},
-    {"%r15", "%r15d", "%r15b"},
-};
-
 constexpr Register kDivision[] = {rax, rdx};  // what idiv reads and writes
+constexpr Register kShiftCount[] = {rcx};
 
 // A comparison's condition code, its opposite, and it with the operands exchanged.
 struct Condition {
@@ -55,12 +45,6 @@ bool is_temp(const Operand& operand) {
   return operand.kind == Operand::Kind::temp;
 }
 
-// Instructions sign-extend 32-bit immediates; only movabs has one of 64 bits.
-bool is_wide(const Operand& operand) {
-  return is_imm(operand) && (operand.value < std::numeric_limits<int32_t>::min() ||
-                             operand.value > std::numeric_limits<int32_t>::max());
-}
-
 // True when a comparison is read by the jump_zero behind it and by nothing else: it
 // becomes cmp and a conditional jump.
 bool is_fused(const Counted& code, size_t at) {
@@ -79,31 +63,17 @@ bool is_plain_division(const Inst& inst) {
 class Selector {
  public:
   Selector(const Counted& code, const Allocation& allocation)
-      : code_(code), allocation_(allocation), next_label_(code.snippet.labels) {}
+      : code_(code), allocation_(allocation), lines_(code.snippet.labels) {}
 
   std::vector<Line> run() {
     for (at_ = 0; at_ < code_.snippet.insts.size(); at_++) select(code_.snippet.insts[at_]);
-    return std::move(lines_);
+    return lines_.take();
   }
 
  private:
-  // --- lines ---
-  template <typename... Args>
-  void move(fmt::format_string<Args...> text, Args&&... args) {  // keeps the flags
-    lines_.push_back({Line::Kind::plain, fmt::format(text, std::forward<Args>(args)...), 0, false});
-  }
-  template <typename... Args>
-  void compute(fmt::format_string<Args...> text, Args&&... args) {  // sets the flags
-    lines_.push_back({Line::Kind::plain, fmt::format(text, std::forward<Args>(args)...), 0, true});
-  }
-  void jump(uint32_t label) { lines_.push_back({Line::Kind::jump, "jmp", label, false}); }
-  void branch(std::string_view condition_code, uint32_t label) {
-    lines_.push_back({Line::Kind::branch, fmt::format("j{}", condition_code), label, false});
-  }
-  void place(uint32_t label) { lines_.push_back({Line::Kind::label, "", label, false}); }
-
   // --- operands ---
   static std::string_view name(Register r) { return kNames[r].r64; }
+  static std::string jcc(std::string_view condition_code) { return fmt::format("j{}", condition_code); }
   Register reg(const Operand& operand) const { return allocation_.temps[operand.value]; }
   Register dst(const Inst& inst) const { return allocation_.temps[inst.dst]; }
   Register own(size_t i = 0) const { return allocation_.temporaries[at_][i]; }
@@ -111,11 +81,11 @@ class Selector {
 
   void set(Register to, int64_t value) {
     if (value >= 0 && value <= std::numeric_limits<uint32_t>::max())
-      move("movl ${}, {}", value, kNames[to].r32);  // zero-extends
+      lines_.move("movl ${}, {}", value, kNames[to].r32);  // zero-extends
     else if (is_wide(Operand::imm(value)))
-      move("movabsq ${}, {}", value, name(to));
+      lines_.move("movabsq ${}, {}", value, name(to));
     else
-      move("movq ${}, {}", value, name(to));
+      lines_.move("movq ${}, {}", value, name(to));
   }
   void copy(const Operand& from, Register to) {
     if (is_imm(from))
@@ -124,7 +94,7 @@ class Selector {
       copy(reg(from), to);
   }
   void copy(Register from, Register to) {
-    if (from != to) move("movq {}, {}", name(from), name(to));
+    if (from != to) lines_.move("movq {}, {}", name(from), name(to));
   }
   // The operand as the source of an instruction; a wide immediate goes through `through`.
   std::string source(const Operand& operand, Register through) {
@@ -144,9 +114,9 @@ class Selector {
       case Op::result:
         return copy(kTarget.result, dst(inst));
       case Op::constant:
-        return move("movabsq ${}{}, {}", format::kConstSymbol, inst.index, name(dst(inst)));
+        return lines_.move("movabsq ${}{}, {}", format::kConstSymbol, inst.index, name(dst(inst)));
       case Op::load:
-        return move("movq {}, {}", cell(inst.index), name(dst(inst)));
+        return lines_.move("movq {}, {}", cell(inst.index), name(dst(inst)));
       case Op::store:
         return store(inst);
       case Op::add_cell:
@@ -162,13 +132,13 @@ class Selector {
       case Op::div:
         return divide(inst);
       case Op::neg:
-        return copy(inst.a, dst(inst)), compute("negq {}", name(dst(inst)));
+        return copy(inst.a, dst(inst)), lines_.compute("negq {}", name(dst(inst)));
       case Op::jump:
-        return jump(inst.index);
+        return lines_.jump("jmp", inst.index);
       case Op::jump_zero:
         return jump_zero(inst);
       case Op::label:
-        return place(inst.index);
+        return lines_.place(inst.index);
       case Op::and_:
         return commutative("andq", inst);
       case Op::or_:
@@ -176,7 +146,9 @@ class Selector {
       case Op::xor_:
         return commutative("xorq", inst);
       case Op::shl:
+        return shift("shlq", inst);
       case Op::shr:
+        return shift("sarq", inst);
       case Op::symbol:
       case Op::thread:
       case Op::address:
@@ -188,7 +160,7 @@ class Selector {
       case Op::call_arg:
       case Op::call:
       case Op::leave_call:
-        return;  // refused by make_stencil
+        return select_outside(code_, allocation_, at_, lines_);
       case Op::eq:
       case Op::ne:
       case Op::lt:
@@ -201,30 +173,30 @@ class Selector {
 
   void store(const Inst& inst) {
     std::string value = source(inst.a, own());
-    move("movq {}, {}", value, cell(inst.index));
+    lines_.move("movq {}, {}", value, cell(inst.index));
   }
 
   void add_cell(const Inst& inst) {
     std::string value = source(inst.a, own());
-    compute("addq {}, {}", value, cell(inst.index));
+    lines_.compute("addq {}, {}", value, cell(inst.index));
   }
 
   // if (cell > 0) cell -= a, at least 0; else anomalies += 1. From 1 or more, 1 can always
   // be taken; otherwise the sign of what is left decides (also when it has wrapped).
   void release(const Inst& inst) {
-    uint32_t anomaly = next_label_++, done = next_label_++;
+    uint32_t anomaly = lines_.new_label(), done = lines_.new_label();
     std::string value = source(inst.a, own());
-    compute("cmpq $0, {}", cell(inst.index));
-    branch("le", anomaly);
-    compute("subq {}, {}", value, cell(inst.index));
+    lines_.compute("cmpq $0, {}", cell(inst.index));
+    lines_.branch(jcc("le"), anomaly);
+    lines_.compute("subq {}, {}", value, cell(inst.index));
     if (inst.a != Operand::imm(1)) {
-      branch("ns", done);
-      move("movq $0, {}", cell(inst.index));
+      lines_.branch(jcc("ns"), done);
+      lines_.move("movq $0, {}", cell(inst.index));
     }
-    jump(done);
-    place(anomaly);
-    compute("addq $1, {}(%r11)", format::kAnomalySymbol);
-    place(done);
+    lines_.jump("jmp", done);
+    lines_.place(anomaly);
+    lines_.compute("addq $1, {}(%r11)", format::kAnomalySymbol);
+    lines_.place(done);
   }
 
   // dst = a OP b. The result shares no register with b, unless it is the same temporary.
@@ -233,41 +205,54 @@ class Selector {
     bool result_in_b = is_temp(b) && reg(b) == dst(inst);
     if (result_in_b || (is_imm(a) && is_temp(b))) std::swap(a, b);
     copy(a, dst(inst));
-    compute("{} {}, {}", mnemonic, source(b, own()), name(dst(inst)));
+    lines_.compute("{} {}, {}", mnemonic, source(b, own()), name(dst(inst)));
   }
 
   void subtract(const Inst& inst) {
     bool result_in_b = is_temp(inst.b) && reg(inst.b) == dst(inst) && inst.a != inst.b;
     if (result_in_b) {  // a - b = -b + a
-      compute("negq {}", name(dst(inst)));
-      compute("addq {}, {}", source(inst.a, own()), name(dst(inst)));
+      lines_.compute("negq {}", name(dst(inst)));
+      lines_.compute("addq {}, {}", source(inst.a, own()), name(dst(inst)));
       return;
     }
     copy(inst.a, dst(inst));
-    compute("subq {}, {}", source(inst.b, own()), name(dst(inst)));
+    lines_.compute("subq {}, {}", source(inst.b, own()), name(dst(inst)));
   }
 
   void multiply(const Inst& inst) {
     Operand a = inst.a, b = inst.b;
     if (is_imm(a)) std::swap(a, b);
     if (is_temp(a) && is_imm(b) && !is_wide(b))
-      compute("imulq ${}, {}, {}", b.value, name(reg(a)), name(dst(inst)));
+      lines_.compute("imulq ${}, {}, {}", b.value, name(reg(a)), name(dst(inst)));
     else
       commutative("imulq", inst);
+  }
+
+  // A count that is not known goes through %cl, which takes its low 6 bits.
+  void shift(std::string_view mnemonic, const Inst& inst) {
+    if (is_imm(inst.b)) {
+      copy(inst.a, dst(inst));
+      lines_.compute("{} ${}, {}", mnemonic, inst.b.value & 63, name(dst(inst)));
+      return;
+    }
+    copy(inst.a, own());
+    copy(inst.b, rcx);
+    lines_.compute("{} %cl, {}", mnemonic, name(own()));
+    copy(own(), dst(inst));
   }
 
   void divide(const Inst& inst) {
     if (is_plain_division(inst)) {
       if (inst.b.value == 0) return set(dst(inst), 0);
       copy(inst.a, dst(inst));
-      if (inst.b.value == -1) compute("negq {}", name(dst(inst)));
+      if (inst.b.value == -1) lines_.compute("negq {}", name(dst(inst)));
       return;
     }
     copy(inst.a, rax);
     if (is_imm(inst.b)) {
       set(own(), inst.b.value);
-      compute("cqto");
-      compute("idivq {}", name(own()));
+      lines_.compute("cqto");
+      lines_.compute("idivq {}", name(own()));
     } else {
       divide_by(reg(inst.b));
     }
@@ -276,20 +261,20 @@ class Selector {
 
   // rax /= divisor, which is neither in rax nor in rdx.
   void divide_by(Register divisor) {
-    uint32_t zero = next_label_++, negate = next_label_++, done = next_label_++;
-    compute("testq {0}, {0}", name(divisor));
-    branch("e", zero);
-    compute("cmpq $-1, {}", name(divisor));
-    branch("e", negate);
-    compute("cqto");
-    compute("idivq {}", name(divisor));
-    jump(done);
-    place(negate);
-    compute("negq %rax");
-    jump(done);
-    place(zero);
+    uint32_t zero = lines_.new_label(), negate = lines_.new_label(), done = lines_.new_label();
+    lines_.compute("testq {0}, {0}", name(divisor));
+    lines_.branch(jcc("e"), zero);
+    lines_.compute("cmpq $-1, {}", name(divisor));
+    lines_.branch(jcc("e"), negate);
+    lines_.compute("cqto");
+    lines_.compute("idivq {}", name(divisor));
+    lines_.jump("jmp", done);
+    lines_.place(negate);
+    lines_.compute("negq %rax");
+    lines_.jump("jmp", done);
+    lines_.place(zero);
     set(rax, 0);
-    place(done);
+    lines_.place(done);
   }
 
   // Sets the flags for `a ? b` and answers whether they are those of `b ? a` instead.
@@ -300,9 +285,9 @@ class Selector {
     if (is_imm(a)) set(own(1), a.value);
     Register left = is_imm(a) ? own(1) : reg(a);
     if (b == Operand::imm(0))
-      compute("testq {0}, {0}", name(left));
+      lines_.compute("testq {0}, {0}", name(left));
     else
-      compute("cmpq {}, {}", source(b, own()), name(left));
+      lines_.compute("cmpq {}, {}", source(b, own()), name(left));
     return exchange;
   }
 
@@ -311,26 +296,26 @@ class Selector {
     bool exchanged = compare_operands(inst);
     if (is_fused(code_, at_)) {
       at_++;  // the jump_zero behind: taken when the comparison does not hold
-      return branch(exchanged ? row.exchanged_opposite : row.opposite, code_.snippet.insts[at_].index);
+      return lines_.branch(jcc(exchanged ? row.exchanged_opposite : row.opposite),
+                           code_.snippet.insts[at_].index);
     }
-    move("set{} {}", exchanged ? row.exchanged : row.code, kNames[dst(inst)].r8);
-    move("movzbl {}, {}", kNames[dst(inst)].r8, kNames[dst(inst)].r32);
+    lines_.move("set{} {}", exchanged ? row.exchanged : row.code, kNames[dst(inst)].r8);
+    lines_.move("movzbl {}, {}", kNames[dst(inst)].r8, kNames[dst(inst)].r32);
   }
 
   void jump_zero(const Inst& inst) {
     if (is_imm(inst.a)) {
-      if (inst.a.value == 0) jump(inst.index);
+      if (inst.a.value == 0) lines_.jump("jmp", inst.index);
       return;
     }
-    compute("testq {0}, {0}", name(reg(inst.a)));
-    branch("e", inst.index);
+    lines_.compute("testq {0}, {0}", name(reg(inst.a)));
+    lines_.branch(jcc("e"), inst.index);
   }
 
   const Counted& code_;
   const Allocation& allocation_;
-  std::vector<Line> lines_;
+  Lines lines_;
   size_t at_ = 0;
-  uint32_t next_label_;  // the snippet's own labels come before
 };
 
 }  // namespace
@@ -355,7 +340,14 @@ Needs needs(const Counted& code, size_t at) {
       result.temporaries = is_imm(inst.b);
       result.destroys = kDivision;
       break;
+    case Op::shl:
+    case Op::shr:
+      if (is_imm(inst.b)) break;
+      result.temporaries = 1;
+      result.destroys = kShiftCount;
+      break;
     default:
+      if (is_outside(inst.op)) return needs_outside(code, at);
       if (!condition(inst.op)) break;
       // own(0) for a wide immediate, own(1) for the left operand when both are immediates.
       result.temporaries = is_imm(inst.a) && is_imm(inst.b) ? 2 : is_wide(inst.a) || is_wide(inst.b);

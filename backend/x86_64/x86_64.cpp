@@ -9,9 +9,9 @@
 namespace mdl::backend::x86_64 {
 namespace {
 
-constexpr std::string_view kNames[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
-                                       "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
-static_assert(std::size(kNames) == kRegisters);
+constexpr std::string_view kRegisterNames[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
+                                               "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
+static_assert(std::size(kRegisterNames) == kRegisters);
 
 // System V ABI AMD64, 3.2.3: the INTEGER class.
 constexpr Register kArguments[] = {rdi, rsi, rdx, rcx, r8, r9};
@@ -24,7 +24,7 @@ const Target kTarget = {
     .name = "x86_64",
     .triple = "x86_64-unknown-linux-gnu",
     .cpu = "x86-64",
-    .registers = kNames,
+    .registers = kRegisterNames,
     .arguments = kArguments,
     .result = rax,
     .scratch = r10,

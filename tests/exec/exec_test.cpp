@@ -222,6 +222,57 @@ TEST(Exec, InputsSurviveDivisions) {
   EXPECT_EQ(machine.cells[1], 3);
 }
 
+// What lies outside of a snippet, through the injector's reader and verifier.
+TEST(Exec, EveryOperationIsAdmitted) {
+  auto snippets = ir::parse(R"ir(snippet s_entry at entry temps 9 labels 1 from 0:1:1 {
+  cell calls counter
+  cell wall wall_timer
+  cell cpu process_timer
+  cell faults event_timer MINOR_FAULTS
+  cell switches event_counter VOLUNTARY_SWITCHES
+  cell out call
+  variable "level"
+  function "work"
+  %0 = arg 3
+  %1 = shl %0, %0
+  %2 = shr 1000, %1
+  %2 = shl %2, 65
+  %3 = symbol 0
+  %4 = thread
+  %5 = address wall
+  start_timer wall
+  start_timer cpu
+  start_timer faults
+  stop_timer wall
+  stop_timer cpu
+  stop_timer faults
+  sample_event switches
+  %6 = read_address %5
+  %7 = read_address 4294967296
+  %8 = enter_call out
+  jump_zero %8, L0
+  call_arg out, %6, 0
+  call_arg out, 4294967296, 5
+  %8 = call out, 1
+  add_cell calls, %8
+  leave_call out
+L0:
+  store calls, %7
+  add_cell calls, %1
+  add_cell calls, %2
+  add_cell calls, %3
+  add_cell calls, %4
+}
+)ir");
+  ASSERT_TRUE(snippets) << snippets.error().text;
+  auto compiled = compile(*snippets);
+  ASSERT_TRUE(compiled) << compiled.error().text;
+  ASSERT_TRUE(compiled->refused.empty()) << compiled->refused[0];
+  EXPECT_EQ(compiled->plan.stencils[0].info.routines,
+            (std::vector{format::Routine::cpu, format::Routine::event, format::Routine::read,
+                         format::Routine::call}));
+}
+
 TEST(Exec, Guard) {
   Page page;
   Result<Compiled> compiled = compile({});

@@ -50,7 +50,7 @@ constexpr Admitted kAdmitted[] = {
     {"MOVZX64rr8"},
     {"MOVSX64rr32"},
     {"XCHG64rr"},
-    {"LEA64r"},
+    {"LEA64r", Access::none, Flow::next, Effect::address},
     // arithmetic on a cell
     {"ADD64mi8", Access::update},
     {"ADD64mi32", Access::update},
@@ -61,6 +61,7 @@ constexpr Admitted kAdmitted[] = {
     {"INC64m", Access::update},
     {"DEC64m", Access::update},
     {"NEG64m", Access::update},
+    {"XCHG64rm", Access::update},
     // arithmetic with a cell
     {"ADD64rm", Access::load},
     {"SUB64rm", Access::load},
@@ -121,6 +122,8 @@ constexpr Admitted kAdmitted[] = {
     {"SHL64r1"},
     {"SHR64r1"},
     {"SAR64r1"},
+    {"SHL64rCL"},
+    {"SAR64rCL"},
     {"CQO", Access::none, Flow::next, Effect::extend_rax},
     {"IDIV64r", Access::none, Flow::next, Effect::divide},
     // comparisons
@@ -141,6 +144,9 @@ constexpr Admitted kAdmitted[] = {
     {"JCC_4", Access::none, Flow::if_other},
     {"JMP_1", Access::none, Flow::jump},
     {"JMP_4", Access::none, Flow::jump},
+    // clocks and resident routines
+    {"RDTSC"},
+    {"CALL64pcrel32", Access::none, Flow::next, Effect::call},
 };
 
 // Condition codes of Jcc and SETcc (Intel SDM vol. 1, appendix B).
@@ -233,8 +239,10 @@ bool has_prefix(std::span<const std::byte> bytes) {
   return legacy(second) || rex(second);
 }
 
-// Two patterns for each hole, of different signs and never equal to another hole's.
-int64_t pattern(size_t hole, bool second) {
+// Two patterns for each hole, of different signs and never equal to another hole's; those of one byte are
+// counts of shifts, of which an instruction has one.
+int64_t pattern(size_t hole, uint8_t size, bool second) {
+  if (size == 1) return second ? 17 : 34;
   const auto value = static_cast<int64_t>(0x12345678 + hole);
   return second ? -value : value;
 }
@@ -242,7 +250,7 @@ int64_t pattern(size_t hole, bool second) {
 std::vector<std::byte> fill(const Stencil& stencil, bool second) {
   std::vector<std::byte> code = stencil.code;
   for (size_t i = 0; i < stencil.holes.size(); ++i) {
-    const int64_t value = pattern(i, second);
+    const int64_t value = pattern(i, stencil.holes[i].size, second);
     std::memcpy(code.data() + stencil.holes[i].offset, &value, stencil.holes[i].size);
   }
   return code;
@@ -266,8 +274,8 @@ Result<void> match_holes(const Stencil& stencil, const llvm::MCInst& a, const ll
     const Hole& hole = stencil.holes[next_hole];
     int operand = -1;
     for (unsigned i = 0; i < a.getNumOperands(); ++i)
-      if (a.getOperand(i).isImm() && a.getOperand(i).getImm() == pattern(next_hole, false) &&
-          b.getOperand(i).getImm() == pattern(next_hole, true))
+      if (a.getOperand(i).isImm() && a.getOperand(i).getImm() == pattern(next_hole, hole.size, false) &&
+          b.getOperand(i).getImm() == pattern(next_hole, hole.size, true))
         operand = static_cast<int>(i);
     if (hole.offset + hole.size > d.offset + d.size || operand < 0)
       return at(hole.offset, "a relocation is not exactly an immediate or displacement field");
@@ -338,6 +346,12 @@ Result<Decoded> decode_one(const Stencil& stencil, std::span<const std::byte> fi
   d.access = rule->access;
   d.flow = rule->flow;
   d.effect = rule->effect;
+  if (d.effect == Effect::address) d.memory = 1;  // its operand is no access, so LLVM does not say so
+  if (d.effect == Effect::call) {  // what the routines keep (format/kinds.h), not what the ABI does
+    d.read = d.written = bit(kR10);
+    d.writes_flags = true;
+    d.writes_other = false;
+  }
   if (d.flow == Flow::if_other && d.operands.size() > 1) {
     if (d.operands[1].value == kConditionEqual) d.flow = Flow::if_equal;
     if (d.operands[1].value == kConditionNotEqual) d.flow = Flow::if_not_equal;

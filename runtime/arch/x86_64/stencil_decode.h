@@ -55,6 +55,8 @@ enum class Effect : uint8_t {
   compare,     // flags of operand 0 - operand 1, a register and an immediate
   extend_rax,  // cqo
   divide,      // rdx:rax / operand 0
+  address,     // operand 0 = the address of a memory operand
+  call,        // of a resident routine
 };
 
 struct DecodedOperand {

@@ -20,10 +20,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "runtime/arch/x86_64/stencil_decode.h"
+#include "runtime/arch/x86_64/stencil_sequences.h"
 
 namespace mdl::plan::x86_64 {
 namespace {
@@ -78,7 +80,10 @@ class Verifier {
  public:
   // `block_size` is set when the holes are filled.
   Verifier(const Stencil& stencil, std::vector<Decoded> code, std::optional<uint64_t> block_size)
-      : stencil_(stencil), code_(std::move(code)), block_size_(block_size) {}
+      : stencil_(stencil),
+        code_(std::move(code)),
+        in_sequence_(find_sequences(stencil, code_)),
+        block_size_(block_size) {}
 
   Result<void> run();
 
@@ -94,6 +99,10 @@ class Verifier {
   Result<void> read_clobbers();
   Result<void> check_memory(const Decoded& at);
   Result<void> check_cell_access(const Decoded& at, const Hole& hole);
+  Result<void> check_word(const Decoded& at, const Hole& hole);
+  Result<void> check_address(const Decoded& at);
+  Result<void> check_call(const Decoded& at);
+  Result<void> check_symbol(const Decoded& at, const Hole& hole, int64_t value);
   Result<void> check_writes(const Decoded& at);
   Result<void> check_hole_kinds(const Decoded& at);
   Result<void> check_branch(const Decoded& at);
@@ -103,6 +112,7 @@ class Verifier {
 
   const Stencil& stencil_;
   std::vector<Decoded> code_;
+  std::set<uint32_t> in_sequence_;  // offsets of instructions
   std::optional<uint64_t> block_size_;
   uint32_t writable_ = bit(kR10);
 };
@@ -124,13 +134,15 @@ Result<void> Verifier::check_memory(const Decoded& d) {
   const auto& base = d.operands[d.memory];
   const auto& index = d.operands[d.memory + 2];
   const auto& segment = d.operands[d.memory + 4];
+  // The sequence's one load: of an application variable.
+  if (base.reg != kR11 && in_sequence_.contains(d.offset)) return {};
   if (base.reg != kR11) return at(d, "its memory operand is not based on the thread block (r11)");
   if (!index.no_register) return at(d, "its memory operand has an index register");
   if (!segment.no_register) return at(d, "its memory operand has a segment");
   const Hole* displacement = hole(d, d.memory + 3);
   if (!displacement)
     return at(d, "its memory operand has a fixed displacement: only declared cells may be used");
-  if (displacement->addend != 0) return at(d, "its memory operand adds to the offset of a cell");
+  if (auto word = check_word(d, *displacement); !word) return word;
   if (block_size_) {
     const int64_t offset = d.operands[d.memory + 3].value;
     if (offset < 0 || offset % kCellBytes != 0 || static_cast<uint64_t>(offset) >= *block_size_ ||
@@ -139,6 +151,65 @@ Result<void> Verifier::check_memory(const Decoded& d) {
                 fmt::format("offset {} is not a cell of a thread block of {} bytes", offset, *block_size_));
   }
   return check_cell_access(d, *displacement);
+}
+
+// The displacement is that of one of the cell's words. Of a flag only the first is the stencil's.
+Result<void> Verifier::check_word(const Decoded& d, const Hole& hole) {
+  int64_t size = kCellBytes;
+  if (hole.kind == HoleKind::cell && hole.index < stencil_.info.cells.size()) {
+    const format::CellKind kind = stencil_.info.cells[hole.index].kind;
+    if (kind != format::CellKind::flag) size = format::info(kind).size;
+    const bool names_function = kind == format::CellKind::call && hole.addend == kCellBytes;
+    if (names_function && d.access != Access::load && !in_sequence_.contains(d.offset))
+      return at(d, "it changes which function a call goes to");
+  }
+  if (hole.addend < 0 || hole.addend >= size || hole.addend % kCellBytes != 0)
+    return at(d, "its memory operand adds to the offset of a cell");
+  return {};
+}
+
+// lea of the block register and a cell: the cell's address, with which others may read and write it.
+Result<void> Verifier::check_address(const Decoded& d) {
+  if (d.effect != Effect::address) return {};
+  const Hole* displacement = hole(d, d.memory + 3);
+  if (!displacement) return {};
+  const bool plain = d.operands[d.memory].reg == kR11 && d.operands[d.memory + 2].no_register &&
+                     displacement->kind == HoleKind::cell && displacement->addend == 0;
+  if (!plain || displacement->index >= stencil_.info.cells.size())
+    return at(d, "the offset of a cell is used as a number");
+  const format::CellUse& use = stencil_.info.cells[displacement->index];
+  if (!use.reads || !use.writes)
+    return at(d, fmt::format("it takes the address of cell `{}`, which it does not declare to read and write",
+                             use.name));
+  return {};
+}
+
+Result<void> Verifier::check_call(const Decoded& d) {
+  if (d.effect != Effect::call) return {};
+  const Hole* to = hole(d, 0);
+  if (!to || to->kind != HoleKind::routine) return at(d, "it calls something that is no resident routine");
+  const auto routine = static_cast<format::Routine>(to->index);
+  const auto& declared = stencil_.info.routines;
+  if (std::find(declared.begin(), declared.end(), routine) == declared.end())
+    return at(d, "it calls a routine that the stencil does not declare");
+  const bool alone = routine == format::Routine::cpu || routine == format::Routine::read;
+  if (!alone && !in_sequence_.contains(d.offset))
+    return at(
+        d, fmt::format("the call of routine `{}` is not prepared as it must be", format::info(routine).name));
+  const int64_t target = static_cast<int64_t>(d.offset) + d.size + d.operands[0].value;
+  if (block_size_ && target >= 0 && target < static_cast<int64_t>(stencil_.code.size()))
+    return at(d, "the routine lies inside of the stencil");
+  return {};
+}
+
+Result<void> Verifier::check_symbol(const Decoded& d, const Hole& hole, int64_t value) {
+  if (!in_sequence_.contains(d.offset)) return at(d, "an application symbol is not used as it must be");
+  if (!block_size_) return {};
+  const bool variable = stencil_.info.symbols[hole.index].kind == format::SymbolKind::variable;
+  if (hole.kind == HoleKind::symbol && variable && value % kCellBytes != 0)
+    return at(d, "a variable is not read as aligned bytes");
+  if (hole.kind != HoleKind::symbol && (value < 0 || value > 63)) return at(d, "it shifts by more than 63");
+  return {};
 }
 
 Result<void> Verifier::check_cell_access(const Decoded& d, const Hole& hole) {
@@ -155,6 +226,9 @@ Result<void> Verifier::check_cell_access(const Decoded& d, const Hole& hole) {
     }
     case HoleKind::anomalies:
       return {};
+    case HoleKind::thread:
+      if (writes) return at(d, "it writes the thread's id");
+      return {};
     case HoleKind::guard:
       if (writes) return at(d, "it writes the flag of a guard");
       return {};
@@ -163,7 +237,6 @@ Result<void> Verifier::check_cell_access(const Decoded& d, const Hole& hole) {
     case HoleKind::symbol_left:
     case HoleKind::symbol_right:
     case HoleKind::routine:
-    case HoleKind::thread:
     case HoleKind::next:
       break;
   }
@@ -184,12 +257,20 @@ Result<void> Verifier::check_writes(const Decoded& d) {
 Result<void> Verifier::check_hole_kinds(const Decoded& d) {
   for (const auto& [operand, index] : d.holes) {
     const HoleKind kind = stencil_.holes[index].kind;
-    const bool displacement = d.access != Access::none && operand == d.memory + 3;
+    const bool of_memory = d.access != Access::none || d.effect == Effect::address;
+    const bool displacement = of_memory && operand == d.memory + 3;
     const bool branch = d.flow != Flow::next;
     if (kind == HoleKind::next && !branch) return at(d, "`mdl_next` is not the target of a branch");
     if (kind != HoleKind::next && branch) return at(d, "a branch goes to something that is not `mdl_next`");
     if (kind == HoleKind::constant && d.memory >= 0 && operand <= d.memory + 4)
       return at(d, "a constant is used as an address");
+    if (kind == HoleKind::symbol || kind == HoleKind::symbol_left || kind == HoleKind::symbol_right) {
+      if (auto ok = check_symbol(d, stencil_.holes[index], d.operands[operand].value); !ok) return ok;
+      continue;
+    }
+    if ((kind == HoleKind::routine) != (d.effect == Effect::call))
+      return at(d, "a resident routine is not the destination of a call");
+    if (kind == HoleKind::routine) continue;
     if (kind != HoleKind::constant && kind != HoleKind::next && !displacement)
       return at(d, "the offset of a cell is used as a number");
   }
@@ -259,6 +340,8 @@ void Verifier::learn(const Decoded& d, Facts& facts) const {
       break;
     case Effect::plain:
     case Effect::divide:
+    case Effect::address:
+    case Effect::call:
       break;
   }
 }
@@ -294,6 +377,8 @@ Result<void> Verifier::run() {
   for (const Decoded& d : code_) {
     if (auto ok = check_hole_kinds(d); !ok) return ok;
     if (auto ok = check_memory(d); !ok) return ok;
+    if (auto ok = check_address(d); !ok) return ok;
+    if (auto ok = check_call(d); !ok) return ok;
     if (auto ok = check_writes(d); !ok) return ok;
     if (auto ok = check_branch(d); !ok) return ok;
   }

@@ -63,7 +63,6 @@ TEST(Verify, RefusesInstructionsThatAreNotListed) {
       "cc",                             // int3
       "f4",                             // hlt
       "c3",                             // ret
-      "e8 00 00 00 00",                 // call
       "ff d0",                          // call rax
       "ff e0",                          // jmp rax
       "41 ff a3 [cell0]",               // jmp [r11 + cell]
@@ -79,7 +78,6 @@ TEST(Verify, RefusesInstructionsThatAreNotListed) {
       "d9 e8",                          // fld1
       "8e d8",                          // mov ds, eax
       "4d 0f b1 93 [cell0]",            // cmpxchg [r11 + cell], r10
-      "4d 87 93 [cell0]",               // xchg [r11 + cell], r10 (locks by itself)
       "45 8b 93 [cell0]",               // mov r10d, [r11 + cell]: not a whole cell
       "48 a1 00 00 00 00 00 00 00 00",  // mov rax, [moffs]
       "e2 00",                          // loop
@@ -233,6 +231,141 @@ TEST(Verify, DivisionsCannotTrap) {
     EXPECT_THAT(judge_division(code), HasSubstr("not on the list"));
 }
 
+// A stencil with an event counter, a variable and a function, and all routines.
+Stencil with_world(const std::string& code) {
+  Stencil s = clobbering(code, {"rax", "rdx"});
+  s.info.cells.push_back({"events", format::CellKind::event_counter, true, true});
+  s.info.cells.push_back({"other", format::CellKind::call, true, true});
+  s.info.cells.push_back({"flag", format::CellKind::flag, true, true});
+  s.info.symbols = {{"level", format::SymbolKind::variable}, {"work", format::SymbolKind::function}};
+  s.info.routines = {format::Routine::cpu, format::Routine::event, format::Routine::read,
+                     format::Routine::call};
+  return s;
+}
+std::string judge_world(const std::string& code) {
+  return judge(with_world(code));
+}
+
+TEST(Verify, TheClock) {
+  EXPECT_EQ(judge_world("0f 31 48 c1 e2 20 48 09 d0"), "");            // rdtsc; shl rdx, 32; or rax, rdx
+  EXPECT_THAT(judge("0f 31"), HasSubstr("does not declare"));          // rax and rdx
+  EXPECT_THAT(judge_world("0f 01 f9"), HasSubstr("not on the list"));  // rdtscp
+}
+
+TEST(Verify, SecondWordsAreThoseOfCellsThatHaveThem) {
+  Stencil s = with_world("4d 8b 93 [cell1]");  // mov r10, [r11 + cell]
+  const auto with = [&](uint32_t cell, int64_t addend) {
+    s.holes[0].index = cell;
+    s.holes[0].addend = addend;
+    return judge(s);
+  };
+  EXPECT_EQ(with(1, 8), "");
+  EXPECT_EQ(with(2, 56), "");
+  for (auto [cell, addend] : {std::pair(0, 8), {1, 16}, {1, -8}, {1, 4}, {2, 64}, {3, 8}})
+    EXPECT_THAT(with(static_cast<uint32_t>(cell), addend), HasSubstr("adds to the offset"))
+        << cell << " " << addend;
+}
+
+TEST(Verify, TheThreadIsRead) {
+  EXPECT_EQ(judge("4d 8b 93 [thread]"), "");
+  EXPECT_THAT(judge("4d 89 93 [thread]"), HasSubstr("writes the thread's id"));
+  EXPECT_THAT(judge("49 c7 c2 [thread]"), HasSubstr("used as a number"));
+}
+
+TEST(Verify, AddressesAreOfCellsReadAndWritten) {
+  EXPECT_EQ(judge("4d 8d 93 [cell0]"), "");                                  // lea r10, [r11 + cell]
+  EXPECT_THAT(judge("4f 8d 94 13 [cell0]"), HasSubstr("used as a number"));  // lea r10, [r11 + r10 + cell]
+  EXPECT_THAT(judge("4d 8d 93 [anomalies]"), HasSubstr("used as a number"));
+  EXPECT_THAT(judge("4d 8d 93 [thread]"), HasSubstr("used as a number"));
+  for (const bool reads : {false, true}) {
+    Stencil s = stencil("s", "4d 8d 93 [cell0]");
+    s.info.cells[0].reads = reads;
+    s.info.cells[0].writes = !reads;
+    EXPECT_THAT(judge(s), HasSubstr("takes the address of cell `value`"));
+  }
+}
+
+// movabs rax, symbol; mov rax, [rax]; shl rax, left; sar rax, right
+constexpr const char* kVariable = "48 b8 [symbol0:8] 48 8b 00 48 c1 e0 [left0:1] 48 c1 f8 [right0:1]";
+
+TEST(Verify, VariablesAreReadInOneWayOnly) {
+  EXPECT_EQ(judge_world(kVariable), "");
+  const char* const refused[] = {
+      "48 b8 [symbol0:8]",                                                        // the address alone
+      "48 b8 [symbol0:8] 48 8b 00",                                               // without the shifts
+      "48 b8 [symbol0:8] 48 8b 40 08 48 c1 e0 [left0:1] 48 c1 f8 [right0:1]",     // [rax + 8]
+      "48 b8 [symbol0:8] 48 8b 04 10 48 c1 e0 [left0:1] 48 c1 f8 [right0:1]",     // [rax + rdx]
+      "48 b8 [symbol0:8] 48 8b 10 48 c1 e2 [left0:1] 48 c1 fa [right0:1]",        // mov rdx, [rax]
+      "48 b8 [symbol0:8] 48 8b 00 48 c1 f8 [right0:1] 48 c1 e0 [left0:1]",        // the wrong order
+      "48 b8 [symbol0:8] 48 8b 00 48 c1 e0 [right0:1] 48 c1 f8 [left0:1]",        // exchanged
+      "48 b8 [symbol0:8] 48 8b 00 48 c1 e2 [left0:1] 48 c1 f8 [right0:1]",        // shl rdx
+      "48 b8 [symbol0:8] 48 8b 00 48 c1 e0 08 48 c1 f8 08",                       // fixed shifts
+      "48 b8 [symbol1:8] 48 8b 00 48 c1 e0 [left1:1] 48 c1 f8 [right1:1]",        // a function
+      "48 b8 [symbol0:8] 90 48 8b 00 48 c1 e0 [left0:1] 48 c1 f8 [right0:1]",     // not in a row
+      "48 b8 [symbol0:8] 48 89 00 48 c1 e0 [left0:1] 48 c1 f8 [right0:1]",        // a store
+      "48 b8 [const0:8] 48 8b 00 48 c1 e0 [left0:1] 48 c1 f8 [right0:1]",         // a number's bytes
+      "74 0a 48 b8 [symbol0:8] 48 8b 00 48 c1 e0 [left0:1] 48 c1 f8 [right0:1]",  // entered behind movabs
+      "48 c1 e0 [left0:1]",                                                       // a shift alone
+  };
+  for (const char* code : refused) EXPECT_NE(judge_world(code), "") << code;
+  Stencil s = with_world(kVariable);
+  s.holes[1].index = 1;  // the shifts of another symbol
+  EXPECT_THAT(judge(s), HasSubstr("application symbol"));
+}
+
+TEST(Verify, RoutinesAreCalledAsDeclared) {
+  EXPECT_EQ(judge_world("e8 [cpu]"), "");
+  EXPECT_EQ(judge_world("49 89 fa e8 [read] 4d 89 93 [cell0]"), "");
+  EXPECT_EQ(judge_world("41 ba 00 00 00 00 e8 [event]"), "");  // mov r10d, 0; call
+  EXPECT_THAT(judge("e8 [cpu]"), HasSubstr("does not declare"));
+  EXPECT_THAT(judge_world("e8 00 00 00 00"), HasSubstr("no resident routine"));
+  EXPECT_THAT(judge_world("e8 [next]"), HasSubstr("not the target of a branch"));
+  EXPECT_THAT(judge_world("e9 [cpu]"), HasSubstr("not `mdl_next`"));  // jmp
+  EXPECT_THAT(judge_world("0f 84 [cpu]"), HasSubstr("not `mdl_next`"));
+  EXPECT_THAT(judge_world("49 c7 c2 [cpu]"), HasSubstr("not the destination of a call"));
+  // Its number is not one of an event, or not known.
+  for (const char* code : {"41 ba 06 00 00 00 e8 [event]", "e8 [event]", "49 c7 c2 [const0] e8 [event]",
+                           "74 06 41 ba 00 00 00 00 e8 [event]", "b8 00 00 00 00 e8 [event]"})
+    EXPECT_THAT(judge_world(code), HasSubstr("routine `event` is not prepared")) << code;
+  Stencil s = with_world("e8 [cpu]");
+  s.info.writes_flags = false;
+  EXPECT_THAT(judge(s), HasSubstr("changes the flags"));
+}
+
+// movabs r10, function; mov [r11 + cell2 + 8], r10; lea r10, [r11 + cell2]; call
+Stencil a_call(const std::string& code) {
+  Stencil s = with_world(code);
+  for (Hole& h : s.holes)
+    if (h.kind == HoleKind::cell && h.index == 2) {
+      h.addend = 8;
+      break;
+    }
+  return s;
+}
+
+TEST(Verify, CallsGoToTheFunctionThatIsDeclared) {
+  const std::string good = "49 ba [symbol1:8] 4d 89 93 [cell2] 4d 8d 93 [cell2] e8 [call]";
+  EXPECT_EQ(judge(a_call(good)), "");
+  Stencil s = a_call("4c 89 d0 49 ba [symbol1:8] 4d 89 93 [cell2] 4d 8d 93 [cell2] e8 [call]");
+  EXPECT_THAT(judge(s), testing::IsEmpty());                                    // mov rax, r10 before it
+  EXPECT_THAT(judge(a_call("4d 89 93 [cell2]")), HasSubstr("which function"));  // some other number
+  EXPECT_THAT(judge(a_call("49 ba [const0:8] 4d 89 93 [cell2] 4d 8d 93 [cell2] e8 [call]")),
+              HasSubstr("which function"));
+  EXPECT_THAT(judge(a_call("49 83 83 [cell2] 01")), HasSubstr("which function"));  // add
+  EXPECT_THAT(judge(a_call("4d 87 93 [cell2]")), HasSubstr("which function"));     // xchg
+  EXPECT_NE(judge(a_call("49 ba [symbol0:8] 4d 89 93 [cell2] 4d 8d 93 [cell2] e8 [call]")), "");
+  EXPECT_NE(judge(a_call("49 ba [symbol1:8] 4d 89 93 [cell2] 4d 8d 93 [cell1] e8 [call]")), "");
+  EXPECT_NE(judge(a_call("49 ba [symbol1:8] 49 89 83 [cell2] 4d 8d 93 [cell2] e8 [call]")), "");  // of rax
+  EXPECT_NE(judge(a_call("49 ba [symbol1:8] 4d 89 93 [cell2] 49 8d 83 [cell2] e8 [call]")), "");  // in rax
+  EXPECT_NE(judge(a_call("49 ba [symbol1:8] 4d 89 93 [cell2] e8 [call]")), "");
+  EXPECT_THAT(judge_world("4d 8d 93 [cell2] e8 [call]"), HasSubstr("routine `call` is not prepared"));
+  // A branch into it: je to the lea.
+  EXPECT_NE(judge(a_call("74 11 " + good)), "");
+  s = a_call(good);
+  s.info.cells[2].kind = format::CellKind::event_counter;
+  EXPECT_NE(judge(s), "");
+}
+
 // The stencil's code with its holes filled by `values`, in order.
 std::vector<std::byte> filled(const Stencil& s, const std::vector<int64_t>& values) {
   std::vector<std::byte> code = s.code;
@@ -260,6 +393,17 @@ TEST(VerifyFilled, TheContinuationLiesBehind) {
   EXPECT_EQ(judge_filled(guard, {64, 100}), "");
   EXPECT_THAT(judge_filled(guard, {64, -1}), HasSubstr("continuation"));
   EXPECT_THAT(judge_filled(guard, {64, -14}), HasSubstr("continuation"));
+}
+
+TEST(VerifyFilled, VariablesAndRoutines) {
+  const Stencil read = with_world(kVariable);
+  EXPECT_EQ(judge_filled(read, {0x7000'0008, 56, 60}), "");
+  EXPECT_THAT(judge_filled(read, {0x7000'0001, 56, 56}), HasSubstr("aligned"));
+  EXPECT_THAT(judge_filled(read, {0x7000'0008, 64, 56}), HasSubstr("shifts"));
+  EXPECT_THAT(judge_filled(read, {0x7000'0008, 0, -1}), HasSubstr("shifts"));
+  const Stencil call = with_world("e8 [cpu]");
+  for (int64_t good : {0, 100, -6, INT32_MIN}) EXPECT_EQ(judge_filled(call, {good}), "") << good;
+  for (int64_t bad : {-5, -4, -1}) EXPECT_THAT(judge_filled(call, {bad}), HasSubstr("inside")) << bad;
 }
 
 TEST(VerifyFilled, NothingElseHasChanged) {
