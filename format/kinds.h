@@ -48,6 +48,11 @@ struct PointKindInfo {
 // counter, in ticks), cpu (of the thread, in nanoseconds), event (a count). An event counter is {value,
 // last}: a sample adds what the count has grown since the last one. A call is what a call into the
 // application needs: {busy, function, 6 arguments}.
+//
+// A span is how much another cell, its base, has grown while a flag was up: what one child of a request
+// with `*` has counted. It is the injector's; no plan has one. While the flag is up, the word is the
+// total less the base's value at the raise, with bit 62 turned over; totals are below 2^61, so bits 62 and
+// 63 differ just then. So each change is one compare-and-exchange of one word.
 //          enumerator     name            size  feature
 #define MDL_CELL_KINDS(X)                         \
   X(counter, "counter", 8, "counters")            \
@@ -56,7 +61,8 @@ struct PointKindInfo {
   X(process_timer, "process_timer", 16, "timers") \
   X(event_timer, "event_timer", 16, "events")     \
   X(event_counter, "event_counter", 16, "events") \
-  X(call, "call", 64, "calls-out")
+  X(call, "call", 64, "calls-out")                \
+  X(span_, "span", 8, "vectors")
 
 enum class CellKind : uint8_t {
 #define X(id, name, size, feature) id,

@@ -47,9 +47,9 @@ inline constexpr const char* kGuardStencil = "mdl.guard";       // the stencil's
 
 // Features a reader must know to use a plan; an unknown one is refused (exit status 4). Points, cells and
 // routines name theirs in kinds.h.
-inline constexpr const char* kKnownFeatures[] = {"entry-return", "counters",  "calls",    "loops",
-                                                 "blocks",       "timers",    "events",   "symbols",
-                                                 "read-address", "calls-out", "thread-id"};
+inline constexpr const char* kKnownFeatures[] = {"entry-return", "counters",  "calls",     "loops",
+                                                 "blocks",       "timers",    "events",    "symbols",
+                                                 "read-address", "calls-out", "thread-id", "vectors"};
 
 struct Position {
   uint32_t file = 0;    // ordinal of the file on the command line
@@ -148,6 +148,10 @@ struct Metric {
   std::vector<Constraint> replacements;  // in-line constraints
   std::vector<Cell> cells;
   std::vector<Placement> placement;
+  // Every piece of the base's code is `constrained` and does nothing with cells but add to the value what
+  // reads no cell: so what a request has counted while a flag was up is the growth of one that ran
+  // unconstrained. The compiler finds it out (compiler/passes/vectorize.h).
+  bool additive = false;
   Position position;
   bool operator==(const Metric&) const = default;
 };

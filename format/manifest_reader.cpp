@@ -215,6 +215,7 @@ Cell read_cell(const Node& node) {
   Cell result{node.key("name").name(), node.key("kind").kind(cell_kind), {}};
   if (result.kind == CellKind::event_timer || result.kind == CellKind::event_counter)
     result.event = info(node.key("event").kind(event)).name;
+  if (result.kind == CellKind::span_) node.key("kind").fail("is one that only the injector makes");
   return result;
 }
 
@@ -256,6 +257,7 @@ Metric read_metric(const Node& node) {
   result.replacements = node.key("replacements").list(read_constraint);
   result.cells = node.key("cells").list(read_cell);
   result.placement = read_placements(node.key("placement"), 0);
+  result.additive = node.key("additive").boolean();
   result.position = read_position(node.key("position"));
   return result;
 }

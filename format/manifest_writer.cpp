@@ -87,6 +87,7 @@ Json json(const Metric& metric) {
           {"replacements", array(metric.replacements, [](const Constraint& c) { return json(c); })},
           {"cells", cells(metric.cells)},
           {"placement", placements(metric.placement)},
+          {"additive", metric.additive},
           {"position", json(metric.position)}};
 }
 

@@ -14,6 +14,7 @@
 #include "compiler/passes/jump_threading.h"
 #include "compiler/passes/strength_reduction.h"
 #include "compiler/passes/unused_tables.h"
+#include "compiler/passes/vectorize.h"
 
 namespace mdl::passes {
 namespace {
@@ -28,6 +29,7 @@ constexpr Pass kPasses[] = {
     {"dead-stores", "remove writes that nobody sees", dead_stores, nullptr},
     {"dead-code", "remove what is not reached or not read", dead_code, nullptr},
     {"bound-guards", "decide conditions of the request where code is placed", nullptr, bound_guards},
+    {"vectorize", "measure all children of a resource by one value", nullptr, vectorize},
 };
 
 constexpr int kMaxRounds = 4;

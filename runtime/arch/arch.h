@@ -83,12 +83,20 @@ struct Lookup {
 // The slot at which the search for a thread pointer begins: what the emitted code computes.
 uint32_t home_slot(uint64_t thread_pointer, uint32_t slots);
 
+// What follows code that writes a flag: byte offsets in the block (focus::Track).
+struct Track {
+  int64_t flag = 0;
+  int64_t span = 0;
+  int64_t base = 0;
+};
+
 // One piece of code at a point: a stencil with its holes' values.
 struct Piece {
   const plan::Stencil* stencil = nullptr;
   std::vector<int64_t> cells;  // byte offsets in the block, for StencilInfo::cells
   std::vector<int64_t> constants;
   std::vector<int64_t> guards;  // byte offsets of flags
+  std::vector<Track> tracks = {};
   // The flag that the stencil raises at an entry or lowers at an exit, kNoFlag for none. Its
   // second word keeps the stack pointer of the outermost frame that raised it: there it is
   // lowered to zero, whatever frames in between vanished.
@@ -144,7 +152,8 @@ struct ResidentParameters {
   uint64_t flags = 0;       // offset of the first flag in a block
   uint64_t flag_bytes = 0;
 };
-Bytes resident_code(const ResidentParameters&);
+// `spans`: all that are kept, to be closed where frames vanish.
+Bytes resident_code(const ResidentParameters&, std::span<const Track> spans = {});
 // What can be hooked at a function's entry, and where in the resident code its routine begins. All
 // keep every register and flag.
 enum class Hook : uint8_t {

@@ -24,11 +24,12 @@
 #include "runtime/focus/nearest.h"
 #include "runtime/focus/request.h"
 #include "runtime/focus/resource.h"
+#include "runtime/focus/vector.h"
 
 namespace mdl::focus {
 namespace {
 
-constexpr size_t kMostRequests = 16384;
+constexpr size_t kMostRequests = 16384;  // besides the children of vectors
 constexpr size_t kMostSnippets = 2'000'000;
 constexpr size_t kNoInstance = SIZE_MAX;  // of a snippet that is a base's
 
@@ -98,6 +99,10 @@ class Binder {
   using Cells = std::vector<std::pair<std::string_view, CellId>>;  // by the names that stencils use
 
   Result<void> bind(const Wanted& wanted, const ResolvedFocus& focus, size_t foci);
+  Result<bool> bind_vector(const Wanted& wanted, const std::vector<ResolvedFocus>& foci);
+  Result<void> bind_children(const format::Metric& metric, const format::Constraint& constraint, size_t order,
+                             const std::vector<ResolvedFocus>& foci, uint32_t vector);
+  void track(const Instance& instance, size_t index, const Track& track);
   Error too_much() const;
   Result<void> leave_out(const Wanted& wanted, const Error& why);
   Error nothing(const format::Metric& metric, const std::vector<std::string>& missing) const;
@@ -126,6 +131,7 @@ class Binder {
   std::map<std::string, size_t> instance_of_;  // by constraint, resource and guards
   std::vector<Instance> instances_;
   size_t snippets_ = 0;
+  size_t children_ = 0;
   std::vector<std::vector<DraftSnippet>> drafts_;  // as Binding::points
   std::unordered_map<PointKey, size_t, PointHash> points_;
   std::unordered_set<std::string> bound_;  // metric and focus
@@ -333,7 +339,7 @@ Result<void> Binder::leave_out(const Wanted& wanted, const Error& why) {
 Result<void> Binder::bind(const Wanted& wanted, const ResolvedFocus& focus, size_t foci) {
   const format::Metric& metric = *wanted.metric;
   if (!bound_.insert(metric.id + "@" + focus.text).second) return {};
-  if (binding_.requests.size() >= kMostRequests)
+  if (binding_.requests.size() - children_ >= kMostRequests)
     return Error{fmt::format("these are more than {} requests; ask for fewer metrics or narrower foci",
                              kMostRequests)};
   if (metric.cells.empty())
@@ -371,10 +377,93 @@ Result<void> Binder::bind(const Wanted& wanted, const ResolvedFocus& focus, size
   return lay(base->insertions, cells, *guards, kNoInstance, request);
 }
 
+// Code that writes the flag of an instance is followed by what tracks it.
+void Binder::track(const Instance& instance, size_t index, const Track& track) {
+  binding_.tracks.push_back(track);
+  size_t done = SIZE_MAX;
+  for (const size_t at : instance.points) {
+    if (at == done) continue;  // several pieces at one point stand in a row in `points`
+    done = at;
+    for (DraftSnippet& draft : drafts_[at]) {
+      if (draft.instance != index) continue;
+      const auto& uses = plan_.stencils[draft.snippet.stencil].info.cells;
+      for (size_t i = 0; i < uses.size(); ++i)
+        if (uses[i].writes && draft.snippet.cells[i] == track.flag) {
+          auto& tracks = draft.snippet.tracks;
+          if (tracks.empty() || tracks.back().span != track.span) tracks.push_back(track);
+        }
+    }
+  }
+}
+
+// The children of a vector: a flag each, as alone, and a span instead of a value.
+Result<void> Binder::bind_children(const format::Metric& metric, const format::Constraint& constraint,
+                                   size_t order, const std::vector<ResolvedFocus>& foci, uint32_t vector) {
+  for (const ResolvedFocus& focus : foci) {
+    if (!bound_.insert(metric.id + "@" + focus.text).second) continue;
+    const auto request = static_cast<uint32_t>(binding_.requests.size());
+    auto index = instance({order, &constraint, varying(focus)}, {}, request);
+    if (!index) return index.error();
+    const CellId span = cell(format::CellKind::span_, metric.id + "@" + focus.text);
+    BoundRequest child{metric.id, focus.text, &metric, span, instances_[*index].missing};
+    child.of = vector;
+    binding_.requests.push_back(std::move(child));
+    binding_.requests[vector].children++;
+    children_++;
+    track(instances_[*index], *index, {instances_[*index].cells[0], span, binding_.requests[vector].value});
+  }
+  return {};
+}
+
+// All foci of a pattern by one base (vector.h). False when they must be bound one by one.
+Result<bool> Binder::bind_vector(const Wanted& wanted, const std::vector<ResolvedFocus>& foci) {
+  const format::Metric& metric = *wanted.metric;
+  if (!metric.additive || !may_vary_together(foci)) return false;
+  Selection replacement;
+  auto selections = select(metric, foci[0], replacement);
+  if (!selections || replacement.constraint) return false;
+  for (const Selection& selection : *selections)
+    if (has_constrained_code(selection.constraint->placement)) return false;
+  for (const ResolvedFocus& focus : foci) {
+    auto same = select(metric, focus, replacement);
+    if (!same || replacement.constraint ||
+        !std::equal(same->begin(), same->end(), selections->begin(), selections->end(),
+                    [](const Selection& a, const Selection& b) { return a.constraint == b.constraint; }))
+      return false;
+  }
+  const Scope scope{plan_, names_, flavor_, nullptr, fmt::format("metric `{}`", metric.id)};
+  auto base = evaluate(scope, metric.placement);
+  if (!base || base->insertions.empty()) return false;
+
+  const auto request = static_cast<uint32_t>(binding_.requests.size());
+  const CellId value = cell(metric.cells[0].kind, metric.cells[0].name + "@" + wanted.focus.text);
+  binding_.requests.push_back({metric.id, wanted.focus.text, &metric, value, std::move(base->missing)});
+  std::vector<CellId> guards;
+  for (const Selection& selection : *selections) {
+    if (selection.resource == varying(foci[0])) {
+      auto laid = bind_children(metric, *selection.constraint, selection.order, foci, request);
+      if (!laid) return laid.error();
+    } else {
+      auto guard = constrain({selection}, binding_.requests[request], request);
+      if (!guard) return guard.error();
+      guards.push_back(guard->front());
+    }
+  }
+  if (binding_.requests[request].children == 0)
+    binding_.requests.pop_back();
+  else if (auto laid = lay(base->insertions, {{metric.cells[0].name, value}}, guards, kNoInstance, request);
+           !laid)
+    return laid.error();
+  return true;
+}
+
 Result<Binding> Binder::run(const std::vector<Wanted>& wanted) {
   for (const Wanted& one : wanted) {
     auto foci = resolve(one.focus, names_);
     if (!foci) return foci.error();
+    auto vector = bind_vector(one, *foci);
+    if (!vector) return vector.error();
+    if (*vector) continue;
     for (const ResolvedFocus& focus : *foci)
       if (auto bound = bind(one, focus, foci->size()); !bound) return bound.error();
   }

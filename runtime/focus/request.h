@@ -39,13 +39,21 @@ struct CellSlot {
   std::string label;  // for --status and --explain: "procedure_calls@/Code/app/work", "procedure@..."
 };
 
+// A child of a request with `*` (runtime/focus/vector.h): while `flag` is up, `span` grows as `base` does.
+struct Track {
+  CellId flag = 0;
+  CellId span = 0;
+  CellId base = 0;
+};
+
 // One stencil at one point, with what its holes refer to.
 struct BoundSnippet {
-  uint32_t stencil = 0;              // index into Plan::stencils
-  std::vector<CellId> cells;         // for StencilInfo::cells
-  std::vector<CellId> guards;        // flags that must all be non-zero
-  std::vector<int64_t> constants;    // for StencilInfo::constants
-  std::vector<uint32_t> requests;    // indices of the requests that need it
+  uint32_t stencil = 0;            // index into Plan::stencils
+  std::vector<CellId> cells;       // for StencilInfo::cells
+  std::vector<CellId> guards;      // flags that must all be non-zero
+  std::vector<int64_t> constants;  // for StencilInfo::constants
+  std::vector<uint32_t> requests;  // indices of the requests that need it
+  std::vector<Track> tracks = {};  // of the flag that it writes: what is to be done behind it
 };
 
 struct BoundPoint {
@@ -70,11 +78,16 @@ struct Balance {
 };
 
 struct BoundRequest {
-  std::string metric;   // identifier
-  std::string focus;    // canonical text
+  std::string metric;  // identifier
+  std::string focus;   // canonical text
   const format::Metric* definition = nullptr;
-  CellId value = 0;     // the base's cell
+  CellId value = 0;                  // the base's cell; a child's span
   std::vector<std::string> missing;  // listed names that the process does not have (--explain)
+  // A request with `*` that one base answers: `children` follow it, each with `of` its index. It has no
+  // line of its own in the output.
+  static constexpr uint32_t kNone = UINT32_MAX;
+  uint32_t children = 0;
+  uint32_t of = kNone;
 };
 
 struct Binding {
@@ -82,6 +95,7 @@ struct Binding {
   std::vector<BoundRequest> requests;
   std::vector<BoundPoint> points;    // at most one per (function, kind, place)
   std::vector<Balance> balances;
+  std::vector<Track> tracks;  // all of them
 };
 
 struct BindOptions {

@@ -12,7 +12,7 @@
 namespace mdl::focus {
 namespace {
 
-constexpr size_t kMostFoci = 4096;  // that one pattern may stand for
+constexpr size_t kMostFoci = 262144;  // that one pattern may stand for
 
 bool is_pattern(std::string_view name) {
   return name.find_first_of("*?") != std::string_view::npos;
@@ -72,6 +72,7 @@ Result<std::vector<Resource>> resolve_objects(const std::vector<std::string>& pa
                              [&](const Resource& resource) { return resource.path[1] == object->name; });
     if (same == found.end()) same = found.insert(found.end(), make({path[0], object->name}));
     same->objects.push_back(object);
+    same->fitted = true;
   }
   if (found.empty()) return cannot(path, "no object of the process fits the pattern");
   return found;
@@ -87,6 +88,7 @@ Result<std::vector<Resource>> expand_functions(const std::vector<std::string>& p
       found.push_back(make({path[0], path[1], name}));
       found.back().objects = {object};
       found.back().procedures = {procedure};
+      found.back().fitted = true;
     }
   }
   if (found.empty()) return cannot(path, "no function fits the pattern");

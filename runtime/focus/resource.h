@@ -19,6 +19,7 @@ struct Resource {
   std::vector<const image::Object*> objects;
   std::vector<Procedure> procedures;  // when the path names a function
   std::string text;                   // "/Code/app/work"
+  bool fitted = false;                // one of those that a pattern stands for
 
   // The same for two paths that name the same thing.
   std::string identity() const;

@@ -32,8 +32,10 @@ void print_journal(const patch::Journal& journal, const image::Memory& memory) {
   for (size_t i = 0; i < journal.requests.size(); i++) {
     const patch::JournalRequest& request = journal.requests[i];
     fmt::print("  {}{}{}", request.metric, request.focus.empty() ? "" : "@", request.focus);
+    if (request.children) fmt::print(": {} children, in all", request.children);
     if (snapshot) fmt::print(" = {} {}", snapshot->cells[i], request.units);
-    fmt::print("{}\n", request.refused ? fmt::format(" ({} refused)", request.refused) : "");
+    uint64_t refused = journal.refused_of(i);
+    fmt::print("{}\n", refused ? fmt::format(" ({} refused)", refused) : "");
   }
 }
 

@@ -41,8 +41,12 @@ void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::
              taken);
   for (const auto& [tactic, count] : coverage.by_tactic) fmt::print(out, ", {} by {}", count, tactic);
   fmt::print(out, ", {} refused\n", coverage.refused.size());
-  for (size_t i = 0; i < binding.requests.size(); i++)
-    fmt::print(out, "  {}: {} refused\n", request_text(binding.requests[i]), coverage.refused_of[i]);
+  for (size_t i = 0; i < binding.requests.size(); i++) {
+    const focus::BoundRequest& request = binding.requests[i];
+    if (request.of != focus::BoundRequest::kNone && !coverage.refused_of[i]) continue;
+    fmt::print(out, "  {}: {} refused", request_text(request), coverage.refused_of[i]);
+    fmt::print(out, "{}\n", request.children ? fmt::format(", {} children", request.children) : "");
+  }
   std::map<std::string, uint64_t> reasons;
   for (const patch::RefusedSite& refused : coverage.refused) reasons[refused.reason]++;
   for (const auto& [reason, count] : reasons) fmt::print(out, "  {:6}  {}\n", count, reason);
@@ -54,7 +58,10 @@ void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::
 void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding& binding) {
   for (size_t i = 0; i < binding.requests.size(); i++) {
     const focus::BoundRequest& request = binding.requests[i];
+    if (request.of != focus::BoundRequest::kNone) continue;  // thousands, and all alike
     fmt::print(out, "{} ({})\n", request_text(request), request.definition->name);
+    if (request.children)
+      fmt::print(out, "  one value for {} children, each with a flag and a span of it\n", request.children);
     for (const std::string& name : request.missing) fmt::print(out, "  not in this process: {}\n", name);
     for (const focus::BoundPoint& point : binding.points)
       for (const focus::BoundSnippet& snippet : point.snippets) {

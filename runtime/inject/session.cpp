@@ -111,9 +111,10 @@ class Measurement {
     for (size_t i = 0; i < journal_.requests.size(); i++) {
       const patch::JournalRequest& request = journal_.requests[i];
       const values::Value& value = sample.values[i];
+      if (request.children) continue;  // its children have the lines
       rows.push_back({sample.at.wall_ns, sample.elapsed_s, options_.pid, request.metric, request.name,
-                      request.focus, value.total, value.delta, value.rate, request.units, request.refused,
-                      sample.complete, sample.anomalies});
+                      request.focus, value.total, value.delta, value.rate, request.units,
+                      journal_.refused_of(i), sample.complete, sample.anomalies, family(request)});
     }
     if (auto ok = writer_.sample(rows, final); !ok) return ok;
     if (!final) return {};
@@ -122,6 +123,11 @@ class Measurement {
                  "warning: more threads than slots: {} hits shared one block and may have lost counts\n",
                  sample.overflows);
     return writer_.end();
+  }
+
+  // Lines of one request with `*` belong together.
+  static uint32_t family(const patch::JournalRequest& request) {
+    return request.of == focus::BoundRequest::kNone ? 0 : request.of + 1;
   }
 
   Result<int> ended(const values::Sample& last) {
@@ -221,6 +227,7 @@ std::vector<bool> hollow_requests(const plan::Plan& plan, const focus::Binding& 
         const auto& uses = plan.stencils[snippet.stencil].info.cells;
         for (size_t i = 0; i < uses.size(); i++)
           written[snippet.cells[i]] = written[snippet.cells[i]] || uses[i].writes;
+        for (const focus::Track& track : snippet.tracks) written[track.span] = true;
         for (uint32_t request : snippet.requests)
           guards[request].insert(guards[request].end(), snippet.guards.begin(), snippet.guards.end());
       }
@@ -230,6 +237,7 @@ std::vector<bool> hollow_requests(const plan::Plan& plan, const focus::Binding& 
   for (size_t i = 0; i < binding.requests.size(); i++) {
     bool hollow = !written[binding.requests[i].value];
     for (focus::CellId guard : guards[i]) hollow = hollow || !written[guard];
+    if (binding.requests[i].of != focus::BoundRequest::kNone) hollow = hollow || out[binding.requests[i].of];
     out.push_back(hollow);
   }
   return out;

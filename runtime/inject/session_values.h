@@ -14,9 +14,11 @@ inline values::BlockLayout block_layout(const patch::Journal& journal) {
   out.blocks = journal.data.start + journal.layout.blocks();
   out.stride = journal.layout.stride;
   out.overflow_address = journal.data.start + patch::kHeaderOverflow;
-  for (const patch::JournalRequest& request : journal.requests)
-    out.cells.push_back(
-        {journal.kinds[request.value], journal.layout.cells[request.value], request.aggregate});
+  for (const patch::JournalRequest& request : journal.requests) {
+    const bool child = request.of != focus::BoundRequest::kNone;
+    out.cells.push_back({journal.kinds[request.value], journal.layout.cells[request.value], request.aggregate,
+                         child ? journal.layout.cells[journal.requests[request.of].value] : 0});
+  }
   return out;
 }
 

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <vector>
 
 namespace mdl::output {
 namespace {
 
 constexpr size_t kRowsToAHeader = 40;
+constexpr size_t kRowsOfAFamily = 20;
 constexpr std::string_view kBold = "\x1b[1m", kDim = "\x1b[2m", kWarning = "\x1b[33m", kPlain = "\x1b[0m";
 
 enum Column { kTime, kMetric, kFocus, kValue, kDelta, kRate, kUnits, kNotes, kColumns };
@@ -97,14 +99,35 @@ std::string Table::render(const Line& line, bool title) const {
   return text + '\n';
 }
 
+// Of each family the largest rows, in place of all of them: `shown` rows, and how many are behind each.
+std::vector<const Row*> selected(std::span<const Row> rows, std::map<const Row*, size_t>& more) {
+  std::vector<const Row*> out;
+  for (size_t i = 0; i < rows.size();) {
+    std::vector<const Row*> family = {&rows[i++]};
+    if (family[0]->family != 0)
+      while (i < rows.size() && rows[i].family == family[0]->family) family.push_back(&rows[i++]);
+    const size_t kept = std::min(family.size(), kRowsOfAFamily);
+    std::partial_sort(
+        family.begin(), family.begin() + static_cast<std::ptrdiff_t>(kept), family.end(),
+        [](const Row* a, const Row* b) { return a->value != b->value ? a->value > b->value : a < b; });
+    if (family.size() > kept) more[family[kept - 1]] = family.size() - kept;
+    out.insert(out.end(), family.begin(), family.begin() + static_cast<std::ptrdiff_t>(kept));
+  }
+  return out;
+}
+
 Result<void> Table::sample(std::span<const Row> rows, bool final) {
   std::vector<Line> lines;
-  for (const Row& row : rows) {
+  std::map<const Row*, size_t> more;
+  for (const Row* shown : selected(rows, more)) {
+    const Row& row = *shown;
     focus_ = focus_ || !row.focus.empty();
     const std::string time = lines.empty() ? fmt::format("{:.1f} s", row.elapsed_s) : "";
     const std::string& name = row.name.empty() ? row.metric : row.name;
     lines.push_back({time, printable(name), printable(row.focus), grouped(row.value), grouped(row.delta),
                      rate_text(row.rate), printable(row.units), notes(row, final)});
+    if (auto hidden = more.find(shown); hidden != more.end())
+      lines.push_back({"", fmt::format("({} more)", hidden->second), "", "", "", "", "", ""});
   }
   std::string text;
   if (widen(lines) || rows_since_header_ >= kRowsToAHeader) {

@@ -15,6 +15,7 @@
 #include "runtime/process/lock.h"
 #include "runtime/process/remote.h"
 #include "runtime/process/target.h"
+#include "runtime/values/spans.h"
 
 namespace mdl::patch {
 namespace {
@@ -221,6 +222,11 @@ class Commit {
     return 0;
   }
 
+  struct Raised {  // a flag as it lies in a block
+    uint64_t count = 0;
+    uint64_t outermost = 0;  // the stack pointer at the entry of the outermost frame
+  };
+
   // Frames that are active now count as entered (architecture, decision 5).
   Result<void> set_flags(const Regs& regs) {
     std::vector<Inside> inside = flagged_ranges();
@@ -240,17 +246,26 @@ class Commit {
       if (!memory_.write(at + slot * kSlotSize, std::as_bytes(std::span(&pointer, 1))))
         return Error{"cannot write the session's data"};
       for (const auto& [flag, raised] : flags)
-        if (!memory_.write(stage_.data.start + stage_.layout.block(slot) + stage_.layout.cells[flag],
-                           std::as_bytes(std::span(&raised, 1))))
+        if (!memory_.write(cell_address(slot, flag), std::as_bytes(std::span(&raised, 1))))
           return Error{"cannot write the session's data"};
+      if (auto ok = open_spans(slot, flags); !ok) return ok;
     }
     return {};
   }
 
-  struct Raised {  // a flag as it lies in a block
-    uint64_t count = 0;
-    uint64_t outermost = 0;  // the stack pointer at the entry of the outermost frame
-  };
+  uint64_t cell_address(uint32_t slot, focus::CellId cell) const {
+    return stage_.data.start + stage_.layout.block(slot) + stage_.layout.cells[cell];
+  }
+
+  // The spans of flags that are up from the start: all bases are zero.
+  Result<void> open_spans(uint32_t slot, const std::map<focus::CellId, Raised>& flags) {
+    const uint64_t opened = values::open_span(0, 0);
+    for (const focus::Track& track : input_.binding.tracks)
+      if (flags.contains(track.flag) &&
+          !memory_.write(cell_address(slot, track.span), std::as_bytes(std::span(&opened, 1))))
+        return Error{"cannot write the session's data"};
+    return {};
+  }
 
   std::map<focus::CellId, Raised> active(const arch::ThreadRegisters& regs, const std::vector<Inside>& inside,
                                          pid_t tid) {

@@ -66,14 +66,18 @@ json to_json(const Journal& j) {
   for (size_t i = 0; i < j.kinds.size(); i++)
     out["cells"].push_back(json::array({format::info(j.kinds[i]).name, j.layout.cells[i]}));
   out["requests"] = json::array();
-  for (const JournalRequest& r : j.requests)
-    out["requests"].push_back({{"metric", r.metric},
-                               {"focus", r.focus},
-                               {"name", r.name},
-                               {"units", r.units},
-                               {"aggregate", format::name(r.aggregate)},
-                               {"value", r.value},
-                               {"refused", r.refused}});
+  for (const JournalRequest& r : j.requests) {
+    json request = {{"metric", r.metric},
+                    {"focus", r.focus},
+                    {"name", r.name},
+                    {"units", r.units},
+                    {"aggregate", format::name(r.aggregate)},
+                    {"value", r.value},
+                    {"refused", r.refused}};
+    if (r.children) request["children"] = r.children;
+    if (r.of != focus::BoundRequest::kNone) request["of"] = r.of;
+    out["requests"].push_back(std::move(request));
+  }
   out["windows"] = json::array();
   for (const PatchedWindow& w : j.windows)
     out["windows"].push_back(json::array({w.address, hex(w.original), hex(w.patched)}));
@@ -119,10 +123,18 @@ Journal from_json(const json& in) {
   for (const json& range : in.at("code")) out.code.push_back(range_of(range));
   out.layout = layout_of(in, out.kinds, out.data);
   for (const json& r : in.at("requests")) {
-    JournalRequest request{
-        r.at("metric").get<std::string>(), r.at("focus").get<std::string>(), r.at("name").get<std::string>(),
-        r.at("units").get<std::string>(),  format::Aggregate::sum,           r.at("value").get<uint32_t>(),
-        r.at("refused").get<uint64_t>()};
+    JournalRequest request{r.at("metric").get<std::string>(),
+                           r.at("focus").get<std::string>(),
+                           r.at("name").get<std::string>(),
+                           r.at("units").get<std::string>(),
+                           format::Aggregate::sum,
+                           r.at("value").get<uint32_t>(),
+                           r.at("refused").get<uint64_t>(),
+                           r.value("children", 0u),
+                           r.value("of", focus::BoundRequest::kNone)};
+    if (request.of != focus::BoundRequest::kNone &&
+        (request.of >= out.requests.size() || out.requests[request.of].children == 0))
+      throw std::out_of_range("child");
     auto aggregate = format::aggregate(r.at("aggregate").get<std::string>());
     if (!aggregate || request.value >= out.layout.cells.size()) throw std::out_of_range("request");
     request.aggregate = *aggregate;

@@ -33,8 +33,10 @@ struct PatchedWindow {
 struct JournalRequest {
   std::string metric, focus, name, units;
   format::Aggregate aggregate = format::Aggregate::sum;
-  uint32_t value = 0;  // index into Layout::cells
-  uint64_t refused = 0;
+  uint32_t value = 0;     // index into Layout::cells
+  uint64_t refused = 0;   // of a child: besides its vector's
+  uint32_t children = 0;  // as in focus::BoundRequest
+  uint32_t of = focus::BoundRequest::kNone;
 };
 
 struct Journal {
@@ -50,6 +52,12 @@ struct Journal {
   std::vector<format::CellKind> kinds;  // of Layout::cells
   std::vector<JournalRequest> requests;
   std::vector<PatchedWindow> windows;
+
+  // Points that a request wanted and does not have.
+  uint64_t refused_of(size_t request) const {
+    const JournalRequest& r = requests[request];
+    return r.refused + (r.of == focus::BoundRequest::kNone ? 0 : requests[r.of].refused);
+  }
 };
 
 // The bytes as they lie in the target.

@@ -13,6 +13,13 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t kMaxRegion = uint64_t{1} << 30;  // of address space; slots shrink before it is passed
 constexpr uint32_t kMinSlots = 256, kUsualSlots = 4096, kMaxSlots = 65536;
 
+// The order of cells in a block.
+enum class Group : uint8_t { flags, others, spans };
+Group group_of(format::CellKind kind) {
+  if (kind == format::CellKind::flag) return Group::flags;
+  return kind == format::CellKind::span_ ? Group::spans : Group::others;
+}
+
 }  // namespace
 
 uint64_t Layout::size() const {
@@ -23,13 +30,13 @@ Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads) {
   Layout out;
   uint64_t offset = kBlockHeader;
   out.cells.resize(cells.size());
-  for (bool flags : {true, false}) {
+  for (Group group : {Group::flags, Group::others, Group::spans}) {
     for (size_t i = 0; i < cells.size(); i++) {
-      if ((cells[i].kind == format::CellKind::flag) != flags) continue;
+      if (group_of(cells[i].kind) != group) continue;
       out.cells[i] = static_cast<uint32_t>(offset);
       offset += format::info(cells[i].kind).size;
     }
-    if (flags) out.flag_bytes = offset - kBlockHeader;
+    if (group == Group::flags) out.flag_bytes = offset - kBlockHeader;
   }
   out.stride = (offset + kLinePair - 1) & ~(kLinePair - 1);
   uint64_t floor = std::bit_ceil(std::clamp<uint64_t>(threads * 4, kMinSlots, kMaxSlots));

@@ -4,11 +4,10 @@
 //   directory   `slots` entries of 16 bytes {thread pointer, block}; 0 = free
 //   blocks      slots + 1 blocks of `stride` bytes; the last is the overflow block
 //
-// A block is a 64-byte header {anomalies, 7 reserved} followed by the cells. Blocks are as far
-// apart as two cache lines, so that no two threads write the same one (or the pair that the
-// prefetcher takes together). The region is private memory that the kernel fills on demand, so slots that no
-// thread uses cost nothing. A slot names its block by address: later chunks of
-// blocks can lie elsewhere.
+// A block is a 64-byte header {anomalies, 7 reserved} followed by the cells: flags, others, spans. Blocks are
+// as far apart as two cache lines, so that no two threads write the same one (or the pair that the prefetcher
+// takes together). The region is private memory that the kernel fills on demand, so slots that no thread uses
+// cost nothing. A slot names its block by address: later chunks of blocks can lie elsewhere.
 #pragma once
 
 #include <cstdint>

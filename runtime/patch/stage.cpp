@@ -108,6 +108,17 @@ class Builder {
     return {};
   }
 
+  arch::Track placed(const focus::Track& track) const {
+    const std::vector<uint32_t>& at = out_.layout.cells;
+    return {at[track.flag], at[track.span], at[track.base]};
+  }
+
+  std::vector<arch::Track> tracks() const {
+    std::vector<arch::Track> out;
+    for (const focus::Track& track : input_.binding.tracks) out.push_back(placed(track));
+    return out;
+  }
+
   std::vector<arch::Piece> pieces(const FunctionPlan& f, const FunctionPlan::Point& point) const {
     const format::PointKind kind = point.wanted.kind;
     bool raises = kind == format::PointKind::entry || kind == format::PointKind::call_before;
@@ -118,6 +129,7 @@ class Builder {
       piece.stencil = &input_.plan.stencils[snippet.stencil];
       for (focus::CellId cell : snippet.cells) piece.cells.push_back(out_.layout.cells[cell]);
       for (focus::CellId guard : snippet.guards) piece.guards.push_back(out_.layout.cells[guard]);
+      for (const focus::Track& track : snippet.tracks) piece.tracks.push_back(placed(track));
       piece.constants = snippet.constants;
       for (auto [flag, end] = flags_.equal_range(f.function); flag != end; ++flag)
         if ((raises || lowers) && writes_flag(input_.plan, snippet, flag->second))
@@ -137,7 +149,8 @@ class Builder {
                              out_.data.start + out_.layout.block(out_.layout.slots),
                              out_.data.start + kHeaderOverflow, out_.data.start + kHeaderExit,
                              static_cast<uint64_t>(process::read_status(input_.image.pid).inner_pid),
-                             kBlockHeader, out_.layout.flag_bytes});
+                             kBlockHeader, out_.layout.flag_bytes},
+                            tracks());
     uint64_t size = aligned(resident.size());
     for (size_t index : cluster.functions)
       if (auto ok = build_function(index, context, cluster.near.start, &size, nullptr); !ok) return ok;
@@ -215,7 +228,8 @@ class Builder {
     for (size_t i = 0; i < input_.binding.requests.size(); i++) {
       const focus::BoundRequest& r = input_.binding.requests[i];
       journal.requests.push_back({r.metric, r.focus, r.definition->name, r.definition->units,
-                                  r.definition->aggregate, r.value, input_.coverage.refused_of[i]});
+                                  r.definition->aggregate, r.value, input_.coverage.refused_of[i], r.children,
+                                  r.of});
     }
     for (const StagedWindow& window : out_.windows) {
       journal.windows.push_back({window.window->start, window.original, window.patched});

@@ -45,6 +45,7 @@ Sample Sampler::make(const std::vector<int64_t>& totals, Moment at) const {
 Result<Sample> Sampler::sample(const image::Memory& memory, Moment at) {
   auto snapshot = read_values(layout_, memory);
   if (!snapshot) return snapshot.error();
+  for (const size_t i : snapshot->unsettled) snapshot->cells[i] = last_.cells[i];
   Sample sample = make(snapshot->cells, at);
   sample.anomalies = snapshot->anomalies;
   sample.threads = snapshot->threads;

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <span>
 
+#include "runtime/values/spans.h"
+
 namespace mdl::values {
 namespace {
 
@@ -35,7 +37,9 @@ Result<void> check(const BlockLayout& layout) {
     return bad("an impossible address");
   for (const CellPlace& cell : layout.cells)
     if (cell.offset < kBlockHeaderBytes || cell.offset % 8 != 0 ||
-        cell.offset + uint64_t{format::info(cell.kind).size} > layout.stride)
+        cell.offset + uint64_t{format::info(cell.kind).size} > layout.stride ||
+        (cell.kind == format::CellKind::span_ &&
+         (cell.base < kBlockHeaderBytes || cell.base % 8 != 0 || cell.base + uint64_t{8} > layout.stride)))
       return bad("a cell outside of a block");
   return {};
 }
@@ -78,7 +82,11 @@ class Fold {
 class Reader {
  public:
   Reader(const BlockLayout& layout, const image::Memory& memory)
-      : layout_(layout), memory_(memory), block_(bytes_needed(layout)), folds_(layout.cells.size()) {}
+      : layout_(layout),
+        memory_(memory),
+        block_(bytes_needed(layout)),
+        folds_(layout.cells.size()),
+        spans_(layout) {}
 
   Result<Snapshot> run();
 
@@ -99,6 +107,7 @@ class Reader {
   const image::Memory& memory_;
   std::vector<std::byte> block_;
   std::vector<Fold> folds_;
+  Spans spans_;
   Snapshot snapshot_;
 };
 
@@ -108,7 +117,11 @@ Result<void> Reader::read_block(uint32_t index, bool owned) {
   snapshot_.anomalies += word(block_, 0);
   if (!owned) return {};
   for (size_t i = 0; i < folds_.size(); ++i)
-    folds_[i].add(static_cast<int64_t>(word(block_, layout_.cells[i].offset)));
+    if (layout_.cells[i].kind != format::CellKind::span_)
+      folds_[i].add(static_cast<int64_t>(word(block_, layout_.cells[i].offset)));
+  const auto take = [&](size_t cell, int64_t value) { folds_[cell].add(value); };
+  if (!spans_.empty() && !spans_.read(memory_, address, block_, take))
+    return unreadable("a thread's block", address);
   return {};
 }
 
@@ -138,6 +151,7 @@ Result<Snapshot> Reader::run() {
   if (auto read = read_block(layout_.slots, snapshot_.overflows > 0); !read) return read.error();
   for (size_t i = 0; i < folds_.size(); ++i)
     snapshot_.cells.push_back(folds_[i].result(layout_.cells[i].aggregate));
+  snapshot_.unsettled = spans_.unsettled();
   return std::move(snapshot_);
 }
 

@@ -23,6 +23,7 @@ struct CellPlace {
   format::CellKind kind = format::CellKind::counter;
   uint32_t offset = 0;  // in a block
   format::Aggregate aggregate = format::Aggregate::sum;
+  uint32_t base = 0;  // of a span: the offset of what it follows
 };
 
 struct BlockLayout {
@@ -36,9 +37,12 @@ struct BlockLayout {
 
 struct Snapshot {
   std::vector<int64_t> cells;  // as BlockLayout::cells; sums wrap, averages truncate
-  uint64_t anomalies = 0;      // over all blocks
-  uint32_t threads = 0;        // that own a block
-  uint64_t overflows = 0;      // beyond zero, threads without a slot share the last block, as one thread
+  // Spans that changed each time they were looked at, so that they and their bases did not fit together:
+  // what is in `cells` is not their value. By index, ascending.
+  std::vector<size_t> unsettled;
+  uint64_t anomalies = 0;  // over all blocks
+  uint32_t threads = 0;    // that own a block
+  uint64_t overflows = 0;  // beyond zero, threads without a slot share the last block, as one thread
 };
 
 // Fails when the memory cannot be read (the process has ended or executed another program) and

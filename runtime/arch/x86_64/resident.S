@@ -137,7 +137,7 @@ mdl_resident_jump:
         addq    %rcx, %rdx
 .Lflag:
         cmpq    %rdx, %rcx
-        jae     .Lkept
+        jae     .Lflags_done
         cmpq    $0, (%rcx)
         je      .Lnext_flag
         movq    8(%rcx), %r10
@@ -150,6 +150,8 @@ mdl_resident_jump:
 .Lnext_flag:
         addq    $16, %rcx
         jmp     .Lflag
+.Lflags_done:
+        call    .Lclose_spans
 .Lkept:
         popq    %r11
         popq    %r10
@@ -158,6 +160,7 @@ mdl_resident_jump:
         popq    %rax
         popfq
         ret
+#include "runtime/arch/x86_64/resident_vectors.inc"
         .p2align 3
 mdl_resident_parameters:                // filled when the code is injected
 .Ldirectory:            .quad 0
@@ -168,5 +171,7 @@ mdl_resident_parameters:                // filled when the code is injected
 .Lpid:                  .quad 0
 .Lflags:                .quad 0
 .Lflag_bytes:           .quad 0
+.Lspans:                .quad 0         // from mdl_resident_begin
+.Lspan_bytes:           .quad 0
 mdl_resident_end:
         .section .note.GNU-stack,"",@progbits

@@ -17,6 +17,7 @@
 
 #include "runtime/arch/arch.h"
 #include "runtime/arch/x86_64/emitter.h"
+#include "runtime/arch/x86_64/track.h"
 
 extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_catch[], mdl_resident_jump[],
     mdl_resident_parameters[], mdl_resident_end[];
@@ -131,6 +132,11 @@ void emit_lower(Bytes& out, int64_t flag, uint32_t depth) {
   e.bytes({0x49, 0xc7, 0x83}), e.imm32(static_cast<uint32_t>(flag)), e.imm32(0);  // movq $0, flag(%r11)
 }
 
+// General registers that a piece changes, but for what keeps its flag's frame.
+image::Registers written_by(const Piece& piece) {
+  return piece.stencil->written | (piece.tracks.empty() ? 0 : kTrackRegisters);
+}
+
 // How the registers that a point's code needs are kept over it.
 struct Saving {
   Reg scratch = r10;                       // for the lookup
@@ -147,7 +153,7 @@ Saving plan_saving(std::span<const Piece> pieces, image::Registers live) {
   Saving out;
   image::Registers needed = bit(r11);
   for (const Piece& piece : pieces) {
-    needed |= piece.stencil->written;
+    needed |= written_by(piece);
     live |= piece.stencil->read & ~bit(r10) & ~bit(r11);  // a stencil may read what the function ignores
     if (piece.raises != Piece::kNoFlag || piece.lowers != Piece::kNoFlag) needed |= bit(r10);
   }
@@ -213,12 +219,13 @@ class PieceWriter {
     emit_stencil(out_, *piece.stencil, &piece, 0, anomalies_, own, placed_);
     land(own);
     if (piece.lowers != Piece::kNoFlag) emit_lower(out_, piece.lowers, depth_);
+    for (const Track& track : piece.tracks) emit_track(out_, track);
   }
 
   void fetch_back(const Piece& done, std::span<const Piece> later) {
     image::Registers read = 0;
     for (const Piece& piece : later) read |= piece.stencil->read;
-    image::Registers lost = done.stencil->written & read & ~bit(r10) & ~bit(r11);
+    image::Registers lost = written_by(done) & read & ~bit(r10) & ~bit(r11);
     Emitter e(out_, 0);
     for (auto [reg, keeper] : saving_.moved)
       if (lost & bit(reg)) emit_move(e, keeper, reg);
@@ -311,15 +318,19 @@ Bytes window_call(uint64_t at, uint64_t target) {
   return out;
 }
 
-Bytes resident_code(const ResidentParameters& parameters) {
+Bytes resident_code(const ResidentParameters& parameters, std::span<const Track> spans) {
   Bytes out(mdl_resident_begin, mdl_resident_end);
   size_t at = static_cast<size_t>(mdl_resident_parameters - mdl_resident_begin);
   for (uint64_t value : {parameters.directory, parameters.directory_bytes, parameters.overflow_block,
                          parameters.overflow_count, parameters.exit_words, parameters.pid, parameters.flags,
-                         parameters.flag_bytes}) {
+                         parameters.flag_bytes, uint64_t{out.size()}, uint64_t{spans.size() * 12}}) {
     put(out, at, value, 8);
     at += 8;
   }
+  out.reserve(out.size() + spans.size() * 12);
+  Emitter e(out, 0);
+  for (const Track& track : spans)
+    for (int64_t cell : {track.flag, track.span, track.base}) e.imm32(static_cast<uint32_t>(cell));
   return out;
 }
 

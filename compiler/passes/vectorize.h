@@ -1,0 +1,21 @@
+// Vectorization, the compiler's part: which requests with `*` one value can answer.
+//
+// Asked for N children of a resource, the injector could evaluate the metric N times, each time behind
+// another guard: N pieces of code at each point, most of them skipped. The paper (section 4.4)
+// replaces them by one update of an indexed cell. Where the index is a function's activity, of
+// which several are true at a time, there is no one cell to update; but then the base can run once,
+// without that guard, and a child's value is how much the base's grew while the child's flag was
+// up. The code at the base's points does not depend on N, and the flags' code gets a few instructions.
+//
+// That yields the same number only when what a piece of the base adds does not depend on what
+// the guard has let through before: format::Metric::additive. This pass finds out.
+#pragma once
+
+#include "compiler/program.h"
+
+namespace mdl::passes {
+
+// Sets Metric::additive. Changes nothing else.
+void vectorize(Program& program);
+
+}  // namespace mdl::passes

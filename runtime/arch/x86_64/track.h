@@ -1,0 +1,14 @@
+// What stands behind code that raises or lowers a flag whose spans are kept (format/kinds.h, "A span").
+#pragma once
+
+#include "runtime/arch/arch.h"
+
+namespace mdl::arch {
+
+// What emit_track writes besides the condition flags: rax and r10.
+inline constexpr image::Registers kTrackRegisters = 1u << 0 | 1u << 10;
+
+// Opens the span when the flag is up and it is closed, closes it when the flag is down and it is open.
+void emit_track(Bytes& out, const Track& track);
+
+}  // namespace mdl::arch
