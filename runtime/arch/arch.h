@@ -22,7 +22,7 @@ namespace mdl::arch {
 extern const std::string_view kTarget;  // as in a plan's manifest
 extern const uint16_t kElfMachine;      // e_machine of programs it can instrument
 extern const uint32_t kJumpSize;        // bytes of the jump that a window holds
-extern const int32_t kReturnAddress;   // bytes that a call pushes
+extern const int32_t kReturnAddress;    // bytes that a call pushes
 extern const uint64_t kReach;           // how far that jump and pc-relative data safely go, in bytes
 
 using Bytes = std::vector<uint8_t>;
@@ -105,12 +105,36 @@ struct Piece {
   int64_t lowers = kNoFlag;
 };
 
+// Where a call has come back to, when a branch leads there, too: the call arms, what follows it tests
+// (docs/injection.md, "Calls"). Each thread's block has an area of kArmedBytes for its armed calls, the areas
+// in the order of the blocks.
+struct ArmedCalls {
+  uint64_t blocks = 0, stride = 0;  // of the blocks: patch/layout.h
+  uint64_t area = 0;                // of the first block
+};
+inline constexpr uint64_t kArmedBytes = uint64_t{1} << 16;  // 8 for a call that has not come back
+inline constexpr uint8_t kArmedDepth = 56;  // byte offset in the block: how many bytes of the area are in use
+enum class Arming : uint8_t {
+  none,
+  arm,     // in front of the call
+  test,    // behind it: the point's code runs only when it was armed
+  catch_,  // at the entry of __cxa_begin_catch, and
+  jump,    // of longjmp: calls that vanish are forgotten
+};
+
+// The frame that a point is about.
+struct PointFrame {
+  int32_t distance = 0;  // from the stack pointer to where its return address lies
+  Arming arming = Arming::none;
+  uint64_t returns_to = 0;            // test: the address behind the call
+  const ArmedCalls* calls = nullptr;  // where there is any arming
+};
+
 // Emits the code of one point: save what is live, find the block, run the pieces, restore.
 // Guards that stand in front of several pieces in a row are tested once where nothing
 // between writes them. `live` are the registers whose values must survive.
 // `address` is where the next byte of `out` will lie. The slow path that it needs is emitted
-// later, behind the trampoline's fast path, with emit_slow_path on the same `out`. `frame`: from the stack
-// pointer to where the return address of the frame lies that raises or lowers a flag.
+// later, behind the trampoline's fast path, with emit_slow_path on the same `out`.
 struct SlowPath {
   size_t field = 0;     // of the branch to it, in `out`
   uint64_t found = 0;   // where it goes on
@@ -123,7 +147,8 @@ struct PlacedStencil {
 };
 SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces, const plan::Stencil& guard,
                     format::PointKind kind, image::Registers live, const Lookup& lookup,
-                    int64_t anomalies_offset, std::vector<PlacedStencil>& placed, int32_t frame = 0);
+                    int64_t anomalies_offset, std::vector<PlacedStencil>& placed,
+                    const PointFrame& frame = {});
 void emit_slow_path(Bytes& out, uint64_t address, const SlowPath& from, const Lookup& lookup);
 
 // True when an instruction does elsewhere what it does at its place, after emit_displaced has
@@ -164,6 +189,10 @@ enum class Hook : uint8_t {
 };
 uint64_t hook_offset(Hook hook);
 void emit_call(Bytes& out, uint64_t address, uint64_t target);
+
+// Registers that an instruction behind a call must leave alone for code that belongs right behind the call to
+// run after it: the stack pointer, and where the code reads it (`result`) the returned value.
+image::Registers kept_behind_calls(bool result);
 
 // Registers that no calling convention passes a value in, but for a static chain: a
 // caller keeps a value in one across a call only when it knows that the callee leaves it

@@ -213,7 +213,9 @@ void Summary::look_at_call(size_t index) {
   }
   bool is_last =
       index + 1 == code_.decoded.size() || code_.decoded[index + 1].instruction.address != call.end();
-  if (is_last || does_not_return(code_, call))
+  Comes comes = comes_back(code_, call);
+  if (comes == Comes::twice) result_.returns_twice.push_back(call.instruction.address);
+  if (is_last || comes == Comes::never)
     result_.no_return.push_back(call.instruction.address);
   else if (!code_.decoded[index + 1].instruction.is_padding)
     return;

@@ -82,8 +82,9 @@ struct Code {
   std::vector<Exit> exits;                // by address
   std::vector<Switch> switches;           // by address
   std::vector<LandingPad> pads;
-  std::vector<uint64_t> entered;    // where code outside of the function may jump to, sorted
-  std::vector<uint64_t> no_return;  // calls that are known not to come back, sorted
+  std::vector<uint64_t> entered;        // where code outside of the function may jump to, sorted
+  std::vector<uint64_t> no_return;      // calls that are known not to come back, sorted
+  std::vector<uint64_t> returns_twice;  // calls that may come back more than once (setjmp), sorted
   bool unresolved_jump = false;
   bool complete = true;  // every byte of the function was decoded
   std::string doubt;     // why exits cannot be trusted ("" = they can): they are then refused

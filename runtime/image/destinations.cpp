@@ -6,6 +6,7 @@
 // another one belongs to the function that jumps. Where both are rsp + 8, code that jumps back
 // into the function's body belongs to it; what does not may be seen either way: its end is
 // the end of this function, counted at the jump.
+#include <algorithm>
 #include <array>
 
 #include "runtime/image/function_code.h"
@@ -52,16 +53,19 @@ constexpr std::array<std::string_view, 36> kNoReturn = {"__stack_chk_fail",
                                                         "_serverAssert",
                                                         "_serverPanic"};
 
-bool is_no_return(const Function& function) {
-  auto listed = [](std::string_view name) {
-    for (std::string_view one : kNoReturn)
-      if (name == one) return true;
-    return name.starts_with("_ZSt") && name.find("__throw_") != std::string_view::npos;
-  };
-  if (listed(function.name)) return true;
-  for (const std::string& alias : function.aliases)
-    if (listed(alias)) return true;
-  return false;
+bool is_no_return(std::string_view name) {
+  for (std::string_view one : kNoReturn)
+    if (name == one) return true;
+  return name.starts_with("_ZSt") && name.find("__throw_") != std::string_view::npos;
+}
+
+bool is_returned_to_again(std::string_view name) {
+  return name.ends_with("setjmp") || name == "getcontext" || name == "vfork" || name == "__vfork";
+}
+
+template <typename Test>
+bool has_name(const Function& function, Test test) {
+  return test(function.name) || std::any_of(function.aliases.begin(), function.aliases.end(), test);
 }
 
 // A stub of the procedure linkage table: `jmp *slot(%rip)`, perhaps behind endbr64. Returns the
@@ -149,7 +153,7 @@ Destination classify_destination(const FunctionCode& code, uint64_t target) {
   return {};
 }
 
-bool does_not_return(const FunctionCode& code, const Decoded& call) {
+Comes comes_back(const FunctionCode& code, const Decoded& call) {
   const Function* callee = nullptr;
   if (call.instruction.flow == Flow::call) {
     callee = function_starting_at(code.object, call.instruction.target);
@@ -159,7 +163,8 @@ bool does_not_return(const FunctionCode& code, const Decoded& call) {
   } else if (call.detail.has_memory && call.detail.memory.base == x86_64::kPcRegister) {
     callee = function_behind_slot(code, call.end() + static_cast<uint64_t>(call.detail.memory.displacement));
   }
-  return callee && is_no_return(*callee);
+  if (callee && has_name(*callee, is_no_return)) return Comes::never;
+  return callee && has_name(*callee, is_returned_to_again) ? Comes::twice : Comes::back;
 }
 
 }  // namespace mdl::image

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <map>
+#include <optional>
 #include <string>
-#include <tuple>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "runtime/arch/x86_64/decode.h"
@@ -62,8 +62,9 @@ Destination classify_destination(const FunctionCode& code, uint64_t target);
 // The function that starts at an address, null when none does.
 const Function* function_starting_at(const Object& object, uint64_t address);
 
-// True when a call to `target` (or through a pointer stored at `slot`) does not come back.
-bool does_not_return(const FunctionCode& code, const Decoded& call);
+// How often a call comes back, by the name of what it calls, also through the linkage table.
+enum class Comes : uint8_t { back, never, twice };
+Comes comes_back(const FunctionCode& code, const Decoded& call);
 
 struct JumpTable {
   uint64_t address = 0;

@@ -160,12 +160,30 @@ void read_codes(image::Codes& codes, std::vector<FunctionPlan>& functions) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// No flag is kept and no call armed: nothing has to be known of frames that vanish.
+void drop_unwinding_hooks(Coverage& coverage) {
+  coverage.unhooked.clear();
+  for (FunctionPlan& f : coverage.functions) {
+    if (f.hook == arch::Hook::none || f.hook == arch::Hook::exit) continue;
+    f.hook = arch::Hook::none;
+    std::erase_if(f.sites.windows, [&](const Window& window) { return f.sites_of(window) == 0; });
+  }
+}
+
 }  // namespace
 
 uint64_t FunctionPlan::sites_of(const Window& window) const {
   return static_cast<uint64_t>(std::count_if(window.sites.begin(), window.sites.end(), [&](const Site& site) {
-    return !points[site.point].snippets.empty();
+    return site.arming != arch::Arming::arm && !points[site.point].snippets.empty();
   }));
+}
+
+bool arms_calls(const Coverage& coverage) {
+  for (const FunctionPlan& f : coverage.functions)
+    for (const Window& window : f.sites.windows)
+      for (const Site& site : window.sites)
+        if (site.arming == arch::Arming::arm) return true;
+  return false;
 }
 
 bool writes_flag(const plan::Plan& plan, const BoundSnippet& snippet, focus::CellId flag) {
@@ -180,13 +198,17 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
   Coverage out;
   out.refused_of.resize(binding.requests.size());
   out.functions = by_function(plan, binding);
-  add_hooks(image, !binding.balances.empty(), out.functions);
+  bool flags = !binding.balances.empty();
+  bool may_arm = std::any_of(binding.points.begin(), binding.points.end(), [](const BoundPoint& point) {
+    return point.kind == format::PointKind::call_after;
+  });
+  add_hooks(image, flags || may_arm, out.functions);
   read_codes(codes, out.functions);
-  for (FunctionPlan& f : out.functions) {
-    plan_function(plan, binding, memory, f, out);
+  for (FunctionPlan& f : out.functions) plan_function(plan, binding, memory, f, out);
+  if (!flags && !arms_calls(out)) drop_unwinding_hooks(out);
+  for (FunctionPlan& f : out.functions)
     for (const Window& window : f.sites.windows)
       if (uint64_t points = f.sites_of(window)) out.by_tactic[std::string(name(window.tactic))] += points;
-  }
   return out;
 }
 

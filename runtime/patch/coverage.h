@@ -57,6 +57,9 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
 // Pairs that must stay even (a flag raised at an entry and lowered at the returns, a timer started before a
 // call and stopped after it) are dropped for a function in which one side is refused.
 
+// True when a call is armed: its code stands at a place that a branch reaches, too.
+bool arms_calls(const Coverage& coverage);
+
 // True when this snippet raises or lowers `flag`.
 bool writes_flag(const plan::Plan& plan, const focus::BoundSnippet& snippet, focus::CellId flag);
 

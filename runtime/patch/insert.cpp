@@ -230,14 +230,16 @@ class Commit {
   // Frames that are active now count as entered (architecture, decision 5).
   Result<void> set_flags(const Regs& regs) {
     std::vector<Inside> inside = flagged_ranges();
-    if (inside.empty()) return {};
+    std::set<uint64_t> armed = armed_returns();
+    if (inside.empty() && armed.empty()) return {};
     std::vector<uint64_t> directory(stage_.layout.slots * 2);
     uint64_t at = stage_.data.start + stage_.layout.directory();
     if (!memory_.read(at, std::as_writable_bytes(std::span(directory))))
       return Error{"cannot read the session's data"};
     for (const auto& [tid, r] : regs) {
-      std::map<focus::CellId, Raised> flags = active(r, inside, tid);
-      if (flags.empty()) continue;
+      std::vector<uint64_t> calls;
+      std::map<focus::CellId, Raised> flags = active(r, inside, armed, tid, calls);
+      if (flags.empty() && calls.empty()) continue;
       uint64_t pointer = arch::thread_pointer(r);
       uint32_t slot = find_slot(directory, pointer);
       if (slot == stage_.layout.slots)
@@ -249,6 +251,7 @@ class Commit {
         if (!memory_.write(cell_address(slot, flag), std::as_bytes(std::span(&raised, 1))))
           return Error{"cannot write the session's data"};
       if (auto ok = open_spans(slot, flags); !ok) return ok;
+      if (!arm(slot, calls)) return Error{"cannot write the session's data"};
     }
     return {};
   }
@@ -267,8 +270,31 @@ class Commit {
     return {};
   }
 
+  // Where armed calls come back to.
+  std::set<uint64_t> armed_returns() const {
+    std::set<uint64_t> out;
+    for (const StagedWindow& window : stage_.windows)
+      for (const Site& site : window.window->sites)
+        if (site.arming == arch::Arming::arm) out.insert(site.returns_to);
+    return out;
+  }
+
+  // Calls in flight, innermost first, by where their return addresses lie, are armed as if they had been
+  // seen.
+  bool arm(uint32_t slot, std::vector<uint64_t>& calls) {
+    if (calls.empty()) return true;
+    constexpr size_t kMost = arch::kArmedBytes / sizeof(uint64_t);
+    if (calls.size() > kMost) calls.resize(kMost);
+    std::reverse(calls.begin(), calls.end());
+    uint64_t depth = calls.size() * sizeof(uint64_t);
+    return memory_.write(stage_.armed.start + slot * arch::kArmedBytes, std::as_bytes(std::span(calls))) &&
+           memory_.write(stage_.data.start + stage_.layout.block(slot) + arch::kArmedDepth,
+                         std::as_bytes(std::span(&depth, 1)));
+  }
+
   std::map<focus::CellId, Raised> active(const arch::ThreadRegisters& regs, const std::vector<Inside>& inside,
-                                         pid_t tid) {
+                                         const std::set<uint64_t>& armed, pid_t tid,
+                                         std::vector<uint64_t>& calls) {
     std::map<focus::CellId, Raised> out;
     image::Stack stack = unwinder_.walk(arch::unwind_registers(regs), memory_);
     if (!stack.complete)
@@ -279,6 +305,8 @@ class Commit {
     for (size_t i = 0; i < stack.frames.size(); i++) {
       const image::Frame& frame = stack.frames[i];
       uint64_t where = frame.is_call ? frame.pc - 1 : frame.pc;
+      if (frame.is_call && i > 0 && armed.contains(frame.pc))
+        calls.push_back(stack.frames[i - 1].cfa - sizeof(uint64_t));
       for (const Inside& range : inside) {
         if (!range.range.contains(where)) continue;
         if (range.of_call && (!frame.is_call || i == 0)) continue;  // it has not called yet

@@ -78,14 +78,14 @@ class Planner {
 
   void want(const Spot& spot) {
     out_.wanted++;
-    if (!spot.refusal.empty()) return refuse(spot.sites[0], spot.refusal);
+    if (!spot.refusal.empty()) return refuse(spot.choices[0][0], spot.refusal);
     std::string why;
-    for (const Site& site : spot.sites) {
-      std::string objected = try_site(site);
+    for (const std::vector<Site>& sites : spot.choices) {
+      std::string objected = try_sites(sites);
       if (objected.empty()) return;
       if (why.empty()) why = std::move(objected);
     }
-    refuse(spot.sites[0], std::move(why));
+    refuse(spot.choices[0][0], std::move(why));
   }
 
   FunctionSites finish() {
@@ -101,19 +101,34 @@ class Planner {
  private:
   void refuse(const Site& site, std::string why) { out_.refusals.push_back({site, std::move(why)}); }
 
+  // All of them, or none.
+  std::string try_sites(const std::vector<Site>& sites) {
+    std::vector<Window> before;
+    if (sites.size() > 1) before = out_.windows;
+    for (const Site& site : sites) {
+      std::string objected = try_site(site);
+      if (objected.empty()) continue;
+      if (sites.size() > 1) out_.windows = std::move(before);
+      return objected;
+    }
+    return "";
+  }
+
   // Takes a window for the site; returns why there is none, "" when there is.
   std::string try_site(const Site& site) {
     auto at = index_of(site.address);
     if (!at) return "its instruction was not decoded";
-    bool at_call = site.where == Where::before && code_.instructions[*at].flow == Flow::call;
+    // The test of an armed call looks at the return address, which the call would replace.
+    bool at_call = site.where == Where::before && code_.instructions[*at].flow == Flow::call &&
+                   site.arming != arch::Arming::test;
     if (at_call && take_call(*at, site)) return "";
-    std::string_view why = "the function is shorter than a jump";
+    std::string_view why;
     for (auto [first, last] : candidates(*at)) {
       std::string_view objected = take(first, last, site);
       if (objected.empty()) return "";
-      why = objected;
+      if (why.empty()) why = objected;
     }
-    return std::string(why);
+    return why.empty() ? "the function is shorter than a jump" : std::string(why);
   }
 
   std::optional<size_t> index_of(uint64_t address) const {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "format/kinds.h"
+#include "runtime/arch/arch.h"
 #include "runtime/image/code.h"
 #include "runtime/image/image.h"
 
@@ -37,7 +38,9 @@ struct Site {
   format::PointKind kind = format::PointKind::entry;
   image::ExitKind exit = image::ExitKind::return_;  // kind == return_
   Where where = Where::before;
-  uint32_t point = 0;  // index into what was wanted
+  uint32_t point = 0;                        // index into what was wanted
+  arch::Arming arming = arch::Arming::none;  // of an armed call: this site is the call, or what follows it
+  uint64_t returns_to = 0;                   // the address behind that call
 };
 
 enum class Tactic : uint8_t { instructions, padding, call };

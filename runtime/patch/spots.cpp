@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/arch/arch.h"
+
 namespace mdl::patch {
 namespace {
 
@@ -19,6 +21,8 @@ using image::Loop;
 bool is_target(const Code& code, uint64_t address) {
   return std::binary_search(code.targets.begin(), code.targets.end(), address);
 }
+
+constexpr size_t kMostSteps = 6;
 
 class Finder {
  public:
@@ -55,8 +59,8 @@ class Finder {
   Site site(uint64_t address, Where where = Where::before) const {
     return {address, wanted_.kind, ExitKind::return_, where, index_};
   }
-  void add(Site site) { out_.push_back({{site}, ""}); }
-  void refuse(Site site, std::string why) { out_.push_back({{site}, std::move(why)}); }
+  void add(Site site) { out_.push_back({{{site}}, ""}); }
+  void refuse(Site site, std::string why) { out_.push_back({{{site}}, std::move(why)}); }
 
   std::string doubt() const {
     if (!code_.doubt.empty()) return code_.doubt;
@@ -100,21 +104,21 @@ class Finder {
     if (auto why = doubt(); !why.empty()) return refuse(site(call ? call->address : function_.address), why);
     if (!call) return refuse(site(wanted_.place), "its instruction was not decoded");
     if (wanted_.kind == PointKind::call_before)
-      before(*call);
+      out_.push_back(before(*call));
     else
       after(*call);
   }
 
-  void before(const Instruction& call) {
-    if (call.flow == Flow::call) return add(site(call.address));
+  Spot before(const Instruction& call) const {
+    if (call.flow == Flow::call) return {{{site(call.address)}}, ""};
     if (is_target(code_, call.address))
-      return refuse(site(call.address), "a branch leads to the indirect call, past what stands before it");
+      return {{{site(call.address)}}, "a branch leads to the indirect call, past what stands before it"};
     const Instruction* previous = call.address == function_.address ? nullptr : &call - 1;
     bool runs_on = previous && previous->address + previous->size == call.address &&
                    (previous->flow == Flow::next || previous->flow == Flow::branch);
     if (!runs_on)
-      return refuse(site(call.address), "no instruction that could be moved runs into the indirect call");
-    add(site(previous->address, Where::behind));
+      return {{{site(call.address)}}, "no instruction that could be moved runs into the indirect call"};
+    return {{{site(previous->address, Where::behind)}}, ""};
   }
 
   void after(const Instruction& call) {
@@ -122,9 +126,38 @@ class Finder {
     const Instruction* next = at(call.address + call.size);
     if (!next) return refuse(site(call.address), "what follows the call was not decoded");
     if (next->is_landing) return refuse(site(next->address), "a landing instruction must stay first");
-    if (is_target(code_, next->address))
-      return refuse(site(next->address), "a branch leads to the instruction behind the call, too");
-    add(site(next->address));
+    Spot spot;
+    uint64_t returns_to = next->address;
+    for (size_t steps = 0; next && steps < kMostSteps; steps++) {
+      if (next->is_landing) break;
+      if (is_target(code_, next->address)) {
+        bool again = std::binary_search(code_.returns_twice.begin(), code_.returns_twice.end(), call.address);
+        if (again && spot.choices.empty())
+          spot = {{{site(next->address)}},
+                  "the call comes back more than once, to a place that a branch reaches, too"};
+        if (!again) arm(spot, call, next->address, returns_to);
+        break;
+      }
+      spot.choices.push_back({site(next->address)});
+      // What follows is as good, unless the code wants what this one changes.
+      if (next->flow != Flow::next || next->touches & arch::kept_behind_calls(wanted_.result)) break;
+      next = at(next->address + next->size);
+    }
+    out_.push_back(std::move(spot));
+  }
+
+  // Where a branch leads to the place, too.
+  void arm(Spot& spot, const Instruction& call, uint64_t place, uint64_t returns_to) const {
+    Spot armed = before(call);
+    if (!armed.refusal.empty()) {
+      if (spot.choices.empty()) spot = std::move(armed);
+      return;
+    }
+    Site at_call = armed.choices[0][0], test = site(place);
+    at_call.kind = PointKind::call_before;
+    at_call.arming = arch::Arming::arm, test.arming = arch::Arming::test;
+    at_call.returns_to = test.returns_to = returns_to;
+    spot.choices.push_back({test, at_call});
   }
 
   void block() {
@@ -174,21 +207,40 @@ class Finder {
         continue;
       }
       Spot spot;
-      if (edge.kind == EdgeKind::falls) spot.sites.push_back(site(last.address, Where::behind));
-      if (edge.kind == EdgeKind::taken) spot.sites.push_back(site(last.address, Where::taken));
-      if (edge.kind == EdgeKind::jump) spot.sites.push_back(site(last.address));
-      if (edge.to != image::kOutside) {
-        const Block& to = graph_->blocks[edge.to];
-        const Instruction* first = at(to.start);
-        if (to.ins.size() == 1 && !to.is_root && first && !first->is_landing)
-          spot.sites.insert(spot.sites.begin(), site(to.start));
-      }
-      if (spot.sites.empty()) {
-        spot.sites.push_back(site(last.address));
+      add_sites_of(edge, spot);
+      if (spot.choices.empty()) {
+        spot.choices.push_back({site(last.address)});
         spot.refusal = "a jump table leads to a place that other code reaches, too";
       }
       out_.push_back(std::move(spot));
     }
+  }
+
+  // At the edge's target, at its source; or at the one edge that leads to this one and nowhere else.
+  void add_sites_of(const Edge& edge, Spot& spot) const {
+    const Block& from = graph_->blocks[edge.from];
+    const Instruction& last = code_.instructions[from.last];
+    if (edge.to != image::kOutside) {
+      const Block& to = graph_->blocks[edge.to];
+      const Instruction* first = at(to.start);
+      if (to.ins.size() == 1 && !to.is_root && first && !first->is_landing)
+        spot.choices.push_back({site(to.start)});
+    }
+    if (edge.kind == EdgeKind::falls) spot.choices.push_back({site(last.address, Where::behind)});
+    if (edge.kind == EdgeKind::taken) spot.choices.push_back({site(last.address, Where::taken)});
+    if (edge.kind == EdgeKind::jump) spot.choices.push_back({site(last.address)});
+    if (spot.choices.size() < kMostSteps && from.ins.size() == 1 && from.outs.size() == 1 && !from.is_root &&
+        runs_through(from) && graph_->edges[from.ins[0]].kind != EdgeKind::exception)
+      add_sites_of(graph_->edges[from.ins[0]], spot);
+  }
+
+  // True when nothing in the block can keep control: what enters it leaves it.
+  bool runs_through(const Block& block) const {
+    for (size_t i = block.last + 1; i-- > 0 && code_.instructions[i].address >= block.start;) {
+      Flow flow = code_.instructions[i].flow;
+      if (flow != Flow::next && flow != Flow::jump && flow != Flow::branch) return false;
+    }
+    return true;
   }
 
   const image::Function& function_;

@@ -5,7 +5,9 @@
 //   return      at each way out
 //   call        at the call. A direct one is turned to the trampoline in place; in front of an indirect one,
 //               behind the instruction that runs into it
-//   call_after  at the next instruction, where only the call leads to it
+//   call_after  at the next instruction, or at one that it runs on to before anything branches. Where a
+//   branch leads
+//               to it, too, the call is armed: two sites, both or none
 //   block       at its first instruction
 //   loop        start_iter at the head; the others on edges. The code of an edge stands at its target where
 //   no
@@ -25,10 +27,10 @@
 
 namespace mdl::patch {
 
-// One event's sites, the preferred first: code at any one of them sees it.
+// One event: the sites at which it can be seen, the preferred first; all sites of a choice must be taken.
 struct Spot {
-  std::vector<Site> sites;  // empty: there is none, because of `refusal`
-  std::string refusal;
+  std::vector<std::vector<Site>> choices;  // at least one, also with a refusal: what was refused
+  std::string refusal;                     // "" = it can be tried
 };
 
 // `graph` is of the code; it is needed for blocks and loops only. `index` becomes Site::point.

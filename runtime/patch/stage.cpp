@@ -84,6 +84,11 @@ class Builder {
     if (clusters.empty()) return Error{"no point can be patched"};
     if (auto ok = place(out_.data, clusters[0].near, out_.layout.size(), UINT64_MAX / 2); !ok)
       return ok.error();
+    if (arms_calls(input_.coverage)) {
+      uint64_t size = (uint64_t{out_.layout.slots} + 1) * arch::kArmedBytes;
+      if (auto ok = place(out_.armed, clusters[0].near, size, UINT64_MAX / 2); !ok) return ok.error();
+      calls_ = {out_.data.start + out_.layout.blocks(), out_.layout.stride, out_.armed.start};
+    }
     for (const Cluster& cluster : clusters)
       if (auto ok = build_island(cluster); !ok) return ok.error();
     std::sort(out_.windows.begin(), out_.windows.end(),
@@ -169,6 +174,8 @@ class Builder {
   Result<void> build_function(size_t index, TrampolineContext context, uint64_t base, uint64_t* size,
                               arch::Bytes* code) {
     const FunctionPlan& f = input_.coverage.functions[index];
+    context.hooked = f.hook;
+    if (calls_.area) context.calls = &calls_;
     if (f.hook != arch::Hook::none) context.hook = context.lookup.slow_path + arch::hook_offset(f.hook);
     Liveness liveness(f.code);
     PointPieces point_pieces;
@@ -240,6 +247,7 @@ class Builder {
   const InsertInput& input_;
   const std::vector<image::Mapping>& mappings_;
   uint64_t apart_;
+  arch::ArmedCalls calls_;
   std::multimap<const image::Function*, focus::CellId> flags_;  // kept by a function's entry and exits
   std::vector<image::Range> taken_;
   std::set<std::pair<const plan::Stencil*, std::string>> verified_;
@@ -277,6 +285,7 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
   };
   std::vector<Region> regions = {{stage.journal_at, PROT_READ}, {stage.data, PROT_READ | PROT_WRITE}};
   for (const image::Range& island : stage.islands) regions.push_back({island, PROT_READ | PROT_EXEC});
+  if (stage.armed.end) regions.push_back({stage.armed, PROT_READ | PROT_WRITE});
 
   uint64_t total = 0;
   for (const Region& region : regions) total += region.at.end - region.at.start;

@@ -22,6 +22,7 @@ struct Stage {
   Layout layout;
   image::Range data;
   image::Range journal_at;
+  image::Range armed;  // the areas of armed calls, empty when there are none
   std::vector<image::Range> islands;
   std::vector<arch::Bytes> island_code;  // the resident code, then the trampolines
   std::vector<StagedWindow> windows;     // by address

@@ -41,12 +41,24 @@ class Builder {
   // What is live is asked at `at`: an instruction before which the registers are as they are here.
   void point(const Window& window, const Site& site, uint64_t at) {
     bool entry = site.kind == format::PointKind::entry;
-    const auto& pieces = pieces_[site.point];
-    if (!pieces.empty())
-      slow_paths_.push_back(arch::emit_point(out_.code, here(), pieces, *context_.guard, site.kind,
-                                             liveness_.before(at, entry), context_.lookup, kAnomalies,
-                                             out_.stencils, frame_distance(window, site)));
-    if (entry && context_.hook) arch::emit_call(out_.code, here(), context_.hook);
+    bool arms = site.arming == arch::Arming::arm;  // the code runs behind the call
+    arch::PointFrame frame{frame_distance(window, site), site.arming, site.returns_to, context_.calls};
+    if (arms || !pieces_[site.point].empty())
+      emit(arms ? std::span<const arch::Piece>() : pieces_[site.point], site, liveness_.before(at, entry),
+           frame);
+    if (!entry || !context_.hook) return;
+    arch::emit_call(out_.code, here(), context_.hook);
+    frame.arming = context_.hooked == arch::Hook::catch_ ? arch::Arming::catch_
+                   : context_.hooked == arch::Hook::jump ? arch::Arming::jump
+                                                         : arch::Arming::none;
+    if (context_.calls && frame.arming != arch::Arming::none)
+      emit({}, site, liveness_.before(at, entry), frame);
+  }
+
+  void emit(std::span<const arch::Piece> pieces, const Site& site, image::Registers live,
+            const arch::PointFrame& frame) {
+    slow_paths_.push_back(arch::emit_point(out_.code, here(), pieces, *context_.guard, site.kind, live,
+                                           context_.lookup, kAnomalies, out_.stencils, frame));
   }
 
   // From the stack pointer to where the return address of the frame lies that the point is about: of the

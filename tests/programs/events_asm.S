@@ -103,7 +103,6 @@ FUNCTION(a_continue)
         xorq    $0x77, %rax
         addq    $9, %rax
         LONG_JMP(2f)
-        ud2
 2:      leaq    1(%rax), %rax
         testq   %rcx, %rcx
         LONG_JNE(1b)

@@ -39,6 +39,15 @@ class Emitter {
   }
   void jump(uint64_t target) { bytes({0xe9}), relative(target); }  // jmp target
   void call(uint64_t target) { bytes({0xe8}), relative(target); }  // call target
+  void lea_pc(Reg r, uint64_t target) {                            // lea target(%rip), r
+    bytes({static_cast<uint8_t>(r >= 8 ? 0x4c : 0x48), 0x8d, static_cast<uint8_t>(0x05 | (r & 7) << 3)});
+    relative(target);
+  }
+  size_t jump() {  // the same as jump(target), filled later
+    bytes({0xe9});
+    imm32(0);
+    return out_.size() - 4;
+  }
   // jcc target, with a 32-bit displacement filled later; returns where it is in `out`.
   size_t branch(uint8_t condition) {
     bytes({0x0f, static_cast<uint8_t>(0x80 + condition)});

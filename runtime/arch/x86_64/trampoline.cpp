@@ -16,6 +16,7 @@
 #include <optional>
 
 #include "runtime/arch/arch.h"
+#include "runtime/arch/x86_64/armed.h"
 #include "runtime/arch/x86_64/emitter.h"
 #include "runtime/arch/x86_64/track.h"
 
@@ -149,9 +150,9 @@ struct Saving {
   uint8_t offset(size_t i) const { return static_cast<uint8_t>(bytes() - 8 * (i + 1)); }
 };
 
-Saving plan_saving(std::span<const Piece> pieces, image::Registers live) {
+Saving plan_saving(std::span<const Piece> pieces, image::Registers live, image::Registers needed) {
   Saving out;
-  image::Registers needed = bit(r11);
+  needed |= bit(r11);
   for (const Piece& piece : pieces) {
     needed |= written_by(piece);
     live |= piece.stencil->read & ~bit(r10) & ~bit(r11);  // a stencil may read what the function ignores
@@ -260,9 +261,10 @@ uint32_t home_slot(uint64_t thread_pointer, uint32_t slots) {
 
 SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces, const plan::Stencil& guard,
                     format::PointKind kind, image::Registers live, const Lookup& lookup,
-                    int64_t anomalies_offset, std::vector<PlacedStencil>& placed, int32_t frame) {
+                    int64_t anomalies_offset, std::vector<PlacedStencil>& placed, const PointFrame& frame) {
   Emitter e(out, address);
-  Saving saving = plan_saving(pieces, live);
+  if (frame.arming == Arming::jump) live |= bit(rdi);  // the buffer
+  Saving saving = plan_saving(pieces, live, armed_registers(frame.arming));
   bool flags = saving.flags;
   bool red_zone = kind != format::PointKind::entry && kind != format::PointKind::return_;
   if (red_zone) e.bytes({0x48, 0x8d, 0x64, 0x24, 0x80});  // lea -128(%rsp), %rsp
@@ -279,8 +281,11 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
   slow.scratch = saving.scratch;
   emit_lookup(e, lookup, saving.scratch, slow.field);
   slow.found = e.here();
-  auto depth = static_cast<uint32_t>(static_cast<int32_t>(saving.bytes() + (red_zone ? 128 : 0)) + frame);
+  auto depth =
+      static_cast<uint32_t>(static_cast<int32_t>(saving.bytes() + (red_zone ? 128 : 0)) + frame.distance);
+  std::vector<size_t> not_armed = emit_arming(e, frame, depth, anomalies_offset);
   PieceWriter(out, guard, anomalies_offset, depth, saving, placed).write(pieces);
+  for (size_t field : not_armed) e.fill(field, e.here());
   if (flags) {
     e.pop(rax);
     e.bytes({0x04, 0x7f});  // add $0x7f, %al: OF again, when al was 1
@@ -345,6 +350,9 @@ void emit_call(Bytes& out, uint64_t address, uint64_t target) {
   Emitter(out, address).call(target);
 }
 
+image::Registers kept_behind_calls(bool result) {
+  return bit(rsp) | (result ? bit(rax) : 0);
+}
 image::Registers scratch_registers() {
   return bit(r10) | bit(r11);
 }
