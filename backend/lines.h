@@ -30,6 +30,7 @@ class Lines {
   void branch(std::string text, uint32_t label) {
     lines_.push_back({Line::Kind::branch, std::move(text), label, false});
   }
+  void leave(std::string text) { lines_.push_back({Line::Kind::leave, std::move(text), 0, false}); }
   void place(uint32_t label) { lines_.push_back({Line::Kind::label, "", label, false}); }
   uint32_t new_label() { return next_label_++; }
 

@@ -6,72 +6,28 @@
 #include <fmt/format.h>
 #include <llvm/BinaryFormat/ELF.h>
 #include <llvm/MC/MCAsmBackend.h>
-#include <llvm/MC/MCAsmInfo.h>
 #include <llvm/MC/MCCodeEmitter.h>
 #include <llvm/MC/MCContext.h>
-#include <llvm/MC/MCInstrInfo.h>
 #include <llvm/MC/MCObjectFileInfo.h>
 #include <llvm/MC/MCObjectWriter.h>
 #include <llvm/MC/MCParser/MCAsmParser.h>
 #include <llvm/MC/MCParser/MCTargetAsmParser.h>
-#include <llvm/MC/MCRegisterInfo.h>
 #include <llvm/MC/MCSectionELF.h>
 #include <llvm/MC/MCStreamer.h>
-#include <llvm/MC/MCSubtargetInfo.h>
-#include <llvm/MC/MCTargetOptions.h>
-#include <llvm/MC/TargetRegistry.h>
 #include <llvm/Object/ELFObjectFile.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/SHA256.h>
 #include <llvm/Support/SourceMgr.h>
-#include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
+#include <llvm/TargetParser/Host.h>
 
 #include <algorithm>
 #include <memory>
 
+#include "backend/mc_machine.h"
+
 namespace mdl::backend {
 namespace {
-
-// Those linked in; each target adds its three lines.
-void initialize_targets() {
-  static const bool done = [] {
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmParser();
-    return true;
-  }();
-  (void)done;
-}
-
-// What is known of a target and CPU, for the length of one assembly.
-struct Machine {
-  llvm::Triple triple;
-  const llvm::Target* target = nullptr;
-  llvm::MCTargetOptions options;
-  std::unique_ptr<llvm::MCRegisterInfo> registers;
-  std::unique_ptr<llvm::MCAsmInfo> syntax;
-  std::unique_ptr<llvm::MCInstrInfo> instructions;
-  std::unique_ptr<llvm::MCSubtargetInfo> cpu;
-};
-
-Result<Machine> machine(std::string_view triple, std::string_view cpu) {
-  initialize_targets();
-  Machine m;
-  m.triple = llvm::Triple(llvm::StringRef(triple));
-  std::string error;
-  m.target = llvm::TargetRegistry::lookupTarget(m.triple.str(), error);
-  if (!m.target) return Error{fmt::format("LLVM has no assembler for {}: {}", triple, error)};
-  m.registers.reset(m.target->createMCRegInfo(m.triple.str()));
-  m.syntax.reset(m.target->createMCAsmInfo(*m.registers, m.triple.str(), m.options));
-  m.instructions.reset(m.target->createMCInstrInfo());
-  // Asking for a CPU that does not exist makes LLVM print; so it is asked whether it does first.
-  m.cpu.reset(m.target->createMCSubtargetInfo(m.triple.str(), "", ""));
-  if (!m.cpu->isCPUStringValid(cpu))
-    return Error{fmt::format("\"{}\" is no CPU of {}", cpu, triple), Status::usage};
-  m.cpu.reset(m.target->createMCSubtargetInfo(m.triple.str(), cpu, ""));
-  return m;
-}
 
 void add_section(llvm::MCContext& context, llvm::MCStreamer& streamer, const DataSection& section) {
   streamer.switchSection(context.getELFSection(section.name, llvm::ELF::SHT_PROGBITS, 0));
@@ -80,8 +36,22 @@ void add_section(llvm::MCContext& context, llvm::MCStreamer& streamer, const Dat
 
 }  // namespace
 
-bool is_cpu(std::string_view triple, std::string_view cpu) {
-  return bool(machine(triple, cpu));
+Result<void> check_cpu(std::string_view triple, std::string_view cpu,
+                       std::span<const std::string_view> required) {
+  Result<Machine> made = machine(triple, cpu);
+  if (!made) return made.error();
+  for (std::string_view feature : required)
+    if (!made->cpu->checkFeatures(fmt::format("+{}", feature)))
+      return Error{fmt::format("{} does not have \"{}\", which stencils for {} need", cpu, feature,
+                               made->triple.getArchName().str()),
+                   Status::usage};
+  return {};
+}
+
+std::string native_cpu(std::string_view triple) {
+  const llvm::Triple host(llvm::sys::getProcessTriple());
+  if (llvm::Triple(llvm::StringRef(triple)).getArch() != host.getArch()) return "";
+  return llvm::sys::getHostCPUName().str();
 }
 
 Result<std::vector<std::byte>> assemble(std::string_view triple, std::string_view cpu,
@@ -141,6 +111,19 @@ std::span<std::byte> section_bytes(std::vector<std::byte>& object, std::string_v
     if (wanted) return std::span(object).subspan(bytes->data() - data.data(), bytes->size());
   }
   return {};
+}
+
+std::map<std::string, uint64_t> function_sizes(const std::vector<std::byte>& object) {
+  llvm::StringRef data(reinterpret_cast<const char*>(object.data()), object.size());
+  auto file = llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(data, "object"));
+  if (!file) return llvm::consumeError(file.takeError()), std::map<std::string, uint64_t>();
+  std::map<std::string, uint64_t> sizes;
+  for (const llvm::object::SymbolRef& symbol : (*file)->symbols()) {
+    auto name = symbol.getName();
+    if (name) sizes[name->str()] = llvm::object::ELFSymbolRef(symbol).getSize();
+    if (!name) llvm::consumeError(name.takeError());
+  }
+  return sizes;
 }
 
 std::array<std::byte, 32> sha256(std::span<const std::byte> bytes) {

@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,10 +26,18 @@ struct DataSection {
 Result<std::vector<std::byte>> assemble(std::string_view triple, std::string_view cpu,
                                         const std::string& text, const std::vector<DataSection>& sections);
 
-bool is_cpu(std::string_view triple, std::string_view cpu);
+// An error when LLVM does not know the CPU, or when it lacks one of the features (LLVM's words).
+Result<void> check_cpu(std::string_view triple, std::string_view cpu,
+                       std::span<const std::string_view> required);
+
+// The name of this machine's CPU, when it is one of the triple's; else "".
+std::string native_cpu(std::string_view triple);
 
 // The bytes of a section of an object that assemble() made; empty when there is none.
 std::span<std::byte> section_bytes(std::vector<std::byte>& object, std::string_view name);
+
+// The sizes of an object's functions, by name.
+std::map<std::string, uint64_t> function_sizes(const std::vector<std::byte>& object);
 
 std::array<std::byte, 32> sha256(std::span<const std::byte> bytes);
 

@@ -1,12 +1,14 @@
 #include "backend/target.h"
 
+#include "backend/aarch64/aarch64.h"
+#include "backend/riscv64/riscv64.h"
 #include "backend/x86_64/x86_64.h"
 #include "compiler/ir/op_info.h"
 
 namespace mdl::backend {
 namespace {
 
-constexpr const Target* kTargets[] = {&x86_64::kTarget};
+constexpr const Target* kTargets[] = {&x86_64::kTarget, &aarch64::kTarget, &riscv64::kTarget};
 
 }  // namespace
 
@@ -16,6 +18,14 @@ Counted::Counted(ir::Snippet from)
     if (ir::info(inst.op).defines) writes[inst.dst]++;
     ir::each_use(inst, [&](ir::Temp temp) { reads[temp]++; });
   }
+}
+
+bool Counted::is_fused(size_t at) const {
+  const std::vector<ir::Inst>& insts = snippet.insts;
+  if (insts[at].op < ir::Op::eq || insts[at].op > ir::Op::ge || at + 1 >= insts.size()) return false;
+  ir::Temp dst = insts[at].dst;
+  return insts[at + 1].op == ir::Op::jump_zero && insts[at + 1].a == ir::Operand::temp(dst) &&
+         writes[dst] == 1 && reads[dst] == 1;
 }
 
 std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Inst& inst) {

@@ -37,6 +37,10 @@ struct Line {
 struct Counted {
   explicit Counted(ir::Snippet snippet);
 
+  // True when a comparison is read by the jump_zero behind it and by nothing else: the two become one
+  // branch.
+  bool is_fused(size_t at) const;
+
   ir::Snippet snippet;
   std::vector<uint32_t> writes, reads;  // how often each temporary is written and read
 };
@@ -58,9 +62,10 @@ struct Allocation {
 };
 
 struct Target {
-  std::string_view name;    // --target=NAME and Manifest::target
-  std::string_view triple;  // for LLVM MC
-  std::string_view cpu;     // the default of -mcpu
+  std::string_view name;                       // --target=NAME and Manifest::target
+  std::string_view triple;                     // for LLVM MC
+  std::string_view cpu;                        // the default of -mcpu
+  std::span<const std::string_view> required;  // features that every CPU must have, in LLVM's words
 
   std::span<const std::string_view> registers;  // names, as clobber lists spell them
   std::span<const Register> arguments;          // $arg[n] at entries and before calls

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <vector>
 
+#include "backend/cycles.h"
+#include "backend/mc_emitter.h"
 #include "backend/plan_writer.h"
 #include "compiler/ast/dump.h"
 #include "compiler/ir/text.h"
 #include "compiler/passes/passes.h"
 #include "compiler/sema/analyze.h"
+#include "mdlc/cost.h"
 #include "mdlc/search.h"
 
 namespace mdl::mdlc {
@@ -47,12 +50,15 @@ Span place(const format::Position& position, const Sources& sources) {
   return {position.file, at, at};
 }
 
-backend::Plan translate(const Program& program, const Sources& sources, const Options& options,
-                        Diagnostics& diagnostics) {
+Result<backend::Plan> translate(const Program& program, const Sources& sources, const Options& options,
+                                Diagnostics& diagnostics) {
   std::vector<backend::Refusal> refusals;
   backend::Plan plan = backend::make_plan(program, *options.target, refusals);
   for (const backend::Refusal& refusal : refusals)
     diagnostics.report(Code::no_stencil, place(refusal.position, sources), refusal.text);
+  if (!diagnostics.has_errors())
+    if (auto predicted = backend::predict(plan, *options.target, options.cpu); !predicted)
+      return predicted.error();
   return plan;
 }
 
@@ -72,7 +78,8 @@ Result<backend::Plan> plan_of(const std::vector<ast::File>& files, const Sources
   if (!are_readable(files)) return backend::Plan();
   Program program = analyze(files, sources, {options.standard, options.flavor}, diagnostics);
   if (diagnostics.has_errors()) return backend::Plan();
-  if (auto optimized = passes::run_passes(program, options.disabled_passes); !optimized) return optimized.error();
+  if (auto optimized = passes::run_passes(program, options.disabled_passes); !optimized)
+    return optimized.error();
   return translate(program, sources, options, diagnostics);
 }
 
@@ -84,15 +91,18 @@ Result<std::string> compile(const Options& options, const Sources& sources, Diag
   Program program = analyze(files, sources, {options.standard, options.flavor}, diagnostics);
   if (diagnostics.has_errors()) return std::string();
 
-  if (auto optimized = passes::run_passes(program, options.disabled_passes); !optimized) return optimized.error();
+  if (auto optimized = passes::run_passes(program, options.disabled_passes); !optimized)
+    return optimized.error();
   if (options.emit == Emit::ir) return print_all(program);
 
-  backend::Plan plan = translate(program, sources, options, diagnostics);
+  auto plan = translate(program, sources, options, diagnostics);
+  if (!plan) return plan.error();
   if (diagnostics.has_errors()) return std::string();
-  if (options.emit == Emit::assembly) return backend::assembly(plan, *options.target);
+  if (options.emit == Emit::assembly) return backend::assembly(*plan, *options.target);
 
-  auto bytes = backend::write_plan(plan, *options.target, options.cpu);
+  auto bytes = backend::write_plan(*plan, *options.target, options.cpu);
   if (!bytes) return bytes.error();
+  if (options.cost) return cost_table(*plan, backend::function_sizes(*bytes));
   return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
 }
 

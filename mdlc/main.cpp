@@ -48,7 +48,7 @@ std::string render(const Diagnostics& diagnostics, const Sources& sources, const
 
 std::string output_path(const Options& options) {
   if (!options.output.empty()) return options.output;
-  return options.emit == Emit::plan ? "plan.bin" : "-";
+  return options.emit == Emit::plan && !options.cost ? "plan.bin" : "-";
 }
 
 Result<void> write_dependencies(const Options& options, const Sources& sources) {

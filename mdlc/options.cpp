@@ -84,6 +84,7 @@ void declare(CLI::App& app, Options& options, std::string& target, std::vector<s
   app.add_flag("--lsp", options.language_server,
                "serve an editor on standard input and output; the files are part of every program");
   app.add_flag("--apply-fixes", options.apply_fixes, "make the changes that hints propose, in the files");
+  app.add_flag("--cost", options.cost, "write what each stencil is predicted to cost, as a table");
   app.add_flag("--check", options.check_only, "compile and write nothing");
   app.add_option("--disable-pass", passes, "leave out an optimization: " + pass_names())
       ->check(check_pass)
@@ -142,8 +143,10 @@ Parsed parse_options(int argc, const char* const* argv) {
   options.target = backend::find_target(target);
   options.disabled_passes.insert(disabled.begin(), disabled.end());
   if (options.cpu.empty()) options.cpu = options.target->cpu;
-  if (!backend::is_cpu(options.target->triple, options.cpu))
-    parsed.exit = usage(fmt::format("'{}' is no CPU of {}", options.cpu, target));
+  if (options.cpu == "native") options.cpu = backend::native_cpu(options.target->triple);
+  if (auto cpu = backend::check_cpu(options.target->triple, options.cpu, options.target->required); !cpu)
+    parsed.exit = usage(options.cpu.empty() ? fmt::format("this machine is none of {}", target)
+                                            : fmt::format("{}", cpu.error().text));
   else if (options.files.empty() && options.explain.empty() && !options.language_server)
     parsed.exit = usage("no input file");
   return parsed;

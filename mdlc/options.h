@@ -26,6 +26,7 @@ struct Options {
   std::string flavor;
   Emit emit = Emit::plan;
   bool check_only = false;
+  bool cost = false;  // write a table of costs
   bool apply_fixes = false;
   bool reformat = false;
   bool language_server = false;

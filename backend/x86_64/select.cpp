@@ -45,16 +45,6 @@ bool is_temp(const Operand& operand) {
   return operand.kind == Operand::Kind::temp;
 }
 
-// True when a comparison is read by the jump_zero behind it and by nothing else: it
-// becomes cmp and a conditional jump.
-bool is_fused(const Counted& code, size_t at) {
-  const std::vector<Inst>& insts = code.snippet.insts;
-  if (!condition(insts[at].op) || at + 1 >= insts.size()) return false;
-  ir::Temp dst = insts[at].dst;
-  return insts[at + 1].op == Op::jump_zero && insts[at + 1].a == Operand::temp(dst) &&
-         code.writes[dst] == 1 && code.reads[dst] == 1;
-}
-
 // Division by a divisor that is known and trivial needs no idiv.
 bool is_plain_division(const Inst& inst) {
   return is_imm(inst.b) && inst.b.value >= -1 && inst.b.value <= 1;
@@ -294,7 +284,7 @@ class Selector {
   void compare(const Inst& inst) {
     const Condition& row = *condition(inst.op);
     bool exchanged = compare_operands(inst);
-    if (is_fused(code_, at_)) {
+    if (code_.is_fused(at_)) {
       at_++;  // the jump_zero behind: taken when the comparison does not hold
       return lines_.branch(jcc(exchanged ? row.exchanged_opposite : row.opposite),
                            code_.snippet.insts[at_].index);
@@ -351,7 +341,7 @@ Needs needs(const Counted& code, size_t at) {
       if (!condition(inst.op)) break;
       // own(0) for a wide immediate, own(1) for the left operand when both are immediates.
       result.temporaries = is_imm(inst.a) && is_imm(inst.b) ? 2 : is_wide(inst.a) || is_wide(inst.b);
-      result.no_result = is_fused(code, at);
+      result.no_result = code.is_fused(at);
   }
   return result;
 }

@@ -24,6 +24,7 @@ const Target kTarget = {
     .name = "x86_64",
     .triple = "x86_64-unknown-linux-gnu",
     .cpu = "x86-64",
+    .required = {},
     .registers = kRegisterNames,
     .arguments = kArguments,
     .result = rax,

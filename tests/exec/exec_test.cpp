@@ -1,74 +1,66 @@
-// Generated code does what the interpreter says, with every combination of passes, and
+// Generated code does what the interpreter says, with every combination of passes, on every target, and
 // nothing else: no register, flag or byte of the block changes that is not declared.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 
 #include "backend/stencil.h"
 #include "compiler/ir/text.h"
 #include "compiler/passes/passes.h"
-#include "native.h"
-#include "random_snippet.h"
+#include "tests/exec/batch.h"
+#include "tests/exec/random_snippet.h"
 
 namespace mdl::exec {
 namespace {
 
-using Disabled = std::set<std::string, std::less<>>;
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
-std::string values(const ir::Machine& machine) {
-  return fmt::format("args {} result {} constants {} cells {} anomalies {}", fmt::join(machine.args, ","),
-                     machine.result, fmt::join(machine.constants, ","), fmt::join(machine.cells, ","),
-                     machine.anomalies);
+class Exec : public testing::TestWithParam<const Host*> {
+ protected:
+  static const Host& host() { return *GetParam(); }
+
+  // Every job runs and is right.
+  static void expect_right(const std::vector<Job>& jobs) {
+    auto verdicts = run(host(), jobs);
+    ASSERT_TRUE(verdicts) << verdicts.error().text;
+    for (size_t i = 0; i < jobs.size(); i++) {
+      EXPECT_EQ((*verdicts)[i].refused, "") << ir::print(jobs[i].code);
+      EXPECT_EQ((*verdicts)[i].wrong, "") << ir::print(jobs[i].code);
+      EXPECT_EQ((*verdicts)[i].runs, jobs[i].inputs.size());
+    }
+  }
+};
+
+// "" when the snippet, with passes, is compiled and runs as it should, and when it is refused.
+std::string check(const Host& host, const ir::Snippet& snippet, const passes::Disabled& disabled,
+                  const std::vector<Inputs>& inputs) {
+  ir::Snippet code = snippet;
+  if (auto passed = passes::run_passes(code, disabled); !passed) return passed.error().text;
+  auto verdicts = run(host, {{snippet, code, inputs}});
+  return verdicts ? (*verdicts)[0].wrong : verdicts.error().text;
 }
 
-// "" when the stencil does what the snippet means.
-std::string differs(const ir::Snippet& snippet, const plan::Stencil& stencil, const ir::Machine& machine,
-                    Page& page) {
-  ir::Machine expected = machine, actual = machine;
-  ir::interpret(snippet, expected);
-  actual.constants = bound(stencil.info.constants, machine.constants);
-  std::string wrong = run(stencil, actual, page);
-  if (!wrong.empty()) return wrong + " with " + values(machine);
-  if (actual.cells == expected.cells && actual.anomalies == expected.anomalies) return "";
-  return fmt::format("with {}\n  expected {}\n  got      {}", values(machine), values(expected),
-                     values(actual));
-}
-
-// Compiles one snippet and runs it; "" also when the backend refuses it.
-std::string check(const ir::Snippet& snippet, const Disabled& disabled,
-                  const std::vector<ir::Machine>& machines, Page& page) {
-  ir::Snippet optimized = snippet;
-  if (auto passed = passes::run_passes(optimized, disabled); !passed) return passed.error().text;
-  Result<Compiled> compiled = compile({optimized});
-  if (!compiled) return compiled.error().text;
-  if (compiled->plan.stencils.empty()) return "";
-  for (const ir::Machine& machine : machines)
-    if (std::string wrong = differs(snippet, compiled->plan.stencils[0], machine, page); !wrong.empty())
-      return wrong;
-  return "";
-}
-
-std::string report(const ir::Snippet& snippet, const Disabled& disabled,
-                   const std::vector<ir::Machine>& machines, Page& page) {
+std::string report(const Host& host, const ir::Snippet& snippet, const passes::Disabled& disabled,
+                   const std::vector<Inputs>& inputs) {
   ir::Snippet small =
-      shrink(snippet, [&](const ir::Snippet& s) { return !check(s, disabled, machines, page).empty(); });
-  ir::Snippet optimized = small;
-  EXPECT_TRUE(passes::run_passes(optimized, disabled));
-  auto stencil = backend::make_stencil(optimized, *backend::find_target("x86_64"));
+      shrink(snippet, [&](const ir::Snippet& s) { return !check(host, s, disabled, inputs).empty(); });
+  ir::Snippet code = small;
+  EXPECT_TRUE(passes::run_passes(code, disabled));
+  auto stencil = backend::make_stencil(code, *backend::find_target(host.name));
   return fmt::format("without {}: {}\n{}compiled from\n{}{}", fmt::join(disabled, ","),
-                     check(small, disabled, machines, page), ir::print(small), ir::print(optimized),
+                     check(host, small, disabled, inputs), ir::print(small), ir::print(code),
                      stencil ? backend::assembly(*stencil, 0) : stencil.error().text);
 }
 
 // Every pass, none, each alone, all but each: what two of them do to each other is in
 // tests/exec/pass_test.cpp.
-std::vector<Disabled> combinations() {
-  std::vector<Disabled> result = {{}, {}};
+std::vector<passes::Disabled> combinations() {
+  std::vector<passes::Disabled> result = {{}, {}};
   for (const passes::Pass& pass : passes::all_passes()) result[1].emplace(pass.name);
   for (const passes::Pass& pass : passes::all_passes()) {
     result.push_back({std::string(pass.name)});
@@ -78,46 +70,40 @@ std::vector<Disabled> combinations() {
   return result;
 }
 
-TEST(Exec, RandomSnippets) {
-  constexpr size_t kBatches = 25, kBatch = 100, kMachines = 6;
-  constexpr auto kTime = std::chrono::seconds(20);
+TEST_P(Exec, RandomSnippets) {
+  constexpr size_t kBatches = 4, kSnippets = 1000, kInputs = 2;
   const char* wanted = std::getenv("MDL_SEED");
   const uint64_t seed = wanted ? std::strtoull(wanted, nullptr, 0) : 20261;
   fmt::print("seed {} (set MDL_SEED for another)\n", seed);
   Random random(seed);
-  Page page;
+  const std::vector<passes::Disabled> all = combinations();
   size_t ran = 0, refused = 0;
-  const auto start = std::chrono::steady_clock::now();
-  for (size_t batch = 0; batch < kBatches && std::chrono::steady_clock::now() - start < kTime; batch++) {
-    std::vector<ir::Snippet> snippets;
-    std::vector<ir::Machine> machines;
-    for (size_t i = 0; i < kBatch; i++) snippets.push_back(random_snippet(random));
-    for (size_t i = 0; i < kMachines; i++) machines.push_back(random_machine(random));
-    for (const Disabled& disabled : combinations()) {
-      std::vector<ir::Snippet> optimized = snippets;
-      for (ir::Snippet& snippet : optimized) {
-        auto passed = passes::run_passes(snippet, disabled);
-        ASSERT_TRUE(passed) << passed.error().text;
-      }
-      Result<Compiled> compiled = compile(optimized);
-      if (!compiled)
-        for (const ir::Snippet& snippet : snippets)
-          if (!check(snippet, disabled, machines, page).empty())
-            FAIL() << report(snippet, disabled, machines, page);
-      ASSERT_TRUE(compiled) << compiled.error().text;
-      refused += compiled->refused.size();
-      for (size_t i = 0; i < compiled->snippets.size(); i++)
-        for (const ir::Machine& machine : machines) {
-          const ir::Snippet& snippet = snippets[compiled->snippets[i]];
-          if (!differs(snippet, compiled->plan.stencils[i], machine, page).empty())
-            FAIL() << report(snippet, disabled, machines, page);
-          ran++;
-        }
+  for (size_t batch = 0; batch < kBatches; batch++) {
+    std::vector<Job> jobs;
+    for (size_t i = 0; i < kSnippets; i++) {
+      Job job;
+      job.meaning = random_snippet(random, i % 3 ? Reach::world : Reach::machine);
+      for (size_t n = 0; n < kInputs; n++) job.inputs.push_back(random_inputs(random, job.meaning));
+      job.code = job.meaning;
+      auto passed = passes::run_passes(job.code, all[i % all.size()]);
+      ASSERT_TRUE(passed) << passed.error().text;
+      jobs.push_back(std::move(job));
     }
+    auto verdicts = run(host(), jobs);
+    // One that cannot be judged spoils the batch: each alone tells which.
+    for (size_t i = 0; i < jobs.size(); i++) {
+      const passes::Disabled& disabled = all[i % all.size()];
+      const Job& job = jobs[i];
+      const bool wrong = verdicts ? !(*verdicts)[i].wrong.empty()
+                                  : !check(host(), job.meaning, disabled, job.inputs).empty();
+      if (wrong) FAIL() << report(host(), job.meaning, disabled, job.inputs);
+    }
+    ASSERT_TRUE(verdicts) << verdicts.error().text;
+    for (const Verdict& verdict : *verdicts) ran += verdict.runs, refused += !verdict.refused.empty();
   }
   fmt::print("{} runs, {} snippets refused for want of registers\n", ran, refused);
-  EXPECT_GT(ran, 1000u);
-  EXPECT_LT(refused * kMachines * 20, ran);
+  EXPECT_GT(ran, 5000u);
+  EXPECT_LT(refused * 10, kBatches * kSnippets);
 }
 
 ir::Snippet snippet(const std::string& body, const std::string& point = "entry") {
@@ -126,6 +112,23 @@ ir::Snippet snippet(const std::string& body, const std::string& point = "entry")
                           body + "\n}");
   EXPECT_TRUE(parsed) << parsed.error().text;
   return parsed->at(0);
+}
+
+ir::Machine machine_with(std::vector<int64_t> args, std::vector<int64_t> cells = {0, 0, 0},
+                         int64_t result = 0) {
+  ir::Machine machine;
+  machine.args = std::move(args);
+  machine.cells = std::move(cells);
+  machine.result = result;
+  return machine;
+}
+
+// A job whose meaning is that cell a, or b, becomes this.
+Job job(const std::string& code, int64_t expected, const ir::Machine& machine,
+        const std::string& point = "entry", char cell = 'a') {
+  Inputs inputs;
+  inputs.machine = machine;
+  return {snippet(fmt::format("store {}, {}", cell, expected), point), snippet(code, point), {inputs}};
 }
 
 // Every pair of extremes through every arithmetic operation, with operands in registers
@@ -137,6 +140,8 @@ int64_t expected(const std::string& op, int64_t a, int64_t b) {
   if (op == "sub") return wrap(Wide{a} - b);
   if (op == "mul") return wrap(Wide{a} * b);
   if (op == "div") return b == 0 ? 0 : wrap(Wide{a} / b);
+  if (op == "shl") return wrap(static_cast<Wide>(static_cast<uint64_t>(a)) << (b & 63));
+  if (op == "shr") return wrap(Wide{a} >> (b & 63));
   if (op == "eq") return a == b;
   if (op == "ne") return a != b;
   if (op == "lt") return a < b;
@@ -145,141 +150,124 @@ int64_t expected(const std::string& op, int64_t a, int64_t b) {
   return a >= b;
 }
 
-TEST(Exec, ArithmeticAtTheExtremes) {
-  const int64_t extremes[] = {0, 1, -1, 2, -3, 100, INT32_MAX, INT32_MIN, int64_t{INT32_MAX} + 1, kMax, kMin};
-  Page page;
-  for (const char* op : {"add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge"}) {
-    std::vector<ir::Snippet> snippets;
-    for (int64_t a : extremes)
-      for (int64_t b : extremes) {
-        snippets.push_back(snippet(fmt::format("%0 = arg 2\n%1 = arg 0\n%2 = {} %0, %1\nstore a, %2", op)));
-        snippets.push_back(snippet(fmt::format("%0 = arg 2\n%2 = {} %0, {}\nstore a, %2", op, b)));
-        snippets.push_back(snippet(fmt::format("%1 = arg 0\n%2 = {} {}, %1\nstore a, %2", op, a)));
-        snippets.push_back(snippet(fmt::format("%2 = {} {}, {}\nstore a, %2", op, a, b)));
-      }
-    Result<Compiled> compiled = compile(snippets);
-    ASSERT_TRUE(compiled) << compiled.error().text;
-    ASSERT_EQ(compiled->plan.stencils.size(), snippets.size());
-    size_t at = 0;
-    for (int64_t a : extremes)
-      for (int64_t b : extremes)
-        for (int form = 0; form < 4; form++) {
-          ir::Machine machine;
-          machine.args = {b, 0, a};
-          machine.cells = {77, 0, 0};
-          EXPECT_EQ(run(compiled->plan.stencils[at++], machine, page), "");
-          EXPECT_EQ(machine.cells[0], expected(op, a, b)) << a << " " << op << " " << b << " form " << form;
-        }
-  }
-}
+constexpr int64_t kExtremes[] = {
+    0, 1, -1, 2, -3, 100, 2047, -2048, 4095, 4096, INT32_MAX, INT32_MIN, int64_t{INT32_MAX} + 1, kMax, kMin};
 
-// The same comparisons where a jump reads them and nothing else: cmp and jcc.
-TEST(Exec, ComparisonsThatDecideJumps) {
-  const int64_t extremes[] = {0, 1, -1, INT32_MAX, INT32_MIN, int64_t{INT32_MAX} + 1, kMax, kMin};
-  Page page;
-  for (const char* op : {"eq", "ne", "lt", "le", "gt", "ge"}) {
-    std::vector<ir::Snippet> snippets;
-    const std::string jump = "\njump_zero %2, L0\nstore a, 1\nL0:";
-    for (int64_t a : extremes)
-      for (int64_t b : extremes)
+TEST_P(Exec, ArithmeticAtTheExtremes) {
+  for (const char* op : {"add", "sub", "mul", "div", "shl", "shr", "eq", "ne", "lt", "le", "gt", "ge"}) {
+    std::vector<Job> jobs;
+    for (int64_t a : kExtremes)
+      for (int64_t b : kExtremes) {
+        const ir::Machine machine = machine_with({b, 0, a});
+        const int64_t result = expected(op, a, b);
         for (const std::string& operands : {std::string("%0, %1"), fmt::format("%0, {}", b),
                                             fmt::format("{}, %1", a), fmt::format("{}, {}", a, b)})
-          snippets.push_back(
-              snippet(fmt::format("%0 = arg 2\n%1 = arg 0\n%2 = {} {}{}", op, operands, jump)));
-    Result<Compiled> compiled = compile(snippets);
-    ASSERT_TRUE(compiled) << compiled.error().text;
-    size_t at = 0;
-    for (int64_t a : extremes)
-      for (int64_t b : extremes)
-        for (int form = 0; form < 4; form++) {
-          ir::Machine machine;
-          machine.args = {b, 0, a};
-          machine.cells = {0, 0, 0};
-          EXPECT_EQ(run(compiled->plan.stencils[at++], machine, page), "");
-          EXPECT_EQ(machine.cells[0], expected(op, a, b)) << a << " " << op << " " << b << " form " << form;
-        }
+          jobs.push_back(job(fmt::format("%0 = arg 2\n%1 = arg 0\n%2 = {} {}\nstore a, %2", op, operands),
+                             result, machine));
+      }
+    expect_right(jobs);
   }
 }
 
-// $return is read behind a division, which destroys its register; $arg[2] likewise.
-TEST(Exec, InputsSurviveDivisions) {
-  Page page;
-  auto at_return = compile(
-      {snippet("%0 = load a\n%1 = div 1000, %0\n%2 = result\n%2 = add %1, %2\nstore b, %2", "return")});
-  ASSERT_TRUE(at_return) << at_return.error().text;
-  ir::Machine machine;
-  machine.result = 7;
-  machine.cells = {10, 0, 0};
-  EXPECT_EQ(run(at_return->plan.stencils[0], machine, page), "");
-  EXPECT_EQ(machine.cells[1], 107);
-
-  auto at_entry =
-      compile({snippet("%0 = arg 2\n%1 = div %0, 3\n%2 = arg 2\n%3 = div %2, %1\nstore b, %3\nstore a, %0")});
-  ASSERT_TRUE(at_entry) << at_entry.error().text;
-  machine.args = {0, 0, 90};
-  EXPECT_EQ(run(at_entry->plan.stencils[0], machine, page), "");
-  EXPECT_EQ(machine.cells[0], 90);
-  EXPECT_EQ(machine.cells[1], 3);
+// The same comparisons where a jump reads them and nothing else: a comparison and a branch.
+TEST_P(Exec, ComparisonsThatDecideJumps) {
+  for (const char* op : {"eq", "ne", "lt", "le", "gt", "ge"}) {
+    std::vector<Job> jobs;
+    for (int64_t a : kExtremes)
+      for (int64_t b : kExtremes)
+        for (const std::string& operands : {std::string("%0, %1"), fmt::format("%0, {}", b),
+                                            fmt::format("{}, %1", a), fmt::format("{}, {}", a, b)})
+          jobs.push_back(
+              job(fmt::format("%0 = arg 2\n%1 = arg 0\n%2 = {} {}\njump_zero %2, L0\nstore a, 1\nL0:", op,
+                              operands),
+                  expected(op, a, b), machine_with({b, 0, a})));
+    expect_right(jobs);
+  }
 }
 
-// What lies outside of a snippet, through the injector's reader and verifier.
-TEST(Exec, EveryOperationIsAdmitted) {
+// $return is read behind a division, which destroys its register on x86_64; $arg[2] likewise.
+TEST_P(Exec, InputsSurviveDivisions) {
+  ir::Machine machine = machine_with({0, 0, 90}, {10, 0, 0}, 7);
+  expect_right({job("%0 = load a\n%1 = div 1000, %0\n%2 = result\n%2 = add %1, %2\nstore b, %2", 107, machine,
+                    "return", 'b'),
+                job("%0 = arg 2\n%1 = div %0, 3\n%2 = arg 2\n%3 = div %2, %1\nstore b, %3", 3, machine,
+                    "entry", 'b')});
+}
+
+// Timers at every depth, started and stopped once and twice; the clock is the routine's.
+TEST_P(Exec, Timers) {
+  std::vector<Job> jobs;
+  for (const char* kind :
+       {"wall_timer", "process_timer", "event_timer MINOR_FAULTS", "event_timer BLOCKS_OUT"})
+    for (const char* code : {"start_timer t", "stop_timer t", "start_timer t\nstop_timer t",
+                             "start_timer t\nstart_timer t\nstop_timer t", "stop_timer t\nstart_timer t"})
+      for (int64_t depth : {0, 1, 2, 3}) {
+        auto parsed = ir::parse(fmt::format(
+            "snippet s at entry temps 1 labels 1 from 0:1:1 {{\ncell g counter\ncell t {}\n{}\n}}", kind,
+            code));
+        ASSERT_TRUE(parsed) << parsed.error().text;
+        Inputs inputs;
+        inputs.machine.cells = {0, depth > 0 ? -1 : 5};
+        inputs.machine.seconds = {0, depth};
+        jobs.push_back({parsed->at(0), parsed->at(0), {inputs}});
+      }
+  expect_right(jobs);
+}
+
+// The guard lets through what runs behind it when the flag, here cell a, is not 0.
+TEST_P(Exec, Guard) {
+  std::vector<Job> jobs;
+  for (int64_t up : {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{1} << 32, kMin}) {
+    Job one = job("store b, 1", up != 0, machine_with({}, {up, 0, 0}), "entry", 'b');
+    one.guarded = true;
+    jobs.push_back(one);
+  }
+  expect_right(jobs);
+}
+
+// A defect is found, and made small: here one of the test's making, a subtraction that means an addition.
+TEST_P(Exec, FindsAndShrinksDefects) {
+  Random random(1);
+  auto mean = [](ir::Snippet s) {
+    for (ir::Inst& inst : s.insts)
+      if (inst.op == ir::Op::xor_) inst.op = ir::Op::or_;
+    return s;
+  };
+  auto fails = [&](const ir::Snippet& s) {
+    auto verdicts = run(host(), {{mean(s), s, {random_inputs(random, s)}}});
+    return !verdicts || !(*verdicts)[0].wrong.empty();
+  };
+  ir::Snippet big = snippet(
+      "%0 = arg 0\n%1 = load a\n%2 = add %0, %1\n%3 = mul %2, 3\n%4 = xor 1, 1\nadd_cell b, %3\nadd_cell a, "
+      "%4\n"
+      "store f, %2");
+  ASSERT_TRUE(fails(big));
+  EXPECT_LE(shrink(big, fails).insts.size(), 2u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Exec, testing::Values(&x86_64_host(), &aarch64_host(), &riscv64_host()),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+// What the routines are is in the manifest.
+TEST(Stencils, RoutinesAreDeclared) {
   auto snippets = ir::parse(R"ir(snippet s_entry at entry temps 9 labels 1 from 0:1:1 {
-  cell calls counter
-  cell wall wall_timer
   cell cpu process_timer
   cell faults event_timer MINOR_FAULTS
-  cell switches event_counter VOLUNTARY_SWITCHES
   cell out call
-  variable "level"
   function "work"
-  %0 = arg 3
-  %1 = shl %0, %0
-  %2 = shr 1000, %1
-  %2 = shl %2, 65
-  %3 = symbol 0
-  %4 = thread
-  %5 = address wall
-  start_timer wall
   start_timer cpu
   start_timer faults
-  stop_timer wall
-  stop_timer cpu
-  stop_timer faults
-  sample_event switches
-  %6 = read_address %5
-  %7 = read_address 4294967296
-  %8 = enter_call out
-  jump_zero %8, L0
-  call_arg out, %6, 0
-  call_arg out, 4294967296, 5
-  %8 = call out, 1
-  add_cell calls, %8
-  leave_call out
-L0:
-  store calls, %7
-  add_cell calls, %1
-  add_cell calls, %2
-  add_cell calls, %3
-  add_cell calls, %4
+  %6 = read_address 4294967296
+  %8 = call out, 0
 }
 )ir");
   ASSERT_TRUE(snippets) << snippets.error().text;
-  auto compiled = compile(*snippets);
-  ASSERT_TRUE(compiled) << compiled.error().text;
-  ASSERT_TRUE(compiled->refused.empty()) << compiled->refused[0];
-  EXPECT_EQ(compiled->plan.stencils[0].info.routines,
-            (std::vector{format::Routine::cpu, format::Routine::event, format::Routine::read,
-                         format::Routine::call}));
-}
-
-TEST(Exec, Guard) {
-  Page page;
-  Result<Compiled> compiled = compile({});
-  ASSERT_TRUE(compiled) << compiled.error().text;
-  EXPECT_FALSE(passes_guard(compiled->plan.guard, 0, page));
-  for (int64_t up : {int64_t{1}, int64_t{2}, int64_t{1} << 32, kMin})
-    EXPECT_TRUE(passes_guard(compiled->plan.guard, up, page)) << up;
+  for (const backend::Target* target : backend::all_targets()) {
+    auto stencil = backend::make_stencil(snippets->at(0), *target);
+    ASSERT_TRUE(stencil) << stencil.error().text;
+    using enum format::Routine;
+    EXPECT_EQ(stencil->info.routines, (std::vector{cpu, event, read, call}));
+  }
 }
 
 }  // namespace

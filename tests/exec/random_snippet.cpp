@@ -219,6 +219,35 @@ ir::Machine random_machine(Random& random) {
   return machine;
 }
 
+Inputs random_inputs(Random& random, const ir::Snippet& snippet) {
+  Inputs inputs;
+  inputs.machine = random_machine(random);
+  ir::Machine& machine = inputs.machine;
+  machine.thread = static_cast<int64_t>(random() % 100000);
+  machine.cells.clear();
+  for (const format::Cell& cell : snippet.cells) {
+    const auto depth = static_cast<int64_t>(random() % 3);
+    const bool wall = cell.kind == format::CellKind::wall_timer;
+    const bool call = cell.kind == format::CellKind::call;
+    // A wall timer that runs was started when the clock was at 1.
+    machine.cells.push_back(wall   ? (depth > 0 ? -1 : static_cast<int64_t>(random() % 1000))
+                            : call ? static_cast<int64_t>(random() % 4 == 0)
+                                   : interesting(random));
+    machine.seconds.push_back(cell.kind == format::CellKind::event_counter ? interesting(random) : depth);
+  }
+  inputs.clock = (int64_t{1} << 56) + static_cast<int64_t>(random() % 1000000);
+  inputs.step = static_cast<int64_t>(random() % 100000);
+  for (size_t i = 0; i < snippet.symbols.size(); i++) {
+    // An integer of 1, 2, 4 or 8 bytes that lies within 8.
+    const uint64_t bits = uint64_t{8} << random() % 4;
+    const uint64_t left = random() % ((64 - bits) / 8 + 1) * 8;
+    inputs.variables.push_back(
+        {interesting(random), static_cast<uint8_t>(left), static_cast<uint8_t>(64 - bits)});
+    inputs.functions.push_back(interesting(random));
+  }
+  return inputs;
+}
+
 ir::Snippet shrink(ir::Snippet snippet, const std::function<bool(const ir::Snippet&)>& fails) {
   auto holds = [&](const ir::Snippet& s) { return ir::verify(s) && fails(s); };
   for (bool changed = true; changed;) {

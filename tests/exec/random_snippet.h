@@ -5,8 +5,8 @@
 #include <functional>
 #include <random>
 
-#include "compiler/ir/interpret.h"
 #include "compiler/ir/ir.h"
+#include "tests/exec/world.h"
 
 namespace mdl::exec {
 
@@ -25,6 +25,7 @@ std::vector<int64_t> bound(const std::vector<format::Expr>& constants, const std
 
 // Values for it; extremes are frequent.
 ir::Machine random_machine(Random& random);
+Inputs random_inputs(Random& random, const ir::Snippet& snippet);
 
 // Takes away instructions and simplifies operands as long as `fails` holds.
 ir::Snippet shrink(ir::Snippet snippet, const std::function<bool(const ir::Snippet&)>& fails);

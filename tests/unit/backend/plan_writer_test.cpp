@@ -196,8 +196,15 @@ TEST(PlanWriter, DoesNotWriteWhatNoReaderAccepts) {
 }
 
 TEST(PlanWriter, UnknownProcessor) {
-  EXPECT_TRUE(is_cpu(target().triple, "x86-64-v3"));
-  EXPECT_FALSE(is_cpu(target().triple, "z80"));
+  EXPECT_TRUE(check_cpu(target().triple, "x86-64-v3", {}));
+  EXPECT_FALSE(check_cpu(target().triple, "z80", {}));
+  // A counter on aarch64 is one instruction of armv8.1-a.
+  const Target& arm = *find_target("aarch64");
+  EXPECT_TRUE(check_cpu(arm.triple, arm.cpu, arm.required));
+  auto old = check_cpu(arm.triple, "cortex-a72", arm.required);
+  ASSERT_FALSE(old);
+  EXPECT_NE(old.error().text.find("cortex-a72 does not have \"lse\""), std::string::npos);
+  EXPECT_EQ(native_cpu(arm.triple), "");
   std::vector<Refusal> refusals;
   auto bytes = write_plan(make_plan(program(), target(), refusals), target(), "z80");
   ASSERT_FALSE(bytes);

@@ -1,0 +1,188 @@
+// A stencil is simulated as a loop of its longest path, executions behind each other without a memory
+// dependence between them: in a program other code stands in between, and each thread has cells of its
+// own. What one more execution takes is the difference between a long run and a short one, divided by
+// the executions between: start-up and draining of the pipeline drop out.
+//
+// Calls of resident routines are left out: what those cost is the kernel's, not the pipeline's.
+#include "backend/cycles.h"
+
+#include <fmt/format.h>
+#include <llvm/MC/MCContext.h>
+#include <llvm/MC/MCInst.h>
+#include <llvm/MC/MCInstrAnalysis.h>
+#include <llvm/MC/MCObjectFileInfo.h>
+#include <llvm/MC/MCParser/MCAsmParser.h>
+#include <llvm/MC/MCParser/MCTargetAsmParser.h>
+#include <llvm/MC/MCStreamer.h>
+#include <llvm/MCA/Context.h>
+#include <llvm/MCA/CustomBehaviour.h>
+#include <llvm/MCA/InstrBuilder.h>
+#include <llvm/MCA/Pipeline.h>
+#include <llvm/MCA/SourceMgr.h>
+#include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Support/SourceMgr.h>
+
+#include <map>
+#include <optional>
+
+#include "backend/mc_machine.h"
+
+namespace mdl::backend {
+namespace {
+
+constexpr unsigned kShort = 10, kLong = 60;  // executions
+constexpr unsigned kCallLatency = 100;       // llvm-mca's default; no call is simulated
+
+// Receives the instructions of a text.
+class Collector : public llvm::MCStreamer {
+ public:
+  explicit Collector(llvm::MCContext& context) : MCStreamer(context) {}
+  void emitInstruction(const llvm::MCInst& inst, const llvm::MCSubtargetInfo&) override {
+    insts.push_back(inst);
+  }
+  bool emitSymbolAttribute(llvm::MCSymbol*, llvm::MCSymbolAttr) override { return true; }
+  void emitCommonSymbol(llvm::MCSymbol*, uint64_t, llvm::Align) override {}
+  void emitZerofill(llvm::MCSection*, llvm::MCSymbol*, uint64_t, llvm::Align, llvm::SMLoc) override {}
+  std::vector<llvm::MCInst> insts;
+};
+
+// The lines on the path with most instructions. Branches go forward, so one walk from the end sees
+// every path; of two equal ones the path that falls through is taken.
+std::vector<const Line*> longest_path(const std::vector<Line>& lines) {
+  std::map<uint32_t, size_t> labels;
+  for (size_t i = 0; i < lines.size(); i++)
+    if (lines[i].kind == Line::Kind::label) labels[lines[i].label] = i;
+  std::vector<size_t> length(lines.size() + 1, 0), next(lines.size(), 0);
+  for (size_t i = lines.size(); i-- > 0;) {
+    const Line::Kind kind = lines[i].kind;
+    next[i] = kind == Line::Kind::jump ? labels.at(lines[i].label) : i + 1;
+    if (kind == Line::Kind::branch && length[labels.at(lines[i].label)] > length[i + 1])
+      next[i] = labels.at(lines[i].label);
+    length[i] = length[next[i]] + (kind != Line::Kind::label);
+  }
+  std::vector<const Line*> path;
+  for (size_t i = 0; i < lines.size(); i = next[i])
+    if (lines[i].kind != Line::Kind::label) path.push_back(&lines[i]);
+  return path;
+}
+
+struct Prediction {
+  uint32_t instructions = 0;
+  uint32_t cycles = 0;  // hundredths
+};
+
+class Simulator {
+ public:
+  explicit Simulator(Machine machine) : m_(std::move(machine)) {
+    analysis_.reset(m_.target->createMCInstrAnalysis(m_.instructions.get()));
+  }
+
+  bool has_model() const { return m_.cpu->getSchedModel().hasInstrSchedModel(); }
+
+  // Equal paths, which are frequent, are simulated once.
+  Result<Prediction> predict(const std::vector<Line>& lines) {
+    std::string text = "\t.text\n";
+    uint32_t calls = 0;
+    for (const Line* line : longest_path(lines)) {
+      const bool has_label = line->kind == Line::Kind::jump || line->kind == Line::Kind::branch;
+      if (line->text.find(format::kRoutineSymbol) != std::string::npos)
+        calls++;
+      else
+        text += fmt::format("\t{}{}\n", line->text, has_label ? " .Lend" : "");
+    }
+    text += ".Lend:\n";
+    auto known = known_.find(text);
+    if (known == known_.end()) {
+      auto made = simulate(text);
+      if (!made) return made.error();
+      known = known_.emplace(text, *made).first;
+    }
+    return Prediction{known->second.instructions + calls, known->second.cycles};
+  }
+
+ private:
+  Result<std::vector<llvm::MCInst>> read(llvm::MCContext& context, llvm::SourceMgr& sources) {
+    Collector collector(context);
+    m_.target->createNullTargetStreamer(collector);
+    std::unique_ptr<llvm::MCAsmParser> parser(createMCAsmParser(sources, context, collector, *m_.syntax));
+    std::unique_ptr<llvm::MCTargetAsmParser> of_target(
+        m_.target->createMCAsmParser(*m_.cpu, *parser, *m_.instructions, m_.options));
+    parser->setTargetParser(*of_target);
+    if (parser->Run(/*NoInitialTextSection=*/false)) return Error{"internal error: a stencil is no assembly"};
+    return std::move(collector.insts);
+  }
+
+  Result<Prediction> simulate(const std::string& text) {
+    llvm::SourceMgr sources;
+    sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text, "stencil"), llvm::SMLoc());
+    sources.setDiagHandler([](const llvm::SMDiagnostic&, void*) {});
+    llvm::MCContext context(m_.triple, m_.syntax.get(), m_.registers.get(), m_.cpu.get(), &sources);
+    std::unique_ptr<llvm::MCObjectFileInfo> files(m_.target->createMCObjectFileInfo(context, /*PIC=*/false));
+    context.setObjectFileInfo(files.get());
+    auto insts = read(context, sources);
+    if (!insts) return insts.error();
+    Prediction result{static_cast<uint32_t>(insts->size()), 0};
+    if (insts->empty()) return result;
+    const unsigned first = run(*insts, kShort), last = run(*insts, kLong);
+    result.cycles = (last - first) * 100 / (kLong - kShort);
+    return result;
+  }
+
+  // The cycles of so many executions.
+  unsigned run(const std::vector<llvm::MCInst>& insts, unsigned executions) {
+    using namespace llvm::mca;
+    InstrumentManager instruments(*m_.cpu, *m_.instructions);
+    InstrBuilder builder(*m_.cpu, *m_.instructions, *m_.registers, analysis_.get(), instruments,
+                         kCallLatency);
+    std::vector<std::unique_ptr<Instruction>> sequence;
+    for (const llvm::MCInst& inst : insts) {
+      auto made = builder.createInstruction(inst, llvm::SmallVector<Instrument*>());
+      if (made)
+        sequence.push_back(std::move(*made));
+      else
+        llvm::consumeError(made.takeError());  // the model does not have it: it counts for nothing
+    }
+    if (sequence.empty()) return executions;
+    CircularSourceMgr source(sequence, executions);
+    CustomBehaviour behaviour(*m_.cpu, source, *m_.instructions);
+    Context context(*m_.registers, *m_.cpu);
+    PipelineOptions options(0, 0, 0, 0, 0, 0, /*NoAlias=*/true);
+    std::unique_ptr<Pipeline> pipeline = m_.cpu->getSchedModel().isOutOfOrder()
+                                             ? context.createDefaultPipeline(options, source, behaviour)
+                                             : context.createInOrderPipeline(options, source, behaviour);
+    auto cycles = pipeline->run();
+    if (cycles) return *cycles;
+    llvm::consumeError(cycles.takeError());
+    return 0;
+  }
+
+  Machine m_;
+  std::unique_ptr<llvm::MCInstrAnalysis> analysis_;
+  std::map<std::string, Prediction> known_;
+};
+
+}  // namespace
+
+Result<void> predict(Plan& plan, const Target& target, std::string_view cpu) {
+  auto wanted = machine(target.triple, cpu);
+  if (!wanted) return wanted.error();
+  std::optional<Simulator> simulator(std::in_place, std::move(*wanted));
+  if (!simulator->has_model()) {
+    cpu = target.cpu;
+    auto known = machine(target.triple, cpu);
+    if (!known) return known.error();
+    simulator.emplace(std::move(*known));
+  }
+  plan.manifest.cpu = cpu;
+  for (size_t i = 0; i < plan.stencils.size(); i++) {
+    auto prediction = simulator->predict(plan.stencils[i].lines);
+    if (!prediction) return prediction.error();
+    for (format::StencilInfo* info : {&plan.stencils[i].info, &plan.manifest.stencils[i]}) {
+      info->instructions = prediction->instructions;
+      info->cycles = prediction->cycles;
+    }
+  }
+  return {};
+}
+
+}  // namespace mdl::backend
