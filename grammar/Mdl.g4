@@ -246,4 +246,5 @@ COMMENT : '//' ~[\r\n]* -> skip ;
 SPACE : [ \t\r\n\f\u000B]+ -> skip ;
 
 // Hidden from the parser, which goes on as if it were not there, but reported.
-STRAY : ([\u0080-\u00FF]+ | .) -> channel(HIDDEN) ;
+// \u007F stands for every byte of a multi-byte character.
+STRAY : ('\u007F'+ | .) -> channel(HIDDEN) ;

@@ -37,6 +37,17 @@ class ByteStream : public antlr4::CharStream {
   size_t index_ = 0;
 };
 
+// The lexer, which ends the file where there are more tokens than parse() accepts.
+class BoundedLexer : public MdlLexer {
+ public:
+  using MdlLexer::MdlLexer;
+  std::unique_ptr<antlr4::Token> nextToken() override;
+  bool ended_early() const { return count_ > kMaxTokens; }
+
+ private:
+  size_t count_ = 0;
+};
+
 // The span of a token, of a subtree.
 Span span_of(const Source& source, antlr4::Token* token);
 Span span_of(const Source& source, antlr4::ParserRuleContext* context);
@@ -49,6 +60,10 @@ std::shared_ptr<antlr4::ANTLRErrorStrategy> make_error_strategy(const Source& so
 struct TooDeep {
   antlr4::Token* at;
 };
+
+// Thrown through the parser when it has found so many errors that nobody reads them, and it
+// would take long to find the rest.
+struct TooManyErrors {};
 
 // The tree of the definitions that have no syntax error (build.cpp, build_code.cpp).
 // `wrong_tokens` are those that have been reported by themselves.

@@ -8,6 +8,9 @@
 
 namespace mdl {
 
+// The most tokens of a file; 5,000 metrics are about 700,000.
+constexpr size_t kMaxTokens = 2'000'000;
+
 enum class Standard : uint8_t {
   mdl26,    // the classic language and our extensions
   classic,  // what Paradyn 5 spoke; an extension is an error

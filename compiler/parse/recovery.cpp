@@ -19,6 +19,7 @@ using Tokens = antlr4::misc::IntervalSet;
 using P = MdlParser;
 
 constexpr size_t kMaxListed = 6;
+constexpr size_t kMaxUnread = 1000;
 
 bool is_keyword(size_t type) {
   return type >= P::KW_LIST && type <= P::KW_REGEX;
@@ -145,6 +146,7 @@ class ErrorStrategy : public antlr4::DefaultErrorStrategy {
 
   const Source& source_;
   Diagnostics& diagnostics_;
+  size_t unread_ = 0;  // errors that are only counted
 };
 
 std::string describe(const Source& source, Token* token) {
@@ -159,6 +161,7 @@ void ErrorStrategy::report(antlr4::Parser* parser, Token* found, const Tokens& e
   if (last != nullptr && last->getType() == P::OPEN_STRING) return;
   if (diagnostics_.errors() >= Diagnostics::kLimit) {
     diagnostics_.report(Code::syntax, span_of(source_, found), "", "");  // counted only
+    if (++unread_ == kMaxUnread) throw TooManyErrors();
     return;
   }
   std::vector<std::string> words = Wording(expected, parser->getVocabulary()).words();

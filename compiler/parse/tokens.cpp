@@ -33,7 +33,7 @@ std::vector<Token> tokenize(const Source& source) {
   std::vector<Token> tokens;
   if (source.text().size() > Source::kMaxBytes) return tokens;
   parser::ByteStream bytes(source);
-  L lexer(&bytes);
+  parser::BoundedLexer lexer(&bytes);
   lexer.removeErrorListeners();
   for (;;) {
     std::unique_ptr<antlr4::Token> token = lexer.nextToken();

@@ -24,7 +24,8 @@ struct Token {
 };
 
 // All tokens in order, without comments, white space and the end of the file. Between two
-// tokens there is nothing but white space and comments. Empty for a source that is too large.
+// tokens there is nothing but white space and comments. Empty for a source that is too large, and no more
+// than parse() accepts.
 std::vector<Token> tokenize(const Source& source);
 
 }  // namespace mdl

@@ -87,7 +87,7 @@ TEST(Render, LongLinesAreCut) {
 TEST(Diagnostics, SortedAndLimited) {
   Diagnostics diagnostics;
   for (uint32_t i = 0; i < 150; i++) diagnostics.report(Code::unused_value, {0, 1000 - i, 1001});
-  diagnostics.report(Code::too_large, {0, 5, 5}, 1);
+  diagnostics.report(Code::too_large, {0, 5, 5}, 1, "bytes");
   EXPECT_EQ(diagnostics.warnings(), 150u);
   EXPECT_EQ(diagnostics.errors(), 1u);
   EXPECT_EQ(diagnostics.dropped(), 50u);
