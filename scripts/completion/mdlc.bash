@@ -4,18 +4,19 @@ _mdlc() {
   # bash splits at `=`: `--emit=ir` is three words.
   if [[ $word == = ]]; then option=$previous word=; elif [[ $previous == = ]]; then option=${COMP_WORDS[COMP_CWORD - 2]}; fi
   case ${option:-$previous} in
-    --target) COMPREPLY=($(compgen -W 'x86_64' -- "$word")); return ;;
+    --target) COMPREPLY=($(compgen -W 'x86_64 aarch64 riscv64' -- "$word")); return ;;
     --std) COMPREPLY=($(compgen -W 'mdl26 classic' -- "$word")); return ;;
     --emit) COMPREPLY=($(compgen -W 'plan ast ir asm' -- "$word")); return ;;
     --color) COMPREPLY=($(compgen -W 'auto always never' -- "$word")); return ;;
     --diagnostics) COMPREPLY=($(compgen -W 'text json sarif' -- "$word")); return ;;
-    --disable-pass) COMPREPLY=($(compgen -W 'constant-fold dead-code' -- "$word")); return ;;
+    --disable-pass) COMPREPLY=($(compgen -W 'all constant-fold bound-constants common-subexpressions
+      strength-reduction jump-threading dead-stores dead-code bound-guards vectorize' -- "$word")); return ;;
     -o | -MD) COMPREPLY=($(compgen -f -- "$word")); return ;;
     -I) COMPREPLY=($(compgen -d -- "$word")); return ;;
     --flavor | --explain | -mcpu) return ;;
   esac
   if [[ $word == -* ]]; then
-    COMPREPLY=($(compgen -W '-o -I --target= -mcpu= --std= --flavor= --emit= --check --disable-pass= -Werror -Wno-
+    COMPREPLY=($(compgen -W '-o -I --target= -mcpu= --std= --flavor= --emit= --check --cost --disable-pass= -Werror -Wno-
       -MD --diagnostics= --color= --apply-fixes --reformat --in-place --lsp --explain --version --help' -- "$word"))
     [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
   else
