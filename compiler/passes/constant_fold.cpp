@@ -110,6 +110,14 @@ std::optional<Operand> simplify(const Inst& inst) {
   return identity(inst);
 }
 
+// By temporary: the number of the last instruction that reads it, counted from 1.
+std::vector<size_t> last_uses(const ir::Snippet& snippet) {
+  std::vector<size_t> last(snippet.temps, 0);
+  for (size_t at = 0; at < snippet.insts.size(); at++)
+    ir::each_use(snippet.insts[at], [&](ir::Temp temp) { last[temp] = at + 1; });
+  return last;
+}
+
 void fold_result(Inst& inst, Known& known) {
   std::optional<Operand> value = simplify(inst);
   if (value) inst = {Op::copy, inst.dst, *value, Operand::none(), 0};
@@ -121,10 +129,15 @@ void fold_result(Inst& inst, Known& known) {
 }  // namespace
 
 void constant_fold(ir::Snippet& snippet) {
+  const std::vector<size_t> last = last_uses(snippet);
+  size_t at = 0;
   std::optional<Known> known = Known{};  // nothing: not reached
   std::map<uint32_t, Known> arriving;    // by label
   std::vector<Inst> kept;
   for (Inst inst : snippet.insts) {
+    at++;
+    if (known && (inst.op == Op::jump || inst.op == Op::jump_zero))  // what is carried on is what is used
+      std::erase_if(*known, [&](const auto& entry) { return last[entry.first] < at; });
     if (inst.op == Op::label) {
       auto there = arriving.find(inst.index);
       if (there != arriving.end() && known) meet(*known, there->second);

@@ -48,21 +48,35 @@ void remove_idle_jumps(ir::Snippet& snippet) {
   snippet.insts = std::move(kept);
 }
 
+// A set of temporaries: one bit each, joined a word at a time.
+class TempSet {
+ public:
+  explicit TempSet(size_t temps) : words_((temps + 63) / 64, 0) {}
+  bool has(ir::Temp t) const { return (words_[t / 64] >> (t % 64) & 1) != 0; }
+  void add(ir::Temp t) { words_[t / 64] |= uint64_t{1} << (t % 64); }
+  void remove(ir::Temp t) { words_[t / 64] &= ~(uint64_t{1} << (t % 64)); }
+  void join(const TempSet& other) {
+    for (size_t i = 0; i < words_.size(); i++) words_[i] |= other.words_[i];
+  }
+
+ private:
+  std::vector<uint64_t> words_;
+};
+
 void remove_unread(ir::Snippet& snippet) {
-  std::vector<bool> live(snippet.temps, false);
-  std::vector<std::vector<bool>> live_at(snippet.labels);
+  TempSet live(snippet.temps);
+  std::vector<TempSet> live_at(snippet.labels, TempSet(0));
   std::vector<Inst> kept;
   for (size_t at = snippet.insts.size(); at-- > 0;) {
     const Inst& inst = snippet.insts[at];
     bool defines = ir::info(inst.op).defines;
     bool idle = inst.op == Op::copy && inst.a == ir::Operand::temp(inst.dst);
-    if (idle || (defines && !live[inst.dst] && !ir::has_effect(inst.op))) continue;
-    if (defines) live[inst.dst] = false;
+    if (idle || (defines && !live.has(inst.dst) && !ir::has_effect(inst.op))) continue;
+    if (defines) live.remove(inst.dst);
     if (inst.op == Op::label) live_at[inst.index] = live;
     if (inst.op == Op::jump) live = live_at[inst.index];
-    if (inst.op == Op::jump_zero)
-      for (size_t temp = 0; temp < live.size(); temp++) live[temp] = live[temp] || live_at[inst.index][temp];
-    ir::each_use(inst, [&](ir::Temp temp) { live[temp] = true; });
+    if (inst.op == Op::jump_zero) live.join(live_at[inst.index]);
+    ir::each_use(inst, [&](ir::Temp temp) { live.add(temp); });
     kept.push_back(inst);
   }
   snippet.insts.assign(kept.rbegin(), kept.rend());

@@ -51,7 +51,7 @@ class Collector {
 
  private:
   static sema::Symbols::List symbol(const ast::ResourceList& list) {
-    return {list.name.span, sema::list_element(list.type.text).value_or(Kind::string)};
+    return {list.name.span, sema::list_element(list.type.text)};
   }
 
   void check_name(const ast::Name& name) {

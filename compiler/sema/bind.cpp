@@ -138,7 +138,8 @@ std::optional<Bound> Binder::name_use(const ast::Expr& e, const std::string& nam
     return bound;
   }
   if (auto list = symbols_.lists.find(name); list != symbols_.lists.end()) {
-    Bound bound{make(ExprKind::list, e.span), {Kind::list, list->second.element}};
+    if (!list->second.element) return std::nullopt;
+    Bound bound{make(ExprKind::list, e.span), {Kind::list, *list->second.element}};
     bound.expr.text = name;
     return bound;
   }

@@ -21,7 +21,7 @@ struct Symbols {
   Standard standard = Standard::mdl26;
   struct List {
     Span span;
-    Kind element;
+    std::optional<Kind> element;  // nothing where its type is wrong, which is reported where it is defined
   };
   std::map<std::string, List, std::less<>> lists;
   std::map<std::string, Span, std::less<>> constraints;

@@ -144,7 +144,7 @@ class Completer {
           add(loop.variable, ItemKind::variable, about(*type));
     });
     for (const auto& [name, list] : analysis_.symbols.lists)
-      add(name, ItemKind::variable, about({sema::Kind::list, list.element}));
+      add(name, ItemKind::variable, about({sema::Kind::list, list.element.value_or(sema::Kind::string)}));
     for (std::string_view name : sema::built_in_names()) add(name, ItemKind::constant);
     if (!context_.selects.empty()) add("$constraint", ItemKind::constant);
   }
