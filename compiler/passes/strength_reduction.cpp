@@ -1,9 +1,16 @@
 // One walk forward that knows how each temporary was computed, as long as neither it nor an operand of that
 // is written again.
+//
+// x / 2^k rounds toward zero, a shift down: 2^k - 1 is added first where x is negative, which is what its
+// sign, shifted down and masked, yields. x / -2^k is the negative of that; x / INT64_MIN is 1 for that x,
+// else 0.
 #include "compiler/passes/strength_reduction.h"
 
+#include <bit>
+#include <limits>
 #include <utility>
 
+#include "compiler/ir/verify.h"
 #include "compiler/passes/facts.h"
 
 namespace mdl::passes {
@@ -13,11 +20,19 @@ using ir::Inst;
 using ir::Op;
 using ir::Operand;
 
+constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+
 bool is_imm(const Operand& operand) {
   return operand.kind == Operand::Kind::immediate;
 }
 bool is_imm(const Operand& operand, int64_t value) {
   return is_imm(operand) && operand.value == value;
+}
+bool is_power_of_two(int64_t value) {
+  return std::has_single_bit(static_cast<uint64_t>(value));
+}
+int64_t log2_of(int64_t value) {
+  return std::countr_zero(static_cast<uint64_t>(value));
 }
 int64_t negated(int64_t value) {
   return static_cast<int64_t>(0 - static_cast<uint64_t>(value));
@@ -92,6 +107,8 @@ class Reducer {
       return;
     }
     order_operands(inst);
+    if (inst.op == Op::mul && is_imm(inst.b)) multiply(inst);
+    if (inst.op == Op::div && is_imm(inst.b)) divide(inst);
     if (inst.op == Op::sub && is_imm(inst.b))
       inst = {Op::add, inst.dst, inst.a, Operand::imm(negated(inst.b.value)), 0};
     if (mirrored(inst.op) && is_imm(inst.b)) compare(inst);
@@ -105,6 +122,40 @@ class Reducer {
     if (!commutes && !mirror) return;
     std::swap(inst.a, inst.b);
     if (mirror) inst.op = *mirror;
+  }
+
+  static void multiply(Inst& inst) {
+    if (inst.b.value == -1)
+      inst = {Op::neg, inst.dst, inst.a, Operand::none(), 0};
+    else if (is_power_of_two(inst.b.value) && inst.b.value != 1)
+      inst = {Op::shl, inst.dst, inst.a, Operand::imm(log2_of(inst.b.value)), 0};
+  }
+
+  // A temporary for a step on the way, unless there are too many.
+  std::optional<ir::Temp> fresh() {
+    if (snippet_.temps >= ir::kMaxTemps) return std::nullopt;
+    return snippet_.temps++;
+  }
+
+  void divide(Inst& inst) {
+    int64_t by = inst.b.value;
+    if (by == -1) inst = {Op::neg, inst.dst, inst.a, Operand::none(), 0};
+    if (by == kMin) inst = {Op::eq, inst.dst, inst.a, Operand::imm(kMin), 0};
+    int64_t size = by < 0 ? negated(by) : by;
+    if (size < 2 || !is_power_of_two(size) || by == kMin) return;
+    std::optional<ir::Temp> step = fresh();
+    if (!step) return;
+    Operand t = Operand::temp(*step);
+    kept_.push_back({Op::shr, *step, inst.a, Operand::imm(63), 0});
+    kept_.push_back({Op::and_, *step, t, Operand::imm(size - 1), 0});
+    kept_.push_back({Op::add, *step, t, inst.a, 0});
+    Operand shift = Operand::imm(log2_of(size));
+    if (by > 0) {
+      inst = {Op::shr, inst.dst, t, shift, 0};
+      return;
+    }
+    kept_.push_back({Op::shr, *step, t, shift, 0});
+    inst = {Op::neg, inst.dst, t, Operand::none(), 0};
   }
 
   // A comparison with a constant, through what the other side was computed from.

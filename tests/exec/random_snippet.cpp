@@ -1,8 +1,8 @@
 #include "random_snippet.h"
 
 #include <limits>
-#include <stdexcept>
 
+#include "compiler/ir/bound.h"
 #include "compiler/ir/op_info.h"
 #include "compiler/ir/verify.h"
 
@@ -181,25 +181,12 @@ class Generator {
   std::vector<uint32_t> ends_;  // labels behind the branches around
 };
 
-int64_t bound(const format::Expr& e, const std::vector<int64_t>& selected) {
-  if (e.kind == format::ExprKind::selected) return selected.at(static_cast<size_t>(e.number));
-  if (e.kind == format::ExprKind::integer) return e.number;
-  int64_t a = bound(e.operands.at(0), selected);
-  if (e.kind == format::ExprKind::unary) return *ir::evaluate(Op::neg, a, 0);
-  constexpr std::pair<std::string_view, Op> kOperators[] = {
-      {"+", Op::add}, {"-", Op::sub},  {"*", Op::mul},  {"/", Op::div},  {"&", Op::and_},
-      {"|", Op::or_}, {"^", Op::xor_}, {"<<", Op::shl}, {">>", Op::shr}, {"==", Op::eq},
-      {"!=", Op::ne}, {"<", Op::lt},   {"<=", Op::le},  {">", Op::gt},   {">=", Op::ge}};
-  for (auto [text, op] : kOperators)
-    if (e.text == text) return *ir::evaluate(op, a, bound(e.operands.at(1), selected));
-  throw std::invalid_argument("no operator " + e.text);
-}
-
 }  // namespace
 
 std::vector<int64_t> bound(const std::vector<format::Expr>& constants, const std::vector<int64_t>& selected) {
   std::vector<int64_t> values;
-  for (const format::Expr& constant : constants) values.push_back(bound(constant, selected));
+  auto leaf = [&](const format::Expr& e) { return selected.at(static_cast<size_t>(e.number)); };
+  for (const format::Expr& constant : constants) values.push_back(ir::bound_value(constant, leaf));
   return values;
 }
 

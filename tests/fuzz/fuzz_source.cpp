@@ -1,12 +1,13 @@
 // Source text: any bytes are parsed and analyzed without a crash; what is accepted lowers
-// to IR that the verifier accepts; every diagnostic can be shown; the formatter keeps every
-// token and comment, and has nothing to change in what it made.
+// to IR that the verifier accepts, before and after the passes; every diagnostic can be shown; the formatter
+// keeps every token and comment, and has nothing to change in what it made.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
 #include "compiler/ast/dump.h"
 #include "compiler/ir/verify.h"
+#include "compiler/passes/passes.h"
 #include "compiler/reformat/layout.h"
 #include "compiler/reformat/printer.h"
 #include "compiler/sema/analyze.h"
@@ -40,6 +41,15 @@ void check_formatter(const ast::File& file, const Source& source, Standard stand
   std::abort();
 }
 
+void check_verified(const Program& program) {
+  for (const ir::Snippet& snippet : program.snippets) {
+    if (Result<void> verified = ir::verify(snippet); !verified) {
+      std::fprintf(stderr, "%s\n", verified.error().text.c_str());
+      std::abort();
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -58,12 +68,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!diagnostics.has_errors()) check_formatter(files[0], source, options.standard);
   if (files[0].readable) {
     Program program = analyze(files, sources, options, diagnostics);
-    for (const ir::Snippet& snippet : program.snippets) {
-      if (diagnostics.has_errors()) break;
-      if (Result<void> verified = ir::verify(snippet); !verified) {
-        std::fprintf(stderr, "%s\n", verified.error().text.c_str());
-        std::abort();
-      }
+    if (!diagnostics.has_errors()) {
+      check_verified(program);
+      if (!passes::run_passes(program, {})) std::abort();
+      check_verified(program);
     }
   }
   render_text(diagnostics, sources);

@@ -154,6 +154,25 @@ TEST(StrengthReduction, ComparisonsOfComparisons) {
             "%0 = arg 0; %1 = lt %0, 5; %0 = arg 1; %2 = eq %1, 0; ");
 }
 
+TEST(StrengthReduction, PowersOfTwo) {
+  auto reduced = [](const std::string& operation) {
+    std::string text = after(strength_reduction, "  %0 = arg 0\n  %1 = " + operation + "\n");
+    return text.substr(text.find("; ") + 2);
+  };
+  EXPECT_EQ(reduced("mul %0, 8"), "%1 = shl %0, 3; ");
+  EXPECT_EQ(reduced("mul 2, %0"), "%1 = shl %0, 1; ");
+  EXPECT_EQ(reduced("mul %0, -9223372036854775808"), "%1 = shl %0, 63; ");
+  EXPECT_EQ(reduced("mul %0, -1"), "%1 = neg %0; ");
+  EXPECT_EQ(reduced("mul %0, 6"), "%1 = mul %0, 6; ");
+  EXPECT_EQ(reduced("div %0, 8"), "%9 = shr %0, 63; %9 = and %9, 7; %9 = add %9, %0; %1 = shr %9, 3; ");
+  EXPECT_EQ(reduced("div %0, -2"),
+            "%9 = shr %0, 63; %9 = and %9, 1; %9 = add %9, %0; %9 = shr %9, 1; %1 = neg %9; ");
+  EXPECT_EQ(reduced("div %0, -1"), "%1 = neg %0; ");
+  EXPECT_EQ(reduced("div %0, -9223372036854775808"), "%1 = eq %0, -9223372036854775808; ");
+  EXPECT_EQ(reduced("div %0, 10"), "%1 = div %0, 10; ");
+  EXPECT_EQ(reduced("div 8, %0"), "%1 = div 8, %0; ");
+}
+
 TEST(StrengthReduction, SumsInPlace) {
   EXPECT_EQ(after(strength_reduction, "  %0 = load c\n  %1 = arg 0\n  %2 = add %1, %0\n  store c, %2\n"),
             "%0 = load c; %1 = arg 0; %2 = add %1, %0; add_cell c, %1; ");
