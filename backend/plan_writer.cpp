@@ -48,7 +48,8 @@ Plan make_plan(const Program& program, const Target& target, std::vector<Refusal
 }
 
 std::string assembly(const Plan& plan, const Target& target) {
-  std::string text = function(make_guard(target), plan.stencils.size());
+  std::string text(target.head);
+  text += function(make_guard(target), plan.stencils.size());
   for (size_t i = 0; i < plan.stencils.size(); i++) text += function(plan.stencils[i], i);
   return text;
 }

@@ -67,6 +67,13 @@ struct Target {
   std::string_view cpu;                        // the default of -mcpu
   std::span<const std::string_view> required;  // features that every CPU must have, in LLVM's words
 
+  std::string_view head = {};  // of the assembly: what tools must be told of the machine
+  // What the models of LLVM have wrong: an instruction whose cost was measured, in hundredths of a cycle.
+  std::string_view measured = {};
+  uint32_t measured_cycles = 0;
+  std::string (*set_register)(Register) = nullptr;  // to some number: an instruction
+  bool numbers_vary = false;  // an immediate takes more instructions or fewer, depending on what it is
+
   std::span<const std::string_view> registers;  // names, as clobber lists spell them
   std::span<const Register> arguments;          // $arg[n] at entries and before calls
   Register result;                              // $return

@@ -3,6 +3,8 @@
 // first, and those that a callee saves.
 #include "backend/aarch64/aarch64.h"
 
+#include <fmt/format.h>
+
 namespace mdl::backend::aarch64 {
 namespace {
 
@@ -26,6 +28,7 @@ const Target kTarget = {
     .triple = "aarch64-unknown-linux-gnu",
     .cpu = "neoverse-n1",
     .required = kRequired,
+    .set_register = [](Register r) { return fmt::format("mov x{}, #1", r); },
     .registers = kRegisterNames,
     .arguments = kArguments,
     .result = x0,

@@ -2,6 +2,8 @@
 // and returns; then arguments from the last to the first, and those that a callee saves.
 #include "backend/riscv64/riscv64.h"
 
+#include <fmt/format.h>
+
 namespace mdl::backend::riscv64 {
 namespace {
 
@@ -28,6 +30,9 @@ const Target kTarget = {
     .triple = "riscv64-unknown-linux-gnu",
     .cpu = "sifive-u74",
     .required = kRequired,
+    .head = "\t.attribute arch, \"rv64i2p1_m2p0_a2p1_c2p0_zicsr2p0\"\n",
+    .set_register = [](Register r) { return fmt::format("li {}, 1", name(r)); },
+    .numbers_vary = true,
     .registers = kRegisterNames,
     .arguments = kArguments,
     .result = a0,
