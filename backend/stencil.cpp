@@ -50,11 +50,12 @@ uint32_t prune(std::vector<Line>& lines) {
 
 std::vector<format::CellUse> cell_uses(const ir::Snippet& snippet) {
   std::vector<format::CellUse> uses;
-  for (const format::Cell& cell : snippet.cells) uses.push_back({cell.name, cell.kind, false, false});
+  for (const format::Cell& cell : snippet.cells) uses.push_back({cell.name, cell.kind});
   for (const ir::Inst& inst : snippet.insts) {
     if (ir::info(inst.op).field != ir::FieldRule::CELL) continue;
     if (inst.op != Op::store) uses[inst.index].reads = true;
     if (inst.op != Op::load) uses[inst.index].writes = true;
+    if (inst.op == Op::start_timer) uses[inst.index].starts = true;
   }
   return uses;
 }

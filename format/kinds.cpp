@@ -65,6 +65,10 @@ std::string_view name(Aggregate value) {
   return kAggregates[static_cast<size_t>(value)];
 }
 
+bool is_timer(CellKind kind) {
+  return kind == CellKind::wall_timer || kind == CellKind::process_timer || kind == CellKind::event_timer;
+}
+
 std::optional<PointKind> point_kind(std::string_view wanted) {
   return find<PointKind>(kPoints, wanted);
 }

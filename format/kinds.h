@@ -119,6 +119,7 @@ enum class Aggregate : uint8_t { sum, min, max, avg };
 const PointKindInfo& info(PointKind);
 const CellKindInfo& info(CellKind);
 std::string_view name(Aggregate);
+bool is_timer(CellKind);  // {value, depth}, see above
 
 struct EventInfo {
   std::string_view name;

@@ -194,6 +194,7 @@ struct CellUse {
   CellKind kind = CellKind::counter;
   bool reads = false;
   bool writes = false;
+  bool starts = false;  // of a timer: the code starts it (it may also stop it)
   bool operator==(const CellUse&) const = default;
 };
 

@@ -272,8 +272,10 @@ Process read_process(const Node& node) {
 }
 
 CellUse read_cell_use(const Node& node) {
-  return {node.key("name").name(), node.key("kind").kind(cell_kind), node.key("reads").boolean(),
-          node.key("writes").boolean()};
+  CellUse use{node.key("name").name(), node.key("kind").kind(cell_kind), node.key("reads").boolean(),
+              node.key("writes").boolean()};
+  if (is_timer(use.kind)) use.starts = node.key("starts").boolean();
+  return use;
 }
 
 SymbolUse read_symbol(const Node& node) {

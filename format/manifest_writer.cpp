@@ -104,7 +104,9 @@ Json json(const Process& process) {
 }
 
 Json json(const CellUse& use) {
-  return {{"name", use.name}, {"kind", info(use.kind).name}, {"reads", use.reads}, {"writes", use.writes}};
+  Json out = {{"name", use.name}, {"kind", info(use.kind).name}, {"reads", use.reads}, {"writes", use.writes}};
+  if (is_timer(use.kind)) out["starts"] = use.starts;
+  return out;
 }
 
 Json json(const SymbolUse& symbol) {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "runtime/image/code.h"
 #include "runtime/image/unwind.h"
 #include "runtime/plan/plan.h"
@@ -78,8 +79,14 @@ extern const RemoteNumbers kCalls;
 struct Lookup {
   uint64_t directory = 0;  // address of the first slot, 16 bytes each: thread pointer, block
   uint32_t slots = 0;      // a power of two
-  uint64_t slow_path = 0;  // address of the resident routine
+  uint64_t slow_path = 0;  // address of the resident code
+  // Where, behind the thread pointer, the C library keeps the thread's id. Compared with the one in the
+  // block at each hit, so that a thread pointer that is used again gets a fresh block; 0 = not compared.
+  uint32_t thread_at = 0;
 };
+// Places behind the thread pointer where known C libraries keep a thread's id (4 bytes).
+std::span<const uint32_t> thread_id_places();
+inline constexpr int64_t kThreadId = 8;  // byte offset of the thread's id in its block
 // The slot at which the search for a thread pointer begins: what the emitted code computes.
 uint32_t home_slot(uint64_t thread_pointer, uint32_t slots);
 
@@ -90,19 +97,26 @@ struct Track {
   int64_t base = 0;
 };
 
+// A flag or a timer that a function's entry raises and its exits lower. Its own words are `count`, and
+// `outermost`: the stack pointer of the outermost frame that raised it. When that frame ends, the count
+// goes to zero, whatever frames in between vanished.
+struct Raised {
+  int64_t count = 0;  // byte offsets in the block
+  int64_t outermost = 0;
+  // A timer's stencil does more than count: it must see its last stop. A flag is just set to zero.
+  bool is_timer = false;
+};
+
 // One piece of code at a point: a stencil with its holes' values.
 struct Piece {
   const plan::Stencil* stencil = nullptr;
   std::vector<int64_t> cells;  // byte offsets in the block, for StencilInfo::cells
   std::vector<int64_t> constants;
   std::vector<int64_t> guards;  // byte offsets of flags
+  std::vector<Raised> raises;   // what the stencil raises at an entry,
+  std::vector<Raised> lowers;   // or lowers at an exit
   std::vector<Track> tracks = {};
-  // The flag that the stencil raises at an entry or lowers at an exit, kNoFlag for none. Its
-  // second word keeps the stack pointer of the outermost frame that raised it: there it is
-  // lowered to zero, whatever frames in between vanished.
-  static constexpr int64_t kNoFlag = -1;
-  int64_t raises = kNoFlag;
-  int64_t lowers = kNoFlag;
+  std::span<const plan::SymbolValue> symbols = {};  // for StencilInfo::symbols
 };
 
 // Where a call has come back to, when a branch leads there, too: the call arms, what follows it tests
@@ -136,9 +150,8 @@ struct PointFrame {
 // `address` is where the next byte of `out` will lie. The slow path that it needs is emitted
 // later, behind the trampoline's fast path, with emit_slow_path on the same `out`.
 struct SlowPath {
-  size_t field = 0;     // of the branch to it, in `out`
-  uint64_t found = 0;   // where it goes on
-  uint8_t scratch = 0;  // the register that holds the thread pointer
+  std::vector<size_t> fields;  // of the branches to it, in `out`
+  uint64_t found = 0;          // where it goes on
 };
 // Where a stencil was put, so that it can be verified again as it is.
 struct PlacedStencil {
@@ -166,19 +179,45 @@ void emit_jump(Bytes& out, uint64_t address, uint64_t target);
 Bytes window_jump(uint64_t at, uint64_t target);
 Bytes window_call(uint64_t at, uint64_t target);
 
-// The resident code (resident.S): position independent, `find_block` at its start.
+// The resident code (resident.S): position independent, the search for a block at its start.
 struct ResidentParameters {
+  uint64_t header = 0;  // address of the data's header (patch/layout.h)
   uint64_t directory = 0;
   uint64_t directory_bytes = 0;
   uint64_t overflow_block = 0;
-  uint64_t overflow_count = 0;  // address of the counter
-  uint64_t exit_words = 0;  // address of three words: the process ends, its values were read, somebody waits
-  uint64_t pid = 0;         // of the target
-  uint64_t flags = 0;       // offset of the first flag in a block
-  uint64_t flag_bytes = 0;
+  uint64_t ended_block = 0;   // what did not fit into the ring, added up
+  uint64_t taken_block = 0;   // what the injector has taken from the ring: only it writes there
+  uint64_t ring = 0;          // of ended threads' blocks
+  uint64_t ring_entries = 0;  // a power of two
+  uint64_t stride = 0;
+  uint64_t timers = 0, calls = 0, sums = 0, cells_end = 0;  // offsets in a block; flags begin it
+  uint64_t pid = 0;                                         // of the target
+  uint64_t thread_at = 0;                                   // as in Lookup
 };
-// `spans`: all that are kept, to be closed where frames vanish.
-Bytes resident_code(const ResidentParameters&, std::span<const Track> spans = {});
+// The machine's counter, which wall timers read.
+uint64_t wall_ticks();
+// How fast it counts, measured against the system's clock over what is left of 20 ms since `since`
+// (one reading of each, taken earlier); an error when it does not count evenly on this machine.
+struct ClockPair {
+  uint64_t ticks = 0;
+  uint64_t ns = 0;  // CLOCK_MONOTONIC
+};
+ClockPair read_clocks();
+Result<uint64_t> ticks_per_second(const ClockPair& since);
+// The decision alone: `invariant` as the processor says, `sources` as in available_clocksource of the kernel,
+// "" when that cannot be read.
+Result<void> check_wall_clock(bool invariant, std::string_view sources);
+
+// The clock of a timer: of its kind, with its event.
+struct TimerClock {
+  format::CellKind kind = format::CellKind::wall_timer;
+  format::Event event = format::Event::minor_faults;
+};
+// `timers`: as they lie in a block. `spans`: all that are kept, to be closed where frames vanish.
+Bytes resident_code(const ResidentParameters&, std::span<const TimerClock> timers = {},
+                    std::span<const Track> spans = {});
+// Where a stencil's routine begins in it.
+uint64_t routine_offset(format::Routine routine);
 // What can be hooked at a function's entry, and where in the resident code its routine begins. All
 // keep every register and flag.
 enum class Hook : uint8_t {

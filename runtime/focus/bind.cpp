@@ -25,6 +25,7 @@
 #include "runtime/focus/request.h"
 #include "runtime/focus/resource.h"
 #include "runtime/focus/vector.h"
+#include "runtime/image/symbols.h"
 
 namespace mdl::focus {
 namespace {
@@ -85,10 +86,28 @@ struct PointHash {
   }
 };
 
+// How the 8 aligned bytes that a variable lies in are shifted so that it is left, with its sign.
+Result<plan::SymbolValue> value_of(const image::Image& image, const format::SymbolUse& symbol) {
+  if (symbol.kind == format::SymbolKind::function) {
+    auto address = image::find_callee(image, symbol.name);
+    if (!address) return address.error();
+    return plan::SymbolValue{*address};
+  }
+  auto variable = image::find_variable(image, symbol.name);
+  if (!variable) return variable.error();
+  const uint64_t behind = variable->address % 8 + variable->size;
+  return plan::SymbolValue{variable->address & ~uint64_t{7}, static_cast<uint8_t>(64 - 8 * behind),
+                           static_cast<uint8_t>(64 - 8 * variable->size)};
+}
+
 class Binder {
  public:
   Binder(const plan::Plan& plan, const Names& names, const BindOptions& options, image::Codes* codes)
-      : plan_(plan), names_(names), codes_(codes), flavor_(options.flavor.empty() ? "unix" : options.flavor) {
+      : plan_(plan),
+        names_(names),
+        codes_(codes),
+        flavor_(options.flavor.empty() ? "unix" : options.flavor),
+        allow_calls_(options.allow_calls) {
     for (const format::Constraint& constraint : plan.manifest.constraints)
       by_name_[constraint.name] = &constraint;
   }
@@ -104,6 +123,8 @@ class Binder {
                              const std::vector<ResolvedFocus>& foci, uint32_t vector);
   void track(const Instance& instance, size_t index, const Track& track);
   Error too_much() const;
+  Result<void> use_symbols(const std::vector<Insertion>& code, const std::string& owner);
+  void share_code(uint32_t first, uint32_t request);
   Result<void> leave_out(const Wanted& wanted, const Error& why);
   Error nothing(const format::Metric& metric, const std::vector<std::string>& missing) const;
   Result<std::vector<Selection>> select(const format::Metric& metric, const ResolvedFocus& focus,
@@ -115,11 +136,12 @@ class Binder {
   Result<void> lay(const std::vector<Insertion>& code, const Cells& cells, const std::vector<CellId>& guards,
                    size_t instance, uint32_t request);
   void share(Instance& instance, size_t index, uint32_t request);
-  void balance(Instance& instance, const std::vector<Insertion>& code, const std::string& flag,
-               uint32_t request);
+  std::vector<size_t> balance(const std::vector<Insertion>& code, const format::Cell& cell, CellId id,
+                              uint32_t request);
   size_t point(const Insertion& insertion);
-  CellId cell(format::CellKind kind, std::string label) {
-    binding_.cells.push_back({kind, std::move(label)});
+  CellId cell(const format::Cell& cell, std::string label) {
+    binding_.cells.push_back(
+        {cell.kind, std::move(label), format::event(cell.event).value_or(format::Event::minor_faults)});
     return static_cast<CellId>(binding_.cells.size() - 1);
   }
 
@@ -135,7 +157,10 @@ class Binder {
   std::vector<std::vector<DraftSnippet>> drafts_;  // as Binding::points
   std::unordered_map<PointKey, size_t, PointHash> points_;
   std::unordered_set<std::string> bound_;  // metric and focus
-  std::optional<Error> skipped_;           // why the last metric that was not named was left out
+  std::unordered_map<std::string, uint32_t>
+      laid_;  // metric and focus without a thread: the first such request
+  bool allow_calls_;
+  std::optional<Error> skipped_;  // why the last metric that was not named was left out
   Binding binding_;
 };
 
@@ -203,19 +228,23 @@ void Binder::share(Instance& instance, size_t index, uint32_t request) {
   for (const size_t at : instance.balances) binding_.balances[at].requests.push_back(request);
 }
 
-// Functions that have code that writes the flag at their entry and at their return, or before and
-// after their calls.
-void Binder::balance(Instance& instance, const std::vector<Insertion>& code, const std::string& flag,
-                     uint32_t request) {
+// Functions that raise a flag, or start a timer, at their entry and lower or stop it at their return, or
+// before and after their calls. Returns the indices of what it adds to Binding::balances.
+std::vector<size_t> Binder::balance(const std::vector<Insertion>& code, const format::Cell& cell, CellId id,
+                                    uint32_t request) {
   struct Sides {
     bool entry = false, exit = false, before = false, after = false;
   };
   std::unordered_map<const image::Function*, Sides> sides;
   std::vector<const image::Function*> order;
   for (const Insertion& insertion : code) {
+    const bool raises =
+        insertion.kind == format::PointKind::entry || insertion.kind == format::PointKind::call_before;
     const auto& uses = plan_.stencils[insertion.stencil].info.cells;
-    if (std::none_of(uses.begin(), uses.end(),
-                     [&](const auto& use) { return use.writes && use.name == flag; }))
+    if (std::none_of(uses.begin(), uses.end(), [&](const format::CellUse& use) {
+          return use.writes && use.name == cell.name &&
+                 (!format::is_timer(cell.kind) || use.starts == raises);
+        }))
       continue;
     const auto [slot, fresh] = sides.try_emplace(insertion.at.function);
     if (fresh) order.push_back(insertion.at.function);
@@ -224,15 +253,17 @@ void Binder::balance(Instance& instance, const std::vector<Insertion>& code, con
     slot->second.before |= insertion.kind == format::PointKind::call_before;
     slot->second.after |= insertion.kind == format::PointKind::call_after;
   }
+  std::vector<size_t> made;
   auto add = [&](const image::Function* function, bool of_calls) {
-    instance.balances.push_back(binding_.balances.size());
-    binding_.balances.push_back({function, instance.cells[0], of_calls, {request}});
+    made.push_back(binding_.balances.size());
+    binding_.balances.push_back({function, id, of_calls, {request}});
   };
   for (const image::Function* function : order) {
     const Sides& has = sides[function];
     if (has.entry && has.exit) add(function, false);
     if (has.before && has.after) add(function, true);
   }
+  return made;
 }
 
 // The constraint of each resource of the focus: the first of the metric that fits, after
@@ -289,18 +320,22 @@ Result<size_t> Binder::instance(const Selection& selection, const std::vector<Ce
       plan_, names_, flavor_, selection.resource, fmt::format("constraint `{}`", constraint.name), codes_};
   auto code = evaluate(scope, constraint.placement);
   if (!code) return code.error();
+  if (auto known = use_symbols(code->insertions, scope.owner); !known) return known.error();
 
   const size_t index = instances_.size();
   instance_of_.emplace(std::move(key), index);
   Instance& made = instances_.emplace_back();
   Cells cells;
   for (const format::Cell& c : constraint.cells) {
-    made.cells.push_back(cell(c.kind, fmt::format("{}@{}", c.name, selection.resource->text)));
+    made.cells.push_back(cell(c, fmt::format("{}@{}", c.name, selection.resource->text)));
     cells.emplace_back(c.name, made.cells.back());
   }
   made.missing = std::move(code->missing);
   if (auto laid = lay(code->insertions, cells, guards, index, request); !laid) return laid.error();
-  balance(made, code->insertions, constraint.cells[0].name, request);
+  for (size_t i = 0; i < constraint.cells.size(); ++i)
+    if (i == 0 || format::is_timer(constraint.cells[i].kind))
+      for (const size_t at : balance(code->insertions, constraint.cells[i], made.cells[i], request))
+        made.balances.push_back(at);
   return index;
 }
 
@@ -329,6 +364,38 @@ Error Binder::nothing(const format::Metric& metric, const std::vector<std::strin
                       fmt::join(missing, ", "), did_you_mean(missing[0], known))};
 }
 
+// What the code refers to in the application, looked up once for each stencil.
+Result<void> Binder::use_symbols(const std::vector<Insertion>& code, const std::string& owner) {
+  for (const Insertion& insertion : code) {
+    const format::StencilInfo& info = plan_.stencils[insertion.stencil].info;
+    if (!allow_calls_ &&
+        std::find(info.routines.begin(), info.routines.end(), format::Routine::call) != info.routines.end())
+      return Error{
+          fmt::format("{} calls functions of the application, which may change what it does: allow that with "
+                      "--allow-calls",
+                      owner)};
+    if (info.symbols.empty() || binding_.symbols.contains(insertion.stencil)) continue;
+    std::vector<plan::SymbolValue> values;
+    for (const format::SymbolUse& symbol : info.symbols) {
+      auto value = value_of(names_.image(), symbol);
+      if (!value) return Error{fmt::format("{}: {}", owner, value.error().text)};
+      values.push_back(*value);
+    }
+    binding_.symbols.emplace(insertion.stencil, std::move(values));
+  }
+  return {};
+}
+
+// A request for other threads' values of the same code.
+void Binder::share_code(uint32_t first, uint32_t request) {
+  const auto join = [&](std::vector<uint32_t>& requests) {
+    if (std::find(requests.begin(), requests.end(), first) != requests.end()) requests.push_back(request);
+  };
+  for (auto& drafts : drafts_)
+    for (DraftSnippet& draft : drafts) join(draft.snippet.requests);
+  for (Balance& balance : binding_.balances) join(balance.requests);
+}
+
 Result<void> Binder::leave_out(const Wanted& wanted, const Error& why) {
   if (wanted.named) return why;
   if (!skipped_) skipped_ = why;
@@ -344,6 +411,15 @@ Result<void> Binder::bind(const Wanted& wanted, const ResolvedFocus& focus, size
                              kMostRequests)};
   if (metric.cells.empty())
     return Error{fmt::format("metric `{}` has no value", metric.id), Status::plan_rejected};
+  const auto same = laid_.find(metric.id + "@" + focus.code_text);
+  if (same != laid_.end()) {
+    const auto request = static_cast<uint32_t>(binding_.requests.size());
+    BoundRequest bound = binding_.requests[same->second];
+    bound.focus = focus.text, bound.thread = focus.thread;
+    binding_.requests.push_back(std::move(bound));
+    share_code(same->second, request);
+    return {};
+  }
   Selection replacement;
   auto selections = select(metric, focus, replacement);
   if (!selections) return leave_out(wanted, selections.error());
@@ -354,6 +430,8 @@ Result<void> Binder::bind(const Wanted& wanted, const ResolvedFocus& focus, size
   if (!base) return base.error();
   if (base->insertions.empty()) return leave_out(wanted, nothing(metric, base->missing));
   if (base->insertions.size() > kMostSnippets / foci) return too_much();
+  if (auto known = use_symbols(base->insertions, fmt::format("metric `{}`", metric.id)); !known)
+    return leave_out(wanted, known.error());
 
   const auto request = static_cast<uint32_t>(binding_.requests.size());
   BoundRequest bound{metric.id, focus.text, &metric, 0, std::move(base->missing)};
@@ -361,10 +439,10 @@ Result<void> Binder::bind(const Wanted& wanted, const ResolvedFocus& focus, size
   if (!guards) return guards.error();
   Cells cells;
   const std::string suffix = focus.text.empty() ? "" : "@" + focus.text;
-  for (const format::Cell& c : metric.cells) cells.emplace_back(c.name, cell(c.kind, c.name + suffix));
+  for (const format::Cell& c : metric.cells) cells.emplace_back(c.name, cell(c, c.name + suffix));
   if (replaced)
     for (const format::Cell& c : replacement.constraint->cells)
-      cells.emplace_back(c.name, cell(c.kind, c.name + suffix));
+      cells.emplace_back(c.name, cell(c, c.name + suffix));
   // Code that replaces the base counts in its own cell, unless it names the metric's.
   bound.value = cells[0].second;
   if (replaced && !writes(base->insertions, cells[0].first)) {
@@ -373,7 +451,14 @@ Result<void> Binder::bind(const Wanted& wanted, const ResolvedFocus& focus, size
                    Status::plan_rejected};
     bound.value = cells[metric.cells.size()].second;
   }
+  bound.thread = focus.thread;
   binding_.requests.push_back(std::move(bound));
+  laid_.emplace(metric.id + "@" + focus.code_text, request);
+  size_t index = 0;
+  for (const auto* owner : {&metric.cells, replaced ? &replacement.constraint->cells : nullptr})
+    for (size_t i = 0; owner && i < owner->size(); ++i, ++index)
+      if (format::is_timer((*owner)[i].kind))
+        balance(base->insertions, (*owner)[i], cells[index].second, request);
   return lay(base->insertions, cells, *guards, kNoInstance, request);
 }
 
@@ -404,7 +489,7 @@ Result<void> Binder::bind_children(const format::Metric& metric, const format::C
     const auto request = static_cast<uint32_t>(binding_.requests.size());
     auto index = instance({order, &constraint, varying(focus)}, {}, request);
     if (!index) return index.error();
-    const CellId span = cell(format::CellKind::span_, metric.id + "@" + focus.text);
+    const CellId span = cell({"", format::CellKind::span_}, metric.id + "@" + focus.text);
     BoundRequest child{metric.id, focus.text, &metric, span, instances_[*index].missing};
     child.of = vector;
     binding_.requests.push_back(std::move(child));
@@ -418,7 +503,7 @@ Result<void> Binder::bind_children(const format::Metric& metric, const format::C
 // All foci of a pattern by one base (vector.h). False when they must be bound one by one.
 Result<bool> Binder::bind_vector(const Wanted& wanted, const std::vector<ResolvedFocus>& foci) {
   const format::Metric& metric = *wanted.metric;
-  if (!metric.additive || !may_vary_together(foci)) return false;
+  if (!metric.additive || !may_vary_together(foci) || foci[0].thread != kAllThreads) return false;
   Selection replacement;
   auto selections = select(metric, foci[0], replacement);
   if (!selections || replacement.constraint) return false;
@@ -436,7 +521,7 @@ Result<bool> Binder::bind_vector(const Wanted& wanted, const std::vector<Resolve
   if (!base || base->insertions.empty()) return false;
 
   const auto request = static_cast<uint32_t>(binding_.requests.size());
-  const CellId value = cell(metric.cells[0].kind, metric.cells[0].name + "@" + wanted.focus.text);
+  const CellId value = cell(metric.cells[0], metric.cells[0].name + "@" + wanted.focus.text);
   binding_.requests.push_back({metric.id, wanted.focus.text, &metric, value, std::move(base->missing)});
   std::vector<CellId> guards;
   for (const Selection& selection : *selections) {

@@ -85,6 +85,14 @@ Result<Focus> parse_focus(const std::string& text) {
   return focus;
 }
 
+std::string of_thread(const std::string& focus, uint64_t thread) {
+  constexpr std::string_view kEach = "/Thread/*";
+  std::string out = focus;
+  if (const size_t at = out.find(kEach); at != std::string::npos)
+    out.replace(at, kEach.size(), fmt::format("/Thread/{}", thread));
+  return out;
+}
+
 RequestText split_request(const std::string& text) {
   const size_t at = text.find('@');
   if (at == std::string::npos) return {text, ""};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ using CellId = uint32_t;
 struct CellSlot {
   format::CellKind kind = format::CellKind::counter;
   std::string label;  // for --status and --explain: "procedure_calls@/Code/app/work", "procedure@..."
+  format::Event event = format::Event::minor_faults;  // of an event timer or counter
 };
 
 // A child of a request with `*` (runtime/focus/vector.h): while `flag` is up, `span` grows as `base` does.
@@ -60,22 +62,30 @@ struct BoundPoint {
   const image::Object* object = nullptr;
   const image::Function* function = nullptr;
   format::PointKind kind = format::PointKind::entry;
-  // Which of the function's points of this kind: the address of the call, of the block's first instruction, of
-  // the loop's head. 0 at an entry and a return (= all exits), and where the function's code is not understood.
+  // Which of the function's points of this kind: the address of the call, of the block's first instruction,
+  // of the loop's head. 0 at an entry and a return (= all exits), and where the function's code is not
+  // understood.
   uint64_t place = 0;
   std::vector<BoundSnippet> snippets;  // in execution order
 };
 
 // Entry and return of `function` must both be patched or neither (decision 6), because
-// `flag` is raised at one and lowered at the other; and threads that are inside the
-// function when it is patched start with the flag raised once per active frame. `of_calls`: the same of
-// the function's calls, where it is raised before and lowered after them.
+// `flag` is raised at one and lowered at the other (or is a timer that is started and stopped); and threads
+// that are inside the function when it is patched start with the flag raised once per active frame.
+// `of_calls`: the same of the function's calls, where it is raised before and lowered after them.
 struct Balance {
   const image::Function* function = nullptr;
   CellId flag = 0;
   bool of_calls = false;
   std::vector<uint32_t> requests;
 };
+
+// Whose values a request asks for: a thread's id, or one of these.
+inline constexpr int64_t kAllThreads = 0;   // of all, combined
+inline constexpr int64_t kEachThread = -1;  // of each, on its own
+
+// The focus of one thread, of a focus with /Thread/*.
+std::string of_thread(const std::string& focus, uint64_t thread);
 
 struct BoundRequest {
   std::string metric;  // identifier
@@ -88,12 +98,14 @@ struct BoundRequest {
   static constexpr uint32_t kNone = UINT32_MAX;
   uint32_t children = 0;
   uint32_t of = kNone;
+  int64_t thread = kAllThreads;
 };
 
 struct Binding {
+  std::map<uint32_t, std::vector<plan::SymbolValue>> symbols;  // by stencil: for StencilInfo::symbols
   std::vector<CellSlot> cells;
   std::vector<BoundRequest> requests;
-  std::vector<BoundPoint> points;    // at most one per (function, kind, place)
+  std::vector<BoundPoint> points;  // at most one per (function, kind, place)
   std::vector<Balance> balances;
   std::vector<Track> tracks;  // all of them
 };
@@ -102,6 +114,7 @@ struct BindOptions {
   std::vector<std::string> metrics;  // METRIC[@FOCUS]; empty: every metric the process can have
   std::vector<std::string> foci;     // for metrics that name none; empty: the whole program
   std::string flavor;                // "" = unix
+  bool allow_calls = false;          // into the application
 };
 
 // Errors: unknown metric (with a did-you-mean), a focus that is no path, a resource that

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "runtime/focus/nearest.h"
+#include "runtime/process/target.h"
 
 namespace mdl::focus {
 namespace {
@@ -137,6 +138,23 @@ Result<std::vector<Resource>> resolve_functions(const std::vector<std::string>& 
                 fmt::format("`{}` has no function `{}`{}", path[1], path[2], did_you_mean(path[2], known)));
 }
 
+constexpr const char* kEvery = "*";
+
+Result<std::vector<Resource>> resolve_thread(const std::vector<std::string>& path, const Names& names) {
+  if (path[1] == kEvery) return std::vector<Resource>{make(path)};
+  const auto threads = process::live_threads(names.image().pid);
+  for (const pid_t thread : threads)
+    if (path[1] == fmt::format("{}", thread)) return std::vector<Resource>{make(path)};
+  return cannot(path, fmt::format("process {} has no such thread; /Thread/* asks for each that it has",
+                                  names.image().pid));
+}
+
+// Whose values a resolved resource of /Thread asks for.
+int64_t thread_of(const Resource& resource) {
+  if (resource.path[1] == kEvery) return kEachThread;
+  return process::read_status(static_cast<pid_t>(std::stoi(resource.path[1]))).inner_pid;
+}
+
 Result<std::vector<Resource>> resolve_one(const std::vector<std::string>& path, const Names& names) {
   const std::string& hierarchy = path[0];
   if (hierarchy == "Code")
@@ -152,10 +170,7 @@ Result<std::vector<Resource>> resolve_one(const std::vector<std::string>& path, 
     if (!fits(path[1], host)) return cannot(path, fmt::format("the process runs on `{}`", host));
     return std::vector<Resource>{make({hierarchy, host})};
   }
-  if (hierarchy == "Thread")
-    return cannot(path,
-                  "values of one thread cannot be asked for in this version; leave /Thread out for the "
-                  "value over all threads");
+  if (hierarchy == "Thread") return resolve_thread(path, names);
   if (is_pattern(path.back()))
     return cannot(path, fmt::format("the resources of /{} cannot be listed; name one", hierarchy));
   return std::vector<Resource>{make(path)};
@@ -185,7 +200,12 @@ Result<std::vector<ResolvedFocus>> resolve(const Focus& focus, const Names& name
       for (const Resource& resource : *choices) {
         ResolvedFocus longer = focus_so_far;
         longer.text += (longer.text.empty() ? "" : ",") + resource.text;
-        if (path[0] != "Process" && path[0] != "Machine") longer.resources.push_back(resource);
+        if (path[0] == "Thread")
+          longer.thread = thread_of(resource);
+        else
+          longer.code_text += (longer.code_text.empty() ? "" : ",") + resource.text;
+        if (path[0] != "Process" && path[0] != "Machine" && path[0] != "Thread")
+          longer.resources.push_back(resource);
         next.push_back(std::move(longer));
       }
     }

@@ -27,11 +27,14 @@ struct Resource {
 
 struct ResolvedFocus {
   std::vector<Resource> resources;
-  std::string text;  // canonical
+  std::string text;              // canonical
+  std::string code_text;         // the same without the thread: what code is needed for it
+  int64_t thread = kAllThreads;  // whose values are asked for; by the id that the process itself knows it by
 };
 
 // One focus, or one for each child when a resource ends in `*` or another pattern.
-// Process and machine are checked against the process and then left out: they restrict nothing.
+// Process and machine are checked against the process and then left out: they restrict nothing. So is a
+// thread: values are kept by thread anyway.
 Result<std::vector<ResolvedFocus>> resolve(const Focus& focus, const Names& names);
 
 }  // namespace mdl::focus

@@ -180,6 +180,16 @@ std::shared_ptr<const FrameTable> read_vdso(const Image& image, pid_t live, uint
 
 }  // namespace
 
+Result<ElfFile> open_object(const Image& image, const Object& object) {
+  for (const Mapping& mapping : image.mappings) {
+    if (object.text.empty() || mapping.start != object.text[0].start) continue;
+    auto opened = open_mapped(image.pid, mapping);
+    if (!opened) return opened.error();
+    return ElfFile::read(opened->bytes, opened->size, object.path);
+  }
+  return Error{fmt::format("{} is not mapped", object.path)};
+}
+
 Result<Image> read_image(pid_t pid) {
   Image image;
   image.pid = pid;

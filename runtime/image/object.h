@@ -15,6 +15,9 @@ namespace mdl::image {
 // loaded segment covers the mapping's file offset.
 std::optional<uint64_t> bias_of(const ElfFile& file, const Mapping& mapping);
 
+// The file of an object, opened again.
+Result<ElfFile> open_object(const Image& image, const Object& object);
+
 // Everything of an Object that the file says. `mappings` are those of the file at this bias.
 void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object);
 

@@ -20,17 +20,24 @@ bool is_alive(const patch::Journal& journal) {
   return process::is_running(journal.owner, journal.owner_start);
 }
 
-void print_journal(const patch::Journal& journal, const image::Memory& memory) {
+void print_journal(pid_t pid, const patch::Journal& journal, const image::Memory& memory) {
   auto started =
       std::chrono::system_clock::time_point(std::chrono::duration_cast<std::chrono::system_clock::duration>(
           std::chrono::nanoseconds(journal.started_ns)));
   fmt::print("instrumented by mdl-inject {} ({}) since {:%Y-%m-%d %H:%M:%S} UTC\n", journal.owner,
              is_alive(journal) ? "running" : "ended", fmt::gmtime(started));
   fmt::print("plan {}, {} points, {} requests\n", journal.plan, journal.points, journal.requests.size());
-  auto snapshot = values::read_values(block_layout(journal), memory);
+  values::TargetClocks clocks(pid);
+  auto snapshot = values::read_values(block_layout(journal), memory, clocks);
   if (!snapshot) fmt::print("values cannot be read: {}\n", snapshot.error().text);
   for (size_t i = 0; i < journal.requests.size(); i++) {
     const patch::JournalRequest& request = journal.requests[i];
+    if (snapshot && request.thread == focus::kEachThread) {
+      for (const auto& [thread, value] : snapshot->each[i])
+        fmt::print("  {}@{} = {} {}\n", request.metric, focus::of_thread(request.focus, thread), value,
+                   request.units);
+      continue;
+    }
     fmt::print("  {}{}{}", request.metric, request.focus.empty() ? "" : "@", request.focus);
     if (request.children) fmt::print(": {} children, in all", request.children);
     if (snapshot) fmt::print(" = {} {}", snapshot->cells[i], request.units);
@@ -85,7 +92,7 @@ int status(const Options& options) {
         "mdl-inject --remove {0}\n",
         options.pid, session.mappings.size());
   else
-    print_journal(*session.journal, memory);
+    print_journal(options.pid, *session.journal, memory);
   return 0;
 }
 

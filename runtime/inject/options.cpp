@@ -76,8 +76,8 @@ Parsed parse_options(int argc, const char* const* argv) {
   auto* duration_option =
       app.add_option("-d,--duration", duration, "Stop after so many seconds")->type_name("SECONDS");
   app.add_option("--format", o.format,
-                 "table, ndjson, json or csv (default: table on a terminal, else ndjson)")
-      ->check(CLI::IsMember({"table", "ndjson", "json", "csv"}));
+                 "table, ndjson, json, csv or prometheus (default: table on a terminal, else ndjson)")
+      ->check(CLI::IsMember({"table", "ndjson", "json", "csv", "prometheus"}));
   app.add_option("-o,--output", o.output, "Write the samples to a file")->type_name("FILE");
   app.add_option("--flavor", o.flavor, "Which flavor of the lists and metrics applies (default unix)")
       ->type_name("NAME");
@@ -85,6 +85,7 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_flag("--explain", o.explain, "Say what each request became");
   app.add_flag("--strict", o.strict, "Fail when any point is refused");
   app.add_flag("--detach", o.detach, "Leave the instrumentation in the process at the end");
+  app.add_flag("--allow-calls", o.allow_calls, "Let code of metrics call functions of the application");
   bool list = false, status = false, remove = false, verify = false;
   app.add_flag("--list", list, "List the functions of a process")->group("Other commands");
   app.add_flag("--status", status, "Say what is in a process, with its values")->group("Other commands");

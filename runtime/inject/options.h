@@ -27,6 +27,7 @@ struct Options {
   bool explain = false;
   bool strict = false;
   bool detach = false;
+  bool allow_calls = false;
 };
 
 // The parsed options, or the exit status after help, the version or a usage error was printed.

@@ -18,6 +18,7 @@
 #include "runtime/patch/coverage.h"
 #include "runtime/patch/insert.h"
 #include "runtime/patch/remove.h"
+#include "runtime/patch/thread_identity.h"
 #include "runtime/process/target.h"
 #include "runtime/values/sampler.h"
 
@@ -40,6 +41,7 @@ class Measurement {
         memory_(memory),
         watch_(watch),
         writer_(writer),
+        clocks_(inserted.journal.target),
         sampler_(block_layout(inserted.journal), values::now()) {}
 
   // Samples until something ends it, then takes everything out, whatever happens here.
@@ -68,7 +70,7 @@ class Measurement {
       if (end && now >= *end) return take_out();
       if (now >= next) {
         next += interval * (1 + (now - next) / interval);
-        auto sample = sampler_.sample(memory_, values::now());
+        auto sample = take_sample();
         if (!sample) return lost(sample.error());
         if (auto ok = write(*sample, false); !ok) return abandon(ok.error());
       }
@@ -81,9 +83,25 @@ class Measurement {
         case Watch::Event::ended:
           return ended(sampler_.repeat(values::now()));
       }
+      drain();
       if (at_exit())
         if (auto status = rendezvous()) return *status;
     }
+  }
+
+  // One sample; ended threads' values that it has taken over need not be kept in the target any more.
+  Result<values::Sample> take_sample() {
+    auto out = sampler_.sample(memory_, clocks_, values::now());
+    if (out) free_taken();
+    return out;
+  }
+  // Between samples, so that the ring of ended threads does not fill up.
+  void drain() {
+    if (sampler_.collector().drain(memory_)) free_taken();
+  }
+  void free_taken() {
+    std::vector<uint64_t> taken = sampler_.collector().taken();
+    if (!taken.empty()) memory_.write(sampler_.collector().taken_address(), std::as_bytes(std::span(taken)));
   }
 
   uint64_t exit_word(uint64_t index) const { return journal_.data.start + patch::kHeaderExit + index * 8; }
@@ -97,7 +115,7 @@ class Measurement {
 
   // The process stands at its exit: read the last values, let it go on, see it end.
   std::optional<Result<int>> rendezvous() {
-    auto last = sampler_.sample(memory_, values::now());
+    auto last = take_sample();
     set_exit_word(1, 1);
     if (!last) return std::nullopt;
     if (watch_.wait_until(Clock::now() + 1s) == Watch::Event::ended) return ended(*last);
@@ -110,11 +128,14 @@ class Measurement {
     std::vector<output::Row> rows;
     for (size_t i = 0; i < journal_.requests.size(); i++) {
       const patch::JournalRequest& request = journal_.requests[i];
-      const values::Value& value = sample.values[i];
       if (request.children) continue;  // its children have the lines
-      rows.push_back({sample.at.wall_ns, sample.elapsed_s, options_.pid, request.metric, request.name,
-                      request.focus, value.total, value.delta, value.rate, request.units,
-                      journal_.refused_of(i), sample.complete, sample.anomalies, family(request)});
+      auto add = [&](const std::string& focus, const values::Value& value) {
+        rows.push_back({sample.at.wall_ns, sample.elapsed_s, options_.pid, request.metric, request.name,
+                        focus, value.total, value.delta, value.rate, request.units, journal_.refused_of(i),
+                        sample.complete, sample.anomalies, family(request)});
+      };
+      if (request.thread != focus::kEachThread) add(request.focus, sample.values[i]);
+      for (const auto& [thread, value] : sample.each[i]) add(focus::of_thread(request.focus, thread), value);
     }
     if (auto ok = writer_.sample(rows, final); !ok) return ok;
     if (!final) return {};
@@ -122,6 +143,9 @@ class Measurement {
       fmt::print(stderr,
                  "warning: more threads than slots: {} hits shared one block and may have lost counts\n",
                  sample.overflows);
+    if (sample.unrecorded)
+      fmt::print(stderr, "warning: {} threads ended so fast that only the sums of their values are known\n",
+                 sample.unrecorded);
     return writer_.end();
   }
 
@@ -160,7 +184,7 @@ class Measurement {
   Result<int> take_out() {
     if (options_.detach) {
       set_exit_word(2, 0);
-      auto sample = sampler_.sample(memory_, values::now());
+      auto sample = take_sample();
       if (!sample) return lost(sample.error());
       if (auto ok = write(*sample, true); !ok) return ok.error();
       fmt::print(
@@ -175,7 +199,7 @@ class Measurement {
         return ended(sampler_.repeat(values::now()));
       return left(ok.error());
     }
-    auto sample = sampler_.sample(memory_, values::now());  // nobody counts any more: these are exact
+    auto sample = take_sample();  // nobody counts any more: these are exact
     Result<void> finished = removal.finish();
     if (!sample) return lost(sample.error());
     Result<void> written = write(*sample, true);
@@ -186,7 +210,7 @@ class Measurement {
 
   // It could not be taken out: the values up to now, and what to do.
   Result<int> left(const Error& why) {
-    auto sample = sampler_.sample(memory_, values::now());
+    auto sample = take_sample();
     if (auto ok = write(sample ? *sample : sampler_.repeat(values::now()), true); !ok) return ok.error();
     return Error{
         fmt::format("{}: process {} is still instrumented: take it out later with mdl-inject --remove {}",
@@ -210,6 +234,7 @@ class Measurement {
   const process::TargetMemory& memory_;
   const Watch& watch_;
   output::Writer& writer_;
+  values::TargetClocks clocks_;
   values::Sampler sampler_;
 };
 
@@ -265,7 +290,32 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
   return {};
 }
 
+// What the code in the target needs to know of threads and clocks.
+Result<patch::InsertInput> identify(const plan::Plan& plan, const focus::Binding& binding,
+                                    patch::Coverage& coverage, const image::Image& image,
+                                    const process::TargetMemory& memory, const arch::ClockPair& since) {
+  patch::InsertInput input{plan, binding, coverage, image};
+  if (std::any_of(binding.cells.begin(), binding.cells.end(),
+                  [](const focus::CellSlot& cell) { return cell.kind == format::CellKind::wall_timer; })) {
+    auto rate = arch::ticks_per_second(since);
+    if (!rate) return rate.error();
+    input.ticks_per_second = *rate;
+  }
+  if (!patch::needs_identity(plan, binding) && !patch::arms_calls(coverage)) return input;
+  auto place = patch::find_thread_place(image.pid, memory);
+  if (!place) return place.error();
+  input.thread_at = *place;
+  if (*place == 0)
+    fmt::print(
+        stderr,
+        "warning: the C library of process {} does not keep thread ids where they are known to be: a thread "
+        "that ends inside a constraint or with a running timer may leave it to a later one\n",
+        image.pid);
+  return input;
+}
+
 Result<int> attach(const Options& options, const plan::Plan& plan, output::Writer& writer) {
+  const arch::ClockPair since = arch::read_clocks();
   auto target = process::check_target(options.pid);
   if (!target) return target.error();
   if (target->seccomp != 0)
@@ -281,7 +331,8 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
     return ok.error();  // its code is not what it was
   image::LiveMemory code_memory(image::live_thread(options.pid));
   image::Codes codes(*image, code_memory);
-  auto binding = focus::bind(plan, *image, {options.metrics, options.foci, options.flavor}, &codes);
+  auto binding =
+      focus::bind(plan, *image, {options.metrics, options.foci, options.flavor, options.allow_calls}, &codes);
   if (!binding) return binding.error();
   if (options.explain) print_binding(stderr, plan, *binding);
 
@@ -296,7 +347,9 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
 
   auto watch = Watch::open(options.pid);  // from here on an interrupt ends the measurement in order
   if (!watch) return watch.error();
-  auto inserted = patch::insert({plan, *binding, coverage, *image}, *memory);
+  auto input = identify(plan, *binding, coverage, *image, *memory, since);
+  if (!input) return input.error();
+  auto inserted = patch::insert(*input, *memory);
   if (!inserted) return inserted.error();
   return Measurement(options, *inserted, *memory, *watch, writer).run(*inserted, coverage);
 }

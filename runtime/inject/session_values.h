@@ -8,16 +8,28 @@ namespace mdl::inject {
 
 // One cell per request, in the journal's order.
 inline values::BlockLayout block_layout(const patch::Journal& journal) {
+  const patch::Layout& layout = journal.layout;
   values::BlockLayout out;
-  out.directory = journal.data.start + journal.layout.directory();
-  out.slots = journal.layout.slots;
-  out.blocks = journal.data.start + journal.layout.blocks();
-  out.stride = journal.layout.stride;
+  out.directory = journal.data.start + layout.directory();
+  out.slots = layout.slots;
+  out.blocks = journal.data.start + layout.blocks();
+  out.stride = layout.stride;
   out.overflow_address = journal.data.start + patch::kHeaderOverflow;
+  out.ring = journal.data.start + layout.ring();
+  out.ring_entries = layout.ended;
+  out.ended_address = journal.data.start + patch::kHeaderEnded;
+  out.timers = layout.timers, out.calls = layout.calls, out.sums = layout.sums;
+  out.cells_end = layout.cells_end;
+  out.ticks_per_second = journal.ticks_per_second;
   for (const patch::JournalRequest& request : journal.requests) {
-    const bool child = request.of != focus::BoundRequest::kNone;
-    out.cells.push_back({journal.kinds[request.value], journal.layout.cells[request.value], request.aggregate,
-                         child ? journal.layout.cells[journal.requests[request.of].value] : 0});
+    values::CellPlace cell{journal.kinds[request.value], layout.cells[request.value], request.aggregate,
+                           request.event};
+    if (request.thread != focus::kAllThreads)
+      cell.whose = request.thread == focus::kEachThread ? values::Whose::each : values::Whose::one;
+    cell.thread = static_cast<uint64_t>(request.thread);
+    if (request.of != focus::BoundRequest::kNone)
+      cell.base = layout.cells[journal.requests[request.of].value];
+    out.cells.push_back(cell);
   }
   return out;
 }

@@ -4,8 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <vector>
+
+#include "runtime/output/table.h"
 
 namespace mdl::output {
 namespace {
@@ -95,8 +100,57 @@ class Csv final : public Writer {
   Sink& sink_;
 };
 
+// [a-zA-Z_:][a-zA-Z0-9_:]*; an identifier of MDL may also begin with `$`.
+std::string prometheus_name(const std::string& metric) {
+  std::string name = "mdl_" + metric;
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name;
+}
+
+// Behind # HELP a quotation mark is itself, in a label's value it is not.
+std::string escaped(const std::string& text, bool in_label) {
+  std::string out;
+  for (const char c : printable(text)) {
+    if (c == '\\' || (in_label && c == '"')) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+class Prometheus final : public Writer {
+ public:
+  explicit Prometheus(Sink& sink) : sink_(sink) {}
+  Result<void> begin() override { return {}; }
+  Result<void> sample(std::span<const Row> rows, bool) override {
+    std::vector<std::string> order;
+    std::map<std::string, std::string> lines;
+    for (const Row& row : rows) {
+      const std::string name = prometheus_name(row.metric);
+      auto [text, fresh] = lines.try_emplace(name);
+      if (fresh) {
+        order.push_back(name);
+        text->second = fmt::format("# HELP {0} {1} ({2})\n# TYPE {0} untyped\n", name,
+                                   escaped(row.name, false), escaped(row.units, false));
+      }
+      text->second += fmt::format("{}{{pid=\"{}\",focus=\"{}\"}} {} {}\n", name, row.pid,
+                                  escaped(row.focus, true), row.value, row.time_ns / 1'000'000);
+    }
+    std::string all;
+    for (const std::string& name : order) all += lines[name];
+    return sink_.write(all);
+  }
+  Result<void> end() override { return {}; }
+
+ private:
+  Sink& sink_;
+};
+
 }  // namespace
 
+std::unique_ptr<Writer> make_prometheus(Sink& sink) {
+  return std::make_unique<Prometheus>(sink);
+}
 std::unique_ptr<Writer> make_ndjson(Sink& sink) {
   return std::make_unique<Ndjson>(sink);
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace mdl::output {
@@ -35,6 +36,22 @@ std::string rate_text(double rate) {
   if (!std::isfinite(rate)) return "";
   if (std::abs(rate) >= 100 && std::abs(rate) < 9e18) return grouped(std::llround(rate));
   return fmt::format("{:.1f}", rate);
+}
+
+// Nanoseconds in the unit that suits them: 1.234 ms.
+std::string duration(double ns) {
+  constexpr std::array<std::pair<double, std::string_view>, 3> kUnits = {
+      {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}}};
+  for (const auto& [size, unit] : kUnits)
+    if (std::abs(ns) >= size) return fmt::format("{:.3f} {}", ns / size, unit);
+  return fmt::format("{:.0f} ns", ns);
+}
+
+bool is_time(const Row& row) {
+  return row.units == "ns";
+}
+std::string value_text(const Row& row, int64_t value) {
+  return is_time(row) ? duration(static_cast<double>(value)) : grouped(value);
 }
 
 std::string notes(const Row& row, bool final) {
@@ -124,8 +141,9 @@ Result<void> Table::sample(std::span<const Row> rows, bool final) {
     focus_ = focus_ || !row.focus.empty();
     const std::string time = lines.empty() ? fmt::format("{:.1f} s", row.elapsed_s) : "";
     const std::string& name = row.name.empty() ? row.metric : row.name;
-    lines.push_back({time, printable(name), printable(row.focus), grouped(row.value), grouped(row.delta),
-                     rate_text(row.rate), printable(row.units), notes(row, final)});
+    lines.push_back({time, printable(name), printable(row.focus), value_text(row, row.value),
+                     value_text(row, row.delta), is_time(row) ? duration(row.rate) : rate_text(row.rate),
+                     is_time(row) ? "time" : printable(row.units), notes(row, final)});
     if (auto hidden = more.find(shown); hidden != more.end())
       lines.push_back({"", fmt::format("({} more)", hidden->second), "", "", "", "", "", ""});
   }

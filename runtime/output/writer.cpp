@@ -13,8 +13,10 @@ Result<Format> format_named(std::string_view name, bool terminal) {
   if (name == "ndjson") return Format::ndjson;
   if (name == "json") return Format::json;
   if (name == "csv") return Format::csv;
-  return Error{fmt::format("there is no output format `{}`; there are table, ndjson, json and csv", name),
-               Status::usage};
+  if (name == "prometheus") return Format::prometheus;
+  return Error{
+      fmt::format("there is no output format `{}`; there are table, ndjson, json, csv and prometheus", name),
+      Status::usage};
 }
 
 std::unique_ptr<Writer> make_writer(Format format, Sink& sink, bool colour) {
@@ -27,6 +29,8 @@ std::unique_ptr<Writer> make_writer(Format format, Sink& sink, bool colour) {
       return make_json(sink);
     case Format::csv:
       return make_csv(sink);
+    case Format::prometheus:
+      return make_prometheus(sink);
   }
   return nullptr;
 }

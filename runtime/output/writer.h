@@ -1,4 +1,4 @@
-// Samples for people (table) and programs (ndjson, json, csv).
+// Samples for people (table) and programs (ndjson, json, csv, prometheus).
 //
 // The contract of an ndjson line, which scripts rely on, is in docs/injection.md. Each sample
 // reaches the file in one piece, so that the reader of a pipe sees it at once and whole.
@@ -36,7 +36,7 @@ struct Row {
   uint32_t family = 0;  // rows of one that is not 0 are the children of one request with `*`
 };
 
-enum class Format : uint8_t { table, ndjson, json, csv };
+enum class Format : uint8_t { table, ndjson, json, csv, prometheus };
 
 // By name as on the command line; "" is a table on a terminal, else ndjson.
 Result<Format> format_named(std::string_view name, bool terminal);

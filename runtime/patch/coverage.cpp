@@ -46,8 +46,7 @@ std::vector<uint8_t> bytes_at(const image::Memory& memory, uint64_t address) {
 
 // Cells whose value means nothing when a function changes them at some of its points only.
 bool must_stay_even(format::CellKind kind) {
-  return kind == format::CellKind::flag || kind == format::CellKind::wall_timer ||
-         kind == format::CellKind::process_timer || kind == format::CellKind::event_timer;
+  return kind == format::CellKind::flag || format::is_timer(kind);
 }
 
 // Such cells that the code of a point writes.
@@ -186,11 +185,16 @@ bool arms_calls(const Coverage& coverage) {
   return false;
 }
 
-bool writes_flag(const plan::Plan& plan, const BoundSnippet& snippet, focus::CellId flag) {
+const format::CellUse* write_of(const plan::Plan& plan, const BoundSnippet& snippet, focus::CellId cell) {
   const auto& uses = plan.stencils[snippet.stencil].info.cells;
   for (size_t i = 0; i < uses.size() && i < snippet.cells.size(); i++)
-    if (snippet.cells[i] == flag && uses[i].writes) return true;
-  return false;
+    if (snippet.cells[i] == cell && uses[i].writes) return &uses[i];
+  return nullptr;
+}
+
+bool raises_or_lowers(const plan::Plan& plan, const BoundSnippet& snippet, focus::CellId cell, bool raises) {
+  const format::CellUse* use = write_of(plan, snippet, cell);
+  return use && (!format::is_timer(use->kind) || use->starts == raises);
 }
 
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
@@ -198,7 +202,10 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
   Coverage out;
   out.refused_of.resize(binding.requests.size());
   out.functions = by_function(plan, binding);
-  bool flags = !binding.balances.empty();
+  // What frames that vanish leave behind must be put right.
+  bool flags = !binding.balances.empty() ||
+               std::any_of(binding.cells.begin(), binding.cells.end(),
+                           [](const focus::CellSlot& cell) { return cell.kind == format::CellKind::call; });
   bool may_arm = std::any_of(binding.points.begin(), binding.points.end(), [](const BoundPoint& point) {
     return point.kind == format::PointKind::call_after;
   });

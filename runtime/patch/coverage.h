@@ -60,7 +60,15 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
 // True when a call is armed: its code stands at a place that a branch reaches, too.
 bool arms_calls(const Coverage& coverage);
 
-// True when this snippet raises or lowers `flag`.
-bool writes_flag(const plan::Plan& plan, const focus::BoundSnippet& snippet, focus::CellId flag);
+// How this snippet writes a cell; null when it does not.
+const format::CellUse* write_of(const plan::Plan& plan, const focus::BoundSnippet& snippet,
+                                focus::CellId cell);
+inline bool writes_flag(const plan::Plan& plan, const focus::BoundSnippet& snippet, focus::CellId flag) {
+  return write_of(plan, snippet, flag) != nullptr;
+}
+// At a point that `raises` (an entry, a call) or lowers (an exit, behind a call): that is what the snippet
+// does with the flag or timer.
+bool raises_or_lowers(const plan::Plan& plan, const focus::BoundSnippet& snippet, focus::CellId cell,
+                      bool raises);
 
 }  // namespace mdl::patch

@@ -12,6 +12,7 @@
 #include "runtime/patch/remove.h"
 #include "runtime/patch/stack_scan.h"
 #include "runtime/patch/stage.h"
+#include "runtime/patch/thread_blocks.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/remote.h"
 #include "runtime/process/target.h"
@@ -76,7 +77,7 @@ class Commit {
     if (!busy.empty() && may_wait) return false;
     for (const FunctionPlan* function : busy) give_up(*function);
     if (auto ok = move_threads(threads, regs); !ok) return ok.error();
-    if (auto ok = set_flags(regs); !ok) return ok.error();
+    if (auto ok = set_active(regs); !ok) return ok.error();
     if (auto ok = write_windows(); !ok) return ok.error();
     out_.threads = regs.size();
     return true;
@@ -176,11 +177,11 @@ class Commit {
   // The snippet that raises the flag, null when it is not inserted.
   const focus::BoundSnippet* raiser(const FunctionPlan::Point& point, focus::CellId flag) const {
     for (const focus::BoundSnippet& snippet : point.snippets)
-      if (writes_flag(input_.plan, snippet, flag)) return &snippet;
+      if (raises_or_lowers(input_.plan, snippet, flag, true)) return &snippet;
     return nullptr;
   }
 
-  std::vector<Inside> flagged_ranges() {
+  std::vector<Inside> raised_ranges() {
     std::vector<Inside> out;
     std::map<const image::Function*, const FunctionPlan*> plans;
     for (const StagedWindow& window : stage_.windows) plans[window.function->function] = window.function;
@@ -194,7 +195,7 @@ class Commit {
         const focus::BoundSnippet* snippet =
             point.wanted.kind == wanted ? raiser(point, balance.flag) : nullptr;
         if (!snippet) continue;
-        bool counts = input_.plan.stencils[snippet->stencil].info.cells[0].reads;
+        bool counts = write_of(input_.plan, *snippet, balance.flag)->reads;
         if (balance.of_calls)
           out.push_back({{point.wanted.place, point.wanted.place + call_size(f, point.wanted.place)},
                          &f,
@@ -222,50 +223,37 @@ class Commit {
     return 0;
   }
 
-  struct Raised {  // a flag as it lies in a block
-    uint64_t count = 0;
-    uint64_t outermost = 0;  // the stack pointer at the entry of the outermost frame
-  };
-
   // Frames that are active now count as entered (architecture, decision 5).
-  Result<void> set_flags(const Regs& regs) {
-    std::vector<Inside> inside = flagged_ranges();
+  Result<void> set_active(const Regs& regs) {
+    std::vector<Inside> inside = raised_ranges();
+    const auto& requests = input_.binding.requests;
+    bool each = std::any_of(requests.begin(), requests.end(), [](const focus::BoundRequest& request) {
+      return request.thread != focus::kAllThreads;  // then every thread is known from the start
+    });
     std::set<uint64_t> armed = armed_returns();
-    if (inside.empty() && armed.empty()) return {};
-    std::vector<uint64_t> directory(stage_.layout.slots * 2);
-    uint64_t at = stage_.data.start + stage_.layout.directory();
-    if (!memory_.read(at, std::as_writable_bytes(std::span(directory))))
-      return Error{"cannot read the session's data"};
+    if (inside.empty() && armed.empty() && !each) return {};
+    ThreadBlocks blocks(stage_, memory_);
+    if (auto ok = blocks.read(); !ok) return ok;
     for (const auto& [tid, r] : regs) {
       std::vector<uint64_t> calls;
-      std::map<focus::CellId, Raised> flags = active(r, inside, armed, tid, calls);
-      if (flags.empty() && calls.empty()) continue;
-      uint64_t pointer = arch::thread_pointer(r);
-      uint32_t slot = find_slot(directory, pointer);
-      if (slot == stage_.layout.slots)
-        return Error{"no slot for a thread that is inside a constraining function"};
-      directory[slot * 2] = pointer;
-      if (!memory_.write(at + slot * kSlotSize, std::as_bytes(std::span(&pointer, 1))))
-        return Error{"cannot write the session's data"};
-      for (const auto& [flag, raised] : flags)
-        if (!memory_.write(cell_address(slot, flag), std::as_bytes(std::span(&raised, 1))))
-          return Error{"cannot write the session's data"};
-      if (auto ok = open_spans(slot, flags); !ok) return ok;
-      if (!arm(slot, calls)) return Error{"cannot write the session's data"};
+      std::map<focus::CellId, Active> cells = active(r, inside, armed, tid, calls);
+      if (cells.empty() && calls.empty() && !each) continue;
+      auto block = blocks.claim(tid, arch::thread_pointer(r));
+      if (!block) return block.error();
+      for (const auto& [cell, frames] : cells)
+        if (auto ok = blocks.raise(*block, tid, cell, input_.binding.cells[cell], frames); !ok) return ok;
+      if (auto ok = open_spans(*block, cells); !ok) return ok;
+      if (!arm(*block, calls)) return Error{"cannot write the session's data"};
     }
     return {};
   }
 
-  uint64_t cell_address(uint32_t slot, focus::CellId cell) const {
-    return stage_.data.start + stage_.layout.block(slot) + stage_.layout.cells[cell];
-  }
-
   // The spans of flags that are up from the start: all bases are zero.
-  Result<void> open_spans(uint32_t slot, const std::map<focus::CellId, Raised>& flags) {
+  Result<void> open_spans(uint64_t block, const std::map<focus::CellId, Active>& flags) {
     const uint64_t opened = values::open_span(0, 0);
     for (const focus::Track& track : input_.binding.tracks)
       if (flags.contains(track.flag) &&
-          !memory_.write(cell_address(slot, track.span), std::as_bytes(std::span(&opened, 1))))
+          !memory_.write(block + stage_.layout.cells[track.span], std::as_bytes(std::span(&opened, 1))))
         return Error{"cannot write the session's data"};
     return {};
   }
@@ -281,21 +269,21 @@ class Commit {
 
   // Calls in flight, innermost first, by where their return addresses lie, are armed as if they had been
   // seen.
-  bool arm(uint32_t slot, std::vector<uint64_t>& calls) {
+  bool arm(uint64_t block, std::vector<uint64_t>& calls) {
     if (calls.empty()) return true;
     constexpr size_t kMost = arch::kArmedBytes / sizeof(uint64_t);
     if (calls.size() > kMost) calls.resize(kMost);
     std::reverse(calls.begin(), calls.end());
     uint64_t depth = calls.size() * sizeof(uint64_t);
+    uint64_t slot = (block - stage_.data.start - stage_.layout.blocks()) / stage_.layout.stride;
     return memory_.write(stage_.armed.start + slot * arch::kArmedBytes, std::as_bytes(std::span(calls))) &&
-           memory_.write(stage_.data.start + stage_.layout.block(slot) + arch::kArmedDepth,
-                         std::as_bytes(std::span(&depth, 1)));
+           memory_.write(block + arch::kArmedDepth, std::as_bytes(std::span(&depth, 1)));
   }
 
-  std::map<focus::CellId, Raised> active(const arch::ThreadRegisters& regs, const std::vector<Inside>& inside,
+  std::map<focus::CellId, Active> active(const arch::ThreadRegisters& regs, const std::vector<Inside>& inside,
                                          const std::set<uint64_t>& armed, pid_t tid,
                                          std::vector<uint64_t>& calls) {
-    std::map<focus::CellId, Raised> out;
+    std::map<focus::CellId, Active> out;
     image::Stack stack = unwinder_.walk(arch::unwind_registers(regs), memory_);
     if (!stack.complete)
       out_.warnings.push_back(
@@ -313,7 +301,7 @@ class Commit {
         if (!range.of_call && !frame.is_call && where >= range.function->function->address &&
             where <= range.entry)
           continue;
-        Raised& flag = out[range.flag];
+        Active& flag = out[range.flag];
         flag.count = range.counts ? flag.count + 1 : 1;
         // Frames come innermost first; there its return address lies.
         flag.outermost = (range.of_call ? stack.frames[i - 1] : frame).cfa - sizeof(uint64_t);

@@ -34,6 +34,8 @@ struct InsertInput {
   const focus::Binding& binding;
   Coverage& coverage;  // sites that had to wait too long are moved to its refusals
   const image::Image& image;
+  uint64_t ticks_per_second = 0;  // of wall timers, where there are any (arch::ticks_per_second)
+  uint32_t thread_at = 0;         // arch::Lookup::thread_at (thread_identity.h)
 };
 
 // An error when the process holds a session already, of a living injector or of one that died.

@@ -60,6 +60,9 @@ json to_json(const Journal& j) {
               {"points", j.points},
               {"slots", j.layout.slots},
               {"stride", j.layout.stride},
+              {"groups", {j.layout.timers, j.layout.calls, j.layout.sums, j.layout.cells_end}},
+              {"ended", j.layout.ended},
+              {"ticks_per_second", j.ticks_per_second},
               {"data", range_json(j.data)}};
   for (const image::Range& range : j.code) out["code"].push_back(range_json(range));
   out["cells"] = json::array();
@@ -73,6 +76,8 @@ json to_json(const Journal& j) {
                     {"units", r.units},
                     {"aggregate", format::name(r.aggregate)},
                     {"value", r.value},
+                    {"event", format::info(r.event).name},
+                    {"thread", r.thread},
                     {"refused", r.refused}};
     if (r.children) request["children"] = r.children;
     if (r.of != focus::BoundRequest::kNone) request["of"] = r.of;
@@ -97,6 +102,13 @@ Layout layout_of(const json& in, std::vector<format::CellKind>& kinds, const ima
   Layout out;
   out.slots = in.at("slots").get<uint32_t>();
   out.stride = in.at("stride").get<uint64_t>();
+  out.ended = in.at("ended").get<uint32_t>();
+  const json& groups = in.at("groups");
+  out.timers = groups.at(0).get<uint64_t>(), out.calls = groups.at(1).get<uint64_t>();
+  out.sums = groups.at(2).get<uint64_t>(), out.cells_end = groups.at(3).get<uint64_t>();
+  if (out.ended > (1u << 20) || out.timers > out.calls || out.calls > out.sums || out.sums > out.cells_end ||
+      out.cells_end > out.stride)
+    throw std::out_of_range("layout");
   if (!std::has_single_bit(out.slots) || out.slots > (1u << 20) || out.stride < kBlockHeader ||
       out.stride > (1u << 30) || out.size() > data.end - data.start)
     throw std::out_of_range("layout");
@@ -117,6 +129,7 @@ Journal from_json(const json& in) {
   out.owner_start = in.at("owner_start").get<uint64_t>();
   out.target = in.at("target").get<pid_t>();
   out.started_ns = in.at("started_ns").get<int64_t>();
+  out.ticks_per_second = in.at("ticks_per_second").get<uint64_t>();
   out.plan = in.at("plan").get<std::string>();
   out.points = in.at("points").get<uint64_t>();
   out.data = range_of(in.at("data"));
@@ -135,6 +148,10 @@ Journal from_json(const json& in) {
     if (request.of != focus::BoundRequest::kNone &&
         (request.of >= out.requests.size() || out.requests[request.of].children == 0))
       throw std::out_of_range("child");
+    auto event = format::event(r.at("event").get<std::string>());
+    if (!event) throw std::out_of_range("event");
+    request.event = *event;
+    request.thread = r.at("thread").get<int64_t>();
     auto aggregate = format::aggregate(r.at("aggregate").get<std::string>());
     if (!aggregate || request.value >= out.layout.cells.size()) throw std::out_of_range("request");
     request.aggregate = *aggregate;

@@ -22,7 +22,7 @@
 namespace mdl::patch {
 
 inline constexpr const char* kSessionName = "mdl-session";
-inline constexpr uint32_t kJournalVersion = 1;
+inline constexpr uint32_t kJournalVersion = 2;
 
 struct PatchedWindow {
   uint64_t address = 0;
@@ -37,6 +37,8 @@ struct JournalRequest {
   uint64_t refused = 0;   // of a child: besides its vector's
   uint32_t children = 0;  // as in focus::BoundRequest
   uint32_t of = focus::BoundRequest::kNone;
+  format::Event event = format::Event::minor_faults;  // of an event timer
+  int64_t thread = focus::kAllThreads;                // as in focus::BoundRequest
 };
 
 struct Journal {
@@ -44,6 +46,7 @@ struct Journal {
   uint64_t owner_start = 0;  // its start time: a reused pid is another process
   pid_t target = 0;
   int64_t started_ns = 0;          // CLOCK_REALTIME
+  uint64_t ticks_per_second = 0;   // of wall timers; 0 = there are none
   std::string plan;                // hex SHA-256 of the plan's file
   uint64_t points = 0;             // inserted
   std::vector<image::Range> code;  // islands, and the journal itself

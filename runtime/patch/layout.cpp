@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "runtime/arch/arch.h"
-
 namespace mdl::patch {
 namespace {
 
@@ -12,37 +10,71 @@ constexpr uint64_t kLinePair = 128;
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kMaxRegion = uint64_t{1} << 30;  // of address space; slots shrink before it is passed
 constexpr uint32_t kMinSlots = 256, kUsualSlots = 4096, kMaxSlots = 65536;
+constexpr uint32_t kEnded = 1024;  // threads that may end between two looks of the injector
 
 // The order of cells in a block.
-enum class Group : uint8_t { flags, others, spans };
+enum Group { kFlags, kTimers, kCalls, kEventCounters, kCounters, kSpans, kGroups };
 Group group_of(format::CellKind kind) {
-  if (kind == format::CellKind::flag) return Group::flags;
-  return kind == format::CellKind::span_ ? Group::spans : Group::others;
+  switch (kind) {
+    case format::CellKind::flag:
+      return kFlags;
+    case format::CellKind::wall_timer:
+    case format::CellKind::process_timer:
+    case format::CellKind::event_timer:
+      return kTimers;
+    case format::CellKind::call:
+      return kCalls;
+    case format::CellKind::event_counter:
+      return kEventCounters;
+    case format::CellKind::span_:
+      return kSpans;
+    case format::CellKind::counter:
+      break;
+  }
+  return kCounters;
 }
 
 }  // namespace
 
 uint64_t Layout::size() const {
-  return (block(slots + 1) + kPage - 1) & ~(kPage - 1);
+  return (ring() + ended * stride + kPage - 1) & ~(kPage - 1);
 }
 
 Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads) {
   Layout out;
   uint64_t offset = kBlockHeader;
+  uint64_t ends[kGroups] = {};
   out.cells.resize(cells.size());
-  for (Group group : {Group::flags, Group::others, Group::spans}) {
+  for (int group = 0; group < kGroups; group++) {
     for (size_t i = 0; i < cells.size(); i++) {
       if (group_of(cells[i].kind) != group) continue;
       out.cells[i] = static_cast<uint32_t>(offset);
-      offset += format::info(cells[i].kind).size;
+      offset += group == kTimers ? kTimerSize : format::info(cells[i].kind).size;
+      if (group == kTimers) out.timer_cells.push_back(static_cast<focus::CellId>(i));
     }
-    if (group == Group::flags) out.flag_bytes = offset - kBlockHeader;
+    ends[group] = offset;
   }
+  out.timers = ends[kFlags];
+  out.calls = ends[kTimers];
+  out.sums = ends[kCalls];
+  out.cells_end = ends[kSpans];
   out.stride = (offset + kLinePair - 1) & ~(kLinePair - 1);
   uint64_t floor = std::bit_ceil(std::clamp<uint64_t>(threads * 4, kMinSlots, kMaxSlots));
   out.slots = static_cast<uint32_t>(std::max<uint64_t>(floor, kUsualSlots));
-  while (out.slots > floor && out.size() > kMaxRegion) out.slots /= 2;
+  out.ended = kEnded;
+  while ((out.slots > floor || out.ended > 1) && out.size() > kMaxRegion) {
+    if (out.ended > 64 || out.slots <= floor)
+      out.ended /= 2;
+    else
+      out.slots /= 2;
+  }
   return out;
+}
+
+arch::Raised raised_cell(const Layout& layout, focus::CellId cell, format::CellKind kind) {
+  int64_t at = layout.cells[cell];
+  if (kind == format::CellKind::flag) return {at, at + 8, false};
+  return {at + 8, at + 16, true};
 }
 
 std::vector<uint64_t> empty_directory(const Layout& layout, uint64_t base) {

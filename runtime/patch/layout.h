@@ -1,19 +1,30 @@
 // Where values live in the target: the data region of a session.
 //
-//   page 0      header: overflow count, exit rendezvous (kHeader… below)
+//   page 0      header: overflow count, exit rendezvous, ended threads (kHeader… below)
 //   directory   `slots` entries of 16 bytes {thread pointer, block}; 0 = free
-//   blocks      slots + 1 blocks of `stride` bytes; the last is the overflow block
+//   blocks      `slots` blocks of `stride` bytes; behind them the overflow block, the block of the ended
+//   (what
+//               did not fit into the ring, added up), the block of the taken (what the injector took, added
+//               up)
+//   ended       `ended` blocks: copies of blocks whose thread has ended, a ring
 //
-// A block is a 64-byte header {anomalies, 7 reserved} followed by the cells: flags, others, spans. Blocks are
-// as far apart as two cache lines, so that no two threads write the same one (or the pair that the prefetcher
-// takes together). The region is private memory that the kernel fills on demand, so slots that no thread uses
-// cost nothing. A slot names its block by address: later chunks of blocks can lie elsewhere.
+// A block is a 64-byte header {anomalies, thread id, sequence and origin of a copy} followed by the
+// cells: flags, timers, call cells, event counters, counters, spans. Blocks are as far
+// apart as two cache lines, so that no two threads write the same one (or the pair that the
+// prefetcher takes together). The region is private memory that the kernel fills on demand, so slots that no
+// thread uses cost nothing. A slot names its block by address: later chunks of
+// blocks can lie elsewhere.
+//
+// When a thread pointer is used again, the new thread finds the old one's block. It copies it to the
+// ring, from which the injector takes it, and clears it; when the ring is full, it adds counters and
+// timers up in the block of the ended (resident.S, mdl_resident_renew).
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "runtime/arch/arch.h"
 #include "runtime/focus/request.h"
 
 namespace mdl::patch {
@@ -21,24 +32,37 @@ namespace mdl::patch {
 inline constexpr uint64_t kHeaderSize = 4096;
 inline constexpr uint64_t kHeaderOverflow = 8;  // u64: times a thread found no slot
 inline constexpr uint64_t kHeaderExit = 64;     // u64 x 3: the process is at its exit, go on, somebody waits
+inline constexpr uint64_t kHeaderEnded = 128;   // u64 x 2: copies made, copies without room
 inline constexpr uint64_t kSlotSize = 16;
 inline constexpr uint64_t kBlockHeader = 64;
-inline constexpr int64_t kAnomalies = 0;  // in the block
+inline constexpr int64_t kAnomalies = 0;    // in the block; the thread's id is at arch::kThreadId
+inline constexpr uint32_t kTimerSize = 32;  // {value, depth, the outermost frame's stack pointer, unused}
 
 struct Layout {
   uint32_t slots = 0;           // a power of two
   uint64_t stride = 0;          // bytes from block to block
   std::vector<uint32_t> cells;  // offset of each focus::CellId in a block
-  uint64_t flag_bytes = 0;      // of flags, which lie together behind the block's header
+  // Where each kind begins in a block; flags begin right behind the header.
+  uint64_t timers = 0, calls = 0, sums = 0, cells_end = 0;
+  std::vector<focus::CellId> timer_cells;  // by offset
+  uint32_t ended = 0;                      // entries of the ring, a power of two
+  uint32_t thread_at = 0;                  // arch::Lookup::thread_at
 
   uint64_t directory() const { return kHeaderSize; }
   uint64_t blocks() const { return kHeaderSize + slots * kSlotSize; }
   uint64_t block(uint64_t index) const { return blocks() + index * stride; }
+  uint64_t overflow_block() const { return block(slots); }
+  uint64_t ended_block() const { return block(slots + uint64_t{1}); }
+  uint64_t taken_block() const { return block(slots + uint64_t{2}); }  // its sequence: how many were taken
+  uint64_t ring() const { return block(slots + uint64_t{3}); }
   uint64_t size() const;  // whole pages
 };
 
 // Room for `threads` threads now and as many as can be expected later.
 Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads);
+
+// The two words by which code at entries and exits follows a flag or timer.
+arch::Raised raised_cell(const Layout& layout, focus::CellId cell, format::CellKind kind);
 
 // The directory as it is written when the region is new: every slot free, its block known.
 std::vector<uint64_t> empty_directory(const Layout& layout, uint64_t base);

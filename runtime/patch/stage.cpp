@@ -80,6 +80,7 @@ class Builder {
 
   Result<Stage> build() {
     out_.layout = make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size());
+    out_.layout.thread_at = input_.thread_at;
     std::vector<Cluster> clusters = make_clusters(input_.coverage, mappings_);
     if (clusters.empty()) return Error{"no point can be patched"};
     if (auto ok = place(out_.data, clusters[0].near, out_.layout.size(), UINT64_MAX / 2); !ok)
@@ -136,26 +137,45 @@ class Builder {
       for (focus::CellId guard : snippet.guards) piece.guards.push_back(out_.layout.cells[guard]);
       for (const focus::Track& track : snippet.tracks) piece.tracks.push_back(placed(track));
       piece.constants = snippet.constants;
+      if (auto symbols = input_.binding.symbols.find(snippet.stencil);
+          symbols != input_.binding.symbols.end())
+        piece.symbols = symbols->second;
       for (auto [flag, end] = flags_.equal_range(f.function); flag != end; ++flag)
-        if ((raises || lowers) && writes_flag(input_.plan, snippet, flag->second))
-          (raises ? piece.raises : piece.lowers) = out_.layout.cells[flag->second];
+        if ((raises || lowers) && raises_or_lowers(input_.plan, snippet, flag->second, raises))
+          (raises ? piece.raises : piece.lowers)
+              .push_back(raised_cell(out_.layout, flag->second, input_.binding.cells[flag->second].kind));
       out.push_back(std::move(piece));
     }
     return out;
   }
 
+  arch::Bytes resident_code() const {
+    const Layout& layout = out_.layout;
+    arch::ResidentParameters p;
+    p.header = out_.data.start;
+    p.directory = out_.data.start + layout.directory();
+    p.directory_bytes = layout.slots * kSlotSize;
+    p.overflow_block = out_.data.start + layout.overflow_block();
+    p.ended_block = out_.data.start + layout.ended_block();
+    p.taken_block = out_.data.start + layout.taken_block();
+    p.ring = out_.data.start + layout.ring();
+    p.ring_entries = layout.ended;
+    p.stride = layout.stride;
+    p.timers = layout.timers, p.calls = layout.calls, p.sums = layout.sums, p.cells_end = layout.cells_end;
+    p.pid = static_cast<uint64_t>(process::read_status(input_.image.pid).inner_pid);
+    p.thread_at = layout.thread_at;
+    std::vector<arch::TimerClock> clocks;
+    for (focus::CellId cell : layout.timer_cells)
+      clocks.push_back({input_.binding.cells[cell].kind, input_.binding.cells[cell].event});
+    return arch::resident_code(p, clocks, tracks());
+  }
+
   // Sizes first, at a place from where everything is in reach; then the island; then the code.
   Result<void> build_island(const Cluster& cluster) {
-    TrampolineContext context{
-        &input_.plan.guard,
-        {out_.data.start + out_.layout.directory(), out_.layout.slots, cluster.near.start}};
-    arch::Bytes resident =
-        arch::resident_code({out_.data.start + out_.layout.directory(), out_.layout.slots * kSlotSize,
-                             out_.data.start + out_.layout.block(out_.layout.slots),
-                             out_.data.start + kHeaderOverflow, out_.data.start + kHeaderExit,
-                             static_cast<uint64_t>(process::read_status(input_.image.pid).inner_pid),
-                             kBlockHeader, out_.layout.flag_bytes},
-                            tracks());
+    TrampolineContext context{&input_.plan.guard,
+                              {out_.data.start + out_.layout.directory(), out_.layout.slots,
+                               cluster.near.start, out_.layout.thread_at}};
+    arch::Bytes resident = resident_code();
     uint64_t size = aligned(resident.size());
     for (size_t index : cluster.functions)
       if (auto ok = build_function(index, context, cluster.near.start, &size, nullptr); !ok) return ok;
@@ -219,6 +239,12 @@ class Builder {
     out_.windows.push_back(std::move(staged));
   }
 
+  // Times are reported in nanoseconds, whatever the metric calls its unit.
+  static std::string units_of(const focus::CellSlot& value, const format::Metric& metric) {
+    bool time = value.kind == format::CellKind::wall_timer || value.kind == format::CellKind::process_timer;
+    return time ? "ns" : metric.units;
+  }
+
   void fill_journal() {
     Journal& journal = out_.journal;
     journal.owner = getpid();
@@ -227,6 +253,7 @@ class Builder {
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
     journal.started_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
+    journal.ticks_per_second = input_.ticks_per_second;
     journal.plan = input_.plan.checksum;
     journal.code = out_.islands;
     journal.data = out_.data;
@@ -234,9 +261,10 @@ class Builder {
     for (const focus::CellSlot& cell : input_.binding.cells) journal.kinds.push_back(cell.kind);
     for (size_t i = 0; i < input_.binding.requests.size(); i++) {
       const focus::BoundRequest& r = input_.binding.requests[i];
-      journal.requests.push_back({r.metric, r.focus, r.definition->name, r.definition->units,
+      const focus::CellSlot& value = input_.binding.cells[r.value];
+      journal.requests.push_back({r.metric, r.focus, r.definition->name, units_of(value, *r.definition),
                                   r.definition->aggregate, r.value, input_.coverage.refused_of[i], r.children,
-                                  r.of});
+                                  r.of, value.event, r.thread});
     }
     for (const StagedWindow& window : out_.windows) {
       journal.windows.push_back({window.window->start, window.original, window.patched});

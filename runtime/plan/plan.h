@@ -51,6 +51,12 @@ struct Stencil {
   uint32_t read = 0;
 };
 
+// A symbol of the application as the holes of a stencil want it (format::kSymbolSymbol).
+struct SymbolValue {
+  uint64_t address = 0;
+  uint8_t left = 0, right = 0;
+};
+
 struct Plan {
   std::string checksum;  // hex, as the file holds it: the plan's identity
   format::Manifest manifest;

@@ -21,45 +21,53 @@ Moment now() {
           ns(std::chrono::steady_clock::now().time_since_epoch())};
 }
 
-Sampler::Sampler(BlockLayout layout, Moment start)
-    : layout_(std::move(layout)), start_(start), last_at_(start) {
-  last_.cells.resize(layout_.cells.size());
+Sampler::Sampler(BlockLayout layout, Moment start) : collector_(layout), start_(start), last_at_(start) {
+  last_.cells.resize(layout.cells.size());
+  last_.each.resize(layout.cells.size());
+  last_each_.resize(layout.cells.size());
 }
 
-Sample Sampler::make(const std::vector<int64_t>& totals, Moment at) const {
+Sample Sampler::make(const Snapshot& snapshot, Moment at) const {
   Sample sample;
   sample.at = at;
   sample.elapsed_s = seconds(start_.steady_ns, at.steady_ns);
   const double interval = seconds(last_at_.steady_ns, at.steady_ns);
-  for (size_t i = 0; i < totals.size(); ++i) {
+  const auto value_of = [&](int64_t total, int64_t before) {
     Value value;
-    value.total = totals[i];
-    value.delta =
-        static_cast<int64_t>(static_cast<uint64_t>(totals[i]) - static_cast<uint64_t>(last_.cells[i]));
+    value.total = total;
+    value.delta = static_cast<int64_t>(static_cast<uint64_t>(total) - static_cast<uint64_t>(before));
     value.rate = interval >= kShortest ? static_cast<double>(value.delta) / interval : 0;
-    sample.values.push_back(value);
+    return value;
+  };
+  for (size_t i = 0; i < snapshot.cells.size(); ++i) {
+    sample.values.push_back(value_of(snapshot.cells[i], last_.cells[i]));
+    std::map<uint64_t, Value>& each = sample.each.emplace_back();
+    for (const ThreadValue& thread : snapshot.each[i]) {
+      const auto before = last_each_[i].find(thread.thread);
+      each[thread.thread] = value_of(thread.value, before == last_each_[i].end() ? 0 : before->second);
+    }
   }
+  sample.anomalies = snapshot.anomalies;
+  sample.threads = snapshot.threads;
+  sample.overflows = snapshot.overflows;
+  sample.unrecorded = snapshot.unrecorded;
   return sample;
 }
 
-Result<Sample> Sampler::sample(const image::Memory& memory, Moment at) {
-  auto snapshot = read_values(layout_, memory);
+Result<Sample> Sampler::sample(const image::Memory& memory, Clocks& clocks, Moment at) {
+  auto snapshot = collector_.read(memory, clocks);
   if (!snapshot) return snapshot.error();
   for (const size_t i : snapshot->unsettled) snapshot->cells[i] = last_.cells[i];
-  Sample sample = make(snapshot->cells, at);
-  sample.anomalies = snapshot->anomalies;
-  sample.threads = snapshot->threads;
-  sample.overflows = snapshot->overflows;
+  Sample sample = make(*snapshot, at);
   last_ = std::move(*snapshot);
+  for (size_t i = 0; i < last_.each.size(); ++i)
+    for (const ThreadValue& thread : last_.each[i]) last_each_[i][thread.thread] = thread.value;
   last_at_ = at;
   return sample;
 }
 
 Sample Sampler::repeat(Moment at) const {
-  Sample sample = make(last_.cells, at);
-  sample.anomalies = last_.anomalies;
-  sample.threads = last_.threads;
-  sample.overflows = last_.overflows;
+  Sample sample = make(last_, at);
   sample.complete = false;
   return sample;
 }

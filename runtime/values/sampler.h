@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "base/result.h"
@@ -26,9 +27,11 @@ struct Sample {
   Moment at;
   double elapsed_s = 0;  // since the start
   std::vector<Value> values;
+  std::vector<std::map<uint64_t, Value>> each;  // as BlockLayout::cells: by thread, for Whose::each
   uint64_t anomalies = 0;
   uint32_t threads = 0;
   uint64_t overflows = 0;
+  uint64_t unrecorded = 0;
   bool complete = true;  // false: the target ended before its last values could be read
 };
 
@@ -37,17 +40,20 @@ class Sampler {
   // `start`: when everything was inserted and all values were zero.
   Sampler(BlockLayout layout, Moment start);
 
-  Result<Sample> sample(const image::Memory& memory, Moment at);
+  Result<Sample> sample(const image::Memory& memory, Clocks& clocks, Moment at);
   // The last totals once more, marked incomplete: the memory is gone.
   Sample repeat(Moment at) const;
+  // To be written to the target after a sample (values.h).
+  Collector& collector() { return collector_; }
 
  private:
-  Sample make(const std::vector<int64_t>& totals, Moment at) const;
+  Sample make(const Snapshot& snapshot, Moment at) const;
 
-  BlockLayout layout_;
+  Collector collector_;
   Moment start_;
   Moment last_at_;
   Snapshot last_;
+  std::vector<std::map<uint64_t, int64_t>> last_each_;
 };
 
 }  // namespace mdl::values

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "runtime/values/spans.h"
 
@@ -16,6 +17,9 @@ constexpr uint32_t kMostSlots = 1u << 20;
 constexpr uint64_t kLargestStride = 16u << 20;
 constexpr uint32_t kSlotsAtOnce = 4096;
 constexpr uint64_t kWholeAddressSpace = uint64_t{1} << 56;
+constexpr size_t kMostThreads = 65536;  // that are told apart after they have ended; the rest are thread 0
+
+enum Header : size_t { kAnomalies, kThread, kSequence, kOrigin };  // words of a block
 
 Error unreadable(const char* what, uint64_t address) {
   return {fmt::format("cannot read {} at {:#x} in the target: it has ended, or executes another program",
@@ -29,12 +33,17 @@ Error damaged(const std::string& what) {
 
 Result<void> check(const BlockLayout& layout) {
   const auto bad = [](const char* what) { return damaged(fmt::format("its layout has {}", what)); };
-  if (layout.slots == 0 || layout.slots > kMostSlots) return bad("an impossible number of slots");
+  if (layout.slots == 0 || layout.slots > kMostSlots || layout.ring_entries > kMostSlots ||
+      (layout.ring_entries & (layout.ring_entries - 1)) != 0)
+    return bad("an impossible number of slots");
   if (layout.stride < kBlockHeaderBytes || layout.stride > kLargestStride || layout.stride % 8 != 0)
     return bad("an impossible size of a block");
-  if (layout.directory >= kWholeAddressSpace || layout.blocks >= kWholeAddressSpace ||
-      layout.overflow_address >= kWholeAddressSpace)
-    return bad("an impossible address");
+  for (uint64_t address :
+       {layout.directory, layout.blocks, layout.overflow_address, layout.ring, layout.ended_address})
+    if (address >= kWholeAddressSpace) return bad("an impossible address");
+  if (layout.timers > layout.calls || layout.calls > layout.sums || layout.sums > layout.cells_end ||
+      layout.cells_end > layout.stride || (layout.timers | layout.calls | layout.sums) % 8 != 0)
+    return bad("cells outside of a block");
   for (const CellPlace& cell : layout.cells)
     if (cell.offset < kBlockHeaderBytes || cell.offset % 8 != 0 ||
         cell.offset + uint64_t{format::info(cell.kind).size} > layout.stride ||
@@ -44,122 +53,258 @@ Result<void> check(const BlockLayout& layout) {
   return {};
 }
 
-uint64_t word(std::span<const std::byte> bytes, size_t at) {
-  uint64_t value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
+int64_t signed_word(const std::vector<uint64_t>& words, uint64_t offset) {
+  return static_cast<int64_t>(words[offset / 8]);
 }
 
-// One cell over the threads seen so far.
-class Fold {
- public:
-  void add(int64_t value) {
-    sum_ += value;
-    least_ = count_ == 0 ? value : std::min(least_, value);
-    most_ = count_ == 0 ? value : std::max(most_, value);
-    ++count_;
-  }
-  int64_t result(format::Aggregate aggregate) const {
-    switch (aggregate) {
-      case format::Aggregate::sum:
-        return static_cast<int64_t>(static_cast<uint64_t>(sum_));
-      case format::Aggregate::min:
-        return least_;
-      case format::Aggregate::max:
-        return most_;
-      case format::Aggregate::avg:
-        return count_ == 0 ? 0 : static_cast<int64_t>(sum_ / count_);
-    }
-    return 0;
-  }
-
- private:
-  __extension__ __int128 sum_ = 0;  // 2^20 values of 64 bits fit
-  int64_t least_ = 0, most_ = 0;
-  int64_t count_ = 0;
-};
-
-class Reader {
- public:
-  Reader(const BlockLayout& layout, const image::Memory& memory)
-      : layout_(layout),
-        memory_(memory),
-        block_(bytes_needed(layout)),
-        folds_(layout.cells.size()),
-        spans_(layout) {}
-
-  Result<Snapshot> run();
-
- private:
-  // Blocks are read up to the last cell only.
-  static size_t bytes_needed(const BlockLayout& layout) {
-    uint64_t end = kBlockHeaderBytes;
-    for (const CellPlace& cell : layout.cells)
-      end = std::max(end, cell.offset + uint64_t{format::info(cell.kind).size});
-    return end;
-  }
-
-  Result<void> read_slots(uint32_t first, uint32_t count);
-  // `owned`: a thread's, so that it counts for minimum, maximum and average.
-  Result<void> read_block(uint32_t index, bool owned);
-
-  const BlockLayout& layout_;
-  const image::Memory& memory_;
-  std::vector<std::byte> block_;
-  std::vector<Fold> folds_;
-  Spans spans_;
-  Snapshot snapshot_;
-};
-
-Result<void> Reader::read_block(uint32_t index, bool owned) {
-  const uint64_t address = layout_.blocks + index * layout_.stride;
-  if (!memory_.read(address, block_)) return unreadable("a thread's block", address);
-  snapshot_.anomalies += word(block_, 0);
-  if (!owned) return {};
-  for (size_t i = 0; i < folds_.size(); ++i)
-    if (layout_.cells[i].kind != format::CellKind::span_)
-      folds_[i].add(static_cast<int64_t>(word(block_, layout_.cells[i].offset)));
-  const auto take = [&](size_t cell, int64_t value) { folds_[cell].add(value); };
-  if (!spans_.empty() && !spans_.read(memory_, address, block_, take))
-    return unreadable("a thread's block", address);
-  return {};
+// Blocks are read up to the last cell only.
+size_t words_needed(const BlockLayout& layout) {
+  uint64_t end = std::max(kBlockHeaderBytes, layout.cells_end);
+  for (const CellPlace& cell : layout.cells)
+    end = std::max(end, cell.offset + uint64_t{format::info(cell.kind).size});
+  return std::min(end, layout.stride) / 8;
 }
 
-Result<void> Reader::read_slots(uint32_t first, uint32_t count) {
-  std::vector<std::byte> slots(count * kSlotBytes);
-  const uint64_t address = layout_.directory + first * kSlotBytes;
-  if (!memory_.read(address, slots)) return unreadable("the directory of threads", address);
-  for (uint32_t i = 0; i < count; ++i) {
-    const uint64_t thread = word(slots, i * kSlotBytes), block = word(slots, i * kSlotBytes + 8);
-    if (block != layout_.blocks + (first + i) * layout_.stride)
-      return damaged(fmt::format("slot {} of the directory holds {:#x}", first + i, block));
-    if (thread == 0) continue;
-    ++snapshot_.threads;
-    if (auto read = read_block(first + i, true); !read) return read;
-  }
-  return {};
-}
-
-Result<Snapshot> Reader::run() {
-  std::byte overflow[8];
-  if (!memory_.read(layout_.overflow_address, overflow))
-    return unreadable("the data's header", layout_.overflow_address);
-  snapshot_.overflows = word(overflow, 0);
-  for (uint32_t first = 0; first < layout_.slots; first += kSlotsAtOnce)
-    if (auto read = read_slots(first, std::min(kSlotsAtOnce, layout_.slots - first)); !read)
-      return read.error();
-  if (auto read = read_block(layout_.slots, snapshot_.overflows > 0); !read) return read.error();
-  for (size_t i = 0; i < folds_.size(); ++i)
-    snapshot_.cells.push_back(folds_[i].result(layout_.cells[i].aggregate));
-  snapshot_.unsettled = spans_.unsettled();
-  return std::move(snapshot_);
+void bounded_add(std::map<uint64_t, int64_t>& values, uint64_t thread, int64_t value) {
+  values[values.size() < kMostThreads || values.contains(thread) ? thread : 0] += value;
 }
 
 }  // namespace
 
-Result<Snapshot> read_values(const BlockLayout& layout, const image::Memory& memory) {
-  if (auto checked = check(layout); !checked) return checked.error();
-  return Reader(layout, memory).run();
+Collector::Collector(BlockLayout layout)
+    : layout_(std::move(layout)),
+      layout_is_sound_(check(layout_)),
+      has_timers_(std::any_of(layout_.cells.begin(), layout_.cells.end(),
+                              [](const CellPlace& cell) { return format::is_timer(cell.kind); })),
+      ended_(layout_.cells.size()),
+      each_ended_(layout_.cells.size()) {}
+
+Result<Collector::Words> Collector::read_block(const image::Memory& memory, uint64_t address) const {
+  Words words(words_needed(layout_));
+  if (!memory.read(address, std::as_writable_bytes(std::span(words))))
+    return unreadable("a thread's block", address);
+  return words;
+}
+
+Result<void> Collector::read_header(const image::Memory& memory) {
+  if (!memory.read(layout_.overflow_address, std::as_writable_bytes(std::span(&overflows_, 1))))
+    return unreadable("the data's header", layout_.overflow_address);
+  if (layout_.ring_entries == 0 || !taken_.empty()) return {};
+  auto taken = read_block(memory, slot_address(layout_.slots + uint64_t{2}));
+  if (!taken) return taken.error();
+  taken_ = earlier_ = std::move(*taken);
+  return {};
+}
+
+Result<void> Collector::read_slots(const image::Memory& memory, uint32_t first, uint32_t count) {
+  std::vector<uint64_t> slots(count * kSlotBytes / 8);
+  const uint64_t address = layout_.directory + first * kSlotBytes;
+  if (!memory.read(address, std::as_writable_bytes(std::span(slots))))
+    return unreadable("the directory of threads", address);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint64_t pointer = slots[i * 2], block = slots[i * 2 + 1];
+    if (block != slot_address(first + i))
+      return damaged(fmt::format("slot {} of the directory holds {:#x}", first + i, block));
+    if (pointer == 0) continue;
+    auto words = read_block(memory, block);
+    if (!words) return words.error();
+    if ((*words)[kThread] != kRenewed) seen_.push_back({first + i, std::move(*words)});
+  }
+  return {};
+}
+
+// What a thread had when it ended. How long a timer ran that was not stopped, nobody saw.
+int64_t Collector::ended_value(const Words& copy, uint32_t slot, size_t cell) const {
+  int64_t value = signed_word(copy, layout_.cells[cell].offset);
+  if (!format::is_timer(layout_.cells[cell].kind)) return value;
+  auto known = living_.find(slot);
+  int64_t last = known != living_.end() && known->second.id == copy[kThread] ? known->second.last[cell] : 0;
+  return std::max(value, last);
+}
+
+void Collector::take(const Words& copy, uint32_t slot) {
+  for (size_t i = 0; i < layout_.cells.size(); ++i) {
+    const CellPlace& cell = layout_.cells[i];
+    if (cell.whose == Whose::one && cell.thread != copy[kThread]) continue;
+    int64_t value = ended_value(copy, slot, i);
+    if (cell.whose == Whose::each)
+      bounded_add(each_ended_[i], copy[kThread], value);
+    else
+      ended_[i].add(value);
+  }
+  taken_[kAnomalies] += copy[kAnomalies];
+  for (uint64_t at = layout_.timers; at < layout_.calls; at += kTimerBytes)
+    if (signed_word(copy, at) > 0) taken_[at / 8] += copy[at / 8];
+  for (uint64_t at = layout_.sums; at < layout_.cells_end; at += 8) taken_[at / 8] += copy[at / 8];
+  living_.erase(slot);
+  std::erase_if(seen_, [&](const Seen& s) { return s.slot == slot && s.words[kThread] == copy[kThread]; });
+}
+
+// Copies in front of one that is not complete yet are free again when it is.
+Result<void> Collector::read_ring(const image::Memory& memory) {
+  if (layout_.ring_entries == 0) return {};
+  uint64_t header[2];
+  if (!memory.read(layout_.ended_address, std::as_writable_bytes(std::span(header))))
+    return unreadable("the data's header", layout_.ended_address);
+  unrecorded_ = header[1];
+  uint64_t& next = taken_[kSequence];
+  if (header[0] - next > layout_.ring_entries) return damaged("its count of ended threads is impossible");
+  for (uint64_t number = next; number != header[0]; ++number) {
+    if (ahead_.contains(number)) continue;
+    auto copy = read_block(memory, layout_.ring + (number & (layout_.ring_entries - 1)) * layout_.stride);
+    if (!copy) return copy.error();
+    if ((*copy)[kSequence] != number + 1) continue;
+    uint64_t slot = ((*copy)[kOrigin] - layout_.blocks) / layout_.stride;
+    if (slot >= layout_.slots || slot_address(slot) != (*copy)[kOrigin])
+      return damaged(fmt::format("a copy of a block names {:#x}", (*copy)[kOrigin]));
+    take(*copy, static_cast<uint32_t>(slot));
+    ahead_.insert(number);
+    changed_ = true;
+  }
+  while (ahead_.erase(next)) ++next;
+  return {};
+}
+
+int64_t Collector::timer_value(const image::Memory& memory, Clocks& clocks, const Seen& seen,
+                               size_t index) const {
+  const CellPlace& cell = layout_.cells[index];
+  const uint64_t thread = seen.words[kThread];
+  auto known = living_.find(seen.slot);
+  const int64_t last = known != living_.end() && known->second.id == thread ? known->second.last[index] : 0;
+  int64_t value = signed_word(seen.words, cell.offset);
+  if (value >= 0) return std::max(value, last);
+  if (cell.kind == format::CellKind::wall_timer) {
+    if (!clocks.alive(thread)) return last;
+    return std::max(value + static_cast<int64_t>(wall_), last);
+  }
+  auto now = clocks.of_thread({cell.kind, cell.event}, thread);
+  uint64_t again = 0;
+  if (!now ||
+      !memory.read(slot_address(seen.slot) + cell.offset, std::as_writable_bytes(std::span(&again, 1))))
+    return last;
+  value = static_cast<int64_t>(again);
+  return std::max(value < 0 ? value + static_cast<int64_t>(*now) : value, last);
+}
+
+Result<void> Collector::fold_living(const image::Memory& memory, Clocks& clocks, Snapshot& out) {
+  Spans spans(layout_);
+  for (const Seen& seen : seen_) {
+    const uint64_t thread = seen.words[kThread];
+    out.anomalies += seen.words[kAnomalies];
+    std::vector<int64_t> values(layout_.cells.size());
+    const auto take = [&](size_t cell, int64_t value) { values[cell] = value; };
+    if (!spans.empty() &&
+        !spans.read(memory, slot_address(seen.slot), std::as_bytes(std::span(seen.words)), take))
+      return unreadable("a thread's block", slot_address(seen.slot));
+    for (size_t i = 0; i < layout_.cells.size(); ++i) {
+      const CellPlace& cell = layout_.cells[i];
+      if (cell.kind != format::CellKind::span_)
+        values[i] = format::is_timer(cell.kind) ? timer_value(memory, clocks, seen, i)
+                                                : signed_word(seen.words, cell.offset);
+      if (cell.whose == Whose::each)
+        each_[i][thread] += values[i];
+      else if (cell.whose == Whose::all || cell.thread == thread)
+        folds_[i].add(values[i]);
+    }
+    if (has_timers_) living_[seen.slot] = {thread, std::move(values)};
+  }
+  out.threads = static_cast<uint32_t>(seen_.size());
+  out.unsettled = spans.unsettled();
+  return {};
+}
+
+// Threads without a slot, as one.
+Result<void> Collector::fold_overflow(const image::Memory& memory, Snapshot& out) {
+  const uint64_t address = slot_address(layout_.slots);
+  auto words = read_block(memory, address);
+  if (!words) return words.error();
+  out.anomalies += (*words)[kAnomalies];
+  if (overflows_ == 0) return {};
+  std::vector<int64_t> values(layout_.cells.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = signed_word(*words, layout_.cells[i].offset);
+    if (format::is_timer(layout_.cells[i].kind)) values[i] = std::max<int64_t>(values[i], 0);
+  }
+  Spans spans(layout_);
+  const auto take = [&](size_t cell, int64_t value) { values[cell] = value; };
+  if (!spans.empty() && !spans.read(memory, address, std::as_bytes(std::span(*words)), take))
+    return unreadable("a thread's block", address);
+  for (size_t i = 0; i < values.size(); ++i)
+    if (layout_.cells[i].whose == Whose::all) folds_[i].add(values[i]);
+  return {};
+}
+
+// Words of threads that are not known one by one.
+void Collector::fold_sums(const Words& words, Snapshot& out) {
+  if (words.empty()) return;
+  out.anomalies += words[kAnomalies];
+  for (size_t i = 0; i < layout_.cells.size(); ++i)
+    if (layout_.cells[i].whose == Whose::all)
+      folds_[i].add_to_sum(signed_word(words, layout_.cells[i].offset));
+}
+
+int64_t Collector::in_units(const CellPlace& cell, int64_t value) const {
+  if (cell.kind != format::CellKind::wall_timer || layout_.ticks_per_second == 0) return value;
+  __extension__ using Wide = __int128;
+  return static_cast<int64_t>(Wide{value} * 1'000'000'000 / static_cast<int64_t>(layout_.ticks_per_second));
+}
+
+void Collector::finish(Snapshot& out) const {
+  for (size_t i = 0; i < layout_.cells.size(); ++i) {
+    const CellPlace& cell = layout_.cells[i];
+    out.cells.push_back(in_units(cell, folds_[i].result(cell.aggregate)));
+    std::vector<ThreadValue>& each = out.each.emplace_back();
+    for (const auto& [thread, value] : each_[i]) each.push_back({thread, in_units(cell, value)});
+  }
+  out.overflows = overflows_;
+  out.unrecorded = unrecorded_;
+}
+
+Result<Snapshot> Collector::read(const image::Memory& memory, Clocks& clocks) {
+  if (!layout_is_sound_) return layout_is_sound_.error();
+  seen_.clear();
+  wall_ = clocks.wall();
+  if (auto read = read_header(memory); !read) return read.error();
+  for (uint32_t first = 0; first < layout_.slots; first += kSlotsAtOnce)
+    if (auto read = read_slots(memory, first, std::min(kSlotsAtOnce, layout_.slots - first)); !read)
+      return read.error();
+  if (auto read = read_ring(memory); !read) return read.error();
+  Snapshot out;
+  folds_ = ended_;
+  each_ = each_ended_;
+  if (auto folded = fold_living(memory, clocks, out); !folded) return folded.error();
+  if (auto folded = fold_overflow(memory, out); !folded) return folded.error();
+  if (layout_.ring_entries != 0) {
+    auto ended = read_block(memory, slot_address(layout_.slots + uint64_t{1}));
+    if (!ended) return ended.error();
+    fold_sums(*ended, out);
+    fold_sums(earlier_, out);
+    out.anomalies += taken_[kAnomalies] - earlier_[kAnomalies];
+  }
+  finish(out);
+  return out;
+}
+
+Result<void> Collector::drain(const image::Memory& memory) {
+  if (!layout_is_sound_ || layout_.ring_entries == 0) return {};
+  uint64_t made = 0;
+  if (!memory.read(layout_.ended_address, std::as_writable_bytes(std::span(&made, 1))))
+    return unreadable("the data's header", layout_.ended_address);
+  if (taken_.empty() || made - taken_[kSequence] < layout_.ring_entries / 4) return {};
+  return read_ring(memory);
+}
+
+uint64_t Collector::taken_address() const {
+  return slot_address(layout_.slots + uint64_t{2});
+}
+
+std::vector<uint64_t> Collector::taken() {
+  if (!std::exchange(changed_, false)) return {};
+  return taken_;
+}
+
+Result<Snapshot> read_values(const BlockLayout& layout, const image::Memory& memory, Clocks& clocks) {
+  return Collector(layout).read(memory, clocks);
 }
 
 }  // namespace mdl::values

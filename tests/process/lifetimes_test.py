@@ -48,6 +48,22 @@ class Threads(LiveTest):
         self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
 
+    # They leave a flag behind that is up, in a block that their thread pointer leads to: it is not the next
+    # thread's.
+    def test_threads_that_end_inside_a_constraint(self):
+        program = self.start("churn")
+        plan = self.compile_text(CONSTRAINTS + metric(WORK, ["t_work"], constraints=["procedure"]))
+        session = self.inject(program.pid, plan, "-m", WORK, "-m", f"{WORK}@/Code/churn/t_outer")
+        session.wait_inserted()
+        program.ask("leave 100")
+        program.ask("go 1000")
+        program.ask("leave 5000")  # more than the ring of ended threads has room for
+        done = program.ask("go 1000")
+        self.assert_stopped_well(session)
+        self.assertEqual(value(session), done["work"])
+        self.assertEqual(value(session, focus="/Code/churn/t_outer"), done["outer_work"])
+        self.assertEqual(program.end(), 0)
+
     def test_attach_and_remove_while_threads_come_and_go(self):
         program = self.start("churn")
         plan = self.compile_text(metric(WORK, ["t_work"]))

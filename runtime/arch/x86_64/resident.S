@@ -1,31 +1,63 @@
-// The resident code: what is injected once per session besides the trampolines.
-// Position independent, freestanding, calls nothing, makes no system call.
+// Resident code: what trampolines call, because it is not the fast path or because a stencil may not
+// do it itself. It lives in the target, is position independent (its parameters stand behind it and
+// are read relative to rip) and freestanding: nothing of the target is called, but by mdl_routine_call.
 //
-// mdl_resident_find_block: the slow path of the search for a thread's block.
-//   in:  r10 thread pointer, r11 address of its home slot
-//   out: r11 the thread's block; r10 and the flags are lost, all else is kept
-// Slots are {thread pointer, block} pairs; a free one has thread pointer 0. All blocks are
-// there from the start, so claiming a slot is one compare-and-swap and nothing has to be
-// published afterwards: a signal handler that runs this on the same thread in between
-// finds either a free slot or its own. The search ends after one round: then the thread
-// shares the overflow block, and the reader knows that from the counter.
+// Everything here keeps all registers but those that it says, and leaves the area below the stack
+// pointer alone where that may be alive: trampolines see to that.
         .text
         .globl  mdl_resident_begin
         .globl  mdl_resident_exit
         .globl  mdl_resident_catch
         .globl  mdl_resident_jump
+        .globl  mdl_resident_cpu
+        .globl  mdl_resident_event
+        .globl  mdl_resident_read
+        .globl  mdl_resident_call
         .globl  mdl_resident_parameters
         .globl  mdl_resident_end
+        .equ    kHash, 0x1e35a7bd       // as in trampoline.cpp
+        .equ    kHashShift, 28
+        .equ    kStack, 64 << 20
+        // System calls (asm/unistd_64.h)
+        .equ    kRtSigprocmask, 14
+        .equ    kGetpid, 39
+        .equ    kGetrusage, 98
+        .equ    kGettid, 186
+        .equ    kClockGettime, 228
+        .equ    kProcessVmReadv, 310
+        // A block (patch/layout.h)
+        .equ    kThread, 8              // id of the thread, -1 while the block is made ready for another
+        .equ    kSequence, 16           // of an ended thread's copy: its number, from 1
+        .equ    kOrigin, 24             // and the block it is a copy of
+        .equ    kBlockHeader, 64
+
+// mdl_resident_find_block: the slow path of the search for the calling thread's block.
+//   out: r11 the thread's block; the flags are lost, all else is kept
+// Slots are {thread pointer, block} pairs; a free one has thread pointer 0. All blocks are
+// there from the start, so claiming a slot is one compare-and-swap and nothing has to be
+// published afterwards: a signal handler that runs this on the same thread in between
+// finds either a free slot or its own. The search ends after one round: then the thread
+// shares the overflow block, and the reader knows that from the counter.
+//
+// A thread pointer is used again when its thread has ended. Where it matters who a thread is, its id
+// stands at kThread in the block and at .Lthread_at behind the thread pointer (its libc keeps it there).
+// When they differ, the ended thread's block is put aside and made ready for the new one.
         .p2align 4
 mdl_resident_begin:
         pushq   %rax
         pushq   %rcx
         pushq   %rdx
+        pushq   %r10
+        movq    %fs:0, %r10
+        imulq   $kHash, %r10, %r11
+        shrq    $kHashShift, %r11
         movq    .Ldirectory(%rip), %rcx
         movq    .Ldirectory_bytes(%rip), %rdx
-        addq    %rcx, %rdx              // end of the directory
-        pushq   %rdx
-        movq    .Ldirectory_bytes(%rip), %rdx
+        leaq    -16(%rdx), %rax
+        andq    %rax, %r11
+        addq    %rcx, %r11              // the home slot
+        leaq    (%rcx,%rdx), %rax
+        pushq   %rax                    // end of the directory
 .Lprobe:
         movq    (%r11), %rax
         cmpq    %r10, %rax
@@ -40,24 +72,166 @@ mdl_resident_begin:
         cmoveq  %rcx, %r11              // wrap
         subq    $16, %rdx
         jne     .Lprobe
-        movq    .Loverflow_count(%rip), %rax
-        lock incq (%rax)
+        movq    .Lheader(%rip), %rax
+        lock incq 8(%rax)               // patch::kHeaderOverflow
         movq    .Loverflow_block(%rip), %r11
         jmp     .Lout
 .Lfound:
         movq    8(%r11), %r11
+        movq    .Lthread_at(%rip), %rax
+        testq   %rax, %rax
+        je      .Lask
+        movl    %fs:(%rax), %eax
+        cmpq    %rax, kThread(%r11)
+        je      .Lout
+        cmpq    $0, kThread(%r11)
+        je      .Lset
+        call    mdl_resident_renew
+        jmp     .Lout
+.Lask:
+        cmpq    $0, kThread(%r11)
+        jne     .Lout
+        movq    %r11, %r10
+        movl    $kGettid, %eax
+        syscall                         // loses rcx and r11
+        movq    %r10, %r11
+.Lset:
+        movq    %rax, kThread(%r11)
 .Lout:
         addq    $8, %rsp
+        popq    %r10
         popq    %rdx
         popq    %rcx
         popq    %rax
         ret
+
+// Puts an ended thread's block aside and clears it for its new owner.
+//   in: r11 the block, rax the new thread's id; keeps r11; rax, rcx, rdx, r10 and the flags are lost
+// The copy goes to the ring of ended threads, which the injector empties; its number is written last.
+// When the ring is full, what can be added up is added to the block of the ended. Signals are blocked
+// meanwhile, because a handler of this thread would do the same again.
+        .equ    kMade, 128              // patch::kHeaderEnded: copies made, copies that found no room
+        .equ    kDropped, 136
+mdl_resident_renew:
+        pushq   %rsi
+        pushq   %rdi
+        pushq   %r8
+        pushq   %r9
+        pushfq
+        cld
+        movq    %r11, %r8
+        movq    %rax, %r9
+        pushq   $-1                     // all signals
+        pushq   $0                      // those that are blocked now
+        movl    $2, %edi                // SIG_SETMASK
+        leaq    8(%rsp), %rsi
+        movq    %rsp, %rdx
+        call    .Lsignals
+        cmpq    %r9, kThread(%r8)
+        je      .Lrenewed               // a handler has done it
+        leaq    kBlockHeader(%r8), %rax // no frame of it is left: its flags are down, its spans closed
+        movq    .Ltimers(%rip), %rdx
+        addq    %r8, %rdx
+.Llower:
+        cmpq    %rdx, %rax
+        jae     .Llowered
+        movq    $0, (%rax)
+        addq    $16, %rax
+        jmp     .Llower
+.Llowered:
+        movq    %r8, %r11
+        call    .Lclose_spans
+        movq    .Lheader(%rip), %rdx
+.Lreserve:
+        movq    kMade(%rdx), %rax
+        movq    .Ltaken_block(%rip), %rdi
+        movq    %rax, %rcx
+        subq    kSequence(%rdi), %rcx   // how many the injector has taken
+        cmpq    .Lended(%rip), %rcx
+        jae     .Lfull
+        leaq    1(%rax), %rcx
+        lock cmpxchgq %rcx, kMade(%rdx)
+        jne     .Lreserve               // another thread got it
+        movq    %rax, %r10
+        movq    .Lended(%rip), %rdi     // a power of two
+        decq    %rdi
+        andq    %rax, %rdi
+        movq    .Lstride(%rip), %rcx
+        imulq   %rcx, %rdi
+        addq    .Lring(%rip), %rdi
+        movq    %rdi, %rdx
+        movq    %r8, %rsi
+        shrq    $3, %rcx
+        rep movsq
+        movq    %r8, kOrigin(%rdx)
+        incq    %r10
+        movq    %r10, kSequence(%rdx)
+        jmp     .Lclear
+.Lfull:
+        lock incq kDropped(%rdx)
+        movq    .Lended_block(%rip), %rdi
+        movq    (%r8), %rax
+        lock addq %rax, (%rdi)          // anomalies
+        movq    .Ltimers(%rip), %rcx
+.Ladd_timer:
+        cmpq    .Lcalls(%rip), %rcx
+        jae     .Ladd
+        movq    (%r8,%rcx), %rax
+        testq   %rax, %rax
+        js      .Lruns                  // nobody can say for how long it ran
+        lock addq %rax, (%rdi,%rcx)
+.Lruns:
+        addq    $32, %rcx
+        jmp     .Ladd_timer
+.Ladd:
+        movq    .Lsums(%rip), %rcx
+.Ladd_sum:
+        cmpq    .Lcells_end(%rip), %rcx
+        jae     .Lclear
+        movq    (%r8,%rcx), %rax
+        lock addq %rax, (%rdi,%rcx)
+        addq    $8, %rcx
+        jmp     .Ladd_sum
+.Lclear:
+        movq    $-1, kThread(%r8)
+        xorl    %eax, %eax
+        movq    %rax, (%r8)
+        .set    at, kThread + 8
+        .rept   (kBlockHeader - kThread) / 8 - 1
+        movq    %rax, at(%r8)
+        .set    at, at + 8
+        .endr
+        leaq    kBlockHeader(%r8), %rdi
+        movq    .Lstride(%rip), %rcx
+        subq    $kBlockHeader, %rcx
+        shrq    $3, %rcx
+        rep stosq
+        movq    %r9, kThread(%r8)
+.Lrenewed:
+        movl    $2, %edi
+        movq    %rsp, %rsi
+        xorl    %edx, %edx
+        call    .Lsignals
+        addq    $16, %rsp
+        movq    %r8, %r11
+        popfq
+        popq    %r9
+        popq    %r8
+        popq    %rdi
+        popq    %rsi
+        ret
+.Lsignals:                              // rt_sigprocmask(rdi, rsi, rdx, 8)
+        movl    $8, %r10d
+        movl    $kRtSigprocmask, %eax
+        syscall
+        ret
+
 // mdl_resident_exit: called at the entry of _exit. Tells the injector that the process ends and
 // waits until it has read the last values, at most kPauses pauses (some 20 to 100 ms): nobody may be
 // there any more. Only in the process that was instrumented: a forked child goes on at once.
-// Keeps all registers and flags. The one system call is getpid; targets with a seccomp
-// filter do not get this routine.
+// Keeps all registers and flags.
         .equ    kPauses, 2000000
+        .equ    kExit, 64               // patch::kHeaderExit: we are here, go on, is somebody waiting for it
         .p2align 4
 mdl_resident_exit:
         pushfq
@@ -65,17 +239,17 @@ mdl_resident_exit:
         pushq   %rcx
         pushq   %rdx
         pushq   %r11                    // lost in system calls, like rcx
-        movl    $39, %eax               // getpid
+        movl    $kGetpid, %eax
         syscall
         cmpl    .Lpid(%rip), %eax
         jne     .Lgo_on
-        movq    .Lexit_words(%rip), %rdx
-        cmpq    $0, 16(%rdx)            // is somebody waiting for it?
+        movq    .Lheader(%rip), %rdx
+        cmpq    $0, kExit+16(%rdx)
         je      .Lgo_on
-        movq    $1, (%rdx)              // we are here
+        movq    $1, kExit(%rdx)
         movl    $kPauses, %ecx
 .Lwait:
-        cmpq    $0, 8(%rdx)             // read
+        cmpq    $0, kExit+8(%rdx)
         jne     .Lgo_on
         pause
         decl    %ecx
@@ -87,13 +261,12 @@ mdl_resident_exit:
         popq    %rax
         popfq
         ret
+
 // mdl_resident_catch, mdl_resident_jump: called at the entries of __cxa_begin_catch and longjmp. Frames
-// below a limit on this stack have vanished without a return; flags whose outermost frame is one
-// of them are lowered and counted as anomalies. "On this stack" means within kStack below the limit:
-// frames of another stack (a signal stack, a coroutine) are farther away, or left alone.
-        .equ    kStack, 64 << 20
-        .equ    kHash, 0x1e35a7bd       // as in trampoline.cpp
-        .equ    kHashShift, 28
+// below a limit on this stack have vanished without a return. Flags and timers whose outermost frame is one
+// of them are lowered and stopped, calls into the application that will not come back are forgotten; each is
+// an anomaly. "On this stack" means within kStack below the limit: frames of another stack (a signal stack,
+// a coroutine) are farther away, or left alone. Keep all registers and flags.
         .macro  save
         pushfq
         pushq   %rax
@@ -101,6 +274,14 @@ mdl_resident_exit:
         pushq   %rdx
         pushq   %r10
         pushq   %r11
+        .endm
+        // Goes on at `alive` unless the frame at \where has vanished; rax: the limit, r10 is lost
+        .macro  skip_if_alive where, alive
+        movq    \where, %r10
+        subq    %rax, %r10
+        jns     \alive                  // not below the limit
+        cmpq    $-kStack, %r10
+        jl      \alive                  // another stack's
         .endm
         .p2align 4
 mdl_resident_catch:
@@ -123,35 +304,62 @@ mdl_resident_jump:
         cmpq    $kStack, %rdx
         jae     .Lkept                  // a jump to another stack
 .Lvanish:                               // rax: the limit
-        movq    %fs:0, %r10
-        imulq   $kHash, %r10, %r11
-        shrq    $kHashShift, %r11
-        movq    .Ldirectory_bytes(%rip), %rcx
-        subq    $16, %rcx
-        andq    %rcx, %r11
-        addq    .Ldirectory(%rip), %r11
         call    mdl_resident_begin      // the thread's block
-        movq    .Lflags(%rip), %rcx
-        addq    %r11, %rcx
-        movq    .Lflag_bytes(%rip), %rdx
-        addq    %rcx, %rdx
+        leaq    kBlockHeader(%r11), %rcx
+        movq    .Ltimers(%rip), %rdx
+        addq    %r11, %rdx
 .Lflag:
         cmpq    %rdx, %rcx
         jae     .Lflags_done
         cmpq    $0, (%rcx)
         je      .Lnext_flag
-        movq    8(%rcx), %r10
-        subq    %rax, %r10
-        jns     .Lnext_flag             // not below the limit: alive
-        cmpq    $-kStack, %r10
-        jl      .Lnext_flag             // another stack's
+        skip_if_alive 8(%rcx), .Lnext_flag
         movq    $0, (%rcx)
         incq    (%r11)                  // the block's anomalies
 .Lnext_flag:
         addq    $16, %rcx
         jmp     .Lflag
 .Lflags_done:
+        pushq   %rax
+        pushq   %rcx
         call    .Lclose_spans
+        popq    %rcx
+        popq    %rax
+        movq    .Lcalls(%rip), %rdx
+        addq    %r11, %rdx
+        leaq    .Ltimer_clocks(%rip), %r10
+        pushq   %r10
+.Ltimer:
+        cmpq    %rdx, %rcx
+        jae     .Ltimers_done
+        cmpq    $0, 8(%rcx)             // its depth
+        je      .Lnext_timer
+        skip_if_alive 16(%rcx), .Lnext_timer
+        movq    $0, 8(%rcx)
+        movq    (%rsp), %r10
+        movq    (%r10), %r10
+        call    .Lclock
+        addq    %r10, (%rcx)
+        incq    (%r11)
+.Lnext_timer:
+        addq    $8, (%rsp)
+        addq    $32, %rcx
+        jmp     .Ltimer
+.Ltimers_done:
+        popq    %r10
+        movq    .Lsums(%rip), %rdx
+        addq    %r11, %rdx
+.Lcall:
+        cmpq    %rdx, %rcx
+        jae     .Lkept
+        cmpq    $0, (%rcx)              // busy: the stack pointer in mdl_resident_call, once that is reached
+        je      .Lnext_call
+        skip_if_alive (%rcx), .Lnext_call
+        movq    $0, (%rcx)
+        incq    (%r11)
+.Lnext_call:
+        addq    $64, %rcx
+        jmp     .Lcall
 .Lkept:
         popq    %r11
         popq    %r10
@@ -161,17 +369,197 @@ mdl_resident_jump:
         popfq
         ret
 #include "runtime/arch/x86_64/resident_vectors.inc"
+
+// The clock r10: -1 wall, -2 CPU time, else the number of an event. Out: r10.
+.Lclock:
+        cmpq    $-2, %r10
+        je      mdl_resident_cpu
+        cmpq    $-1, %r10
+        jne     mdl_resident_event
+        pushq   %rax
+        pushq   %rdx
+        rdtsc
+        shlq    $32, %rdx
+        leaq    (%rdx,%rax), %r10
+        popq    %rdx
+        popq    %rax
+        ret
+
+// The routines of stencils (format/kinds.h). In and out: r10; the flags are lost, all else is kept.
+// Counts are larger than anything accrued: 2^56 is added.
+        .macro  enter_call_of_kernel
+        pushq   %rax
+        pushq   %rcx
+        pushq   %rsi
+        pushq   %rdi
+        pushq   %r11
+        .endm
+        .macro  leave_call_of_kernel
+        popq    %r11
+        popq    %rdi
+        popq    %rsi
+        popq    %rcx
+        popq    %rax
+        .endm
+        .p2align 4
+mdl_resident_cpu:                       // clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        enter_call_of_kernel
+        subq    $16, %rsp
+        movl    $3, %edi
+        movq    %rsp, %rsi
+        movl    $kClockGettime, %eax
+        syscall
+        imulq   $1000000000, (%rsp), %r10
+        addq    8(%rsp), %r10
+        addq    $16, %rsp
+        btsq    $56, %r10
+        leave_call_of_kernel
+        ret
+        .p2align 4
+mdl_resident_event:                     // getrusage(RUSAGE_THREAD, &usage)
+        enter_call_of_kernel
+        subq    $144, %rsp
+        movl    $1, %edi
+        movq    %rsp, %rsi
+        movl    $kGetrusage, %eax
+        syscall
+        xorl    %eax, %eax
+        cmpq    .Levent_count(%rip), %r10
+        jae     .Lno_event
+        leaq    .Levents(%rip), %rax
+        movq    (%rax,%r10,8), %rax     // where in the structure
+        movq    (%rsp,%rax), %rax
+.Lno_event:
+        btsq    $56, %rax
+        movq    %rax, %r10
+        addq    $144, %rsp
+        leave_call_of_kernel
+        ret
+        .p2align 4
+mdl_resident_read:                      // process_vm_readv(gettid(), {&word, 8}, 1, {address, 8}, 1, 0)
+        enter_call_of_kernel            // by the thread's id: a forked child must not read its parent
+        pushq   %rdx
+        pushq   %r8
+        pushq   %r9
+        pushq   $8                      // remote
+        pushq   %r10
+        pushq   $8                      // local
+        leaq    -16(%rsp), %rax
+        pushq   %rax
+        pushq   $0                      // the word
+        movl    $kGettid, %eax
+        syscall
+        movl    %eax, %edi
+        leaq    8(%rsp), %rsi
+        movl    $1, %edx
+        leaq    24(%rsp), %r10
+        movl    $1, %r8d
+        xorl    %r9d, %r9d
+        movl    $kProcessVmReadv, %eax
+        syscall
+        popq    %r10
+        addq    $32, %rsp
+        xorl    %edx, %edx
+        cmpq    $8, %rax
+        cmovneq %rdx, %r10
+        popq    %r9
+        popq    %r8
+        popq    %rdx
+        leave_call_of_kernel
+        ret
+// A call into the application, by a call cell {busy, function, 6 arguments}. What the calling
+// convention lets a function change and a place in the middle of other code may still need is kept:
+// general registers, and all of the vector, mask, x87 and control state (XSAVE, or FXSAVE where the
+// kernel has not enabled it).
+        .p2align 4
+mdl_resident_call:
+        pushq   %rbp
+        movq    %rsp, %rbp
+        pushfq
+        cld
+        pushq   %rax
+        pushq   %rcx
+        pushq   %rdx
+        pushq   %rsi
+        pushq   %rdi
+        pushq   %r8
+        pushq   %r9
+        pushq   %r11
+        movq    %rsp, (%r10)            // busy, and where: mdl_resident_jump
+        subq    .Lstate_bytes(%rip), %rsp
+        andq    $-64, %rsp
+        cmpb    $0, .Lxsave(%rip)
+        je      .Lfxsave
+        xorl    %eax, %eax
+        .set    at, 512                 // XSAVE needs the header of its area clear (SDM volume 1, 13.7)
+        .rept   8
+        movq    %rax, at(%rsp)
+        .set    at, at + 8
+        .endr
+        movl    $-1, %eax
+        movl    $-1, %edx
+        xsave64 (%rsp)
+        jmp     .Lsaved
+.Lfxsave:
+        fxsave64 (%rsp)
+.Lsaved:
+        emms                            // a function begins with an empty x87 stack
+        movq    %r10, %rax
+        movq    16(%rax), %rdi
+        movq    24(%rax), %rsi
+        movq    32(%rax), %rdx
+        movq    40(%rax), %rcx
+        movq    48(%rax), %r8
+        movq    56(%rax), %r9
+        movq    8(%rax), %r11
+        xorl    %eax, %eax              // no vector arguments, for a variadic function
+        call    *%r11
+        movq    %rax, %r10
+        cmpb    $0, .Lxsave(%rip)
+        je      .Lfxrstor
+        movl    $-1, %eax
+        movl    $-1, %edx
+        xrstor64 (%rsp)
+        jmp     .Lrestored
+.Lfxrstor:
+        fxrstor64 (%rsp)
+.Lrestored:
+        leaq    -72(%rbp), %rsp
+        popq    %r11
+        popq    %r9
+        popq    %r8
+        popq    %rdi
+        popq    %rsi
+        popq    %rdx
+        popq    %rcx
+        popq    %rax
+        popfq
+        popq    %rbp
+        ret
+
         .p2align 3
-mdl_resident_parameters:                // filled when the code is injected
+mdl_resident_parameters:                // filled when the code is injected: arch::ResidentParameters, in its order
+.Lheader:               .quad 0
 .Ldirectory:            .quad 0
 .Ldirectory_bytes:      .quad 0
 .Loverflow_block:       .quad 0
-.Loverflow_count:       .quad 0
-.Lexit_words:           .quad 0
+.Lended_block:          .quad 0
+.Ltaken_block:          .quad 0
+.Lring:                 .quad 0
+.Lended:                .quad 0
+.Lstride:               .quad 0
+.Ltimers:               .quad 0
+.Lcalls:                .quad 0
+.Lsums:                 .quad 0
+.Lcells_end:            .quad 0
 .Lpid:                  .quad 0
-.Lflags:                .quad 0
-.Lflag_bytes:           .quad 0
+.Lthread_at:            .quad 0
+.Lstate_bytes:          .quad 0
+.Lxsave:                .quad 0
 .Lspans:                .quad 0         // from mdl_resident_begin
 .Lspan_bytes:           .quad 0
+.Levent_count:          .quad 0
+.Levents:               .fill 16, 8, 0
+.Ltimer_clocks:                         // one for each timer, as .Lclock wants it
 mdl_resident_end:
         .section .note.GNU-stack,"",@progbits

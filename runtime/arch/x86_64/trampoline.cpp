@@ -6,6 +6,7 @@
 //     movabs $directory,%t; add %t,%r11                              slot
 //     mov %fs:0,%t; cmp %t,(%r11); jne slow                          ours?
 //     mov 8(%r11),%r11                                               block
+//     mov %fs:id,%t; cmp %t,8(%r11); jne slow                        still ours? (Lookup::thread_at)
 // where t is a register that is dead anyway, else r10. What must survive and is needed is kept in
 // other dead registers (a move costs next to nothing), and pushed when there are none.
 // At an entry, a return and a tail jump nothing below the stack pointer is alive: the caller
@@ -19,9 +20,6 @@
 #include "runtime/arch/x86_64/armed.h"
 #include "runtime/arch/x86_64/emitter.h"
 #include "runtime/arch/x86_64/track.h"
-
-extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_catch[], mdl_resident_jump[],
-    mdl_resident_parameters[], mdl_resident_end[];
 
 namespace mdl::arch {
 namespace {
@@ -52,7 +50,7 @@ void emit_thread_pointer(Emitter& e, Reg to) {  // mov %fs:0, to
   e.bytes({0x64, rex(to, rax), 0x8b, static_cast<uint8_t>(0x04 | (to & 7) << 3), 0x25, 0, 0, 0, 0});
 }
 
-void emit_lookup(Emitter& e, const Lookup& lookup, Reg scratch, size_t& slow_field) {
+void emit_lookup(Emitter& e, const Lookup& lookup, Reg scratch, std::vector<size_t>& slow) {
   emit_thread_pointer(e, r11);
   e.bytes({0x4d, 0x69, 0xdb}), e.imm32(kHash);                    // imul $K, %r11, %r11
   e.bytes({0x49, 0xc1, 0xeb, kHashShift});                        // shr $28, %r11
@@ -61,8 +59,15 @@ void emit_lookup(Emitter& e, const Lookup& lookup, Reg scratch, size_t& slow_fie
   e.bytes({rex(scratch, r11), 0x01, direct(scratch, r11)});  // add scratch, %r11
   emit_thread_pointer(e, scratch);
   e.bytes({rex(scratch, r11), 0x39, static_cast<uint8_t>((scratch & 7) << 3 | 3)});  // cmp scratch, (%r11)
-  slow_field = e.branch(kNotEqual);
+  slow.push_back(e.branch(kNotEqual));
   e.bytes({0x4d, 0x8b, 0x5b, 0x08});  // mov 8(%r11), %r11
+  if (lookup.thread_at == 0) return;
+  auto low = static_cast<uint8_t>((scratch & 7) << 3);
+  e.bytes({0x64});  // mov %fs:id, scratch, 32 bits
+  if (scratch >= 8) e.bytes({0x44});
+  e.bytes({0x8b, static_cast<uint8_t>(0x04 | low), 0x25}), e.imm32(lookup.thread_at);
+  e.bytes({rex(scratch, r11), 0x39, static_cast<uint8_t>(0x43 | low), kThreadId});  // cmp scratch, 8(%r11)
+  slow.push_back(e.branch(kNotEqual));
 }
 
 void put(Bytes& out, size_t at, uint64_t value, int size) {
@@ -72,37 +77,56 @@ void put(Bytes& out, size_t at, uint64_t value, int size) {
 // Where a stencil's `next` holes were emitted, to be pointed at the end of its group.
 using NextFields = std::vector<std::pair<size_t, int64_t>>;
 
-void emit_stencil(Bytes& out, const plan::Stencil& stencil, const Piece* piece, int64_t guard,
-                  int64_t anomalies, NextFields& next, std::vector<PlacedStencil>& placed) {
+// Where a point's code is put, and what all its stencils share.
+struct Place {
+  Bytes& out;
+  uint64_t address;  // at which out[0] will lie
+  int64_t anomalies;
+  uint64_t resident;
+  std::vector<PlacedStencil>& placed;
+};
+
+int64_t value_of(const plan::Hole& hole, const Piece* piece, int64_t guard, const Place& place) {
+  switch (hole.kind) {
+    case plan::HoleKind::cell:
+      return piece->cells[hole.index];
+    case plan::HoleKind::constant:
+      return piece->constants[hole.index];
+    case plan::HoleKind::guard:
+      return guard;
+    case plan::HoleKind::anomalies:
+      return place.anomalies;
+    case plan::HoleKind::symbol:
+      return static_cast<int64_t>(piece->symbols[hole.index].address);
+    case plan::HoleKind::symbol_left:
+      return piece->symbols[hole.index].left;
+    case plan::HoleKind::symbol_right:
+      return piece->symbols[hole.index].right;
+    case plan::HoleKind::routine:
+      return static_cast<int64_t>(place.resident + routine_offset(static_cast<format::Routine>(hole.index)));
+    case plan::HoleKind::thread:
+      return kThreadId;
+    case plan::HoleKind::next:
+      break;
+  }
+  return 0;
+}
+
+void emit_stencil(const Place& place, const plan::Stencil& stencil, const Piece* piece, int64_t guard,
+                  NextFields& next) {
+  Bytes& out = place.out;
   size_t start = out.size();
-  placed.push_back({&stencil, start});
+  place.placed.push_back({&stencil, start});
   for (std::byte b : stencil.code) out.push_back(static_cast<uint8_t>(b));
   for (const plan::Hole& hole : stencil.holes) {
-    int64_t value = 0;
-    switch (hole.kind) {
-      case plan::HoleKind::cell:
-        value = piece->cells[hole.index];
-        break;
-      case plan::HoleKind::constant:
-        value = piece->constants[hole.index];
-        break;
-      case plan::HoleKind::guard:
-        value = guard;
-        break;
-      case plan::HoleKind::anomalies:
-        value = anomalies;
-        break;
-      case plan::HoleKind::symbol:
-      case plan::HoleKind::symbol_left:
-      case plan::HoleKind::symbol_right:
-      case plan::HoleKind::routine:
-      case plan::HoleKind::thread:
-        break;  // the verifier admits none of these yet
-      case plan::HoleKind::next:
-        next.emplace_back(start + hole.offset, hole.addend);
-        continue;
+    size_t field = start + hole.offset;
+    if (hole.kind == plan::HoleKind::next) {
+      next.emplace_back(field, hole.addend);
+      continue;
     }
-    put(out, start + hole.offset, static_cast<uint64_t>(value + hole.addend), hole.size);
+    int64_t value = value_of(hole, piece, guard, place);
+    if (plan::is_pc_relative(hole.kind)) value -= static_cast<int64_t>(place.address + field);
+    put(out, field, static_cast<uint64_t>(value + hole.addend), hole.size);
   }
 }
 
@@ -114,23 +138,29 @@ bool writes_one_of(const Piece& piece, std::span<const int64_t> flags) {
   return false;
 }
 
-// Before a flag is raised: when it is down, this frame is the outermost. r10 is free. `depth`:
+// Before something is raised: when it is down, this frame is the outermost. r10 is free. `depth`:
 // from the stack pointer to the frame's return address.
-void emit_raise(Bytes& out, int64_t flag, uint32_t depth) {
+void emit_raise(Bytes& out, const Raised& what, uint32_t depth) {
   Emitter e(out, 0);
-  e.bytes({0x49, 0x83, 0xbb}), e.imm32(static_cast<uint32_t>(flag)), e.bytes({0x00});  // cmpq $0, flag(%r11)
-  e.bytes({0x75, 15});                                                    // jne over the next two
-  e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth);                      // lea depth(%rsp), %r10
-  e.bytes({0x4d, 0x89, 0x93}), e.imm32(static_cast<uint32_t>(flag + 8));  // mov %r10, flag+8(%r11)
+  e.bytes({0x49, 0x83, 0xbb}), e.imm32(static_cast<uint32_t>(what.count)), e.bytes({0x00});  // cmpq $0, count
+  e.bytes({0x75, 15});                                                          // jne over the next two
+  e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth);                            // lea depth(%rsp), %r10
+  e.bytes({0x4d, 0x89, 0x93}), e.imm32(static_cast<uint32_t>(what.outermost));  // mov %r10, outermost(%r11)
 }
 
-// After a flag was lowered: when this is the outermost frame, it is down.
-void emit_lower(Bytes& out, int64_t flag, uint32_t depth) {
+// In the outermost frame: after a flag was lowered, it is down; before a timer is stopped, this is its
+// last stop.
+void emit_lower(Bytes& out, const Raised& what, uint32_t depth) {
   Emitter e(out, 0);
-  e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth);                              // lea depth(%rsp), %r10
-  e.bytes({0x4d, 0x39, 0x93}), e.imm32(static_cast<uint32_t>(flag + 8));          // cmp %r10, flag+8(%r11)
-  e.bytes({0x75, 11});                                                            // jne over the next
-  e.bytes({0x49, 0xc7, 0x83}), e.imm32(static_cast<uint32_t>(flag)), e.imm32(0);  // movq $0, flag(%r11)
+  auto count = static_cast<uint32_t>(what.count);
+  e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth);                            // lea depth(%rsp), %r10
+  e.bytes({0x4d, 0x39, 0x93}), e.imm32(static_cast<uint32_t>(what.outermost));  // cmp %r10, outermost(%r11)
+  e.bytes({0x75, static_cast<uint8_t>(what.is_timer ? 21 : 11)});               // jne behind all this
+  if (what.is_timer) {
+    e.bytes({0x49, 0x83, 0xbb}), e.imm32(count), e.bytes({0x00});  // cmpq $0, count(%r11)
+    e.bytes({0x74, 11});                                           // je behind all this
+  }
+  e.bytes({0x49, 0xc7, 0x83}), e.imm32(count), e.imm32(what.is_timer);  // movq $0 or $1, count(%r11)
 }
 
 // General registers that a piece changes, but for what keeps its flag's frame.
@@ -156,7 +186,8 @@ Saving plan_saving(std::span<const Piece> pieces, image::Registers live, image::
   for (const Piece& piece : pieces) {
     needed |= written_by(piece);
     live |= piece.stencil->read & ~bit(r10) & ~bit(r11);  // a stencil may read what the function ignores
-    if (piece.raises != Piece::kNoFlag || piece.lowers != Piece::kNoFlag) needed |= bit(r10);
+    if (!piece.raises.empty() || !piece.lowers.empty() || !piece.stencil->info.routines.empty())
+      needed |= bit(r10);
   }
   bool flags = live & image::kFlags;  // they are kept through rax
   out.flags = flags;
@@ -192,9 +223,8 @@ Saving plan_saving(std::span<const Piece> pieces, image::Registers live, image::
 // target's registers as they were: what one has written and a later one reads is fetched back.
 class PieceWriter {
  public:
-  PieceWriter(Bytes& out, const plan::Stencil& guard, int64_t anomalies, uint32_t depth, const Saving& saving,
-              std::vector<PlacedStencil>& placed)
-      : out_(out), guard_(guard), anomalies_(anomalies), depth_(depth), saving_(saving), placed_(placed) {}
+  PieceWriter(const Place& place, const plan::Stencil& guard, uint32_t depth, const Saving& saving)
+      : place_(place), out_(place.out), guard_(guard), depth_(depth), saving_(saving) {}
 
   void write(std::span<const Piece> pieces) {
     for (size_t i = 0; i < pieces.size();) {
@@ -203,8 +233,7 @@ class PieceWriter {
              !writes_one_of(pieces[end - 1], pieces[i].guards))
         end++;
       NextFields to_end;
-      for (int64_t flag : pieces[i].guards)
-        emit_stencil(out_, guard_, nullptr, flag, anomalies_, to_end, placed_);
+      for (int64_t flag : pieces[i].guards) emit_stencil(place_, guard_, nullptr, flag, to_end);
       for (; i < end; i++) {
         one(pieces[i]);
         fetch_back(pieces[i], pieces.subspan(i + 1));
@@ -216,10 +245,13 @@ class PieceWriter {
  private:
   void one(const Piece& piece) {
     NextFields own;
-    if (piece.raises != Piece::kNoFlag) emit_raise(out_, piece.raises, depth_);
-    emit_stencil(out_, *piece.stencil, &piece, 0, anomalies_, own, placed_);
+    for (const Raised& what : piece.raises) emit_raise(out_, what, depth_);
+    for (const Raised& what : piece.lowers)
+      if (what.is_timer) emit_lower(out_, what, depth_);
+    emit_stencil(place_, *piece.stencil, &piece, 0, own);
     land(own);
-    if (piece.lowers != Piece::kNoFlag) emit_lower(out_, piece.lowers, depth_);
+    for (const Raised& what : piece.lowers)
+      if (!what.is_timer) emit_lower(out_, what, depth_);
     for (const Track& track : piece.tracks) emit_track(out_, track);
   }
 
@@ -239,12 +271,11 @@ class PieceWriter {
       put(out_, field, static_cast<uint64_t>(static_cast<int64_t>(out_.size() - field) + addend), 4);
   }
 
+  const Place& place_;
   Bytes& out_;
   const plan::Stencil& guard_;
-  int64_t anomalies_;
   uint32_t depth_;
   const Saving& saving_;
-  std::vector<PlacedStencil>& placed_;
 };
 
 }  // namespace
@@ -278,13 +309,13 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
     emit_load(e, rax, saving.offset(0));
   }
   SlowPath slow;
-  slow.scratch = saving.scratch;
-  emit_lookup(e, lookup, saving.scratch, slow.field);
+  emit_lookup(e, lookup, saving.scratch, slow.fields);
   slow.found = e.here();
   auto depth =
       static_cast<uint32_t>(static_cast<int32_t>(saving.bytes() + (red_zone ? 128 : 0)) + frame.distance);
   std::vector<size_t> not_armed = emit_arming(e, frame, depth, anomalies_offset);
-  PieceWriter(out, guard, anomalies_offset, depth, saving, placed).write(pieces);
+  Place place{out, e.here() - out.size(), anomalies_offset, lookup.slow_path, placed};
+  PieceWriter(place, guard, depth, saving).write(pieces);
   for (size_t field : not_armed) e.fill(field, e.here());
   if (flags) {
     e.pop(rax);
@@ -299,11 +330,8 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
 
 void emit_slow_path(Bytes& out, uint64_t address, const SlowPath& from, const Lookup& lookup) {
   Emitter e(out, address);
-  e.fill(from.field, e.here());
-  auto scratch = static_cast<Reg>(from.scratch);
-  if (scratch != r10) e.push(r10), emit_move(e, scratch, r10);
+  for (size_t field : from.fields) e.fill(field, e.here());
   e.call(lookup.slow_path);
-  if (scratch != r10) e.pop(r10);
   e.jump(from.found);
 }
 
@@ -321,29 +349,6 @@ Bytes window_call(uint64_t at, uint64_t target) {
   Bytes out;
   Emitter(out, at).call(target);
   return out;
-}
-
-Bytes resident_code(const ResidentParameters& parameters, std::span<const Track> spans) {
-  Bytes out(mdl_resident_begin, mdl_resident_end);
-  size_t at = static_cast<size_t>(mdl_resident_parameters - mdl_resident_begin);
-  for (uint64_t value : {parameters.directory, parameters.directory_bytes, parameters.overflow_block,
-                         parameters.overflow_count, parameters.exit_words, parameters.pid, parameters.flags,
-                         parameters.flag_bytes, uint64_t{out.size()}, uint64_t{spans.size() * 12}}) {
-    put(out, at, value, 8);
-    at += 8;
-  }
-  out.reserve(out.size() + spans.size() * 12);
-  Emitter e(out, 0);
-  for (const Track& track : spans)
-    for (int64_t cell : {track.flag, track.span, track.base}) e.imm32(static_cast<uint32_t>(cell));
-  return out;
-}
-
-uint64_t hook_offset(Hook hook) {
-  const uint8_t* routine = hook == Hook::exit     ? mdl_resident_exit
-                           : hook == Hook::catch_ ? mdl_resident_catch
-                                                  : mdl_resident_jump;
-  return static_cast<uint64_t>(routine - mdl_resident_begin);
 }
 
 void emit_call(Bytes& out, uint64_t address, uint64_t target) {

@@ -260,5 +260,28 @@ TEST(Output, Files) {
   EXPECT_EQ(fcntl(STDOUT_FILENO, F_GETFD) >= 0, true);
 }
 
+TEST(Prometheus, AMetricsLinesStandTogether) {
+  Row first = row(), other = row(), again = row();
+  other.metric = "$io_wait", other.name = "Wait \\ \"I/O\"", other.units = "ns", other.focus = "";
+  again.focus = "/Code/app/f(char\n\"x\")";
+  EXPECT_EQ(written(Format::prometheus, {{first, other, again}}),
+            "# HELP mdl_procedure_calls Procedure calls (Calls)\n"
+            "# TYPE mdl_procedure_calls untyped\n"
+            "mdl_procedure_calls{pid=\"42\",focus=\"/Code/app/work\"} 1234567 1700000000000\n"
+            "mdl_procedure_calls{pid=\"42\",focus=\"/Code/app/f(char?\\\"x\\\")\"} 1234567 1700000000000\n"
+            "# HELP mdl__io_wait Wait \\\\ \"I/O\" (ns)\n"
+            "# TYPE mdl__io_wait untyped\n"
+            "mdl__io_wait{pid=\"42\",focus=\"\"} 1234567 1700000000000\n");
+}
+
+TEST(Table, TimesHaveTheUnitThatSuitsThem) {
+  Row time = row();
+  time.units = "ns", time.value = 1'234'567'890, time.delta = 98'765, time.rate = 12;
+  const std::string text = written(Format::table, {{time}});
+  EXPECT_THAT(text, HasSubstr("1.235 s"));
+  EXPECT_THAT(text, HasSubstr("98.765 us"));
+  EXPECT_THAT(text, HasSubstr("12 ns"));
+}
+
 }  // namespace
 }  // namespace mdl::output

@@ -20,6 +20,21 @@ using testing::HasSubstr;
 constexpr uint64_t kBase = 0x7f0000000000;
 constexpr uint64_t kStride = 128;
 
+// Clocks that stand where a test puts them.
+class FixedClocks final : public Clocks {
+ public:
+  uint64_t wall() override { return wall_now; }
+  std::optional<uint64_t> of_thread(const ClockOf&, uint64_t thread) override {
+    auto found = threads.find(thread);
+    return found == threads.end() ? std::nullopt : std::optional(found->second);
+  }
+  bool alive(uint64_t thread) override { return threads.contains(thread); }
+
+  uint64_t wall_now = 0;
+  std::map<uint64_t, uint64_t> threads;  // the clock of each that lives
+};
+FixedClocks no_clocks;
+
 // A data region: one header page, the directory, the blocks.
 class Region final : public image::Memory {
  public:
@@ -30,7 +45,7 @@ class Region final : public image::Memory {
     layout.stride = kStride;
     layout.overflow_address = kBase + 8;
     layout.cells = std::move(cells);
-    bytes.resize(4096 + slots * kSlotBytes + (slots + 1) * kStride);
+    bytes.resize(4096 + slots * kSlotBytes + (slots + 3) * kStride);
     for (uint32_t i = 0; i < slots; ++i) put(layout.directory + i * kSlotBytes + 8, block(i));
   }
   uint64_t block(uint32_t index) const { return layout.blocks + index * kStride; }
@@ -52,7 +67,7 @@ class Region final : public image::Memory {
 };
 
 std::string why(const Region& region) {
-  const auto read = read_values(region.layout, region);
+  const auto read = read_values(region.layout, region, no_clocks);
   return read ? "" : read.error().text;
 }
 
@@ -65,7 +80,7 @@ TEST(Values, FoldsOverThreads) {
   region.thread(1, {10, 1}, 2);
   region.thread(3, {-4, 0});
   region.thread(7, {25, 5}, 1);
-  const auto read = read_values(region.layout, region);
+  const auto read = read_values(region.layout, region, no_clocks);
   ASSERT_TRUE(read) << read.error().text;
   EXPECT_THAT(read->cells, ElementsAre(31, -4, 25, 10, 6));
   EXPECT_EQ(read->threads, 3u);
@@ -76,7 +91,7 @@ TEST(Values, FoldsOverThreads) {
 TEST(Values, WithoutThreadsAllIsZero) {
   Region region(4, {{CellKind::counter, 64, Aggregate::min}, {CellKind::counter, 64, Aggregate::avg}});
   region.put(region.block(2) + 64, 99);  // a free slot's block does not count
-  const auto read = read_values(region.layout, region);
+  const auto read = read_values(region.layout, region, no_clocks);
   ASSERT_TRUE(read);
   EXPECT_THAT(read->cells, ElementsAre(0, 0));
   EXPECT_EQ(read->threads, 0u);
@@ -88,7 +103,7 @@ TEST(Values, TheOverflowBlockIsOneThread) {
   region.thread(1, {20});
   region.thread(2, {3}, 4);
   region.put(region.layout.overflow_address, 6);
-  const auto read = read_values(region.layout, region);
+  const auto read = read_values(region.layout, region, no_clocks);
   ASSERT_TRUE(read);
   EXPECT_THAT(read->cells, ElementsAre(33, 3));
   EXPECT_EQ(read->overflows, 6u);
@@ -100,7 +115,7 @@ TEST(Values, SumsWrapAndAveragesDoNot) {
   Region region(2, {{CellKind::counter, 64, Aggregate::sum}, {CellKind::counter, 64, Aggregate::avg}});
   region.thread(0, {INT64_MAX});
   region.thread(1, {INT64_MAX});
-  const auto read = read_values(region.layout, region);
+  const auto read = read_values(region.layout, region, no_clocks);
   ASSERT_TRUE(read);
   EXPECT_THAT(read->cells, ElementsAre(-2, INT64_MAX));
 }
@@ -108,7 +123,7 @@ TEST(Values, SumsWrapAndAveragesDoNot) {
 TEST(Values, ManySlots) {
   Region region(16384);
   for (uint32_t i = 0; i < 16384; i += 3) region.thread(i, {i});
-  const auto read = read_values(region.layout, region);
+  const auto read = read_values(region.layout, region, no_clocks);
   ASSERT_TRUE(read) << read.error().text;
   EXPECT_EQ(read->threads, 5462u);
   EXPECT_THAT(read->cells, ElementsAre(int64_t{5461} * 5462 / 2 * 3));
@@ -119,7 +134,7 @@ TEST(Values, ReportsDamage) {
   region.put(region.layout.directory + 8, 0xdeadbeef);
   EXPECT_THAT(why(region), HasSubstr("slot 0 of the directory holds 0xdeadbeef"));
   region = Region(4);
-  region.bytes.resize(region.bytes.size() - kStride);
+  region.bytes.resize(region.bytes.size() - 3 * kStride);
   EXPECT_THAT(why(region), HasSubstr("cannot read a thread's block"));
   region = Region(4);
   region.bytes.resize(4100);
@@ -135,7 +150,7 @@ TEST(Values, SurvivesGarbage) {
     region.thread(5, {1});
     for (int i = 0; i < 1 << (round % 10); ++i)
       region.put(kBase + random() % (region.bytes.size() - 8), random());
-    const auto read = read_values(region.layout, region);
+    const auto read = read_values(region.layout, region, no_clocks);
     if (read) {
       EXPECT_EQ(read->cells.size(), 1u);
     }
@@ -159,11 +174,166 @@ TEST(Values, ChecksTheLayout) {
   EXPECT_THAT(with([](BlockLayout& l) { l.cells[0].offset = 0; }), HasSubstr("a cell outside"));
 }
 
+// A region with a ring, and blocks that say whose they are: a timer and a counter.
+class Threads : public testing::Test {
+ protected:
+  static constexpr uint64_t kTimer = 64, kCount = 96;
+  void SetUp() override { use({}); }
+  void use(std::vector<CellPlace> cells) {
+    region = Region(4, std::move(cells));
+    region.layout.timers = kTimer, region.layout.calls = region.layout.sums = kCount;
+    region.layout.cells_end = kCount + 8;
+    region.layout.ring = region.block(7);
+    region.layout.ring_entries = 4;
+    region.layout.ended_address = kBase + 128;
+    region.layout.ticks_per_second = 1'000'000'000;
+    region.bytes.resize(region.bytes.size() + 4 * kStride);
+  }
+  void fill(uint64_t at, uint64_t thread, int64_t timer, uint64_t count) {
+    region.put(at + 8, thread);
+    region.put(at + kTimer, static_cast<uint64_t>(timer));
+    region.put(at + kCount, count);
+  }
+  void thread(uint32_t slot, uint64_t id, int64_t timer, uint64_t count) {
+    region.put(region.layout.directory + slot * kSlotBytes, 0x1000 + slot);
+    fill(region.block(slot), id, timer, count);
+  }
+  void ended(uint64_t number, uint32_t slot, uint64_t id, int64_t timer, uint64_t count) {
+    uint64_t at = region.layout.ring + number % 4 * kStride;
+    fill(at, id, timer, count);
+    region.put(at + 16, number + 1);
+    region.put(at + 24, region.block(slot));
+    region.put(kBase + 128, number + 1);
+  }
+  Snapshot read(Collector& collector) {
+    auto out = collector.read(region, clocks);
+    EXPECT_TRUE(out) << out.error().text;
+    return out ? *out : Snapshot{};
+  }
+
+  Region region{4};
+  FixedClocks clocks;
+};
+
+constexpr CellPlace kCounts = {CellKind::counter, 96, Aggregate::sum};
+constexpr CellPlace kEachCount = {CellKind::counter, 96, Aggregate::sum, format::Event::minor_faults,
+                                  Whose::each};
+constexpr CellPlace kWall = {CellKind::wall_timer, 64, Aggregate::sum};
+constexpr CellPlace kCpu = {CellKind::process_timer, 64, Aggregate::sum};
+
+std::vector<std::pair<uint64_t, int64_t>> pairs(const std::vector<ThreadValue>& values) {
+  std::vector<std::pair<uint64_t, int64_t>> out;
+  for (const ThreadValue& value : values) out.emplace_back(value.thread, value.value);
+  return out;
+}
+
+TEST_F(Threads, EachHasItsLineAlsoWhenItHasEnded) {
+  CellPlace one = kCounts;
+  one.whose = Whose::one, one.thread = 12;
+  use({kCounts, kEachCount, one});
+  Collector collector(region.layout);
+  thread(0, 11, 0, 5);
+  thread(2, 12, 0, 7);
+  Snapshot seen = read(collector);
+  EXPECT_THAT(seen.cells, ElementsAre(12, 0, 7));
+  EXPECT_THAT(pairs(seen.each[1]), ElementsAre(std::pair(11, 5), std::pair(12, 7)));
+  // Thread 12 ends, and 13 gets its block.
+  ended(0, 2, 12, 0, 9);
+  thread(2, 13, 0, 1);
+  seen = read(collector);
+  EXPECT_THAT(seen.cells, ElementsAre(15, 0, 9));
+  EXPECT_THAT(pairs(seen.each[1]), ElementsAre(std::pair(11, 5), std::pair(12, 9), std::pair(13, 1)));
+  auto taken = collector.taken();
+  EXPECT_EQ(taken[2], 1u);  // one copy was taken
+  EXPECT_EQ(taken[kCount / 8], 9u);
+  EXPECT_TRUE(collector.taken().empty());
+  // Somebody else who reads now finds the same sum.
+  std::memcpy(region.bytes.data() + (collector.taken_address() - kBase), taken.data(), taken.size() * 8);
+  EXPECT_THAT(read_values(region.layout, region, clocks)->cells, ElementsAre(15, 0, 0));
+}
+
+TEST_F(Threads, ABlockThatIsHandedOverCountsOnce) {
+  use({kCounts});
+  thread(1, 21, 0, 40);
+  ended(0, 1, 21, 0, 40);  // copied, not cleared yet
+  Collector collector(region.layout);
+  EXPECT_THAT(read(collector).cells, ElementsAre(40));
+  thread(1, kRenewed, 0, 33);  // being cleared
+  EXPECT_THAT(read(collector).cells, ElementsAre(40));
+  thread(1, 22, 0, 2);
+  EXPECT_THAT(read(collector).cells, ElementsAre(42));
+}
+
+TEST_F(Threads, ACopyThatIsNotCompleteHoldsUpNoOther) {
+  use({kCounts});
+  thread(0, 31, 0, 3);
+  thread(1, 32, 0, 4);
+  ended(0, 0, 31, 0, 3);
+  region.put(region.layout.ring + 16, 0);  // not complete
+  ended(1, 1, 32, 0, 4);
+  thread(1, 33, 0, 100);
+  Collector collector(region.layout);
+  EXPECT_THAT(read(collector).cells, ElementsAre(107));
+  EXPECT_EQ(collector.taken()[2], 0u);
+  ended(0, 0, 31, 0, 3);
+  region.put(kBase + 128, 2);
+  thread(0, 34, 0, 0);
+  EXPECT_THAT(read(collector).cells, ElementsAre(107));
+  EXPECT_EQ(collector.taken()[2], 2u);
+}
+
+TEST_F(Threads, ARunningTimerIncludesTheTimeSoFar) {
+  use({kWall});
+  region.layout.ticks_per_second = 2'000'000'000;
+  Collector collector(region.layout);
+  clocks.threads[41] = 0;
+  clocks.wall_now = 10'000;
+  thread(0, 41, 500, 0);
+  EXPECT_THAT(read(collector).cells, ElementsAre(250));
+  thread(0, 41, 500 - 10'000, 0);  // started at 10,000
+  clocks.wall_now = 10'600;
+  EXPECT_THAT(read(collector).cells, ElementsAre(550));
+  thread(0, 41, 500 + 700 - 10'900, 0);  // stopped, and started after the clock was read
+  clocks.wall_now = 10'890;
+  EXPECT_THAT(read(collector).cells, ElementsAre(595));
+  clocks.wall_now = 11'000;
+  EXPECT_THAT(read(collector).cells, ElementsAre(650));
+  clocks.threads.clear();  // it has ended: the timer does not run on
+  clocks.wall_now = 99'000;
+  EXPECT_THAT(read(collector).cells, ElementsAre(650));
+  ended(0, 0, 41, 500 + 700 - 10'900, 0);
+  thread(0, 42, 50, 0);
+  EXPECT_THAT(read(collector).cells, ElementsAre(675));
+}
+
+TEST_F(Threads, AThreadsOwnClockNeverTakesAValueBack) {
+  use({kCpu});
+  Collector collector(region.layout);
+  clocks.threads[51] = 5'000;
+  thread(3, 51, 100 - 4'000, 0);
+  EXPECT_THAT(read(collector).cells, ElementsAre(1'100));
+  clocks.threads[51] = 4'900;  // the kernel's account is behind
+  EXPECT_THAT(read(collector).cells, ElementsAre(1'100));
+  thread(3, 51, 1'050, 0);  // what it was told itself
+  EXPECT_THAT(read(collector).cells, ElementsAre(1'100));
+  thread(3, 51, 1'200, 0);
+  EXPECT_THAT(read(collector).cells, ElementsAre(1'200));
+}
+
+TEST_F(Threads, ReportsADamagedRing) {
+  use({kCounts});
+  region.put(kBase + 128, 9);
+  EXPECT_THAT(why(region), HasSubstr("count of ended threads"));
+  ended(0, 0, 61, 0, 3);
+  region.put(region.layout.ring + 24, region.block(0) + 8);
+  EXPECT_THAT(why(region), HasSubstr("a copy of a block names"));
+}
+
 TEST(Sampler, DeltaRateElapsed) {
   Region region(2);
   Sampler sampler(region.layout, {1'000, 5'000'000'000});
   region.thread(0, {100});
-  auto sample = sampler.sample(region, {2'000, 7'000'000'000});
+  auto sample = sampler.sample(region, no_clocks, {2'000, 7'000'000'000});
   ASSERT_TRUE(sample);
   EXPECT_EQ(sample->at.wall_ns, 2'000u);
   EXPECT_DOUBLE_EQ(sample->elapsed_s, 2);
@@ -171,7 +341,7 @@ TEST(Sampler, DeltaRateElapsed) {
   EXPECT_EQ(sample->values[0].delta, 100);
   EXPECT_DOUBLE_EQ(sample->values[0].rate, 50);
   region.thread(0, {130}, 2);
-  sample = sampler.sample(region, {3'000, 7'500'000'000});
+  sample = sampler.sample(region, no_clocks, {3'000, 7'500'000'000});
   ASSERT_TRUE(sample);
   EXPECT_DOUBLE_EQ(sample->elapsed_s, 2.5);
   EXPECT_EQ(sample->values[0].delta, 30);
@@ -179,7 +349,7 @@ TEST(Sampler, DeltaRateElapsed) {
   EXPECT_EQ(sample->anomalies, 2u);
   EXPECT_TRUE(sample->complete);
   // At the same moment again: no rate.
-  sample = sampler.sample(region, {3'000, 7'500'000'000});
+  sample = sampler.sample(region, no_clocks, {3'000, 7'500'000'000});
   ASSERT_TRUE(sample);
   EXPECT_EQ(sample->values[0].delta, 0);
   EXPECT_EQ(sample->values[0].rate, 0);
@@ -189,9 +359,9 @@ TEST(Sampler, RepeatsWhenTheMemoryIsGone) {
   Region region(2);
   Sampler sampler(region.layout, {0, 0});
   region.thread(1, {7}, 1);
-  ASSERT_TRUE(sampler.sample(region, {1, 1'000'000'000}));
+  ASSERT_TRUE(sampler.sample(region, no_clocks, {1, 1'000'000'000}));
   region.bytes.clear();
-  EXPECT_FALSE(sampler.sample(region, {2, 2'000'000'000}));
+  EXPECT_FALSE(sampler.sample(region, no_clocks, {2, 2'000'000'000}));
   const Sample sample = sampler.repeat({3, 3'000'000'000});
   EXPECT_FALSE(sample.complete);
   EXPECT_EQ(sample.values[0].total, 7);

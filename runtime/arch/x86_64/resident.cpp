@@ -1,0 +1,123 @@
+// The resident code with its parameters: resident.S holds the instructions.
+#include <cpuid.h>
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/arch/arch.h"
+
+extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_catch[], mdl_resident_jump[],
+    mdl_resident_cpu[], mdl_resident_event[], mdl_resident_read[], mdl_resident_call[],
+    mdl_resident_parameters[], mdl_resident_end[];
+
+namespace mdl::arch {
+namespace {
+
+constexpr size_t kMostEvents = 16;  // room behind .Levents
+constexpr uint32_t kFxsaveBytes = 512;
+constexpr uint64_t kSpanBytes = 12;  // {flag, span, base}: resident_vectors.inc
+
+constexpr uint64_t kEventOffsets[] = {
+#define X(id, name, offset) offset,
+    MDL_EVENTS(X)
+#undef X
+};
+static_assert(std::size(kEventOffsets) <= kMostEvents);
+
+// The registers beyond the general ones: with XSAVE where the kernel has enabled it (CPUID 1, ecx bit 27),
+// whose area has the size in ebx of CPUID 0xd for what is enabled now; else with FXSAVE.
+struct ExtendedState {
+  uint64_t bytes = kFxsaveBytes;
+  uint64_t xsave = 0;
+};
+ExtendedState extended_state() {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  ExtendedState out;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27)) return out;
+  if (!__get_cpuid_count(0xd, 0, &a, &b, &c, &d) || b < kFxsaveBytes + 64) return out;
+  return {b, 1};
+}
+
+// As .Lclock of resident.S wants it.
+uint64_t clock_number(const TimerClock& timer) {
+  switch (timer.kind) {
+    case format::CellKind::event_timer:
+      return static_cast<uint64_t>(timer.event);
+    case format::CellKind::process_timer:
+      return static_cast<uint64_t>(-2);
+    default:
+      return static_cast<uint64_t>(-1);
+  }
+}
+
+uint64_t offset_of(const uint8_t* label) {
+  return static_cast<uint64_t>(label - mdl_resident_begin);
+}
+
+}  // namespace
+
+Bytes resident_code(const ResidentParameters& p, std::span<const TimerClock> timers,
+                    std::span<const Track> spans) {
+  const uint64_t fixed = static_cast<uint64_t>(mdl_resident_end - mdl_resident_begin);
+  ExtendedState state = extended_state();
+  std::vector<uint64_t> words = {p.header,
+                                 p.directory,
+                                 p.directory_bytes,
+                                 p.overflow_block,
+                                 p.ended_block,
+                                 p.taken_block,
+                                 p.ring,
+                                 p.ring_entries,
+                                 p.stride,
+                                 p.timers,
+                                 p.calls,
+                                 p.sums,
+                                 p.cells_end,
+                                 p.pid,
+                                 p.thread_at,
+                                 state.bytes,
+                                 state.xsave,
+                                 fixed + timers.size() * 8,
+                                 spans.size() * kSpanBytes,
+                                 std::size(kEventOffsets)};
+  words.insert(words.end(), std::begin(kEventOffsets), std::end(kEventOffsets));
+  words.resize(words.size() + kMostEvents - std::size(kEventOffsets));
+  for (const TimerClock& timer : timers) words.push_back(clock_number(timer));
+  Bytes out(mdl_resident_begin, mdl_resident_parameters);
+  for (uint64_t word : words)
+    for (int i = 0; i < 8; i++) out.push_back(static_cast<uint8_t>(word >> (8 * i)));
+  for (const Track& track : spans)
+    for (int64_t cell : {track.flag, track.span, track.base})
+      for (int i = 0; i < 4; i++) out.push_back(static_cast<uint8_t>(cell >> (8 * i)));
+  return out;
+}
+
+uint64_t hook_offset(Hook hook) {
+  return offset_of(hook == Hook::exit     ? mdl_resident_exit
+                   : hook == Hook::catch_ ? mdl_resident_catch
+                                          : mdl_resident_jump);
+}
+
+uint64_t routine_offset(format::Routine routine) {
+  switch (routine) {
+    case format::Routine::cpu:
+      return offset_of(mdl_resident_cpu);
+    case format::Routine::event:
+      return offset_of(mdl_resident_event);
+    case format::Routine::read:
+      return offset_of(mdl_resident_read);
+    case format::Routine::call:
+      return offset_of(mdl_resident_call);
+  }
+  return 0;
+}
+
+std::span<const uint32_t> thread_id_places() {
+  // struct pthread: glibc's has it behind 704 bytes of header and a list's two pointers, musl's behind
+  // self, dtv, prev, next, sysinfo and canary.
+  static constexpr std::array<uint32_t, 2> kPlaces = {0x2d0, 0x30};
+  return kPlaces;
+}
+
+}  // namespace mdl::arch

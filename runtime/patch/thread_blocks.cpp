@@ -1,0 +1,54 @@
+#include "runtime/patch/thread_blocks.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "runtime/process/target.h"
+#include "runtime/values/clocks.h"
+
+namespace mdl::patch {
+
+Result<void> ThreadBlocks::write(uint64_t at, std::span<const uint64_t> words) {
+  if (memory_.write(at, std::as_bytes(words))) return {};
+  return Error{"cannot write the session's data"};
+}
+
+Result<void> ThreadBlocks::read() {
+  directory_.resize(stage_.layout.slots * 2);
+  uint64_t at = stage_.data.start + stage_.layout.directory();
+  if (memory_.read(at, std::as_writable_bytes(std::span(directory_)))) return {};
+  return Error{"cannot read the session's data"};
+}
+
+Result<uint64_t> ThreadBlocks::claim(pid_t tid, uint64_t thread_pointer) {
+  uint32_t slot = find_slot(directory_, thread_pointer);
+  if (slot == stage_.layout.slots)
+    return Error{fmt::format("there is no slot for thread {}: the process has too many threads", tid)};
+  uint64_t block = stage_.data.start + stage_.layout.block(slot);
+  if (directory_[slot * 2] == thread_pointer) return block;
+  directory_[slot * 2] = thread_pointer;
+  uint64_t id = static_cast<uint64_t>(process::read_status(tid).inner_pid);
+  if (stage_.layout.thread_at) {  // what its code will compare with
+    uint32_t word = 0;
+    if (!memory_.read(thread_pointer + stage_.layout.thread_at, std::as_writable_bytes(std::span(&word, 1))))
+      return Error{fmt::format("cannot read the id of thread {}", tid)};
+    id = word;
+  }
+  if (auto ok = write(block + arch::kThreadId, {&id, 1}); !ok) return ok.error();
+  if (auto ok = write(stage_.data.start + stage_.layout.directory() + slot * kSlotSize, {&thread_pointer, 1});
+      !ok)
+    return ok.error();
+  return block;
+}
+
+Result<void> ThreadBlocks::raise(uint64_t block, pid_t tid, focus::CellId cell, const focus::CellSlot& slot,
+                                 const Active& frames) {
+  uint64_t at = block + stage_.layout.cells[cell];
+  if (slot.kind == format::CellKind::flag) return write(at, std::array{frames.count, frames.outermost});
+  auto now = values::clock_now({slot.kind, slot.event}, stage_.journal.target, tid);
+  if (!now) return now.error();
+  return write(at, std::array{uint64_t{0} - *now, frames.count, frames.outermost});
+}
+
+}  // namespace mdl::patch

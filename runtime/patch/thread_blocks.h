@@ -1,0 +1,39 @@
+// The blocks of threads that are stopped, as the injector fills them before the code is there.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/patch/stage.h"
+#include "runtime/process/target_memory.h"
+
+namespace mdl::patch {
+
+// Frames on a thread's stack that raised a flag, or started a timer.
+struct Active {
+  uint64_t count = 0;
+  uint64_t outermost = 0;  // the stack pointer at the entry of the outermost frame
+};
+
+class ThreadBlocks {
+ public:
+  ThreadBlocks(const Stage& stage, const process::TargetMemory& memory) : stage_(stage), memory_(memory) {}
+  Result<void> read();  // the directory
+  // The thread's block, as its own code will find it: an address.
+  Result<uint64_t> claim(pid_t tid, uint64_t thread_pointer);
+  // A flag counts the frames; a timer runs from now on.
+  Result<void> raise(uint64_t block, pid_t tid, focus::CellId cell, const focus::CellSlot& slot,
+                     const Active& frames);
+
+ private:
+  Result<void> write(uint64_t at, std::span<const uint64_t> words);
+
+  const Stage& stage_;
+  const process::TargetMemory& memory_;
+  std::vector<uint64_t> directory_;
+};
+
+}  // namespace mdl::patch

@@ -1,0 +1,61 @@
+#include "runtime/patch/thread_identity.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "runtime/arch/arch.h"
+#include "runtime/process/target.h"
+#include "runtime/process/threads.h"
+
+namespace mdl::patch {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool uses_thread(const plan::Stencil& stencil) {
+  return std::any_of(stencil.holes.begin(), stencil.holes.end(),
+                     [](const plan::Hole& hole) { return hole.kind == plan::HoleKind::thread; });
+}
+
+uint32_t place_in(uint64_t thread_pointer, pid_t id, const process::TargetMemory& memory) {
+  for (uint32_t place : arch::thread_id_places()) {
+    int32_t word = 0;
+    if (memory.read(thread_pointer + place, std::as_writable_bytes(std::span(&word, 1))) && word == id)
+      return place;
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool needs_identity(const plan::Plan& plan, const focus::Binding& binding) {
+  if (std::any_of(binding.cells.begin(), binding.cells.end(),
+                  [](const focus::CellSlot& cell) { return cell.kind != format::CellKind::counter; }))
+    return true;
+  for (const focus::BoundRequest& request : binding.requests)
+    if (request.thread != focus::kAllThreads) return true;
+  for (const focus::BoundPoint& point : binding.points)
+    for (const focus::BoundSnippet& snippet : point.snippets)
+      if (uses_thread(plan.stencils[snippet.stencil])) return true;
+  return false;
+}
+
+Result<uint32_t> find_thread_place(pid_t pid, const process::TargetMemory& memory) {
+  process::Threads threads(pid);
+  for (int attempt = 0; attempt < 100; attempt++) {
+    for (pid_t tid : process::live_threads(pid)) {
+      bool stopped = threads.stop_one(tid, 200ms).operator bool();
+      auto registers = stopped ? threads.registers(tid) : Result<arch::ThreadRegisters>(Error{});
+      threads.release(tid);
+      if (registers)
+        return place_in(arch::thread_pointer(*registers), process::read_status(tid).inner_pid, memory);
+    }
+    timespec nap{0, 2'000'000};
+    nanosleep(&nap, nullptr);
+  }
+  return Error{fmt::format("no thread of process {} can be stopped: try again later", pid)};
+}
+
+}  // namespace mdl::patch

@@ -1,0 +1,111 @@
+#include "runtime/values/clocks.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "base/read_text.h"
+#include "runtime/arch/arch.h"
+#include "runtime/process/target.h"
+
+namespace mdl::values {
+namespace {
+
+constexpr uint64_t kAbove = uint64_t{1} << 56;  // what the target adds to the clocks of threads
+constexpr uint64_t kBlockBytes = 512;           // ru_inblock and ru_oublock count these
+
+std::string task_file(pid_t pid, pid_t tid, const char* name) {
+  return read_text(fmt::format("/proc/{}/task/{}/{}", pid, tid, name));
+}
+
+// The number behind `key` in a file of "key: number" lines.
+std::optional<uint64_t> number_of(const std::string& text, std::string_view key) {
+  size_t at = text.find(key);
+  if (at == std::string::npos) return std::nullopt;
+  return std::strtoull(text.c_str() + at + key.size(), nullptr, 10);
+}
+
+// Field n of /proc/PID/stat (proc(5)), counted from 1; the second may hold spaces and parentheses.
+std::optional<uint64_t> stat_field(const std::string& text, int field) {
+  size_t at = text.rfind(") ");
+  if (at == std::string::npos) return std::nullopt;
+  for (int i = 2; i < field; i++) {
+    at = text.find(' ', at + 1);
+    if (at == std::string::npos) return std::nullopt;
+  }
+  return std::strtoull(text.c_str() + at + 1, nullptr, 10);
+}
+
+std::optional<uint64_t> event_count(format::Event event, pid_t pid, pid_t tid) {
+  auto blocks = [&](std::string_view key) -> std::optional<uint64_t> {
+    auto bytes = number_of(task_file(pid, tid, "io"), key);
+    if (bytes) return *bytes / kBlockBytes;
+    return std::nullopt;
+  };
+  switch (event) {
+    case format::Event::minor_faults:
+      return stat_field(task_file(pid, tid, "stat"), 10);
+    case format::Event::major_faults:
+      return stat_field(task_file(pid, tid, "stat"), 12);
+    case format::Event::blocks_in:
+      return blocks("\nread_bytes:");
+    case format::Event::blocks_out:
+      return blocks("\nwrite_bytes:");
+    case format::Event::voluntary_switches:
+      return number_of(task_file(pid, tid, "status"), "\nvoluntary_ctxt_switches:");
+    case format::Event::involuntary_switches:
+      return number_of(task_file(pid, tid, "status"), "\nnonvoluntary_ctxt_switches:");
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> thread_clock(const ClockOf& clock, pid_t pid, pid_t tid) {
+  std::optional<uint64_t> count;
+  if (clock.kind == format::CellKind::process_timer) {
+    std::string text = task_file(pid, tid, "schedstat");  // the first number is the CPU time in nanoseconds
+    if (!text.empty()) count = std::strtoull(text.c_str(), nullptr, 10);
+  } else {
+    count = event_count(clock.event, pid, tid);
+  }
+  if (count) *count += kAbove;
+  return count;
+}
+
+}  // namespace
+
+Result<uint64_t> clock_now(const ClockOf& clock, pid_t pid, pid_t tid) {
+  if (clock.kind == format::CellKind::wall_timer) return arch::wall_ticks();
+  if (auto now = thread_clock(clock, pid, tid)) return *now;
+  return Error{fmt::format("cannot read the clocks of thread {} of process {} in /proc", tid, pid)};
+}
+
+const std::map<uint64_t, pid_t>& TargetClocks::threads() {
+  if (threads_) return *threads_;
+  threads_.emplace();
+  // In a pid namespace of its own, a process knows its threads by other ids than we do.
+  bool same = process::read_status(pid_).inner_pid == pid_;
+  for (pid_t tid : process::live_threads(pid_)) {
+    pid_t own = same ? tid : process::read_status(tid).inner_pid;
+    threads_->emplace(static_cast<uint64_t>(own), tid);
+  }
+  return *threads_;
+}
+
+uint64_t TargetClocks::wall() {
+  threads_.reset();
+  return arch::wall_ticks();
+}
+
+bool TargetClocks::alive(uint64_t thread) {
+  return threads().contains(thread);
+}
+
+std::optional<uint64_t> TargetClocks::of_thread(const ClockOf& clock, uint64_t thread) {
+  auto found = threads().find(thread);
+  if (found == threads().end()) return std::nullopt;
+  return thread_clock(clock, pid_, found->second);
+}
+
+}  // namespace mdl::values

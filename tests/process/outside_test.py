@@ -1,0 +1,90 @@
+"""What code of metrics reaches in the program: its variables, its memory, its functions."""
+
+import unittest
+
+from harness import LiveTest
+
+COUNTER = """
+resourceList {name}_list is procedure {{ items {{ "{function}" }}; flavor {{ unix }}; }}
+metric {name} {{
+  name "{name}"; units Units; unitsType unnormalized; aggregateOperator sum; style EventCounter;
+  flavor {{ unix }};
+  base is counter {{ foreach func in {name}_list {{ {order} preInsn func.{point} (* {code} *) }} }}
+}}
+"""
+
+
+def counter(name, function, code, point="entry"):
+    return COUNTER.format(name=name, function=function, code=code, point=point,
+                          order="append" if point == "entry" else "prepend")
+
+
+class Outside(LiveTest):
+    def measure(self, metrics, *commands, options=()):
+        program = self.start("outside")
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, self.compile_text("".join(metrics)), *options).wait_inserted()
+        for command in commands:
+            answer = program.ask(command)
+        self.assert_stopped_well(session)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+        return {name: line["value"] for (name, _), line in session.final().items()}, answer, session
+
+    def refused(self, metrics, text, options=()):
+        program = self.start("outside")
+        before = self.remember(program.pid)
+        plan = self.compile_text("".join(metrics))
+        session = self.inject(program.pid, plan, "-m", "it", *options)
+        self.assertEqual(session.wait(), 1, session.errors)
+        self.assertIn(text, session.errors)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
+    def test_variables_of_every_width_with_their_sign(self):
+        names = ("i8", "i16", "i32", "i64")
+        values, answer, _ = self.measure(
+            [counter(name, "t_point", f'{name} += readSymbol("v_{name}");') for name in names] +
+            [counter("inner", "t_point", 'inner += readSymbol("space::v_inner");')], "go 1000")
+        self.assertEqual(values, {name: answer[name] for name in (*names, "inner")})
+
+    def test_variables_that_cannot_be_read(self):
+        for name, why in (("v_none", "no object of the process has such a symbol"),
+                          ("v_thread", "thread-local"),
+                          ("v_struct", "it has 5 bytes"),
+                          ("v_pad", "it has 3 bytes")):
+            with self.subTest(name):
+                self.refused([counter("it", "t_point", f'it += readSymbol("{name}");')], why)
+
+    def test_memory_by_address(self):
+        values, answer, _ = self.measure([counter("read", "t_address", "read += readAddress($arg[0]);")],
+                                         "read 200")
+        self.assertEqual(values["read"], answer["read"])
+
+    CALL = counter("it", "t_call", "it += t_callee($arg[0], $arg[1], 3, 4, 5, 6);")
+    CALL_AT_RETURN = counter("it", "t_call", "it += t_callee($return, 2, 3, 4, 5, 6);", "return")
+
+    def test_calls_into_the_application(self):
+        for code in (self.CALL, self.CALL_AT_RETURN):
+            values, answer, session = self.measure([code], "call 500", options=["--allow-calls"])
+            self.assertEqual((answer["callee"], answer["changed"]), (500, 0))
+            self.assertEqual(values["it"], answer["result"])
+            self.assertEqual(session.lines[-1].get("anomalies", 0), 0)
+
+    def test_calls_must_be_allowed(self):
+        self.refused([self.CALL], "--allow-calls")
+
+    def test_a_function_that_is_not_there(self):
+        self.refused([counter("it", "t_call", "it += t_nothing();")], "t_nothing", ["--allow-calls"])
+
+    # The code at t_callee's entry calls t_callee: what is reached again from inside of its own call does nothing.
+    def test_a_call_inside_of_itself(self):
+        values, answer, _ = self.measure(
+            [self.CALL, counter("again", "t_callee", "again += t_callee(1, 0, 0, 0, 0, 0);")], "call 100",
+            options=["--allow-calls"])
+        self.assertEqual(answer["callee"], 200)
+        self.assertEqual(values["again"], 100)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
