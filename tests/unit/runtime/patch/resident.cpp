@@ -190,16 +190,24 @@ TEST_F(ReusedThreadPointer, AddsUpWhenTheRingIsFull) {
 
 TEST_F(ReusedThreadPointer, KeepsRegistersAndFlags) {
   arch::Piece pieces[] = {piece(0)};
-  const void* at = emit(pieces, ~0u, format::PointKind::call_before);
-  belongs_to(1);
-  State before{};
-  for (uint64_t i = 0; i < 16; i++) before.regs[i] = 0x1111111111111111u * (i + 1);
-  before.flags = 0xad7;
-  State after = before;
-  run_with(&after, at);
-  for (int i = 0; i < 16; i++) EXPECT_EQ(after.regs[i], before.regs[i]) << "register " << i;
-  EXPECT_EQ(after.flags, before.flags);
-  EXPECT_EQ(copy(0)[1], 1u);
+  for (image::Registers live : {~0u, ~(1u << 1), ~(1u << 9)}) {  // the lookup's own register: r10, rcx, r9
+    const void* at = emit(pieces, live, format::PointKind::call_before);
+    for (bool reused : {true, false}) {
+      if (reused) belongs_to(1);
+      State before{};
+      for (uint64_t i = 0; i < 16; i++) before.regs[i] = 0x1111111111111111u * (i + 1);
+      before.flags = 0xad7;
+      State after = before;
+      run_with(&after, at);
+      for (int i = 0; i < 16; i++)
+        if (live >> i & 1) {
+          EXPECT_EQ(after.regs[i], before.regs[i]) << "register " << i;
+        }
+      EXPECT_EQ(after.flags, before.flags);
+      EXPECT_EQ(cell(slot_, 0), reused ? 1u : 2u);
+    }
+  }
+  EXPECT_EQ(data_[patch::kHeaderEnded / 8], 3u);
 }
 
 }  // namespace
