@@ -228,6 +228,8 @@ enum class Hook : uint8_t {
 };
 uint64_t hook_offset(Hook hook);
 void emit_call(Bytes& out, uint64_t address, uint64_t target);
+// An instruction that stops a traced thread with SIGTRAP.
+Bytes breakpoint();
 
 // Registers that an instruction behind a call must leave alone for code that belongs right behind the call to
 // run after it: the stack pointer, and where the code reads it (`result`) the returned value.

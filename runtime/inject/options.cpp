@@ -13,6 +13,7 @@ namespace {
 constexpr const char* kDescription =
     "Measures a running process by a compiled plan of metrics, and takes the instrumentation out again.\n\n"
     "  mdl-inject PID plan.bin [-m METRIC[@FOCUS]]... [options]   measure\n"
+    "  mdl-inject --run plan.bin [options] -- COMMAND ARGS...     start and measure\n"
     "  mdl-inject --list PID [GLOB]                               what can be named in a focus\n"
     "  mdl-inject --status PID                                    what is in a process\n"
     "  mdl-inject --remove PID                                    take it out\n"
@@ -38,6 +39,12 @@ std::optional<std::string> assign_words(Options& out, const std::vector<std::str
     out.pid = static_cast<pid_t>(value);
     return std::nullopt;
   };
+  if (!out.run.empty()) {  // the words are the plan, then the command
+    out.run.assign(words.begin() + (words.empty() ? 0 : 1), words.end());
+    if (out.run.empty()) return "a plan and a command are needed";
+    out.plan = words[0];
+    return std::nullopt;
+  }
   size_t most = out.command == Command::measure || out.command == Command::list ? 2 : 1;
   size_t least = out.command == Command::measure ? 2 : 1;
   if (words.size() < least)
@@ -86,7 +93,10 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_flag("--strict", o.strict, "Fail when any point is refused");
   app.add_flag("--detach", o.detach, "Leave the instrumentation in the process at the end");
   app.add_flag("--allow-calls", o.allow_calls, "Let code of metrics call functions of the application");
-  bool list = false, status = false, remove = false, verify = false;
+  bool list = false, run = false, status = false, remove = false, verify = false;
+  app.add_flag("--run", run,
+               "Start a program, instrumented before its first instruction: --run PLAN -- COMMAND")
+      ->group("Other commands");
   app.add_flag("--list", list, "List the functions of a process")->group("Other commands");
   app.add_flag("--status", status, "Say what is in a process, with its values")->group("Other commands");
   app.add_flag("--remove", remove, "Take the instrumentation out")->group("Other commands");
@@ -97,8 +107,8 @@ Parsed parse_options(int argc, const char* const* argv) {
     out.exit = problem.get_exit_code() == 0 ? app.exit(problem) : usage(problem.what());
     return out;
   }
-  if (list + status + remove + verify > 1) {
-    out.exit = usage("--list, --status, --remove and --verify exclude each other");
+  if (list + run + status + remove + verify > 1) {
+    out.exit = usage("--list, --run, --status, --remove and --verify exclude each other");
     return out;
   }
   o.command = list     ? Command::list
@@ -106,6 +116,7 @@ Parsed parse_options(int argc, const char* const* argv) {
               : remove ? Command::remove
               : verify ? Command::verify
                        : Command::measure;
+  if (run) o.run = {""};
   if (*duration_option) o.duration = duration;
   std::optional<std::string> wrong = assign_words(o, words);
   if (!wrong && !(o.interval >= 0.001 && o.interval <= 86400))

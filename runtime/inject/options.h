@@ -16,6 +16,7 @@ struct Options {
   pid_t pid = 0;
   std::string plan;  // file, for measure and verify
   std::string glob;  // for list; "" = all
+  std::vector<std::string> run;  // a program to start, with its arguments; then there is no pid yet
   std::vector<std::string> metrics;
   std::vector<std::string> foci;
   double interval = 1;             // seconds between samples

@@ -19,6 +19,7 @@
 #include "runtime/patch/insert.h"
 #include "runtime/patch/remove.h"
 #include "runtime/patch/thread_identity.h"
+#include "runtime/process/launch.h"
 #include "runtime/process/target.h"
 #include "runtime/values/sampler.h"
 
@@ -314,7 +315,11 @@ Result<patch::InsertInput> identify(const plan::Plan& plan, const focus::Binding
   return input;
 }
 
-Result<int> attach(const Options& options, const plan::Plan& plan, output::Writer& writer) {
+// A program that was started, until it is let go: who interrupts us then wants it to end, too.
+volatile pid_t not_let_go = 0;
+
+Result<int> attach(const Options& options, const plan::Plan& plan, output::Writer& writer,
+                   std::optional<process::Launch>& launched) {
   const arch::ClockPair since = arch::read_clocks();
   auto target = process::check_target(options.pid);
   if (!target) return target.error();
@@ -351,10 +356,13 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
   if (!input) return input.error();
   auto inserted = patch::insert(*input, *memory);
   if (!inserted) return inserted.error();
+  not_let_go = 0;
+  if (launched) launched->go();
   return Measurement(options, *inserted, *memory, *watch, writer).run(*inserted, coverage);
 }
 
 void end_before_anything(int) {
+  if (not_let_go) kill(not_let_go, SIGKILL);
   constexpr std::string_view kText = "mdl-inject: interrupted before anything was changed\n";
   [[maybe_unused]] ssize_t put = ::write(STDERR_FILENO, kText.data(), kText.size());
   _exit(static_cast<int>(Status::failed));
@@ -362,9 +370,10 @@ void end_before_anything(int) {
 
 }  // namespace
 
-int measure(const Options& options) {
+int measure(const Options& asked) {
   // Until the watch takes them over, nothing is in the process yet.
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, end_before_anything);
+  Options options = asked;
   auto plan = plan::read_plan_file(options.plan);
   if (!plan) return fail(plan.error());
   auto sink = options.output.empty() || !options.dry_run ? output::Sink::open(options.output)
@@ -373,7 +382,15 @@ int measure(const Options& options) {
   auto format = output::format_named(options.format, sink->is_terminal());
   if (!format) return fail(format.error());
   auto writer = output::make_writer(*format, *sink, sink->is_terminal() && !std::getenv("NO_COLOR"));
-  auto status = attach(options, *plan, *writer);
+  std::optional<process::Launch> launched;
+  if (!options.run.empty()) {
+    auto started = process::Launch::start(options.run);
+    if (!started) return fail(started.error());
+    launched.emplace(std::move(*started));
+    options.pid = launched->pid();
+    not_let_go = options.pid;
+  }
+  auto status = attach(options, *plan, *writer, launched);
   if (!status) return fail(status.error());
   if (auto ok = sink->close(); !ok) return fail(ok.error());
   return *status;

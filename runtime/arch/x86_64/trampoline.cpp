@@ -355,6 +355,10 @@ void emit_call(Bytes& out, uint64_t address, uint64_t target) {
   Emitter(out, address).call(target);
 }
 
+Bytes breakpoint() {
+  return {0xcc};  // int3
+}
+
 image::Registers kept_behind_calls(bool result) {
   return bit(rsp) | (result ? bit(rax) : 0);
 }

@@ -1,0 +1,122 @@
+// The child lets itself be traced and executes the program. When the kernel stops it behind execve, a
+// breakpoint is put at the program's entry (AT_ENTRY of its auxiliary vector); the loader runs up to there.
+// Then the breakpoint is taken out and tracing ends, with the process stopped as by SIGSTOP: from there on it
+// is a target like any other, until SIGCONT.
+#include "runtime/process/launch.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "base/read_text.h"
+#include "runtime/arch/arch.h"
+#include "runtime/process/target_memory.h"
+
+namespace mdl::process {
+namespace {
+
+// In the child; the pipe closes at execve, or carries the error.
+[[noreturn]] void become(const std::vector<std::string>& command, int report) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_DFL);
+  ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+  execvp(arguments[0], arguments.data());
+  int problem = errno;
+  [[maybe_unused]] ssize_t put = write(report, &problem, sizeof problem);
+  _exit(127);
+}
+
+uint64_t entry_of(pid_t pid) {
+  std::string text = read_text(fmt::format("/proc/{}/auxv", pid));
+  for (size_t at = 0; at + 16 <= text.size(); at += 16) {
+    uint64_t pair[2];
+    std::memcpy(pair, text.data() + at, sizeof pair);
+    if (pair[0] == AT_ENTRY) return pair[1];
+  }
+  return 0;
+}
+
+// Waits for a stop by `signal`; other signals are passed on. False when the process ended.
+bool wait_stop(pid_t pid, int signal) {
+  for (int status = 0;;) {
+    if (waitpid(pid, &status, 0) != pid) return false;
+    if (!WIFSTOPPED(status)) return false;
+    if (WSTOPSIG(status) == signal) return true;
+    if (ptrace(PTRACE_CONT, pid, nullptr, WSTOPSIG(status)) != 0) return false;
+  }
+}
+
+Error failed(const std::string& program, const char* what) {
+  return {fmt::format("cannot start {}: {}", program, what)};
+}
+
+Result<void> run_to_entry(pid_t pid, const std::string& program) {
+  if (!wait_stop(pid, SIGTRAP)) return failed(program, "it ended before its first instruction");
+  uint64_t entry = entry_of(pid);
+  auto memory = TargetMemory::open(pid);
+  if (!memory) return memory.error();
+  arch::Bytes trap = arch::breakpoint();
+  std::vector<std::byte> original(trap.size());
+  if (entry == 0 || !memory->read(entry, original) || !memory->write(entry, std::as_bytes(std::span(trap))))
+    return failed(program, "its entry cannot be found");
+  if (ptrace(PTRACE_CONT, pid, nullptr, nullptr) != 0 || !wait_stop(pid, SIGTRAP))
+    return failed(program, "it ended before its entry: is a library missing?");
+  arch::ThreadRegisters registers{};
+  iovec io{&registers, sizeof registers};
+  if (!memory->write(entry, original) || ptrace(PTRACE_GETREGSET, pid, NT_PRSTATUS, &io) != 0)
+    return failed(program, std::strerror(errno));
+  arch::set_pc(registers, entry);
+  if (ptrace(PTRACE_SETREGSET, pid, NT_PRSTATUS, &io) != 0 ||
+      ptrace(PTRACE_DETACH, pid, nullptr, SIGSTOP) != 0)
+    return failed(program, std::strerror(errno));
+  int status = 0;
+  if (waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status)) return failed(program, "it ended");
+  return {};
+}
+
+}  // namespace
+
+Result<Launch> Launch::start(const std::vector<std::string>& command) {
+  int report[2];
+  if (pipe2(report, O_CLOEXEC) != 0) return failed(command[0], std::strerror(errno));
+  pid_t pid = fork();
+  if (pid == 0) become(command, report[1]);
+  int problem = pid < 0 ? errno : 0;
+  close(report[1]);
+  Launch launch(pid);
+  launch.waits_ = pid > 0;
+  if (pid > 0 && read(report[0], &problem, sizeof problem) != sizeof problem) problem = 0;
+  close(report[0]);
+  if (problem) return failed(command[0], std::strerror(problem));
+  if (auto ok = run_to_entry(pid, command[0]); !ok) return ok.error();
+  return launch;
+}
+
+Launch::Launch(Launch&& other) noexcept : pid_(other.pid_), waits_(std::exchange(other.waits_, false)) {}
+
+Launch::~Launch() {
+  if (!waits_) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void Launch::go() {
+  waits_ = false;
+  kill(pid_, SIGCONT);
+}
+
+}  // namespace mdl::process

@@ -1,0 +1,57 @@
+"""A program that mdl-inject starts: everything counts from its first instruction on, and its end is the end."""
+
+import json
+import os
+import subprocess
+import unittest
+
+from harness import MDL_INJECT, PROGRAMS, LiveTest, metric, run
+
+
+class Run(LiveTest):
+    def measure(self, *command, options=(), **named):
+        plan = self.compile_text(metric("mains", ["main"]) + metric("work", ["t_work"]))
+        out = self.folder / "values"
+        done = run(MDL_INJECT, "--run", plan, "-m", "mains", *options, "--format", "ndjson", "-o", out, "--",
+                   *command, **named)
+        lines = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+        return done, {line["metric"]: line["value"] for line in lines if line["final"]}
+
+    def test_main_is_counted(self):
+        done, values = self.measure(PROGRAMS / "timed")  # its input is empty, so that it ends at once
+        self.assertEqual((done.returncode, values), (0, {"mains": 1}), done.stderr)
+        self.assertIn('{"event":"ready"', done.stdout)
+
+    def test_found_on_the_path_with_its_arguments(self):
+        path = f"{PROGRAMS}:{os.environ['PATH']}"
+        done, values = self.measure("timed", "5", env={**os.environ, "PATH": path})
+        self.assertEqual((done.returncode, values), (0, {"mains": 1}), done.stderr)
+
+    def test_killed_by_a_signal(self):
+        plan = self.compile_text(metric("mains", ["main"]))
+        process = subprocess.Popen([MDL_INJECT, "--run", plan, "--", PROGRAMS / "timed", "1"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        self.assertEqual(process.wait(30), 3)  # its input stays open: SIGALRM ends it
+        self.assertIn(b"signal 14", process.stderr.read())
+        process.stderr.close()
+        process.stdin.close()
+
+    def test_what_cannot_be_started(self):
+        done, _ = self.measure(self.folder / "nothing")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("No such file", done.stderr)
+
+    def test_usage(self):
+        plan = self.compile_text(metric("mains", ["main"]))
+        self.assertEqual(run(MDL_INJECT, "--run", plan).returncode, 2)
+        self.assertEqual(run(MDL_INJECT, "--run").returncode, 2)
+
+    def test_a_request_that_fails_leaves_no_program_behind(self):
+        plan = self.compile_text(metric("nothing", ["t_none"]))
+        done = run(MDL_INJECT, "--run", plan, "-m", "nothing", "--", PROGRAMS / "timed")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
