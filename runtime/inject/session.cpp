@@ -46,19 +46,22 @@ class Measurement {
         sampler_(block_layout(inserted.journal), values::now()) {}
 
   // Samples until something ends it, then takes everything out, whatever happens here.
-  Result<int> run(const patch::Inserted& inserted, const patch::Coverage& coverage) {
+  // A program that was started for it is let go when everything is ready for its end.
+  Result<int> run(const patch::Inserted& inserted, const patch::Coverage& coverage,
+                  std::optional<process::Launch>& launched) {
     try {
       print_inserted(stderr, inserted, coverage);
-      return sample_until_end();
+      return sample_until_end(launched);
     } catch (const std::exception& problem) {
       return abandon({problem.what()});
     }
   }
 
  private:
-  Result<int> sample_until_end() {
+  Result<int> sample_until_end(std::optional<process::Launch>& launched) {
     if (auto ok = writer_.begin(); !ok) return abandon(ok.error());
     set_exit_word(2, 1);  // a process that ends may wait for us
+    if (launched) launched->go();
     Clock::time_point started = Clock::now(), next = started;
     auto interval =
         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.interval));
@@ -357,8 +360,7 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
   auto inserted = patch::insert(*input, *memory);
   if (!inserted) return inserted.error();
   not_let_go = 0;
-  if (launched) launched->go();
-  return Measurement(options, *inserted, *memory, *watch, writer).run(*inserted, coverage);
+  return Measurement(options, *inserted, *memory, *watch, writer).run(*inserted, coverage, launched);
 }
 
 void end_before_anything(int) {

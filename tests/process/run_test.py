@@ -18,18 +18,18 @@ class Run(LiveTest):
         return done, {line["metric"]: line["value"] for line in lines if line["final"]}
 
     def test_main_is_counted(self):
-        done, values = self.measure(PROGRAMS / "timed")  # its input is empty, so that it ends at once
+        done, values = self.measure(PROGRAMS / "churn")  # its input is empty, so that it ends at once
         self.assertEqual((done.returncode, values), (0, {"mains": 1}), done.stderr)
         self.assertIn('{"event":"ready"', done.stdout)
 
     def test_found_on_the_path_with_its_arguments(self):
         path = f"{PROGRAMS}:{os.environ['PATH']}"
-        done, values = self.measure("timed", "5", env={**os.environ, "PATH": path})
+        done, values = self.measure("churn", "5", env={**os.environ, "PATH": path})
         self.assertEqual((done.returncode, values), (0, {"mains": 1}), done.stderr)
 
     def test_killed_by_a_signal(self):
         plan = self.compile_text(metric("mains", ["main"]))
-        process = subprocess.Popen([MDL_INJECT, "--run", plan, "--", PROGRAMS / "timed", "1"], stdin=subprocess.PIPE,
+        process = subprocess.Popen([MDL_INJECT, "--run", plan, "--", PROGRAMS / "churn", "1"], stdin=subprocess.PIPE,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.addCleanup(process.kill)
         self.assertEqual(process.wait(30), 3)  # its input stays open: SIGALRM ends it
@@ -49,7 +49,7 @@ class Run(LiveTest):
 
     def test_a_request_that_fails_leaves_no_program_behind(self):
         plan = self.compile_text(metric("nothing", ["t_none"]))
-        done = run(MDL_INJECT, "--run", plan, "-m", "nothing", "--", PROGRAMS / "timed")
+        done = run(MDL_INJECT, "--run", plan, "-m", "nothing", "--", PROGRAMS / "churn")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
 
 

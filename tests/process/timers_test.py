@@ -143,7 +143,7 @@ class Timers(LiveTest):
 
     def test_timers_inside_a_constraint(self):
         self.program = self.start("timed")
-        self.plan = self.compile_text(LIST + CONSTRAINTS + timer("wall", ["procedure"]))
+        self.plan = self.compile_text(LIST + CONSTRAINTS + timer("wall", ["procedure", "module"]))
         self.before = self.remember(self.program.pid)
         self.session = self.inject(self.program.pid, self.plan, "-m", "wall@/Code/timed/t_timed",
                                    "-m", "wall@/Code/timed/t_work").wait_inserted()

@@ -183,7 +183,7 @@ TEST(Bind, ProcessAndMachineNeedNoConstraint) {
   EXPECT_EQ(code_at(*binding, maker.plan, "main", kEntry), "calls_entry[0]");
   EXPECT_THAT(why(maker.plan, image, {{"calls@/Process/1"}, {}, ""}), HasSubstr("the process is 4711"));
   EXPECT_THAT(why(maker.plan, image, {{"calls@/Machine/no-such-host."}, {}, ""}), HasSubstr("runs on"));
-  EXPECT_THAT(why(maker.plan, image, {{"calls@/Thread/1"}, {}, ""}), HasSubstr("one thread"));
+  EXPECT_THAT(why(maker.plan, image, {{"calls@/Thread/1"}, {}, ""}), HasSubstr("no such thread"));
 }
 
 TEST(Bind, AMissingConstraintIsNamed) {
