@@ -1,5 +1,6 @@
 """What code of metrics reaches in the program: its variables, its memory, its functions."""
 
+import time
 import unittest
 
 from harness import LiveTest
@@ -84,6 +85,42 @@ class Outside(LiveTest):
             options=["--allow-calls"])
         self.assertEqual(answer["callee"], 200)
         self.assertEqual(values["again"], 100)
+
+    # As a call of its own: at a call site, before and behind it.
+    def test_calls_at_call_sites(self):
+        code = """
+resourceList callers is procedure { items { "t_through" }; flavor { unix }; }
+metric it {
+  name "it"; units Units; unitsType unnormalized; aggregateOperator sum; style EventCounter; flavor { unix };
+  base is counter { foreach func in callers { foreach site in func.calls {
+    append preInsn site (* it += t_callee($arg[0], 0, 0, 0, 0, 0); *)
+    append postInsn site (* it += t_callee($return, 1, 0, 0, 0, 0); *)
+  } } }
+}
+"""
+        values, answer, _ = self.measure([code], "through 100", options=["--allow-calls"])
+        self.assertEqual((answer["callee"], answer["changed"]), (200, 0))
+        self.assertEqual(values["it"], answer["result"])
+
+    # What a longjmp leaves behind is put right: the next call is made.
+    def test_a_call_that_does_not_come_back(self):
+        values, answer, session = self.measure([self.CALL], "leave 20", "call 5", options=["--allow-calls"])
+        self.assertEqual((answer["callee"], answer["changed"]), (25, 0))
+        self.assertEqual(max(line.get("anomalies", 0) for line in session.lines), 20)
+
+    def test_removal_waits_for_a_call(self):
+        program = self.start("outside")
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, self.compile_text(self.CALL), "--allow-calls").wait_inserted()
+        program.send("slow 1500")
+        time.sleep(0.5)
+        begun = time.monotonic()
+        self.assert_stopped_well(session)
+        self.assertGreater(time.monotonic() - begun, 0.5)
+        answer = program.answer("done")
+        self.assertEqual((answer["callee"], answer["changed"]), (1, 0))
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
 
 
 if __name__ == "__main__":

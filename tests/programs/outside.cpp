@@ -3,14 +3,16 @@
 //   outside [SECONDS]
 //
 // Commands: `go N` calls t_point N times with changing variables; `read N` calls t_address N times with each
-// of a list of addresses, of which some are not mapped; `call N` calls t_call N times, whose registers,
-// vector registers and flags an assembly caller compares around the call; `recurse N` calls t_call from
-// inside t_callee; `leave N` has t_callee throw N times. Answers carry "sums":{NAME: what a counter that adds
-// up the variable at each t_point must have}, "read": the same for the words at the addresses, "callee":
-// calls of t_callee, "result": the sum of its results, "changed": registers that were not as before.
+// of a list of addresses, of which some are not mapped; `call N` calls t_call N times from assembly that
+// compares registers around the call; `through N` calls t_through N times, which calls t_call; `slow N` calls
+// t_call once while t_callee sleeps N ms; `leave N` has t_callee end by longjmp N times. Answers carry NAME:
+// what a counter that adds up the variable at each t_point must have; "read": the same for the words at the
+// addresses; "callee": calls of t_callee; "result": the sum of its results; "changed": registers that were
+// not as before.
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <csetjmp>
 #include <cstdint>
 #include <cstring>
 
@@ -41,17 +43,12 @@ namespace {
 
 int64_t sums[4], inner_sum, read_sum;
 uint64_t points;
-uint64_t callee_calls, callee_results, changed;
-bool leaves = false;
-
-// Loads all registers, calls t_call, compares; returns how many differ.
-struct alignas(64) State {
-  uint64_t general[16];
-  uint8_t vectors[16][64];
-  uint64_t masks[8];
-  uint32_t mxcsr;
-  uint16_t x87;
-};
+volatile uint64_t callee_calls, callee_results;
+uint64_t changed;
+// Written and read where the compiler sees no call in between.
+volatile unsigned long sleeps_ms = 0;
+volatile bool leaves = false;
+jmp_buf target;
 
 }  // namespace
 
@@ -70,9 +67,15 @@ KEEP uint64_t t_call(uint64_t a, uint64_t b) {
   return a ^ b;
 }
 
+KEEP uint64_t t_through(uint64_t a) {
+  uint64_t result = t_call(a, 2);
+  asm volatile("" : "+r"(result));
+  return result + 1;
+}
+
 // Destroys whatever the calling convention lets it, and needs an aligned stack.
 KEEP uint64_t t_callee(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) {
-  ++callee_calls;
+  callee_calls = callee_calls + 1;
   alignas(16) volatile double space[2] = {static_cast<double>(a), 1.5};
   asm volatile("movaps %0, %%xmm0" ::"m"(space) : "xmm0");
   asm volatile("pxor %%xmm1, %%xmm1\n pxor %%xmm7, %%xmm7\n pxor %%xmm15, %%xmm15\n fldpi\n fstp %%st(0)" ::
@@ -83,8 +86,9 @@ KEEP uint64_t t_callee(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t 
       :
       : "rcx", "rsi", "r8", "r9", "r10", "r11", "cc");
   uint64_t result = a + 2 * b + 3 * c + 5 * d + 7 * e + 11 * f;
-  callee_results += result;
-  if (leaves) throw 1;
+  callee_results = callee_results + result;
+  if (sleeps_ms) usleep(static_cast<useconds_t>(sleeps_ms * 1000));
+  if (leaves) longjmp(target, 1);
   return result;
 }
 
@@ -172,6 +176,15 @@ void read_addresses(unsigned long count) {
     }
 }
 
+unsigned long to_leave = 0;  // not in a register, which longjmp would bring back
+
+void leave(unsigned long count) {
+  leaves = true;
+  for (to_leave = count; to_leave > 0; --to_leave)
+    if (setjmp(target) == 0) t_call(to_leave, 1);
+  leaves = false;
+}
+
 std::string truth() {
   auto number = [](const char* name, int64_t value) {
     return std::string("\"") + name + "\":" + std::to_string(value);
@@ -194,6 +207,14 @@ int main(int argc, char** argv) {
     if (command.word == "read") read_addresses(command.number);
     for (unsigned long i = 0; command.word == "call" && i < command.number; ++i)
       if (checked_call(i, i * 3) != (i ^ (i * 3))) ++changed;
+    for (unsigned long i = 0; command.word == "through" && i < command.number; ++i)
+      if (t_through(i) != (i ^ 2) + 1) ++changed;
+    if (command.word == "slow") {
+      sleeps_ms = command.number;
+      if (checked_call(5, 9) != (5 ^ 9)) ++changed;
+      sleeps_ms = 0;
+    }
+    if (command.word == "leave") leave(command.number);
     protocol::say_event("done", truth());
   }
   return 0;
