@@ -106,6 +106,7 @@ class Binder {
       : plan_(plan),
         names_(names),
         codes_(codes),
+        starts_(options.starts),
         flavor_(options.flavor.empty() ? "unix" : options.flavor),
         allow_calls_(options.allow_calls) {
     for (const format::Constraint& constraint : plan.manifest.constraints)
@@ -148,6 +149,7 @@ class Binder {
   const plan::Plan& plan_;
   const Names& names_;
   image::Codes* codes_;
+  std::span<const uint64_t> starts_;
   std::string flavor_;
   std::unordered_map<std::string_view, const format::Constraint*> by_name_;
   std::map<std::string, size_t> instance_of_;  // by constraint, resource and guards
@@ -317,7 +319,8 @@ Result<size_t> Binder::instance(const Selection& selection, const std::vector<Ce
   if (constraint.cells.empty())
     return Error{fmt::format("constraint `{}` has no flag", constraint.name), Status::plan_rejected};
   const Scope scope{
-      plan_, names_, flavor_, selection.resource, fmt::format("constraint `{}`", constraint.name), codes_};
+      plan_,  names_, flavor_, selection.resource, fmt::format("constraint `{}`", constraint.name),
+      codes_, starts_};
   auto code = evaluate(scope, constraint.placement);
   if (!code) return code.error();
   if (auto known = use_symbols(code->insertions, scope.owner); !known) return known.error();
@@ -424,8 +427,8 @@ Result<void> Binder::bind(const Wanted& wanted, const ResolvedFocus& focus, size
   auto selections = select(metric, focus, replacement);
   if (!selections) return leave_out(wanted, selections.error());
   const bool replaced = replacement.constraint != nullptr;
-  const Scope scope{plan_, names_, flavor_, replacement.resource, fmt::format("metric `{}`", metric.id),
-                    codes_};
+  const Scope scope{plan_,  names_, flavor_, replacement.resource, fmt::format("metric `{}`", metric.id),
+                    codes_, starts_};
   auto base = evaluate(scope, replaced ? replacement.constraint->placement : metric.placement);
   if (!base) return base.error();
   if (base->insertions.empty()) return leave_out(wanted, nothing(metric, base->missing));
@@ -516,7 +519,7 @@ Result<bool> Binder::bind_vector(const Wanted& wanted, const std::vector<Resolve
                     [](const Selection& a, const Selection& b) { return a.constraint == b.constraint; }))
       return false;
   }
-  const Scope scope{plan_, names_, flavor_, nullptr, fmt::format("metric `{}`", metric.id)};
+  const Scope scope{plan_, names_, flavor_, nullptr, fmt::format("metric `{}`", metric.id), codes_, starts_};
   auto base = evaluate(scope, metric.placement);
   if (!base || base->insertions.empty()) return false;
 
@@ -609,7 +612,28 @@ Result<std::vector<Wanted>> read_options(const plan::Plan& plan, const BindOptio
   return wanted;
 }
 
+bool names_start(const format::Expr& expr) {
+  return expr.kind == format::ExprKind::start ||
+         std::any_of(expr.operands.begin(), expr.operands.end(),
+                     [](const format::Expr& operand) { return names_start(operand); });
+}
+
+bool names_start(const std::vector<format::Placement>& statements) {
+  return std::any_of(statements.begin(), statements.end(), [](const format::Placement& statement) {
+    return names_start(statement.expr) || names_start(statement.body);
+  });
+}
+
 }  // namespace
+
+bool uses_start(const format::Manifest& manifest) {
+  const auto constraint = [](const format::Constraint& c) { return names_start(c.placement); };
+  return std::any_of(manifest.constraints.begin(), manifest.constraints.end(), constraint) ||
+         std::any_of(manifest.metrics.begin(), manifest.metrics.end(), [&](const format::Metric& metric) {
+           return names_start(metric.placement) ||
+                  std::any_of(metric.replacements.begin(), metric.replacements.end(), constraint);
+         });
+}
 
 Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const BindOptions& options,
                      image::Codes* codes) {

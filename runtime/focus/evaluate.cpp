@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <variant>
 
+#include "runtime/focus/resource.h"
 #include "runtime/image/flow_graph.h"
 
 namespace mdl::focus {
@@ -109,6 +110,7 @@ class Evaluator {
 
   Result<Value> value(const Expr& expr);
   Result<Value> list(const Expr& expr);
+  Value starts();
   Result<Value> field(const Expr& expr);
   Result<Value> field_of(const Expr& expr, const Value& of);
   Result<Value> parts_of(const Expr& expr, const Procedure& procedure);
@@ -178,6 +180,21 @@ Result<Value> Evaluator::list(const Expr& expr) {
     }
   }
   return Value{std::move(values)};
+}
+
+// main, and the functions that the threads which are there were started with, each once.
+Value Evaluator::starts() {
+  const image::Image& image = scope_.names.image();
+  std::vector<Procedure> found = scope_.names.named_in(image.objects.front(), "main");
+  for (const uint64_t address : scope_.starts) {
+    const image::Object* object = image::object_at(image, address);
+    const image::Function* function = object ? image::function_at(*object, address) : nullptr;
+    if (function) found.push_back({object, function});
+  }
+  std::vector<Procedure> once;
+  for (const Procedure& procedure : found)
+    if (std::find(once.begin(), once.end(), procedure) == once.end()) once.push_back(procedure);
+  return usable(once, "main");
 }
 
 Result<Value> Evaluator::selected(const Expr& expr) const {
@@ -344,11 +361,11 @@ Result<Value> Evaluator::value(const Expr& expr) {
     case ExprKind::exit:
       return usable(scope_.names.named("exit"), "exit");
     case ExprKind::machine:
-      return wrong(expr.position, "$machine cannot be used in this version");
+      return Value{host_name()};
     case ExprKind::start:
-      return wrong(expr.position, "$start cannot be used in this version: where threads start is not known");
+      return starts();
     case ExprKind::global_id:
-      return wrong(expr.position, "$globalId cannot be used in this version");
+      return Value{int64_t{scope_.names.image().pid}};
     case ExprKind::variable:
       for (auto variable = variables_.rbegin(); variable != variables_.rend(); ++variable)
         if (variable->first == expr.text) return variable->second;

@@ -1,6 +1,7 @@
 // Placement trees, evaluated against a process: which stencil goes to which point.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,11 @@ struct Evaluation {
 struct Scope {
   const plan::Plan& plan;
   const Names& names;
-  std::string flavor;                  // lists of other flavors are empty
-  const Resource* selected = nullptr;  // what $constraint means; null where it means nothing
-  std::string owner;                   // "metric `calls`": for errors
-  image::Codes* codes = nullptr;       // null where no code is known
+  std::string flavor;                     // lists of other flavors are empty
+  const Resource* selected = nullptr;     // what $constraint means; null where it means nothing
+  std::string owner;                      // "metric `calls`": for errors
+  image::Codes* codes = nullptr;          // null where no code is known
+  std::span<const uint64_t> starts = {};  // as in BindOptions
 };
 
 // Runs the statements. `foreach` over lists of procedures visits each function once, however

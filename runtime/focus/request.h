@@ -115,7 +115,11 @@ struct BindOptions {
   std::vector<std::string> foci;     // for metrics that name none; empty: the whole program
   std::string flavor;                // "" = unix
   bool allow_calls = false;          // into the application
+  std::vector<uint64_t> starts = {};  // addresses in the start routines of the process's threads: $start
 };
+
+// True when code is placed at $start: then BindOptions::starts is wanted.
+bool uses_start(const format::Manifest& manifest);
 
 // Errors: unknown metric (with a did-you-mean), a focus that is no path, a resource that
 // the process does not have (did-you-mean), a hierarchy that the metric has no constraint

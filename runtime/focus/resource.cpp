@@ -165,8 +165,7 @@ Result<std::vector<Resource>> resolve_one(const std::vector<std::string>& path, 
     return std::vector<Resource>{make({hierarchy, pid})};
   }
   if (hierarchy == "Machine") {
-    char host[256] = {};
-    if (gethostname(host, sizeof host - 1) != 0) host[0] = 0;
+    const std::string host = host_name();
     if (!fits(path[1], host)) return cannot(path, fmt::format("the process runs on `{}`", host));
     return std::vector<Resource>{make({hierarchy, host})};
   }
@@ -184,6 +183,12 @@ std::string Resource::identity() const {
   for (const image::Object* object : objects) key += fmt::format("{}.", static_cast<const void*>(object));
   for (const Procedure& p : procedures) key += fmt::format("{:x}.", p.function->address);
   return key;
+}
+
+std::string host_name() {
+  char host[256] = {};
+  if (gethostname(host, sizeof host - 1) != 0) host[0] = 0;
+  return host;
 }
 
 Result<std::vector<ResolvedFocus>> resolve(const Focus& focus, const Names& names) {

@@ -37,4 +37,7 @@ struct ResolvedFocus {
 // thread: values are kept by thread anyway.
 Result<std::vector<ResolvedFocus>> resolve(const Focus& focus, const Names& names);
 
+// The name of the machine that this runs on: of /Machine, and $machine.
+std::string host_name();
+
 }  // namespace mdl::focus

@@ -13,6 +13,7 @@
 #include "runtime/inject/commands.h"
 #include "runtime/inject/report.h"
 #include "runtime/inject/session_values.h"
+#include "runtime/inject/thread_starts.h"
 #include "runtime/inject/watch.h"
 #include "runtime/output/writer.h"
 #include "runtime/patch/coverage.h"
@@ -339,8 +340,9 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
     return ok.error();  // its code is not what it was
   image::LiveMemory code_memory(image::live_thread(options.pid));
   image::Codes codes(*image, code_memory);
-  auto binding =
-      focus::bind(plan, *image, {options.metrics, options.foci, options.flavor, options.allow_calls}, &codes);
+  focus::BindOptions wanted{options.metrics, options.foci, options.flavor, options.allow_calls, {}};
+  if (focus::uses_start(plan.manifest)) wanted.starts = thread_starts(*image);
+  auto binding = focus::bind(plan, *image, wanted, &codes);
   if (!binding) return binding.error();
   if (options.explain) print_binding(stderr, plan, *binding);
 

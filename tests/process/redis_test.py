@@ -11,6 +11,21 @@ COMMANDS, LOOKUPS, BYTES = ("redis_commands", ""), ("redis_key_lookups", ""), ("
 ALL = ["-m", "redis_commands", "-m", "redis_key_lookups", "-m", "redis_bytes_written"]
 
 
+METRIC = """
+metric {id} {{
+  name "{id}"; units Events; unitsType unnormalized; aggregateOperator sum; style EventCounter; flavor {{ unix }};
+  base is counter {{ foreach func in calls_of {{ {statement} }} }}
+}}
+"""
+CALLS_AND_BLOCKS = 'resourceList calls_of is procedure { items { "call" }; flavor { unix }; }' + "".join(
+    METRIC.format(id=name, statement=statement) for name, statement in {
+        "entered": "append preInsn func.entry (* entered++; *)",
+        "before": "foreach place in func.calls { append preInsn place (* before++; *) }",
+        "after": "foreach place in func.calls { append postInsn place (* after++; *) }",
+        "blocks": "foreach place in func.blocks { append preInsn place (* blocks++; *) }",
+    }.items())
+
+
 class Redis(LiveTest):
     def setUp(self):
         super().setUp()
@@ -88,6 +103,23 @@ class Redis(LiveTest):
         self.assertEqual(load.failures, [])
         self.assertGreater(session.final()["procedure_calls", "/Code/redis-server"]["value"], 1000)
         self.assert_untouched(self.server.pid, self.before)
+
+    def test_calls_and_blocks_of_a_function(self):
+        """`call` executes each command: its calls and blocks under load, the server unharmed."""
+        plan = self.compile_text(CALLS_AND_BLOCKS)
+        session = self.inject(self.server.pid, plan).wait_inserted()
+        self.benchmark(20000)
+        self.assert_stopped_well(session)
+        final = {metric: line for (metric, _), line in session.final().items()}
+        self.assertEqual({line["anomalies"] for line in final.values() if "anomalies" in line} - {0}, set())
+        entries, before, after, blocks = (final[name]["value"] for name in ("entered", "before", "after", "blocks"))
+        self.assertGreaterEqual(entries, 20000)
+        self.assertGreaterEqual(before, entries)  # it calls the command's function at least
+        if not final["before"]["refused"] and not final["after"]["refused"]:
+            self.assertEqual(before, after)
+        self.assertGreater(blocks, entries)
+        self.assert_untouched(self.server.pid, self.before)
+        self.benchmark(2000)
 
     def test_dry_run_changes_nothing(self):
         done = run(MDL_INJECT, self.server.pid, self.plan, "--dry-run")

@@ -80,7 +80,7 @@ class Within(LiveTest):
 
     def test_unknown_function(self):
         program = self.start("within")
-        plan = self.compile_text(CONSTRAINTS + metric(G, ["t_g"], constraints=["procedure"]))
+        plan = self.compile_text(CONSTRAINTS + metric(G, ["t_g"], constraints=["procedure", "module"]))
         session = self.inject(program.pid, plan, "-m", f"{G}@/Code/within/t_hh")
         self.assertEqual(session.wait(), 1, session.errors)
         self.assertIn("t_h", session.errors)

@@ -470,6 +470,58 @@ TEST(Bind, BadExclusions) {
   }
 }
 
+// Code of its own for each call, block and loop; a post at a call is another point.
+TEST(Bind, PointsHaveAPlace) {
+  PlanMaker maker;
+  const uint32_t before = maker.stencil("hits_call", PointKind::call_before, "hits");
+  const uint32_t after = maker.stencil("hits_call_after", PointKind::call_after, "hits");
+  const uint32_t block = maker.stencil("hits_block", PointKind::block, "hits");
+  const uint32_t exit = maker.stencil("hits_loop_exit", PointKind::loop_exit, "hits");
+  image::Image image = process({"app: main"});
+  image.objects[0].text = {{0x400000, 0x401000}};
+  // 0: call 0x400100; 5: dec %edi; 7: jne 5; 9: ret, then padding
+  std::vector<std::byte> bytes(0x1000, std::byte{0x90});
+  const uint8_t code[] = {0xe8, 0xfb, 0, 0, 0, 0xff, 0xcf, 0x75, 0xfc, 0xc3};
+  for (size_t i = 0; i < std::size(code); ++i) bytes[i] = std::byte{code[i]};
+  const image::BufferMemory memory(std::move(bytes), 0x400000);
+  image::Codes codes(image, memory);
+  format::Placement post = append(variable("c"), after);
+  post.when = format::When::post;
+  const format::Expr f = variable("f");
+  maker.metric("hits",
+               {foreach_("f", procedures(),
+                         {foreach_("c", field(f, "calls"), {append(variable("c"), before), post}),
+                          foreach_("b", field(f, "blocks"), {append(variable("b"), block)}),
+                          foreach_("l", field(f, "loops"), {append(field(variable("l"), "exit"), exit)})})});
+  const auto binding = bind(maker.plan, image, {}, &codes);
+  ASSERT_TRUE(binding) << binding.error().text;
+  std::vector<std::pair<PointKind, uint64_t>> points;
+  for (const BoundPoint& point : binding->points) points.emplace_back(point.kind, point.place - 0x400000);
+  EXPECT_THAT(points, ElementsAre(std::pair(PointKind::call_before, 0), std::pair(PointKind::call_after, 0),
+                                  std::pair(PointKind::block, 0), std::pair(PointKind::block, 5),
+                                  std::pair(PointKind::block, 9), std::pair(PointKind::loop_exit, 5)));
+}
+
+TEST(Bind, StartIsMainAndWhatThreadsBeganWith) {
+  PlanMaker maker;
+  const uint32_t hit = maker.stencil("hits_entry", kEntry, "hits");
+  const image::Image image = process({"app: main work idle"});
+  format::Expr start;
+  start.kind = format::ExprKind::start;
+  maker.metric("hits", {append(field(start, "entry"), hit)});
+  EXPECT_TRUE(uses_start(maker.plan.manifest));
+  const uint64_t inside = function(image, "app", "work").address + 3;
+  image::Image with_text = image;
+  with_text.objects[0].text = {{0x400000, 0x401000}};
+  BindOptions options;
+  options.starts = {inside, inside};
+  const auto binding = bind(maker.plan, with_text, options);
+  ASSERT_TRUE(binding) << binding.error().text;
+  EXPECT_EQ(binding->points.size(), 2u);
+  EXPECT_EQ(code_at(*binding, maker.plan, "main", kEntry), "hits_entry[0]");
+  EXPECT_EQ(code_at(*binding, maker.plan, "work", kEntry), "hits_entry[0]");
+}
+
 // What no compiler of ours writes, and a hostile plan may have.
 TEST(Bind, RefusesPlacementsWithoutMeaning) {
   PlanMaker maker;

@@ -149,6 +149,82 @@ TEST(Sites, ATailJumpHasNoResult) {
   ASSERT_EQ(sites.refusals.size(), 1u);
 }
 
+FunctionSites plan_one(const image::Code& code, PointKind kind, uint64_t place, bool result = false) {
+  Wanted wanted{kind, place, result};
+  return plan_sites(function_of(code), code, {&wanted, 1});
+}
+
+// 0: sub $8,%rsp; 4: call; 9: add $1,%rax; 13: add $8,%rsp; 17: ret
+const std::initializer_list<int> kCall = {0x48, 0x83, 0xec, 0x08, 0xe8, 0,    0,    0,    0,
+                                          0x48, 0x83, 0xc0, 0x01, 0x48, 0x83, 0xc4, 0x08, 0xc3};
+
+TEST(Sites, ACallIsTurnedInPlaceAndFollowed) {
+  auto code = code_of(kCall);
+  auto before = plan_one(code, PointKind::call_before, kAt + 4);
+  ASSERT_EQ(before.windows.size(), 1u);
+  EXPECT_EQ(before.windows[0].tactic, Tactic::call);
+  auto after = plan_one(code, PointKind::call_after, kAt + 4);
+  ASSERT_EQ(after.windows.size(), 1u);
+  EXPECT_EQ(after.windows[0].start, kAt + 9);
+  EXPECT_EQ(after.windows[0].sites[0].arming, arch::Arming::none);
+}
+
+TEST(Sites, AJoinBehindACallArmsIt) {
+  auto code = code_of(kCall, {kAt + 9});
+  auto sites = plan_one(code, PointKind::call_after, kAt + 4);
+  ASSERT_EQ(sites.windows.size(), 2u);
+  EXPECT_EQ(sites.windows[0].sites[0].arming, arch::Arming::arm);
+  EXPECT_EQ(sites.windows[1].sites[0].arming, arch::Arming::test);
+  EXPECT_EQ(sites.windows[1].sites[0].returns_to, kAt + 9);
+}
+
+// A join 4 bytes behind the call: the code stands there, unless it wants the value that is changed on the
+// way.
+TEST(Sites, AJoinSoonBehindACallArmsItUnlessTheResultIsLost) {
+  auto code = code_of(kCall, {kAt + 13});
+  auto sites = plan_one(code, PointKind::call_after, kAt + 4);
+  ASSERT_EQ(sites.windows.size(), 2u);
+  EXPECT_EQ(sites.windows[1].start, kAt + 13);
+  EXPECT_EQ(sites.windows[1].sites[0].returns_to, kAt + 9);
+  auto result = plan_one(code, PointKind::call_after, kAt + 4, true);
+  EXPECT_TRUE(result.windows.empty());
+  EXPECT_EQ(result.refusals.size(), 1u);
+}
+
+TEST(Sites, SetjmpIsNotArmed) {
+  auto code = code_of(kCall, {kAt + 9});
+  code.returns_twice = {kAt + 4};
+  EXPECT_EQ(plan_one(code, PointKind::call_after, kAt + 4).refusals.size(), 1u);
+}
+
+TEST(Sites, ACallThatDoesNotComeBackHasNothingBehindIt) {
+  auto code = code_of(kCall);
+  code.no_return = {kAt + 4};
+  auto sites = plan_one(code, PointKind::call_after, kAt + 4);
+  EXPECT_TRUE(sites.windows.empty());
+  EXPECT_TRUE(sites.refusals.empty());
+}
+
+TEST(Sites, AnIndirectCallIsSeenBehindWhatRunsIntoIt) {
+  // 0: mov %rdi,%rax; 3: mov %rsi,%rdi; 6: call *%rax; 8: ret
+  auto code = code_of({0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0xff, 0xd0, 0xc3});
+  auto sites = plan_one(code, PointKind::call_before, kAt + 6);
+  ASSERT_EQ(sites.windows.size(), 1u);
+  EXPECT_EQ(sites.windows[0].start, kAt);
+  EXPECT_EQ(sites.windows[0].end, kAt + 6);
+  EXPECT_EQ(sites.windows[0].sites[0].where, Where::behind);
+  code.targets = {kAt + 6};
+  EXPECT_EQ(plan_one(code, PointKind::call_before, kAt + 6).refusals.size(), 1u);
+}
+
+TEST(Sites, DoubtRefusesCallsBlocksAndLoops) {
+  auto code = code_of(kCall);
+  code.doubt = "an indirect jump";
+  for (PointKind kind :
+       {PointKind::call_before, PointKind::call_after, PointKind::block, PointKind::loop_exit})
+    EXPECT_EQ(plan_one(code, kind, kAt + 4).refusals.size(), 1u);
+}
+
 TEST(Liveness, ReplacedBeforeReadIsDead) {
   // mov %rdi,%rax; cmp %rsi,%rdi; mov $1,%r11d; ret
   auto code = code_of({0x48, 0x89, 0xf8, 0x48, 0x39, 0xf7, 0x41, 0xbb, 1, 0, 0, 0, 0xc3});

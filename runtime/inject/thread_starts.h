@@ -1,0 +1,17 @@
+// Where the threads of a process started, for $start.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/image/image.h"
+
+namespace mdl::inject {
+
+// Stops the threads for a moment and walks their stacks. The outermost frame of a thread is that of clone,
+// the one below it the C library's, the next is of the function that pthread_create was given: an address in
+// it. Threads whose stack cannot be walked to its end are left out, and so is the first one, which starts at
+// main.
+std::vector<uint64_t> thread_starts(const image::Image& image);
+
+}  // namespace mdl::inject
