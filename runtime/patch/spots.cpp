@@ -170,7 +170,23 @@ class Finder {
         return refuse(site(wanted_.place), "a landing instruction must stay first");
       return add(site(next->address));
     }
-    add(site(wanted_.place));
+    Spot spot;
+    add_block(wanted_.place, spot);
+    out_.push_back(std::move(spot));
+  }
+
+  // At the block's first instruction, or at one that runs next, without a call between: as good for code
+  // that has neither arguments nor a result.
+  void add_block(uint64_t start, Spot& spot) const {
+    spot.choices.push_back({site(start)});
+    auto block = std::find_if(graph_->blocks.begin(), graph_->blocks.end(),
+                              [&](const Block& one) { return one.start == start; });
+    const Instruction* in = at(start);
+    for (size_t steps = 0; block != graph_->blocks.end() && in && steps < kMostSteps; steps++) {
+      if (in->flow != Flow::next || in->address + in->size >= block->end) break;
+      in = at(in->address + in->size);
+      if (in) spot.choices.push_back({site(in->address)});
+    }
   }
 
   void loop() {
@@ -223,14 +239,13 @@ class Finder {
     if (edge.to != image::kOutside) {
       const Block& to = graph_->blocks[edge.to];
       const Instruction* first = at(to.start);
-      if (to.ins.size() == 1 && !to.is_root && first && !first->is_landing)
-        spot.choices.push_back({site(to.start)});
+      if (to.ins.size() == 1 && !to.is_root && first && !first->is_landing) add_block(to.start, spot);
     }
     if (edge.kind == EdgeKind::falls) spot.choices.push_back({site(last.address, Where::behind)});
     if (edge.kind == EdgeKind::taken) spot.choices.push_back({site(last.address, Where::taken)});
     if (edge.kind == EdgeKind::jump) spot.choices.push_back({site(last.address)});
-    if (spot.choices.size() < kMostSteps && from.ins.size() == 1 && from.outs.size() == 1 && !from.is_root &&
-        runs_through(from) && graph_->edges[from.ins[0]].kind != EdgeKind::exception)
+    if (spot.choices.size() < 3 * kMostSteps && from.ins.size() == 1 && from.outs.size() == 1 &&
+        !from.is_root && runs_through(from) && graph_->edges[from.ins[0]].kind != EdgeKind::exception)
       add_sites_of(graph_->edges[from.ins[0]], spot);
   }
 
