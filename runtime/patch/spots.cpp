@@ -179,8 +179,8 @@ class Finder {
   // that has neither arguments nor a result.
   void add_block(uint64_t start, Spot& spot) const {
     spot.choices.push_back({site(start)});
-    auto block = std::find_if(graph_->blocks.begin(), graph_->blocks.end(),
-                              [&](const Block& one) { return one.start == start; });
+    auto block = std::lower_bound(graph_->blocks.begin(), graph_->blocks.end(), start,
+                                  [](const Block& one, uint64_t a) { return one.start < a; });
     const Instruction* in = at(start);
     for (size_t steps = 0; block != graph_->blocks.end() && in && steps < kMostSteps; steps++) {
       if (in->flow != Flow::next || in->address + in->size >= block->end) break;
