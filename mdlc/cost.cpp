@@ -15,9 +15,9 @@ struct RoutineCost {
   format::Routine routine;
   uint32_t nanoseconds;
 };
-constexpr RoutineCost kRoutineCosts[] = {{format::Routine::cpu, 200},
-                                         {format::Routine::event, 300},
-                                         {format::Routine::read, 300},
+constexpr RoutineCost kRoutineCosts[] = {{format::Routine::cpu, 240},
+                                         {format::Routine::event, 190},
+                                         {format::Routine::read, 450},
                                          {format::Routine::call, 20}};
 
 using Row = std::array<std::string, 7>;
