@@ -53,6 +53,10 @@ struct PointKindInfo {
 // with `*` has counted. It is the injector's; no plan has one. While the flag is up, the word is the
 // total less the base's value at the raise, with bit 62 turned over; totals are below 2^61, so bits 62 and
 // 63 differ just then. So each change is one compare-and-exchange of one word.
+//
+// Keys are a thread's active keys of a request such as /Message/*, also the injector's: 8 entries {count,
+// key, base at the raise, stack pointer of the frame that raised it, address of the key's total}, and how
+// often there were more. A count of 0 is a free entry, below 0 one that is being changed.
 //          enumerator     name            size  feature
 #define MDL_CELL_KINDS(X)                         \
   X(counter, "counter", 8, "counters")            \
@@ -62,7 +66,8 @@ struct PointKindInfo {
   X(event_timer, "event_timer", 16, "events")     \
   X(event_counter, "event_counter", 16, "events") \
   X(call, "call", 64, "calls-out")                \
-  X(span_, "span", 8, "vectors")
+  X(span_, "span", 8, "vectors")                  \
+  X(keys, "keys", 328, "vectors")
 
 enum class CellKind : uint8_t {
 #define X(id, name, size, feature) id,
@@ -111,6 +116,17 @@ enum class Routine : uint8_t {
 #define X(id, name, feature) id,
   MDL_ROUTINES(X)
 #undef X
+};
+
+// What the keyed form of a constraint's code leaves in its second counter; the key is in the first.
+enum class KeyChange : uint8_t {
+  none,
+  raise,      // the key's flag += 1
+  set,        // the key's flag = 1
+  lower_all,  // the flag of each active key -= 1
+  clear_all,  // ... = 0
+  lower_key,  // the key's flag -= 1
+  clear_key,  // ... = 0
 };
 
 // How the threads of a process, and the processes of a run, combine.

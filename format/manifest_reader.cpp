@@ -215,7 +215,8 @@ Cell read_cell(const Node& node) {
   Cell result{node.key("name").name(), node.key("kind").kind(cell_kind), {}};
   if (result.kind == CellKind::event_timer || result.kind == CellKind::event_counter)
     result.event = info(node.key("event").kind(event)).name;
-  if (result.kind == CellKind::span_) node.key("kind").fail("is one that only the injector makes");
+  if (result.kind == CellKind::span_ || result.kind == CellKind::keys)
+    node.key("kind").fail("is one that only the injector makes");
   return result;
 }
 
@@ -238,6 +239,9 @@ Constraint read_constraint(const Node& node) {
   result.replaces = node.key("replaces").boolean();
   result.cells = node.key("cells").list(read_cell);
   result.placement = read_placements(node.key("placement"), 0);
+  result.key_cells = node.key("key_cells").list(read_cell);
+  result.key_placement = read_placements(node.key("key_placement"), 0);
+  result.not_keyed = node.key("not_keyed").text();
   result.position = read_position(node.key("position"));
   if (result.path.empty()) node.key("path").fail("is empty");
   return result;

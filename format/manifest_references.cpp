@@ -75,6 +75,13 @@ class Checker {
     if (!constraint.is_default && !constraint.replaces && !has_flag)
       fail(fmt::format("constraint \"{}\" has no flag of its name as its first cell", constraint.name));
     check(constraint.placement, owned, fmt::format("constraint \"{}\"", constraint.name));
+    Owned keyed;
+    add(keyed, constraint.key_cells, constraint.name);
+    bool counters = std::all_of(constraint.key_cells.begin(), constraint.key_cells.end(),
+                                [](const Cell& cell) { return cell.kind == CellKind::counter; });
+    if (!constraint.key_placement.empty() && (constraint.key_cells.size() != 2 || !counters))
+      fail(fmt::format("constraint \"{}\" has a keyed form without its two counters", constraint.name));
+    check(constraint.key_placement, keyed, fmt::format("constraint \"{}\"", constraint.name));
   }
 
   void check(const Metric& metric) {

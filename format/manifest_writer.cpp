@@ -71,6 +71,9 @@ Json json(const Constraint& constraint) {
           {"replaces", constraint.replaces},
           {"cells", cells(constraint.cells)},
           {"placement", placements(constraint.placement)},
+          {"key_cells", cells(constraint.key_cells)},
+          {"key_placement", placements(constraint.key_placement)},
+          {"not_keyed", constraint.not_keyed},
           {"position", json(constraint.position)}};
 }
 

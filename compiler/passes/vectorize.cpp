@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/op_info.h"
+#include "compiler/passes/keyed_constraints.h"
 
 namespace mdl::passes {
 namespace {
@@ -32,6 +33,7 @@ bool is_additive(const std::vector<Placement>& statements, const Program& progra
 }  // namespace
 
 void vectorize(Program& program) {
+  keyed_constraints(program);
   for (format::Metric& metric : program.manifest.metrics) {
     bool any = false;
     metric.additive = !metric.cells.empty() && metric.cells[0].kind == format::CellKind::counter &&

@@ -9,13 +9,15 @@
 //
 // That yields the same number only when what a piece of the base adds does not depend on what
 // the guard has let through before: format::Metric::additive. This pass finds out.
+//
+// Constraints whose resource is a number get a keyed form: keyed_constraints.h.
 #pragma once
 
 #include "compiler/program.h"
 
 namespace mdl::passes {
 
-// Sets Metric::additive. Changes nothing else.
+// Sets Metric::additive, and what keyed_constraints() sets. Changes no code that is there.
 void vectorize(Program& program);
 
 }  // namespace mdl::passes

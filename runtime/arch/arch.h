@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -107,6 +108,14 @@ struct Raised {
   bool is_timer = false;
 };
 
+// What follows code that may change keys (focus::KeyTable).
+struct Keys {
+  int64_t key = 0, change = 0;  // byte offsets in the block
+  uint64_t table = 0;           // its address
+  uint64_t routine = 0;         // of the resident code that does it
+  bool balanced = false;        // the frame that raises a key is the one that lowers it
+};
+
 // One piece of code at a point: a stencil with its holes' values.
 struct Piece {
   const plan::Stencil* stencil = nullptr;
@@ -117,6 +126,7 @@ struct Piece {
   std::vector<Raised> lowers;   // or lowers at an exit
   std::vector<Track> tracks = {};
   std::span<const plan::SymbolValue> symbols = {};  // for StencilInfo::symbols
+  std::optional<Keys> keys = {};
 };
 
 // Where a call has come back to, when a branch leads there, too: the call arms, what follows it tests
@@ -213,9 +223,11 @@ struct TimerClock {
   format::CellKind kind = format::CellKind::wall_timer;
   format::Event event = format::Event::minor_faults;
 };
-// `timers`: as they lie in a block. `spans`: all that are kept, to be closed where frames vanish.
+// `timers`: as they lie in a block. `spans`: all that are kept, to be closed where frames vanish; `tables`:
+// addresses of key tables, likewise.
 Bytes resident_code(const ResidentParameters&, std::span<const TimerClock> timers = {},
-                    std::span<const Track> spans = {});
+                    std::span<const Track> spans = {}, std::span<const uint64_t> tables = {});
+uint64_t keys_offset();  // in it, of the routine for Keys::routine
 // Where a stencil's routine begins in it.
 uint64_t routine_offset(format::Routine routine);
 // What can be hooked at a function's entry, and where in the resident code its routine begins. All

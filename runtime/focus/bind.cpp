@@ -119,6 +119,8 @@ class Binder {
   using Cells = std::vector<std::pair<std::string_view, CellId>>;  // by the names that stencils use
 
   Result<void> bind(const Wanted& wanted, const ResolvedFocus& focus, size_t foci);
+  Result<void> bind_keys(const Wanted& wanted, const ResolvedFocus& focus);
+  Result<void> lay_keys(const Selection& selection, uint32_t request, CellId base);
   Result<bool> bind_vector(const Wanted& wanted, const std::vector<ResolvedFocus>& foci);
   Result<void> bind_children(const format::Metric& metric, const format::Constraint& constraint, size_t order,
                              const std::vector<ResolvedFocus>& foci, uint32_t vector);
@@ -545,6 +547,82 @@ Result<bool> Binder::bind_vector(const Wanted& wanted, const std::vector<Resolve
   return true;
 }
 
+// The keyed form of the constraint, whose code writes no flag but what to do to which key.
+Result<void> Binder::lay_keys(const Selection& selection, uint32_t request, CellId base) {
+  const format::Constraint& constraint = *selection.constraint;
+  const Scope scope{
+      plan_, names_, flavor_, selection.resource, fmt::format("constraint `{}`", constraint.name), codes_};
+  auto code = evaluate(scope, constraint.key_placement);
+  if (!code) return code.error();
+  const size_t index = instances_.size();
+  Instance& made = instances_.emplace_back();
+  const std::string suffix = "@" + selection.resource->text;
+  const auto& names = constraint.key_cells;
+  const CellId change = cell(names[1].kind, names[1].name + suffix);  // what balances look at comes first
+  const CellId key = cell(names[0].kind, names[0].name + suffix);
+  made.cells = {change, key, cell(format::CellKind::keys, constraint.name + suffix)};
+  const KeyTable table{request, key, change, made.cells[2], base};
+  if (auto laid = lay(code->insertions, {{names[0].name, key}, {names[1].name, change}}, {}, index, request);
+      !laid)
+    return laid.error();
+  balance(made, code->insertions, names[1].name, request);
+  for (const size_t at : made.points)
+    for (DraftSnippet& draft : drafts_[at])
+      if (draft.instance == index) draft.snippet.keys = static_cast<uint32_t>(binding_.key_tables.size());
+  binding_.key_tables.push_back(table);
+  auto& missing = binding_.requests[request].missing;
+  missing.insert(missing.end(), code->missing.begin(), code->missing.end());
+  return {};
+}
+
+// All resources of a hierarchy, known only once they are seen.
+Result<void> Binder::bind_keys(const Wanted& wanted, const ResolvedFocus& focus) {
+  const format::Metric& metric = *wanted.metric;
+  if (!bound_.insert(metric.id + "@" + focus.text).second) return {};
+  Selection replacement;
+  auto selections = select(metric, focus, replacement);
+  if (!selections) return leave_out(wanted, selections.error());
+  std::string why;
+  size_t keyed = 0;
+  for (const Selection& selection : *selections) {
+    if (!selection.resource->every) continue;
+    keyed++;
+    const format::Constraint& c = *selection.constraint;
+    if (c.key_placement.empty())
+      why =
+          fmt::format("constraint `{}` is not vectorized: {}", c.name,
+                      c.not_keyed.empty() ? "mdlc was told not to (--disable-pass=vectorize)" : c.not_keyed);
+  }
+  if (!metric.additive) why = "its base does more than add, constrained, to its value";
+  if (metric.aggregate != format::Aggregate::sum) why = "only sums over threads can be kept by key";
+  if (keyed != 1 || replacement.constraint)
+    why = "one resource of it may be `*`, and nothing may replace its base";
+  if (!why.empty())
+    return leave_out(wanted, {fmt::format("metric `{}` cannot be asked for at {}: {}; name one resource",
+                                          metric.id, focus.text, why)});
+  const Scope scope{plan_, names_, flavor_, nullptr, fmt::format("metric `{}`", metric.id), codes_};
+  auto base = evaluate(scope, metric.placement);
+  if (!base) return base.error();
+  if (base->insertions.empty()) return leave_out(wanted, nothing(metric, base->missing));
+
+  const auto request = static_cast<uint32_t>(binding_.requests.size());
+  const CellId value = cell(metric.cells[0].kind, metric.cells[0].name + "@" + focus.text);
+  BoundRequest bound{metric.id, focus.text, &metric, value, std::move(base->missing)};
+  bound.keyed = true;
+  binding_.requests.push_back(std::move(bound));
+  std::vector<CellId> guards;
+  for (const Selection& selection : *selections) {
+    if (selection.resource->every) {
+      if (auto laid = lay_keys(selection, request, value); !laid) return laid;
+    } else {
+      auto guard = constrain({selection}, binding_.requests[request], request);
+      if (!guard) return guard.error();
+      guards.push_back(guard->front());
+    }
+  }
+  return lay(base->insertions, {{metric.cells[0].name, value}}, guards, kNoInstance, request);
+}
+
 Result<Binding> Binder::run(const std::vector<Wanted>& wanted) {
   for (const Wanted& one : wanted) {
     auto foci = resolve(one.focus, names_);
@@ -552,6 +630,15 @@ Result<Binding> Binder::run(const std::vector<Wanted>& wanted) {
     auto vector = bind_vector(one, *foci);
     if (!vector) return vector.error();
     if (*vector) continue;
+    const auto has_every = [](const ResolvedFocus& focus) {
+      return std::any_of(focus.resources.begin(), focus.resources.end(),
+                         [](const Resource& r) { return r.every; });
+    };
+    if (has_every(foci->front())) {
+      for (const ResolvedFocus& focus : *foci)
+        if (auto bound = bind_keys(one, focus); !bound) return bound.error();
+      continue;
+    }
     for (const ResolvedFocus& focus : *foci)
       if (auto bound = bind(one, focus, foci->size()); !bound) return bound.error();
   }

@@ -48,6 +48,16 @@ struct Track {
   CellId base = 0;
 };
 
+// A request such as /Message/*: the counters in which its constraint's code leaves what to do (manifest.h,
+// Constraint::key_cells), the thread's active keys, and the base whose growth is each key's.
+struct KeyTable {
+  uint32_t request = 0;
+  CellId key = 0;
+  CellId change = 0;
+  CellId keys = 0;
+  CellId base = 0;
+};
+
 // One stencil at one point, with what its holes refer to.
 struct BoundSnippet {
   uint32_t stencil = 0;            // index into Plan::stencils
@@ -56,6 +66,8 @@ struct BoundSnippet {
   std::vector<int64_t> constants;  // for StencilInfo::constants
   std::vector<uint32_t> requests;  // indices of the requests that need it
   std::vector<Track> tracks = {};  // of the flag that it writes: what is to be done behind it
+  static constexpr uint32_t kNoTable = UINT32_MAX;
+  uint32_t keys = kNoTable;  // index into Binding::key_tables: whose keys it changes
 };
 
 struct BoundPoint {
@@ -99,6 +111,7 @@ struct BoundRequest {
   uint32_t children = 0;
   uint32_t of = kNone;
   int64_t thread = kAllThreads;
+  bool keyed = false;  // one of Binding::key_tables is for it: a line for each key, none of its own
 };
 
 struct Binding {
@@ -108,6 +121,7 @@ struct Binding {
   std::vector<BoundPoint> points;  // at most one per (function, kind, place)
   std::vector<Balance> balances;
   std::vector<Track> tracks;  // all of them
+  std::vector<KeyTable> key_tables;
 };
 
 struct BindOptions {

@@ -170,8 +170,14 @@ Result<std::vector<Resource>> resolve_one(const std::vector<std::string>& path, 
     return std::vector<Resource>{make({hierarchy, host})};
   }
   if (hierarchy == "Thread") return resolve_thread(path, names);
+  if (path.back() == "*") {
+    Resource every = make(path);
+    every.every = true;
+    return std::vector<Resource>{std::move(every)};
+  }
   if (is_pattern(path.back()))
-    return cannot(path, fmt::format("the resources of /{} cannot be listed; name one", hierarchy));
+    return cannot(path,
+                  fmt::format("the resources of /{} cannot be listed; name one, or all with *", hierarchy));
   return std::vector<Resource>{make(path)};
 }
 

@@ -20,6 +20,7 @@ struct Resource {
   std::vector<Procedure> procedures;  // when the path names a function
   std::string text;                   // "/Code/app/work"
   bool fitted = false;                // one of those that a pattern stands for
+  bool every = false;                 // all that there will be: /SyncObject/Message/*
 
   // The same for two paths that name the same thing.
   std::string identity() const;

@@ -40,6 +40,7 @@ void print_journal(pid_t pid, const patch::Journal& journal, const image::Memory
     }
     fmt::print("  {}{}{}", request.metric, request.focus.empty() ? "" : "@", request.focus);
     if (request.children) fmt::print(": {} children, in all", request.children);
+    if (request.keyed) fmt::print(": by key, in all");
     if (snapshot) fmt::print(" = {} {}", snapshot->cells[i], request.units);
     uint64_t refused = journal.refused_of(i);
     fmt::print("{}\n", refused ? fmt::format(" ({} refused)", refused) : "");

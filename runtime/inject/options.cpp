@@ -93,6 +93,9 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_flag("--strict", o.strict, "Fail when any point is refused");
   app.add_flag("--detach", o.detach, "Leave the instrumentation in the process at the end");
   app.add_flag("--allow-calls", o.allow_calls, "Let code of metrics call functions of the application");
+  app.add_option("--max-keys", o.max_keys, "Keys of a focus such as /Message/* (default 2097152)")
+      ->type_name("N")
+      ->check(CLI::Range(uint64_t{1}, patch::kMostKeys));
   bool list = false, run = false, status = false, remove = false, verify = false;
   app.add_flag("--run", run,
                "Start a program, instrumented before its first instruction: --run PLAN -- COMMAND")

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/patch/key_table.h"
+
 namespace mdl::inject {
 
 enum class Command { measure, list, status, remove, verify };
@@ -29,6 +31,7 @@ struct Options {
   bool strict = false;
   bool detach = false;
   bool allow_calls = false;
+  uint64_t max_keys = patch::kDefaultKeys;
 };
 
 // The parsed options, or the exit status after help, the version or a usage error was printed.

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "runtime/inject/commands.h"
+#include "runtime/inject/key_rows.h"
 #include "runtime/inject/report.h"
 #include "runtime/inject/session_values.h"
 #include "runtime/inject/thread_starts.h"
@@ -44,7 +45,8 @@ class Measurement {
         watch_(watch),
         writer_(writer),
         clocks_(inserted.journal.target),
-        sampler_(block_layout(inserted.journal), values::now()) {}
+        sampler_(block_layout(inserted.journal), values::now()),
+        keys_(inserted.journal, block_layout(inserted.journal)) {}
 
   // Samples until something ends it, then takes everything out, whatever happens here.
   // A program that was started for it is let go when everything is ready for its end.
@@ -97,6 +99,7 @@ class Measurement {
   // One sample; ended threads' values that it has taken over need not be kept in the target any more.
   Result<values::Sample> take_sample() {
     auto out = sampler_.sample(memory_, clocks_, values::now());
+    if (out) keys_.read(memory_);
     if (out) free_taken();
     return out;
   }
@@ -139,6 +142,13 @@ class Measurement {
                         focus, value.total, value.delta, value.rate, request.units, journal_.refused_of(i),
                         sample.complete, sample.anomalies, family(request)});
       };
+      if (request.keyed) {
+        add(request.focus, sample.values[i]);
+        const output::Row like = std::move(rows.back());
+        rows.pop_back();
+        keys_.append(i, like, sample.elapsed_s, rows);
+        continue;
+      }
       if (request.thread != focus::kEachThread) add(request.focus, sample.values[i]);
       for (const auto& [thread, value] : sample.each[i]) add(focus::of_thread(request.focus, thread), value);
     }
@@ -151,6 +161,12 @@ class Measurement {
     if (sample.unrecorded)
       fmt::print(stderr, "warning: {} threads ended so fast that only the sums of their values are known\n",
                  sample.unrecorded);
+    if (keys_.more())
+      fmt::print(
+          stderr,
+          "warning: threads had more than 8 active keys {} times; what they counted under the others is "
+          "missing\n",
+          keys_.more());
     return writer_.end();
   }
 
@@ -241,6 +257,7 @@ class Measurement {
   output::Writer& writer_;
   values::TargetClocks clocks_;
   values::Sampler sampler_;
+  KeyRows keys_;
 };
 
 // A request is hollow when its value, or a flag that it waits for, is written nowhere.
@@ -359,6 +376,7 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
   if (!watch) return watch.error();
   auto input = identify(plan, *binding, coverage, *image, *memory, since);
   if (!input) return input.error();
+  input->max_keys = options.max_keys;
   auto inserted = patch::insert(*input, *memory);
   if (!inserted) return inserted.error();
   not_let_go = 0;

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "runtime/patch/coverage.h"
 #include "runtime/patch/journal.h"
+#include "runtime/patch/key_table.h"
 #include "runtime/process/target_memory.h"
 #include "runtime/process/threads.h"
 
@@ -36,6 +37,7 @@ struct InsertInput {
   const image::Image& image;
   uint64_t ticks_per_second = 0;  // of wall timers, where there are any (arch::ticks_per_second)
   uint32_t thread_at = 0;         // arch::Lookup::thread_at (thread_identity.h)
+  uint64_t max_keys = kDefaultKeys;  // of each request such as /Message/*
 };
 
 // An error when the process holds a session already, of a living injector or of one that died.

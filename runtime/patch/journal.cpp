@@ -9,6 +9,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "runtime/patch/key_table.h"
+
 namespace mdl::patch {
 namespace {
 
@@ -80,9 +82,13 @@ json to_json(const Journal& j) {
                     {"thread", r.thread},
                     {"refused", r.refused}};
     if (r.children) request["children"] = r.children;
+    if (r.keyed) request["keyed"] = true;
     if (r.of != focus::BoundRequest::kNone) request["of"] = r.of;
     out["requests"].push_back(std::move(request));
   }
+  out["tables"] = json::array();
+  for (const JournalTable& t : j.tables)
+    out["tables"].push_back(json::array({range_json(t.at), t.most, t.request, t.keys, t.base}));
   out["windows"] = json::array();
   for (const PatchedWindow& w : j.windows)
     out["windows"].push_back(json::array({w.address, hex(w.original), hex(w.patched)}));
@@ -123,6 +129,18 @@ Layout layout_of(const json& in, std::vector<format::CellKind>& kinds, const ima
   return out;
 }
 
+JournalTable table_of(const json& in, const Journal& journal) {
+  JournalTable out{range_of(in.at(0)), in.at(1).get<uint64_t>(), in.at(2).get<uint32_t>(),
+                   in.at(3).get<uint32_t>(), in.at(4).get<uint32_t>()};
+  const uint64_t keys_end = out.keys + uint64_t{format::info(format::CellKind::keys).size};
+  if (out.most == 0 || out.most > kMostKeys || KeyTableShape{out.most}.size() > out.at.end - out.at.start ||
+      out.request >= journal.requests.size() || !journal.requests[out.request].keyed ||
+      out.keys < kBlockHeader || keys_end > journal.layout.stride || out.base < kBlockHeader ||
+      out.base + uint64_t{8} > journal.layout.stride)
+    throw std::out_of_range("table");
+  return out;
+}
+
 Journal from_json(const json& in) {
   Journal out;
   out.owner = in.at("owner").get<pid_t>();
@@ -145,6 +163,7 @@ Journal from_json(const json& in) {
                            r.at("refused").get<uint64_t>(),
                            r.value("children", 0u),
                            r.value("of", focus::BoundRequest::kNone)};
+    request.keyed = r.value("keyed", false);
     if (request.of != focus::BoundRequest::kNone &&
         (request.of >= out.requests.size() || out.requests[request.of].children == 0))
       throw std::out_of_range("child");
@@ -157,6 +176,7 @@ Journal from_json(const json& in) {
     request.aggregate = *aggregate;
     out.requests.push_back(std::move(request));
   }
+  for (const json& table : in.at("tables")) out.tables.push_back(table_of(table, out));
   for (const json& window : in.at("windows")) out.windows.push_back(window_of(window));
   return out;
 }

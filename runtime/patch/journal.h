@@ -39,6 +39,14 @@ struct JournalRequest {
   uint32_t of = focus::BoundRequest::kNone;
   format::Event event = format::Event::minor_faults;  // of an event timer
   int64_t thread = focus::kAllThreads;                // as in focus::BoundRequest
+  bool keyed = false;
+};
+
+struct JournalTable {  // patch/key_table.h
+  image::Range at;
+  uint64_t most = 0;
+  uint32_t request = 0;         // index of a keyed one
+  uint32_t keys = 0, base = 0;  // offsets in a block
 };
 
 struct Journal {
@@ -54,6 +62,7 @@ struct Journal {
   Layout layout;
   std::vector<format::CellKind> kinds;  // of Layout::cells
   std::vector<JournalRequest> requests;
+  std::vector<JournalTable> tables;
   std::vector<PatchedWindow> windows;
 
   // Points that a request wanted and does not have.

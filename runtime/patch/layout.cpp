@@ -13,7 +13,7 @@ constexpr uint32_t kMinSlots = 256, kUsualSlots = 4096, kMaxSlots = 65536;
 constexpr uint32_t kEnded = 1024;  // threads that may end between two looks of the injector
 
 // The order of cells in a block.
-enum Group { kFlags, kTimers, kCalls, kEventCounters, kCounters, kSpans, kGroups };
+enum Group { kFlags, kTimers, kCalls, kEventCounters, kCounters, kSpans, kKeys, kGroups };
 Group group_of(format::CellKind kind) {
   switch (kind) {
     case format::CellKind::flag:
@@ -28,6 +28,8 @@ Group group_of(format::CellKind kind) {
       return kEventCounters;
     case format::CellKind::span_:
       return kSpans;
+    case format::CellKind::keys:
+      return kKeys;
     case format::CellKind::counter:
       break;
   }

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "runtime/patch/island.h"
+#include "runtime/patch/key_table.h"
 #include "runtime/plan/verify.h"
 #include "runtime/process/remote.h"
 #include "runtime/process/target.h"
@@ -90,6 +91,11 @@ class Builder {
       if (auto ok = place(out_.armed, clusters[0].near, size, UINT64_MAX / 2); !ok) return ok.error();
       calls_ = {out_.data.start + out_.layout.blocks(), out_.layout.stride, out_.armed.start};
     }
+    for (size_t i = 0; i < input_.binding.key_tables.size(); i++) {
+      out_.tables.emplace_back();
+      const uint64_t size = KeyTableShape{input_.max_keys}.size();
+      if (auto ok = place(out_.tables[i], clusters[0].near, size, UINT64_MAX / 2); !ok) return ok.error();
+    }
     for (const Cluster& cluster : clusters)
       if (auto ok = build_island(cluster); !ok) return ok.error();
     std::sort(out_.windows.begin(), out_.windows.end(),
@@ -119,13 +125,34 @@ class Builder {
     return {at[track.flag], at[track.span], at[track.base]};
   }
 
+  std::vector<uint64_t> tables() const {
+    std::vector<uint64_t> out;
+    for (const image::Range& table : out_.tables) out.push_back(table.start);
+    return out;
+  }
+
+  // Whether the function raises and lowers what `change` says.
+  bool is_balanced(const FunctionPlan& f, focus::CellId change) const {
+    auto [it, end] = flags_.equal_range(f.function);
+    return std::any_of(it, end, [&](const auto& balance) { return balance.second == change; });
+  }
+
+  arch::Keys placed(const FunctionPlan& f, uint32_t table, uint64_t resident) const {
+    const focus::KeyTable& t = input_.binding.key_tables[table];
+    const std::vector<uint32_t>& at = out_.layout.cells;
+    return {at[t.key], at[t.change], out_.tables[table].start, resident + arch::keys_offset(),
+            is_balanced(f, t.change)};
+  }
+
   std::vector<arch::Track> tracks() const {
     std::vector<arch::Track> out;
     for (const focus::Track& track : input_.binding.tracks) out.push_back(placed(track));
     return out;
   }
 
-  std::vector<arch::Piece> pieces(const FunctionPlan& f, const FunctionPlan::Point& point) const {
+  // `resident`: where the resident code lies.
+  std::vector<arch::Piece> pieces(const FunctionPlan& f, const FunctionPlan::Point& point,
+                                  uint64_t resident) const {
     const format::PointKind kind = point.wanted.kind;
     bool raises = kind == format::PointKind::entry || kind == format::PointKind::call_before;
     bool lowers = kind == format::PointKind::return_ || kind == format::PointKind::call_after;
@@ -136,12 +163,13 @@ class Builder {
       for (focus::CellId cell : snippet.cells) piece.cells.push_back(out_.layout.cells[cell]);
       for (focus::CellId guard : snippet.guards) piece.guards.push_back(out_.layout.cells[guard]);
       for (const focus::Track& track : snippet.tracks) piece.tracks.push_back(placed(track));
+      if (snippet.keys != focus::BoundSnippet::kNoTable) piece.keys = placed(f, snippet.keys, resident);
       piece.constants = snippet.constants;
       if (auto symbols = input_.binding.symbols.find(snippet.stencil);
           symbols != input_.binding.symbols.end())
         piece.symbols = symbols->second;
       for (auto [flag, end] = flags_.equal_range(f.function); flag != end; ++flag)
-        if ((raises || lowers) && raises_or_lowers(input_.plan, snippet, flag->second, raises))
+        if ((raises || lowers) && !piece.keys && raises_or_lowers(input_.plan, snippet, flag->second, raises))
           (raises ? piece.raises : piece.lowers)
               .push_back(raised_cell(out_.layout, flag->second, input_.binding.cells[flag->second].kind));
       out.push_back(std::move(piece));
@@ -167,7 +195,7 @@ class Builder {
     std::vector<arch::TimerClock> clocks;
     for (focus::CellId cell : layout.timer_cells)
       clocks.push_back({input_.binding.cells[cell].kind, input_.binding.cells[cell].event});
-    return arch::resident_code(p, clocks, tracks());
+    return arch::resident_code(p, clocks, tracks(), tables());
   }
 
   // Sizes first, at a place from where everything is in reach; then the island; then the code.
@@ -199,7 +227,8 @@ class Builder {
     if (f.hook != arch::Hook::none) context.hook = context.lookup.slow_path + arch::hook_offset(f.hook);
     Liveness liveness(f.code);
     PointPieces point_pieces;
-    for (const FunctionPlan::Point& point : f.points) point_pieces.push_back(pieces(f, point));
+    for (const FunctionPlan::Point& point : f.points)
+      point_pieces.push_back(pieces(f, point, context.lookup.slow_path));
     for (const Window& window : f.sites.windows) {
       if (code) code->resize(aligned(code->size()), 0xcc);  // int3: never executed
       auto trampoline =
@@ -257,6 +286,14 @@ class Builder {
     journal.plan = input_.plan.checksum;
     journal.code = out_.islands;
     journal.data = out_.data;
+    for (size_t i = 0; i < out_.tables.size(); i++) {
+      const focus::KeyTable& table = input_.binding.key_tables[i];
+      const std::vector<uint32_t>& at = out_.layout.cells;
+      out_.table_headers.push_back(key_table_header({input_.max_keys}, at[table.keys], at[table.key],
+                                                    at[table.change], at[table.base]));
+      journal.tables.push_back(
+          {out_.tables[i], input_.max_keys, table.request, at[table.keys], at[table.base]});
+    }
     journal.layout = out_.layout;
     for (const focus::CellSlot& cell : input_.binding.cells) journal.kinds.push_back(cell.kind);
     for (size_t i = 0; i < input_.binding.requests.size(); i++) {
@@ -264,7 +301,7 @@ class Builder {
       const focus::CellSlot& value = input_.binding.cells[r.value];
       journal.requests.push_back({r.metric, r.focus, r.definition->name, units_of(value, *r.definition),
                                   r.definition->aggregate, r.value, input_.coverage.refused_of[i], r.children,
-                                  r.of, value.event, r.thread});
+                                  r.of, value.event, r.thread, r.keyed});
     }
     for (const StagedWindow& window : out_.windows) {
       journal.windows.push_back({window.window->start, window.original, window.patched});
@@ -312,6 +349,7 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
     int protection;
   };
   std::vector<Region> regions = {{stage.journal_at, PROT_READ}, {stage.data, PROT_READ | PROT_WRITE}};
+  for (const image::Range& table : stage.tables) regions.push_back({table, PROT_READ | PROT_WRITE});
   for (const image::Range& island : stage.islands) regions.push_back({island, PROT_READ | PROT_EXEC});
   if (stage.armed.end) regions.push_back({stage.armed, PROT_READ | PROT_WRITE});
 
@@ -364,6 +402,8 @@ Result<void> write_stage(const process::TargetMemory& memory, const Stage& stage
   std::vector<uint64_t> directory = empty_directory(stage.layout, stage.data.start);
   if (!memory.write(stage.data.start + stage.layout.directory(), std::as_bytes(std::span(directory))))
     return failed;
+  for (size_t i = 0; i < stage.tables.size(); i++)
+    if (!memory.write(stage.tables[i].start, std::as_bytes(std::span(stage.table_headers[i])))) return failed;
   // Last: from here on the journal is valid and a removal relies on it.
   if (!memory.write(stage.journal_at.start, write_journal(stage.journal))) return failed;
   return {};

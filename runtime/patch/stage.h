@@ -1,6 +1,7 @@
 // Staging: everything an insertion needs in the target, computed and written while it runs.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct Stage {
   image::Range data;
   image::Range journal_at;
   image::Range armed;  // the areas of armed calls, empty when there are none
+  std::vector<image::Range> tables;  // of keys, as Binding::key_tables
+  std::vector<std::array<uint64_t, 8>> table_headers;
   std::vector<image::Range> islands;
   std::vector<arch::Bytes> island_code;  // the resident code, then the trampolines
   std::vector<StagedWindow> windows;     // by address

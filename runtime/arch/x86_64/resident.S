@@ -14,6 +14,7 @@
         .globl  mdl_resident_read
         .globl  mdl_resident_call
         .globl  mdl_resident_parameters
+        .globl  mdl_resident_keys
         .globl  mdl_resident_end
         .equ    kHash, 0x1e35a7bd       // as in trampoline.cpp
         .equ    kHashShift, 28
@@ -129,6 +130,8 @@ mdl_resident_renew:
         call    .Lsignals
         cmpq    %r9, kThread(%r8)
         je      .Lrenewed               // a handler has done it
+        movq    %r8, %r11
+        call    .Lend_vectors
         leaq    kBlockHeader(%r8), %rax // no frame of it is left: its flags are down, its spans closed
         movq    .Ltimers(%rip), %rdx
         addq    %r8, %rdx
@@ -322,6 +325,7 @@ mdl_resident_jump:
 .Lflags_done:
         pushq   %rax
         pushq   %rcx
+        call    .Lvanished_keys
         call    .Lclose_spans
         popq    %rcx
         popq    %rax
@@ -558,6 +562,8 @@ mdl_resident_parameters:                // filled when the code is injected: arc
 .Lxsave:                .quad 0
 .Lspans:                .quad 0         // from mdl_resident_begin
 .Lspan_bytes:           .quad 0
+.Ltables:               .quad 0         // from mdl_resident_begin
+.Ltable_bytes:          .quad 0
 .Levent_count:          .quad 0
 .Levents:               .fill 16, 8, 0
 .Ltimer_clocks:                         // one for each timer, as .Lclock wants it

@@ -9,7 +9,7 @@
 
 extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_catch[], mdl_resident_jump[],
     mdl_resident_cpu[], mdl_resident_event[], mdl_resident_read[], mdl_resident_call[],
-    mdl_resident_parameters[], mdl_resident_end[];
+    mdl_resident_parameters[], mdl_resident_keys[], mdl_resident_end[];
 
 namespace mdl::arch {
 namespace {
@@ -58,7 +58,7 @@ uint64_t offset_of(const uint8_t* label) {
 }  // namespace
 
 Bytes resident_code(const ResidentParameters& p, std::span<const TimerClock> timers,
-                    std::span<const Track> spans) {
+                    std::span<const Track> spans, std::span<const uint64_t> tables) {
   const uint64_t fixed = static_cast<uint64_t>(mdl_resident_end - mdl_resident_begin);
   ExtendedState state = extended_state();
   std::vector<uint64_t> words = {p.header,
@@ -80,6 +80,8 @@ Bytes resident_code(const ResidentParameters& p, std::span<const TimerClock> tim
                                  state.xsave,
                                  fixed + timers.size() * 8,
                                  spans.size() * kSpanBytes,
+                                 fixed + timers.size() * 8 + spans.size() * kSpanBytes,
+                                 tables.size() * 8,
                                  std::size(kEventOffsets)};
   words.insert(words.end(), std::begin(kEventOffsets), std::end(kEventOffsets));
   words.resize(words.size() + kMostEvents - std::size(kEventOffsets));
@@ -90,7 +92,13 @@ Bytes resident_code(const ResidentParameters& p, std::span<const TimerClock> tim
   for (const Track& track : spans)
     for (int64_t cell : {track.flag, track.span, track.base})
       for (int i = 0; i < 4; i++) out.push_back(static_cast<uint8_t>(cell >> (8 * i)));
+  for (uint64_t table : tables)
+    for (int i = 0; i < 8; i++) out.push_back(static_cast<uint8_t>(table >> (8 * i)));
   return out;
+}
+
+uint64_t keys_offset() {
+  return offset_of(mdl_resident_keys);
 }
 
 uint64_t hook_offset(Hook hook) {

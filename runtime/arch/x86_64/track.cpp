@@ -76,4 +76,35 @@ void emit_track(Bytes& out, const Track& track) {
   w.land(up);
 }
 
+//         push key(%r11); push change(%r11); movq $0, change(%r11)
+void emit_keys_before(Bytes& out, const Keys& keys) {
+  Writer w(out);
+  w.cell({0x41, 0xff, 0xb3}, keys.key);
+  w.cell({0x41, 0xff, 0xb3}, keys.change);
+  w.cell({0x49, 0xc7, 0x83}, keys.change), w.bytes({0, 0, 0, 0});
+}
+
+//         cmpq $0, change(%r11); je end
+//         lea  depth(%rsp), %r10; push %r10      or push $0
+//         movabs $table, %r10; movabs $routine, %rax; call *%rax
+//         lea  8(%rsp), %rsp
+// end:    pop  change(%r11); pop key(%r11)
+void emit_keys_behind(Bytes& out, const Keys& keys, uint32_t depth) {
+  Writer w(out);
+  Emitter e(out, 0);
+  w.test(keys.change);
+  size_t nothing = w.branch(kEqualShort);
+  if (keys.balanced)
+    w.cell({0x4c, 0x8d, 0x94, 0x24}, depth + 16), e.push(r10);
+  else
+    w.bytes({0x6a, 0x00});
+  e.mov_imm64(r10, keys.table);
+  e.mov_imm64(rax, keys.routine);
+  w.bytes({0xff, 0xd0});
+  w.bytes({0x48, 0x8d, 0x64, 0x24, 0x08});
+  w.land(nothing);
+  w.cell({0x41, 0x8f, 0x83}, keys.change);
+  w.cell({0x41, 0x8f, 0x83}, keys.key);
+}
+
 }  // namespace mdl::arch

@@ -165,7 +165,7 @@ void emit_lower(Bytes& out, const Raised& what, uint32_t depth) {
 
 // General registers that a piece changes, but for what keeps its flag's frame.
 image::Registers written_by(const Piece& piece) {
-  return piece.stencil->written | (piece.tracks.empty() ? 0 : kTrackRegisters);
+  return piece.stencil->written | (piece.tracks.empty() && !piece.keys ? 0 : kTrackRegisters);
 }
 
 // How the registers that a point's code needs are kept over it.
@@ -248,8 +248,10 @@ class PieceWriter {
     for (const Raised& what : piece.raises) emit_raise(out_, what, depth_);
     for (const Raised& what : piece.lowers)
       if (what.is_timer) emit_lower(out_, what, depth_);
+    if (piece.keys) emit_keys_before(out_, *piece.keys);
     emit_stencil(place_, *piece.stencil, &piece, 0, own);
     land(own);
+    if (piece.keys) emit_keys_behind(out_, *piece.keys, depth_);
     for (const Raised& what : piece.lowers)
       if (!what.is_timer) emit_lower(out_, what, depth_);
     for (const Track& track : piece.tracks) emit_track(out_, track);

@@ -1,0 +1,16 @@
+#include "runtime/patch/key_table.h"
+
+#include <bit>
+
+namespace mdl::patch {
+
+uint64_t KeyTableShape::slots() const {
+  return std::bit_ceil(most * 2);
+}
+
+std::array<uint64_t, 8> key_table_header(const KeyTableShape& shape, uint64_t keys, uint64_t key,
+                                         uint64_t change, uint64_t base) {
+  return {keys, key, change, base, shape.slots() - 1, shape.most, 0, shape.totals()};
+}
+
+}  // namespace mdl::patch

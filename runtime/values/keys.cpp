@@ -1,0 +1,121 @@
+#include "runtime/values/keys.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace mdl::values {
+namespace {
+
+constexpr size_t kEntries = 8, kWords = 5;        // format/kinds.h, "Keys"
+constexpr uint64_t kUsed = 48, kTotalBytes = 16;  // patch/key_table.h
+constexpr uint64_t kAtOnce = 65536;               // totals
+
+struct Entry {
+  int64_t count = 0;
+  int64_t key = 0;
+  uint64_t base = 0;
+  uint64_t frame = 0;
+  uint64_t total = 0;  // the address of its total
+  bool operator==(const Entry&) const = default;
+};
+struct Active {  // one thread's
+  uint64_t block = 0;
+  std::array<Entry, kEntries> entries;
+  uint64_t more = 0;
+};
+
+Error gone() {
+  return {"cannot read the keys of a request in the target: it has ended, or executes another program"};
+}
+
+bool read_words(const image::Memory& memory, uint64_t address, std::span<uint64_t> into) {
+  return memory.read(address, std::as_writable_bytes(into));
+}
+
+bool read_active(const image::Memory& memory, const KeyPlace& place, Active& active) {
+  std::array<uint64_t, kEntries * kWords + 1> words;
+  if (!read_words(memory, active.block + place.keys, words)) return false;
+  for (size_t i = 0; i < kEntries; ++i) {
+    const uint64_t* w = &words[i * kWords];
+    active.entries[i] = {static_cast<int64_t>(w[0]), static_cast<int64_t>(w[1]), w[2], w[3], w[4]};
+  }
+  active.more = words.back();
+  return true;
+}
+
+// The blocks that threads own, and the one that those without a slot share.
+Result<std::vector<Active>> read_threads(const image::Memory& memory, const BlockLayout& layout,
+                                         const KeyPlace& place) {
+  std::vector<uint64_t> slots(uint64_t{layout.slots} * 2);
+  if (!read_words(memory, layout.directory, slots)) return gone();
+  std::vector<Active> threads;
+  for (uint64_t i = 0; i <= layout.slots; ++i) {
+    if (i < layout.slots && slots[i * 2] == 0) continue;
+    Active active;
+    active.block = layout.blocks + i * layout.stride;
+    if (!read_active(memory, place, active)) return gone();
+    threads.push_back(active);
+  }
+  return threads;
+}
+
+bool read_totals(const image::Memory& memory, const KeyPlace& place, KeyValues& out) {
+  uint64_t used = 0;
+  if (!read_words(memory, place.table + kUsed, std::span(&used, 1))) return false;
+  used = std::min(used, place.most) + 1;
+  std::vector<uint64_t> words;
+  for (uint64_t first = 0; first < used; first += kAtOnce) {
+    const uint64_t count = std::min(kAtOnce, used - first);
+    words.resize(count * 2);
+    if (!read_words(memory, place.table + place.totals + first * kTotalBytes, words)) return false;
+    for (uint64_t i = 0; i < count; ++i) {
+      if (first + i == 0) {
+        out.others = words[0] != 0, out.others_total = static_cast<int64_t>(words[1]);
+        continue;
+      }
+      int64_t& total = out.totals[static_cast<int64_t>(words[i * 2])];
+      total = static_cast<int64_t>(static_cast<uint64_t>(total) + words[i * 2 + 1]);
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<KeyValues> KeyReader::read(const image::Memory& memory) {
+  auto before = read_threads(memory, layout_, place_);
+  if (!before) return before.error();
+  std::vector<uint64_t> bases(before->size());
+  for (size_t i = 0; i < before->size(); ++i)
+    if (!read_words(memory, (*before)[i].block + place_.base, std::span(&bases[i], 1))) return gone();
+  KeyValues now;
+  if (!read_totals(memory, place_, now)) return gone();
+
+  const uint64_t others = place_.table + place_.totals + 8;
+  bool moving = false;
+  for (size_t i = 0; i < before->size(); ++i) {
+    Active after;
+    after.block = (*before)[i].block;
+    if (!read_active(memory, place_, after)) return gone();
+    now.more += after.more;
+    for (size_t e = 0; e < kEntries; ++e) {
+      const Entry &was = (*before)[i].entries[e], &is = after.entries[e];
+      const bool same = was.key == is.key && was.base == is.base && was.count > 0 && is.count > 0;
+      moving = moving || (!same && (was.count != 0 || is.count != 0));
+      if (!same) continue;
+      int64_t& total = is.total == others ? now.others_total : now.totals[is.key];
+      total = static_cast<int64_t>(static_cast<uint64_t>(total) + bases[i] - is.base);
+    }
+  }
+  if (moving) {
+    for (auto& [key, total] : now.totals)
+      if (auto last = last_.totals.find(key); last != last_.totals.end())
+        total = std::max(total, last->second);
+    now.others_total = std::max(now.others_total, last_.others_total);
+  }
+  last_ = now;
+  return now;
+}
+
+}  // namespace mdl::values

@@ -1,0 +1,50 @@
+// The values of a request by key (patch/key_table.h): the totals of its table, and what the keys that are
+// active in some thread have counted since they were raised.
+//
+// While threads run, an active key may be settled between two reads. A key is active with the same beginning
+// before and after the totals were read: then total and open part fit together. Where it is not, the part
+// is left out, and the value of the sample before stands if it was larger. What is read when nobody counts is
+// exact. Nothing read is trusted: numbers are bounded by the table's shape, keys are only printed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/image/memory.h"
+#include "runtime/values/values.h"
+
+namespace mdl::values {
+
+struct KeyPlace {
+  uint64_t table = 0;   // address
+  uint64_t most = 0;    // keys
+  uint64_t totals = 0;  // offset in the table
+  uint32_t keys = 0;    // offsets in a block
+  uint32_t base = 0;
+};
+
+struct KeyValues {
+  std::map<int64_t, int64_t> totals;  // each key that was seen
+  bool others = false;                // there were keys that found no room; this is what they counted
+  int64_t others_total = 0;
+  uint64_t more = 0;  // times that a thread had no room for one more active key
+};
+
+// Reads a request's keys again and again.
+class KeyReader {
+ public:
+  KeyReader(BlockLayout layout, KeyPlace place) : layout_(std::move(layout)), place_(place) {}
+
+  // The values now; an error when the memory cannot be read.
+  Result<KeyValues> read(const image::Memory& memory);
+  const KeyValues& last() const { return last_; }
+
+ private:
+  BlockLayout layout_;
+  KeyPlace place_;
+  KeyValues last_;
+};
+
+}  // namespace mdl::values
