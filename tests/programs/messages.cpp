@@ -102,14 +102,14 @@ COUNTED void t_recv(long address, long tag, int levels) {
   --receiver.frames;
 }
 
+// Not t_recv, whose truth would be of more tags than are kept. The innermost call alone hits; nothing is a
+// jump out.
 COUNTED void t_deep(long tag, long until) {
-  if (tag == until) {
+  if (tag == until)
     t_hit();
-    return;
-  }
-  // Not t_recv, whose truth would be of more tags than are kept.
-  t_deep(tag + 1, until);
-  t_hit();
+  else
+    t_deep(tag + 1, until);
+  asm volatile("" ::: "memory");
 }
 
 COUNTED void t_outer() {
