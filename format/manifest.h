@@ -129,12 +129,12 @@ struct Constraint {
   bool replaces = false;          // in-line: replaces the metric's base when selected
   std::vector<Cell> cells;
   std::vector<Placement> placement;
+  Position position = {};
   // The same for all resources at once, where the resource is a number (compiler/passes/keyed_constraints.h):
   // code that leaves a key and a KeyChange in the two key_cells. Or the reason why there is none.
   std::vector<Cell> key_cells = {};
   std::vector<Placement> key_placement = {};
   std::string not_keyed = {};
-  Position position;
   bool operator==(const Constraint&) const = default;
 };
 

@@ -63,6 +63,8 @@ class Rewriter {
     out.name += ".keys";
     out.cells = cells;
     out.insts.clear();
+    for (Expr& constant : out.constants)
+      if (is_key(constant)) constant = {};  // no code reads it any more
     for (size_t at = 0; at < snippet_.insts.size(); at++) {
       const Inst& inst = snippet_.insts[at];
       const Operand one = Operand::imm(1);

@@ -2,7 +2,7 @@
 # /usr/share/bash-completion/completions/mdl-inject.
 _mdl_inject() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local options="-m -f -i -d -o --format --dry-run --explain --strict --detach --flavor --status --remove --list
+  local options="-m -f -i -d -o --format --dry-run --explain --strict --detach --flavor --max-keys --status --remove --list
     --verify --help --version"
   local pids word
   case $previous in

@@ -2,8 +2,8 @@
 //
 //   messages [SECONDS]
 //
-// t_recv(address, tag, ...) makes `tag` active at its entry, and its return lowers every tag that is active by
-// one: what `if ($arg[1] == $constraint[0]) tag += 1` and `if (tag > 0) tag -= 1` do for every
+// t_recv(address, tag, ...) makes `tag` active at its entry, and its return lowers every tag that is active
+// by one: what `if ($arg[1] == $constraint[0]) tag += 1` and `if (tag > 0) tag -= 1` do for every
 // $constraint[0] at once. Answers carry {"hits":..,"tags":{"TAG":N,..},"blocks":{..}}, since the program's
 // start; `blocks` likewise of the 64-byte block of `address`, from kBlocks on, which each return clears.
 //

@@ -131,7 +131,7 @@ mdl_resident_renew:
         cmpq    %r9, kThread(%r8)
         je      .Lrenewed               // a handler has done it
         movq    %r8, %r11
-        call    .Lend_vectors
+        call    .Lend_keys
         leaq    kBlockHeader(%r8), %rax // no frame of it is left: its flags are down, its spans closed
         movq    .Ltimers(%rip), %rdx
         addq    %r8, %rdx

@@ -1,0 +1,206 @@
+// Keys: the resident routine run in this process on a table and a block of its own, and the reader on what it
+// left and on memory that somebody has written over.
+#include "runtime/values/keys.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "runtime/arch/arch.h"
+#include "runtime/patch/key_table.h"
+#include "runtime/values/spans.h"
+
+namespace mdl {
+namespace {
+
+using format::KeyChange;
+
+constexpr uint64_t kBase = 64, kKey = 72, kChange = 80, kKeys = 128, kStride = 1024;
+
+// This process's memory, as the reader sees a target's.
+class OwnMemory final : public image::Memory {
+ public:
+  bool read(uint64_t address, std::span<std::byte> into) const override {
+    std::memcpy(into.data(), reinterpret_cast<const void*>(address), into.size());
+    return true;
+  }
+};
+
+class Keys : public testing::Test {
+ protected:
+  void make(uint64_t most, uint32_t slots = 1) {
+    shape_.most = most;
+    table_.assign(shape_.size() / 8 + 1, 0);
+    auto header = patch::key_table_header(shape_, kKeys, kKey, kChange, kBase);
+    std::copy(header.begin(), header.end(), table_.begin());
+    layout_.slots = slots;
+    layout_.stride = kStride;
+    data_.assign(slots * 2 + (slots + 1) * kStride / 8, 0);
+    layout_.directory = reinterpret_cast<uint64_t>(data_.data());
+    layout_.blocks = layout_.directory + slots * 16;
+    for (uint64_t i = 0; i < slots; ++i)
+      data_[i * 2] = i + 1, data_[i * 2 + 1] = layout_.blocks + i * kStride;
+    const arch::Bytes code = arch::resident_code({});
+    code_ = static_cast<uint8_t*>(
+        mmap(nullptr, 16384, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(code_, MAP_FAILED);
+    ASSERT_LE(code.size(), 16384u);
+    std::memcpy(code_, code.data(), code.size());
+  }
+  void TearDown() override {
+    if (code_) munmap(code_, 16384);
+  }
+
+  uint64_t* block(uint64_t slot = 0) { return reinterpret_cast<uint64_t*>(layout_.blocks + slot * kStride); }
+  void hit(int64_t amount = 1, uint64_t slot = 0) { block(slot)[kBase / 8] += static_cast<uint64_t>(amount); }
+
+  void change(KeyChange what, int64_t key, uint64_t frame = 0, uint64_t slot = 0) {
+    block(slot)[kChange / 8] = static_cast<uint64_t>(what);
+    block(slot)[kKey / 8] = static_cast<uint64_t>(key);
+    const void* routine = code_ + arch::keys_offset();
+    asm volatile(
+        "mov %[frame], %%rbx; mov %[block], %%r11; mov %[table], %%r10; mov %[routine], %%rax\n"
+        "lea -128(%%rsp), %%rsp; push %%rbx; call *%%rax; lea 136(%%rsp), %%rsp"
+        :
+        : [frame] "r"(frame), [block] "r"(block(slot)), [table] "r"(table_.data()), [routine] "r"(routine)
+        : "rax", "rbx", "r10", "r11", "memory", "cc");
+  }
+
+  values::KeyPlace place() const {
+    return {reinterpret_cast<uint64_t>(table_.data()), shape_.most, shape_.totals(), kKeys, kBase};
+  }
+  values::KeyValues values() {
+    auto read = values::KeyReader(layout_, place()).read(OwnMemory());
+    EXPECT_TRUE(read) << read.error().text;
+    return *read;
+  }
+
+  patch::KeyTableShape shape_;
+  std::vector<uint64_t> table_, data_;
+  values::BlockLayout layout_;
+  uint8_t* code_ = nullptr;
+};
+
+TEST_F(Keys, EachCountsWhileItIsActive) {
+  make(16);
+  change(KeyChange::raise, 5);
+  hit();
+  change(KeyChange::raise, -1);
+  hit(10);
+  EXPECT_EQ(values().totals, (std::map<int64_t, int64_t>{{5, 11}, {-1, 10}}));
+  change(KeyChange::lower_key, 5);
+  hit(100);
+  EXPECT_EQ(values().totals, (std::map<int64_t, int64_t>{{5, 11}, {-1, 110}}));
+  change(KeyChange::lower_all, 0);
+  hit(1000);
+  EXPECT_EQ(values().totals, (std::map<int64_t, int64_t>{{5, 11}, {-1, 110}}));
+}
+
+TEST_F(Keys, RaisesCountAndSetsDoNot) {
+  make(16);
+  for (KeyChange raise : {KeyChange::raise, KeyChange::set}) {
+    const int64_t key = static_cast<int64_t>(raise);
+    change(raise, key);
+    change(raise, key);
+    change(KeyChange::lower_all, 0);
+    hit();
+    EXPECT_EQ(values().totals[key], raise == KeyChange::raise) << key;
+    change(KeyChange::clear_all, 0);
+    hit();
+    EXPECT_EQ(values().totals[key], raise == KeyChange::raise) << key;
+  }
+}
+
+TEST_F(Keys, TheOutermostFrameLeavesNothing) {
+  make(16);
+  change(KeyChange::raise, 7, 1000);
+  change(KeyChange::raise, 7, 900);  // a frame that will vanish
+  change(KeyChange::lower_all, 0, 1000);
+  hit();
+  EXPECT_EQ(values().totals[7], 0);
+}
+
+TEST_F(Keys, ValuesOfAllKinds) {
+  make(16);
+  for (int64_t key : {int64_t{0}, int64_t{-1}, INT64_MIN, INT64_MAX, int64_t{32}, int64_t{64}}) {
+    change(KeyChange::set, key);
+    hit();
+    change(KeyChange::clear_key, key);
+    hit();
+  }
+  EXPECT_EQ(values().totals,
+            (std::map<int64_t, int64_t>{{0, 1}, {-1, 1}, {INT64_MIN, 1}, {INT64_MAX, 1}, {32, 1}, {64, 1}}));
+}
+
+TEST_F(Keys, MoreThanTheTableHolds) {
+  make(100);
+  for (int64_t key = 0; key < 250; ++key) {
+    change(KeyChange::raise, key * 65536);
+    hit();
+    change(KeyChange::lower_all, 0);
+  }
+  const values::KeyValues got = values();
+  EXPECT_EQ(got.totals.size(), 100u);
+  for (const auto& [key, total] : got.totals) EXPECT_EQ(total, 1) << key;
+  EXPECT_TRUE(got.others);
+  EXPECT_EQ(got.others_total, 150);
+}
+
+TEST_F(Keys, MoreThanEightActive) {
+  make(100);
+  for (int64_t key = 0; key < 10; ++key) change(KeyChange::raise, key);
+  hit();
+  const values::KeyValues got = values();
+  EXPECT_EQ(got.totals.size(), 8u);
+  EXPECT_EQ(got.more, 2u);
+  EXPECT_EQ(block()[0], 2u);  // anomalies
+}
+
+TEST_F(Keys, ThreadsMeetAtTheSameKeys) {
+  constexpr uint64_t kThreads = 4, kRounds = 20000;
+  make(4096, kThreads);
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < kThreads; ++t)
+    threads.emplace_back([this, t] {
+      std::mt19937_64 random(7);  // the same keys in the same order
+      for (uint64_t i = 0; i < kRounds; ++i) {
+        change(KeyChange::raise, static_cast<int64_t>(random() % 1000) * 4096, 0, t);
+        hit(1, t);
+        change(KeyChange::lower_all, 0, 0, t);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  std::map<int64_t, int64_t> truth;
+  std::mt19937_64 random(7);
+  for (uint64_t i = 0; i < kRounds; ++i) truth[static_cast<int64_t>(random() % 1000) * 4096] += kThreads;
+  EXPECT_EQ(values().totals, truth);
+}
+
+TEST_F(Keys, AReaderOfGarbage) {
+  make(64, 4);
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 200; ++i) {
+    for (uint64_t& word : table_) word = random();
+    for (uint64_t& word : data_) word = random();
+    auto read = values::KeyReader(layout_, place()).read(OwnMemory());
+    ASSERT_TRUE(read);
+    EXPECT_LE(read->totals.size(), 64u + 5 * 8);
+  }
+}
+
+TEST(Spans, OpenAndClosed) {
+  for (int64_t total : {int64_t{0}, int64_t{5}, int64_t{-7}, int64_t{1} << 60})
+    for (int64_t base : {int64_t{0}, int64_t{9}, int64_t{-3}, int64_t{1} << 59}) {
+      const uint64_t open = values::open_span(static_cast<uint64_t>(total), static_cast<uint64_t>(base));
+      EXPECT_TRUE(values::is_open(open));
+      EXPECT_FALSE(values::is_open(static_cast<uint64_t>(total)));
+      EXPECT_EQ(values::span_value(open, static_cast<uint64_t>(base + 4)), total + 4);
+      EXPECT_EQ(values::span_value(static_cast<uint64_t>(total), static_cast<uint64_t>(base)), total);
+    }
+}
+
+}  // namespace
+}  // namespace mdl
