@@ -107,7 +107,8 @@ Json json(const Process& process) {
 }
 
 Json json(const CellUse& use) {
-  Json out = {{"name", use.name}, {"kind", info(use.kind).name}, {"reads", use.reads}, {"writes", use.writes}};
+  Json out = {
+      {"name", use.name}, {"kind", info(use.kind).name}, {"reads", use.reads}, {"writes", use.writes}};
   if (is_timer(use.kind)) out["starts"] = use.starts;
   return out;
 }

@@ -558,14 +558,14 @@ Result<void> Binder::lay_keys(const Selection& selection, uint32_t request, Cell
   Instance& made = instances_.emplace_back();
   const std::string suffix = "@" + selection.resource->text;
   const auto& names = constraint.key_cells;
-  const CellId change = cell(names[1].kind, names[1].name + suffix);  // what balances look at comes first
-  const CellId key = cell(names[0].kind, names[0].name + suffix);
-  made.cells = {change, key, cell(format::CellKind::keys, constraint.name + suffix)};
+  const CellId change = cell(names[1], names[1].name + suffix);  // what balances look at comes first
+  const CellId key = cell(names[0], names[0].name + suffix);
+  made.cells = {change, key, cell({constraint.name, format::CellKind::keys}, constraint.name + suffix)};
   const KeyTable table{request, key, change, made.cells[2], base};
   if (auto laid = lay(code->insertions, {{names[0].name, key}, {names[1].name, change}}, {}, index, request);
       !laid)
     return laid.error();
-  balance(made, code->insertions, names[1].name, request);
+  made.balances = balance(code->insertions, names[1], change, request);
   for (const size_t at : made.points)
     for (DraftSnippet& draft : drafts_[at])
       if (draft.instance == index) draft.snippet.keys = static_cast<uint32_t>(binding_.key_tables.size());
@@ -595,6 +595,7 @@ Result<void> Binder::bind_keys(const Wanted& wanted, const ResolvedFocus& focus)
   }
   if (!metric.additive) why = "its base does more than add, constrained, to its value";
   if (metric.aggregate != format::Aggregate::sum) why = "only sums over threads can be kept by key";
+  if (focus.thread != kAllThreads) why = "keys are counted over all threads";
   if (keyed != 1 || replacement.constraint)
     why = "one resource of it may be `*`, and nothing may replace its base";
   if (!why.empty())
@@ -606,7 +607,7 @@ Result<void> Binder::bind_keys(const Wanted& wanted, const ResolvedFocus& focus)
   if (base->insertions.empty()) return leave_out(wanted, nothing(metric, base->missing));
 
   const auto request = static_cast<uint32_t>(binding_.requests.size());
-  const CellId value = cell(metric.cells[0].kind, metric.cells[0].name + "@" + focus.text);
+  const CellId value = cell(metric.cells[0], metric.cells[0].name + "@" + focus.text);
   BoundRequest bound{metric.id, focus.text, &metric, value, std::move(base->missing)};
   bound.keyed = true;
   binding_.requests.push_back(std::move(bound));

@@ -125,10 +125,10 @@ struct Binding {
 };
 
 struct BindOptions {
-  std::vector<std::string> metrics;  // METRIC[@FOCUS]; empty: every metric the process can have
-  std::vector<std::string> foci;     // for metrics that name none; empty: the whole program
-  std::string flavor;                // "" = unix
-  bool allow_calls = false;          // into the application
+  std::vector<std::string> metrics;   // METRIC[@FOCUS]; empty: every metric the process can have
+  std::vector<std::string> foci;      // for metrics that name none; empty: the whole program
+  std::string flavor;                 // "" = unix
+  bool allow_calls = false;           // into the application
   std::vector<uint64_t> starts = {};  // addresses in the start routines of the process's threads: $start
 };
 

@@ -16,8 +16,8 @@ enum class Command { measure, list, status, remove, verify };
 struct Options {
   Command command = Command::measure;
   pid_t pid = 0;
-  std::string plan;  // file, for measure and verify
-  std::string glob;  // for list; "" = all
+  std::string plan;              // file, for measure and verify
+  std::string glob;              // for list; "" = all
   std::vector<std::string> run;  // a program to start, with its arguments; then there is no pid yet
   std::vector<std::string> metrics;
   std::vector<std::string> foci;

@@ -35,8 +35,8 @@ struct InsertInput {
   const focus::Binding& binding;
   Coverage& coverage;  // sites that had to wait too long are moved to its refusals
   const image::Image& image;
-  uint64_t ticks_per_second = 0;  // of wall timers, where there are any (arch::ticks_per_second)
-  uint32_t thread_at = 0;         // arch::Lookup::thread_at (thread_identity.h)
+  uint64_t ticks_per_second = 0;     // of wall timers, where there are any (arch::ticks_per_second)
+  uint32_t thread_at = 0;            // arch::Lookup::thread_at (thread_identity.h)
   uint64_t max_keys = kDefaultKeys;  // of each request such as /Message/*
 };
 

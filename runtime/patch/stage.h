@@ -23,7 +23,7 @@ struct Stage {
   Layout layout;
   image::Range data;
   image::Range journal_at;
-  image::Range armed;  // the areas of armed calls, empty when there are none
+  image::Range armed;                // the areas of armed calls, empty when there are none
   std::vector<image::Range> tables;  // of keys, as Binding::key_tables
   std::vector<std::array<uint64_t, 8>> table_headers;
   std::vector<image::Range> islands;

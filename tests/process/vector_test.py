@@ -140,5 +140,25 @@ class Vector(LiveTest):
         self.assertRegex(done.stdout, r"\(\d{3} more\)")
 
 
+class VectorOfRedis(LiveTest):
+    def test_thousands_of_functions_under_load(self):
+        """Every function of redis-server at once: those on the way to setCommand have each SET."""
+        server = self.start_redis()
+        before = self.remember(server.pid)
+        plan = self.compile_text(CONSTRAINTS + metric("sets", ["setCommand"], constraints=["procedure", "module"]))
+        session = self.inject(server.pid, plan, "-m", "sets@/Code/redis-server/*").wait_inserted()
+        with server.connect() as client:
+            for i in range(3000):
+                client.command("SET", f"key{i % 100}", str(i))
+                client.command("GET", f"key{i % 50}")
+        self.assert_stopped_well(session)
+        values = {focus.split("/")[-1]: line["value"] for (_, focus), line in session.final().items()}
+        self.assertGreater(len(values), 2000)
+        self.assertEqual({name: values[name] for name in ("main", "aeMain", "processCommand", "call", "setCommand")},
+                         dict.fromkeys(("main", "aeMain", "processCommand", "call", "setCommand"), 3000))
+        self.assertEqual({values["getCommand"], values["delCommand"]}, {0})
+        self.assert_untouched(server.pid, before)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

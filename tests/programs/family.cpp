@@ -127,7 +127,8 @@ __attribute__((always_inline)) inline void step(int function, int levels) {
   F10(n##0) F10(n##1) F10(n##2) F10(n##3) F10(n##4) F10(n##5) F10(n##6) F10(n##7) F10(n##8) F10(n##9)
 F1(0)
 F1(1)
-F1(2) F1(3) F1(4) F1(5) F1(6) F1(7) F1(8) F1(9) F10(1) F10(2) F10(3) F10(4) F10(5) F10(6) F10(7) F10(8) F10(9)
+F1(2)
+F1(3) F1(4) F1(5) F1(6) F1(7) F1(8) F1(9) F10(1) F10(2) F10(3) F10(4) F10(5) F10(6) F10(7) F10(8) F10(9)
     F100(1) F100(2) F100(3) F100(4)
 #undef F1
 #define F1(n) t_f##n,
