@@ -1,0 +1,388 @@
+"""The standard metrics against what programs know of themselves: tests/programs/standard.cpp for
+what any program does, and servers and libraries from Debian's packages for their own.
+"""
+
+import http.client
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import unittest
+
+from harness import LiveTest, Lines, free_port, run, soon
+
+MS = 1_000_000  # ns
+
+
+class Standard(LiveTest):
+    """One process for each test; every metric is asked for at the function that does the work."""
+
+    def measure(self, files, command, metrics, *options, function=None, suffix=""):
+        program = self.start("standard")
+        plan = self.compile("code.mdl", *files)
+        before = self.remember(program.pid)
+        focus = f"/Code/standard/{function or 'do_' + command.split()[0]}{suffix}"
+        requests = [word for metric in metrics for word in ("-m", f"{metric}@{focus}")]
+        session = self.inject(program.pid, plan, *requests, *options).wait_inserted()
+        done = program.ask(command)
+        self.assert_stopped_well(session)
+        final = {line["metric"]: line for line in session.final().values()}
+        self.assertEqual({metric: line["refused"] for metric, line in final.items()}, dict.fromkeys(metrics, 0))
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+        return {metric: line["value"] for metric, line in final.items()}, done
+
+    def assert_about(self, value, truth, slack=5 * MS):
+        """A time: not less than what was measured inside, and not much more."""
+        self.assertGreaterEqual(value, truth)
+        self.assertLess(value, truth + truth // 2 + slack)
+
+    def test_io(self):
+        values, done = self.measure(["io.mdl"], "io 100", [
+            "io_operations", "io_bytes_read", "io_bytes_written", "io_wait", "io_ready_wait", "io_syncs"])
+        self.assertEqual(values["io_operations"], done["operations"])
+        self.assertEqual(values["io_bytes_read"], done["read"])
+        self.assertEqual(values["io_bytes_written"], done["written"])
+        self.assertEqual(values["io_syncs"], 0)
+        self.assertGreater(values["io_wait"], 0)
+        self.assert_about(values["io_ready_wait"], done["poll_ms"] * MS, 50 * MS)
+
+    def test_locks(self):
+        values, done = self.measure(["sync.mdl"], "locks 200", ["lock_acquisitions", "lock_failures", "lock_wait"])
+        self.assertEqual(values["lock_acquisitions"], done["acquired"])
+        self.assertEqual(values["lock_failures"], done["failed"])
+        self.assertGreater(values["lock_wait"], done["waited_ms"] * MS)
+
+    def test_waits(self):
+        metrics = ["condition_waits", "condition_wait", "semaphore_waits", "semaphore_wait", "barrier_waits",
+                   "barrier_wait"]
+        values, done = self.measure(["sync.mdl"], "waits 20", metrics)
+        for kind in ("condition", "semaphore", "barrier"):
+            self.assertEqual(values[f"{kind}_waits"], done["waits"], kind)
+            self.assertGreater(values[f"{kind}_wait"], done["waits"] * MS, kind)
+
+    def test_heap(self):
+        values, done = self.measure(["memory.mdl"], "heap 1000", ["malloc_calls", "malloc_bytes", "free_calls"])
+        self.assertEqual(values, {"malloc_calls": done["calls"], "malloc_bytes": done["bytes"],
+                                  "free_calls": done["frees"]})
+
+    def test_live_bytes(self):
+        program = self.start("standard")
+        plan = self.compile("memory_live.mdl")
+        session = self.inject(program.pid, plan, "-m", "malloc_live_bytes", "--allow-calls").wait_inserted()
+        done = program.ask("leak 1000")
+        self.assert_stopped_well(session)
+        value = session.final()[("malloc_live_bytes", "")]["value"]
+        self.assertGreaterEqual(value, done["least"])
+        self.assertLessEqual(value, done["most"] + 8192)  # and what the talk of protocol.h keeps
+        self.assertEqual(program.end(), 0)
+
+    def test_live_bytes_need_leave(self):
+        program = self.start("standard")
+        done = self.inject(program.pid, self.compile("memory_live.mdl"), "-m", "malloc_live_bytes")
+        self.assertEqual(done.wait(), 1)
+        self.assertIn("--allow-calls", done.errors)
+        self.assertEqual(program.end(), 0)
+
+    def test_time(self):
+        values, done = self.measure(["time.mdl"], "sleep 60", [
+            "wall_time", "wall_time_exclusive", "cpu_time", "cpu_time_exclusive"])
+        self.assert_about(values["wall_time"], done["wall"])
+        self.assert_about(values["cpu_time"], done["cpu"])
+        # Inside do_sleep itself: all but its callees asleep() and clock_gettime().
+        self.assertLess(values["wall_time_exclusive"], done["wall"] - done["asleep"])
+        self.assertGreater(values["wall_time_exclusive"], (done["wall"] - done["asleep"]) // 2)
+        self.assertLess(values["cpu_time_exclusive"], done["cpu"])
+        self.assertGreater(values["cpu_time_exclusive"], done["cpu"] // 2)
+
+    def test_time_of_a_callee(self):
+        values, done = self.measure(["time.mdl"], "sleep 60", ["wall_time", "cpu_time"], function="asleep")
+        self.assertLess(values["wall_time"], done["asleep"])
+        self.assertGreater(values["wall_time"], 60 * MS)
+        self.assertLess(values["cpu_time"], 5 * MS)
+
+    def test_time_of_the_program(self):
+        """Without a focus: main is on the stack at the insertion, and counts as entered then."""
+        program = self.start("standard")
+        plan = self.compile("code.mdl", "time.mdl")
+        session = self.inject(program.pid, plan, "-m", "wall_time", "-m", "cpu_time").wait_inserted()
+        done = program.ask("sleep 100")
+        self.assert_stopped_well(session)
+        final = session.final()
+        self.assert_about(final[("wall_time", "")]["value"], done["wall"], 2000 * MS)
+        self.assertGreaterEqual(final[("cpu_time", "")]["value"], done["cpu"])
+        self.assertEqual(program.end(), 0)
+
+    def test_faults(self):
+        values, done = self.measure(["faults.mdl"], "faults 1000", [
+            "page_faults", "major_page_faults", "voluntary_switches", "involuntary_switches"])
+        self.assertGreaterEqual(values["page_faults"], done["pages"])
+        self.assertLess(values["page_faults"], done["pages"] + 100)
+        self.assertGreaterEqual(values["voluntary_switches"], done["sleeps"])
+        self.assertLess(values["voluntary_switches"], done["sleeps"] + 50)
+
+    def test_messages(self):
+        metrics = ["mpi_messages", "mpi_bytes", "mpi_message_wait"]
+        values, done = self.measure(["mpi.mdl"], "messages 100", metrics, "--flavor", "mpi", "--allow-calls")
+        self.assertEqual(values["mpi_messages"], done["messages"])
+        self.assertEqual(values["mpi_bytes"], done["bytes"])
+        self.assertGreater(values["mpi_message_wait"], 0)
+
+    def test_messages_of_a_tag(self):
+        program = self.start("standard")
+        plan = self.compile("code.mdl", "mpi.mdl")
+        foci = ["", "/SyncObject/Message/7", "/Message/9", "/Message/8"]
+        requests = [w for f in foci for w in ("-m", f"mpi_messages@{f}" if f else "mpi_messages")]
+        session = self.inject(program.pid, plan, *requests, "--flavor", "mpi").wait_inserted()
+        done = program.ask("messages 50")
+        self.assert_stopped_well(session)
+        values = {line["focus"]: line["value"] for line in session.final().values()}
+        self.assertEqual(values, {"": done["messages"], "/SyncObject/Message/7": done["tag7"],
+                                  "/SyncObject/Message/9": done["tag9"], "/SyncObject/Message/8": 0})
+        self.assertEqual(program.end(), 0)
+
+
+class Servers(LiveTest):
+    def serve(self, *command, **options):
+        process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
+
+        def end():
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+        self.addCleanup(end)
+        return process
+
+    def connected(self, port):
+        def try_it():
+            try:
+                return socket.create_connection(("127.0.0.1", port), 5)
+            except OSError:
+                return None
+        return soon(try_it, f"a server on port {port}")
+
+    def values(self, session):
+        return {line["metric"]: line["value"] for line in session.final().values()}
+
+    def test_redis(self):
+        server = self.start_redis()
+        plan = self.compile("code.mdl", "redis.mdl")
+        with server.connect() as client:
+            def spent():
+                stats = client.info("commandstats").values()
+                return sum(int(word[5:]) for row in stats for word in row.split(",") if word.startswith("usec="))
+            first = spent()
+            session = self.inject(server.pid, plan, "-m", "redis_command_time", "-m", "redis_commands").wait_inserted()
+            for _ in range(3000):
+                client.command("EVAL", "local s = 0 for i = 1, 300 do s = s + i end return s", "0")
+            self.assert_stopped_well(session)
+            truth = (spent() - first) * 1000
+        self.assertEqual(self.values(session)["redis_commands"], 3000)
+        # The server rounds each command down to a microsecond, and reads its clocks inside call().
+        self.assertGreater(self.values(session)["redis_command_time"], truth)
+        self.assertLess(self.values(session)["redis_command_time"], truth * 2 + 3000 * 3000)
+
+    def test_nginx(self):
+        port = free_port()
+        config = self.folder / "nginx.conf"
+        (self.folder / "page.txt").write_text("hello\n")
+        config.write_text(f"""
+daemon off; master_process off; pid {self.folder}/nginx.pid; error_log {self.folder}/error.log;
+events {{}}
+http {{ access_log off; client_body_temp_path {self.folder}; proxy_temp_path {self.folder}; fastcgi_temp_path {self.folder};
+uwsgi_temp_path {self.folder}; scgi_temp_path {self.folder};
+server {{ listen 127.0.0.1:{port}; root {self.folder}; }} }}
+""")
+        server = self.serve(shutil.which("nginx", path="/usr/sbin:/usr/bin"), "-c", config)
+        self.connected(port).close()
+        before = self.remember(server.pid)
+        session = self.inject(server.pid, self.compile("code.mdl", "nginx.mdl")).wait_inserted()
+        for _ in range(3):
+            client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+            for path in ("/page.txt", "/missing", "/page.txt"):
+                client.request("GET", path)
+                client.getresponse().read()
+            client.close()
+        self.assert_stopped_well(session)
+        values = self.values(session)
+        self.assertEqual((values["nginx_requests"], values["nginx_connections"]), (9, 3))
+        self.assertEqual(values["nginx_finished_requests"], 9)
+        self.assert_untouched(server.pid, before)
+
+    def test_memcached(self):
+        port = free_port()
+        user = ["-u", "nobody"] if os.geteuid() == 0 else []
+        server = self.serve("memcached", "-l", "127.0.0.1", "-p", port, "-U", "0", *user)
+        client = self.connected(port)
+        lines = client.makefile("rb")
+        plan = self.compile("code.mdl", "memcached.mdl")
+        session = self.inject(server.pid, plan).wait_inserted()
+        sent = received = 0
+        for i in range(100):
+            for request, answers in ((f"set k{i} 0 0 5\r\nhello\r\n", 1), (f"get k{i}\r\n", 3)):
+                client.sendall(request.encode())
+                sent += len(request)
+                received += sum(len(lines.readline()) for _ in range(answers))
+        self.assert_stopped_well(session)
+        values = self.values(session)
+        self.assertEqual(values["memcached_replies"], 200)
+        self.assertEqual(values["memcached_bytes_sent"], received)
+        self.assertGreaterEqual(values["memcached_bytes_received"], sent)
+        client.close()
+
+    def test_postgresql(self):
+        binaries = next(iter(sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))), None)
+        self.assertIsNotNone(binaries, "postgresql is not installed")
+        as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.geteuid() == 0 else []
+        os.chmod(self.folder, 0o777)
+        data = self.folder / "data"
+        done = run(*as_user, binaries / "initdb", "-D", data, "-A", "trust", "--no-sync", seconds=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        port = free_port()
+        self.serve(*as_user, binaries / "postgres", "-D", data, "-p", port, "-k", self.folder, "-c", "fsync=off",
+                   "-h", "127.0.0.1")
+        self.connected(port).close()
+        client = subprocess.Popen([*as_user, "psql", "-h", str(self.folder), "-p", str(port), "-d", "postgres", "-AtqX"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self.addCleanup(client.kill)
+        lines = Lines(client.stdout)
+
+        def ask(text):
+            client.stdin.write((text + "\n").encode())
+            return lines.next("psql to answer")
+
+        soon(lambda: run(*as_user, "psql", "-h", self.folder, "-p", port, "-d", "postgres", "-c", "select 1").returncode == 0,
+             "the database to accept connections")
+        backend = int(ask("select pg_backend_pid();"))
+        ask("create table t(i int); select 1;")
+        before = self.remember(backend)
+        session = self.inject(backend, self.compile("code.mdl", "postgresql.mdl")).wait_inserted()
+        for i in range(50):
+            ask(f"insert into t values ({i}) returning i;")
+        self.assertEqual(ask("select count(*) from t;"), "50")
+        self.assert_stopped_well(session)
+        values = self.values(session)
+        self.assertEqual(values["postgresql_statements"], 51)
+        self.assertEqual(values["postgresql_parses"], 51)
+        self.assertGreaterEqual(values["postgresql_wal_records"], 50)
+        self.assertGreater(values["postgresql_execution_time"], 0)
+        self.assert_untouched(backend, before)
+
+
+class Libraries(LiveTest):
+    """Libraries in Python's and openssl's processes."""
+
+    def python(self, text):
+        """Debian's python3 with a script that reads a line before each step."""
+        process = subprocess.Popen(["/usr/bin/python3", "-u", "-c", text], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, bufsize=0)
+        self.addCleanup(process.kill)
+        lines = Lines(process.stdout)
+
+        def step():
+            process.stdin.write(b"\n")
+            return lines.next("the script's answer")
+
+        return process.pid, lines.next("the script's first line"), step
+
+    def values(self, session):
+        return {line["metric"]: line["value"] for line in session.final().values()}
+
+    def test_sqlite(self):
+        pid, ready, step = self.python("""
+db = sqlite3.connect(":memory:"); db.isolation_level = None
+print("ready"); input()
+db.execute("create table t(i)")
+for i in range(100): db.execute("insert into t values (?)", (i,))
+rows = sum(1 for _ in db.execute("select i from t"))
+print(rows); input()
+""")
+        self.assertEqual(ready, "ready")
+        plan = self.compile("code.mdl", "sqlite.mdl")
+        session = self.inject(pid, plan, "-m", "sqlite_rows", "-m", "sqlite_steps", "-m", "sqlite_statements",
+                              "-m", "sqlite_time").wait_inserted()
+        rows = int(step())
+        self.assert_stopped_well(session)
+        values = self.values(session)
+        self.assertEqual(values["sqlite_rows"], rows)
+        self.assertEqual(values["sqlite_steps"], 1 + 100 + rows + 1)
+        self.assertEqual(values["sqlite_statements"], 3)
+        self.assertGreater(values["sqlite_time"], 0)
+
+    def test_cpython(self):
+        pid, ready, step = self.python("""
+import time
+print("ready"); input()
+for i in range(1000): [].sort(key=lambda x: x)
+sum(map(lambda x: x, range(1000)))
+for i in range(20): time.sleep(0.001)
+for i in range(50): int("5")
+for i in range(70):
+    try: int("x")
+    except ValueError: pass
+print("done"); input()
+""")
+        self.assertEqual(ready, "ready")
+        session = self.inject(pid, self.compile("code.mdl", "cpython.mdl")).wait_inserted()
+        self.assertEqual(step(), "done")
+        self.assert_stopped_well(session)
+        values = self.values(session)
+        self.assertGreaterEqual(values["cpython_evaluations"], 1000)
+        self.assertLess(values["cpython_evaluations"], 1100)
+        self.assertGreaterEqual(values["cpython_exceptions"], 70)
+        self.assertGreaterEqual(values["cpython_gil_releases"], 20)
+        self.assertGreater(values["cpython_gil_wait"], 0)
+
+    def test_openssl(self):
+        key, certificate = self.folder / "key.pem", self.folder / "cert.pem"
+        done = run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate,
+                   "-days", "1", "-subj", "/CN=localhost")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        pid, ready, step = self.python(f"""
+import socket, ssl, threading
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain({str(certificate)!r}, {str(key)!r})
+context.num_tickets = 0
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1]); input()
+connection = context.wrap_socket(listener.accept()[0], server_side=True)
+got = 0
+while got < 100000: got += len(connection.recv(4096))
+for i in range(30): connection.sendall(b"x" * 1000)
+connection.unwrap()
+print(got); input()
+""")
+        port = int(ready)
+        session = self.inject(pid, self.compile("code.mdl", "openssl.mdl")).wait_inserted()
+        client = subprocess.Popen(
+            [sys.executable, "-c", f"""
+import socket, ssl
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname = False
+context.verify_mode = ssl.CERT_NONE
+with context.wrap_socket(socket.create_connection(("127.0.0.1", {port}))) as s:
+    s.sendall(b"y" * 100000)
+    got = 0
+    while got < 30000: got += len(s.recv(65536))
+    try: s.unwrap()
+    except OSError: pass
+"""], stdin=subprocess.DEVNULL)
+        self.addCleanup(client.kill)
+        self.assertEqual(int(step()), 100000)
+        self.assert_stopped_well(session)
+        values = self.values(session)
+        self.assertEqual(values["openssl_handshakes"], 1)
+        self.assertEqual(values["openssl_bytes_read"], 100000)
+        self.assertEqual(values["openssl_bytes_written"], 30000)
+        self.assertEqual(client.wait(30), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
