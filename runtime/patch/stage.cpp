@@ -2,14 +2,15 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 #include <set>
+#include <sstream>
 
 #include "runtime/patch/island.h"
 #include "runtime/patch/key_table.h"
@@ -330,14 +331,23 @@ namespace {
 
 // Growing a file past RLIMIT_FSIZE sends SIGXFSZ, which kills (setrlimit(2)): a memfd is a file.
 Result<void> check_file_size(pid_t pid, uint64_t size) {
-  rlimit limit{};
-  if (prlimit(pid, RLIMIT_FSIZE, nullptr, &limit) != 0)
-    return Error{fmt::format("cannot read the limits of process {}: {}", pid, std::strerror(errno))};
-  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= size) return {};
+  // Not prlimit(2): another user's limits want CAP_SYS_RESOURCE, which even root may lack in a container.
+  std::ifstream limits(fmt::format("/proc/{}/limits", pid));
+  constexpr std::string_view kRow = "Max file size";
+  std::string line;
+  while (std::getline(limits, line) && !line.starts_with(kRow)) {
+  }
+  if (!line.starts_with(kRow)) return Error{fmt::format("cannot read the limits of process {}", pid)};
+  std::istringstream row(line.substr(kRow.size()));
+  std::string soft;
+  row >> soft;
+  uint64_t limit = 0;
+  std::from_chars(soft.data(), soft.data() + soft.size(), limit);
+  if (soft == "unlimited" || limit >= size) return {};
   return Error{fmt::format(
       "process {0} may write files of at most {1} bytes (RLIMIT_FSIZE), and {2} are needed for the "
       "instrumentation: raise the limit with prlimit --pid {0} --fsize={2}",
-      pid, limit.rlim_cur, size)};
+      pid, limit, size)};
 }
 
 }  // namespace
