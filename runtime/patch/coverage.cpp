@@ -11,7 +11,7 @@ using focus::BoundPoint;
 using focus::BoundSnippet;
 
 // The functions of a binding with their points, in the binding's order.
-std::vector<FunctionPlan> by_function(const plan::Plan& plan, const focus::Binding& binding) {
+std::vector<FunctionPlan> by_function(const focus::Binding& binding) {
   std::vector<FunctionPlan> out;
   std::map<const image::Function*, size_t> index;
   for (const BoundPoint& point : binding.points) {
@@ -21,12 +21,13 @@ std::vector<FunctionPlan> by_function(const plan::Plan& plan, const focus::Bindi
       fresh.object = point.object;
       fresh.function = point.function;
     }
-    bool result = std::any_of(point.snippets.begin(), point.snippets.end(), [&](const BoundSnippet& snippet) {
-      return plan.stencils[snippet.stencil].info.uses_result;
-    });
-    out[it->second].points.push_back({{point.kind, point.place, result}, point.snippets});
+    out[it->second].points.push_back({{point.kind, point.place}, point.snippets});
   }
   return out;
+}
+
+bool reads_result(const plan::Plan& plan, const BoundSnippet& snippet) {
+  return plan.stencils[snippet.stencil].info.uses_result;
 }
 
 void charge(Coverage& out, const std::vector<BoundSnippet>& snippets) {
@@ -49,22 +50,44 @@ bool must_stay_even(format::CellKind kind) {
   return kind == format::CellKind::flag || format::is_timer(kind);
 }
 
-// Such cells that the code of a point writes.
+// Such cells that code writes.
 std::set<focus::CellId> even_cells(const plan::Plan& plan, const focus::Binding& binding,
-                                   const FunctionPlan::Point& point) {
+                                   const std::vector<BoundSnippet>& snippets) {
   std::set<focus::CellId> out;
-  for (const BoundSnippet& snippet : point.snippets)
+  for (const BoundSnippet& snippet : snippets)
     for (focus::CellId cell : snippet.cells)
       if (must_stay_even(binding.cells[cell].kind) && writes_flag(plan, snippet, cell)) out.insert(cell);
   return out;
 }
 
-// A function with a refused site loses the code at all its points that writes such a cell, too.
+// What does not run at a site: all code of its point, or at a tail jump what reads the returned value.
+struct Loss {
+  Site site;
+  std::string reason;
+  std::vector<BoundSnippet> snippets;
+};
+
+std::vector<Loss> losses(const plan::Plan& plan, const FunctionPlan& f) {
+  std::vector<Loss> out;
+  for (const Refusal& refusal : f.sites.refusals)
+    out.push_back({refusal.site, refusal.reason, f.points[refusal.site.point].snippets});
+  for (const Window& window : f.sites.windows)
+    for (const Site& site : window.sites) {
+      if (!is_tail_jump(site)) continue;
+      std::vector<BoundSnippet> readers = f.points[site.point].snippets;
+      std::erase_if(readers, [&](const BoundSnippet& s) { return !reads_result(plan, s); });
+      if (!readers.empty()) out.push_back({site, std::string(kTailJump), std::move(readers)});
+    }
+  return out;
+}
+
+// A function that loses code which writes such a cell at one site loses it at all its points.
 // Returns true when something was dropped.
-bool drop_uneven(const plan::Plan& plan, const focus::Binding& binding, FunctionPlan& function) {
+bool drop_uneven(const plan::Plan& plan, const focus::Binding& binding, const std::vector<Loss>& losses,
+                 FunctionPlan& function) {
   std::set<focus::CellId> lost;
-  for (const Refusal& refusal : function.sites.refusals) {
-    std::set<focus::CellId> cells = even_cells(plan, binding, function.points[refusal.site.point]);
+  for (const Loss& loss : losses) {
+    std::set<focus::CellId> cells = even_cells(plan, binding, loss.snippets);
     lost.insert(cells.begin(), cells.end());
   }
   if (lost.empty()) return false;
@@ -77,19 +100,26 @@ bool drop_uneven(const plan::Plan& plan, const focus::Binding& binding, Function
   return dropped > 0;
 }
 
-void plan_windows(FunctionPlan& f) {
+void plan_windows(const plan::Plan& plan, FunctionPlan& f) {
   std::erase_if(f.points, [&](const FunctionPlan::Point& point) {
     bool hooked = f.hook != arch::Hook::none && point.wanted.kind == format::PointKind::entry;
     return point.snippets.empty() && !hooked;
   });
   std::vector<Wanted> wanted;
-  for (const FunctionPlan::Point& point : f.points) wanted.push_back(point.wanted);
+  for (FunctionPlan::Point& point : f.points) {
+    auto readers =
+        static_cast<size_t>(std::count_if(point.snippets.begin(), point.snippets.end(),
+                                          [&](const BoundSnippet& s) { return reads_result(plan, s); }));
+    point.wanted.result = readers > 0;
+    point.wanted.only_result = readers > 0 && readers == point.snippets.size();
+    wanted.push_back(point.wanted);
+  }
   f.sites = plan_sites(*f.function, f.code, wanted);
 }
 
 void plan_function(const plan::Plan& plan, const focus::Binding& binding, const image::Memory& memory,
                    FunctionPlan& f, Coverage& out) {
-  plan_windows(f);
+  plan_windows(plan, f);
   if (f.hook != arch::Hook::none)
     for (const Refusal& refusal : f.sites.refusals)
       if (refusal.site.kind == format::PointKind::entry)
@@ -97,12 +127,13 @@ void plan_function(const plan::Plan& plan, const focus::Binding& binding, const 
   if (std::all_of(f.points.begin(), f.points.end(), [](const auto& point) { return point.snippets.empty(); }))
     return;  // only the hook: nobody asked for it
   out.sites += f.sites.wanted;
-  for (const Refusal& refusal : f.sites.refusals) {
+  std::vector<Loss> lost = losses(plan, f);
+  for (const Loss& loss : lost) {
     out.refused.push_back(
-        {f.object, f.function, refusal.site, refusal.reason, bytes_at(memory, refusal.site.address)});
-    charge(out, f.points[refusal.site.point].snippets);
+        {f.object, f.function, loss.site, loss.reason, bytes_at(memory, loss.site.address)});
+    charge(out, loss.snippets);
   }
-  if (drop_uneven(plan, binding, f)) plan_windows(f);
+  if (drop_uneven(plan, binding, lost, f)) plan_windows(plan, f);
 }
 
 // Every normal end of a process passes _exit: exit() and a return from main call it.
@@ -201,7 +232,7 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
                        const image::Memory& memory, image::Codes& codes) {
   Coverage out;
   out.refused_of.resize(binding.requests.size());
-  out.functions = by_function(plan, binding);
+  out.functions = by_function(binding);
   // What frames that vanish leave behind must be put right.
   bool flags = !binding.balances.empty() ||
                std::any_of(binding.cells.begin(), binding.cells.end(),

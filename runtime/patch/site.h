@@ -65,12 +65,20 @@ struct FunctionSites {
   size_t wanted = 0;  // sites
 };
 
-// A point that is wanted of a function. `place` as in focus::BoundPoint; `result`: something there reads the
-// returned value, which a tail jump does not have yet.
+// At a tail jump there is no returned value yet: code that reads it is left out there.
+inline constexpr std::string_view kTailJump =
+    "a tail jump: the value is returned by the function that it goes to";
+inline bool is_tail_jump(const Site& site) {
+  return site.kind == format::PointKind::return_ && site.exit != image::ExitKind::return_;
+}
+
+// A point that is wanted of a function. `place` as in focus::BoundPoint; `result`: some of its code reads
+// the returned value, `only_result`: all of it does.
 struct Wanted {
   format::PointKind kind = format::PointKind::entry;
   uint64_t place = 0;
   bool result = false;
+  bool only_result = false;
 };
 
 // The windows for the sites of all these points.

@@ -89,8 +89,8 @@ class Finder {
       Site one = site(exit.address);
       one.exit = exit.kind;
       if (exit.kind == ExitKind::tail_branch) one.where = Where::taken;
-      if (wanted_.result && exit.kind != ExitKind::return_)
-        refuse(one, "a tail jump: the value is returned by the function that it goes to");
+      if (wanted_.only_result && exit.kind != ExitKind::return_)
+        refuse(one, std::string(kTailJump));
       else if (auto why = doubt(); !why.empty())
         refuse(one, why);
       else

@@ -43,9 +43,10 @@ class Builder {
     bool entry = site.kind == format::PointKind::entry;
     bool arms = site.arming == arch::Arming::arm;  // the code runs behind the call
     arch::PointFrame frame{frame_distance(window, site), site.arming, site.returns_to, context_.calls};
-    if (arms || !pieces_[site.point].empty())
-      emit(arms ? std::span<const arch::Piece>() : pieces_[site.point], site, liveness_.before(at, entry),
-           frame);
+    std::vector<arch::Piece> pieces = arms ? std::vector<arch::Piece>() : pieces_[site.point];
+    if (is_tail_jump(site))
+      std::erase_if(pieces, [](const arch::Piece& piece) { return piece.stencil->info.uses_result; });
+    if (arms || !pieces.empty()) emit(pieces, site, liveness_.before(at, entry), frame);
     if (!entry || !context_.hook) return;
     arch::emit_call(out_.code, here(), context_.hook);
     frame.arming = context_.hooked == arch::Hook::catch_ ? arch::Arming::catch_
