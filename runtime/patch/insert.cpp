@@ -186,8 +186,8 @@ class Commit {
     std::map<const image::Function*, const FunctionPlan*> plans;
     for (const StagedWindow& window : stage_.windows) plans[window.function->function] = window.function;
     for (const focus::Balance& balance : input_.binding.balances) {
-      if (input_.binding.cells[balance.flag].kind != format::CellKind::flag)
-        continue;  // which key is not known
+      format::CellKind kind = input_.binding.cells[balance.flag].kind;
+      if (kind != format::CellKind::flag && !format::is_timer(kind)) continue;  // which key is not known
       auto it = plans.find(balance.function);
       if (it == plans.end()) continue;
       const FunctionPlan& f = *it->second;

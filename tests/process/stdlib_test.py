@@ -7,9 +7,9 @@ import os
 import pathlib
 import shutil
 import socket
+import ssl
 import subprocess
 import time
-import sys
 import unittest
 
 from harness import LiveTest, Lines, free_port, run, soon
@@ -362,47 +362,46 @@ print("done"); input()
         self.assertGreater(values["cpython_gil_wait"], 0)
 
     def test_openssl(self):
+        """openssl s_server, which uses SSL_read and SSL_write; the _ex forms begin with a call in Debian's library
+        and have no room for a jump, which the output says."""
         key, certificate = self.folder / "key.pem", self.folder / "cert.pem"
         done = run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate,
                    "-days", "1", "-subj", "/CN=localhost")
         self.assertEqual(done.returncode, 0, done.stderr)
-        pid, ready, step = self.python(f"""
-import socket, ssl, threading
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain({str(certificate)!r}, {str(key)!r})
-context.num_tickets = 0
-listener = socket.create_server(("127.0.0.1", 0))
-print(listener.getsockname()[1]); input()
-connection = context.wrap_socket(listener.accept()[0], server_side=True)
-got = 0
-while got < 100000: got += len(connection.recv(4096))
-for i in range(30): connection.sendall(b"x" * 1000)
-connection.unwrap()
-print(got); input()
-""")
-        port = int(ready)
-        session = self.inject(pid, self.compile("code.mdl", "openssl.mdl")).wait_inserted()
-        client = subprocess.Popen(
-            [sys.executable, "-c", f"""
-import socket, ssl
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-context.check_hostname = False
-context.verify_mode = ssl.CERT_NONE
-with context.wrap_socket(socket.create_connection(("127.0.0.1", {port}))) as s:
-    s.sendall(b"y" * 100000)
-    got = 0
-    while got < 30000: got += len(s.recv(65536))
-    try: s.unwrap()
-    except OSError: pass
-"""], stdin=subprocess.DEVNULL)
-        self.addCleanup(client.kill)
-        self.assertEqual(int(step()), 100000)
-        self.assert_stopped_well(session)
-        values = self.values(session)
-        self.assertEqual(values["openssl_handshakes"], 1)
-        self.assertEqual(values["openssl_bytes_read"], 100000)
-        self.assertEqual(values["openssl_bytes_written"], 30000)
-        self.assertEqual(client.wait(30), 0)
+        port = free_port()
+        server = subprocess.Popen(["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-quiet", "-key", key, "-cert",
+                                   certificate, "-naccept", "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.stdin.close)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+
+        def connected():
+            try:
+                return socket.create_connection(("127.0.0.1", port), 5)
+            except OSError:
+                return None
+
+        plain = soon(connected, "openssl s_server to listen")
+        session = self.inject(server.pid, self.compile("code.mdl", "openssl.mdl"), "-m", "openssl_handshake_calls", "-m",
+                              "openssl_bytes_read", "-m", "openssl_bytes_written").wait_inserted()
+        with context.wrap_socket(plain) as client:
+            client.sendall(b"y" * 50000)
+            got = 0
+            while got < 50000:
+                got += len(server.stdout.read(65536))
+            server.stdin.write(b"x" * 3000)
+            got = 0
+            while got < 3000:
+                got += len(client.recv(65536))
+            self.assert_stopped_well(session)
+        final = {line["metric"]: line for line in session.final().values()}
+        self.assertGreaterEqual(final["openssl_handshake_calls"]["value"], 1)
+        self.assertEqual(final["openssl_bytes_read"]["value"], 50000)
+        self.assertEqual(final["openssl_bytes_written"]["value"], 3000)
 
 
 if __name__ == "__main__":

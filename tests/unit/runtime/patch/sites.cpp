@@ -143,10 +143,12 @@ TEST(Sites, DoubtAboutExitsRefusesThem) {
 TEST(Sites, ATailJumpHasNoResult) {
   auto code = code_of({0xe9, 0, 0x10, 0, 0}, {}, {{kAt, image::ExitKind::tail_jump}});  // jmp elsewhere
   EXPECT_EQ(plan(code, false, true).windows.size(), 1u);
-  Wanted wanted{PointKind::return_, 0, true};
+  Wanted wanted{PointKind::return_, 0, true, true};
   auto sites = plan_sites(function_of(code), code, {&wanted, 1});
   EXPECT_TRUE(sites.windows.empty());
   ASSERT_EQ(sites.refusals.size(), 1u);
+  wanted.only_result = false;  // code that does not read it runs there
+  EXPECT_EQ(plan_sites(function_of(code), code, {&wanted, 1}).windows.size(), 1u);
 }
 
 FunctionSites plan_one(const image::Code& code, PointKind kind, uint64_t place, bool result = false) {
