@@ -176,11 +176,7 @@ class Checker {
     const ast::Tool* daemon = nullptr;
     if (const ast::Literal* name = sema::daemon_of(tool)) {
       auto found = daemons_.find(name->text);
-      if (found == daemons_.end())
-        context_.diagnostics.report(Code::unknown_name, name->span, name->text)
-            .hint("no daemon has that name");
-      else
-        daemon = found->second;
+      if (found != daemons_.end()) daemon = found->second;  // else it is one of another file, not given here
     }
     program_.manifest.processes.push_back(sema::make_process(tool, daemon));
     program_.manifest.processes.back().position = context_.sources.position(span);

@@ -39,10 +39,10 @@ std::optional<std::string> assign_words(Options& out, const std::vector<std::str
     out.pid = static_cast<pid_t>(value);
     return std::nullopt;
   };
-  if (!out.run.empty()) {  // the words are the plan, then the command
-    out.run.assign(words.begin() + (words.empty() ? 0 : 1), words.end());
-    if (out.run.empty()) return "a plan and a command are needed";
+  if (out.start) {  // the words are the plan, then the command
+    if (words.empty()) return "a plan is needed, and a command unless the plan has a process";
     out.plan = words[0];
+    out.run.assign(words.begin() + 1, words.end());
     return std::nullopt;
   }
   size_t most = out.command == Command::measure || out.command == Command::list ? 2 : 1;
@@ -79,7 +79,9 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_option("-f,--focus", o.foci, "A focus for each -m that names none; may be repeated")
       ->type_name("FOCUS")
       ->allow_extra_args(false);
-  app.add_option("-i,--interval", o.interval, "Seconds between samples (default 1)")->type_name("SECONDS");
+  auto* interval_option = app.add_option("-i,--interval", o.interval,
+                                         "Seconds between samples (default 1, or the plan's samplingRate)")
+                              ->type_name("SECONDS");
   auto* duration_option =
       app.add_option("-d,--duration", duration, "Stop after so many seconds")->type_name("SECONDS");
   app.add_option("--format", o.format,
@@ -93,12 +95,16 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_flag("--strict", o.strict, "Fail when any point is refused");
   app.add_flag("--detach", o.detach, "Leave the instrumentation in the process at the end");
   app.add_flag("--allow-calls", o.allow_calls, "Let code of metrics call functions of the application");
-  app.add_option("--max-keys", o.max_keys, "Keys of a focus such as /Message/* (default 2097152)")
-      ->type_name("N")
-      ->check(CLI::Range(uint64_t{1}, patch::kMostKeys));
+  auto* keys_option =
+      app.add_option("--max-keys", o.max_keys,
+                     "Keys of a focus such as /Message/* (default 2097152, or the plan's maxKeys)")
+          ->type_name("N")
+          ->check(CLI::Range(uint64_t{1}, patch::kMostKeys));
   bool list = false, run = false, status = false, remove = false, verify = false;
-  app.add_flag("--run", run,
-               "Start a program, instrumented before its first instruction: --run PLAN -- COMMAND")
+  app.add_flag(
+         "--run", run,
+         "Start a program, instrumented before its first instruction: --run PLAN [-- COMMAND]; without one "
+         "the plan's process")
       ->group("Other commands");
   app.add_flag("--list", list, "List the functions of a process")->group("Other commands");
   app.add_flag("--status", status, "Say what is in a process, with its values")->group("Other commands");
@@ -119,7 +125,9 @@ Parsed parse_options(int argc, const char* const* argv) {
               : remove ? Command::remove
               : verify ? Command::verify
                        : Command::measure;
-  if (run) o.run = {""};
+  o.start = run;
+  o.interval_given = static_cast<bool>(*interval_option);
+  o.max_keys_given = static_cast<bool>(*keys_option);
   if (*duration_option) o.duration = duration;
   std::optional<std::string> wrong = assign_words(o, words);
   if (!wrong && !(o.interval >= 0.001 && o.interval <= 86400))

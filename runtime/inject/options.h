@@ -18,10 +18,12 @@ struct Options {
   pid_t pid = 0;
   std::string plan;              // file, for measure and verify
   std::string glob;              // for list; "" = all
-  std::vector<std::string> run;  // a program to start, with its arguments; then there is no pid yet
+  bool start = false;            // --run: there is no pid yet
+  std::vector<std::string> run;  // the program to start, with its arguments; empty = the plan's process
   std::vector<std::string> metrics;
   std::vector<std::string> foci;
   double interval = 1;             // seconds between samples
+  bool interval_given = false;     // else the plan may have another default (defaults.h)
   std::optional<double> duration;  // seconds; none = until interrupted or the end of the target
   std::string format;              // table ndjson json csv; "" = table on a terminal, else ndjson
   std::string output;              // file; "" = standard output
@@ -32,6 +34,7 @@ struct Options {
   bool detach = false;
   bool allow_calls = false;
   uint64_t max_keys = patch::kDefaultKeys;
+  bool max_keys_given = false;
 };
 
 // The parsed options, or the exit status after help, the version or a usage error was printed.

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "runtime/inject/commands.h"
+#include "runtime/inject/defaults.h"
 #include "runtime/inject/key_rows.h"
 #include "runtime/inject/report.h"
 #include "runtime/inject/session_values.h"
@@ -405,7 +406,8 @@ int measure(const Options& asked) {
   if (!format) return fail(format.error());
   auto writer = output::make_writer(*format, *sink, sink->is_terminal() && !std::getenv("NO_COLOR"));
   std::optional<process::Launch> launched;
-  if (!options.run.empty()) {
+  if (auto ok = apply_defaults(plan->manifest, options); !ok) return fail(ok.error());
+  if (options.start) {
     auto started = process::Launch::start(options.run);
     if (!started) return fail(started.error());
     launched.emplace(std::move(*started));

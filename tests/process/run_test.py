@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 import unittest
 
 from harness import MDL_INJECT, PROGRAMS, LiveTest, metric, run
@@ -46,6 +47,30 @@ class Run(LiveTest):
         plan = self.compile_text(metric("mains", ["main"]))
         self.assertEqual(run(MDL_INJECT, "--run", plan).returncode, 2)
         self.assertEqual(run(MDL_INJECT, "--run").returncode, 2)
+
+    def test_the_plans_process_and_tunables(self):
+        """Without a command the plan's own process, as its daemon says where; samples as often as the plan asks."""
+        plan = self.compile_text(metric("mains", ["main"]) + f"""
+daemon local {{ command ""; dir "{self.folder}"; flavor unix; }}
+process echo {{ command "{PROGRAMS}/churn 3"; daemon local; }}
+tunable_constant {{ "samplingRate" 0.05; "maxKeys" 10; }}
+""")
+        with subprocess.Popen([MDL_INJECT, "--run", plan, "-m", "mains", "--format", "ndjson", "-o", self.folder / "values"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            self.assertIn(b"ready", process.stdout.readline())
+            time.sleep(0.5)
+            process.stdin.write(b"quit\n")
+            process.stdin.close()
+            self.assertEqual(process.wait(30), 0)
+        lines = [json.loads(line) for line in (self.folder / "values").read_text().splitlines()]
+        self.assertGreater(len(lines), 5)
+        self.assertEqual(lines[-1]["value"], 1)
+
+    def test_a_tunable_out_of_range(self):
+        plan = self.compile_text(metric("mains", ["main"]) + 'tunable_constant "samplingRate" 0;')
+        done = run(MDL_INJECT, "--run", plan, "--", PROGRAMS / "churn")
+        self.assertEqual(done.returncode, 4)
+        self.assertIn("samplingRate", done.stderr)
 
     def test_a_request_that_fails_leaves_no_program_behind(self):
         plan = self.compile_text(metric("nothing", ["t_none"]))
