@@ -61,7 +61,7 @@ bool relocate(uint32_t type, std::span<std::byte> at, uint64_t place, int64_t va
     if (checked && part < 3 && static_cast<uint64_t>(value) >> (16 * part + 16) != 0) return false;
     return field(value >> (16 * part), 16, 5);
   };
-  const int64_t words = (value - static_cast<int64_t>(place)) / 4;
+  const int64_t words = static_cast<int64_t>(static_cast<uint64_t>(value) - place) / 4;
   auto reaches = [&](int bits) {
     return words >= -(int64_t{1} << (bits - 1)) && words < int64_t{1} << (bits - 1);
   };

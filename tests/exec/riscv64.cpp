@@ -59,8 +59,10 @@ bool relocate(uint32_t type, std::span<std::byte> at, uint64_t place, int64_t va
   const size_t size = type == llvm::ELF::R_RISCV_CALL_PLT ? 8 : 4;
   if (at.size() < size) return false;
   std::memcpy(code, at.data(), size);
-  const int64_t distance = value - static_cast<int64_t>(place);
-  auto upper = [](int64_t of) { return static_cast<uint32_t>(of + 0x800) & 0xfffff000; };
+  const auto distance = static_cast<int64_t>(static_cast<uint64_t>(value) - place);
+  auto upper = [](int64_t of) {
+    return static_cast<uint32_t>(static_cast<uint64_t>(of) + 0x800) & 0xfffff000;
+  };
   auto bits = [](int64_t of, int from, int count) {
     return static_cast<uint32_t>(of >> from) & ((1u << count) - 1);
   };

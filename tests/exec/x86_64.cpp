@@ -50,7 +50,7 @@ bool relocate(uint32_t type, std::span<std::byte> at, uint64_t place, int64_t va
     std::memcpy(at.data(), &what, size);
     return true;
   };
-  const int64_t relative = value - static_cast<int64_t>(place);
+  const auto relative = static_cast<int64_t>(static_cast<uint64_t>(value) - place);
   switch (type) {
     case llvm::ELF::R_X86_64_64:
       return put(value, 8);
