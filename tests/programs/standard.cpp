@@ -5,10 +5,11 @@
 // Each command runs one function of its own name, do_NAME, so that a test can ask for a metric at
 // that function and the talk of protocol.h stays out of it:
 //   io N       N writes of 10 bytes into a pipe, 2 N reads of 5 and N that fail, then N/2 polls of 2 ms
-//   locks N    N acquisitions of a mutex, N of a read-write lock, N failed tries; N/10 held ones waited for 1
-//   ms waits N    N waits on a condition, a semaphore and a barrier, each for at least 1 ms heap N     N of
-//   malloc(100), calloc(3, 50), realloc to 300, free, free leak N     N of malloc(1000), kept, and of
-//   malloc(5000), released sleep N    N ms asleep in do_sleep's callee, N ms of work in do_sleep itself
+//   locks N    N acquisitions of a mutex, N of a read-write lock, N failed tries; N/10 waits of 1 ms
+//   waits N    N waits on a condition, a semaphore and a barrier, each for at least 1 ms
+//   heap N     N of malloc(100), calloc(3, 50), realloc to 300, free, free
+//   leak N     N of malloc(1000), kept, and of malloc(5000), released
+//   sleep N    N ms asleep in do_sleep's callee, N ms of work in do_sleep itself
 //   faults N   N pages touched for the first time, N/100 sleeps
 //   messages N N sends of 3 doubles with tag 7, N receives of them with tag 9
 // and answers {"event":"done", ...} with what it did; times in nanoseconds by CLOCK_MONOTONIC around it.
