@@ -3,8 +3,10 @@
 // own. What one more execution takes is the difference between a long run and a short one, divided by
 // the executions between: start-up and draining of the pipeline drop out.
 //
-// Calls of resident routines are left out: what those cost is the kernel's, not the pipeline's. So is what
-// the models have wrong: they know when rdtsc has its answer, not that the next one waits for it.
+// Calls of resident routines are left out: what those take is the kernel's, not the pipeline's, and is added
+// up by itself (format::MDL_ROUTINES). So is what the models have wrong (Target::measured): they know when
+// rdtsc has its answer, not that the next one waits for it. A measured instruction during which all else goes
+// on takes the place of what that takes, where it is longer.
 #include "backend/cycles.h"
 
 #include <fmt/format.h>
@@ -23,6 +25,7 @@
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/SourceMgr.h>
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <optional>
@@ -88,12 +91,14 @@ std::string without_numbers(const std::string& text) {
 
 struct Prediction {
   uint32_t instructions = 0;
-  uint32_t cycles = 0;  // hundredths
+  uint32_t cycles = 0;      // hundredths
+  uint32_t routine_ns = 0;  // of the routines called
 };
 
 class Simulator {
  public:
-  Simulator(Machine machine, const Target& target) : m_(std::move(machine)), target_(target) {
+  Simulator(Machine machine, const Target& target, std::string_view cpu)
+      : m_(std::move(machine)), target_(target), cpu_(cpu) {
     analysis_.reset(m_.target->createMCInstrAnalysis(m_.instructions.get()));
   }
 
@@ -106,13 +111,13 @@ class Simulator {
     auto before = known(inputs);
     if (!before) return before;
     std::string text = inputs;
-    uint32_t calls = 0, cycles = 0;
+    uint32_t apart = 0, alone = 0, beside = 0, routine_ns = 0;
     for (const Line* line : longest_path(stencil.lines)) {
       const bool has_label = line->kind == Line::Kind::jump || line->kind == Line::Kind::branch;
-      if (line->text.find(format::kRoutineSymbol) != std::string::npos)
-        calls++;
-      else if (!target_.measured.empty() && line->text == target_.measured)
-        calls++, cycles += target_.measured_cycles;
+      if (auto routine = called(line->text))
+        apart++, routine_ns += format::info(*routine).nanoseconds;
+      else if (const Measured* row = measured_row(line->text))
+        apart++, (row->alone ? alone : beside) += row->cycles;
       else
         text += fmt::format("\t{}{}\n", line->text, has_label ? " .Lend" : "");
     }
@@ -120,10 +125,25 @@ class Simulator {
     auto after = known(text);
     if (!after) return after;
     const uint32_t own = after->cycles > before->cycles ? after->cycles - before->cycles : 0;
-    return Prediction{after->instructions - before->instructions + calls, own + cycles};
+    return Prediction{after->instructions - before->instructions + apart, std::max(own, beside) + alone,
+                      routine_ns};
   }
 
  private:
+  static std::optional<format::Routine> called(std::string_view text) {
+    const size_t at = text.find(format::kRoutineSymbol);
+    if (at == std::string_view::npos) return std::nullopt;
+    return format::routine(text.substr(at + std::string_view(format::kRoutineSymbol).size()));
+  }
+  // The row for the CPU before the one for all.
+  const Measured* measured_row(std::string_view text) const {
+    const std::string_view mnemonic = text.substr(0, text.find(' '));
+    const Measured* found = nullptr;
+    for (const Measured& row : target_.measured)
+      if (row.mnemonic == mnemonic && (row.cpu == cpu_ || (row.cpu.empty() && !found))) found = &row;
+    return found;
+  }
+
   // The inputs that a stencil destroys come anew each time, not from its last execution.
   std::string set_inputs(const Stencil& stencil) const {
     std::string text = "\t.text\n";
@@ -167,7 +187,7 @@ class Simulator {
     context.setObjectFileInfo(files.get());
     auto insts = read(context, sources);
     if (!insts) return insts.error();
-    Prediction result{static_cast<uint32_t>(insts->size()), 0};
+    Prediction result{static_cast<uint32_t>(insts->size()), 0, 0};
     if (insts->empty()) return result;
     const unsigned first = run(*insts, kShort), last = run(*insts, kLong);
     result.cycles = (last - first) * 100 / (kLong - kShort);
@@ -204,6 +224,7 @@ class Simulator {
 
   Machine m_;
   const Target& target_;
+  std::string cpu_;
   std::unique_ptr<llvm::MCInstrAnalysis> analysis_;
   std::map<std::string, Prediction> known_;
 };
@@ -213,12 +234,12 @@ class Simulator {
 Result<void> predict(Plan& plan, const Target& target, std::string_view cpu) {
   auto wanted = machine(target.triple, cpu);
   if (!wanted) return wanted.error();
-  std::optional<Simulator> simulator(std::in_place, std::move(*wanted), target);
+  std::optional<Simulator> simulator(std::in_place, std::move(*wanted), target, cpu);
   if (!simulator->has_model()) {
     cpu = target.cpu;
     auto known = machine(target.triple, cpu);
     if (!known) return known.error();
-    simulator.emplace(std::move(*known), target);
+    simulator.emplace(std::move(*known), target, cpu);
   }
   plan.manifest.cpu = cpu;
   for (size_t i = 0; i < plan.stencils.size(); i++) {
@@ -227,6 +248,7 @@ Result<void> predict(Plan& plan, const Target& target, std::string_view cpu) {
     for (format::StencilInfo* info : {&plan.stencils[i].info, &plan.manifest.stencils[i]}) {
       info->instructions = prediction->instructions;
       info->cycles = prediction->cycles;
+      info->routine_ns = prediction->routine_ns;
     }
   }
   return {};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "backend/mc_emitter.h"
@@ -10,12 +11,19 @@
 namespace mdl::backend {
 namespace {
 
+bool names_parameter(const format::Expr& expr) {
+  return expr.kind == format::ExprKind::parameter ||
+         std::any_of(expr.operands.begin(), expr.operands.end(), names_parameter);
+}
+
 // What a reader must know to use a stencil.
 void add_features(const format::StencilInfo& info, std::set<std::string, std::less<>>& features) {
   features.emplace(format::info(info.point).feature);
   for (const format::CellUse& use : info.cells) features.emplace(format::info(use.kind).feature);
   for (format::Routine routine : info.routines) features.emplace(format::info(routine).feature);
   if (!info.symbols.empty()) features.emplace("symbols");
+  if (std::any_of(info.constants.begin(), info.constants.end(), names_parameter))
+    features.emplace("named-arguments");
 }
 
 // A stencil as a function: quoted, because an identifier may begin with `$`.
@@ -26,15 +34,23 @@ std::string function(const Stencil& stencil, size_t ordinal) {
       assembly(stencil, ordinal));
 }
 
+// A public key, and zeros for its signature.
+std::string unsigned_section(const format::SigningKey& key) {
+  std::string out(format::kSignatureSectionBytes, '\0');
+  std::memcpy(out.data(), key.public_key().bytes.data(), key.public_key().bytes.size());
+  return out;
+}
+
 }  // namespace
 
-Plan make_plan(const Program& program, const Target& target, std::vector<Refusal>& refusals) {
+Plan make_plan(const Program& program, const Target& target, std::vector<Refusal>& refusals,
+               bool peepholes) {
   Plan plan;
   plan.manifest = program.manifest;
   plan.manifest.target = target.name;
   std::set<std::string, std::less<>> features(plan.manifest.features.begin(), plan.manifest.features.end());
   for (const ir::Snippet& snippet : program.snippets) {
-    Result<Stencil> stencil = make_stencil(snippet, target);
+    Result<Stencil> stencil = make_stencil(snippet, target, peepholes);
     if (!stencil) {
       refusals.push_back({snippet.position, stencil.error().text});
       continue;
@@ -54,15 +70,24 @@ std::string assembly(const Plan& plan, const Target& target) {
   return text;
 }
 
-Result<std::vector<std::byte>> write_plan(const Plan& plan, const Target& target, std::string_view cpu) {
+Result<std::vector<std::byte>> write_plan(const Plan& plan, const Target& target, std::string_view cpu,
+                                          const format::SigningKey* key) {
   std::string manifest = format::write_manifest(plan.manifest);
   // What no reader would accept is not written: the error is found here, not at the process.
   if (auto read = format::read_manifest(manifest); !read)
     return Error{fmt::format("internal error: {}", read.error().text)};
-  auto object =
-      assemble(target.triple, cpu, assembly(plan, target),
-               {{format::kManifestSection, manifest}, {format::kChecksumSection, std::string(32, '\0')}});
+  std::vector<DataSection> sections = {{format::kManifestSection, manifest}};
+  if (key) sections.push_back({format::kSignatureSection, unsigned_section(*key)});
+  sections.push_back({format::kChecksumSection, std::string(32, '\0')});
+  auto object = assemble(target.triple, cpu, assembly(plan, target), sections);
   if (!object) return object;
+  if (key) {
+    std::span<std::byte> section = section_bytes(*object, format::kSignatureSection);
+    if (section.size() != format::kSignatureSectionBytes)
+      return Error{"internal error: the object has no signature section"};
+    const auto signature = key->sign(*object);  // over zeros in its own place, and in the checksum's
+    std::memcpy(section.data() + key->public_key().bytes.size(), signature.data(), signature.size());
+  }
   std::span<std::byte> checksum = section_bytes(*object, format::kChecksumSection);
   if (checksum.size() != 32) return Error{"internal error: the object has no checksum section"};
   auto digest = sha256(*object);  // over zeros in its own place

@@ -10,6 +10,7 @@
 #include "backend/target.h"
 #include "base/result.h"
 #include "compiler/program.h"
+#include "format/signature.h"
 
 namespace mdl::backend {
 
@@ -26,12 +27,15 @@ struct Refusal {
 };
 
 // One stencil for each snippet of the program, in order. With refusals the plan is incomplete.
-Plan make_plan(const Program& program, const Target& target, std::vector<Refusal>& refusals);
+Plan make_plan(const Program& program, const Target& target, std::vector<Refusal>& refusals,
+               bool peepholes = true);
 
 // The assembly of a plan's .text section, as it is assembled; mdlc --emit=asm.
 std::string assembly(const Plan& plan, const Target& target);
 
 // The file. Equal plans give equal bytes. Errors are defects of ours, but one: `cpu` is unknown.
-Result<std::vector<std::byte>> write_plan(const Plan& plan, const Target& target, std::string_view cpu);
+// With a key, the plan is signed.
+Result<std::vector<std::byte>> write_plan(const Plan& plan, const Target& target, std::string_view cpu,
+                                          const format::SigningKey* key = nullptr);
 
 }  // namespace mdl::backend

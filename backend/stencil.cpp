@@ -8,6 +8,7 @@
 #include <set>
 
 #include "backend/allocate.h"
+#include "backend/peephole.h"
 #include "compiler/ir/op_info.h"
 #include "compiler/ir/verify.h"
 
@@ -71,9 +72,26 @@ bool writes_flags(const std::vector<Line>& lines) {
   return std::any_of(lines.begin(), lines.end(), [](const Line& line) { return line.writes_flags; });
 }
 
+// Registers that the stencil writes: those that were chosen to be, and that some line still needs. Fixed
+// registers need not be named to be written.
+std::vector<std::string> clobbers(const std::vector<Line>& lines, const Counted& code,
+                                  const Allocation& allocation, const Target& target) {
+  std::vector<bool> fixed(target.registers.size(), false);
+  for (size_t at = 0; at < code.snippet.insts.size(); at++)
+    for (Register r : target.needs(code, at).destroys) fixed[r] = true;
+  std::vector<std::string> out;
+  for (Register r = 0; r < target.registers.size(); r++) {
+    if (!allocation.written[r]) continue;
+    const bool named = std::any_of(lines.begin(), lines.end(),
+                                   [&](const Line& line) { return names_register(line, r, target); });
+    if (named || fixed[r]) out.emplace_back(target.registers[r]);
+  }
+  return out;
+}
+
 }  // namespace
 
-Result<Stencil> make_stencil(const ir::Snippet& snippet, const Target& target) {
+Result<Stencil> make_stencil(const ir::Snippet& snippet, const Target& target, bool peepholes) {
   if (Result<void> verified = ir::verify(snippet); !verified)
     return Error{fmt::format("internal error: {}", verified.error().text)};
   if (Result<void> reachable = check_reachable(snippet, target); !reachable) return reachable.error();
@@ -86,6 +104,12 @@ Result<Stencil> make_stencil(const ir::Snippet& snippet, const Target& target) {
   result.info.name = snippet.name;
   result.info.point = snippet.point;
   result.info.position = snippet.position;
+  prune(result.lines);
+  if (peepholes) {
+    std::vector<bool> dead = allocation->written;
+    dead[target.scratch] = true;
+    result.lines = peephole(std::move(result.lines), target, dead);
+  }
   result.info.instructions = prune(result.lines);
   result.info.cells = cell_uses(snippet);
   result.info.constants = snippet.constants;
@@ -94,8 +118,7 @@ Result<Stencil> make_stencil(const ir::Snippet& snippet, const Target& target) {
   result.info.writes_flags = writes_flags(result.lines);
   result.info.uses_result = std::any_of(snippet.insts.begin(), snippet.insts.end(),
                                         [](const ir::Inst& inst) { return inst.op == ir::Op::result; });
-  for (size_t r = 0; r < target.registers.size(); r++)
-    if (allocation->written[r]) result.info.clobbers.emplace_back(target.registers[r]);
+  result.info.clobbers = clobbers(result.lines, code, *allocation, target);
   return result;
 }
 

@@ -16,7 +16,7 @@ struct Stencil {
 
 // The stencil of one snippet. The error is a sentence about the user's code, without a
 // position (the snippet has it): a value that the target cannot reach, or too few registers.
-Result<Stencil> make_stencil(const ir::Snippet& snippet, const Target& target);
+Result<Stencil> make_stencil(const ir::Snippet& snippet, const Target& target, bool peepholes = true);
 
 // The stencil that tests one guard (format::kGuardStencil).
 Stencil make_guard(const Target& target);

@@ -61,6 +61,30 @@ struct Allocation {
   std::vector<bool> written;                         // by register, without Target::scratch
 };
 
+// An instruction that LLVM's models have wrong: what one takes when nothing waits for it, in hundredths of a
+// cycle, as bench/cost measured it. `alone`: nothing else goes on meanwhile; else it keeps one unit busy.
+struct Measured {
+  std::string_view mnemonic;
+  std::string_view cpu;  // of which that is known; "" = what holds for those that are not in the table
+  uint32_t cycles = 0;
+  bool alone = false;
+};
+
+// How an instruction uses registers: it reads all that it names, but for the operand that it only writes. One
+// that has no row reads every register, for all that the peephole pass knows; so do those that use a register
+// which they do not name.
+struct Shape {
+  // The operand, where it is a register; `third`: the last, where there are three.
+  enum class Writes : uint8_t { nothing, first, last, third };
+  std::string_view mnemonic;
+  Writes writes;
+};
+
+// Instructions that may stand for others (backend/peephole.h has the patterns' meaning).
+struct Peephole {
+  std::string_view from, to;
+};
+
 struct Target {
   std::string_view name;                       // --target=NAME and Manifest::target
   std::string_view triple;                     // for LLVM MC
@@ -68,9 +92,7 @@ struct Target {
   std::span<const std::string_view> required;  // features that every CPU must have, in LLVM's words
 
   std::string_view head = {};  // of the assembly: what tools must be told of the machine
-  // What the models of LLVM have wrong: an instruction whose cost was measured, in hundredths of a cycle.
-  std::string_view measured = {};
-  uint32_t measured_cycles = 0;
+  std::span<const Measured> measured = {};
   std::string (*set_register)(Register) = nullptr;  // to some number: an instruction
   bool numbers_vary = false;  // an immediate takes more instructions or fewer, depending on what it is
 
@@ -80,6 +102,10 @@ struct Target {
   Register scratch;                             // free for every stencil, in no clobber list; resident
                                                 // routines take and give their value in it
   std::span<const Register> order;  // those a stencil may write, cheapest first; never the thread block's
+
+  std::span<const Shape> shapes;
+  std::span<const Peephole> peepholes;
+  Register (*register_of)(std::string_view word);  // a register by any of its names; kNoRegister: it is none
 
   Needs (*needs)(const Counted& snippet, size_t at);
   std::vector<Line> (*select)(const Counted& snippet, const Allocation& allocation);

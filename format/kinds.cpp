@@ -25,7 +25,7 @@ constexpr EventInfo kEvents[] = {
 };
 
 constexpr RoutineInfo kRoutines[] = {
-#define X(id, name, feature) {name, feature},
+#define X(id, name, feature, nanoseconds) {name, feature, nanoseconds},
     MDL_ROUTINES(X)
 #undef X
 };

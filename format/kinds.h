@@ -10,7 +10,8 @@ namespace mdl::format {
 
 // Points: where code can go. `args`: $arg is meaningful; `result`: $return is; `feature`: what a
 // reader of the plan must know. A loop's points are those of a natural loop: on the edges into its
-// head from outside, on the edges out of it, at its head, and on the edges back to the head.
+// head from outside, on the edges out of it, at its head, and on the edges back to the head. `every` is no
+// place of its own: code for each point that has code anyway ($points).
 //          enumerator   name               args   result  feature
 #define MDL_POINT_KINDS(X)                                \
   X(entry, "entry", true, false, "entry-return")          \
@@ -21,7 +22,8 @@ namespace mdl::format {
   X(loop_exit, "loop_exit", false, false, "loops")        \
   X(loop_start, "loop_start_iter", false, false, "loops") \
   X(loop_end, "loop_end_iter", false, false, "loops")     \
-  X(block, "block", false, false, "blocks")
+  X(block, "block", false, false, "blocks")               \
+  X(every, "every", false, false, "costs")
 
 enum class PointKind : uint8_t {
 #define X(id, name, args, result, feature) id,
@@ -95,12 +97,16 @@ struct CellKindInfo {
 // Resident routines: code of the injector that stencils call, because a stencil may do none of it
 // itself (architecture, decision 9). In: the target's routine registers (backend/target.h); out: the
 // scratch register. They keep all else but the condition flags, and the thread's block where it is.
-//          enumerator     name            feature
-#define MDL_ROUTINES(X)                                                                         \
-  X(cpu, "cpu", "timers")         /* -> the thread's CPU time in ns, plus 2^56 */               \
-  X(event, "event", "events")     /* number of an event -> its count, plus 2^56 */              \
-  X(read, "read", "read-address") /* address -> the 8 bytes there, 0 where nothing is mapped */ \
-  X(call, "call", "calls-out")    /* address of a call cell -> the function's result */
+// `nanoseconds` is what a call of one takes, which is the kernel's to say and not the pipeline's: as
+// bench/cost measured it on the machine of docs/benchmarks.md. The first three are system calls, `read` two.
+// `call` is without what the function itself takes: it saves and restores the extended registers (XSAVE),
+// on that machine with AVX-512.
+//          enumerator     name     feature         nanoseconds
+#define MDL_ROUTINES(X)                                                                              \
+  X(cpu, "cpu", "timers", 240)         /* -> the thread's CPU time in ns, plus 2^56 */               \
+  X(event, "event", "events", 190)     /* number of an event -> its count, plus 2^56 */              \
+  X(read, "read", "read-address", 480) /* address -> the 8 bytes there, 0 where nothing is mapped */ \
+  X(call, "call", "calls-out", 130)    /* address of a call cell -> the function's result */
 
 enum class Event : uint8_t {
 #define X(id, name, offset) id,
@@ -113,7 +119,7 @@ inline constexpr int kEventCount = 0
 #undef X
     ;
 enum class Routine : uint8_t {
-#define X(id, name, feature) id,
+#define X(id, name, feature, nanoseconds) id,
   MDL_ROUTINES(X)
 #undef X
 };
@@ -144,6 +150,7 @@ struct EventInfo {
 struct RoutineInfo {
   std::string_view name;
   std::string_view feature;
+  uint32_t nanoseconds;
 };
 const EventInfo& info(Event);
 const RoutineInfo& info(Routine);

@@ -47,9 +47,9 @@ inline constexpr const char* kGuardStencil = "mdl.guard";       // the stencil's
 
 // Features a reader must know to use a plan; an unknown one is refused (exit status 4). Points, cells and
 // routines name theirs in kinds.h.
-inline constexpr const char* kKnownFeatures[] = {"entry-return", "counters",  "calls",     "loops",
-                                                 "blocks",       "timers",    "events",    "symbols",
-                                                 "read-address", "calls-out", "thread-id", "vectors"};
+inline constexpr const char* kKnownFeatures[] = {
+    "entry-return", "counters",     "calls",     "loops",     "blocks",  "timers",          "events",
+    "symbols",      "read-address", "calls-out", "thread-id", "vectors", "named-arguments", "costs"};
 
 struct Position {
   uint32_t file = 0;    // ordinal of the file on the command line
@@ -69,12 +69,25 @@ enum class ExprKind : uint8_t {
   start,       // $start: a procedure list (main and thread start routines)
   exit,        // $exit: a procedure
   global_id,   // $globalId
+  points,      // $points: each point that has code
+  cost,        // $cost: what the code at the point is predicted to take
   variable,    // text: the variable of an enclosing foreach
   selected,    // number: $constraint[n], 0 = the most specific component
   field,       // text of operands[0]: name, entry, return, calls, funcs, loops, blocks, ...
   binary,      // text is the operator: == != < <= > >= && || + - * / % & | ^ << >>
   unary,       // text is the operator: - ! ~
+  parameter,   // of the function at the point operands[0], called at a call: text is a parameter's name,
+               // number a ParameterFact
 };
+
+// What is known of `$args.name` when a request is bound, from debug information. A parameter that is narrower
+// than its register is ((register & mask) ^ sign) - sign.
+enum class ParameterFact : uint8_t {
+  place,  // n, where it is $arg[n]; -1 where that is not known, which is no error in a condition
+  mask,   // of the bits that are its own
+  sign,   // its sign bit; 0 for one without sign and for one of 64 bits
+};
+inline constexpr int64_t kParameterFacts = 3;
 
 struct Expr {
   ExprKind kind = ExprKind::integer;
@@ -153,9 +166,9 @@ struct Metric {
   std::vector<Constraint> replacements;  // in-line constraints
   std::vector<Cell> cells;
   std::vector<Placement> placement;
-  // Every piece of the base's code is `constrained` and does nothing with cells but add to the value what
-  // reads no cell: so what a request has counted while a flag was up is the growth of one that ran
-  // unconstrained. The compiler finds it out (compiler/passes/vectorize.h).
+  // What a request has counted while a flag was up is the growth of one that runs unconstrained: each piece of
+  // the base is `constrained` and only adds to the value what reads no cell, or, of a timer, only starts or
+  // stops it with the frames that raise and lower flags (compiler/passes/vectorize.h finds it out).
   bool additive = false;
   Position position;
   bool operator==(const Metric&) const = default;
@@ -217,6 +230,7 @@ struct StencilInfo {
   std::vector<Routine> routines;  // that it calls, each once
   uint32_t instructions = 0;      // on the longest path
   uint32_t cycles = 0;            // predicted for Manifest::cpu, in hundredths: what one more execution takes
+  uint32_t routine_ns = 0;        // besides: what the routines on that path take (MDL_ROUTINES)
   Position position;
   bool operator==(const StencilInfo&) const = default;
 };
@@ -229,6 +243,7 @@ struct Manifest {
   std::vector<Constraint> constraints;
   std::vector<Metric> metrics;
   std::vector<Placement> statements;  // top-level: belong to no metric
+  std::vector<Cell> statement_cells;  // for their calls: all that their code can do
   std::vector<Exclude> excludes;
   std::vector<Process> processes;
   std::vector<Tunable> tunables;

@@ -40,9 +40,10 @@ class Node {
   }
 
   template <typename Function>
-  auto list(Function function) const {
+  auto list(Function function, size_t most = SIZE_MAX) const {
     std::vector<decltype(function(*this))> result;
     if (!expect(value_ && value_->is_array(), "an array")) return result;
+    if (value_->size() > most) return fail(fmt::format("has more than {} items", most)), result;
     for (size_t i = 0; i < value_->size() && ok(); i++) result.push_back(function(item(i)));
     return result;
   }
@@ -172,9 +173,12 @@ Expr read_expr(const Node& node, uint32_t depth) {
   if (!node.ok()) return result;
   const ExprShape& has = shape(result.kind);
   if (has.text) result.text = read_expr_text(node.key("text"), result.kind);
-  if (has.number)
-    result.number = result.kind == ExprKind::selected ? node.key("number").integer(0, kMaxSelected)
-                                                      : node.key("number").integer();
+  if (has.number) {
+    const Node number = node.key("number");
+    result.number = result.kind == ExprKind::selected    ? number.integer(0, kMaxSelected)
+                    : result.kind == ExprKind::parameter ? number.integer(0, kParameterFacts - 1)
+                                                         : number.integer();
+  }
   if (has.operands) {
     Node operands = node.key("operands");
     result.operands = operands.list([&](const Node& n) { return read_expr(n, depth + 1); });
@@ -237,9 +241,9 @@ Constraint read_constraint(const Node& node) {
   result.path = node.key("path").names();
   result.is_default = node.key("default").boolean();
   result.replaces = node.key("replaces").boolean();
-  result.cells = node.key("cells").list(read_cell);
+  result.cells = node.key("cells").list(read_cell, kMaxCells);
   result.placement = read_placements(node.key("placement"), 0);
-  result.key_cells = node.key("key_cells").list(read_cell);
+  result.key_cells = node.key("key_cells").list(read_cell, kMaxCells);
   result.key_placement = read_placements(node.key("key_placement"), 0);
   result.not_keyed = node.key("not_keyed").text();
   result.position = read_position(node.key("position"));
@@ -259,7 +263,7 @@ Metric read_metric(const Node& node) {
   result.flavors = node.key("flavors").names();
   result.constraints = node.key("constraints").names();
   result.replacements = node.key("replacements").list(read_constraint);
-  result.cells = node.key("cells").list(read_cell);
+  result.cells = node.key("cells").list(read_cell, kMaxCells);
   result.placement = read_placements(node.key("placement"), 0);
   result.additive = node.key("additive").boolean();
   result.position = read_position(node.key("position"));
@@ -290,7 +294,7 @@ StencilInfo read_stencil(const Node& node) {
   StencilInfo result;
   result.name = node.key("name").symbol();
   result.point = node.key("point").kind(point_kind);
-  result.cells = node.key("cells").list(read_cell_use);
+  result.cells = node.key("cells").list(read_cell_use, kMaxCells);
   result.clobbers = node.key("clobbers").list([](const Node& item) { return item.symbol(); });
   result.writes_flags = node.key("writes_flags").boolean();
   result.uses_result = node.key("uses_result").boolean();
@@ -299,6 +303,7 @@ StencilInfo read_stencil(const Node& node) {
   result.routines = node.key("routines").list([](const Node& n) { return n.kind(routine); });
   result.instructions = node.key("instructions").number();
   result.cycles = node.key("cycles").number();
+  result.routine_ns = node.key("routine_ns").number();
   result.position = read_position(node.key("position"));
   return result;
 }
@@ -323,6 +328,28 @@ void read_header(const Node& root, Manifest& manifest) {
   manifest.cpu = root.key("cpu").text();
 }
 
+// The tree that a parser makes of a text takes some 30 times its size when the text is nothing but brackets: what is
+// deeper than any manifest or has more values is not parsed.
+bool is_of_sane_shape(const std::string& text) {
+  constexpr size_t kMostLevels = 1024, kMostValues = 4'000'000;
+  size_t levels = 0, values = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); i++) {
+    const char c = text[i];
+    if (in_string && c == '\\') {
+      i++;  // whatever it escapes
+      continue;
+    }
+    if (c == '"') in_string = !in_string;
+    if (in_string) continue;
+    if (c == '[' || c == '{') levels++;
+    if ((c == ']' || c == '}') && levels > 0) levels--;
+    if (c == ',' || c == '[' || c == '{') values++;
+    if (levels > kMostLevels || values > kMostValues) return false;
+  }
+  return true;
+}
+
 Error rejected(const std::string& what) {
   return {fmt::format("the plan's manifest cannot be used: {} (compile the plan again)", what),
           Status::plan_rejected};
@@ -340,6 +367,7 @@ Result<Expr> read_expr(const std::string& text) {
 }
 
 Result<Manifest> read_manifest(const std::string& text) {
+  if (!is_of_sane_shape(text)) return rejected("it is nested too deep or has too many values");
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return rejected("it is not JSON");
   Errors errors;
@@ -351,6 +379,7 @@ Result<Manifest> read_manifest(const std::string& text) {
   manifest.constraints = root.key("constraints").list(read_constraint);
   manifest.metrics = root.key("metrics").list(read_metric);
   manifest.statements = read_placements(root.key("statements"), 0);
+  manifest.statement_cells = root.key("statement_cells").list(read_cell);
   manifest.excludes = root.key("excludes").list(read_exclude);
   manifest.processes = root.key("processes").list(read_process);
   manifest.tunables = root.key("tunables").list([](const Node& n) {

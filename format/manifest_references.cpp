@@ -34,7 +34,11 @@ class Checker {
       check(constraint, {});
     }
     for (const Metric& metric : manifest_.metrics) check(metric);
-    check(manifest_.statements, {}, "the statements outside metrics");
+    Owned owned;
+    add(owned, manifest_.statement_cells, "the statements outside metrics");
+    for (const auto& [name, kind] : owned)
+      if (kind != CellKind::call) fail("the statements outside metrics have a cell that is not for calls");
+    check(manifest_.statements, owned, "the statements outside metrics");
     return error_;
   }
 

@@ -22,10 +22,11 @@ inline constexpr ExprShape kExprShapes[] = {
     {"string", true, false, 0},      {"integer", false, true, 0},  {"list", true, false, 0},
     {"procedures", false, false, 0}, {"modules", false, false, 0}, {"machine", false, false, 0},
     {"start", false, false, 0},      {"exit", false, false, 0},    {"global_id", false, false, 0},
-    {"variable", true, false, 0},    {"selected", false, true, 0}, {"field", true, false, 1},
-    {"binary", true, false, 2},      {"unary", true, false, 1},
+    {"points", false, false, 0},     {"cost", false, false, 0},    {"variable", true, false, 0},
+    {"selected", false, true, 0},    {"field", true, false, 1},    {"binary", true, false, 2},
+    {"unary", true, false, 1},       {"parameter", true, true, 1},
 };
-static_assert(std::size(kExprShapes) == static_cast<size_t>(ExprKind::unary) + 1);
+static_assert(std::size(kExprShapes) == static_cast<size_t>(ExprKind::parameter) + 1);
 
 inline const ExprShape& shape(ExprKind kind) {
   return kExprShapes[static_cast<size_t>(kind)];
@@ -42,12 +43,14 @@ inline constexpr std::string_view kSymbolKinds[] = {"variable", "function"};
 inline constexpr std::string_view kFields[] = {"name",   "entry", "return",     "calls",
                                                "module", "loops", "blocks",     "funcs",
                                                "enter",  "exit",  "start_iter", "end_iter"};
-inline constexpr std::string_view kBinaryOperators[] = {
-    "==", "!=", "<", "<=", ">", ">=", "&&", "||", "+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"};
+inline constexpr std::string_view kBinaryOperators[] = {"==", "!=", "<", "<=", ">", ">=", "&&", "||", "+",
+                                                        "-",  "*",  "/", "%",  "&", "|",  "^",  "<<", ">>"};
 inline constexpr std::string_view kUnaryOperators[] = {"-", "!", "~"};
 
 // Placement trees and expressions nest at most this deep, so that readers may recurse.
 inline constexpr uint32_t kMaxDepth = 64;
+inline constexpr size_t kMaxCells = 4096;  // of one metric, constraint or stencil
+
 // $constraint[n]: a path has few components.
 inline constexpr int64_t kMaxSelected = 15;
 

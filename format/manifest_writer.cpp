@@ -129,6 +129,7 @@ Json json(const StencilInfo& stencil) {
           {"routines", array(stencil.routines, [](Routine r) { return Json(info(r).name); })},
           {"instructions", stencil.instructions},
           {"cycles", stencil.cycles},
+          {"routine_ns", stencil.routine_ns},
           {"position", json(stencil.position)}};
 }
 
@@ -145,6 +146,7 @@ std::string write_manifest(const Manifest& manifest) {
       {"constraints", array(manifest.constraints, [](const Constraint& c) { return json(c); })},
       {"metrics", array(manifest.metrics, [](const Metric& m) { return json(m); })},
       {"statements", placements(manifest.statements)},
+      {"statement_cells", cells(manifest.statement_cells)},
       {"excludes", array(manifest.excludes, [](const Exclude& e) { return json(e); })},
       {"processes", array(manifest.processes, [](const Process& p) { return json(p); })},
       {"tunables", array(manifest.tunables,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "backend/cycles.h"
@@ -11,6 +12,7 @@
 #include "compiler/ast/dump.h"
 #include "compiler/ir/text.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/vectorize.h"
 #include "compiler/sema/analyze.h"
 #include "mdlc/cost.h"
 #include "mdlc/search.h"
@@ -50,10 +52,16 @@ Span place(const format::Position& position, const Sources& sources) {
   return {position.file, at, at};
 }
 
+void warn_of_vectors(const Program& program, const Sources& sources, Diagnostics& diagnostics) {
+  for (const passes::NotVector& n : passes::not_vectors(program))
+    diagnostics.report(Code::vector, place(n.position, sources), n.what, n.name, n.why);
+}
+
 Result<backend::Plan> translate(const Program& program, const Sources& sources, const Options& options,
                                 Diagnostics& diagnostics) {
   std::vector<backend::Refusal> refusals;
-  backend::Plan plan = backend::make_plan(program, *options.target, refusals);
+  backend::Plan plan = backend::make_plan(program, *options.target, refusals,
+                                           !passes::is_off("peephole", options.disabled_passes));
   for (const backend::Refusal& refusal : refusals)
     diagnostics.report(Code::no_stencil, place(refusal.position, sources), refusal.text);
   if (!diagnostics.has_errors())
@@ -93,6 +101,7 @@ Result<std::string> compile(const Options& options, const Sources& sources, Diag
 
   if (auto optimized = passes::run_passes(program, options.disabled_passes); !optimized)
     return optimized.error();
+  warn_of_vectors(program, sources, diagnostics);
   if (options.emit == Emit::ir) return print_all(program);
 
   auto plan = translate(program, sources, options, diagnostics);
@@ -100,7 +109,13 @@ Result<std::string> compile(const Options& options, const Sources& sources, Diag
   if (diagnostics.has_errors()) return std::string();
   if (options.emit == Emit::assembly) return backend::assembly(*plan, *options.target);
 
-  auto bytes = backend::write_plan(*plan, *options.target, options.cpu);
+  std::optional<format::SigningKey> key;
+  if (!options.key.empty()) {
+    auto read = format::SigningKey::read(options.key);
+    if (!read) return read.error();
+    key.emplace(*read);
+  }
+  auto bytes = backend::write_plan(*plan, *options.target, options.cpu, key ? &*key : nullptr);
   if (!bytes) return bytes.error();
   if (options.cost) return cost_table(*plan, backend::function_sizes(*bytes));
   return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());

@@ -9,17 +9,6 @@
 namespace mdl::mdlc {
 namespace {
 
-// What a call of a resident routine takes, measured once (docs/benchmarks.md): a system call, mostly. It
-// comes on top of the predicted cycles.
-struct RoutineCost {
-  format::Routine routine;
-  uint32_t nanoseconds;
-};
-constexpr RoutineCost kRoutineCosts[] = {{format::Routine::cpu, 240},
-                                         {format::Routine::event, 190},
-                                         {format::Routine::read, 450},
-                                         {format::Routine::call, 20}};
-
 using Row = std::array<std::string, 7>;
 
 // The metric or constraint that a placement's stencil belongs to, by index of the stencil.
@@ -42,14 +31,12 @@ Owners owners_of(const format::Manifest& manifest) {
   return owners;
 }
 
+// What they take comes on top of the predicted cycles: a system call, mostly.
 std::string routines(const format::StencilInfo& info) {
   std::string text;
   for (format::Routine routine : info.routines)
-    for (const RoutineCost& row : kRoutineCosts)
-      if (row.routine == routine)
-        text += fmt::format("{}{} (~{} ns)", text.empty() ? "" : ", ", format::info(routine).name,
-                            row.nanoseconds);
-  return text;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", format::info(routine).name);
+  return text.empty() ? text : fmt::format("{} (~{} ns)", text, info.routine_ns);
 }
 
 Row row(const std::string& owner, const format::StencilInfo& info, uint64_t bytes) {

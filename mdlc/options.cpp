@@ -90,9 +90,13 @@ void declare(CLI::App& app, Options& options, std::string& target, std::vector<s
       ->check(check_pass)
       ->type_name("NAME")
       ->allow_extra_args(false);
+  app.add_option("--sign", options.key, "sign the plan with a private Ed25519 key (PEM)")
+      ->type_name("KEY.pem");
   app.add_option_function<std::vector<std::string>>(
          "-W", [&](const std::vector<std::string>& words) { set_warnings(options.warnings, words); },
-         "-Wno-NAME: no such warning; -Werror, -Werror=NAME: as errors; names stand behind a warning")
+         "-Wno-NAME: no such warning; -Werror, -Werror=NAME: as errors; names stand behind a warning; "
+         "-Wvector: "
+         "say what stands in the way of a focus with *")
       ->type_name("WARNING")
       ->allow_extra_args(false);
   add_choice<Colour>(
@@ -149,6 +153,9 @@ Parsed parse_options(int argc, const char* const* argv) {
                                             : fmt::format("{}", cpu.error().text));
   else if (options.files.empty() && options.explain.empty() && !options.language_server)
     parsed.exit = usage("no input file");
+  else if (!options.key.empty() && (options.emit != Emit::plan || options.check_only || options.cost ||
+                                    options.reformat || options.language_server))
+    parsed.exit = usage("--sign is for plans: not with --check, --cost, --reformat, --lsp or another --emit");
   return parsed;
 }
 

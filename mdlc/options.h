@@ -35,6 +35,7 @@ struct Options {
   WarningPolicy warnings;
   Colour colour = Colour::automatic;
   Format diagnostics = Format::text;
+  std::string key;           // file of the private key that signs the plan; "" = it is not signed
   std::string explain;       // a diagnostic's code or a warning's name
   std::string dependencies;  // the file that lists what the output was made of, for make
 };

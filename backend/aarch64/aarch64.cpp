@@ -5,6 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "backend/aarch64/peepholes.h"
+
 namespace mdl::backend::aarch64 {
 namespace {
 
@@ -21,6 +25,12 @@ constexpr Register kOrder[] = {kScratch, 15, 14, 13, 12, 11, 10, 9,  x8, 7,  6, 
 
 constexpr std::string_view kRequired[] = {"lse"};
 
+Register register_of(std::string_view word) {
+  const auto* found = std::find(std::begin(kRegisterNames), std::end(kRegisterNames), word);
+  return found == std::end(kRegisterNames) ? kNoRegister
+                                           : static_cast<Register>(found - std::begin(kRegisterNames));
+}
+
 }  // namespace
 
 const Target kTarget = {
@@ -34,6 +44,9 @@ const Target kTarget = {
     .result = x0,
     .scratch = kScratch,
     .order = kOrder,
+    .shapes = kShapes,
+    .peepholes = kPeepholes,
+    .register_of = register_of,
     .needs = needs,
     .select = select,
     .guard = guard,

@@ -4,6 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "backend/riscv64/peepholes.h"
+
 namespace mdl::backend::riscv64 {
 namespace {
 
@@ -18,6 +22,12 @@ constexpr Register kOrder[] = {kScratch, t4, t3, t1, t0, t2, a7, a6, a5, a4, a3,
                                a0,       s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s0};
 
 constexpr std::string_view kRequired[] = {"m", "a", "zicsr"};
+
+Register register_of(std::string_view word) {
+  const auto* found = std::find(std::begin(kRegisterNames), std::end(kRegisterNames), word);
+  return found == std::end(kRegisterNames) ? kNoRegister
+                                           : static_cast<Register>(found - std::begin(kRegisterNames));
+}
 
 }  // namespace
 
@@ -38,6 +48,9 @@ const Target kTarget = {
     .result = a0,
     .scratch = kScratch,
     .order = kOrder,
+    .shapes = kShapes,
+    .peepholes = kPeepholes,
+    .register_of = register_of,
     .needs = needs,
     .select = select,
     .guard = guard,

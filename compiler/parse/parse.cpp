@@ -121,15 +121,19 @@ bool check_text(const Source& source, Diagnostics& diagnostics) {
 std::vector<Span> check_tokens(const Source& source, antlr4::CommonTokenStream& tokens,
                                Diagnostics& diagnostics) {
   std::vector<Span> wrong;
+  size_t stray_line = 0;  // one such character a line is enough
   for (antlr4::Token* token : tokens.getTokens()) {
     size_t type = token->getType();
     if (type != MdlLexer::STRAY && type != MdlLexer::OPEN_STRING && type != MdlLexer::BAD_NUMBER) continue;
     Span span = parser::span_of(source, token);
     wrong.push_back(span);
     std::string text = printable(source.text(span));
-    if (type == MdlLexer::STRAY)
-      diagnostics.report(Code::stray, span, fmt::format("'{}'", text));
-    else if (type == MdlLexer::OPEN_STRING)
+    if (type == MdlLexer::STRAY && token->getLine() == stray_line) continue;
+    if (type == MdlLexer::STRAY) {
+      stray_line = token->getLine();
+      diagnostics.report(Code::stray, span, fmt::format("'{}'", text))
+          .hint(text == "'" ? "a string stands in \"\"" : "");
+    } else if (type == MdlLexer::OPEN_STRING)
       diagnostics.report(Code::open_string, span).hint("strings have no escapes: they end at the next '\"'");
     else
       diagnostics.report(Code::bad_number, span, text);

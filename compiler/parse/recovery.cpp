@@ -25,6 +25,31 @@ bool is_keyword(size_t type) {
   return type >= P::KW_LIST && type <= P::KW_REGEX;
 }
 
+// Not what begins a statement, though it may be a name, too.
+bool begins_place(size_t type) {
+  return type == P::ID || (is_keyword(type) && type != P::KW_APPEND && type != P::KW_PREPEND &&
+                           type != P::KW_FOREACH && type != P::KW_IF);
+}
+
+// Words of other languages.
+std::string foreign_word(std::string_view word) {
+  struct Row {
+    std::string_view word, text;
+  };
+  constexpr Row kRows[] = {
+      {"for", "a list is visited by 'foreach NAME in LIST'"},
+      {"insert", "code is put at a point by 'append' or 'prepend'"},
+      {"add", "code is put at a point by 'append' or 'prepend'"},
+      {"else", "outside of code there is no 'else': write a second 'if'"},
+      {"include", "all files of one command are one program: name them there"},
+      {"import", "all files of one command are one program: name them there"},
+      {"aggregate", "did you mean 'aggregateOperator'?"},
+  };
+  for (const Row& row : kRows)
+    if (row.word == word) return std::string(row.text);
+  return "";
+}
+
 // The spelling of a keyword or a mark.
 std::string keyword(size_t type, const antlr4::dfa::Vocabulary& vocabulary) {
   if (type == P::KW_LIST) return "resourceList";
@@ -122,6 +147,7 @@ class ErrorStrategy : public antlr4::DefaultErrorStrategy {
   Token* recoverInline(antlr4::Parser* parser) override;
 
  protected:
+  Token* singleTokenDeletion(antlr4::Parser* parser) override;
   void reportNoViableAlternative(antlr4::Parser* parser, const antlr4::NoViableAltException& e) override {
     report(parser, e.getOffendingToken(), e.getExpectedTokens());
   }
@@ -141,12 +167,16 @@ class ErrorStrategy : public antlr4::DefaultErrorStrategy {
   void report(antlr4::Parser* parser, Token* found, const Tokens& expected);
   Suggestion hint(antlr4::Parser* parser, Token* found, const Tokens& expected) const;
   bool is_c_comment(Token* found) const;
+  bool follows_from_another(antlr4::Parser* parser, Token* found);
+  void skip_code(antlr4::Parser* parser);
   void skip(antlr4::Parser* parser);
   void skip_braces(antlr4::Parser* parser);
 
   const Source& source_;
   Diagnostics& diagnostics_;
-  size_t unread_ = 0;  // errors that are only counted
+  size_t unread_ = 0;         // errors that are only counted
+  bool wants_code_ = false;   // the last error was that no code stands where code should
+  size_t line_of_error_ = 0;  // of the last error at a bracket or at code
 };
 
 std::string describe(const Source& source, Token* token) {
@@ -157,8 +187,9 @@ std::string describe(const Source& source, Token* token) {
 
 void ErrorStrategy::report(antlr4::Parser* parser, Token* found, const Tokens& expected) {
   Token* last = parser->getTokenStream()->LT(-1);
-  // What follows an unfinished string was swallowed by it: one error is enough.
-  if (last != nullptr && last->getType() == P::OPEN_STRING) return;
+  if (follows_from_another(parser, found)) return;
+  wants_code_ = expected.contains(static_cast<size_t>(P::CODE_OPEN));
+  if (wants_code_ || found->getType() == P::LPAREN) line_of_error_ = found->getLine();
   if (diagnostics_.errors() >= Diagnostics::kLimit) {
     diagnostics_.report(Code::syntax, span_of(source_, found), "", "");  // counted only
     if (++unread_ == kMaxUnread) throw TooManyErrors();
@@ -175,7 +206,26 @@ void ErrorStrategy::report(antlr4::Parser* parser, Token* found, const Tokens& e
   std::vector<std::string_view> views(words.begin(), words.end());
   diagnostics_.report(Code::syntax, span_of(source_, found), one_of(views), describe(source_, found))
       .hint(is_c_comment(found) ? "a comment is '//' to the end of its line" : "")
-      .hint(hint(parser, found, expected));
+      .hint(hint(parser, found, expected))
+      .hint(foreign_word(source_.text(span_of(source_, found))));
+}
+
+// One error is enough for what an unfinished string swallowed, what stands behind a character that has no
+// meaning, and the closing bracket of one that should not be there.
+bool ErrorStrategy::follows_from_another(antlr4::Parser* parser, Token* found) {
+  antlr4::TokenStream* tokens = parser->getTokenStream();
+  Token* last = tokens->LT(-1);
+  if (last != nullptr && last->getType() == P::OPEN_STRING) return true;
+  const size_t at = found->getTokenIndex();
+  if (at > 0 && tokens->get(at - 1)->getType() == P::STRAY) return true;
+  const bool closes = found->getType() == P::RPAREN || found->getType() == P::CODE_CLOSE;
+  return closes && found->getLine() == line_of_error_;
+}
+
+// An opening brace is never one too many: what it opens would be read as something else.
+Token* ErrorStrategy::singleTokenDeletion(antlr4::Parser* parser) {
+  if (parser->getTokenStream()->LA(1) == P::LBRACE) return nullptr;
+  return DefaultErrorStrategy::singleTokenDeletion(parser);
 }
 
 // ANTLR gives up the whole rule when the first item of a loop is wrong, but skips to the next
@@ -192,10 +242,14 @@ void ErrorStrategy::sync(antlr4::Parser* parser) {
   consumeUntil(parser, getExpectedTokens(parser).Or(getErrorRecoverySet(parser)));
 }
 
-// A misspelt keyword stands for the keyword.
+// A misspelt keyword stands for the keyword, and so does another word where one keyword alone may stand and a
+// word follows: `foreach f of list`.
 Token* ErrorStrategy::recoverInline(antlr4::Parser* parser) {
   Token* found = parser->getCurrentToken();
-  if (found->getType() != P::ID || hint(parser, found, parser->getExpectedTokens()).empty())
+  const Tokens expected = parser->getExpectedTokens();
+  const bool replaces = expected.size() == 1 && is_keyword(static_cast<size_t>(expected.getMinElement())) &&
+                        begins_place(parser->getTokenStream()->LA(2));
+  if (found->getType() != P::ID || (!replaces && hint(parser, found, expected).empty()))
     return DefaultErrorStrategy::recoverInline(parser);
   report_current(parser);
   parser->consume();
@@ -228,11 +282,28 @@ bool begins_definition(size_t type) {
 void ErrorStrategy::consumeUntil(antlr4::Parser* parser, const Tokens& set) {
   antlr4::TokenStream* tokens = parser->getTokenStream();
   bool between_definitions = parser->getRuleContext()->getRuleIndex() == P::RuleFile;
+  if (wants_code_) skip_code(parser);
   for (;;) {
     size_t type = tokens->LA(1);
     if (type == Token::EOF) return;
     if (between_definitions ? begins_definition(type) : set.contains(type)) return;
     skip(parser);
+  }
+}
+
+// Where code is expected: what is meant to be it, in other brackets, or without the opening one.
+void ErrorStrategy::skip_code(antlr4::Parser* parser) {
+  constexpr ssize_t kMost = 200;
+  antlr4::TokenStream* tokens = parser->getTokenStream();
+  wants_code_ = false;
+  if (tokens->LA(1) == P::LBRACE) return skip_braces(parser);
+  const size_t close = tokens->LA(1) == P::LPAREN ? P::RPAREN : P::CODE_CLOSE;
+  for (ssize_t ahead = 1; ahead < kMost; ahead++) {
+    const size_t type = tokens->LA(ahead);
+    if (type == P::LBRACE || type == P::RBRACE || type == P::CODE_OPEN || type == Token::EOF) return;
+    if (type != close) continue;
+    for (; ahead > 0; ahead--) parser->consume();
+    return;
   }
 }
 

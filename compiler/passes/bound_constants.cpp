@@ -79,7 +79,10 @@ class Folder {
 
  private:
   const uint32_t* constant(const Operand& operand) const {
-    return operand.kind == Operand::Kind::temp ? known_.find(static_cast<ir::Temp>(operand.value)) : nullptr;
+    if (operand.kind != Operand::Kind::temp) return nullptr;
+    const uint32_t* index = known_.find(static_cast<ir::Temp>(operand.value));
+    // What a point costs is known only when all of its code is: the injector cannot compute with it.
+    return index && snippet_.constants[*index].kind != ExprKind::cost ? index : nullptr;
   }
 
   // An operand as an expression; nothing for one of the process.

@@ -34,6 +34,7 @@ std::optional<format::Expr> take_guard(ir::Snippet& snippet) {
   }
   if (made == nullptr || made->op != Op::constant) return std::nullopt;
   format::Expr condition = snippet.constants[made->index];
+  if (condition.kind == format::ExprKind::cost) return std::nullopt;  // not known where code is placed
   snippet.insts.erase(jump);
   return condition;
 }

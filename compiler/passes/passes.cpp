@@ -30,6 +30,7 @@ constexpr Pass kPasses[] = {
     {"dead-code", "remove what is not reached or not read", dead_code, nullptr},
     {"bound-guards", "decide conditions of the request where code is placed", nullptr, bound_guards},
     {"vectorize", "measure all children of a resource by one value", nullptr, vectorize},
+    {"peephole", "cheaper instructions of the same effect", nullptr, nullptr},
 };
 
 constexpr int kMaxRounds = 4;
@@ -40,10 +41,6 @@ constexpr bool kVerifyEachPass = false;
 #else
 constexpr bool kVerifyEachPass = true;
 #endif
-
-bool is_off(std::string_view pass, const Disabled& disabled) {
-  return disabled.contains(pass) || disabled.contains(kAll);
-}
 
 Result<void> verify_after(const Pass& pass, const ir::Snippet& snippet) {
   if (!kVerifyEachPass) return {};
@@ -61,6 +58,10 @@ std::span<const Pass> all_passes() {
 bool is_pass(std::string_view name) {
   return name == kAll || std::any_of(std::begin(kPasses), std::end(kPasses),
                                      [&](const Pass& pass) { return pass.name == name; });
+}
+
+bool is_off(std::string_view pass, const Disabled& disabled) {
+  return disabled.contains(pass) || disabled.contains(kAll);
 }
 
 Result<void> run_passes(ir::Snippet& snippet, const Disabled& disabled) {

@@ -11,7 +11,8 @@
 
 namespace mdl::passes {
 
-// A pass rewrites one snippet at a time, or the whole program; one of the two is null.
+// A pass rewrites one snippet at a time, or the whole program; one of the two is null. Both are null of one
+// that is not the compiler's but the backend's (backend/peephole.h).
 struct Pass {
   std::string_view name;  // of --disable-pass=NAME
   std::string_view summary;
@@ -22,6 +23,7 @@ using Disabled = std::set<std::string, std::less<>>;
 
 std::span<const Pass> all_passes();
 bool is_pass(std::string_view name);  // "all" stands for every pass
+bool is_off(std::string_view pass, const Disabled& disabled);
 
 // Runs the passes of snippets that are not in `disabled` over a verified snippet, again as long as that
 // changes something and a few times at most, because each finds more in what the others leave. In debug

@@ -10,8 +10,17 @@
 // That yields the same number only when what a piece of the base adds does not depend on what
 // the guard has let through before: format::Metric::additive. This pass finds out.
 //
+// A timer's growth while a flag is up is what a request of its own would have measured only where the timer
+// is started and stopped by the very frames that raise and lower the flag, for then both run as long. So a
+// timer is additive when its base does nothing but start it at entries and stop it at returns, and the constraints
+// of code that it names do nothing but count frames; the injector sees to it that the functions are the same.
+//
 // Constraints whose resource is a number get a keyed form: keyed_constraints.h.
 #pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "compiler/program.h"
 
@@ -19,5 +28,15 @@ namespace mdl::passes {
 
 // Sets Metric::additive, and what keyed_constraints() sets. Changes no code that is there.
 void vectorize(Program& program);
+
+// What stands in the way of one value for all children, after vectorize().
+struct NotVector {
+  std::string_view what;  // "metric", "constraint"
+  std::string name;
+  std::string why;
+  format::Position position;
+};
+// Of the metrics that have constraints, and of the constraints whose resource is a number.
+std::vector<NotVector> not_vectors(const Program& program);
 
 }  // namespace mdl::passes

@@ -110,7 +110,6 @@ class Checker {
         daemons_(std::move(daemons)) {
     outside_.name = "statement";
     outside_.unconstrained = "outside a metric";
-    outside_.may_call = false;
   }
 
   void check(const ast::Definition& d) {
@@ -160,7 +159,10 @@ class Checker {
     program_.manifest.lists.push_back(std::move(empty));
   }
 
-  Program take() { return std::move(program_); }
+  Program take() {
+    program_.manifest.statement_cells = std::move(outside_.cells);
+    return std::move(program_);
+  }
 
  private:
   template <typename Node, typename Function>

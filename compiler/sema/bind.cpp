@@ -14,6 +14,7 @@ struct BuiltIn {
   std::string_view name;
   ExprKind kind;
   Type type;
+  bool extension = false;
 };
 constexpr BuiltIn kBuiltIns[] = {
     {"$procedures", ExprKind::procedures, {Kind::list, Kind::procedure}},
@@ -22,14 +23,23 @@ constexpr BuiltIn kBuiltIns[] = {
     {"$exit", ExprKind::exit, {Kind::procedure}},
     {"$machine", ExprKind::machine, {Kind::string}},
     {"$globalId", ExprKind::global_id, {Kind::integer}},
+    {"$points", ExprKind::points, {Kind::point, Kind::integer, format::PointKind::every}, true},
 };
 
 bool is_equality(ast::BinaryOp op) {
   return op == ast::BinaryOp::eq || op == ast::BinaryOp::ne;
 }
+bool is_order(ast::BinaryOp op) {
+  using enum ast::BinaryOp;
+  return op == lt || op == le || op == gt || op == ge;
+}
 
-std::string member_hint(Kind owner, std::string_view name) {
-  std::vector<std::string_view> members = member_names(owner);
+bool is_number(Kind kind) {
+  return kind == Kind::integer || kind == Kind::floating;
+}
+
+std::string member_hint(Kind owner, std::string_view name, bool with_extensions) {
+  std::vector<std::string_view> members = member_names(owner, with_extensions);
   if (members.empty()) return "";
   std::string near = did_you_mean(name, members);
   return near.empty() ? fmt::format("{} has {}", noun(owner), one_of(members)) : near;
@@ -70,33 +80,37 @@ std::optional<Bound> Binder::bind(const ast::Expr& e) {
 }
 
 std::optional<Bound> Binder::bind_kind(const ast::Expr& e) {
-  return std::visit(ast::Overloaded{
-                        [&](const ast::Integer& i) -> std::optional<Bound> {
-                          Bound bound{make(ExprKind::integer, e.span), {Kind::integer}};
-                          bound.expr.number = i.value;
-                          return bound;
-                        },
-                        [&](const ast::Boolean& b) -> std::optional<Bound> {
-                          Bound bound{make(ExprKind::integer, e.span), {Kind::integer}};
-                          bound.expr.number = b.value;
-                          return bound;
-                        },
-                        [&](const ast::String& s) -> std::optional<Bound> {
-                          Bound bound{make(ExprKind::string, e.span), {Kind::string}};
-                          bound.expr.text = s.text;
-                          return bound;
-                        },
-                        [&](const ast::Float& f) { return floating(e.span, f.text); },
-                        [&](const ast::NameUse& n) { return name_use(e, n.text); },
-                        [&](const ast::Field& f) { return field(e, f); },
-                        [&](const ast::Index& i) { return index(e, i); },
-                        [&](const ast::Unary& u) { return unary(e, u); },
-                        [&](const ast::Binary& b) { return binary(e, b); },
-                        [&](const ast::Call&) { return undecidable(e.span, "the result of a call"); },
-                        [&](const ast::Assign&) { return undecidable(e.span, "an assignment"); },
-                        [&](const ast::Step&) { return undecidable(e.span, "a counter"); },
-                    },
-                    e.node);
+  return std::visit(
+      ast::Overloaded{
+          [&](const ast::Integer& i) -> std::optional<Bound> {
+            Bound bound{make(ExprKind::integer, e.span), {Kind::integer}};
+            bound.expr.number = i.value;
+            return bound;
+          },
+          [&](const ast::Boolean& b) -> std::optional<Bound> {
+            Bound bound{make(ExprKind::integer, e.span), {Kind::integer}};
+            bound.expr.number = b.value;
+            return bound;
+          },
+          [&](const ast::String& s) -> std::optional<Bound> {
+            Bound bound{make(ExprKind::string, e.span), {Kind::string}};
+            bound.expr.text = s.text;
+            return bound;
+          },
+          [&](const ast::Float& f) { return floating(e.span, f.text); },
+          [&](const ast::NameUse& n) { return name_use(e, n.text); },
+          [&](const ast::Field& f) { return field(e, f); },
+          [&](const ast::Index& i) { return index(e, i); },
+          [&](const ast::Unary& u) { return unary(e, u); },
+          [&](const ast::Binary& b) { return binary(e, b); },
+          [&](const ast::Call&) { return undecidable(e.span, "the result of a call"); },
+          [&](const ast::Assign&) {
+            diagnostics_.report(Code::not_decidable, e.span, "an assignment").hint("'==' compares");
+            return std::optional<Bound>();
+          },
+          [&](const ast::Step&) { return undecidable(e.span, "a counter"); },
+      },
+      e.node);
 }
 
 std::optional<Bound> Binder::floating(Span span, std::string_view text) {
@@ -144,9 +158,16 @@ std::optional<Bound> Binder::name_use(const ast::Expr& e, const std::string& nam
     return bound;
   }
   for (const BuiltIn& b : kBuiltIns)
-    if (b.name == name) return Bound{make(b.kind, e.span), b.type};
+    if (b.name == name) {
+      if (b.extension && refuse_extension(e.span, fmt::format("'{}'", name))) return std::nullopt;
+      if (b.kind == ExprKind::points && owner_.is_constraint) {
+        diagnostics_.report(Code::no_points, e.span);
+        return std::nullopt;
+      }
+      return Bound{make(b.kind, e.span), b.type};
+    }
   if (name == "$constraint") return selected(e.span, 0);
-  if (name == "$arg" || name == "$return" || name == "$thread" || name == "$args")
+  if (name == "$arg" || name == "$return" || name == "$thread" || name == "$cost" || name == "$args")
     return undecidable(e.span, name);
   if (owner_.names.contains(name)) return undecidable(e.span, fmt::format("the counter '{}'", name));
   if (symbols_.broken.contains(name)) return std::nullopt;
@@ -204,7 +225,7 @@ std::optional<Bound> Binder::field(const ast::Expr& e, const ast::Field& f) {
   const Member* member = find_member(owner, f.field.text);
   if (member == nullptr) {
     diagnostics_.report(Code::no_such_member, f.field.span, noun(owner), f.field.text)
-        .hint(member_hint(owner, f.field.text));
+        .hint(member_hint(owner, f.field.text, symbols_.standard != Standard::classic));
     return std::nullopt;
   }
   if (member->extension && refuse_extension(f.field.span, fmt::format("'.{}'", f.field.text)))
@@ -219,11 +240,13 @@ std::optional<Bound> Binder::unary(const ast::Expr& e, const ast::Unary& u) {
   if (u.op == ast::UnaryOp::address) return undecidable(e.span, "an address");
   std::optional<Bound> operand = bind(*u.operand);
   if (!operand) return std::nullopt;
-  if (operand->type.kind != Kind::integer) {
+  const bool negates = u.op == ast::UnaryOp::negate && operand->type.kind == Kind::floating;
+  if (negates && operand->expr.kind == ExprKind::string) return floating(e.span, "-" + operand->expr.text);
+  if (operand->type.kind != Kind::integer && !negates) {
     diagnostics_.report(Code::not_a_condition, u.operand->span, noun(operand->type.kind));
     return std::nullopt;
   }
-  Bound bound{make(ExprKind::unary, e.span), {Kind::integer}};
+  Bound bound{make(ExprKind::unary, e.span), operand->type};
   bound.expr.text = std::string(ast::spelling(u.op));
   bound.expr.operands.push_back(std::move(operand->expr));
   return bound;
@@ -280,8 +303,9 @@ std::optional<Bound> Binder::binary(const ast::Expr& e, const ast::Binary& b) {
       if (auto number = floating(e.span, std::to_string(side->expr.number))) *side = std::move(*number);
   Kind l = left->type.kind;
   Kind r = right->type.kind;
-  bool texts = l == r && (l == Kind::string || l == Kind::floating) && is_equality(b.op);
-  if (!texts && (l != Kind::integer || r != Kind::integer)) {
+  bool texts = l == Kind::string && r == Kind::string && is_equality(b.op);
+  bool numbers = is_number(l) && is_number(r) && (is_equality(b.op) || is_order(b.op));
+  if (!texts && !numbers && (l != Kind::integer || r != Kind::integer)) {
     bool resource = l == Kind::procedure || l == Kind::module || r == Kind::procedure || r == Kind::module;
     diagnostics_.report(Code::mixed_types, b.op_span, ast::spelling(b.op), noun(l), noun(r))
         .hint(resource && is_equality(b.op) ? "compare names: f.name == \"main\"" : "");

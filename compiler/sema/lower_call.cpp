@@ -26,7 +26,7 @@ Operand Lowering::call(const ast::Expr& e, const ast::Call& c, Use use) {
     diagnostics_.report(Code::wrong_arguments, e.span, printable(callee->text), "at most six arguments");
     return failed();
   }
-  return application_call(e.span, callee->text, c.args);
+  return application_call(callee->text, c.args);
 }
 
 Operand Lowering::built_in(const ast::Expr& e, const ast::Call& c, const CallForm& form, Use use) {
@@ -51,31 +51,26 @@ Operand Lowering::built_in(const ast::Expr& e, const ast::Call& c, const CallFor
         .hint("the name is a string: Call(\"f\", 1)");
     return failed();
   }
-  return application_call(e.span, function->text, std::span(c.args).subspan(1));
+  return application_call(function->text, std::span(c.args).subspan(1));
 }
 
-Operand Lowering::application_call(Span span, const std::string& function, std::span<const ast::Expr> args) {
+Operand Lowering::application_call(const std::string& function, std::span<const ast::Expr> args) {
   std::vector<Operand> values;
   for (const ast::Expr& arg : args) values.push_back(value(arg));
-  std::optional<uint32_t> cell = call_cell(span);
-  if (!cell) return failed();
+  const uint32_t cell = call_cell();
   if (!end_) end_ = new_label();
-  effect(Op::jump_zero, emit(Op::enter_call, Operand::none(), Operand::none(), *cell), *end_);
+  effect(Op::jump_zero, emit(Op::enter_call, Operand::none(), Operand::none(), cell), *end_);
   for (size_t i = 0; i < values.size(); i++)
     snippet_.insts.push_back(
-        {Op::call_arg, ir::kNoTemp, values[i], Operand::imm(static_cast<int64_t>(i)), *cell});
+        {Op::call_arg, ir::kNoTemp, values[i], Operand::imm(static_cast<int64_t>(i)), cell});
   uint32_t called = symbol(function, format::SymbolKind::function);
-  Operand result = emit(Op::call, Operand::imm(called), Operand::none(), *cell);
-  effect(Op::leave_call, Operand::none(), *cell);
+  Operand result = emit(Op::call, Operand::imm(called), Operand::none(), cell);
+  effect(Op::leave_call, Operand::none(), cell);
   return result;
 }
 
 // The owner's cell for calls, as a cell of the snippet. It has no name in code.
-std::optional<uint32_t> Lowering::call_cell(Span span) {
-  if (!owner_.may_call) {
-    diagnostics_.report(Code::call_outside, span).hint("put it into a metric; its base may be void");
-    return std::nullopt;
-  }
+uint32_t Lowering::call_cell() {
   auto is_call = [](const format::Cell& cell) { return cell.kind == format::CellKind::call; };
   auto found = std::find_if(owner_.cells.begin(), owner_.cells.end(), is_call);
   auto index = static_cast<uint32_t>(found - owner_.cells.begin());

@@ -2,6 +2,7 @@
 // jump straight to where the condition leads (lower.cpp). Expressions of binding time become constants.
 #include <algorithm>
 
+#include "compiler/sema/argument_variants.h"
 #include "compiler/sema/lowering.h"
 #include "compiler/sema/operators.h"
 
@@ -22,11 +23,50 @@ Operand Lowering::not_a_value(Span span, std::string_view what) {
   return failed();
 }
 
-// $args.name would need the debug information of each process to be read for each function.
-Operand Lowering::named_arguments(Span span) {
-  if (!binder_.refuse_extension(span, "'$args'"))
-    diagnostics_.report(Code::named_arguments, span).hint("the first argument is $arg[0]");
-  return failed();
+// A fact of $args.name at the point of this code.
+Operand Lowering::parameter(const std::string& name, format::ParameterFact fact) {
+  format::Expr point, expr;
+  point.kind = format::ExprKind::variable;
+  point.text = kPointVariable;
+  expr.kind = format::ExprKind::parameter;
+  expr.text = name;
+  expr.number = static_cast<int64_t>(fact);
+  expr.operands.push_back(std::move(point));
+  return constant(std::move(expr));
+}
+
+// $arg[place], where the place is known when a request is bound: the one of the six jumps that is not taken.
+Operand Lowering::some_argument(Operand place) {
+  const ir::Temp value = snippet_.temps++;
+  const uint32_t end = new_label();
+  snippet_.insts.push_back({Op::copy, value, Operand::imm(0), Operand::none(), 0});
+  for (uint32_t n = 0; n < kMaxArguments; n++) {
+    const uint32_t next = new_label();
+    effect(Op::jump_zero, emit(Op::eq, place, Operand::imm(n)), next);
+    snippet_.insts.push_back({Op::arg, value, Operand::none(), Operand::none(), n});
+    effect(Op::jump, Operand::none(), end);
+    this->place(next);
+  }
+  this->place(end);
+  return Operand::temp(value);
+}
+
+// Which of the arguments has this name, and how wide it is, is known when a request is bound. For the first
+// name the code is made once for each of the six (argument_variants.h), in which its place stands for
+// itself; for others it chooses as it runs.
+Operand Lowering::named_argument(Span span, const std::string& name) {
+  if (binder_.refuse_extension(span, "'$args'")) return failed();
+  if (!format::info(snippet_.point).args) {
+    diagnostics_.report(Code::arg_not_here, span, noun(snippet_.point))
+        .hint("keep it in a counter at '.entry'");
+    return failed();
+  }
+  if (!first_named_) first_named_ = name;
+  Operand place = parameter(name, format::ParameterFact::place);
+  Operand raw = *first_named_ == name ? place : some_argument(place);
+  Operand own = emit(Op::and_, raw, parameter(name, format::ParameterFact::mask));
+  Operand sign = parameter(name, format::ParameterFact::sign);
+  return emit(Op::sub, emit(Op::xor_, own, sign), sign);
 }
 
 Operand Lowering::expr(const ast::Expr& e, Use use) {
@@ -39,8 +79,12 @@ Operand Lowering::expr(const ast::Expr& e, Use use) {
           [&](const ast::NameUse& n) { return name(e.span, n.text); },
           [&](const ast::Field& f) {
             auto* object = std::get_if<ast::NameUse>(&f.object->node);
-            bool arguments = object != nullptr && object->text == "$args";
-            return arguments ? named_arguments(e.span) : binding_value(e);
+            if (object == nullptr || (object->text != "$args" && object->text != "$arg"))
+              return binding_value(e);
+            if (object->text == "$args") return named_argument(e.span, f.field.text);
+            diagnostics_.report(Code::bad_index, e.span, "$arg", "missing")
+                .hint(fmt::format("an argument by its name is $args.{}", f.field.text));
+            return failed();
           },
           [&](const ast::Index& i) { return index(e, i); },
           [&](const ast::Call& c) { return call(e, c, use); },
@@ -74,7 +118,17 @@ Operand Lowering::name(Span span, const std::string& name) {
     return failed();
   }
   if (name == "$thread") return binder_.refuse_extension(span, "'$thread'") ? failed() : emit(Op::thread);
-  if (name == "$args") return named_arguments(span);
+  if (name == "$cost") {
+    if (binder_.refuse_extension(span, "'$cost'")) return failed();
+    format::Expr cost;
+    cost.kind = format::ExprKind::cost;
+    return constant(std::move(cost));
+  }
+  if (name == "$args") {
+    if (!binder_.refuse_extension(span, "'$args'"))
+      diagnostics_.report(Code::bad_index, span, "$args", "missing").hint("an argument is $args.NAME");
+    return failed();
+  }
   if (name == owner_.void_metric && !name.empty()) {
     diagnostics_.report(Code::no_value_cell, span, name);
     return failed();
@@ -83,7 +137,7 @@ Operand Lowering::name(Span span, const std::string& name) {
 }
 
 Operand Lowering::unknown_value(Span span, const std::string& name) {
-  std::vector<std::string_view> near{"$arg", "$return", "$constraint", "$thread"};
+  std::vector<std::string_view> near{"$arg", "$args", "$return", "$constraint", "$thread", "$cost"};
   for (const auto& [known, cell] : owner_.names) near.push_back(known);
   diagnostics_.report(Code::unknown_name, span, name).hint(binder_.suggestion(name, std::move(near)));
   return failed();
@@ -127,6 +181,10 @@ Operand Lowering::index(const ast::Expr& e, const ast::Index& i) {
     auto n = binder_.constant_index(i, "$constraint", owner_.selected.size());
     return n ? selected(e.span, *n) : failed();
   }
+  if (object != nullptr && object->text == "$args") return name(i.object->span, object->text);
+  if (object != nullptr && !object->text.starts_with('$') && !binder_.knows(object->text) &&
+      !owner_.names.contains(object->text))
+    return unknown_value(i.object->span, object->text);
   if (object == nullptr || object->text != "$arg") return binding_value(e);
   if (!format::info(snippet_.point).args) {
     diagnostics_.report(Code::arg_not_here, e.span, noun(snippet_.point))
@@ -155,21 +213,22 @@ Operand Lowering::address(const ast::Expr& e, const ast::Expr& of) {
   return emit(Op::address, Operand::none(), Operand::none(), *found);
 }
 
-// Whether an operand of == is a text or a floating-point number, so that the whole must be decided when a
-// request is bound.
-bool Lowering::is_text(const ast::Expr& e) const {
-  auto texts = [](Kind kind) { return kind == Kind::string || kind == Kind::floating; };
+// Whether an operand of a comparison is a floating-point number, or, where those count, a text, so that the
+// whole must be decided when a request is bound.
+bool Lowering::is_no_integer(const ast::Expr& e, bool with_texts) const {
+  auto texts = [&](Kind kind) { return (with_texts && kind == Kind::string) || kind == Kind::floating; };
   return std::visit(ast::Overloaded{
-                        [](const ast::String&) { return true; },
+                        [&](const ast::String&) { return with_texts; },
                         [](const ast::Float&) { return true; },
-                        [](const ast::Field& f) { return f.field.text == "name"; },
+                        [&](const ast::Unary& u) { return is_no_integer(*u.operand, false); },
+                        [&](const ast::Field& f) { return with_texts && f.field.text == "name"; },
                         [&](const ast::NameUse& n) {
                           const Type* variable = binder_.variable(n.text);
                           if (variable != nullptr && !owner_.names.contains(n.text))
                             return texts(variable->kind);
                           if (n.text == "$constraint" && !owner_.selected.empty())
                             return texts(owner_.selected[0]);
-                          return n.text == "$machine";
+                          return with_texts && n.text == "$machine";
                         },
                         [&](const ast::Index& i) {
                           auto* name = std::get_if<ast::NameUse>(&i.object->node);
@@ -183,10 +242,34 @@ bool Lowering::is_text(const ast::Expr& e) const {
                     e.node);
 }
 
+// Whether an operand has its value only when the code runs.
+bool Lowering::runs(const ast::Expr& e) const {
+  auto of_process = [&](const ast::Expr& object) {
+    auto* name = std::get_if<ast::NameUse>(&object.node);
+    return name != nullptr && (name->text == "$arg" || name->text == "$args" || name->text == "$return" ||
+                               name->text == "$thread" || owner_.names.contains(name->text));
+  };
+  return std::visit(ast::Overloaded{
+                        [&](const ast::NameUse&) { return of_process(e); },
+                        [&](const ast::Field& f) { return of_process(*f.object); },
+                        [&](const ast::Index& i) { return of_process(*i.object); },
+                        [&](const ast::Unary& u) { return runs(*u.operand); },
+                        [&](const ast::Binary& b) { return runs(*b.left) || runs(*b.right); },
+                        [](const ast::Call&) { return true; },
+                        [](const ast::Assign&) { return true; },
+                        [](const ast::Step&) { return true; },
+                        [](const auto&) { return false; },
+                    },
+                    e.node);
+}
+
 Operand Lowering::binary(const ast::Expr& e, const ast::Binary& b) {
   if (b.op == ast::BinaryOp::and_ || b.op == ast::BinaryOp::or_) return short_circuit(b);
-  bool compares = b.op == ast::BinaryOp::eq || b.op == ast::BinaryOp::ne;
-  if (compares && (is_text(*b.left) || is_text(*b.right))) return binding_value(e);
+  using enum ast::BinaryOp;
+  const bool equality = b.op == eq || b.op == ne;
+  const bool compares = equality || b.op == lt || b.op == le || b.op == gt || b.op == ge;
+  const bool is_bound = is_no_integer(*b.left, equality) || is_no_integer(*b.right, equality);
+  if (compares && is_bound && !runs(*b.left) && !runs(*b.right)) return binding_value(e);
   Operand left = value(*b.left);
   Operand right = value(*b.right);
   bool divides = b.op == ast::BinaryOp::div || b.op == ast::BinaryOp::rem;

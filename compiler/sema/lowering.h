@@ -45,9 +45,12 @@ class Lowering {
   Operand short_circuit(const ast::Binary& b);
   Operand not_a_value(Span span, std::string_view what);
   Operand unknown_value(Span span, const std::string& name);
-  Operand named_arguments(Span span);
+  Operand named_argument(Span span, const std::string& name);
+  Operand parameter(const std::string& name, format::ParameterFact fact);
+  Operand some_argument(Operand place);
   Operand binding_value(const ast::Expr& e);
-  bool is_text(const ast::Expr& e) const;
+  bool runs(const ast::Expr& e) const;
+  bool is_no_integer(const ast::Expr& e, bool with_texts) const;
 
   // --- Changes ---
   Operand assign(const ast::Expr& target, ast::AssignOp op, const ast::Expr& e, Span at, Use use);
@@ -63,8 +66,8 @@ class Lowering {
   // --- Calls ---
   Operand call(const ast::Expr& e, const ast::Call& c, Use use);
   Operand built_in(const ast::Expr& e, const ast::Call& c, const CallForm& form, Use use);
-  Operand application_call(Span span, const std::string& function, std::span<const ast::Expr> args);
-  std::optional<uint32_t> call_cell(Span span);
+  Operand application_call(const std::string& function, std::span<const ast::Expr> args);
+  uint32_t call_cell();
   Operand read_symbol(const ast::Expr& e, const ast::Call& c, const CallForm& form);
   uint32_t symbol(const std::string& name, format::SymbolKind kind);
 
@@ -83,8 +86,9 @@ class Lowering {
   Binder& binder_;
   Diagnostics& diagnostics_;
   ir::Snippet snippet_;
-  std::vector<uint32_t> used_;   // Snippet::cells as indices into Owner::cells
-  std::optional<uint32_t> end_;  // the label behind all code, where calls are not entered
+  std::vector<uint32_t> used_;              // Snippet::cells as indices into Owner::cells
+  std::optional<uint32_t> end_;             // the label behind all code, where calls are not entered
+  std::optional<std::string> first_named_;  // of the arguments known by name
 };
 
 }  // namespace mdl::sema

@@ -1,6 +1,7 @@
 #include "compiler/sema/placement.h"
 
 #include "compiler/ir/verify.h"
+#include "compiler/sema/argument_variants.h"
 #include "compiler/sema/bind.h"
 #include "compiler/sema/known.h"
 #include "compiler/sema/lower.h"
@@ -112,7 +113,38 @@ class Placer {
     snippet.position = placed.position;
     if (snippet.temps > ir::kMaxTemps || snippet.labels > ir::kMaxLabels)
       diagnostics_.report(Code::too_long, insert.point.span, ir::kMaxTemps, "values or branches");
-    placed.stencil = snippets_.add(owner_.name, std::move(snippet));
+    const std::vector<ir::Snippet> variants = argument_variants(snippet);
+    if (variants.empty()) {
+      placed.stencil = snippets_.add(owner_.name, std::move(snippet));
+    } else if (depth_ + 2 > format::kMaxDepth) {
+      diagnostics_.report(Code::too_deep, insert.point.span, format::kMaxDepth, "statements");
+    } else {
+      placed = choose(std::move(placed), first_named(snippet), variants);
+    }
+  }
+
+  // foreach $point in POINT { if (its argument is the first) (* ... *) if (it is the second) ... }
+  Placement choose(Placement insert, const format::Expr& place, const std::vector<ir::Snippet>& variants) {
+    Placement visit;
+    visit.kind = PlacementKind::foreach_;
+    visit.position = insert.position;
+    visit.variable = kPointVariable;
+    visit.expr = std::move(insert.expr);
+    insert.expr = place.operands.at(0);
+    insert.expr.position = visit.expr.position;
+    for (size_t n = 0; n < variants.size(); n++) {
+      Placement& branch = visit.body.emplace_back();
+      branch.kind = PlacementKind::if_;
+      branch.position = insert.position;
+      branch.expr.kind = format::ExprKind::binary;
+      branch.expr.text = n == 0 ? "<=" : "==";  // where it is not known, the first is refused with the reason
+      branch.expr.position = insert.position;
+      branch.expr.operands = {place, format::Expr()};
+      branch.expr.operands[1].number = static_cast<int64_t>(n);
+      insert.stencil = snippets_.add(owner_.name, variants[n]);
+      branch.body.push_back(insert);
+    }
+    return visit;
   }
 
   Owner& owner_;

@@ -49,7 +49,6 @@ struct Owner {
   bool counts_calls = false;       // the flag stands for active calls: setting it is worth a warning
   std::string_view unconstrained;  // why `constrained` has no effect here; empty: it has
   std::string void_metric;         // the metric whose base is void
-  bool may_call = true;            // it has cells, so that calls into the application have one
 };
 
 }  // namespace mdl::sema

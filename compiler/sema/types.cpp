@@ -71,6 +71,8 @@ std::string_view noun(format::PointKind kind) {
       return "the return from a call";
     case block:
       return "a block";
+    case every:
+      return "$points";
     default:
       return "a point of a loop";
   }
@@ -82,10 +84,10 @@ const Member* find_member(Kind owner, std::string_view name) {
   return nullptr;
 }
 
-std::vector<std::string_view> member_names(Kind owner) {
+std::vector<std::string_view> member_names(Kind owner, bool with_extensions) {
   std::vector<std::string_view> names;
   for (const Member& member : kMembers)
-    if (member.owner == owner) names.push_back(member.name);
+    if (member.owner == owner && (with_extensions || !member.extension)) names.push_back(member.name);
   return names;
 }
 

@@ -32,7 +32,7 @@ struct Member {
   bool extension;
 };
 const Member* find_member(Kind owner, std::string_view name);
-std::vector<std::string_view> member_names(Kind owner);
+std::vector<std::string_view> member_names(Kind owner, bool with_extensions = true);
 
 // A floating-point number as a plan has it, in lists and expressions: equal ones have one text.
 std::optional<std::string> shortest_float(std::string_view text);

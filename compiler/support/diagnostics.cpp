@@ -14,6 +14,9 @@ constexpr CodeInfo kCodes[] = {
 #undef MDL_DIAGNOSTIC
 };
 
+// Warnings that only -WNAME asks for.
+constexpr Code kOffByDefault[] = {Code::vector};
+
 }  // namespace
 
 const CodeInfo& info(Code code) {
@@ -33,7 +36,9 @@ std::string warning_name(Code code) {
 }
 
 WarningPolicy::WarningPolicy(bool all_are_errors)
-    : levels_(std::size(kCodes), all_are_errors ? Level::error : Level::warning) {}
+    : levels_(std::size(kCodes), all_are_errors ? Level::error : Level::warning) {
+  for (Code code : kOffByDefault) levels_[static_cast<size_t>(code)] = Level::off;
+}
 
 std::string WarningPolicy::apply(std::string_view word) {
   auto take = [&](std::string_view prefix) {

@@ -40,7 +40,7 @@ const CodeInfo& info(Code);
 std::vector<Code> all_codes();
 std::string warning_name(Code);  // "set-flag", which -W takes
 
-// What becomes of each warning: -Wno-NAME, -Werror, -Werror=NAME.
+// What becomes of each warning: -WNAME, -Wno-NAME, -Werror, -Werror=NAME.
 class WarningPolicy {
  public:
   enum class Level : uint8_t { off, warning, error };

@@ -24,6 +24,8 @@ namespace mdl::arch {
 extern const std::string_view kTarget;  // as in a plan's manifest
 extern const uint16_t kElfMachine;      // e_machine of programs it can instrument
 extern const uint32_t kJumpSize;        // bytes of the jump that a window holds
+extern const uint32_t kShortJumpSize;   // bytes of one that reaches the next hundred bytes
+extern const uint32_t kFarJumpSize;     // bytes of one that reaches everything
 extern const int32_t kReturnAddress;    // bytes that a call pushes
 extern const uint64_t kReach;           // how far that jump and pc-relative data safely go, in bytes
 
@@ -61,16 +63,18 @@ inline constexpr uint64_t kTextTag = 0x7e7e7e7e00000000u;
 
 // Code that makes `calls` in order on the thread with `registers` and then puts it back where
 // it was, on its own: a thread whose tracer dies at any instruction of it runs on correctly.
-// `text` is data that the calls may point to. `address` is where the code will lie.
+// `text` is data that the calls may point to. `address` is where the code will lie; its size does not depend
+// on it. All signals are blocked meanwhile, by a call of its own before the first and one behind the last,
+// which sets `signal_mask`, the thread's.
 Bytes remote_stub(std::span<const RemoteCall> calls, std::string_view text, const ThreadRegisters& registers,
-                  uint64_t address);
+                  uint64_t signal_mask, uint64_t address);
 // Registers with which the thread executes the stub.
 ThreadRegisters remote_entry(const ThreadRegisters&, uint64_t address);
 // The result of the system call that the thread has just left (a system-call stop).
 int64_t remote_result(const ThreadRegisters&);
 
 struct RemoteNumbers {
-  long memfd_create, ftruncate, mmap, munmap, close;
+  long memfd_create, ftruncate, mmap, munmap, close, signal_mask;
 };
 extern const RemoteNumbers kCalls;
 
@@ -91,11 +95,21 @@ inline constexpr int64_t kThreadId = 8;  // byte offset of the thread's id in it
 // The slot at which the search for a thread pointer begins: what the emitted code computes.
 uint32_t home_slot(uint64_t thread_pointer, uint32_t slots);
 
-// What follows code that writes a flag: byte offsets in the block (focus::Track).
+// The clock of a timer: of its kind, with its event.
+struct TimerClock {
+  format::CellKind kind = format::CellKind::wall_timer;
+  format::Event event = format::Event::minor_faults;
+};
+
+// What follows code that writes a flag (focus::Track).
 struct Track {
-  int64_t flag = 0;
+  int64_t flag = 0;  // byte offsets in the block
   int64_t span = 0;
   int64_t base = 0;
+  // Where the base is a timer, the clock of it; then resident code does what is to be done: the addresses of
+  // its routine and of what it knows of the span.
+  std::optional<TimerClock> clock = {};
+  uint64_t routine = 0, entry = 0;
 };
 
 // A flag or a timer that a function's entry raises and its exits lower. Its own words are `count`, and
@@ -185,9 +199,34 @@ size_t emit_inverted_branch(Bytes& out, uint64_t address, const image::Instructi
 void fill_branch(Bytes& out, uint64_t address, size_t field);
 void emit_jump(Bytes& out, uint64_t address, uint64_t target);
 
-// What a window holds: a jump, or a call in the place of a call.
+// Where a direct jump or call of kJumpSize bytes leads; nothing for any other bytes.
+std::optional<uint64_t> branch_target(uint64_t at, std::span<const std::byte> bytes);
+// Where a short jump leads.
+std::optional<uint64_t> short_jump_target(uint64_t at, std::span<const std::byte> bytes);
+// How many bytes at the end of `before` are the prefixes that window_call writes in front of a call.
+size_t call_prefixes(std::span<const std::byte> before);
+
+// Bytes of the stack that an instruction takes, when control is sure to run on from it: it reads and writes
+// registers and pushes, and touches no other memory. A function's entry may as well be seen behind it.
+std::optional<uint32_t> pushed_by(const image::Instruction& instruction);
+
+// True when a call can be turned to a trampoline in its place, so that it returns to where it did.
+bool can_turn(const image::Instruction& call);
+// What such a trampoline goes on with: a jump to what was called; false when its operand is out of reach.
+bool emit_turned(Bytes& out, uint64_t address, const image::Instruction& call);
+
+// What a window holds: a jump, a call in the place of a call of `size` bytes, or a short jump to another
+// jump.
 Bytes window_jump(uint64_t at, uint64_t target);
-Bytes window_call(uint64_t at, uint64_t target);
+Bytes window_call(uint64_t at, uint32_t size, uint64_t target);
+Bytes window_short_jump(uint64_t at, uint64_t target);
+bool short_jump_reaches(uint64_t at, uint64_t target);
+
+// A jump of which only the first `written` bytes are written; those behind it stay what they are and are a
+// part of its displacement. Where it leads, by the bytes that may be chosen.
+image::Range punned_targets(uint64_t at, uint32_t written, std::span<const uint8_t> kept);
+// A jump to anywhere, for the place where a punned one leads.
+Bytes far_jump(uint64_t target);
 
 // The resident code (resident.S): position independent, the search for a block at its start.
 struct ResidentParameters {
@@ -214,20 +253,20 @@ struct ClockPair {
 };
 ClockPair read_clocks();
 Result<uint64_t> ticks_per_second(const ClockPair& since);
+// What a cycle of this processor takes now: its clock may be another one than the counter's.
+double picoseconds_per_cycle();
 // The decision alone: `invariant` as the processor says, `sources` as in available_clocksource of the kernel,
 // "" when that cannot be read.
 Result<void> check_wall_clock(bool invariant, std::string_view sources);
 
-// The clock of a timer: of its kind, with its event.
-struct TimerClock {
-  format::CellKind kind = format::CellKind::wall_timer;
-  format::Event event = format::Event::minor_faults;
-};
 // `timers`: as they lie in a block. `spans`: all that are kept, to be closed where frames vanish; `tables`:
 // addresses of key tables, likewise.
 Bytes resident_code(const ResidentParameters&, std::span<const TimerClock> timers = {},
                     std::span<const Track> spans = {}, std::span<const uint64_t> tables = {});
 uint64_t keys_offset();  // in it, of the routine for Keys::routine
+uint64_t span_offset();  // of the routine for Track::routine
+// Of what it knows of a span, by the index in `spans`.
+uint64_t span_entry_offset(size_t timers, size_t index);
 // Where a stencil's routine begins in it.
 uint64_t routine_offset(format::Routine routine);
 // What can be hooked at a function's entry, and where in the resident code its routine begins. All
@@ -237,6 +276,7 @@ enum class Hook : uint8_t {
   exit,    // _exit: a process that ends waits for its last values to be read
   catch_,  // __cxa_begin_catch: frames below the one that calls it have vanished
   jump,    // longjmp(buffer, ...): frames below the buffer's stack pointer vanish
+  end,     // __call_tls_dtors, where a thread ends: likewise; a thread without a block stays without
 };
 uint64_t hook_offset(Hook hook);
 void emit_call(Bytes& out, uint64_t address, uint64_t target);

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "runtime/image/frames.h"
+
 namespace mdl::focus {
 namespace {
 
@@ -19,6 +21,7 @@ constexpr size_t kMostRepetitions = 2;  // counted ones, `{n}`
 struct AbiRow {
   std::string_view name;
   OwnAbi abi;
+  bool unframed = false;  // only without call frame information in an object that has some
 };
 constexpr AbiRow kOwnAbi[] = {
     {"__tls_get_addr*", OwnAbi::never},        // callers keep registers over it on some compilers
@@ -36,7 +39,9 @@ constexpr AbiRow kOwnAbi[] = {
     {"__x86_indirect_call_thunk*", OwnAbi::never},
     {"__llvm_retpoline*", OwnAbi::never},
     {"__restore_rt", OwnAbi::never},  // the return of a signal handler: never called
-    {"vfork", OwnAbi::unusual},       // returns twice on one stack
+    {"Builtins_*", OwnAbi::never,
+     true},                      // V8's, made by V8: exceptions and dispatch enter them in the middle
+    {"vfork", OwnAbi::unusual},  // returns twice on one stack
     {"__vfork", OwnAbi::unusual},
     {"__libc_vfork", OwnAbi::unusual},
     {"*setjmp", OwnAbi::unusual},     // returns twice: setjmp, _setjmp, __sigsetjmp, sigsetjmp
@@ -52,18 +57,19 @@ bool fits(std::string_view pattern, std::string_view name) {
   return name == pattern;
 }
 
-OwnAbi own_abi(std::string_view name) {
+OwnAbi own_abi(std::string_view name, bool unframed) {
   for (const AbiRow& row : kOwnAbi)
-    if (fits(row.name, name)) return row.abi;
+    if (fits(row.name, name) && (unframed || !row.unframed)) return row.abi;
   return OwnAbi::no;
 }
 
 }  // namespace
 
-OwnAbi own_abi(const image::Function& function) {
-  OwnAbi result = own_abi(std::string_view(function.name));
+OwnAbi own_abi(const image::Object& object, const image::Function& function) {
+  const bool unframed = object.frame_table && !object.frame_table->find(function.address);
+  OwnAbi result = own_abi(std::string_view(function.name), unframed);
   for (const std::string& alias : function.aliases)
-    result = std::max(result, own_abi(std::string_view(alias)));
+    result = std::max(result, own_abi(std::string_view(alias), unframed));
   return result;
 }
 

@@ -19,7 +19,7 @@ enum class OwnAbi : uint8_t {
   never,    // keeps registers that the convention lets a callee change, or takes operands in
             // ways of its own: a probe in it would change the program
 };
-OwnAbi own_abi(const image::Function& function);
+OwnAbi own_abi(const image::Object& object, const image::Function& function);
 
 // The exclude definitions of a plan, ready to be asked.
 class Exclusions {

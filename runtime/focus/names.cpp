@@ -5,7 +5,7 @@
 namespace mdl::focus {
 namespace {
 
-bool is_mangled(const std::string& name) {
+bool is_mangled(std::string_view name) {
   return name.starts_with("_Z") || name.starts_with("_R");
 }
 
@@ -44,8 +44,10 @@ Names::Names(const image::Image& image, Exclusions exclusions)
 
 std::vector<Procedure> Names::functions_of(const image::Object& object) const {
   std::vector<Procedure> found;
+  if (object.is_go) return found;
   for (const image::Function& function : object.functions)
-    if (!function.is_ifunc && own_abi(function) == OwnAbi::no && !exclusions_.excludes(object, function))
+    if (!function.is_ifunc && own_abi(object, function) == OwnAbi::no &&
+        !exclusions_.excludes(object, function))
       found.push_back({&object, &function});
   return found;
 }
@@ -57,12 +59,17 @@ std::vector<const image::Object*> Names::modules() const {
   return found;
 }
 
-std::vector<Procedure> Names::functions_named(std::string_view name) const {
-  std::vector<Procedure> found;
+// A list is evaluated for each child of a focus with `*`, and looking through a large program's mangled names
+// takes milliseconds: what was found is kept, and a name that is a linkage name is not demangled to.
+const std::vector<Procedure>& Names::functions_named(std::string_view name) const {
+  const auto [known, is_new] = found_.try_emplace(std::string(name));
+  std::vector<Procedure>& found = known->second;
+  if (!is_new) return found;
   const auto [first, last] = by_name_.equal_range(name);
   for (auto entry = first; entry != last; ++entry) found.push_back(entry->second);
-  for (const Procedure& procedure : mangled_)
-    if (image::matches(*procedure.function, name)) found.push_back(procedure);
+  if (found.empty() || !is_mangled(name))
+    for (const Procedure& procedure : mangled_)
+      if (image::matches(*procedure.function, name)) found.push_back(procedure);
   normalize(found);
   return found;
 }
@@ -98,8 +105,11 @@ std::vector<const image::Object*> Names::objects_named(std::string_view name) co
 
 std::string Names::obstacle(const Procedure& procedure) const {
   if (procedure.function->is_ifunc)
-    return "it is an IFUNC: the program chooses its implementation when it is linked; name that one";
-  if (own_abi(*procedure.function) == OwnAbi::never) return "it does not follow the calling convention";
+    return "it is an IFUNC, and no one has called it yet: its implementation is chosen at the first call";
+  if (procedure.object->is_go)
+    return "it is Go code: its stacks move, and a function that needs a larger one begins again";
+  if (own_abi(*procedure.object, *procedure.function) == OwnAbi::never)
+    return "it does not follow the calling convention";
   if (exclusions_.excludes(*procedure.object, *procedure.function)) return "the plan excludes it";
   return "";
 }

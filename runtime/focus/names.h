@@ -46,13 +46,15 @@ class Names {
   std::vector<std::string> known_functions(const image::Object& object) const;
 
  private:
-  std::vector<Procedure> functions_named(std::string_view name) const;
+  const std::vector<Procedure>& functions_named(std::string_view name) const;
 
   const image::Image& image_;
   Exclusions exclusions_;
   std::vector<Procedure> procedures_;
   // Linkage names and aliases; several objects may have the same.
   std::unordered_multimap<std::string_view, Procedure> by_name_;
+  mutable std::unordered_map<std::string, std::vector<Procedure>>
+      found_;                       // what functions_named() has answered
   std::vector<Procedure> mangled_;  // those that can match by a demangled name as well
 };
 

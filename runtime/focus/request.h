@@ -41,7 +41,8 @@ struct CellSlot {
   format::Event event = format::Event::minor_faults;  // of an event timer or counter
 };
 
-// A child of a request with `*` (runtime/focus/vector.h): while `flag` is up, `span` grows as `base` does.
+// A child of a request with `*` (runtime/focus/bind_children.h): while `flag` is up, `span` grows as `base`
+// does.
 struct Track {
   CellId flag = 0;
   CellId span = 0;
@@ -56,6 +57,7 @@ struct KeyTable {
   CellId change = 0;
   CellId keys = 0;
   CellId base = 0;
+  bool by_thread = false;  // the growth of each key is kept for each thread
 };
 
 // One stencil at one point, with what its holes refer to.
@@ -67,7 +69,8 @@ struct BoundSnippet {
   std::vector<uint32_t> requests;  // indices of the requests that need it
   std::vector<Track> tracks = {};  // of the flag that it writes: what is to be done behind it
   static constexpr uint32_t kNoTable = UINT32_MAX;
-  uint32_t keys = kNoTable;  // index into Binding::key_tables: whose keys it changes
+  uint32_t keys = kNoTable;   // index into Binding::key_tables: whose keys it changes
+  std::string obstacle = {};  // why it is refused here, "" = it is not
 };
 
 struct BoundPoint {
@@ -111,6 +114,7 @@ struct BoundRequest {
   uint32_t children = 0;
   uint32_t of = kNone;
   int64_t thread = kAllThreads;
+  bool idle = false;   // conditions keep all code of it, or of a flag that it waits for, out: it counts 0
   bool keyed = false;  // one of Binding::key_tables is for it: a line for each key, none of its own
 };
 
@@ -129,7 +133,11 @@ struct BindOptions {
   std::vector<std::string> foci;      // for metrics that name none; empty: the whole program
   std::string flavor;                 // "" = unix
   bool allow_calls = false;           // into the application
+  bool await = false;                 // objects that are not there may come: such a focus is no error
+  bool again = false;                 // bound before: what has gone since is no error either
   std::vector<uint64_t> starts = {};  // addresses in the start routines of the process's threads: $start
+  double ps_per_cycle = 0;            // of this machine, in picoseconds: $cost
+  std::map<format::Routine, std::string> denied = {};  // what the process may not run, with the reason
 };
 
 // True when code is placed at $start: then BindOptions::starts is wanted.

@@ -49,6 +49,8 @@ Error cannot(const std::vector<std::string>& path, const std::string& why) {
   return {fmt::format("cannot select {}: {}", join(path), why), Status::failed};
 }
 
+constexpr const char* kMayCome = "; if it will be loaded later, wait for it with --await";
+
 Resource make(std::vector<std::string> path) {
   Resource resource;
   resource.text = join(path);
@@ -56,7 +58,8 @@ Resource make(std::vector<std::string> path) {
   return resource;
 }
 
-Result<std::vector<Resource>> resolve_objects(const std::vector<std::string>& path, const Names& names) {
+Result<std::vector<Resource>> resolve_objects(const std::vector<std::string>& path, const Names& names,
+                                              bool await) {
   std::vector<Resource> found;
   const std::string& wanted = path[1];
   if (auto objects = names.objects_named(wanted); !objects.empty()) {
@@ -64,9 +67,11 @@ Result<std::vector<Resource>> resolve_objects(const std::vector<std::string>& pa
     found[0].objects = std::move(objects);
     return found;
   }
+  if (!is_pattern(wanted) && await) return std::vector<Resource>{make(path)};
   if (!is_pattern(wanted))
     return cannot(path, fmt::format("the process has no object `{}`{}", wanted,
-                                    did_you_mean(wanted, names.known_objects())));
+                                    did_you_mean(wanted, names.known_objects())) +
+                            kMayCome);
   for (const image::Object* object : names.modules()) {
     if (!fits(wanted, object->name)) continue;
     auto same = std::find_if(found.begin(), found.end(),
@@ -85,7 +90,8 @@ Result<std::vector<Resource>> expand_functions(const std::vector<std::string>& p
   for (const image::Object* object : objects) {
     for (const Procedure& procedure : names.functions_of(*object)) {
       const std::string& name = procedure.function->name;
-      if (!fits(path[2], name) && !fits(path[2], image::demangle(name).plain)) continue;
+      const image::DemangledName demangled = image::demangle(name);
+      if (!fits(path[2], name) && !fits(path[2], demangled.plain) && !fits(path[2], demangled.full)) continue;
       found.push_back(make({path[0], path[1], name}));
       found.back().objects = {object};
       found.back().procedures = {procedure};
@@ -107,12 +113,17 @@ Result<std::vector<Resource>> expand_functions(const std::vector<std::string>& p
   return merged;
 }
 
-Result<std::vector<Resource>> resolve_functions(const std::vector<std::string>& path, const Names& names) {
+Result<std::vector<Resource>> resolve_functions(const std::vector<std::string>& path, const Names& names,
+                                                bool await) {
   const auto objects = names.objects_named(path[1]);
   if (objects.empty()) {
     if (is_pattern(path[1])) return cannot(path, "only the last component may be a pattern");
+    if (await && is_pattern(path[2]))
+      return cannot(path, "which functions a pattern stands for is not known before the object is there");
+    if (await) return std::vector<Resource>{make(path)};
     return cannot(path, fmt::format("the process has no object `{}`{}", path[1],
-                                    did_you_mean(path[1], names.known_objects())));
+                                    did_you_mean(path[1], names.known_objects())) +
+                            kMayCome);
   }
   Resource resource = make(path);
   resource.objects = objects;
@@ -155,10 +166,11 @@ int64_t thread_of(const Resource& resource) {
   return process::read_status(static_cast<pid_t>(std::stoi(resource.path[1]))).inner_pid;
 }
 
-Result<std::vector<Resource>> resolve_one(const std::vector<std::string>& path, const Names& names) {
+Result<std::vector<Resource>> resolve_one(const std::vector<std::string>& path, const Names& names,
+                                          bool await) {
   const std::string& hierarchy = path[0];
   if (hierarchy == "Code")
-    return path.size() == 2 ? resolve_objects(path, names) : resolve_functions(path, names);
+    return path.size() == 2 ? resolve_objects(path, names, await) : resolve_functions(path, names, await);
   if (hierarchy == "Process") {
     const std::string pid = fmt::format("{}", names.image().pid);
     if (!fits(path[1], pid)) return cannot(path, fmt::format("the process is {}", pid));
@@ -184,7 +196,7 @@ Result<std::vector<Resource>> resolve_one(const std::vector<std::string>& path, 
 }  // namespace
 
 std::string Resource::identity() const {
-  if (path[0] != "Code") return text;
+  if (path[0] != "Code" || objects.empty()) return text;
   std::string key;
   for (const image::Object* object : objects) key += fmt::format("{}.", static_cast<const void*>(object));
   for (const Procedure& p : procedures) key += fmt::format("{:x}.", p.function->address);
@@ -197,10 +209,10 @@ std::string host_name() {
   return host;
 }
 
-Result<std::vector<ResolvedFocus>> resolve(const Focus& focus, const Names& names) {
+Result<std::vector<ResolvedFocus>> resolve(const Focus& focus, const Names& names, bool await) {
   std::vector<ResolvedFocus> foci(1);
   for (const std::vector<std::string>& path : focus.resources) {
-    auto choices = resolve_one(path, names);
+    auto choices = resolve_one(path, names, await);
     if (!choices) return choices.error();
     if (choices->size() * foci.size() > kMostFoci)
       return cannot(

@@ -36,7 +36,8 @@ struct ResolvedFocus {
 // One focus, or one for each child when a resource ends in `*` or another pattern.
 // Process and machine are checked against the process and then left out: they restrict nothing. So is a
 // thread: values are kept by thread anyway.
-Result<std::vector<ResolvedFocus>> resolve(const Focus& focus, const Names& names);
+// `await`: an object that the process does not have may come; until then it has no functions.
+Result<std::vector<ResolvedFocus>> resolve(const Focus& focus, const Names& names, bool await = false);
 
 // The name of the machine that this runs on: of /Machine, and $machine.
 std::string host_name();

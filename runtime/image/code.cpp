@@ -305,6 +305,19 @@ void Summary::take_instructions() {
 
 }  // namespace
 
+std::vector<uint8_t> bytes_at(const Code& code, uint64_t address, size_t size) {
+  std::vector<uint8_t> out;
+  auto in = std::upper_bound(code.instructions.begin(), code.instructions.end(), address,
+                             [](uint64_t a, const Instruction& one) { return a < one.address; });
+  if (in == code.instructions.begin()) return out;
+  for (--in; in != code.instructions.end() && out.size() < size; ++in) {
+    if (in->address > address + out.size()) break;  // a gap
+    for (size_t i = 0; i < in->bytes.size() && out.size() < size; i++)
+      if (in->address + i == address + out.size()) out.push_back(in->bytes[i]);
+  }
+  return out;
+}
+
 Result<Code> read_code(const Image& image, const Object& object, const Function& function,
                        const Memory& memory) {
   FunctionCode code(image, object, function, memory);

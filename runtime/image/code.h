@@ -95,6 +95,9 @@ struct Code {
 Result<Code> read_code(const Image& image, const Object& object, const Function& function,
                        const Memory& memory);
 
+// Bytes of the code and of the padding behind it, as far as there are any in one piece.
+std::vector<uint8_t> bytes_at(const Code& code, uint64_t address, size_t size);
+
 // Decodes instructions from bytes at `address` until they end or one cannot be decoded.
 std::vector<Instruction> decode(std::span<const std::byte> bytes, uint64_t address);
 

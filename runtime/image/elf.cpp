@@ -120,6 +120,7 @@ Result<ElfFile> ElfFile::read(std::shared_ptr<const Memory> bytes, uint64_t size
                     "instrumented",
                     name)};
   file.machine_ = header.e_machine;
+  file.entry_ = header.e_entry;
   if (!file.read_segments(header.e_phoff, header.e_phnum, header.e_phentsize))
     return Error{
         fmt::format("{} is damaged: its {} program headers at offset {:#x} are outside of its {} bytes", name,
@@ -135,7 +136,11 @@ const Section* ElfFile::section(std::string_view name) const {
 }
 
 std::vector<std::byte> ElfFile::contents(const Section& section) const {
-  if (section.type == llvm::ELF::SHT_NOBITS || (section.flags & llvm::ELF::SHF_COMPRESSED)) return {};
+  return section.flags & llvm::ELF::SHF_COMPRESSED ? std::vector<std::byte>() : bytes_of(section);
+}
+
+std::vector<std::byte> ElfFile::bytes_of(const Section& section) const {
+  if (section.type == llvm::ELF::SHT_NOBITS) return {};
   return bytes_at(section.offset, section.size);
 }
 
@@ -153,6 +158,31 @@ SymbolTable ElfFile::symbols(uint32_t section_type) const {
     break;
   }
   return table;
+}
+
+std::vector<Relocation> ElfFile::relocations() const {
+  std::vector<Relocation> out;
+  for (const Section& section : sections_) {
+    if (section.type != llvm::ELF::SHT_RELA || !(section.flags & llvm::ELF::SHF_ALLOC)) continue;
+    std::vector<std::byte> bytes = contents(section);
+    for (const Types::Rela& entry : as_array<Types::Rela>(bytes))
+      if (entry.getType(false) != llvm::ELF::R_X86_64_RELATIVE)
+        out.push_back({entry.r_offset, entry.getType(false), entry.getSymbol(false),
+                       static_cast<uint64_t>(int64_t{entry.r_addend})});
+  }
+  return out;
+}
+
+std::vector<uint64_t> ElfFile::relocated_pointers() const {
+  std::vector<uint64_t> out;
+  for (const Section& section : sections_) {
+    if (section.type != llvm::ELF::SHT_RELA || !(section.flags & llvm::ELF::SHF_ALLOC)) continue;
+    std::vector<std::byte> bytes = contents(section);
+    for (const Types::Rela& entry : as_array<Types::Rela>(bytes))
+      if (entry.getType(false) == llvm::ELF::R_X86_64_RELATIVE)
+        out.push_back(static_cast<uint64_t>(int64_t{entry.r_addend}));
+  }
+  return out;
 }
 
 std::vector<std::byte> ElfFile::at_address(uint64_t address, uint64_t size) const {
@@ -180,6 +210,23 @@ std::string ElfFile::soname() const {
     if (name != 0) return std::string(string_at(at_address(strings + name, 256), 0));
   }
   return {};
+}
+
+std::vector<std::string> ElfFile::needed() const {
+  std::vector<std::string> out;
+  for (const Segment& segment : segments_) {
+    if (segment.type != llvm::ELF::PT_DYNAMIC) continue;
+    std::vector<std::byte> bytes = bytes_at(segment.offset, segment.file_size);
+    uint64_t strings = 0;
+    std::vector<uint64_t> names;
+    for (const Types::Dyn& entry : as_array<Types::Dyn>(bytes)) {
+      if (entry.getTag() == llvm::ELF::DT_NULL) break;
+      if (entry.getTag() == llvm::ELF::DT_STRTAB) strings = entry.getPtr();
+      if (entry.getTag() == llvm::ELF::DT_NEEDED) names.push_back(entry.getVal());
+    }
+    for (uint64_t name : names) out.emplace_back(string_at(at_address(strings + name, 256), 0));
+  }
+  return out;
 }
 
 std::string ElfFile::build_id() const {

@@ -41,6 +41,13 @@ struct ElfSymbol {
   uint16_t section = 0;  // as in st_shndx
 };
 
+struct Relocation {  // with an addend, as x86_64 has them
+  uint64_t address = 0;
+  uint32_t type = 0;
+  uint32_t symbol = 0;  // index into the dynamic symbols, 0 = none
+  uint64_t addend = 0;
+};
+
 struct SymbolTable {
   std::vector<std::byte> strings;
   std::vector<ElfSymbol> symbols;
@@ -52,18 +59,27 @@ class ElfFile {
   static Result<ElfFile> read(std::shared_ptr<const Memory> bytes, uint64_t size, const std::string& name);
 
   uint16_t machine() const { return machine_; }  // EM_...
+  uint64_t entry() const { return entry_; }      // 0 when there is none
   const std::vector<Segment>& segments() const { return segments_; }
   const std::vector<Section>& sections() const { return sections_; }
   const Section* section(std::string_view name) const;
 
   // Empty when the section has no bytes in the file or they cannot be read.
   std::vector<std::byte> contents(const Section& section) const;
+  // The same, of a compressed section as they are in the file.
+  std::vector<std::byte> bytes_of(const Section& section) const;
   // Of the first section of this type (SHT_SYMTAB, SHT_DYNSYM); empty when there is none.
   SymbolTable symbols(uint32_t section_type) const;
+  // Of the sections that are loaded, without those that only add the file's place in memory (relative ones).
+  std::vector<Relocation> relocations() const;
+  // Addresses in the file that the loader writes into its data: the addends of relative relocations.
+  std::vector<uint64_t> relocated_pointers() const;
   // The bytes at a virtual address of the file, clipped to what its segment has in the file.
   std::vector<std::byte> at_address(uint64_t address, uint64_t size) const;
   // DT_SONAME, "" when there is none.
   std::string soname() const;
+  // DT_NEEDED: the sonames of libraries that are loaded with this file, and not unloaded before it.
+  std::vector<std::string> needed() const;
   // Lower-case hex, "" when there is none.
   std::string build_id() const;
 
@@ -75,6 +91,7 @@ class ElfFile {
   std::shared_ptr<const Memory> bytes_;
   uint64_t size_ = 0;
   uint16_t machine_ = 0;
+  uint64_t entry_ = 0;
   std::vector<Segment> segments_;
   std::vector<Section> sections_;
 };

@@ -47,6 +47,17 @@ bool FunctionCode::contains(uint64_t address) const {
                      [&](const Range& range) { return range.contains(address); });
 }
 
+const std::vector<uint64_t>& FunctionCode::direct_targets() const {
+  if (targets_of_ == decoded.size()) return direct_targets_;
+  direct_targets_.clear();
+  for (const Decoded& one : decoded)
+    if (one.instruction.flow == Flow::jump || one.instruction.flow == Flow::branch)
+      direct_targets_.push_back(one.instruction.target);
+  std::sort(direct_targets_.begin(), direct_targets_.end());
+  targets_of_ = decoded.size();
+  return direct_targets_;
+}
+
 const Decoded* FunctionCode::covering(uint64_t address) const {
   auto after =
       std::upper_bound(decoded.begin(), decoded.end(), address,
@@ -73,7 +84,7 @@ const Function* function_starting_at(const Object& object, uint64_t address) {
   auto found =
       std::lower_bound(object.functions.begin(), object.functions.end(), address,
                        [](const Function& function, uint64_t value) { return function.address < value; });
-  return found != object.functions.end() && found->address == address ? &*found : nullptr;
+  return found != object.functions.end() && found->address == address && !found->unnamed ? &*found : nullptr;
 }
 
 }  // namespace mdl::image

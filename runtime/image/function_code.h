@@ -42,6 +42,8 @@ class FunctionCode {
   // Decodes a range and adds it. False when its bytes cannot be read; nothing is added then.
   bool add_range(Range range);
   bool contains(uint64_t address) const;
+  // Where the direct jumps in the ranges so far lead, sorted.
+  const std::vector<uint64_t>& direct_targets() const;
   // The instruction that starts at an address, or that covers it; null when there is none.
   const Decoded* at(uint64_t address) const;
   const Decoded* covering(uint64_t address) const;
@@ -50,6 +52,10 @@ class FunctionCode {
   }
   bool frame_is_open(uint64_t pc) const;
   bool frame_is_closed(uint64_t pc) const;
+
+ private:
+  mutable std::vector<uint64_t> direct_targets_;
+  mutable size_t targets_of_ = 0;  // how many decoded instructions they are from
 };
 
 // Where a direct jump that leaves the function's ranges leads.
@@ -59,7 +65,8 @@ struct Destination {
 };
 Destination classify_destination(const FunctionCode& code, uint64_t target);
 
-// The function that starts at an address, null when none does.
+// The function that a symbol says starts at an address, null when none does. One that only call frame
+// information shows may as well be a part of another.
 const Function* function_starting_at(const Object& object, uint64_t address);
 
 // How often a call comes back, by the name of what it calls, also through the linkage table.

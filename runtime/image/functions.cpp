@@ -1,15 +1,20 @@
-// The functions of an ELF file: symbols of .symtab and .dynsym, merged by address.
+// The functions of an ELF file that have symbols: of .symtab, of its separate debug file, and of .dynsym,
+// merged by address.
 //
 // A compiler that splits a function leaves `f` and `f.cold` (GCC before 9: `f.cold.N`). The
 // second is a part of the first, found by name. Several local functions may have one name;
 // the STT_FILE symbol before them tells which `f` and `f.cold` belong together, and where that
 // does not, `f.cold` stays a function of its own, and read_code finds out by its jumps.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "llvm/BinaryFormat/ELF.h"
 #include "runtime/image/frames.h"
 #include "runtime/image/object.h"
+#include "runtime/image/versions.h"
 
 namespace mdl::image {
 namespace {
@@ -22,6 +27,7 @@ struct Symbol {
   uint32_t file = 0;  // number of the STT_FILE symbol before a local one, 0 for others
   uint32_t order = 0;
   bool is_local = false, is_ifunc = false;
+  std::string_view version = {};
 };
 
 // Where code is, in virtual addresses, with what bounds a symbol that has no size.
@@ -51,9 +57,10 @@ class CodeRanges {
 };
 
 void collect(const SymbolTable& table, const CodeRanges& code, uint64_t bias, std::vector<Symbol>& symbols,
-             std::vector<uint64_t>& limits) {
+             std::vector<uint64_t>& limits, const std::vector<std::string>& versions = {}) {
   uint32_t file_number = 0;
-  for (const ElfSymbol& entry : table.symbols) {
+  for (size_t i = 0; i < table.symbols.size(); ++i) {
+    const ElfSymbol& entry = table.symbols[i];
     if (entry.type == elf::STT_FILE) ++file_number;
     if (entry.type != elf::STT_FUNC && entry.type != elf::STT_GNU_IFUNC) continue;
     if (entry.section == elf::SHN_UNDEF || entry.name.empty()) continue;
@@ -64,7 +71,8 @@ void collect(const SymbolTable& table, const CodeRanges& code, uint64_t bias, st
     std::string_view name = entry.name.substr(0, entry.name.find('@', 1));
     symbols.push_back({entry.address + bias, std::min(entry.size, end - entry.address), name,
                        is_local ? file_number : 0, static_cast<uint32_t>(symbols.size()), is_local,
-                       entry.type == elf::STT_GNU_IFUNC});
+                       entry.type == elf::STT_GNU_IFUNC,
+                       i < versions.size() ? versions[i] : std::string_view()});
     limits.push_back(end + bias);
   }
 }
@@ -150,7 +158,19 @@ void assign_cold_parts(std::vector<Group>& groups, const std::vector<Symbol>& sy
   }
 }
 
-Function make_function(const Group& group, const std::vector<Symbol>& symbols) {
+// Dynamic symbols of one name in several versions at different addresses: each is also NAME@VERSION.
+std::unordered_set<std::string_view> names_of_several(const std::vector<Symbol>& symbols) {
+  std::unordered_map<std::string_view, uint64_t> first;
+  std::unordered_set<std::string_view> out;
+  for (const Symbol& symbol : symbols)
+    if (!symbol.version.empty() &&
+        first.try_emplace(symbol.name, symbol.address).first->second != symbol.address)
+      out.insert(symbol.name);
+  return out;
+}
+
+Function make_function(const Group& group, const std::vector<Symbol>& symbols,
+                       const std::unordered_set<std::string_view>& several) {
   Function function;
   function.name = group.primary.name;
   function.address = group.primary.address;
@@ -158,6 +178,9 @@ Function make_function(const Group& group, const std::vector<Symbol>& symbols) {
   function.is_ifunc = group.primary.is_ifunc;
   for (size_t k = group.first + 1; k < group.last; ++k)
     if (symbols[k].name != function.name) function.aliases.emplace_back(symbols[k].name);
+  for (size_t k = group.first; k < group.last; ++k)
+    if (!symbols[k].version.empty() && several.contains(symbols[k].name))
+      function.aliases.push_back(fmt::format("{}@{}", symbols[k].name, symbols[k].version));
   std::sort(function.aliases.begin(), function.aliases.end());
   function.aliases.erase(std::unique(function.aliases.begin(), function.aliases.end()),
                          function.aliases.end());
@@ -166,24 +189,29 @@ Function make_function(const Group& group, const std::vector<Symbol>& symbols) {
 
 }  // namespace
 
-std::vector<Function> read_functions(const ElfFile& file, uint64_t bias, const FrameTable* frames) {
-  SymbolTable full = file.symbols(elf::SHT_SYMTAB);
-  SymbolTable dynamic = file.symbols(elf::SHT_DYNSYM);
-  CodeRanges code(file);
+std::vector<Function> read_functions(const ElfFile& file, const ElfFile* debug, uint64_t bias,
+                                     const FrameTable* frames) {
+  const SymbolTable full = file.symbols(elf::SHT_SYMTAB);
+  const SymbolTable separate = debug ? debug->symbols(elf::SHT_SYMTAB) : SymbolTable();
+  const SymbolTable dynamic = file.symbols(elf::SHT_DYNSYM);
+  const CodeRanges code(file);
   std::vector<Symbol> symbols;
   std::vector<uint64_t> limits;  // by Symbol::order
   collect(full, code, bias, symbols, limits);
-  collect(dynamic, code, bias, symbols, limits);
+  if (debug) collect(separate, CodeRanges(*debug), bias, symbols, limits);
+  const std::vector<std::string> versions = symbol_versions(file);
+  collect(dynamic, code, bias, symbols, limits, versions);
   std::vector<Group> groups = group_by_address(symbols, limits, frames);
   assign_cold_parts(groups, symbols);
 
   std::vector<Function> functions;
   functions.reserve(groups.size());
+  const std::unordered_set<std::string_view> several = names_of_several(symbols);
   std::vector<size_t> place(groups.size(), SIZE_MAX);
   for (size_t i = 0; i < groups.size(); ++i) {
     if (groups[i].part_of != SIZE_MAX) continue;
     place[i] = functions.size();
-    functions.push_back(make_function(groups[i], symbols));
+    functions.push_back(make_function(groups[i], symbols, several));
   }
   for (const Group& group : groups) {
     if (group.part_of == SIZE_MAX || place[group.part_of] == SIZE_MAX) continue;

@@ -12,6 +12,8 @@
 #include <map>
 #include <span>
 
+#include "runtime/image/chosen.h"
+#include "runtime/image/debug_file.h"
 #include "runtime/image/elf.h"
 #include "runtime/image/frames.h"
 #include "runtime/image/object.h"
@@ -92,6 +94,11 @@ bool is_elf(const Memory& bytes) {
   return bytes.read(0, magic) && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
 }
 
+bool has_symbols(const ElfFile& file) {
+  return std::any_of(file.sections().begin(), file.sections().end(),
+                     [](const Section& section) { return section.type == SHT_SYMTAB; });
+}
+
 using FileKey = std::pair<uint64_t, uint64_t>;  // device, inode
 
 struct MappedFile {
@@ -122,6 +129,11 @@ void add_objects(pid_t pid, const MappedFile& mapped, std::vector<Object>& objec
     objects.push_back(std::move(base));
     return;
   }
+  std::optional<ElfFile> debug;
+  if (!has_symbols(*file)) {
+    debug = find_debug_file(pid, file->build_id());
+    if (!debug) debug = unpack_debug_data(*file);
+  }
   std::map<uint64_t, std::vector<const Mapping*>> by_bias;
   for (const Mapping* mapping : mapped.mappings)
     if (std::optional<uint64_t> bias = bias_of(*file, *mapping)) by_bias[*bias].push_back(mapping);
@@ -129,7 +141,7 @@ void add_objects(pid_t pid, const MappedFile& mapped, std::vector<Object>& objec
     if (std::none_of(mappings.begin(), mappings.end(), [](const Mapping* one) { return one->execute; }))
       continue;
     Object object = base;
-    describe(*file, mappings, bias, object);
+    describe(*file, mappings, bias, object, debug ? &*debug : nullptr);
     objects.push_back(std::move(object));
   }
 }
@@ -164,12 +176,22 @@ bool is_loader(const Object& object, const Auxiliary& auxiliary) {
   return object.name.starts_with("ld-linux") || object.name.starts_with("ld-musl");
 }
 
-std::shared_ptr<const FrameTable> read_vdso(const Image& image, pid_t live, uint64_t start) {
+// From 64 bytes behind the last one that is not zero (a table may end in zeros) to the end of the mapping.
+Range zeros_behind(std::span<const std::byte> bytes, uint64_t start) {
+  constexpr uint64_t kRoom = 64;
+  uint64_t size = bytes.size();
+  while (size > 0 && bytes[size - 1] == std::byte{0}) --size;
+  const uint64_t end = start + bytes.size();
+  return {std::min(start + size + kRoom, end), end};
+}
+
+std::shared_ptr<const FrameTable> read_vdso(Image& image, pid_t live, uint64_t start) {
   for (const Mapping& mapping : image.mappings) {
     if (mapping.start != start || start == 0 || mapping.end - start > (1u << 20)) continue;
     std::vector<std::byte> bytes(mapping.end - start);
     if (!LiveMemory(live).read(start, bytes)) return nullptr;
     uint64_t size = bytes.size();
+    image.vdso_unused = zeros_behind(bytes, start);
     Result<ElfFile> file = ElfFile::read(std::make_shared<BufferMemory>(std::move(bytes)), size, "the vdso");
     if (!file) return nullptr;
     std::optional<uint64_t> bias = bias_of(*file, mapping);
@@ -188,6 +210,19 @@ Result<ElfFile> open_object(const Image& image, const Object& object) {
     return ElfFile::read(opened->bytes, opened->size, object.path);
   }
   return Error{fmt::format("{} is not mapped", object.path)};
+}
+
+Result<void> read_mapped(pid_t pid, const Mapping& mapping, uint64_t address, std::span<std::byte> into) {
+  if (address < mapping.start || into.size() > mapping.end - address)
+    return Error{fmt::format("{:#x} is not in the mapping of {}", address, mapping.path)};
+  auto opened = open_mapped(live_thread(pid), mapping);
+  if (!opened) return opened.error();
+  const uint64_t at = mapping.offset + (address - mapping.start);
+  const uint64_t there = at < opened->size ? std::min<uint64_t>(into.size(), opened->size - at) : 0;
+  std::fill(into.begin() + static_cast<std::ptrdiff_t>(there), into.end(), std::byte{0});
+  if (!opened->bytes->read(at, into.first(there)))
+    return Error{fmt::format("cannot read {}, which process {} has mapped", mapping.path, pid)};
+  return {};
 }
 
 Result<Image> read_image(pid_t pid) {
@@ -223,6 +258,7 @@ Result<Image> read_image(pid_t pid) {
                     pid, executable)};
   if (!image.objects.front().problem.empty()) return Error{image.objects.front().problem};
   image.vdso_frames = read_vdso(image, live, auxiliary.vdso);
+  name_chosen_implementations(image, LiveMemory(live));
   return image;
 }
 

@@ -3,10 +3,11 @@
 // Objects are the main program and every shared library (an ELF file with an executable
 // mapping), opened through /proc/PID/map_files or /proc/PID/root so that mount namespaces
 // and deleted files work; the vdso and anonymous code are mappings without an object.
-// Functions come from .symtab and .dynsym (STT_FUNC, STT_GNU_IFUNC, defined, in an
-// executable section); one address is one Function, its other names are aliases. A symbol
-// without a size is bounded by the next symbol, the FDE or the section's end.
-// All addresses are run-time addresses in the target.
+// Functions come from .symtab (of the file, of its separate debug file or of .gnu_debugdata) and .dynsym
+// (STT_FUNC, STT_GNU_IFUNC, defined, in an executable section), and where no symbol is, from .eh_frame
+// (unnamed.h); one address is one Function, its other names are aliases. A symbol without a size is bounded
+// by the next symbol, the FDE or the section's end. What an IFUNC's resolver chose has its names, too
+// (chosen.h). All addresses are run-time addresses in the target.
 #pragma once
 
 #include <sys/types.h>
@@ -51,6 +52,7 @@ struct Function {
   uint64_t address = 0;
   uint64_t size = 0;
   bool is_ifunc = false;     // address is the resolver's, not the implementation's
+  bool unnamed = false;      // no symbol is there: it was found by its call frame information
   std::vector<Range> parts;  // further ranges that belong to it: `name.cold` and the like
 };
 
@@ -70,6 +72,7 @@ struct Object {
   uint64_t bias = 0;                 // run-time address minus the file's virtual address
   bool is_main = false;
   bool is_loader = false;           // ld.so: its functions are not in $procedures
+  bool is_go = false;               // Go code: its stacks move and its calls are not those of C
   std::vector<Range> text;          // executable mappings of the file
   std::vector<Range> unused_text;   // executable bytes past the end of a segment up to the page's end
   std::vector<Function> functions;  // by address
@@ -85,6 +88,7 @@ struct Image {
   std::vector<Mapping> mappings;
   std::vector<Object> objects;                    // main program first, then by address
   std::shared_ptr<const FrameTable> vdso_frames;  // null when there is no vdso
+  Range vdso_unused;                              // zeros behind it, executable as it is; may be empty
 };
 
 // The process itself, or, when its first thread has ended before the others, one that lives:
@@ -93,6 +97,10 @@ pid_t live_thread(pid_t pid);
 
 // Reads everything above from a live process without stopping it.
 Result<Image> read_image(pid_t pid);
+
+// What the file behind a mapping holds for these addresses of it: the bytes that the process would have there if
+// it had never written them. Past the file's end they are zero.
+Result<void> read_mapped(pid_t pid, const Mapping& mapping, uint64_t address, std::span<std::byte> into);
 
 // Demangled name with and without parameters; the linkage name itself when it is not mangled.
 struct DemangledName {

@@ -90,13 +90,15 @@ class TableReader {
 
 // What an indirect jump's target is computed from.
 struct Source {
-  enum class Kind : uint8_t { table, plain, unknown } kind = Kind::unknown;
+  enum class Kind : uint8_t { table, plain, unknown };
+  Kind kind = Kind::unknown;
   uint32_t bases = 0;    // registers that may hold the table's address, as bits
   uint64_t address = 0;  // the table's address, where the operand holds it
+  size_t at = 0;         // index of the instruction that uses the bases
 };
 
-Source table_of(const x86_64::MemoryOperand& memory) {
-  Source source{Source::Kind::table, 0, 0};
+Source table_of(const x86_64::MemoryOperand& memory, size_t at) {
+  Source source{Source::Kind::table, 0, 0, at};
   if (memory.base >= 0 && memory.base < kPcRegister) source.bases |= 1u << memory.base;
   if (memory.displacement > 0) source.address = static_cast<uint64_t>(memory.displacement);
   return source;
@@ -110,16 +112,16 @@ bool has_index(const x86_64::MemoryOperand& memory) {
 Source trace(const FunctionCode& code, size_t index) {
   const Decoded& jump = code.decoded[index];
   if (jump.detail.has_memory)
-    return has_index(jump.detail.memory) ? table_of(jump.detail.memory) : Source{Source::Kind::plain, 0, 0};
+    return has_index(jump.detail.memory) ? table_of(jump.detail.memory, index) : Source{Source::Kind::plain};
   int wanted = jump.detail.source;
   if (wanted < 0) return {};
   for (size_t back = 1; back <= kLookBack; ++back) {
-    if (back > index) return {Source::Kind::plain, 0, 0};  // an argument
+    if (back > index) return {Source::Kind::plain};  // an argument
     const Decoded& one = code.decoded[index - back];
     Flow flow = one.instruction.flow;
     if (flow == Flow::call || flow == Flow::call_indirect) {
       constexpr uint32_t kPreserved = 1u << 3 | 1u << 5 | 0xf000;  // rbx rbp r12..r15
-      if (wanted == 0) return {Source::Kind::plain, 0, 0};         // what the call returned
+      if (wanted == 0) return {Source::Kind::plain};               // what the call returned
       if (!(kPreserved >> wanted & 1)) return {};
       continue;
     }
@@ -132,17 +134,17 @@ Source trace(const FunctionCode& code, size_t index) {
         wanted = detail.source;
         break;
       case Operation::add: {
-        Source source{Source::Kind::table, 1u << wanted, 0};
+        Source source{Source::Kind::table, 1u << wanted, 0, index - back};
         if (detail.source >= 0) source.bases |= 1u << detail.source;
         return source;
       }
       case Operation::load:
-        return has_index(detail.memory) ? table_of(detail.memory) : Source{Source::Kind::plain, 0, 0};
+        return has_index(detail.memory) ? table_of(detail.memory, index - back) : Source{Source::Kind::plain};
       case Operation::address:
-        if (detail.memory.base == kPcRegister) return {Source::Kind::plain, 0, 0};
-        return has_index(detail.memory) ? table_of(detail.memory) : Source{};
+        if (detail.memory.base == kPcRegister) return {Source::Kind::plain};
+        return has_index(detail.memory) ? table_of(detail.memory, index - back) : Source{};
       case Operation::constant:
-        return {Source::Kind::plain, 0, 0};
+        return {Source::Kind::plain};
       default:
         return {};
     }
@@ -150,9 +152,37 @@ Source trace(const FunctionCode& code, size_t index) {
   return {};
 }
 
-// Addresses that the registers `bases` are set to anywhere in the function.
-std::vector<uint64_t> addresses_in(const FunctionCode& code, uint32_t bases) {
+// Where control may come to other than from the instruction before, as far as direct jumps go.
+bool is_joined(const FunctionCode& code, uint64_t address) {
+  return std::binary_search(code.direct_targets().begin(), code.direct_targets().end(), address);
+}
+
+// The address that the register holds at instruction `index`, when the instructions before it say so: the
+// last one that writes it forms the address, and nothing leads to what stands between. 0 when they do not.
+uint64_t address_before(const FunctionCode& code, size_t index, int base) {
+  for (size_t i = index; i-- > 0 && index - i <= kLookBack;) {
+    const Decoded& one = code.decoded[i];
+    if (one.end() != code.decoded[i + 1].instruction.address ||
+        is_joined(code, code.decoded[i + 1].instruction.address))
+      return 0;
+    if (one.instruction.flow != Flow::next && one.instruction.flow != Flow::branch) return 0;
+    if (!(one.instruction.touches >> base & 1)) continue;
+    bool forms = one.detail.destination == base &&
+                 (one.detail.operation == Operation::address || one.detail.operation == Operation::constant);
+    return forms ? formed_address(one) : 0;
+  }
+  return 0;
+}
+
+// Addresses that the registers of a source hold there: the one that is known, or else all that they are
+// set to anywhere in the function.
+std::vector<uint64_t> addresses_in(const FunctionCode& code, const Source& source) {
+  const uint32_t bases = source.bases;
   std::vector<uint64_t> addresses;
+  for (int base = 0; base < kPcRegister; ++base)
+    if (bases >> base & 1)
+      if (uint64_t address = address_before(code, source.at, base); readable_from(code, address) != 0)
+        return {address};
   for (const Decoded& one : code.decoded) {
     if (one.detail.destination < 0 || !(bases >> one.detail.destination & 1)) continue;
     if (one.detail.operation != Operation::address && one.detail.operation != Operation::constant) continue;
@@ -191,7 +221,7 @@ size_t checked_entries(const FunctionCode& code, size_t index) {
 // The resolved tables that an indirect jump reads from.
 std::vector<const JumpTable*> tables_of(const FunctionCode& code, const std::vector<JumpTable>& tables,
                                         const Source& source) {
-  std::vector<uint64_t> addresses = addresses_in(code, source.bases);
+  std::vector<uint64_t> addresses = addresses_in(code, source);
   if (source.address != 0) addresses.push_back(source.address);
   std::vector<const JumpTable*> found;
   for (const JumpTable& table : tables)
@@ -255,7 +285,7 @@ IndirectJump classify_indirect_jump(const FunctionCode& code, const std::vector<
       return is_whole ? IndirectJump::inside : IndirectJump::unresolved;
     }
     // The table's address came from elsewhere (a parameter, memory); or it holds functions.
-    if (!tables.empty() && addresses_in(code, source.bases).empty() && source.address == 0)
+    if (!tables.empty() && addresses_in(code, source).empty() && source.address == 0)
       return code.frame_is_open(pc) ? IndirectJump::inside : IndirectJump::unresolved;
   }
   if (code.frame_is_open(pc)) return IndirectJump::unresolved;

@@ -6,6 +6,7 @@
 #include "llvm/BinaryFormat/ELF.h"
 #include "runtime/image/frames.h"
 #include "runtime/image/incoming_jumps.h"
+#include "runtime/image/unnamed.h"
 
 namespace mdl::image {
 namespace {
@@ -88,10 +89,12 @@ std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias
   return table->entries().empty() ? nullptr : table;
 }
 
-void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object) {
+void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object,
+              const ElfFile* debug) {
   object.bias = bias;
   object.far_jumps = std::make_shared<FarJumps>();
   object.build_id = file.build_id();
+  object.is_go = file.section(".go.buildinfo") || file.section(".note.go.buildid");
   for (const Mapping* mapping : mappings)
     if (mapping->execute) object.text.push_back({mapping->start, mapping->end});
   object.unused_text = unused_text(file, object.text, bias);
@@ -100,7 +103,8 @@ void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uin
     object.frames.reserve(object.frame_table->entries().size());
     for (const Fde& entry : object.frame_table->entries()) object.frames.push_back({entry.start, entry.end});
   }
-  object.functions = read_functions(file, bias, object.frame_table.get());
+  object.functions = read_functions(file, debug, bias, object.frame_table.get());
+  if (object.frame_table) add_unnamed_functions(file, bias, *object.frame_table, object.functions);
   // A program may map a piece of its file a second time (V8 does, for its built-in functions): only
   // what is inside the mappings exists there.
   auto outside = [&](uint64_t address) {

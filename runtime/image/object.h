@@ -18,13 +18,17 @@ std::optional<uint64_t> bias_of(const ElfFile& file, const Mapping& mapping);
 // The file of an object, opened again.
 Result<ElfFile> open_object(const Image& image, const Object& object);
 
-// Everything of an Object that the file says. `mappings` are those of the file at this bias.
-void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object);
+// Everything of an Object that the file says. `mappings` are those of the file at this bias; `debug` is its
+// separate debug file, or null.
+void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object,
+              const ElfFile* debug = nullptr);
 
 // The call frame information of a file, null when it has none.
 std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias);
 
-// The functions of a file, by address, `frames` (may be null) bounding those without a size.
-std::vector<Function> read_functions(const ElfFile& file, uint64_t bias, const FrameTable* frames);
+// The functions of a file that have symbols, by address: those of its own tables and of `debug` (its separate
+// debug file or null). `frames` (may be null) bounds those without a size.
+std::vector<Function> read_functions(const ElfFile& file, const ElfFile* debug, uint64_t bias,
+                                     const FrameTable* frames);
 
 }  // namespace mdl::image

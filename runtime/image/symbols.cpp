@@ -75,6 +75,34 @@ Result<Found> choose(const std::string& name, const std::vector<Found>& found) {
                                   fmt::join(places, ", "), name));
 }
 
+// Libraries that the program needs, and those that these need, are there as long as the program is. Any other
+// was loaded by dlopen, and may be unloaded at any moment: its memory would be gone under the code that reads
+// it.
+bool stays(const Image& image, const Object& wanted) {
+  std::set<const Object*> known;
+  std::vector<const Object*> open;
+  const auto add = [&](const Object& object) {
+    if (known.insert(&object).second) open.push_back(&object);
+  };
+  for (const Object& object : image.objects)
+    if (object.is_main || object.is_loader) add(object);
+  while (!open.empty() && !known.contains(&wanted)) {
+    const Object& object = *open.back();
+    open.pop_back();
+    auto file = open_object(image, object);
+    if (!file) continue;
+    for (const std::string& name : file->needed())
+      for (const Object& other : image.objects)
+        if (is_named(other, name)) add(other);
+  }
+  return known.contains(&wanted);
+}
+
+Error may_go(const std::string& name, const Object& object) {
+  return cannot(name, fmt::format("the program has loaded {} while it ran, and may unload it at any moment",
+                                  object.name));
+}
+
 bool is_readable(const Image& image, uint64_t address) {
   return std::any_of(image.mappings.begin(), image.mappings.end(), [&](const Mapping& mapping) {
     return mapping.read && address >= mapping.start && address < mapping.end;
@@ -101,6 +129,7 @@ Result<Variable> find_variable(const Image& image, const std::string& name) {
   if (one->address % 8 + one->size > 8)
     return cannot(name, fmt::format("at {:#x} it does not lie in 8 aligned bytes", one->address));
   if (!is_readable(image, one->address)) return cannot(name, "its memory cannot be read");
+  if (!stays(image, *one->object)) return may_go(name, *one->object);
   return Variable{one->address, one->size};
 }
 
@@ -121,6 +150,7 @@ Result<uint64_t> find_callee(const Image& image, const std::string& name) {
     return cannot(name, "its implementation is chosen when the process starts (IFUNC): name that one");
   auto one = choose(name, found);
   if (!one) return one.error();
+  if (!stays(image, *one->object)) return may_go(name, *one->object);
   return one->address;
 }
 

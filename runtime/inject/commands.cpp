@@ -6,11 +6,14 @@
 #include <cstdio>
 
 #include "runtime/image/image.h"
+#include "runtime/inject/origin.h"
 #include "runtime/inject/report.h"
 #include "runtime/inject/session_values.h"
 #include "runtime/patch/journal.h"
+#include "runtime/patch/recover.h"
 #include "runtime/patch/remove.h"
 #include "runtime/plan/plan.h"
+#include "runtime/process/remote.h"
 #include "runtime/process/target.h"
 
 namespace mdl::inject {
@@ -20,13 +23,30 @@ bool is_alive(const patch::Journal& journal) {
   return process::is_running(journal.owner, journal.owner_start);
 }
 
+// The journal says what was to be done; the code says what is.
+void print_windows(const patch::Journal& journal, const image::Memory& memory) {
+  uint64_t points = 0, whole = 0, original = 0;
+  for (const patch::PatchedWindow& window : journal.windows) {
+    std::vector<uint8_t> now(window.patched.size());
+    if (!memory.read(window.address, std::as_writable_bytes(std::span(now)))) continue;
+    if (now == window.patched) whole++, points += window.points;
+    if (now == window.original) original++;
+  }
+  if (whole == journal.windows.size()) return;
+  fmt::print("in place: {} points, in {} of {} windows; {} hold the original code, {} something else\n",
+             points, whole, journal.windows.size(), original, journal.windows.size() - whole - original);
+}
+
 void print_journal(pid_t pid, const patch::Journal& journal, const image::Memory& memory) {
   auto started =
       std::chrono::system_clock::time_point(std::chrono::duration_cast<std::chrono::system_clock::duration>(
           std::chrono::nanoseconds(journal.started_ns)));
   fmt::print("instrumented by mdl-inject {} ({}) since {:%Y-%m-%d %H:%M:%S} UTC\n", journal.owner,
              is_alive(journal) ? "running" : "ended", fmt::gmtime(started));
+  if (journal.target != pid)
+    fmt::print("inherited from process {}; nobody reads the values here\n", journal.target);
   fmt::print("plan {}, {} points, {} requests\n", journal.plan, journal.points, journal.requests.size());
+  print_windows(journal, memory);
   values::TargetClocks clocks(pid);
   auto snapshot = values::read_values(block_layout(journal), memory, clocks);
   if (!snapshot) fmt::print("values cannot be read: {}\n", snapshot.error().text);
@@ -45,6 +65,35 @@ void print_journal(pid_t pid, const patch::Journal& journal, const image::Memory
     uint64_t refused = journal.refused_of(i);
     fmt::print("{}\n", refused ? fmt::format(" ({} refused)", refused) : "");
   }
+}
+
+// What a killed injector has left behind code, apart from a session.
+void print_stubs(pid_t pid) {
+  auto image = image::read_image(pid);
+  auto memory = process::TargetMemory::open(pid);
+  if (!image || !memory) return;
+  size_t stubs = process::left_stubs(*memory, *image).size();
+  if (stubs)
+    fmt::print(
+        "behind its code lie {} parts of a remote call that was not ended; they are inert: take them out "
+        "with mdl-inject --remove {}\n",
+        stubs, pid);
+}
+
+int print_without_journal(pid_t pid, const patch::Session& session, const image::Memory& memory) {
+  auto image = image::read_image(pid);
+  if (!image) return fail(image.error());
+  auto windows = patch::find_windows(*image, session, memory);
+  fmt::print("process {} holds {} mappings of an mdl-inject, ", pid, session.mappings.size());
+  if (session.damage.empty() && windows && windows->empty())
+    fmt::print("which was killed before it changed any code");
+  else if (windows)
+    fmt::print("whose journal is lost ({}); {} windows of code lead there",
+               session.damage.empty() ? "it is empty" : session.damage, windows->size());
+  else
+    fmt::print("whose journal is lost");
+  fmt::print(": take them out with mdl-inject --remove {}\n", pid);
+  return windows ? 0 : fail(windows.error());
 }
 
 }  // namespace
@@ -68,51 +117,57 @@ int list(const Options& options) {
 int verify(const Options& options) {
   auto plan = plan::read_plan_file(options.plan);
   if (!plan) return fail(plan.error());
+  auto origin = check_origin(*plan, options.plan, options.trusted);
+  if (!origin) return fail(origin.error());
   fmt::print("{}: a valid plan for {}: {} metrics, {} constraints, {} stencils\n", options.plan,
              plan->manifest.target, plan->manifest.metrics.size(), plan->manifest.constraints.size(),
              plan->stencils.size());
+  if (!plan->signer)
+    fmt::print("not signed\n");
+  else
+    fmt::print("signed with {}{}\n", name(*plan->signer), origin->empty() ? "" : ", trusted: " + *origin);
   for (const format::Metric& metric : plan->manifest.metrics)
     fmt::print("  {} ({}, {})\n", metric.id, metric.name, metric.units);
   return 0;
 }
 
 int status(const Options& options) {
-  if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
+  if (auto ok = process::check_target(options.pid, process::Purpose::look); !ok) return fail(ok.error());
   auto maps = image::read_maps(options.pid);
   if (!maps) return fail(maps.error());
   image::LiveMemory memory(image::live_thread(options.pid));
   patch::Session session = patch::find_session(*maps, memory);
-  if (session.mappings.empty()) {
-    fmt::print("process {} is not instrumented\n", options.pid);
+  if (session.journal) {
+    print_journal(options.pid, *session.journal, memory);
     return 0;
   }
-  if (!session.journal)
-    fmt::print(
-        "process {0} holds {1} mappings of an mdl-inject that was killed before it changed any code: take "
-        "them out with "
-        "mdl-inject --remove {0}\n",
-        options.pid, session.mappings.size());
-  else
-    print_journal(options.pid, *session.journal, memory);
-  return 0;
+  if (session.mappings.empty()) {
+    fmt::print("process {} is not instrumented\n", options.pid);
+    print_stubs(options.pid);
+    return 0;
+  }
+  return print_without_journal(options.pid, session, memory);
 }
 
 int remove(const Options& options) {
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
   auto memory = process::TargetMemory::open(options.pid);
   if (!memory) return fail(memory.error());
-  auto maps = image::read_maps(options.pid);
-  if (!maps) return fail(maps.error());
-  patch::Session session = patch::find_session(*maps, *memory);
   patch::Removal removal(options.pid, *memory);
-  if (auto ok = removal.restore(session.journal ? &*session.journal : nullptr, std::chrono::seconds(5)); !ok)
-    return fail(ok.error());
+  if (auto ok = removal.restore(nullptr, std::chrono::seconds(5)); !ok) return fail(ok.error());
+  const patch::Session& session = removal.session();
+  const bool owned = session.journal && session.journal->target == options.pid && is_alive(*session.journal);
   if (auto ok = removal.finish(); !ok) return fail(ok.error());
   if (session.mappings.empty())
     fmt::print("process {} is not instrumented\n", options.pid);
   else
     fmt::print("removed: {} windows restored, {} mappings unmapped\n", removal.restored(),
                session.mappings.size());
+  if (removal.stubs()) fmt::print("removed: {} left parts of a remote call\n", removal.stubs());
+  if (owned) fmt::print("mdl-inject {} was still measuring: it ends by itself\n", session.journal->owner);
+  if (!session.journal && !session.damage.empty())
+    fmt::print(stderr, "mdl-inject: its journal was lost ({}): the code was restored from its files\n",
+               session.damage);
   if (removal.foreign())
     fmt::print(stderr, "mdl-inject: {} windows held neither our code nor the original and were left alone\n",
                removal.foreign());

@@ -18,8 +18,10 @@ class KeyRows {
 
   // Reads the keys as they are now. What cannot be read keeps its last values.
   void read(const image::Memory& memory);
-  // Appends the rows of the request, with the differences to the rows before. `like` has all else.
-  void append(size_t request, const output::Row& like, double elapsed_s, std::vector<output::Row>& rows);
+  // Appends the rows of the request, with the differences to the rows before. `like` has all else; `threads`
+  // is how many the metric is folded over.
+  void append(size_t request, const output::Row& like, int64_t threads, double elapsed_s,
+              std::vector<output::Row>& rows);
   // How often a thread had more active keys than it can keep.
   uint64_t more() const;
 
@@ -27,7 +29,9 @@ class KeyRows {
   struct Table {
     size_t request;
     values::KeyReader reader;
-    std::map<int64_t, int64_t> written;  // the totals of the rows before
+    format::Aggregate aggregate = format::Aggregate::sum;
+    int64_t thread = focus::kAllThreads;       // as in focus::BoundRequest
+    std::map<values::KeyOf, int64_t> written;  // the values of the rows before
     int64_t others_written = 0;
     double written_at = 0;
   };

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 
 #include "base/result.h"
+#include "runtime/inject/origin.h"
 
 namespace mdl::inject {
 namespace {
@@ -61,6 +63,24 @@ std::optional<std::string> assign_words(Options& out, const std::vector<std::str
   return std::nullopt;
 }
 
+// The words, the last one first as CLI11 takes them. --require-signed may stand alone: then it gets the
+// default.
+std::vector<std::string> arguments(int argc, const char* const* argv) {
+  std::vector<std::string> out;
+  bool ours = true;  // until the command of --run
+  for (int i = 1; i < argc; i++) {
+    std::string word = argv[i];
+    ours = ours && word != "--";
+    if (ours && word == "--require-signed") {
+      const bool named = i + 1 < argc && names_keys(argv[i + 1]);
+      word += "=" + (named ? argv[++i] : default_keys());
+    }
+    out.push_back(std::move(word));
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
 }  // namespace
 
 Parsed parse_options(int argc, const char* const* argv) {
@@ -71,6 +91,7 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.set_version_flag("--version", std::string("mdl-inject ") + MDL_VERSION);
   std::vector<std::string> words;
   double duration = 0;
+  std::string trusted;
   app.add_option("words", words, "PID and plan")->group("");
   app.add_option("-m,--metric", o.metrics,
                  "A metric of the plan, with its focus; may be repeated (default: all)")
@@ -95,6 +116,22 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_flag("--strict", o.strict, "Fail when any point is refused");
   app.add_flag("--detach", o.detach, "Leave the instrumentation in the process at the end");
   app.add_flag("--allow-calls", o.allow_calls, "Let code of metrics call functions of the application");
+  double budget = 0;
+  auto* budget_option =
+      app.add_option(
+             "--budget", budget,
+             "Refuse when the code of a point is predicted to take more than so many nanoseconds a hit "
+             "(default: warn above 1000)")
+          ->type_name("NS");
+  auto* trusted_option =
+      app.add_option("--require-signed", trusted,
+                     "Take only a plan that is signed with a trusted key: a PEM file, or a directory of them "
+                     "(default $MDL_TRUSTED_KEYS or /etc/mdl/trusted-keys)")
+          ->type_name("[KEYS]");
+  app.add_flag("--await", o.await,
+               "What -m asks for may come with a library that is loaded later: wait for it");
+  bool traps = false;
+  app.add_flag("--allow-traps", traps, "Permit traps where no jump fits; this version sets none, so nothing changes");
   auto* keys_option =
       app.add_option("--max-keys", o.max_keys,
                      "Keys of a focus such as /Message/* (default 2097152, or the plan's maxKeys)")
@@ -111,11 +148,13 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_flag("--remove", remove, "Take the instrumentation out")->group("Other commands");
   app.add_flag("--verify", verify, "Check a plan without a process")->group("Other commands");
   try {
-    app.parse(argc, argv);
+    app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& problem) {
     out.exit = problem.get_exit_code() == 0 ? app.exit(problem) : usage(problem.what());
     return out;
   }
+  if (traps)
+    fmt::print(stderr, "mdl-inject: note: --allow-traps changes nothing: this version sets no traps\n");
   if (list + run + status + remove + verify > 1) {
     out.exit = usage("--list, --run, --status, --remove and --verify exclude each other");
     return out;
@@ -129,11 +168,14 @@ Parsed parse_options(int argc, const char* const* argv) {
   o.interval_given = static_cast<bool>(*interval_option);
   o.max_keys_given = static_cast<bool>(*keys_option);
   if (*duration_option) o.duration = duration;
+  if (*budget_option) o.budget = budget;
+  if (*trusted_option) o.trusted = trusted;
   std::optional<std::string> wrong = assign_words(o, words);
   if (!wrong && !(o.interval >= 0.001 && o.interval <= 86400))
     wrong = "the interval must be between 0.001 and 86400 seconds";
   if (!wrong && o.duration && !(*o.duration >= 0 && *o.duration <= 1e9))
     wrong = "the duration must not be negative";
+  if (!wrong && o.budget && !(*o.budget >= 0 && *o.budget <= 1e12)) wrong = "the budget must not be negative";
   if (wrong) out.exit = usage(*wrong);
   return out;
 }

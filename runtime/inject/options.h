@@ -33,6 +33,9 @@ struct Options {
   bool strict = false;
   bool detach = false;
   bool allow_calls = false;
+  std::optional<double> budget;  // nanoseconds that the code of a point may take; none = a warning (budget.h)
+  std::optional<std::string> trusted;  // file or directory of keys: the plan must be signed with one
+  bool await = false;
   uint64_t max_keys = patch::kDefaultKeys;
   bool max_keys_given = false;
 };

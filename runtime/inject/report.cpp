@@ -55,6 +55,21 @@ void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::
                site_text(refused.site), refused.site.address, refused.reason, fmt::join(refused.bytes, " "));
 }
 
+namespace {
+
+void print_snippet(std::FILE* out, const plan::Plan& plan, const focus::Binding& binding,
+                   const focus::BoundPoint& point, const focus::BoundSnippet& snippet) {
+  fmt::print(out, "  {} of {}{}: {}", format::info(point.kind).name,
+             function_text(point.object, point.function),
+             point.place ? fmt::format("+{:#x}", point.place - point.function->address) : "",
+             plan.stencils[snippet.stencil].info.name);
+  for (focus::CellId guard : snippet.guards) fmt::print(out, ", while {}", binding.cells[guard].label);
+  if (!snippet.obstacle.empty()) fmt::print(out, ", refused: {}", snippet.obstacle);
+  fmt::print(out, "\n");
+}
+
+}  // namespace
+
 void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding& binding) {
   for (size_t i = 0; i < binding.requests.size(); i++) {
     const focus::BoundRequest& request = binding.requests[i];
@@ -67,14 +82,17 @@ void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding&
       for (const focus::BoundSnippet& snippet : point.snippets) {
         if (std::find(snippet.requests.begin(), snippet.requests.end(), i) == snippet.requests.end())
           continue;
-        fmt::print(out, "  {} of {}{}: {}", format::info(point.kind).name,
-                   function_text(point.object, point.function),
-                   point.place ? fmt::format("+{:#x}", point.place - point.function->address) : "",
-                   plan.stencils[snippet.stencil].info.name);
-        for (focus::CellId guard : snippet.guards) fmt::print(out, ", while {}", binding.cells[guard].label);
-        fmt::print(out, "\n");
+        print_snippet(out, plan, binding, point, snippet);
       }
   }
+  bool any = false;
+  for (const focus::BoundPoint& point : binding.points)
+    for (const focus::BoundSnippet& snippet : point.snippets) {
+      if (!snippet.requests.empty()) continue;
+      if (!any) fmt::print(out, "code outside metrics\n");
+      any = true;
+      print_snippet(out, plan, binding, point, snippet);
+    }
 }
 
 void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch::Coverage& coverage) {
@@ -97,18 +115,18 @@ int print_functions(std::FILE* out, const image::Image& image, const std::string
   for (const image::Object& object : image.objects)
     for (const image::Function& function : object.functions) {
       std::string text = function_text(&object, &function);
-      std::string plain = image::demangle(function.name).plain;
+      const auto [full, plain] = image::demangle(function.name);
       bool wanted = glob.empty();
-      for (const std::string& candidate : {text, function.name, plain})
+      for (const std::string& candidate : {text, function.name, plain, full})
         wanted = wanted || fnmatch(glob.c_str(), candidate.c_str(), 0) == 0;
       for (const std::string& alias : function.aliases)
         wanted = wanted || fnmatch(glob.c_str(), alias.c_str(), 0) == 0;
       if (!wanted) continue;
       printed++;
       fmt::print(out, "{}", text);
-      if (plain != function.name) fmt::print(out, "  {}", image::demangle(function.name).full);
+      if (plain != function.name) fmt::print(out, "  {}", full);
       for (const std::string& alias : function.aliases) fmt::print(out, "  ={}", alias);
-      fmt::print(out, "\n");
+      fmt::print(out, "{}\n", function.is_ifunc ? "  (IFUNC)" : "");
     }
   return printed ? 0 : 1;
 }

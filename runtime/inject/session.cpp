@@ -10,9 +10,13 @@
 #include <set>
 #include <string_view>
 
+#include "runtime/inject/budget.h"
 #include "runtime/inject/commands.h"
+#include "runtime/inject/confinement.h"
 #include "runtime/inject/defaults.h"
 #include "runtime/inject/key_rows.h"
+#include "runtime/inject/libraries.h"
+#include "runtime/inject/origin.h"
 #include "runtime/inject/report.h"
 #include "runtime/inject/session_values.h"
 #include "runtime/inject/thread_starts.h"
@@ -23,6 +27,7 @@
 #include "runtime/patch/remove.h"
 #include "runtime/patch/thread_identity.h"
 #include "runtime/process/launch.h"
+#include "runtime/process/lock.h"
 #include "runtime/process/target.h"
 #include "runtime/values/sampler.h"
 
@@ -39,8 +44,9 @@ constexpr auto kRemovalDeadline = 15000ms;  // for threads inside trampolines to
 class Measurement {
  public:
   Measurement(const Options& options, const patch::Inserted& inserted, const process::TargetMemory& memory,
-              const Watch& watch, output::Writer& writer)
-      : options_(options),
+              const Watch& watch, output::Writer& writer, Libraries& libraries)
+      : libraries_(libraries),
+        options_(options),
         journal_(inserted.journal),
         memory_(memory),
         watch_(watch),
@@ -92,6 +98,7 @@ class Measurement {
           return ended(sampler_.repeat(values::now()));
       }
       drain();
+      libraries_.look();
       if (at_exit())
         if (auto status = rendezvous()) return *status;
     }
@@ -100,8 +107,12 @@ class Measurement {
   // One sample; ended threads' values that it has taken over need not be kept in the target any more.
   Result<values::Sample> take_sample() {
     auto out = sampler_.sample(memory_, clocks_, values::now());
-    if (out) keys_.read(memory_);
-    if (out) free_taken();
+    if (!out) return out;
+    keys_.read(memory_);
+    // What was read is ours only if the journal is still there afterwards: whoever unmaps does it while
+    // everything stands still.
+    if (!patch::is_in_place(journal_, memory_)) return Error{"the journal is not in its place"};
+    free_taken();
     return out;
   }
   // Between samples, so that the ring of ended threads does not fill up.
@@ -110,13 +121,17 @@ class Measurement {
   }
   void free_taken() {
     std::vector<uint64_t> taken = sampler_.collector().taken();
-    if (!taken.empty()) memory_.write(sampler_.collector().taken_address(), std::as_bytes(std::span(taken)));
+    if (!taken.empty()) write_data(sampler_.collector().taken_address(), taken);
+  }
+  // Another mdl-inject may have taken the session out, and the target may have got the address for itself
+  // since: nothing is written but under the lock that a removal takes, and only while the journal is there.
+  void write_data(uint64_t address, std::span<const uint64_t> words) {
+    auto lock = process::TransactionLock::take(options_.pid, 0ms);
+    if (lock && patch::is_in_place(journal_, memory_)) memory_.write(address, std::as_bytes(words));
   }
 
   uint64_t exit_word(uint64_t index) const { return journal_.data.start + patch::kHeaderExit + index * 8; }
-  void set_exit_word(uint64_t index, uint64_t value) {
-    memory_.write(exit_word(index), std::as_bytes(std::span(&value, 1)));
-  }
+  void set_exit_word(uint64_t index, uint64_t value) { write_data(exit_word(index), std::span(&value, 1)); }
   bool at_exit() const {
     uint64_t word = 0;
     return memory_.read(exit_word(0), std::as_writable_bytes(std::span(&word, 1))) && word == 1;
@@ -147,7 +162,7 @@ class Measurement {
         add(request.focus, sample.values[i]);
         const output::Row like = std::move(rows.back());
         rows.pop_back();
-        keys_.append(i, like, sample.elapsed_s, rows);
+        keys_.append(i, like, sample.counts[i], sample.elapsed_s, rows);
         continue;
       }
       if (request.thread != focus::kEachThread) add(request.focus, sample.values[i]);
@@ -190,17 +205,40 @@ class Measurement {
     return 0;
   }
 
-  // The data cannot be read any more: the process executes another program, ends, or somebody removed us.
+  // The data cannot be read any more: the process executes another program or ends, somebody removed us, or
+  // the process has written over it.
   Result<int> lost(const Error& why) {
     if (watch_.wait_until(Clock::now() + 200ms) == Watch::Event::ended)
       return ended(sampler_.repeat(values::now()));
-    fmt::print(
-        stderr,
-        "mdl-inject: process {} no longer holds the instrumentation (it executed another program, or another "
-        "mdl-inject removed it): {}\n",
-        options_.pid, why.text);
-    if (auto ok = write(sampler_.repeat(values::now()), true); !ok) return ok.error();
+    std::byte probe{};
+    const bool same_program = std::any_of(journal_.windows.begin(), journal_.windows.end(),
+                                          [&](const patch::PatchedWindow& window) {
+                                            return memory_.read(window.address, std::span(&probe, 1));
+                                          });
+    patch::Removal removal(options_.pid, memory_);
+    Result<void> out = same_program ? removal.restore(&journal_, kRemovalDeadline) : Result<void>{};
+    if (out) out = same_program ? removal.finish() : out;
+    Result<void> written = write(sampler_.repeat(values::now()), true);
+    if (!out) return still_there(out.error());
+    if (same_program && !removal.is_gone()) return damaged(why);
+    fmt::print(stderr, "mdl-inject: process {} no longer holds the instrumentation: {}\n", options_.pid,
+               same_program ? "another mdl-inject has removed it" : "it executes another program");
+    if (!written) return written.error();
     return 0;
+  }
+
+  Error damaged(const Error& why) const {
+    return {
+        fmt::format("process {} has damaged what was measured in it ({}); the instrumentation is taken out, "
+                    "and the values "
+                    "are those of the last good sample",
+                    options_.pid, why.text)};
+  }
+
+  Error still_there(const Error& why) const {
+    return {fmt::format("{}: process {} is still instrumented: take it out later with mdl-inject --remove {}",
+                        why.text, options_.pid, options_.pid),
+            Status::left_inert};
   }
 
   Result<int> take_out() {
@@ -221,12 +259,15 @@ class Measurement {
         return ended(sampler_.repeat(values::now()));
       return left(ok.error());
     }
+    if (removal.is_gone()) return lost({"it was removed"});
     auto sample = take_sample();  // nobody counts any more: these are exact
     Result<void> finished = removal.finish();
-    if (!sample) return lost(sample.error());
-    Result<void> written = write(*sample, true);
+    if (!sample && watch_.wait_until(Clock::now() + 200ms) == Watch::Event::ended)
+      return ended(sampler_.repeat(values::now()));
+    Result<void> written = write(sample ? *sample : sampler_.repeat(values::now()), true);
     if (!finished) return finished.error();
     if (!written) return written.error();
+    if (!sample) return damaged(sample.error());
     return 0;
   }
 
@@ -234,10 +275,7 @@ class Measurement {
   Result<int> left(const Error& why) {
     auto sample = take_sample();
     if (auto ok = write(sample ? *sample : sampler_.repeat(values::now()), true); !ok) return ok.error();
-    return Error{
-        fmt::format("{}: process {} is still instrumented: take it out later with mdl-inject --remove {}",
-                    why.text, options_.pid, options_.pid),
-        Status::left_inert};
+    return still_there(why);
   }
 
   // Output failed: the target comes first.
@@ -251,6 +289,7 @@ class Measurement {
                  Status::left_inert};
   }
 
+  Libraries& libraries_;
   const Options& options_;
   const patch::Journal& journal_;
   const process::TargetMemory& memory_;
@@ -261,7 +300,7 @@ class Measurement {
   KeyRows keys_;
 };
 
-// A request is hollow when its value, or a flag that it waits for, is written nowhere.
+// A request is hollow when its value, or a flag that it waits for, is written nowhere, though it should be.
 std::vector<bool> hollow_requests(const plan::Plan& plan, const focus::Binding& binding,
                                   const patch::Coverage& coverage) {
   std::vector<bool> written(binding.cells.size());
@@ -283,8 +322,8 @@ std::vector<bool> hollow_requests(const plan::Plan& plan, const focus::Binding& 
   }
   std::vector<bool> out;
   for (size_t i = 0; i < binding.requests.size(); i++) {
-    bool hollow = !written[binding.requests[i].value];
-    for (focus::CellId guard : guards[i]) hollow = hollow || !written[guard];
+    bool hollow = !binding.requests[i].idle && !written[binding.requests[i].value];
+    for (focus::CellId guard : guards[i]) hollow = hollow || (!binding.requests[i].idle && !written[guard]);
     if (binding.requests[i].of != focus::BoundRequest::kNone) hollow = hollow || out[binding.requests[i].of];
     out.push_back(hollow);
   }
@@ -299,14 +338,14 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
                             ? ""
                             : fmt::format(": {} in {}: {}", coverage.refused[0].function->name,
                                           coverage.refused[0].object->name, coverage.refused[0].reason);
-  if (count == hollow.size())
+  if (count == hollow.size() && !options.await)
     return Error{fmt::format(
         "nothing that was asked for can be measured{} (mdl-inject --dry-run lists every refused point)",
         example)};
   if (options.strict && !coverage.refused.empty())
     return Error{fmt::format("{} points are refused{} (--strict; mdl-inject --dry-run lists them)",
                              coverage.refused.size(), example)};
-  for (size_t i = 0; i < hollow.size() && count <= 20; i++)
+  for (size_t i = 0; i < hollow.size() && count <= 20 && !options.await; i++)
     if (hollow[i])
       fmt::print(stderr, "warning: {}@{} cannot be measured: its points are refused\n",
                  binding.requests[i].metric, binding.requests[i].focus);
@@ -316,7 +355,8 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
 // What the code in the target needs to know of threads and clocks.
 Result<patch::InsertInput> identify(const plan::Plan& plan, const focus::Binding& binding,
                                     patch::Coverage& coverage, const image::Image& image,
-                                    const process::TargetMemory& memory, const arch::ClockPair& since) {
+                                    const process::TargetMemory& memory, const arch::ClockPair& since,
+                                    bool asks_id) {
   patch::InsertInput input{plan, binding, coverage, image};
   if (std::any_of(binding.cells.begin(), binding.cells.end(),
                   [](const focus::CellSlot& cell) { return cell.kind == format::CellKind::wall_timer; })) {
@@ -324,10 +364,15 @@ Result<patch::InsertInput> identify(const plan::Plan& plan, const focus::Binding
     if (!rate) return rate.error();
     input.ticks_per_second = *rate;
   }
-  if (!patch::needs_identity(plan, binding) && !patch::arms_calls(coverage)) return input;
+  if (asks_id && !patch::needs_identity(plan, binding) && !patch::arms_calls(coverage)) return input;
   auto place = patch::find_thread_place(image.pid, memory);
   if (!place) return place.error();
   input.thread_at = *place;
+  if (*place == 0 && !asks_id)
+    return Error{
+        fmt::format("process {} may not make gettid (seccomp), and its C library does not keep thread ids "
+                    "where they are known to be: its threads cannot be told apart",
+                    image.pid)};
   if (*place == 0)
     fmt::print(
         stderr,
@@ -345,20 +390,28 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
   const arch::ClockPair since = arch::read_clocks();
   auto target = process::check_target(options.pid);
   if (!target) return target.error();
-  if (target->seccomp != 0)
-    return Error{
-        fmt::format("process {} ({}) runs under seccomp, whose filter this version cannot evaluate: mapping "
-                    "memory might kill it",
-                    options.pid, target->name)};
+  auto allowed = read_allowed(options.pid, target->name);
+  if (!allowed) return allowed.error();
   auto image = image::read_image(options.pid);
   if (!image) return image.error();
   if (auto ok = patch::refuse_occupied(options.pid, image->mappings,
                                        image::LiveMemory(image::live_thread(options.pid)));
       !ok)
     return ok.error();  // its code is not what it was
+  if (image->objects.front().is_go && image->objects.size() == 1)
+    return Error{
+        fmt::format("process {} ({}) is a Go program: its stacks move, its functions begin again when theirs "
+                    "has grown, and its "
+                    "threads have no thread pointer of C's kind: it cannot be instrumented. Of a Go program "
+                    "that is linked "
+                    "with C libraries, these can be",
+                    options.pid, target->name)};
   image::LiveMemory code_memory(image::live_thread(options.pid));
   image::Codes codes(*image, code_memory);
-  focus::BindOptions wanted{options.metrics, options.foci, options.flavor, options.allow_calls, {}};
+  focus::BindOptions wanted{options.metrics, options.foci, options.flavor, options.allow_calls,
+                            options.await};
+  wanted.ps_per_cycle = arch::picoseconds_per_cycle();
+  wanted.denied = allowed->denied;
   if (focus::uses_start(plan.manifest)) wanted.starts = thread_starts(*image);
   auto binding = focus::bind(plan, *image, wanted, &codes);
   if (!binding) return binding.error();
@@ -369,19 +422,23 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
   patch::Coverage coverage = patch::plan_coverage(plan, *binding, *image, *memory, codes);
   if (options.dry_run) {
     print_coverage(stdout, *binding, coverage);
+    print_cost(stdout, plan, *binding, wanted.ps_per_cycle);
     return options.strict && !coverage.refused.empty() ? static_cast<int>(Status::failed) : 0;
   }
   if (auto ok = check_coverage(plan, *binding, coverage, options); !ok) return ok.error();
+  if (auto ok = check_budget(plan, *binding, wanted.ps_per_cycle, options.budget); !ok) return ok.error();
 
   auto watch = Watch::open(options.pid);  // from here on an interrupt ends the measurement in order
   if (!watch) return watch.error();
-  auto input = identify(plan, *binding, coverage, *image, *memory, since);
+  auto input = identify(plan, *binding, coverage, *image, *memory, since, allowed->asks_id);
   if (!input) return input.error();
   input->max_keys = options.max_keys;
   auto inserted = patch::insert(*input, *memory);
   if (!inserted) return inserted.error();
   not_let_go = 0;
-  return Measurement(options, *inserted, *memory, *watch, writer).run(*inserted, coverage, launched);
+  Libraries libraries(*input, wanted, *memory, inserted->journal);
+  return Measurement(options, *inserted, *memory, *watch, writer, libraries)
+      .run(*inserted, coverage, launched);
 }
 
 void end_before_anything(int) {
@@ -399,6 +456,7 @@ int measure(const Options& asked) {
   Options options = asked;
   auto plan = plan::read_plan_file(options.plan);
   if (!plan) return fail(plan.error());
+  if (auto ok = check_origin(*plan, options.plan, options.trusted); !ok) return fail(ok.error());
   auto sink = options.output.empty() || !options.dry_run ? output::Sink::open(options.output)
                                                          : output::Sink::open("");
   if (!sink) return fail(sink.error());

@@ -27,8 +27,11 @@ inline values::BlockLayout block_layout(const patch::Journal& journal) {
     if (request.thread != focus::kAllThreads)
       cell.whose = request.thread == focus::kEachThread ? values::Whose::each : values::Whose::one;
     cell.thread = static_cast<uint64_t>(request.thread);
-    if (request.of != focus::BoundRequest::kNone)
-      cell.base = layout.cells[journal.requests[request.of].value];
+    if (request.of != focus::BoundRequest::kNone) {
+      const uint32_t base = journal.requests[request.of].value;
+      cell.base = layout.cells[base];
+      cell.base_kind = journal.kinds[base];
+    }
     out.cells.push_back(cell);
   }
   return out;

@@ -1,5 +1,6 @@
 #include "runtime/inject/thread_starts.h"
 
+#include "runtime/image/main_function.h"
 #include "runtime/image/unwind.h"
 #include "runtime/process/threads.h"
 
@@ -9,6 +10,7 @@ std::vector<uint64_t> thread_starts(const image::Image& image) {
   constexpr size_t kAround = 2;  // frames outside of the start routine: of clone, and of the C library
   std::vector<uint64_t> out;
   image::LiveMemory memory(image::live_thread(image.pid));
+  if (auto main = image::find_main(image, memory)) out.push_back(*main);
   image::Unwinder unwinder(image);
   process::Threads threads(image.pid);
   if (!threads.stop_all(std::chrono::milliseconds(2000))) return out;

@@ -30,6 +30,11 @@ bool reads_result(const plan::Plan& plan, const BoundSnippet& snippet) {
   return plan.stencils[snippet.stencil].info.uses_result;
 }
 
+// Anything but its own scratch registers: what they hold is known at the entry only.
+bool reads_arguments(const plan::Plan& plan, const BoundSnippet& snippet) {
+  return (plan.stencils[snippet.stencil].read & ~arch::scratch_registers()) != 0;
+}
+
 void charge(Coverage& out, const std::vector<BoundSnippet>& snippets) {
   std::set<uint32_t> requests;
   for (const BoundSnippet& snippet : snippets)
@@ -100,7 +105,9 @@ bool drop_uneven(const plan::Plan& plan, const focus::Binding& binding, const st
   return dropped > 0;
 }
 
-void plan_windows(const plan::Plan& plan, FunctionPlan& f) {
+void plan_windows(const plan::Plan& plan, FunctionPlan& f, StubSpace& stubs) {
+  for (const Window& window : f.sites.windows)
+    if (window.tactic == Tactic::punned) stubs.release(window.stub);
   std::erase_if(f.points, [&](const FunctionPlan::Point& point) {
     bool hooked = f.hook != arch::Hook::none && point.wanted.kind == format::PointKind::entry;
     return point.snippets.empty() && !hooked;
@@ -112,28 +119,58 @@ void plan_windows(const plan::Plan& plan, FunctionPlan& f) {
                                           [&](const BoundSnippet& s) { return reads_result(plan, s); }));
     point.wanted.result = readers > 0;
     point.wanted.only_result = readers > 0 && readers == point.snippets.size();
+    point.wanted.arguments = f.hook != arch::Hook::none ||
+                             std::any_of(point.snippets.begin(), point.snippets.end(),
+                                         [&](const BoundSnippet& s) { return reads_arguments(plan, s); });
     wanted.push_back(point.wanted);
   }
-  f.sites = plan_sites(*f.function, f.code, wanted);
+  f.sites = plan_sites(*f.function, f.code, wanted, &stubs);
+}
+
+// Code that binding refused at its point, by reason; it is taken away.
+std::vector<Loss> take_refused(FunctionPlan& f) {
+  std::vector<Loss> out;
+  for (FunctionPlan::Point& point : f.points) {
+    const size_t before = out.size();
+    for (BoundSnippet& snippet : point.snippets) {
+      if (snippet.obstacle.empty()) continue;
+      auto known = std::find_if(out.begin() + static_cast<ptrdiff_t>(before), out.end(),
+                                [&](const Loss& loss) { return loss.reason == snippet.obstacle; });
+      if (known == out.end()) {
+        Site site;
+        site.address = point.wanted.place ? point.wanted.place : f.function->address;
+        site.kind = point.wanted.kind;
+        known = out.insert(out.end(), {site, snippet.obstacle, {}});
+      }
+      known->snippets.push_back(std::move(snippet));
+      snippet.obstacle = known->reason;
+    }
+    std::erase_if(point.snippets, [](const BoundSnippet& snippet) { return !snippet.obstacle.empty(); });
+  }
+  return out;
 }
 
 void plan_function(const plan::Plan& plan, const focus::Binding& binding, const image::Memory& memory,
-                   FunctionPlan& f, Coverage& out) {
-  plan_windows(plan, f);
+                   FunctionPlan& f, StubSpace& stubs, Coverage& out) {
+  std::vector<Loss> lost = take_refused(f);
+  out.sites += lost.size();
+  plan_windows(plan, f, stubs);
   if (f.hook != arch::Hook::none)
     for (const Refusal& refusal : f.sites.refusals)
       if (refusal.site.kind == format::PointKind::entry)
         out.unhooked.push_back(f.function->name + ": " + refusal.reason);
-  if (std::all_of(f.points.begin(), f.points.end(), [](const auto& point) { return point.snippets.empty(); }))
-    return;  // only the hook: nobody asked for it
-  out.sites += f.sites.wanted;
-  std::vector<Loss> lost = losses(plan, f);
+  const bool only_hook =
+      std::all_of(f.points.begin(), f.points.end(), [](const auto& point) { return point.snippets.empty(); });
+  if (!only_hook) {
+    out.sites += f.sites.wanted;
+    for (Loss& loss : losses(plan, f)) lost.push_back(std::move(loss));
+  }
   for (const Loss& loss : lost) {
     out.refused.push_back(
         {f.object, f.function, loss.site, loss.reason, bytes_at(memory, loss.site.address)});
     charge(out, loss.snippets);
   }
-  if (drop_uneven(plan, binding, lost, f)) plan_windows(plan, f);
+  if (drop_uneven(plan, binding, lost, f)) plan_windows(plan, f, stubs);
 }
 
 // Every normal end of a process passes _exit: exit() and a return from main call it.
@@ -142,9 +179,15 @@ struct HookedName {
   arch::Hook hook;
 };
 constexpr HookedName kHooks[] = {
-    {"_exit", arch::Hook::exit},      {"__cxa_begin_catch", arch::Hook::catch_},
-    {"longjmp", arch::Hook::jump},    {"_longjmp", arch::Hook::jump},
-    {"siglongjmp", arch::Hook::jump}, {"__longjmp_chk", arch::Hook::jump},
+    {"_exit", arch::Hook::exit},
+    {"__cxa_begin_catch", arch::Hook::catch_},
+    {"longjmp", arch::Hook::jump},
+    {"_longjmp", arch::Hook::jump},
+    {"siglongjmp", arch::Hook::jump},
+    {"__longjmp_chk", arch::Hook::jump},
+    // glibc calls it when a thread has left its start routine, however it did, and in exit(): what lies below
+    // its caller on the stack has ended, as below the caller of __cxa_begin_catch.
+    {"__call_tls_dtors", arch::Hook::end},
 };
 
 arch::Hook hook_of(const image::Function& function) {
@@ -155,9 +198,11 @@ arch::Hook hook_of(const image::Function& function) {
   return arch::Hook::none;
 }
 
-void add_hooks(const image::Image& image, bool flags, std::vector<FunctionPlan>& functions) {
+void add_hooks(const image::Image& image, bool flags, const std::set<const image::Object*>* only,
+               std::vector<FunctionPlan>& functions) {
   for (const image::Object& object : image.objects)
     for (const image::Function& function : object.functions) {
+      if (only && !only->contains(&object)) break;
       arch::Hook hook = object.is_loader ? arch::Hook::none : hook_of(function);
       if (hook == arch::Hook::none || (hook != arch::Hook::exit && !flags)) continue;
       auto it = std::find_if(functions.begin(), functions.end(),
@@ -190,6 +235,58 @@ void read_codes(image::Codes& codes, std::vector<FunctionPlan>& functions) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// A function without a name that the code of another one contains is a part of that one, and no function.
+void drop_parts(std::vector<FunctionPlan>& functions) {
+  std::vector<image::Range> parts;
+  for (const FunctionPlan& f : functions)
+    for (const image::Range& range : f.code.ranges)
+      if (range.start != f.function->address) parts.push_back(range);
+  std::sort(parts.begin(), parts.end(),
+            [](const image::Range& a, const image::Range& b) { return a.start < b.start; });
+  std::erase_if(functions, [&](const FunctionPlan& f) {
+    if (!f.function->unnamed) return false;
+    auto after =
+        std::upper_bound(parts.begin(), parts.end(), f.function->address,
+                         [](uint64_t address, const image::Range& part) { return address < part.start; });
+    return after != parts.begin() && std::prev(after)->contains(f.function->address);
+  });
+}
+
+// Hand-written code may be shared: two functions have a common end, and each would want its returns there.
+// What is counted then belongs to neither.
+std::vector<bool> sharing_code(const std::vector<FunctionPlan>& functions) {
+  struct Piece {
+    uint64_t start, end;
+    size_t function;
+  };
+  std::vector<Piece> pieces;
+  for (size_t i = 0; i < functions.size(); i++)
+    for (const Window& window : functions[i].sites.windows) {
+      // What a punned jump ends with must not be changed by another function either.
+      pieces.push_back({window.start, window.end + window.kept.size(), i});
+      if (window.relay) pieces.push_back({window.relay, window.relay + arch::kJumpSize, i});
+    }
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.start < b.start; });
+  std::vector<bool> out(functions.size());
+  for (size_t i = 1, widest = 0; i < pieces.size(); i++) {
+    if (pieces[i].start < pieces[widest].end && pieces[i].function != pieces[widest].function)
+      out[pieces[i].function] = out[pieces[widest].function] = true;
+    if (pieces[i].end > pieces[widest].end) widest = i;
+  }
+  return out;
+}
+
+void refuse_shared(Coverage& out) {
+  const std::vector<bool> shares = sharing_code(out.functions);
+  for (size_t i = 0; i < out.functions.size(); i++) {
+    FunctionPlan& f = out.functions[i];
+    if (!shares[i]) continue;
+    const std::string reason = "its code is shared with another function";
+    if (f.hook != arch::Hook::none) out.unhooked.push_back(f.function->name + ": " + reason);
+    give_up(out, f, reason);
+  }
+}
+
 // No flag is kept and no call armed: nothing has to be known of frames that vanish.
 void drop_unwinding_hooks(Coverage& coverage) {
   coverage.unhooked.clear();
@@ -204,8 +301,18 @@ void drop_unwinding_hooks(Coverage& coverage) {
 
 uint64_t FunctionPlan::sites_of(const Window& window) const {
   return static_cast<uint64_t>(std::count_if(window.sites.begin(), window.sites.end(), [&](const Site& site) {
-    return site.arming != arch::Arming::arm && !points[site.point].snippets.empty();
+    return site.arming != arch::Arming::arm && !site.again && !points[site.point].snippets.empty();
   }));
+}
+
+void give_up(Coverage& coverage, FunctionPlan& f, const std::string& reason) {
+  for (const Window& window : f.sites.windows)
+    for (const Site& site : window.sites) {
+      if (f.points[site.point].snippets.empty() || site.again) continue;
+      coverage.refused.push_back({f.object, f.function, site, reason, {}});
+      charge(coverage, f.points[site.point].snippets);
+    }
+  f.sites.windows.clear();
 }
 
 bool arms_calls(const Coverage& coverage) {
@@ -229,7 +336,8 @@ bool raises_or_lowers(const plan::Plan& plan, const BoundSnippet& snippet, focus
 }
 
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
-                       const image::Memory& memory, image::Codes& codes) {
+                       const image::Memory& memory, image::Codes& codes,
+                       const std::set<const image::Object*>* only) {
   Coverage out;
   out.refused_of.resize(binding.requests.size());
   out.functions = by_function(binding);
@@ -240,9 +348,12 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
   bool may_arm = std::any_of(binding.points.begin(), binding.points.end(), [](const BoundPoint& point) {
     return point.kind == format::PointKind::call_after;
   });
-  add_hooks(image, flags || may_arm, out.functions);
+  add_hooks(image, flags || may_arm, only, out.functions);
   read_codes(codes, out.functions);
-  for (FunctionPlan& f : out.functions) plan_function(plan, binding, memory, f, out);
+  drop_parts(out.functions);
+  StubSpace stubs(image.mappings);
+  for (FunctionPlan& f : out.functions) plan_function(plan, binding, memory, f, stubs, out);
+  refuse_shared(out);
   if (!flags && !arms_calls(out)) drop_unwinding_hooks(out);
   for (FunctionPlan& f : out.functions)
     for (const Window& window : f.sites.windows)

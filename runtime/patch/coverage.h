@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,9 +51,14 @@ struct Coverage {
   std::vector<std::string> unhooked;          // hooks that could not be taken, with the reason
 };
 
-// Hooks are taken too: of the exit, and where flags are kept, of what makes frames vanish.
+// Hooks are taken too: of the exit, and where flags are kept, of what makes frames vanish; where `only` is
+// given, in these objects.
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
-                       const image::Memory& memory, image::Codes& codes);
+                       const image::Memory& memory, image::Codes& codes,
+                       const std::set<const image::Object*>* only = nullptr);
+
+// All windows of a function are given up; their sites are refused.
+void give_up(Coverage& coverage, FunctionPlan& function, const std::string& reason);
 
 // Pairs that must stay even (a flag raised at an entry and lowered at the returns, a timer started before a
 // call and stopped after it) are dropped for a function in which one side is refused.

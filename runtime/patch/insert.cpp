@@ -16,6 +16,7 @@
 #include "runtime/process/lock.h"
 #include "runtime/process/remote.h"
 #include "runtime/process/target.h"
+#include "runtime/values/clocks.h"
 #include "runtime/values/spans.h"
 
 namespace mdl::patch {
@@ -25,17 +26,6 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kStopDeadline = 2000ms;
-
-// What is kept free around our mappings, per attempt. The kernel maps the next thread's stack beside the
-// lowest mapping, so in a program that starts threads all the time a near gap is soon taken.
-constexpr uint64_t kAparts[] = {kApart,
-                                kApart,
-                                uint64_t{16} << 20,
-                                uint64_t{64} << 20,
-                                uint64_t{256} << 20,
-                                uint64_t{512} << 20,
-                                uint64_t{512} << 20,
-                                kApart};
 
 constexpr int kWaits = 25;  // times that windows with an address on some stack are waited for
 
@@ -47,12 +37,11 @@ class Commit {
 
   Result<void> run() {
     for (int wait = 0;; wait++) {
-      Clock::time_point begun = Clock::now();
       process::Threads threads(input_.image.pid);
       if (auto ok = threads.stop_all(kStopDeadline); !ok) return ok;
       auto done = attempt(threads, wait < kWaits);
       threads.release_all();
-      out_.paused += Clock::now() - begun;
+      out_.paused += Clock::now() - threads.stopped_since();
       if (!done) return done.error();
       if (*done) return {};
       timespec nap{0, 2'000'000};
@@ -83,11 +72,19 @@ class Commit {
     return true;
   }
 
+  Error go_thread(pid_t tid) const {
+    return {fmt::format(
+        "process {} is a Go program whose threads keep their thread pointer in another way than C "
+        "(thread {}): it cannot be instrumented",
+        input_.image.pid, tid)};
+  }
+
   // The lookup reads the word that the thread pointer points to: it must be there and hold itself.
   Result<void> check_thread(pid_t tid, const arch::ThreadRegisters& regs) {
     uint64_t pointer = arch::thread_pointer(regs), word = 0;
     if (pointer != 0 && memory_.read(pointer, std::as_writable_bytes(std::span(&word, 1))) && word == pointer)
       return {};
+    if (input_.image.objects.front().is_go) return go_thread(tid);
     return Error{fmt::format(
         "thread {} of process {} has no thread pointer of the usual kind (it is starting up, or its "
         "run-time system keeps its own): it cannot be instrumented safely",
@@ -100,13 +97,33 @@ class Commit {
       out.push_back({window.window->start, window.original, window.patched});
     return out;
   }
+  std::vector<Edit> relay_edits() const {
+    std::vector<Edit> out;
+    for (const StagedWindow& window : stage_.windows)
+      if (window.window->tactic == Tactic::short_)
+        out.push_back({window.relay.address, window.relay.original, window.relay.patched});
+    std::sort(out.begin(), out.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
+    return out;
+  }
 
+  // Neither have the bytes changed nor what is mapped there.
   Result<void> check_bytes() {
-    Edited found = apply_edits(edits(), memory_, true);
-    if (found.changed.size() == stage_.windows.size()) return {};
-    const StagedWindow& window = stage_.windows[found.foreign.empty() ? 0 : found.foreign[0]];
-    return Error{fmt::format("the code at {:#x} ({}) changed while the insertion was prepared: try again",
-                             window.window->start, window.function->function->name)};
+    auto mappings = image::read_maps(input_.image.pid);
+    if (!mappings) return mappings.error();
+    for (const PatchedFile& file : stage_.journal.files)
+      if (!is_still_there(stage_.journal.files, *mappings, file.at.start))
+        return Error{fmt::format(
+            "a library at {:#x} was unloaded while the insertion was prepared: try again", file.at.start)};
+    for (const std::vector<Edit>& all : {edits(), relay_edits()}) {
+      Edited found = apply_edits(all, memory_, true);
+      if (found.changed.size() == all.size()) continue;
+      const uint64_t where = all[found.foreign.empty() ? 0 : found.foreign[0]].address;
+      const image::Object* object = image::object_at(input_.image, where);
+      const image::Function* function = object ? image::function_at(*object, where) : nullptr;
+      return Error{fmt::format("the code at {:#x} ({}) changed while the insertion was prepared: try again",
+                               where, function ? function->name : "no function")};
+    }
+    return {};
   }
 
   StagedWindow* window_around(uint64_t address) {  // the window whose inside, less its first byte, holds it
@@ -123,12 +140,26 @@ class Commit {
     std::set<const FunctionPlan*> out;
     auto mappings = image::read_maps(input_.image.pid);
     if (!mappings) return out;
+    const std::map<uint64_t, const FunctionPlan*> passed = passed_returns();
     for (const auto& [tid, r] : regs) {
-      for (uint64_t word : return_places(r, *mappings, memory_, unwinder_))
+      std::vector<uint64_t> places = return_places(r, *mappings, memory_, unwinder_);
+      for (uint64_t word : places)
         if (const StagedWindow* window = window_around(word)) out.insert(window->function);
+      places.push_back(arch::pc(r));
+      for (uint64_t word : places)
+        if (auto at = passed.find(word); at != passed.end()) out.insert(at->second);
       if (const StagedWindow* window = window_around(arch::pc(r)); window && !moved_to(*window, arch::pc(r)))
         out.insert(window->function);
     }
+    return out;
+  }
+
+  // Returns whose code stands on the ways there: who is about to execute one has passed the code by.
+  std::map<uint64_t, const FunctionPlan*> passed_returns() const {
+    std::map<uint64_t, const FunctionPlan*> out;
+    for (const StagedWindow& window : stage_.windows)
+      for (const Site& site : window.window->sites)
+        if (site.instead_of) out[site.instead_of] = window.function;
     return out;
   }
 
@@ -138,18 +169,17 @@ class Commit {
     return nullptr;
   }
 
+  // Its windows are not staged any more, and not the session's. (The journal in the process names them still;
+  // that they hold what they held is found there.)
   void give_up(const FunctionPlan& function) {
-    std::set<uint32_t> requests;
-    for (const FunctionPlan::Point& point : function.points)
-      for (const focus::BoundSnippet& snippet : point.snippets)
-        requests.insert(snippet.requests.begin(), snippet.requests.end());
-    for (const Window& window : function.sites.windows)
-      for (const Site& site : window.sites) {
-        input_.coverage.refused.push_back(
-            {function.object, function.function, site, "an interrupted thread stayed inside it", {}});
-        for (uint32_t request : requests) input_.coverage.refused_of[request]++;
-      }
+    std::erase_if(stage_.journal.windows, [&](const PatchedWindow& patched) {
+      return std::any_of(stage_.windows.begin(), stage_.windows.end(), [&](const StagedWindow& w) {
+        return w.function == &function && w.window->start == patched.address;
+      });
+    });
     std::erase_if(stage_.windows, [&](const StagedWindow& w) { return w.function == &function; });
+    for (FunctionPlan& f : input_.coverage.functions)
+      if (&f == &function) patch::give_up(input_.coverage, f, "an interrupted thread stayed inside it");
   }
 
   // Before a window is written, threads inside it are sent to the trampoline's copy: it does
@@ -170,8 +200,11 @@ class Commit {
     const FunctionPlan* function;
     uint64_t entry;  // of code: a frame that has not passed it has not entered
     focus::CellId flag;
-    bool counts;   // the flag counts frames (+= 1); otherwise it is just set
-    bool of_call;  // the range is a call: the frame is the one that it made
+    bool counts;                        // the flag counts frames (+= 1); otherwise it is just set
+    bool of_call;                       // the range is a call: the frame is the one that it made
+    bool timer;                         // the flag is one, and
+    std::vector<focus::CellId> guards;  // starts only while these are up,
+    std::vector<image::Range> pauses;   // and stands during these calls
   };
 
   // The snippet that raises the flag, null when it is not inserted.
@@ -204,12 +237,30 @@ class Commit {
                          0,
                          balance.flag,
                          counts,
-                         true});
+                         true,
+                         format::is_timer(kind),
+                         snippet->guards,
+                         {}});
         else
           for (const image::Range& range : f.code.ranges)
-            out.push_back({range, &f, entry_of(f), balance.flag, counts, false});
+            out.push_back({range, &f, entry_of(f), balance.flag, counts, false, format::is_timer(kind),
+                           snippet->guards, pausing_calls(f, balance.flag)});
       }
     }
+    return out;
+  }
+
+  // Calls of a function before which its timer is stopped: a frame that is in one has it standing.
+  std::vector<image::Range> pausing_calls(const FunctionPlan& f, focus::CellId timer) const {
+    std::vector<image::Range> out;
+    if (!format::is_timer(input_.binding.cells[timer].kind)) return out;
+    for (const FunctionPlan::Point& point : f.points)
+      for (const focus::BoundSnippet& snippet : point.snippets) {
+        const format::CellUse* use = write_of(input_.plan, snippet, timer);
+        const uint64_t place = point.wanted.place;
+        if (point.wanted.kind == format::PointKind::call_before && use && !use->starts)
+          out.push_back({place, place + call_size(f, place)});
+      }
     return out;
   }
 
@@ -244,25 +295,39 @@ class Commit {
       if (!block) return block.error();
       for (const auto& [cell, frames] : cells)
         if (auto ok = blocks.raise(*block, tid, cell, input_.binding.cells[cell], frames); !ok) return ok;
-      if (auto ok = open_spans(*block, cells); !ok) return ok;
+      if (auto ok = open_spans(*block, tid, cells); !ok) return ok;
       if (!arm(*block, calls)) return Error{"cannot write the session's data"};
     }
     return {};
   }
 
-  // The spans of flags that are up from the start: all bases are zero.
-  Result<void> open_spans(uint64_t block, const std::map<focus::CellId, Active>& flags) {
-    const uint64_t opened = values::open_span(0, 0);
-    for (const focus::Track& track : input_.binding.tracks)
-      if (flags.contains(track.flag) &&
-          !memory_.write(block + stage_.layout.cells[track.span], std::as_bytes(std::span(&opened, 1))))
+  // The spans of flags that are up from now on.
+  Result<void> open_spans(uint64_t block, pid_t tid, const std::map<focus::CellId, Active>& flags) {
+    for (const focus::Track& track : input_.binding.tracks) {
+      if (!flags.contains(track.flag)) continue;
+      const uint64_t at = block + stage_.layout.cells[track.span];
+      uint64_t span = 0, base = 0;
+      if (!memory_.read(at, std::as_writable_bytes(std::span(&span, 1))) ||
+          !memory_.read(block + stage_.layout.cells[track.base], std::as_writable_bytes(std::span(&base, 1))))
+        return Error{"cannot read the session's data"};
+      if (values::is_open(span)) continue;
+      const focus::CellSlot& slot = input_.binding.cells[track.base];
+      if (format::is_timer(slot.kind) && static_cast<int64_t>(base) < 0) {  // it runs: with its clock
+        auto now = values::clock_now({slot.kind, slot.event}, input_.image.pid, tid);
+        if (!now) return now.error();
+        base += *now;
+      }
+      span = values::open_span(span, base);
+      if (!memory_.write(at, std::as_bytes(std::span(&span, 1))))
         return Error{"cannot write the session's data"};
+    }
     return {};
   }
 
   // Where armed calls come back to.
   std::set<uint64_t> armed_returns() const {
     std::set<uint64_t> out;
+    if (stage_.extends) return out;  // calls in flight of a library that has just come do not count
     for (const StagedWindow& window : stage_.windows)
       for (const Site& site : window.window->sites)
         if (site.arming == arch::Arming::arm) out.insert(site.returns_to);
@@ -292,36 +357,57 @@ class Commit {
           fmt::format("the stack of thread {} could not be walked to its end ({}): constraining functions "
                       "beyond that are not seen as active",
                       tid, stack.doubt));
-    for (size_t i = 0; i < stack.frames.size(); i++) {
-      const image::Frame& frame = stack.frames[i];
-      uint64_t where = frame.is_call ? frame.pc - 1 : frame.pc;
-      if (frame.is_call && i > 0 && armed.contains(frame.pc))
+    for (size_t i = 1; i < stack.frames.size(); i++)
+      if (stack.frames[i].is_call && armed.contains(stack.frames[i].pc))
         calls.push_back(stack.frames[i - 1].cfa - sizeof(uint64_t));
-      for (const Inside& range : inside) {
-        if (!range.range.contains(where)) continue;
-        if (range.of_call && (!frame.is_call || i == 0)) continue;  // it has not called yet
-        if (!range.of_call && !frame.is_call && where >= range.function->function->address &&
-            where <= range.entry)
-          continue;
-        Active& flag = out[range.flag];
-        flag.count = range.counts ? flag.count + 1 : 1;
-        // Frames come innermost first; there its return address lies.
-        flag.outermost = (range.of_call ? stack.frames[i - 1] : frame).cfa - sizeof(uint64_t);
-        out_.frames++;
-      }
-    }
+    // As they were entered: the outermost frame first, and in each the flags before the timers, which they
+    // guard.
+    for (size_t i = stack.frames.size(); i-- > 0;)
+      for (const bool timers : {false, true})
+        for (const Inside& range : inside)
+          if (range.timer == timers && is_inside(stack, i, range)) enter(stack, i, range, out);
     return out;
   }
 
+  // Whether the frame has run what raises the flag.
+  static bool is_inside(const image::Stack& stack, size_t i, const Inside& range) {
+    const image::Frame& frame = stack.frames[i];
+    const uint64_t where = frame.is_call ? frame.pc - 1 : frame.pc;
+    if (!range.range.contains(where)) return false;
+    if (range.of_call) return frame.is_call && i > 0;  // else it has not called yet
+    if (frame.is_call && std::any_of(range.pauses.begin(), range.pauses.end(),
+                                     [&](const image::Range& call) { return call.contains(where); }))
+      return false;
+    return frame.is_call || where < range.function->function->address || where > range.entry;
+  }
+
+  void enter(const image::Stack& stack, size_t i, const Inside& range,
+             std::map<focus::CellId, Active>& cells) {
+    if (!std::all_of(range.guards.begin(), range.guards.end(),
+                     [&](focus::CellId guard) { return cells.contains(guard); }))
+      return;
+    Active& flag = cells[range.flag];
+    // There its return address lies.
+    if (flag.count == 0)
+      flag.outermost = (range.of_call ? stack.frames[i - 1] : stack.frames[i]).cfa - sizeof(uint64_t);
+    flag.count = range.counts ? flag.count + 1 : 1;
+    out_.frames++;
+  }
+
   Result<void> write_windows() {
-    std::vector<Edit> all = edits();
-    if (apply_edits(all, memory_).changed.size() == all.size()) {
+    // Relays first: nothing jumps there yet.
+    std::vector<Edit> relays = relay_edits(), all = edits();
+    if (apply_edits(relays, memory_).changed.size() == relays.size() &&
+        apply_edits(all, memory_).changed.size() == all.size()) {
       for (const StagedWindow& window : stage_.windows)
         out_.points += window.function->sites_of(*window.window);
       return {};
     }
-    for (Edit& edit : all) std::swap(edit.from, edit.to);
-    bool undone = !apply_edits(all, memory_).failed;
+    bool undone = true;
+    for (std::vector<Edit>* edits : {&all, &relays}) {
+      for (Edit& edit : *edits) std::swap(edit.from, edit.to);
+      undone = undone && !apply_edits(*edits, memory_).failed;
+    }
     return Error{fmt::format("cannot write the code of process {}: {}", input_.image.pid,
                              undone ? "nothing was changed"
                                     : "some of it is patched and works; take it out with --remove"),
@@ -363,6 +449,11 @@ Result<void> refuse_occupied(pid_t pid, const std::vector<image::Mapping>& mappi
       pid)};
 }
 
+Result<void> commit(const InsertInput& input, const process::TargetMemory& memory, Stage& stage,
+                    Inserted& out) {
+  return Commit(input, memory, stage, out).run();
+}
+
 Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& memory) {
   Clock::time_point begun = Clock::now();
   pid_t pid = input.image.pid;
@@ -381,7 +472,7 @@ Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& m
     }
     Inserted out;
     Result<void> done = write_stage(memory, *stage);
-    if (done) done = Commit(input, memory, *stage, out).run();
+    if (done) done = commit(input, memory, *stage, out);
     if (!done) {
       { auto ended = std::move(*lock); }  // the removal takes it again
       return take_back(pid, memory, stage->journal, done.error());

@@ -6,8 +6,9 @@ namespace mdl::patch {
 namespace {
 
 constexpr uint64_t kLowest = 0x110000;  // above mmap_min_addr and what is mapped at 64 KiB for old programs
-constexpr uint64_t kHighest = 0x7ffffffff000;     // end of user space with 4-level tables
-constexpr uint64_t kBrkRoom = uint64_t{1} << 30;  // kept free above a heap
+constexpr uint64_t kHighest = 0x7ffffffff000;       // end of user space with 4-level tables
+constexpr uint64_t kBrkRoom = uint64_t{1} << 30;    // kept free above a heap
+constexpr uint64_t kStackRoom = uint64_t{1} << 28;  // and below the first thread's stack
 
 }  // namespace
 
@@ -43,6 +44,23 @@ std::optional<uint64_t> find_gap(std::span<const image::Mapping> mappings,
   }
   consider(end, kHighest);
   return best;
+}
+
+std::vector<image::Range> free_gaps(std::span<const image::Mapping> mappings) {
+  bool heap = std::any_of(mappings.begin(), mappings.end(),
+                          [](const image::Mapping& mapping) { return mapping.path == "[heap]"; });
+  std::vector<image::Range> out;
+  uint64_t end = kLowest;
+  for (const image::Mapping& mapping : mappings) {
+    const uint64_t below = mapping.path == "[stack]" ? kStackRoom : kApart;
+    const uint64_t until = std::min(mapping.start - std::min(mapping.start, below), kHighest);
+    if (until > end) out.push_back({end, until});
+    // A heap that is not there yet will begin behind the program.
+    const uint64_t above = mapping.path == "[heap]" ? kBrkRoom : heap ? kApart : kBrkRoom / 16;
+    end = std::max(end, mapping.end + above);
+  }
+  if (end < kHighest) out.push_back({end, kHighest});
+  return out;
 }
 
 }  // namespace mdl::patch

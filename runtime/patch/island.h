@@ -20,4 +20,8 @@ std::optional<uint64_t> find_gap(std::span<const image::Mapping> mappings,
                                  std::span<const image::Range> taken, const image::Range& near, uint64_t size,
                                  uint64_t reach, uint64_t apart = kApart);
 
+// All of the address space where single pages may be put: away from mappings, from where the heap and stacks
+// grow. By address.
+std::vector<image::Range> free_gaps(std::span<const image::Mapping> mappings);
+
 }  // namespace mdl::patch

@@ -4,6 +4,7 @@
 #include <llvm/ADT/ArrayRef.h>
 #include <llvm/Support/SHA256.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -27,6 +28,8 @@ struct Head {
   uint64_t length;                   // of the JSON text behind this head
   std::array<uint8_t, 32> checksum;  // of that text
 };
+
+static_assert(sizeof(Head) == kJournalHead);
 
 std::array<uint8_t, 32> checksum(std::string_view text) {
   return llvm::SHA256::hash({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
@@ -88,16 +91,21 @@ json to_json(const Journal& j) {
   }
   out["tables"] = json::array();
   for (const JournalTable& t : j.tables)
-    out["tables"].push_back(json::array({range_json(t.at), t.most, t.request, t.keys, t.base}));
+    out["tables"].push_back(json::array({range_json(t.at), t.most, t.request, t.keys, t.base, t.by_thread}));
+  if (j.extension) out["extension"] = j.extension;
+  out["files"] = json::array();
+  for (const PatchedFile& file : j.files)
+    out["files"].push_back(json::array({range_json(file.at), file.device, file.inode}));
   out["windows"] = json::array();
   for (const PatchedWindow& w : j.windows)
-    out["windows"].push_back(json::array({w.address, hex(w.original), hex(w.patched)}));
+    out["windows"].push_back(json::array({w.address, hex(w.original), hex(w.patched), w.points, w.relay}));
   return out;
 }
 
 PatchedWindow window_of(const json& value) {
   PatchedWindow out{value.at(0).get<uint64_t>(), unhex(value.at(1).get<std::string>()),
-                    unhex(value.at(2).get<std::string>())};
+                    unhex(value.at(2).get<std::string>()), value.at(3).get<uint64_t>(),
+                    value.at(4).get<bool>()};
   if (out.original.empty() || out.original.size() > kMaxWindow || out.original.size() != out.patched.size() ||
       out.address >> 47 != 0)
     throw std::out_of_range("window");
@@ -130,8 +138,8 @@ Layout layout_of(const json& in, std::vector<format::CellKind>& kinds, const ima
 }
 
 JournalTable table_of(const json& in, const Journal& journal) {
-  JournalTable out{range_of(in.at(0)), in.at(1).get<uint64_t>(), in.at(2).get<uint32_t>(),
-                   in.at(3).get<uint32_t>(), in.at(4).get<uint32_t>()};
+  JournalTable out{range_of(in.at(0)),       in.at(1).get<uint64_t>(), in.at(2).get<uint32_t>(),
+                   in.at(3).get<uint32_t>(), in.at(4).get<uint32_t>(), in.at(5).get<bool>()};
   const uint64_t keys_end = out.keys + uint64_t{format::info(format::CellKind::keys).size};
   if (out.most == 0 || out.most > kMostKeys || KeyTableShape{out.most}.size() > out.at.end - out.at.start ||
       out.request >= journal.requests.size() || !journal.requests[out.request].keyed ||
@@ -177,11 +185,67 @@ Journal from_json(const json& in) {
     out.requests.push_back(std::move(request));
   }
   for (const json& table : in.at("tables")) out.tables.push_back(table_of(table, out));
+  out.extension = in.value("extension", 0u);
+  for (const json& file : in.at("files"))
+    out.files.push_back({range_of(file.at(0)), file.at(1).get<uint64_t>(), file.at(2).get<uint64_t>()});
   for (const json& window : in.at("windows")) out.windows.push_back(window_of(window));
   return out;
 }
 
+// All that it says to be the session's is.
+bool is_within(const Journal& journal, const std::vector<image::Range>& mappings) {
+  const auto is_mapped = [&](const image::Range& range) {
+    return std::any_of(mappings.begin(), mappings.end(), [&](const image::Range& mapping) {
+      return range.start >= mapping.start && range.end <= mapping.end;
+    });
+  };
+  return is_mapped(journal.data) &&
+         std::all_of(journal.tables.begin(), journal.tables.end(),
+                     [&](const JournalTable& table) { return is_mapped(table.at); });
+}
+
 }  // namespace
+
+void absorb(Journal& session, const Journal& extension) {
+  auto replaced = [&](uint64_t address) {
+    return std::any_of(extension.files.begin(), extension.files.end(),
+                       [&](const PatchedFile& file) { return file.at.contains(address); });
+  };
+  std::erase_if(session.windows, [&](const PatchedWindow& window) { return replaced(window.address); });
+  std::erase_if(session.files, [&](const PatchedFile& file) { return replaced(file.at.start); });
+  session.windows.insert(session.windows.end(), extension.windows.begin(), extension.windows.end());
+  session.files.insert(session.files.end(), extension.files.begin(), extension.files.end());
+  session.points += extension.points;
+}
+
+namespace {
+
+const image::Mapping* mapping_of(const std::vector<image::Mapping>& mappings, uint64_t address) {
+  auto after = std::upper_bound(mappings.begin(), mappings.end(), address,
+                                [](uint64_t value, const image::Mapping& one) { return value < one.start; });
+  return after != mappings.begin() && address < std::prev(after)->end ? &*std::prev(after) : nullptr;
+}
+
+}  // namespace
+
+std::vector<PatchedFile> files_at(const std::vector<image::Mapping>& mappings,
+                                  const std::vector<PatchedWindow>& windows) {
+  std::vector<PatchedFile> out;
+  for (const PatchedWindow& window : windows) {  // by address, as the mappings
+    if (!out.empty() && out.back().at.contains(window.address)) continue;
+    if (const image::Mapping* mapping = mapping_of(mappings, window.address))
+      out.push_back({{mapping->start, mapping->end}, mapping->device, mapping->inode});
+  }
+  return out;
+}
+
+bool is_still_there(const std::vector<PatchedFile>& files, const std::vector<image::Mapping>& mappings,
+                    uint64_t address) {
+  auto file = std::find_if(files.begin(), files.end(),
+                           [&](const PatchedFile& one) { return one.at.contains(address); });
+  const image::Mapping* mapping = mapping_of(mappings, address);
+  return file != files.end() && mapping && mapping->device == file->device && mapping->inode == file->inode;
+}
 
 std::vector<std::byte> write_journal(const Journal& journal) {
   std::string text = to_json(journal).dump();
@@ -208,27 +272,65 @@ Result<Journal> read_journal(std::span<const std::byte> bytes) {
   std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof head, head.length);
   if (checksum(text) != head.checksum) return Error{"the journal's checksum is wrong"};
   try {
-    return from_json(json::parse(text));
+    Journal out = from_json(json::parse(text));
+    out.head.assign(bytes.begin(), bytes.begin() + kJournalHead);
+    return out;
   } catch (const std::exception& problem) {
     return Error{fmt::format("the journal is not valid: {}", problem.what())};
   }
+}
+
+bool is_in_place(const Journal& journal, const image::Memory& memory) {
+  std::vector<std::byte> head(kJournalHead);
+  return memory.read(journal.at.start, head) && head == journal.head;
 }
 
 bool is_session_mapping(const image::Mapping& mapping) {
   return mapping.path.starts_with(std::string("/memfd:") + kSessionName);
 }
 
+namespace {
+
+// The first of a session's files; the others have longer names.
+bool may_hold_journal(const image::Mapping& mapping) {
+  const std::string name = std::string("/memfd:") + kSessionName;
+  return mapping.offset == 0 && (mapping.path == name || mapping.path.starts_with(name + " "));
+}
+
+}  // namespace
+
 Session find_session(const std::vector<image::Mapping>& mappings, const image::Memory& memory) {
   Session out;
+  std::vector<Journal> extensions;
   for (const image::Mapping& mapping : mappings) {
     if (!is_session_mapping(mapping)) continue;
     out.mappings.push_back({mapping.start, mapping.end});
     uint64_t size = std::min(mapping.end - mapping.start, kMaxText);
-    if (mapping.offset != 0 || out.journal) continue;
+    if (!may_hold_journal(mapping)) continue;
     std::vector<std::byte> bytes(size);
     if (!memory.read(mapping.start, bytes)) continue;
-    if (auto journal = read_journal(bytes)) out.journal = std::move(*journal);
+    auto journal = read_journal(bytes);
+    if (!journal) {
+      if (std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; }))
+        out.damage = journal.error().text;
+      continue;
+    }
+    journal->at = {mapping.start, mapping.end};
+    if (journal->extension)
+      extensions.push_back(std::move(*journal));
+    else if (!out.journal)
+      out.journal = std::move(*journal);
   }
+  if (out.journal && !is_within(*out.journal, out.mappings))
+    out.damage = "the journal names memory that is not the session's";
+  if (!out.damage.empty()) {  // of the session, or of what was added to it: not all is known any more
+    out.journal.reset();
+    return out;
+  }
+  std::sort(extensions.begin(), extensions.end(),
+            [](const Journal& a, const Journal& b) { return a.extension < b.extension; });
+  for (const Journal& extension : extensions)
+    if (out.journal) absorb(*out.journal, extension);
   return out;
 }
 

@@ -22,12 +22,22 @@
 namespace mdl::patch {
 
 inline constexpr const char* kSessionName = "mdl-session";
-inline constexpr uint32_t kJournalVersion = 2;
+inline constexpr uint32_t kJournalVersion = 3;
 
 struct PatchedWindow {
   uint64_t address = 0;
   std::vector<uint8_t> original;
   std::vector<uint8_t> patched;
+  uint64_t points = 0;  // that it holds
+  // A jump in padding to which a short one of another window leads: written before it, put back after it.
+  bool relay = false;
+};
+
+// A file whose code is patched, and where: whether an address still holds it is told by its device and inode.
+struct PatchedFile {
+  image::Range at;
+  uint64_t device = 0;
+  uint64_t inode = 0;
 };
 
 struct JournalRequest {
@@ -47,6 +57,7 @@ struct JournalTable {  // patch/key_table.h
   uint64_t most = 0;
   uint32_t request = 0;         // index of a keyed one
   uint32_t keys = 0, base = 0;  // offsets in a block
+  bool by_thread = false;
 };
 
 struct Journal {
@@ -64,6 +75,12 @@ struct Journal {
   std::vector<JournalRequest> requests;
   std::vector<JournalTable> tables;
   std::vector<PatchedWindow> windows;
+  std::vector<PatchedFile> files;
+  uint32_t extension = 0;  // what was added to the session for libraries that came later: 1, 2, ...
+  // Not in its text: where it lies, and its first bytes there, which no other one has; Stage::armed.
+  image::Range at;
+  std::vector<std::byte> head;
+  image::Range armed;
 
   // Points that a request wanted and does not have.
   uint64_t refused_of(size_t request) const {
@@ -72,15 +89,27 @@ struct Journal {
   }
 };
 
+// Adds what an extension changed. Windows of what was mapped at its places before are gone.
+void absorb(Journal& session, const Journal& extension);
+// The files at these places now; an address whose file is another one by now is not to be written to.
+std::vector<PatchedFile> files_at(const std::vector<image::Mapping>& mappings,
+                                  const std::vector<PatchedWindow>& windows);
+bool is_still_there(const std::vector<PatchedFile>& files, const std::vector<image::Mapping>& mappings,
+                    uint64_t address);
+
 // The bytes as they lie in the target.
 std::vector<std::byte> write_journal(const Journal& journal);
+inline constexpr size_t kJournalHead = 56;  // of them, what Journal::head holds
+// True while it lies there.
+bool is_in_place(const Journal& journal, const image::Memory& memory);
 // Checks everything; ranges must not overflow and windows must be no longer than 16 bytes.
 Result<Journal> read_journal(std::span<const std::byte> bytes);
 
 // What a process has of ours.
 struct Session {
   std::vector<image::Range> mappings;  // all of the session, also without a valid journal
-  std::optional<Journal> journal;      // none when it was never completed
+  std::optional<Journal> journal;      // none when it was never completed, or is damaged
+  std::string damage;                  // what is wrong with one that is not empty
 };
 bool is_session_mapping(const image::Mapping& mapping);
 Session find_session(const std::vector<image::Mapping>& mappings, const image::Memory& memory);

@@ -1,9 +1,11 @@
 // The shared table of one request such as /Message/*: which keys there have been, and how much each has
 // counted while it was active. The resident code (arch/x86_64/resident_vectors.inc) fills it:
 //
-//   +0    offsets in a block: keys, key, change, base; slots less one, most keys, keys so far, offset of
-//   totals +128  slots: the number of a total in 32 bits, 0 = free totals of 16 bytes {key, total}, by their
-//   number; number 0 is for keys that found no room {1 then, total}
+//   +0    offsets in a block: keys, key, change, base; slots less one, most totals, totals so far, offset of
+//         the totals, whether they are kept for each thread
+//   +128  slots: the number of a total in 32 bits, 0 = free
+//         totals of 32 bytes {key, total, thread, unused}, by their number; number 0 is for what found no
+//         room {1 then, total}
 //
 // Numbers are given in the order in which keys appear, so that a reader reads what is used and nothing else.
 // Two threads that meet a key at the same time may both give it a number; one of them stays at 0.
@@ -18,7 +20,7 @@ namespace mdl::patch {
 inline constexpr uint64_t kDefaultKeys = 2097152;
 inline constexpr uint64_t kMostKeys = uint64_t{1} << 26;
 inline constexpr uint64_t kTableHeader = 128;
-inline constexpr uint64_t kTotalSize = 16;
+inline constexpr uint64_t kTotalSize = 32;
 
 struct KeyTableShape {
   uint64_t most = kDefaultKeys;
@@ -29,7 +31,7 @@ struct KeyTableShape {
 };
 
 // The header of a new table; the rest of it is zero. Offsets are those of cells in a block.
-std::array<uint64_t, 8> key_table_header(const KeyTableShape& shape, uint64_t keys, uint64_t key,
-                                         uint64_t change, uint64_t base);
+std::array<uint64_t, 9> key_table_header(const KeyTableShape& shape, uint64_t keys, uint64_t key,
+                                         uint64_t change, uint64_t base, bool by_thread);
 
 }  // namespace mdl::patch

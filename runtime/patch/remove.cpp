@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/patch/edit.h"
+#include "runtime/patch/recover.h"
 #include "runtime/patch/stack_scan.h"
 #include "runtime/patch/stage.h"
 #include "runtime/process/remote.h"
@@ -20,7 +21,8 @@ using namespace std::chrono_literals;
 bool Removal::anyone_inside(const image::Unwinder& unwinder) {
   auto mappings = image::read_maps(pid_);
   if (!mappings) return true;
-  std::vector<image::Range> code;
+  std::vector<image::Range> code = process::left_stubs(memory_, *image_);
+  code.insert(code.end(), relays_.begin(), relays_.end());
   for (const image::Mapping& mapping : *mappings)
     if (is_session_mapping(mapping) && mapping.execute) code.push_back({mapping.start, mapping.end});
   auto inside = [&](uint64_t address) {
@@ -36,14 +38,40 @@ bool Removal::anyone_inside(const image::Unwinder& unwinder) {
   return false;
 }
 
-Result<void> Removal::restore(const Journal* journal, std::chrono::milliseconds deadline) {
+// The lock is held: what is there now stays until we change it.
+Result<void> Removal::look(const Journal* own) {
+  auto image = image::read_image(pid_);
+  if (!image) return image.error();
+  image_ = std::move(*image);
+  session_ = find_session(image_->mappings, memory_);
+  if (own) {
+    // Its own memory of it is better than what the target may have written over. An own journal that was
+    // never written has changed no code.
+    bool other = session_.journal && !own->head.empty() && session_.journal->head != own->head;
+    gone_ = other || session_.mappings.empty();
+    if (!gone_) windows_ = own->windows, files_ = own->files;
+  } else if (session_.journal) {
+    windows_ = session_.journal->windows;
+    files_ = session_.journal->files;
+  } else if (!session_.mappings.empty()) {
+    auto windows = find_windows(*image_, session_, memory_);
+    if (!windows) return Error{windows.error().text, Status::left_inert};
+    windows_ = std::move(*windows);
+    files_ = files_at(image_->mappings, windows_);
+  }
+  for (const PatchedWindow& window : windows_)
+    if (window.relay) relays_.push_back({window.address, window.address + window.patched.size()});
+  return {};
+}
+
+Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds deadline) {
   Clock::time_point until = Clock::now() + deadline;
   auto lock = process::TransactionLock::take(pid_, deadline);
   if (!lock) return lock.error();
   lock_.emplace(std::move(*lock));
-  auto image = image::read_image(pid_);
-  if (!image) return image.error();
-  image_ = std::move(*image);
+  if (auto ok = look(own); !ok) return ok;
+  if (gone_) lock_.reset();
+  if (gone_) return {};
   image::Unwinder unwinder(*image_);
   bool written = false;
   for (int round = 0;; round++) {
@@ -51,11 +79,13 @@ Result<void> Removal::restore(const Journal* journal, std::chrono::milliseconds 
     if (!stopped && Clock::now() > until) return stopped;
     if (stopped && !written) {
       written = true;
-      if (auto ok = put_back(journal); !ok) return ok;
+      if (auto ok = put_back(false); !ok) return ok;
     }
     if (stopped) {
       inside_ = anyone_inside(unwinder);
-      if (!inside_ || Clock::now() > until) return {};
+      // Relays go last: a thread could be about to execute one.
+      if (!inside_) return put_back(true);
+      if (Clock::now() > until) return {};
     }
     threads_.release_all();
     timespec nap{0, std::min(round + 1, 20) * 500'000};
@@ -63,24 +93,30 @@ Result<void> Removal::restore(const Journal* journal, std::chrono::milliseconds 
   }
 }
 
-Result<void> Removal::put_back(const Journal* journal) {
-  if (!journal) return {};
+// Relays are put back last, and on their own: a thread could be about to execute one.
+Result<void> Removal::put_back(bool relays) {
+  // Of all threads none runs: what is mapped now stays so. A library that was unloaded is not written to,
+  // nor what lies at its place now.
+  auto mappings = image::read_maps(pid_);
+  if (!mappings) return mappings.error();
   std::vector<Edit> edits;
-  for (const PatchedWindow& window : journal->windows)
-    edits.push_back({window.address, window.patched, window.original});
+  for (const PatchedWindow& window : windows_)
+    if (window.relay == relays && is_still_there(files_, *mappings, window.address))
+      edits.push_back({window.address, window.patched, window.original});
   std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
   Edited done = apply_edits(edits, memory_);
-  restored_ = done.changed.size();
-  foreign_ = done.foreign.size();
+  restored_ += done.changed.size();
+  foreign_ += done.foreign.size();
   if (done.failed)
     return Error{fmt::format("cannot restore all code of process {}", pid_), Status::left_inert};
   return {};
 }
 
 Result<void> Removal::finish() {
-  process::restore_slack(memory_, *image_);
+  if (gone_) return {};
   if (inside_) {
     threads_.release_all();
+    lock_.reset();
     return Error{
         fmt::format(
             "a thread of process {0} is still inside the instrumentation (asleep in a signal handler?): "
@@ -89,6 +125,7 @@ Result<void> Removal::finish() {
             pid_),
         Status::left_inert};
   }
+  stubs_ = process::restore_slack(memory_, *image_);
   Result<void> done;
   for (int attempt = 0; attempt < 20; attempt++) {
     auto mappings = image::read_maps(pid_);
@@ -103,6 +140,7 @@ Result<void> Removal::finish() {
     if (auto stopped = threads_.stop_all(2000ms); !stopped) done = stopped;
   }
   threads_.release_all();
+  lock_.reset();
   if (done) return {};
   return Error{
       fmt::format(

@@ -5,6 +5,9 @@
 // the values are final and every thread is still stopped, so that the caller can read them.
 // finish() unmaps. A thread that stays inside past the deadline (asleep in a signal handler
 // that interrupted a trampoline) keeps the code mapped: it is inert, since nothing jumps to it.
+//
+// What is there is looked at only when the lock is held: before, somebody else may still be inserting
+// or removing. Where the journal is lost, the windows are found by comparing code with its files (recover.h).
 #pragma once
 
 #include <chrono>
@@ -26,16 +29,21 @@ class Removal {
   // Until `deadline`, also through states in which a process cannot be stopped (the parent of a
   // vfork). After an error of restore() the code may still be patched.
 
-  // `journal` may be null: a session that was never completed has changed no code.
-  Result<void> restore(const Journal* journal, std::chrono::milliseconds deadline);
+  // `own` is the journal of a session that the caller has made, and the only one that it removes: when it is
+  // not there any more, is_gone() says so and nothing has been done. Without it, whatever there is.
+  Result<void> restore(const Journal* own, std::chrono::milliseconds deadline);
   // Status::left_inert when something had to stay.
   Result<void> finish();
 
+  bool is_gone() const { return gone_; }
+  const Session& session() const { return session_; }  // as it was found by restore()
   size_t restored() const { return restored_; }
   size_t foreign() const { return foreign_; }  // windows that hold neither our bytes nor the original ones
+  int stubs() const { return stubs_; }         // of remote calls, that finish() took out
 
  private:
-  Result<void> put_back(const Journal* journal);
+  Result<void> look(const Journal* own);
+  Result<void> put_back(bool relays);
   bool anyone_inside(const image::Unwinder& unwinder);
 
   pid_t pid_;
@@ -43,8 +51,14 @@ class Removal {
   process::Threads threads_;
   std::optional<process::TransactionLock> lock_;
   std::optional<image::Image> image_;
+  Session session_;
+  std::vector<PatchedWindow> windows_;
+  std::vector<PatchedFile> files_;  // that they are in
+  std::vector<image::Range> relays_;
   size_t restored_ = 0;
   size_t foreign_ = 0;
+  int stubs_ = 0;
+  bool gone_ = false;
   bool inside_ = false;
 };
 

@@ -9,6 +9,7 @@
 
 #include "runtime/arch/arch.h"
 #include "runtime/image/flow_graph.h"
+#include "runtime/patch/relay.h"
 #include "runtime/patch/spots.h"
 
 namespace mdl::patch {
@@ -46,15 +47,21 @@ int rank(format::PointKind kind) {
       return 7;
     case format::PointKind::return_:
       return 8;
+    case format::PointKind::every:  // of no site: it is a stencil's
+      break;
   }
   return 9;
 }
 
-// Why the instructions [first, last) cannot be a window; "" when they can.
-std::string_view objection(const Code& code, size_t first, size_t last) {
+bool ends(const Instruction& in) {
+  return in.flow == Flow::return_ || in.flow == Flow::jump || in.flow == Flow::jump_indirect;
+}
+
+// Why the instructions [first, last) cannot be a window whose first `written` bytes change; "" when they can.
+std::string_view objection(const Code& code, size_t first, size_t last, uint64_t written) {
   const auto& list = code.instructions;
   uint64_t start = list[first].address;
-  if (start / kPage != (start + arch::kJumpSize - 1) / kPage) return "the jump would cross a page";
+  if (start / kPage != (start + written - 1) / kPage) return "the jump would cross a page";
   bool ended = false;
   for (size_t i = first; i < last; i++) {
     if (i > first && list[i].address != list[i - 1].address + list[i - 1].size)
@@ -66,29 +73,29 @@ std::string_view objection(const Code& code, size_t first, size_t last) {
     if (ended) continue;
     if (i > first && list[i].is_landing) return "a landing instruction must stay first";
     if (!arch::can_displace(list[i])) return "a call or system call would have to be moved";
-    ended =
-        list[i].flow == Flow::return_ || list[i].flow == Flow::jump || list[i].flow == Flow::jump_indirect;
+    ended = ends(list[i]);
   }
   return {};
 }
 
 class Planner {
  public:
-  explicit Planner(const Code& code) : code_(code) {}
+  Planner(const Code& code, StubSpace* stubs) : code_(code), stubs_(stubs) {}
 
-  void want(const Spot& spot) {
+  void want(Spot spot) {
     out_.wanted++;
     if (!spot.refusal.empty()) return refuse(spot.choices[0][0], spot.refusal);
-    std::string why;
-    for (const std::vector<Site>& sites : spot.choices) {
-      std::string objected = try_sites(sites);
-      if (objected.empty()) return;
-      if (why.empty()) why = std::move(objected);
-    }
-    refuse(spot.choices[0][0], std::move(why));
+    if (std::string why = try_choices(spot); !why.empty())
+      left_.emplace_back(std::move(spot), std::move(why));
   }
 
+  // What has no room for a jump gets a shorter one, when everything else has its place: relays lie in
+  // padding, punned jumps end with bytes that must not change any more.
   FunctionSites finish() {
+    closely_ = true;
+    if (!left_.empty()) padding_ = unreachable_padding(code_);
+    for (auto& [spot, why] : left_)
+      if (!try_choices(spot).empty()) refuse(spot.choices[0][0], std::move(why));
     for (Window& window : out_.windows)
       std::stable_sort(window.sites.begin(), window.sites.end(), [](const Site& a, const Site& b) {
         return std::tuple(a.address, a.where, rank(a.kind)) < std::tuple(b.address, b.where, rank(b.kind));
@@ -99,6 +106,16 @@ class Planner {
   }
 
  private:
+  std::string try_choices(const Spot& spot) {
+    std::string why;
+    for (const std::vector<Site>& sites : spot.choices) {
+      std::string objected = try_sites(sites);
+      if (objected.empty()) return "";
+      if (why.empty()) why = std::move(objected);
+    }
+    return why;
+  }
+
   void refuse(const Site& site, std::string why) { out_.refusals.push_back({site, std::move(why)}); }
 
   // All of them, or none.
@@ -108,10 +125,18 @@ class Planner {
     for (const Site& site : sites) {
       std::string objected = try_site(site);
       if (objected.empty()) continue;
-      if (sites.size() > 1) out_.windows = std::move(before);
+      if (sites.size() > 1) go_back_to(std::move(before));
       return objected;
     }
     return "";
+  }
+
+  void go_back_to(std::vector<Window> before) {
+    for (const Window& window : out_.windows)
+      if (window.tactic == Tactic::punned &&
+          std::none_of(before.begin(), before.end(), [&](const Window& w) { return w.stub == window.stub; }))
+        stubs_->release(window.stub);
+    out_.windows = std::move(before);
   }
 
   // Takes a window for the site; returns why there is none, "" when there is.
@@ -119,15 +144,16 @@ class Planner {
     auto at = index_of(site.address);
     if (!at) return "its instruction was not decoded";
     // The test of an armed call looks at the return address, which the call would replace.
-    bool at_call = site.where == Where::before && code_.instructions[*at].flow == Flow::call &&
+    bool at_call = site.where == Where::before && arch::can_turn(code_.instructions[*at]) &&
                    site.arming != arch::Arming::test;
     if (at_call && take_call(*at, site)) return "";
     std::string_view why;
-    for (auto [first, last] : candidates(*at)) {
+    for (auto [first, last] : candidates(*at, arch::kJumpSize)) {
       std::string_view objected = take(first, last, site);
       if (objected.empty()) return "";
       if (why.empty()) why = objected;
     }
+    if (closely_ && (join(site) || take_short(*at, site) || take_punned(*at, site))) return "";
     return why.empty() ? "the function is shorter than a jump" : std::string(why);
   }
 
@@ -138,22 +164,36 @@ class Planner {
     return static_cast<size_t>(it - code_.instructions.begin());
   }
 
-  // The shortest run that starts at `first` and is long enough, when there is one.
-  std::optional<size_t> long_enough(size_t first, size_t at_least) const {
-    const auto& list = code_.instructions;
-    for (size_t last = first; last < list.size() && last < first + 16; last++) {
-      uint64_t end = list[last].address + list[last].size;
-      if (last + 1 > at_least && end - list[first].address >= arch::kJumpSize) return last + 1;
-    }
-    return std::nullopt;
+  using Run = std::pair<size_t, size_t>;  // of instructions, [first, last)
+
+  uint64_t bytes_of(const Run& run) const {
+    const Instruction& last = code_.instructions[run.second - 1];
+    return last.address + last.size - code_.instructions[run.first].address;
   }
 
-  // Runs that contain instruction `at`, the preferred first: from it onwards, then from ever
-  // earlier instructions.
-  std::vector<std::pair<size_t, size_t>> candidates(size_t at) const {
-    std::vector<std::pair<size_t, size_t>> out;
+  // Runs of at least `bytes` that contain instruction `at`, the preferred first: the shortest from it
+  // onwards, then from ever earlier instructions.
+  std::vector<Run> candidates(size_t at, uint64_t bytes) const {
+    std::vector<Run> out;
     for (size_t back = 0; back <= std::min<size_t>(at, 5); back++)
-      if (auto last = long_enough(at - back, at)) out.emplace_back(at - back, *last);
+      for (size_t last = at + 1; last <= std::min(code_.instructions.size(), at - back + 16); last++)
+        if (bytes_of({at - back, last}) >= bytes) {
+          out.emplace_back(at - back, last);
+          break;
+        }
+    return out;
+  }
+
+  // Runs that contain it and are shorter than a jump, the longest first.
+  std::vector<Run> short_runs(size_t at) const {
+    std::vector<Run> out;
+    for (size_t first = at - std::min<size_t>(at, 3); first <= at; first++)
+      for (size_t last = at + 1; last <= code_.instructions.size(); last++) {
+        if (bytes_of({first, last}) >= arch::kJumpSize) break;
+        out.emplace_back(first, last);
+      }
+    std::stable_sort(out.begin(), out.end(),
+                     [&](const Run& a, const Run& b) { return bytes_of(a) > bytes_of(b); });
     return out;
   }
 
@@ -170,7 +210,8 @@ class Planner {
         if (other.end <= start || other.start >= end ||
             std::find(merged.begin(), merged.end(), w) != merged.end())
           continue;
-        if (other.tactic == Tactic::call) return "another window is in the way";
+        if (other.tactic != Tactic::instructions && other.tactic != Tactic::padding)
+          return "another window is in the way";
         auto other_first = index_of(other.start), other_last = index_of_end(other.end);
         if (!other_first || !other_last) return "another window is in the way";
         first = std::min(first, *other_first);
@@ -179,16 +220,18 @@ class Planner {
         grown = true;
       }
     }
-    if (auto why = objection(code_, first, last); !why.empty()) return why;
+    if (auto why = objection(code_, first, last, arch::kJumpSize); !why.empty()) return why;
+    image::Range taken{list[first].address, list[last - 1].address + list[last - 1].size};
+    for (size_t w = 0; w < out_.windows.size(); w++)
+      if (occupies(out_.windows[w], taken) && std::find(merged.begin(), merged.end(), w) == merged.end())
+        return "another window is in the way";
     for (size_t w : merged)
       sites.insert(sites.end(), out_.windows[w].sites.begin(), out_.windows[w].sites.end());
     std::sort(merged.rbegin(), merged.rend());
     for (size_t w : merged) out_.windows.erase(out_.windows.begin() + static_cast<std::ptrdiff_t>(w));
-    Window window{list[first].address,
-                  list[last - 1].address + list[last - 1].size,
-                  Tactic::instructions,
-                  {},
-                  std::move(sites)};
+    Window window;
+    window.start = taken.start, window.end = taken.end;
+    window.sites = std::move(sites);
     bool ended = false;
     for (size_t i = first; i < last; i++) {
       if (ended) {
@@ -196,8 +239,7 @@ class Planner {
         continue;
       }
       window.instructions.push_back(list[i]);
-      ended =
-          list[i].flow == Flow::return_ || list[i].flow == Flow::jump || list[i].flow == Flow::jump_indirect;
+      ended = ends(list[i]);
     }
     out_.windows.push_back(std::move(window));
     return {};
@@ -212,11 +254,87 @@ class Planner {
         window.sites.push_back(site);
         return true;
       }
-    if (in.flow != Flow::call || in.size != arch::kJumpSize ||
-        in.address / kPage != (in.address + in.size - 1) / kPage)
-      return false;
-    out_.windows.push_back({in.address, in.address + in.size, Tactic::call, {in}, {site}});
+    image::Range taken{in.address, in.address + in.size};
+    if (in.address / kPage != (taken.end - 1) / kPage || is_occupied(taken)) return false;
+    Window window;
+    window.start = taken.start, window.end = taken.end;
+    window.tactic = Tactic::call;
+    window.instructions = {in};
+    window.sites = {site};
+    out_.windows.push_back(std::move(window));
     return true;
+  }
+
+  bool is_occupied(const image::Range& bytes) const {
+    return std::any_of(out_.windows.begin(), out_.windows.end(),
+                       [&](const Window& window) { return occupies(window, bytes); });
+  }
+
+  // A short or punned window that runs the instruction already.
+  bool join(const Site& site) {
+    for (Window& window : out_.windows) {
+      if (window.tactic != Tactic::short_ && window.tactic != Tactic::punned) continue;
+      for (const Instruction& in : window.instructions)
+        if (in.address == site.address) {
+          window.sites.push_back(site);
+          return true;
+        }
+    }
+    return false;
+  }
+
+  // A run as a window of its own whose first bytes change.
+  std::optional<Window> close_window(const Run& run, uint64_t written, const Site& site) const {
+    const auto& list = code_.instructions;
+    Window window;
+    window.start = list[run.first].address;
+    window.end = window.start + bytes_of(run);
+    if (!objection(code_, run.first, run.second, written).empty() || is_occupied({window.start, window.end}))
+      return std::nullopt;
+    auto first = list.begin() + static_cast<std::ptrdiff_t>(run.first);
+    auto last = std::find_if(first, list.begin() + static_cast<std::ptrdiff_t>(run.second), ends);
+    window.instructions.assign(first,
+                               std::min(last + 1, list.begin() + static_cast<std::ptrdiff_t>(run.second)));
+    window.sites = {site};
+    return window;
+  }
+
+  // A short jump to a jump in padding.
+  bool take_short(size_t at, const Site& site) {
+    for (const Run& run : candidates(at, arch::kShortJumpSize)) {
+      auto window = close_window(run, arch::kShortJumpSize, site);
+      if (!window) continue;
+      window->tactic = Tactic::short_;
+      out_.windows.push_back(*window);  // its own bytes are no room for its relay
+      auto relay = find_relay(padding_, out_.windows, window->start);
+      if (relay) out_.windows.back().relay = *relay;
+      if (relay) return true;
+      out_.windows.pop_back();
+    }
+    return false;
+  }
+
+  // A jump that ends with the bytes of what follows; the more of its own it has, the better.
+  bool take_punned(size_t at, const Site& site) {
+    if (!stubs_) return false;
+    for (const Run& run : short_runs(at)) {
+      auto window = close_window(run, arch::kJumpSize, site);
+      if (!window) continue;
+      window->tactic = Tactic::punned;
+      window->kept = image::bytes_at(code_, window->end, window->start + arch::kJumpSize - window->end);
+      const auto written = static_cast<uint32_t>(window->end - window->start);
+      if (window->kept.size() != arch::kJumpSize - written) continue;
+      image::Range tail{window->end, window->start + arch::kJumpSize};
+      if (std::any_of(out_.windows.begin(), out_.windows.end(),
+                      [&](const Window& other) { return changes(other, tail); }))
+        continue;
+      auto stub = stubs_->take(arch::punned_targets(window->start, written, window->kept));
+      if (!stub) continue;
+      window->stub = *stub;
+      out_.windows.push_back(std::move(*window));
+      return true;
+    }
+    return false;
   }
 
   std::optional<size_t> index_of_end(uint64_t end) const {
@@ -226,6 +344,10 @@ class Planner {
   }
 
   const Code& code_;
+  StubSpace* stubs_;
+  bool closely_ = false;  // windows that are shorter than a jump are taken, too
+  std::vector<image::Range> padding_;
+  std::vector<std::pair<Spot, std::string>> left_;  // what has no window yet, and why
   FunctionSites out_;
 };
 
@@ -239,19 +361,24 @@ std::string_view name(Tactic tactic) {
       return "padding";
     case Tactic::call:
       return "call";
+    case Tactic::short_:
+      return "short";
+    case Tactic::punned:
+      return "punned";
   }
   return "";
 }
 
-FunctionSites plan_sites(const image::Function& function, const Code& code, std::span<const Wanted> wanted) {
+FunctionSites plan_sites(const image::Function& function, const Code& code, std::span<const Wanted> wanted,
+                         StubSpace* stubs) {
   std::optional<image::FlowGraph> graph;
-  Planner planner(code);
+  Planner planner(code, stubs);
   for (size_t i = 0; i < wanted.size(); i++) {
     bool needs_graph = wanted[i].kind >= format::PointKind::loop_enter;
     if (needs_graph && !graph) graph = image::make_flow_graph(function, code);
-    for (const Spot& spot :
+    for (Spot& spot :
          spots_of(function, code, graph ? &*graph : nullptr, wanted[i], static_cast<uint32_t>(i)))
-      planner.want(spot);
+      planner.want(std::move(spot));
   }
   return planner.finish();
 }

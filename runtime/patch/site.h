@@ -4,7 +4,8 @@
 // of a branch. Which sites a point has (one at an entry, one for each way out at a return, one for each edge
 // of a loop) is spots.h's affair. A window is a run of whole instructions, at least as long as a jump, that
 // contains one or more sites; its first bytes become a jump to a trampoline that runs the code of the sites
-// and the instructions themselves. Rules, each of them a reason to refuse:
+// and the instructions themselves. Where there is no room for a jump, the window is shorter: a short jump
+// leads to a relay (relay.h), or a punned one to a stub (stubs.h). Rules, each of them a reason to refuse:
 //   - nothing but the first instruction of a window is the target of a branch, jump table
 //     or landing pad, or may be one (image::Code::targets);
 //   - it holds no call and no system call: a thread may return there;
@@ -23,6 +24,7 @@
 #include "runtime/arch/arch.h"
 #include "runtime/image/code.h"
 #include "runtime/image/image.h"
+#include "runtime/patch/stubs.h"
 
 namespace mdl::patch {
 
@@ -41,15 +43,22 @@ struct Site {
   uint32_t point = 0;                        // index into what was wanted
   arch::Arming arming = arch::Arming::none;  // of an armed call: this site is the call, or what follows it
   uint64_t returns_to = 0;                   // the address behind that call
+  uint64_t instead_of = 0;                   // on a way to a return: that return
+  bool again = false;                        // one more way there, another site stands for the event
+  uint32_t deeper = 0;                       // an entry at the first call: bytes pushed before it
 };
 
-enum class Tactic : uint8_t { instructions, padding, call };
+// How control comes to the trampoline (docs/injection.md, "Windows").
+enum class Tactic : uint8_t { instructions, padding, call, short_, punned };
 std::string_view name(Tactic);
 
 struct Window {
   uint64_t start = 0;
   uint64_t end = 0;  // behind the last instruction, padding included
   Tactic tactic = Tactic::instructions;
+  uint64_t relay = 0;         // short_: where, in padding, the jump to the trampoline lies
+  uint64_t stub = 0;          // punned: where the jump leads, in a StubSpace
+  std::vector<uint8_t> kept;  // punned: the bytes behind the window that are a part of the jump
   std::vector<image::Instruction> instructions;  // without trailing padding
   std::vector<Site> sites;                       // in the order in which their code runs
 };
@@ -79,10 +88,11 @@ struct Wanted {
   uint64_t place = 0;
   bool result = false;
   bool only_result = false;
+  bool arguments = false;  // some of its code must see the registers as they are at that instruction
 };
 
-// The windows for the sites of all these points.
+// The windows for the sites of all these points. `stubs`: of punned jumps; null: there are none.
 FunctionSites plan_sites(const image::Function& function, const image::Code& code,
-                         std::span<const Wanted> wanted);
+                         std::span<const Wanted> wanted, StubSpace* stubs = nullptr);
 
 }  // namespace mdl::patch

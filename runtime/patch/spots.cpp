@@ -22,7 +22,7 @@ bool is_target(const Code& code, uint64_t address) {
   return std::binary_search(code.targets.begin(), code.targets.end(), address);
 }
 
-constexpr size_t kMostSteps = 6;
+constexpr size_t kMostSteps = 8;
 
 class Finder {
  public:
@@ -50,6 +50,8 @@ class Finder {
       case PointKind::loop_start:
       case PointKind::loop_end:
         loop();
+        break;
+      case PointKind::every:  // focus::bind has laid its code at points
         break;
     }
     return std::move(out_);
@@ -81,7 +83,28 @@ class Finder {
     else if (is_target(code_, function_.address) || is_target(code_, address))
       refuse(site(address), "the entry is the head of a loop: counting there would count its rounds");
     else
-      add(site(address));
+      out_.push_back({{{site(address)}}, ""}), add_first_call(out_.back());
+  }
+
+  // The function's first call runs once for each entry, when nothing but pushes and work on registers stands
+  // before it, and no branch leads there: code that reads no arguments may as well stand at it.
+  void add_first_call(Spot& spot) const {
+    const Instruction* in = at(spot.choices[0][0].address);
+    if (wanted_.arguments || !in) return;
+    uint32_t deeper = 0;
+    for (size_t steps = 0; in && steps < kMostSteps; steps++) {
+      if (steps && is_target(code_, in->address)) return;
+      if (arch::can_turn(*in)) {
+        Site late = site(in->address);
+        late.deeper = deeper;
+        spot.choices.push_back({late});
+        return;
+      }
+      auto pushed = arch::pushed_by(*in);
+      if (!pushed) return;
+      deeper += *pushed;
+      in = at(in->address + in->size);
+    }
   }
 
   void exits() {
@@ -94,9 +117,55 @@ class Finder {
       else if (auto why = doubt(); !why.empty())
         refuse(one, why);
       else
-        add(one);
+        out_.push_back({{{one}}, ""}), add_ways_to(one, out_.back());
     }
     if (code_.exits.empty() && !code_.doubt.empty()) refuse(site(function_.address), code_.doubt);
+  }
+
+  // A return that branches reach has no room for a jump when it is short and followed by code. Its code may
+  // as well stand on each way there: on the taken sides of the branches, and behind the instruction before.
+  void add_ways_to(const Site& exit, Spot& spot) {
+    const Instruction* ret = at(exit.address);
+    if (exit.exit != ExitKind::return_ || !ret || !is_target(code_, exit.address)) return;
+    bool elsewhere = code_.unresolved_jump || contains(code_.entered, exit.address);
+    for (const image::Switch& jump : code_.switches) elsewhere |= contains(jump.targets, exit.address);
+    for (const image::LandingPad& pad : code_.pads) elsewhere |= pad.pad == exit.address;
+    if (elsewhere) return;
+    std::vector<Site> ways;
+    const Instruction* previous = ret == code_.instructions.data() ? nullptr : ret - 1;
+    if (previous && previous->address + previous->size == ret->address && runs_on(*previous)) {
+      ways.push_back(exit);
+      ways.back().address = previous->address;
+      ways.back().where = Where::behind;
+    } else if (!knows_all_switches()) {
+      return;  // a table that was not read to its end may lead here
+    }
+    for (const Instruction& in : jumps_to(exit.address)) {
+      ways.push_back(exit);
+      ways.back().address = in.address;
+      if (in.flow == Flow::branch) ways.back().where = Where::taken;
+    }
+    for (size_t i = 0; i < ways.size(); i++) ways[i].instead_of = exit.address, ways[i].again = i > 0;
+    if (!ways.empty()) spot.choices.push_back(std::move(ways));
+  }
+
+  static bool contains(const std::vector<uint64_t>& sorted, uint64_t address) {
+    return std::binary_search(sorted.begin(), sorted.end(), address);
+  }
+  static bool runs_on(const Instruction& in) {
+    return in.flow != Flow::return_ && in.flow != Flow::jump && in.flow != Flow::jump_indirect &&
+           in.flow != Flow::stop;
+  }
+  bool knows_all_switches() const {
+    return std::all_of(code_.switches.begin(), code_.switches.end(),
+                       [](const image::Switch& jump) { return jump.exact; });
+  }
+
+  std::vector<Instruction> jumps_to(uint64_t address) const {
+    std::vector<Instruction> out;
+    for (const Instruction& in : code_.instructions)
+      if ((in.flow == Flow::jump || in.flow == Flow::branch) && in.target == address) out.push_back(in);
+    return out;
   }
 
   void call() {

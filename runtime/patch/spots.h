@@ -1,8 +1,8 @@
 // The sites of a point: at which instructions the code of an entry, a return, a call, a block or a
 // loop must stand so that it runs once for each such event, and not otherwise.
 //
-//   entry       at the function's first instruction, behind a landing instruction
-//   return      at each way out
+//   entry       at the function's first instruction, behind a landing instruction; or at its first call
+//   return      at each way out; or at all ways to a return that branches reach
 //   call        at the call. A direct one is turned to the trampoline in place; in front of an indirect one,
 //               behind the instruction that runs into it
 //   call_after  at the next instruction, or at one that it runs on to before anything branches. Where

@@ -74,38 +74,32 @@ std::vector<Cluster> make_clusters(const Coverage& coverage, const std::vector<i
 
 class Builder {
  public:
-  Builder(const InsertInput& input, const std::vector<image::Mapping>& mappings, uint64_t apart)
-      : input_(input), mappings_(mappings), apart_(apart) {
+  Builder(const InsertInput& input, const std::vector<image::Mapping>& mappings, uint64_t apart,
+          const Journal* session)
+      : input_(input), mappings_(mappings), apart_(apart), session_(session) {
     for (const focus::Balance& balance : input.binding.balances)
       flags_.emplace(balance.function, balance.flag);
+    for (const focus::Track& track : input.binding.tracks) spans_.emplace(track.span, spans_.size());
   }
 
   Result<Stage> build() {
-    out_.layout = make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size());
-    out_.layout.thread_at = input_.thread_at;
+    place_stubs();
     std::vector<Cluster> clusters = make_clusters(input_.coverage, mappings_);
-    if (clusters.empty()) return Error{"no point can be patched"};
-    if (auto ok = place(out_.data, clusters[0].near, out_.layout.size(), UINT64_MAX / 2); !ok)
-      return ok.error();
-    if (arms_calls(input_.coverage)) {
-      uint64_t size = (uint64_t{out_.layout.slots} + 1) * arch::kArmedBytes;
-      if (auto ok = place(out_.armed, clusters[0].near, size, UINT64_MAX / 2); !ok) return ok.error();
+    const image::Range near = clusters.empty() ? program() : clusters[0].near;  // nothing is to be inserted
+    if (auto ok = session_ ? use_session() : place_data(near); !ok) return ok.error();
+    if (out_.armed.end)
       calls_ = {out_.data.start + out_.layout.blocks(), out_.layout.stride, out_.armed.start};
-    }
-    for (size_t i = 0; i < input_.binding.key_tables.size(); i++) {
-      out_.tables.emplace_back();
-      const uint64_t size = KeyTableShape{input_.max_keys}.size();
-      if (auto ok = place(out_.tables[i], clusters[0].near, size, UINT64_MAX / 2); !ok) return ok.error();
-    }
     for (const Cluster& cluster : clusters)
       if (auto ok = build_island(cluster); !ok) return ok.error();
+    fill_stubs();
     std::sort(out_.windows.begin(), out_.windows.end(),
               [](const StagedWindow& a, const StagedWindow& b) { return a.window->start < b.window->start; });
     fill_journal();
     // The journal names its own place, whose digits do not change its size by a page.
     uint64_t size = pages(write_journal(out_.journal).size() + 64);
-    if (auto ok = place(out_.journal_at, clusters[0].near, size, UINT64_MAX / 2); !ok) return ok.error();
+    if (auto ok = place(out_.journal_at, near, size, UINT64_MAX / 2); !ok) return ok.error();
     out_.journal.code.push_back(out_.journal_at);
+    out_.journal.at = out_.journal_at;
     return std::move(out_);
   }
 
@@ -121,9 +115,76 @@ class Builder {
     return {};
   }
 
-  arch::Track placed(const focus::Track& track) const {
+  image::Range program() const {
+    return mappings_.empty() ? image::Range{kPage, 2 * kPage}
+                             : image::Range{mappings_[0].start, mappings_[0].end};
+  }
+
+  // What all islands share.
+  Result<void> place_data(const image::Range& near) {
+    out_.layout = make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size());
+    out_.layout.thread_at = input_.thread_at;
+    if (auto ok = place(out_.data, near, out_.layout.size(), UINT64_MAX / 2); !ok) return ok;
+    if (arms_calls(input_.coverage)) {
+      uint64_t size = (uint64_t{out_.layout.slots} + 1) * arch::kArmedBytes;
+      if (auto ok = place(out_.armed, near, size, UINT64_MAX / 2); !ok) return ok;
+    }
+    for (size_t i = 0; i < input_.binding.key_tables.size(); i++) {
+      out_.tables.emplace_back();
+      const uint64_t size = KeyTableShape{input_.max_keys}.size();
+      if (auto ok = place(out_.tables[i], near, size, UINT64_MAX / 2); !ok) return ok;
+    }
+    return {};
+  }
+  Result<void> use_session() {
+    out_.extends = true;
+    out_.layout = session_->layout;
+    out_.data = session_->data;
+    out_.armed = session_->armed;
+    for (const JournalTable& table : session_->tables) out_.tables.push_back(table.at);
+    return {};
+  }
+
+  // Where punned jumps lead is fixed by what they end with, so their stubs come first. What was free when the
+  // windows were chosen may be mapped by now.
+  void place_stubs() {
+    StubSpace space(mappings_);
+    for (FunctionPlan& f : input_.coverage.functions)
+      for (const Window& window : f.sites.windows) {
+        if (window.tactic != Tactic::punned) continue;
+        auto written = static_cast<uint32_t>(window.end - window.start);
+        auto at = space.take(arch::punned_targets(window.start, written, window.kept));
+        if (at) {
+          stubs_[window.start] = *at;
+          continue;
+        }
+        give_up(input_.coverage, f, "the address that its jump must have is not free any more");
+        break;
+      }
+    for (const image::Range& region : space.regions()) {
+      taken_.push_back(region);
+      out_.islands.push_back(region);
+      out_.island_code.emplace_back(region.end - region.start, 0xcc);  // int3: never executed
+    }
+  }
+
+  void fill_stubs() {
+    for (const auto& [at, code] : stub_code_)
+      for (size_t i = 0; i < out_.islands.size(); i++)
+        if (out_.islands[i].contains(at))
+          std::copy(code.begin(), code.end(),
+                    out_.island_code[i].begin() + static_cast<std::ptrdiff_t>(at - out_.islands[i].start));
+  }
+
+  arch::Track placed(const focus::Track& track, uint64_t resident) const {
     const std::vector<uint32_t>& at = out_.layout.cells;
-    return {at[track.flag], at[track.span], at[track.base]};
+    arch::Track out{at[track.flag], at[track.span], at[track.base]};
+    const focus::CellSlot& base = input_.binding.cells[track.base];
+    if (!format::is_timer(base.kind)) return out;
+    out.clock = {base.kind, base.event};
+    out.routine = resident + arch::span_offset();
+    out.entry = resident + arch::span_entry_offset(out_.layout.timer_cells.size(), spans_.at(track.span));
+    return out;
   }
 
   std::vector<uint64_t> tables() const {
@@ -147,7 +208,7 @@ class Builder {
 
   std::vector<arch::Track> tracks() const {
     std::vector<arch::Track> out;
-    for (const focus::Track& track : input_.binding.tracks) out.push_back(placed(track));
+    for (const focus::Track& track : input_.binding.tracks) out.push_back(placed(track, 0));
     return out;
   }
 
@@ -163,7 +224,7 @@ class Builder {
       piece.stencil = &input_.plan.stencils[snippet.stencil];
       for (focus::CellId cell : snippet.cells) piece.cells.push_back(out_.layout.cells[cell]);
       for (focus::CellId guard : snippet.guards) piece.guards.push_back(out_.layout.cells[guard]);
-      for (const focus::Track& track : snippet.tracks) piece.tracks.push_back(placed(track));
+      for (const focus::Track& track : snippet.tracks) piece.tracks.push_back(placed(track, resident));
       if (snippet.keys != focus::BoundSnippet::kNoTable) piece.keys = placed(f, snippet.keys, resident);
       piece.constants = snippet.constants;
       if (auto symbols = input_.binding.symbols.find(snippet.stencil);
@@ -258,14 +319,29 @@ class Builder {
   }
 
   void stage_window(const FunctionPlan& f, const Window& window, Trampoline trampoline) {
-    StagedWindow staged{&f, &window, std::move(trampoline), {}, {}};
-    for (const image::Instruction& in : f.code.instructions)
-      if (in.address >= window.start && in.address < window.end)
-        staged.original.insert(staged.original.end(), in.bytes.begin(), in.bytes.end());
-    staged.original.resize(arch::kJumpSize);
-    staged.patched = window.tactic == Tactic::call
-                         ? arch::window_call(window.start, staged.trampoline.address)
-                         : arch::window_jump(window.start, staged.trampoline.address);
+    StagedWindow staged{&f, &window, std::move(trampoline), {}, {}, {}};
+    const uint64_t target = staged.trampoline.address;
+    switch (window.tactic) {
+      case Tactic::instructions:
+      case Tactic::padding:
+        staged.patched = arch::window_jump(window.start, target);
+        break;
+      case Tactic::call:
+        staged.patched =
+            arch::window_call(window.start, static_cast<uint32_t>(window.end - window.start), target);
+        break;
+      case Tactic::short_:
+        staged.patched = arch::window_short_jump(window.start, window.relay);
+        staged.relay = {window.relay, image::bytes_at(f.code, window.relay, arch::kJumpSize),
+                        arch::window_jump(window.relay, target), 0, true};
+        break;
+      case Tactic::punned:
+        staged.patched = arch::window_jump(window.start, stubs_.at(window.start));
+        // Its end is there already; it is compared and read back with the rest.
+        stub_code_.emplace_back(stubs_.at(window.start), arch::far_jump(target));
+        break;
+    }
+    staged.original = image::bytes_at(f.code, window.start, staged.patched.size());
     out_.windows.push_back(std::move(staged));
   }
 
@@ -287,35 +363,54 @@ class Builder {
     journal.plan = input_.plan.checksum;
     journal.code = out_.islands;
     journal.data = out_.data;
+    journal.armed = out_.armed;
+    fill_windows(journal);
+    if (session_) {
+      journal.layout = out_.layout;
+      journal.layout.cells.clear();  // the session's journal says what they are
+      return;
+    }
     for (size_t i = 0; i < out_.tables.size(); i++) {
       const focus::KeyTable& table = input_.binding.key_tables[i];
       const std::vector<uint32_t>& at = out_.layout.cells;
       out_.table_headers.push_back(key_table_header({input_.max_keys}, at[table.keys], at[table.key],
-                                                    at[table.change], at[table.base]));
+                                                    at[table.change], at[table.base], table.by_thread));
       journal.tables.push_back(
-          {out_.tables[i], input_.max_keys, table.request, at[table.keys], at[table.base]});
+          {out_.tables[i], input_.max_keys, table.request, at[table.keys], at[table.base], table.by_thread});
     }
     journal.layout = out_.layout;
     for (const focus::CellSlot& cell : input_.binding.cells) journal.kinds.push_back(cell.kind);
     for (size_t i = 0; i < input_.binding.requests.size(); i++) {
       const focus::BoundRequest& r = input_.binding.requests[i];
-      const focus::CellSlot& value = input_.binding.cells[r.value];
+      const bool child = r.of != focus::BoundRequest::kNone;
+      const focus::CellSlot& value =
+          input_.binding.cells[child ? input_.binding.requests[r.of].value : r.value];
       journal.requests.push_back({r.metric, r.focus, r.definition->name, units_of(value, *r.definition),
                                   r.definition->aggregate, r.value, input_.coverage.refused_of[i], r.children,
                                   r.of, value.event, r.thread, r.keyed});
     }
+  }
+
+  void fill_windows(Journal& journal) {
     for (const StagedWindow& window : out_.windows) {
-      journal.windows.push_back({window.window->start, window.original, window.patched});
-      journal.points += window.function->sites_of(*window.window);
+      const uint64_t points = window.function->sites_of(*window.window);
+      journal.windows.push_back({window.window->start, window.original, window.patched, points});
+      if (window.window->tactic == Tactic::short_) journal.windows.push_back(window.relay);
+      journal.points += points;
     }
+    journal.files = files_at(mappings_, journal.windows);
   }
 
   const InsertInput& input_;
   const std::vector<image::Mapping>& mappings_;
   uint64_t apart_;
+  const Journal* session_;
   arch::ArmedCalls calls_;
   std::multimap<const image::Function*, focus::CellId> flags_;  // kept by a function's entry and exits
+  std::map<focus::CellId, size_t> spans_;                       // where among the tracks
   std::vector<image::Range> taken_;
+  std::map<uint64_t, uint64_t> stubs_;  // of punned windows, by where these begin
+  std::vector<std::pair<uint64_t, arch::Bytes>> stub_code_;
   std::set<std::pair<const plan::Stencil*, std::string>> verified_;
   Stage out_;
 };
@@ -323,8 +418,8 @@ class Builder {
 }  // namespace
 
 Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings,
-                          uint64_t apart) {
-  return Builder(input, mappings, apart).build();
+                          uint64_t apart, const Journal* session) {
+  return Builder(input, mappings, apart, session).build();
 }
 
 namespace {
@@ -352,21 +447,22 @@ Result<void> check_file_size(pid_t pid, uint64_t size) {
 
 }  // namespace
 
-Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
-                       bool& taken) {
-  struct Region {
-    image::Range at;
-    int protection;
-  };
-  std::vector<Region> regions = {{stage.journal_at, PROT_READ}, {stage.data, PROT_READ | PROT_WRITE}};
-  for (const image::Range& table : stage.tables) regions.push_back({table, PROT_READ | PROT_WRITE});
-  for (const image::Range& island : stage.islands) regions.push_back({island, PROT_READ | PROT_EXEC});
-  if (stage.armed.end) regions.push_back({stage.armed, PROT_READ | PROT_WRITE});
+namespace {
 
+constexpr size_t kRegionsAtOnce = 12;
+
+struct Region {
+  image::Range at;
+  int protection;
+};
+
+// Maps some regions with one remote call; the journal is in the `first`. `mapped`: what is, also of a
+// failure; `failure`: the first one's negative errno.
+Result<void> map_regions(const InsertInput& input, process::Threads& threads,
+                         const process::TargetMemory& memory, std::span<const Region> regions, bool first,
+                         std::vector<image::Range>& mapped, int64_t& failure) {
   uint64_t total = 0;
   for (const Region& region : regions) total += region.at.end - region.at.start;
-  pid_t pid = input.image.pid;
-  if (auto ok = check_file_size(pid, total); !ok) return ok;
   std::vector<arch::RemoteCall> calls;
   calls.push_back({arch::kCalls.memfd_create, {arch::kTextTag, MFD_CLOEXEC}, true});
   calls.push_back({arch::kCalls.ftruncate, {arch::kLastResult, total}, false});
@@ -380,23 +476,51 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
     offset += size;
   }
   calls.push_back({arch::kCalls.close, {arch::kLastResult}, false});
-
-  process::Threads threads(pid);
-  std::string text = std::string(kSessionName) + '\0';
-  auto results = process::remote_calls(pid, threads, memory, input.image, calls, text);
+  std::string text = std::string(kSessionName) + (first ? "" : "-more") + '\0';
+  auto results = process::remote_calls(input.image.pid, threads, memory, input.image, calls, text);
   if (!results) return results.error();
-  std::vector<image::Range> mapped;
-  int64_t failure = (*results)[0] < 0 ? (*results)[0] : (*results)[1] < 0 ? (*results)[1] : 0;
+  failure = (*results)[0] < 0 ? (*results)[0] : std::min<int64_t>((*results)[1], 0);
   for (size_t i = 0; i < regions.size(); i++) {
+    const image::Range& at = regions[i].at;
     int64_t got = (*results)[i + 2];
-    if (got == static_cast<int64_t>(regions[i].at.start))
-      mapped.push_back(regions[i].at);
-    else if (got < 0 && got > -4096)
+    if (got < 0 && got > -4096) {
       failure = failure ? failure : got;
-    else
-      failure = -EEXIST,
-      mapped.push_back({static_cast<uint64_t>(got),
-                        static_cast<uint64_t>(got) + (regions[i].at.end - regions[i].at.start)});
+      continue;
+    }
+    if (got != static_cast<int64_t>(at.start)) failure = -EEXIST;
+    mapped.push_back({static_cast<uint64_t>(got), static_cast<uint64_t>(got) + (at.end - at.start)});
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
+                       bool& taken) {
+  std::vector<Region> regions = {{stage.journal_at, PROT_READ}};
+  for (const image::Range& island : stage.islands) regions.push_back({island, PROT_READ | PROT_EXEC});
+  if (!stage.extends) {
+    regions.push_back({stage.data, PROT_READ | PROT_WRITE});
+    for (const image::Range& table : stage.tables) regions.push_back({table, PROT_READ | PROT_WRITE});
+    if (stage.armed.end) regions.push_back({stage.armed, PROT_READ | PROT_WRITE});
+  }
+
+  uint64_t total = 0;
+  for (const Region& region : regions) total += region.at.end - region.at.start;
+  pid_t pid = input.image.pid;
+  if (auto ok = check_file_size(pid, total); !ok) return ok;
+  process::Threads threads(pid);
+  std::vector<image::Range> mapped;
+  int64_t failure = 0;
+  // The stub that makes the calls must find room behind the code of some object: a few regions at a time,
+  // each with a file of its own. The journal's comes first.
+  for (size_t first = 0; first < regions.size() && failure == 0; first += kRegionsAtOnce) {
+    std::span<const Region> some =
+        std::span(regions).subspan(first, std::min(kRegionsAtOnce, regions.size() - first));
+    if (auto ok = map_regions(input, threads, memory, some, first == 0, mapped, failure); !ok) {
+      if (!mapped.empty()) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
+      return ok;
+    }
   }
   if (failure == 0) return {};
   taken = failure == -EEXIST;
@@ -405,32 +529,38 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
                            std::strerror(static_cast<int>(-failure)))};
 }
 
-Result<void> write_stage(const process::TargetMemory& memory, const Stage& stage) {
+Result<void> write_stage(const process::TargetMemory& memory, Stage& stage) {
   Error failed{"cannot write to the memory mapped for the instrumentation"};
   for (size_t i = 0; i < stage.islands.size(); i++)
     if (!memory.write(stage.islands[i].start, std::as_bytes(std::span(stage.island_code[i])))) return failed;
   std::vector<uint64_t> directory = empty_directory(stage.layout, stage.data.start);
-  if (!memory.write(stage.data.start + stage.layout.directory(), std::as_bytes(std::span(directory))))
+  if (!stage.extends &&
+      !memory.write(stage.data.start + stage.layout.directory(), std::as_bytes(std::span(directory))))
     return failed;
-  for (size_t i = 0; i < stage.tables.size(); i++)
+  for (size_t i = 0; i < stage.tables.size() && !stage.extends; i++)
     if (!memory.write(stage.tables[i].start, std::as_bytes(std::span(stage.table_headers[i])))) return failed;
   // Last: from here on the journal is valid and a removal relies on it.
-  if (!memory.write(stage.journal_at.start, write_journal(stage.journal))) return failed;
+  std::vector<std::byte> journal = write_journal(stage.journal);
+  if (!memory.write(stage.journal_at.start, journal)) return failed;
+  stage.journal.head.assign(journal.begin(), journal.begin() + kJournalHead);
   return {};
 }
 
 Result<void> unmap(pid_t pid, process::Threads& threads, const process::TargetMemory& memory,
                    const image::Image& image, const std::vector<image::Range>& regions) {
-  std::vector<arch::RemoteCall> calls;
-  for (const image::Range& region : regions)
-    calls.push_back({arch::kCalls.munmap, {region.start, region.end - region.start}, false});
-  auto results = process::remote_calls(pid, threads, memory, image, calls, {});
-  if (!results) return results.error();
-  for (int64_t result : *results)
-    if (result < 0)
-      return Error{fmt::format("process {} could not unmap the instrumentation: {}", pid,
-                               std::strerror(static_cast<int>(-result))),
-                   Status::left_inert};
+  constexpr size_t kAtOnce = 32;  // as many as the stub's room allows
+  for (size_t first = 0; first < regions.size(); first += kAtOnce) {
+    std::vector<arch::RemoteCall> calls;
+    for (size_t i = first; i < std::min(first + kAtOnce, regions.size()); i++)
+      calls.push_back({arch::kCalls.munmap, {regions[i].start, regions[i].end - regions[i].start}, false});
+    auto results = process::remote_calls(pid, threads, memory, image, calls, {});
+    if (!results) return results.error();
+    for (int64_t result : *results)
+      if (result < 0)
+        return Error{fmt::format("process {} could not unmap the instrumentation: {}", pid,
+                                 std::strerror(static_cast<int>(-result))),
+                     Status::left_inert};
+  }
   return {};
 }
 

@@ -17,6 +17,7 @@ struct StagedWindow {
   Trampoline trampoline;
   std::vector<uint8_t> original;
   std::vector<uint8_t> patched;
+  PatchedWindow relay;  // of a short jump; nothing is in it for other windows
 };
 
 struct Stage {
@@ -25,23 +26,25 @@ struct Stage {
   image::Range journal_at;
   image::Range armed;                // the areas of armed calls, empty when there are none
   std::vector<image::Range> tables;  // of keys, as Binding::key_tables
-  std::vector<std::array<uint64_t, 8>> table_headers;
+  std::vector<std::array<uint64_t, 9>> table_headers;
   std::vector<image::Range> islands;
   std::vector<arch::Bytes> island_code;  // the resident code, then the trampolines
   std::vector<StagedWindow> windows;     // by address
   Journal journal;
+  bool extends = false;  // a session that is there: only islands and a journal of their own are new
 };
 
 // Chooses addresses in the gaps of `mappings`, `apart` bytes from what is mapped where there is
 // room, and builds all code for them.
+// `session`: null, or what is to be extended; its data and layout are used then.
 Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings,
-                          uint64_t apart);
+                          uint64_t apart, const Journal* session = nullptr);
 
 // Maps the stage's regions in the target, or nothing; writes them and reads them back.
 // `taken` is set when an address was mapped by the target meanwhile: build anew and try again.
 Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
                        bool& taken);
-Result<void> write_stage(const process::TargetMemory& memory, const Stage& stage);
+Result<void> write_stage(const process::TargetMemory& memory, Stage& stage);
 
 // Unmaps regions of a session by a remote call; the threads must be stopped and outside.
 Result<void> unmap(pid_t pid, process::Threads& threads, const process::TargetMemory& memory,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "runtime/process/target.h"
@@ -45,10 +46,22 @@ Result<uint64_t> ThreadBlocks::claim(pid_t tid, uint64_t thread_pointer) {
 Result<void> ThreadBlocks::raise(uint64_t block, pid_t tid, focus::CellId cell, const focus::CellSlot& slot,
                                  const Active& frames) {
   uint64_t at = block + stage_.layout.cells[cell];
-  if (slot.kind == format::CellKind::flag) return write(at, std::array{frames.count, frames.outermost});
+  const bool is_flag = slot.kind == format::CellKind::flag;
+  if (!is_flag) at += sizeof(uint64_t);  // a timer's value comes first
+  std::array<uint64_t, 2> state{};       // depth, and where the outermost frame's return address lies
+  if (!memory_.read(at, std::as_writable_bytes(std::span(state))))
+    return Error{"cannot read the session's data"};
+  const bool was_up = state[0] != 0;
+  state = {state[0] + frames.count, was_up ? std::max(state[1], frames.outermost) : frames.outermost};
+  if (auto ok = write(at, state); !ok || is_flag || was_up) return ok;
+  uint64_t value = 0;
+  at -= sizeof value;
   auto now = values::clock_now({slot.kind, slot.event}, stage_.journal.target, tid);
   if (!now) return now.error();
-  return write(at, std::array{uint64_t{0} - *now, frames.count, frames.outermost});
+  if (!memory_.read(at, std::as_writable_bytes(std::span(&value, 1))))
+    return Error{"cannot read the session's data"};
+  value -= *now;
+  return write(at, {&value, 1});
 }
 
 }  // namespace mdl::patch

@@ -24,7 +24,7 @@ class ThreadBlocks {
   Result<void> read();  // the directory
   // The thread's block, as its own code will find it: an address.
   Result<uint64_t> claim(pid_t tid, uint64_t thread_pointer);
-  // A flag counts the frames; a timer runs from now on.
+  // A flag counts the frames, besides those that it counts already; a timer runs from now on.
   Result<void> raise(uint64_t block, pid_t tid, focus::CellId cell, const focus::CellSlot& slot,
                      const Active& frames);
 

@@ -46,6 +46,7 @@ Result<uint32_t> find_thread_place(pid_t pid, const process::TargetMemory& memor
   process::Threads threads(pid);
   for (int attempt = 0; attempt < 100; attempt++) {
     for (pid_t tid : process::live_threads(pid)) {
+      if (process::awaits_vfork(tid)) continue;
       bool stopped = threads.stop_one(tid, 200ms).operator bool();
       auto registers = stopped ? threads.registers(tid) : Result<arch::ThreadRegisters>(Error{});
       threads.release(tid);

@@ -68,7 +68,7 @@ class Builder {
     bool of_callee =
         site.kind == format::PointKind::call_before || site.kind == format::PointKind::call_after;
     return (of_callee ? -arch::kReturnAddress : 0) +
-           (window.tactic == Tactic::call ? arch::kReturnAddress : 0);
+           (window.tactic == Tactic::call ? arch::kReturnAddress : 0) + static_cast<int32_t>(site.deeper);
   }
 
   bool has(const Window& window, const image::Instruction& in, Where where) const {
@@ -83,10 +83,8 @@ class Builder {
 
   bool instruction(const Window& window, const image::Instruction& in) {
     points(window, in, Where::before);
-    if (window.tactic == Tactic::call) {  // the call's own return address is where it was: only go on
-      arch::emit_jump(out_.code, here(), in.target);
-      return true;
-    }
+    if (window.tactic == Tactic::call)  // the call's own return address is where it was: only go on
+      return arch::emit_turned(out_.code, here(), in);
     if (has(window, in, Where::taken)) {
       size_t field = arch::emit_inverted_branch(out_.code, here(), in);
       points(window, in, Where::taken);

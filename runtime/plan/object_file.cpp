@@ -33,6 +33,7 @@ struct Sections {
   const Section* text = nullptr;
   const Section* manifest = nullptr;
   const Section* checksum = nullptr;
+  const Section* signature = nullptr;  // not in every plan
   const Section* symbols = nullptr;
   const Section* relocations = nullptr;  // of .text
   uint32_t text_index = 0;
@@ -71,6 +72,8 @@ Result<Sections> find_sections(const Elf& elf) {
       taken = take(found.manifest, section, name);
     } else if (name == format::kChecksumSection) {
       taken = take(found.checksum, section, name);
+    } else if (name == format::kSignatureSection) {
+      taken = take(found.signature, section, name);
     } else if (section.sh_type == llvm::ELF::SHT_SYMTAB) {
       taken = take(found.symbols, section, name);
     }
@@ -116,6 +119,27 @@ Result<std::string> check_digest(const Elf& elf, const Section& section, std::sp
   if (std::memcmp(digest.data(), stored->data(), kDigestBytes) != 0)
     return reject("its checksum does not match: the file is damaged");
   return fmt::format("{:02x}", fmt::join(digest, ""));
+}
+
+// Who signed the file, when anybody did. A signature that does not fit is an error, whoever asks.
+Result<std::optional<format::PublicKey>> check_signature(const Elf& elf, const Sections& sections,
+                                                         std::span<const std::byte> file) {
+  if (!sections.signature) return std::optional<format::PublicKey>();
+  auto stored = contents(elf, *sections.signature, "its signature");
+  if (!stored) return stored.error();
+  if (stored->size() != format::kSignatureSectionBytes)
+    return reject(
+        fmt::format("its signature has {} bytes, not {}", stored->size(), format::kSignatureSectionBytes));
+  format::PublicKey key;
+  std::memcpy(key.bytes.data(), stored->data(), key.bytes.size());
+  std::vector<std::byte> plain(file.begin(), file.end());
+  constexpr size_t kBytes = format::kSignatureSectionBytes - sizeof key.bytes;
+  std::memset(plain.data() + sections.signature->sh_offset + sizeof key.bytes, 0, kBytes);
+  std::memset(plain.data() + sections.checksum->sh_offset, 0, kDigestBytes);
+  if (!format::is_signed(plain, key, stored->subspan<sizeof key.bytes, kBytes>()))
+    return reject(
+        fmt::format("its signature, of {}, does not fit: it was changed after it was signed", name(key)));
+  return std::optional(key);
 }
 
 Result<std::vector<ObjectSymbol>> read_symbols(const Elf& elf, const Sections& sections) {
@@ -171,6 +195,8 @@ Result<ObjectFile> read_object(std::span<const std::byte> bytes) {
   auto digest = check_digest(*elf, *sections->checksum, file);
   if (!digest) return digest.error();
 
+  auto signer = check_signature(*elf, *sections, file);
+  if (!signer) return signer.error();
   auto text = contents(*elf, *sections->text, "its code");
   if (!text) return text.error();
   auto manifest = contents(*elf, *sections->manifest, "its manifest");
@@ -183,6 +209,7 @@ Result<ObjectFile> read_object(std::span<const std::byte> bytes) {
   ObjectFile object;
   object.machine = elf->getHeader().e_machine;
   object.checksum = std::move(*digest);
+  object.signer = *signer;
   object.text.assign(text->begin(), text->end());
   object.manifest.assign(reinterpret_cast<const char*>(manifest->data()), manifest->size());
   object.symbols = std::move(*symbols);

@@ -8,11 +8,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "format/signature.h"
 
 namespace mdl::plan {
 
@@ -37,14 +39,15 @@ struct ObjectRelocation {
 struct ObjectFile {
   uint16_t machine = 0;  // e_machine
   std::string checksum;  // hex
+  std::optional<format::PublicKey> signer;
   std::vector<std::byte> text;
   std::string manifest;
   std::vector<ObjectSymbol> symbols;
   std::vector<ObjectRelocation> relocations;  // of .text
 };
 
-// Checks the ELF header, the checksum over the whole file, and that the sections a plan
-// needs are there once. Errors have Status::plan_rejected.
+// Checks the ELF header, the checksum over the whole file, the signature where there is one, and that the
+// sections a plan needs are there once. Errors have Status::plan_rejected.
 Result<ObjectFile> read_object(std::span<const std::byte> bytes);
 
 }  // namespace mdl::plan

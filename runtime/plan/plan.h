@@ -8,12 +8,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "format/manifest.h"
+#include "format/signature.h"
 
 namespace mdl::plan {
 
@@ -58,7 +60,8 @@ struct SymbolValue {
 };
 
 struct Plan {
-  std::string checksum;  // hex, as the file holds it: the plan's identity
+  std::string checksum;                     // hex, as the file holds it: the plan's identity
+  std::optional<format::PublicKey> signer;  // whose signature it has, a valid one
   format::Manifest manifest;
   std::vector<Stencil> stencils;  // as Manifest::stencils
   Stencil guard;                  // tests one flag: falls through when it is not 0, else goes to `next`

@@ -237,6 +237,7 @@ Result<Plan> read_plan(std::span<const std::byte> bytes) {
                               kMaxStencils));
   Plan plan;
   plan.checksum = object->checksum;
+  plan.signer = object->signer;
   plan.manifest = std::move(*manifest);
   for (const format::StencilInfo& info : plan.manifest.stencils) plan.stencils.push_back({info, {}, {}});
   plan.guard.info.name = format::kGuardStencil;

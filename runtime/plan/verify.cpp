@@ -9,6 +9,12 @@
 namespace mdl::plan {
 namespace {
 
+constexpr RuleInfo kRules[] = {
+#define X(id, name, what) {name, what},
+    MDL_STENCIL_RULES(X)
+#undef X
+};
+
 constexpr const TargetRules* kTargets[] = {&x86_64::kStencilRules};
 
 Error blame(const Stencil& stencil, const Error& error) {
@@ -27,6 +33,14 @@ bool equal_outside_holes(const Stencil& stencil, std::span<const std::byte> code
 
 }  // namespace
 
+const RuleInfo& info(Rule rule) {
+  return kRules[static_cast<size_t>(rule)];
+}
+
+Error broken(Rule rule, const std::string& what) {
+  return {fmt::format("{} [{}]", what, info(rule).name)};
+}
+
 const TargetRules* rules_for(std::string_view target) {
   for (const TargetRules* rules : kTargets)
     if (rules->target == target) return rules;
@@ -41,7 +55,8 @@ Result<void> verify(const TargetRules& rules, const Stencil& stencil) {
 Result<void> verify_filled(const TargetRules& rules, const Stencil& stencil, std::span<const std::byte> code,
                            uint64_t block_size) {
   if (code.size() != stencil.code.size() || !equal_outside_holes(stencil, code))
-    return blame(stencil, {"its filled code differs from the plan outside of the holes"});
+    return blame(stencil,
+                 broken(Rule::filled_same, "its filled code differs from the plan outside of the holes"));
   if (auto verified = rules.verify_filled(stencil, code, block_size); !verified)
     return blame(stencil, verified.error());
   return {};

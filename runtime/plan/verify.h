@@ -17,12 +17,17 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/rules.h"
 
 namespace mdl::plan {
+
+// A rule is broken: the message, which ends with the rule's name.
+Error broken(Rule rule, const std::string& what);
 
 // How a relocation type of the machine fills a field; nothing for a type no plan may use.
 struct FieldShape {

@@ -14,7 +14,7 @@ namespace mdl::process {
 
 class TransactionLock {
  public:
-  // Waits for another mdl-inject's insertion or removal to end.
+  // Waits for another mdl-inject's insertion or removal to end; a deadline of zero does not wait.
   static Result<TransactionLock> take(pid_t pid, std::chrono::milliseconds deadline);
   ~TransactionLock();
   TransactionLock(TransactionLock&& other) noexcept;

@@ -1,9 +1,7 @@
 #include "runtime/process/remote.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/ptrace.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +9,7 @@
 #include <ctime>
 #include <optional>
 
+#include "runtime/process/seccomp.h"
 #include "runtime/process/target.h"
 
 namespace mdl::process {
@@ -21,14 +20,36 @@ using namespace std::chrono_literals;
 constexpr std::string_view kMark = "MDLSTUB1";  // first bytes of a stub's text: how a left one is found
 constexpr size_t kMarkAt = 5;                   // behind the stub's first jump
 
-// A run of slack that can hold `size` bytes. Its first byte is skipped: it may be the
-// target of a branch that runs off a segment's end only in a program that is broken anyway.
-std::optional<uint64_t> find_slack(const image::Image& image, size_t size) {
+// Executable bytes that nothing refers to: behind the code of files, and where that is too short, behind the
+// vdso.
+std::vector<image::Range> slack_of(const image::Image& image) {
+  std::vector<image::Range> out;
   for (const image::Object& object : image.objects)
-    for (const image::Range& range : object.unused_text) {
-      uint64_t start = (range.start + 16) & ~uint64_t{15};
-      if (start < range.end && range.end - start >= size) return start;
-    }
+    out.insert(out.end(), object.unused_text.begin(), object.unused_text.end());
+  if (image.vdso_unused.start < image.vdso_unused.end) out.push_back(image.vdso_unused);
+  return out;
+}
+
+// Where a stub lies in slack. Its first byte is skipped: it may be the target of a branch that
+// runs off a segment's end only in a program that is broken anyway.
+uint64_t stub_place(const image::Range& slack) {
+  return (slack.start + 16) & ~uint64_t{15};
+}
+
+bool holds_stub(const image::Range& slack, const TargetMemory& memory) {
+  std::byte head[kMarkAt + kMark.size()];
+  const uint64_t start = stub_place(slack);
+  return start + sizeof head <= slack.end && memory.read(start, head) &&
+         std::memcmp(head + kMarkAt, kMark.data(), kMark.size()) == 0;
+}
+
+// A run of slack that can hold `size` bytes. One that holds the stub of an injector that died is left alone:
+// a thread may be in it.
+std::optional<uint64_t> find_slack(const image::Image& image, size_t size, const TargetMemory& memory) {
+  for (const image::Range& range : slack_of(image)) {
+    uint64_t start = stub_place(range);
+    if (start < range.end && range.end - start >= size && !holds_stub(range, memory)) return start;
+  }
   return std::nullopt;
 }
 
@@ -56,27 +77,142 @@ bool suits(pid_t tid, const Threads& threads, const TargetMemory& memory) {
   return regs && stack_usable(*regs, memory) && !in_restartable_sequence(tid, memory);
 }
 
-// A stopped thread that can run the stub: first one in user mode, then one in a system call. When
-// none is stopped yet, one is; threads come and go, so that takes a few attempts.
-Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& memory) {
+// Whether seccomp lets a stopped thread make the calls, and those of the stub itself.
+class Permitted {
+ public:
+  explicit Permitted(std::span<const arch::RemoteCall> calls) {
+    planned_.push_back(arch::signal_mask_call());
+    for (const arch::RemoteCall& call : calls) {
+      planned_.push_back({call.number, call.args, {}});
+      for (uint64_t& value : planned_.back().args)
+        if (value == arch::kLastResult || (value & 0xffffffff00000000u) == arch::kTextTag)
+          value = arch::kUnknown;
+    }
+  }
+  bool operator()(pid_t tid) {
+    const Confinement confinement = read_confinement(tid);
+    for (const arch::PlannedCall& call : planned_)
+      if (std::string why = why_denied(confinement, call); !why.empty()) {
+        denied_ = std::move(why);
+        return false;
+      }
+    return true;
+  }
+  // Why the last one that was asked for may not; "" when all may.
+  const std::string& denied() const { return denied_; }
+
+ private:
+  std::vector<arch::PlannedCall> planned_;
+  std::string denied_;
+};
+
+// A stopped thread that can run the stub, and has not been tried: first one in user mode, then one in a
+// system call.
+std::optional<pid_t> choose_stopped(const Threads& threads, const TargetMemory& memory, Permitted& may) {
   std::optional<pid_t> second;
   for (pid_t tid : threads.stopped()) {
-    if (!suits(tid, threads, memory)) continue;
+    if (threads.has_signal(tid) || !suits(tid, threads, memory) || !may(tid)) continue;
     auto regs = threads.registers(tid);
     if (regs && arch::system_call(*regs) < 0) return tid;
     second = tid;
   }
-  if (second) return *second;
-  for (int attempt = 0; attempt < 100 && threads.empty(); attempt++) {
+  return second;
+}
+
+// The same; when none is stopped yet, one is. Threads come and go, so that takes a few attempts.
+Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& memory,
+                            std::span<const arch::RemoteCall> calls) {
+  Permitted may(calls);
+  if (auto stopped = choose_stopped(threads, memory, may)) return *stopped;
+  const bool none_stopped = threads.empty();
+  constexpr int kAttempts = 1000, kDeniedAttempts = 20;  // a filter does not go away, but threads come
+  for (int attempt = 0; none_stopped && attempt < (may.denied().empty() ? kAttempts : kDeniedAttempts);
+       attempt++) {
     for (pid_t tid : live_threads(pid)) {
-      if (threads.stop_one(tid, 200ms) && suits(tid, threads, memory)) return tid;
+      if (awaits_vfork(tid)) continue;
+      // A thread whose signals come all the time is taken at the beginning of a handler.
+      if (threads.stop_one(tid, 200ms) && (!threads.has_signal(tid) || threads.take_signal(tid, 200ms)) &&
+          suits(tid, threads, memory) && may(tid))
+        return tid;
       threads.release(tid);
     }
     timespec nap{0, 2'000'000};
     nanosleep(&nap, nullptr);
   }
+  if (!may.denied().empty()) return Error{fmt::format("process {}: {}", pid, may.denied())};
   return Error{
       fmt::format("process {} has no thread that could make a system call for us now: try again later", pid)};
+}
+
+// The calls' text behind the mark.
+std::vector<arch::RemoteCall> behind_mark(std::span<const arch::RemoteCall> calls) {
+  std::vector<arch::RemoteCall> out(calls.begin(), calls.end());
+  for (arch::RemoteCall& call : out)
+    for (uint64_t& value : call.args)
+      if ((value & 0xffffffff00000000u) == arch::kTextTag) value += kMark.size();
+  return out;
+}
+
+// Nothing when a signal came before the first call: the thread is where it was and has the signal still.
+Result<std::optional<std::vector<int64_t>>> calls_on(pid_t thread, Threads& threads,
+                                                     const TargetMemory& memory, const image::Image& image,
+                                                     std::span<const arch::RemoteCall> calls,
+                                                     const std::string& text) {
+  auto before = threads.registers(thread);
+  if (!before) return before.error();
+  auto mask = threads.signal_mask(thread);
+  if (!mask) return mask.error();
+  size_t size = arch::remote_stub(calls, text, *before, *mask, 0).size();
+  auto address = find_slack(image, size, memory);
+  if (!address)
+    return Error{
+        fmt::format("no object of process {0} has {1} free bytes behind its code for the remote call "
+                    "(mdl-inject --remove {0} "
+                    "frees what a killed one has left)",
+                    image.pid, size)};
+  arch::Bytes stub = arch::remote_stub(calls, text, *before, *mask, *address);
+  std::vector<std::byte> original(stub.size());
+  if (!memory.read(*address, original) || !memory.write(*address, std::as_bytes(std::span(stub))))
+    return Error{
+        fmt::format("cannot write to the code of process {} at {:#x}: the kernel may forbid writing through "
+                    "/proc/PID/mem (proc_mem.force_override)",
+                    image.pid, *address)};
+  if (auto ok = threads.set_registers(thread, arch::remote_entry(*before, *address)); !ok) {
+    memory.write(*address, original);
+    return ok.error();
+  }
+  const auto put_back = [&]() -> Result<void> {
+    if (auto ok = threads.set_signal_mask(thread, *mask); !ok) return ok;
+    if (auto ok = threads.set_registers(thread, *before); !ok) return ok;
+    if (!memory.write(*address, original)) return Error{"cannot restore the bytes of the remote call"};
+    return {};
+  };
+  // No signal may come in between any more, whoever lets the thread go: the stub sets the mask that was.
+  if (auto ok = threads.set_signal_mask(thread, ~uint64_t{0}); !ok) {
+    if (auto back = put_back(); !back) return back.error();
+    return ok.error();
+  }
+  std::vector<int64_t> results;
+  const size_t made = calls.size() + 2;                 // the stub's own are the first and the last
+  for (size_t stops = 1; stops <= 2 * made; stops++) {  // entry and exit of each call
+    auto stop = threads.run(thread, Threads::Step::to_system_call, 5000ms);
+    if (stop == Threads::Stop::signal && stops == 1) {
+      if (auto ok = put_back(); !ok) return ok.error();
+      return std::optional<std::vector<int64_t>>{};
+    }
+    if (stop != Threads::Stop::step)
+      return Error{
+          fmt::format("thread {} of process {} ended or hung during a remote call", thread, image.pid)};
+    auto regs = threads.registers(thread);
+    if (!regs) return regs.error();
+    if (stops % 2 == 0 && stops > 2 && stops < 2 * made) results.push_back(arch::remote_result(*regs));
+  }
+  // On to where signals are handled: there the kernel also restarts the system call that the thread was in,
+  // once its registers are what they were.
+  if (threads.run(thread, Threads::Step::to_signals, 5000ms) != Threads::Stop::step)
+    return Error{fmt::format("thread {} of process {} ended or hung after a remote call", thread, image.pid)};
+  if (auto ok = put_back(); !ok) return ok.error();
+  return std::optional(std::move(results));
 }
 
 }  // namespace
@@ -84,70 +220,37 @@ Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& mem
 Result<std::vector<int64_t>> remote_calls(pid_t pid, Threads& threads, const TargetMemory& memory,
                                           const image::Image& image, std::span<const arch::RemoteCall> calls,
                                           std::string_view text) {
-  auto thread = choose_thread(pid, threads, memory);
-  if (!thread) return thread.error();
-  auto before = threads.registers(*thread);
-  if (!before) return before.error();
-  std::string marked = std::string(kMark) + std::string(text);
-  std::vector<arch::RemoteCall> shifted(calls.begin(), calls.end());
-  for (arch::RemoteCall& call : shifted)
-    for (uint64_t& value : call.args)
-      if ((value & 0xffffffff00000000u) == arch::kTextTag) value += kMark.size();
+  const std::string marked = std::string(kMark) + std::string(text);
+  const std::vector<arch::RemoteCall> shifted = behind_mark(calls);
+  const bool none_stopped = threads.empty();
+  constexpr int kAttempts = 500;  // signals may come all the time
+  for (int attempt = 0; attempt < kAttempts; attempt++) {
+    auto thread = choose_thread(pid, threads, memory, calls);
+    if (!thread) return thread.error();
+    auto results = calls_on(*thread, threads, memory, image, shifted, marked);
+    if (!results) return results.error();
+    if (*results) return std::move(**results);
+    if (none_stopped) threads.release(*thread);  // with its signal; others are tried, or it, later
+  }
+  return Error{fmt::format("signals keep process {} from making a system call for us: try again later", pid)};
+}
 
-  size_t size = arch::remote_stub(shifted, marked, *before, 0).size();
-  auto address = find_slack(image, size);
-  if (!address)
-    return Error{fmt::format("no object of process {} has {} free bytes behind its code for the remote call",
-                             pid, size)};
-  arch::Bytes stub = arch::remote_stub(shifted, marked, *before, *address);
-  std::vector<std::byte> original(stub.size());
-  if (!memory.read(*address, original) || !memory.write(*address, std::as_bytes(std::span(stub))))
-    return Error{
-        fmt::format("cannot write to the code of process {} at {:#x}: the kernel may forbid writing through "
-                    "/proc/PID/mem (proc_mem.force_override)",
-                    pid, *address)};
-  std::vector<int64_t> results;
-  if (auto ok = threads.set_registers(*thread, arch::remote_entry(*before, *address)); !ok) {
-    memory.write(*address, original);
-    return ok.error();
-  }
-  for (size_t stops = 1; results.size() < calls.size(); stops++) {  // entry and exit of each call
-    if (threads.run(*thread, Threads::Step::to_system_call, 5000ms) != Threads::Stop::step)
-      return Error{fmt::format("thread {} of process {} ended or hung during a remote call", *thread, pid)};
-    auto regs = threads.registers(*thread);
-    if (!regs) return regs.error();
-    if (stops % 2 == 0) results.push_back(arch::remote_result(*regs));
-  }
-  // One more instruction, so that the thread stops where signals are handled: there the kernel
-  // also restarts the system call that it was in, once its registers are what they were.
-  if (threads.run(*thread, Threads::Step::one_instruction, 5000ms) != Threads::Stop::step)
-    return Error{fmt::format("thread {} of process {} ended or hung after a remote call", *thread, pid)};
-  if (auto ok = threads.set_registers(*thread, *before); !ok) return ok.error();
-  if (!memory.write(*address, original)) return Error{"cannot restore the bytes of the remote call"};
-  return results;
+std::vector<image::Range> left_stubs(const TargetMemory& memory, const image::Image& image) {
+  std::vector<image::Range> out;
+  for (const image::Range& range : slack_of(image))
+    if (holds_stub(range, memory)) out.push_back({stub_place(range), range.end});
+  return out;
 }
 
 int restore_slack(const TargetMemory& memory, const image::Image& image) {
   int restored = 0;
-  for (const image::Object& object : image.objects)
-    for (const image::Range& range : object.unused_text) {
-      uint64_t start = (range.start + 16) & ~uint64_t{15};
-      std::byte head[kMarkAt + kMark.size()];
-      if (start + sizeof head > range.end || !memory.read(start, head)) continue;
-      if (std::memcmp(head + kMarkAt, kMark.data(), kMark.size()) != 0) continue;
-      for (const image::Mapping& mapping : image.mappings) {
-        if (start < mapping.start || start >= mapping.end) continue;
-        std::string path = fmt::format("/proc/{}/map_files/{:x}-{:x}", image.pid, mapping.start, mapping.end);
-        int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-        if (file < 0) continue;
-        std::vector<std::byte> bytes(std::min<uint64_t>(range.end, mapping.end) - start);
-        ssize_t got = pread(file, bytes.data(), bytes.size(),
-                            static_cast<off_t>(mapping.offset + (start - mapping.start)));
-        close(file);
-        if (got < 0) continue;
-        std::fill(bytes.begin() + got, bytes.end(), std::byte{0});  // past the file's end a page is zero
-        restored += memory.write(start, bytes) ? 1 : 0;
-      }
+  for (const image::Range& stub : left_stubs(memory, image))
+    for (const image::Mapping& mapping : image.mappings) {
+      if (stub.start < mapping.start || stub.start >= mapping.end) continue;
+      std::vector<std::byte> bytes(std::min(stub.end, mapping.end) - stub.start);
+      // Behind the vdso, which is no file, there were zeros.
+      const bool known = mapping.inode == 0 || image::read_mapped(image.pid, mapping, stub.start, bytes);
+      if (known && memory.write(stub.start, bytes)) restored++;
     }
   return restored;
 }

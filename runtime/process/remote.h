@@ -25,8 +25,10 @@ Result<std::vector<int64_t>> remote_calls(pid_t pid, Threads& threads, const Tar
                                           const image::Image& image, std::span<const arch::RemoteCall> calls,
                                           std::string_view text);
 
-// Bytes of stubs that a killed injector left in slack are put back to what the file holds.
-// Returns how many places it restored. All threads must be stopped.
+// Where a killed injector left a stub. A thread may still be in it.
+std::vector<image::Range> left_stubs(const TargetMemory& memory, const image::Image& image);
+// Puts their bytes back to what the file holds; returns how many places it restored. All threads must be
+// stopped, and none of them inside.
 int restore_slack(const TargetMemory& memory, const image::Image& image);
 
 }  // namespace mdl::process

@@ -13,10 +13,12 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <ctime>
 
 #include "base/read_text.h"
 #include "runtime/arch/arch.h"
 #include "runtime/image/image.h"
+#include "runtime/process/permission.h"
 
 namespace mdl::process {
 namespace {
@@ -34,8 +36,21 @@ char stat_state(const std::string& stat) {
   return at == std::string::npos || at + 2 >= stat.size() ? '?' : stat[at + 2];
 }
 
+// Another mdl-inject that runs, and so lets its target go before long: one that is stopped itself does not.
+bool is_fellow(pid_t pid) {
+  if (pid == 0) return false;
+  ProcessStatus status = read_status(pid);
+  return status.name == "mdl-inject" && status.state != 'T' && status.state != 't';
+}
+
 Error refuse(std::string text) {
   return {std::move(text), Status::failed};
+}
+
+std::string pid_namespace() {
+  char text[64];
+  const ssize_t size = readlink("/proc/self/ns/pid", text, sizeof text);
+  return size < 0 ? std::string() : std::string(text, static_cast<size_t>(size));
 }
 
 // The ELF header of the program says whether its code is ours to read.
@@ -43,8 +58,7 @@ Result<void> check_architecture(pid_t pid) {
   std::string path = fmt::format("/proc/{}/exe", image::live_thread(pid));
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
-    if (errno == ENOENT)
-      return refuse(fmt::format("process {} is a kernel thread: it has no program to instrument", pid));
+    if (errno == ENOENT) return refuse(fmt::format("process {} has ended", pid));
     if (errno == EACCES || errno == EPERM) return permission_error(pid);
     return refuse(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
   }
@@ -79,6 +93,7 @@ ProcessStatus parse_status(std::string_view text) {
     if (auto v = value("Name:\t"); !v.empty()) out.name = v;
     if (auto v = value("State:\t"); !v.empty()) out.state = v[0];
     if (auto v = value("Pid:\t"); !v.empty()) out.has_pid = true;
+    if (auto v = value("VmSize:\t"); !v.empty()) out.has_memory = true;
     if (auto v = value("Tgid:\t"); !v.empty()) out.group = static_cast<pid_t>(number(v));
     if (auto v = value("TracerPid:\t"); !v.empty()) out.tracer = static_cast<pid_t>(number(v));
     if (auto v = value("NSpid:\t"); !v.empty())
@@ -89,54 +104,33 @@ ProcessStatus parse_status(std::string_view text) {
   return out;
 }
 
-std::string explain_permission(pid_t pid, const ProcessStatus& status, uid_t our_uid, std::string_view yama) {
-  if (status.tracer != 0)
-    return fmt::format(
-        "process {} ({}) is already traced by process {}: detach that debugger or tracer first", pid,
-        status.name, status.tracer);
-  if (our_uid != 0 && status.uid != our_uid)
-    return fmt::format(
-        "no permission to attach to process {} ({}): it runs as uid {} and you are uid {}: run mdl-inject "
-        "as that user, as root, or with CAP_SYS_PTRACE",
-        pid, status.name, status.uid, our_uid);
-  long scope = yama.empty() ? 0 : number(yama);
-  if (scope >= 3)
-    return fmt::format(
-        "no permission to attach to process {} ({}): kernel.yama.ptrace_scope is {}, which forbids every "
-        "attach until the next boot",
-        pid, status.name, scope);
-  if (scope >= 1 && our_uid != 0)
-    return fmt::format(
-        "no permission to attach to process {} ({}): kernel.yama.ptrace_scope is {}: run as root or with "
-        "CAP_SYS_PTRACE{}",
-        pid, status.name, scope, scope == 1 ? ", or set it to 0 (sysctl kernel.yama.ptrace_scope=0)" : "");
-  return fmt::format(
-      "no permission to attach to process {} ({}): it is not dumpable (setuid, changed capabilities or "
-      "PR_SET_DUMPABLE), in another user namespace, or a security module forbids it: run as root with "
-      "CAP_SYS_PTRACE in its namespace",
-      pid, status.name);
-}
-
-Error permission_error(pid_t pid) {
-  ProcessStatus status = read_status(pid);
-  return refuse(explain_permission(pid, status, geteuid(), read_text("/proc/sys/kernel/yama/ptrace_scope")));
-}
-
-Result<ProcessStatus> check_target(pid_t pid) {
+Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
   if (pid <= 0) return refuse(fmt::format("{} is not a process id", pid));
-  if (pid == getpid()) return refuse("mdl-inject cannot instrument itself");
+  if (pid == getpid()) return refuse("mdl-inject cannot instrument itself: name another process");
   ProcessStatus status = read_status(pid);
   if (!status.has_pid)
     return refuse(
         fmt::format("there is no process {} (is it the right pid, and in this pid namespace?)", pid));
+  if (std::string why = refuse_init(pid, pid_namespace()); !why.empty()) return refuse(why);
   if (status.group != pid)
     return refuse(fmt::format("{} is a thread of process {}: name the process", pid, status.group));
   if (status.state == 'Z' && live_threads(pid).empty())
     return refuse(fmt::format("process {} ({}) has ended and only waits for its parent", pid, status.name));
+  if (!status.has_memory && status.state != 'Z')
+    return refuse(
+        fmt::format("process {} ({}) is a kernel thread: it has no program to instrument", pid, status.name));
   if (auto ok = check_architecture(pid); !ok) return ok.error();
-  if (status.tracer != 0) return permission_error(pid);
-  if (access(fmt::format("/proc/{}/mem", image::live_thread(pid)).c_str(), R_OK | W_OK) != 0)
-    return permission_error(pid);
+  while (purpose == Purpose::attach && is_fellow(status.tracer)) {
+    timespec nap{0, 5'000'000};
+    nanosleep(&nap, nullptr);
+    status = read_status(pid);
+    if (!status.has_pid) return refuse(fmt::format("process {} has ended", pid));
+  }
+  if (purpose == Purpose::attach && status.tracer != 0) return permission_error(pid);
+  // The kernel decides when the file is opened, by more than its mode.
+  int memory = open(fmt::format("/proc/{}/mem", image::live_thread(pid)).c_str(), O_RDWR | O_CLOEXEC);
+  if (memory < 0) return permission_error(pid);
+  close(memory);
   return status;
 }
 
@@ -152,8 +146,23 @@ std::vector<pid_t> live_threads(pid_t pid) {
       out.push_back(static_cast<pid_t>(number(entry->d_name)));
   }
   closedir(dir);
-  std::sort(out.begin(), out.end());
+  std::sort(out.begin(), out.end(), [pid](pid_t a, pid_t b) {
+    return (a == pid) < (b == pid) || ((a == pid) == (b == pid) && a < b);
+  });
   return out;
+}
+
+bool awaits_vfork(pid_t tid) {
+  if (stat_state(read_text(fmt::format("/proc/{}/stat", tid))) != 'D') return false;
+  // The number of the system call that it sleeps in; "running" when it does not sleep.
+  const long call = number(read_text(fmt::format("/proc/{}/syscall", tid)));
+  for (long makes_processes : {
+#ifdef SYS_vfork
+           long{SYS_vfork},
+#endif
+           long{SYS_clone}, long{SYS_clone3}})
+    if (call == makes_processes) return true;
+  return false;
 }
 
 bool is_alive_thread(pid_t tid) {

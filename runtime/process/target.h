@@ -21,24 +21,27 @@ struct ProcessStatus {
   uid_t uid = 0;
   int seccomp = 0;  // 0 none, 1 strict, 2 filter
   bool has_pid = false;
-  pid_t group = 0;      // the process, when this is a thread
-  pid_t inner_pid = 0;  // as the process itself sees it, in its own pid namespace
+  bool has_memory = false;  // a kernel thread has none, nor has what has ended
+  pid_t group = 0;          // the process, when this is a thread
+  pid_t inner_pid = 0;      // as the process itself sees it, in its own pid namespace
 };
 ProcessStatus parse_status(std::string_view text);
 ProcessStatus read_status(pid_t pid);
 
-// What a failed attach means: names the setting that forbids it and the remedy.
-// `yama` is the content of /proc/sys/kernel/yama/ptrace_scope, "" when there is none.
-std::string explain_permission(pid_t pid, const ProcessStatus& status, uid_t our_uid, std::string_view yama);
-// The same with this machine's files.
+// What a failed attach means: names the setting that forbids it and the remedy (permission.h).
 Error permission_error(pid_t pid);
 
 // Checks a process before anything else: it exists, is not ourselves or a kernel thread,
-// is of our architecture, is not traced, and we may read its memory.
-Result<ProcessStatus> check_target(pid_t pid);
+// is of our architecture, is not traced (but to look at it, it may be), and we may read its memory. Another
+// mdl-inject that has it stopped is waited for: that takes no longer than its own deadlines.
+enum class Purpose { attach, look };
+Result<ProcessStatus> check_target(pid_t pid, Purpose purpose = Purpose::attach);
 
-// The threads of a process that are alive now (/proc/PID/task), zombies left out.
+// The threads of a process that are alive now (/proc/PID/task), zombies left out, the first thread last.
 std::vector<pid_t> live_threads(pid_t pid);
+
+// True while the thread waits for the child of a vfork (or posix_spawn): nothing can stop it then.
+bool awaits_vfork(pid_t tid);
 
 // False when the thread has ended or waits to be reaped.
 bool is_alive_thread(pid_t tid);

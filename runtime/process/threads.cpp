@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -25,26 +26,31 @@ void nap(long microseconds) {
   nanosleep(&time, nullptr);
 }
 
-// The first kept signal goes with the detach, as the kernel sent it; for the others the
-// kernel would take it ill if we pretended to be it, so they come from us.
-void deliver_kept(pid_t tid, std::vector<siginfo_t>& kept, int& signal) {
-  for (size_t i = 0; i < kept.size(); i++) {
-    if (i == 0 && signal == 0 && ptrace(PTRACE_SETSIGINFO, tid, nullptr, &kept[0]) == 0)
-      signal = kept[0].si_signo;
-    else
-      syscall(SYS_tkill, tid, kept[i].si_signo);
-  }
-  kept.clear();
-}
-
 }  // namespace
 
 Threads::~Threads() {
   release_all();
+  let_signals_come();
+}
+
+// Who presses Ctrl-C while threads are stopped would end us between a thread's stop and its mending.
+void Threads::hold_back_signals() {
+  if (holds_back_) return;
+  holds_back_ = true;
+  sigset_t held;
+  sigemptyset(&held);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) sigaddset(&held, signal);
+  pthread_sigmask(SIG_BLOCK, &held, &mask_);
+}
+
+void Threads::let_signals_come() {
+  if (holds_back_) pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+  holds_back_ = false;
 }
 
 Result<void> Threads::seize(pid_t tid) {
   if (threads_.count(tid)) return {};
+  hold_back_signals();
   for (int attempt = 0;; attempt++) {
     // TRACESYSGOOD tells system-call stops from SIGTRAP; it asks for no stop by itself.
     if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD) == 0) {
@@ -109,8 +115,26 @@ Result<void> Threads::stop_one(pid_t tid, std::chrono::milliseconds deadline) {
   return {};
 }
 
+// Threads that wait for a vforked child would keep all others stopped until the deadline.
+Result<void> Threads::wait_for_vforks(Clock::time_point until) const {
+  for (;;) {
+    std::vector<pid_t> all = live_threads(pid_);
+    auto waits = std::find_if(all.begin(), all.end(), awaits_vfork);
+    if (waits == all.end()) return {};
+    if (Clock::now() > until)
+      return Error{
+          fmt::format("thread {} of process {} waits for a child that it made with vfork, and cannot be "
+                      "stopped before that "
+                      "executes a program or ends: nothing was changed, try again later",
+                      *waits, pid_)};
+    nap(1000);
+  }
+}
+
 Result<void> Threads::stop_all(std::chrono::milliseconds deadline) {
   Clock::time_point until = Clock::now() + deadline;
+  if (auto ok = wait_for_vforks(until); !ok) return ok;
+  stopped_since_ = Clock::now();
   for (bool changed = true, quiet = false; changed || !quiet;) {
     quiet = !changed;
     changed = false;
@@ -153,16 +177,19 @@ void Threads::release(pid_t tid) {
     found = threads_.find(tid);
     if (found == threads_.end()) return;
   }
-  deliver_kept(tid, found->second.kept, found->second.signal);
+  if (found->second.stop_again) syscall(SYS_tkill, tid, SIGSTOP);
   ptrace(PTRACE_DETACH, tid, nullptr, found->second.signal);
   threads_.erase(tid);
 }
 
 void Threads::release_all() {
-  std::vector<pid_t> all;
-  for (auto& [tid, thread] : threads_) all.push_back(tid);
-  // One that does not stop now cannot be detached yet: it stays known, and is waited for again.
-  for (pid_t tid : all) release(tid);
+  // The first thread, then the others that are stopped, then those that have to stop for it. One that does
+  // not stop now cannot be detached yet: it stays known, and is waited for again.
+  std::vector<std::pair<int, pid_t>> all;
+  for (auto& [tid, thread] : threads_) all.emplace_back(thread.stopped ? (tid == pid_ ? 0 : 1) : 2, tid);
+  std::sort(all.begin(), all.end());
+  for (auto& [turn, tid] : all) release(tid);
+  if (threads_.empty()) let_signals_come();
 }
 
 std::vector<pid_t> Threads::stopped() const {
@@ -188,31 +215,62 @@ Result<void> Threads::set_registers(pid_t tid, const arch::ThreadRegisters& regs
   return {};
 }
 
+bool Threads::has_signal(pid_t tid) const {
+  auto found = threads_.find(tid);
+  return found != threads_.end() && found->second.signal != 0;
+}
+
+Result<uint64_t> Threads::signal_mask(pid_t tid) const {
+  constexpr auto kGetMask = static_cast<__ptrace_request>(0x420a);  // PTRACE_GETSIGMASK
+  uint64_t mask = 0;
+  if (ptrace(kGetMask, tid, sizeof mask, &mask) != 0)
+    return Error{fmt::format("cannot read the signal mask of thread {}: {}", tid, std::strerror(errno))};
+  return mask;
+}
+
+Result<void> Threads::set_signal_mask(pid_t tid, uint64_t mask) {
+  constexpr auto kSetMask = static_cast<__ptrace_request>(0x420b);  // PTRACE_SETSIGMASK
+  if (ptrace(kSetMask, tid, sizeof mask, &mask) != 0)
+    return Error{fmt::format("cannot set the signal mask of thread {}: {}", tid, std::strerror(errno))};
+  return {};
+}
+
+// The interruption stops it again where signals are handled, which is before it runs on.
+bool Threads::take_signal(pid_t tid, std::chrono::milliseconds deadline) {
+  auto found = threads_.find(tid);
+  if (found == threads_.end() || !found->second.stopped) return false;
+  const int signal = found->second.signal;
+  found->second.signal = 0;
+  found->second.stopped = false;
+  ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+  ptrace(PTRACE_CONT, tid, nullptr, signal);
+  return wait_stop(tid, Clock::now() + deadline) && threads_.count(tid) != 0 && !has_signal(tid);
+}
+
 Threads::Stop Threads::run(pid_t tid, Step step, std::chrono::milliseconds deadline) {
   Clock::time_point until = Clock::now() + deadline;
   for (;;) {
     auto found = threads_.find(tid);
     if (found == threads_.end()) return Stop::exited;
     Thread& thread = found->second;
-    if (thread.signal != 0) {  // it stopped for this one: keep it too
-      siginfo_t info{};
-      ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info);
-      thread.kept.push_back(info);
-      thread.signal = 0;
-    }
+    if (thread.signal != 0) return Stop::signal;
     thread.stopped = false;
-    auto request = step == Step::to_system_call ? PTRACE_SYSCALL : PTRACE_SINGLESTEP;
+    auto request = step == Step::to_system_call ? PTRACE_SYSCALL : PTRACE_CONT;
+    if (step == Step::to_signals) ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
     if (ptrace(request, tid, nullptr, nullptr) != 0 && errno == ESRCH) return Stop::exited;
     int status = 0;
     Waited waited = wait_event(tid, until, status);
     if (waited != Waited::stopped) return waited == Waited::ended ? Stop::exited : Stop::timeout;
     thread.stopped = true;
     if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return Stop::step;
-    if (status >> 16 != 0) continue;  // a group stop: it takes effect when the thread is let go
-    siginfo_t info{};
-    ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info);
-    if (WSTOPSIG(status) == SIGTRAP && info.si_code == TRAP_TRACE) return Stop::step;
-    thread.kept.push_back(info);
+    if (status >> 16 != 0) {  // ours, or a group stop, which takes effect when the thread is let go
+      if (step == Step::to_signals) return Stop::step;
+      continue;
+    }
+    if (WSTOPSIG(status) == SIGSTOP)
+      thread.stop_again = true;
+    else
+      thread.signal = WSTOPSIG(status);
   }
 }
 

@@ -7,7 +7,15 @@
 // fail with EINTR instead (signal(7)), hide_interruption() makes it restart them too.
 // A signal that arrived meanwhile is delivered when the thread is let go.
 //
-// If this process dies at any moment, the kernel detaches all threads and they run on.
+// A signal that the program ignores (SIGCHLD, mostly) is thrown away by the kernel when it is sent, but not
+// while the thread that it is sent to is traced: then it is queued and wakes some thread, and if that one is
+// not traced, nobody mends its call. So the first thread, to which most are sent, is seized last and let go
+// first, and a thread that waits for a vforked child, which would stay seized for as long as that lives, is
+// waited for before anything is touched.
+//
+// If this process dies at any moment, the kernel detaches all threads and they run on. So no thread is ever
+// single-stepped: the kernel would leave its trap flag set, and the next instruction would end the target.
+// Ctrl-C, Ctrl-Z and their kind wait while a thread is held.
 #pragma once
 
 #include <sys/types.h>
@@ -38,27 +46,42 @@ class Threads {
 
   std::vector<pid_t> stopped() const;
   bool empty() const { return threads_.empty(); }
+  // When stop_all() began to stop them: before, it may have waited.
+  std::chrono::steady_clock::time_point stopped_since() const { return stopped_since_; }
   Result<arch::ThreadRegisters> registers(pid_t tid) const;
   Result<void> set_registers(pid_t tid, const arch::ThreadRegisters& registers);
-  // Lets one stopped thread run to its next system-call entry or exit (PTRACE_SYSCALL), or for one
-  // instruction. Signals that come meanwhile are kept and delivered when it is let go.
-  enum class Step { to_system_call, one_instruction };
-  enum class Stop { step, exited, timeout };
+  Result<uint64_t> signal_mask(pid_t tid) const;
+  Result<void> set_signal_mask(pid_t tid, uint64_t mask);
+  // Lets a thread that stopped for a signal take it, up to its handler's first instruction. False when it has
+  // another one then, or has ended.
+  bool take_signal(pid_t tid, std::chrono::milliseconds deadline);
+  // True when it stopped for a signal, which is delivered when it is let go: it cannot be run.
+  bool has_signal(pid_t tid) const;
+  // Lets one stopped thread run to its next system-call entry or exit (PTRACE_SYSCALL), or, from such a stop,
+  // to the place where signals are handled, without an instruction in between. A signal stops it where it is.
+  enum class Step { to_system_call, to_signals };
+  enum class Stop { step, signal, exited, timeout };
   Stop run(pid_t tid, Step step, std::chrono::milliseconds deadline);
 
  private:
   struct Thread {
     bool stopped = false;
-    int signal = 0;               // to deliver when it goes on: the one that it stopped for
-    std::vector<siginfo_t> kept;  // signals that run() held back
+    int signal = 0;           // to deliver when it goes on: the one that it stopped for
+    bool stop_again = false;  // a SIGSTOP came while it ran for us
   };
   Result<void> seize(pid_t tid);
   enum class Waited { stopped, ended, timeout };
   Waited wait_event(pid_t tid, std::chrono::steady_clock::time_point until, int& status);
   bool wait_stop(pid_t tid, std::chrono::steady_clock::time_point until);
   void note_stop(pid_t tid, int status);
+  Result<void> wait_for_vforks(std::chrono::steady_clock::time_point until) const;
+  void hold_back_signals();
+  void let_signals_come();
 
   pid_t pid_;
+  bool holds_back_ = false;
+  sigset_t mask_{};  // before they were held back
+  std::chrono::steady_clock::time_point stopped_since_{};
   std::map<pid_t, Thread> threads_;
 };
 

@@ -11,6 +11,12 @@ void Fold::add(int64_t value) {
   ++count_;
 }
 
+void Fold::add_zeros(int64_t count) {
+  if (count <= 0) return;
+  add(0);
+  count_ += count - 1;
+}
+
 int64_t Fold::result(format::Aggregate aggregate) const {
   switch (aggregate) {
     case format::Aggregate::sum:

@@ -7,9 +7,10 @@
 namespace mdl::values {
 namespace {
 
-constexpr size_t kEntries = 8, kWords = 5;        // format/kinds.h, "Keys"
-constexpr uint64_t kUsed = 48, kTotalBytes = 16;  // patch/key_table.h
-constexpr uint64_t kAtOnce = 65536;               // totals
+constexpr size_t kEntries = 8, kWords = 5, kTotalWords = 4;  // format/kinds.h, "Keys"
+constexpr uint64_t kUsed = 48, kTotalBytes = 32;             // patch/key_table.h
+constexpr uint64_t kThread = 8;                              // of a block's header
+constexpr uint64_t kAtOnce = 65536;                          // totals
 
 struct Entry {
   int64_t count = 0;
@@ -21,6 +22,7 @@ struct Entry {
 };
 struct Active {  // one thread's
   uint64_t block = 0;
+  uint64_t thread = 0;  // 0 where keys are not kept by thread
   std::array<Entry, kEntries> entries;
   uint64_t more = 0;
 };
@@ -41,7 +43,7 @@ bool read_active(const image::Memory& memory, const KeyPlace& place, Active& act
     active.entries[i] = {static_cast<int64_t>(w[0]), static_cast<int64_t>(w[1]), w[2], w[3], w[4]};
   }
   active.more = words.back();
-  return true;
+  return !place.by_thread || read_words(memory, active.block + kThread, std::span(&active.thread, 1));
 }
 
 // The blocks that threads own, and the one that those without a slot share.
@@ -67,15 +69,16 @@ bool read_totals(const image::Memory& memory, const KeyPlace& place, KeyValues& 
   std::vector<uint64_t> words;
   for (uint64_t first = 0; first < used; first += kAtOnce) {
     const uint64_t count = std::min(kAtOnce, used - first);
-    words.resize(count * 2);
+    words.resize(count * kTotalWords);
     if (!read_words(memory, place.table + place.totals + first * kTotalBytes, words)) return false;
     for (uint64_t i = 0; i < count; ++i) {
       if (first + i == 0) {
         out.others = words[0] != 0, out.others_total = static_cast<int64_t>(words[1]);
         continue;
       }
-      int64_t& total = out.totals[static_cast<int64_t>(words[i * 2])];
-      total = static_cast<int64_t>(static_cast<uint64_t>(total) + words[i * 2 + 1]);
+      const uint64_t* one = &words[i * kTotalWords];
+      int64_t& total = out.totals[{static_cast<int64_t>(one[0]), one[2]}];
+      total = static_cast<int64_t>(static_cast<uint64_t>(total) + one[1]);
     }
   }
   return true;
@@ -104,7 +107,7 @@ Result<KeyValues> KeyReader::read(const image::Memory& memory) {
       const bool same = was.key == is.key && was.base == is.base && was.count > 0 && is.count > 0;
       moving = moving || (!same && (was.count != 0 || is.count != 0));
       if (!same) continue;
-      int64_t& total = is.total == others ? now.others_total : now.totals[is.key];
+      int64_t& total = is.total == others ? now.others_total : now.totals[{is.key, after.thread}];
       total = static_cast<int64_t>(static_cast<uint64_t>(total) + bases[i] - is.base);
     }
   }

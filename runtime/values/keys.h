@@ -7,6 +7,7 @@
 // exact. Nothing read is trusted: numbers are bounded by the table's shape, keys are only printed.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -23,11 +24,18 @@ struct KeyPlace {
   uint64_t totals = 0;  // offset in the table
   uint32_t keys = 0;    // offsets in a block
   uint32_t base = 0;
+  bool by_thread = false;
+};
+
+struct KeyOf {
+  int64_t key = 0;
+  uint64_t thread = 0;  // 0 where keys are not kept by thread
+  auto operator<=>(const KeyOf&) const = default;
 };
 
 struct KeyValues {
-  std::map<int64_t, int64_t> totals;  // each key that was seen
-  bool others = false;                // there were keys that found no room; this is what they counted
+  std::map<KeyOf, int64_t> totals;  // each key that was seen
+  bool others = false;              // there were keys that found no room; this is what they counted
   int64_t others_total = 0;
   uint64_t more = 0;  // times that a thread had no room for one more active key
 };

@@ -24,6 +24,7 @@ Moment now() {
 Sampler::Sampler(BlockLayout layout, Moment start) : collector_(layout), start_(start), last_at_(start) {
   last_.cells.resize(layout.cells.size());
   last_.each.resize(layout.cells.size());
+  last_.counts.resize(layout.cells.size());
   last_each_.resize(layout.cells.size());
 }
 
@@ -47,6 +48,7 @@ Sample Sampler::make(const Snapshot& snapshot, Moment at) const {
       each[thread.thread] = value_of(thread.value, before == last_each_[i].end() ? 0 : before->second);
     }
   }
+  sample.counts = snapshot.counts;
   sample.anomalies = snapshot.anomalies;
   sample.threads = snapshot.threads;
   sample.overflows = snapshot.overflows;

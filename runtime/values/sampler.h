@@ -28,6 +28,7 @@ struct Sample {
   double elapsed_s = 0;  // since the start
   std::vector<Value> values;
   std::vector<std::map<uint64_t, Value>> each;  // as BlockLayout::cells: by thread, for Whose::each
+  std::vector<int64_t> counts;                  // as in Snapshot
   uint64_t anomalies = 0;
   uint32_t threads = 0;
   uint64_t overflows = 0;

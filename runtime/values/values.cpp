@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -75,7 +76,7 @@ Collector::Collector(BlockLayout layout)
     : layout_(std::move(layout)),
       layout_is_sound_(check(layout_)),
       has_timers_(std::any_of(layout_.cells.begin(), layout_.cells.end(),
-                              [](const CellPlace& cell) { return format::is_timer(cell.kind); })),
+                              [](const CellPlace& cell) { return format::is_timer(cell.value_kind()); })),
       ended_(layout_.cells.size()),
       each_ended_(layout_.cells.size()) {}
 
@@ -113,13 +114,16 @@ Result<void> Collector::read_slots(const image::Memory& memory, uint32_t first, 
   return {};
 }
 
+int64_t Collector::last_value(uint32_t slot, uint64_t thread, size_t cell) const {
+  const auto known = living_.find(slot);
+  return known != living_.end() && known->second.id == thread ? known->second.last[cell] : 0;
+}
+
 // What a thread had when it ended. How long a timer ran that was not stopped, nobody saw.
 int64_t Collector::ended_value(const Words& copy, uint32_t slot, size_t cell) const {
-  int64_t value = signed_word(copy, layout_.cells[cell].offset);
-  if (!format::is_timer(layout_.cells[cell].kind)) return value;
-  auto known = living_.find(slot);
-  int64_t last = known != living_.end() && known->second.id == copy[kThread] ? known->second.last[cell] : 0;
-  return std::max(value, last);
+  const int64_t value = signed_word(copy, layout_.cells[cell].offset);
+  if (!format::is_timer(layout_.cells[cell].value_kind())) return value;
+  return std::max(value, last_value(slot, copy[kThread], cell));
 }
 
 void Collector::take(const Words& copy, uint32_t slot) {
@@ -169,8 +173,7 @@ int64_t Collector::timer_value(const image::Memory& memory, Clocks& clocks, cons
                                size_t index) const {
   const CellPlace& cell = layout_.cells[index];
   const uint64_t thread = seen.words[kThread];
-  auto known = living_.find(seen.slot);
-  const int64_t last = known != living_.end() && known->second.id == thread ? known->second.last[index] : 0;
+  const int64_t last = last_value(seen.slot, thread, index);
   int64_t value = signed_word(seen.words, cell.offset);
   if (value >= 0) return std::max(value, last);
   if (cell.kind == format::CellKind::wall_timer) {
@@ -190,11 +193,19 @@ Result<void> Collector::fold_living(const image::Memory& memory, Clocks& clocks,
   Spans spans(layout_);
   for (const Seen& seen : seen_) {
     const uint64_t thread = seen.words[kThread];
+    const auto clock = [&](const ClockOf& of) -> std::optional<uint64_t> {
+      if (of.kind != format::CellKind::wall_timer) return clocks.of_thread(of, thread);
+      if (!clocks.alive(thread)) return std::nullopt;
+      return wall_;
+    };
     out.anomalies += seen.words[kAnomalies];
     std::vector<int64_t> values(layout_.cells.size());
-    const auto take = [&](size_t cell, int64_t value) { values[cell] = value; };
+    const auto take = [&](size_t cell, int64_t value) {
+      const bool timer = format::is_timer(layout_.cells[cell].base_kind);
+      values[cell] = timer ? std::max(value, last_value(seen.slot, thread, cell)) : value;
+    };
     if (!spans.empty() &&
-        !spans.read(memory, slot_address(seen.slot), std::as_bytes(std::span(seen.words)), take))
+        !spans.read(memory, slot_address(seen.slot), std::as_bytes(std::span(seen.words)), clock, take))
       return unreadable("a thread's block", slot_address(seen.slot));
     for (size_t i = 0; i < layout_.cells.size(); ++i) {
       const CellPlace& cell = layout_.cells[i];
@@ -227,7 +238,8 @@ Result<void> Collector::fold_overflow(const image::Memory& memory, Snapshot& out
   }
   Spans spans(layout_);
   const auto take = [&](size_t cell, int64_t value) { values[cell] = value; };
-  if (!spans.empty() && !spans.read(memory, address, std::as_bytes(std::span(*words)), take))
+  const auto no_clock = [](const ClockOf&) { return std::optional<uint64_t>(); };  // whose would it be?
+  if (!spans.empty() && !spans.read(memory, address, std::as_bytes(std::span(*words)), no_clock, take))
     return unreadable("a thread's block", address);
   for (size_t i = 0; i < values.size(); ++i)
     if (layout_.cells[i].whose == Whose::all) folds_[i].add(values[i]);
@@ -244,7 +256,7 @@ void Collector::fold_sums(const Words& words, Snapshot& out) {
 }
 
 int64_t Collector::in_units(const CellPlace& cell, int64_t value) const {
-  if (cell.kind != format::CellKind::wall_timer || layout_.ticks_per_second == 0) return value;
+  if (cell.value_kind() != format::CellKind::wall_timer || layout_.ticks_per_second == 0) return value;
   __extension__ using Wide = __int128;
   return static_cast<int64_t>(Wide{value} * 1'000'000'000 / static_cast<int64_t>(layout_.ticks_per_second));
 }
@@ -253,6 +265,7 @@ void Collector::finish(Snapshot& out) const {
   for (size_t i = 0; i < layout_.cells.size(); ++i) {
     const CellPlace& cell = layout_.cells[i];
     out.cells.push_back(in_units(cell, folds_[i].result(cell.aggregate)));
+    out.counts.push_back(folds_[i].count());
     std::vector<ThreadValue>& each = out.each.emplace_back();
     for (const auto& [thread, value] : each_[i]) each.push_back({thread, in_units(cell, value)});
   }

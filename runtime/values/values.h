@@ -45,6 +45,10 @@ struct CellPlace {
   Whose whose = Whose::all;
   uint64_t thread = 0;  // of Whose::one
   uint32_t base = 0;    // of a span: the offset of what it follows
+  format::CellKind base_kind = format::CellKind::counter;
+
+  // The kind of the values: of a span, that of its base.
+  format::CellKind value_kind() const { return kind == format::CellKind::span_ ? base_kind : kind; }
 };
 
 struct BlockLayout {
@@ -70,6 +74,7 @@ struct ThreadValue {
 struct Snapshot {
   std::vector<int64_t> cells;                  // as BlockLayout::cells; sums wrap, averages truncate
   std::vector<std::vector<ThreadValue>> each;  // as BlockLayout::cells, for Whose::each; by thread
+  std::vector<int64_t> counts;                 // as BlockLayout::cells: of how many threads
   // Spans that changed each time they were looked at, so that they and their bases did not fit together:
   // what is in `cells` is not their value. By index, ascending.
   std::vector<size_t> unsettled;
@@ -113,6 +118,8 @@ class Collector {
   Result<void> read_ring(const image::Memory& memory);
   void take(const Words& copy, uint32_t slot);
   int64_t ended_value(const Words& copy, uint32_t slot, size_t cell) const;
+  // What was last seen of a thread, where that is kept: a timer never falls.
+  int64_t last_value(uint32_t slot, uint64_t thread, size_t cell) const;
   int64_t timer_value(const image::Memory& memory, Clocks& clocks, const Seen& seen, size_t cell) const;
   Result<void> fold_living(const image::Memory& memory, Clocks& clocks, Snapshot& out);
   Result<void> fold_overflow(const image::Memory& memory, Snapshot& out);

@@ -2,13 +2,13 @@
 # /usr/share/bash-completion/completions/mdl-inject.
 _mdl_inject() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local options="-m -f -i -d -o --format --dry-run --explain --strict --detach --flavor --max-keys --status --remove --list
-    --verify --help --version"
+  local options="-m -f -i -d -o --format --dry-run --explain --strict --detach --flavor --max-keys --allow-calls --allow-traps --budget --require-signed
+    --await --run --status --remove --list --verify --help --version"
   local pids word
   case $previous in
-    --format) mapfile -t COMPREPLY < <(compgen -W "table ndjson json csv" -- "$current"); return ;;
-    -o | --verify) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
-    -m | -f | -i | -d | --flavor) return ;;
+    --format) mapfile -t COMPREPLY < <(compgen -W "table ndjson json csv prometheus" -- "$current"); return ;;
+    -o | --verify | --run | --require-signed) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    -m | -f | -i | -d | --flavor | --max-keys | --budget) return ;;
   esac
   if [[ $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")

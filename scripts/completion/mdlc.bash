@@ -10,14 +10,14 @@ _mdlc() {
     --color) COMPREPLY=($(compgen -W 'auto always never' -- "$word")); return ;;
     --diagnostics) COMPREPLY=($(compgen -W 'text json sarif' -- "$word")); return ;;
     --disable-pass) COMPREPLY=($(compgen -W 'all constant-fold bound-constants common-subexpressions
-      strength-reduction jump-threading dead-stores dead-code bound-guards vectorize' -- "$word")); return ;;
-    -o | -MD) COMPREPLY=($(compgen -f -- "$word")); return ;;
+      strength-reduction jump-threading dead-stores dead-code bound-guards vectorize peephole' -- "$word")); return ;;
+    -o | -MD | --sign) COMPREPLY=($(compgen -f -- "$word")); return ;;
     -I) COMPREPLY=($(compgen -d -- "$word")); return ;;
     --flavor | --explain | -mcpu) return ;;
   esac
   if [[ $word == -* ]]; then
     COMPREPLY=($(compgen -W '-o -I --target= -mcpu= --std= --flavor= --emit= --check --cost --disable-pass= -Werror -Wno-
-      -MD --diagnostics= --color= --apply-fixes --reformat --in-place --lsp --explain --version --help' -- "$word"))
+      -MD --diagnostics= --color= --apply-fixes --reformat --in-place --lsp --sign --explain --version --help' -- "$word"))
     [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
   else
     COMPREPLY=($(compgen -f -X '!*.mdl' -- "$word") $(compgen -d -S / -- "$word"))

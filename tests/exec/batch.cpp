@@ -59,6 +59,14 @@ Result<Code> compile(const Host& host, const std::vector<Job>& jobs, std::vector
   std::vector<backend::Refusal> refusals;
   backend::Plan plan = backend::make_plan(program, target, refusals);
   if (!refusals.empty()) return Error{refusals[0].text};
+  for (size_t i = 0, made = 0; i < jobs.size(); i++) {
+    if (!verdicts[i].refused.empty()) continue;
+    if (!jobs[i].peepholes) {
+      plan.stencils[made] = *backend::make_stencil(program.snippets[made], target, false);
+      plan.manifest.stencils[made] = plan.stencils[made].info;
+    }
+    made++;
+  }
   auto bytes = backend::write_plan(plan, target, target.cpu);
   if (!bytes) return bytes.error();
   auto functions = read_functions(*bytes);

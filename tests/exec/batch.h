@@ -17,6 +17,7 @@ struct Job {
   ir::Snippet code;     // what is compiled: the same, or what passes made of it
   std::vector<Inputs> inputs;
   bool guarded = false;  // the guard stands in front and tests cell 0
+  bool peepholes = true;  // whether the backend's own pass runs
 };
 
 struct Verdict {

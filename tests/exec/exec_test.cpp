@@ -41,7 +41,7 @@ std::string check(const Host& host, const ir::Snippet& snippet, const passes::Di
                   const std::vector<Inputs>& inputs) {
   ir::Snippet code = snippet;
   if (auto passed = passes::run_passes(code, disabled); !passed) return passed.error().text;
-  auto verdicts = run(host, {{snippet, code, inputs}});
+  auto verdicts = run(host, {{snippet, code, inputs, false, !passes::is_off("peephole", disabled)}});
   return verdicts ? (*verdicts)[0].wrong : verdicts.error().text;
 }
 
@@ -51,7 +51,8 @@ std::string report(const Host& host, const ir::Snippet& snippet, const passes::D
       shrink(snippet, [&](const ir::Snippet& s) { return !check(host, s, disabled, inputs).empty(); });
   ir::Snippet code = small;
   EXPECT_TRUE(passes::run_passes(code, disabled));
-  auto stencil = backend::make_stencil(code, *backend::find_target(host.name));
+  auto stencil =
+      backend::make_stencil(code, *backend::find_target(host.name), !passes::is_off("peephole", disabled));
   return fmt::format("without {}: {}\n{}compiled from\n{}{}", fmt::join(disabled, ","),
                      check(host, small, disabled, inputs), ir::print(small), ir::print(code),
                      stencil ? backend::assembly(*stencil, 0) : stencil.error().text);
@@ -87,6 +88,7 @@ TEST_P(Exec, RandomSnippets) {
       job.code = job.meaning;
       auto passed = passes::run_passes(job.code, all[i % all.size()]);
       ASSERT_TRUE(passed) << passed.error().text;
+      job.peepholes = !passes::is_off("peephole", all[i % all.size()]);
       jobs.push_back(std::move(job));
     }
     auto verdicts = run(host(), jobs);

@@ -1,7 +1,9 @@
 // A small main for fuzzers where libFuzzer is not at hand (g++): it runs the seeds, then
 // mutations of them, for a given time.
 //
-//   fuzz_NAME [--seconds N] [--seed N] FILE|DIRECTORY...
+//   fuzz_NAME [--seconds N] [--long N] [--seed N] FILE|DIRECTORY...
+//
+// Where the environment has MDL_FUZZ_LONG, the time is that of --long.
 //
 // The sequence of inputs depends on the seed and the files only, so a failure comes again.
 // The input that kills the process, or takes more than kSlowSeconds, is written to the
@@ -24,12 +26,15 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+// A fuzzer that knows its format may change an input itself; 0 when it has nothing to do with this one.
+extern "C" [[gnu::weak]] size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t most,
+                                                        unsigned seed);
 extern "C" [[gnu::weak]] void __asan_set_death_callback(void (*callback)());
 
 namespace {
 
 constexpr unsigned kSlowSeconds = 20;
-constexpr size_t kMaxBytes = 1 << 16;
+constexpr size_t kMaxBytes = 1 << 18;
 constexpr const char* kCrashFile = "fuzz-crash-input";
 
 using Input = std::vector<uint8_t>;
@@ -149,6 +154,17 @@ void mutate_once(Random& random, Input& input, const std::vector<Input>& seeds) 
   if (input.size() > kMaxBytes) input.resize(kMaxBytes);
 }
 
+// By the fuzzer's own hand; false when it has none, or does not want this input.
+bool mutate_by_format(Random& random, Input& input) {
+  if (LLVMFuzzerCustomMutator == nullptr || random.below(8) == 0) return false;
+  const size_t size = input.size();
+  input.resize(std::max(kMaxBytes, size));
+  const size_t changed =
+      LLVMFuzzerCustomMutator(input.data(), size, input.size(), static_cast<unsigned>(random.next()));
+  input.resize(changed == 0 ? size : changed);
+  return changed != 0;
+}
+
 Input read_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   return Input(std::istreambuf_iterator<char>(in), {});
@@ -173,21 +189,24 @@ std::vector<Input> read_seeds(const std::vector<std::string>& paths) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  double seconds = 0;
+  double seconds = 0, long_seconds = 0;
   uint64_t seed = 1;
   std::vector<std::string> paths;
   for (int i = 1; i < argc; i++) {
     bool has_value = i + 1 < argc;
     if (has_value && std::strcmp(argv[i], "--seconds") == 0)
       seconds = std::strtod(argv[++i], nullptr);
+    else if (has_value && std::strcmp(argv[i], "--long") == 0)
+      long_seconds = std::strtod(argv[++i], nullptr);
     else if (has_value && std::strcmp(argv[i], "--seed") == 0)
       seed = std::strtoull(argv[++i], nullptr, 10);
     else
       paths.emplace_back(argv[i]);
   }
+  if (long_seconds > 0 && std::getenv("MDL_FUZZ_LONG") != nullptr) seconds = long_seconds;
   std::vector<Input> seeds = read_seeds(paths);
   if (seeds.empty()) {
-    std::fprintf(stderr, "usage: %s [--seconds N] [--seed N] FILE|DIRECTORY...\n", argv[0]);
+    std::fprintf(stderr, "usage: %s [--seconds N] [--long N] [--seed N] FILE|DIRECTORY...\n", argv[0]);
     return 2;
   }
   install_handlers();
@@ -198,7 +217,8 @@ int main(int argc, char** argv) {
   size_t runs = seeds.size();
   while (std::chrono::steady_clock::now() < end) {
     Input input = seeds[random.below(seeds.size())];
-    for (size_t changes = 1 + random.below(8); changes > 0; changes--) mutate_once(random, input, seeds);
+    if (!mutate_by_format(random, input))
+      for (size_t changes = 1 + random.below(8); changes > 0; changes--) mutate_once(random, input, seeds);
     run(input);
     runs++;
   }

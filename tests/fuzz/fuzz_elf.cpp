@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "runtime/image/code.h"
+#include "runtime/image/debug_file.h"
 #include "runtime/image/elf.h"
 #include "runtime/image/frames.h"
 #include "runtime/image/object.h"
@@ -29,6 +30,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Mapping* mappings[] = {&mapping};
   describe(*file, mappings, bias_of(*file, mapping).value_or(mapping.start), object);
   image.objects.push_back(object);
+
+  (void)file->relocations();
+  (void)unpack_debug_data(*file);
 
   BufferMemory memory(bytes, mapping.start);
   size_t budget = 64;  // functions may all cover all of the file

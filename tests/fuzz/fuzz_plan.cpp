@@ -7,7 +7,8 @@
 //   j  the same edits, of the good plan's JSON
 //   m  a manifest: the rest is the JSON of a plan whose stencils are good
 //   s  a stencil: the rest is its code; bytes f8 00 to f8 04 are holes
-//   anything else: the whole input is the file
+//   anything else: the whole input is the file. Files are what mdlc makes when the tests are built; they are
+//     changed by what their sections hold, and the checksum is made right (plan_mutator.cpp)
 // A plan that is read is bound to a small process, and each stencil is filled and verified again.
 #include <cstdint>
 #include <cstdlib>

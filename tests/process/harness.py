@@ -83,13 +83,19 @@ class Lines:
 class Program:
     """A program of tests/programs, which speaks protocol.h."""
 
-    def __init__(self, name, *arguments):
+    def __init__(self, name, *arguments, alone=False, command=None):
+        """`alone`: it gets the arguments only, not how many seconds it may live before them.
+        `command` starts it in another way: what answers is then that process or its only child."""
         self.name = name
-        self.process = subprocess.Popen([str(PROGRAMS / name), "120", *arguments], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, bufsize=0)
+        seconds = [] if alone else ["120"]
+        self.process = subprocess.Popen(command or [str(PROGRAMS / name), *seconds, *arguments],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self.pid = self.process.pid
         self._lines = Lines(self.process.stdout)
         self.ready = self.answer("ready")
+        children = pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children")
+        if command and children.exists() and children.read_text():
+            self.pid = int(children.read_text().split()[0])
 
     def answer(self, event=None, seconds=PATIENCE):
         line = self._lines.next(f"{self.name} to answer", seconds)
@@ -129,11 +135,12 @@ class Session:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
         self.lines = []
         self._lines = Lines(self.process.stdout)
+        self._said = Lines(self.process.stderr)
         self.errors = ""
 
-    def wait_inserted(self):
+    def wait_inserted(self, seconds=PATIENCE):
         """Returns when everything is inserted: the first sample says so."""
-        line = self._lines.next("the first sample")
+        line = self._lines.next("the first sample", seconds)
         if line is None:
             self._collect()
             raise AssertionError(f"no sample; mdl-inject ended ({self.process.returncode}): {self.errors}")
@@ -158,6 +165,14 @@ class Session:
             values[key] = self.lines[-1]["value"]
         return values
 
+    def said(self, text):
+        """Waits until it says something with this in it on standard error."""
+        while text not in (line := self._said.next(f"mdl-inject to say '{text}'") or ""):
+            if not line:
+                raise AssertionError(f"mdl-inject ended and did not say '{text}': {self.errors}")
+            self.errors += line + "\n"
+        self.errors += line + "\n"
+
     def stop(self, with_signal=signal.SIGINT, seconds=PATIENCE):
         """Ends it as Ctrl-C does and returns its exit status."""
         self.process.send_signal(with_signal)
@@ -175,7 +190,8 @@ class Session:
             if line is None:
                 break
             self.lines.append(json.loads(line))
-        self.errors += self.process.stderr.read().decode()
+        while (line := self._said.next("mdl-inject to end", max(0.01, deadline - time.monotonic()))) is not None:
+            self.errors += line + "\n"
         self.process.wait(max(0.01, deadline - time.monotonic()))
 
     def final(self):
@@ -246,8 +262,8 @@ class LiveTest(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="mdl-test-"))
         self.addCleanup(shutil.rmtree, self.folder, True)
 
-    def start(self, name, *arguments):
-        program = Program(name, *arguments)
+    def start(self, name, *arguments, **options):
+        program = Program(name, *arguments, **options)
         self.addCleanup(program.kill)
         return program
 

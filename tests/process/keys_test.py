@@ -2,6 +2,7 @@
 
 import unittest
 
+from harness import CONSTRAINTS as HARNESS_CONSTRAINTS
 from harness import MDL_INJECT, LiveTest, metric, run
 
 HITS = "hits"
@@ -134,6 +135,111 @@ class Keys(LiveTest):
         self.assertEqual(self.values(TAGS), {str(i * 10 - 5): 1 for i in range(8)})
         self.assertIn("more than 8 active keys 3 times", self.session.errors)
         self.assertEqual({line["anomalies"] for line in self.session.final().values()}, {3})
+
+    def aggregates(self):
+        """Metrics that fold over threads in every way, and the requests for them by tag."""
+        text, requests = CONSTRAINTS, []
+        for how in ("sum", "min", "max", "avg"):
+            text += metric(f"hits_{how}", ["t_hit"], constraints=["tag"]).replace(
+                "aggregateOperator sum", f"aggregateOperator {how}")
+            requests += ["-m", f"hits_{how}@/Message/*"]
+        return text, requests
+
+    def test_threads_by_key(self):
+        """min, max and avg over threads, and each thread's own value, of every tag."""
+        text, requests = self.aggregates()
+        self.begin("-m", f"{HITS}@/Message/*,/Thread/*", "-m", HITS, *requests, "-m", "hits_sum@/Thread/*", text=text)
+        self.program.ask("go 300")
+        last = self.program.ask("raise 300")
+        self.assert_stopped_well(self.session)
+        final = self.session.final()
+        truth = grown(self.program.ready["tags"], last["tags"])
+        threads = {focus for (name, focus) in final if name == "hits_sum" and focus.startswith("/Thread/")}
+        self.assertGreaterEqual(len(threads), 9)
+        for tag, total in truth.items():
+            stem = f"{TAGS}{tag}"
+            own = [line["value"] for (name, focus), line in final.items()
+                   if name == HITS and focus.startswith(stem + ",/Thread/")]
+            self.assertEqual(sum(own), total, tag)
+            own += [0] * (len(threads) - len(own))
+            got = {how: final[f"hits_{how}", stem]["value"] for how in ("sum", "min", "max", "avg")}
+            self.assertEqual(got, {"sum": total, "min": min(own), "max": max(own), "avg": total // len(own)}, tag)
+        self.assert_untouched(self.program.pid, self.before)
+
+    def test_one_thread_by_key(self):
+        program = self.start("messages")
+        plan = self.compile_text(CONSTRAINTS + metric(HITS, ["t_hit"], constraints=["tag"]))
+        session = self.inject(program.pid, plan, "-m", f"{HITS}@/Thread/{program.pid},/Message/*",
+                              "-m", HITS).wait_inserted()
+        program.ask("go 100")  # in other threads
+        program.ask("many 5")
+        self.assert_stopped_well(session)
+        values = {focus: line["value"] for (_, focus), line in session.final().items() if focus}
+        self.assertEqual(values, {f"/Thread/{program.pid},{TAGS}{i * 7919}": 2 for i in range(5)})
+
+    def test_keys_inside_a_function(self):
+        text = HARNESS_CONSTRAINTS + CONSTRAINTS
+        self.begin("-m", f"{HITS}@/Code/messages/t_*,/Message/*", "-m", HITS, text=text,
+                   constraints=["procedure", "tag"])
+        last = self.program.ask("throw 300")
+        self.assert_stopped_well(self.session)
+        truth = grown(self.program.ready["tags"], last["tags"])
+        self.assertEqual(self.values("/Code/messages/t_recv," + TAGS), truth)
+        self.assertEqual(self.values("/Code/messages/t_hit," + TAGS), truth)
+        self.assertEqual(set(self.values("/Code/messages/t_deep," + TAGS).values()), {0})
+        self.assert_untouched(self.program.pid, self.before)
+
+    def test_an_array_by_blocks(self):
+        """The paper's map: base, length and block size of an array; addresses outside belong to no block."""
+        self.begin("-m", f"{HITS}@/Memory/*", "-m", HITS)
+        last = self.program.ask("go 300")
+        self.assert_stopped_well(self.session)
+        values = {int(block): value for block, value in self.values(BLOCKS).items()}
+        self.assertEqual({str(block): value for block, value in values.items()},
+                         grown(self.program.ready["blocks"], last["blocks"]))
+        self.assertTrue(all(0 <= block < 128 for block in values))
+
+    def test_timers_by_key_are_refused(self):
+        program = self.start("messages")
+        timer = metric("spent", ["t_hit"], constraints=["tag"]).replace("base is counter", "base is wallTimer")
+        timer = timer.replace("(* spent++; *)", "(* startWallTimer(spent); stopWallTimer(spent); *)")
+        plan = self.compile_text(CONSTRAINTS + timer)
+        done = run(MDL_INJECT, program.pid, plan, "-m", "spent@/Message/*", "-d", "0")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, "a timer that runs when a key is lowered.*name one resource")
+
+    def test_a_condition_that_is_never_true(self):
+        """No point is left, and the value is 0."""
+        text = """
+constraint five /SyncObject/Message/* is counter {
+  foreach f in receivers {
+    append preInsn f.entry (* if ($constraint[0] == 5) five += 1; *)
+    prepend preInsn f.return (* if ($constraint[0] == 5) five -= 1; *)
+  }
+}
+"""
+        plain = metric("never", ["t_hit"]).replace("(* never++; *)", "(* if ($globalId == 1) never++; *)")
+        self.begin("-m", "never", "-m", f"{HITS}@/Message/5", "-m", f"{HITS}@/Message/6",
+                   text=CONSTRAINTS + text + plain, constraints=["five"])
+        last = self.program.ask("go 50")
+        self.assert_stopped_well(self.session)
+        final = self.session.final()
+        self.assertEqual(final["never", ""]["value"], 0)
+        self.assertEqual(final[HITS, TAGS + "6"]["value"], 0)
+        self.assertGreater(final[HITS, TAGS + "5"]["value"], 0)
+        self.assertLess(final[HITS, TAGS + "5"]["value"], last["hits"])
+        self.assertEqual({line["refused"] for line in final.values()}, {0})
+        self.assert_untouched(self.program.pid, self.before)
+
+    def test_nothing_but_a_condition_that_is_never_true(self):
+        plan_text = metric("never", ["t_hit"]).replace("(* never++; *)", "(* if ($globalId == 1) never++; *)")
+        self.program = self.start("messages")
+        self.before = self.remember(self.program.pid)
+        self.session = self.inject(self.program.pid, self.compile_text(plan_text)).wait_inserted()
+        self.program.ask("go 50")
+        self.assert_stopped_well(self.session)
+        self.assertEqual(self.session.final()["never", ""]["value"], 0)
+        self.assert_untouched(self.program.pid, self.before)
 
     def test_what_is_not_recognized(self):
         program = self.start("messages")

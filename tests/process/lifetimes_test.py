@@ -6,13 +6,19 @@ import signal
 import time
 import unittest
 
-from harness import CONSTRAINTS, MDL_INJECT, LiveTest, entries_and_returns, metric, run
+from harness import CONSTRAINTS, MDL_INJECT, LiveTest, entries_and_returns, metric, run, soon
+from states_test import state
 
 WORK = "work_calls"
 
 
 def value(session, name=WORK, focus=""):
     return session.final()[name, focus]["value"]
+
+
+def resident_kib(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
 
 
 class Sleepers(LiveTest):
@@ -25,12 +31,35 @@ class Sleepers(LiveTest):
             session = self.inject(program.pid, plan).wait_inserted()
             self.assert_stopped_well(session)
             report = program.ask("report", "report")
-            self.assertEqual(report["woken"], {})
+            self.assertEqual((report["woken"], report["interrupted"]), ({}, {}))
         self.assertEqual((report["short_interrupted"], report["short_wrong_length"]), (0, 0))
         self.assertGreater(report["short_done"], 2)
         self.assert_untouched(program.pid, before)
         woken = program.ask("wake", "woken")
         self.assertEqual(woken["awake"], woken["expected"])
+        self.assertEqual(program.end(), 0)
+
+
+    def test_nobody_wakes_when_a_vfork_holds_us_up(self):
+        """One thread cannot be stopped: the others sleep on, and so do its child and the wait for it."""
+        program = self.start("sleepers")
+        plan = self.compile_text(metric("idle_calls", ["t_sleepers_idle"]))
+        before = self.remember(program.pid)
+        for milliseconds, status in ((200, 0), (2600, 1)):
+            program.send(f"vfork {milliseconds}")
+            soon(lambda: state(program.pid) == "D", "the thread to wait")
+            session = self.inject(program.pid, plan, "-d", "0.1")
+            self.assertEqual(session.wait(), status, session.errors)
+            self.assertEqual(program.answer("vforked")["interrupted"], 0)
+            session = self.inject(program.pid, plan).wait_inserted()
+            program.send(f"vfork {milliseconds}")
+            soon(lambda: state(program.pid) == "D", "the thread to wait")
+            self.assert_stopped_well(session)
+            self.assertEqual(program.answer("vforked")["interrupted"], 0)
+            report = program.ask("report", "report")
+            self.assertEqual((report["woken"], report["interrupted"]), ({}, {}))
+            self.assertEqual((report["short_interrupted"], report["short_wrong_length"]), (0, 0))
+            self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
 
 
@@ -41,11 +70,31 @@ class Threads(LiveTest):
         before = self.remember(program.pid)
         session = self.inject(program.pid, plan, "-m", WORK, "-m", f"{WORK}@/Code/churn/t_outer")
         session.wait_inserted()
-        done = program.ask("go 10000")
+        program.ask("go 2000")
+        early = resident_kib(program.pid), resident_kib(session.process.pid)
+        done = program.ask("go 8000")
+        late = resident_kib(program.pid), resident_kib(session.process.pid)
         self.assert_stopped_well(session)
+        self.assertLess(late[0] - early[0], 8192, "the process grew with its threads")
+        self.assertLess(late[1] - early[1], 8192, "mdl-inject grew with the threads")
         self.assertEqual(value(session), done["work"])
         self.assertEqual(value(session, focus="/Code/churn/t_outer"), done["outer_work"])
         self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
+    def test_a_full_ring_of_ended_threads(self):
+        """While nobody takes ended threads' blocks, sums stay exact, and that is said."""
+        program = self.start("churn")
+        plan = self.compile_text(CONSTRAINTS + metric(WORK, ["t_work"], constraints=["procedure"]))
+        session = self.inject(program.pid, plan, "-m", WORK, "-m", f"{WORK}@/Code/churn/t_outer")
+        session.wait_inserted()
+        session.process.send_signal(signal.SIGSTOP)
+        done = program.ask("go 5000")
+        session.process.send_signal(signal.SIGCONT)
+        self.assert_stopped_well(session)
+        self.assertEqual(value(session), done["work"])
+        self.assertEqual(value(session, focus="/Code/churn/t_outer"), done["outer_work"])
+        self.assertRegex(session.errors, r"\d+ threads ended so fast that only the sums of their values are known")
         self.assertEqual(program.end(), 0)
 
     # They leave a flag behind that is up, in a block that their thread pointer leads to: it is not the next
@@ -68,11 +117,12 @@ class Threads(LiveTest):
         program = self.start("churn")
         plan = self.compile_text(metric(WORK, ["t_work"]))
         before = self.remember(program.pid)
-        program.send("go 10000")
-        for _ in range(5):
-            self.assert_stopped_well(self.inject(program.pid, plan).wait_inserted())
-        program.answer("done")
-        self.assert_untouched(program.pid, before)
+        for command in ("go 10000", "crowd 6000"):
+            program.send(command)
+            for _ in range(5):
+                self.assert_stopped_well(self.inject(program.pid, plan).wait_inserted())
+            program.answer("done")
+            self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
 
 
@@ -92,6 +142,30 @@ class Children(LiveTest):
         self.assertEqual(value(session), done["work"])
         self.assertEqual(program.end(), 0)
 
+    def test_a_child_can_be_looked_at_and_cleaned(self):
+        """A daemon's way: the parent ends, the child runs on with what it has inherited, until it is taken out."""
+        program = self.start("children")
+        before = self.remember(program.pid)
+        plan = self.compile_text(metric(WORK, ["t_work"]))
+        session = self.inject(program.pid, plan).wait_inserted()
+        program.ask("work 10")
+        child = program.ask("daemon 20", "daemon")["pid"]
+        self.assertEqual(session.wait(), 0, session.errors)
+        self.assertEqual(value(session), 30)
+        status = run(MDL_INJECT, "--status", child)
+        self.assertEqual(status.returncode, 0, status.stderr)
+        self.assertIn(f"inherited from process {program.pid}", status.stdout)
+        self.assertRegex(status.stdout, rf"{WORK} = \d+ Calls")
+        for _ in range(2):
+            removed = run(MDL_INJECT, "--remove", child)
+            self.assertEqual((removed.returncode, removed.stderr), (0, ""))
+            self.assert_untouched(child, before)
+        again = self.inject(child, plan).wait_inserted()
+        self.assertEqual(program.ask("work 7")["work"], 37)
+        self.assert_stopped_well(again)
+        self.assertEqual(value(again), 7)
+        program.send("exit 1")
+
     def test_vfork_and_exec_of_another_program(self):
         program, session = self.begin()
         for _ in range(5):
@@ -110,17 +184,28 @@ class Children(LiveTest):
         self.assertEqual(program.end(), 0)
 
     def test_the_end_of_the_process_keeps_the_last_numbers(self):
-        for command, status in (("exit", 7), ("_exit", 8)):
+        for command, status in (("return", 7), ("exit", 6), ("_exit", 8), ("quick_exit", 9), ("thread_exit", 5)):
             with self.subTest(command):
                 program, session = self.begin()
                 program.ask("work 100")
                 self.assertEqual(program.end(f"{command} 23"), status)
                 self.assertEqual(session.wait(), 0, session.errors)
                 last = session.final()[WORK, ""]
-                if last.get("complete", True):
-                    self.assertEqual(last["value"], 123)
-                else:
-                    self.assertIn(last["value"], range(0, 124))
+                self.assertEqual((last["value"], last.get("complete", True)), (123, True))
+
+    def test_an_end_that_nobody_announces(self):
+        """Past the C library, or by a signal: the last sample again, and it says that it is not the end's."""
+        for command, status, end in (("exit_group", 0, 4), ("abort", 3, -signal.SIGABRT), ("kill", 3, -signal.SIGKILL)):
+            with self.subTest(command):
+                program, session = self.begin()
+                program.ask("work 100")
+                self.assertEqual(session.fresh_values()[WORK, ""], 100)
+                program.send(f"{command} 23")
+                self.assertEqual(session.wait(), status, session.errors)
+                self.assertEqual(program.process.wait(10), end)
+                last = session.final()[WORK, ""]
+                self.assertFalse(last["complete"])
+                self.assertIn(last["value"], range(100, 124))
 
     def test_death_by_a_signal_is_status_3(self):
         program, session = self.begin()

@@ -53,7 +53,8 @@ class Outside(LiveTest):
         for name, why in (("v_none", "no object of the process has such a symbol"),
                           ("v_thread", "thread-local"),
                           ("v_struct", "it has 5 bytes"),
-                          ("v_pad", "it has 3 bytes")):
+                          ("v_pad", "it has 3 bytes"),
+                          ("v_same", "it is defined 2 times (outside at 0x")):
             with self.subTest(name):
                 self.refused([counter("it", "t_point", f'it += readSymbol("{name}");')], why)
 
@@ -101,6 +102,65 @@ metric it {
         values, answer, _ = self.measure([code], "through 100", options=["--allow-calls"])
         self.assertEqual((answer["callee"], answer["changed"]), (200, 0))
         self.assertEqual(values["it"], answer["result"])
+
+    # Code outside metrics runs with whatever is asked for, before it, and belongs to no line of the output.
+    STATEMENT = """
+resourceList called is procedure { items { "t_call", "t_nothing" }; flavor { unix }; }
+foreach func in called {
+  append preInsn func.entry (* if ($arg[0] > 99) Call("t_callee", $arg[0], 1); *)
+  append preInsn func.return (* t_callee(1, $return); *)
+}
+append $exit.entry (* *)
+"""
+
+    def test_calls_outside_metrics(self):
+        values, answer, session = self.measure([self.STATEMENT, counter("it", "t_call", "it++;")], "call 500",
+                                               options=["--allow-calls", "--explain"])
+        self.assertEqual((answer["callee"], answer["changed"]), (900, 0))
+        self.assertEqual(values, {"it": 500})
+        self.assertIn("code outside metrics\n  entry of /Code/outside/t_call: statement_entry", session.errors)
+
+    def test_calls_outside_metrics_must_be_allowed(self):
+        self.refused([self.STATEMENT, counter("it", "t_call", "it++;")], "code outside metrics calls functions")
+
+    def test_calls_at_loops_and_blocks(self):
+        """Points in the middle of code, where the compiler keeps values in any register."""
+        code = """
+resourceList looping is procedure {{ items {{ "t_rounds" }}; flavor {{ unix }}; }}
+metric it {{
+  name "it"; units Units; unitsType unnormalized; aggregateOperator sum; style EventCounter; flavor {{ unix }};
+  base is counter {{ foreach func in looping {{ {} }} }}
+}}
+"""
+        at_loops = "foreach l in func.loops { append l.start_iter (* it += t_callee(1, 2, 0, 0, 0, 0); *) }"
+        at_blocks = "foreach b in func.blocks { append b (* it += t_callee(7, 0, 0, 0, 0, 0); *) }"
+        for where, each in ((at_loops, 5), (at_blocks, 7)):
+            values, answer, session = self.measure([code.format(where)], "rounds 300", options=["--allow-calls"])
+            self.assertEqual((answer["changed"], values["it"]), (0, answer["result"]))
+            self.assertEqual(values["it"], each * answer["callee"])
+            self.assertGreaterEqual(answer["callee"], 300)
+            self.assertEqual({line["refused"] for line in session.lines} & {0}, {0})
+
+    def test_a_library_that_may_be_unloaded(self):
+        """Its variables are not read: dlclose would take them away under the code. Those of libc stay."""
+        program = self.start("loads")
+        before = self.remember(program.pid)
+        program.ask("open 1")
+        for code, options in (('it += readSymbol("v_plugin");', []), ("it += t_plugin_work(1);", ["--allow-calls"])):
+            plan = self.compile_text(counter("it", "t_loader_work", code))
+            session = self.inject(program.pid, plan, "-m", "it", *options)
+            self.assertEqual(session.wait(), 1, session.errors)
+            self.assertIn("may unload it at any moment", session.errors)
+        plan = self.compile_text(counter("it", "t_loader_work",
+                                         'it += readSymbol("libc.so.6/program_invocation_name") != 0;'))
+        session = self.inject(program.pid, plan).wait_inserted()
+        program.ask("open 10")
+        program.ask("close")
+        program.ask("close")
+        program.ask("open 5")
+        self.assert_stopped_well(session)
+        self.assertEqual(session.final()["it", ""]["value"], 15)
+        self.assertEqual(program.end(), 0)
 
     # What a longjmp leaves behind is put right: the next call is made.
     def test_a_call_that_does_not_come_back(self):

@@ -6,9 +6,10 @@ import os
 import pathlib
 import shutil
 import struct
+import subprocess
 import unittest
 
-from harness import CONSTRAINTS, MDL_INJECT, MDLC, SOURCE, LiveTest, metric, run
+from harness import CONSTRAINTS, MDL_INJECT, MDLC, PROGRAMS, SOURCE, LiveTest, metric, run
 
 FAILED, USAGE, REJECTED = 1, 2, 4
 
@@ -52,7 +53,7 @@ class Refusals(LiveTest):
     def test_no_permission(self):
         """As uid nobody; or, where the test is not root, at a process of root."""
         if os.geteuid() != 0:
-            self.refused(FAILED, ["permission", "uid"], "1", self.plan)
+            self.refused(FAILED, ["init"], "1", self.plan)
             return
         public = pathlib.Path("/tmp") / f"{self.folder.name}-public"
         public.mkdir()
@@ -67,6 +68,79 @@ class Refusals(LiveTest):
         self.assertIn("permission", done.stderr)
         self.assertIn("uid", done.stderr)
         self.assert_untouched(self.program.pid, self.before)
+
+    def public(self, *files):
+        """Copies that any user can reach."""
+        public = pathlib.Path("/tmp") / f"{self.folder.name}-public"
+        public.mkdir()
+        self.addCleanup(shutil.rmtree, public, True)
+        public.chmod(0o755)
+        return [pathlib.Path(shutil.copy(path, public)) for path in files]
+
+    def as_nobody(self, *command):
+        return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", *map(str, command)]
+
+    def start_as_nobody(self, program, *arguments):
+        process = subprocess.Popen(self.as_nobody(program, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stdin.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.readline(), b'{"event":"ready"}\n')
+        return process
+
+    def refused_as_nobody(self, tool, plan, pid, *words):
+        before = self.remember(pid)
+        done = run(*self.as_nobody(tool, pid, plan, "-d", "0.1"))
+        self.assertEqual((done.returncode, done.stdout), (FAILED, ""), done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+        self.assert_untouched(pid, before)
+
+    def test_what_another_user_may_not(self):
+        """Of the same user, but not dumpable, or with more rights: named, with what would help."""
+        if os.geteuid() != 0:
+            self.fail("this test starts processes of other users: run it as root")
+        tool, plan, program = self.public(MDL_INJECT, self.plan, PROGRAMS / "sandboxed")
+        private = self.start_as_nobody(program, "private")
+        self.refused_as_nobody(tool, plan, private.pid, "not dumpable", "PR_SET_DUMPABLE", "CAP_SYS_PTRACE")
+        os.chown(program, 0, 0)
+        program.chmod(0o4755)
+        raised = self.start_as_nobody(program, "plain")
+        self.refused_as_nobody(tool, plan, raised.pid, "setuid (real uid 65534, effective uid 0", "CAP_SYS_PTRACE")
+
+    def test_traced_by_another(self):
+        tracer = self.start("sandboxed", "tracer", str(self.program.pid), alone=True)
+        self.refused(FAILED, [f"already traced by process {tracer.pid} (sandboxed)", "detach"], self.program.pid,
+                     self.plan)
+        self.refused(FAILED, [f"already traced by process {tracer.pid}"], "--remove", self.program.pid)
+        tracer.kill()
+
+    def test_processes_that_are_none(self):
+        done = run("sh", "-c", 'exec "$0" $$ "$1"', MDL_INJECT, self.plan)
+        self.assertEqual(done.returncode, FAILED, done.stderr)
+        self.assertIn("cannot instrument itself", done.stderr)
+        if os.readlink("/proc/self/ns/pid") == "pid:[4026531836]":
+            self.refused(FAILED, ["init"], "1", self.plan)
+        zombie = subprocess.Popen(["true"])
+        self.addCleanup(zombie.wait)
+        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+        self.refused(FAILED, ["has ended and only waits for its parent"], zombie.pid, self.plan)
+        for kernel_thread in self.kernel_threads()[:1]:
+            self.refused(FAILED, ["is a kernel thread"], kernel_thread, self.plan)
+
+    @staticmethod
+    def kernel_threads():
+        """Where they can be seen: not in a container."""
+        found = []
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                status = (folder / "status").read_text()
+            except OSError:
+                continue  # it has ended
+            if "\nPPid:\t2\n" in status and "VmSize" not in status:
+                found.append(int(folder.name))
+        return found
 
     def test_already_traced(self):
         """A second session while one holds the process, or after it: never a crash, never a wrong byte."""

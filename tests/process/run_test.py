@@ -43,6 +43,23 @@ class Run(LiveTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn("No such file", done.stderr)
 
+    def test_start_of_a_program_that_has_no_main(self):
+        """Whatever it is called, it is found where the entry point names it."""
+        renamed = self.folder / "renamed"
+        subprocess.run(["objcopy", "--redefine-sym", "main=t_first", PROGRAMS / "timed", renamed], check=True)
+        plan = self.compile_text("""
+metric begins {
+  name "begins"; units Starts; unitsType unnormalized; aggregateOperator sum; style EventCounter; flavor { unix };
+  base is counter { append preInsn $start.entry (* begins++; *) }
+}
+""")
+        for program in (renamed, PROGRAMS / "timed"):
+            out = self.folder / "values"
+            done = run(MDL_INJECT, "--run", plan, "--format", "ndjson", "-o", out, "--", program)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            final = [line for line in map(json.loads, out.read_text().splitlines()) if line["final"]]
+            self.assertEqual([line["value"] for line in final], [1], program)
+
     def test_usage(self):
         plan = self.compile_text(metric("mains", ["main"]))
         self.assertEqual(run(MDL_INJECT, "--run", plan).returncode, 2)

@@ -140,6 +140,137 @@ class Vector(LiveTest):
         self.assertRegex(done.stdout, r"\(\d{3} more\)")
 
 
+TIMER = """
+metric {name} {{
+  name "{name}"; units ns; unitsType normalized; aggregateOperator sum; style SampledFunction; flavor {{ unix }};
+  constraint procedure; constraint module;
+  {temporary}
+  base is {kind} {{
+    foreach func in {functions} {{
+      append preInsn func.entry constrained (* {start}({name}); *)
+      prepend preInsn func.return constrained (* {stop}({name}); *)
+    }}
+    {more}
+  }}
+}}
+"""
+PROGRAM = 'resourceList program is module { items { "timed" }; flavor { unix }; }\n'
+TIMED = 'resourceList timed is procedure { items { "t_timed" }; flavor { unix }; }\n'
+KINDS = {"wall": ("wallTimer", "WallTimer"), "cpu": ("processTimer", "ProcessTimer"),
+         "faults": ('hwTimer("MINOR_FAULTS")', "HwTimer")}
+RATE = 1e-4  # what the rate of the machine's counter may be wrong by
+
+
+def timer(name, kind, functions, together=True):
+    """A timer that each function starts and stops; with a temporary, one base cannot answer for all."""
+    cell, verb = KINDS[kind]
+    text = TIMER.format(name=name, kind=cell, functions=functions, start=f"start{verb}", stop=f"stop{verb}",
+                        temporary="" if together else "counter unused;",
+                        more="" if together else "foreach m in timed { append preInsn m.entry (* unused++; *) }")
+    return text if functions != "program" else text.replace("foreach func in program {",
+                                                            "foreach m in program { foreach func in m.funcs {").replace(
+        f"stop{verb}({name}); *)\n    }}", f"stop{verb}({name}); *)\n    }} }}")
+
+
+class VectorOfTimers(LiveTest):
+    """Each function's time by one timer of the thread, against its own request's and the program's own."""
+
+    def begin(self, text, *metrics, **named):
+        self.before = self.remember(self.program.pid)
+        options = [word for name in metrics for word in ("-m", f"{name}@/Code/timed/*")]
+        plan = self.compile_text(CONSTRAINTS + PROGRAM + TIMED + text)
+        self.session = self.inject(self.program.pid, plan, *options, **named).wait_inserted()
+        self.plan = plan
+
+    def values(self, name):
+        return {focus.split("/")[-1]: line["value"] for (metric_, focus), line in self.session.final().items()
+                if metric_ == name and focus.startswith("/Code/timed/")}
+
+    def finish(self):
+        self.assert_stopped_well(self.session)
+        self.assert_untouched(self.program.pid, self.before)
+        self.assertEqual(self.program.end(), 0)
+
+    def assert_like(self, together, alone, slack):
+        """A request of its own reads the clock a moment earlier or later at each call."""
+        self.assertEqual(set(together), set(alone))
+        wrong = {name: (value, alone[name]) for name, value in together.items()
+                 if abs(value - alone[name]) > slack + alone[name] * 0.02}
+        self.assertEqual(wrong, {}, "(together, alone)")
+
+    def test_as_one_request_each(self):
+        self.program = self.start("timed")
+        kinds = ("wall", "cpu", "faults")
+        self.begin("".join(timer(kind, kind, "program") + timer(f"{kind}_alone", kind, "program", together=False)
+                           for kind in kinds), *kinds, *(f"{kind}_alone" for kind in kinds))
+        status = run(MDL_INJECT, "--status", self.program.pid)
+        self.assertRegex(status.stdout, r"wall@/Code/timed/\*: \d+ children, in all")
+        self.assertRegex(status.stdout, r"wall_alone@/Code/timed/t_timed = \d+ ns")
+        for command in ("sleep 20", "spin 20", "fault 20", "nest 20", "throw 20", "jump 20"):
+            answer = self.program.ask(command)
+        self.finish()
+        for kind in kinds:
+            together = self.values(kind)
+            self.assertGreater(len(together), 10)
+            self.assert_like(together, self.values(f"{kind}_alone"), 10e6 if kind != "faults" else 5)
+            inner, outer = answer[kind]
+            self.assertGreaterEqual(together["t_timed"], inner * (1 - RATE), kind)
+            self.assertLessEqual(together["t_timed"], outer * (1 + RATE), kind)
+            self.assertEqual(together["t_work"], 0)
+        units = {line["metric"]: line["units"] for line in self.session.lines}
+        self.assertEqual((units["wall"], units["cpu"]), ("ns", "ns"))
+
+    def test_on_the_stack_at_the_attach_and_while_inside(self):
+        self.program = self.start("timed")
+        self.program.ask("hold")
+        before_attach = time.monotonic()
+        self.begin(timer("wall", "wall", "program"), "wall", interval="0.05")
+        inserted = time.monotonic()
+        time.sleep(0.3)
+        sample = self.session.fresh_values()
+        now = time.monotonic()
+        self.assertGreater(sample["wall", "/Code/timed/t_timed"], 0.29e9)
+        self.assertLess(sample["wall", "/Code/timed/t_timed"], (now - before_attach) * 1e9)
+        leaves = time.monotonic()
+        self.program.ask("release")
+        left = time.monotonic()
+        self.program.ask("sleep 20")
+        slept = time.monotonic()
+        self.finish()
+        value = self.values("wall")["t_timed"]
+        self.assertGreaterEqual(value, (leaves - inserted + 0.02) * 1e9 * (1 - RATE))
+        self.assertLessEqual(value, (left - before_attach + slept - left) * 1e9 * (1 + RATE))
+        last = {}
+        for line in self.session.lines:
+            self.assertGreaterEqual(line["value"], last.get(line["focus"], 0), line["focus"])
+            last[line["focus"]] = line["value"]
+
+    def test_threads_that_end_inside(self):
+        self.program = self.start("timed")
+        self.begin(timer("wall", "wall", "program"), "wall")
+        self.program.ask("exit 20")
+        answer = self.program.ask("sleep 20")
+        self.finish()
+        value = self.values("wall")["t_timed"]
+        self.assertGreaterEqual(value, 20e6)
+        self.assertLessEqual(value, sum(answer["wall"]) * (1 + RATE))
+
+    def test_functions_that_do_not_start_it_have_requests_of_their_own(self):
+        self.program = self.start("timed")
+        self.begin(timer("wall", "wall", "timed"), "wall")
+        dry = run(MDL_INJECT, "--status", self.program.pid)
+        self.assertRegex(dry.stdout, r"wall@/Code/timed/\*: 1 children, in all")
+        answer = self.program.ask("nest 20")
+        self.finish()
+        values = self.values("wall")
+        self.assertGreater(len(values), 10)
+        inner, outer = answer["wall"]
+        self.assertGreaterEqual(values["t_timed"], inner * (1 - RATE))
+        self.assertLessEqual(values["t_timed"], outer * (1 + RATE))
+        self.assertGreaterEqual(values["main"], 0)
+        self.assertEqual(values["t_work"], 0)
+
+
 class VectorOfRedis(LiveTest):
     def test_thousands_of_functions_under_load(self):
         """Every function of redis-server at once: those on the way to setCommand have each SET."""

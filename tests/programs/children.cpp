@@ -10,14 +10,18 @@
 //              with "status", the child's exit status (0 when its own results were right)
 //   vfork N    N calls, then a vforked child that executes /bin/true; answers with "status"
 //   exec N     N calls, then this process becomes `children` anew (its "ready" follows)
-//   exit N     N calls, then exit(7)
-//   _exit N    N calls, then _exit(8)
-//   abort N    N calls, then death by SIGABRT
+//   daemon N   N calls, then this process forks and ends; the child answers {"event":"daemon","pid":..} and
+//   serves on return N   N calls, then main returns 7 exit N     N calls, then exit(6); quick_exit N:
+//   quick_exit(9); thread_exit N: another thread calls exit(5) exit_group N  N calls, then a system call that
+//   no library sees, with status 4 kill N     N calls, then death by SIGKILL _exit N    N calls, then
+//   _exit(8) abort N    N calls, then death by SIGABRT
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <thread>
 
 #include "protocol.h"
 
@@ -87,6 +91,7 @@ int main(int argc, char** argv) {
       continue;
     }
     bool ok = do_work(command.number);
+    const pid_t parent = getpid();
     if (word == "work") {
       answer(ok ? 0 : 1);
     } else if (word == "vfork") {
@@ -95,6 +100,21 @@ int main(int argc, char** argv) {
       execv("/proc/self/exe", argv);
       return 1;
     } else if (word == "exit") {
+      exit(6);
+    } else if (word == "daemon") {
+      pid_t child = fork();
+      if (child != 0) _exit(0);
+      while (getppid() == parent) usleep(1000);
+      protocol::say_event("daemon", protocol::field("pid", static_cast<unsigned long>(getpid())));
+    } else if (word == "quick_exit") {
+      quick_exit(9);
+    } else if (word == "thread_exit") {
+      std::thread([] { exit(5); }).join();
+    } else if (word == "exit_group") {
+      syscall(SYS_exit_group, 4);
+    } else if (word == "kill") {
+      kill(getpid(), SIGKILL);
+    } else if (word == "return") {
       return 7;
     } else if (word == "_exit") {
       _exit(8);

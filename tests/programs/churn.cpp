@@ -2,8 +2,8 @@
 //
 //   churn [SECONDS]
 //
-// Commands: `go N` runs N threads, sixteen at a time, each calling t_work a known number of
-// times, every third of them from inside t_outer; answers {"event":"done","work":..,
+// Commands: `go N` runs N threads, sixteen at a time (`crowd N`: three hundred), each calling t_work a known
+// number of times, every third of them from inside t_outer; answers {"event":"done","work":..,
 // "outer_work":..} with totals since the start. `leave N` runs N threads, one after the other, each of
 // which ends inside t_outer after one call of t_work: by pthread_exit, or, every second one, by a
 // system call that no library sees. `quit` ends with status 0.
@@ -47,19 +47,20 @@ int main(int argc, char** argv) {
   alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
   protocol::say_event("ready",
                       protocol::field("work", work) + "," + protocol::field("outer_work", outer_work));
-  for (protocol::Command command = protocol::next_command(); command.word == "go" || command.word == "leave";
+  for (protocol::Command command = protocol::next_command();
+       command.word == "go" || command.word == "crowd" || command.word == "leave";
        command = protocol::next_command()) {
     for (unsigned long i = 0; command.word == "leave" && i < command.number; ++i)
       std::thread([i] { t_outer(i, i % 2 == 0 ? Leave::by_exit : Leave::by_system_call); }).join();
     if (command.word == "leave") command.number = 0;
-    constexpr unsigned long kTogether = 16;
+    const unsigned long together = command.word == "crowd" ? 300 : 16;
     std::vector<std::thread> threads;
     for (unsigned long i = 0; i < command.number; ++i) {
       threads.emplace_back([i] {
         for (unsigned long k = 0; k <= i % 5; ++k) t_work(k);
         if (i % 3 == 0) t_outer(i, Leave::normally);
       });
-      if (threads.size() == kTogether || i + 1 == command.number) {
+      if (threads.size() == together || i + 1 == command.number) {
         for (std::thread& thread : threads) thread.join();
         threads.clear();
       }

@@ -13,7 +13,8 @@
 //
 // Commands: `work N` calls t_work N times; `vfork N` does so and then waits half a second for a
 // vforked child, in a sleep that no signal interrupts; `longvfork N` does that for 2.4 seconds;
-// `quit` ends with status 0. Answers {"event":"done","work":TOTAL}.
+// `quit` ends with status 0. Answers {"event":"done","work":TOTAL,"interrupted":N}: how often the wait for a
+// child, or its own sleep, failed with EINTR.
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -34,7 +35,7 @@
 
 namespace {
 
-unsigned long work;
+unsigned long work, interrupted;
 
 }  // namespace
 
@@ -101,12 +102,12 @@ void allow_few_calls() {
 void wait_for_vforked_child(timespec sleep) {
   pid_t child = vfork();
   if (child == 0) {
-    nanosleep(&sleep, nullptr);
+    if (nanosleep(&sleep, nullptr) != 0) ++interrupted;  // in the same memory
     _exit(0);
   }
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  if (child < 0) ++interrupted;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) ++interrupted;
 }
 
 void map_own_file_far_away() {
@@ -145,7 +146,8 @@ void start_without_pointer() {
     if (command.word != "work" && !is_vfork) _exit(0);
     for (unsigned long i = 0; i < command.number; ++i) t_work(i);
     if (is_vfork) wait_for_vforked_child(is_long ? timespec{2, 400'000'000} : timespec{0, 500'000'000});
-    protocol::say_event("done", protocol::field("work", work));
+    protocol::say_event("done",
+                        protocol::field("work", work) + "," + protocol::field("interrupted", interrupted));
   }
 }
 

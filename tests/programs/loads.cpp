@@ -2,12 +2,18 @@
 //
 //   loads [SECONDS]
 //
-// Commands: `open N` loads the library (again) and calls its t_plugin_work N times, `close` gives
-// back one of these loads, the last of which unloads it, `quit` ends with status 0. Answers
+// Commands: `open N` loads the library (again) and calls its t_plugin_work N times, `outer N` its
+// t_plugin_outer, `close` gives back one of these loads, the last of which unloads it; `squat` gives back all
+// of them and puts other memory in the place of the library's code, which holds the bytes that were there,
+// patched as they were, and `look` says whether they are still so (1 or 0, instead of the total); `quit` ends
+// with status 0. Answers
 // {"event":"done","calls":TOTAL}.
 #include <dlfcn.h>
+#include <link.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <vector>
 
 #include "protocol.h"
@@ -16,6 +22,28 @@ extern "C" __attribute__((noinline, used)) uint64_t t_loader_work(uint64_t x) {
   asm volatile("" : "+r"(x));
   return x + 1;
 }
+
+namespace {
+
+// The pages of the library's code.
+struct Code {
+  char* start = nullptr;
+  size_t size = 0;
+};
+
+int find_code(dl_phdr_info* info, size_t, void* out) {
+  if (!strstr(info->dlpi_name, "libplugin.so")) return 0;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X)) continue;
+    uintptr_t start = (info->dlpi_addr + segment.p_vaddr) & ~uintptr_t{4095};
+    uintptr_t end = (info->dlpi_addr + segment.p_vaddr + segment.p_memsz + 4095) & ~uintptr_t{4095};
+    *static_cast<Code*>(out) = {reinterpret_cast<char*>(start), end - start};
+  }
+  return 1;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
@@ -26,6 +54,8 @@ int main(int argc, char** argv) {
   path.replace(path.rfind('/') + 1, std::string::npos, "libplugin.so");
 
   std::vector<void*> opened;
+  Code code;
+  std::string kept;
   unsigned long calls = 0;
   protocol::say_event("ready", protocol::field("calls", calls));
   while (true) {
@@ -38,6 +68,23 @@ int main(int argc, char** argv) {
       for (unsigned long i = 0; i < command.number; ++i, ++calls) {
         if (plugin_work(t_loader_work(i)) != (i + 1) * 2) return 1;
       }
+    } else if (command.word == "outer") {
+      auto outer = reinterpret_cast<uint64_t (*)(uint64_t)>(dlsym(opened.back(), "t_plugin_outer"));
+      for (unsigned long i = 0; i < command.number; ++i, calls += 2)
+        if (outer(i) != 4 * i + 2) return 1;
+    } else if (command.word == "squat") {
+      if (!dl_iterate_phdr(find_code, &code)) return 1;
+      kept.assign(code.start, code.size);
+      for (void* library : opened) dlclose(library);
+      opened.clear();
+      void* place = mmap(code.start, code.size, PROT_READ | PROT_WRITE | PROT_EXEC,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+      if (place != code.start) return 1;
+      memcpy(place, kept.data(), kept.size());
+    } else if (command.word == "look") {
+      protocol::say_event("done",
+                          protocol::field("calls", memcmp(code.start, kept.data(), kept.size()) == 0));
+      continue;
     } else if (command.word == "close") {
       if (opened.empty() || dlclose(opened.back()) != 0) return 1;
       opened.pop_back();

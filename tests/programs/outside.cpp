@@ -4,7 +4,8 @@
 //
 // Commands: `go N` calls t_point N times with changing variables; `read N` calls t_address N times with each
 // of a list of addresses, of which some are not mapped; `call N` calls t_call N times from assembly that
-// compares registers around the call; `through N` calls t_through N times, which calls t_call; `slow N` calls
+// compares registers around the call; `through N` calls t_through N times, which calls t_call; `rounds N`
+// calls t_rounds, whose loop runs N times; `slow N` calls
 // t_call once while t_callee sleeps N ms; `leave N` has t_callee end by longjmp N times. Answers carry NAME:
 // what a counter that adds up the variable at each t_point must have; "read": the same for the words at the
 // addresses; "callee": calls of t_callee; "result": the sum of its results; "changed": registers that were
@@ -32,6 +33,7 @@ struct {
   volatile int32_t word;
 } __attribute__((packed)) v_struct = {0, 0};
 }
+static volatile int32_t v_same asm("v_same") __attribute__((used)) = 1;  // outside_more.cpp has one, too
 namespace first {
 __attribute__((used)) static volatile int v_twice = 1;
 }
@@ -65,6 +67,16 @@ KEEP uint64_t t_address(const void* address) {
 KEEP uint64_t t_call(uint64_t a, uint64_t b) {
   asm volatile("" : "+r"(a), "+r"(b));
   return a ^ b;
+}
+
+// Its loop keeps values in registers over each round.
+KEEP uint64_t t_rounds(uint64_t count) {
+  uint64_t sum = 0, factor = 3;
+  for (uint64_t i = 0; i < count; ++i) {
+    asm volatile("lea 1(%0, %1, 2), %0\n lea 5(%0), %0\n xor $3, %0" : "+r"(sum) : "r"(factor) : "cc");
+    sum += i * factor;
+  }
+  return sum;
 }
 
 KEEP uint64_t t_through(uint64_t a) {
@@ -209,6 +221,11 @@ int main(int argc, char** argv) {
       if (checked_call(i, i * 3) != (i ^ (i * 3))) ++changed;
     for (unsigned long i = 0; command.word == "through" && i < command.number; ++i)
       if (t_through(i) != (i ^ 2) + 1) ++changed;
+    if (command.word == "rounds") {  // what the loop computes, once more
+      uint64_t sum = 0;
+      for (uint64_t i = 0; i < command.number; ++i) sum = ((sum + 12) ^ 3) + i * 3;
+      if (t_rounds(command.number) != sum) ++changed;
+    }
     if (command.word == "slow") {
       sleeps_ms = command.number;
       if (checked_call(5, 9) != (5 ^ 9)) ++changed;

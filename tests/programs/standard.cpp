@@ -81,7 +81,9 @@ TASK do_locks(unsigned long n) {
     std::thread holder([&] {
       pthread_mutex_lock(&mutex);
       sem_post(&held);
-      nap(2);
+      // 2 is glibc's "locked, and somebody waits": then a millisecond more, however busy the machine is.
+      while (__atomic_load_n(&mutex.__data.__lock, __ATOMIC_ACQUIRE) != 2) sched_yield();
+      nap(1);
       pthread_mutex_unlock(&mutex);
     });
     while (sem_trywait(&held) != 0) sched_yield();

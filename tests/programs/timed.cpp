@@ -5,16 +5,20 @@
 // For each of these functions the program reads the clocks and counts of the thread before the call and
 // behind it ("outer"), and at the function's beginning and end ("inner"). A timer that starts at the entry
 // and stops at the return lies between, whatever else the machine does. Every answer carries the totals of
-// all threads since the start: {"wall":[inner,outer],"cpu":[..],"faults":[..],"switches":[..]}.
+// all threads since the start: {"wall":[inner,outer],"cpu":[..],"faults":[..],"switches":[..],"major":[..],
+// "in":[..],"out":[..]}.
 //
 //   sleep N    t_timed sleeps 1 ms, N times          spin N     t_timed uses the processor, N times 1 ms
 //   nest N     t_timed calls itself 4 deep, N times  fault N    t_timed touches 16 fresh pages, N times
+//   file N     t_timed writes a file to the disk and reads it back, N times
 //   throw N    t_timed ends by an exception, jump N by longjmp, from 3 deep; exit N by pthread_exit in a
 //              thread of its own (which has no outer time)
 //   threads N  N threads: thread i calls t_work i times; answers "threads":{"TID":i,..}
+//   (all through t_around, but exit)
 //   hold       a thread enters t_timed and stays there; release lets it go
 //   fork       a child calls t_timed and ends
 //   quit       ends with status 0
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -24,6 +28,7 @@
 #include <array>
 #include <atomic>
 #include <csetjmp>
+#include <cstdlib>
 #include <ctime>
 #include <thread>
 #include <vector>
@@ -34,7 +39,7 @@
 
 namespace {
 
-enum Clock { kWall, kCpu, kFaults, kSwitches, kClocks };
+enum Clock { kWall, kCpu, kFaults, kSwitches, kMajor, kIn, kOut, kClocks };
 using Now = std::array<int64_t, kClocks>;
 std::atomic<int64_t> inner[kClocks], outer[kClocks];
 
@@ -47,8 +52,13 @@ int64_t nanoseconds(clockid_t clock) {
 Now read_all() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
-  return {nanoseconds(CLOCK_MONOTONIC), nanoseconds(CLOCK_THREAD_CPUTIME_ID), usage.ru_minflt,
-          usage.ru_nvcsw};
+  return {nanoseconds(CLOCK_MONOTONIC),
+          nanoseconds(CLOCK_THREAD_CPUTIME_ID),
+          usage.ru_minflt,
+          usage.ru_nvcsw,
+          usage.ru_majflt,
+          usage.ru_inblock,
+          usage.ru_oublock};
 }
 
 void add(std::atomic<int64_t>* totals, const Now& before, const Now& after) {
@@ -56,7 +66,7 @@ void add(std::atomic<int64_t>* totals, const Now& before, const Now& after) {
     totals[i] += after[static_cast<size_t>(i)] - before[static_cast<size_t>(i)];
 }
 
-enum class What { sleep, spin, nest, fault, by_throw, by_jump, by_exit, hold };
+enum class What { sleep, spin, nest, fault, file, by_throw, by_jump, by_exit, hold };
 thread_local jmp_buf target;
 thread_local Now begun_at;  // of the outermost t_timed
 std::atomic<bool> held{false};
@@ -68,6 +78,26 @@ void touch_pages() {
       mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   for (size_t i = 0; i < kPages; ++i) pages[i * kPage] = 1;
   munmap(const_cast<char*>(pages), kPages * kPage);
+}
+
+// A file that nobody else sees, out of the cache and in again by a fault.
+void use_file() {
+  constexpr size_t kBytes = 64 * 4096;
+  char name[] = "/var/tmp/mdl-timed-XXXXXX";
+  int file = mkstemp(name);
+  if (file < 0) return;
+  unlink(name);
+  std::vector<char> bytes(kBytes, 1);
+  if (write(file, bytes.data(), kBytes) == static_cast<ssize_t>(kBytes)) {
+    fsync(file);
+    posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    auto* pages = static_cast<volatile char*>(mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, file, 0));
+    if (pages != MAP_FAILED) {
+      for (size_t i = 0; i < kBytes; i += 4096) (void)pages[i];
+      munmap(const_cast<char*>(pages), kBytes);
+    }
+  }
+  close(file);
 }
 
 void spin() {
@@ -97,6 +127,9 @@ TIMED int t_timed(What what, int depth) {
     case What::fault:
       touch_pages();
       break;
+    case What::file:
+      use_file();
+      break;
     case What::nest:
       usleep(200);
       if (depth > 0) result += t_timed(what, depth - 1);
@@ -123,6 +156,14 @@ TIMED int t_timed(What what, int depth) {
   return result;
 }
 
+// What it does itself takes no time; it is narrow nowhere.
+TIMED int t_around(What what, int depth) {
+  asm volatile("nopl 0x100(%%rax)\n nopl 0x100(%%rax)" : "+r"(depth));
+  int result = t_timed(what, depth);
+  asm volatile("nopl 0x100(%%rax)\n nopl 0x100(%%rax)" : "+r"(result));
+  return result + 1;
+}
+
 namespace {
 
 void once(What what) {
@@ -130,7 +171,7 @@ void once(What what) {
   Now now = read_all();
   for (size_t i = 0; i < kClocks; ++i) begun[i] = now[i];
   try {
-    if (what != What::by_jump || setjmp(target) == 0) t_timed(what, what == What::nest ? 4 : 3);
+    if (what != What::by_jump || setjmp(target) == 0) t_around(what, what == What::nest ? 4 : 3);
   } catch (int) {
   }
   Now before;
@@ -145,7 +186,8 @@ std::string pair(const char* name, Clock clock) {
 
 std::string truth() {
   return pair("wall", kWall) + "," + pair("cpu", kCpu) + "," + pair("faults", kFaults) + "," +
-         pair("switches", kSwitches);
+         pair("switches", kSwitches) + "," + pair("major", kMajor) + "," + pair("in", kIn) + "," +
+         pair("out", kOut);
 }
 
 std::string run_threads(unsigned long count) {
@@ -192,6 +234,8 @@ int main(int argc, char** argv) {
       repeat(What::nest);
     else if (command.word == "fault")
       repeat(What::fault);
+    else if (command.word == "file")
+      repeat(What::file);
     else if (command.word == "throw")
       repeat(What::by_throw);
     else if (command.word == "jump")

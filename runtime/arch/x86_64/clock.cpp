@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <x86intrin.h>
 
+#include <algorithm>
+#include <array>
 #include <ctime>
 
 #include "base/read_text.h"
@@ -29,6 +31,22 @@ bool is_invariant() {  // CPUID 0x80000007, edx bit 8
 
 uint64_t wall_ticks() {
   return __rdtsc();
+}
+
+// A multiplication waits for the last one and takes three cycles on every x86-64 of the last 15 years. The
+// middle one of several runs: one may be disturbed, and the clock may be higher for a moment.
+double picoseconds_per_cycle() {
+  constexpr uint64_t kRounds = 20000, kMultiplications = 4, kLatency = 3;
+  std::array<uint64_t, 5> runs{};
+  uint64_t x = 3;
+  for (uint64_t& run : runs) {
+    const uint64_t before = monotonic_ns();
+    for (uint64_t i = 0; i < kRounds; i++)
+      asm volatile("imulq %0, %0\n\timulq %0, %0\n\timulq %0, %0\n\timulq %0, %0" : "+r"(x));
+    run = monotonic_ns() - before;
+  }
+  std::nth_element(runs.begin(), runs.begin() + 2, runs.end());
+  return static_cast<double>(runs[2]) * 1000 / static_cast<double>(kRounds * kMultiplications * kLatency);
 }
 
 ClockPair read_clocks() {

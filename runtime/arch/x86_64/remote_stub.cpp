@@ -7,6 +7,8 @@
 // instruction with the number of the call, or with restart_syscall (219) where the kernel
 // keeps the rest of a time-out in the restart block: mmap and its kind do not touch it.
 // So no EINTR is seen, and nothing but the stub itself knows where to go back to.
+// It blocks all signals for its calls, and gives the thread its mask back: none has to be kept for it
+// elsewhere, where it would be lost with the injector.
 #include <asm/unistd_64.h>
 
 #include <cstdint>
@@ -19,6 +21,21 @@ namespace {
 
 constexpr Reg kSaved[] = {rax, rcx, rdx, rbx, rsi, rdi, r8, r9, r10, r11};
 constexpr Reg kArgs[] = {rdi, rsi, rdx, r10, r8, r9};  // of a system call
+
+// rt_sigprocmask(SIG_SETMASK, new, 0, 8), with the masks on the stack: the thread's at (%rsp), all at
+// 8(%rsp).
+void set_mask(Emitter& e, bool to_all) {
+  constexpr uint64_t kSetMask = 2;
+  e.mov_imm(rdi, kSetMask);
+  if (to_all)
+    e.bytes({0x48, 0x8d, 0x74, 0x24, 0x08});  // lea 8(%rsp), %rsi
+  else
+    e.bytes({0x48, 0x89, 0xe6});  // mov %rsp, %rsi
+  e.bytes({0x31, 0xd2});          // xor %edx, %edx: the old one is known
+  e.mov_imm(r10, 8);
+  e.mov_imm(rax, __NR_rt_sigprocmask);
+  e.bytes({0x0f, 0x05});  // syscall
+}
 
 // What must be in rax when the thread is back, and where it is back.
 struct Return {
@@ -38,10 +55,11 @@ Return way_back(const ThreadRegisters& regs) {
 
 }  // namespace
 
-const RemoteNumbers kCalls = {__NR_memfd_create, __NR_ftruncate, __NR_mmap, __NR_munmap, __NR_close};
+const RemoteNumbers kCalls = {__NR_memfd_create, __NR_ftruncate, __NR_mmap,
+                              __NR_munmap,       __NR_close,     __NR_rt_sigprocmask};
 
 Bytes remote_stub(std::span<const RemoteCall> calls, std::string_view text, const ThreadRegisters& registers,
-                  uint64_t address) {
+                  uint64_t signal_mask, uint64_t address) {
   Return back = way_back(registers);
   Bytes out;
   Emitter e(out, address);
@@ -51,7 +69,10 @@ Bytes remote_stub(std::span<const RemoteCall> calls, std::string_view text, cons
   e.bytes({0x48, 0x8d, 0x64, 0x24, 0x80});  // lea -128(%rsp), %rsp: over the red zone
   e.bytes({0x9c});                          // pushfq
   for (Reg r : kSaved) e.push(r);
-  e.bytes({0xfc});  // cld
+  e.bytes({0xfc, 0x6a, 0xff});  // cld; push $-1: all signals
+  e.mov_imm64(rax, signal_mask);
+  e.push(rax);
+  set_mask(e, true);
   for (const RemoteCall& call : calls) {
     for (size_t i = 0; i < call.args.size(); i++) {
       uint64_t value = call.args[i];
@@ -60,14 +81,18 @@ Bytes remote_stub(std::span<const RemoteCall> calls, std::string_view text, cons
         e.bytes({static_cast<uint8_t>(kArgs[i] >= 8 ? 0x49 : 0x48), 0x89,
                  static_cast<uint8_t>(0xc0 | (rbx << 3) | (kArgs[i] & 7))});
       } else {
-        if ((value & 0xffffffff00000000u) == kTextTag) value = text_at + (value & 0xffffffffu);
-        e.mov_imm(kArgs[i], value);
+        if ((value & 0xffffffff00000000u) == kTextTag)  // of one size wherever it lies
+          e.mov_imm64(kArgs[i], text_at + (value & 0xffffffffu));
+        else
+          e.mov_imm(kArgs[i], value);
       }
     }
     e.mov_imm(rax, static_cast<uint64_t>(call.number));
     e.bytes({0x0f, 0x05});                       // syscall
     if (call.keep) e.bytes({0x48, 0x89, 0xc3});  // mov %rax, %rbx
   }
+  set_mask(e, false);
+  e.bytes({0x48, 0x8d, 0x64, 0x24, 0x10});  // lea 16(%rsp), %rsp
   for (size_t i = std::size(kSaved); i-- > 0;) e.pop(kSaved[i]);
   e.bytes({0x9d});                                            // popfq
   e.bytes({0x48, 0x8d, 0xa4, 0x24, 0x80, 0x00, 0x00, 0x00});  // lea 128(%rsp), %rsp

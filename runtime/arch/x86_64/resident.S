@@ -9,12 +9,14 @@
         .globl  mdl_resident_exit
         .globl  mdl_resident_catch
         .globl  mdl_resident_jump
+        .globl  mdl_resident_thread_end
         .globl  mdl_resident_cpu
         .globl  mdl_resident_event
         .globl  mdl_resident_read
         .globl  mdl_resident_call
         .globl  mdl_resident_parameters
         .globl  mdl_resident_keys
+        .globl  mdl_resident_span
         .globl  mdl_resident_end
         .equ    kHash, 0x1e35a7bd       // as in trampoline.cpp
         .equ    kHashShift, 28
@@ -143,6 +145,7 @@ mdl_resident_renew:
         jmp     .Llower
 .Llowered:
         movq    %r8, %r11
+        call    .Lend_spans
         call    .Lclose_spans
         movq    .Lheader(%rip), %rdx
 .Lreserve:
@@ -290,6 +293,40 @@ mdl_resident_exit:
 mdl_resident_catch:
         save
         leaq    64(%rsp), %rax          // over what was saved, our return address and the one of the hooked call
+        jmp     .Lvanish
+        .p2align 4
+mdl_resident_thread_end:                // the same where a thread ends, if it has a block; else it gets none
+        save
+        movq    %fs:0, %r10
+        imulq   $kHash, %r10, %r11
+        shrq    $kHashShift, %r11
+        movq    .Ldirectory(%rip), %rcx
+        movq    .Ldirectory_bytes(%rip), %rdx
+        leaq    -16(%rdx), %rax
+        andq    %rax, %r11
+        addq    %rcx, %r11              // the home slot
+        leaq    (%rcx,%rdx), %rax       // end of the directory
+.Lprobe_own:
+        cmpq    %r10, (%r11)
+        je      .Lfound_own
+        cmpq    $0, (%r11)
+        je      .Lkept
+        addq    $16, %r11
+        cmpq    %rax, %r11
+        cmoveq  %rcx, %r11              // wrap
+        subq    $16, %rdx
+        jne     .Lprobe_own
+        jmp     .Lkept
+.Lfound_own:
+        movq    8(%r11), %r11
+        movq    .Lthread_at(%rip), %rax
+        testq   %rax, %rax
+        je      .Lis_own
+        movl    %fs:(%rax), %eax
+        cmpq    %rax, kThread(%r11)
+        jne     .Lkept                  // an ended thread's, whose pointer this one has
+.Lis_own:
+        leaq    64(%rsp), %rax
         jmp     .Lvanish
         .p2align 4
 mdl_resident_jump:

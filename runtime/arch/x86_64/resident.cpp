@@ -8,15 +8,17 @@
 #include "runtime/arch/arch.h"
 
 extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_catch[], mdl_resident_jump[],
-    mdl_resident_cpu[], mdl_resident_event[], mdl_resident_read[], mdl_resident_call[],
-    mdl_resident_parameters[], mdl_resident_keys[], mdl_resident_end[];
+    mdl_resident_thread_end[], mdl_resident_cpu[], mdl_resident_event[], mdl_resident_read[],
+    mdl_resident_call[], mdl_resident_parameters[], mdl_resident_keys[], mdl_resident_span[],
+    mdl_resident_end[];
 
 namespace mdl::arch {
 namespace {
 
 constexpr size_t kMostEvents = 16;  // room behind .Levents
 constexpr uint32_t kFxsaveBytes = 512;
-constexpr uint64_t kSpanBytes = 12;  // {flag, span, base}: resident_vectors.inc
+constexpr uint64_t kSpanBytes = 16;  // {flag, span, base, clock}: resident_vectors.inc
+constexpr uint64_t kNoClock = static_cast<uint64_t>(-3);
 
 constexpr uint64_t kEventOffsets[] = {
 #define X(id, name, offset) offset,
@@ -90,8 +92,10 @@ Bytes resident_code(const ResidentParameters& p, std::span<const TimerClock> tim
   for (uint64_t word : words)
     for (int i = 0; i < 8; i++) out.push_back(static_cast<uint8_t>(word >> (8 * i)));
   for (const Track& track : spans)
-    for (int64_t cell : {track.flag, track.span, track.base})
-      for (int i = 0; i < 4; i++) out.push_back(static_cast<uint8_t>(cell >> (8 * i)));
+    for (uint64_t word :
+         {static_cast<uint64_t>(track.flag), static_cast<uint64_t>(track.span),
+          static_cast<uint64_t>(track.base), track.clock ? clock_number(*track.clock) : kNoClock})
+      for (int i = 0; i < 4; i++) out.push_back(static_cast<uint8_t>(word >> (8 * i)));
   for (uint64_t table : tables)
     for (int i = 0; i < 8; i++) out.push_back(static_cast<uint8_t>(table >> (8 * i)));
   return out;
@@ -101,10 +105,28 @@ uint64_t keys_offset() {
   return offset_of(mdl_resident_keys);
 }
 
+uint64_t span_offset() {
+  return offset_of(mdl_resident_span);
+}
+
+uint64_t span_entry_offset(size_t timers, size_t index) {
+  return offset_of(mdl_resident_end) + timers * 8 + index * kSpanBytes;
+}
+
 uint64_t hook_offset(Hook hook) {
-  return offset_of(hook == Hook::exit     ? mdl_resident_exit
-                   : hook == Hook::catch_ ? mdl_resident_catch
-                                          : mdl_resident_jump);
+  switch (hook) {
+    case Hook::exit:
+      return offset_of(mdl_resident_exit);
+    case Hook::catch_:
+      return offset_of(mdl_resident_catch);
+    case Hook::jump:
+      return offset_of(mdl_resident_jump);
+    case Hook::end:
+      return offset_of(mdl_resident_thread_end);
+    case Hook::none:
+      break;
+  }
+  return 0;
 }
 
 uint64_t routine_offset(format::Routine routine) {

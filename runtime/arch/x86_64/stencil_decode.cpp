@@ -19,6 +19,8 @@
 #include <memory>
 #include <unordered_map>
 
+#include "runtime/plan/verify.h"
+
 namespace mdl::plan::x86_64 {
 namespace {
 
@@ -225,18 +227,23 @@ Disassembler::Disassembler() {
   }
 }
 
-// Legacy prefixes (Intel SDM vol. 2, 2.1.1), and a REX byte that another prefix follows.
+// Legacy prefixes (Intel SDM vol. 2, 2.1.1), a REX byte that another prefix follows, and the bytes that begin
+// XOP, VEX, EVEX and REX2 instructions: LLVM decodes REX2 (0xd5, APX) to the very opcodes of the list, and a
+// processor without APX traps there.
 bool has_prefix(std::span<const std::byte> bytes) {
   const auto legacy = [](uint8_t b) {
     return b == 0xf0 || b == 0xf2 || b == 0xf3 || b == 0x2e || b == 0x36 || b == 0x3e || b == 0x26 ||
            b == 0x64 || b == 0x65 || b == 0x66 || b == 0x67;
   };
+  const auto extended = [](uint8_t b) {
+    return b == 0x62 || b == 0x8f || b == 0xc4 || b == 0xc5 || b == 0xd5;
+  };
   const auto rex = [](uint8_t b) { return b >= 0x40 && b <= 0x4f; };
   const auto first = std::to_integer<uint8_t>(bytes[0]);
-  if (legacy(first)) return true;
+  if (legacy(first) || extended(first)) return true;
   if (!rex(first) || bytes.size() < 2) return false;
   const auto second = std::to_integer<uint8_t>(bytes[1]);
-  return legacy(second) || rex(second);
+  return legacy(second) || rex(second) || extended(second);
 }
 
 // Two patterns for each hole, of different signs and never equal to another hole's; those of one byte are
@@ -256,8 +263,8 @@ std::vector<std::byte> fill(const Stencil& stencil, bool second) {
   return code;
 }
 
-Error at(uint64_t offset, const std::string& what) {
-  return {fmt::format("at +{:#x}: {}", offset, what)};
+Error at(uint64_t offset, Rule rule, const std::string& what) {
+  return broken(rule, fmt::format("at +{:#x}: {}", offset, what));
 }
 
 // Maps the holes inside [offset, offset + size) to the operands that follow them.
@@ -266,8 +273,9 @@ Result<void> match_holes(const Stencil& stencil, const llvm::MCInst& a, const ll
   for (unsigned i = 0; i < a.getNumOperands(); ++i) {
     const auto &x = a.getOperand(i), &y = b.getOperand(i);
     if (x.isReg() != y.isReg() || x.isImm() != y.isImm() || (!x.isReg() && !x.isImm()))
-      return at(d.offset, "a hole changes what the instruction is");
-    if (x.isReg() && x.getReg() != y.getReg()) return at(d.offset, "a hole changes a register");
+      return at(d.offset, Rule::same_instruction, "a hole changes what the instruction is");
+    if (x.isReg() && x.getReg() != y.getReg())
+      return at(d.offset, Rule::same_register, "a hole changes a register");
   }
   for (; next_hole < stencil.holes.size() && stencil.holes[next_hole].offset < d.offset + d.size;
        ++next_hole) {
@@ -278,13 +286,15 @@ Result<void> match_holes(const Stencil& stencil, const llvm::MCInst& a, const ll
           b.getOperand(i).getImm() == pattern(next_hole, hole.size, true))
         operand = static_cast<int>(i);
     if (hole.offset + hole.size > d.offset + d.size || operand < 0)
-      return at(hole.offset, "a relocation is not exactly an immediate or displacement field");
+      return at(hole.offset, Rule::whole_field,
+                "a relocation is not exactly an immediate or displacement field");
     d.holes.emplace(operand, next_hole);
   }
   for (unsigned i = 0; i < a.getNumOperands(); ++i)
     if (a.getOperand(i).isImm() && a.getOperand(i).getImm() != b.getOperand(i).getImm() &&
         !d.holes.contains(static_cast<int>(i)))
-      return at(d.offset, "a relocation is not exactly an immediate or displacement field");
+      return at(d.offset, Rule::whole_field,
+                "a relocation is not exactly an immediate or displacement field");
   return {};
 }
 
@@ -330,17 +340,18 @@ Result<Decoded> decode_one(const Stencil& stencil, std::span<const std::byte> fi
   Decoded d;
   d.offset = offset;
   const uint64_t size = target.decode(first.subspan(offset), a);
-  if (size == 0) return at(offset, "these bytes are no instruction");
+  if (size == 0) return at(offset, Rule::decodes, "these bytes are no instruction");
   d.size = static_cast<uint8_t>(size);
   d.opcode = a.getOpcode();
   d.name = target.name(a.getOpcode());
   const Admitted* rule = target.admitted(a.getOpcode());
-  if (!rule) return at(offset, fmt::format("instruction {} is not on the list of a stencil's", d.name));
+  if (!rule)
+    return at(offset, Rule::listed, fmt::format("instruction {} is not on the list of a stencil's", d.name));
   if (has_prefix(first.subspan(offset, size)) || a.getFlags() != 0)
-    return at(offset, fmt::format("instruction {} has a prefix", d.name));
+    return at(offset, Rule::prefix, fmt::format("instruction {} has a prefix", d.name));
   if (target.decode(second.subspan(offset), b) != size || b.getOpcode() != a.getOpcode() ||
       b.getNumOperands() != a.getNumOperands() || b.getFlags() != 0)
-    return at(offset, "a hole changes what the instruction is");
+    return at(offset, Rule::same_instruction, "a hole changes what the instruction is");
   if (auto matched = match_holes(stencil, a, b, d, next_hole); !matched) return matched.error();
   read_operands(target, a, d);
   d.access = rule->access;
@@ -390,18 +401,20 @@ Result<std::vector<Decoded>> decode_stencil(const Stencil& stencil) {
 
 Result<void> read_filled(const Stencil& stencil, std::span<const std::byte> filled,
                          std::vector<Decoded>& code) {
+  if (stencil.code.size() != filled.size())
+    return broken(Rule::filled_same, "its filled code has another size");
   const Disassembler& target = Disassembler::get();
   for (Decoded& d : code) {
     llvm::MCInst inst;
     if (target.decode(filled.subspan(d.offset), inst) != d.size || inst.getOpcode() != d.opcode ||
         inst.getNumOperands() != d.operands.size())
-      return at(d.offset, "filling a hole changed what the instruction is");
+      return at(d.offset, Rule::filled_same, "filling a hole changed what the instruction is");
     for (const auto& [operand, hole] : d.holes) {
-      if (!inst.getOperand(operand).isImm()) return at(d.offset, "filling a hole changed an operand");
+      if (!inst.getOperand(operand).isImm())
+        return at(d.offset, Rule::filled_same, "filling a hole changed an operand");
       d.operands[operand].value = inst.getOperand(operand).getImm();
     }
   }
-  if (stencil.code.size() != filled.size()) return Error{"its filled code has another size"};
   return {};
 }
 

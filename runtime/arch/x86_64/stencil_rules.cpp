@@ -92,8 +92,8 @@ class Verifier {
     const auto found = at.holes.find(operand);
     return found == at.holes.end() ? nullptr : &stencil_.holes[found->second];
   }
-  static Error at(const Decoded& decoded, const std::string& what) {
-    return {fmt::format("at +{:#x} ({}): {}", decoded.offset, decoded.name, what)};
+  static Error at(const Decoded& decoded, Rule rule, const std::string& what) {
+    return broken(rule, fmt::format("at +{:#x} ({}): {}", decoded.offset, decoded.name, what));
   }
 
   Result<void> read_clobbers();
@@ -120,9 +120,11 @@ class Verifier {
 Result<void> Verifier::read_clobbers() {
   for (const std::string& name : stencil_.info.clobbers) {
     const Register r = register_named(name);
-    if (r == kNone) return Error{fmt::format("it declares to write `{}`, which is no register", name)};
+    if (r == kNone)
+      return broken(Rule::clobber, fmt::format("it declares to write `{}`, which is no register", name));
     if (r == kR11 || r == kRsp)
-      return Error{fmt::format("it declares to write `{}`, which every stencil must preserve", name)};
+      return broken(Rule::clobber,
+                    fmt::format("it declares to write `{}`, which every stencil must preserve", name));
     writable_ |= bit(r);
   }
   return {};
@@ -130,24 +132,25 @@ Result<void> Verifier::read_clobbers() {
 
 Result<void> Verifier::check_memory(const Decoded& d) {
   if (d.access == Access::none) return {};
-  if (d.memory < 0) return at(d, "its memory operand cannot be understood");
+  if (d.memory < 0) return at(d, Rule::block, "its memory operand cannot be understood");
   const auto& base = d.operands[d.memory];
   const auto& index = d.operands[d.memory + 2];
   const auto& segment = d.operands[d.memory + 4];
   // The sequence's one load: of an application variable.
   if (base.reg != kR11 && in_sequence_.contains(d.offset)) return {};
-  if (base.reg != kR11) return at(d, "its memory operand is not based on the thread block (r11)");
-  if (!index.no_register) return at(d, "its memory operand has an index register");
-  if (!segment.no_register) return at(d, "its memory operand has a segment");
+  if (base.reg != kR11)
+    return at(d, Rule::block, "its memory operand is not based on the thread block (r11)");
+  if (!index.no_register) return at(d, Rule::index, "its memory operand has an index register");
+  if (!segment.no_register) return at(d, Rule::prefix, "its memory operand has a segment");
   const Hole* displacement = hole(d, d.memory + 3);
   if (!displacement)
-    return at(d, "its memory operand has a fixed displacement: only declared cells may be used");
+    return at(d, Rule::cell, "its memory operand has a fixed displacement: only declared cells may be used");
   if (auto word = check_word(d, *displacement); !word) return word;
   if (block_size_) {
     const int64_t offset = d.operands[d.memory + 3].value;
     if (offset < 0 || offset % kCellBytes != 0 || static_cast<uint64_t>(offset) >= *block_size_ ||
         *block_size_ - static_cast<uint64_t>(offset) < kCellBytes)
-      return at(d,
+      return at(d, Rule::filled_cell,
                 fmt::format("offset {} is not a cell of a thread block of {} bytes", offset, *block_size_));
   }
   return check_cell_access(d, *displacement);
@@ -161,10 +164,10 @@ Result<void> Verifier::check_word(const Decoded& d, const Hole& hole) {
     if (kind != format::CellKind::flag) size = format::info(kind).size;
     const bool names_function = kind == format::CellKind::call && hole.addend == kCellBytes;
     if (names_function && d.access != Access::load && !in_sequence_.contains(d.offset))
-      return at(d, "it changes which function a call goes to");
+      return at(d, Rule::function, "it changes which function a call goes to");
   }
   if (hole.addend < 0 || hole.addend >= size || hole.addend % kCellBytes != 0)
-    return at(d, "its memory operand adds to the offset of a cell");
+    return at(d, Rule::word, "its memory operand adds to the offset of a cell");
   return {};
 }
 
@@ -176,39 +179,44 @@ Result<void> Verifier::check_address(const Decoded& d) {
   const bool plain = d.operands[d.memory].reg == kR11 && d.operands[d.memory + 2].no_register &&
                      displacement->kind == HoleKind::cell && displacement->addend == 0;
   if (!plain || displacement->index >= stencil_.info.cells.size())
-    return at(d, "the offset of a cell is used as a number");
+    return at(d, Rule::hole_kind, "the offset of a cell is used as a number");
   const format::CellUse& use = stencil_.info.cells[displacement->index];
   if (!use.reads || !use.writes)
-    return at(d, fmt::format("it takes the address of cell `{}`, which it does not declare to read and write",
-                             use.name));
+    return at(d, Rule::address,
+              fmt::format("it takes the address of cell `{}`, which it does not declare to read and write",
+                          use.name));
   return {};
 }
 
 Result<void> Verifier::check_call(const Decoded& d) {
   if (d.effect != Effect::call) return {};
   const Hole* to = hole(d, 0);
-  if (!to || to->kind != HoleKind::routine) return at(d, "it calls something that is no resident routine");
+  if (!to || to->kind != HoleKind::routine)
+    return at(d, Rule::routine, "it calls something that is no resident routine");
   const auto routine = static_cast<format::Routine>(to->index);
   const auto& declared = stencil_.info.routines;
   if (std::find(declared.begin(), declared.end(), routine) == declared.end())
-    return at(d, "it calls a routine that the stencil does not declare");
+    return at(d, Rule::routine, "it calls a routine that the stencil does not declare");
   const bool alone = routine == format::Routine::cpu || routine == format::Routine::read;
   if (!alone && !in_sequence_.contains(d.offset))
     return at(
-        d, fmt::format("the call of routine `{}` is not prepared as it must be", format::info(routine).name));
+        d, Rule::prepared,
+        fmt::format("the call of routine `{}` is not prepared as it must be", format::info(routine).name));
   const int64_t target = static_cast<int64_t>(d.offset) + d.size + d.operands[0].value;
   if (block_size_ && target >= 0 && target < static_cast<int64_t>(stencil_.code.size()))
-    return at(d, "the routine lies inside of the stencil");
+    return at(d, Rule::filled_routine, "the routine lies inside of the stencil");
   return {};
 }
 
 Result<void> Verifier::check_symbol(const Decoded& d, const Hole& hole, int64_t value) {
-  if (!in_sequence_.contains(d.offset)) return at(d, "an application symbol is not used as it must be");
+  if (!in_sequence_.contains(d.offset))
+    return at(d, Rule::symbol, "an application symbol is not used as it must be");
   if (!block_size_) return {};
   const bool variable = stencil_.info.symbols[hole.index].kind == format::SymbolKind::variable;
   if (hole.kind == HoleKind::symbol && variable && value % kCellBytes != 0)
-    return at(d, "a variable is not read as aligned bytes");
-  if (hole.kind != HoleKind::symbol && (value < 0 || value > 63)) return at(d, "it shifts by more than 63");
+    return at(d, Rule::filled_symbol, "a variable is not read as aligned bytes");
+  if (hole.kind != HoleKind::symbol && (value < 0 || value > 63))
+    return at(d, Rule::filled_symbol, "it shifts by more than 63");
   return {};
 }
 
@@ -216,21 +224,24 @@ Result<void> Verifier::check_cell_access(const Decoded& d, const Hole& hole) {
   const bool writes = d.access != Access::load;
   switch (hole.kind) {
     case HoleKind::cell: {
-      if (hole.index >= stencil_.info.cells.size()) return at(d, "it uses a cell that is not declared");
+      if (hole.index >= stencil_.info.cells.size())
+        return at(d, Rule::cell, "it uses a cell that is not declared");
       const format::CellUse& use = stencil_.info.cells[hole.index];
       if (writes && !use.writes)
-        return at(d, fmt::format("it writes cell `{}`, which it does not declare to write", use.name));
+        return at(d, Rule::writes,
+                  fmt::format("it writes cell `{}`, which it does not declare to write", use.name));
       if (!writes && !use.reads)
-        return at(d, fmt::format("it reads cell `{}`, which it does not declare to read", use.name));
+        return at(d, Rule::reads,
+                  fmt::format("it reads cell `{}`, which it does not declare to read", use.name));
       return {};
     }
     case HoleKind::anomalies:
       return {};
     case HoleKind::thread:
-      if (writes) return at(d, "it writes the thread's id");
+      if (writes) return at(d, Rule::read_only, "it writes the thread's id");
       return {};
     case HoleKind::guard:
-      if (writes) return at(d, "it writes the flag of a guard");
+      if (writes) return at(d, Rule::read_only, "it writes the flag of a guard");
       return {};
     case HoleKind::constant:
     case HoleKind::symbol:
@@ -240,16 +251,17 @@ Result<void> Verifier::check_cell_access(const Decoded& d, const Hole& hole) {
     case HoleKind::next:
       break;
   }
-  return at(d, "its displacement is not that of a cell");
+  return at(d, Rule::hole_kind, "its displacement is not that of a cell");
 }
 
 Result<void> Verifier::check_writes(const Decoded& d) {
-  if (d.writes_other) return at(d, "it writes a register that no stencil may write");
+  if (d.writes_other) return at(d, Rule::registers, "it writes a register that no stencil may write");
   if (d.written & ~writable_)
-    return at(d, fmt::format("it writes {}, which the stencil does not declare",
-                             register_name(lowest(d.written & ~writable_))));
+    return at(d, Rule::registers,
+              fmt::format("it writes {}, which the stencil does not declare",
+                          register_name(lowest(d.written & ~writable_))));
   if (d.writes_flags && !stencil_.info.writes_flags)
-    return at(d, "it changes the flags, which the stencil does not declare");
+    return at(d, Rule::flags, "it changes the flags, which the stencil does not declare");
   return {};
 }
 
@@ -260,19 +272,21 @@ Result<void> Verifier::check_hole_kinds(const Decoded& d) {
     const bool of_memory = d.access != Access::none || d.effect == Effect::address;
     const bool displacement = of_memory && operand == d.memory + 3;
     const bool branch = d.flow != Flow::next;
-    if (kind == HoleKind::next && !branch) return at(d, "`mdl_next` is not the target of a branch");
-    if (kind != HoleKind::next && branch) return at(d, "a branch goes to something that is not `mdl_next`");
+    if (kind == HoleKind::next && !branch)
+      return at(d, Rule::next, "`mdl_next` is not the target of a branch");
+    if (kind != HoleKind::next && branch)
+      return at(d, Rule::next, "a branch goes to something that is not `mdl_next`");
     if (kind == HoleKind::constant && d.memory >= 0 && operand <= d.memory + 4)
-      return at(d, "a constant is used as an address");
+      return at(d, Rule::hole_kind, "a constant is used as an address");
     if (kind == HoleKind::symbol || kind == HoleKind::symbol_left || kind == HoleKind::symbol_right) {
       if (auto ok = check_symbol(d, stencil_.holes[index], d.operands[operand].value); !ok) return ok;
       continue;
     }
     if ((kind == HoleKind::routine) != (d.effect == Effect::call))
-      return at(d, "a resident routine is not the destination of a call");
+      return at(d, Rule::routine, "a resident routine is not the destination of a call");
     if (kind == HoleKind::routine) continue;
     if (kind != HoleKind::constant && kind != HoleKind::next && !displacement)
-      return at(d, "the offset of a cell is used as a number");
+      return at(d, Rule::hole_kind, "the offset of a cell is used as a number");
   }
   return {};
 }
@@ -283,25 +297,27 @@ Result<void> Verifier::check_branch(const Decoded& d) {
   const int64_t target = static_cast<int64_t>(d.offset) + d.size + distance;
   const auto size = static_cast<int64_t>(stencil_.code.size());
   if (hole(d, 0)) {
-    if (block_size_ && target < size) return at(d, "the continuation does not lie behind the stencil");
+    if (block_size_ && target < size)
+      return at(d, Rule::filled_next, "the continuation does not lie behind the stencil");
     return {};
   }
-  if (distance < 0) return at(d, "it branches backward");
-  if (target > size) return at(d, "it branches out of the stencil");
+  if (distance < 0) return at(d, Rule::forward, "it branches backward");
+  if (target > size) return at(d, Rule::inside, "it branches out of the stencil");
   const auto there = std::lower_bound(
       code_.begin(), code_.end(), target,
       [](const Decoded& other, int64_t offset) { return static_cast<int64_t>(other.offset) < offset; });
   if (there != code_.end() && static_cast<int64_t>(there->offset) == target) return {};
-  if (target != size) return at(d, "it branches into the middle of an instruction");
+  if (target != size) return at(d, Rule::onto_instruction, "it branches into the middle of an instruction");
   return {};
 }
 
 Result<void> Verifier::check_division(const Decoded& d, const Facts& facts) {
   if (d.effect != Effect::divide) return {};
   const uint32_t divisor = bit(d.operands[0].reg);
-  if (!facts.sign_in_rdx) return at(d, "the dividend is not rax extended by cqo right before it");
-  if (!(facts.not_zero & divisor)) return at(d, "the divisor may be 0");
-  if (!(facts.not_minus_one & divisor)) return at(d, "the divisor may be -1");
+  if (!facts.sign_in_rdx)
+    return at(d, Rule::dividend, "the dividend is not rax extended by cqo right before it");
+  if (!(facts.not_zero & divisor)) return at(d, Rule::divisor, "the divisor may be 0");
+  if (!(facts.not_minus_one & divisor)) return at(d, Rule::divisor, "the divisor may be -1");
   return {};
 }
 
@@ -358,7 +374,7 @@ Result<void> Verifier::walk() {
       if (facts) facts->meet(jumped->second);
       if (!facts) facts = jumped->second;
     }
-    if (!facts) return at(d, "it is never reached");
+    if (!facts) return at(d, Rule::reached, "it is never reached");
     if (auto safe = check_division(d, *facts); !safe) return safe;
     learn(d, *facts);
     if (d.flow == Flow::next) continue;

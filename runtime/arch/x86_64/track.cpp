@@ -55,6 +55,12 @@ class Writer {
 
 void emit_track(Bytes& out, const Track& track) {
   Writer w(out);
+  if (track.clock) {  // movabs $entry, %r10; movabs $routine, %rax; call *%rax
+    Emitter e(out, 0);
+    e.mov_imm64(r10, track.entry);
+    e.mov_imm64(rax, track.routine);
+    return w.bytes({0xff, 0xd0});
+  }
   w.cell({0x49, 0x8b, 0x83}, track.span);  // mov span(%r11), %rax
   w.bytes({0x49, 0x89, 0xc2});             // mov %rax, %r10
   w.bytes({0x4d, 0x01, 0xd2});             // add %r10, %r10

@@ -284,7 +284,6 @@ class PieceWriter {
 
 const std::string_view kTarget = "x86_64";
 const uint16_t kElfMachine = 62;  // EM_X86_64
-const uint32_t kJumpSize = 5;     // e9 rel32
 const int32_t kReturnAddress = 8;
 const uint64_t kReach = 0x70000000;
 
@@ -341,16 +340,13 @@ void emit_jump(Bytes& out, uint64_t address, uint64_t target) {
   Emitter(out, address).jump(target);
 }
 
-Bytes window_jump(uint64_t at, uint64_t target) {
-  Bytes out;
-  emit_jump(out, at, target);
-  return out;
-}
-
-Bytes window_call(uint64_t at, uint64_t target) {
-  Bytes out;
-  Emitter(out, at).call(target);
-  return out;
+std::optional<uint64_t> branch_target(uint64_t at, std::span<const std::byte> bytes) {
+  if (bytes.size() < kJumpSize) return std::nullopt;
+  const auto opcode = static_cast<uint8_t>(bytes[0]);
+  if (opcode != 0xe9 && opcode != 0xe8) return std::nullopt;  // jmp, call rel32
+  int32_t distance = 0;
+  std::memcpy(&distance, bytes.data() + 1, sizeof distance);
+  return at + kJumpSize + static_cast<uint64_t>(static_cast<int64_t>(distance));
 }
 
 void emit_call(Bytes& out, uint64_t address, uint64_t target) {

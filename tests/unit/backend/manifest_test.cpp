@@ -299,5 +299,35 @@ TEST(Manifest, RefusesDeepNesting) {
   EXPECT_FALSE(read_manifest(deep));
 }
 
+// What would need gigabytes as a tree is refused while it is text; brackets in strings do not count.
+TEST(Manifest, RefusesTextThatGrows) {
+  const auto why = [](const std::string& text) {
+    auto read = read_manifest(text);
+    return read ? "accepted" : read.error().text;
+  };
+  for (const char* piece : {"[", "[],", "{},", "\"\",", "0,", "{\"a\":"}) {
+    std::string text = "[";
+    while (text.size() < 20'000'000) text += piece;
+    EXPECT_NE(why(text).find("nested too deep or has too many values"), std::string::npos) << piece;
+  }
+  EXPECT_NE(why("[\"" + std::string(2000, '[') + "\\\"" + std::string(2000, '{') + "\"]").find("is not an object"),
+            std::string::npos);
+}
+
+TEST(Manifest, RefusesTooManyCells) {
+  const auto with = [](size_t count) {
+    return refusal([count](Json& j) {
+      const Json cell = j["constraints"][0]["cells"][0];
+      for (size_t i = 0; i < count; i++) {
+        Json more = cell;
+        more["name"] = "more_" + std::to_string(i);
+        j["constraints"][0]["cells"].push_back(more);
+      }
+    });
+  };
+  EXPECT_EQ(with(100), "accepted");
+  EXPECT_NE(with(4096).find("has more than 4096 items"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace mdl::format

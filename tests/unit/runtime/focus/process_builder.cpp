@@ -175,6 +175,26 @@ void PlanMaker::list(const std::string& name, const std::string& type, std::vect
   plan.manifest.lists.push_back(std::move(list));
 }
 
+PlanMaker standard() {
+  PlanMaker maker;
+  const uint32_t calls = maker.stencil("calls_entry", format::PointKind::entry, "calls");
+  const uint32_t returns = maker.stencil("returns_return", format::PointKind::return_, "returns");
+  maker.procedure_constraint();
+  maker.module_constraint();
+  maker.metric("calls",
+               {foreach_("f", procedures(), {constrained(append(field(variable("f"), "entry"), calls))})},
+               {"procedure", "module"});
+  maker.metric("returns",
+               {foreach_("f", procedures(), {constrained(prepend(field(variable("f"), "return"), returns))})},
+               {"procedure", "module"});
+  return maker;
+}
+
+std::string why(const plan::Plan& plan, const image::Image& image, const BindOptions& options) {
+  const auto binding = bind(plan, image, options);
+  return binding ? "" : binding.error().text;
+}
+
 std::string code_at(const Binding& binding, const plan::Plan& plan, const std::string& function,
                     PointKind kind) {
   std::string code;

@@ -49,6 +49,12 @@ class PlanMaker {
   plan::Plan plan;
 };
 
+// The standard library's procedure_calls and procedure_returns with both constraints.
+PlanMaker standard();
+
+// The text of the error that binding yields; "" when there is none.
+std::string why(const plan::Plan& plan, const image::Image& image, const BindOptions& options);
+
 // "calls_entry[1]{0}" for each snippet of the point: stencil, [cells], {guards}.
 std::string code_at(const Binding& binding, const plan::Plan& plan, const std::string& function,
                     format::PointKind kind);

@@ -102,6 +102,55 @@ TEST(Vector, WhatIsNotAdditiveIsBoundOneByOne) {
   EXPECT_EQ(point_of(*binding, "hit", PointKind::entry)->snippets.size(), 11u);
 }
 
+// A timer that the functions `timed` start and stop.
+PlanMaker timing(std::vector<std::string> timed) {
+  PlanMaker maker;
+  const uint32_t start = maker.stencil("time_entry", PointKind::entry, "time", CellKind::wall_timer);
+  const uint32_t stop = maker.stencil("time_return", PointKind::return_, "time", CellKind::wall_timer);
+  maker.plan.stencils[start].info.cells[0].starts = true;
+  maker.procedure_constraint();
+  maker.module_constraint();
+  maker.list("timed", "procedure", std::move(timed));
+  maker.metric("time",
+               {foreach_("f", list("timed"),
+                         {constrained(append(field(variable("f"), "entry"), start)),
+                          constrained(prepend(field(variable("f"), "return"), stop))})},
+               {"procedure", "module"});
+  maker.plan.manifest.metrics[0].cells[0].kind = CellKind::wall_timer;
+  maker.plan.manifest.metrics[0].additive = true;
+  return maker;
+}
+
+TEST(Vector, ATimerAnswersForTheFunctionsThatStartIt) {
+  const PlanMaker maker = timing({"f1", "f2"});
+  const image::Image image = process({functions(5)});
+  const auto binding = bind(maker.plan, image, {{"time@/Code/app/*"}, {}, ""});
+  ASSERT_TRUE(binding) << binding.error().text;
+  ASSERT_EQ(binding->requests.size(), 6u);  // the vector, two children, three of their own
+  EXPECT_EQ(binding->requests[0].children, 2u);
+  EXPECT_EQ(binding->cells[binding->requests[0].value].kind, CellKind::wall_timer);
+  for (size_t i = 1; i < 6; ++i)
+    EXPECT_EQ(binding->cells[binding->requests[i].value].kind,
+              i <= 2 ? CellKind::span_ : CellKind::wall_timer);
+  // f1's flag and its span, the vector's timer, those of the three others behind their guards.
+  EXPECT_EQ(code_at(*binding, maker.plan, "f1", PointKind::entry),
+            "procedure_entry[1] time_entry[0] time_entry[6]{5} time_entry[8]{7} time_entry[10]{9}");
+  const BoundPoint* leave = point_of(*binding, "f1", PointKind::return_);
+  ASSERT_TRUE(leave);
+  EXPECT_EQ(leave->snippets.back().tracks.size(), 1u);  // the flag falls last, and is tracked
+  size_t balanced = 0;
+  for (const Balance& balance : binding->balances) balanced += balance.flag == binding->requests[0].value;
+  EXPECT_EQ(balanced, 2u);
+}
+
+TEST(Vector, ATimerUnderAnotherFlagIsBoundOneByOne) {
+  const PlanMaker maker = timing({"f1", "f2"});
+  const image::Image image = process({functions(5)});
+  const auto module = bind(maker.plan, image, {{"time@/Code/*"}, {}, ""});
+  ASSERT_TRUE(module) << module.error().text;
+  EXPECT_TRUE(module->tracks.empty());  // hit and others of the object do not start it
+}
+
 TEST(Vector, ManyMoreThanRequestsMayBe) {
   const PlanMaker maker = counting_hits();
   const image::Image image = process({functions(40000)});

@@ -203,6 +203,13 @@ TEST(Names, Demangled) {
   EXPECT_EQ(demangle("_Z1gIiEvT_").full, "void g<int>(int)");
   EXPECT_EQ(demangle("_Z1gIiEvT_").plain, "g<int>");
   EXPECT_EQ(demangle("_Znot a name").full, "_Znot a name");
+  EXPECT_EQ(demangle("_ZN1r4shop4Till3add17h0f78d65280625075E").plain, "r::shop::Till::add");
+  EXPECT_EQ(demangle("_ZN1r4shop4Till3add17h0f78d65280625075E").full,
+            "r::shop::Till::add::h0f78d65280625075");
+  EXPECT_EQ(
+      demangle("_ZN59_$LT$dyn$u20$core..any..Any$u20$as$u20$core..fmt..Debug$GT$3fmt17h0123456789abcdefE")
+          .plain,
+      "<dyn core::any::Any as core::fmt::Debug>::fmt");
   EXPECT_EQ(demangle("_RNvCsaT8vuFQyY2E_5crate4func").plain, demangle("_RNvCsaT8vuFQyY2E_5crate4func").full);
 }
 

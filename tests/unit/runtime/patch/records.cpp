@@ -25,7 +25,8 @@ Journal sample() {
   out.kinds = {format::CellKind::counter, format::CellKind::flag};
   out.data = {0x100000, 0x100000 + out.layout.size()};
   out.requests = {{"calls", "/Code/a/b", "Calls", "calls", format::Aggregate::max, 0, 2}};
-  out.windows = {{0x401000, {1, 2, 3, 4, 5}, {0xe9, 0, 0, 0, 0}}};
+  out.windows = {{0x401000, {1, 2, 3, 4, 5}, {0xe9, 0, 0, 0, 0}, 1}};
+  out.files = {{{0x401000, 0x402000}, 8, 1000}};
   return out;
 }
 
@@ -37,6 +38,39 @@ TEST(Journal, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read->windows[0].original, sample().windows[0].original);
   EXPECT_EQ(read->layout.cells, sample().layout.cells);
   EXPECT_EQ(read->owner_start, 77u);
+}
+
+// A library was loaded where another one had been.
+TEST(Journal, AnExtensionReplacesWhatWasAtItsPlaces) {
+  Journal session = sample(), extension = sample();
+  session.windows.push_back({0x501000, {1, 2, 3, 4, 5}, {0xe9, 0, 0, 0, 0}});
+  session.files.push_back({{0x501000, 0x502000}, 8, 1001});
+  extension.extension = 1;
+  extension.windows = {{0x501800, {6, 7, 8, 9, 10}, {0xe9, 1, 0, 0, 0}}};
+  extension.files = {{{0x501000, 0x502000}, 8, 1002}};
+  auto read = read_journal(write_journal(extension));
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(read->extension, 1u);
+  absorb(session, *read);
+  ASSERT_EQ(session.windows.size(), 2u);
+  EXPECT_EQ(session.windows[1].address, 0x501800u);
+  ASSERT_EQ(session.files.size(), 2u);
+  EXPECT_EQ(session.files[1].inode, 1002u);
+}
+
+TEST(Journal, AnAddressIsThatOfAFileOnlyWhileThatFileIsThere) {
+  const std::vector<PatchedFile> files = sample().files;
+  std::vector<image::Mapping> mappings = {mapping(0x400000, 0x401000, "/a"),
+                                          mapping(0x401000, 0x402000, "/a")};
+  mappings[0].device = mappings[1].device = 8, mappings[0].inode = mappings[1].inode = 1000;
+  EXPECT_EQ(files_at(mappings, sample().windows).size(), 1u);
+  EXPECT_TRUE(is_still_there(files, mappings, 0x401800));
+  EXPECT_FALSE(is_still_there(files, mappings, 0x400800)) << "no window was there";
+  EXPECT_FALSE(is_still_there(files, {mappings[0]}, 0x401800)) << "unloaded";
+  mappings[1].inode = 1001;
+  EXPECT_FALSE(is_still_there(files, mappings, 0x401800)) << "another file";
+  mappings[1].inode = 1000, mappings[1].device = 9;
+  EXPECT_FALSE(is_still_there(files, mappings, 0x401800)) << "another file system";
 }
 
 TEST(Journal, EveryDamagedByteIsNoticed) {

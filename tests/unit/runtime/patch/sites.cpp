@@ -93,8 +93,8 @@ TEST(Sites, ALoopHeadIsNoEntry) {
 }
 
 TEST(Sites, ACallIsNotMoved) {
-  // sub $8,%rsp; call .+5; add $8,%rsp; ret
-  auto code = code_of({0x48, 0x83, 0xec, 0x08, 0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 0x08, 0xc3}, {},
+  // mov (%rdi),%eax twice; call .+5; add $8,%rsp; ret
+  auto code = code_of({0x8b, 0x07, 0x8b, 0x07, 0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 0x08, 0xc3}, {},
                       {{kAt + 13, image::ExitKind::return_}});
   auto sites = plan(code);
   ASSERT_EQ(sites.refusals.size(), 1u);
@@ -149,6 +149,167 @@ TEST(Sites, ATailJumpHasNoResult) {
   ASSERT_EQ(sites.refusals.size(), 1u);
   wanted.only_result = false;  // code that does not read it runs there
   EXPECT_EQ(plan_sites(function_of(code), code, {&wanted, 1}).windows.size(), 1u);
+}
+
+// sub $8,%rsp; call .+5; add $8,%rsp; ret
+TEST(Sites, AnEntryStandsAtTheFirstCall) {
+  auto code = code_of({0x48, 0x83, 0xec, 0x08, 0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 0x08, 0xc3});
+  auto sites = plan(code, true, false);
+  ASSERT_EQ(sites.windows.size(), 1u);
+  EXPECT_EQ(sites.windows[0].tactic, Tactic::call);
+  EXPECT_EQ(sites.windows[0].sites[0].address, kAt + 4);
+  EXPECT_EQ(sites.windows[0].sites[0].deeper, 8u);
+  Wanted reader{PointKind::entry};
+  reader.arguments = true;
+  EXPECT_EQ(plan_sites(function_of(code), code, {&reader, 1}).refusals.size(), 1u);
+  code.targets = {kAt + 4};  // a branch leads to the call, past the entry
+  EXPECT_EQ(plan(code, true, false).refusals.size(), 1u);
+}
+
+// push %rbx; mov (%rdi),%ebx; call .+5: the load may fault
+TEST(Sites, AnEntryDoesNotPassALoad) {
+  auto code = code_of({0x53, 0x8b, 0x1f, 0xe8, 0, 0, 0, 0, 0x5b, 0xc3});
+  auto sites = plan(code, true, false);
+  EXPECT_TRUE(sites.windows.empty());
+  EXPECT_EQ(sites.refusals.size(), 1u);
+}
+
+// push %rbx; call *0x10(%rip) [6 bytes]; or call *8(%rsp), whose operand would be another one
+TEST(Sites, AnIndirectCallOfSixBytesIsTurned) {
+  auto code = code_of({0x53, 0xff, 0x15, 0x10, 0, 0, 0, 0x5b, 0xc3});
+  auto sites = plan(code, true, false);
+  ASSERT_EQ(sites.windows.size(), 1u);
+  EXPECT_EQ(sites.windows[0].tactic, Tactic::call);
+  EXPECT_EQ(sites.windows[0].end - sites.windows[0].start, 6u);
+  auto stack = code_of({0x53, 0xff, 0x94, 0x24, 0x08, 0, 0, 0, 0x5b, 0xc3});
+  EXPECT_EQ(plan(stack, true, false).refusals.size(), 1u);
+}
+
+// 0: test %edi,%edi; 2: je 7; 4: mov %edx,%eax; 6: ret; 7: mov %ecx,%eax; 9: jmp 4; 11: nop (5); 16: nop (5)
+image::Code joined() {
+  return code_of({0x85, 0xff, 0x74, 0x03, 0x89, 0xd0, 0xc3, 0x89, 0xc8, 0xeb, 0xf9,
+                  0x0f, 0x1f, 0x44, 0,    0,    0x0f, 0x1f, 0x44, 0,    0},
+                 {kAt + 4, kAt + 7}, {{kAt + 6, image::ExitKind::return_}});
+}
+
+TEST(Sites, AShortJumpLeadsToPadding) {
+  auto sites = plan(joined(), false, true);
+  ASSERT_EQ(sites.windows.size(), 1u) << (sites.refusals.empty() ? "" : sites.refusals[0].reason);
+  EXPECT_EQ(sites.windows[0].tactic, Tactic::short_);
+  EXPECT_EQ(sites.windows[0].start, kAt + 4);
+  EXPECT_EQ(sites.windows[0].end, kAt + 7);
+  EXPECT_EQ(sites.windows[0].relay, kAt + 11);
+  EXPECT_EQ(arch::window_short_jump(kAt + 4, kAt + 11), (arch::Bytes{0xeb, 0x05}));
+}
+
+TEST(Sites, ARelayIsNotPlacedWhereABranchLeads) {
+  auto code = joined();
+  code.targets.push_back(kAt + 11);
+  EXPECT_TRUE(plan(code, false, true).windows.empty());
+  code = joined();
+  code.unresolved_jump = true;
+  code.ranges = {{kAt, kAt + 21}};
+  EXPECT_TRUE(plan(code, false, true).windows.empty());
+}
+
+// Two returns that need a relay each: there is room for two, and they do not share it.
+TEST(Sites, RelaysDoNotOverlap) {
+  auto code = code_of({0x89, 0xd0, 0xc3, 0x89, 0xc8, 0xc3, 0x89, 0xc8, 0xeb, 0xf3,
+                       0x0f, 0x1f, 0x44, 0,    0,    0x0f, 0x1f, 0x44, 0,    0},
+                      {kAt, kAt + 3, kAt + 6},
+                      {{kAt + 2, image::ExitKind::return_}, {kAt + 5, image::ExitKind::return_}});
+  auto sites = plan(code, false, true);
+  ASSERT_EQ(sites.windows.size(), 2u);
+  EXPECT_EQ(sites.windows[0].relay, kAt + 10);
+  EXPECT_EQ(sites.windows[1].relay, kAt + 15);
+}
+
+std::vector<image::Mapping> mappings_at(std::initializer_list<std::pair<uint64_t, uint64_t>> ranges) {
+  std::vector<image::Mapping> out;
+  for (auto [start, end] : ranges) {
+    out.emplace_back();
+    out.back().start = start, out.back().end = end;
+  }
+  return out;
+}
+
+TEST(Sites, APunnedJumpEndsWithWhatFollows) {
+  // 0: pop %rbx (target); 1: ret; 2: lea 0x1000(%rdi,%rdi,2),%rax: 48 8d 84 7f ...; ret
+  auto code = code_of({0x5b, 0xc3, 0x48, 0x8d, 0x84, 0x7f, 0, 0x10, 0, 0, 0xc3}, {kAt, kAt + 2},
+                      {{kAt + 1, image::ExitKind::return_}});
+  constexpr uint64_t kFar = uint64_t{1} << 40;
+  for (image::Instruction& in : code.instructions) in.address += kFar;
+  for (uint64_t& target : code.targets) target += kFar;
+  code.exits[0].address += kFar;
+  image::Function function;
+  function.address = kFar + kAt, function.size = 11;
+  Wanted wanted{PointKind::return_};
+  StubSpace space(mappings_at({{kFar, kFar + 0x10000}}));
+  auto sites = plan_sites(function, code, {&wanted, 1}, &space);
+  ASSERT_EQ(sites.windows.size(), 1u);
+  const Window& window = sites.windows[0];
+  EXPECT_EQ(window.tactic, Tactic::punned);
+  EXPECT_EQ(window.kept, (std::vector<uint8_t>{0x48, 0x8d, 0x84}));
+  auto jump = arch::window_jump(window.start, window.stub);
+  EXPECT_EQ((std::vector<uint8_t>(jump.begin() + 2, jump.end())), window.kept);
+  EXPECT_EQ(space.regions().size(), 1u);
+  // Without a space there are none, nor where all of it is taken.
+  EXPECT_EQ(plan_sites(function, code, {&wanted, 1}).refusals.size(), 1u);
+  StubSpace full(mappings_at({{0x10000, uint64_t{1} << 46}}));
+  EXPECT_EQ(plan_sites(function, code, {&wanted, 1}, &full).refusals.size(), 1u);
+}
+
+// 0: lea 3(%rdi),%rax; 4: test $1,%edi; 10: jne 13; 12: ret; 13: mov $16,%eax; 18: test $2,%edi; 24: jne 12;
+// 26: add $7,%rax; 30: ret
+const std::initializer_list<int> kWays = {0x48, 0x8d, 0x47, 0x03, 0xf7, 0xc7, 1,    0,    0,    0, 0x75,
+                                          0x01, 0xc3, 0xb8, 16,   0,    0,    0,    0xf7, 0xc7, 2, 0,
+                                          0,    0,    0x75, 0xf2, 0x48, 0x83, 0xc0, 0x07, 0xc3};
+
+TEST(Sites, AReturnIsSeenOnAllWaysToIt) {
+  auto code = code_of(kWays, {kAt + 12, kAt + 13}, {{kAt + 12, image::ExitKind::return_}});
+  auto sites = plan(code, false, true);
+  ASSERT_EQ(sites.windows.size(), 2u);
+  EXPECT_TRUE(sites.refusals.empty());
+  size_t events = 0;
+  for (const Window& window : sites.windows)
+    for (const Site& site : window.sites) {
+      EXPECT_EQ(site.instead_of, kAt + 12);
+      events += site.again ? 0 : 1;
+    }
+  EXPECT_EQ(events, 1u);
+  // Code elsewhere may jump there, too: then not all ways are known.
+  code.entered = {kAt + 12};
+  EXPECT_EQ(plan(code, false, true).refusals.size(), 1u);
+}
+
+TEST(Stubs, AreApartAndShareAPage) {
+  StubSpace space(mappings_at({{0x40000000, 0x50000000}}));
+  auto first = space.take({0x10000000, 0x11000000}), second = space.take({0x10000000, 0x11000000});
+  ASSERT_TRUE(first && second);
+  EXPECT_GE(*second, *first + arch::kFarJumpSize);
+  EXPECT_EQ(space.regions().size(), 1u);
+  EXPECT_FALSE(space.take({*first + 1, *first + 2}));           // inside of the first one
+  EXPECT_FALSE(space.take({0x40000000, 0x40001000}));           // mapped
+  EXPECT_FALSE(space.take({0x50000100, 0x50000200}));           // too near behind what is mapped
+  EXPECT_TRUE(space.take({*first + 0x1ff8, *first + 0x1ff9}));  // over the end of a page
+  EXPECT_EQ(space.regions()[0].start % 4096, 0u);
+  space.release(*first), space.release(*second);
+  EXPECT_TRUE(space.take({*first + 1, *first + 2}));
+}
+
+// The last mapping is above what a process may map.
+TEST(Stubs, AreInUserSpace) {
+  StubSpace space(mappings_at({{0x40000000, 0x50000000}, {0xffffffffff600000, 0xffffffffff601000}}));
+  EXPECT_FALSE(space.take({0x7ffffffff000, 0x7ffffffff100}));
+  EXPECT_FALSE(space.take({0xffffffffe8000000, 0xffffffffe9000000}));
+  EXPECT_TRUE(space.take({0x7fffffff0000, 0x7fffffff0100}));
+}
+
+TEST(Stubs, AreBounded) {
+  StubSpace space(mappings_at({{0x40000000, 0x50000000}}));
+  size_t taken = 0;
+  for (uint64_t at = 0x10000000; at < 0x20000000; at += 0x10000) taken += space.take({at, at + 1}) ? 1 : 0;
+  EXPECT_EQ(taken, kMostStubPages);
 }
 
 FunctionSites plan_one(const image::Code& code, PointKind kind, uint64_t place, bool result = false) {

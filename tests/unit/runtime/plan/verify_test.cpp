@@ -52,7 +52,7 @@ TEST(Verify, AdmitsWhatTheCompilerEmits) {
   EXPECT_EQ(judge("49 89 fa 4d 8d 52 08"), "");          // mov r10, rdi; lea r10, [r10 + 8]
   EXPECT_EQ(judge("48 81 ff [const0] 0f 95 c0"),
             "stencil `s` is not admissible: at +0x7 (SETCCr): it writes rax, "
-            "which the stencil does not declare");
+            "which the stencil does not declare [registers]");
   EXPECT_EQ(judge(clobbering("48 81 ff [const0] 0f 95 c0 0f b6 c0", {"rax"})), "");  // cmp, setne, movzx
 }
 

@@ -17,6 +17,7 @@ namespace mdl {
 namespace {
 
 using format::KeyChange;
+using Totals = std::map<values::KeyOf, int64_t>;
 
 constexpr uint64_t kBase = 64, kKey = 72, kChange = 80, kKeys = 128, kStride = 1024;
 
@@ -31,10 +32,11 @@ class OwnMemory final : public image::Memory {
 
 class Keys : public testing::Test {
  protected:
-  void make(uint64_t most, uint32_t slots = 1) {
+  void make(uint64_t most, uint32_t slots = 1, bool by_thread = false) {
+    by_thread_ = by_thread;
     shape_.most = most;
     table_.assign(shape_.size() / 8 + 1, 0);
-    auto header = patch::key_table_header(shape_, kKeys, kKey, kChange, kBase);
+    auto header = patch::key_table_header(shape_, kKeys, kKey, kChange, kBase, by_thread);
     std::copy(header.begin(), header.end(), table_.begin());
     layout_.slots = slots;
     layout_.stride = kStride;
@@ -70,7 +72,8 @@ class Keys : public testing::Test {
   }
 
   values::KeyPlace place() const {
-    return {reinterpret_cast<uint64_t>(table_.data()), shape_.most, shape_.totals(), kKeys, kBase};
+    return {
+        reinterpret_cast<uint64_t>(table_.data()), shape_.most, shape_.totals(), kKeys, kBase, by_thread_};
   }
   values::KeyValues values() {
     auto read = values::KeyReader(layout_, place()).read(OwnMemory());
@@ -82,6 +85,7 @@ class Keys : public testing::Test {
   std::vector<uint64_t> table_, data_;
   values::BlockLayout layout_;
   uint8_t* code_ = nullptr;
+  bool by_thread_ = false;
 };
 
 TEST_F(Keys, EachCountsWhileItIsActive) {
@@ -90,13 +94,13 @@ TEST_F(Keys, EachCountsWhileItIsActive) {
   hit();
   change(KeyChange::raise, -1);
   hit(10);
-  EXPECT_EQ(values().totals, (std::map<int64_t, int64_t>{{5, 11}, {-1, 10}}));
+  EXPECT_EQ(values().totals, (Totals{{{5}, 11}, {{-1}, 10}}));
   change(KeyChange::lower_key, 5);
   hit(100);
-  EXPECT_EQ(values().totals, (std::map<int64_t, int64_t>{{5, 11}, {-1, 110}}));
+  EXPECT_EQ(values().totals, (Totals{{{5}, 11}, {{-1}, 110}}));
   change(KeyChange::lower_all, 0);
   hit(1000);
-  EXPECT_EQ(values().totals, (std::map<int64_t, int64_t>{{5, 11}, {-1, 110}}));
+  EXPECT_EQ(values().totals, (Totals{{{5}, 11}, {{-1}, 110}}));
 }
 
 TEST_F(Keys, RaisesCountAndSetsDoNot) {
@@ -107,10 +111,10 @@ TEST_F(Keys, RaisesCountAndSetsDoNot) {
     change(raise, key);
     change(KeyChange::lower_all, 0);
     hit();
-    EXPECT_EQ(values().totals[key], raise == KeyChange::raise) << key;
+    EXPECT_EQ(values().totals[{key}], raise == KeyChange::raise) << key;
     change(KeyChange::clear_all, 0);
     hit();
-    EXPECT_EQ(values().totals[key], raise == KeyChange::raise) << key;
+    EXPECT_EQ(values().totals[{key}], raise == KeyChange::raise) << key;
   }
 }
 
@@ -120,7 +124,7 @@ TEST_F(Keys, TheOutermostFrameLeavesNothing) {
   change(KeyChange::raise, 7, 900);  // a frame that will vanish
   change(KeyChange::lower_all, 0, 1000);
   hit();
-  EXPECT_EQ(values().totals[7], 0);
+  EXPECT_EQ(values().totals[{7}], 0);
 }
 
 TEST_F(Keys, ValuesOfAllKinds) {
@@ -132,7 +136,7 @@ TEST_F(Keys, ValuesOfAllKinds) {
     hit();
   }
   EXPECT_EQ(values().totals,
-            (std::map<int64_t, int64_t>{{0, 1}, {-1, 1}, {INT64_MIN, 1}, {INT64_MAX, 1}, {32, 1}, {64, 1}}));
+            (Totals{{{0}, 1}, {{-1}, 1}, {{INT64_MIN}, 1}, {{INT64_MAX}, 1}, {{32}, 1}, {{64}, 1}}));
 }
 
 TEST_F(Keys, MoreThanTheTableHolds) {
@@ -144,7 +148,7 @@ TEST_F(Keys, MoreThanTheTableHolds) {
   }
   const values::KeyValues got = values();
   EXPECT_EQ(got.totals.size(), 100u);
-  for (const auto& [key, total] : got.totals) EXPECT_EQ(total, 1) << key;
+  for (const auto& [key, total] : got.totals) EXPECT_EQ(total, 1) << key.key;
   EXPECT_TRUE(got.others);
   EXPECT_EQ(got.others_total, 150);
 }
@@ -173,10 +177,25 @@ TEST_F(Keys, ThreadsMeetAtTheSameKeys) {
       }
     });
   for (std::thread& thread : threads) thread.join();
-  std::map<int64_t, int64_t> truth;
+  Totals truth;
   std::mt19937_64 random(7);
-  for (uint64_t i = 0; i < kRounds; ++i) truth[static_cast<int64_t>(random() % 1000) * 4096] += kThreads;
+  for (uint64_t i = 0; i < kRounds; ++i) truth[{static_cast<int64_t>(random() % 1000) * 4096}] += kThreads;
   EXPECT_EQ(values().totals, truth);
+}
+
+TEST_F(Keys, EachThreadHasTotalsOfItsOwn) {
+  make(16, 2, true);
+  for (uint64_t thread : {uint64_t{0}, uint64_t{1}}) {
+    block(thread)[arch::kThreadId / 8] = 100 + thread;
+    change(KeyChange::raise, 5, 0, thread);
+    change(KeyChange::raise, static_cast<int64_t>(thread), 0, thread);
+    hit(static_cast<int64_t>(1 + thread), thread);
+  }
+  const Totals truth{{{5, 100}, 1}, {{5, 101}, 2}, {{0, 100}, 1}, {{1, 101}, 2}};
+  EXPECT_EQ(values().totals, truth);  // while they are active,
+  for (uint64_t thread : {uint64_t{0}, uint64_t{1}}) change(KeyChange::lower_all, 0, 0, thread);
+  hit(7);
+  EXPECT_EQ(values().totals, truth);  // and settled
 }
 
 TEST_F(Keys, AReaderOfGarbage) {

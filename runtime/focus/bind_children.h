@@ -6,19 +6,20 @@
 // base's points does not depend on how many children there are.
 //
 // This holds for code, where a child is a function or an object, and is active while it is on the stack.
-// The other conditions: Metric::additive; no replacement; constraints whose own code is unconditional.
+// The other conditions: Metric::additive; no replacement; constraints whose own code is unconditional. A base
+// that is a timer answers for the children whose own frames start and stop it, and only when no other flag
+// guards it: else the timer may run on while the child's flag changes, and a request of its own would count
+// that time, or not, by the order of the two.
 #pragma once
 
 #include <vector>
 
-#include "runtime/focus/resource.h"
+#include "runtime/focus/requests.h"
 
 namespace mdl::focus {
 
-// The resource by which the foci differ; null when it is none or not one alone.
-const Resource* varying(const ResolvedFocus& focus);
-
-// True when these are the foci of one pattern, in the hierarchy of code.
-bool may_vary_together(const std::vector<ResolvedFocus>& foci);
+// Returns the foci that must be bound one by one; all, when one base cannot answer.
+Result<std::vector<ResolvedFocus>> bind_children(Requests& requests, const Wanted& wanted,
+                                                 std::vector<ResolvedFocus> foci);
 
 }  // namespace mdl::focus

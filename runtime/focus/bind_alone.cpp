@@ -1,0 +1,87 @@
+#include "runtime/focus/bind_alone.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mdl::focus {
+namespace {
+
+constexpr size_t kMostRequests = 16384;  // besides the children of vectors
+
+bool writes(const plan::Plan& plan, const std::vector<Insertion>& code, std::string_view cell) {
+  return std::any_of(code.begin(), code.end(), [&](const Insertion& insertion) {
+    const auto& uses = plan.stencils[insertion.stencil].info.cells;
+    return std::any_of(uses.begin(), uses.end(),
+                       [&](const format::CellUse& use) { return use.writes && use.name == cell; });
+  });
+}
+
+// Other threads' values of code that is there already.
+void bind_thread(Requests& requests, const ResolvedFocus& focus, uint32_t first) {
+  Binding& binding = requests.draft().binding();
+  const uint32_t request = requests.draft().next();
+  BoundRequest bound = binding.requests[first];
+  bound.focus = focus.text, bound.thread = focus.thread;
+  binding.requests.push_back(std::move(bound));
+  requests.draft().share_code(first, request);
+}
+
+}  // namespace
+
+Result<void> bind_alone(Requests& requests, const Wanted& wanted, const ResolvedFocus& focus, size_t foci) {
+  const format::Metric& metric = *wanted.metric;
+  Draft& draft = requests.draft();
+  if (!requests.is_new(metric, focus)) return {};
+  if (draft.next() - requests.children() >= kMostRequests)
+    return Error{fmt::format("these are more than {} requests; ask for fewer metrics or narrower foci",
+                             kMostRequests)};
+  if (metric.cells.empty())
+    return Error{fmt::format("metric `{}` has no value", metric.id), Status::plan_rejected};
+  const auto same = requests.laid().find(metric.id + "@" + focus.code_text);
+  if (same != requests.laid().end()) return bind_thread(requests, focus, same->second), Result<void>();
+
+  auto selections = select(metric, focus, requests.constraints());
+  if (!selections) return requests.leave_out(wanted, selections.error());
+  const Selection& replacement = selections->replacement;
+  const bool replaced = replacement.constraint != nullptr;
+  const Scope scope = requests.scope(replacement.resource, fmt::format("metric `{}`", metric.id));
+  auto base = evaluate(scope, replaced ? replacement.constraint->placement : metric.placement);
+  if (!base) return base.error();
+  if (base->insertions.empty() && !base->idle() && !requests.may_come(wanted))
+    return requests.leave_out(wanted, requests.nothing(metric, base->missing));
+  if (base->insertions.size() > kMostSnippets / foci) return too_much();
+  if (auto known = requests.use_symbols(base->insertions, scope.owner); !known)
+    return requests.leave_out(wanted, known.error());
+
+  const uint32_t request = draft.next();
+  BoundRequest bound{metric.id, focus.text, &metric, 0, std::move(base->missing)};
+  bound.idle = base->idle();
+  std::vector<CellId> guards;
+  for (const Selection& selection : selections->constraints)
+    if (auto laid = requests.constrain(selection, bound, request, guards); !laid) return laid;
+  Cells cells;
+  std::vector<const format::Cell*> defined;
+  for (const auto* owner : {&metric.cells, replaced ? &replacement.constraint->cells : nullptr})
+    for (size_t i = 0; owner && i < owner->size(); ++i) defined.push_back(&(*owner)[i]);
+  const std::string suffix = focus.text.empty() ? "" : "@" + focus.text;
+  for (const format::Cell* c : defined) cells.emplace_back(c->name, draft.cell(*c, c->name + suffix));
+  // Code that replaces the base counts in its own cell, unless it names the metric's.
+  bound.value = cells[0].second;
+  if (replaced && !writes(scope.plan, base->insertions, cells[0].first)) {
+    if (cells.size() > metric.cells.size())
+      bound.value = cells[metric.cells.size()].second;
+    else if (!base->idle())
+      return Error{fmt::format("a replacement in metric `{}` has no value", metric.id),
+                   Status::plan_rejected};
+  }
+  bound.thread = focus.thread;
+  draft.binding().requests.push_back(std::move(bound));
+  requests.laid().emplace(metric.id + "@" + focus.code_text, request);
+  for (size_t i = 0; i < defined.size(); ++i)
+    if (format::is_timer(defined[i]->kind))
+      draft.balance(base->insertions, *defined[i], cells[i].second, request);
+  return draft.lay(base->insertions, cells, guards, Draft::kNoInstance, request);
+}
+
+}  // namespace mdl::focus

@@ -1,0 +1,29 @@
+#include "runtime/focus/cost.h"
+
+#include <cmath>
+#include <set>
+
+namespace mdl::focus {
+namespace {
+
+// The jumps and the search for the thread's block: what bench/run measures for a counter at an entry, less
+// the counter's own addition. A guard is a comparison with memory and a branch.
+constexpr double kSiteCycles = 1.5, kGuardCycles = 0.5;
+
+}  // namespace
+
+uint64_t predicted_ps(const plan::Plan& plan, std::span<const BoundSnippet> snippets, double ps_per_cycle) {
+  double cycles = kSiteCycles;
+  uint64_t routines_ps = 0;
+  std::set<CellId> guards;  // those in a row are tested once
+  for (const BoundSnippet& snippet : snippets) {
+    const format::StencilInfo& info = plan.stencils[snippet.stencil].info;
+    cycles += info.cycles / 100.0;
+    routines_ps += uint64_t{info.routine_ns} * 1000;
+    guards.insert(snippet.guards.begin(), snippet.guards.end());
+  }
+  cycles += kGuardCycles * static_cast<double>(guards.size());
+  return static_cast<uint64_t>(std::llround(cycles * ps_per_cycle)) + routines_ps;
+}
+
+}  // namespace mdl::focus

@@ -1,0 +1,16 @@
+// What the code of a point is predicted to take: what the plan says of its stencils (StencilInfo::cycles,
+// routine_ns), and the way to the code and back.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "runtime/focus/request.h"
+
+namespace mdl::focus {
+
+// Of one hit, in picoseconds, when every guard lets through. Not in it: registers that must be saved, and
+// what requests with `*` do besides (tracks, keys).
+uint64_t predicted_ps(const plan::Plan& plan, std::span<const BoundSnippet> snippets, double ps_per_cycle);
+
+}  // namespace mdl::focus

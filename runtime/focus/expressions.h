@@ -1,0 +1,60 @@
+// Expressions of binding time, evaluated against a process. They come from a plan, so nothing is assumed of
+// them but what the manifest's reader has checked (depth, references); types are checked here, and the
+// work is bounded, together with that of the statements around them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "runtime/focus/evaluate.h"
+#include "runtime/focus/value.h"
+
+namespace mdl::focus {
+
+class Expressions {
+ public:
+  explicit Expressions(const Scope& scope) : scope_(scope) {}
+
+  Result<Value> value(const format::Expr& expr);
+  Result<bool> truth(const format::Expr& expr);
+
+  // The variable of a foreach, while its body is run.
+  void push(std::string_view name, Value value) { variables_.emplace_back(name, std::move(value)); }
+  void pop() { variables_.pop_back(); }
+
+  Error wrong(const format::Position& where, const std::string& what) const;
+  // An error when all that was done is more than can be.
+  Result<void> spend(const format::Position& where, size_t steps);
+  // Names that were looked for and are not there, or must not be instrumented, each once.
+  std::vector<std::string> take_missing() { return std::move(missing_); }
+  // Why an argument that was named since the last question is not known; "" for none.
+  std::string take_obstacle() { return std::exchange(obstacle_, {}); }
+
+ private:
+  Result<Value> list(const format::Expr& expr);
+  Value starts();
+  Result<Value> selected(const format::Expr& expr) const;
+  Result<Value> field(const format::Expr& expr);
+  Result<Value> field_of(const format::Expr& expr, const Value& of);
+  Result<Value> parts_of(const format::Expr& expr, const Procedure& procedure);
+  Result<Value> binary(const format::Expr& expr);
+  Result<Value> unary(const format::Expr& expr);
+  Result<Value> parameter(const format::Expr& expr);
+  image::Parameter parameter_at(const PointAt& point, const std::string& name);
+
+  Value all(const std::vector<Procedure>& procedures) const;
+  Value usable(const std::vector<Procedure>& procedures, const std::string& name);
+  void miss(const std::string& name);
+
+  const Scope& scope_;
+  std::vector<std::pair<std::string_view, Value>> variables_;
+  std::vector<std::string> missing_;
+  std::unordered_set<std::string> missed_;
+  std::string obstacle_;
+  size_t steps_ = 0;
+};
+
+}  // namespace mdl::focus

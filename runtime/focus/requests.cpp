@@ -1,0 +1,142 @@
+#include "runtime/focus/requests.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "runtime/focus/nearest.h"
+#include "runtime/image/symbols.h"
+
+namespace mdl::focus {
+namespace {
+
+// How the 8 aligned bytes that a variable lies in are shifted so that it is left, with its sign.
+Result<plan::SymbolValue> value_of(const image::Image& image, const format::SymbolUse& symbol) {
+  if (symbol.kind == format::SymbolKind::function) {
+    auto address = image::find_callee(image, symbol.name);
+    if (!address) return address.error();
+    return plan::SymbolValue{*address};
+  }
+  auto variable = image::find_variable(image, symbol.name);
+  if (!variable) return variable.error();
+  const uint64_t behind = variable->address % 8 + variable->size;
+  return plan::SymbolValue{variable->address & ~uint64_t{7}, static_cast<uint8_t>(64 - 8 * behind),
+                           static_cast<uint8_t>(64 - 8 * variable->size)};
+}
+
+}  // namespace
+
+Requests::Requests(const plan::Plan& plan, const Names& names, const BindOptions& options,
+                   image::Codes* codes)
+    : plan_(plan),
+      names_(names),
+      codes_(codes),
+      starts_(options.starts),
+      flavor_(flavor_of(options)),
+      allow_calls_(options.allow_calls),
+      await_(options.await || options.again),
+      parameters_(names.image()),
+      denied_(options.denied),
+      draft_(plan) {
+  for (const format::Constraint& constraint : plan.manifest.constraints)
+    constraints_[constraint.name] = &constraint;
+}
+
+Scope Requests::scope(const Resource* selected, std::string owner) {
+  return {plan_, names_, flavor_, selected, std::move(owner), codes_, starts_, &parameters_};
+}
+
+Result<void> Requests::use_symbols(const std::vector<Insertion>& code, const std::string& owner) {
+  for (const Insertion& insertion : code) {
+    const format::StencilInfo& info = plan_.stencils[insertion.stencil].info;
+    if (!allow_calls_ &&
+        std::find(info.routines.begin(), info.routines.end(), format::Routine::call) != info.routines.end())
+      return Error{
+          fmt::format("{} calls functions of the application, which may change what it does: allow that with "
+                      "--allow-calls",
+                      owner)};
+    for (format::Routine routine : info.routines)
+      if (auto found = denied_.find(routine); found != denied_.end())
+        return Error{
+            fmt::format("{} cannot be measured in process {}: {}", owner, names_.image().pid, found->second)};
+    auto& symbols = draft_.binding().symbols;
+    if (info.symbols.empty() || symbols.contains(insertion.stencil)) continue;
+    std::vector<plan::SymbolValue> values;
+    for (const format::SymbolUse& symbol : info.symbols) {
+      auto value = value_of(names_.image(), symbol);
+      if (!value) return Error{fmt::format("{}: {}", owner, value.error().text)};
+      values.push_back(*value);
+    }
+    symbols.emplace(insertion.stencil, std::move(values));
+  }
+  return {};
+}
+
+bool Requests::is_new(const format::Metric& metric, const ResolvedFocus& focus) {
+  return bound_.insert(metric.id + "@" + focus.text).second;
+}
+
+Result<size_t> Requests::instance(const Selection& selection, const std::vector<CellId>& guards,
+                                  uint32_t request) {
+  const format::Constraint& constraint = *selection.constraint;
+  std::string key = fmt::format("{}@{}", constraint.name, selection.resource->identity());
+  if (has_constrained_code(constraint.placement)) key += fmt::format("|{}", fmt::join(guards, ","));
+  if (const auto known = instance_of_.find(key); known != instance_of_.end()) {
+    draft_.share(known->second, request);
+    return known->second;
+  }
+  if (constraint.cells.empty())
+    return Error{fmt::format("constraint `{}` has no flag", constraint.name), Status::plan_rejected};
+  const Scope how = scope(selection.resource, fmt::format("constraint `{}`", constraint.name));
+  auto code = evaluate(how, constraint.placement);
+  if (!code) return code.error();
+  if (auto known = use_symbols(code->insertions, how.owner); !known) return known.error();
+
+  const size_t index = draft_.new_instance();
+  instance_of_.emplace(std::move(key), index);
+  Cells cells;
+  for (const format::Cell& c : constraint.cells) {
+    const CellId id = draft_.cell(c, fmt::format("{}@{}", c.name, selection.resource->text));
+    draft_.instance(index).cells.push_back(id);
+    cells.emplace_back(c.name, id);
+  }
+  draft_.instance(index).missing = std::move(code->missing);
+  draft_.instance(index).idle = code->idle();
+  if (auto laid = draft_.lay(code->insertions, cells, guards, index, request); !laid) return laid.error();
+  for (size_t i = 0; i < constraint.cells.size(); ++i)
+    if (i == 0 || format::is_timer(constraint.cells[i].kind))
+      for (const size_t at : draft_.balance(code->insertions, constraint.cells[i], cells[i].second, request))
+        draft_.instance(index).balances.push_back(at);
+  return index;
+}
+
+Result<void> Requests::constrain(const Selection& selection, BoundRequest& bound, uint32_t request,
+                                 std::vector<CellId>& guards) {
+  auto index = instance(selection, guards, request);
+  if (!index) return index.error();
+  const Instance& selected = draft_.instance(*index);
+  guards.push_back(selected.cells[0]);
+  bound.missing.insert(bound.missing.end(), selected.missing.begin(), selected.missing.end());
+  bound.idle = bound.idle || selected.idle;
+  return {};
+}
+
+Result<void> Requests::leave_out(const Wanted& wanted, const Error& why) {
+  if (wanted.named) return why;
+  if (!left_out_) left_out_ = why;
+  return {};
+}
+
+Error Requests::nothing(const format::Metric& metric, const std::vector<std::string>& missing) const {
+  const std::string start =
+      fmt::format("metric `{}` has nothing to count in process {}", metric.id, names_.image().pid);
+  if (missing.empty()) return {start + ": no function is left to instrument"};
+  std::vector<std::string> known;
+  for (const image::Object& object : names_.image().objects)
+    for (const image::Function& function : object.functions) known.push_back(function.name);
+  return {fmt::format("{}: it looks for {}, which the process does not have{}", start,
+                      fmt::join(missing, ", "), did_you_mean(missing[0], known))};
+}
+
+}  // namespace mdl::focus

@@ -1,0 +1,22 @@
+// The requests that the options name, before anything is asked of the process.
+#pragma once
+
+#include <vector>
+
+#include "runtime/focus/request.h"
+
+namespace mdl::focus {
+
+struct Wanted {
+  const format::Metric* metric = nullptr;
+  Focus focus;
+  bool named = false;  // the user asked for this metric by name
+};
+
+// The flavor that the options mean: unix unless they say another.
+std::string flavor_of(const BindOptions& options);
+
+// The metrics and foci that the options name, in their order; without metrics, all of the flavor.
+Result<std::vector<Wanted>> read_options(const plan::Plan& plan, const BindOptions& options);
+
+}  // namespace mdl::focus

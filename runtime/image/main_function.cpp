@@ -1,0 +1,73 @@
+// The entry point of glibc (sysdeps/x86_64/start.S) and musl (crt_arch.h) is straight code up to its call:
+// `lea main(%rip),%rdi` in position-independent programs, `mov $main,%rdi` in others, or
+// `mov main@GOTPCREL(%rip),%rdi` where the linker has left it so.
+#include "runtime/image/main_function.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "runtime/arch/x86_64/decode.h"
+
+namespace mdl::image {
+namespace {
+
+constexpr size_t kLongest = 128;   // bytes of the entry point
+constexpr int kFirstArgument = 7;  // %rdi, as instructions number it
+
+uint64_t entry_point(pid_t pid) {
+  uint64_t found = 0;
+  const int descriptor = open(fmt::format("/proc/{}/auxv", pid).c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return 0;
+  Elf64_auxv_t entry;
+  while (::read(descriptor, &entry, sizeof entry) == sizeof entry)
+    if (entry.a_type == AT_ENTRY) found = entry.a_un.a_val;
+  close(descriptor);
+  return found;
+}
+
+// What the instruction leaves in its destination, where that is an address that it names.
+std::optional<uint64_t> named(const x86_64::Detail& detail, uint64_t end, const Memory& memory) {
+  if (detail.operation == x86_64::Operation::constant) return static_cast<uint64_t>(detail.immediate);
+  if (!detail.has_memory || detail.memory.base != x86_64::kPcRegister) return std::nullopt;
+  const uint64_t at = end + static_cast<uint64_t>(detail.memory.displacement);
+  if (detail.operation == x86_64::Operation::address) return at;
+  uint64_t word = 0;
+  if (detail.operation != x86_64::Operation::load ||
+      !memory.read(at, std::as_writable_bytes(std::span(&word, 1))))
+    return std::nullopt;
+  return word;
+}
+
+}  // namespace
+
+std::optional<uint64_t> main_from_entry(std::span<const std::byte> code, uint64_t entry,
+                                        const Memory& memory) {
+  std::optional<uint64_t> argument;
+  for (size_t at = 0; at < code.size();) {
+    Instruction in;
+    x86_64::Detail detail;
+    if (!x86_64::decode_instruction(code.subspan(at), entry + at, in, detail)) return std::nullopt;
+    if (in.flow == Flow::call || in.flow == Flow::call_indirect) return argument;
+    if (in.flow != Flow::next) return std::nullopt;
+    if (in.touches & 1u << kFirstArgument)
+      argument =
+          detail.destination == kFirstArgument ? named(detail, entry + at + in.size, memory) : std::nullopt;
+    at += in.size;
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> find_main(const Image& image, const Memory& memory) {
+  const uint64_t entry = entry_point(image.pid);
+  std::array<std::byte, kLongest> code;
+  if (entry == 0 || !memory.read(entry, code)) return std::nullopt;
+  const auto found = main_from_entry(code, entry, memory);
+  const Object* object = found ? object_at(image, *found) : nullptr;
+  return object && object->is_main ? found : std::nullopt;
+}
+
+}  // namespace mdl::image

@@ -1,0 +1,289 @@
+#include "runtime/image/parameters.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+
+#include "llvm/DebugInfo/DWARF/DWARFCompileUnit.h"
+#include "llvm/DebugInfo/DWARF/DWARFContext.h"
+#include "llvm/DebugInfo/DWARF/DWARFDie.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+namespace mdl::image {
+namespace {
+
+using llvm::DWARFDie;
+namespace dw = llvm::dwarf;
+
+constexpr int kMaxTypes = 64;           // typedefs and qualifiers around a type
+constexpr size_t kMaxParameters = 256;  // that are looked at
+// DWARF's numbers of %rdi %rsi %rdx %rcx %r8 %r9 (System V ABI for x86-64, figure 3.36).
+constexpr uint8_t kRegisters[] = {5, 4, 1, 2, 8, 9};
+constexpr int kRegisterCount = std::size(kRegisters);
+
+// Which registers a value takes as an argument.
+enum class Class : uint8_t {
+  none,     // no general register: void, float, double, long double
+  integer,  // one general register
+  memory,   // a result that the caller makes room for, whose address is the first argument
+  unknown,  // it depends on what debug information does not say
+};
+
+struct Type {
+  Class is = Class::unknown;
+  uint64_t size = 8;
+  bool has_sign = false;
+};
+
+// Without typedefs, const and volatile; invalid for void.
+std::optional<DWARFDie> bare_type(DWARFDie of) {
+  for (int i = 0; i < kMaxTypes; i++) {
+    auto reference = of.findRecursively({dw::DW_AT_type});
+    if (!reference) return DWARFDie();
+    DWARFDie type = of.getAttributeValueAsReferencedDie(*reference);
+    if (type) type = type.resolveTypeUnitReference();
+    if (!type) return std::nullopt;
+    switch (type.getTag()) {
+      case dw::DW_TAG_typedef:
+      case dw::DW_TAG_const_type:
+      case dw::DW_TAG_volatile_type:
+      case dw::DW_TAG_restrict_type:
+      case dw::DW_TAG_atomic_type:
+        of = type;
+        break;
+      default:
+        return type;
+    }
+  }
+  return std::nullopt;
+}
+
+uint64_t number(const DWARFDie& die, dw::Attribute attribute) {
+  return dw::toUnsigned(die.find(attribute), 0);
+}
+
+bool is_one_register(uint64_t size) {
+  return size == 1 || size == 2 || size == 4 || size == 8;
+}
+
+Type base_type(const DWARFDie& type) {
+  const uint64_t size = number(type, dw::DW_AT_byte_size);
+  switch (number(type, dw::DW_AT_encoding)) {
+    case dw::DW_ATE_boolean:
+    case dw::DW_ATE_unsigned:
+    case dw::DW_ATE_unsigned_char:
+    case dw::DW_ATE_UTF:
+      return is_one_register(size) ? Type{Class::integer, size, false} : Type{};
+    case dw::DW_ATE_signed:
+    case dw::DW_ATE_signed_char:
+      return is_one_register(size) ? Type{Class::integer, size, true} : Type{};
+    case dw::DW_ATE_float:
+      return {Class::none, size, false};  // in vector registers, or on the stack
+    default:
+      return {};
+  }
+}
+
+// An enumeration has its underlying type's sign; where that is not said, it has one if an enumerator is
+// negative.
+Type enumeration(const DWARFDie& type) {
+  Type result{Class::integer, number(type, dw::DW_AT_byte_size), false};
+  if (!is_one_register(result.size)) return {};
+  auto underlying = bare_type(type);
+  if (underlying && *underlying) {
+    result.has_sign = base_type(*underlying).has_sign;
+    return result;
+  }
+  for (DWARFDie child = type.getFirstChild(); child && !child.isNULL(); child = child.getSibling()) {
+    auto value = child.find(dw::DW_AT_const_value);
+    auto with_sign = value ? value->getAsSignedConstant() : std::nullopt;
+    result.has_sign = result.has_sign || (with_sign && *with_sign < 0);
+  }
+  return result;
+}
+
+Type type_of(const DWARFDie& of) {
+  std::optional<DWARFDie> type = bare_type(of);
+  if (!type) return {};
+  if (!*type) return {Class::none, 0, false};
+  switch (type->getTag()) {
+    case dw::DW_TAG_base_type:
+      return base_type(*type);
+    case dw::DW_TAG_enumeration_type:
+      return enumeration(*type);
+    case dw::DW_TAG_pointer_type:
+    case dw::DW_TAG_reference_type:
+    case dw::DW_TAG_rvalue_reference_type:
+      return {Class::integer, 8, false};
+    default:
+      return {};
+  }
+}
+
+// A structure of more than 16 bytes is returned through its caller's memory, whatever it holds.
+Class class_of_result(const DWARFDie& function) {
+  std::optional<DWARFDie> type = bare_type(function);
+  if (!type) return Class::unknown;
+  if (!*type) return Class::none;
+  const bool is_structure =
+      type->getTag() == dw::DW_TAG_structure_type || type->getTag() == dw::DW_TAG_class_type;
+  if (is_structure && number(*type, dw::DW_AT_byte_size) > 16) return Class::memory;
+  const Type result = type_of(function);
+  return result.is == Class::integer ? Class::none : result.is;
+}
+
+// Debug information's own word for where the parameter is when the function begins: true when it is in that
+// register, or, in code that was not optimized, on the frame.
+bool is_at(const DWARFDie& parameter, uint64_t entry, uint8_t reg) {
+  auto locations = parameter.getLocations(dw::DW_AT_location);
+  if (!locations) return llvm::consumeError(locations.takeError()), false;
+  for (const llvm::DWARFLocationExpression& location : *locations) {
+    const auto& expr = location.Expr;
+    const bool is_everywhere = !location.Range;
+    if (!is_everywhere && (entry < location.Range->LowPC || entry >= location.Range->HighPC)) continue;
+    if (expr.size() == 1 && expr[0] == dw::DW_OP_reg0 + reg) return true;
+    return is_everywhere && !expr.empty() && expr[0] == dw::DW_OP_fbreg;
+  }
+  return false;
+}
+
+Parameter unknown(std::string why) {
+  Parameter result;
+  result.why = std::move(why);
+  return result;
+}
+
+std::string_view name_of(const DWARFDie& die) {
+  const char* name = die.getShortName();
+  return name ? name : "";
+}
+
+size_t count_parameters(const DWARFDie& function) {
+  size_t count = 0;
+  for (DWARFDie child = function.getFirstChild(); child && !child.isNULL(); child = child.getSibling())
+    count += child.getTag() == dw::DW_TAG_formal_parameter;
+  return count;
+}
+
+// A function that was also inlined, or declared in a class, refers to what it comes from.
+bool has_all_parameters(const DWARFDie& function) {
+  DWARFDie origin = function.getAttributeValueAsReferencedDie(dw::DW_AT_abstract_origin);
+  return !origin || count_parameters(origin) == count_parameters(function);
+}
+
+Parameter look(const DWARFDie& function, uint64_t entry, const std::string& name) {
+  if (dw::toUnsigned(function.findRecursively({dw::DW_AT_calling_convention}), dw::DW_CC_normal) !=
+      dw::DW_CC_normal)
+    return unknown("its calling convention is one of its own");
+  if (!has_all_parameters(function)) return unknown("the compiler left out some of its parameters");
+  const Class result = class_of_result(function);
+  if (result == Class::unknown)
+    return unknown("what it returns may or may not take the first argument's register");
+  int at = result == Class::memory ? 1 : 0;
+  std::string names;
+  size_t seen = 0;
+  for (DWARFDie child = function.getFirstChild(); child && !child.isNULL(); child = child.getSibling()) {
+    if (child.getTag() == dw::DW_TAG_GNU_formal_parameter_pack) return unknown("it has a parameter pack");
+    if (child.getTag() != dw::DW_TAG_formal_parameter || ++seen > kMaxParameters) continue;
+    const Type type = type_of(child);
+    const std::string_view its = name_of(child);
+    if (its != name) {
+      if (type.is == Class::unknown)
+        return unknown(fmt::format("its parameter `{}` may take several registers or none", its));
+      at += type.is == Class::integer;
+      if (names.size() < 200) names += fmt::format("{}`{}`", names.empty() ? "" : ", ", its);
+      continue;
+    }
+    if (type.is != Class::integer)
+      return unknown(fmt::format("`{}` is no integer or pointer in one register", name));
+    if (at >= kRegisterCount) return unknown(fmt::format("`{}` is on the stack: six are in registers", name));
+    if (!is_at(child, entry, kRegisters[at]))
+      return unknown(fmt::format("the compiler did not keep `{}` where the calling convention has it", name));
+    Parameter found;
+    found.number = at;
+    found.mask = type.size == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * type.size)) - 1;
+    found.sign = type.has_sign && type.size < 8 ? uint64_t{1} << (8 * type.size - 1) : 0;
+    return found;
+  }
+  return unknown(names.empty() ? fmt::format("it has no parameter `{}`", name)
+                               : fmt::format("it has no parameter `{}`: it has {}", name, names));
+}
+
+// The function whose code begins at an address.
+DWARFDie function_from(llvm::DWARFContext& context, uint64_t address) {
+  llvm::DWARFCompileUnit* unit = context.getCompileUnitForCodeAddress(address);
+  if (unit == nullptr) return {};
+  DWARFDie die = unit->getSubroutineForAddress(address);
+  while (die && die.getTag() != dw::DW_TAG_subprogram) die = die.getParent();
+  if (!die) return {};
+  auto ranges = die.getAddressRanges();
+  if (!ranges) return llvm::consumeError(ranges.takeError()), DWARFDie();
+  for (const llvm::DWARFAddressRange& range : *ranges)
+    if (range.LowPC == address) return die;
+  return {};
+}
+
+}  // namespace
+
+// LLVM keeps pointers into the sections.
+struct FileParameters::State {
+  DebugSections sections;
+  std::unique_ptr<llvm::DWARFContext> context;
+};
+
+FileParameters::FileParameters(DebugSections sections) : state_(std::make_unique<State>()) {
+  state_->sections = std::move(sections);
+  llvm::StringMap<std::unique_ptr<llvm::MemoryBuffer>> buffers;
+  for (const auto& [name, bytes] : state_->sections)
+    buffers[name] = llvm::MemoryBuffer::getMemBuffer({bytes.data(), bytes.size()}, name,
+                                                     /*RequiresNullTerminator=*/false);
+  const auto ignore = [](llvm::Error error) { llvm::consumeError(std::move(error)); };
+  state_->context =
+      llvm::DWARFContext::create(buffers, /*AddrSize=*/8, /*isLittleEndian=*/true, ignore, ignore);
+}
+FileParameters::~FileParameters() = default;
+
+Parameter FileParameters::find(uint64_t entry, const std::string& name) {
+  const DWARFDie die = function_from(*state_->context, entry);
+  return die ? look(die, entry, name) : unknown("debug information does not describe it");
+}
+
+struct Parameters::State {
+  explicit State(const Image& of) : image(of) {}
+
+  struct File {
+    std::string why;  // there is no debug information
+    std::unique_ptr<FileParameters> parameters;
+  };
+
+  Parameter find(const Object& object, const Function& function, const std::string& name) {
+    if (function.name.find('.') != std::string::npos)
+      return unknown("it is a clone that the compiler made, with parameters of its own");
+    auto [slot, fresh] = files.try_emplace(&object);
+    if (fresh) {
+      auto sections = read_debug_sections(image, object);
+      if (sections)
+        slot->second.parameters = std::make_unique<FileParameters>(std::move(*sections));
+      else
+        slot->second.why = sections.error().text;
+    }
+    if (!slot->second.parameters) return unknown(slot->second.why);
+    return slot->second.parameters->find(function.address - object.bias, name);
+  }
+
+  const Image& image;
+  std::map<const Object*, File> files;
+  std::map<std::pair<const Function*, std::string>, Parameter> known;
+};
+
+Parameters::Parameters(const Image& image) : state_(std::make_unique<State>(image)) {}
+Parameters::~Parameters() = default;
+
+const Parameter& Parameters::find(const Object& object, const Function& function, const std::string& name) {
+  const auto [slot, fresh] = state_->known.try_emplace({&function, name});
+  if (fresh) slot->second = state_->find(object, function, name);
+  return slot->second;
+}
+
+}  // namespace mdl::image

@@ -1,0 +1,230 @@
+// An FDE describes a function, or a part of one that the compiler placed elsewhere (GCC's `f.cold`), or
+// stubs.
+//
+//   - Where the frame is open at the first instruction (CFA other than rsp + 8), it is a part.
+//   - A part in which the frame is closed gives itself away: it jumps into the middle of another FDE's code,
+//   or is
+//     jumped into, or an exception's landing pad of another one lies in it. All of that holds for the
+//     function that it belongs to as well; but that is called, or its address taken, and the part never is.
+//   - What is left is reached by jumps at most, does not come back, and so may be seen as a function that is
+//     called last: at the jump the other one ends (destinations.cpp).
+//   - The procedure linkage table and the return of signal handlers are described by FDEs, too, and are none.
+//
+// Jumps are looked for by their bytes first, since few FDEs have any that leave it, and then by decoding.
+#include "runtime/image/unnamed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "llvm/BinaryFormat/ELF.h"
+#include "runtime/image/code.h"
+#include "runtime/image/landing_pads.h"
+
+namespace mdl::image {
+namespace {
+
+constexpr uint64_t kMostBytes = 1 << 20;  // of a function; larger ranges are no single one
+
+// Functions and their parts, by address; they may overlap, so each reaches as far as any before it.
+std::vector<Range> known_ranges(const std::vector<Function>& functions) {
+  std::vector<Range> known;
+  for (const Function& function : functions) {
+    known.push_back({function.address, function.address + std::max<uint64_t>(function.size, 1)});
+    known.insert(known.end(), function.parts.begin(), function.parts.end());
+  }
+  std::sort(known.begin(), known.end(), [](const Range& a, const Range& b) { return a.start < b.start; });
+  for (size_t i = 1; i < known.size(); ++i) known[i].end = std::max(known[i].end, known[i - 1].end);
+  return known;
+}
+
+bool touches(const std::vector<Range>& known, const Range& range) {
+  auto after = std::lower_bound(known.begin(), known.end(), range.end,
+                                [](const Range& one, uint64_t end) { return one.start < end; });
+  return after != known.begin() && std::prev(after)->end > range.start;
+}
+
+std::vector<Range> linkage_tables(const ElfFile& file, uint64_t bias) {
+  std::vector<Range> out;
+  for (const Section& section : file.sections())
+    if (section.name.starts_with(".plt") || section.name.starts_with(".iplt"))
+      out.push_back({section.address + bias, section.address + section.size + bias});
+  return out;
+}
+
+// The code of a file at the addresses where it runs, as memory.
+class Text final : public Memory {
+ public:
+  Text(const ElfFile& file, uint64_t bias) : file_(file), bias_(bias) {
+    for (const Segment& segment : file.segments())
+      if (segment.type == llvm::ELF::PT_LOAD && (segment.flags & llvm::ELF::PF_X))
+        pieces_.push_back({segment.address + bias, file.at_address(segment.address, segment.file_size)});
+  }
+  struct Piece {
+    uint64_t start;
+    std::vector<std::byte> bytes;
+  };
+  const std::vector<Piece>& pieces() const { return pieces_; }
+
+  std::span<const std::byte> at(const Range& range) const {
+    for (const Piece& piece : pieces_)
+      if (range.start >= piece.start && range.start - piece.start <= piece.bytes.size() &&
+          range.end - range.start <= piece.bytes.size() - (range.start - piece.start))
+        return std::span(piece.bytes).subspan(range.start - piece.start, range.end - range.start);
+    return {};
+  }
+  bool read(uint64_t address, std::span<std::byte> into) const override {
+    const std::vector<std::byte> bytes = file_.at_address(address - bias_, into.size());
+    if (bytes.size() < into.size()) return false;
+    std::copy(bytes.begin(), bytes.end(), into.begin());
+    return true;
+  }
+
+ private:
+  const ElfFile& file_;
+  uint64_t bias_;
+  std::vector<Piece> pieces_;
+};
+
+int32_t word_at(std::span<const std::byte> bytes, size_t at) {
+  int32_t word;
+  std::memcpy(&word, bytes.data() + at, sizeof word);
+  return word;
+}
+
+// A displacement of 32 bits behind the opcode of a jump: jmp is e9, jcc 0f 80..8f (SDM volume 2, JMP and
+// Jcc).
+bool is_of_jump(std::span<const std::byte> bytes, size_t at) {
+  return (at >= 1 && bytes[at - 1] == std::byte{0xe9}) ||
+         (at >= 2 && bytes[at - 2] == std::byte{0x0f} &&
+          (bytes[at - 1] & std::byte{0xf0}) == std::byte{0x80});
+}
+
+// The FDEs that belong together with another one: they jump into its middle, or it into theirs.
+class Related {
+ public:
+  Related(const FrameTable& frames, const std::vector<Range>& known, const Text& text)
+      : frames_(frames), known_(known), text_(text) {
+    for (const Fde& entry : frames.entries()) {
+      look_at_jumps(entry);
+      look_at_pads(entry);
+    }
+  }
+  bool contains(const Fde& entry) const { return starts_.contains(entry.start); }
+
+ private:
+  // The other FDE that an address is in the middle of: not where it or a function starts. Null when it is
+  // none.
+  const Fde* middle_of(uint64_t target, const Fde& own) const {
+    if (target >= own.start && target < own.end) return nullptr;
+    const Fde* other = frames_.find(target);
+    if (!other || other->start == target) return nullptr;
+    const bool starts_something =
+        std::binary_search(known_.begin(), known_.end(), Range{target, target},
+                           [](const Range& a, const Range& b) { return a.start < b.start; });
+    return starts_something ? nullptr : other;
+  }
+  void relate(const Fde& one, const Fde& other) {
+    starts_.insert(one.start);
+    starts_.insert(other.start);
+  }
+
+  void look_at_jumps(const Fde& entry) {
+    if (entry.end - entry.start > kMostBytes) return;
+    const std::span bytes = text_.at({entry.start, entry.end});
+    bool may = false;
+    for (size_t at = 1; at + 4 <= bytes.size() && !may; ++at)
+      may = is_of_jump(bytes, at) &&
+            middle_of(entry.start + at + 4 + static_cast<uint64_t>(int64_t{word_at(bytes, at)}), entry);
+    if (!may) return;
+    for (const Instruction& one : decode(bytes, entry.start))
+      if (one.flow == Flow::jump || one.flow == Flow::branch)
+        if (const Fde* other = middle_of(one.target, entry)) relate(entry, *other);
+  }
+
+  void look_at_pads(const Fde& entry) {
+    if (entry.lsda == 0) return;
+    pads_.clear();
+    if (!read_landing_pads(entry, text_, pads_)) return;
+    for (const LandingPad& pad : pads_) {
+      if (pad.pad >= entry.start && pad.pad < entry.end) continue;
+      if (const Fde* other = frames_.find(pad.pad)) relate(entry, *other);
+    }
+  }
+
+  const FrameTable& frames_;
+  const std::vector<Range>& known_;
+  const Text& text_;
+  std::vector<LandingPad> pads_;
+  std::set<uint64_t> starts_;
+};
+
+// Those among `doubtful` addresses that something calls, or takes the address of: by a displacement in the
+// code that is no jump's, or by a pointer that the loader relocates.
+std::set<uint64_t> referred_to(const std::set<uint64_t>& doubtful, const ElfFile& file, uint64_t bias,
+                               const Text& text) {
+  std::set<uint64_t> out;
+  if (doubtful.empty()) return out;
+  const uint64_t first = *doubtful.begin(), last = *doubtful.rbegin();
+  for (const Text::Piece& piece : text.pieces())
+    for (size_t at = 0; at + 4 <= piece.bytes.size(); ++at) {
+      const uint64_t target = piece.start + at + 4 + static_cast<uint64_t>(int64_t{word_at(piece.bytes, at)});
+      if (target >= first && target <= last && doubtful.contains(target) && !is_of_jump(piece.bytes, at))
+        out.insert(target);
+    }
+  for (const uint64_t pointer : file.relocated_pointers())
+    if (doubtful.contains(pointer + bias)) out.insert(pointer + bias);
+  return out;
+}
+
+std::vector<const Fde*> candidates(const ElfFile& file, uint64_t bias, const FrameTable& frames,
+                                   const std::vector<Range>& known) {
+  const std::vector<Range> stubs = linkage_tables(file, bias);
+  std::vector<const Fde*> out;
+  uint64_t seen = 0;  // end of the last range: those that overlap are not sound
+  for (const Fde& entry : frames.entries()) {
+    const Range range{entry.start, entry.end};
+    if (range.start < seen) continue;
+    seen = range.end;
+    if (range.end - range.start > kMostBytes || touches(known, range) || frames.cie(entry).is_signal_frame ||
+        !frame_is_closed(frames, entry.start))
+      continue;
+    if (std::none_of(stubs.begin(), stubs.end(),
+                     [&](const Range& stub) { return stub.contains(range.start); }))
+      out.push_back(&entry);
+  }
+  return out;
+}
+
+}  // namespace
+
+void add_unnamed_functions(const ElfFile& file, uint64_t bias, const FrameTable& frames,
+                           std::vector<Function>& functions) {
+  const std::vector<Range> known = known_ranges(functions);
+  const std::vector<const Fde*> found = candidates(file, bias, frames, known);
+  if (found.empty()) return;
+  const Text text(file, bias);
+  const Related related(frames, known, text);
+  std::set<uint64_t> doubtful;
+  for (const Fde* entry : found)
+    if (related.contains(*entry)) doubtful.insert(entry->start);
+  const std::set<uint64_t> referred = referred_to(doubtful, file, bias, text);
+
+  const auto middle = static_cast<std::ptrdiff_t>(functions.size());
+  for (const Fde* entry : found) {
+    if (doubtful.contains(entry->start) && !referred.contains(entry->start)) continue;
+    const uint64_t address = entry->start - bias;
+    Function function;
+    function.name = address == file.entry() ? "_start" : fmt::format("sub_{:x}", address);
+    function.address = entry->start;
+    function.size = entry->end - entry->start;
+    function.unnamed = true;
+    functions.push_back(std::move(function));
+  }
+  std::inplace_merge(functions.begin(), functions.begin() + middle, functions.end(),
+                     [](const Function& a, const Function& b) { return a.address < b.address; });
+}
+
+}  // namespace mdl::image

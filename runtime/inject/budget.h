@@ -1,0 +1,23 @@
+// What the code of one point may take: the plan says what it is predicted to, so it is known before anything
+// is changed.
+#pragma once
+
+#include <cstdio>
+
+#include "runtime/focus/request.h"
+
+namespace mdl::inject {
+
+// Without a budget, code above this is warned of: a hit that takes a microsecond makes a function of a
+// microsecond twice as long.
+inline constexpr double kWarnAboveNs = 1000;
+
+// An error that names the dearest point, when its code is predicted to take more than `budget` nanoseconds;
+// without one a warning on standard error, above kWarnAboveNs.
+Result<void> check_budget(const plan::Plan& plan, const focus::Binding& binding, double ps_per_cycle,
+                          std::optional<double> budget);
+
+// --dry-run: what a hit is predicted to take, at the cheapest and the dearest point.
+void print_cost(std::FILE* out, const plan::Plan& plan, const focus::Binding& binding, double ps_per_cycle);
+
+}  // namespace mdl::inject

@@ -1,0 +1,40 @@
+#include "runtime/inject/confinement.h"
+
+#include <fmt/format.h>
+
+#include "runtime/process/seccomp.h"
+
+namespace mdl::inject {
+namespace {
+
+constexpr format::Routine kRoutines[] = {
+#define X(id, name, feature, ns) format::Routine::id,
+    MDL_ROUTINES(X)
+#undef X
+};
+
+Error refuse(pid_t pid, const std::string& name, const std::string& why) {
+  return {fmt::format(
+      "process {} ({}) cannot be instrumented: {}: nothing was changed; allow that system call in "
+      "the process's filter (of a systemd unit: SystemCallFilter=)",
+      pid, name, why)};
+}
+
+}  // namespace
+
+Result<Allowed> read_allowed(pid_t pid, const std::string& name) {
+  auto sandbox = process::Sandbox::read(pid);
+  if (!sandbox) return sandbox.error();
+  Allowed out;
+  if (std::string why = sandbox->why_denied_to_all(arch::insertion_calls()); !why.empty())
+    return refuse(pid, name, why);
+  if (std::string why = sandbox->why_denied(arch::resident_calls(false)); !why.empty())
+    return refuse(pid, name, why);
+  out.asks_id = sandbox->why_denied(arch::resident_calls(true)).empty();
+  for (format::Routine routine : kRoutines)
+    if (std::string why = sandbox->why_denied(arch::routine_calls(routine)); !why.empty())
+      out.denied[routine] = why;
+  return out;
+}
+
+}  // namespace mdl::inject

@@ -1,0 +1,23 @@
+// What seccomp lets an insertion do, asked before anything else is done to the process.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+
+#include "base/result.h"
+#include "format/kinds.h"
+
+namespace mdl::inject {
+
+struct Allowed {
+  // A thread may be asked for its id; otherwise it must be found in its memory (patch/thread_identity.h).
+  bool asks_id = true;
+  std::map<format::Routine, std::string> denied;  // with the reason
+};
+
+// An error when what every insertion needs is denied, or when that cannot be known.
+Result<Allowed> read_allowed(pid_t pid, const std::string& name);
+
+}  // namespace mdl::inject

@@ -1,0 +1,109 @@
+#include "runtime/patch/extend.h"
+
+#include <algorithm>
+#include <set>
+
+#include "runtime/image/unwind.h"
+#include "runtime/patch/stack_scan.h"
+#include "runtime/patch/stage.h"
+#include "runtime/process/lock.h"
+
+namespace mdl::patch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+void refuse_armed(Coverage& coverage) {
+  for (FunctionPlan& f : coverage.functions) {
+    const bool arms = std::any_of(f.sites.windows.begin(), f.sites.windows.end(), [](const Window& window) {
+      return std::any_of(window.sites.begin(), window.sites.end(),
+                         [](const Site& site) { return site.arming != arch::Arming::none; });
+    });
+    if (!arms) continue;
+    std::set<uint32_t> requests;
+    for (const FunctionPlan::Point& point : f.points)
+      for (const focus::BoundSnippet& snippet : point.snippets)
+        requests.insert(snippet.requests.begin(), snippet.requests.end());
+    for (const Window& window : f.sites.windows)
+      for (const Site& site : window.sites) {
+        coverage.refused.push_back({f.object,
+                                    f.function,
+                                    site,
+                                    "its calls must be armed, for which no room was made at the attach",
+                                    {}});
+        for (uint32_t request : requests) coverage.refused_of[request]++;
+      }
+    f.sites.windows.clear();
+  }
+}
+
+bool anyone_inside(const process::Threads& threads, const std::vector<image::Range>& regions,
+                   const image::Image& image, const process::TargetMemory& memory) {
+  auto inside = [&](uint64_t address) {
+    return std::any_of(regions.begin(), regions.end(),
+                       [&](const image::Range& range) { return range.contains(address); });
+  };
+  auto mappings = image::read_maps(image.pid);
+  if (!mappings) return true;
+  const image::Unwinder unwinder(image);
+  for (pid_t tid : threads.stopped()) {
+    auto registers = threads.registers(tid);
+    if (!registers || inside(arch::pc(*registers))) return true;
+    for (uint64_t place : return_places(*registers, *mappings, memory, unwinder))
+      if (inside(place)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<Extension> extend(const InsertInput& input, const process::TargetMemory& memory, uint32_t number,
+                         Journal& session) {
+  const Clock::time_point begun = Clock::now();
+  auto lock = process::TransactionLock::take(input.image.pid, 2s);
+  if (!lock) return lock.error();
+  if (!session.armed.end) refuse_armed(input.coverage);
+  for (size_t attempt = 0;; attempt++) {
+    auto mappings = image::read_maps(input.image.pid);
+    if (!mappings) return mappings.error();
+    auto stage = build_stage(input, *mappings, kAparts[attempt], &session);
+    if (!stage) return stage.error();
+    stage->journal.extension = number;
+    bool taken = false;
+    if (auto ok = map_stage(input, memory, *stage, taken); !ok) {
+      if (taken && attempt + 1 < std::size(kAparts)) continue;
+      return ok.error();
+    }
+    Extension out;
+    out.regions = stage->journal.code;
+    Result<void> done = write_stage(memory, *stage);
+    if (done) done = commit(input, memory, *stage, out.inserted);
+    if (!done) {
+      // Threads may have been moved inside. What stays is inert, and taken out with the session.
+      (void)forget(out, input.image, memory);
+      return done.error();
+    }
+    out.files = stage->journal.files;
+    absorb(session, stage->journal);
+    out.inserted.took = Clock::now() - begun;
+    return out;
+  }
+}
+
+bool is_unloaded(const Extension& extension, const std::vector<image::Mapping>& mappings) {
+  return std::none_of(extension.files.begin(), extension.files.end(), [&](const PatchedFile& file) {
+    return is_still_there(extension.files, mappings, file.at.start);
+  });
+}
+
+bool forget(const Extension& extension, const image::Image& image, const process::TargetMemory& memory) {
+  process::Threads threads(image.pid);
+  if (auto stopped = threads.stop_all(500ms); !stopped) return false;
+  const bool out = !anyone_inside(threads, extension.regions, image, memory) &&
+                   unmap(image.pid, threads, memory, image, extension.regions);
+  threads.release_all();
+  return out;
+}
+
+}  // namespace mdl::patch

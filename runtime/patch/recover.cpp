@@ -1,0 +1,131 @@
+#include "runtime/patch/recover.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/arch/arch.h"
+
+namespace mdl::patch {
+namespace {
+
+constexpr uint64_t kChunk = uint64_t{1} << 20;
+constexpr uint64_t kOverlap = 16;  // so that no window is cut in two
+
+bool is_code_of_a_file(const image::Mapping& mapping) {
+  return mapping.execute && mapping.read && !mapping.shared && mapping.inode != 0 &&
+         mapping.path.starts_with('/') && !is_session_mapping(mapping);
+}
+
+class Comparison {
+ public:
+  Comparison(const Session& session, std::vector<PatchedWindow>& out) : session_(session), out_(out) {}
+
+  // `live` and `file`: the bytes at `address`, as they are and as they were.
+  void compare(uint64_t address, std::span<const std::byte> live, std::span<const std::byte> file) {
+    for (size_t at = 0; at < live.size(); at++) {
+      if (live[at] == file[at]) continue;
+      const size_t size = arch::kJumpSize;
+      // It may begin at a byte that is the same: a call keeps its first one.
+      for (size_t start = at < size - 1 ? 0 : at - (size - 1); start <= at && start + size <= live.size();
+           start++) {
+        auto bytes = live.subspan(start, size);
+        if (!leads_inside(address + start, bytes)) continue;
+        // A call in the place of a longer one begins with prefixes that are new.
+        const size_t before = arch::call_prefixes(live.first(start));
+        add(address + start - before, live.subspan(start - before, before + size),
+            file.subspan(start - before, before + size));
+        at = start + size - 1;
+        break;
+      }
+      look_for_short_jump(address, live, file, at);
+    }
+  }
+
+  // Short jumps among what differs, now that all relays are known: where they lead is one.
+  void add_short_jumps() {
+    for (const ShortJump& jump : short_jumps_) {
+      auto relay = std::find_if(out_.begin(), out_.end(),
+                                [&](const PatchedWindow& w) { return w.address == jump.target; });
+      if (relay == out_.end() || relay->patched.size() != arch::kJumpSize) continue;
+      relay->relay = true;
+      out_.push_back(jump.window);
+    }
+    std::sort(out_.begin(), out_.end(),
+              [](const PatchedWindow& a, const PatchedWindow& b) { return a.address < b.address; });
+    out_.erase(
+        std::unique(out_.begin(), out_.end(),
+                    [](const PatchedWindow& a, const PatchedWindow& b) { return a.address == b.address; }),
+        out_.end());
+  }
+
+ private:
+  struct ShortJump {
+    PatchedWindow window;
+    uint64_t target = 0;
+  };
+
+  static PatchedWindow window_of(uint64_t address, std::span<const std::byte> live,
+                                 std::span<const std::byte> file) {
+    PatchedWindow window;
+    window.address = address;
+    for (std::byte b : file) window.original.push_back(static_cast<uint8_t>(b));
+    for (std::byte b : live) window.patched.push_back(static_cast<uint8_t>(b));
+    return window;
+  }
+
+  // One of whose bytes the one at `at` is: the first, or the second where that is the same as in the file.
+  void look_for_short_jump(uint64_t address, std::span<const std::byte> live, std::span<const std::byte> file,
+                           size_t at) {
+    const size_t size = arch::kShortJumpSize;
+    for (size_t start = at < size - 1 ? 0 : at - (size - 1); start <= at && start + size <= live.size();
+         start++) {
+      auto target = arch::short_jump_target(address + start, live.subspan(start, size));
+      if (target)
+        short_jumps_.push_back(
+            {window_of(address + start, live.subspan(start, size), file.subspan(start, size)), *target});
+    }
+  }
+
+  bool leads_inside(uint64_t address, std::span<const std::byte> bytes) const {
+    auto target = arch::branch_target(address, bytes);
+    return target && std::any_of(session_.mappings.begin(), session_.mappings.end(),
+                                 [&](const image::Range& range) { return range.contains(*target); });
+  }
+
+  void add(uint64_t address, std::span<const std::byte> live, std::span<const std::byte> file) {
+    if (!out_.empty() && out_.back().address >= address) return;  // seen at the end of the chunk before
+    out_.push_back(window_of(address, live, file));
+  }
+
+  const Session& session_;
+  std::vector<PatchedWindow>& out_;
+  std::vector<ShortJump> short_jumps_;  // that may be ours
+};
+
+}  // namespace
+
+Result<std::vector<PatchedWindow>> find_windows(const image::Image& image, const Session& session,
+                                                const image::Memory& memory) {
+  std::vector<PatchedWindow> out;
+  std::vector<std::byte> live, file;
+  Comparison comparison(session, out);
+  for (const image::Mapping& mapping : image.mappings) {
+    if (!is_code_of_a_file(mapping)) continue;
+    for (uint64_t at = mapping.start; at < mapping.end; at += kChunk) {
+      const uint64_t size = std::min(mapping.end - at, kChunk + kOverlap);
+      live.resize(size), file.resize(size);
+      if (!memory.read(at, live)) continue;  // nobody can execute what is not there
+      if (auto ok = image::read_mapped(image.pid, mapping, at, file); !ok)
+        return Error{fmt::format(
+            "the journal in process {} is lost ({}), and whether its code is as it was cannot be told: {}",
+            image.pid, session.damage, ok.error().text)};
+      comparison.compare(at, live, file);
+    }
+  }
+  comparison.add_short_jumps();
+  return out;
+}
+
+}  // namespace mdl::patch

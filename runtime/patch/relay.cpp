@@ -1,0 +1,74 @@
+#include "runtime/patch/relay.h"
+
+#include <algorithm>
+
+#include "runtime/arch/arch.h"
+
+namespace mdl::patch {
+namespace {
+
+using image::Flow;
+using image::Instruction;
+using image::Range;
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kShortReach = 128;
+
+bool overlap(const Range& a, const Range& b) {
+  return a.start < b.end && b.start < a.end;
+}
+
+// True when control never runs on behind it. A call that does not come back is not trusted that far.
+bool ends_here(const Instruction& in) {
+  return in.flow == Flow::return_ || in.flow == Flow::jump || in.flow == Flow::jump_indirect;
+}
+
+bool is_inside(const image::Code& code, uint64_t address) {
+  return std::any_of(code.ranges.begin(), code.ranges.end(),
+                     [&](const Range& range) { return range.contains(address); });
+}
+
+}  // namespace
+
+std::vector<Range> unreachable_padding(const image::Code& code) {
+  std::vector<Range> out;
+  const auto& list = code.instructions;
+  for (size_t i = 0; i + 1 < list.size(); i++) {
+    if (!ends_here(list[i])) continue;
+    Range run{list[i].address + list[i].size, list[i].address + list[i].size};
+    for (size_t k = i + 1; k < list.size() && list[k].is_padding && list[k].address == run.end; k++) {
+      if (std::binary_search(code.targets.begin(), code.targets.end(), list[k].address)) break;
+      if (code.unresolved_jump && is_inside(code, list[k].address)) break;
+      run.end += list[k].size;
+    }
+    if (run.end - run.start >= arch::kJumpSize) out.push_back(run);
+  }
+  return out;
+}
+
+bool changes(const Window& window, const Range& bytes) {
+  return overlap({window.start, window.end}, bytes) ||
+         (window.relay && overlap({window.relay, window.relay + arch::kJumpSize}, bytes));
+}
+
+bool occupies(const Window& window, const Range& bytes) {
+  return changes(window, bytes) || overlap({window.end, window.end + window.kept.size()}, bytes);
+}
+
+std::optional<uint64_t> find_relay(std::span<const Range> padding, std::span<const Window> windows,
+                                   uint64_t from) {
+  for (const Range& run : padding) {
+    if (run.end + kShortReach < from || run.start > from + 2 * kShortReach) continue;
+    for (uint64_t at = run.start; at + arch::kJumpSize <= run.end; at++) {
+      Range relay{at, at + arch::kJumpSize};
+      bool in_page = at / kPage == (relay.end - 1) / kPage;
+      if (!in_page || !arch::short_jump_reaches(from, at)) continue;
+      if (std::none_of(windows.begin(), windows.end(),
+                       [&](const Window& window) { return occupies(window, relay); }))
+        return at;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace mdl::patch

@@ -1,0 +1,53 @@
+"""What users type: every option of the two tools' contract is in --help, in the manual page and in the shell
+completion, and those three name the same options."""
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+TOOLS = {"mdlc": os.environ["MDLC"], "mdl-inject": os.environ["MDL_INJECT"]}
+# Of --help's words, those that a manual page or a completion writes in another way.
+SPELLINGS = {"--mcpu": "-mcpu", "--depfile": "-MD", "-W": "-Wno-"}
+
+
+def options_of_help(tool):
+    """The names of each option, as a set."""
+    done = subprocess.run([TOOLS[tool], "--help"], capture_output=True, text=True, timeout=60, check=True)
+    found = []
+    for line in done.stdout.splitlines():
+        if match := re.match(r"  +(-[\w-]+)(?:,(-[\w-]+))?", line):
+            found.append({SPELLINGS.get(word, word) for word in match.groups() if word})
+    return found
+
+
+def words(text):
+    return set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", text))
+
+
+class Tools(unittest.TestCase):
+    def test_help_manual_and_completion_agree(self):
+        for tool in TOOLS:
+            with self.subTest(tool=tool):
+                options = options_of_help(tool)
+                self.assertGreater(len(options), 15)
+                manual = (SOURCE / f"docs/man/{tool}.1").read_text()
+                manual = re.sub(r"\\f[A-Z]", " ", manual.replace("\\-", "-"))
+                self.assertEqual([o for o in options if not o & words(manual)], [], "not in the manual page")
+                completion = (SOURCE / f"scripts/completion/{tool}.bash").read_text()
+                self.assertEqual([o for o in options if not o & words(completion)], [], "not in the completion")
+
+    def test_the_contract(self):
+        contract = {
+            "mdlc": "-o -I --target --std --flavor --emit --check --cost --reformat --lsp --explain --disable-pass -mcpu "
+                    "-MD --diagnostics --sign",
+            "mdl-inject": "-m -f -i -d -o --format --dry-run --explain --strict --detach --flavor --allow-calls --allow-traps --max-keys "
+                          "--require-signed --run --status --remove --list --verify",
+        }
+        for tool, wanted in contract.items():
+            self.assertEqual(set(wanted.split()) - set().union(*options_of_help(tool)), set(), tool)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

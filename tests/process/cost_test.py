@@ -1,0 +1,87 @@
+"""What the instrumentation itself takes: its metrics against hits that are known, and the budget, which is
+kept before anything is changed.
+"""
+
+import re
+import unittest
+
+from harness import LiveTest, MDL_INJECT, metric, run
+
+DEAR = """
+resourceList work is procedure { items { "do_heap" }; flavor { unix }; }
+metric reads {
+  name "Reads"; units Words; aggregateOperator sum; style EventCounter; flavor { unix };
+  base is counter { foreach f in work { append preInsn f.entry (* reads +=
+      readAddress($arg[0]) + readAddress($arg[1]) + readAddress($arg[0] + 8) + readAddress($arg[0] + 16); *) } }
+}
+"""
+
+
+class Cost(LiveTest):
+    def setUp(self):
+        super().setUp()
+        self.program = self.start("standard")
+        self.before = self.remember(self.program.pid)
+
+    def end(self):
+        self.assert_untouched(self.program.pid, self.before)
+        self.assertEqual(self.program.end(), 0)
+
+    def test_hits_and_time(self):
+        """Calls and returns of asleep() are the only hits, and each kind of point has one cost."""
+        (self.folder / "asleep.mdl").write_text(metric("calls", ["asleep"]) + metric("returns", ["asleep"], "return"))
+        session = self.inject(self.program.pid, self.compile(self.folder / "asleep.mdl", "instrumentation.mdl"),
+                              "-m", "calls", "-m", "returns", "-m", "instrumentation_hits",
+                              "-m", "instrumentation_time").wait_inserted()
+        for _ in range(20):
+            self.program.ask("sleep 1")
+        self.assert_stopped_well(session)
+        final = {name: line["value"] for (name, _), line in session.final().items()}
+        self.assertEqual((final["calls"], final["returns"]), (20, 20))
+        self.assertEqual(final["instrumentation_hits"], 40)
+        self.assertEqual(final["instrumentation_time"] % 20, 0)
+        # Three counters: between half a nanosecond and ten a hit.
+        self.assertGreater(final["instrumentation_time"], 40 * 500)
+        self.assertLess(final["instrumentation_time"], 40 * 10_000)
+        self.end()
+
+    def test_time_needs_something_to_measure(self):
+        done = self.inject(self.program.pid, self.compile("instrumentation.mdl"), "-m", "instrumentation_time")
+        self.assertEqual(done.wait(), 1)
+        self.assertIn("ask for another one, too", done.errors)
+        self.end()
+
+    def test_budget_refuses(self):
+        plan = self.compile("code.mdl", "time.mdl")
+        request = ("-m", "cpu_time@/Code/standard/asleep")
+        done = self.inject(self.program.pid, plan, *request, "--budget", "100")
+        self.assertEqual(done.wait(), 1)
+        self.assertRegex(done.errors, r"the code at (entry|return) of /Code/standard/asleep is predicted to take "
+                                      r"\d+ ns a hit, the dearest of 2 points: more than the budget of 100 ns \(--budget")
+        session = self.inject(self.program.pid, plan, *request, "--budget", "5000").wait_inserted()
+        self.assert_stopped_well(session)
+        self.assertNotIn("predicted", session.errors)
+        self.end()
+
+    def test_dear_code_is_warned_of(self):
+        (self.folder / "dear.mdl").write_text(DEAR)
+        session = self.inject(self.program.pid, self.compile(self.folder / "dear.mdl")).wait_inserted()
+        self.assert_stopped_well(session)
+        self.assertRegex(session.errors, r"warning: the code at entry of /Code/standard/do_heap is predicted to take "
+                                         r"\d{4} ns a hit; --budget NS refuses")
+        self.end()
+
+    def test_dry_run_says_what_a_hit_takes(self):
+        plan = self.compile("code.mdl")
+        done = run(MDL_INJECT, self.program.pid, plan, "-m", "procedure_calls", "--dry-run")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = re.search(r"^predicted: ([\d.]+) to ([\d.]+) ns a hit, most at \w+ of /Code/", done.stdout, re.M)
+        self.assertTrue(found, done.stdout)
+        self.assertLess(0.1, float(found[1]))
+        self.assertLessEqual(float(found[1]), float(found[2]))
+        self.assertLess(float(found[2]), 100)
+        self.end()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,98 @@
+"""What is in the target is the target's: it may be damaged, and is never trusted. tests/programs/damages.cpp."""
+
+import unittest
+
+from harness import CONSTRAINTS, MDL_INJECT, LiveTest, metric, run
+
+SEEDS = 4
+
+
+class Damage(LiveTest):
+    def setUp(self):
+        super().setUp()
+        self.program = self.start("damages")
+        self.plan = self.compile_text(CONSTRAINTS + metric("work_calls", ["t_work"], constraints=["procedure"]) +
+                                      metric("returns", ["t_work"], "return"))
+        self.before = self.remember(self.program.pid)
+
+    def session(self, *options):
+        return self.inject(self.program.pid, self.plan, "-m", "work_calls@/Code/damages/t_work", "-m", "returns",
+                           "-m", "work_calls@/Thread/*", *options, interval="0.02").wait_inserted()
+
+    def lives_on(self):
+        self.assert_untouched(self.program.pid, self.before)
+        self.program.ask("work 3")
+        self.assertEqual(self.program.end(), 0)
+
+    def check_sampled(self, command):
+        """The injector takes itself out, with the values of the last good sample, or goes on when it saw nothing."""
+        for seed in range(SEEDS):
+            with self.subTest(command=command, seed=seed):
+                session = self.session()
+                self.program.ask("work 100")
+                self.assertEqual(session.fresh_values()["returns", ""] % 100, 0)
+                self.assertGreater(self.program.ask(f"{command} {seed}")["mappings"], 0)
+                self.assertEqual(session.wait(), 1, session.errors)
+                self.assertIn("damaged", session.errors)
+                last = session.final()["returns", ""]
+                self.assertEqual((last["value"], last["complete"]), (100, False))
+                self.assert_untouched(self.program.pid, self.before)
+                self.program = self.start("damages")
+                self.before = self.remember(self.program.pid)
+
+    def test_data_overwritten_while_it_is_sampled(self):
+        self.check_sampled("data")
+
+    def test_words_overwritten_while_it_is_sampled(self):
+        """Single wild words: whatever the numbers are, the injector ends in order and the process is whole."""
+        for seed in range(SEEDS):
+            with self.subTest(seed=seed):
+                session = self.session()
+                self.program.ask(f"words {seed}")
+                session.process.send_signal(2)
+                self.assertIn(session.wait(), (0, 1), session.errors)
+                self.assert_untouched(self.program.pid, self.before)
+        self.lives_on()
+
+    def test_journal_overwritten_while_it_is_sampled(self):
+        self.check_sampled("journal")
+
+    def leave(self):
+        """An injector that was killed, and what it has counted."""
+        session = self.session()
+        self.program.ask("work 5")
+        session.kill()
+
+    def test_lost_journal(self):
+        """--status says so, and --remove takes the windows from the files; the program never sees a jump to nowhere."""
+        self.leave()
+        self.program.ask("journal 1")
+        status = run(MDL_INJECT, "--status", self.program.pid)
+        self.assertEqual(status.returncode, 0, status.stderr)
+        self.assertIn("whose journal is lost", status.stdout)
+        refused = run(MDL_INJECT, self.program.pid, self.plan)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("--remove", refused.stderr)
+        removed = run(MDL_INJECT, "--remove", self.program.pid)
+        self.assertEqual(removed.returncode, 0, removed.stderr)
+        self.assertIn("restored from its files", removed.stderr)
+        self.lives_on()
+
+    def test_damaged_data_of_a_killed_injector(self):
+        """The values are not to be had; who, when, which plan, and the removal do not need them."""
+        for seed in range(SEEDS):
+            with self.subTest(seed=seed):
+                self.leave()
+                self.program.ask(f"data {seed}")
+                status = run(MDL_INJECT, "--status", self.program.pid)
+                self.assertEqual(status.returncode, 0, status.stderr)
+                self.assertIn("values cannot be read", status.stdout)
+                removed = run(MDL_INJECT, "--remove", self.program.pid)
+                self.assertEqual(removed.returncode, 0, removed.stderr)
+                self.assert_untouched(self.program.pid, self.before)
+                self.program = self.start("damages")
+                self.before = self.remember(self.program.pid)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,223 @@
+"""Kinds of files that a process may run: linked in every way, stripped, with their symbols elsewhere, gone or
+replaced on disk, in other namespaces, with functions that are chosen at the start and names of C++.
+"""
+
+import os
+import shutil
+import unittest
+
+from harness import MDL_INJECT, PROGRAMS, LiveTest, metric, run
+
+WORK = "work_calls"
+CALLS = 1000
+
+
+def addresses(program):
+    """{name: address in the file} of a program's functions."""
+    lines = run("nm", program).stdout.splitlines()
+    return {line.split()[2]: int(line.split()[0], 16) for line in lines if len(line.split()) == 3}
+
+
+def as_root(*command):
+    """Those of another user run it in a user namespace of their own."""
+    return [*(["unshare", "--map-root-user"] if os.geteuid() else []), *map(str, command)]
+
+
+class ImageTest(LiveTest):
+    def count(self, program, functions, *options):
+        """The calls of these functions while the program works."""
+        plan = self.compile_text(metric(WORK, functions))
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, plan, *options).wait_inserted()
+        program.ask(f"work {CALLS}")
+        self.assert_stopped_well(session)
+        self.assert_untouched(program.pid, before)
+        program.ask(f"work {CALLS}")
+        return session.final()[WORK, ""]["value"]
+
+    def listed(self, program, glob):
+        """{name: names besides} of --list."""
+        lines = run(MDL_INJECT, "--list", program.pid, glob).stdout.splitlines()
+        return {line.split("  ")[0]: line.split("  ")[1:] for line in lines}
+
+
+class Linked(ImageTest):
+    def test_kinds(self):
+        for kind in ("images", "images-nopie", "images-static", "images-static-pie", "images-musl",
+                     "images-musl-static"):
+            with self.subTest(kind):
+                program = self.start(kind)
+                self.assertEqual(self.count(program, ["t_image_work", "t_image_inner"]), 2 * CALLS)
+                self.assertEqual(program.end(), 0)
+
+
+class Stripped(ImageTest):
+    def check(self, program, twin):
+        """Functions without a name are named by their address."""
+        at = addresses(PROGRAMS / twin)
+        names = [f"sub_{at[name]:x}" for name in ("t_image_work", "t_image_local")]
+        self.assertEqual(self.count(program, names), 2 * CALLS)
+        path = f"/Code/{program.name}/"
+        listed = self.listed(program, path + "*")
+        for name in names:
+            self.assertIn(path + name, listed)
+        self.assertEqual(program.end(), 0)
+
+    def test_dynamic(self):
+        self.check(self.start("images-stripped"), "images")
+
+    def test_static(self):
+        self.check(self.start("images-static-stripped"), "images-static")
+
+    def test_parts_and_stubs_are_no_functions(self):
+        program = self.start("images-stripped")
+        self.assertIn("/Code/images-stripped/_start", self.listed(program, "*/_start"))
+        sections = run("readelf", "-SW", PROGRAMS / "images-stripped").stdout.splitlines()
+        plt = [line.split("]")[1].split() for line in sections if " .plt" in line]
+        self.assertTrue(plt)
+        for fields in plt:
+            start, size = int(fields[2], 16), int(fields[4], 16)
+            for name in self.listed(program, "/Code/images-stripped/sub_*"):
+                self.assertFalse(start <= int(name.rsplit("_", 1)[1], 16) < start + size, name)
+
+    def test_packed_symbols(self):
+        """.gnu_debugdata, as distributions make it."""
+        whole, full, small, packed = (self.folder / name for name in ("images", "full", "small", "packed"))
+        shutil.copy(PROGRAMS / "images", whole)
+        keep = self.folder / "keep"
+        keep.write_text("t_image_local\nt_image_work\n")
+        for command in (("objcopy", "--only-keep-debug", whole, full),
+                        ("objcopy", "-S", "--remove-section", ".gdb_index", f"--keep-symbols={keep}", full, small),
+                        ("xz", "-k", small),
+                        ("objcopy", "-S", "--add-section", f".gnu_debugdata={small}.xz", whole, packed)):
+            done = run(*command)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        program = self.start("packed", command=[packed, "120"])
+        self.assertEqual(self.count(program, ["t_image_local"]), CALLS)
+        self.assertEqual(program.end(), 0)
+
+    def test_debug_file_of_the_build_id(self):
+        """It is looked for where the process would look: here, below another root."""
+        root = self.folder / "root"
+        build_id = run("readelf", "-n", PROGRAMS / "images-static").stdout.split("Build ID: ")[1].split()[0]
+        place = root / "usr/lib/debug/.build-id" / build_id[:2]
+        place.mkdir(parents=True)
+        for command in (("objcopy", "--only-keep-debug", PROGRAMS / "images-static", place / f"{build_id[2:]}.debug"),
+                        ("objcopy", "-S", PROGRAMS / "images-static", root / "images")):
+            self.assertEqual(run(*command).returncode, 0)
+        program = self.start("images", command=as_root("chroot", root, "/images", "120"))
+        self.assertEqual(self.count(program, ["t_image_local"]), CALLS)
+        self.assertEqual(program.end(), 0)
+        # Another file of that name says nothing.
+        wrong = place / f"{build_id[2:]}.debug"
+        wrong.unlink()
+        shutil.copy(PROGRAMS / "images", wrong)
+        program = self.start("images", command=as_root("chroot", root, "/images", "120"))
+        self.assertEqual(self.listed(program, "*t_image_local"), {})
+        self.assertEqual(program.end(), 0)
+
+
+class Places(ImageTest):
+    def copy(self):
+        path = self.folder / "copied"
+        shutil.copy(PROGRAMS / "images", path)
+        return path
+
+    def test_deleted_file(self):
+        path = self.copy()
+        program = self.start("copied", command=[path, "120"])
+        path.unlink()
+        self.assertEqual(self.count(program, ["t_image_work"]), CALLS)
+        self.assertEqual(program.end(), 0)
+
+    def test_replaced_file(self):
+        """What runs is what counts, not what lies there now."""
+        path = self.copy()
+        program = self.start("copied", command=[path, "120"])
+        path.unlink()
+        shutil.copy(PROGRAMS / "names", path)
+        self.assertEqual(self.count(program, ["t_image_work"]), CALLS)
+        self.assertEqual(program.end(), 0)
+
+    def test_other_namespaces(self):
+        """A file system that only the process sees, where it is process 1."""
+        inside = self.folder / "inside"
+        inside.mkdir()
+        script = f"mount -t tmpfs none {inside} && cp {PROGRAMS}/images {inside}/hidden && exec {inside}/hidden 120"
+        program = self.start("hidden", command=["unshare", "--mount", "--pid", "--fork", "--kill-child",
+                                                *(["--map-root-user"] if os.geteuid() else []), "sh", "-c", script])
+        self.assertFalse((inside / "hidden").exists())
+        self.assertEqual(self.count(program, ["hidden/t_image_work"]), CALLS)
+        self.assertEqual(program.end(), 0)
+
+
+class Chosen(ImageTest):
+    def test_what_an_ifunc_chose_is_counted(self):
+        for kind in ("images", "images-static", "images-static-pie"):
+            with self.subTest(kind):
+                program = self.start(kind)
+                program.ask("work 1")
+                self.assertEqual(self.count(program, ["strlen"]), CALLS)
+                self.assertEqual(program.end(), 0)
+
+    def test_versions_and_aliases(self):
+        program = self.start("images")
+        program.ask("work 1")
+        found = self.listed(program, "memcpy@GLIBC_*")
+        self.assertTrue(any("=memcpy@GLIBC_2.14" in names for names in found.values()), found)
+        self.assertEqual(program.end(), 0)
+
+
+class Go(ImageTest):
+    def refusal(self, program, *options):
+        plan = self.compile_text(metric(WORK, ["t_image_work"]) + metric("copies", ["strlen"]))
+        done = run(MDL_INJECT, program.pid, plan, "-d", "0.1", *options)
+        return done.returncode, done.stderr
+
+    def test_it_is_refused(self):
+        program = self.start("images-marked-go")
+        status, text = self.refusal(program)
+        self.assertEqual(status, 1)
+        self.assertIn("is a Go program", text)
+        self.assertEqual(program.end(), 0)
+
+    def test_its_c_libraries_are_not(self):
+        program = self.start("images-linked-go")
+        status, text = self.refusal(program, "-m", WORK)
+        self.assertEqual(status, 1)
+        self.assertIn("it is Go code", text)
+        program.ask("work 1")
+        self.assertEqual(self.count(program, ["strlen"]), CALLS)
+        self.assertEqual(program.end(), 0)
+
+
+class Names(ImageTest):
+    def test_one_address_is_counted_once(self):
+        program = self.start("names")
+        self.assertEqual(self.count(program, ["t_first_name", "t_second_name"]), CALLS)
+        ((name, others),) = self.listed(program, "*/t_*_name").items()
+        self.assertEqual((name, others), ("/Code/names/t_first_name", ["=t_second_name"]))
+
+    def test_demangled_with_and_without_parameters(self):
+        program = self.start("names")
+        for wanted, times in (("shapes::area", 2), ("shapes::area(int)", 1), ("shapes::area(unsigned long, char)", 1),
+                              ("_ZN6shapes4areaEi", 1), ("shapes::Box<long>::area", 1),
+                              ("shapes::Box<long>::area(long) const", 1), ("names/shapes::area(int)", 1)):
+            with self.subTest(wanted):
+                self.assertEqual(self.count(program, [wanted]), times * CALLS)
+
+    def test_patterns_fit_all_forms(self):
+        program = self.start("names")
+        for glob, count in (("shapes::area*", 2), ("*area(int)", 1), ("_ZN*6shapes*", 3), ("*/_ZN6shapes4area*", 2)):
+            with self.subTest(glob):
+                self.assertEqual(len(self.listed(program, glob)), count)
+        plan = self.stdlib()
+        session = self.inject(program.pid, plan, "-m", "procedure_calls@/Code/names/shapes::area(*")
+        session.wait_inserted()
+        program.ask(f"work {CALLS}")
+        self.assert_stopped_well(session)
+        self.assertEqual(sorted(line["value"] for line in session.final().values()), [CALLS, CALLS])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

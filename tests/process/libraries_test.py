@@ -1,0 +1,136 @@
+"""Libraries that come and go while they are measured."""
+
+import unittest
+
+import process_text
+from harness import CONSTRAINTS, MDL_INJECT, LiveTest, metric, run, soon
+
+LOADED = "libplugin.so was loaded: inserted"
+
+
+class LibraryTest(LiveTest):
+    def begin(self, text, *options):
+        program = self.start("loads")
+        plan = self.compile_text(text)
+        self.before = self.remember(program.pid)
+        return program, self.inject(program.pid, plan, *options).wait_inserted()
+
+    def value(self, session, name, focus=""):
+        return session.final()[name, focus]["value"]
+
+
+class Loaded(LibraryTest):
+    def test_what_is_loaded_later_is_counted(self):
+        program, session = self.begin(metric("all_calls", ["t_loader_work", "t_plugin_work"]))
+        program.ask("open 0")
+        session.said(LOADED)
+        program.ask("open 100")
+        self.assert_stopped_well(session)
+        self.assertEqual(self.value(session, "all_calls"), 200)
+        self.assertEqual(process_text.leftovers(program.pid), [])
+        self.assertEqual(program.ask("open 10")["calls"], 110)
+        self.assertEqual(program.end(), 0)
+
+    def test_what_is_not_there_is_waited_for(self):
+        text = CONSTRAINTS + metric("plugin_calls", ["t_plugin_work"], constraints=["procedure"])
+        request = "plugin_calls@/Code/libplugin.so/t_plugin_outer"
+        program, session = self.begin(text, "--await", "-m", "plugin_calls", "-m", request)
+        program.ask("open 0")
+        session.said(LOADED)
+        program.ask("open 10")
+        program.ask("outer 100")
+        self.assert_stopped_well(session)
+        self.assertEqual(self.value(session, "plugin_calls"), 210)
+        self.assertEqual(self.value(session, "plugin_calls", "/Code/libplugin.so/t_plugin_outer"), 200)
+        self.assertEqual(process_text.leftovers(program.pid), [])
+        self.assertEqual(program.end(), 0)
+
+    def test_without_await_it_is_an_error(self):
+        program = self.start("loads")
+        plan = self.compile_text(CONSTRAINTS + metric("loader_calls", ["t_loader_work"], constraints=["procedure"]))
+        done = run(MDL_INJECT, program.pid, plan, "-m", "loader_calls@/Code/libplugin.so/t_plugin_work")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("libplugin.so", done.stderr)
+        self.assertIn("--await", done.stderr)
+        self.assertEqual(program.end(), 0)
+
+    def test_left_and_removed(self):
+        """What was added is in the journal, too."""
+        program, session = self.begin(metric("all_calls", ["t_loader_work", "t_plugin_work"]), "--detach")
+        program.ask("open 0")
+        session.said(LOADED)
+        self.assert_stopped_well(session)
+        program.ask("open 20")
+        status = run(MDL_INJECT, "--status", program.pid)
+        self.assertIn("all_calls = 40 Calls", status.stdout)
+        removed = run(MDL_INJECT, "--remove", program.pid)
+        self.assertEqual((removed.returncode, removed.stderr), (0, ""))
+        self.assertEqual(process_text.leftovers(program.pid), [])
+        self.assertEqual(program.ask("open 10")["calls"], 30)
+        self.assertEqual(program.end(), 0)
+
+
+class Unloaded(LibraryTest):
+    def ours(self, program):
+        return len(process_text.leftovers(program.pid))
+
+    def test_it_comes_back_many_times(self):
+        """Each time it is counted again, and what was mapped for it does not grow."""
+        program, session = self.begin(metric("plugin_calls", ["t_plugin_work"]), "--await", "-m", "plugin_calls")
+        mapped = self.ours(program)
+        for _ in range(30):
+            program.ask("open 0")
+            session.said(LOADED)
+            program.ask("open 10")
+            program.ask("close")
+            program.ask("close")
+            soon(lambda: self.ours(program) == mapped, "the memory for the library to be given back")
+        self.assert_stopped_well(session)
+        self.assertEqual(self.value(session, "plugin_calls"), 300)
+        self.assert_untouched(program.pid, self.before)
+        self.assertEqual(program.end(), 0)
+
+    def test_it_was_there_at_the_attach_and_comes_back(self):
+        program = self.start("loads")
+        program.ask("open 1")
+        plan = self.compile_text(metric("all_calls", ["t_loader_work", "t_plugin_work"]))
+        session = self.inject(program.pid, plan).wait_inserted()
+        program.ask("open 5")
+        for _ in range(2):
+            program.ask("close")
+            program.ask("close")
+            program.ask("open 0")
+            session.said(LOADED)
+            program.ask("open 5")
+        self.assert_stopped_well(session)
+        self.assertEqual(self.value(session, "all_calls"), 2 * 15)
+        self.assertEqual(program.ask("open 2")["calls"], 18)
+        self.assertEqual(program.end(), 0)
+
+    def check_squat(self, later):
+        """Other memory at the library's place, with the very bytes that were ours: it is not written to."""
+        program = self.start("loads")
+        if not later:
+            program.ask("open 1")
+        plan = self.compile_text(metric("all_calls", ["t_loader_work", "t_plugin_work"]))
+        session = self.inject(program.pid, plan).wait_inserted()
+        if later:
+            program.ask("open 0")
+            session.said(LOADED)
+        program.ask("open 5")
+        program.ask("squat")
+        self.assertEqual(program.ask("look")["calls"], 1)
+        self.assert_stopped_well(session)
+        self.assertEqual(self.value(session, "all_calls"), 10)
+        self.assertEqual(program.ask("look")["calls"], 1)
+        self.assertEqual(program.end(), 0)
+
+    def test_its_place_is_used_by_other_memory(self):
+        self.check_squat(later=False)
+
+    def test_the_place_of_a_later_one_is_used_by_other_memory(self):
+        self.check_squat(later=True)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

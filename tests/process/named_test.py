@@ -1,0 +1,134 @@
+"""$args.name: arguments by the names that debug information gives them, against the program's own sums."""
+
+import unittest
+
+from harness import LiveTest
+
+COUNTER = """
+resourceList {name}_list is procedure {{ items {{ "{function}" }}; flavor {{ unix }}; }}
+metric {name} {{
+  name "{name}"; units Units; unitsType unnormalized; aggregateOperator sum; style EventCounter;
+  flavor {{ unix }};
+  base is counter {{ foreach f in {name}_list {{ {place} (* {code} *) }} }}
+}}
+"""
+ENTRY = "append preInsn f.entry"
+
+
+def counter(name, function, code, place=ENTRY):
+    return COUNTER.format(name=name, function=function, code=code, place=place)
+
+
+def argument(name, function, argument=None):
+    return counter(name, function, f"{name} += $args.{argument or name};")
+
+
+ALL = [*(argument(name, "t_mixed") for name in ("tiny", "little", "port", "step", "wide", "text")),
+       *(argument(name, "t_colors") for name in ("color", "on", "letter", "place")),
+       argument("behind", "t_big"),
+       argument("self", "Box::t_member", "this"), argument("move", "Box::t_member", "step"),
+       argument("flags", "Box::t_member"), argument("amount", "Box::t_static"),
+       counter("value", "t_caller", "value += $args.value;", "foreach c in f.calls append preInsn c")]
+NAMES = ("tiny", "little", "port", "step", "wide", "text", "color", "on", "letter", "place", "behind", "self",
+         "move", "flags", "amount", "value")
+
+
+class Named(LiveTest):
+    def measure(self, flavor, metrics, *options):
+        program = self.start(f"named-{flavor}")
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, self.compile_text("".join(metrics)), *options).wait_inserted()
+        answer = program.ask("go 500")
+        self.assert_stopped_well(session)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+        return session.final(), answer
+
+    def refused(self, flavor, metrics, text):
+        program = self.start(f"named-{flavor}")
+        before = self.remember(program.pid)
+        plan = self.compile_text("".join(metrics))
+        session = self.inject(program.pid, plan, "-m", "it")
+        self.assertEqual(session.wait(), 1, session.errors)
+        self.assertIn(text, session.errors)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
+    def test_every_type(self):
+        for flavor in ("gcc-O2", "gcc-O0", "clang-O2", "gcc-O2-dwarf4-compressed"):
+            with self.subTest(flavor):
+                lines, answer = self.measure(flavor, ALL)
+                known = [name for name in NAMES if not lines[name, ""]["refused"]]
+                self.assertEqual({name: lines[name, ""]["value"] for name in known},
+                                 {name: answer[name] for name in known})
+                # clang writes nothing on where that one is.
+                self.assertEqual(set(NAMES) - set(known), {"on"} if flavor == "clang-O2" else set())
+
+    # The first name chooses the code, the others choose in it.
+    def test_several_names_in_one_expression(self):
+        code = "it += $args.step * 3 + $args.tiny * $args.port - $args.step;"
+        lines, answer = self.measure("gcc-O2", [counter("it", "t_mixed", code), counter(
+            "check", "t_mixed", "check += $arg[4] * 0; if ($args.port > 32767 && $args.tiny < 0) check++;"),
+            counter("same", "t_mixed", "same += ($arg[4] << 32 >> 32) * 2 + ($arg[0] << 56 >> 56) * ($arg[3] & 65535);"),
+            counter("high", "t_mixed", "if (($arg[3] & 32768) != 0 && ($arg[0] & 128) != 0) high++;")])
+        self.assertEqual(lines["it", ""]["value"], lines["same", ""]["value"])
+        self.assertEqual(lines["check", ""]["value"], lines["high", ""]["value"])
+        self.assertGreater(lines["check", ""]["value"], 50)
+        self.assertEqual(answer["calls"], 500)
+
+    # One function has the name, one has not: the sum is that of the first, and the second is not silent.
+    def test_refused_where_the_name_is_not_known(self):
+        metric = COUNTER.format(name="it", function='t_big", "t_plain', place=ENTRY, code="it += $args.behind;")
+        lines, answer = self.measure("gcc-O2", [metric])
+        self.assertEqual(lines["it", ""]["value"], answer["behind"])
+        self.assertEqual(lines["it", ""]["refused"], 1)
+
+    def test_reasons(self):
+        for function, name, why in (("t_plain", "amount", "it has no parameter `amount`: it has `value`"),
+                                    ("t_mixed", "real", "`real` is no integer or pointer in one register"),
+                                    ("t_mixed", "on_stack", "`on_stack` is on the stack"),
+                                    ("t_pair", "after", "its parameter `pair` may take several registers or none")):
+            with self.subTest(name):
+                self.refused("gcc-O2", [argument("it", function, name)], why)
+        self.refused("no-debug", [argument("it", "t_plain", "value")], "no debug information")
+        self.refused("gcc-O2", [counter("it", "t_caller", "it += $args.amount;",
+                                        "foreach c in f.calls append preInsn c")], "it has no parameter `amount`")
+
+    def test_floats_are_compared_where_code_goes(self):
+        lists = "resourceList floats is float { items { 1, 1.5, 2.5, -3.25, 1e3 }; }\n".replace("1e3", "1000.0")
+        place = "foreach x in floats {cond} append preInsn f.entry".replace("{cond}", "if ({})")
+        conditions = {"less": ("x < 2.5", 3), "least": ("x <= 2.5 && x > -3.25", 3), "whole": ("x >= 1000", 1),
+                      "negated": ("-x > 3", 1), "equal": ("x == 1 || x == 2.50", 2), "unequal": ("x != 1.5", 4),
+                      "pid": ("x < $globalId", 5)}
+        metrics = [lists] + [counter(name, "t_mixed", f"{name}++;", place.format(condition))
+                             for name, (condition, _) in conditions.items()]
+        metrics.append(counter("inside", "t_mixed", "if (x < 2.5) inside += 1; else inside += 10;",
+                               "foreach x in floats append preInsn f.entry"))
+        lines, answer = self.measure("gcc-O2", metrics)
+        self.assertEqual({name: line["value"] for (name, _), line in lines.items()},
+                         {**{name: n * answer["calls"] for name, (_, n) in conditions.items()},
+                          "inside": 23 * answer["calls"]})
+
+    # A flag that would be raised by a name that is not known is not lowered either.
+    def test_a_constraint_is_refused_as_a_whole(self):
+        source = """
+constraint big /Code/*/* is counter {
+  append preInsn $constraint[0].entry (* if ($args.nothing > 0) big += 1; *)
+  prepend preInsn $constraint[0].return (* big -= 1; *)
+}
+resourceList l is procedure { items { "t_plain" }; flavor { unix }; }
+metric it {
+  name "it"; units Units; aggregateOperator sum; style EventCounter; flavor { unix };
+  constraint big;
+  base is counter { foreach f in l { append preInsn f.entry constrained (* it++; *) } }
+}
+"""
+        program = self.start("named-gcc-O2")
+        session = self.inject(program.pid, self.compile_text(source), "-m", "it@/Code/named-gcc-O2/t_caller")
+        self.assertEqual(session.wait(), 1, session.errors)
+        self.assertIn("it has no parameter `nothing`: it has `value`", session.errors)
+        self.assertEqual(program.end(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
