@@ -3,22 +3,41 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 namespace mdl {
+namespace {
 
-std::string read_text(const std::string& path) {
-  std::string out;
-  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return out;
-  char buffer[4096];
-  for (;;) {
-    ssize_t got = read(file, buffer, sizeof buffer);
+// Appends to `out` until it has `most` bytes; 0, or the errno of what failed.
+int read_into(std::string& out, const std::string& path, size_t most) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return errno;
+  char buffer[16384];
+  int failed = 0;
+  while (out.size() < most) {
+    const ssize_t got = read(file, buffer, std::min(sizeof buffer, most - out.size()));
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0) failed = errno;
     if (got <= 0) break;
     out.append(buffer, static_cast<size_t>(got));
   }
   close(file);
+  return failed;
+}
+
+}  // namespace
+
+std::string read_text(const std::string& path) {
+  std::string out;
+  read_into(out, path, out.max_size());
+  return out;
+}
+
+Result<std::string> read_file(const std::string& path, size_t most) {
+  std::string out;
+  if (const int failed = read_into(out, path, most + 1); failed != 0) return Error{std::strerror(failed)};
   return out;
 }
 

@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <string_view>
+
+#include "base/read_text.h"
 
 namespace mdl::mdlc {
 namespace {
@@ -57,15 +56,11 @@ class Words {
     };
     if (depth == kMaxDepth || ++files_ > kMaxFiles)
       return wrong("response files name each other without end");
-    std::ifstream in(path, std::ios::binary);
-    if (!in) return wrong(std::strerror(errno));
-    std::string text(kMaxBytes + 1, '\0');
-    in.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (in.bad() || (in.gcount() == 0 && !in.eof())) return wrong("it cannot be read");
-    text.resize(static_cast<size_t>(in.gcount()));
-    if (text.size() > kMaxBytes) return wrong(fmt::format("it is larger than {} bytes", kMaxBytes));
-    if (text.find('\0') != std::string::npos) return wrong("it has a NUL byte");
-    return split(text, wrong, depth + 1);
+    auto text = read_file(path, kMaxBytes);
+    if (!text) return wrong(text.error().text);
+    if (text->size() > kMaxBytes) return wrong(fmt::format("it is larger than {} bytes", kMaxBytes));
+    if (text->find('\0') != std::string::npos) return wrong("it has a NUL byte");
+    return split(*text, wrong, depth + 1);
   }
 
   template <typename Wrong>

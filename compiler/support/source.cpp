@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <limits>
+
+#include "base/read_text.h"
 
 namespace mdl {
 
@@ -53,14 +52,9 @@ const Source& Sources::add(std::string path, std::string text) {
 }
 
 Result<const Source*> Sources::read(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return Error{fmt::format("cannot open '{}': {}", path, std::strerror(errno))};
-  std::string text(Source::kMaxBytes + 1, '\0');  // one more than is accepted, so that parse() can refuse
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) return Error{fmt::format("cannot read '{}': {}", path, std::strerror(errno))};
-  if (in.gcount() == 0 && !in.eof()) return Error{fmt::format("cannot read '{}': is it a directory?", path)};
-  text.resize(static_cast<size_t>(in.gcount()));
-  return &add(path, std::move(text));
+  auto text = read_file(path, Source::kMaxBytes);  // parse() refuses a longer one
+  if (!text) return Error{fmt::format("cannot read '{}': {}", path, text.error().text)};
+  return &add(path, std::move(*text));
 }
 
 format::Position Sources::position(Span span) const {

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import unittest
 
 from mdlc_case import BAD, FAILED, GOOD, MDLC, SOURCE, USAGE, MdlcCase
@@ -34,7 +35,7 @@ class Options(MdlcCase):
                            ("missing", "No such file")):
             with self.subTest(name=name):
                 self.assertIn(word, self.run_mdlc(f"@{name}.rsp", status=USAGE).stderr)
-        self.assertIn("cannot be read", self.run_mdlc("@.", status=USAGE).stderr)
+        self.assertIn("Is a directory", self.run_mdlc("@.", status=USAGE).stderr)
 
     def test_the_standard_metrics_are_found_by_name(self):
         self.run_mdlc("code.mdl", "redis.mdl", "-o", "a.bin")
@@ -42,6 +43,17 @@ class Options(MdlcCase):
         self.run_mdlc(library / "code.mdl", library / "redis.mdl", "-o", "b.bin")
         self.assertEqual((self.folder / "a.bin").read_bytes(), (self.folder / "b.bin").read_bytes())
         self.assertIn("cannot find 'no/code.mdl'", self.run_mdlc("no/code.mdl", status=FAILED).stderr)
+
+    def test_many_small_files_take_little_memory(self):
+        """A buffer of the largest size that a source may have, for each, took most of the compiler's time."""
+        for i in range(64):
+            self.source(f"{i}.mdl", re.sub(r"\bm\b", f"m{i}", GOOD))
+        names = [f"{i}.mdl" for i in range(64)]
+        code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True);"
+                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+        done = subprocess.run([sys.executable, "-c", code, MDLC, "--check", *names], cwd=self.folder, text=True,
+                              capture_output=True, check=True)
+        self.assertLess(int(done.stdout), 100_000, "KiB")
 
     def test_nearer_files_hide_the_standard_metrics(self):
         self.source("lib/code.mdl", BAD)
