@@ -8,12 +8,12 @@
 
 namespace mdl {
 
-// Of a small file, /proc's above all: such a file can vanish, or fail to read, at any moment, and that is no exception.
-// The content; what could be read when a read fails, "" when it cannot be opened.
+// Of a small file, /proc's above all: such a file can vanish, or fail to read, at any moment, and that is no
+// exception. The content; what could be read when a read fails, "" when it cannot be opened.
 std::string read_text(const std::string& path);
 
-// Of a user's file. Where it is longer than `most` bytes, its first `most` + 1, so that the caller sees it. The error is
-// the system's word alone ("Permission denied").
+// Of a user's file. Where it is longer than `most` bytes, its first `most` + 1, so that the caller sees it.
+// The error is the system's word alone ("Permission denied").
 Result<std::string> read_file(const std::string& path, size_t most);
 
 }  // namespace mdl

@@ -8,7 +8,6 @@
 #include "base/result.h"
 #include "runtime/focus/names.h"
 #include "runtime/focus/resource.h"
-#include "runtime/image/parameters.h"
 
 namespace mdl::focus {
 
@@ -41,7 +40,6 @@ struct Scope {
   std::string owner;                        // "metric `calls`": for errors
   image::Codes* codes = nullptr;            // null where no code is known
   std::span<const uint64_t> starts = {};    // as in BindOptions
-  image::Parameters* parameters = nullptr;  // for $args.name
 };
 
 // Runs the statements. `foreach` over lists of procedures visits each function once, however

@@ -66,9 +66,9 @@ Result<Value> Expressions::list(const Expr& expr) {
       const Value functions = usable(scope_.names.named(item), item);
       for (const Value& function : *get<Values>(functions)) values.push_back(function);
     } else if (found->type == "module") {
-      const auto objects = scope_.names.objects_named(item);
-      if (objects.empty()) miss(item);
-      for (const image::Object* object : objects) values.push_back({object});
+      const auto modules = scope_.names.modules_named(item);
+      if (modules.empty()) miss(item);
+      for (const Module& module : modules) values.push_back({module});
     } else if (found->type == "int") {
       const auto number = to_integer(item);
       if (!number)
@@ -84,7 +84,7 @@ Result<Value> Expressions::list(const Expr& expr) {
 // main, and the functions that the threads which are there were started with, each once.
 Value Expressions::starts() {
   const image::Image& image = scope_.names.image();
-  std::vector<Procedure> found = scope_.names.named_in(image.objects.front(), "main");
+  std::vector<Procedure> found = scope_.names.named_in({&image.objects.front(), ""}, "main");
   for (const uint64_t address : scope_.starts) {
     const image::Object* object = image::object_at(image, address);
     const image::Function* function = object ? image::function_at(*object, address) : nullptr;
@@ -105,9 +105,9 @@ Result<Value> Expressions::selected(const Expr& expr) const {
   const size_t at = components - static_cast<size_t>(expr.number);  // in path, whose first is the hierarchy
   if (resource->path[0] == "Code") {
     if (at == 2) return all(resource->procedures);
-    Values objects;
-    for (const image::Object* object : resource->objects) objects.push_back({object});
-    return Value{std::move(objects)};
+    Values modules;
+    for (const Module& module : resource->modules) modules.push_back({module});
+    return Value{std::move(modules)};
   }
   if (const auto number = to_integer(resource->path[at])) return Value{*number};
   return Value{resource->path[at]};
@@ -140,7 +140,7 @@ Result<Value> Expressions::field_of(const Expr& expr, const Value& of) {
     if (name == "name") return Value{ProcedureName{procedure->function}};
     if (name == "entry") return Value{PointAt{*procedure, format::PointKind::entry}};
     if (name == "return") return Value{PointAt{*procedure, format::PointKind::return_}};
-    if (name == "module") return Value{procedure->object};
+    if (name == "module") return Value{Module{procedure->object, ""}};
     if (name == "calls" || name == "loops" || name == "blocks") return parts_of(expr, *procedure);
   }
   if (const auto* loop = get<LoopAt>(of)) {
@@ -150,10 +150,10 @@ Result<Value> Expressions::field_of(const Expr& expr, const Value& of) {
       return Value{PointAt{loop->procedure, format::PointKind::loop_start, loop->head}};
     if (name == "end_iter") return Value{PointAt{loop->procedure, format::PointKind::loop_end, loop->head}};
   }
-  if (const auto* object = get<const image::Object*>(of)) {
-    if (name == "name") return Value{(*object)->name};
+  if (const auto* module = get<Module>(of)) {
+    if (name == "name") return Value{module->source.empty() ? module->object->name : module->source};
     if (name == "funcs") {
-      Value functions = all(scope_.names.functions_of(**object));
+      Value functions = all(scope_.names.functions_of(*module));
       if (auto spent = spend(expr.position, get<Values>(functions)->size()); !spent) return spent.error();
       return functions;
     }
@@ -258,15 +258,14 @@ image::Parameter Expressions::parameter_at(const PointAt& point, const std::stri
     return unknown;
   }
   if (!of.function) return unknown;
-  image::Parameter found = scope_.parameters->find(*of.object, *of.function, name);
+  image::Parameter found = scope_.names.debug_info().parameter(*of.object, *of.function, name);
   if (found.number < 0)
     found.why = fmt::format("$args.{} is not known in {}: {}", name, of.function->name, found.why);
   return found;
 }
 
 Result<Value> Expressions::parameter(const Expr& expr) {
-  if (expr.operands.size() != 1 || !scope_.parameters)
-    return wrong(expr.position, "names of arguments mean nothing here");
+  if (expr.operands.size() != 1) return wrong(expr.position, "names of arguments mean nothing here");
   auto of = value(expr.operands[0]);
   if (!of) return of;
   const Value* one = &*of;
@@ -308,7 +307,7 @@ Result<Value> Expressions::value(const Expr& expr) {
       return all(scope_.names.procedures());
     case ExprKind::modules: {
       Values objects;
-      for (const image::Object* object : scope_.names.modules()) objects.push_back({object});
+      for (const Module& module : scope_.names.modules()) objects.push_back({module});
       return Value{std::move(objects)};
     }
     case ExprKind::exit:

@@ -20,7 +20,7 @@ void normalize(std::vector<Procedure>& found) {
 }  // namespace
 
 Names::Names(const image::Image& image, Exclusions exclusions)
-    : image_(image), exclusions_(std::move(exclusions)) {
+    : image_(image), debug_info_(image), exclusions_(std::move(exclusions)) {
   size_t count = 0;
   for (const image::Object& object : image.objects) count += object.functions.size();
   by_name_.reserve(count + count / 4);
@@ -37,25 +37,34 @@ Names::Names(const image::Image& image, Exclusions exclusions)
       if (mangled) mangled_.push_back(procedure);
     }
     if (object.is_loader) continue;
-    const std::vector<Procedure> own = functions_of(object);
+    const std::vector<Procedure> own = functions_of({&object, ""});
     procedures_.insert(procedures_.end(), own.begin(), own.end());
   }
 }
 
-std::vector<Procedure> Names::functions_of(const image::Object& object) const {
+std::vector<const image::Function*> Names::all_of(const Module& module) const {
+  if (!module.source.empty()) return debug_info_.functions_of_source(*module.object, module.source);
+  std::vector<const image::Function*> all;
+  all.reserve(module.object->functions.size());
+  for (const image::Function& function : module.object->functions) all.push_back(&function);
+  return all;
+}
+
+std::vector<Procedure> Names::functions_of(const Module& module) const {
+  const image::Object& object = *module.object;
   std::vector<Procedure> found;
   if (object.is_go) return found;
-  for (const image::Function& function : object.functions)
-    if (!function.is_ifunc && own_abi(object, function) == OwnAbi::no &&
-        !exclusions_.excludes(object, function))
-      found.push_back({&object, &function});
+  for (const image::Function* function : all_of(module))
+    if (!function->is_ifunc && own_abi(object, *function) == OwnAbi::no &&
+        !exclusions_.excludes(object, *function))
+      found.push_back({&object, function});
   return found;
 }
 
-std::vector<const image::Object*> Names::modules() const {
-  std::vector<const image::Object*> found;
+std::vector<Module> Names::modules() const {
+  std::vector<Module> found;
   for (const image::Object& object : image_.objects)
-    if (!object.is_loader && !exclusions_.excludes(object)) found.push_back(&object);
+    if (!object.is_loader && !exclusions_.excludes(object)) found.push_back({&object, ""});
   return found;
 }
 
@@ -77,29 +86,41 @@ const std::vector<Procedure>& Names::functions_named(std::string_view name) cons
 std::vector<Procedure> Names::named(std::string_view name) const {
   const size_t slash = name.find('/');
   if (slash != std::string_view::npos) {
-    const auto objects = objects_named(name.substr(0, slash));
+    const auto modules = modules_named(name.substr(0, slash));
     std::vector<Procedure> found;
-    for (const image::Object* object : objects) {
-      const auto inside = named_in(*object, name.substr(slash + 1));
+    for (const Module& module : modules) {
+      const auto inside = named_in(module, name.substr(slash + 1));
       found.insert(found.end(), inside.begin(), inside.end());
     }
-    if (!objects.empty()) return found;  // else a name with a slash in it, such as operator/
+    if (!modules.empty()) return found;  // else a name with a slash in it, such as operator/
   }
   return functions_named(name);
 }
 
-std::vector<Procedure> Names::named_in(const image::Object& object, std::string_view name) const {
+std::vector<Procedure> Names::named_in(const Module& module, std::string_view name) const {
   std::vector<Procedure> found = functions_named(name);
-  std::erase_if(found, [&](const Procedure& procedure) { return procedure.object != &object; });
+  std::erase_if(found, [&](const Procedure& procedure) { return procedure.object != module.object; });
+  if (module.source.empty() || found.empty()) return found;
+  const std::vector<const image::Function*> part = all_of(module);
+  std::erase_if(found, [&](const Procedure& procedure) {
+    return std::find(part.begin(), part.end(), procedure.function) == part.end();
+  });
   return found;
 }
 
-std::vector<const image::Object*> Names::objects_named(std::string_view name) const {
-  std::vector<const image::Object*> found;
+bool Names::may_be_source(std::string_view name) {
+  return name.find('.') != name.npos && name.find(".so") == name.npos && name.find('/') == name.npos;
+}
+
+std::vector<Module> Names::modules_named(std::string_view name) const {
+  std::vector<Module> found;
   for (const image::Object& object : image_.objects)
     if (object.name == name ||
         std::find(object.aliases.begin(), object.aliases.end(), name) != object.aliases.end())
-      found.push_back(&object);
+      found.push_back({&object, ""});
+  if (!found.empty() || !may_be_source(name)) return found;
+  for (const image::Object& object : image_.objects)
+    if (!debug_info_.functions_of_source(object, name).empty()) found.push_back({&object, std::string(name)});
   return found;
 }
 
@@ -120,11 +141,11 @@ std::vector<std::string> Names::known_objects() const {
   return names;
 }
 
-std::vector<std::string> Names::known_functions(const image::Object& object) const {
+std::vector<std::string> Names::known_functions(const Module& module) const {
   std::vector<std::string> names;
-  for (const image::Function& function : object.functions) {
-    names.push_back(function.name);
-    if (is_mangled(function.name)) names.push_back(image::demangle(function.name).plain);
+  for (const image::Function* function : all_of(module)) {
+    names.push_back(function->name);
+    if (is_mangled(function->name)) names.push_back(image::demangle(function->name).plain);
   }
   return names;
 }

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "runtime/focus/exclusion.h"
+#include "runtime/image/debug_info.h"
 #include "runtime/image/image.h"
 
 namespace mdl::focus {
@@ -16,6 +17,13 @@ struct Procedure {
   const image::Object* object = nullptr;
   const image::Function* function = nullptr;
   bool operator==(const Procedure&) const = default;
+};
+
+// An object, or the part of it that comes from one source file, as debug information has it.
+struct Module {
+  const image::Object* object = nullptr;
+  std::string source;  // the file's name; "" for the whole object
+  bool operator==(const Module&) const = default;
 };
 
 // Points into the image, which must outlive it.
@@ -28,27 +36,35 @@ class Names {
   // $procedures: every function but those of ld.so, those with their own calling
   // convention, IFUNC resolvers, and what the plan excludes.
   const std::vector<Procedure>& procedures() const { return procedures_; }
-  // The same of one object (m.funcs), which may be ld.so.
-  std::vector<Procedure> functions_of(const image::Object& object) const;
+  // The same of one module (m.funcs), which may be ld.so.
+  std::vector<Procedure> functions_of(const Module& module) const;
   // $modules: the objects but ld.so and what the plan excludes.
-  std::vector<const image::Object*> modules() const;
+  std::vector<Module> modules() const;
 
   // Every function that `name` names, in all objects, or in one when it is written
-  // object/function. May hold functions that must not be instrumented: see obstacle().
+  // module/function. May hold functions that must not be instrumented: see obstacle().
   std::vector<Procedure> named(std::string_view name) const;
-  std::vector<Procedure> named_in(const image::Object& object, std::string_view name) const;
-  std::vector<const image::Object*> objects_named(std::string_view name) const;
+  std::vector<Procedure> named_in(const Module& module, std::string_view name) const;
+  // Objects; where none has the name and it can be one, source files.
+  std::vector<Module> modules_named(std::string_view name) const;
+  // "db.c" may, "libm.so.7" may not: for a library's name that was typed wrong, no debug information is read.
+  static bool may_be_source(std::string_view name);
 
   // Why a function must not be instrumented even when it is named; "" when it may be.
   std::string obstacle(const Procedure& procedure) const;
 
   std::vector<std::string> known_objects() const;
-  std::vector<std::string> known_functions(const image::Object& object) const;
+  std::vector<std::string> known_functions(const Module& module) const;
+
+  image::DebugInfo& debug_info() const { return debug_info_; }
 
  private:
+  // All of a module's functions, also those that must not be instrumented.
+  std::vector<const image::Function*> all_of(const Module& module) const;
   const std::vector<Procedure>& functions_named(std::string_view name) const;
 
   const image::Image& image_;
+  mutable image::DebugInfo debug_info_;  // read when it is asked for
   Exclusions exclusions_;
   std::vector<Procedure> procedures_;
   // Linkage names and aliases; several objects may have the same.

@@ -36,7 +36,6 @@ Requests::Requests(const plan::Plan& plan, const Names& names, const BindOptions
       flavor_(flavor_of(options)),
       allow_calls_(options.allow_calls),
       await_(options.await || options.again),
-      parameters_(names.image()),
       denied_(options.denied),
       draft_(plan) {
   for (const format::Constraint& constraint : plan.manifest.constraints)
@@ -44,7 +43,7 @@ Requests::Requests(const plan::Plan& plan, const Names& names, const BindOptions
 }
 
 Scope Requests::scope(const Resource* selected, std::string owner) {
-  return {plan_, names_, flavor_, selected, std::move(owner), codes_, starts_, &parameters_};
+  return {plan_, names_, flavor_, selected, std::move(owner), codes_, starts_};
 }
 
 Result<void> Requests::use_symbols(const std::vector<Insertion>& code, const std::string& owner) {

@@ -61,7 +61,6 @@ class Requests {
   std::string flavor_;
   bool allow_calls_;
   bool await_;
-  image::Parameters parameters_;
   std::map<format::Routine, std::string> denied_;
   Constraints constraints_;
   Draft draft_;

@@ -49,7 +49,15 @@ Error cannot(const std::vector<std::string>& path, const std::string& why) {
   return {fmt::format("cannot select {}: {}", join(path), why), Status::failed};
 }
 
-constexpr const char* kMayCome = "; if it will be loaded later, wait for it with --await";
+Error no_module(const std::vector<std::string>& path, const Names& names) {
+  const std::string& wanted = path[1];
+  return cannot(
+      path,
+      fmt::format("the process has no object `{}`{}{}; if it will be loaded later, wait for it with --await",
+                  wanted,
+                  Names::may_be_source(wanted) ? " and no debug information that has such a source file" : "",
+                  did_you_mean(wanted, names.known_objects())));
+}
 
 Resource make(std::vector<std::string> path) {
   Resource resource;
@@ -62,22 +70,20 @@ Result<std::vector<Resource>> resolve_objects(const std::vector<std::string>& pa
                                               bool await) {
   std::vector<Resource> found;
   const std::string& wanted = path[1];
-  if (auto objects = names.objects_named(wanted); !objects.empty()) {
+  if (auto modules = names.modules_named(wanted); !modules.empty()) {
     found.push_back(make(path));
-    found[0].objects = std::move(objects);
+    found[0].modules = std::move(modules);
     return found;
   }
   if (!is_pattern(wanted) && await) return std::vector<Resource>{make(path)};
-  if (!is_pattern(wanted))
-    return cannot(path, fmt::format("the process has no object `{}`{}", wanted,
-                                    did_you_mean(wanted, names.known_objects())) +
-                            kMayCome);
-  for (const image::Object* object : names.modules()) {
-    if (!fits(wanted, object->name)) continue;
+  if (!is_pattern(wanted)) return no_module(path, names);
+  for (const Module& module : names.modules()) {
+    const std::string& name = module.object->name;
+    if (!fits(wanted, name)) continue;
     auto same = std::find_if(found.begin(), found.end(),
-                             [&](const Resource& resource) { return resource.path[1] == object->name; });
-    if (same == found.end()) same = found.insert(found.end(), make({path[0], object->name}));
-    same->objects.push_back(object);
+                             [&](const Resource& resource) { return resource.path[1] == name; });
+    if (same == found.end()) same = found.insert(found.end(), make({path[0], name}));
+    same->modules.push_back(module);
     same->fitted = true;
   }
   if (found.empty()) return cannot(path, "no object of the process fits the pattern");
@@ -85,15 +91,15 @@ Result<std::vector<Resource>> resolve_objects(const std::vector<std::string>& pa
 }
 
 Result<std::vector<Resource>> expand_functions(const std::vector<std::string>& path, const Names& names,
-                                               const std::vector<const image::Object*>& objects) {
+                                               const std::vector<Module>& modules) {
   std::vector<Resource> found;
-  for (const image::Object* object : objects) {
-    for (const Procedure& procedure : names.functions_of(*object)) {
+  for (const Module& module : modules) {
+    for (const Procedure& procedure : names.functions_of(module)) {
       const std::string& name = procedure.function->name;
       const image::DemangledName demangled = image::demangle(name);
       if (!fits(path[2], name) && !fits(path[2], demangled.plain) && !fits(path[2], demangled.full)) continue;
       found.push_back(make({path[0], path[1], name}));
-      found.back().objects = {object};
+      found.back().modules = {module};
       found.back().procedures = {procedure};
       found.back().fitted = true;
     }
@@ -115,22 +121,20 @@ Result<std::vector<Resource>> expand_functions(const std::vector<std::string>& p
 
 Result<std::vector<Resource>> resolve_functions(const std::vector<std::string>& path, const Names& names,
                                                 bool await) {
-  const auto objects = names.objects_named(path[1]);
-  if (objects.empty()) {
+  const auto modules = names.modules_named(path[1]);
+  if (modules.empty()) {
     if (is_pattern(path[1])) return cannot(path, "only the last component may be a pattern");
     if (await && is_pattern(path[2]))
       return cannot(path, "which functions a pattern stands for is not known before the object is there");
     if (await) return std::vector<Resource>{make(path)};
-    return cannot(path, fmt::format("the process has no object `{}`{}", path[1],
-                                    did_you_mean(path[1], names.known_objects())) +
-                            kMayCome);
+    return no_module(path, names);
   }
   Resource resource = make(path);
-  resource.objects = objects;
+  resource.modules = modules;
   std::string obstacle;
   bool exists = false;
-  for (const image::Object* object : objects) {
-    for (const Procedure& procedure : names.named_in(*object, path[2])) {
+  for (const Module& module : modules) {
+    for (const Procedure& procedure : names.named_in(module, path[2])) {
       exists = true;
       const std::string why = names.obstacle(procedure);
       if (why.empty()) resource.procedures.push_back(procedure);
@@ -139,10 +143,10 @@ Result<std::vector<Resource>> resolve_functions(const std::vector<std::string>& 
   }
   if (!resource.procedures.empty()) return std::vector<Resource>{std::move(resource)};
   if (exists) return cannot(path, obstacle);
-  if (is_pattern(path[2])) return expand_functions(path, names, objects);
+  if (is_pattern(path[2])) return expand_functions(path, names, modules);
   std::vector<std::string> known;
-  for (const image::Object* object : objects) {
-    const auto functions = names.known_functions(*object);
+  for (const Module& module : modules) {
+    const auto functions = names.known_functions(module);
     known.insert(known.end(), functions.begin(), functions.end());
   }
   return cannot(path,
@@ -196,9 +200,10 @@ Result<std::vector<Resource>> resolve_one(const std::vector<std::string>& path, 
 }  // namespace
 
 std::string Resource::identity() const {
-  if (path[0] != "Code" || objects.empty()) return text;
+  if (path[0] != "Code" || modules.empty()) return text;
   std::string key;
-  for (const image::Object* object : objects) key += fmt::format("{}.", static_cast<const void*>(object));
+  for (const Module& module : modules)
+    key += fmt::format("{}{}.", static_cast<const void*>(module.object), module.source);
   for (const Procedure& p : procedures) key += fmt::format("{:x}.", p.function->address);
   return key;
 }

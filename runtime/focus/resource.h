@@ -16,7 +16,7 @@ struct Resource {
   std::vector<std::string> path;  // {"Code","app","work"}
   // Code: what the path names. Several functions may have one name: statics of different
   // files, overloads. They are one resource, true while any of them is active.
-  std::vector<const image::Object*> objects;
+  std::vector<Module> modules;
   std::vector<Procedure> procedures;  // when the path names a function
   std::string text;                   // "/Code/app/work"
   bool fitted = false;                // one of those that a pattern stands for

@@ -27,7 +27,7 @@ struct LoopAt {
   uint64_t head;
 };
 struct Value {
-  std::variant<int64_t, std::string, Procedure, const image::Object*, ProcedureName, PointAt, LoopAt, Values>
+  std::variant<int64_t, std::string, Procedure, Module, ProcedureName, PointAt, LoopAt, Values>
       is;
 };
 

@@ -1,14 +1,12 @@
 #include "runtime/image/debug_sections.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "llvm/BinaryFormat/ELF.h"
 #include "llvm/Object/Decompressor.h"
+#include "runtime/image/debug_file.h"
 #include "runtime/image/object.h"
 
 namespace mdl::image {
@@ -17,9 +15,10 @@ namespace {
 // More than any program's; what a damaged header says may be anything.
 constexpr uint64_t kMaxBytes = 1ull << 30;
 
-constexpr std::string_view kWanted[] = {"debug_info",     "debug_abbrev",   "debug_str",  "debug_str_offsets",
-                                        "debug_line_str", "debug_addr",     "debug_loc",  "debug_loclists",
-                                        "debug_ranges",   "debug_rnglists", "debug_types"};
+constexpr std::string_view kWanted[] = {
+    "debug_info",  "debug_abbrev", "debug_str",      "debug_str_offsets", "debug_line_str",
+    "debug_addr",  "debug_loc",    "debug_loclists", "debug_ranges",      "debug_rnglists",
+    "debug_types", "debug_line",   "debug_aranges"};
 
 bool has_debug_info(const ElfFile& file) {
   const Section* section = file.section(".debug_info");
@@ -45,17 +44,9 @@ std::vector<char> read_section(const ElfFile& file, const Section& section, uint
 Result<ElfFile> open_separate(const Image& image, const Object& object) {
   const Error none{
       fmt::format("{} has no debug information, and no package with it is installed", object.name)};
-  if (object.build_id.size() < 4) return none;
-  const std::string path = fmt::format("/proc/{}/root/usr/lib/debug/.build-id/{}/{}.debug", image.pid,
-                                       object.build_id.substr(0, 2), object.build_id.substr(2));
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return none;
-  auto bytes = std::make_shared<FileMemory>(descriptor);
-  struct stat status;
-  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return none;
-  auto file = ElfFile::read(std::move(bytes), static_cast<uint64_t>(status.st_size), path);
-  if (!file || file->build_id() != object.build_id || !has_debug_info(*file)) return none;
-  return file;
+  auto file = find_debug_file(image.pid, object.build_id);
+  if (!file || !has_debug_info(*file)) return none;
+  return std::move(*file);
 }
 
 }  // namespace

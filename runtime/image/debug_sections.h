@@ -1,5 +1,5 @@
 // The sections of debug information that belong to an object: its file's, or those of the file that
-// /usr/lib/debug/.build-id has for it in the process's file system. LLVM reads them (parameters.cpp).
+// /usr/lib/debug/.build-id has for it in the process's file system. LLVM reads them (debug_info.cpp).
 #pragma once
 
 #include <string>

@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <optional>
 
 #include "llvm/DebugInfo/DWARF/DWARFCompileUnit.h"
 #include "llvm/DebugInfo/DWARF/DWARFContext.h"
 #include "llvm/DebugInfo/DWARF/DWARFDie.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 namespace mdl::image {
 namespace {
@@ -148,12 +146,6 @@ bool is_at(const DWARFDie& parameter, uint64_t entry, uint8_t reg) {
   return false;
 }
 
-Parameter unknown(std::string why) {
-  Parameter result;
-  result.why = std::move(why);
-  return result;
-}
-
 std::string_view name_of(const DWARFDie& die) {
   const char* name = die.getShortName();
   return name ? name : "";
@@ -175,39 +167,43 @@ bool has_all_parameters(const DWARFDie& function) {
 Parameter look(const DWARFDie& function, uint64_t entry, const std::string& name) {
   if (dw::toUnsigned(function.findRecursively({dw::DW_AT_calling_convention}), dw::DW_CC_normal) !=
       dw::DW_CC_normal)
-    return unknown("its calling convention is one of its own");
-  if (!has_all_parameters(function)) return unknown("the compiler left out some of its parameters");
+    return Parameter::unknown("its calling convention is one of its own");
+  if (!has_all_parameters(function))
+    return Parameter::unknown("the compiler left out some of its parameters");
   const Class result = class_of_result(function);
   if (result == Class::unknown)
-    return unknown("what it returns may or may not take the first argument's register");
+    return Parameter::unknown("what it returns may or may not take the first argument's register");
   int at = result == Class::memory ? 1 : 0;
   std::string names;
   size_t seen = 0;
   for (DWARFDie child = function.getFirstChild(); child && !child.isNULL(); child = child.getSibling()) {
-    if (child.getTag() == dw::DW_TAG_GNU_formal_parameter_pack) return unknown("it has a parameter pack");
+    if (child.getTag() == dw::DW_TAG_GNU_formal_parameter_pack)
+      return Parameter::unknown("it has a parameter pack");
     if (child.getTag() != dw::DW_TAG_formal_parameter || ++seen > kMaxParameters) continue;
     const Type type = type_of(child);
     const std::string_view its = name_of(child);
     if (its != name) {
       if (type.is == Class::unknown)
-        return unknown(fmt::format("its parameter `{}` may take several registers or none", its));
+        return Parameter::unknown(fmt::format("its parameter `{}` may take several registers or none", its));
       at += type.is == Class::integer;
       if (names.size() < 200) names += fmt::format("{}`{}`", names.empty() ? "" : ", ", its);
       continue;
     }
     if (type.is != Class::integer)
-      return unknown(fmt::format("`{}` is no integer or pointer in one register", name));
-    if (at >= kRegisterCount) return unknown(fmt::format("`{}` is on the stack: six are in registers", name));
+      return Parameter::unknown(fmt::format("`{}` is no integer or pointer in one register", name));
+    if (at >= kRegisterCount)
+      return Parameter::unknown(fmt::format("`{}` is on the stack: six are in registers", name));
     if (!is_at(child, entry, kRegisters[at]))
-      return unknown(fmt::format("the compiler did not keep `{}` where the calling convention has it", name));
+      return Parameter::unknown(
+          fmt::format("the compiler did not keep `{}` where the calling convention has it", name));
     Parameter found;
     found.number = at;
     found.mask = type.size == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * type.size)) - 1;
     found.sign = type.has_sign && type.size < 8 ? uint64_t{1} << (8 * type.size - 1) : 0;
     return found;
   }
-  return unknown(names.empty() ? fmt::format("it has no parameter `{}`", name)
-                               : fmt::format("it has no parameter `{}`: it has {}", name, names));
+  return Parameter::unknown(names.empty() ? fmt::format("it has no parameter `{}`", name)
+                                          : fmt::format("it has no parameter `{}`: it has {}", name, names));
 }
 
 // The function whose code begins at an address.
@@ -226,64 +222,15 @@ DWARFDie function_from(llvm::DWARFContext& context, uint64_t address) {
 
 }  // namespace
 
-// LLVM keeps pointers into the sections.
-struct FileParameters::State {
-  DebugSections sections;
-  std::unique_ptr<llvm::DWARFContext> context;
-};
-
-FileParameters::FileParameters(DebugSections sections) : state_(std::make_unique<State>()) {
-  state_->sections = std::move(sections);
-  llvm::StringMap<std::unique_ptr<llvm::MemoryBuffer>> buffers;
-  for (const auto& [name, bytes] : state_->sections)
-    buffers[name] = llvm::MemoryBuffer::getMemBuffer({bytes.data(), bytes.size()}, name,
-                                                     /*RequiresNullTerminator=*/false);
-  const auto ignore = [](llvm::Error error) { llvm::consumeError(std::move(error)); };
-  state_->context =
-      llvm::DWARFContext::create(buffers, /*AddrSize=*/8, /*isLittleEndian=*/true, ignore, ignore);
-}
-FileParameters::~FileParameters() = default;
-
-Parameter FileParameters::find(uint64_t entry, const std::string& name) {
-  const DWARFDie die = function_from(*state_->context, entry);
-  return die ? look(die, entry, name) : unknown("debug information does not describe it");
+Parameter Parameter::unknown(std::string why) {
+  Parameter result;
+  result.why = std::move(why);
+  return result;
 }
 
-struct Parameters::State {
-  explicit State(const Image& of) : image(of) {}
-
-  struct File {
-    std::string why;  // there is no debug information
-    std::unique_ptr<FileParameters> parameters;
-  };
-
-  Parameter find(const Object& object, const Function& function, const std::string& name) {
-    if (function.name.find('.') != std::string::npos)
-      return unknown("it is a clone that the compiler made, with parameters of its own");
-    auto [slot, fresh] = files.try_emplace(&object);
-    if (fresh) {
-      auto sections = read_debug_sections(image, object);
-      if (sections)
-        slot->second.parameters = std::make_unique<FileParameters>(std::move(*sections));
-      else
-        slot->second.why = sections.error().text;
-    }
-    if (!slot->second.parameters) return unknown(slot->second.why);
-    return slot->second.parameters->find(function.address - object.bias, name);
-  }
-
-  const Image& image;
-  std::map<const Object*, File> files;
-  std::map<std::pair<const Function*, std::string>, Parameter> known;
-};
-
-Parameters::Parameters(const Image& image) : state_(std::make_unique<State>(image)) {}
-Parameters::~Parameters() = default;
-
-const Parameter& Parameters::find(const Object& object, const Function& function, const std::string& name) {
-  const auto [slot, fresh] = state_->known.try_emplace({&function, name});
-  if (fresh) slot->second = state_->find(object, function, name);
-  return slot->second;
+Parameter find_parameter(llvm::DWARFContext& context, uint64_t entry, const std::string& name) {
+  const DWARFDie die = function_from(context, entry);
+  return die ? look(die, entry, name) : Parameter::unknown("debug information does not describe it");
 }
 
 }  // namespace mdl::image

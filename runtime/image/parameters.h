@@ -11,15 +11,15 @@
 //     that was not optimized, on the frame. What is optimized away is not known.
 // Anything else (a structure among them, which may take two registers or none) is a reason.
 //
-// Debug information is that of the file, or of /usr/lib/debug/.build-id as the process sees it, and
-// read when first asked for. It is not trusted: LLVM checks it, and what leads nowhere is a reason.
+// Nothing of it is trusted: what leads nowhere is a reason.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <string>
 
-#include "runtime/image/debug_sections.h"
-#include "runtime/image/image.h"
+namespace llvm {
+class DWARFContext;
+}
 
 namespace mdl::image {
 
@@ -28,33 +28,11 @@ struct Parameter {
   uint64_t mask = 0;  // the bits of the register that are its own
   uint64_t sign = 0;  // its sign bit; 0 for one without sign and for one of 64 bits
   std::string why;    // it is not known
+
+  static Parameter unknown(std::string why);
 };
 
-// Of the functions in one file with debug information.
-class FileParameters {
- public:
-  explicit FileParameters(DebugSections sections);
-  ~FileParameters();
-  // `entry`: the function's first address, as the file has it.
-  Parameter find(uint64_t entry, const std::string& name);
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
-
-// Of a process.
-class Parameters {
- public:
-  explicit Parameters(const Image& image);  // which must outlive this
-  ~Parameters();
-
-  // Stays valid.
-  const Parameter& find(const Object& object, const Function& function, const std::string& name);
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
+// `entry`: the function's first address, as the file has it.
+Parameter find_parameter(llvm::DWARFContext& context, uint64_t entry, const std::string& name);
 
 }  // namespace mdl::image

@@ -1,10 +1,11 @@
-// Debug information of a target: the parameters of its functions by name. What is asked for first is what is
-// there.
+// Debug information of a target: the parameters of its functions by name, and its source files. What is asked
+// for first is what is there. LLVM, which reads it, may crash in its own process; what comes back from there
+// must be sound.
 #include <cstring>
 #include <memory>
 
+#include "runtime/image/debug_info.h"
 #include "runtime/image/elf.h"
-#include "runtime/image/parameters.h"
 
 using namespace mdl::image;
 
@@ -15,13 +16,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!file) return 0;
   auto sections = read_debug_sections(*file, "fuzz");
   if (!sections) return 0;
-  FileParameters parameters(std::move(*sections));
-  size_t budget = 32;
-  const SymbolTable table = file->symbols(2);  // SHT_SYMTAB
-  for (const ElfSymbol& symbol : table.symbols) {
-    if (symbol.type != 2 /* STT_FUNC */ || symbol.section == 0) continue;
-    if (budget-- == 0) break;
-    for (const char* name : {"count", "this", "none"}) (void)parameters.find(symbol.address, name);
-  }
+  auto info = FileDebugInfo::open(std::move(*sections), /*seconds=*/5);
+  if (!info) __builtin_trap();
+  std::vector<uint64_t> entries;
+  for (const ElfSymbol& symbol : file->symbols(2 /* SHT_SYMTAB */).symbols)
+    if (symbol.type == 2 /* STT_FUNC */ && symbol.section != 0 && entries.size() < 32)
+      entries.push_back(symbol.address);
+  for (uint64_t entry : entries)
+    for (const char* name : {"count", "this", "none"}) {
+      const Parameter found = info->parameter(entry, name);
+      if ((found.number >= 0) != found.why.empty() || found.number > 5) __builtin_trap();
+    }
+  if (info->source_files(entries).size() != entries.size()) __builtin_trap();
   return 0;
 }

@@ -1,0 +1,149 @@
+#include "base/confined.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace mdl {
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{256} << 20;  // of a question or an answer
+constexpr rlim_t kMostMemory = rlim_t{8} << 30;
+constexpr int kConnection = 3;  // the other process's only file, but for the standard ones
+
+// Without SIGPIPE where the other side is gone.
+bool send_all(int connection, const void* bytes, size_t size) {
+  const char* at = static_cast<const char*>(bytes);
+  while (size > 0) {
+    const ssize_t sent = send(connection, at, size, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    at += sent;
+    size -= static_cast<size_t>(sent);
+  }
+  return true;
+}
+
+bool receive_all(int connection, void* bytes, size_t size) {
+  char* at = static_cast<char*>(bytes);
+  while (size > 0) {
+    const ssize_t got = recv(connection, at, size, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+bool send_text(int connection, const std::string& text) {
+  const uint64_t size = text.size();
+  return size <= kMostBytes && send_all(connection, &size, sizeof size) &&
+         send_all(connection, text.data(), text.size());
+}
+
+bool receive_text(int connection, std::string& text) {
+  uint64_t size = 0;
+  if (!receive_all(connection, &size, sizeof size) || size > kMostBytes) return false;
+  text.resize(size);
+  return receive_all(connection, text.data(), size);
+}
+
+// A signal at `most`, the end at `more`.
+void limit(int resource, rlim_t most, rlim_t more) {
+  rlimit now{};
+  if (getrlimit(static_cast<__rlimit_resource>(resource), &now) != 0) return;
+  const rlimit less{std::min(now.rlim_cur, most), std::min(now.rlim_max, more)};
+  setrlimit(static_cast<__rlimit_resource>(resource), &less);
+}
+
+// What this process has that must not act in the other.
+void confine(int connection, unsigned seconds, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // it ended before that
+  for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
+  signal(SIGINT, SIG_IGN);  // a terminal sends it to both; this process decides
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (dup2(connection, kConnection) < 0) _exit(1);
+  closefrom(kConnection + 1);  // locks among them, which would outlive their owner
+  limit(RLIMIT_CORE, 0, 0);
+  limit(RLIMIT_CPU, seconds, seconds + 1);
+#ifndef __SANITIZE_ADDRESS__  // whose shadow is larger than any limit
+  limit(RLIMIT_AS, kMostMemory, kMostMemory);
+#endif
+}
+
+[[noreturn]] void serve(const Confined::Answer& answer) {
+  std::string question;
+  while (receive_text(kConnection, question) && send_text(kConnection, answer(question))) continue;
+  _exit(0);
+}
+
+}  // namespace
+
+Result<Confined> Confined::start(Answer answer, unsigned seconds) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return Error{fmt::format("no connection to another process: {}", std::strerror(errno))};
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    confine(ends[1], seconds, parent);
+    serve(answer);
+  }
+  const int failed = errno;
+  close(ends[1]);
+  if (pid > 0) return Confined(pid, ends[0]);
+  close(ends[0]);
+  return Error{fmt::format("no other process can be started: {}", std::strerror(failed))};
+}
+
+Confined::Confined(Confined&& other) noexcept {
+  *this = std::move(other);
+}
+
+Confined& Confined::operator=(Confined&& other) noexcept {
+  std::swap(pid_, other.pid_);
+  std::swap(connection_, other.connection_);
+  std::swap(why_, other.why_);
+  return *this;
+}
+
+Confined::~Confined() {
+  if (pid_ > 0) ended();
+}
+
+Error Confined::ended() {
+  close(std::exchange(connection_, -1));
+  kill(pid_, SIGKILL);  // nothing where it has ended by itself
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+  pid_ = -1;
+  if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+    why_ = fmt::format("it was ended by {}", strsignal(WTERMSIG(status)));
+  else
+    why_ = "it did not answer";
+  return Error{why_};
+}
+
+Result<std::string> Confined::ask(const std::string& question) {
+  if (pid_ <= 0) return Error{why_};
+  std::string text;
+  if (!send_text(connection_, question) || !receive_text(connection_, text)) return ended();
+  return text;
+}
+
+}  // namespace mdl

@@ -1,0 +1,163 @@
+#include "runtime/image/debug_info.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "llvm/DebugInfo/DWARF/DWARFContext.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+namespace mdl::image {
+namespace {
+
+using Json = nlohmann::json;
+
+// What runs in the reader's process. LLVM keeps pointers into the sections.
+class Reader {
+ public:
+  explicit Reader(DebugSections sections) : sections_(std::move(sections)) {}
+
+  std::string answer(const std::string& question) {
+    if (!context_) open();
+    const Json asked = Json::parse(question);
+    if (asked.contains("parameter"))
+      return to_json(find_parameter(*context_, asked["entry"], asked["parameter"]))
+          .dump(-1, ' ', true, kReplace);
+    Json files = Json::array();
+    for (const Json& entry : asked["entries"]) files.push_back(source_file(entry));
+    return files.dump(-1, ' ', true, kReplace);
+  }
+
+ private:
+  static constexpr auto kReplace = Json::error_handler_t::replace;  // names may be any bytes
+
+  static Json to_json(const Parameter& p) {
+    return {{"number", p.number}, {"mask", p.mask}, {"sign", p.sign}, {"why", p.why}};
+  }
+
+  void open() {
+    llvm::StringMap<std::unique_ptr<llvm::MemoryBuffer>> buffers;
+    for (const auto& [name, bytes] : sections_)
+      buffers[name] = llvm::MemoryBuffer::getMemBuffer({bytes.data(), bytes.size()}, name,
+                                                       /*RequiresNullTerminator=*/false);
+    const auto ignore = [](llvm::Error error) { llvm::consumeError(std::move(error)); };
+    context_ = llvm::DWARFContext::create(buffers, /*AddrSize=*/8, /*isLittleEndian=*/true, ignore, ignore);
+  }
+
+  std::string source_file(uint64_t entry) {
+    using Kind = llvm::DILineInfoSpecifier::FileLineInfoKind;
+    const llvm::DILineInfo line = context_->getLineInfoForAddress(
+        {entry}, {Kind::RawValue, llvm::DILineInfoSpecifier::FunctionNameKind::None});
+    return line ? line.FileName : "";
+  }
+
+  DebugSections sections_;
+  std::unique_ptr<llvm::DWARFContext> context_;
+};
+
+// Its answer as JSON, or why there is none.
+Result<Json> ask(Confined& reader, const Json& question) {
+  auto text = reader.ask(question.dump(-1, ' ', true, Json::error_handler_t::replace));
+  if (!text)
+    return Error{
+        fmt::format("its debug information cannot be read: the reader failed, {}", text.error().text)};
+  return Json::parse(*text);  // of our own code, which has not crashed
+}
+
+std::string_view last_component(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == path.npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace
+
+Result<FileDebugInfo> FileDebugInfo::open(DebugSections sections, unsigned seconds) {
+  auto reader = std::make_shared<Reader>(std::move(sections));
+  auto confined =
+      Confined::start([reader](const std::string& question) { return reader->answer(question); }, seconds);
+  if (!confined) return confined.error();
+  return FileDebugInfo(std::move(*confined));
+}
+
+Parameter FileDebugInfo::parameter(uint64_t entry, const std::string& name) {
+  auto answer = ask(reader_, {{"entry", entry}, {"parameter", name}});
+  if (!answer) return Parameter::unknown(answer.error().text);
+  Parameter found;
+  found.number = answer->at("number");
+  found.mask = answer->at("mask");
+  found.sign = answer->at("sign");
+  found.why = answer->at("why");
+  return found;
+}
+
+std::vector<std::string> FileDebugInfo::source_files(std::span<const uint64_t> entries) {
+  auto answer = ask(reader_, {{"entries", std::vector<uint64_t>(entries.begin(), entries.end())}});
+  std::vector<std::string> files(entries.size());
+  if (answer) answer->get_to(files);
+  return files;
+}
+
+struct DebugInfo::State {
+  explicit State(const Image& of) : image(of) {}
+
+  struct File {
+    std::string why;  // there is no debug information
+    std::optional<FileDebugInfo> info;
+    std::optional<std::vector<std::string>> sources;  // of the object's functions
+  };
+
+  File& file(const Object& object) {
+    auto [slot, fresh] = files.try_emplace(&object);
+    if (!fresh) return slot->second;
+    auto sections = read_debug_sections(image, object);
+    auto info =
+        sections ? FileDebugInfo::open(std::move(*sections)) : Result<FileDebugInfo>(sections.error());
+    if (info)
+      slot->second.info = std::move(*info);
+    else
+      slot->second.why = info.error().text;
+    return slot->second;
+  }
+
+  Parameter find(const Object& object, const Function& function, const std::string& name) {
+    if (function.name.find('.') != std::string::npos)
+      return Parameter::unknown("it is a clone that the compiler made, with parameters of its own");
+    File& its = file(object);
+    return its.info ? its.info->parameter(function.address - object.bias, name) : Parameter::unknown(its.why);
+  }
+
+  const std::vector<std::string>& sources(const Object& object) {
+    File& its = file(object);
+    if (its.sources) return *its.sources;
+    std::vector<uint64_t> entries;
+    for (const Function& function : object.functions) entries.push_back(function.address - object.bias);
+    its.sources = its.info ? its.info->source_files(entries) : std::vector<std::string>(entries.size());
+    return *its.sources;
+  }
+
+  const Image& image;
+  std::map<const Object*, File> files;
+  std::map<std::pair<const Function*, std::string>, Parameter> known;
+};
+
+DebugInfo::DebugInfo(const Image& image) : state_(std::make_unique<State>(image)) {}
+DebugInfo::~DebugInfo() = default;
+
+const Parameter& DebugInfo::parameter(const Object& object, const Function& function,
+                                      const std::string& name) {
+  const auto [slot, fresh] = state_->known.try_emplace({&function, name});
+  if (fresh) slot->second = state_->find(object, function, name);
+  return slot->second;
+}
+
+std::vector<const Function*> DebugInfo::functions_of_source(const Object& object, std::string_view name) {
+  std::vector<const Function*> found;
+  const std::vector<std::string>& sources = state_->sources(object);
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (last_component(sources[i]) == name) found.push_back(&object.functions[i]);
+  return found;
+}
+
+}  // namespace mdl::image

@@ -1,0 +1,56 @@
+// What debug information says about a process's functions: their parameters (parameters.h) and source files.
+//
+// It is that of the object's file, or of /usr/lib/debug/.build-id as the process sees it, and read when first
+// asked for. LLVM reads it; it is not trusted, nor is LLVM with it: LLVM 19's reader of DWARF runs past the
+// end of damaged sections (found by fuzz_dwarf), so each file is read in a process of its own
+// (base/confined.h), and what ends that process is a reason why nothing is known.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/confined.h"
+#include "runtime/image/debug_sections.h"
+#include "runtime/image/image.h"
+#include "runtime/image/parameters.h"
+
+namespace mdl::image {
+
+// Of one file. Addresses are those of the file.
+class FileDebugInfo {
+ public:
+  // `seconds`: of processor time that reading may take.
+  static Result<FileDebugInfo> open(DebugSections sections, unsigned seconds = 60);
+
+  Parameter parameter(uint64_t entry, const std::string& name);
+  // The source file in which the function at each address begins, as the compiler was told its name; "" where
+  // that is not known.
+  std::vector<std::string> source_files(std::span<const uint64_t> entries);
+
+ private:
+  explicit FileDebugInfo(Confined reader) : reader_(std::move(reader)) {}
+  Confined reader_;
+};
+
+// Of a process's objects.
+class DebugInfo {
+ public:
+  explicit DebugInfo(const Image& image);  // which must outlive this
+  ~DebugInfo();
+
+  // Stays valid.
+  const Parameter& parameter(const Object& object, const Function& function, const std::string& name);
+
+  // Those that begin in a source file with this name, in the object's order. The name is the last component
+  // of the file's: "db.c" for /build/src/db.c.
+  std::vector<const Function*> functions_of_source(const Object& object, std::string_view name);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mdl::image

@@ -1,0 +1,61 @@
+"""Source files as names for their part of an object, as debug information has it."""
+
+import unittest
+
+from harness import LiveTest
+
+N = 1000
+LISTED = """
+resourceList files is module { items { "sources_more.cpp", "nothing.cpp" }; flavor { unix }; }
+resourceList functions is procedure { items { "sources.cpp/twin" }; flavor { unix }; }
+metric listed {
+  name "listed"; units Calls; aggregateOperator sum; style EventCounter; flavor { unix };
+  base is counter { foreach m in files foreach f in m.funcs { append preInsn f.entry (* listed++; *) } }
+}
+metric one {
+  name "one"; units Calls; aggregateOperator sum; style EventCounter; flavor { unix };
+  base is counter { foreach f in functions { append preInsn f.entry (* one++; *) } }
+}
+"""
+
+
+class Sources(LiveTest):
+    def measure(self, flavor, plan, *options):
+        program = self.start(f"sources-{flavor}")
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, plan, *options).wait_inserted()
+        program.ask(f"go {N}")
+        self.assert_stopped_well(session)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+        return {key: line["value"] for key, line in session.final().items()}
+
+    def test_foci(self):
+        for flavor in ("gcc-O2", "clang-O2"):
+            with self.subTest(flavor):
+                foci = {"/Code/sources.cpp/twin": 2, "/Code/sources_more.cpp/twin": 3, f"/Code/sources-{flavor}/twin": 5,
+                        "/Code/sources_more.cpp": 4, "/Code/sources.cpp/s_first": 1}
+                counts = self.measure(flavor, self.compile("code.mdl"),
+                                      *(word for focus in foci for word in ("-m", f"procedure_calls@{focus}")))
+                self.assertEqual(counts, {("procedure_calls", focus): n * N for focus, n in foci.items()})
+
+    def test_children(self):
+        counts = self.measure("gcc-O2", self.compile("code.mdl"), "-m",
+                              "procedure_calls@/Code/sources_more.cpp/*")
+        self.assertEqual({focus: count for (_, focus), count in counts.items()},
+                         {"/Code/sources_more.cpp/_ZL4twinl": 3 * N, "/Code/sources_more.cpp/_Z7s_therev": 4 * N})  # with what it calls
+
+    def test_lists(self):
+        self.assertEqual(self.measure("gcc-O2", self.compile_text(LISTED)),
+                         {("listed", ""): 4 * N, ("one", ""): 2 * N})
+
+    def test_a_file_that_is_not_there(self):
+        program = self.start("sources-gcc-O2")
+        session = self.inject(program.pid, self.compile("code.mdl"), "-m", "procedure_calls@/Code/nobody.cpp")
+        self.assertEqual(session.wait(), 1, session.errors)
+        self.assertIn("has no object `nobody.cpp` and no debug information that has such a source file", session.errors)
+        self.assertEqual(program.end(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

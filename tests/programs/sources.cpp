@@ -1,0 +1,31 @@
+// Two source files of one program, each with a static function of the same name, with their truth.
+//
+//   sources [SECONDS]
+//
+// Commands: `go N` calls, N times over, s_first once, twin of this file two times, and s_there, which calls
+// twin of the other file three times.
+#include "protocol.h"
+
+void s_there();
+
+extern "C" __attribute__((noinline)) void s_first() { asm volatile("" ::: "memory"); }
+
+static __attribute__((noinline)) long twin(long value) {
+  asm volatile("" : "+r"(value));
+  return value + 1;
+}
+
+int main(int argc, char** argv) {
+  alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
+  protocol::say_event("ready");
+  for (protocol::Command command = protocol::next_command(); command.word == "go";
+       command = protocol::next_command()) {
+    for (unsigned long i = 0; i < command.number; ++i) {
+      s_first();
+      twin(twin(1));
+      s_there();
+    }
+    protocol::say_event("done");
+  }
+  return 0;
+}
