@@ -274,7 +274,7 @@ uint64_t routine_offset(format::Routine routine);
 enum class Hook : uint8_t {
   none,
   exit,    // _exit: a process that ends waits for its last values to be read
-  catch_,  // __cxa_begin_catch: frames below the one that calls it have vanished
+  catch_,  // __cxa_begin_catch and its like: frames below the one that calls it have vanished
   jump,    // longjmp(buffer, ...): frames below the buffer's stack pointer vanish
   end,     // __call_tls_dtors, where a thread ends: likewise; a thread without a block stays without
 };

@@ -169,6 +169,19 @@ std::unordered_set<std::string_view> names_of_several(const std::vector<Symbol>&
   return out;
 }
 
+// A static function that link-time optimization shares among the parts of a program gets a suffix that makes
+// its name unique: ".llvm.1234" (LLVM's ThinLTO, which every optimized Rust program has), ".lto_priv.0"
+// (GCC). It is what it was, not a clone. The name without the suffix; all of it when there is none.
+std::string_view name_in_source(std::string_view name) {
+  for (const std::string_view suffix : {".llvm.", ".lto_priv."}) {
+    const size_t at = name.rfind(suffix);
+    if (at == name.npos || at == 0) continue;
+    const std::string_view number = name.substr(at + suffix.size());
+    if (!number.empty() && number.find_first_not_of("0123456789") == number.npos) return name.substr(0, at);
+  }
+  return name;
+}
+
 Function make_function(const Group& group, const std::vector<Symbol>& symbols,
                        const std::unordered_set<std::string_view>& several) {
   Function function;
@@ -178,6 +191,9 @@ Function make_function(const Group& group, const std::vector<Symbol>& symbols,
   function.is_ifunc = group.primary.is_ifunc;
   for (size_t k = group.first + 1; k < group.last; ++k)
     if (symbols[k].name != function.name) function.aliases.emplace_back(symbols[k].name);
+  for (size_t k = group.first; k < group.last; ++k)
+    if (const std::string_view name = name_in_source(symbols[k].name); name != symbols[k].name)
+      function.aliases.emplace_back(name);
   for (size_t k = group.first; k < group.last; ++k)
     if (!symbols[k].version.empty() && several.contains(symbols[k].name))
       function.aliases.push_back(fmt::format("{}@{}", symbols[k].name, symbols[k].version));

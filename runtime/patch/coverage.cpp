@@ -190,12 +190,23 @@ constexpr HookedName kHooks[] = {
     {"__call_tls_dtors", arch::Hook::end},
 };
 
+// What Rust's std::panic::catch_unwind calls where it has caught, as its versions name it. In a stripped
+// program, or where link-time optimization has taken the function in, a caught panic is not seen.
+bool is_rust_catch(const image::Function& function) {
+  if (function.name.find("9panicking") == std::string::npos ||
+      function.name.find("7cleanup") == std::string::npos)
+    return false;
+  return image::matches(function, "std::panicking::try::cleanup") ||
+         image::matches(function, "std::panicking::r#try::cleanup") ||
+         image::matches(function, "std::panicking::catch_unwind::cleanup");
+}
+
 arch::Hook hook_of(const image::Function& function) {
   for (const HookedName& hooked : kHooks)
     if (function.name == hooked.name ||
         std::find(function.aliases.begin(), function.aliases.end(), hooked.name) != function.aliases.end())
       return hooked.hook;
-  return arch::Hook::none;
+  return is_rust_catch(function) ? arch::Hook::catch_ : arch::Hook::none;
 }
 
 void add_hooks(const image::Image& image, bool flags, const std::set<const image::Object*>* only,

@@ -31,7 +31,7 @@ class Sources(LiveTest):
         return {key: line["value"] for key, line in session.final().items()}
 
     def test_foci(self):
-        for flavor in ("gcc-O2", "clang-O2"):
+        for flavor in ("gcc-O2", "gcc-lto", "clang-O2"):
             with self.subTest(flavor):
                 foci = {"/Code/sources.cpp/twin": 2, "/Code/sources_more.cpp/twin": 3, f"/Code/sources-{flavor}/twin": 5,
                         "/Code/sources_more.cpp": 4, "/Code/sources.cpp/s_first": 1}

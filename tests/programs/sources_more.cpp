@@ -6,4 +6,4 @@ static __attribute__((noinline)) long twin(long value) {
 
 long s_last;
 
-void s_there() { s_last = twin(twin(twin(1))); }
+__attribute__((noinline)) void s_there() { s_last = twin(twin(twin(1))); }
