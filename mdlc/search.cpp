@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "base/installed.h"
+
 namespace mdl::mdlc {
 namespace {
 
@@ -17,10 +19,7 @@ bool is_there(const fs::path& path) {
 }  // namespace
 
 std::string standard_library() {
-  std::error_code error;
-  fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (error) return "";
-  return (program.parent_path().parent_path() / "share" / "mdl" / "stdlib-metrics").string();
+  return installed("stdlib-metrics");
 }
 
 Result<std::string> find_file(const std::string& name, const std::vector<std::string>& directories) {

@@ -1,11 +1,13 @@
 #include "runtime/inject/options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 
+#include "base/installed.h"
 #include "base/result.h"
 #include "runtime/inject/origin.h"
 
@@ -15,6 +17,7 @@ namespace {
 constexpr const char* kDescription =
     "Measures a running process by a compiled plan of metrics, and takes the instrumentation out again.\n\n"
     "  mdl-inject PID plan.bin [-m METRIC[@FOCUS]]... [options]   measure\n"
+    "  mdl-inject PID redis.plan                                  by standard metrics\n"
     "  mdl-inject --run plan.bin [options] -- COMMAND ARGS...     start and measure\n"
     "  mdl-inject --list PID [GLOB]                               what can be named in a focus\n"
     "  mdl-inject --status PID                                    what is in a process\n"
@@ -28,6 +31,13 @@ constexpr const char* kFooter =
 int usage(const std::string& text) {
   std::fputs(fmt::format("mdl-inject: {}\nTry 'mdl-inject --help'.\n", text).c_str(), stderr);
   return static_cast<int>(Status::usage);
+}
+
+// A plan's own name, without a folder, means the standard plan where there is no such file.
+std::string find_plan(const std::string& name) {
+  if (name.empty() || name.find('/') != std::string::npos || access(name.c_str(), F_OK) == 0) return name;
+  const std::string standard = installed("plans/" + name);
+  return access(standard.c_str(), F_OK) == 0 ? standard : name;
 }
 
 // What the positional words mean depends on the command.
@@ -177,6 +187,7 @@ Parsed parse_options(int argc, const char* const* argv) {
     wrong = "the duration must not be negative";
   if (!wrong && o.budget && !(*o.budget >= 0 && *o.budget <= 1e12)) wrong = "the budget must not be negative";
   if (wrong) out.exit = usage(*wrong);
+  o.plan = find_plan(o.plan);
   return out;
 }
 

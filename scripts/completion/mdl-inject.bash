@@ -1,5 +1,10 @@
 # Completion of mdl-inject's options for bash: source this file, or install it as
 # /usr/share/bash-completion/completions/mdl-inject.
+_mdl_standard_plans() {
+  local program
+  program=$(readlink -f "$(type -P "${COMP_WORDS[0]}")") && cd "${program%/*}/../share/mdl/plans" 2>/dev/null && printf '%s\n' *.plan
+}
+
 _mdl_inject() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
   local options="-m -f -i -d -o --format --dry-run --explain --strict --detach --flavor --max-keys --allow-calls --allow-traps --budget --require-signed
@@ -17,7 +22,7 @@ _mdl_inject() {
   # The first word that is no option is a process, what follows is a plan.
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     if [[ $word =~ ^[0-9]+$ ]]; then
-      mapfile -t COMPREPLY < <(compgen -f -- "$current")
+      mapfile -t COMPREPLY < <(compgen -f -- "$current"; compgen -W "$(_mdl_standard_plans)" -- "$current")
       return
     fi
   done

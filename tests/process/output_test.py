@@ -11,7 +11,7 @@ import re
 import subprocess
 import unittest
 
-from harness import CONSTRAINTS, MDL_INJECT, LiveTest, metric, run
+from harness import BIN, CONSTRAINTS, MDL_INJECT, LiveTest, metric, run
 
 KEYS = {"time_ns": int, "elapsed_s": (int, float), "pid": int, "metric": str, "focus": str, "value": int,
         "delta": int, "rate": (int, float), "units": str, "refused": int, "final": bool}
@@ -166,6 +166,18 @@ class Output(LiveTest):
         everything = run(MDL_INJECT, "--list", self.program.pid)
         self.assertIn("/Code/children/main", everything.stdout.split())
         self.assertTrue(re.search(r"^/Code/libc\.so\.6/", everything.stdout, re.M))
+
+    def test_standard_plans_are_found_by_name(self):
+        """One command, in an empty folder; a file of that name there goes first."""
+        request = [MDL_INJECT, str(self.program.pid), "code.plan", "-m", "procedure_calls@/Code/children/t_work", "-d", "0.2"]
+        done = subprocess.run(request, cwd=self.folder, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(json.loads(done.stdout.splitlines()[-1])["final"])
+        (self.folder / "code.plan").write_text("mine")
+        done = subprocess.run(request, cwd=self.folder, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        for plan in sorted((BIN.parent / "share" / "mdl" / "plans").iterdir()):
+            self.assertEqual(run(MDL_INJECT, "--verify", plan.name).returncode, 0, plan.name)
 
     def test_verify(self):
         done = run(MDL_INJECT, "--verify", self.plan)

@@ -1,0 +1,11 @@
+// What is installed beside a program: share/mdl/ next to the bin/ that it is in. A build folder has the same shape.
+#pragma once
+
+#include <string>
+
+namespace mdl {
+
+// share/mdl/NAME; "" when the program's own place is not known. It need not exist.
+std::string installed(const std::string& name);
+
+}  // namespace mdl

@@ -1,0 +1,16 @@
+# The standard metrics as plans, so that mdl-inject finds them by name: redis.plan is code.mdl with redis.mdl.
+set(MDL_STANDARD_PLANS ${CMAKE_BINARY_DIR}/share/mdl/plans)
+file(MAKE_DIRECTORY ${MDL_STANDARD_PLANS})
+file(GLOB standard_metrics CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/stdlib-metrics/*.mdl)
+set(code ${CMAKE_SOURCE_DIR}/stdlib-metrics/code.mdl)
+set(standard_plans)
+foreach(source ${standard_metrics})
+  get_filename_component(name ${source} NAME_WE)
+  set(sources ${code} ${source})
+  list(REMOVE_DUPLICATES sources)
+  add_custom_command(OUTPUT ${MDL_STANDARD_PLANS}/${name}.plan
+    COMMAND mdlc -o ${MDL_STANDARD_PLANS}/${name}.plan ${sources} DEPENDS mdlc ${sources} VERBATIM)
+  list(APPEND standard_plans ${MDL_STANDARD_PLANS}/${name}.plan)
+endforeach()
+add_custom_target(mdl_standard_plans ALL DEPENDS ${standard_plans})
+install(DIRECTORY ${MDL_STANDARD_PLANS} DESTINATION share/mdl)
