@@ -1,4 +1,5 @@
-// What is installed beside a program: share/mdl/ next to the bin/ that it is in. A build folder has the same shape.
+// What is installed beside a program: share/mdl/ next to the bin/ that it is in. A build folder has the same
+// shape.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-# The standard metrics as plans, so that mdl-inject finds them by name: redis.plan is code.mdl with redis.mdl.
+# The standard metrics as plans, so that mdl-inject finds them by name: redis.plan has the metrics of redis.mdl.
 set(MDL_STANDARD_PLANS ${CMAKE_BINARY_DIR}/share/mdl/plans)
 file(MAKE_DIRECTORY ${MDL_STANDARD_PLANS})
 file(GLOB standard_metrics CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/stdlib-metrics/*.mdl)
@@ -6,10 +6,12 @@ set(code ${CMAKE_SOURCE_DIR}/stdlib-metrics/code.mdl)
 set(standard_plans)
 foreach(source ${standard_metrics})
   get_filename_component(name ${source} NAME_WE)
-  set(sources ${code} ${source})
-  list(REMOVE_DUPLICATES sources)
+  set(uses --use ${code})
+  if(source STREQUAL code)
+    set(uses)
+  endif()
   add_custom_command(OUTPUT ${MDL_STANDARD_PLANS}/${name}.plan
-    COMMAND mdlc -o ${MDL_STANDARD_PLANS}/${name}.plan ${sources} DEPENDS mdlc ${sources} VERBATIM)
+    COMMAND mdlc -o ${MDL_STANDARD_PLANS}/${name}.plan ${uses} ${source} DEPENDS mdlc ${code} ${source} VERBATIM)
   list(APPEND standard_plans ${MDL_STANDARD_PLANS}/${name}.plan)
 endforeach()
 add_custom_target(mdl_standard_plans ALL DEPENDS ${standard_plans})

@@ -61,7 +61,7 @@ Result<backend::Plan> translate(const Program& program, const Sources& sources, 
                                 Diagnostics& diagnostics) {
   std::vector<backend::Refusal> refusals;
   backend::Plan plan = backend::make_plan(program, *options.target, refusals,
-                                           !passes::is_off("peephole", options.disabled_passes));
+                                          !passes::is_off("peephole", options.disabled_passes));
   for (const backend::Refusal& refusal : refusals)
     diagnostics.report(Code::no_stencil, place(refusal.position, sources), refusal.text);
   if (!diagnostics.has_errors())
@@ -73,7 +73,9 @@ Result<backend::Plan> translate(const Program& program, const Sources& sources, 
 }  // namespace
 
 Result<void> read_files(const Options& options, Sources& sources) {
-  for (const std::string& name : options.files) {
+  std::vector<std::string> names = options.libraries;  // which come first: SemaOptions
+  names.insert(names.end(), options.files.begin(), options.files.end());
+  for (const std::string& name : names) {
     auto path = find_file(name, options.directories);
     if (!path) return path.error();
     if (auto read = sources.read(*path); !read) return read.error();
@@ -84,7 +86,8 @@ Result<void> read_files(const Options& options, Sources& sources) {
 Result<backend::Plan> plan_of(const std::vector<ast::File>& files, const Sources& sources,
                               const Options& options, Diagnostics& diagnostics) {
   if (!are_readable(files)) return backend::Plan();
-  Program program = analyze(files, sources, {options.standard, options.flavor}, diagnostics);
+  Program program =
+      analyze(files, sources, {options.standard, options.flavor, options.libraries.size()}, diagnostics);
   if (diagnostics.has_errors()) return backend::Plan();
   if (auto optimized = passes::run_passes(program, options.disabled_passes); !optimized)
     return optimized.error();
@@ -96,7 +99,8 @@ Result<std::string> compile(const Options& options, const Sources& sources, Diag
   if (!are_readable(files)) return std::string();
   if (options.emit == Emit::ast) return diagnostics.has_errors() ? std::string() : dump_all(files, sources);
 
-  Program program = analyze(files, sources, {options.standard, options.flavor}, diagnostics);
+  Program program =
+      analyze(files, sources, {options.standard, options.flavor, options.libraries.size()}, diagnostics);
   if (diagnostics.has_errors()) return std::string();
 
   if (auto optimized = passes::run_passes(program, options.disabled_passes); !optimized)

@@ -68,6 +68,10 @@ void declare(CLI::App& app, Options& options, std::string& target, std::vector<s
   app.add_option("-I", options.directories, "look for a FILE here too")
       ->type_name("DIR")
       ->allow_extra_args(false);
+  app.add_option("--use", options.libraries,
+                 "read FILE for the constraints and lists that others use, without its metrics")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   app.add_option("--target", target, "machine: " + target_names())->check(check_target)->type_name("NAME");
   app.add_option("--mcpu", options.cpu, "CPU of that machine (also -mcpu=CPU)")->type_name("CPU");
   add_choice<Standard>(app, "--std", options.standard,

@@ -18,6 +18,7 @@ enum class Format : uint8_t { text, json, sarif };  // of diagnostics
 
 struct Options {
   std::vector<std::string> files;
+  std::vector<std::string> libraries;    // read before them, for what they define
   std::vector<std::string> directories;  // where files are looked for, after the current one
   const backend::Target* target = nullptr;
   std::string cpu;     // "" = the target's default

@@ -15,6 +15,16 @@ using sema::Kind;
 
 using Daemons = std::map<std::string_view, const ast::Tool*>;  // by name
 
+// What the metrics of the files from `first` on name.
+std::set<std::string_view> used_constraints(const std::vector<ast::File>& files, size_t first) {
+  std::set<std::string_view> used;
+  for (size_t i = first; i < files.size(); ++i)
+    for (const ast::Definition& d : files[i].definitions)
+      if (auto* metric = std::get_if<ast::Metric>(&d.node))
+        for (const ast::MetricConstraint& c : metric->constraints) used.insert(c.name.text);
+  return used;
+}
+
 class Collector {
  public:
   Collector(const SemaOptions& options, Diagnostics& diagnostics)
@@ -22,6 +32,7 @@ class Collector {
 
   sema::Symbols collect(const std::vector<ast::File>& files) {
     symbols_.standard = options_.standard;
+    used_ = used_constraints(files, options_.libraries);
     for (const ast::File& file : files) {
       for (const ast::Definition& d : file.definitions) add(d);
       for (const ast::Name& name : file.broken) symbols_.broken.insert(name.text);
@@ -31,8 +42,13 @@ class Collector {
     return std::move(symbols_);
   }
 
-  // Definitions of other flavors than the selected one.
+  // Definitions of other flavors than the selected one, and what nobody uses of a library.
   bool is_dropped(const ast::Definition& d) const {
+    if (d.span.file < options_.libraries) {
+      if (std::holds_alternative<ast::Metric>(d.node)) return true;
+      if (auto* c = std::get_if<ast::Constraint>(&d.node))
+        return !c->is_default && !used_.contains(c->name.text);
+    }
     auto other = [&](const std::vector<ast::Setting>& settings) {
       if (options_.flavor.empty()) return false;
       for (const ast::Setting& s : settings)
@@ -95,6 +111,7 @@ class Collector {
 
   const SemaOptions& options_;
   Diagnostics& diagnostics_;
+  std::set<std::string_view> used_;  // names of constraints
   sema::Symbols symbols_;
   std::map<std::string, Span, std::less<>> tools_[3];
   std::map<std::string, Span, std::less<>> tunables_;
@@ -138,16 +155,14 @@ class Checker {
                d.node);
   }
 
-  // Constraints with code that no metric of any flavor names.
-  void warn_of_unused(const std::vector<ast::File>& files) {
-    std::set<std::string_view> used;
-    each<ast::Metric>(files, [&](const ast::Metric& m) {
-      for (const ast::MetricConstraint& c : m.constraints) used.insert(c.name.text);
-    });
-    each<ast::Constraint>(files, [&](const ast::Constraint& c) {
-      if (!c.is_default && !used.contains(c.name.text))
-        context_.diagnostics.report(Code::unused_constraint, c.name.span, c.name.text);
-    });
+  // Constraints with code that no metric of any flavor names; those of libraries are for others.
+  void warn_of_unused(const std::vector<ast::File>& files, size_t libraries) {
+    const auto used = used_constraints(files, libraries);
+    for (size_t i = libraries; i < files.size(); ++i)
+      for (const ast::Definition& d : files[i].definitions)
+        if (auto* c = std::get_if<ast::Constraint>(&d.node);
+            c && !c->is_default && !used.contains(c->name.text))
+          context_.diagnostics.report(Code::unused_constraint, c->name.span, c->name.text);
   }
 
   // A list that the selected flavor does not have.
@@ -165,13 +180,6 @@ class Checker {
   }
 
  private:
-  template <typename Node, typename Function>
-  static void each(const std::vector<ast::File>& files, Function f) {
-    for (const ast::File& file : files)
-      for (const ast::Definition& d : file.definitions)
-        if (auto* node = std::get_if<Node>(&d.node)) f(*node);
-  }
-
   void tool(const ast::Tool& tool, Span span) {
     sema::check_tool(tool, span, context_.diagnostics);
     if (tool.kind != ast::ToolKind::process) return;
@@ -208,7 +216,7 @@ Program analyze(const std::vector<ast::File>& files, const Sources& sources, con
       if (!collector.is_dropped(d)) checker.check(d);
   for (const ast::ResourceList* list : collector.elsewhere())
     if (symbols.lists.at(list->name.text).span == list->name.span) checker.add_empty(*list, list->name.span);
-  if (!diagnostics.has_errors()) checker.warn_of_unused(files);
+  if (!diagnostics.has_errors()) checker.warn_of_unused(files, options.libraries);
   return checker.take();
 }
 

@@ -18,6 +18,9 @@ struct SemaOptions {
   // With a flavor, definitions of other flavors are left out (metrics), or are empty (lists).
   // Without one everything is kept and the flavor is chosen at injection.
   std::string flavor;
+  // The first files of the program that only define what the others use: their metrics are left out, and
+  // constraints that the others' metrics do not name.
+  size_t libraries = 0;
 };
 
 // Precondition: `files` are trees of parse() and readable, their texts are in `sources`. Definitions that

@@ -141,7 +141,8 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_flag("--await", o.await,
                "What -m asks for may come with a library that is loaded later: wait for it");
   bool traps = false;
-  app.add_flag("--allow-traps", traps, "Permit traps where no jump fits; this version sets none, so nothing changes");
+  app.add_flag("--allow-traps", traps,
+               "Permit traps where no jump fits; this version sets none, so nothing changes");
   auto* keys_option =
       app.add_option("--max-keys", o.max_keys,
                      "Keys of a focus such as /Message/* (default 2097152, or the plan's maxKeys)")

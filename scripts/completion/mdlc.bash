@@ -16,7 +16,7 @@ _mdlc() {
     --flavor | --explain | -mcpu) return ;;
   esac
   if [[ $word == -* ]]; then
-    COMPREPLY=($(compgen -W '-o -I --target= -mcpu= --std= --flavor= --emit= --check --cost --disable-pass= -Werror -Wno-
+    COMPREPLY=($(compgen -W '-o -I --use --target= -mcpu= --std= --flavor= --emit= --check --cost --disable-pass= -Werror -Wno-
       -MD --diagnostics= --color= --apply-fixes --reformat --in-place --lsp --sign --explain --version --help' -- "$word"))
     [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
   else

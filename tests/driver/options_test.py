@@ -44,6 +44,15 @@ class Options(MdlcCase):
         self.assertEqual((self.folder / "a.bin").read_bytes(), (self.folder / "b.bin").read_bytes())
         self.assertIn("cannot find 'no/code.mdl'", self.run_mdlc("no/code.mdl", status=FAILED).stderr)
 
+    def test_use_takes_what_is_used(self):
+        self.source("mine.mdl", GOOD.replace("base is", "constraint procedure; base is"))
+        plan = self.run_mdlc("--use", "code.mdl", "mine.mdl", "--emit=ir", "-o", "-", "-Werror").stdout
+        self.assertEqual(sorted(re.findall(r"^snippet (\w+)", plan, re.M)), ["m_entry", "procedure_entry", "procedure_return"])
+        self.assertNotIn("procedure_calls", plan)
+        self.run_mdlc("--use", "code.mdl", "good.mdl", "-Werror")
+        self.run_mdlc("--use", "good.mdl", "good.mdl")
+        self.assertIn("no input file", self.run_mdlc("--use", "code.mdl", status=USAGE).stderr)
+
     def test_many_small_files_take_little_memory(self):
         """A buffer of the largest size that a source may have, for each, took most of the compiler's time."""
         for i in range(64):
