@@ -335,7 +335,7 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
   std::vector<bool> hollow = hollow_requests(plan, binding, coverage);
   size_t count = static_cast<size_t>(std::count(hollow.begin(), hollow.end(), true));
   std::string example = coverage.refused.empty()
-                            ? ""
+                            ? ": the functions have no such points (one that never returns has no returns)"
                             : fmt::format(": {} in {}: {}", coverage.refused[0].function->name,
                                           coverage.refused[0].object->name, coverage.refused[0].reason);
   if (count == hollow.size() && !options.await)
@@ -347,8 +347,11 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
                              coverage.refused.size(), example)};
   for (size_t i = 0; i < hollow.size() && count <= 20 && !options.await; i++)
     if (hollow[i])
-      fmt::print(stderr, "warning: {}@{} cannot be measured: its points are refused\n",
-                 binding.requests[i].metric, binding.requests[i].focus);
+      fmt::print(stderr, "warning: {}@{} cannot be measured: {}\n", binding.requests[i].metric,
+                 binding.requests[i].focus,
+                 coverage.refused_of[i] != 0
+                     ? "its points are refused"
+                     : "the functions have no such points (one that never returns has no returns)");
   return {};
 }
 
@@ -472,7 +475,11 @@ int measure(const Options& asked) {
     options.pid = launched->pid();
     not_let_go = options.pid;
   }
+  const bool was_there = !process::live_threads(options.pid).empty();
   auto status = attach(options, *plan, *writer, launched);
+  // Whatever failed failed because of that.
+  if (!status && was_there && process::live_threads(options.pid).empty())
+    return fail({fmt::format("process {} has ended before it could be measured", options.pid)});
   if (!status) return fail(status.error());
   if (auto ok = sink->close(); !ok) return fail(ok.error());
   return *status;

@@ -173,13 +173,14 @@ void plan_function(const plan::Plan& plan, const focus::Binding& binding, const 
   if (drop_uneven(plan, binding, lost, f)) plan_windows(plan, f, stubs);
 }
 
-// Every normal end of a process passes _exit: exit() and a return from main call it.
+// Every normal end of a process passes _Exit: exit() and a return from main call it. It is _exit by another
+// name in glibc; in musl, _exit goes on to it.
 struct HookedName {
   std::string_view name;
   arch::Hook hook;
 };
 constexpr HookedName kHooks[] = {
-    {"_exit", arch::Hook::exit},
+    {"_Exit", arch::Hook::exit},
     {"__cxa_begin_catch", arch::Hook::catch_},
     {"longjmp", arch::Hook::jump},
     {"_longjmp", arch::Hook::jump},
@@ -209,12 +210,19 @@ arch::Hook hook_of(const image::Function& function) {
   return is_rust_catch(function) ? arch::Hook::catch_ : arch::Hook::none;
 }
 
+// musl's loader is its C library; glibc's has functions of these names for itself alone.
+bool may_have_hooks(const image::Object& object) {
+  return !object.is_loader ||
+         std::any_of(object.functions.begin(), object.functions.end(),
+                     [](const image::Function& function) { return function.name == "printf"; });
+}
+
 void add_hooks(const image::Image& image, bool flags, const std::set<const image::Object*>* only,
                std::vector<FunctionPlan>& functions) {
-  for (const image::Object& object : image.objects)
+  for (const image::Object& object : image.objects) {
+    if ((only && !only->contains(&object)) || !may_have_hooks(object)) continue;
     for (const image::Function& function : object.functions) {
-      if (only && !only->contains(&object)) break;
-      arch::Hook hook = object.is_loader ? arch::Hook::none : hook_of(function);
+      arch::Hook hook = hook_of(function);
       if (hook == arch::Hook::none || (hook != arch::Hook::exit && !flags)) continue;
       auto it = std::find_if(functions.begin(), functions.end(),
                              [&](const FunctionPlan& f) { return f.function == &function; });
@@ -230,6 +238,7 @@ void add_hooks(const image::Image& image, bool flags, const std::set<const image
           }))
         it->points.emplace_back();
     }
+  }
 }
 
 // Decodes all functions, on as many threads as there are processors: it is most of the work.

@@ -44,15 +44,23 @@ bool needs_identity(const plan::Plan& plan, const focus::Binding& binding) {
 
 Result<uint32_t> find_thread_place(pid_t pid, const process::TargetMemory& memory) {
   process::Threads threads(pid);
+  constexpr int kAsked = 20;
+  int asked = 0;
   for (int attempt = 0; attempt < 100; attempt++) {
     for (pid_t tid : process::live_threads(pid)) {
       if (process::awaits_vfork(tid)) continue;
       bool stopped = threads.stop_one(tid, 200ms).operator bool();
       auto registers = stopped ? threads.registers(tid) : Result<arch::ThreadRegisters>(Error{});
-      threads.release(tid);
+      // Read while it is stopped: one that is let go may end, and its memory with it.
+      uint32_t place = 0;
       if (registers)
-        return place_in(arch::thread_pointer(*registers), process::read_status(tid).inner_pid, memory);
+        place = place_in(arch::thread_pointer(*registers), process::read_status(tid).inner_pid, memory);
+      threads.release(tid);
+      if (registers) asked++;
+      // musl takes it away from a thread that is ending: then another one is asked.
+      if (place != 0 || asked == kAsked) return place;
     }
+    if (asked != 0 && attempt >= kAsked) return 0;
     timespec nap{0, 2'000'000};
     nanosleep(&nap, nullptr);
   }

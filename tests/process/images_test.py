@@ -42,13 +42,28 @@ class ImageTest(LiveTest):
 
 
 class Linked(ImageTest):
+    KINDS = ("images", "images-nopie", "images-static", "images-static-pie", "images-musl", "images-musl-static")
+
     def test_kinds(self):
-        for kind in ("images", "images-nopie", "images-static", "images-static-pie", "images-musl",
-                     "images-musl-static"):
+        for kind in self.KINDS:
             with self.subTest(kind):
                 program = self.start(kind)
                 self.assertEqual(self.count(program, ["t_image_work", "t_image_inner"]), 2 * CALLS)
                 self.assertEqual(program.end(), 0)
+
+    def test_last_values(self):
+        """Each C library has its own way to the end of a process."""
+        plan = self.compile_text(metric(WORK, ["t_image_work"]))
+        for kind in self.KINDS:
+            with self.subTest(kind):
+                program = self.start(kind)
+                # No sample but the first and the last.
+                session = self.inject(program.pid, plan, interval="100").wait_inserted()
+                program.ask(f"work {CALLS}")
+                self.assertEqual(program.end(), 0)
+                self.assertEqual(session.wait(), 0, session.errors)
+                line = session.final()[WORK, ""]
+                self.assertEqual((line["value"], line.get("complete", True)), (CALLS, True), session.errors)
 
 
 class Stripped(ImageTest):

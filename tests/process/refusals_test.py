@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import struct
 import subprocess
+import time
 import unittest
 
 from harness import CONSTRAINTS, MDL_INJECT, MDLC, PROGRAMS, SOURCE, LiveTest, metric, run
@@ -45,6 +46,23 @@ class Refusals(LiveTest):
         ended.end()
         self.refused(FAILED, [ended.pid], ended.pid, self.plan)
         self.refused(FAILED, ["99999999"], "99999999", self.plan)  # more than any process can have
+
+    def test_ends_meanwhile(self):
+        """Killed at any moment of an attach: what could not be opened or stopped then is no other trouble."""
+        plan = self.compile_text(metric("every_call", ["*"]), name="every")
+        for delay in range(0, 80, 2):
+            doomed = self.start("children")
+            injector = subprocess.Popen([MDL_INJECT, str(doomed.pid), plan, "-d", "0.01", "-o", "/dev/null"],
+                                        stderr=subprocess.PIPE, text=True)
+            time.sleep(delay / 1000)
+            doomed.kill()
+            said = injector.communicate(timeout=30)[1]
+            if injector.returncode != 0:  # 0: it was measured before, or its last values were
+                self.assertRegex(said, f"process {doomed.pid} (has ended|was killed)|no process {doomed.pid} ", f"killed after {delay} ms")
+
+    def test_function_that_never_returns(self):
+        plan = self.compile_text(metric("ends", ["abort"], point="return"), name="ends")
+        self.refused(FAILED, ["no such points", "never returns"], self.program.pid, plan)
 
     def test_not_a_pid(self):
         self.refused(USAGE, ["12x"], "12x", self.plan)
