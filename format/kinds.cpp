@@ -41,7 +41,7 @@ constexpr std::string_view spelled(std::string_view row) {
 }
 
 template <typename Kind, typename Row, size_t N>
-std::optional<Kind> find(const Row (&table)[N], std::string_view wanted) {
+std::optional<Kind> named(const Row (&table)[N], std::string_view wanted) {
   for (size_t i = 0; i < N; i++)
     if (spelled(table[i]) == wanted) return static_cast<Kind>(i);
   return std::nullopt;
@@ -70,19 +70,19 @@ bool is_timer(CellKind kind) {
 }
 
 std::optional<PointKind> point_kind(std::string_view wanted) {
-  return find<PointKind>(kPoints, wanted);
+  return named<PointKind>(kPoints, wanted);
 }
 std::optional<CellKind> cell_kind(std::string_view wanted) {
-  return find<CellKind>(kCells, wanted);
+  return named<CellKind>(kCells, wanted);
 }
 std::optional<Event> event(std::string_view wanted) {
-  return find<Event>(kEvents, wanted);
+  return named<Event>(kEvents, wanted);
 }
 std::optional<Routine> routine(std::string_view wanted) {
-  return find<Routine>(kRoutines, wanted);
+  return named<Routine>(kRoutines, wanted);
 }
 std::optional<Aggregate> aggregate(std::string_view wanted) {
-  return find<Aggregate>(kAggregates, wanted);
+  return named<Aggregate>(kAggregates, wanted);
 }
 
 }  // namespace mdl::format

@@ -8,22 +8,22 @@
 namespace mdl::format {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 template <typename Item, typename Function>
-Json array(const std::vector<Item>& items, Function function) {
-  Json result = Json::array();
+OrderedJson array(const std::vector<Item>& items, Function function) {
+  OrderedJson result = OrderedJson::array();
   for (const Item& item : items) result.push_back(function(item));
   return result;
 }
 
-Json json(const Position& position) {
-  return Json{position.file, position.line, position.column};
+OrderedJson json(const Position& position) {
+  return OrderedJson{position.file, position.line, position.column};
 }
 
-Json json(const Expr& expr) {
+OrderedJson json(const Expr& expr) {
   const ExprShape& has = shape(expr.kind);
-  Json result = {{"kind", has.name}};
+  OrderedJson result = {{"kind", has.name}};
   if (has.text) result["text"] = expr.text;
   if (has.number) result["number"] = expr.number;
   if (has.operands) result["operands"] = array(expr.operands, [](const Expr& e) { return json(e); });
@@ -31,8 +31,8 @@ Json json(const Expr& expr) {
   return result;
 }
 
-Json json(const Placement& placement) {
-  Json result = {{"kind", kPlacementKinds[static_cast<size_t>(placement.kind)]}};
+OrderedJson json(const Placement& placement) {
+  OrderedJson result = {{"kind", kPlacementKinds[static_cast<size_t>(placement.kind)]}};
   if (placement.kind == PlacementKind::foreach_) result["variable"] = placement.variable;
   if (placement.kind != PlacementKind::block) result["expr"] = json(placement.expr);
   if (placement.kind == PlacementKind::insert) {
@@ -47,24 +47,24 @@ Json json(const Placement& placement) {
   return result;
 }
 
-Json placements(const std::vector<Placement>& list) {
+OrderedJson placements(const std::vector<Placement>& list) {
   return array(list, [](const Placement& placement) { return json(placement); });
 }
 
-Json cells(const std::vector<Cell>& list) {
+OrderedJson cells(const std::vector<Cell>& list) {
   return array(list, [](const Cell& cell) {
-    Json result = {{"name", cell.name}, {"kind", info(cell.kind).name}};
+    OrderedJson result = {{"name", cell.name}, {"kind", info(cell.kind).name}};
     if (!cell.event.empty()) result["event"] = cell.event;
     return result;
   });
 }
 
-Json json(const ResourceList& list) {
+OrderedJson json(const ResourceList& list) {
   return {{"name", list.name},       {"type", list.type},       {"items", list.items},
           {"flavors", list.flavors}, {"library", list.library}, {"position", json(list.position)}};
 }
 
-Json json(const Constraint& constraint) {
+OrderedJson json(const Constraint& constraint) {
   return {{"name", constraint.name},
           {"path", constraint.path},
           {"default", constraint.is_default},
@@ -77,7 +77,7 @@ Json json(const Constraint& constraint) {
           {"position", json(constraint.position)}};
 }
 
-Json json(const Metric& metric) {
+OrderedJson json(const Metric& metric) {
   return {{"id", metric.id},
           {"name", metric.name},
           {"units", metric.units},
@@ -94,11 +94,11 @@ Json json(const Metric& metric) {
           {"position", json(metric.position)}};
 }
 
-Json json(const Exclude& exclude) {
+OrderedJson json(const Exclude& exclude) {
   return {{"pattern", exclude.pattern}, {"regex", exclude.regex}, {"no_case", exclude.no_case}};
 }
 
-Json json(const Process& process) {
+OrderedJson json(const Process& process) {
   return {{"name", process.name},
           {"command", process.command},
           {"directory", process.directory},
@@ -106,18 +106,18 @@ Json json(const Process& process) {
           {"position", json(process.position)}};
 }
 
-Json json(const CellUse& use) {
-  Json out = {
+OrderedJson json(const CellUse& use) {
+  OrderedJson out = {
       {"name", use.name}, {"kind", info(use.kind).name}, {"reads", use.reads}, {"writes", use.writes}};
   if (is_timer(use.kind)) out["starts"] = use.starts;
   return out;
 }
 
-Json json(const SymbolUse& symbol) {
+OrderedJson json(const SymbolUse& symbol) {
   return {{"name", symbol.name}, {"kind", kSymbolKinds[static_cast<size_t>(symbol.kind)]}};
 }
 
-Json json(const StencilInfo& stencil) {
+OrderedJson json(const StencilInfo& stencil) {
   return {{"name", stencil.name},
           {"point", info(stencil.point).name},
           {"cells", array(stencil.cells, [](const CellUse& use) { return json(use); })},
@@ -126,7 +126,7 @@ Json json(const StencilInfo& stencil) {
           {"uses_result", stencil.uses_result},
           {"constants", array(stencil.constants, [](const Expr& e) { return json(e); })},
           {"symbols", array(stencil.symbols, [](const SymbolUse& s) { return json(s); })},
-          {"routines", array(stencil.routines, [](Routine r) { return Json(info(r).name); })},
+          {"routines", array(stencil.routines, [](Routine r) { return OrderedJson(info(r).name); })},
           {"instructions", stencil.instructions},
           {"cycles", stencil.cycles},
           {"routine_ns", stencil.routine_ns},
@@ -136,7 +136,7 @@ Json json(const StencilInfo& stencil) {
 }  // namespace
 
 std::string write_manifest(const Manifest& manifest) {
-  Json result = {
+  OrderedJson result = {
       {"format", kFormat},
       {"min_reader", kMinReader},
       {"features", manifest.features},
@@ -151,16 +151,16 @@ std::string write_manifest(const Manifest& manifest) {
       {"processes", array(manifest.processes, [](const Process& p) { return json(p); })},
       {"tunables", array(manifest.tunables,
                          [](const Tunable& t) {
-                           return Json{{"name", t.name}, {"value", t.value}};
+                           return OrderedJson{{"name", t.name}, {"value", t.value}};
                          })},
       {"stencils", array(manifest.stencils, [](const StencilInfo& s) { return json(s); })},
   };
   // The compiler admits UTF-8 only; `replace` is for callers that build manifests by hand.
-  return result.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return result.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 std::string write_expr(const Expr& expr) {
-  return json(expr).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json(expr).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 }  // namespace mdl::format

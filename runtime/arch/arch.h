@@ -21,6 +21,8 @@
 
 namespace mdl::arch {
 
+inline constexpr uint64_t kPage = 4096;  // the smallest page there is
+
 extern const std::string_view kTarget;  // as in a plan's manifest
 extern const uint16_t kElfMachine;      // e_machine of programs it can instrument
 extern const uint32_t kJumpSize;        // bytes of the jump that a window holds

@@ -318,6 +318,10 @@ std::vector<uint8_t> bytes_at(const Code& code, uint64_t address, size_t size) {
   return out;
 }
 
+bool Code::is_target(uint64_t address) const {
+  return std::binary_search(targets.begin(), targets.end(), address);
+}
+
 Result<Code> read_code(const Image& image, const Object& object, const Function& function,
                        const Memory& memory) {
   FunctionCode code(image, object, function, memory);

@@ -88,6 +88,8 @@ struct Code {
   bool unresolved_jump = false;
   bool complete = true;  // every byte of the function was decoded
   std::string doubt;     // why exits cannot be trusted ("" = they can): they are then refused
+
+  bool is_target(uint64_t address) const;
 };
 
 // Decodes a function of a live process. `entry targets`: calls to the entry are not

@@ -13,7 +13,7 @@ namespace mdl::image {
 namespace {
 
 // More than any program's; what a damaged header says may be anything.
-constexpr uint64_t kMaxBytes = 1ull << 30;
+constexpr uint64_t kMaxUnpacked = 1ull << 30;
 
 constexpr std::string_view kWanted[] = {
     "debug_info",  "debug_abbrev", "debug_str",      "debug_str_offsets", "debug_line_str",
@@ -61,7 +61,7 @@ Result<DebugSections> read_debug_sections(const Image& image, const Object& obje
 
 Result<DebugSections> read_debug_sections(const ElfFile& file, const std::string& name) {
   DebugSections sections;
-  uint64_t left = kMaxBytes;
+  uint64_t left = kMaxUnpacked;
   for (const Section& section : file.sections()) {
     if (!section.name.starts_with('.')) continue;
     const std::string its = section.name.substr(1);

@@ -14,7 +14,7 @@ namespace {
 using Types = llvm::object::ELF64LE;
 
 // No section that is read here comes near this in a real program; a sparse file's may.
-constexpr uint64_t kMaxBytes = 1ull << 29;
+constexpr uint64_t kMaxContents = 1ull << 29;
 
 template <typename T>
 std::span<const T> as_array(const std::vector<std::byte>& bytes) {
@@ -68,7 +68,7 @@ std::string machine_name(uint16_t machine) {
 }
 
 std::vector<std::byte> ElfFile::bytes_at(uint64_t offset, uint64_t size) const {
-  if (size > kMaxBytes || offset > size_ || size > size_ - offset) return {};
+  if (size > kMaxContents || offset > size_ || size > size_ - offset) return {};
   std::vector<std::byte> bytes(size);
   if (!bytes_->read(offset, bytes)) return {};
   return bytes;

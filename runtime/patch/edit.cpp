@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/arch/arch.h"
+
 namespace mdl::patch {
 namespace {
 
-constexpr uint64_t kPage = 4096;
+using arch::kPage;
 
 bool holds(const std::byte* at, std::span<const uint8_t> bytes) {
   return std::memcmp(at, bytes.data(), bytes.size()) == 0;

@@ -7,7 +7,7 @@ namespace mdl::patch {
 namespace {
 
 constexpr uint64_t kLinePair = 128;
-constexpr uint64_t kPage = 4096;
+using arch::kPage;
 constexpr uint64_t kMaxRegion = uint64_t{1} << 30;  // of address space; slots shrink before it is passed
 constexpr uint32_t kMinSlots = 256, kUsualSlots = 4096, kMaxSlots = 65536;
 constexpr uint32_t kEnded = 1024;  // threads that may end between two looks of the injector

@@ -11,7 +11,7 @@ using image::Flow;
 using image::Instruction;
 using image::Range;
 
-constexpr uint64_t kPage = 4096;
+using arch::kPage;
 constexpr uint64_t kShortReach = 128;
 
 bool overlap(const Range& a, const Range& b) {
@@ -37,7 +37,7 @@ std::vector<Range> unreachable_padding(const image::Code& code) {
     if (!ends_here(list[i])) continue;
     Range run{list[i].address + list[i].size, list[i].address + list[i].size};
     for (size_t k = i + 1; k < list.size() && list[k].is_padding && list[k].address == run.end; k++) {
-      if (std::binary_search(code.targets.begin(), code.targets.end(), list[k].address)) break;
+      if (code.is_target(list[k].address)) break;
       if (code.unresolved_jump && is_inside(code, list[k].address)) break;
       run.end += list[k].size;
     }

@@ -19,11 +19,7 @@ using image::Code;
 using image::Flow;
 using image::Instruction;
 
-constexpr uint64_t kPage = 4096;  // the smallest page: a write inside one is whole
-
-bool is_target(const Code& code, uint64_t address) {
-  return std::binary_search(code.targets.begin(), code.targets.end(), address);
-}
+using arch::kPage;  // a write inside one is whole
 
 // Which event comes first where several meet at one instruction: what ends comes before what
 // begins.
@@ -66,7 +62,7 @@ std::string_view objection(const Code& code, size_t first, size_t last, uint64_t
   for (size_t i = first; i < last; i++) {
     if (i > first && list[i].address != list[i - 1].address + list[i - 1].size)
       return "the function ends before the jump would";
-    if (i > first && is_target(code, list[i].address)) return "a branch leads into it";
+    if (i > first && code.is_target(list[i].address)) return "a branch leads into it";
     if (i > first && code.unresolved_jump && !ended)
       return "an indirect jump of the function is not understood";
     if (ended && !list[i].is_padding) return "the function is shorter than a jump";

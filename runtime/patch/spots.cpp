@@ -18,10 +18,6 @@ using image::FlowGraph;
 using image::Instruction;
 using image::Loop;
 
-bool is_target(const Code& code, uint64_t address) {
-  return std::binary_search(code.targets.begin(), code.targets.end(), address);
-}
-
 constexpr size_t kMostSteps = 8;
 
 class Finder {
@@ -80,7 +76,7 @@ class Finder {
     if (const Instruction* first = at(address); first && first->is_landing) address += first->size;
     if (function_.is_ifunc)
       refuse(site(address), "it is an indirect function: name the implementation that was chosen");
-    else if (is_target(code_, function_.address) || is_target(code_, address))
+    else if (code_.is_target(function_.address) || code_.is_target(address))
       refuse(site(address), "the entry is the head of a loop: counting there would count its rounds");
     else
       out_.push_back({{{site(address)}}, ""}), add_first_call(out_.back());
@@ -93,7 +89,7 @@ class Finder {
     if (wanted_.arguments || !in) return;
     uint32_t deeper = 0;
     for (size_t steps = 0; in && steps < kMostSteps; steps++) {
-      if (steps && is_target(code_, in->address)) return;
+      if (steps && code_.is_target(in->address)) return;
       if (arch::can_turn(*in)) {
         Site late = site(in->address);
         late.deeper = deeper;
@@ -126,7 +122,7 @@ class Finder {
   // as well stand on each way there: on the taken sides of the branches, and behind the instruction before.
   void add_ways_to(const Site& exit, Spot& spot) {
     const Instruction* ret = at(exit.address);
-    if (exit.exit != ExitKind::return_ || !ret || !is_target(code_, exit.address)) return;
+    if (exit.exit != ExitKind::return_ || !ret || !code_.is_target(exit.address)) return;
     bool elsewhere = code_.unresolved_jump || contains(code_.entered, exit.address);
     for (const image::Switch& jump : code_.switches) elsewhere |= contains(jump.targets, exit.address);
     for (const image::LandingPad& pad : code_.pads) elsewhere |= pad.pad == exit.address;
@@ -180,7 +176,7 @@ class Finder {
 
   Spot before(const Instruction& call) const {
     if (call.flow == Flow::call) return {{{site(call.address)}}, ""};
-    if (is_target(code_, call.address))
+    if (code_.is_target(call.address))
       return {{{site(call.address)}}, "a branch leads to the indirect call, past what stands before it"};
     const Instruction* previous = call.address == function_.address ? nullptr : &call - 1;
     bool runs_on = previous && previous->address + previous->size == call.address &&
@@ -199,7 +195,7 @@ class Finder {
     uint64_t returns_to = next->address;
     for (size_t steps = 0; next && steps < kMostSteps; steps++) {
       if (next->is_landing) break;
-      if (is_target(code_, next->address)) {
+      if (code_.is_target(next->address)) {
         bool again = std::binary_search(code_.returns_twice.begin(), code_.returns_twice.end(), call.address);
         if (again && spot.choices.empty())
           spot = {{{site(next->address)}},
@@ -235,7 +231,7 @@ class Finder {
     const Instruction* first = at(wanted_.place);
     if (first && first->is_landing) {  // it must stay first: behind it, in the same block
       const Instruction* next = at(first->address + first->size);
-      if (!next || is_target(code_, next->address))
+      if (!next || code_.is_target(next->address))
         return refuse(site(wanted_.place), "a landing instruction must stay first");
       return add(site(next->address));
     }

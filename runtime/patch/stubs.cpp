@@ -8,8 +8,8 @@
 namespace mdl::patch {
 namespace {
 
-constexpr uint64_t kPage = 4096;
-constexpr uint64_t kAlign = 16;
+using arch::kPage;
+constexpr uint64_t kStubAlign = 16;
 
 }  // namespace
 
@@ -38,7 +38,7 @@ std::optional<uint64_t> StubSpace::in_pages(const image::Range& where) const {
        page != pages_.end() && page->first * kPage < where.end; ++page) {
     const uint64_t first = std::max(where.start, page->first * kPage);
     const uint64_t last = std::min(where.end, (page->first + 1) * kPage - arch::kFarJumpSize + 1);
-    for (uint64_t at = (first + kAlign - 1) & ~(kAlign - 1); at < last; at += kAlign)
+    for (uint64_t at = (first + kStubAlign - 1) & ~(kStubAlign - 1); at < last; at += kStubAlign)
       if (fits(at)) return at;
   }
   return std::nullopt;

@@ -13,6 +13,11 @@
 #include "format/manifest.h"
 
 namespace mdl::plan {
+
+Error reject(std::string text) {
+  return {"not a usable plan: " + std::move(text) + "; compile it again with mdlc", Status::plan_rejected};
+}
+
 namespace {
 
 using Elf = llvm::object::ELFFile<llvm::object::ELF64LE>;
@@ -20,11 +25,7 @@ using Section = Elf::Elf_Shdr;
 
 constexpr size_t kDigestBytes = 32;
 
-Error reject(std::string text) {
-  return {"not a usable plan: " + std::move(text) + "; compile it again with mdlc", Status::plan_rejected};
-}
-
-Error reject(const char* what, llvm::Error error) {
+Error reject_read(const char* what, llvm::Error error) {
   return reject(fmt::format("{}: {}", what, llvm::toString(std::move(error))));
 }
 
@@ -56,13 +57,13 @@ Result<void> take(const Section*& slot, const Section& section, const std::strin
 
 Result<Sections> find_sections(const Elf& elf) {
   auto table = elf.sections();
-  if (!table) return reject("its section table", table.takeError());
+  if (!table) return reject_read("its section table", table.takeError());
   auto names = elf.getSectionStringTable(*table);
-  if (!names) return reject("its section names", names.takeError());
+  if (!names) return reject_read("its section names", names.takeError());
   Sections found;
   for (const Section& section : *table) {
     auto read = elf.getSectionName(section, *names);
-    if (!read) return reject("the name of a section", read.takeError());
+    if (!read) return reject_read("the name of a section", read.takeError());
     const std::string name = read->str();
     Result<void> taken;
     if (name == ".text") {
@@ -96,7 +97,7 @@ Result<std::span<const std::byte>> contents(const Elf& elf, const Section& secti
   if (section.sh_type == llvm::ELF::SHT_NOBITS)
     return reject(fmt::format("{} has no bytes in the file", what));
   auto bytes = elf.getSectionContents(section);
-  if (!bytes) return reject(what, bytes.takeError());
+  if (!bytes) return reject_read(what, bytes.takeError());
   return std::as_bytes(std::span(bytes->data(), bytes->size()));
 }
 
@@ -144,13 +145,13 @@ Result<std::optional<format::PublicKey>> check_signature(const Elf& elf, const S
 
 Result<std::vector<ObjectSymbol>> read_symbols(const Elf& elf, const Sections& sections) {
   auto table = elf.symbols(sections.symbols);
-  if (!table) return reject("its symbol table", table.takeError());
+  if (!table) return reject_read("its symbol table", table.takeError());
   auto names = elf.getStringTableForSymtab(*sections.symbols);
-  if (!names) return reject("its symbol names", names.takeError());
+  if (!names) return reject_read("its symbol names", names.takeError());
   std::vector<ObjectSymbol> symbols;
   for (const auto& entry : *table) {
     auto name = entry.getName(*names);
-    if (!name) return reject("the name of a symbol", name.takeError());
+    if (!name) return reject_read("the name of a symbol", name.takeError());
     ObjectSymbol symbol;
     symbol.name = name->str();
     symbol.defined = entry.st_shndx != llvm::ELF::SHN_UNDEF;
@@ -169,7 +170,7 @@ Result<std::vector<ObjectRelocation>> read_relocations(const Elf& elf, const Sec
   std::vector<ObjectRelocation> relocations;
   if (!sections.relocations) return relocations;
   auto table = elf.relas(*sections.relocations);
-  if (!table) return reject("its relocations", table.takeError());
+  if (!table) return reject_read("its relocations", table.takeError());
   for (const auto& entry : *table) {
     const uint32_t symbol = entry.getSymbol(false);
     if (symbol >= symbol_count) return reject("a relocation refers to a symbol that is not there");
@@ -187,7 +188,7 @@ Result<ObjectFile> read_object(std::span<const std::byte> bytes) {
   const auto copy = llvm::MemoryBuffer::getMemBufferCopy(view, "plan");
   const llvm::StringRef aligned = copy->getBuffer();
   auto elf = Elf::create(aligned);
-  if (!elf) return reject("it is too short for an ELF file", elf.takeError());
+  if (!elf) return reject_read("it is too short for an ELF file", elf.takeError());
   if (auto header = check_header(*elf); !header) return header.error();
   auto sections = find_sections(*elf);
   if (!sections) return sections.error();

@@ -50,4 +50,7 @@ struct ObjectFile {
 // sections a plan needs are there once. Errors have Status::plan_rejected.
 Result<ObjectFile> read_object(std::span<const std::byte> bytes);
 
+// The error of a plan that is not as mdlc writes them.
+Error reject(std::string text);
+
 }  // namespace mdl::plan

@@ -26,10 +26,6 @@ constexpr size_t kMaxStencilBytes = 65536;
 // A branch's distance counts from the end of its 4-byte field, the relocation from its start.
 constexpr int64_t kNextAddend = -4;
 
-Error reject(std::string text) {
-  return {"not a usable plan: " + std::move(text) + "; compile it again with mdlc", Status::plan_rejected};
-}
-
 // Where a stencil's code is in .text.
 struct Placed {
   uint64_t start = 0;

@@ -9,7 +9,7 @@
 namespace mdl::backend {
 namespace {
 
-const Target& target() {
+const Target& x86_64() {
   return *find_target("x86_64");
 }
 
@@ -21,7 +21,7 @@ ir::Snippet snippet(const std::string& body, const std::string& point = "entry",
 }
 
 Stencil stencil(const std::string& body, const std::string& point = "entry", bool peepholes = true) {
-  auto made = make_stencil(snippet(body, point), target(), peepholes);
+  auto made = make_stencil(snippet(body, point), x86_64(), peepholes);
   EXPECT_TRUE(made) << made.error().text;
   return *made;
 }
@@ -91,7 +91,7 @@ TEST(Stencil, CountsTheLongestPath) {
 }
 
 TEST(Stencil, RefusesWhatIsNotInARegister) {
-  auto made = make_stencil(snippet("%0 = arg 6\nstore c, %0"), target());
+  auto made = make_stencil(snippet("%0 = arg 6\nstore c, %0"), x86_64());
   ASSERT_FALSE(made);
   EXPECT_NE(made.error().text.find("$arg[6] is passed on the stack on x86_64; only $arg[0] to $arg[5]"),
             std::string::npos);
@@ -102,7 +102,7 @@ TEST(Stencil, RefusesWhatNeedsTooManyRegisters) {
     std::string body;
     for (int i = 0; i < values; i++) body += "%" + std::to_string(i) + " = load c\n";
     for (int i = 0; i < values; i++) body += "add_cell f, %" + std::to_string(i) + "\n";
-    return make_stencil(snippet(body, "entry", values), target());
+    return make_stencil(snippet(body, "entry", values), x86_64());
   };
   EXPECT_TRUE(with(14));
   ASSERT_FALSE(with(15));
@@ -110,13 +110,13 @@ TEST(Stencil, RefusesWhatNeedsTooManyRegisters) {
 }
 
 TEST(Stencil, RefusesIrThatDoesNotVerify) {
-  auto made = make_stencil(snippet("store c, %0"), target());
+  auto made = make_stencil(snippet("store c, %0"), x86_64());
   ASSERT_FALSE(made);
   EXPECT_NE(made.error().text.find("internal error"), std::string::npos);
 }
 
 TEST(Stencil, Guard) {
-  Stencil guard = make_guard(target());
+  Stencil guard = make_guard(x86_64());
   EXPECT_EQ(assembly(guard, 0), "\tcmpq $0, mdl_guard(%r11)\n\tje mdl_next\n");
   EXPECT_EQ(guard.info.name, "mdl.guard");
   EXPECT_TRUE(guard.info.writes_flags);

@@ -14,7 +14,7 @@
 #include "compiler/passes/strength_reduction.h"
 #include "compiler/passes/unused_tables.h"
 
-namespace mdl::passes {
+namespace mdl::passes::optimizing {
 namespace {
 
 constexpr const char* kHead =
@@ -265,4 +265,4 @@ TEST(UnusedTables, WhatIsNamedStays) {
 }
 
 }  // namespace
-}  // namespace mdl::passes
+}  // namespace mdl::passes::optimizing

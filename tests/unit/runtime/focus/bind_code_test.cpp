@@ -13,8 +13,6 @@ using format::PointKind;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr PointKind kEntry = PointKind::entry;
-
 TEST(BindCode, OrderAtAPoint) {
   PlanMaker maker;
   const uint32_t a = maker.stencil("a", kEntry, "m"), b = maker.stencil("b", kEntry, "m"),

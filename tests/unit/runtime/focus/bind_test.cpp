@@ -15,7 +15,7 @@ using format::PointKind;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr PointKind kEntry = PointKind::entry, kReturn = PointKind::return_;
+constexpr PointKind kReturn = PointKind::return_;
 
 std::vector<std::string> foci_of(const Binding& binding) {
   std::vector<std::string> foci;

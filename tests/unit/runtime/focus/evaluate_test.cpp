@@ -15,8 +15,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr PointKind kEntry = PointKind::entry;
-
 TEST(Evaluate, ListsMatchInAllObjects) {
   PlanMaker maker;
   const uint32_t hit = maker.stencil("hits_entry", kEntry, "hits");

@@ -8,6 +8,8 @@
 
 namespace mdl::focus::test {
 
+inline constexpr format::PointKind kEntry = format::PointKind::entry;
+
 // An image from objects written `app: main work ns::f=_ZN2ns1fEv`, where NAME=ALIAS gives a
 // function another name. Functions are 16 bytes apart. The first object is the program;
 // one called ld.so is the loader.

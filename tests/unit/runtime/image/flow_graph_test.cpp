@@ -7,8 +7,8 @@
 namespace mdl::image {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr uint64_t kAt = 0x1000;
 

@@ -9,7 +9,7 @@
 namespace mdl::image {
 namespace {
 
-constexpr uint64_t kEntry = 0x1000;
+constexpr uint64_t kStart = 0x1000;
 
 std::optional<uint64_t> main_in(std::vector<uint8_t> code, uint64_t word = 0) {
   code.resize(128, 0xcc);
@@ -17,12 +17,12 @@ std::optional<uint64_t> main_in(std::vector<uint8_t> code, uint64_t word = 0) {
   std::memcpy(bytes.data(), code.data(), code.size());
   std::memcpy(bytes.data() + code.size(), &word, sizeof word);
   const std::vector<std::byte> entry(bytes.begin(), bytes.end() - 8);
-  return main_from_entry(entry, kEntry, BufferMemory(std::move(bytes), kEntry));
+  return main_from_entry(entry, kStart, BufferMemory(std::move(bytes), kStart));
 }
 
 TEST(MainFunction, PositionIndependent) {
   // xor %ebp,%ebp; lea 0x100(%rip),%rdi; call *0(%rip)
-  EXPECT_EQ(main_in({0x31, 0xed, 0x48, 0x8d, 0x3d, 0, 1, 0, 0, 0xff, 0x15, 0, 0, 0, 0}), kEntry + 9 + 0x100);
+  EXPECT_EQ(main_in({0x31, 0xed, 0x48, 0x8d, 0x3d, 0, 1, 0, 0, 0xff, 0x15, 0, 0, 0, 0}), kStart + 9 + 0x100);
 }
 
 TEST(MainFunction, AtItsAddress) {

@@ -149,6 +149,17 @@ std::string symbol_table(const Object& object, std::map<std::string, uint32_t>& 
 
 }  // namespace
 
+std::vector<std::byte> filled(const Stencil& stencil, const std::vector<int64_t>& values) {
+  std::vector<std::byte> code = stencil.code;
+  for (size_t i = 0; i < stencil.holes.size(); ++i)
+    std::memcpy(code.data() + stencil.holes[i].offset, &values[i], stencil.holes[i].size);
+  return code;
+}
+
+const TargetRules& rules() {
+  return *rules_for("x86_64");
+}
+
 Stencil stencil(const std::string& name, const std::string& code) {
   Stencil result;
   result.info.name = name;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/plan/plan.h"
+#include "runtime/plan/verify.h"
 
 namespace mdl::plan::test {
 
@@ -14,6 +15,16 @@ namespace mdl::plan::test {
 // 4 bytes unless it says otherwise.
 // It declares one counter `value` that it reads and writes, no clobbers, flags written.
 Stencil stencil(const std::string& name, const std::string& code);
+
+// The four instructions that read a variable: movabs rax, symbol; mov rax, [rax]; shl rax, left; sar rax,
+// right.
+inline constexpr const char* kVariable = "48 b8 [symbol0:8] 48 8b 00 48 c1 e0 [left0:1] 48 c1 f8 [right0:1]";
+
+// The stencil's code with its holes filled by `values`, in order.
+std::vector<std::byte> filled(const Stencil& stencil, const std::vector<int64_t>& values);
+
+// What verifies stencils of this machine.
+const TargetRules& rules();
 
 struct Relocation {
   uint64_t offset = 0;  // in .text

@@ -17,11 +17,10 @@
 namespace mdl::plan {
 namespace {
 
+using test::filled;
+using test::kVariable;
+using test::rules;
 using Change = std::function<void(Stencil&)>;
-
-const TargetRules& rules() {
-  return *rules_for("x86_64");
-}
 
 // A stencil that declares a bit of everything.
 Stencil world(const std::string& code, const Change& change = {}) {
@@ -39,9 +38,6 @@ struct Broken {
   std::string code;
   Change change = {};
 };
-
-// The variable's four instructions, and those of a call.
-constexpr const char* kVariable = "48 b8 [symbol0:8] 48 8b 00 48 c1 e0 [left0:1] 48 c1 f8 [right0:1]";
 
 const std::vector<Broken>& broken_stencils() {
   static const Change second_word = [](Stencil& s) { s.holes[0].addend = 8; };
@@ -120,13 +116,6 @@ const std::vector<Broken>& broken_stencils() {
 // The text of an error without "Rule", with the rule's name.
 std::string tag(Rule rule) {
   return "[" + std::string(info(rule).name) + "]";
-}
-
-std::vector<std::byte> filled(const Stencil& s, const std::vector<int64_t>& values) {
-  std::vector<std::byte> code = s.code;
-  for (size_t i = 0; i < s.holes.size(); ++i)
-    std::memcpy(code.data() + s.holes[i].offset, &values[i], s.holes[i].size);
-  return code;
 }
 
 struct BrokenFilled {

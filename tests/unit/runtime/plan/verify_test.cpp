@@ -11,12 +11,11 @@
 namespace mdl::plan {
 namespace {
 
+using test::filled;
+using test::kVariable;
+using test::rules;
 using test::stencil;
 using testing::HasSubstr;
-
-const TargetRules& rules() {
-  return *rules_for("x86_64");
-}
 
 // "" when admitted, else the reason.
 std::string judge(const Stencil& s) {
@@ -285,9 +284,6 @@ TEST(Verify, AddressesAreOfCellsReadAndWritten) {
   }
 }
 
-// movabs rax, symbol; mov rax, [rax]; shl rax, left; sar rax, right
-constexpr const char* kVariable = "48 b8 [symbol0:8] 48 8b 00 48 c1 e0 [left0:1] 48 c1 f8 [right0:1]";
-
 TEST(Verify, VariablesAreReadInOneWayOnly) {
   EXPECT_EQ(judge_world(kVariable), "");
   const char* const refused[] = {
@@ -366,13 +362,6 @@ TEST(Verify, CallsGoToTheFunctionThatIsDeclared) {
   EXPECT_NE(judge(s), "");
 }
 
-// The stencil's code with its holes filled by `values`, in order.
-std::vector<std::byte> filled(const Stencil& s, const std::vector<int64_t>& values) {
-  std::vector<std::byte> code = s.code;
-  for (size_t i = 0; i < s.holes.size(); ++i)
-    std::memcpy(code.data() + s.holes[i].offset, &values[i], s.holes[i].size);
-  return code;
-}
 std::string judge_filled(const Stencil& s, const std::vector<int64_t>& values, uint64_t block = 128) {
   const auto verified = verify_filled(rules(), s, filled(s, values), block);
   return verified ? "" : verified.error().text;
