@@ -1,9 +1,9 @@
 #include "runtime/patch/extend.h"
 
 #include <algorithm>
-#include <set>
 
 #include "runtime/image/unwind.h"
+#include "runtime/patch/map_stage.h"
 #include "runtime/patch/stack_scan.h"
 #include "runtime/patch/stage.h"
 #include "runtime/process/lock.h"
@@ -20,21 +20,7 @@ void refuse_armed(Coverage& coverage) {
       return std::any_of(window.sites.begin(), window.sites.end(),
                          [](const Site& site) { return site.arming != arch::Arming::none; });
     });
-    if (!arms) continue;
-    std::set<uint32_t> requests;
-    for (const FunctionPlan::Point& point : f.points)
-      for (const focus::BoundSnippet& snippet : point.snippets)
-        requests.insert(snippet.requests.begin(), snippet.requests.end());
-    for (const Window& window : f.sites.windows)
-      for (const Site& site : window.sites) {
-        coverage.refused.push_back({f.object,
-                                    f.function,
-                                    site,
-                                    "its calls must be armed, for which no room was made at the attach",
-                                    {}});
-        for (uint32_t request : requests) coverage.refused_of[request]++;
-      }
-    f.sites.windows.clear();
+    if (arms) give_up(coverage, f, "its calls must be armed, for which no room was made at the attach");
   }
 }
 

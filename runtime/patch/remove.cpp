@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "runtime/patch/edit.h"
+#include "runtime/patch/map_stage.h"
 #include "runtime/patch/recover.h"
 #include "runtime/patch/stack_scan.h"
-#include "runtime/patch/stage.h"
 #include "runtime/process/remote.h"
 
 namespace mdl::patch {

@@ -1,21 +1,17 @@
 #include "runtime/patch/stage.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 #include <ctime>
-#include <fstream>
+#include <map>
 #include <set>
-#include <sstream>
 
 #include "runtime/patch/island.h"
 #include "runtime/patch/key_table.h"
+#include "runtime/patch/placed_code.h"
 #include "runtime/plan/verify.h"
-#include "runtime/process/remote.h"
 #include "runtime/process/target.h"
 
 namespace mdl::patch {
@@ -24,7 +20,6 @@ namespace {
 using arch::kPage;
 constexpr uint64_t kAlign = 64;  // of a trampoline: a cache line; at 16 a hit cost 0.6 ns more
 constexpr uint64_t kClusterSpan = uint64_t{1} << 30;  // objects closer than this share an island
-constexpr unsigned kFixedNoReplace = 0x100000;        // MAP_FIXED_NOREPLACE, Linux 4.17
 
 uint64_t pages(uint64_t size) {
   return (size + kPage - 1) & ~(kPage - 1);
@@ -76,11 +71,7 @@ class Builder {
  public:
   Builder(const InsertInput& input, const std::vector<image::Mapping>& mappings, uint64_t apart,
           const Journal* session)
-      : input_(input), mappings_(mappings), apart_(apart), session_(session) {
-    for (const focus::Balance& balance : input.binding.balances)
-      flags_.emplace(balance.function, balance.flag);
-    for (const focus::Track& track : input.binding.tracks) spans_.emplace(track.span, spans_.size());
-  }
+      : input_(input), mappings_(mappings), apart_(apart), session_(session) {}
 
   Result<Stage> build() {
     place_stubs();
@@ -176,96 +167,12 @@ class Builder {
                     out_.island_code[i].begin() + static_cast<std::ptrdiff_t>(at - out_.islands[i].start));
   }
 
-  arch::Track placed(const focus::Track& track, uint64_t resident) const {
-    const std::vector<uint32_t>& at = out_.layout.cells;
-    arch::Track out{at[track.flag], at[track.span], at[track.base]};
-    const focus::CellSlot& base = input_.binding.cells[track.base];
-    if (!format::is_timer(base.kind)) return out;
-    out.clock = {base.kind, base.event};
-    out.routine = resident + arch::span_offset();
-    out.entry = resident + arch::span_entry_offset(out_.layout.timer_cells.size(), spans_.at(track.span));
-    return out;
-  }
-
-  std::vector<uint64_t> tables() const {
-    std::vector<uint64_t> out;
-    for (const image::Range& table : out_.tables) out.push_back(table.start);
-    return out;
-  }
-
-  // Whether the function raises and lowers what `change` says.
-  bool is_balanced(const FunctionPlan& f, focus::CellId change) const {
-    auto [it, end] = flags_.equal_range(f.function);
-    return std::any_of(it, end, [&](const auto& balance) { return balance.second == change; });
-  }
-
-  arch::Keys placed(const FunctionPlan& f, uint32_t table, uint64_t resident) const {
-    const focus::KeyTable& t = input_.binding.key_tables[table];
-    const std::vector<uint32_t>& at = out_.layout.cells;
-    return {at[t.key], at[t.change], out_.tables[table].start, resident + arch::keys_offset(),
-            is_balanced(f, t.change)};
-  }
-
-  std::vector<arch::Track> tracks() const {
-    std::vector<arch::Track> out;
-    for (const focus::Track& track : input_.binding.tracks) out.push_back(placed(track, 0));
-    return out;
-  }
-
-  // `resident`: where the resident code lies.
-  std::vector<arch::Piece> pieces(const FunctionPlan& f, const FunctionPlan::Point& point,
-                                  uint64_t resident) const {
-    const format::PointKind kind = point.wanted.kind;
-    bool raises = kind == format::PointKind::entry || kind == format::PointKind::call_before;
-    bool lowers = kind == format::PointKind::return_ || kind == format::PointKind::call_after;
-    std::vector<arch::Piece> out;
-    for (const focus::BoundSnippet& snippet : point.snippets) {
-      arch::Piece piece;
-      piece.stencil = &input_.plan.stencils[snippet.stencil];
-      for (focus::CellId cell : snippet.cells) piece.cells.push_back(out_.layout.cells[cell]);
-      for (focus::CellId guard : snippet.guards) piece.guards.push_back(out_.layout.cells[guard]);
-      for (const focus::Track& track : snippet.tracks) piece.tracks.push_back(placed(track, resident));
-      if (snippet.keys != focus::BoundSnippet::kNoTable) piece.keys = placed(f, snippet.keys, resident);
-      piece.constants = snippet.constants;
-      if (auto symbols = input_.binding.symbols.find(snippet.stencil);
-          symbols != input_.binding.symbols.end())
-        piece.symbols = symbols->second;
-      for (auto [flag, end] = flags_.equal_range(f.function); flag != end; ++flag)
-        if ((raises || lowers) && !piece.keys && raises_or_lowers(input_.plan, snippet, flag->second, raises))
-          (raises ? piece.raises : piece.lowers)
-              .push_back(raised_cell(out_.layout, flag->second, input_.binding.cells[flag->second].kind));
-      out.push_back(std::move(piece));
-    }
-    return out;
-  }
-
-  arch::Bytes resident_code() const {
-    const Layout& layout = out_.layout;
-    arch::ResidentParameters p;
-    p.header = out_.data.start;
-    p.directory = out_.data.start + layout.directory();
-    p.directory_bytes = layout.slots * kSlotSize;
-    p.overflow_block = out_.data.start + layout.overflow_block();
-    p.ended_block = out_.data.start + layout.ended_block();
-    p.taken_block = out_.data.start + layout.taken_block();
-    p.ring = out_.data.start + layout.ring();
-    p.ring_entries = layout.ended;
-    p.stride = layout.stride;
-    p.timers = layout.timers, p.calls = layout.calls, p.sums = layout.sums, p.cells_end = layout.cells_end;
-    p.pid = static_cast<uint64_t>(process::read_status(input_.image.pid).inner_pid);
-    p.thread_at = layout.thread_at;
-    std::vector<arch::TimerClock> clocks;
-    for (focus::CellId cell : layout.timer_cells)
-      clocks.push_back({input_.binding.cells[cell].kind, input_.binding.cells[cell].event});
-    return arch::resident_code(p, clocks, tracks(), tables());
-  }
-
   // Sizes first, at a place from where everything is in reach; then the island; then the code.
   Result<void> build_island(const Cluster& cluster) {
     TrampolineContext context{&input_.plan.guard,
                               {out_.data.start + out_.layout.directory(), out_.layout.slots,
                                cluster.near.start, out_.layout.thread_at}};
-    arch::Bytes resident = resident_code();
+    arch::Bytes resident = placed_.resident_code();
     uint64_t size = aligned(resident.size());
     for (size_t index : cluster.functions)
       if (auto ok = build_function(index, context, cluster.near.start, &size, nullptr); !ok) return ok;
@@ -288,13 +195,10 @@ class Builder {
     if (calls_.area) context.calls = &calls_;
     if (f.hook != arch::Hook::none) context.hook = context.lookup.slow_path + arch::hook_offset(f.hook);
     Liveness liveness(f.code);
-    PointPieces point_pieces;
-    for (const FunctionPlan::Point& point : f.points)
-      point_pieces.push_back(pieces(f, point, context.lookup.slow_path));
+    const PointPieces pieces = placed_.pieces(f, context.lookup.slow_path);
     for (const Window& window : f.sites.windows) {
       if (code) code->resize(aligned(code->size()), 0xcc);  // int3: never executed
-      auto trampoline =
-          build_trampoline(window, liveness, point_pieces, context, base + (code ? code->size() : 0));
+      auto trampoline = build_trampoline(window, liveness, pieces, context, base + (code ? code->size() : 0));
       if (!trampoline) return trampoline.error();
       if (size) *size += aligned(trampoline->code.size());
       if (!code) continue;
@@ -406,13 +310,12 @@ class Builder {
   uint64_t apart_;
   const Journal* session_;
   arch::ArmedCalls calls_;
-  std::multimap<const image::Function*, focus::CellId> flags_;  // kept by a function's entry and exits
-  std::map<focus::CellId, size_t> spans_;                       // where among the tracks
   std::vector<image::Range> taken_;
   std::map<uint64_t, uint64_t> stubs_;  // of punned windows, by where these begin
   std::vector<std::pair<uint64_t, arch::Bytes>> stub_code_;
   std::set<std::pair<const plan::Stencil*, std::string>> verified_;
   Stage out_;
+  PlacedCode placed_{input_, out_};
 };
 
 }  // namespace
@@ -420,148 +323,6 @@ class Builder {
 Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings,
                           uint64_t apart, const Journal* session) {
   return Builder(input, mappings, apart, session).build();
-}
-
-namespace {
-
-// Growing a file past RLIMIT_FSIZE sends SIGXFSZ, which kills (setrlimit(2)): a memfd is a file.
-Result<void> check_file_size(pid_t pid, uint64_t size) {
-  // Not prlimit(2): another user's limits want CAP_SYS_RESOURCE, which even root may lack in a container.
-  std::ifstream limits(fmt::format("/proc/{}/limits", pid));
-  constexpr std::string_view kRow = "Max file size";
-  std::string line;
-  while (std::getline(limits, line) && !line.starts_with(kRow)) {
-  }
-  if (!line.starts_with(kRow)) return Error{fmt::format("cannot read the limits of process {}", pid)};
-  std::istringstream row(line.substr(kRow.size()));
-  std::string soft;
-  row >> soft;
-  uint64_t limit = 0;
-  std::from_chars(soft.data(), soft.data() + soft.size(), limit);
-  if (soft == "unlimited" || limit >= size) return {};
-  return Error{fmt::format(
-      "process {0} may write files of at most {1} bytes (RLIMIT_FSIZE), and {2} are needed for the "
-      "instrumentation: raise the limit with prlimit --pid {0} --fsize={2}",
-      pid, limit, size)};
-}
-
-}  // namespace
-
-namespace {
-
-constexpr size_t kRegionsAtOnce = 12;
-
-struct Region {
-  image::Range at;
-  int protection;
-};
-
-// Maps some regions with one remote call; the journal is in the `first`. `mapped`: what is, also of a
-// failure; `failure`: the first one's negative errno.
-Result<void> map_regions(const InsertInput& input, process::Threads& threads,
-                         const process::TargetMemory& memory, std::span<const Region> regions, bool first,
-                         std::vector<image::Range>& mapped, int64_t& failure) {
-  uint64_t total = 0;
-  for (const Region& region : regions) total += region.at.end - region.at.start;
-  std::vector<arch::RemoteCall> calls;
-  calls.push_back({arch::kCalls.memfd_create, {arch::kTextTag, MFD_CLOEXEC}, true});
-  calls.push_back({arch::kCalls.ftruncate, {arch::kLastResult, total}, false});
-  uint64_t offset = 0;
-  for (const Region& region : regions) {
-    uint64_t size = region.at.end - region.at.start;
-    calls.push_back({arch::kCalls.mmap,
-                     {region.at.start, size, static_cast<uint64_t>(region.protection),
-                      MAP_PRIVATE | MAP_NORESERVE | kFixedNoReplace, arch::kLastResult, offset},
-                     false});
-    offset += size;
-  }
-  calls.push_back({arch::kCalls.close, {arch::kLastResult}, false});
-  std::string text = std::string(kSessionName) + (first ? "" : "-more") + '\0';
-  auto results = process::remote_calls(input.image.pid, threads, memory, input.image, calls, text);
-  if (!results) return results.error();
-  failure = (*results)[0] < 0 ? (*results)[0] : std::min<int64_t>((*results)[1], 0);
-  for (size_t i = 0; i < regions.size(); i++) {
-    const image::Range& at = regions[i].at;
-    int64_t got = (*results)[i + 2];
-    if (got < 0 && got > -4096) {
-      failure = failure ? failure : got;
-      continue;
-    }
-    if (got != static_cast<int64_t>(at.start)) failure = -EEXIST;
-    mapped.push_back({static_cast<uint64_t>(got), static_cast<uint64_t>(got) + (at.end - at.start)});
-  }
-  return {};
-}
-
-}  // namespace
-
-Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
-                       bool& taken) {
-  std::vector<Region> regions = {{stage.journal_at, PROT_READ}};
-  for (const image::Range& island : stage.islands) regions.push_back({island, PROT_READ | PROT_EXEC});
-  if (!stage.extends) {
-    regions.push_back({stage.data, PROT_READ | PROT_WRITE});
-    for (const image::Range& table : stage.tables) regions.push_back({table, PROT_READ | PROT_WRITE});
-    if (stage.armed.end) regions.push_back({stage.armed, PROT_READ | PROT_WRITE});
-  }
-
-  uint64_t total = 0;
-  for (const Region& region : regions) total += region.at.end - region.at.start;
-  pid_t pid = input.image.pid;
-  if (auto ok = check_file_size(pid, total); !ok) return ok;
-  process::Threads threads(pid);
-  std::vector<image::Range> mapped;
-  int64_t failure = 0;
-  // The stub that makes the calls must find room behind the code of some object: a few regions at a time,
-  // each with a file of its own. The journal's comes first.
-  for (size_t first = 0; first < regions.size() && failure == 0; first += kRegionsAtOnce) {
-    std::span<const Region> some =
-        std::span(regions).subspan(first, std::min(kRegionsAtOnce, regions.size() - first));
-    if (auto ok = map_regions(input, threads, memory, some, first == 0, mapped, failure); !ok) {
-      if (!mapped.empty()) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
-      return ok;
-    }
-  }
-  if (failure == 0) return {};
-  taken = failure == -EEXIST;
-  if (!mapped.empty()) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
-  return Error{fmt::format("process {} could not map {} bytes for the instrumentation: {}", pid, total,
-                           std::strerror(static_cast<int>(-failure)))};
-}
-
-Result<void> write_stage(const process::TargetMemory& memory, Stage& stage) {
-  Error failed{"cannot write to the memory mapped for the instrumentation"};
-  for (size_t i = 0; i < stage.islands.size(); i++)
-    if (!memory.write(stage.islands[i].start, std::as_bytes(std::span(stage.island_code[i])))) return failed;
-  std::vector<uint64_t> directory = empty_directory(stage.layout, stage.data.start);
-  if (!stage.extends &&
-      !memory.write(stage.data.start + stage.layout.directory(), std::as_bytes(std::span(directory))))
-    return failed;
-  for (size_t i = 0; i < stage.tables.size() && !stage.extends; i++)
-    if (!memory.write(stage.tables[i].start, std::as_bytes(std::span(stage.table_headers[i])))) return failed;
-  // Last: from here on the journal is valid and a removal relies on it.
-  std::vector<std::byte> journal = write_journal(stage.journal);
-  if (!memory.write(stage.journal_at.start, journal)) return failed;
-  stage.journal.head.assign(journal.begin(), journal.begin() + kJournalHead);
-  return {};
-}
-
-Result<void> unmap(pid_t pid, process::Threads& threads, const process::TargetMemory& memory,
-                   const image::Image& image, const std::vector<image::Range>& regions) {
-  constexpr size_t kAtOnce = 32;  // as many as the stub's room allows
-  for (size_t first = 0; first < regions.size(); first += kAtOnce) {
-    std::vector<arch::RemoteCall> calls;
-    for (size_t i = first; i < std::min(first + kAtOnce, regions.size()); i++)
-      calls.push_back({arch::kCalls.munmap, {regions[i].start, regions[i].end - regions[i].start}, false});
-    auto results = process::remote_calls(pid, threads, memory, image, calls, {});
-    if (!results) return results.error();
-    for (int64_t result : *results)
-      if (result < 0)
-        return Error{fmt::format("process {} could not unmap the instrumentation: {}", pid,
-                                 std::strerror(static_cast<int>(-result))),
-                     Status::left_inert};
-  }
-  return {};
 }
 
 }  // namespace mdl::patch

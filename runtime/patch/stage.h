@@ -1,4 +1,4 @@
-// Staging: everything an insertion needs in the target, computed and written while it runs.
+// Staging: everything an insertion needs in the target, computed while it runs. map_stage.h puts it there.
 #pragma once
 
 #include <array>
@@ -39,15 +39,5 @@ struct Stage {
 // `session`: null, or what is to be extended; its data and layout are used then.
 Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings,
                           uint64_t apart, const Journal* session = nullptr);
-
-// Maps the stage's regions in the target, or nothing; writes them and reads them back.
-// `taken` is set when an address was mapped by the target meanwhile: build anew and try again.
-Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
-                       bool& taken);
-Result<void> write_stage(const process::TargetMemory& memory, Stage& stage);
-
-// Unmaps regions of a session by a remote call; the threads must be stopped and outside.
-Result<void> unmap(pid_t pid, process::Threads& threads, const process::TargetMemory& memory,
-                   const image::Image& image, const std::vector<image::Range>& regions);
 
 }  // namespace mdl::patch

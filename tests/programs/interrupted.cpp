@@ -8,9 +8,10 @@
 //   beside  it is right below the block that the thread pointer points to, and so in one mapping
 //           with it, where a thread's own stack is
 //
-// Commands: `interrupt MS` calls t_window with a null pointer; the fault's handler says {"event":
-// "inside"} from another handler, on the alternate stack, that sleeps MS milliseconds, then mends
-// the pointer, and the function ends as if nothing had been. `work N` calls it N times. Both answer
+// Commands: `interrupt MS` calls t_window, `interrupt_short MS` t_short, with a null pointer; the fault's
+// handler says {"event": "inside"} from another handler, on the alternate stack, that sleeps MS milliseconds,
+// then mends the pointer, and the function ends as if nothing had been. `work N` calls t_window N times. All
+// answer
 // {"event":"done","sum":SUM OF ITS RESULTS SINCE THE START}; each result is 8. `quit` ends.
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -22,6 +23,7 @@
 #include "protocol.h"
 
 extern "C" long t_window(const long* from);
+extern "C" long t_short(const long* from);
 // The load faults with %rbx pushed: one byte behind the entry, inside of any jump written there.
 asm(R"(
   .text
@@ -43,6 +45,29 @@ t_window:
   .cfi_endproc
   .size t_window, . - t_window
   .p2align 4
+)");
+// The same, with a branch to its third instruction: only a short jump has room at the entry.
+asm(R"(
+  .globl t_short
+  .type t_short, @function
+t_short:
+  .cfi_startproc
+  push %rbx
+  .cfi_adjust_cfa_offset 8
+  .cfi_rel_offset %rbx, 0
+  mov (%rdi), %rax
+1:
+  mov %rax, %rbx
+  test %rbx, %rbx
+  js 1b
+  lea 3(%rbx), %rax
+  pop %rbx
+  .cfi_adjust_cfa_offset -8
+  .cfi_restore %rbx
+  ret
+  .cfi_endproc
+  .size t_short, . - t_short
+  .skip 32, 0x90  # padding, for its relay
 )");
 
 namespace {
@@ -98,12 +123,13 @@ int main(int argc, char** argv) {
   protocol::say_event("ready");
   unsigned long sum = 0;
   for (protocol::Command command = protocol::next_command();
-       command.word == "work" || command.word == "interrupt"; command = protocol::next_command()) {
-    bool interrupt = command.word == "interrupt";
+       command.word == "work" || command.word.starts_with("interrupt"); command = protocol::next_command()) {
+    bool interrupt = command.word != "work";
+    auto* function = command.word == "interrupt_short" ? t_short : t_window;
     milliseconds = interrupt ? command.number : 0;
     unsigned long calls = interrupt ? 1 : command.number;
     for (unsigned long i = 0; i < calls; ++i)
-      sum += static_cast<unsigned long>(t_window(interrupt ? nullptr : &good));
+      sum += static_cast<unsigned long>(function(interrupt ? nullptr : &good));
     protocol::say_event("done", protocol::field("sum", sum));
   }
   return 0;

@@ -1,0 +1,234 @@
+#include "runtime/patch/active_frames.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "runtime/patch/thread_blocks.h"
+#include "runtime/values/clocks.h"
+#include "runtime/values/spans.h"
+
+namespace mdl::patch {
+namespace {
+
+class ActiveFrames {
+ public:
+  ActiveFrames(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
+               const image::Unwinder& unwinder, Inserted& out)
+      : input_(input), memory_(memory), stage_(stage), unwinder_(unwinder), out_(out) {}
+
+  Result<void> count(const Regs& regs) {
+    std::vector<Inside> inside = raised_ranges();
+    const auto& requests = input_.binding.requests;
+    bool each = std::any_of(requests.begin(), requests.end(), [](const focus::BoundRequest& request) {
+      return request.thread != focus::kAllThreads;  // then every thread is known from the start
+    });
+    std::set<uint64_t> armed = armed_returns();
+    if (inside.empty() && armed.empty() && !each) return {};
+    ThreadBlocks blocks(stage_, memory_);
+    if (auto ok = blocks.read(); !ok) return ok;
+    for (const auto& [tid, r] : regs) {
+      std::vector<uint64_t> calls;
+      std::map<focus::CellId, Active> cells = active(r, inside, armed, tid, calls);
+      if (cells.empty() && calls.empty() && !each) continue;
+      auto block = blocks.claim(tid, arch::thread_pointer(r));
+      if (!block) return block.error();
+      for (const auto& [cell, frames] : cells)
+        if (auto ok = blocks.raise(*block, tid, cell, input_.binding.cells[cell], frames); !ok) return ok;
+      if (auto ok = open_spans(*block, tid, cells); !ok) return ok;
+      if (!arm(*block, calls)) return Error{"cannot write the session's data"};
+    }
+    return {};
+  }
+
+ private:
+  struct Inside {  // a range of code whose active frames raise a flag
+    image::Range range;
+    const FunctionPlan* function;
+    uint64_t entry;  // of code: a frame that has not passed it has not entered
+    focus::CellId flag;
+    bool counts;                        // the flag counts frames (+= 1); otherwise it is just set
+    bool of_call;                       // the range is a call: the frame is the one that it made
+    bool timer;                         // the flag is one, and
+    std::vector<focus::CellId> guards;  // starts only while these are up,
+    std::vector<image::Range> pauses;   // and stands during these calls
+  };
+
+  // The snippet that raises the flag, null when it is not inserted.
+  const focus::BoundSnippet* raiser(const FunctionPlan::Point& point, focus::CellId flag) const {
+    for (const focus::BoundSnippet& snippet : point.snippets)
+      if (raises_or_lowers(input_.plan, snippet, flag, true)) return &snippet;
+    return nullptr;
+  }
+
+  std::vector<Inside> raised_ranges() {
+    std::vector<Inside> out;
+    std::map<const image::Function*, const FunctionPlan*> plans;
+    for (const StagedWindow& window : stage_.windows) plans[window.function->function] = window.function;
+    for (const focus::Balance& balance : input_.binding.balances) {
+      format::CellKind kind = input_.binding.cells[balance.flag].kind;
+      if (kind != format::CellKind::flag && !format::is_timer(kind)) continue;  // which key is not known
+      auto it = plans.find(balance.function);
+      if (it == plans.end()) continue;
+      const FunctionPlan& f = *it->second;
+      for (const FunctionPlan::Point& point : f.points) {
+        const format::PointKind wanted =
+            balance.of_calls ? format::PointKind::call_before : format::PointKind::entry;
+        const focus::BoundSnippet* snippet =
+            point.wanted.kind == wanted ? raiser(point, balance.flag) : nullptr;
+        if (!snippet) continue;
+        bool counts = write_of(input_.plan, *snippet, balance.flag)->reads;
+        if (balance.of_calls)
+          out.push_back({{point.wanted.place, point.wanted.place + call_size(f, point.wanted.place)},
+                         &f,
+                         0,
+                         balance.flag,
+                         counts,
+                         true,
+                         format::is_timer(kind),
+                         snippet->guards,
+                         {}});
+        else
+          for (const image::Range& range : f.code.ranges)
+            out.push_back({range, &f, entry_of(f), balance.flag, counts, false, format::is_timer(kind),
+                           snippet->guards, pausing_calls(f, balance.flag)});
+      }
+    }
+    return out;
+  }
+
+  // Calls of a function before which its timer is stopped: a frame that is in one has it standing.
+  std::vector<image::Range> pausing_calls(const FunctionPlan& f, focus::CellId timer) const {
+    std::vector<image::Range> out;
+    if (!format::is_timer(input_.binding.cells[timer].kind)) return out;
+    for (const FunctionPlan::Point& point : f.points)
+      for (const focus::BoundSnippet& snippet : point.snippets) {
+        const format::CellUse* use = write_of(input_.plan, snippet, timer);
+        const uint64_t place = point.wanted.place;
+        if (point.wanted.kind == format::PointKind::call_before && use && !use->starts)
+          out.push_back({place, place + call_size(f, place)});
+      }
+    return out;
+  }
+
+  static uint64_t entry_of(const FunctionPlan& f) {
+    for (const Window& window : f.sites.windows)
+      for (const Site& site : window.sites)
+        if (site.kind == format::PointKind::entry) return site.address;
+    return f.function->address;
+  }
+  static uint64_t call_size(const FunctionPlan& f, uint64_t call) {
+    for (const image::Instruction& in : f.code.instructions)
+      if (in.address == call) return in.size;
+    return 0;
+  }
+
+  // The spans of flags that are up from now on.
+  Result<void> open_spans(uint64_t block, pid_t tid, const std::map<focus::CellId, Active>& flags) {
+    for (const focus::Track& track : input_.binding.tracks) {
+      if (!flags.contains(track.flag)) continue;
+      const uint64_t at = block + stage_.layout.cells[track.span];
+      uint64_t span = 0, base = 0;
+      if (!memory_.read(at, std::as_writable_bytes(std::span(&span, 1))) ||
+          !memory_.read(block + stage_.layout.cells[track.base], std::as_writable_bytes(std::span(&base, 1))))
+        return Error{"cannot read the session's data"};
+      if (values::is_open(span)) continue;
+      const focus::CellSlot& slot = input_.binding.cells[track.base];
+      if (format::is_timer(slot.kind) && static_cast<int64_t>(base) < 0) {  // it runs: with its clock
+        auto now = values::clock_now({slot.kind, slot.event}, input_.image.pid, tid);
+        if (!now) return now.error();
+        base += *now;
+      }
+      span = values::open_span(span, base);
+      if (!memory_.write(at, std::as_bytes(std::span(&span, 1))))
+        return Error{"cannot write the session's data"};
+    }
+    return {};
+  }
+
+  // Where armed calls come back to.
+  std::set<uint64_t> armed_returns() const {
+    std::set<uint64_t> out;
+    if (stage_.extends) return out;  // calls in flight of a library that has just come do not count
+    for (const StagedWindow& window : stage_.windows)
+      for (const Site& site : window.window->sites)
+        if (site.arming == arch::Arming::arm) out.insert(site.returns_to);
+    return out;
+  }
+
+  // Calls in flight, innermost first, by where their return addresses lie, are armed as if they had been
+  // seen.
+  bool arm(uint64_t block, std::vector<uint64_t>& calls) {
+    if (calls.empty()) return true;
+    constexpr size_t kMost = arch::kArmedBytes / sizeof(uint64_t);
+    if (calls.size() > kMost) calls.resize(kMost);
+    std::reverse(calls.begin(), calls.end());
+    uint64_t depth = calls.size() * sizeof(uint64_t);
+    uint64_t slot = (block - stage_.data.start - stage_.layout.blocks()) / stage_.layout.stride;
+    return memory_.write(stage_.armed.start + slot * arch::kArmedBytes, std::as_bytes(std::span(calls))) &&
+           memory_.write(block + arch::kArmedDepth, std::as_bytes(std::span(&depth, 1)));
+  }
+
+  std::map<focus::CellId, Active> active(const arch::ThreadRegisters& regs, const std::vector<Inside>& inside,
+                                         const std::set<uint64_t>& armed, pid_t tid,
+                                         std::vector<uint64_t>& calls) {
+    std::map<focus::CellId, Active> out;
+    image::Stack stack = unwinder_.walk(arch::unwind_registers(regs), memory_);
+    if (!stack.complete)
+      out_.warnings.push_back(
+          fmt::format("the stack of thread {} could not be walked to its end ({}): constraining functions "
+                      "beyond that are not seen as active",
+                      tid, stack.doubt));
+    for (size_t i = 1; i < stack.frames.size(); i++)
+      if (stack.frames[i].is_call && armed.contains(stack.frames[i].pc))
+        calls.push_back(stack.frames[i - 1].cfa - sizeof(uint64_t));
+    // As they were entered: the outermost frame first, and in each the flags before the timers, which they
+    // guard.
+    for (size_t i = stack.frames.size(); i-- > 0;)
+      for (const bool timers : {false, true})
+        for (const Inside& range : inside)
+          if (range.timer == timers && is_inside(stack, i, range)) enter(stack, i, range, out);
+    return out;
+  }
+
+  // Whether the frame has run what raises the flag.
+  static bool is_inside(const image::Stack& stack, size_t i, const Inside& range) {
+    const image::Frame& frame = stack.frames[i];
+    const uint64_t where = frame.is_call ? frame.pc - 1 : frame.pc;
+    if (!range.range.contains(where)) return false;
+    if (range.of_call) return frame.is_call && i > 0;  // else it has not called yet
+    if (frame.is_call && std::any_of(range.pauses.begin(), range.pauses.end(),
+                                     [&](const image::Range& call) { return call.contains(where); }))
+      return false;
+    return frame.is_call || where < range.function->function->address || where > range.entry;
+  }
+
+  void enter(const image::Stack& stack, size_t i, const Inside& range,
+             std::map<focus::CellId, Active>& cells) {
+    if (!std::all_of(range.guards.begin(), range.guards.end(),
+                     [&](focus::CellId guard) { return cells.contains(guard); }))
+      return;
+    Active& flag = cells[range.flag];
+    // There its return address lies.
+    if (flag.count == 0)
+      flag.outermost = (range.of_call ? stack.frames[i - 1] : stack.frames[i]).cfa - sizeof(uint64_t);
+    flag.count = range.counts ? flag.count + 1 : 1;
+    out_.frames++;
+  }
+
+  const InsertInput& input_;
+  const process::TargetMemory& memory_;
+  const Stage& stage_;
+  const image::Unwinder& unwinder_;
+  Inserted& out_;
+};
+
+}  // namespace
+
+Result<void> count_active(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
+                          const image::Unwinder& unwinder, const Regs& regs, Inserted& out) {
+  return ActiveFrames(input, memory, stage, unwinder, out).count(regs);
+}
+
+}  // namespace mdl::patch

@@ -1,0 +1,155 @@
+#include "runtime/patch/map_stage.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "runtime/process/remote.h"
+
+namespace mdl::patch {
+namespace {
+
+constexpr unsigned kFixedNoReplace = 0x100000;  // MAP_FIXED_NOREPLACE, Linux 4.17
+
+// Growing a file past RLIMIT_FSIZE sends SIGXFSZ, which kills (setrlimit(2)): a memfd is a file.
+Result<void> check_file_size(pid_t pid, uint64_t size) {
+  // Not prlimit(2): another user's limits want CAP_SYS_RESOURCE, which even root may lack in a container.
+  std::ifstream limits(fmt::format("/proc/{}/limits", pid));
+  constexpr std::string_view kRow = "Max file size";
+  std::string line;
+  while (std::getline(limits, line) && !line.starts_with(kRow)) {
+  }
+  if (!line.starts_with(kRow)) return Error{fmt::format("cannot read the limits of process {}", pid)};
+  std::istringstream row(line.substr(kRow.size()));
+  std::string soft;
+  row >> soft;
+  uint64_t limit = 0;
+  std::from_chars(soft.data(), soft.data() + soft.size(), limit);
+  if (soft == "unlimited" || limit >= size) return {};
+  return Error{fmt::format(
+      "process {0} may write files of at most {1} bytes (RLIMIT_FSIZE), and {2} are needed for the "
+      "instrumentation: raise the limit with prlimit --pid {0} --fsize={2}",
+      pid, limit, size)};
+}
+
+constexpr size_t kRegionsAtOnce = 12;
+
+struct Region {
+  image::Range at;
+  int protection;
+};
+
+// Maps some regions with one remote call; the journal is in the `first`. `mapped`: what is, also of a
+// failure; `failure`: the first one's negative errno.
+Result<void> map_regions(const InsertInput& input, process::Threads& threads,
+                         const process::TargetMemory& memory, std::span<const Region> regions, bool first,
+                         std::vector<image::Range>& mapped, int64_t& failure) {
+  uint64_t total = 0;
+  for (const Region& region : regions) total += region.at.end - region.at.start;
+  std::vector<arch::RemoteCall> calls;
+  calls.push_back({arch::kCalls.memfd_create, {arch::kTextTag, MFD_CLOEXEC}, true});
+  calls.push_back({arch::kCalls.ftruncate, {arch::kLastResult, total}, false});
+  uint64_t offset = 0;
+  for (const Region& region : regions) {
+    uint64_t size = region.at.end - region.at.start;
+    calls.push_back({arch::kCalls.mmap,
+                     {region.at.start, size, static_cast<uint64_t>(region.protection),
+                      MAP_PRIVATE | MAP_NORESERVE | kFixedNoReplace, arch::kLastResult, offset},
+                     false});
+    offset += size;
+  }
+  calls.push_back({arch::kCalls.close, {arch::kLastResult}, false});
+  std::string text = std::string(kSessionName) + (first ? "" : "-more") + '\0';
+  auto results = process::remote_calls(input.image.pid, threads, memory, input.image, calls, text);
+  if (!results) return results.error();
+  failure = (*results)[0] < 0 ? (*results)[0] : std::min<int64_t>((*results)[1], 0);
+  for (size_t i = 0; i < regions.size(); i++) {
+    const image::Range& at = regions[i].at;
+    int64_t got = (*results)[i + 2];
+    if (got < 0 && got > -4096) {
+      failure = failure ? failure : got;
+      continue;
+    }
+    if (got != static_cast<int64_t>(at.start)) failure = -EEXIST;
+    mapped.push_back({static_cast<uint64_t>(got), static_cast<uint64_t>(got) + (at.end - at.start)});
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
+                       bool& taken) {
+  std::vector<Region> regions = {{stage.journal_at, PROT_READ}};
+  for (const image::Range& island : stage.islands) regions.push_back({island, PROT_READ | PROT_EXEC});
+  if (!stage.extends) {
+    regions.push_back({stage.data, PROT_READ | PROT_WRITE});
+    for (const image::Range& table : stage.tables) regions.push_back({table, PROT_READ | PROT_WRITE});
+    if (stage.armed.end) regions.push_back({stage.armed, PROT_READ | PROT_WRITE});
+  }
+
+  uint64_t total = 0;
+  for (const Region& region : regions) total += region.at.end - region.at.start;
+  pid_t pid = input.image.pid;
+  if (auto ok = check_file_size(pid, total); !ok) return ok;
+  process::Threads threads(pid);
+  std::vector<image::Range> mapped;
+  int64_t failure = 0;
+  // The stub that makes the calls must find room behind the code of some object: a few regions at a time,
+  // each with a file of its own. The journal's comes first.
+  for (size_t first = 0; first < regions.size() && failure == 0; first += kRegionsAtOnce) {
+    std::span<const Region> some =
+        std::span(regions).subspan(first, std::min(kRegionsAtOnce, regions.size() - first));
+    if (auto ok = map_regions(input, threads, memory, some, first == 0, mapped, failure); !ok) {
+      if (!mapped.empty()) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
+      return ok;
+    }
+  }
+  if (failure == 0) return {};
+  taken = failure == -EEXIST;
+  if (!mapped.empty()) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
+  return Error{fmt::format("process {} could not map {} bytes for the instrumentation: {}", pid, total,
+                           std::strerror(static_cast<int>(-failure)))};
+}
+
+Result<void> write_stage(const process::TargetMemory& memory, Stage& stage) {
+  Error failed{"cannot write to the memory mapped for the instrumentation"};
+  for (size_t i = 0; i < stage.islands.size(); i++)
+    if (!memory.write(stage.islands[i].start, std::as_bytes(std::span(stage.island_code[i])))) return failed;
+  std::vector<uint64_t> directory = empty_directory(stage.layout, stage.data.start);
+  if (!stage.extends &&
+      !memory.write(stage.data.start + stage.layout.directory(), std::as_bytes(std::span(directory))))
+    return failed;
+  for (size_t i = 0; i < stage.tables.size() && !stage.extends; i++)
+    if (!memory.write(stage.tables[i].start, std::as_bytes(std::span(stage.table_headers[i])))) return failed;
+  // Last: from here on the journal is valid and a removal relies on it.
+  std::vector<std::byte> journal = write_journal(stage.journal);
+  if (!memory.write(stage.journal_at.start, journal)) return failed;
+  stage.journal.head.assign(journal.begin(), journal.begin() + kJournalHead);
+  return {};
+}
+
+Result<void> unmap(pid_t pid, process::Threads& threads, const process::TargetMemory& memory,
+                   const image::Image& image, const std::vector<image::Range>& regions) {
+  constexpr size_t kAtOnce = 32;  // as many as the stub's room allows
+  for (size_t first = 0; first < regions.size(); first += kAtOnce) {
+    std::vector<arch::RemoteCall> calls;
+    for (size_t i = first; i < std::min(first + kAtOnce, regions.size()); i++)
+      calls.push_back({arch::kCalls.munmap, {regions[i].start, regions[i].end - regions[i].start}, false});
+    auto results = process::remote_calls(pid, threads, memory, image, calls, {});
+    if (!results) return results.error();
+    for (int64_t result : *results)
+      if (result < 0)
+        return Error{fmt::format("process {} could not unmap the instrumentation: {}", pid,
+                                 std::strerror(static_cast<int>(-result))),
+                     Status::left_inert};
+  }
+  return {};
+}
+
+}  // namespace mdl::patch

@@ -1,0 +1,26 @@
+// The memory of a session in the target: mapped, written and unmapped while its threads run.
+//
+// The target makes the system calls itself (process/remote.h). What is mapped is a memfd, privately, so that
+// the name of the mappings says whose they are; and never in place of a mapping that the target has made
+// meanwhile.
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/patch/insert.h"
+#include "runtime/patch/stage.h"
+
+namespace mdl::patch {
+
+// Maps the stage's regions in the target, or nothing; writes them and reads them back.
+// `taken` is set when an address was mapped by the target meanwhile: build anew and try again.
+Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
+                       bool& taken);
+Result<void> write_stage(const process::TargetMemory& memory, Stage& stage);
+
+// Unmaps regions of a session by a remote call; the threads must be stopped and outside.
+Result<void> unmap(pid_t pid, process::Threads& threads, const process::TargetMemory& memory,
+                   const image::Image& image, const std::vector<image::Range>& regions);
+
+}  // namespace mdl::patch

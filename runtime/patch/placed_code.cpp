@@ -1,0 +1,101 @@
+#include "runtime/patch/placed_code.h"
+
+#include <algorithm>
+
+#include "runtime/process/target.h"
+
+namespace mdl::patch {
+
+PlacedCode::PlacedCode(const InsertInput& input, const Stage& stage) : input_(input), stage_(stage) {
+  for (const focus::Balance& balance : input.binding.balances) flags_.emplace(balance.function, balance.flag);
+  for (const focus::Track& track : input.binding.tracks) spans_.emplace(track.span, spans_.size());
+}
+
+arch::Track PlacedCode::placed(const focus::Track& track, uint64_t resident) const {
+  const std::vector<uint32_t>& at = stage_.layout.cells;
+  arch::Track out{at[track.flag], at[track.span], at[track.base]};
+  const focus::CellSlot& base = input_.binding.cells[track.base];
+  if (!format::is_timer(base.kind)) return out;
+  out.clock = {base.kind, base.event};
+  out.routine = resident + arch::span_offset();
+  out.entry = resident + arch::span_entry_offset(stage_.layout.timer_cells.size(), spans_.at(track.span));
+  return out;
+}
+
+std::vector<uint64_t> PlacedCode::tables() const {
+  std::vector<uint64_t> out;
+  for (const image::Range& table : stage_.tables) out.push_back(table.start);
+  return out;
+}
+
+bool PlacedCode::is_balanced(const FunctionPlan& f, focus::CellId change) const {
+  auto [it, end] = flags_.equal_range(f.function);
+  return std::any_of(it, end, [&](const auto& balance) { return balance.second == change; });
+}
+
+arch::Keys PlacedCode::placed(const FunctionPlan& f, uint32_t table, uint64_t resident) const {
+  const focus::KeyTable& t = input_.binding.key_tables[table];
+  const std::vector<uint32_t>& at = stage_.layout.cells;
+  return {at[t.key], at[t.change], stage_.tables[table].start, resident + arch::keys_offset(),
+          is_balanced(f, t.change)};
+}
+
+std::vector<arch::Track> PlacedCode::tracks() const {
+  std::vector<arch::Track> out;
+  for (const focus::Track& track : input_.binding.tracks) out.push_back(placed(track, 0));
+  return out;
+}
+
+std::vector<arch::Piece> PlacedCode::pieces(const FunctionPlan& f, const FunctionPlan::Point& point,
+                                            uint64_t resident) const {
+  const format::PointKind kind = point.wanted.kind;
+  bool raises = kind == format::PointKind::entry || kind == format::PointKind::call_before;
+  bool lowers = kind == format::PointKind::return_ || kind == format::PointKind::call_after;
+  std::vector<arch::Piece> out;
+  for (const focus::BoundSnippet& snippet : point.snippets) {
+    arch::Piece piece;
+    piece.stencil = &input_.plan.stencils[snippet.stencil];
+    for (focus::CellId cell : snippet.cells) piece.cells.push_back(stage_.layout.cells[cell]);
+    for (focus::CellId guard : snippet.guards) piece.guards.push_back(stage_.layout.cells[guard]);
+    for (const focus::Track& track : snippet.tracks) piece.tracks.push_back(placed(track, resident));
+    if (snippet.keys != focus::BoundSnippet::kNoTable) piece.keys = placed(f, snippet.keys, resident);
+    piece.constants = snippet.constants;
+    if (auto symbols = input_.binding.symbols.find(snippet.stencil); symbols != input_.binding.symbols.end())
+      piece.symbols = symbols->second;
+    for (auto [flag, end] = flags_.equal_range(f.function); flag != end; ++flag)
+      if ((raises || lowers) && !piece.keys && raises_or_lowers(input_.plan, snippet, flag->second, raises))
+        (raises ? piece.raises : piece.lowers)
+            .push_back(raised_cell(stage_.layout, flag->second, input_.binding.cells[flag->second].kind));
+    out.push_back(std::move(piece));
+  }
+  return out;
+}
+
+PointPieces PlacedCode::pieces(const FunctionPlan& f, uint64_t resident) const {
+  PointPieces out;
+  for (const FunctionPlan::Point& point : f.points) out.push_back(pieces(f, point, resident));
+  return out;
+}
+
+arch::Bytes PlacedCode::resident_code() const {
+  const Layout& layout = stage_.layout;
+  arch::ResidentParameters p;
+  p.header = stage_.data.start;
+  p.directory = stage_.data.start + layout.directory();
+  p.directory_bytes = layout.slots * kSlotSize;
+  p.overflow_block = stage_.data.start + layout.overflow_block();
+  p.ended_block = stage_.data.start + layout.ended_block();
+  p.taken_block = stage_.data.start + layout.taken_block();
+  p.ring = stage_.data.start + layout.ring();
+  p.ring_entries = layout.ended;
+  p.stride = layout.stride;
+  p.timers = layout.timers, p.calls = layout.calls, p.sums = layout.sums, p.cells_end = layout.cells_end;
+  p.pid = static_cast<uint64_t>(process::read_status(input_.image.pid).inner_pid);
+  p.thread_at = layout.thread_at;
+  std::vector<arch::TimerClock> clocks;
+  for (focus::CellId cell : layout.timer_cells)
+    clocks.push_back({input_.binding.cells[cell].kind, input_.binding.cells[cell].event});
+  return arch::resident_code(p, clocks, tracks(), tables());
+}
+
+}  // namespace mdl::patch
