@@ -242,7 +242,7 @@ struct ResidentParameters {
   uint64_t ring_entries = 0;  // a power of two
   uint64_t stride = 0;
   uint64_t timers = 0, calls = 0, sums = 0, cells_end = 0;  // offsets in a block; flags begin it
-  uint64_t pid = 0;                                         // of the target
+  uint64_t news = 0;                                        // where forks are followed: of children
   uint64_t thread_at = 0;                                   // as in Lookup
 };
 // The machine's counter, which wall timers read.
@@ -275,7 +275,8 @@ uint64_t routine_offset(format::Routine routine);
 // keep every register and flag.
 enum class Hook : uint8_t {
   none,
-  exit,    // _exit: a process that ends waits for its last values to be read
+  exit,    // _exit: a process that ends waits for its last values to be read; where forks are followed,
+           // execve, too
   catch_,  // __cxa_begin_catch and its like: frames below the one that calls it have vanished
   jump,    // longjmp(buffer, ...): frames below the buffer's stack pointer vanish
   end,     // __call_tls_dtors, where a thread ends: likewise; a thread without a block stays without

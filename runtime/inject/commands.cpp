@@ -23,6 +23,15 @@ bool is_alive(const patch::Journal& journal) {
   return process::is_running(journal.owner, journal.owner_start);
 }
 
+// False in a child that has only inherited the data: nobody reads its copy.
+bool is_measured(pid_t pid, const patch::Journal& journal, const image::Memory& memory) {
+  if (!journal.news.end) return journal.target == pid;
+  uint64_t process = 0;
+  return memory.read(journal.data.start + patch::kHeaderProcess,
+                     std::as_writable_bytes(std::span(&process, 1))) &&
+         process == static_cast<uint64_t>(process::read_status(pid).inner_pid);
+}
+
 // The journal says what was to be done; the code says what is.
 void print_windows(const patch::Journal& journal, const image::Memory& memory) {
   uint64_t points = 0, whole = 0, original = 0;
@@ -44,7 +53,9 @@ void print_journal(pid_t pid, const patch::Journal& journal, const image::Memory
   fmt::print("instrumented by mdl-inject {} ({}) since {:%Y-%m-%d %H:%M:%S} UTC\n", journal.owner,
              is_alive(journal) ? "running" : "ended", fmt::gmtime(started));
   if (journal.target != pid)
-    fmt::print("inherited from process {}; nobody reads the values here\n", journal.target);
+    fmt::print("inherited from process {}; {}\n", journal.target,
+               is_alive(journal) && is_measured(pid, journal, memory) ? "measured with it, from its fork on"
+                                                                      : "nobody reads the values here");
   fmt::print("plan {}, {} points, {} requests\n", journal.plan, journal.points, journal.requests.size());
   print_windows(journal, memory);
   values::TargetClocks clocks(pid);
@@ -156,7 +167,8 @@ int remove(const Options& options) {
   patch::Removal removal(options.pid, *memory);
   if (auto ok = removal.restore(nullptr, std::chrono::seconds(5)); !ok) return fail(ok.error());
   const patch::Session& session = removal.session();
-  const bool owned = session.journal && session.journal->target == options.pid && is_alive(*session.journal);
+  const bool owned =
+      session.journal && is_alive(*session.journal) && is_measured(options.pid, *session.journal, *memory);
   if (auto ok = removal.finish(); !ok) return fail(ok.error());
   if (session.mappings.empty())
     fmt::print("process {} is not instrumented\n", options.pid);

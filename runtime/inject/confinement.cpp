@@ -22,13 +22,13 @@ Error refuse(pid_t pid, const std::string& name, const std::string& why) {
 
 }  // namespace
 
-Result<Allowed> read_allowed(pid_t pid, const std::string& name) {
+Result<Allowed> read_allowed(pid_t pid, const std::string& name, bool follow) {
   auto sandbox = process::Sandbox::read(pid);
   if (!sandbox) return sandbox.error();
   Allowed out;
-  if (std::string why = sandbox->why_denied_to_all(arch::insertion_calls()); !why.empty())
+  if (std::string why = sandbox->why_denied_to_all(arch::insertion_calls(follow)); !why.empty())
     return refuse(pid, name, why);
-  if (std::string why = sandbox->why_denied(arch::resident_calls(false)); !why.empty())
+  if (std::string why = sandbox->why_denied(arch::resident_calls(false, follow)); !why.empty())
     return refuse(pid, name, why);
   out.asks_id = sandbox->why_denied(arch::resident_calls(true)).empty();
   for (format::Routine routine : kRoutines)

@@ -18,6 +18,7 @@ struct Allowed {
 };
 
 // An error when what every insertion needs is denied, or when that cannot be known.
-Result<Allowed> read_allowed(pid_t pid, const std::string& name);
+// `follow`: forks are followed.
+Result<Allowed> read_allowed(pid_t pid, const std::string& name, bool follow);
 
 }  // namespace mdl::inject

@@ -9,8 +9,8 @@
 #include <exception>
 
 #include "runtime/inject/commands.h"
+#include "runtime/inject/measure.h"
 #include "runtime/inject/options.h"
-#include "runtime/inject/session.h"
 
 namespace {
 

@@ -125,6 +125,8 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_flag("--explain", o.explain, "Say what each request became");
   app.add_flag("--strict", o.strict, "Fail when any point is refused");
   app.add_flag("--detach", o.detach, "Leave the instrumentation in the process at the end");
+  app.add_flag("--follow-fork", o.follow_fork,
+               "Measure the children that the process forks, too, and theirs");
   app.add_flag("--allow-calls", o.allow_calls, "Let code of metrics call functions of the application");
   double budget = 0;
   auto* budget_option =

@@ -1,11 +1,56 @@
-// A measurement from the attach to the end: the steps between, in order.
+// A session: the processes that are measured, the requests, and a clock (architecture, decision 11).
 #pragma once
 
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/inject/follow.h"
+#include "runtime/inject/libraries.h"
+#include "runtime/inject/measurement.h"
 #include "runtime/inject/options.h"
+#include "runtime/inject/watch.h"
+#include "runtime/output/writer.h"
+#include "runtime/patch/insert.h"
+#include "runtime/process/launch.h"
 
 namespace mdl::inject {
 
-// Returns the exit status.
-int measure(const Options& options);
+class Session {
+ public:
+  // All but `first`, the process that was instrumented, outlive it. `libraries` are that one's.
+  Session(const Options& options, const Watch& watch, output::Writer& writer,
+          std::unique_ptr<Measurement> first, Libraries& libraries);
+
+  // Samples until something ends it, then takes everything out, whatever happens here.
+  // A program that was started for it is let go when everything is ready for its end. Returns the exit
+  // status.
+  Result<int> run(const patch::Inserted& inserted, const patch::Coverage& coverage,
+                  std::optional<process::Launch>& launched);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Result<void> sample_until_end(std::optional<process::Launch>& launched);
+  Result<void> sample();
+  // Children that were forked; true when there are some.
+  bool look_for_children(bool thoroughly);
+  void end_the_ended();
+  void take_out();
+  void abandon(const Error& why);
+  Result<int> result() const;
+  std::vector<const Measurement*> measured() const;
+
+  const Options& options_;
+  const Watch& watch_;
+  output::Writer& writer_;
+  Clock::time_point started_;
+  std::vector<std::unique_ptr<Measurement>>
+      processes_;  // the first was instrumented, the others are its family
+  Libraries& libraries_;
+  std::optional<Follow> follow_;
+  Clock::time_point looked_;
+};
 
 }  // namespace mdl::inject

@@ -21,6 +21,7 @@ inline values::BlockLayout block_layout(const patch::Journal& journal) {
   out.timers = layout.timers, out.calls = layout.calls, out.sums = layout.sums;
   out.cells_end = layout.cells_end;
   out.ticks_per_second = journal.ticks_per_second;
+  out.identified = layout.thread_at != 0;
   for (const patch::JournalRequest& request : journal.requests) {
     values::CellPlace cell{journal.kinds[request.value], layout.cells[request.value], request.aggregate,
                            request.event};

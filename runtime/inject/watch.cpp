@@ -8,12 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/read_text.h"
 
@@ -34,47 +36,58 @@ std::optional<int> signal_of(int status) {
 
 }  // namespace
 
-Result<Watch> Watch::open(pid_t pid) {
+Result<Process> Process::open(pid_t pid) {
+  const int file = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (file < 0) return Error{fmt::format("there is no process {} to watch: {}", pid, std::strerror(errno))};
+  return Process(pid, file);
+}
+
+Process::~Process() {
+  if (file_ >= 0) close(file_);
+}
+
+Process::Process(Process&& other) noexcept : pid_(other.pid_), file_(std::exchange(other.file_, -1)) {}
+
+bool Process::ends_within(std::chrono::milliseconds time) const {
+  pollfd file{file_, POLLIN, 0};
+  return poll(&file, 1, static_cast<int>(time.count())) == 1;
+}
+
+Watch Watch::open() {
   sigset_t set;
   sigemptyset(&set);
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  if (process < 0)
-    return Error{fmt::format("there is no process {} to watch: {}", pid, std::strerror(errno))};
-  int signals = signalfd(-1, &set, SFD_CLOEXEC);
-  return Watch(pid, process, signals);
+  return Watch(signalfd(-1, &set, SFD_CLOEXEC));
 }
 
 Watch::~Watch() {
-  if (process_ >= 0) close(process_);
   if (signals_ >= 0) close(signals_);
 }
 
-Watch::Watch(Watch&& other) noexcept
-    : pid_(other.pid_),
-      process_(std::exchange(other.process_, -1)),
-      signals_(std::exchange(other.signals_, -1)) {}
+Watch::Watch(Watch&& other) noexcept : signals_(std::exchange(other.signals_, -1)) {}
 
-Watch::Event Watch::wait_until(std::chrono::steady_clock::time_point when) const {
+Watch::Event Watch::wait_until(std::chrono::steady_clock::time_point when,
+                               std::span<const Process* const> processes) const {
+  std::vector<pollfd> files = {{signals_, POLLIN, 0}};
+  for (const Process* process : processes) files.push_back({process->file(), POLLIN, 0});
   for (;;) {
     auto left =
         std::chrono::duration_cast<std::chrono::nanoseconds>(when - std::chrono::steady_clock::now()).count();
     if (left < 0) left = 0;
     timespec time{left / 1'000'000'000, left % 1'000'000'000};
-    pollfd files[2] = {{process_, POLLIN, 0}, {signals_, POLLIN, 0}};
-    int ready = ppoll(files, 2, &time, nullptr);
+    int ready = ppoll(files.data(), files.size(), &time, nullptr);
     if (ready < 0 && errno == EINTR) continue;
-    if (files[0].revents) return Event::ended;
-    if (files[1].revents) return Event::interrupted;
-    return Event::due;
+    if (std::any_of(files.begin() + 1, files.end(), [](const pollfd& file) { return file.revents != 0; }))
+      return Event::ended;
+    return files[0].revents ? Event::interrupted : Event::due;
   }
 }
 
-std::optional<int> Watch::killed_by() const {
+std::optional<int> Process::killed_by() const {
   PidfdInfo info{};
   info.mask = kInfoExit;
-  if (ioctl(process_, _IOWR(0xff, 11, PidfdInfo), &info) == 0 && info.mask & kInfoExit)
+  if (ioctl(file_, _IOWR(0xff, 11, PidfdInfo), &info) == 0 && info.mask & kInfoExit)
     return signal_of(info.exit_code);
   // Not waited for yet: the last field but none of /proc/PID/stat is the status (proc(5)).
   std::string text = read_text(fmt::format("/proc/{}/stat", pid_));

@@ -1,35 +1,54 @@
 // Waiting for what can happen during a measurement: the next sample is due, the user
-// interrupts, the target ends.
+// interrupts, a process ends.
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
 #include <optional>
+#include <span>
 
 #include "base/result.h"
 
 namespace mdl::inject {
 
-class Watch {
+// A process, whose pid may be another one's when it has ended.
+class Process {
  public:
-  // From here on SIGINT, SIGTERM and SIGHUP are not delivered but waited for.
-  static Result<Watch> open(pid_t pid);
-  ~Watch();
-  Watch(Watch&& other) noexcept;
-  Watch& operator=(Watch&&) = delete;
+  static Result<Process> open(pid_t pid);
+  ~Process();
+  Process(Process&& other) noexcept;
+  Process& operator=(Process&&) = delete;
 
-  enum class Event { due, interrupted, ended };
-  Event wait_until(std::chrono::steady_clock::time_point when) const;
+  pid_t pid() const { return pid_; }
+  int file() const { return file_; }  // readable when it has ended
+  bool ends_within(std::chrono::milliseconds time) const;
 
-  // After Event::ended: the signal that killed the target, 0 for a normal exit, nothing when the
+  // When it has ended: the signal that killed it, 0 for a normal exit, nothing when the
   // kernel does not tell (Linux before 6.15, and the parent has already waited for it).
   std::optional<int> killed_by() const;
 
  private:
-  Watch(pid_t pid, int process, int signals) : pid_(pid), process_(process), signals_(signals) {}
+  Process(pid_t pid, int file) : pid_(pid), file_(file) {}
   pid_t pid_;
-  int process_;
+  int file_;
+};
+
+class Watch {
+ public:
+  // From here on SIGINT, SIGTERM and SIGHUP are not delivered but waited for.
+  static Watch open();
+  ~Watch();
+  Watch(Watch&& other) noexcept;
+  Watch& operator=(Watch&&) = delete;
+
+  // `ended`: some process has.
+  enum class Event { due, interrupted, ended };
+  Event wait_until(std::chrono::steady_clock::time_point when,
+                   std::span<const Process* const> processes) const;
+
+ private:
+  explicit Watch(int signals) : signals_(signals) {}
   int signals_;
 };
 

@@ -16,10 +16,10 @@ constexpr size_t kRowsToAHeader = 40;
 constexpr size_t kRowsOfAFamily = 20;
 constexpr std::string_view kBold = "\x1b[1m", kDim = "\x1b[2m", kWarning = "\x1b[33m", kPlain = "\x1b[0m";
 
-enum Column { kTime, kMetric, kFocus, kValue, kDelta, kRate, kUnits, kNotes, kColumns };
-constexpr std::array<std::string_view, kColumns> kTitles = {"TIME",  "METRIC", "FOCUS", "TOTAL",
-                                                            "DELTA", "RATE/S", "UNITS", ""};
-constexpr std::array<bool, kColumns> kRight = {true, false, false, true, true, true, false, false};
+enum Column { kTime, kPid, kMetric, kFocus, kValue, kDelta, kRate, kUnits, kNotes, kColumns };
+constexpr std::array<std::string_view, kColumns> kTitles = {"TIME",  "PID",    "METRIC", "FOCUS", "TOTAL",
+                                                            "DELTA", "RATE/S", "UNITS",  ""};
+constexpr std::array<bool, kColumns> kRight = {true, true, false, false, true, true, true, false, false};
 
 using Line = std::array<std::string, kColumns>;
 
@@ -82,6 +82,8 @@ class Table final : public Writer {
   Sink& sink_;
   bool colour_;
   bool focus_ = false;  // the column is there once a row has a focus
+  bool pid_ = false;    // once there are rows of another process
+  pid_t first_pid_ = 0;
   std::array<size_t, kColumns> widths_{};
   size_t rows_since_header_ = kRowsToAHeader;
 };
@@ -101,7 +103,7 @@ bool Table::widen(const std::vector<Line>& lines) {
 std::string Table::render(const Line& line, bool title) const {
   std::string text;
   for (size_t i = 0; i < kColumns; ++i) {
-    if (i == kFocus && !focus_) continue;
+    if ((i == kFocus && !focus_) || (i == kPid && !pid_)) continue;
     if (i > 0) text += "  ";
     const size_t width = columns(line[i]);
     const std::string space(i == kNotes || width > widths_[i] ? 0 : widths_[i] - width, ' ');
@@ -122,7 +124,8 @@ std::vector<const Row*> selected(std::span<const Row> rows, std::map<const Row*,
   for (size_t i = 0; i < rows.size();) {
     std::vector<const Row*> family = {&rows[i++]};
     if (family[0]->family != 0)
-      while (i < rows.size() && rows[i].family == family[0]->family) family.push_back(&rows[i++]);
+      while (i < rows.size() && rows[i].family == family[0]->family && rows[i].pid == family[0]->pid)
+        family.push_back(&rows[i++]);
     const size_t kept = std::min(family.size(), kRowsOfAFamily);
     std::partial_sort(
         family.begin(), family.begin() + static_cast<std::ptrdiff_t>(kept), family.end(),
@@ -139,13 +142,19 @@ Result<void> Table::sample(std::span<const Row> rows, bool final) {
   for (const Row* shown : selected(rows, more)) {
     const Row& row = *shown;
     focus_ = focus_ || !row.focus.empty();
+    if (first_pid_ == 0) first_pid_ = row.pid;
+    const bool another = row.pid != first_pid_ && !pid_;
+    pid_ = pid_ || another;
+    if (another) rows_since_header_ = kRowsToAHeader;
     const std::string time = lines.empty() ? fmt::format("{:.1f} s", row.elapsed_s) : "";
     const std::string& name = row.name.empty() ? row.metric : row.name;
-    lines.push_back({time, printable(name), printable(row.focus), value_text(row, row.value),
-                     value_text(row, row.delta), is_time(row) ? duration(row.rate) : rate_text(row.rate),
+    lines.push_back({time, fmt::format("{}", row.pid), printable(name), printable(row.focus),
+                     value_text(row, row.value), value_text(row, row.delta),
+                     is_time(row) ? duration(row.rate) : rate_text(row.rate),
                      is_time(row) ? "time" : printable(row.units), notes(row, final)});
     if (auto hidden = more.find(shown); hidden != more.end())
-      lines.push_back({"", fmt::format("({} more)", hidden->second), "", "", "", "", "", ""});
+      lines.push_back(
+          {"", fmt::format("{}", row.pid), fmt::format("({} more)", hidden->second), "", "", "", "", "", ""});
   }
   std::string text;
   if (widen(lines) || rows_since_header_ >= kRowsToAHeader) {

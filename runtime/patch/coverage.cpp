@@ -191,6 +191,12 @@ constexpr HookedName kHooks[] = {
     {"__call_tls_dtors", arch::Hook::end},
 };
 
+// A child that executes another program ends as far as it is measured.
+constexpr HookedName kExecutions[] = {
+    {"execve", arch::Hook::exit},
+    {"execveat", arch::Hook::exit},
+};
+
 // What Rust's std::panic::catch_unwind calls where it has caught, as its versions name it. In a stripped
 // program, or where link-time optimization has taken the function in, a caught panic is not seen.
 bool is_rust_catch(const image::Function& function) {
@@ -202,8 +208,8 @@ bool is_rust_catch(const image::Function& function) {
          image::matches(function, "std::panicking::catch_unwind::cleanup");
 }
 
-arch::Hook hook_of(const image::Function& function) {
-  for (const HookedName& hooked : kHooks)
+arch::Hook hook_of(const image::Function& function, std::span<const HookedName> hooks) {
+  for (const HookedName& hooked : hooks)
     if (function.name == hooked.name ||
         std::find(function.aliases.begin(), function.aliases.end(), hooked.name) != function.aliases.end())
       return hooked.hook;
@@ -217,12 +223,13 @@ bool may_have_hooks(const image::Object& object) {
                      [](const image::Function& function) { return function.name == "printf"; });
 }
 
-void add_hooks(const image::Image& image, bool flags, const std::set<const image::Object*>* only,
+void add_hooks(const image::Image& image, bool flags, bool follow, const std::set<const image::Object*>* only,
                std::vector<FunctionPlan>& functions) {
   for (const image::Object& object : image.objects) {
     if ((only && !only->contains(&object)) || !may_have_hooks(object)) continue;
     for (const image::Function& function : object.functions) {
-      arch::Hook hook = hook_of(function);
+      arch::Hook hook = hook_of(function, kHooks);
+      if (follow && hook == arch::Hook::none) hook = hook_of(function, kExecutions);
       if (hook == arch::Hook::none || (hook != arch::Hook::exit && !flags)) continue;
       auto it = std::find_if(functions.begin(), functions.end(),
                              [&](const FunctionPlan& f) { return f.function == &function; });
@@ -357,7 +364,7 @@ bool raises_or_lowers(const plan::Plan& plan, const BoundSnippet& snippet, focus
 
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
                        const image::Memory& memory, image::Codes& codes,
-                       const std::set<const image::Object*>* only) {
+                       const std::set<const image::Object*>* only, bool follow) {
   Coverage out;
   out.refused_of.resize(binding.requests.size());
   out.functions = by_function(binding);
@@ -368,7 +375,7 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
   bool may_arm = std::any_of(binding.points.begin(), binding.points.end(), [](const BoundPoint& point) {
     return point.kind == format::PointKind::call_after;
   });
-  add_hooks(image, flags || may_arm, only, out.functions);
+  add_hooks(image, flags || may_arm, follow, only, out.functions);
   read_codes(codes, out.functions);
   drop_parts(out.functions);
   StubSpace stubs(image.mappings);

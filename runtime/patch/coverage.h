@@ -52,10 +52,10 @@ struct Coverage {
 };
 
 // Hooks are taken too: of the exit, and where flags are kept, of what makes frames vanish; where `only` is
-// given, in these objects.
+// given, in these objects. `follow`: forks are followed, and the execution of another program is hooked.
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
                        const image::Memory& memory, image::Codes& codes,
-                       const std::set<const image::Object*>* only = nullptr);
+                       const std::set<const image::Object*>* only = nullptr, bool follow = false);
 
 // All windows of a function are given up; their sites are refused.
 void give_up(Coverage& coverage, FunctionPlan& function, const std::string& reason);

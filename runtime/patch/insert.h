@@ -39,6 +39,7 @@ struct InsertInput {
   uint64_t ticks_per_second = 0;     // of wall timers, where there are any (arch::ticks_per_second)
   uint32_t thread_at = 0;            // arch::Lookup::thread_at (thread_identity.h)
   uint64_t max_keys = kDefaultKeys;  // of each request such as /Message/*
+  bool follow = false;               // forks are followed (child.h)
 };
 
 // An error when the process holds a session already, of a living injector or of one that died.

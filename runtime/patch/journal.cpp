@@ -69,6 +69,7 @@ json to_json(const Journal& j) {
               {"ended", j.layout.ended},
               {"ticks_per_second", j.ticks_per_second},
               {"data", range_json(j.data)}};
+  if (j.news.end) out["news"] = range_json(j.news);
   for (const image::Range& range : j.code) out["code"].push_back(range_json(range));
   out["cells"] = json::array();
   for (size_t i = 0; i < j.kinds.size(); i++)
@@ -159,6 +160,7 @@ Journal from_json(const json& in) {
   out.plan = in.at("plan").get<std::string>();
   out.points = in.at("points").get<uint64_t>();
   out.data = range_of(in.at("data"));
+  if (in.contains("news")) out.news = range_of(in.at("news"));
   for (const json& range : in.at("code")) out.code.push_back(range_of(range));
   out.layout = layout_of(in, out.kinds, out.data);
   for (const json& r : in.at("requests")) {
@@ -199,7 +201,7 @@ bool is_within(const Journal& journal, const std::vector<image::Range>& mappings
       return range.start >= mapping.start && range.end <= mapping.end;
     });
   };
-  return is_mapped(journal.data) &&
+  return is_mapped(journal.data) && (!journal.news.end || is_mapped(journal.news)) &&
          std::all_of(journal.tables.begin(), journal.tables.end(),
                      [&](const JournalTable& table) { return is_mapped(table.at); });
 }

@@ -70,6 +70,7 @@ struct Journal {
   uint64_t points = 0;             // inserted
   std::vector<image::Range> code;  // islands, and the journal itself
   image::Range data;
+  image::Range news;  // empty where forks are not followed (layout.h)
   Layout layout;
   std::vector<format::CellKind> kinds;  // of Layout::cells
   std::vector<JournalRequest> requests;

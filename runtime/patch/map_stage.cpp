@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "runtime/process/remote.h"
+#include "runtime/process/target.h"
 
 namespace mdl::patch {
 namespace {
@@ -42,6 +43,7 @@ constexpr size_t kRegionsAtOnce = 12;
 struct Region {
   image::Range at;
   int protection;
+  bool shared = false;  // with the children of a fork
 };
 
 // Maps some regions with one remote call; the journal is in the `first`. `mapped`: what is, also of a
@@ -59,7 +61,8 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
     uint64_t size = region.at.end - region.at.start;
     calls.push_back({arch::kCalls.mmap,
                      {region.at.start, size, static_cast<uint64_t>(region.protection),
-                      MAP_PRIVATE | MAP_NORESERVE | kFixedNoReplace, arch::kLastResult, offset},
+                      (region.shared ? MAP_SHARED : MAP_PRIVATE) | MAP_NORESERVE | kFixedNoReplace,
+                      arch::kLastResult, offset},
                      false});
     offset += size;
   }
@@ -91,6 +94,7 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
     regions.push_back({stage.data, PROT_READ | PROT_WRITE});
     for (const image::Range& table : stage.tables) regions.push_back({table, PROT_READ | PROT_WRITE});
     if (stage.armed.end) regions.push_back({stage.armed, PROT_READ | PROT_WRITE});
+    if (stage.news.end) regions.push_back({stage.news, PROT_READ | PROT_WRITE, true});
   }
 
   uint64_t total = 0;
@@ -127,6 +131,10 @@ Result<void> write_stage(const process::TargetMemory& memory, Stage& stage) {
     return failed;
   for (size_t i = 0; i < stage.tables.size() && !stage.extends; i++)
     if (!memory.write(stage.tables[i].start, std::as_bytes(std::span(stage.table_headers[i])))) return failed;
+  const auto process = static_cast<uint64_t>(process::read_status(stage.journal.target).inner_pid);
+  if (!stage.extends &&
+      !memory.write(stage.data.start + kHeaderProcess, std::as_bytes(std::span(&process, 1))))
+    return failed;
   // Last: from here on the journal is valid and a removal relies on it.
   std::vector<std::byte> journal = write_journal(stage.journal);
   if (!memory.write(stage.journal_at.start, journal)) return failed;

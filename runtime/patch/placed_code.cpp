@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "runtime/process/target.h"
-
 namespace mdl::patch {
 
 PlacedCode::PlacedCode(const InsertInput& input, const Stage& stage) : input_(input), stage_(stage) {
@@ -90,7 +88,7 @@ arch::Bytes PlacedCode::resident_code() const {
   p.ring_entries = layout.ended;
   p.stride = layout.stride;
   p.timers = layout.timers, p.calls = layout.calls, p.sums = layout.sums, p.cells_end = layout.cells_end;
-  p.pid = static_cast<uint64_t>(process::read_status(input_.image.pid).inner_pid);
+  p.news = stage_.news.start;
   p.thread_at = layout.thread_at;
   std::vector<arch::TimerClock> clocks;
   for (focus::CellId cell : layout.timer_cells)

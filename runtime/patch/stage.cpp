@@ -116,6 +116,8 @@ class Builder {
     out_.layout = make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size());
     out_.layout.thread_at = input_.thread_at;
     if (auto ok = place(out_.data, near, out_.layout.size(), UINT64_MAX / 2); !ok) return ok;
+    if (input_.follow)
+      if (auto ok = place(out_.news, near, kNewsSize, UINT64_MAX / 2); !ok) return ok;
     if (arms_calls(input_.coverage)) {
       uint64_t size = (uint64_t{out_.layout.slots} + 1) * arch::kArmedBytes;
       if (auto ok = place(out_.armed, near, size, UINT64_MAX / 2); !ok) return ok;
@@ -131,6 +133,7 @@ class Builder {
     out_.extends = true;
     out_.layout = session_->layout;
     out_.data = session_->data;
+    out_.news = session_->news;
     out_.armed = session_->armed;
     for (const JournalTable& table : session_->tables) out_.tables.push_back(table.at);
     return {};
@@ -267,6 +270,7 @@ class Builder {
     journal.plan = input_.plan.checksum;
     journal.code = out_.islands;
     journal.data = out_.data;
+    journal.news = out_.news;
     journal.armed = out_.armed;
     fill_windows(journal);
     if (session_) {

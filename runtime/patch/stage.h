@@ -23,6 +23,7 @@ struct StagedWindow {
 struct Stage {
   Layout layout;
   image::Range data;
+  image::Range news;  // empty where forks are not followed
   image::Range journal_at;
   image::Range armed;                // the areas of armed calls, empty when there are none
   std::vector<image::Range> tables;  // of keys, as Binding::key_tables

@@ -95,6 +95,7 @@ ProcessStatus parse_status(std::string_view text) {
     if (auto v = value("Pid:\t"); !v.empty()) out.has_pid = true;
     if (auto v = value("VmSize:\t"); !v.empty()) out.has_memory = true;
     if (auto v = value("Tgid:\t"); !v.empty()) out.group = static_cast<pid_t>(number(v));
+    if (auto v = value("PPid:\t"); !v.empty()) out.parent = static_cast<pid_t>(number(v));
     if (auto v = value("TracerPid:\t"); !v.empty()) out.tracer = static_cast<pid_t>(number(v));
     if (auto v = value("NSpid:\t"); !v.empty())
       out.inner_pid = static_cast<pid_t>(number(v.substr(v.rfind('\t') + 1)));
@@ -170,16 +171,20 @@ bool is_alive_thread(pid_t tid) {
   return state != 'Z' && state != 'X' && state != '?';
 }
 
+bool shares_memory(pid_t pid, pid_t other) {
+  constexpr int kSameMemory = 1;  // KCMP_VM, kcmp(2)
+  return syscall(SYS_kcmp, pid, other, kSameMemory, 0, 0) == 0;
+}
+
 std::vector<pid_t> memory_sharers(pid_t pid) {
   std::vector<pid_t> out;
-  constexpr int kSameMemory = 1;  // KCMP_VM, kcmp(2)
   pid_t live = image::live_thread(pid);
   DIR* dir = opendir("/proc");
   if (!dir) return out;
   while (const dirent* entry = readdir(dir)) {
     if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
     auto other = static_cast<pid_t>(number(entry->d_name));
-    if (other != pid && syscall(SYS_kcmp, live, other, kSameMemory, 0, 0) == 0) out.push_back(other);
+    if (other != pid && shares_memory(live, other)) out.push_back(other);
   }
   closedir(dir);
   return out;

@@ -23,6 +23,7 @@ struct ProcessStatus {
   bool has_pid = false;
   bool has_memory = false;  // a kernel thread has none, nor has what has ended
   pid_t group = 0;          // the process, when this is a thread
+  pid_t parent = 0;
   pid_t inner_pid = 0;      // as the process itself sees it, in its own pid namespace
 };
 ProcessStatus parse_status(std::string_view text);
@@ -46,7 +47,10 @@ bool awaits_vfork(pid_t tid);
 // False when the thread has ended or waits to be reaped.
 bool is_alive_thread(pid_t tid);
 
-// Other processes that run in the same memory without being threads of it (clone with CLONE_VM):
+// True when both run in the same memory (clone with CLONE_VM, vfork).
+bool shares_memory(pid_t pid, pid_t other);
+
+// Other processes that run in the same memory without being threads of it:
 // they execute the code that is patched, so they are stopped with it.
 std::vector<pid_t> memory_sharers(pid_t pid);
 

@@ -109,6 +109,7 @@ Result<void> Collector::read_slots(const image::Memory& memory, uint32_t first, 
     if (pointer == 0) continue;
     auto words = read_block(memory, block);
     if (!words) return words.error();
+    if (layout_.identified && (*words)[kThread] == 0) continue;
     if ((*words)[kThread] != kRenewed) seen_.push_back({first + i, std::move(*words)});
   }
   return {};

@@ -63,6 +63,7 @@ struct BlockLayout {
   uint64_t ended_address = 0;     // u64 x 2: copies made, copies that found no room
   uint64_t timers = 0, calls = 0, sums = 0, cells_end = 0;  // where kinds of cells begin in a block
   uint64_t ticks_per_second = 0;                            // of wall timers
+  bool identified = false;  // a thread's id is in its block before it counts anything
   std::vector<CellPlace> cells;
 };
 

@@ -23,6 +23,7 @@
         .equ    kStack, 64 << 20
         // System calls (asm/unistd_64.h)
         .equ    kRtSigprocmask, 14
+        .equ    kNanosleep, 35
         .equ    kGetpid, 39
         .equ    kGetrusage, 98
         .equ    kGettid, 186
@@ -87,6 +88,12 @@ mdl_resident_begin:
         movl    %fs:(%rax), %eax
         cmpq    %rax, kThread(%r11)
         je      .Lout
+        cmpq    $0, .Lnews(%rip)
+        je      .Ladmitted
+        call    mdl_resident_admission
+        cmpq    %rax, kThread(%r11)     // the injector may have made it ready
+        je      .Lout
+.Ladmitted:
         cmpq    $0, kThread(%r11)
         je      .Lset
         call    mdl_resident_renew
@@ -107,6 +114,8 @@ mdl_resident_begin:
         popq    %rcx
         popq    %rax
         ret
+
+#include "runtime/arch/x86_64/resident_forks.inc"
 
 // Puts an ended thread's block aside and clears it for its new owner.
 //   in: r11 the block, rax the new thread's id; keeps r11; rax, rcx, rdx, r10 and the flags are lost
@@ -233,35 +242,55 @@ mdl_resident_renew:
         ret
 
 // mdl_resident_exit: called at the entry of _exit. Tells the injector that the process ends and
-// waits until it has read the last values, at most kPauses pauses (some 20 to 100 ms): nobody may be
-// there any more. Only in the process that was instrumented: a forked child goes on at once.
-// Keeps all registers and flags.
-        .equ    kPauses, 2000000
-        .equ    kExit, 64               // patch::kHeaderExit: we are here, go on, is somebody waiting for it
+// waits until it has read the last values, at most kPauses pauses, or kNaps naps where forks are followed:
+// nobody may be there any more. Only in the process whose data these are: a forked child that is not measured goes on at
+// once. Where forks are followed, called at the entry of execve, too, which may fail: it can be
+// passed again. Keeps all registers and flags.
+        .equ    kExit, 64               // patch::kHeaderExit: how often we were here, when it was read last, does somebody
         .p2align 4
 mdl_resident_exit:
         pushfq
         pushq   %rax
         pushq   %rcx
         pushq   %rdx
+        pushq   %r10
         pushq   %r11                    // lost in system calls, like rcx
         movl    $kGetpid, %eax
         syscall
-        cmpl    .Lpid(%rip), %eax
-        jne     .Lgo_on
         movq    .Lheader(%rip), %rdx
+        cmpq    %rax, kProcess(%rdx)
+        jne     .Lgo_on
         cmpq    $0, kExit+16(%rdx)
         je      .Lgo_on
-        movq    $1, kExit(%rdx)
-        movl    $kPauses, %ecx
-.Lwait:
-        cmpq    $0, kExit+8(%rdx)
+        movq    .Lnews(%rip), %r11
+        testq   %r11, %r11
+        je      .Lat_exit
+        cmpq    $0, kNobody(%r11)
         jne     .Lgo_on
+.Lat_exit:
+        movl    $1, %eax
+        lock xaddq %rax, kExit(%rdx)
+        incq    %rax                    // our number: what was read for an earlier one is not enough
+        movl    $kPauses, %ecx
+        movl    $kNaps, %r10d
+        testq   %r11, %r11
+        cmovneq %r10, %rcx
+.Lwait:
+        cmpq    %rax, kExit+8(%rdx)
+        jae     .Lgo_on
         pause
+        testq   %r11, %r11
+        je      .Lspin
+        call    .Lnap
+.Lspin:
         decl    %ecx
         jne     .Lwait
+        testq   %r11, %r11
+        je      .Lgo_on
+        movq    $1, kNobody(%r11)
 .Lgo_on:
         popq    %r11
+        popq    %r10
         popq    %rdx
         popq    %rcx
         popq    %rax
@@ -442,6 +471,17 @@ mdl_resident_jump:
         popq    %rcx
         popq    %rax
         .endm
+.Lnap:                                  // nanosleep({0, 100000}, 0); the flags are lost
+        enter_call_of_kernel
+        pushq   $100000
+        pushq   $0
+        movq    %rsp, %rdi
+        xorl    %esi, %esi
+        movl    $kNanosleep, %eax
+        syscall
+        addq    $16, %rsp
+        leave_call_of_kernel
+        ret
         .p2align 4
 mdl_resident_cpu:                       // clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
         enter_call_of_kernel
@@ -593,7 +633,7 @@ mdl_resident_parameters:                // filled when the code is injected: arc
 .Lcalls:                .quad 0
 .Lsums:                 .quad 0
 .Lcells_end:            .quad 0
-.Lpid:                  .quad 0
+.Lnews:                 .quad 0         // 0: forks are not followed
 .Lthread_at:            .quad 0
 .Lstate_bytes:          .quad 0
 .Lxsave:                .quad 0

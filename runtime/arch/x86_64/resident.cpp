@@ -76,7 +76,7 @@ Bytes resident_code(const ResidentParameters& p, std::span<const TimerClock> tim
                                  p.calls,
                                  p.sums,
                                  p.cells_end,
-                                 p.pid,
+                                 p.news,
                                  p.thread_at,
                                  state.bytes,
                                  state.xsave,

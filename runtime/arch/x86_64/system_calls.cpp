@@ -26,6 +26,7 @@ constexpr Named kNames[] = {
     {__NR_rt_sigprocmask, "rt_sigprocmask"},
     {__NR_restart_syscall, "restart_syscall"},
     {__NR_getpid, "getpid"},
+    {__NR_nanosleep, "nanosleep"},
     {__NR_gettid, "gettid"},
     {__NR_clock_gettime, "clock_gettime"},
     {__NR_getrusage, "getrusage"},
@@ -48,7 +49,7 @@ PlannedCall signal_mask_call() {
   return {__NR_rt_sigprocmask, {SIG_SETMASK, kUnknown, kUnknown, kMaskBytes}, "every remote call"};
 }
 
-std::vector<PlannedCall> insertion_calls() {
+std::vector<PlannedCall> insertion_calls(bool follow) {
   constexpr std::string_view kInsertion = "the insertion", kRemoval = "the removal";
   std::vector<PlannedCall> out = {signal_mask_call(),
                                   {__NR_memfd_create, {kUnknown, MFD_CLOEXEC}, kInsertion},
@@ -58,15 +59,21 @@ std::vector<PlannedCall> insertion_calls() {
         {__NR_mmap,
          {kUnknown, kUnknown, protection, MAP_PRIVATE | MAP_NORESERVE | kNoReplace, kUnknown, kUnknown},
          kInsertion});
+  if (follow)
+    out.push_back({__NR_mmap,
+                   {kUnknown, kUnknown, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | kNoReplace,
+                    kUnknown, kUnknown},
+                   "the following of forks"});
   out.push_back({__NR_close, {kUnknown}, kInsertion});
   out.push_back({__NR_munmap, {kUnknown, kUnknown}, kRemoval});
   return out;
 }
 
-std::vector<PlannedCall> resident_calls(bool asks_id) {
+std::vector<PlannedCall> resident_calls(bool asks_id, bool follow) {
   std::vector<PlannedCall> out = {
       {__NR_rt_sigprocmask, {SIG_SETMASK, kUnknown, kUnknown, kMaskBytes}, "telling threads apart"},
       {__NR_getpid, {}, "reading the last values at the end of the process"}};
+  if (follow) out.push_back({__NR_nanosleep, {kUnknown, 0}, "the following of forks"});
   if (asks_id) out.push_back({__NR_gettid, {}, "telling threads apart"});
   return out;
 }

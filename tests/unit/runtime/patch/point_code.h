@@ -102,6 +102,7 @@ class PointCode : public testing::Test {
     p.timers = layout_.timers, p.calls = layout_.calls, p.sums = layout_.sums;
     p.cells_end = layout_.cells_end;
     p.thread_at = thread_at_;
+    p.news = news_;
     const arch::TimerClock clocks[] = {{format::CellKind::wall_timer}, {format::CellKind::process_timer}};
     auto resident = arch::resident_code(p, clocks);
     std::memcpy(code_, resident.data(), resident.size());
@@ -141,6 +142,7 @@ class PointCode : public testing::Test {
   uint64_t base_ = 0;
   uint8_t* code_ = nullptr;
   uint32_t thread_at_ = 0;
+  uint64_t news_ = 0;  // where forks are followed
   arch::Lookup lookup_;
   std::vector<arch::PlacedStencil> placed_;
   plan::Stencil count_ = counter_stencil(), guard_ = guard_stencil();

@@ -86,6 +86,22 @@ TEST(Seccomp, EachCallOfAnInsertionIsAsked) {
   }
 }
 
+TEST(Seccomp, FollowingForksTakesTwoMore) {
+  // Shared memory, and a child that sleeps until it is measured.
+  const Filter no_sharing{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_mmap, 0, 3),
+                          BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[3])),
+                          BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_SHARED, 0, 1),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  EXPECT_EQ(of_all(of({no_sharing}), arch::insertion_calls()), "");
+  EXPECT_THAT(of_all(of({no_sharing}), arch::insertion_calls(true)), HasSubstr("EPERM at mmap"));
+  EXPECT_EQ(arch::insertion_calls(true).size(), arch::insertion_calls().size() + 1);
+  const Confinement asleep = of({deny(__NR_nanosleep, SECCOMP_RET_ERRNO | 1)});
+  EXPECT_EQ(of_all(asleep, arch::resident_calls(true)), "");
+  EXPECT_THAT(of_all(asleep, arch::resident_calls(true, true)), HasSubstr("EPERM at nanosleep"));
+}
+
 TEST(Seccomp, RoutinesAreAskedByTheirCalls) {
   using format::Routine;
   auto why = [](int number, Routine routine) {

@@ -1,0 +1,176 @@
+#include "runtime/inject/measure.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "runtime/inject/budget.h"
+#include "runtime/inject/check.h"
+#include "runtime/inject/commands.h"
+#include "runtime/inject/confinement.h"
+#include "runtime/inject/defaults.h"
+#include "runtime/inject/libraries.h"
+#include "runtime/inject/origin.h"
+#include "runtime/inject/report.h"
+#include "runtime/inject/session.h"
+#include "runtime/inject/thread_starts.h"
+#include "runtime/output/writer.h"
+#include "runtime/patch/coverage.h"
+#include "runtime/patch/insert.h"
+#include "runtime/patch/thread_identity.h"
+#include "runtime/process/target.h"
+
+namespace mdl::inject {
+namespace {
+
+// What the code in the target needs to know of threads and clocks.
+Result<patch::InsertInput> identify(const plan::Plan& plan, const focus::Binding& binding,
+                                    patch::Coverage& coverage, const image::Image& image,
+                                    const process::TargetMemory& memory, const arch::ClockPair& since,
+                                    bool asks_id, bool follow) {
+  patch::InsertInput input{plan, binding, coverage, image};
+  input.follow = follow;
+  if (std::any_of(binding.cells.begin(), binding.cells.end(),
+                  [](const focus::CellSlot& cell) { return cell.kind == format::CellKind::wall_timer; })) {
+    auto rate = arch::ticks_per_second(since);
+    if (!rate) return rate.error();
+    input.ticks_per_second = *rate;
+  }
+  if (asks_id && !follow && !patch::needs_identity(plan, binding) && !patch::arms_calls(coverage))
+    return input;
+  auto place = patch::find_thread_place(image.pid, memory);
+  if (!place) return place.error();
+  input.thread_at = *place;
+  if (*place == 0 && follow)
+    return Error{
+        fmt::format("the C library of process {} does not keep thread ids where they are known to be: its "
+                    "children cannot be told from it (--follow-fork)",
+                    image.pid)};
+  if (*place == 0 && !asks_id)
+    return Error{
+        fmt::format("process {} may not make gettid (seccomp), and its C library does not keep thread ids "
+                    "where they are known to be: its threads cannot be told apart",
+                    image.pid)};
+  if (*place == 0)
+    fmt::print(
+        stderr,
+        "warning: the C library of process {} does not keep thread ids where they are known to be: a thread "
+        "that ends inside a constraint or with a running timer may leave it to a later one\n",
+        image.pid);
+  return input;
+}
+
+// A program that was started, until it is let go: who interrupts us then wants it to end, too.
+volatile pid_t not_let_go = 0;
+
+// `measured`: whether it came to that.
+Result<int> attach(const Options& options, const plan::Plan& plan, output::Writer& writer,
+                   std::optional<process::Launch>& launched, bool& measured) {
+  const arch::ClockPair since = arch::read_clocks();
+  auto target = process::check_target(options.pid);
+  if (!target) return target.error();
+  auto allowed = read_allowed(options.pid, target->name, options.follow_fork);
+  if (!allowed) return allowed.error();
+  auto image = image::read_image(options.pid);
+  if (!image) return image.error();
+  if (auto ok = patch::refuse_occupied(options.pid, image->mappings,
+                                       image::LiveMemory(image::live_thread(options.pid)));
+      !ok)
+    return ok.error();  // its code is not what it was
+  if (image->objects.front().is_go && image->objects.size() == 1)
+    return Error{
+        fmt::format("process {} ({}) is a Go program: its stacks move, its functions begin again when theirs "
+                    "has grown, and its "
+                    "threads have no thread pointer of C's kind: it cannot be instrumented. Of a Go program "
+                    "that is linked "
+                    "with C libraries, these can be",
+                    options.pid, target->name)};
+  image::LiveMemory code_memory(image::live_thread(options.pid));
+  image::Codes codes(*image, code_memory);
+  focus::BindOptions wanted{options.metrics, options.foci, options.flavor, options.allow_calls,
+                            options.await};
+  wanted.ps_per_cycle = arch::picoseconds_per_cycle();
+  wanted.denied = allowed->denied;
+  if (focus::uses_start(plan.manifest)) wanted.starts = thread_starts(*image);
+  auto binding = focus::bind(plan, *image, wanted, &codes);
+  if (!binding) return binding.error();
+  if (options.explain) print_binding(stderr, plan, *binding);
+
+  auto memory = process::TargetMemory::open(options.pid);
+  if (!memory) return memory.error();
+  patch::Coverage coverage =
+      patch::plan_coverage(plan, *binding, *image, *memory, codes, nullptr, options.follow_fork);
+  if (options.dry_run) {
+    print_coverage(stdout, *binding, coverage);
+    print_cost(stdout, plan, *binding, wanted.ps_per_cycle);
+    return options.strict && !coverage.refused.empty() ? static_cast<int>(Status::failed) : 0;
+  }
+  if (auto ok = check_coverage(plan, *binding, coverage, options); !ok) return ok.error();
+  if (auto ok = check_budget(plan, *binding, wanted.ps_per_cycle, options.budget); !ok) return ok.error();
+
+  const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order
+  auto process = Process::open(options.pid);
+  if (!process) return process.error();
+  auto input =
+      identify(plan, *binding, coverage, *image, *memory, since, allowed->asks_id, options.follow_fork);
+  if (!input) return input.error();
+  input->max_keys = options.max_keys;
+  auto inserted = patch::insert(*input, *memory);
+  if (!inserted) return inserted.error();
+  not_let_go = 0;
+  measured = true;
+  auto first = std::make_unique<Measurement>(options, std::move(*process), std::move(inserted->journal),
+                                             std::move(*memory), writer, 0);
+  Libraries libraries(*input, wanted, first->memory(), first->journal());
+  return Session(options, watch, writer, std::move(first), libraries).run(*inserted, coverage, launched);
+}
+
+void end_before_anything(int) {
+  if (not_let_go) kill(not_let_go, SIGKILL);
+  constexpr std::string_view kText = "mdl-inject: interrupted before anything was changed\n";
+  [[maybe_unused]] ssize_t put = ::write(STDERR_FILENO, kText.data(), kText.size());
+  _exit(static_cast<int>(Status::failed));
+}
+
+}  // namespace
+
+int measure(const Options& asked) {
+  // Until the watch takes them over, nothing is in the process yet.
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, end_before_anything);
+  Options options = asked;
+  auto plan = plan::read_plan_file(options.plan);
+  if (!plan) return fail(plan.error());
+  if (auto ok = check_origin(*plan, options.plan, options.trusted); !ok) return fail(ok.error());
+  auto sink = options.output.empty() || !options.dry_run ? output::Sink::open(options.output)
+                                                         : output::Sink::open("");
+  if (!sink) return fail(sink.error());
+  auto format = output::format_named(options.format, sink->is_terminal());
+  if (!format) return fail(format.error());
+  auto writer = output::make_writer(*format, *sink, sink->is_terminal() && !std::getenv("NO_COLOR"));
+  std::optional<process::Launch> launched;
+  if (auto ok = apply_defaults(plan->manifest, options); !ok) return fail(ok.error());
+  if (options.start) {
+    auto started = process::Launch::start(options.run);
+    if (!started) return fail(started.error());
+    launched.emplace(std::move(*started));
+    options.pid = launched->pid();
+    not_let_go = options.pid;
+  }
+  const bool was_there = !process::live_threads(options.pid).empty();
+  bool measured = false;
+  auto status = attach(options, *plan, *writer, launched, measured);
+  // Whatever failed failed because of that.
+  if (!status && !measured && was_there && process::live_threads(options.pid).empty())
+    return fail({fmt::format("process {} has ended before it could be measured", options.pid)});
+  if (!status) return fail(status.error());
+  if (auto ok = sink->close(); !ok) return fail(ok.error());
+  return *status;
+}
+
+}  // namespace mdl::inject

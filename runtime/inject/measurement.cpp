@@ -1,0 +1,253 @@
+#include "runtime/inject/measurement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "runtime/inject/session_values.h"
+#include "runtime/patch/remove.h"
+#include "runtime/process/lock.h"
+#include "runtime/process/target.h"
+
+namespace mdl::inject {
+
+using namespace std::chrono_literals;
+
+constexpr auto kRemovalDeadline = 15000ms;  // for threads inside trampolines to leave, or to become stoppable
+constexpr auto kEnds = 1s;                  // after this, a process that said that it ends has not
+
+namespace {
+
+// Lines of one request with `*` belong together.
+uint32_t family(const patch::JournalRequest& request) {
+  return request.of == focus::BoundRequest::kNone ? 0 : request.of + 1;
+}
+
+}  // namespace
+
+Measurement::Measurement(const Options& options, Process process, patch::Journal journal,
+                         process::TargetMemory memory, output::Writer& writer, double began_s)
+    : options_(options),
+      process_(std::move(process)),
+      journal_(std::move(journal)),
+      memory_(std::move(memory)),
+      writer_(writer),
+      began_s_(began_s),
+      clocks_(process_.pid()),
+      sampler_(block_layout(journal_), values::now()),
+      keys_(journal_, block_layout(journal_)) {}
+
+void Measurement::expect_end() {
+  set_exit_word(2, 1);
+}
+
+// One sample; ended threads' values that it has taken over need not be kept in the target any more.
+Result<values::Sample> Measurement::take_sample() {
+  auto out = sampler_.sample(memory_, clocks_, values::now());
+  if (!out) return out;
+  keys_.read(memory_);
+  // What was read is ours only if the journal is still there afterwards: whoever unmaps does it while
+  // everything stands still.
+  if (!patch::is_in_place(journal_, memory_)) return Error{"the journal is not in its place"};
+  free_taken();
+  return out;
+}
+
+void Measurement::free_taken() {
+  std::vector<uint64_t> taken = sampler_.collector().taken();
+  if (!taken.empty()) write_data(sampler_.collector().taken_address(), taken);
+}
+
+// Another mdl-inject may have taken the session out, and the target may have got the address for itself
+// since: nothing is written but under the lock that a removal takes, and only while the journal is there.
+bool Measurement::write_data(uint64_t address, std::span<const uint64_t> words) {
+  auto lock = process::TransactionLock::take(pid(), 0ms);
+  return lock && patch::is_in_place(journal_, memory_) && memory_.write(address, std::as_bytes(words));
+}
+
+uint64_t Measurement::exit_word(uint64_t index) const {
+  return journal_.data.start + patch::kHeaderExit + index * 8;
+}
+
+// Its memory cannot be read as it was. One that has a memory executes another program, or was changed by
+// somebody else.
+bool Measurement::ends_soon() const {
+  const Clock::time_point until = Clock::now() + 200ms;
+  while (!process_.ends_within(1ms))
+    if (process::read_status(pid()).has_memory || Clock::now() > until) return false;
+  return true;
+}
+
+void Measurement::sample(std::vector<output::Row>& rows) {
+  if (at_end_) append(*at_end_, rows);  // it did not end after all
+  at_end_.reset();
+  if (announced_ && Clock::now() - *announced_ > kEnds) announced_.reset();
+  auto sample = take_sample();
+  if (sample)
+    append(*sample, rows);
+  else
+    result_ = lost(sample.error());
+}
+
+void Measurement::look() {
+  // So that the ring of ended threads does not fill up.
+  if (sampler_.collector().drain(memory_)) free_taken();
+  uint64_t exits = 0;
+  if (!memory_.read(exit_word(0), std::as_writable_bytes(std::span(&exits, 1))) || exits == exits_) return;
+  if (auto last = take_sample()) {
+    at_end_ = std::move(*last);
+    announced_ = Clock::now();
+  }
+  if (set_exit_word(1, exits)) exits_ = exits;
+}
+
+void Measurement::append(const values::Sample& sample, std::vector<output::Row>& rows) {
+  const double elapsed_s = began_s_ + sample.elapsed_s;
+  for (size_t i = 0; i < journal_.requests.size(); i++) {
+    const patch::JournalRequest& request = journal_.requests[i];
+    if (request.children) continue;  // its children have the lines
+    auto add = [&](const std::string& focus, const values::Value& value) {
+      rows.push_back({sample.at.wall_ns, elapsed_s, pid(), request.metric, request.name, focus, value.total,
+                      value.delta, value.rate, request.units, journal_.refused_of(i), sample.complete,
+                      sample.anomalies, family(request)});
+    };
+    if (request.keyed) {
+      add(request.focus, sample.values[i]);
+      const output::Row like = std::move(rows.back());
+      rows.pop_back();
+      keys_.append(i, like, sample.counts[i], elapsed_s, rows);
+      continue;
+    }
+    if (request.thread != focus::kEachThread) add(request.focus, sample.values[i]);
+    for (const auto& [thread, value] : sample.each[i]) add(focus::of_thread(request.focus, thread), value);
+  }
+}
+
+Result<void> Measurement::write_last(const values::Sample& sample) {
+  std::vector<output::Row> rows;
+  append(sample, rows);
+  if (auto ok = writer_.sample(rows, true); !ok) return ok;
+  if (sample.overflows)
+    fmt::print(stderr,
+               "warning: more threads than slots: {} hits shared one block and may have lost counts\n",
+               sample.overflows);
+  if (sample.unrecorded)
+    fmt::print(stderr, "warning: {} threads ended so fast that only the sums of their values are known\n",
+               sample.unrecorded);
+  if (keys_.more())
+    fmt::print(stderr,
+               "warning: threads had more than 8 active keys {} times; what they counted under the others is "
+               "missing\n",
+               keys_.more());
+  return {};
+}
+
+values::Sample Measurement::last_known() {
+  values::Sample out = at_end_ ? *std::exchange(at_end_, std::nullopt) : sampler_.repeat(values::now());
+  out.complete = announced_ && Clock::now() - *announced_ < kEnds;
+  return out;
+}
+
+void Measurement::end() {
+  result_ = ended();
+}
+
+Result<int> Measurement::ended() {
+  const values::Sample last = last_known();
+  Result<void> written = write_last(last);
+  std::optional<int> signal = process_.killed_by();
+  if (signal && *signal) {
+    fmt::print(stderr, "mdl-inject: process {} was killed by signal {} ({})\n", pid(), *signal,
+               sigdescr_np(*signal));
+    return static_cast<int>(Status::target_killed);
+  }
+  fmt::print(stderr, "mdl-inject: process {} has ended{}\n", pid(),
+             last.complete ? "" : ": its last values could not be read");
+  if (!written) return written.error();
+  return 0;
+}
+
+// The data cannot be read any more: the process executes another program or ends, somebody removed us, or
+// the process has written over it.
+Result<int> Measurement::lost(const Error& why) {
+  if (ends_soon()) return ended();
+  std::byte probe{};
+  const bool same_program = std::any_of(
+      journal_.windows.begin(), journal_.windows.end(),
+      [&](const patch::PatchedWindow& window) { return memory_.read(window.address, std::span(&probe, 1)); });
+  patch::Removal removal(pid(), memory_);
+  Result<void> out = same_program ? removal.restore(&journal_, kRemovalDeadline) : Result<void>{};
+  if (out) out = same_program ? removal.finish() : out;
+  if (same_program) announced_.reset();
+  Result<void> written = write_last(last_known());
+  if (!out) return still_there(out.error());
+  if (same_program && !removal.is_gone()) return damaged(why);
+  fmt::print(stderr, "mdl-inject: process {} no longer holds the instrumentation: {}\n", pid(),
+             same_program ? "another mdl-inject has removed it" : "it executes another program");
+  if (!written) return written.error();
+  return 0;
+}
+
+Error Measurement::damaged(const Error& why) const {
+  return {fmt::format(
+      "process {} has damaged what was measured in it ({}); the instrumentation is taken out, and the values "
+      "are those of the last good sample",
+      pid(), why.text)};
+}
+
+Error Measurement::still_there(const Error& why) const {
+  return {fmt::format("{}: process {} is still instrumented: take it out later with mdl-inject --remove {}",
+                      why.text, pid(), pid()),
+          Status::left_inert};
+}
+
+void Measurement::take_out() {
+  result_ = options_.detach ? leave() : remove();
+}
+
+Result<int> Measurement::leave() {
+  set_exit_word(2, 0);
+  auto sample = take_sample();
+  if (!sample) return lost(sample.error());
+  if (auto ok = write_last(*sample); !ok) return ok.error();
+  fmt::print(stderr,
+             "left in process {0}: see mdl-inject --status {0}, take it out with mdl-inject --remove {0}\n",
+             pid());
+  return 0;
+}
+
+Result<int> Measurement::remove() {
+  patch::Removal removal(pid(), memory_);
+  if (auto ok = removal.restore(&journal_, kRemovalDeadline); !ok)
+    return process_.ends_within(200ms) ? ended() : left(ok.error());
+  if (removal.is_gone()) return lost({"it was removed"});
+  auto sample = take_sample();  // nobody counts any more: these are exact
+  Result<void> finished = removal.finish();
+  if (!sample && process_.ends_within(200ms)) return ended();
+  Result<void> written = write_last(sample ? *sample : sampler_.repeat(values::now()));
+  if (!finished) return finished.error();
+  if (!written) return written.error();
+  if (!sample) return damaged(sample.error());
+  return 0;
+}
+
+// It could not be taken out: the values up to now, and what to do.
+Result<int> Measurement::left(const Error& why) {
+  auto sample = take_sample();
+  if (auto ok = write_last(sample ? *sample : sampler_.repeat(values::now())); !ok) return ok.error();
+  return still_there(why);
+}
+
+void Measurement::abandon(const Error& why) {
+  patch::Removal removal(pid(), memory_);
+  Result<void> out = removal.restore(&journal_, kRemovalDeadline);
+  if (out) out = removal.finish();
+  result_ = out ? why
+                : Error{fmt::format("{}; {}; take it out with mdl-inject --remove {}", why.text,
+                                    out.error().text, pid()),
+                        Status::left_inert};
+}
+
+}  // namespace mdl::inject

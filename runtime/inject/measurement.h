@@ -1,0 +1,84 @@
+// One process that is measured, from the insertion, or from the fork that made it, to its end.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "runtime/inject/key_rows.h"
+#include "runtime/inject/options.h"
+#include "runtime/inject/watch.h"
+#include "runtime/output/writer.h"
+#include "runtime/patch/journal.h"
+#include "runtime/process/target_memory.h"
+#include "runtime/values/clocks.h"
+#include "runtime/values/sampler.h"
+
+namespace mdl::inject {
+
+class Measurement {
+ public:
+  // `options` and `writer` outlive it. `began_s`: when, in seconds since the session began.
+  Measurement(const Options& options, Process process, patch::Journal journal, process::TargetMemory memory,
+              output::Writer& writer, double began_s);
+
+  pid_t pid() const { return process_.pid(); }
+  const Process& process() const { return process_; }
+  patch::Journal& journal() { return journal_; }
+  const process::TargetMemory& memory() const { return memory_; }
+
+  // Nothing while it goes on; then how it went, as an exit status.
+  const std::optional<Result<int>>& result() const { return result_; }
+
+  // From now on the process waits at its end for its values to be read.
+  void expect_end();
+  // Appends the lines of one sample. When the data cannot be read any more, it is over.
+  void sample(std::vector<output::Row>& rows);
+  // Between samples: takes what ended threads have left, and the last values of a process at its end.
+  void look();
+  // The process has ended.
+  void end();
+  // Takes everything out, with a last sample; or leaves it, as --detach wants.
+  void take_out();
+  // Takes everything out: there is no use in measuring any more, because of `why`.
+  void abandon(const Error& why);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Result<values::Sample> take_sample();
+  void free_taken();
+  bool write_data(uint64_t address, std::span<const uint64_t> words);
+  uint64_t exit_word(uint64_t index) const;
+  bool set_exit_word(uint64_t index, uint64_t value) {
+    return write_data(exit_word(index), std::span(&value, 1));
+  }
+  bool ends_soon() const;
+  void append(const values::Sample& sample, std::vector<output::Row>& rows);
+  Result<void> write_last(const values::Sample& sample);
+  // Of a process that says nothing any more: exact when it had said that it ends.
+  values::Sample last_known();
+  Result<int> ended();
+  Result<int> lost(const Error& why);
+  Result<int> leave();
+  Result<int> remove();
+  Result<int> left(const Error& why);
+  Error damaged(const Error& why) const;
+  Error still_there(const Error& why) const;
+
+  const Options& options_;
+  Process process_;
+  patch::Journal journal_;
+  process::TargetMemory memory_;
+  output::Writer& writer_;
+  double began_s_;
+  values::TargetClocks clocks_;
+  values::Sampler sampler_;
+  KeyRows keys_;
+  uint64_t exits_ = 0;                          // how often it was at its exit and was let go
+  std::optional<Clock::time_point> announced_;  // when it said that it ends
+  std::optional<values::Sample> at_end_;        // what was read then, and is not written yet
+  std::optional<Result<int>> result_;
+};
+
+}  // namespace mdl::inject

@@ -1,0 +1,172 @@
+#include "runtime/patch/child.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "runtime/arch/arch.h"
+#include "runtime/patch/key_table.h"
+#include "runtime/patch/thread_identity.h"
+#include "runtime/process/lock.h"
+#include "runtime/process/target.h"
+#include "runtime/values/spans.h"
+
+namespace mdl::patch {
+namespace {
+
+constexpr uint64_t kAbove = uint64_t{1} << 56;  // what is added to the clocks of threads (format/kinds.h)
+constexpr size_t kKeyWords = 5, kKeyEntries = 8, kKeyBase = 2;  // of a cell of keys, likewise
+constexpr uint64_t kTableUsed = 48;                             // key_table.h
+constexpr uint64_t kTotalsAtOnce = 4096;
+
+// The data of one child.
+class Copy {
+ public:
+  Copy(const Journal& journal, const process::TargetMemory& memory)
+      : journal_(journal), layout_(journal.layout), memory_(memory) {}
+
+  std::optional<uint64_t> word(uint64_t offset) const {
+    uint64_t out = 0;
+    if (!memory_.read(journal_.data.start + offset, std::as_writable_bytes(std::span(&out, 1)))) return {};
+    return out;
+  }
+  bool write(uint64_t offset, std::span<const uint64_t> words) const {
+    return memory_.write(journal_.data.start + offset, std::as_bytes(words));
+  }
+  bool write(uint64_t offset, uint64_t word) const { return write(offset, std::span(&word, 1)); }
+
+  // Empties everything but what the thread with this id keeps. `forked`: whether there was a block of it.
+  bool empty(uint64_t thread, bool& forked) const {
+    std::vector<uint64_t> directory(layout_.slots * 2);
+    if (!memory_.read(journal_.data.start + layout_.directory(),
+                      std::as_writable_bytes(std::span(directory))))
+      return false;
+    for (uint64_t slot = 0; slot < layout_.slots; slot++) {
+      const uint64_t pointer = directory[slot * 2];
+      if (pointer == 0) continue;
+      std::vector<uint64_t> block(layout_.stride / 8);
+      if (is_of(pointer, thread)) {
+        forked = true;
+        if (!memory_.read(journal_.data.start + layout_.block(slot),
+                          std::as_writable_bytes(std::span(block))))
+          return false;
+        begin_anew(journal_, block, thread, arch::wall_ticks());
+      } else {
+        std::fill(block.begin(), block.end(), 0);
+      }
+      if (!write(layout_.block(slot), block)) return false;
+    }
+    return empty_sums() && std::all_of(journal_.tables.begin(), journal_.tables.end(),
+                                       [&](const JournalTable& table) { return empty_table(table); });
+  }
+
+ private:
+  // The C library's word says whose thread pointer this is. Where it cannot be read the thread is gone.
+  bool is_of(uint64_t pointer, uint64_t thread) const {
+    uint32_t id = 0;
+    return memory_.read(pointer + layout_.thread_at, std::as_writable_bytes(std::span(&id, 1))) &&
+           id == thread;
+  }
+
+  // Copies of ended threads' blocks that lie in the ring are the parent's: they count as taken.
+  bool empty_sums() const {
+    const std::vector<uint64_t> nothing(layout_.stride / 8);
+    std::vector<uint64_t> taken = nothing;
+    auto made = word(kHeaderEnded);
+    if (!made) return false;
+    taken[kSequenceWord] = *made;
+    return write(layout_.taken_block(), taken) && write(layout_.ended_block(), nothing) &&
+           write(layout_.overflow_block(), nothing) && write(kHeaderEnded + 8, 0) &&
+           write(kHeaderOverflow, 0) && write(kHeaderExit, std::array<uint64_t, 3>{0, 0, 1});
+  }
+
+  // The keys stay known: their totals begin at 0.
+  bool empty_table(const JournalTable& table) const {
+    const KeyTableShape shape{table.most};
+    uint64_t used = 0;
+    if (!memory_.read(table.at.start + kTableUsed, std::as_writable_bytes(std::span(&used, 1)))) return false;
+    used = std::min(used, table.most) + 1;
+    std::vector<uint64_t> words;
+    for (uint64_t first = 0; first < used; first += kTotalsAtOnce) {
+      words.resize(std::min(kTotalsAtOnce, used - first) * kTotalSize / 8);
+      const uint64_t at = table.at.start + shape.totals() + first * kTotalSize;
+      if (!memory_.read(at, std::as_writable_bytes(std::span(words)))) return false;
+      for (size_t i = 1; i < words.size(); i += kTotalSize / 8) words[i] = 0;
+      if (first == 0) words[0] = 0;  // nothing has been without room yet
+      if (!memory_.write(at, std::as_bytes(std::span(words)))) return false;
+    }
+    return true;
+  }
+
+  static constexpr size_t kSequenceWord = 2;  // of a block's header (layout.h)
+
+  const Journal& journal_;
+  const Layout& layout_;
+  const process::TargetMemory& memory_;
+};
+
+}  // namespace
+
+void begin_anew(const Journal& journal, std::span<uint64_t> block, uint64_t thread, uint64_t now) {
+  const Layout& layout = journal.layout;
+  std::vector<uint64_t> before(block.begin(), block.end());
+  const auto base_word = [&](uint64_t offset) { return block[offset / 8]; };
+  std::fill(block.begin(), block.begin() + kBlockHeader / 8, 0);
+  block[arch::kThreadId / 8] = thread;
+  std::fill(block.begin() + static_cast<std::ptrdiff_t>(layout.sums / 8), block.end(), 0);
+  // A timer that runs holds less than nothing. The thread's own clocks begin at 0 with the child.
+  for (size_t i = 0; i < journal.kinds.size(); i++) {
+    if (!format::is_timer(journal.kinds[i])) continue;
+    uint64_t& value = block[layout.cells[i] / 8];
+    const bool runs = static_cast<int64_t>(value) < 0;
+    value = !runs ? 0 : uint64_t{0} - (journal.kinds[i] == format::CellKind::wall_timer ? now : kAbove);
+  }
+  for (const JournalRequest& request : journal.requests) {
+    if (journal.kinds[request.value] != format::CellKind::span_) continue;
+    const uint64_t at = layout.cells[request.value] / 8;
+    const uint32_t base = journal.requests[request.of].value;
+    block[at] = values::is_open(before[at]) ? values::open_span(0, base_word(layout.cells[base])) : 0;
+  }
+  for (const JournalTable& table : journal.tables)
+    for (size_t entry = 0; entry < kKeyEntries; entry++) {
+      const size_t at = table.keys / 8 + entry * kKeyWords;
+      std::copy_n(before.begin() + static_cast<std::ptrdiff_t>(at), kKeyWords,
+                  block.begin() + static_cast<std::ptrdiff_t>(at));
+      block[at + kKeyBase] = base_word(table.base);
+    }
+}
+
+void let_sharer_pass(pid_t pid, const Journal& journal, const process::TargetMemory& memory) {
+  const auto own = static_cast<uint64_t>(process::read_status(pid).inner_pid);
+  const Copy copy(journal, memory);
+  auto lock = process::TransactionLock::take(pid, std::chrono::milliseconds(100));
+  if (lock && own != 0 && is_in_place(journal, memory))
+    copy.write(kHeaderSharer, std::array<uint64_t, 2>{own, 0});
+}
+
+Result<Admitted> admit(pid_t pid, const Journal& journal, const process::TargetMemory& memory) {
+  const Error gone{fmt::format("process {} has ended, or executes another program", pid)};
+  auto lock = process::TransactionLock::take(pid, std::chrono::milliseconds(100));
+  if (!lock) return lock.error();
+  const Copy copy(journal, memory);
+  const auto own = static_cast<uint64_t>(process::read_status(pid).inner_pid);
+  auto missed = copy.word(kHeaderMissed);
+  if (!missed || own == 0 || !is_in_place(journal, memory)) return gone;
+  if (*missed) return Admitted::missed;
+  bool forked = false;
+  if (!copy.empty(own, forked)) return gone;
+  if (!forked) {  // it may never have counted; or its C library does not know of the fork
+    auto place = find_thread_place(pid, memory);
+    if (!place) return place.error();
+    if (*place != journal.layout.thread_at) return Admitted::foreign;
+  }
+  if (!copy.write(kHeaderProcess, own)) return gone;
+  missed = copy.word(kHeaderMissed);
+  if (!missed) return gone;
+  return *missed ? Admitted::missed : Admitted::yes;
+}
+
+}  // namespace mdl::patch

@@ -1,0 +1,291 @@
+"""--follow-fork: each process of a family that forks in many ways has its own exact numbers, beginning with its
+fork, and is what it was in the end.
+"""
+
+import signal
+import time
+import unittest
+
+from harness import CONSTRAINTS, MDL_INJECT, LiveTest, metric, run, soon
+from states_test import state
+from timers_test import LIST, timer
+
+WORK = "work_calls"
+OUTER = "/Code/forks/t_outer"
+REQUESTS = ("-m", WORK, "-m", f"{WORK}@{OUTER}")
+EVERY = ("-m", WORK, "-m", f"{WORK}@/Code/forks/*")  # many lines: who does not read them holds all up
+PLAN = CONSTRAINTS + metric(WORK, ["t_work"], constraints=["procedure"])
+
+
+def alive(pid):
+    try:
+        return state(pid) != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class Family(LiveTest):
+    """A program, and the session that measures it."""
+
+    def begin(self, *requests, plan=PLAN, interval="0.5"):
+        self.program = self.start("forks")
+        self.before = self.remember(self.program.pid)
+        self.plan = self.compile_text(plan)
+        self.session = self.inject(self.program.pid, self.plan, "--follow-fork", *(requests or REQUESTS),
+                                   interval=interval)
+        self.session.wait_inserted()
+
+    def last(self, focus="", name=WORK):
+        """{pid: line} of each process's last sample."""
+        return {line["pid"]: line for line in self.session.lines
+                if line["final"] and (line["metric"], line["focus"]) == (name, focus)}
+
+    def check(self, family, complete=True, silent=True):
+        """Ctrl-C; each process's numbers are its own."""
+        self.assert_stopped_well(self.session)
+        self.compare(family, complete)
+        self.assert_untouched(self.program.pid, self.before)
+        if silent:
+            self.assertNotIn("was forked and", self.session.errors)
+        self.assertEqual(self.program.end(), 0)
+
+    def compare(self, family, complete=True):
+        # A child that counts nothing need not have been seen.
+        for focus, key in (("", "work"), (OUTER, "inside")):
+            truth = {one["pid"]: one[key] for one in family if one["work"] or one is family[0]}
+            found = {pid: line["value"] for pid, line in self.last(focus).items() if pid in truth}
+            self.assertEqual(found, truth, self.session.errors)
+        if complete:
+            self.assertEqual([line for line in self.last().values() if not line.get("complete", True)], [])
+
+
+class Forks(Family):
+    def test_workers(self):
+        self.begin()
+        self.program.ask("work 10")
+        self.program.ask("workers 10000")
+        self.check(self.program.ask("workers 1")["family"])
+
+    def test_a_hundred_that_live_for_a_moment(self):
+        self.begin()
+        family = self.program.ask("short 100")["family"]
+        self.assertEqual(len(family), 101)
+        self.check(family)
+
+    def test_children_of_children(self):
+        self.begin()
+        self.check(self.program.ask("deep 1000")["family"])
+
+    def test_inside_of_a_constraint(self):
+        """The frames that were active at the fork are active in the child."""
+        self.begin()
+        self.program.ask("inside 100")
+        family = self.program.ask("inside 7")["family"]
+        self.assertEqual([one["inside"] for one in family], [214, 100, 7])
+        self.assertEqual([one["work"] for one in family], [321, 200, 14])
+        self.check(family)
+
+    def test_inside_of_one_of_many(self):
+        """The same by one base for all functions."""
+        self.begin(*EVERY)
+        self.check(self.program.ask("inside 100")["family"])
+
+    def test_from_a_thread_while_others_count(self):
+        self.begin()
+        self.program.ask("thread 20000")
+        self.check(self.program.ask("thread 20000")["family"])
+
+    def test_end_by_another_program(self):
+        self.begin()
+        self.program.ask("exec 100")
+        family = self.program.ask("exec 3")["family"]
+        self.check(family)
+        self.assertIn("no longer holds the instrumentation: it executes another program", self.session.errors)
+
+    def test_a_program_that_cannot_be_executed(self):
+        self.begin()
+        for _ in range(20):
+            family = self.program.ask("failed 50")["family"]
+        self.assertEqual([one["work"] for one in family], [0] + 20 * [100])
+        self.check(family)
+
+    def test_vfork_and_spawn_are_not_forks(self):
+        self.begin()
+        family = self.program.ask("spawn 20")["family"]
+        self.check(family)
+        self.assertEqual(list(self.last()), [self.program.pid])
+
+    def test_processes_that_share_the_memory(self):
+        """They are no children: they count as threads, and none waits."""
+        program = self.start("sharers")
+        before = self.remember(program.pid)
+        plan = self.compile_text(metric(WORK, ["t_work"]) + metric("shared_calls", ["t_shared"]))
+        session = self.inject(program.pid, plan, "--follow-fork").wait_inserted()
+        program.ask("threads 2", "running")
+        program.ask("clones 4", "running")
+        soon(lambda: session.fresh_values()["shared_calls", ""], "the clones to count")
+        done = program.ask("stop")
+        self.assertEqual((done["wrong"], done["died"]), (0, 0))
+        self.assert_stopped_well(session)
+        self.assertEqual({line["pid"] for line in session.lines}, {program.pid})
+        self.assertEqual(session.final()[WORK, ""]["value"], done["work"])
+        self.assertNotIn("was forked", session.errors)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
+    def test_a_child_that_is_killed(self):
+        """What it counted since the last sample nobody knows: that is said."""
+        self.begin(interval="0.05")
+        family = self.program.ask("kill 100")["family"]
+        self.check(family, complete=False)
+        self.assertFalse(self.last()[family[1]["pid"]]["complete"])
+        self.assertIn(f"process {family[1]['pid']} was killed by signal 9", self.session.errors)
+
+    def test_a_child_that_its_library_does_not_know(self):
+        self.begin()
+        family = self.program.ask("raw 100")["family"]
+        self.check(family[:1], silent=False)
+        self.assertIn(f"process {family[1]['pid']} was forked and is not measured: it was not made by its C library",
+                      self.session.errors)
+
+    def test_a_family_without_its_middle(self):
+        """The child that joins the others ends at once, and has counted nothing."""
+        self.begin()
+        family = self.program.ask("early 100")["family"]
+        self.assertEqual([one["work"] for one in family], [0, 100])
+        self.check(family)
+
+    def test_a_daemon(self):
+        self.begin()
+        self.program.ask("work 3")
+        family = self.program.ask("daemon 100")["family"]
+        time.sleep(0.5)
+        family = self.program.ask("work 5")["family"]
+        daemon = family[-1]["pid"]
+        self.assertEqual([one["work"] for one in family], [103, 1, 105])
+        self.assertIsNone(self.session.process.poll())
+        self.assert_stopped_well(self.session)
+        self.compare(family)
+        self.assert_untouched(daemon, self.before)
+        self.program.send("quit")
+
+    def test_a_daemon_that_ends(self):
+        """The session ends with the last of the family, by itself."""
+        self.begin()
+        self.program.ask("daemon 100")
+        family = self.program.ask("workers 9")["family"]
+        self.program.send("quit")
+        self.assertEqual(self.session.wait(), 0, self.session.errors)
+        self.compare(family)
+
+    def test_a_child_that_counts_nothing(self):
+        self.begin()
+        self.program.ask("work 4")
+        idle = self.program.ask("idle")["family"][1]["pid"]
+        self.session.said(f"process {idle} was forked")
+        self.program.ask("work 4")
+        self.assert_stopped_well(self.session)
+        self.assertEqual({pid: line["value"] for pid, line in self.last().items()}, {self.program.pid: 8, idle: 0})
+        for pid in (self.program.pid, idle):
+            self.assert_untouched(pid, self.before)
+        self.program.ask("end")
+        self.assertEqual(self.program.end(), 0)
+
+    def test_the_end_comes_before_the_child_was_seen(self):
+        self.begin()
+        idle = self.program.ask("idle")["family"][1]["pid"]
+        self.assert_stopped_well(self.session)
+        for pid in (self.program.pid, idle):
+            self.assert_untouched(pid, self.before)
+        self.program.ask("end")
+        self.assertEqual(self.program.end(), 0)
+
+    def test_without_the_option_nothing_follows(self):
+        program = self.start("forks")
+        session = self.inject(program.pid, self.compile_text(PLAN), "-m", WORK).wait_inserted()
+        family = program.ask("short 5")["family"]
+        self.assert_stopped_well(session)
+        self.assertEqual({line["pid"] for line in session.lines}, {program.pid})
+        self.assertEqual(len(family), 6)
+        self.assertEqual(program.end(), 0)
+
+
+class Times(Family):
+    def test_a_timer_that_runs_at_the_fork(self):
+        """CPU time from the fork, wall time from the child's first hit."""
+        self.begin("-m", "cpu", "-m", "wall", plan=LIST + timer("cpu") + timer("wall"))
+        family = self.program.ask("timed 60")["family"]
+        child = family[1]
+        self.assert_stopped_well(self.session)
+        cpu, wall = (self.last(name=name)[child["pid"]]["value"] for name in ("cpu", "wall"))
+        self.assertGreaterEqual(cpu, child["cpu"])
+        self.assertLess(cpu, child["cpu"] + 20_000_000)
+        self.assertGreaterEqual(wall, 0)
+        self.assertLess(wall, 1_000_000_000)
+        self.assert_untouched(self.program.pid, self.before)
+        self.assertEqual(self.program.end(), 0)
+
+
+class Killed(Family):
+    MOMENTS = [0.001, 0.01, 0.03, 0.1, 0.3]
+
+    def test_nobody_is_left_waiting(self):
+        """mdl-inject is killed while it follows: the family goes on, and is cleaned one by one."""
+        for after in self.MOMENTS:
+            with self.subTest(after=after):
+                self.begin("-m", WORK, interval="0.02")
+                self.program.ask("idle")
+                self.program.send("short 200")
+                time.sleep(after)
+                self.session.process.send_signal(signal.SIGKILL)
+                self.session.process.communicate()
+                self.program.answer("done")
+                begun = time.monotonic()
+                family = self.program.ask("short 50")["family"]
+                # One of them waits in vain, and perhaps one at its end; nobody else.
+                self.assertLess(time.monotonic() - begun, 5)
+                self.assertEqual(sum(one["work"] for one in family), 250)
+                idle = next(one["pid"] for one in family[1:] if alive(one["pid"]))
+                for pid in (self.program.pid, idle):
+                    removed = run(MDL_INJECT, "--remove", pid)
+                    self.assertEqual((removed.returncode, removed.stderr), (0, ""))
+                    self.assert_untouched(pid, self.before)
+                self.program.ask("end")
+                self.assertEqual(self.program.end(), 0)
+
+    def test_held_up(self):
+        """Stopped for a while: children that waited in vain are not measured, and that is said."""
+        self.begin("-m", WORK)
+        self.session.process.send_signal(signal.SIGSTOP)
+        soon(lambda: state(self.session.process.pid) == "T", "mdl-inject to stop")
+        self.program.ask("short 3")
+        idle = self.program.ask("idle")["family"][-1]["pid"]
+        self.session.process.send_signal(signal.SIGCONT)
+        self.session.said(f"process {idle} was forked: it is measured")
+        family = self.program.ask("short 3")["family"]
+        self.assert_stopped_well(self.session)
+        seen = {pid: line["value"] for pid, line in self.last().items()}
+        self.assertEqual(seen, {family[0]["pid"]: 0, idle: 0, **{one["pid"]: 1 for one in family[-3:]}})
+        self.assertRegex(self.session.errors, r"was forked and has ended before it could be measured")
+        for pid in (self.program.pid, idle):
+            self.assert_untouched(pid, self.before)
+        self.program.ask("end")
+        self.assertEqual(self.program.end(), 0)
+
+    def test_interrupted_while_children_come_and_go(self):
+        for after in self.MOMENTS:
+            with self.subTest(after=after):
+                self.begin("-m", WORK, interval="0.02")
+                self.program.send("short 400")
+                time.sleep(after)
+                self.assert_stopped_well(self.session)
+                family = self.program.answer("done")["family"]
+                self.assertEqual(sum(one["work"] for one in family), 400)
+                values = {pid: line["value"] for pid, line in self.last().items()}
+                self.assertEqual({pid: value for pid, value in values.items() if value not in (0, 1)}, {})
+                self.assert_untouched(self.program.pid, self.before)
+                self.assertEqual(self.program.end(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
