@@ -81,7 +81,7 @@ Found complete_ranges(FunctionCode& code) {
     if (parts.empty()) parts = parts_behind_pads(code, found.pads);
     if (parts.empty()) {
       found.tables = find_jump_tables(code);
-      parts = parts_behind_tables(code, found.tables);
+      parts = parts_behind_tables(code);
     }
     size_t before = code.ranges.size();
     for (const Range& part : parts) {

@@ -91,6 +91,6 @@ IndirectJump classify_indirect_jump(const FunctionCode& code, const std::vector<
 Switch targets_of_switch(const FunctionCode& code, const std::vector<JumpTable>& tables, size_t index);
 
 // Parts that a table of known length reaches and that are not in the ranges yet.
-std::vector<Range> parts_behind_tables(const FunctionCode& code, const std::vector<JumpTable>& tables);
+std::vector<Range> parts_behind_tables(const FunctionCode& code);
 
 }  // namespace mdl::image

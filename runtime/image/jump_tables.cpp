@@ -218,6 +218,51 @@ size_t checked_entries(const FunctionCode& code, size_t index) {
   return 0;
 }
 
+// The entries of a checked length, or the first ones: where any is an instruction of the function past its
+// entry, they are labels of a switch, also those that lead elsewhere.
+struct Labels {
+  bool any_inside = false;
+  std::vector<uint64_t> outside;
+};
+
+Labels read_labels(const FunctionCode& code, uint64_t address, bool is_absolute, size_t length) {
+  constexpr size_t kUnchecked = 8;
+  Labels labels;
+  TableReader reader(code, address, is_absolute);
+  for (size_t i = 0; i < (length != 0 ? length : kUnchecked); ++i) {
+    std::optional<uint64_t> target = reader.next();
+    if (!target) break;
+    if (!code.at(*target))
+      labels.outside.push_back(*target);
+    else if (*target != code.function.address)
+      labels.any_inside = true;
+  }
+  return labels;
+}
+
+// Every table of labels that the source may be, whatever it begins with.
+std::vector<Labels> labels_behind(const FunctionCode& code, const Source& source, size_t length) {
+  std::vector<uint64_t> addresses = addresses_in(code, source);
+  if (source.address != 0) addresses.push_back(source.address);
+  std::vector<Labels> found;
+  for (uint64_t address : addresses)
+    for (bool is_absolute : {false, true})
+      if (Labels labels = read_labels(code, address, is_absolute, length); labels.any_inside)
+        found.push_back(std::move(labels));
+  return found;
+}
+
+// What a table of labels leads to is a part of the function even where it looks like a function of its own:
+// code that has no frame, returns from nowhere and jumps to nothing, as a call of abort. Not what has a name.
+std::optional<Range> part_at_label(const FunctionCode& code, uint64_t target) {
+  Destination destination = classify_destination(code, target);
+  if (destination.kind == Destination::Kind::part) return destination.part;
+  const Function* around = function_at(code.object, target);
+  if (destination.kind != Destination::Kind::exit || (around && !around->unnamed)) return std::nullopt;
+  const Fde* entry = code.object.frame_table->find(target);
+  return entry ? std::optional(Range{entry->start, entry->end}) : std::nullopt;
+}
+
 // The resolved tables that an indirect jump reads from.
 std::vector<const JumpTable*> tables_of(const FunctionCode& code, const std::vector<JumpTable>& tables,
                                         const Source& source) {
@@ -287,6 +332,7 @@ IndirectJump classify_indirect_jump(const FunctionCode& code, const std::vector<
     // The table's address came from elsewhere (a parameter, memory); or it holds functions.
     if (!tables.empty() && addresses_in(code, source).empty() && source.address == 0)
       return code.frame_is_open(pc) ? IndirectJump::inside : IndirectJump::unresolved;
+    if (!labels_behind(code, source, checked_entries(code, index)).empty()) return IndirectJump::unresolved;
   }
   if (code.frame_is_open(pc)) return IndirectJump::unresolved;
   if (takes_own_label(code) || has_unread_label_table(code, tables)) return IndirectJump::unresolved;
@@ -312,7 +358,7 @@ Switch targets_of_switch(const FunctionCode& code, const std::vector<JumpTable>&
   return out;
 }
 
-std::vector<Range> parts_behind_tables(const FunctionCode& code, const std::vector<JumpTable>& tables) {
+std::vector<Range> parts_behind_tables(const FunctionCode& code) {
   std::vector<Range> parts;
   if (!code.object.frame_table) return parts;
   for (size_t index = 0; index < code.decoded.size(); ++index) {
@@ -320,16 +366,10 @@ std::vector<Range> parts_behind_tables(const FunctionCode& code, const std::vect
     Source source = trace(code, index);
     if (source.kind != Source::Kind::table) continue;
     size_t expected = checked_entries(code, index);
-    for (const JumpTable* table : tables_of(code, tables, source)) {
-      if (table->targets.size() >= expected) continue;
-      TableReader reader(code, table->address, table->is_absolute);
-      for (size_t i = 0; i < expected; ++i) {
-        std::optional<uint64_t> target = reader.next();
-        if (!target || code.at(*target)) continue;
-        Destination destination = classify_destination(code, *target);
-        if (destination.kind == Destination::Kind::part) parts.push_back(destination.part);
-      }
-    }
+    if (expected == 0) continue;
+    for (const Labels& labels : labels_behind(code, source, expected))
+      for (uint64_t target : labels.outside)
+        if (std::optional<Range> part = part_at_label(code, target)) parts.push_back(*part);
   }
   return parts;
 }

@@ -36,6 +36,15 @@ char stat_state(const std::string& stat) {
   return at == std::string::npos || at + 2 >= stat.size() ? '?' : stat[at + 2];
 }
 
+// What has lost its memory but is no zombie yet is ending, unless it never had any.
+bool is_kernel_thread(pid_t pid) {
+  constexpr unsigned long kKernelThread = 0x200000;  // PF_KTHREAD of the kernel's sched.h
+  const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
+  size_t at = stat.rfind(") ");
+  for (int field = 3; field <= 9 && at != std::string::npos; field++) at = stat.find(' ', at + 1);
+  return at != std::string::npos && (std::strtoul(stat.c_str() + at, nullptr, 10) & kKernelThread) != 0;
+}
+
 // Another mdl-inject that runs, and so lets its target go before long: one that is stopped itself does not.
 bool is_fellow(pid_t pid) {
   if (pid == 0) return false;
@@ -117,6 +126,8 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
     return refuse(fmt::format("{} is a thread of process {}: name the process", pid, status.group));
   if (status.state == 'Z' && live_threads(pid).empty())
     return refuse(fmt::format("process {} ({}) has ended and only waits for its parent", pid, status.name));
+  if (!status.has_memory && status.state != 'Z' && !is_kernel_thread(pid))
+    return refuse(fmt::format("process {} ({}) has ended", pid, status.name));
   if (!status.has_memory && status.state != 'Z')
     return refuse(
         fmt::format("process {} ({}) is a kernel thread: it has no program to instrument", pid, status.name));

@@ -84,6 +84,19 @@ class Stripped(ImageTest):
     def test_static(self):
         self.check(self.start("images-static-stripped"), "images-static")
 
+    def test_switch_with_a_cold_part(self):
+        """Labels of a switch are no tail jumps, whatever the first one is."""
+        for program, twin in (("images-stripped", "images"), ("images-static-stripped", "images-static")):
+            with self.subTest(program):
+                name = f"sub_{addresses(PROGRAMS / twin)['t_image_switch']:x}"
+                plan = self.compile_text(metric("ins", [name]) + metric("outs", [name], point="return"))
+                program = self.start(program)
+                session = self.inject(program.pid, plan).wait_inserted()
+                program.ask(f"work {CALLS}")
+                self.assert_stopped_well(session)
+                counts = {key[0]: (line["value"], line["refused"]) for key, line in session.final().items()}
+                self.assertEqual(counts, {"ins": (CALLS, 0), "outs": (CALLS, 0)})
+
     def test_parts_and_stubs_are_no_functions(self):
         program = self.start("images-stripped")
         self.assertIn("/Code/images-stripped/_start", self.listed(program, "*/_start"))

@@ -2,8 +2,9 @@
 //
 //   images [SECONDS]
 //
-// Commands: `work N` calls t_image_work, and by pointers memcpy and strlen, N times; `quit` ends with status
-// 0. Answers {"event":"done","work":TOTAL}. Nothing counted runs between an answer and the next command.
+// Commands: `work N` calls t_image_work and t_image_switch, and by pointers memcpy and strlen, N times; `quit`
+// ends with status 0. Answers {"event":"done","work":TOTAL}. Nothing counted runs between an answer and the next
+// command.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,32 @@ __attribute__((noinline, used)) unsigned long t_image_work(unsigned long x) {
   return t_image_local(x) + 7;
 }
 
+__attribute__((noinline, cold, noreturn)) static void never(int line) {
+  printf("line %d\n", line);
+  exit(3);
+}
+
+// Its table of labels begins with one that leads to the function's cold part. That has no frame of its own, and
+// nothing but this function's missing symbol tells it from another function.
+__attribute__((noinline, used)) unsigned long t_image_switch(const char* bytes, unsigned kind) {
+  switch (kind) {
+    case 1:
+      return (unsigned long)(bytes[55] >> 5 ^ 1);
+    case 2:
+      return ~(unsigned long)bytes[6] & 1;
+    case 3:
+      return (unsigned long)bytes[5] * 3;
+    case 4:
+      return (unsigned long)bytes[8] >> 6 & 1;
+    case 5:
+      return (unsigned long)(bytes[9] ^ bytes[7]);
+    case 6:
+      return (unsigned long)(bytes[13] - bytes[12]);
+    default:
+      never(__LINE__);
+  }
+}
+
 int main(int argc, char** argv) {
   alarm(argc > 1 ? (unsigned)atoi(argv[1]) : 120);
   void* (*volatile copy)(void*, const void*, size_t) = memcpy;
@@ -52,6 +79,7 @@ int main(int argc, char** argv) {
     unsigned long count = strtoul(line + 5, NULL, 10);
     for (unsigned long i = 0; i < count; i++, total++) {
       sum += t_image_work(i);
+      sum += t_image_switch(source, (unsigned)(i % 6) + 1);
       copy(target, source, (size_t)(sum % sizeof target));
       sum += length_of(target);
     }
