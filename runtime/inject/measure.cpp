@@ -162,11 +162,11 @@ int measure(const Options& asked) {
     options.pid = launched->pid();
     not_let_go = options.pid;
   }
-  const bool was_there = !process::live_threads(options.pid).empty();
+  const bool was_there = !process::has_ended(options.pid);
   bool measured = false;
   auto status = attach(options, *plan, *writer, launched, measured);
   // Whatever failed failed because of that.
-  if (!status && !measured && was_there && process::live_threads(options.pid).empty())
+  if (!status && !measured && was_there && process::has_ended(options.pid))
     return fail({fmt::format("process {} has ended before it could be measured", options.pid)});
   if (!status) return fail(status.error());
   if (auto ok = sink->close(); !ok) return fail(ok.error());

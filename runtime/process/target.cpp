@@ -164,6 +164,11 @@ std::vector<pid_t> live_threads(pid_t pid) {
   return out;
 }
 
+bool has_ended(pid_t pid) {
+  const std::vector<pid_t> threads = live_threads(pid);
+  return std::none_of(threads.begin(), threads.end(), [](pid_t tid) { return read_status(tid).has_memory; });
+}
+
 bool awaits_vfork(pid_t tid) {
   if (stat_state(read_text(fmt::format("/proc/{}/stat", tid))) != 'D') return false;
   // The number of the system call that it sleeps in; "running" when it does not sleep.

@@ -41,6 +41,10 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose = Purpose::attach)
 // The threads of a process that are alive now (/proc/PID/task), zombies left out, the first thread last.
 std::vector<pid_t> live_threads(pid_t pid);
 
+// True when none of its threads has memory any more: it has ended, or is about to be a zombie. A kernel
+// thread never had any.
+bool has_ended(pid_t pid);
+
 // True while the thread waits for the child of a vfork (or posix_spawn): nothing can stop it then.
 bool awaits_vfork(pid_t tid);
 
