@@ -34,8 +34,10 @@ Result<void> bind_alone(Requests& requests, const Wanted& wanted, const Resolved
   Draft& draft = requests.draft();
   if (!requests.is_new(metric, focus)) return {};
   if (draft.next() - requests.children() >= kMostRequests)
-    return Error{fmt::format("these are more than {} requests; ask for fewer metrics or narrower foci",
-                             kMostRequests)};
+    return Error{fmt::format(
+        "these are more than {} requests, {} of them for metric `{}`; ask for fewer metrics, or by a "
+        "narrower pattern, such as /Code/app/get*",
+        kMostRequests, foci, metric.id)};
   if (metric.cells.empty())
     return Error{fmt::format("metric `{}` has no value", metric.id), Status::plan_rejected};
   const auto same = requests.laid().find(metric.id + "@" + focus.code_text);

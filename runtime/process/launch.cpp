@@ -25,7 +25,8 @@ namespace mdl::process {
 namespace {
 
 // In the child; the pipe closes at execve, or carries the error.
-[[noreturn]] void become(const std::vector<std::string>& command, int report) {
+[[noreturn]] void become(const std::vector<std::string>& command, int report, Guard& guard) {
+  guard.guard_this();
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -91,13 +92,15 @@ Result<void> run_to_entry(pid_t pid, const std::string& program) {
 }  // namespace
 
 Result<Launch> Launch::start(const std::vector<std::string>& command) {
+  auto guard = Guard::start();
+  if (!guard) return failed(command[0], guard.error().text.c_str());
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) return failed(command[0], std::strerror(errno));
   pid_t pid = fork();
-  if (pid == 0) become(command, report[1]);
+  if (pid == 0) become(command, report[1], *guard);
   int problem = pid < 0 ? errno : 0;
   close(report[1]);
-  Launch launch(pid);
+  Launch launch(pid, std::move(*guard));
   launch.waits_ = pid > 0;
   if (pid > 0 && read(report[0], &problem, sizeof problem) != sizeof problem) problem = 0;
   close(report[0]);
@@ -106,7 +109,8 @@ Result<Launch> Launch::start(const std::vector<std::string>& command) {
   return launch;
 }
 
-Launch::Launch(Launch&& other) noexcept : pid_(other.pid_), waits_(std::exchange(other.waits_, false)) {}
+Launch::Launch(Launch&& other) noexcept
+    : pid_(other.pid_), guard_(std::move(other.guard_)), waits_(std::exchange(other.waits_, false)) {}
 
 Launch::~Launch() {
   if (!waits_) return;
@@ -117,6 +121,7 @@ Launch::~Launch() {
 void Launch::go() {
   waits_ = false;
   kill(pid_, SIGCONT);
+  guard_.release();
 }
 
 }  // namespace mdl::process

@@ -6,9 +6,11 @@
 #include <sys/types.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/process/guard.h"
 
 namespace mdl::process {
 
@@ -17,7 +19,7 @@ class Launch {
   // The program is found on PATH, and gets our standard files and environment. An error when it cannot be
   // executed, with the reason; nothing is left behind then.
   static Result<Launch> start(const std::vector<std::string>& command);
-  ~Launch();  // ends the program if it was never let go
+  ~Launch();  // ends the program if it was never let go; so does the end of this process (guard.h)
   Launch(Launch&& other) noexcept;
   Launch& operator=(Launch&&) = delete;
 
@@ -26,8 +28,9 @@ class Launch {
   void go();
 
  private:
-  explicit Launch(pid_t pid) : pid_(pid) {}
+  Launch(pid_t pid, Guard guard) : pid_(pid), guard_(std::move(guard)) {}
   pid_t pid_;
+  Guard guard_;
   bool waits_ = true;
 };
 

@@ -38,6 +38,23 @@ class Run(LiveTest):
         process.stderr.close()
         process.stdin.close()
 
+    def test_the_injector_is_killed(self):
+        """Before the program was let go it ends, too; later it runs on. Never is it left stopped."""
+        plan = self.compile_text(metric("mains", ["main"]))
+        ended = 0
+        for moment in (0.001, 0.003, 0.006, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.3):
+            process = subprocess.Popen([MDL_INJECT, "--run", plan, "-o", "/dev/null", "--", PROGRAMS / "churn", "20"],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            time.sleep(moment)
+            process.kill()
+            process.wait()
+            started = process.stdout.readline()  # what the program says when it runs; nothing when it has ended
+            ended += not started
+            process.stdin.close()
+            self.assertEqual(process.stdout.read(), b"")  # its end, in both cases
+            process.stdout.close()
+        self.assertGreater(ended, 0)
+
     def test_what_cannot_be_started(self):
         done, _ = self.measure(self.folder / "nothing")
         self.assertEqual(done.returncode, 1)

@@ -1,0 +1,78 @@
+#include "runtime/process/guard.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+namespace mdl::process {
+namespace {
+
+constexpr char kRelease = 'r';
+
+bool read_all(int from, void* into, size_t size) {
+  char* at = static_cast<char*>(into);
+  while (size > 0) {
+    const ssize_t got = read(from, at, size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got, size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+[[noreturn]] void watch(int connection) {
+  setsid();  // a terminal's interrupt is not for it
+  for (int signal : {SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
+  dup2(connection, 3);
+  closefrom(4);
+  pid_t program = 0;
+  if (!read_all(3, &program, sizeof program)) _exit(0);
+  const long handle = syscall(SYS_pidfd_open, program, 0);  // so that its number cannot become another's
+  char word = 0;
+  if (!read_all(3, &word, 1) && handle >= 0) syscall(SYS_pidfd_send_signal, handle, SIGKILL, nullptr, 0);
+  _exit(0);
+}
+
+}  // namespace
+
+Result<Guard> Guard::start() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return Error{fmt::format("no pipe: {}", std::strerror(errno))};
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close(ends[1]);
+    watch(ends[0]);
+  }
+  const int failed = errno;
+  close(ends[0]);
+  if (pid > 0) return Guard(pid, ends[1]);
+  close(ends[1]);
+  return Error{fmt::format("no process can be started: {}", std::strerror(failed))};
+}
+
+Guard::Guard(Guard&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), connection_(std::exchange(other.connection_, -1)) {}
+
+Guard::~Guard() {
+  if (pid_ < 0) return;
+  close(connection_);
+  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
+}
+
+void Guard::guard_this() {
+  const pid_t self = getpid();
+  [[maybe_unused]] const ssize_t put = write(connection_, &self, sizeof self);
+}
+
+void Guard::release() {
+  [[maybe_unused]] const ssize_t put = write(connection_, &kRelease, 1);
+}
+
+}  // namespace mdl::process
