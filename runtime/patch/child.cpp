@@ -38,18 +38,21 @@ class Copy {
   }
   bool write(uint64_t offset, uint64_t word) const { return write(offset, std::span(&word, 1)); }
 
-  // Empties everything but what the thread with this id keeps. `forked`: whether there was a block of it.
-  bool empty(uint64_t thread, bool& forked) const {
-    std::vector<uint64_t> directory(layout_.slots * 2);
-    if (!memory_.read(journal_.data.start + layout_.directory(),
-                      std::as_writable_bytes(std::span(directory))))
-      return false;
+  bool has_block_of(uint64_t thread) const {
+    std::vector<uint64_t> pointers;
+    return read_pointers(pointers) && std::any_of(pointers.begin(), pointers.end(), [&](uint64_t pointer) {
+             return pointer != 0 && is_of(pointer, thread);
+           });
+  }
+
+  // Empties everything but what the thread with this id keeps.
+  bool empty(uint64_t thread) const {
+    std::vector<uint64_t> pointers;
+    if (!read_pointers(pointers)) return false;
     for (uint64_t slot = 0; slot < layout_.slots; slot++) {
-      const uint64_t pointer = directory[slot * 2];
-      if (pointer == 0) continue;
+      if (pointers[slot] == 0) continue;
       std::vector<uint64_t> block(layout_.stride / 8);
-      if (is_of(pointer, thread)) {
-        forked = true;
+      if (is_of(pointers[slot], thread)) {
         if (!memory_.read(journal_.data.start + layout_.block(slot),
                           std::as_writable_bytes(std::span(block))))
           return false;
@@ -64,6 +67,16 @@ class Copy {
   }
 
  private:
+  // The thread pointers whose blocks there are, by slot; 0 where there is none.
+  bool read_pointers(std::vector<uint64_t>& out) const {
+    std::vector<uint64_t> directory(layout_.slots * 2);
+    if (!memory_.read(journal_.data.start + layout_.directory(),
+                      std::as_writable_bytes(std::span(directory))))
+      return false;
+    for (uint64_t slot = 0; slot < layout_.slots; slot++) out.push_back(directory[slot * 2]);
+    return true;
+  }
+
   // The C library's word says whose thread pointer this is. Where it cannot be read the thread is gone.
   bool is_of(uint64_t pointer, uint64_t thread) const {
     uint32_t id = 0;
@@ -156,13 +169,15 @@ Result<Admitted> admit(pid_t pid, const Journal& journal, const process::TargetM
   auto missed = copy.word(kHeaderMissed);
   if (!missed || own == 0 || !is_in_place(journal, memory)) return gone;
   if (*missed) return Admitted::missed;
-  bool forked = false;
-  if (!copy.empty(own, forked)) return gone;
-  if (!forked) {  // it may never have counted; or its C library does not know of the fork
+  // No block is the child's where its thread has never counted, where its C library does not know of the
+  // fork, and while it has not run yet: its id is its parent's until then. Once its thread has been stopped,
+  // it has.
+  if (!copy.has_block_of(own)) {
     auto place = find_thread_place(pid, memory);
     if (!place) return place.error();
     if (*place != journal.layout.thread_at) return Admitted::foreign;
   }
+  if (!copy.empty(own)) return gone;
   if (!copy.write(kHeaderProcess, own)) return gone;
   missed = copy.word(kHeaderMissed);
   if (!missed) return gone;

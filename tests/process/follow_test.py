@@ -2,7 +2,10 @@
 fork, and is what it was in the end.
 """
 
+import os
 import signal
+import subprocess
+import sys
 import time
 import unittest
 
@@ -84,6 +87,26 @@ class Forks(Family):
         self.assertEqual([one["inside"] for one in family], [214, 100, 7])
         self.assertEqual([one["work"] for one in family], [321, 200, 14])
         self.check(family)
+
+    def test_children_that_have_not_run_yet(self):
+        """On a busy processor a child exists for a while before it runs, and is its parent's thread by its memory."""
+        hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+        for hog in hogs:
+            self.addCleanup(hog.wait)
+            self.addCleanup(hog.kill)
+            os.sched_setaffinity(hog.pid, {min(os.sched_getaffinity(0))})
+        self.begin()
+        os.sched_setaffinity(self.program.pid, {min(os.sched_getaffinity(0))})
+        os.setpriority(os.PRIO_PROCESS, self.program.pid, 15)
+        for _ in range(60):
+            family = self.program.ask("inside 2")["family"]
+        self.assert_stopped_well(self.session)
+        # The injector, too, may come late: then that is said.
+        measured = [one for one in family if f"process {one['pid']} was forked and" not in self.session.errors]
+        self.assertGreater(len(measured), 30)
+        self.compare(measured)
+        self.assert_untouched(self.program.pid, self.before)
+        self.assertEqual(self.program.end(), 0)
 
     def test_inside_of_one_of_many(self):
         """The same by one base for all functions."""
