@@ -18,10 +18,11 @@ static_assert(std::size(kRegisterNames) == kRegisters);
 // System V ABI AMD64, 3.2.3: the INTEGER class.
 constexpr Register kArguments[] = {rdi, rsi, rdx, rcx, r8, r9};
 
-// Measured by bench/cost on Sapphire Rapids. rdtsc is microcode that waits for what is before it: the models
-// have its latency only. idiv of 64 bits: the model has the throughput of shorter ones. What other CPUs'
-// models say of idiv (Sandy Bridge 10, Zen 3 17) could not be checked here and is left to them.
-constexpr Measured kMeasured[] = {{"rdtsc", "", 2900, true}, {"idivq", "sapphirerapids", 1000}};
+// Measured by bench/cost on Sapphire Rapids and Zen 5. rdtsc is microcode that waits for what is before it:
+// the models have its latency only. idiv of 64 bits: the model has the throughput of shorter ones. What other
+// CPUs' models say of idiv (Sandy Bridge 10, Zen 3 17) could not be checked here and is left to them.
+constexpr Measured kMeasured[] = {
+    {"rdtsc", "", 2900, true}, {"idivq", "sapphirerapids", 1000}, {"idivq", "znver5", 700}};
 
 constexpr Register kOrder[] = {r10, rax, r9, r8, rcx, rsi, rdi, rdx, rbx, r12, r13, r14, r15, rbp};
 
