@@ -15,6 +15,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/read_text.h"
+
 namespace mdl {
 namespace {
 
@@ -35,18 +37,6 @@ bool send_all(int connection, const void* bytes, size_t size) {
   return true;
 }
 
-bool receive_all(int connection, void* bytes, size_t size) {
-  char* at = static_cast<char*>(bytes);
-  while (size > 0) {
-    const ssize_t got = recv(connection, at, size, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += got;
-    size -= static_cast<size_t>(got);
-  }
-  return true;
-}
-
 bool send_text(int connection, const std::string& text) {
   const uint64_t size = text.size();
   return size <= kMostBytes && send_all(connection, &size, sizeof size) &&
@@ -55,9 +45,9 @@ bool send_text(int connection, const std::string& text) {
 
 bool receive_text(int connection, std::string& text) {
   uint64_t size = 0;
-  if (!receive_all(connection, &size, sizeof size) || size > kMostBytes) return false;
+  if (!read_all(connection, &size, sizeof size) || size > kMostBytes) return false;
   text.resize(size);
-  return receive_all(connection, text.data(), size);
+  return read_all(connection, text.data(), size);
 }
 
 // A signal at `most`, the end at `more`.

@@ -41,4 +41,16 @@ Result<std::string> read_file(const std::string& path, size_t most) {
   return out;
 }
 
+bool read_all(int from, void* into, size_t size) {
+  char* at = static_cast<char*>(into);
+  while (size > 0) {
+    const ssize_t got = read(from, at, size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    size -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
 }  // namespace mdl

@@ -1,4 +1,4 @@
-// Reading a file whole.
+// Reading a file, or what comes through a pipe or socket, whole.
 #pragma once
 
 #include <cstddef>
@@ -15,5 +15,8 @@ std::string read_text(const std::string& path);
 // Of a user's file. Where it is longer than `most` bytes, its first `most` + 1, so that the caller sees it.
 // The error is the system's word alone ("Permission denied").
 Result<std::string> read_file(const std::string& path, size_t most);
+
+// `size` bytes from an open file, pipe or socket; false where it ends or fails before.
+bool read_all(int from, void* into, size_t size);
 
 }  // namespace mdl

@@ -11,21 +11,12 @@
 #include <cstring>
 #include <utility>
 
+#include "base/read_text.h"
+
 namespace mdl::process {
 namespace {
 
 constexpr char kRelease = 'r';
-
-bool read_all(int from, void* into, size_t size) {
-  char* at = static_cast<char*>(into);
-  while (size > 0) {
-    const ssize_t got = read(from, at, size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += got, size -= static_cast<size_t>(got);
-  }
-  return true;
-}
 
 [[noreturn]] void watch(int connection) {
   setsid();  // a terminal's interrupt is not for it

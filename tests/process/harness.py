@@ -80,6 +80,15 @@ class Lines:
         return line.decode()
 
 
+def put_down(process):
+    """Ends a process of two pipes, if it has not ended, and closes them."""
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+
+
 class Program:
     """A program of tests/programs, which speaks protocol.h."""
 
@@ -119,11 +128,7 @@ class Program:
         return self.process.wait(PATIENCE)
 
     def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
+        put_down(self.process)
 
 
 class Session:

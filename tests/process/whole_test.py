@@ -16,7 +16,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import MDL_INJECT, PROGRAMS, Lines, LiveTest, run
+from harness import MDL_INJECT, PROGRAMS, Lines, LiveTest, put_down, run
 
 WORK = pathlib.Path(__file__).resolve().parent / "work"
 ROUNDS = 1
@@ -77,11 +77,7 @@ class Worker:
         return self.process.wait(60)
 
     def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
+        put_down(self.process)
 
 
 class Whole(LiveTest):
