@@ -96,24 +96,28 @@ Found complete_ranges(FunctionCode& code) {
   }
 }
 
+bool starts_something(const FunctionCode& code, uint64_t address) {
+  if (function_starting_at(code.object, address) || code.contains(address)) return true;
+  const FrameTable* table = code.object.frame_table.get();
+  const Fde* entry = table ? table->find(address) : nullptr;
+  return entry && entry->start == address;
+}
+
 // Padding behind a range: as far as nops go, but not into what is known to start there, and
 // where nothing is, only to the next 16-byte boundary.
 std::vector<Instruction> read_padding(const FunctionCode& code, const Range& range) {
   constexpr uint64_t kMax = 64;
   std::vector<std::byte> bytes(kMax);
   while (!bytes.empty() && !code.memory.read(range.end, bytes)) bytes.resize(bytes.size() / 2);
-  std::vector<Instruction> padding = decode(bytes, range.end);
+  std::vector<Instruction> padding;
   uint64_t end = range.end;
-  auto stop = std::find_if(padding.begin(), padding.end(), [&](const Instruction& one) {
-    bool starts_something =
-        function_starting_at(code.object, one.address) != nullptr || code.contains(one.address);
-    if (code.object.frame_table)
-      if (const Fde* entry = code.object.frame_table->find(one.address))
-        starts_something |= entry->start == one.address;
-    if (one.is_padding && !starts_something) end = one.address + one.size;
-    return !one.is_padding || starts_something;
-  });
-  padding.erase(stop, padding.end());
+  Decoded one;
+  while (x86_64::decode_instruction(std::span(bytes).subspan(end - range.end), end, one.instruction,
+                                    one.detail) &&
+         one.instruction.is_padding && !starts_something(code, end)) {
+    padding.push_back(one.instruction);
+    end = one.end();
+  }
   bool bounded = function_starting_at(code.object, end) != nullptr ||
                  (code.object.frame_table && code.object.frame_table->find(end) != nullptr);
   if (!bounded)

@@ -8,7 +8,11 @@
 // be resolved, `unresolved_jump` is set and every instruction may be a target.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +39,28 @@ enum class Flow : uint8_t {
 using Registers = uint32_t;
 inline constexpr Registers kFlags = 1u << 16;
 
+// The encoding of one instruction, held in place: millions of them are decoded.
+class InstructionBytes {
+ public:
+  static constexpr size_t kMost = 15;  // Intel SDM volume 2, section 2.3.11
+  // At most kMost bytes.
+  void assign(std::span<const std::byte> bytes) {
+    size_ = static_cast<uint8_t>(bytes.size());
+    std::memcpy(data_.data(), bytes.data(), bytes.size());
+  }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  const uint8_t* data() const { return data_.data(); }
+  const uint8_t* begin() const { return data(); }
+  const uint8_t* end() const { return data() + size_; }
+  uint8_t operator[](size_t at) const { return data_[at]; }
+  uint8_t& operator[](size_t at) { return data_[at]; }
+
+ private:
+  std::array<uint8_t, kMost> data_{};
+  uint8_t size_ = 0;
+};
+
 struct Instruction {
   uint64_t address = 0;
   uint8_t size = 0;
@@ -47,7 +73,7 @@ struct Instruction {
   Registers reads = 0;         // registers (any width) and flags whose old value may matter
   Registers writes = 0;        // registers that are wholly replaced (64 bits), flags when all of them are
   Registers touches = 0;       // everything written, in whole or in part
-  std::vector<uint8_t> bytes;
+  InstructionBytes bytes;
 };
 
 enum class ExitKind : uint8_t {

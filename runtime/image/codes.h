@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "runtime/image/block_memory.h"
 #include "runtime/image/code.h"
 
 namespace mdl::image {
@@ -23,7 +24,7 @@ class Codes {
   Code read(const Object& object, const Function& function) const;
 
   const Image& image_;
-  const Memory& memory_;
+  BlockMemory memory_;
   std::mutex mutex_;
   std::map<const Function*, Code> known_;
 };

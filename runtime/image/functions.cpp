@@ -21,6 +21,8 @@ namespace {
 
 namespace elf = llvm::ELF;
 
+constexpr std::string_view kCold = ".cold";
+
 struct Symbol {
   uint64_t address = 0, size = 0;
   std::string_view name;
@@ -85,15 +87,18 @@ bool is_better_name(const Symbol& a, const Symbol& b) {
   return a.order < b.order;
 }
 
+// "f.x" for "f.x.12", "" for names that do not end in a number of their own.
+std::string_view without_number(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  if (dot == name.npos || dot + 1 == name.size()) return {};
+  return name.find_first_not_of("0123456789", dot + 1) == name.npos ? name.substr(0, dot) : std::string_view();
+}
+
 // "f" for "f.cold" and "f.cold.N", "" for other names.
 std::string_view owner_of_cold(std::string_view name) {
-  size_t at = name.rfind(".cold");
-  if (at == std::string_view::npos || at == 0) return {};
-  std::string_view rest = name.substr(at + 5);
-  if (rest.empty()) return name.substr(0, at);
-  if (rest[0] != '.' || rest.size() == 1) return {};
-  return rest.find_first_not_of("0123456789", 1) == std::string_view::npos ? name.substr(0, at)
-                                                                           : std::string_view();
+  if (const std::string_view numbered = without_number(name); !numbered.empty()) name = numbered;
+  return name.size() > kCold.size() && name.ends_with(kCold) ? name.substr(0, name.size() - kCold.size())
+                                                             : std::string_view();
 }
 
 struct Group {
@@ -173,12 +178,10 @@ std::unordered_set<std::string_view> names_of_several(const std::vector<Symbol>&
 // its name unique: ".llvm.1234" (LLVM's ThinLTO, which every optimized Rust program has), ".lto_priv.0"
 // (GCC). It is what it was, not a clone. The name without the suffix; all of it when there is none.
 std::string_view name_in_source(std::string_view name) {
-  for (const std::string_view suffix : {".llvm.", ".lto_priv."}) {
-    const size_t at = name.rfind(suffix);
-    if (at == name.npos || at == 0) continue;
-    const std::string_view number = name.substr(at + suffix.size());
-    if (!number.empty() && number.find_first_not_of("0123456789") == number.npos) return name.substr(0, at);
-  }
+  const std::string_view numbered = without_number(name);
+  for (const std::string_view suffix : {".llvm", ".lto_priv"})
+    if (numbered.size() > suffix.size() && numbered.ends_with(suffix))
+      return numbered.substr(0, numbered.size() - suffix.size());
   return name;
 }
 

@@ -107,7 +107,7 @@ struct MappedFile {
 
 // One file may be loaded twice (dlmopen): each bias is an object. A file that is no ELF file
 // (code that a program wrote itself) is none.
-void add_objects(pid_t pid, const MappedFile& mapped, std::vector<Object>& objects) {
+void add_objects(pid_t pid, const MappedFile& mapped, Depth depth, std::vector<Object>& objects) {
   auto first_code = std::find_if(mapped.mappings.begin(), mapped.mappings.end(),
                                  [](const Mapping* mapping) { return mapping->execute; });
   if (first_code == mapped.mappings.end()) return;
@@ -130,7 +130,7 @@ void add_objects(pid_t pid, const MappedFile& mapped, std::vector<Object>& objec
     return;
   }
   std::optional<ElfFile> debug;
-  if (!has_symbols(*file)) {
+  if (depth == Depth::functions && !has_symbols(*file)) {
     debug = find_debug_file(pid, file->build_id());
     if (!debug) debug = unpack_debug_data(*file);
   }
@@ -141,7 +141,8 @@ void add_objects(pid_t pid, const MappedFile& mapped, std::vector<Object>& objec
     if (std::none_of(mappings.begin(), mappings.end(), [](const Mapping* one) { return one->execute; }))
       continue;
     Object object = base;
-    describe(*file, mappings, bias, object, debug ? &*debug : nullptr);
+    describe(*file, mappings, bias, object);
+    if (depth == Depth::functions) add_functions(*file, object, debug ? &*debug : nullptr);
     objects.push_back(std::move(object));
   }
 }
@@ -225,7 +226,7 @@ Result<void> read_mapped(pid_t pid, const Mapping& mapping, uint64_t address, st
   return {};
 }
 
-Result<Image> read_image(pid_t pid) {
+Result<Image> read_image(pid_t pid, Depth depth) {
   Image image;
   image.pid = pid;
   pid_t live = live_thread(pid);
@@ -239,7 +240,7 @@ Result<Image> read_image(pid_t pid) {
   for (const Mapping& mapping : image.mappings)
     if (mapping.inode != 0 && mapping.path.starts_with('/'))
       files[{mapping.device, mapping.inode}].mappings.push_back(&mapping);
-  for (const auto& [key, mapped] : files) add_objects(live, mapped, image.objects);
+  for (const auto& [key, mapped] : files) add_objects(live, mapped, depth, image.objects);
 
   for (Object& object : image.objects) {
     object.is_main = object.path == executable &&
@@ -258,7 +259,7 @@ Result<Image> read_image(pid_t pid) {
                     pid, executable)};
   if (!image.objects.front().problem.empty()) return Error{image.objects.front().problem};
   image.vdso_frames = read_vdso(image, live, auxiliary.vdso);
-  name_chosen_implementations(image, LiveMemory(live));
+  if (depth == Depth::functions) name_chosen_implementations(image, LiveMemory(live));
   return image;
 }
 

@@ -95,8 +95,14 @@ struct Image {
 // /proc and process_vm_readv show a process's memory only through a living thread.
 pid_t live_thread(pid_t pid);
 
-// Reads everything above from a live process without stopping it.
-Result<Image> read_image(pid_t pid);
+// How much of an image is read. Finding functions is most of the time that it takes.
+enum class Depth : uint8_t {
+  code,       // where code is and how it is unwound: `functions` and `parts` stay empty
+  functions,  // everything
+};
+
+// Reads a live process without stopping it.
+Result<Image> read_image(pid_t pid, Depth depth = Depth::functions);
 
 // What the file behind a mapping holds for these addresses of it: the bytes that the process would have there if
 // it had never written them. Past the file's end they are zero.

@@ -47,6 +47,13 @@ std::vector<Range> unused_text(const ElfFile& file, const std::vector<Range>& te
   return unused;
 }
 
+// A program may map a piece of its file a second time (V8 does, for its built-in functions): only
+// what is inside the mappings exists there.
+bool is_outside(const Object& object, uint64_t address) {
+  return std::none_of(object.text.begin(), object.text.end(),
+                      [&](const Range& range) { return range.contains(address); });
+}
+
 }  // namespace
 
 std::optional<uint64_t> bias_of(const ElfFile& file, const Mapping& mapping) {
@@ -89,8 +96,7 @@ std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias
   return table->entries().empty() ? nullptr : table;
 }
 
-void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object,
-              const ElfFile* debug) {
+void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object) {
   object.bias = bias;
   object.far_jumps = std::make_shared<FarJumps>();
   object.build_id = file.build_id();
@@ -103,22 +109,20 @@ void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uin
     object.frames.reserve(object.frame_table->entries().size());
     for (const Fde& entry : object.frame_table->entries()) object.frames.push_back({entry.start, entry.end});
   }
-  object.functions = read_functions(file, debug, bias, object.frame_table.get());
-  if (object.frame_table) add_unnamed_functions(file, bias, *object.frame_table, object.functions);
-  // A program may map a piece of its file a second time (V8 does, for its built-in functions): only
-  // what is inside the mappings exists there.
-  auto outside = [&](uint64_t address) {
-    return std::none_of(object.text.begin(), object.text.end(),
-                        [&](const Range& range) { return range.contains(address); });
-  };
-  std::erase_if(object.functions, [&](const Function& function) { return outside(function.address); });
+  std::erase_if(object.frames, [&](const Range& range) { return is_outside(object, range.start); });
+  std::string soname = file.soname();
+  if (!soname.empty() && soname != object.name) object.aliases.push_back(soname);
+}
+
+void add_functions(const ElfFile& file, Object& object, const ElfFile* debug) {
+  object.functions = read_functions(file, debug, object.bias, object.frame_table.get());
+  if (object.frame_table) add_unnamed_functions(file, object.bias, *object.frame_table, object.functions);
+  std::erase_if(object.functions,
+                [&](const Function& function) { return is_outside(object, function.address); });
   for (size_t i = 0; i < object.functions.size(); ++i)
     for (const Range& part : object.functions[i].parts) object.parts.push_back({part, i});
   std::sort(object.parts.begin(), object.parts.end(),
             [](const Part& a, const Part& b) { return a.range.start < b.range.start; });
-  std::erase_if(object.frames, [&](const Range& range) { return outside(range.start); });
-  std::string soname = file.soname();
-  if (!soname.empty() && soname != object.name) object.aliases.push_back(soname);
 }
 
 }  // namespace mdl::image

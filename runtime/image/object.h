@@ -18,10 +18,10 @@ std::optional<uint64_t> bias_of(const ElfFile& file, const Mapping& mapping);
 // The file of an object, opened again.
 Result<ElfFile> open_object(const Image& image, const Object& object);
 
-// Everything of an Object that the file says. `mappings` are those of the file at this bias; `debug` is its
-// separate debug file, or null.
-void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object,
-              const ElfFile* debug = nullptr);
+// What the file says of an Object but for its functions. `mappings` are those of the file at this bias.
+void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object);
+// Its functions, after describe(). `debug` is its separate debug file, or null.
+void add_functions(const ElfFile& file, Object& object, const ElfFile* debug = nullptr);
 
 // The call frame information of a file, null when it has none.
 std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias);

@@ -55,9 +55,9 @@ std::vector<Range> linkage_tables(const ElfFile& file, uint64_t bias) {
 }
 
 // The code of a file at the addresses where it runs, as memory.
-class Text final : public Memory {
+class FileText final : public Memory {
  public:
-  Text(const ElfFile& file, uint64_t bias) : file_(file), bias_(bias) {
+  FileText(const ElfFile& file, uint64_t bias) : file_(file), bias_(bias) {
     for (const Segment& segment : file.segments())
       if (segment.type == llvm::ELF::PT_LOAD && (segment.flags & llvm::ELF::PF_X))
         pieces_.push_back({segment.address + bias, file.at_address(segment.address, segment.file_size)});
@@ -88,25 +88,28 @@ class Text final : public Memory {
   std::vector<Piece> pieces_;
 };
 
-int32_t word_at(std::span<const std::byte> bytes, size_t at) {
+// Where a displacement of 32 bits at the end of an instruction leads. These two see every byte of a program.
+inline uint64_t target_of(const uint8_t* bytes, size_t at, uint64_t start) {
   int32_t word;
-  std::memcpy(&word, bytes.data() + at, sizeof word);
-  return word;
+  std::memcpy(&word, bytes + at, sizeof word);
+  return start + at + 4 + static_cast<uint64_t>(int64_t{word});
 }
 
 // A displacement of 32 bits behind the opcode of a jump: jmp is e9, jcc 0f 80..8f (SDM volume 2, JMP and
 // Jcc).
-bool is_of_jump(std::span<const std::byte> bytes, size_t at) {
-  return (at >= 1 && bytes[at - 1] == std::byte{0xe9}) ||
-         (at >= 2 && bytes[at - 2] == std::byte{0x0f} &&
-          (bytes[at - 1] & std::byte{0xf0}) == std::byte{0x80});
+inline bool is_of_jump(const uint8_t* bytes, size_t at) {
+  return (at >= 1 && bytes[at - 1] == 0xe9) ||
+         (at >= 2 && (bytes[at - 1] & 0xf0) == 0x80 && bytes[at - 2] == 0x0f);
 }
 
-// The FDEs that belong together with another one: they jump into its middle, or it into theirs.
+// The FDEs that belong together with another one, one of the two being a candidate: they jump into its middle, or
+// it into theirs.
 class Related {
  public:
-  Related(const FrameTable& frames, const std::vector<Range>& known, const Text& text)
-      : frames_(frames), known_(known), text_(text) {
+  // `candidates` are sorted by address.
+  Related(const FrameTable& frames, const std::vector<const Fde*>& candidates, const std::vector<Range>& known,
+          const FileText& text)
+      : frames_(frames), candidates_(candidates), known_(known), text_(text) {
     for (const Fde& entry : frames.entries()) {
       look_at_jumps(entry);
       look_at_pads(entry);
@@ -126,6 +129,11 @@ class Related {
                            [](const Range& a, const Range& b) { return a.start < b.start; });
     return starts_something ? nullptr : other;
   }
+  bool in_candidate(uint64_t address) const {
+    auto after = std::upper_bound(candidates_.begin(), candidates_.end(), address,
+                                  [](uint64_t value, const Fde* one) { return value < one->start; });
+    return after != candidates_.begin() && address < (*std::prev(after))->end;
+  }
   void relate(const Fde& one, const Fde& other) {
     starts_.insert(one.start);
     starts_.insert(other.start);
@@ -134,10 +142,15 @@ class Related {
   void look_at_jumps(const Fde& entry) {
     if (entry.end - entry.start > kMostBytes) return;
     const std::span bytes = text_.at({entry.start, entry.end});
+    const auto* raw = reinterpret_cast<const uint8_t*>(bytes.data());
+    const size_t size = bytes.size();
+    const bool is_candidate = in_candidate(entry.start);
+    auto is_of_interest = [&](uint64_t target) {
+      return (is_candidate || in_candidate(target)) && middle_of(target, entry);
+    };
     bool may = false;
-    for (size_t at = 1; at + 4 <= bytes.size() && !may; ++at)
-      may = is_of_jump(bytes, at) &&
-            middle_of(entry.start + at + 4 + static_cast<uint64_t>(int64_t{word_at(bytes, at)}), entry);
+    for (size_t at = 1; at + 4 <= size && !may; ++at)
+      may = is_of_jump(raw, at) && is_of_interest(target_of(raw, at, entry.start));
     if (!may) return;
     for (const Instruction& one : decode(bytes, entry.start))
       if (one.flow == Flow::jump || one.flow == Flow::branch)
@@ -155,8 +168,9 @@ class Related {
   }
 
   const FrameTable& frames_;
+  const std::vector<const Fde*>& candidates_;
   const std::vector<Range>& known_;
-  const Text& text_;
+  const FileText& text_;
   std::vector<LandingPad> pads_;
   std::set<uint64_t> starts_;
 };
@@ -164,16 +178,19 @@ class Related {
 // Those among `doubtful` addresses that something calls, or takes the address of: by a displacement in the
 // code that is no jump's, or by a pointer that the loader relocates.
 std::set<uint64_t> referred_to(const std::set<uint64_t>& doubtful, const ElfFile& file, uint64_t bias,
-                               const Text& text) {
+                               const FileText& text) {
   std::set<uint64_t> out;
   if (doubtful.empty()) return out;
   const uint64_t first = *doubtful.begin(), last = *doubtful.rbegin();
-  for (const Text::Piece& piece : text.pieces())
-    for (size_t at = 0; at + 4 <= piece.bytes.size(); ++at) {
-      const uint64_t target = piece.start + at + 4 + static_cast<uint64_t>(int64_t{word_at(piece.bytes, at)});
-      if (target >= first && target <= last && doubtful.contains(target) && !is_of_jump(piece.bytes, at))
+  for (const FileText::Piece& piece : text.pieces()) {
+    const auto* raw = reinterpret_cast<const uint8_t*>(piece.bytes.data());
+    const size_t size = piece.bytes.size();
+    for (size_t at = 0; at + 4 <= size; ++at) {
+      const uint64_t target = target_of(raw, at, piece.start);
+      if (target >= first && target <= last && doubtful.contains(target) && !is_of_jump(raw, at))
         out.insert(target);
     }
+  }
   for (const uint64_t pointer : file.relocated_pointers())
     if (doubtful.contains(pointer + bias)) out.insert(pointer + bias);
   return out;
@@ -205,8 +222,8 @@ void add_unnamed_functions(const ElfFile& file, uint64_t bias, const FrameTable&
   const std::vector<Range> known = known_ranges(functions);
   const std::vector<const Fde*> found = candidates(file, bias, frames, known);
   if (found.empty()) return;
-  const Text text(file, bias);
-  const Related related(frames, known, text);
+  const FileText text(file, bias);
+  const Related related(frames, found, known, text);
   std::set<uint64_t> doubtful;
   for (const Fde* entry : found)
     if (related.contains(*entry)) doubtful.insert(entry->start);

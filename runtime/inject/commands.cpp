@@ -80,7 +80,7 @@ void print_journal(pid_t pid, const patch::Journal& journal, const image::Memory
 
 // What a killed injector has left behind code, apart from a session.
 void print_stubs(pid_t pid) {
-  auto image = image::read_image(pid);
+  auto image = image::read_image(pid, image::Depth::code);
   auto memory = process::TargetMemory::open(pid);
   if (!image || !memory) return;
   size_t stubs = process::left_stubs(*memory, *image).size();
@@ -92,7 +92,7 @@ void print_stubs(pid_t pid) {
 }
 
 int print_without_journal(pid_t pid, const patch::Session& session, const image::Memory& memory) {
-  auto image = image::read_image(pid);
+  auto image = image::read_image(pid, image::Depth::code);
   if (!image) return fail(image.error());
   auto windows = patch::find_windows(*image, session, memory);
   fmt::print("process {} holds {} mappings of an mdl-inject, ", pid, session.mappings.size());

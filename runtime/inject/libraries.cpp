@@ -11,6 +11,19 @@ namespace mdl::inject {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+// What is mapped as code from files: start, device and inode of each; not what a session has put there.
+std::set<std::tuple<uint64_t, uint64_t, uint64_t>> mapped_code(const std::vector<image::Mapping>& mappings) {
+  std::set<std::tuple<uint64_t, uint64_t, uint64_t>> out;
+  for (const image::Mapping& mapping : mappings)
+    if (mapping.execute && mapping.inode != 0 && !patch::is_session_mapping(mapping))
+      out.insert({mapping.start, mapping.device, mapping.inode});
+  return out;
+}
+
+}  // namespace
+
 constexpr auto kLook = 10ms;  // from look to look at the list: some hundred bytes for each library
 
 // What was found out of the process as it is now.
@@ -32,6 +45,11 @@ Libraries::Libraries(const patch::InsertInput& input, focus::BindOptions options
       known_(identities(input.image)) {
   options_.again = true;
   watch_windows();
+  // The list is read before the mappings: what is in it is in them.
+  auto loaded = list_ ? list_->read(memory) : std::nullopt;
+  auto mappings = image::read_maps(image::live_thread(input.image.pid));
+  if (loaded && mappings && mapped_code(*mappings) == mapped_code(input.image.mappings))
+    loaded_ = std::move(*loaded);  // nothing came or went since the image was read
 }
 
 Libraries::~Libraries() = default;

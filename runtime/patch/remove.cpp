@@ -40,7 +40,7 @@ bool Removal::anyone_inside(const image::Unwinder& unwinder) {
 
 // The lock is held: what is there now stays until we change it.
 Result<void> Removal::look(const Journal* own) {
-  auto image = image::read_image(pid_);
+  auto image = image::read_image(pid_, image::Depth::code);
   if (!image) return image.error();
   image_ = std::move(*image);
   session_ = find_session(image_->mappings, memory_);

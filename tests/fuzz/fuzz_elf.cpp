@@ -29,6 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   object.path = mapping.path;
   const Mapping* mappings[] = {&mapping};
   describe(*file, mappings, bias_of(*file, mapping).value_or(mapping.start), object);
+  add_functions(*file, object);
   image.objects.push_back(object);
 
   (void)file->relocations();

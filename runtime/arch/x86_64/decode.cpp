@@ -31,9 +31,6 @@ constexpr Registers bit(int number) {
 }
 constexpr Registers kRax = bit(0), kRcx = bit(1), kRsp = bit(4), kRsi = bit(6), kRdi = bit(7), kR11 = bit(11);
 
-// The longest instruction, Intel SDM volume 2, section 2.3.11.
-constexpr size_t kMaxSize = 15;
-
 // What LLVM's tables do not say about an opcode, found once per opcode by its name.
 enum class FlagEffect : uint8_t {
   partial,  // some flags, or on a condition
@@ -411,7 +408,7 @@ bool find_target(const MCInst& inst, const Opcode& opcode, Instruction& instruct
 
 bool decode_instruction(std::span<const std::byte> bytes, uint64_t address, Instruction& instruction,
                         Detail& detail) {
-  bytes = bytes.first(std::min(bytes.size(), kMaxSize));
+  bytes = bytes.first(std::min(bytes.size(), InstructionBytes::kMost));
   const Decoder& tables = decoder();
   MCInst inst;
   uint64_t size = 0, prefixes = 0;
@@ -430,9 +427,7 @@ bool decode_instruction(std::span<const std::byte> bytes, uint64_t address, Inst
   instruction.address = address;
   instruction.size = static_cast<uint8_t>(bytes.size());
   instruction.flow = opcode.flow;
-  instruction.bytes.resize(bytes.size());
-  std::transform(bytes.begin(), bytes.end(), instruction.bytes.begin(),
-                 [](std::byte b) { return static_cast<uint8_t>(b); });
+  instruction.bytes.assign(bytes);
   instruction.is_padding = is_padding(bytes);
   instruction.is_landing = is_endbr64(bytes);
   if (!instruction.is_padding) note_effects(inst, instruction);

@@ -256,6 +256,7 @@ void read_all(std::vector<std::byte> bytes) {
   Object object;
   const Mapping* mappings[] = {&mapping};
   describe(*file, mappings, bias, object);
+  add_functions(*file, object);
   for (const Function& function : object.functions)
     EXPECT_TRUE(mapping.start <= function.address && function.address < mapping.end);
   if (!object.frame_table) return;
