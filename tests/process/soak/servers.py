@@ -46,11 +46,16 @@ PYTHON = (r"_?PyEval_\w+|_PyFunction_Vectorcall|_?PyObject_\w+|_?PyDict_\w+|_?Py
           r"_?PyTuple_\w+|_?PyGen_\w+|sqlite3_\w+|deflate|inflate|crc32|_?PyBytes_\w+|_?PyMem_\w+|PyThread_\w+")
 
 
+def behind(*command):
+    """Servers and loads take what time the injector leaves, so that cycles do not wait for them."""
+    return ["nice", "-n", "5", *(str(word) for word in command)]
+
+
 class Answering:
     """A process that says {"done":N,"failed":[…]} for each line that it is sent: clients.py, work.py, work.js."""
 
     def __init__(self, *command):
-        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen(behind(*command), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         bufsize=0)
         self.pid = self.process.pid
         self._lines = harness.Lines(self.process.stdout)
@@ -93,8 +98,7 @@ class Server:
 
     def serve(self, *command, **options):
         with open(self.folder / "log", "ab") as log:
-            process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=log,
-                                       stderr=log, **options)
+            process = subprocess.Popen(behind(*command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **options)
         self.processes.append(process)
         return process
 
@@ -108,7 +112,7 @@ class Server:
     def progress(self):
         """(requests answered, failures) so far."""
         failures = [failure for load in self.loads for failure in load.ask().failures]
-        failures += [f"{process.args[0]} ended with {process.returncode}" for process in self.processes
+        failures += [f"{process.args[len(behind())]} ended with {process.returncode}" for process in self.processes
                      if process.poll() is not None]
         return sum(load.done for load in self.loads), failures
 
@@ -156,8 +160,8 @@ class Redis(Server):
     def benchmark(self):
         kinds = ["set", "get", "incr", "lpush", "lrange_100", "sadd", "hset", "zadd", "mset"]
         while not self.stopping.is_set():
-            done = subprocess.run(["redis-benchmark", "-p", str(self.port), "-n", "1000", "-c", "10", "-P", "4", "-q",
-                                   "-r", "1000", "-t", ",".join(kinds)], stdin=subprocess.DEVNULL,
+            done = subprocess.run(behind("redis-benchmark", "-p", self.port, "-n", 1000, "-c", 10, "-P", 4, "-q",
+                                         "-r", 1000, "-t", ",".join(kinds)), stdin=subprocess.DEVNULL,
                                   capture_output=True, text=True, check=False)
             if done.returncode != 0 or "rror" in done.stdout + done.stderr:
                 self.benchmark_failures.append(f"redis-benchmark ({done.returncode}): {done.stderr[-300:]}")
@@ -248,8 +252,8 @@ class Postgres(Server):
         self.must(pgbench, *self.connection, "-i", "-q", "postgres")
         self.first = self.transactions()
         with open(self.folder / "pgbench.log", "wb") as log:
-            self.load = subprocess.Popen([str(pgbench), *self.connection, "-n", "-c", "3", "-T", "864000", "-R", "600",
-                                          "postgres"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.load = subprocess.Popen(behind(pgbench, *self.connection, "-n", "-c", 3, "-T", 864000, "-R", 600,
+                                                "postgres"), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.processes.append(self.load)
         harness.soon(lambda: len(self.backends()) == 3, "pgbench's connections")
         helpers = [row for row in self.query("select pid from pg_stat_activity where backend_type in "
