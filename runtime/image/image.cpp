@@ -12,6 +12,7 @@
 #include <map>
 #include <span>
 
+#include "runtime/image/block_memory.h"
 #include "runtime/image/chosen.h"
 #include "runtime/image/debug_file.h"
 #include "runtime/image/elf.h"
@@ -83,7 +84,7 @@ Result<OpenFile> open_mapped(pid_t pid, const Mapping& mapping) {
                       mapping.path, pid)};
     }
   }
-  auto bytes = std::make_shared<FileMemory>(descriptor);
+  auto bytes = std::make_shared<BlockMemory>(std::make_shared<FileMemory>(descriptor));
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
     return Error{fmt::format("{}, which process {} has mapped, is not a regular file", mapping.path, pid)};
   return OpenFile{std::move(bytes), static_cast<uint64_t>(status.st_size)};

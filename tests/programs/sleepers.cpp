@@ -1,7 +1,9 @@
 // Threads asleep in one system call each. An attach must not wake them: none may see EINTR
 // or return for another reason, and each must still wake when it is asked to.
 //
-//   sleepers [SECONDS]
+//   sleepers [SECONDS [CALL,CALL...]]
+//
+// It ends by itself after SECONDS (120; 0: never). With calls, there are threads in these only.
 //
 // Raw system calls, because the C library restarts or hides some results. Commands:
 //
@@ -180,7 +182,7 @@ int main(int argc, char** argv) {
   signal(SIGALRM, [](int) { end(); });
   alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
   open_everything();
-  start_sleepers();
+  start_sleepers(argc > 2 ? argv[2] : "");
   short_sleeper([] {
     timespec time{0, 30'000'000};
     return syscall(SYS_nanosleep, &time, nullptr);

@@ -15,7 +15,7 @@ struct Sleeper {
 extern std::list<Sleeper> sleepers;
 
 void open_everything();  // what they wait for
-void start_sleepers();
+void start_sleepers(const std::string& only);  // "read,futex", or "" for all
 void wake_all();
 // Those that nothing but time or a signal wakes stay asleep.
 bool can_be_woken(const std::string& name);

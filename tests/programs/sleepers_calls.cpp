@@ -32,10 +32,12 @@ namespace {
 constexpr timespec kLong{3600, 0};
 
 std::list<std::thread> threads;
+std::string wanted;  // ",read,futex,", or "" for all
 
 // Starts a thread that makes one call and notes how it came back.
 template <typename Call>
 void sleeper(const char* name, Call call) {
+  if (!wanted.empty() && wanted.find("," + std::string(name) + ",") == wanted.npos) return;
   Sleeper& entry = sleepers.emplace_back();
   entry.name = name;
   threads.emplace_back([&entry, call] {
@@ -309,7 +311,8 @@ void open_everything() {
   }
 }
 
-void start_sleepers() {
+void start_sleepers(const std::string& only) {
+  if (!only.empty()) wanted = "," + only + ",";
   start_event_waiters();
   start_descriptor_waiters();
   start_other_waiters();

@@ -44,7 +44,15 @@ TEST(BlockMemory, JoinsBlocks) {
   Counting counting(kBlock, 2 * kBlock);
   BlockMemory memory(counting);
   EXPECT_EQ(bytes_at(memory, 2 * kBlock - 2, 4), (std::vector<uint8_t>{0xfe, 0xff, 0, 1}));
+  EXPECT_EQ(counting.reads, 2);
+}
+
+TEST(BlockMemory, KeepsNothingOfLargeReads) {
+  Counting counting(kBlock, 2 * kBlock);
+  BlockMemory memory(counting);
   EXPECT_EQ(bytes_at(memory, kBlock, 2 * kBlock).size(), 2 * kBlock);
+  counting.shift = 1;
+  EXPECT_EQ(bytes_at(memory, kBlock, 2 * kBlock)[0], 1);
 }
 
 // The last block of a mapping is rarely whole.
