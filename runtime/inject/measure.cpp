@@ -92,20 +92,21 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
                     "with C libraries, these can be",
                     options.pid, target->name)};
   image::LiveMemory code_memory(image::live_thread(options.pid));
-  image::Codes codes(*image, code_memory);
+  std::optional<image::Codes> codes(std::in_place, *image, code_memory);
   focus::BindOptions wanted{options.metrics, options.foci, options.flavor, options.allow_calls,
                             options.await};
   wanted.ps_per_cycle = arch::picoseconds_per_cycle();
   wanted.denied = allowed->denied;
   if (focus::uses_start(plan.manifest)) wanted.starts = thread_starts(*image);
-  auto binding = focus::bind(plan, *image, wanted, &codes);
+  auto binding = focus::bind(plan, *image, wanted, &*codes);
   if (!binding) return binding.error();
   if (options.explain) print_binding(stderr, plan, *binding);
 
   auto memory = process::TargetMemory::open(options.pid);
   if (!memory) return memory.error();
   patch::Coverage coverage =
-      patch::plan_coverage(plan, *binding, *image, *memory, codes, nullptr, options.follow_fork);
+      patch::plan_coverage(plan, *binding, *image, *memory, *codes, nullptr, options.follow_fork);
+  codes.reset();  // a copy of all the code that was looked at
   if (options.dry_run) {
     print_coverage(stdout, *binding, coverage);
     print_cost(stdout, plan, *binding, wanted.ps_per_cycle);

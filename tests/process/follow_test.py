@@ -2,6 +2,7 @@
 fork, and is what it was in the end.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,7 @@ import sys
 import time
 import unittest
 
-from harness import CONSTRAINTS, MDL_INJECT, LiveTest, metric, run, soon
+from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, metric, run, soon
 from states_test import state
 from timers_test import LIST, timer
 
@@ -17,6 +18,16 @@ WORK = "work_calls"
 OUTER = "/Code/forks/t_outer"
 REQUESTS = ("-m", WORK, "-m", f"{WORK}@{OUTER}")
 EVERY = ("-m", WORK, "-m", f"{WORK}@/Code/forks/*")  # many lines: who does not read them holds all up
+KEYS = "/SyncObject/Message"
+KEYED = """
+resourceList outers is procedure { items { "t_outer" }; flavor { unix }; }
+constraint tag /SyncObject/Message/* is counter {
+  foreach f in outers {
+    append preInsn f.entry (* if ($arg[0] == $constraint[0]) tag += 1; *)
+    prepend preInsn f.return (* if (tag > 0) tag -= 1; *)
+  }
+}
+"""
 PLAN = CONSTRAINTS + metric(WORK, ["t_work"], constraints=["procedure"])
 
 
@@ -68,6 +79,35 @@ class Forks(Family):
         self.program.ask("work 10")
         self.program.ask("workers 10000")
         self.check(self.program.ask("workers 1")["family"])
+
+    def test_of_a_program_that_is_started(self):
+        plan = self.compile_text(PLAN)
+        out, commands = self.folder / "values", self.folder / "commands"
+        commands.write_text("work 10\nworkers 1000\nshort 5\ninside 7\nquit\n")
+        with open(commands, "rb") as words:
+            done = subprocess.run([MDL_INJECT, "--run", plan, "--follow-fork", *REQUESTS, "--format", "ndjson", "-o", out,
+                                   "--", PROGRAMS / "forks"], stdin=words, capture_output=True, text=True, timeout=60,
+                                  check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        family = json.loads(done.stdout.splitlines()[-1])["family"]
+        self.assertEqual([one["work"] for one in family], [31, *[1000] * 4, *[1] * 5, 14])
+        lines = [json.loads(line) for line in out.read_text().splitlines()]
+        for focus, key in (("", "work"), (OUTER, "inside")):
+            self.assertEqual({line["pid"]: line["value"] for line in lines if line["final"] and line["focus"] == focus},
+                             {one["pid"]: one[key] for one in family}, done.stderr)
+
+    def test_keys(self):
+        """A key that is active at the fork is active in the child, and each counts its own."""
+        self.begin("-m", WORK, "-m", f"{WORK}@{KEYS}/*", plan=KEYED + metric(WORK, ["t_work"], constraints=["tag"]))
+        self.program.ask("inside 100")
+        pids = [one["pid"] for one in self.program.ask("inside 7")["family"]]
+        self.assert_stopped_well(self.session)
+        values = {(line["pid"], line["focus"]): line["value"] for line in self.session.lines
+                  if line["final"] and line["focus"] and line["value"]}  # a child knows its parent's keys, too
+        self.assertEqual(values, {(pids[0], f"{KEYS}/100"): 200, (pids[0], f"{KEYS}/7"): 14,
+                                  (pids[1], f"{KEYS}/100"): 100, (pids[2], f"{KEYS}/7"): 7}, self.session.errors)
+        self.assert_untouched(self.program.pid, self.before)
+        self.assertEqual(self.program.end(), 0)
 
     def test_a_hundred_that_live_for_a_moment(self):
         self.begin()

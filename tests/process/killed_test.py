@@ -55,7 +55,7 @@ class Killed(LiveTest):
         self.removals = 0
 
     def begin(self):
-        self.program = self.start("sleepers", *(["0", FEW] if self.stops else []))
+        self.program = self.start("sleepers", "0", FEW, alone=True) if self.stops else self.start("sleepers")
         self.program.ask("start", "running")
         self.before = self.remember(self.program.pid)
 
