@@ -102,6 +102,23 @@ inline bool is_of_jump(const uint8_t* bytes, size_t at) {
          (at >= 2 && (bytes[at - 1] & 0xf0) == 0x80 && bytes[at - 2] == 0x0f);
 }
 
+// True when four bytes may be the displacement of a jump to a place of which `test` is true. The first bytes of
+// opcodes are looked for with memchr: programs have a hundred million bytes.
+template <typename Test>
+bool may_jump(std::span<const std::byte> bytes, uint64_t start, Test test) {
+  const auto* raw = reinterpret_cast<const uint8_t*>(bytes.data());
+  const uint8_t* end = raw + bytes.size();
+  for (const uint8_t opcode : {0xe9, 0x0f})
+    for (const uint8_t* at = raw; at < end; ++at) {
+      at = static_cast<const uint8_t*>(std::memchr(at, opcode, static_cast<size_t>(end - at)));
+      if (!at) break;
+      const auto behind = static_cast<size_t>(at - raw) + (opcode == 0xe9 ? 1 : 2);
+      if (behind + 4 > bytes.size()) break;
+      if (is_of_jump(raw, behind) && test(target_of(raw, behind, start))) return true;
+    }
+  return false;
+}
+
 // The FDEs that belong together with another one, one of the two being a candidate: they jump into its middle, or
 // it into theirs.
 class Related {
@@ -142,15 +159,10 @@ class Related {
   void look_at_jumps(const Fde& entry) {
     if (entry.end - entry.start > kMostBytes) return;
     const std::span bytes = text_.at({entry.start, entry.end});
-    const auto* raw = reinterpret_cast<const uint8_t*>(bytes.data());
-    const size_t size = bytes.size();
     const bool is_candidate = in_candidate(entry.start);
-    auto is_of_interest = [&](uint64_t target) {
+    const bool may = may_jump(bytes, entry.start, [&](uint64_t target) {
       return (is_candidate || in_candidate(target)) && middle_of(target, entry);
-    };
-    bool may = false;
-    for (size_t at = 1; at + 4 <= size && !may; ++at)
-      may = is_of_jump(raw, at) && is_of_interest(target_of(raw, at, entry.start));
+    });
     if (!may) return;
     for (const Instruction& one : decode(bytes, entry.start))
       if (one.flow == Flow::jump || one.flow == Flow::branch)
