@@ -127,7 +127,9 @@ Result<void> Removal::finish() {
   }
   stubs_ = process::restore_slack(memory_, *image_);
   Result<void> done;
-  for (int attempt = 0; attempt < 20; attempt++) {
+  // One that does not run takes seconds to be found out.
+  const auto deadline = std::chrono::steady_clock::now() + 15s;
+  for (int attempt = 0; attempt < 20 && std::chrono::steady_clock::now() < deadline; attempt++) {
     auto mappings = image::read_maps(pid_);
     if (!mappings) break;  // it has ended
     Session session = find_session(*mappings, memory_);

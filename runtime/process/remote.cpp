@@ -153,6 +153,28 @@ std::vector<arch::RemoteCall> behind_mark(std::span<const arch::RemoteCall> call
   return out;
 }
 
+constexpr std::chrono::seconds kPatience{5};  // for what takes microseconds where the thread runs at all
+
+// Of a thread that was sent to the stub and does not come back: it stops, and is there still. A frozen
+// process can be traced, but does not run.
+bool has_not_moved(pid_t thread, Threads& threads, uint64_t stub) {
+  if (!threads.stop_one(thread, kPatience)) return false;
+  auto regs = threads.registers(thread);
+  return regs && arch::pc(*regs) == stub;
+}
+
+// The stub finds its end by itself, whenever the thread runs again; what it maps until then stays.
+Error unfinished(Threads::Stop stop, pid_t thread, pid_t pid) {
+  if (stop == Threads::Stop::exited)
+    return {fmt::format("thread {} of process {} ended during a remote call", thread, pid)};
+  return {
+      fmt::format("thread {0} of process {1} stopped running in the middle of a remote call, which may leave "
+                  "memory mapped, inert, in it: see mdl-inject --status {1}, take it out with mdl-inject "
+                  "--remove {1}",
+                  thread, pid),
+      Status::left_inert};
+}
+
 // Nothing when a signal came before the first call: the thread is where it was and has the signal still.
 Result<std::optional<std::vector<int64_t>>> calls_on(pid_t thread, Threads& threads,
                                                      const TargetMemory& memory, const image::Image& image,
@@ -195,22 +217,28 @@ Result<std::optional<std::vector<int64_t>>> calls_on(pid_t thread, Threads& thre
   std::vector<int64_t> results;
   const size_t made = calls.size() + 2;                 // the stub's own are the first and the last
   for (size_t stops = 1; stops <= 2 * made; stops++) {  // entry and exit of each call
-    auto stop = threads.run(thread, Threads::Step::to_system_call, 5000ms);
+    auto stop = threads.run(thread, Threads::Step::to_system_call, kPatience);
     if (stop == Threads::Stop::signal && stops == 1) {
       if (auto ok = put_back(); !ok) return ok.error();
       return std::optional<std::vector<int64_t>>{};
     }
-    if (stop != Threads::Stop::step)
+    if (stop == Threads::Stop::timeout && stops == 1 && has_not_moved(thread, threads, *address)) {
+      if (auto ok = put_back(); !ok) return ok.error();
       return Error{
-          fmt::format("thread {} of process {} ended or hung during a remote call", thread, image.pid)};
+          fmt::format("thread {} of process {} did not run for {} s: the process is frozen (by its control "
+                      "group, as `docker "
+                      "pause` does it) or gets no processor time; try again when it runs",
+                      thread, image.pid, kPatience.count())};
+    }
+    if (stop != Threads::Stop::step) return unfinished(stop, thread, image.pid);
     auto regs = threads.registers(thread);
     if (!regs) return regs.error();
     if (stops % 2 == 0 && stops > 2 && stops < 2 * made) results.push_back(arch::remote_result(*regs));
   }
   // On to where signals are handled: there the kernel also restarts the system call that the thread was in,
   // once its registers are what they were.
-  if (threads.run(thread, Threads::Step::to_signals, 5000ms) != Threads::Stop::step)
-    return Error{fmt::format("thread {} of process {} ended or hung after a remote call", thread, image.pid)};
+  if (auto stop = threads.run(thread, Threads::Step::to_signals, kPatience); stop != Threads::Stop::step)
+    return unfinished(stop, thread, image.pid);
   if (auto ok = put_back(); !ok) return ok.error();
   return std::optional(std::move(results));
 }

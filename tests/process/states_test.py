@@ -117,6 +117,50 @@ class States(LiveTest):
         self.assertEqual(program.answer("done")["work"], 7)
         self.assertEqual(program.end(), 0)
 
+    def freezer(self):
+        """A control group that can be frozen, in a mount of its own; what is in it runs on when the test ends."""
+        mount = self.folder / "groups"
+        mount.mkdir()
+        if subprocess.run(["mount", "-t", "cgroup2", "none", mount], capture_output=True, check=False).returncode != 0:
+            self.skipTest("control groups cannot be mounted here")
+        self.addCleanup(subprocess.run, ["umount", mount], check=False)
+        group = mount / f"mdl-test-{os.getpid()}"
+        try:
+            group.mkdir()
+        except OSError as why:
+            self.skipTest(f"no control group can be made here: {why}")
+        self.addCleanup(lambda: soon(lambda: not (group / "cgroup.procs").read_text() and not group.rmdir(), "its end"))
+        return group
+
+    def freeze(self, group, program, frozen):
+        (group / "cgroup.procs").write_text(str(program.pid))
+        (group / "cgroup.freeze").write_text(str(int(frozen)))
+        soon(lambda: f"frozen {int(frozen)}" in (group / "cgroup.events").read_text(), "the process to freeze or thaw")
+
+    def test_frozen_process(self):
+        """It can be stopped and written to, but makes no call for us: refused, nothing is left behind; and a
+        removal is tried for some seconds, and can be repeated."""
+        group = self.freezer()
+        program, before = self.begin("plain")
+        self.freeze(group, program, True)
+        done = run(MDL_INJECT, program.pid, self.plan)
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn("is frozen", done.stderr)
+        self.freeze(group, program, False)
+        program.ask("work 3")
+        self.assert_untouched(program.pid, before)
+
+        session = self.inject(program.pid, self.plan).wait_inserted()
+        program.ask("work 7")
+        self.freeze(group, program, True)
+        self.assertEqual(session.stop(seconds=60), 5, session.errors)
+        self.assertIn("--remove", session.errors)
+        self.freeze(group, program, False)
+        program.ask("work 8")
+        self.assertEqual(run(MDL_INJECT, "--remove", program.pid).returncode, 0)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
     def test_stopped_process_stays_stopped(self):
         program, before = self.begin("plain")
         os.kill(program.pid, signal.SIGSTOP)
