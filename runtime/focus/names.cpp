@@ -64,7 +64,7 @@ std::vector<Procedure> Names::functions_of(const Module& module) const {
 std::vector<Module> Names::modules() const {
   std::vector<Module> found;
   for (const image::Object& object : image_.objects)
-    if (!object.is_loader && !exclusions_.excludes(object)) found.push_back({&object, ""});
+    if (!object.is_loader && !object.is_go && !exclusions_.excludes(object)) found.push_back({&object, ""});
   return found;
 }
 
@@ -124,11 +124,16 @@ std::vector<Module> Names::modules_named(std::string_view name) const {
   return found;
 }
 
+std::string Names::obstacle(const Module& module) const {
+  if (module.object->is_go)
+    return "it is Go code: its stacks move, and a function that needs a larger one begins again";
+  return "";
+}
+
 std::string Names::obstacle(const Procedure& procedure) const {
   if (procedure.function->is_ifunc)
     return "it is an IFUNC, and no one has called it yet: its implementation is chosen at the first call";
-  if (procedure.object->is_go)
-    return "it is Go code: its stacks move, and a function that needs a larger one begins again";
+  if (std::string why = obstacle(Module{procedure.object, ""}); !why.empty()) return why;
   if (own_abi(*procedure.object, *procedure.function) == OwnAbi::never)
     return "it does not follow the calling convention";
   if (exclusions_.excludes(*procedure.object, *procedure.function)) return "the plan excludes it";

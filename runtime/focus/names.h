@@ -38,7 +38,7 @@ class Names {
   const std::vector<Procedure>& procedures() const { return procedures_; }
   // The same of one module (m.funcs), which may be ld.so.
   std::vector<Procedure> functions_of(const Module& module) const;
-  // $modules: the objects but ld.so and what the plan excludes.
+  // $modules: the objects but ld.so, Go code, and what the plan excludes.
   std::vector<Module> modules() const;
 
   // Every function that `name` names, in all objects, or in one when it is written
@@ -52,6 +52,8 @@ class Names {
 
   // Why a function must not be instrumented even when it is named; "" when it may be.
   std::string obstacle(const Procedure& procedure) const;
+  // The same of all functions of a module.
+  std::string obstacle(const Module& module) const;
 
   std::vector<std::string> known_objects() const;
   std::vector<std::string> known_functions(const Module& module) const;

@@ -130,7 +130,13 @@ Result<void> Requests::leave_out(const Wanted& wanted, const Error& why) {
 Error Requests::nothing(const format::Metric& metric, const std::vector<std::string>& missing) const {
   const std::string start =
       fmt::format("metric `{}` has nothing to count in process {}", metric.id, names_.image().pid);
-  if (missing.empty()) return {start + ": no function is left to instrument"};
+  if (missing.empty()) {
+    const auto& objects = names_.image().objects;
+    const bool has_go =
+        std::any_of(objects.begin(), objects.end(), [](const image::Object& object) { return object.is_go; });
+    return {start + ": no function is left to instrument" +
+            (has_go ? " (functions of Go code cannot be: its stacks move)" : "")};
+  }
   std::vector<std::string> known;
   for (const image::Object& object : names_.image().objects)
     for (const image::Function& function : object.functions) known.push_back(function.name);

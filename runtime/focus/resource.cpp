@@ -66,11 +66,23 @@ Resource make(std::vector<std::string> path) {
   return resource;
 }
 
+// Why no module of a name has functions to instrument; nothing where one has. Code that is never seen is not
+// code that is never called: it gets no line with a 0.
+Result<void> check_modules(const std::vector<std::string>& path, const Names& names,
+                           const std::vector<Module>& modules) {
+  std::string why;
+  for (const Module& module : modules)
+    if (why = names.obstacle(module); why.empty()) return {};
+  if (modules.empty()) return {};
+  return cannot(path, why);
+}
+
 Result<std::vector<Resource>> resolve_objects(const std::vector<std::string>& path, const Names& names,
                                               bool await) {
   std::vector<Resource> found;
   const std::string& wanted = path[1];
   if (auto modules = names.modules_named(wanted); !modules.empty()) {
+    if (auto ok = check_modules(path, names, modules); !ok) return ok.error();
     found.push_back(make(path));
     found[0].modules = std::move(modules);
     return found;
@@ -129,6 +141,7 @@ Result<std::vector<Resource>> resolve_functions(const std::vector<std::string>& 
     if (await) return std::vector<Resource>{make(path)};
     return no_module(path, names);
   }
+  if (auto ok = check_modules(path, names, modules); !ok) return ok.error();
   Resource resource = make(path);
   resource.modules = modules;
   std::string obstacle;

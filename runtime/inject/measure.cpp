@@ -83,7 +83,9 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
                                        image::LiveMemory(image::live_thread(options.pid)));
       !ok)
     return ok.error();  // its code is not what it was
-  if (image->objects.front().is_go && image->objects.size() == 1)
+  // A position-independent one has the dynamic linker beside it.
+  const auto cannot_be = [](const image::Object& object) { return object.is_go || object.is_loader; };
+  if (image->objects.front().is_go && std::all_of(image->objects.begin(), image->objects.end(), cannot_be))
     return Error{
         fmt::format("process {} ({}) is a Go program: its stacks move, its functions begin again when theirs "
                     "has grown, and its "
@@ -113,6 +115,10 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
     return options.strict && !coverage.refused.empty() ? static_cast<int>(Status::failed) : 0;
   }
   if (auto ok = check_coverage(plan, *binding, coverage, options); !ok) return ok.error();
+  for (const image::Object& object : image->objects)
+    if (object.is_go)
+      fmt::print(stderr, "warning: {} is Go code, which is not instrumented: nothing of it is counted\n",
+                 object.name);
   if (auto ok = check_budget(plan, *binding, wanted.ps_per_cycle, options.budget); !ok) return ok.error();
 
   const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order

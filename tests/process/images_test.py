@@ -4,9 +4,10 @@ replaced on disk, in other namespaces, with functions that are chosen at the sta
 
 import os
 import shutil
+import subprocess
 import unittest
 
-from harness import MDL_INJECT, PROGRAMS, LiveTest, metric, run
+from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, metric, put_down, run, soon
 
 WORK = "work_calls"
 CALLS = 1000
@@ -209,6 +210,14 @@ class Go(ImageTest):
         self.assertIn("is a Go program", text)
         self.assertEqual(program.end(), 0)
 
+    def test_position_independent(self):
+        """It has the dynamic linker beside it, which is no C library."""
+        program = self.start("go_alone", alone=True)
+        status, text = self.refusal(program)
+        self.assertEqual(status, 1)
+        self.assertIn("is a Go program", text)
+        self.assertEqual(program.end(), 0)
+
     def test_its_c_libraries_are_not(self):
         program = self.start("images-linked-go")
         status, text = self.refusal(program, "-m", WORK)
@@ -217,6 +226,51 @@ class Go(ImageTest):
         program.ask("work 1")
         self.assertEqual(self.count(program, ["strlen"]), CALLS)
         self.assertEqual(program.end(), 0)
+
+    def test_focus(self):
+        """Calls under Go functions cannot be told: refused, not 0; and `*` has no line for it."""
+        program = self.start("images-linked-go")
+        program.ask("work 1")
+        plan = self.compile_text(CONSTRAINTS + metric("copies", ["strlen"], constraints=["module", "procedure"]))
+        name = "/Code/images-linked-go"
+        for focus in (name, name + "/*", name + "/t_image_work"):
+            with self.subTest(focus):
+                done = run(MDL_INJECT, program.pid, plan, "-f", focus, "-d", "0.1")
+                self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                self.assertIn("it is Go code", done.stderr)
+        session = self.inject(program.pid, plan, "-f", "/Code/*").wait_inserted()
+        program.ask("work 5")
+        self.assert_stopped_well(session)
+        self.assertEqual({focus: line["value"] for (_, focus), line in session.final().items()}, {"/Code/libc.so.6": 5})
+        self.assertIn("images-linked-go is Go code", session.errors)
+        self.assertEqual(program.end(), 0)
+
+    def test_real_program(self):
+        """fzf, a Go program that Debian links with the C library: its answer is the same, and each of its threads
+        was made by one call."""
+        fzf = shutil.which("fzf") or self.skipTest("fzf is not installed")
+        numbers = "".join(f"{number}\n" for number in range(200000)).encode()
+        expected = subprocess.run([fzf, "--filter=777"], input=numbers, stdout=subprocess.PIPE, check=True).stdout
+        process = subprocess.Popen([fzf, "--filter=777"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(put_down, process)
+        soon(lambda: self.threads(process) > 3, "fzf to start")
+        before = self.remember(process.pid)
+        plan = self.compile_text(metric("made", ["pthread_create"]) + CONSTRAINTS
+                                 + metric("under", ["pthread_create"], constraints=["module"]))
+        done = run(MDL_INJECT, process.pid, plan, "-m", "under@/Code/fzf", "-d", "0.1")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("it is Go code", done.stderr)
+        session = self.inject(process.pid, plan, "-m", "made").wait_inserted()
+        threads = self.threads(process)
+        process.stdin.write(numbers[:len(numbers) // 2])
+        self.assertEqual(session.fresh_values()["made", ""], self.threads(process) - threads)
+        self.assert_stopped_well(session)
+        self.assert_untouched(process.pid, before)
+        self.assertEqual(process.communicate(numbers[len(numbers) // 2:])[0], expected)
+
+    @staticmethod
+    def threads(process):
+        return len(os.listdir(f"/proc/{process.pid}/task"))
 
 
 class Names(ImageTest):
