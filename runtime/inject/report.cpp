@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace mdl::inject {
 namespace {
@@ -37,8 +38,13 @@ std::string_view site_text(const patch::Site& site) {
 void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::Coverage& coverage) {
   uint64_t taken = 0;
   for (const auto& [tactic, count] : coverage.by_tactic) taken += count;
-  fmt::print(out, "{} points in {} functions: {} would be patched", coverage.sites, coverage.functions.size(),
-             taken);
+  std::set<const image::Function*> functions;  // less those that have a hook only
+  for (const patch::FunctionPlan& f : coverage.functions)
+    if (std::any_of(f.points.begin(), f.points.end(),
+                    [](const auto& point) { return !point.snippets.empty(); }))
+      functions.insert(f.function);
+  for (const auto& refused : coverage.refused) functions.insert(refused.function);
+  fmt::print(out, "{} points in {} functions: {} would be patched", coverage.sites, functions.size(), taken);
   for (const auto& [tactic, count] : coverage.by_tactic) fmt::print(out, ", {} by {}", count, tactic);
   fmt::print(out, ", {} refused\n", coverage.refused.size());
   for (size_t i = 0; i < binding.requests.size(); i++) {

@@ -75,7 +75,8 @@ struct Loss {
 std::vector<Loss> losses(const plan::Plan& plan, const FunctionPlan& f) {
   std::vector<Loss> out;
   for (const Refusal& refusal : f.sites.refusals)
-    out.push_back({refusal.site, refusal.reason, f.points[refusal.site.point].snippets});
+    if (const auto& snippets = f.points[refusal.site.point].snippets; !snippets.empty())
+      out.push_back({refusal.site, refusal.reason, snippets});
   for (const Window& window : f.sites.windows)
     for (const Site& site : window.sites) {
       if (!is_tail_jump(site)) continue;
@@ -159,10 +160,11 @@ void plan_function(const plan::Plan& plan, const focus::Binding& binding, const 
     for (const Refusal& refusal : f.sites.refusals)
       if (refusal.site.kind == format::PointKind::entry)
         out.unhooked.push_back(f.function->name + ": " + refusal.reason);
-  const bool only_hook =
-      std::all_of(f.points.begin(), f.points.end(), [](const auto& point) { return point.snippets.empty(); });
-  if (!only_hook) {
-    out.sites += f.sites.wanted;
+  // An entry that is there for the hook alone is one that nobody has asked for.
+  const auto unasked = static_cast<size_t>(std::count_if(
+      f.points.begin(), f.points.end(), [](const auto& point) { return point.snippets.empty(); }));
+  if (unasked < f.points.size()) {
+    out.sites += f.sites.wanted - unasked;
     for (Loss& loss : losses(plan, f)) lost.push_back(std::move(loss));
   }
   for (const Loss& loss : lost) {

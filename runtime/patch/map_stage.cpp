@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -36,6 +37,23 @@ Result<void> check_file_size(pid_t pid, uint64_t size) {
       "process {0} may write files of at most {1} bytes (RLIMIT_FSIZE), and {2} are needed for the "
       "instrumentation: raise the limit with prlimit --pid {0} --fsize={2}",
       pid, limit, size)};
+}
+
+// What to do about it, where that is known.
+std::string remedy(pid_t pid, int64_t failure) {
+  if (failure == -EMFILE)
+    return fmt::format(
+        ": it has as many files open as it may (RLIMIT_NOFILE), and one more is needed for a moment: raise "
+        "the "
+        "limit with prlimit --pid {} --nofile=N",
+        pid);
+  if (failure == -ENOMEM)
+    return fmt::format(
+        ": its address space (RLIMIT_AS), its data (RLIMIT_DATA), or the number of its mappings "
+        "(vm.max_map_count) is at its limit: see /proc/{0}/limits, and raise it with prlimit --pid {0} or "
+        "sysctl",
+        pid);
+  return "";
 }
 
 constexpr size_t kRegionsAtOnce = 12;
@@ -117,8 +135,8 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
   if (failure == 0) return {};
   taken = failure == -EEXIST;
   if (!mapped.empty()) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
-  return Error{fmt::format("process {} could not map {} bytes for the instrumentation: {}", pid, total,
-                           std::strerror(static_cast<int>(-failure)))};
+  return Error{fmt::format("process {} could not map {} bytes for the instrumentation: {}{}", pid, total,
+                           std::strerror(static_cast<int>(-failure)), remedy(pid, failure))};
 }
 
 Result<void> write_stage(const process::TargetMemory& memory, Stage& stage) {

@@ -159,6 +159,23 @@ class Output(LiveTest):
         self.assertRegex(done.stdout + done.stderr, r"\d")
         self.assertNotIn('"final"', done.stdout)
 
+    def test_dry_run_adds_up(self):
+        """What is hooked for the end of the process is no point that somebody asked for."""
+        plan = self.compile_text("""
+            resourceList ends is procedure { items { "_exit", "t_work" }; flavor { unix }; }
+            metric blocks {
+              name "blocks"; units Blocks; unitsType unnormalized; aggregateOperator sum; style EventCounter; flavor { unix };
+              base is counter {
+                foreach func in ends { foreach block in func.blocks { append preInsn block (* blocks++; *) } }
+                foreach func in ends { foreach call in func.calls { append postInsn call (* blocks++; *) } }
+              }
+            }""" + metric("entered", ["t_work"]), name="ends")
+        for name, functions in (("blocks", 2), ("entered", 1)):
+            said = run(MDL_INJECT, self.program.pid, plan, "-m", name, "--dry-run").stdout.splitlines()[0]
+            points, found, patched = map(int, re.match(r"(\d+) points in (\d+) functions: (\d+) would", said).groups())
+            refused = re.search(r"(\d+) refused", said)
+            self.assertEqual((points, found), (patched + int(refused[1] if refused else 0), functions), said)
+
     def test_list(self):
         done = run(MDL_INJECT, "--list", self.program.pid, "/Code/children/t_*")
         self.assertEqual(done.returncode, 0, done.stderr)

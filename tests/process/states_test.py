@@ -70,6 +70,22 @@ class States(LiveTest):
         program.ask("work 5")
         self.assertEqual(program.end(), 0)
 
+    def test_other_limits(self):
+        """Files, address space, data: refused, with the limit's name, and nothing is left mapped."""
+        program, before = self.begin("plain")
+        for limit, few in (("RLIMIT_NOFILE", 3), ("RLIMIT_AS", 4096), ("RLIMIT_DATA", 4096)):
+            with self.subTest(limit):
+                number = getattr(resource, limit)
+                whole = resource.prlimit(program.pid, number)
+                resource.prlimit(program.pid, number, (few, whole[1]))
+                done = run(MDL_INJECT, program.pid, self.plan, "-d", "0.1")
+                resource.prlimit(program.pid, number, whole)
+                self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                self.assertIn(limit, done.stderr)
+                self.assert_untouched(program.pid, before)
+        program.ask("work 5")
+        self.assertEqual(program.end(), 0)
+
     def test_thread_without_a_pointer(self):
         """Found when all threads are stopped: what was staged by then is taken back."""
         program, before = self.begin("pointerless")
