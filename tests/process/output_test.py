@@ -162,7 +162,7 @@ class Output(LiveTest):
     def test_dry_run_adds_up(self):
         """What is hooked for the end of the process is no point that somebody asked for."""
         plan = self.compile_text("""
-            resourceList ends is procedure { items { "_exit", "t_work" }; flavor { unix }; }
+            resourceList ends is procedure { items { "libc.so.6/_exit", "t_work" }; flavor { unix }; }
             metric blocks {
               name "blocks"; units Blocks; unitsType unnormalized; aggregateOperator sum; style EventCounter; flavor { unix };
               base is counter {
