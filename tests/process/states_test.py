@@ -1,10 +1,12 @@
 """Processes in the states of tests/programs/guarded.cpp, stopped ones, and traced ones."""
 
 import os
+import pathlib
 import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from harness import MDL_INJECT, LiveTest, metric, run, soon
@@ -135,8 +137,9 @@ class States(LiveTest):
 
     def freezer(self):
         """A control group that can be frozen, in a mount of its own; what is in it runs on when the test ends."""
-        mount = self.folder / "groups"
-        mount.mkdir()
+        # Not in the test's own folder, which is removed with all that is in it.
+        mount = pathlib.Path(tempfile.mkdtemp(prefix="mdl-groups-"))
+        self.addCleanup(mount.rmdir)
         if subprocess.run(["mount", "-t", "cgroup2", "none", mount], capture_output=True, check=False).returncode != 0:
             self.skipTest("control groups cannot be mounted here")
         self.addCleanup(subprocess.run, ["umount", mount], check=False)
