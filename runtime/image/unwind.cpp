@@ -101,6 +101,7 @@ struct Unwinder::State {
   };
   std::vector<std::shared_ptr<const FrameTable>> tables;
   std::vector<Entry> entries;  // by address
+  std::vector<uint64_t> unknown;
 
   const FrameTable* table_at(uint64_t pc) const {
     auto after = std::upper_bound(entries.begin(), entries.end(), pc, [](uint64_t value, const Entry& entry) {
@@ -109,12 +110,14 @@ struct Unwinder::State {
     if (after == entries.begin()) return nullptr;
     return (--after)->text.contains(pc) ? after->table : nullptr;
   }
+  bool is_unknown(uint64_t pc) const { return std::binary_search(unknown.begin(), unknown.end(), pc); }
   void add(const std::shared_ptr<const FrameTable>& table, const Range& text) {
     if (table) entries.push_back({text, table.get()});
   }
 };
 
-Unwinder::Unwinder(const Image& image) : state_(std::make_unique<State>()) {
+Unwinder::Unwinder(const Image& image, std::vector<uint64_t> unknown) : state_(std::make_unique<State>()) {
+  state_->unknown = std::move(unknown);
   for (const Object& object : image.objects) {
     if (object.frame_table) state_->tables.push_back(object.frame_table);
     for (const Range& range : object.text) state_->add(object.frame_table, range);
@@ -251,6 +254,10 @@ Stack Unwinder::walk(const RegisterFile& registers, const Memory& uncached, size
     if (frame.pc == 0) break;
     if (stack.frames.size() == limit) {
       stack.doubt = fmt::format("there are more than {} frames", limit);
+      return stack;
+    }
+    if (!walk.is_call() && state_->is_unknown(frame.pc)) {
+      stack.doubt = fmt::format("the code at {:#x} was changed", frame.pc);
       return stack;
     }
     const FrameTable* table = state_->table_at(walk.lookup_pc());

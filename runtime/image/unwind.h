@@ -32,7 +32,9 @@ struct Stack {
 // The .eh_frame of every object of an image; the tables came with it, a walk parses nothing.
 class Unwinder {
  public:
-  explicit Unwinder(const Image& image);
+  // `unknown`: places, sorted, at which code was changed so that its frames are not as the tables say. A walk
+  // ends in doubt at a frame that executes there.
+  explicit Unwinder(const Image& image, std::vector<uint64_t> unknown = {});
   ~Unwinder();
   Unwinder(Unwinder&&) noexcept;
 

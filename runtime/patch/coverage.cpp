@@ -4,6 +4,8 @@
 #include <set>
 #include <thread>
 
+#include "runtime/patch/relay.h"
+
 namespace mdl::patch {
 namespace {
 
@@ -322,7 +324,7 @@ void drop_unwinding_hooks(Coverage& coverage) {
   for (FunctionPlan& f : coverage.functions) {
     if (f.hook == arch::Hook::none || f.hook == arch::Hook::exit) continue;
     f.hook = arch::Hook::none;
-    std::erase_if(f.sites.windows, [&](const Window& window) { return f.sites_of(window) == 0; });
+    drop_windows(f.sites.windows, [&](const Window& window) { return f.sites_of(window) == 0; });
   }
 }
 

@@ -30,7 +30,11 @@ constexpr int kWaits = 25;  // times that windows with an address on some stack 
 class Commit {
  public:
   Commit(const InsertInput& input, const process::TargetMemory& memory, Stage& stage, Inserted& out)
-      : input_(input), memory_(memory), stage_(stage), out_(out), unwinder_(input.image) {}
+      : input_(input),
+        memory_(memory),
+        stage_(stage),
+        out_(out),
+        unwinder_(input.image, stage.session_relays) {}
 
   Result<void> run() {
     for (int wait = 0;; wait++) {
@@ -89,14 +93,17 @@ class Commit {
   std::vector<Edit> edits() const {
     std::vector<Edit> out;
     for (const StagedWindow& window : stage_.windows)
-      out.push_back({window.window->start, window.original, window.patched});
+      if (!window.window->relays) out.push_back({window.window->start, window.original, window.patched});
     return out;
   }
+  // Of relays, and of hosts with theirs.
   std::vector<Edit> relay_edits() const {
     std::vector<Edit> out;
-    for (const StagedWindow& window : stage_.windows)
-      if (window.window->tactic == Tactic::short_)
+    for (const StagedWindow& window : stage_.windows) {
+      if (window.window->relays) out.push_back({window.window->start, window.original, window.patched});
+      if (window.relay.address)
         out.push_back({window.relay.address, window.relay.original, window.relay.patched});
+    }
     std::sort(out.begin(), out.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
     return out;
   }
@@ -170,7 +177,7 @@ class Commit {
     std::erase_if(stage_.journal.windows, [&](const PatchedWindow& patched) {
       return std::any_of(stage_.windows.begin(), stage_.windows.end(), [&](const StagedWindow& w) {
         return w.function == &function &&
-               (w.window->start == patched.address || (w.relay.relay && w.relay.address == patched.address));
+               (w.window->start == patched.address || w.relay.address == patched.address);
       });
     });
     std::erase_if(stage_.windows, [&](const StagedWindow& w) { return w.function == &function; });
@@ -192,7 +199,7 @@ class Commit {
   }
 
   Result<void> write_windows() {
-    // Relays first: nothing jumps there yet.
+    // Relays first: nothing jumps there yet. A host is as good without those that jump to its relays.
     std::vector<Edit> relays = relay_edits(), all = edits();
     if (apply_edits(relays, memory_).changed.size() == relays.size() &&
         apply_edits(all, memory_).changed.size() == all.size()) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "runtime/arch/arch.h"
 #include "runtime/patch/key_table.h"
 
 namespace mdl::patch {
@@ -99,17 +100,20 @@ json to_json(const Journal& j) {
     out["files"].push_back(json::array({range_json(file.at), file.device, file.inode}));
   out["windows"] = json::array();
   for (const PatchedWindow& w : j.windows)
-    out["windows"].push_back(json::array({w.address, hex(w.original), hex(w.patched), w.points, w.relay}));
+    out["windows"].push_back(json::array({w.address, hex(w.original), hex(w.patched), w.points, w.part}));
   return out;
 }
 
 PatchedWindow window_of(const json& value) {
   PatchedWindow out{value.at(0).get<uint64_t>(), unhex(value.at(1).get<std::string>()),
                     unhex(value.at(2).get<std::string>()), value.at(3).get<uint64_t>(),
-                    value.at(4).get<bool>()};
+                    value.at(4).get<PatchedWindow::Part>()};
   if (out.original.empty() || out.original.size() > kMaxWindow || out.original.size() != out.patched.size() ||
       out.address >> 47 != 0)
     throw std::out_of_range("window");
+  if (out.part > PatchedWindow::Part::window ||
+      (out.part != PatchedWindow::Part::window && relays_of(out).empty()))
+    throw std::out_of_range("part");
   return out;
 }
 
@@ -207,6 +211,26 @@ bool is_within(const Journal& journal, const std::vector<image::Range>& mappings
 }
 
 }  // namespace
+
+std::vector<Relay> relays_of(const PatchedWindow& window) {
+  std::vector<Relay> out;
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(window.patched));
+  for (size_t at = window.part == PatchedWindow::Part::host ? arch::kJumpSize : 0;
+       window.part != PatchedWindow::Part::window && at < bytes.size(); at += arch::kJumpSize) {
+    auto target = arch::branch_target(window.address + at, bytes.subspan(at));
+    if (!target) return {};
+    out.push_back({window.address + at, *target});
+  }
+  return out;
+}
+
+std::vector<uint64_t> relay_places(const std::vector<PatchedWindow>& windows) {
+  std::vector<uint64_t> out;
+  for (const PatchedWindow& window : windows)
+    for (const Relay& relay : relays_of(window)) out.push_back(relay.at);
+  std::sort(out.begin(), out.end());
+  return out;
+}
 
 void absorb(Journal& session, const Journal& extension) {
   auto replaced = [&](uint64_t address) {

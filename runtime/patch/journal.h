@@ -22,16 +22,32 @@
 namespace mdl::patch {
 
 inline constexpr const char* kSessionName = "mdl-session";
-inline constexpr uint32_t kJournalVersion = 3;
+inline constexpr uint32_t kJournalVersion = 4;
 
 struct PatchedWindow {
   uint64_t address = 0;
   std::vector<uint8_t> original;
   std::vector<uint8_t> patched;
   uint64_t points = 0;  // that it holds
-  // A jump in padding to which a short one of another window leads: written before it, put back after it.
-  bool relay = false;
+  // What it is, in the order in which the parts are written; they are put back the other way round (relay.h).
+  enum class Part : uint8_t {
+    relay,   // a jump in padding to which a short one of another window leads
+    host,    // a jump, and behind it jumps to which short ones lead
+    window,  // anything else
+  };
+  Part part = Part::window;
 };
+
+// A jump in the place of code to which only short jumps of ours lead: what is known of the code there (its
+// call frame information) tells nothing of a thread that is about to execute it.
+struct Relay {
+  uint64_t at = 0;
+  uint64_t target = 0;
+};
+// Those of a relay or a host, by address.
+std::vector<Relay> relays_of(const PatchedWindow& window);
+// Where all of them lie, sorted.
+std::vector<uint64_t> relay_places(const std::vector<PatchedWindow>& windows);
 
 // A file whose code is patched, and where: whether an address still holds it is told by its device and inode.
 struct PatchedFile {

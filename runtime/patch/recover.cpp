@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "runtime/arch/arch.h"
+#include "runtime/patch/relay.h"
 
 namespace mdl::patch {
 namespace {
@@ -49,7 +50,7 @@ class Comparison {
       auto relay = std::find_if(out_.begin(), out_.end(),
                                 [&](const PatchedWindow& w) { return w.address == jump.target; });
       if (relay == out_.end() || relay->patched.size() != arch::kJumpSize) continue;
-      relay->relay = true;
+      relay->part = PatchedWindow::Part::relay;
       out_.push_back(jump.window);
     }
     std::sort(out_.begin(), out_.end(),
@@ -60,11 +61,39 @@ class Comparison {
         out_.end());
   }
 
+  // A jump with jumps right behind it may be a host with its relays. Where it is none, nothing is lost by
+  // putting them back together.
+  void join_hosts() {
+    std::vector<PatchedWindow> joined;
+    for (PatchedWindow& window : out_) {
+      PatchedWindow* before = joined.empty() ? nullptr : &joined.back();
+      const bool in_host = before && before->part != PatchedWindow::Part::relay && is_jump(*before) &&
+                           is_jump(window) && before->address + before->patched.size() == window.address &&
+                           before->patched.size() <= kMostRelays * arch::kJumpSize;
+      if (!in_host) {
+        joined.push_back(std::move(window));
+        continue;
+      }
+      before->part = PatchedWindow::Part::host;
+      before->original.insert(before->original.end(), window.original.begin(), window.original.end());
+      before->patched.insert(before->patched.end(), window.patched.begin(), window.patched.end());
+    }
+    out_ = std::move(joined);
+  }
+
  private:
   struct ShortJump {
     PatchedWindow window;
     uint64_t target = 0;
   };
+
+  // True when it begins with one.
+  static bool is_jump(const PatchedWindow& window) {
+    auto target = arch::branch_target(window.address, std::as_bytes(std::span(window.patched)));
+    if (!target) return false;
+    const arch::Bytes jump = arch::window_jump(window.address, *target);
+    return std::equal(jump.begin(), jump.end(), window.patched.begin());
+  }
 
   static PatchedWindow window_of(uint64_t address, std::span<const std::byte> live,
                                  std::span<const std::byte> file) {
@@ -125,6 +154,7 @@ Result<std::vector<PatchedWindow>> find_windows(const image::Image& image, const
     }
   }
   comparison.add_short_jumps();
+  comparison.join_hosts();
   return out;
 }
 

@@ -12,7 +12,6 @@ using image::Instruction;
 using image::Range;
 
 using arch::kPage;
-constexpr uint64_t kShortReach = 128;
 
 bool overlap(const Range& a, const Range& b) {
   return a.start < b.end && b.start < a.end;
@@ -44,6 +43,26 @@ std::vector<Range> unreachable_padding(const image::Code& code) {
     if (run.end - run.start >= arch::kJumpSize) out.push_back(run);
   }
   return out;
+}
+
+uint64_t written_by(const Window& window) {
+  if (window.tactic == Tactic::short_) return arch::kShortJumpSize;
+  return uint64_t{arch::kJumpSize} * (1 + window.relays);
+}
+
+uint64_t next_relay(const Window& host) {
+  return host.start + written_by(host);
+}
+
+void drop_windows(std::vector<Window>& windows, const std::function<bool(const Window&)>& unneeded) {
+  std::erase_if(windows, [&](const Window& window) { return window.relays == 0 && unneeded(window); });
+  const std::vector<Window> left = windows;
+  std::erase_if(windows, [&](const Window& host) {
+    const image::Range bytes{host.start, host.end};
+    return host.relays && unneeded(host) && std::none_of(left.begin(), left.end(), [&](const Window& window) {
+             return window.hosted && bytes.contains(window.relay);
+           });
+  });
 }
 
 bool changes(const Window& window, const Range& bytes) {

@@ -59,8 +59,11 @@ Result<void> Removal::look(const Journal* own) {
     windows_ = std::move(*windows);
     files_ = files_at(image_->mappings, windows_);
   }
-  for (const PatchedWindow& window : windows_)
-    if (window.relay) relays_.push_back({window.address, window.address + window.patched.size()});
+  for (const PatchedWindow& window : windows_) {
+    hosts_left_ = hosts_left_ || window.part == PatchedWindow::Part::host;
+    if (window.part == PatchedWindow::Part::relay)
+      relays_.push_back({window.address, window.address + window.patched.size()});
+  }
   return {};
 }
 
@@ -72,19 +75,21 @@ Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds dead
   if (auto ok = look(own); !ok) return ok;
   if (gone_) lock_.reset();
   if (gone_) return {};
-  image::Unwinder unwinder(*image_);
+  image::Unwinder unwinder(*image_, relay_places(windows_));
   bool written = false;
   for (int round = 0;; round++) {
     auto stopped = threads_.stop_all(2000ms);
     if (!stopped && Clock::now() > until) return stopped;
     if (stopped && !written) {
       written = true;
-      if (auto ok = put_back(false); !ok) return ok;
+      if (auto ok = put_back(PatchedWindow::Part::window); !ok) return ok;
     }
+    if (stopped && hosts_left_)
+      if (auto ok = put_back_hosts(unwinder); !ok) return ok;
     if (stopped) {
-      inside_ = anyone_inside(unwinder);
+      inside_ = hosts_left_ || anyone_inside(unwinder);
       // Relays go last: a thread could be about to execute one.
-      if (!inside_) return put_back(true);
+      if (!inside_) return put_back(PatchedWindow::Part::relay);
       if (Clock::now() > until) return {};
     }
     threads_.release_all();
@@ -93,20 +98,62 @@ Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds dead
   }
 }
 
-// Relays are put back last, and on their own: a thread could be about to execute one.
-Result<void> Removal::put_back(bool relays) {
+// A relay that is there leads on whether a thread executes it or is put where it leads.
+bool Removal::leave_relays(const std::map<uint64_t, uint64_t>& relays) {
+  for (pid_t tid : threads_.stopped()) {
+    auto regs = threads_.registers(tid);
+    if (!regs) return false;
+    auto relay = relays.find(arch::pc(*regs));
+    if (relay == relays.end()) continue;
+    arch::set_pc(*regs, relay->second);
+    if (!threads_.set_registers(tid, *regs)) return false;
+  }
+  return true;
+}
+
+// Their windows are back already, so nobody comes to a relay any more but who is there, or will return there.
+Result<void> Removal::put_back_hosts(const image::Unwinder& unwinder) {
+  std::map<uint64_t, uint64_t> relays;  // where each leads
+  std::map<uint64_t, uint64_t> hosts;   // in which each lies
+  for (const PatchedWindow& window : windows_) {
+    if (window.part != PatchedWindow::Part::host || !holds(window.address, window.patched)) continue;
+    for (const Relay& relay : relays_of(window))
+      relays[relay.at] = relay.target, hosts[relay.at] = window.address;
+  }
+  auto mappings = image::read_maps(pid_);
+  if (!mappings) return mappings.error();
+  std::set<uint64_t> waiting;
+  const bool moved = leave_relays(relays);
+  for (pid_t tid : threads_.stopped()) {
+    auto regs = threads_.registers(tid);
+    if (!regs || !moved) return {};
+    for (uint64_t word : return_places(*regs, *mappings, memory_, unwinder))
+      if (auto host = hosts.find(word); host != hosts.end()) waiting.insert(host->second);
+  }
+  hosts_left_ = !waiting.empty();
+  return put_back(PatchedWindow::Part::host, waiting);
+}
+
+bool Removal::holds(uint64_t address, const std::vector<uint8_t>& bytes) const {
+  std::vector<uint8_t> now(bytes.size());
+  return memory_.read(address, std::as_writable_bytes(std::span(now))) && now == bytes;
+}
+
+// Those of one part, but for the ones that begin at these addresses.
+Result<void> Removal::put_back(PatchedWindow::Part part, const std::set<uint64_t>& but) {
   // Of all threads none runs: what is mapped now stays so. A library that was unloaded is not written to,
   // nor what lies at its place now.
   auto mappings = image::read_maps(pid_);
   if (!mappings) return mappings.error();
   std::vector<Edit> edits;
   for (const PatchedWindow& window : windows_)
-    if (window.relay == relays && is_still_there(files_, *mappings, window.address))
+    if (window.part == part && !but.contains(window.address) &&
+        is_still_there(files_, *mappings, window.address))
       edits.push_back({window.address, window.patched, window.original});
   std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
   Edited done = apply_edits(edits, memory_);
   restored_ += done.changed.size();
-  foreign_ += done.foreign.size();
+  for (size_t i : done.foreign) foreign_.insert(edits[i].address);
   if (done.failed)
     return Error{fmt::format("cannot restore all code of process {}", pid_), Status::left_inert};
   return {};
@@ -120,9 +167,10 @@ Result<void> Removal::finish() {
     return Error{
         fmt::format(
             "a thread of process {0} is still inside the instrumentation (asleep in a signal handler?): "
-            "its text is restored and the code left behind is inert; take it out later with "
-            "mdl-inject --remove {0}",
-            pid_),
+            "{1}; take it out later with mdl-inject --remove {0}",
+            pid_,
+            hosts_left_ ? "some jumps are left, to code that does what the program's own would"
+                        : "its text is restored and the code left behind is inert"),
         Status::left_inert};
   }
   stubs_ = process::restore_slack(memory_, *image_);

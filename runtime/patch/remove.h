@@ -1,17 +1,21 @@
 // Removal: every byte back as it was, then the memory given back.
 //
-// restore() puts the original bytes back while all threads are stopped, and returns when no
-// thread is inside a trampoline any more (neither its pc nor an address on its stack): then
-// the values are final and every thread is still stopped, so that the caller can read them.
-// finish() unmaps. A thread that stays inside past the deadline (asleep in a signal handler
-// that interrupted a trampoline) keeps the code mapped: it is inert, since nothing jumps to it.
+// restore() puts the original bytes back while all threads are stopped: of windows first, then of hosts, for
+// which a thread that is at a relay in one is sent on where that leads (relay.h). A host to whose relay a
+// thread will come back (a handler interrupted it there) waits. It returns when no thread is inside a
+// trampoline any more (neither its pc nor an address on its stack): then the values are final and every
+// thread is still stopped, so that the caller can read them. finish() unmaps. A thread that stays inside past
+// the deadline (asleep in a signal handler that interrupted a trampoline) keeps the code mapped: it is inert,
+// since nothing jumps to it.
 //
 // What is there is looked at only when the lock is held: before, somebody else may still be inserting
 // or removing. Where the journal is lost, the windows are found by comparing code with its files (recover.h).
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "base/result.h"
 #include "runtime/image/unwind.h"
@@ -38,13 +42,17 @@ class Removal {
   bool is_gone() const { return gone_; }
   const Session& session() const { return session_; }  // as it was found by restore()
   size_t restored() const { return restored_; }
-  size_t foreign() const { return foreign_; }  // windows that hold neither our bytes nor the original ones
-  int stubs() const { return stubs_; }         // of remote calls, that finish() took out
+  // Windows that hold neither our bytes nor the original ones.
+  size_t foreign() const { return foreign_.size(); }
+  int stubs() const { return stubs_; }  // of remote calls, that finish() took out
 
  private:
   Result<void> look(const Journal* own);
-  Result<void> put_back(bool relays);
+  Result<void> put_back(PatchedWindow::Part part, const std::set<uint64_t>& but = {});
+  Result<void> put_back_hosts(const image::Unwinder& unwinder);
+  bool leave_relays(const std::map<uint64_t, uint64_t>& relays);
   bool anyone_inside(const image::Unwinder& unwinder);
+  bool holds(uint64_t address, const std::vector<uint8_t>& bytes) const;
 
   pid_t pid_;
   const process::TargetMemory& memory_;
@@ -56,10 +64,11 @@ class Removal {
   std::vector<PatchedFile> files_;  // that they are in
   std::vector<image::Range> relays_;
   size_t restored_ = 0;
-  size_t foreign_ = 0;
+  std::set<uint64_t> foreign_;  // where they begin
   int stubs_ = 0;
   bool gone_ = false;
   bool inside_ = false;
+  bool hosts_left_ = false;
 };
 
 }  // namespace mdl::patch

@@ -86,12 +86,15 @@ class Planner {
   }
 
   // What has no room for a jump gets a shorter one, when everything else has its place: relays lie in
-  // padding, punned jumps end with bytes that must not change any more.
+  // padding, punned jumps end with bytes that must not change any more. Code that would have to make room for
+  // relays, and is the slower for it, comes last.
   FunctionSites finish() {
-    closely_ = true;
     if (!left_.empty()) padding_ = unreachable_padding(code_);
-    for (auto& [spot, why] : left_)
-      if (!try_choices(spot).empty()) refuse(spot.choices[0][0], std::move(why));
+    for (Closely how : {Closely::alone, Closely::hosted}) {
+      closely_ = how;
+      std::erase_if(left_, [&](const auto& left) { return try_choices(left.first).empty(); });
+    }
+    for (auto& [spot, why] : left_) refuse(spot.choices[0][0], std::move(why));
     for (Window& window : out_.windows)
       std::stable_sort(window.sites.begin(), window.sites.end(), [](const Site& a, const Site& b) {
         return std::tuple(a.address, a.where, rank(a.kind)) < std::tuple(b.address, b.where, rank(b.kind));
@@ -149,7 +152,8 @@ class Planner {
       if (objected.empty()) return "";
       if (why.empty()) why = objected;
     }
-    if (closely_ && (join(site) || take_short(*at, site) || take_punned(*at, site))) return "";
+    if (closely_ != Closely::no && (join(site) || take_short(*at, site) || take_punned(*at, site))) return "";
+    if (closely_ == Closely::hosted && take_hosted(*at, site)) return "";
     return why.empty() ? "the function is shorter than a jump" : std::string(why);
   }
 
@@ -193,6 +197,25 @@ class Planner {
     return out;
   }
 
+  // The shortest run from an instruction on of at least `bytes`.
+  std::optional<Run> run_from(size_t first, uint64_t bytes) const {
+    for (size_t last = first + 1; last <= std::min(code_.instructions.size(), first + 16); last++)
+      if (bytes_of({first, last}) >= bytes) return Run{first, last};
+    return std::nullopt;
+  }
+
+  // What a window of this run consists of.
+  void lay(Window& window, const Run& run) const {
+    window.start = code_.instructions[run.first].address;
+    window.end = window.start + bytes_of(run);
+    auto first = code_.instructions.begin() + static_cast<std::ptrdiff_t>(run.first);
+    auto end = code_.instructions.begin() + static_cast<std::ptrdiff_t>(run.second);
+    auto last = std::find_if(first, end, ends);
+    if (last != end) ++last;
+    window.instructions.assign(first, last);
+    window.tactic = last == end ? Tactic::instructions : Tactic::padding;
+  }
+
   // Takes the run as a window, together with those it touches; returns the objection.
   std::string_view take(size_t first, size_t last, const Site& site) {
     const auto& list = code_.instructions;
@@ -216,8 +239,15 @@ class Planner {
         grown = true;
       }
     }
-    if (auto why = objection(code_, first, last, arch::kJumpSize); !why.empty()) return why;
-    image::Range taken{list[first].address, list[last - 1].address + list[last - 1].size};
+    Window window;
+    lay(window, {first, last});
+    for (size_t w : merged) {  // relays stay where they are
+      const Window& host = out_.windows[w];
+      if (host.relays && (window.relays || host.start != window.start)) return "another window is in the way";
+      window.relays += host.relays;
+    }
+    if (auto why = objection(code_, first, last, written_by(window)); !why.empty()) return why;
+    const image::Range taken{window.start, window.end};
     for (size_t w = 0; w < out_.windows.size(); w++)
       if (occupies(out_.windows[w], taken) && std::find(merged.begin(), merged.end(), w) == merged.end())
         return "another window is in the way";
@@ -225,18 +255,7 @@ class Planner {
       sites.insert(sites.end(), out_.windows[w].sites.begin(), out_.windows[w].sites.end());
     std::sort(merged.rbegin(), merged.rend());
     for (size_t w : merged) out_.windows.erase(out_.windows.begin() + static_cast<std::ptrdiff_t>(w));
-    Window window;
-    window.start = taken.start, window.end = taken.end;
     window.sites = std::move(sites);
-    bool ended = false;
-    for (size_t i = first; i < last; i++) {
-      if (ended) {
-        window.tactic = Tactic::padding;
-        continue;
-      }
-      window.instructions.push_back(list[i]);
-      ended = ends(list[i]);
-    }
     out_.windows.push_back(std::move(window));
     return {};
   }
@@ -281,16 +300,10 @@ class Planner {
 
   // A run as a window of its own whose first bytes change.
   std::optional<Window> close_window(const Run& run, uint64_t written, const Site& site) const {
-    const auto& list = code_.instructions;
     Window window;
-    window.start = list[run.first].address;
-    window.end = window.start + bytes_of(run);
+    lay(window, run);
     if (!objection(code_, run.first, run.second, written).empty() || is_occupied({window.start, window.end}))
       return std::nullopt;
-    auto first = list.begin() + static_cast<std::ptrdiff_t>(run.first);
-    auto last = std::find_if(first, list.begin() + static_cast<std::ptrdiff_t>(run.second), ends);
-    window.instructions.assign(first,
-                               std::min(last + 1, list.begin() + static_cast<std::ptrdiff_t>(run.second)));
     window.sites = {site};
     return window;
   }
@@ -309,6 +322,76 @@ class Planner {
     }
     return false;
   }
+
+  // A short jump to a jump in a host.
+  bool take_hosted(size_t at, const Site& site) {
+    for (const Run& run : candidates(at, arch::kShortJumpSize)) {
+      auto window = close_window(run, arch::kShortJumpSize, site);
+      if (!window) continue;
+      window->tactic = Tactic::short_, window->hosted = true;
+      const size_t index = out_.windows.size();
+      out_.windows.push_back(*window);
+      auto relay = relay_in_window(window->start);
+      if (!relay) relay = relay_in_new_window(window->start);
+      if (relay) out_.windows[index].relay = *relay;
+      if (relay) return true;
+      out_.windows.pop_back();
+    }
+    return false;
+  }
+
+  // In a window that there is, the nearest first: it is made longer where that is needed.
+  std::optional<uint64_t> relay_in_window(uint64_t from) {
+    std::vector<Window*> near;
+    for (Window& window : out_.windows)
+      if ((window.tactic == Tactic::instructions || window.tactic == Tactic::padding) &&
+          window.relays < kMostRelays && arch::short_jump_reaches(from, next_relay(window)))
+        near.push_back(&window);
+    std::sort(near.begin(), near.end(), [&](const Window* a, const Window* b) {
+      return distance(from, a->start) < distance(from, b->start);
+    });
+    for (Window* host : near) {
+      Window longer = *host;
+      longer.relays++;
+      const size_t first = *index_of(host->start);
+      auto run = run_from(first, std::max(written_by(longer), host->end - host->start));
+      if (!run || !objection(code_, first, run->second, written_by(longer)).empty()) continue;
+      lay(longer, *run);
+      if (longer.end > host->end && is_occupied({host->end, longer.end})) continue;
+      const uint64_t relay = next_relay(*host);
+      *host = std::move(longer);
+      return relay;
+    }
+    return std::nullopt;
+  }
+
+  // In a window that is made for it, as near as can be.
+  std::optional<uint64_t> relay_in_new_window(uint64_t from) {
+    std::vector<size_t> near;
+    auto from_here =
+        std::lower_bound(code_.instructions.begin(), code_.instructions.end(), from,
+                         [](const Instruction& in, uint64_t a) { return in.address + 2 * kShortReach < a; });
+    for (auto in = from_here; in != code_.instructions.end() && in->address < from + 2 * kShortReach; ++in)
+      if (arch::short_jump_reaches(from, in->address + arch::kJumpSize))
+        near.push_back(static_cast<size_t>(in - code_.instructions.begin()));
+    std::stable_sort(near.begin(), near.end(), [&](size_t a, size_t b) {
+      return distance(from, code_.instructions[a].address) < distance(from, code_.instructions[b].address);
+    });
+    for (size_t first : near) {
+      Window host;
+      host.relays = 1;
+      auto run = run_from(first, written_by(host));
+      if (!run || !objection(code_, first, run->second, written_by(host)).empty()) continue;
+      lay(host, *run);
+      if (is_occupied({host.start, host.end})) continue;
+      const uint64_t relay = host.start + arch::kJumpSize;
+      out_.windows.push_back(std::move(host));
+      return relay;
+    }
+    return std::nullopt;
+  }
+
+  static uint64_t distance(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
 
   // A jump that ends with the bytes of what follows; the more of its own it has, the better.
   bool take_punned(size_t at, const Site& site) {
@@ -341,7 +424,9 @@ class Planner {
 
   const Code& code_;
   StubSpace* stubs_;
-  bool closely_ = false;  // windows that are shorter than a jump are taken, too
+  enum class Closely : uint8_t { no, alone, hosted };
+  Closely closely_ =
+      Closely::no;  // whether shorter windows than a jump are taken, and hosts for their relays
   std::vector<image::Range> padding_;
   std::vector<std::pair<Spot, std::string>> left_;  // what has no window yet, and why
   FunctionSites out_;

@@ -56,7 +56,9 @@ struct Window {
   uint64_t start = 0;
   uint64_t end = 0;  // behind the last instruction, padding included
   Tactic tactic = Tactic::instructions;
-  uint64_t relay = 0;         // short_: where, in padding, the jump to the trampoline lies
+  uint64_t relay = 0;         // short_: where the jump to the trampoline lies, in padding or in a host
+  bool hosted = false;        // short_: in a host
+  uint32_t relays = 0;        // of short_ windows, behind its own jump: it is a host, perhaps without a site
   uint64_t stub = 0;          // punned: where the jump leads, in a StubSpace
   std::vector<uint8_t> kept;  // punned: the bytes behind the window that are a part of the jump
   std::vector<image::Instruction> instructions;  // without trailing padding

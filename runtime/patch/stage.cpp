@@ -11,6 +11,7 @@
 #include "runtime/patch/island.h"
 #include "runtime/patch/key_table.h"
 #include "runtime/patch/placed_code.h"
+#include "runtime/patch/relay.h"
 #include "runtime/plan/verify.h"
 #include "runtime/process/target.h"
 
@@ -136,6 +137,7 @@ class Builder {
     out_.news = session_->news;
     out_.armed = session_->armed;
     for (const JournalTable& table : session_->tables) out_.tables.push_back(table.at);
+    out_.session_relays = relay_places(session_->windows);
     return {};
   }
 
@@ -197,6 +199,7 @@ class Builder {
     context.hooked = f.hook;
     if (calls_.area) context.calls = &calls_;
     if (f.hook != arch::Hook::none) context.hook = context.lookup.slow_path + arch::hook_offset(f.hook);
+    const size_t staged_before = out_.windows.size();
     Liveness liveness(f.code);
     const PointPieces pieces = placed_.pieces(f, context.lookup.slow_path);
     for (const Window& window : f.sites.windows) {
@@ -209,7 +212,24 @@ class Builder {
       code->insert(code->end(), trampoline->code.begin(), trampoline->code.end());
       stage_window(f, window, std::move(*trampoline));
     }
+    fill_hosts(staged_before);
     return {};
+  }
+
+  // Behind the jumps of a function's hosts, now that it is known where the relays there lead. A place that
+  // nobody needs any more leads where the host's jump does. `first`: of its windows.
+  void fill_hosts(size_t first) {
+    const std::span<StagedWindow> windows = std::span(out_.windows).subspan(first);
+    for (StagedWindow& host : windows)
+      for (uint32_t i = 0; i < host.window->relays; i++) {
+        const uint64_t at = host.window->start + arch::kJumpSize * (1 + uint64_t{i});
+        auto from = std::find_if(windows.begin(), windows.end(),
+                                 [&](const StagedWindow& w) { return w.window->relay == at; });
+        const StagedWindow& leads = from == windows.end() ? host : *from;
+        const arch::Bytes relay = arch::window_jump(at, leads.trampoline.address);
+        std::copy(relay.begin(), relay.end(),
+                  host.patched.begin() + static_cast<std::ptrdiff_t>(at - host.window->start));
+      }
   }
 
   // The plan's rules hold for the stencils as they will run (architecture, decision 9). Most
@@ -232,6 +252,7 @@ class Builder {
       case Tactic::instructions:
       case Tactic::padding:
         staged.patched = arch::window_jump(window.start, target);
+        staged.patched.resize(written_by(window));
         break;
       case Tactic::call:
         staged.patched =
@@ -239,8 +260,9 @@ class Builder {
         break;
       case Tactic::short_:
         staged.patched = arch::window_short_jump(window.start, window.relay);
-        staged.relay = {window.relay, image::bytes_at(f.code, window.relay, arch::kJumpSize),
-                        arch::window_jump(window.relay, target), 0, true};
+        if (!window.hosted)
+          staged.relay = {window.relay, image::bytes_at(f.code, window.relay, arch::kJumpSize),
+                          arch::window_jump(window.relay, target), 0, PatchedWindow::Part::relay};
         break;
       case Tactic::punned:
         staged.patched = arch::window_jump(window.start, stubs_.at(window.start));
@@ -302,8 +324,9 @@ class Builder {
   void fill_windows(Journal& journal) {
     for (const StagedWindow& window : out_.windows) {
       const uint64_t points = window.function->sites_of(*window.window);
-      journal.windows.push_back({window.window->start, window.original, window.patched, points});
-      if (window.window->tactic == Tactic::short_) journal.windows.push_back(window.relay);
+      const auto part = window.window->relays ? PatchedWindow::Part::host : PatchedWindow::Part::window;
+      journal.windows.push_back({window.window->start, window.original, window.patched, points, part});
+      if (window.relay.address) journal.windows.push_back(window.relay);
       journal.points += points;
     }
     journal.files = files_at(mappings_, journal.windows);

@@ -17,7 +17,7 @@ struct StagedWindow {
   Trampoline trampoline;
   std::vector<uint8_t> original;
   std::vector<uint8_t> patched;
-  PatchedWindow relay;  // of a short jump; nothing is in it for other windows
+  PatchedWindow relay;  // of a short jump, in padding; nothing is in it for other windows
 };
 
 struct Stage {
@@ -32,6 +32,7 @@ struct Stage {
   std::vector<arch::Bytes> island_code;  // the resident code, then the trampolines
   std::vector<StagedWindow> windows;     // by address
   Journal journal;
+  std::vector<uint64_t> session_relays;  // of the session that is extended
   bool extends = false;  // a session that is there: only islands and a journal of their own are new
 };
 

@@ -5,14 +5,19 @@ One metric for the entries and one for the returns of each function, all in one 
 inserted at once: more than ninety requests and two points in most functions.
 """
 
+import random
+import signal
 import sys
+import time
 import unittest
 
-from harness import LiveTest, entries_and_returns
+from harness import MDL_INJECT, LiveTest, entries_and_returns, run
 
-# Flavors whose functions are not aligned: a `ret` that a branch leads to, with the next function
+# A flavor whose functions are not aligned: a `ret` that a branch leads to, with the next function
 # right behind it, leaves no room for a jump and may be refused.
-WITHOUT_ROOM = ("counted-gcc-Os", "counted-gcc-O0")
+WITHOUT_ROOM = ("counted-gcc-Os",)
+# In these most returns have room for a short jump only, whose relay other code hosts.
+UNOPTIMIZED = ("counted-gcc-O0",)
 
 
 def counted(before, after):
@@ -91,6 +96,52 @@ class Counts(LiveTest):
         self.assert_sound(end, program.ready["results"])
         self.assert_untouched(program.pid, before_text)
         self.assertEqual(program.end(), 7)
+
+    def test_attached_and_removed_under_load(self):
+        if self.flavor not in UNOPTIMIZED:
+            self.skipTest("tight_test.py does it where there is room")
+        program, _, plan = self.begin()
+        before_text = self.remember(program.pid)
+        for _ in range(5):
+            program.ask("start", "running")
+            session = self.inject(program.pid, plan).wait_inserted()
+            first = program.ask("pause", "paused")
+            at_first = session.fresh_values()
+            program.ask("start", "running")
+            last = program.ask("pause", "paused")
+            at_last = session.fresh_values()
+            program.ask("start", "running")
+            self.assert_stopped_well(session)
+            end = program.ask("pause", "paused")
+            values = {name: at_last[name, focus] - at_first[name, focus] for name, focus in at_last}
+            refused = {line["metric"]: line["refused"] for line in session.final().values()}
+            self.assert_exact(counted(first, last), values, refused, last["refusable"])
+            self.assert_sound(end, program.ready["results"])
+            self.assert_untouched(program.pid, before_text)
+
+    def test_killed_injectors(self):
+        """At any moment, also while it removes: the program runs on, right; --remove makes it what it was."""
+        if self.flavor not in UNOPTIMIZED:
+            self.skipTest("tight_test.py does it where there is room")
+        program, _, plan = self.begin()
+        before_text = self.remember(program.pid)
+        chance = random.Random(8)
+        program.ask("calm", "running")  # a killed injector may lose a signal, and the program waits for each
+        for turn in range(12):
+            session = self.inject(program.pid, plan)
+            if turn % 2:
+                session.wait_inserted().process.send_signal(signal.SIGINT)
+                time.sleep(chance.uniform(0, 0.03))
+            else:
+                time.sleep(chance.uniform(0, 0.15))
+            session.process.send_signal(signal.SIGKILL)
+            session.process.wait()
+            time.sleep(0.01)
+            done = run(MDL_INJECT, "--remove", program.pid)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assert_untouched(program.pid, before_text)
+        self.assert_sound(program.ask("pause", "paused"), program.ready["results"])
+        self.assert_sound(program.ask("go 50"), program.ready["results"])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,35 @@
 """Threads that an attach finds in places where they cannot stay: tests/programs/interrupted.cpp."""
 
+import ctypes
+import os
+import signal
 import time
 import unittest
 
-from harness import LiveTest, entries_and_returns
+import process_text
+from harness import MDL_INJECT, LiveTest, entries_and_returns, run
 
 RESULT = 8
+CALLS = 50_000_000
+
+
+def stop_at(pid, address):
+    """Lets the thread execute one instruction after the other until it is there, and stops the process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long] * 4
+    libc.ptrace.restype = ctypes.c_long
+    seize, interrupt, single_step, peek_user, detach = 0x4206, 0x4207, 9, 3, 17
+    rip = 16 * 8  # in struct user
+    if libc.ptrace(seize, pid, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "ptrace")
+    libc.ptrace(interrupt, pid, 0, 0)
+    wall = 0x40000000
+    os.waitpid(pid, wall)
+    while libc.ptrace(peek_user, pid, rip, 0) != address:
+        libc.ptrace(single_step, pid, 0, 0)
+        os.waitpid(pid, wall)
+    os.kill(pid, signal.SIGSTOP)
+    libc.ptrace(detach, pid, 0, 0)
 
 
 class Interrupted(LiveTest):
@@ -49,6 +73,61 @@ class Interrupted(LiveTest):
         self.assertNotIn("was loaded", session.errors)
         self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
+
+    def hosted(self):
+        """A process with t_hosted instrumented, whose thread stays away in a handler that interrupted a relay."""
+        program = self.start("interrupted", "apart")
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, self.compile_text(entries_and_returns(["t_hosted"]))).wait_inserted()
+        program.send("step 1500")
+        program.answer("inside")
+        return program, before, session
+
+    def test_relay_in_a_host(self):
+        """A removal waits with the code in whose place the thread will execute a jump."""
+        program, before, session = self.hosted()
+        self.assert_stopped_well(session)
+        self.assertEqual(program.answer("done")["sum"], RESULT)
+        for point in ("entries", "returns"):
+            line = session.final()[f"{point}_t_hosted", ""]
+            self.assertEqual((line["value"], line["refused"]), (1, 0), point)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.ask("step 1")["sum"], 2 * RESULT)
+        self.assertEqual(program.end(), 0)
+
+    def test_relay_in_a_host_and_a_killed_injector(self):
+        for journal_is_lost in (False, True):
+            program, before, session = self.hosted()
+            session.kill()
+            if journal_is_lost:
+                self.overwrite_journal(program.pid)
+            done = run(MDL_INJECT, "--remove", program.pid)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(program.answer("done")["sum"], RESULT)
+            self.assert_untouched(program.pid, before)
+            self.assertEqual(program.ask("step 1")["sum"], 2 * RESULT)
+            self.assertEqual(program.end(), 0)
+
+    def test_stopped_at_a_relay_in_a_host(self):
+        """A thread that is about to execute a jump which a removal takes away goes on where it leads."""
+        program = self.start("interrupted", "apart")
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, self.compile_text(entries_and_returns(["t_hosted"]))).wait_inserted()
+        program.send(f"often {CALLS}")
+        stop_at(program.pid, program.ready["t_hosted"] + 5)
+        session.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)  # it waits for the thread to leave what the jump led to
+        os.kill(program.pid, signal.SIGCONT)
+        self.assertEqual(program.answer("done")["sum"], CALLS * RESULT)
+        self.assertEqual(session.wait(), 0, session.errors)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
+    def overwrite_journal(self, pid):
+        journal = next(mapping for mapping in process_text.leftovers(pid) if mapping.access == "r--p")
+        with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+            memory.seek(journal.start)
+            memory.write(b"not a journal " * 100)
 
 
 if __name__ == "__main__":

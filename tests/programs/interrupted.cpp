@@ -13,6 +13,10 @@
 // then mends the pointer, and the function ends as if nothing had been. `work N` calls t_window N times. All
 // answer
 // {"event":"done","sum":SUM OF ITS RESULTS SINCE THE START}; each result is 8. `quit` ends.
+//
+// `step MS` calls t_hosted one instruction after the other, and once, behind its entry, where it is about to
+// execute a jump that it does not have: the handler says {"event":"inside"} and sleeps MS milliseconds. Then
+// answers as above. `often N` calls it N times; where it begins is said with {"event":"ready"}.
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -70,6 +74,38 @@ t_short:
   .skip 32, 0x90  # padding, for its relay
 )");
 
+// As compilers without optimization make it: behind the return, which has no room, the next function follows.
+extern "C" long t_hosted(const long* from);
+extern "C" const unsigned char t_hosted_end[];
+asm(R"(
+  .globl t_hosted
+  .type t_hosted, @function
+t_hosted:
+  .cfi_startproc
+  push %rbp
+  .cfi_adjust_cfa_offset 8
+  .cfi_rel_offset %rbp, 0
+  mov %rsp, %rbp
+  .cfi_def_cfa_register %rbp
+  sub $16, %rsp
+  mov %rdi, -8(%rbp)
+  call t_plus
+  leave
+  .cfi_def_cfa %rsp, 8
+  ret
+  .cfi_endproc
+  .size t_hosted, . - t_hosted
+t_hosted_end:
+  .type t_plus, @function
+t_plus:
+  .cfi_startproc
+  mov (%rdi), %rax
+  add $3, %rax
+  ret
+  .cfi_endproc
+  .size t_plus, . - t_plus
+)");
+
 namespace {
 
 const long good = 5;
@@ -103,6 +139,27 @@ void on_other_stack(int) {
   }
 }
 
+// In every context that a handler leaves: traps behind each instruction, or none any more.
+volatile bool stepping;
+constexpr greg_t kTrapFlag = 0x100;
+
+void on_step_or_not(int, siginfo_t*, void* context) {
+  greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
+  flags = stepping ? flags | kTrapFlag : flags & ~kTrapFlag;
+}
+
+void on_step(int signal, siginfo_t* info, void* context) {
+  constexpr unsigned char kJump = 0xe9;
+  const auto* pc =
+      reinterpret_cast<const unsigned char*>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+  if (stepping && pc > reinterpret_cast<const unsigned char*>(t_hosted) && pc < t_hosted_end &&
+      *pc == kJump) {
+    on_other_stack(signal);
+    stepping = false;
+  }
+  on_step_or_not(signal, info, context);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -120,16 +177,27 @@ int main(int argc, char** argv) {
   action.sa_handler = on_other_stack;
   action.sa_flags = SA_ONSTACK;
   sigaction(SIGUSR1, &action, nullptr);
-  protocol::say_event("ready");
+  action.sa_flags = SA_SIGINFO;
+  action.sa_sigaction = on_step;
+  sigaction(SIGTRAP, &action, nullptr);
+  action.sa_sigaction = on_step_or_not;
+  sigaction(SIGUSR2, &action, nullptr);
+  protocol::say_event("ready", protocol::field("t_hosted", reinterpret_cast<unsigned long>(t_hosted)));
   unsigned long sum = 0;
-  for (protocol::Command command = protocol::next_command();
-       command.word == "work" || command.word.starts_with("interrupt"); command = protocol::next_command()) {
-    bool interrupt = command.word != "work";
-    auto* function = command.word == "interrupt_short" ? t_short : t_window;
-    milliseconds = interrupt ? command.number : 0;
-    unsigned long calls = interrupt ? 1 : command.number;
+  for (protocol::Command command = protocol::next_command(); command.word != "quit";
+       command = protocol::next_command()) {
+    const bool step = command.word == "step", interrupt = command.word.starts_with("interrupt");
+    auto* function = step || command.word == "often"     ? t_hosted
+                     : command.word == "interrupt_short" ? t_short
+                                                         : t_window;
+    const unsigned long calls = step || interrupt ? 1 : command.number;
+    milliseconds = step || interrupt ? command.number : 0;
+    stepping = step;
+    if (step) raise(SIGUSR2);
     for (unsigned long i = 0; i < calls; ++i)
       sum += static_cast<unsigned long>(function(interrupt ? nullptr : &good));
+    stepping = false;
+    if (step) raise(SIGUSR2);
     protocol::say_event("done", protocol::field("sum", sum));
   }
   return 0;

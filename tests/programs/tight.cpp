@@ -28,7 +28,8 @@
 extern "C" {
 using Tight = uint64_t(uint64_t, const uint32_t*);
 Tight t_helper, t_call_first, t_pointer_first, t_short_entry, t_punned_entry, t_inner_head, t_loop_entry,
-    t_short_return, t_punned_return, t_exact_return, t_turned_return;
+    t_short_return, t_punned_return, t_exact_return, t_turned_return, t_hosted_return, t_hosted_twice,
+    t_hosted_apart;
 }
 
 namespace {
@@ -37,9 +38,10 @@ constexpr int kThreads = 3;
 constexpr uint64_t kSeeds = 8;
 constexpr uint64_t kEndless = ~uint64_t{0};
 
-constexpr Tight* kFunctions[] = {t_call_first,   t_pointer_first, t_short_entry,  t_punned_entry,
-                                 t_inner_head,   t_loop_entry,    t_short_return, t_punned_return,
-                                 t_exact_return, t_turned_return};
+constexpr Tight* kFunctions[] = {t_call_first,   t_pointer_first, t_short_entry,   t_punned_entry,
+                                 t_inner_head,   t_loop_entry,    t_short_return,  t_punned_return,
+                                 t_exact_return, t_turned_return, t_hosted_return, t_hosted_twice,
+                                 t_hosted_apart};
 
 std::array<uint64_t, kSeeds> expected;
 std::atomic<uint64_t> wrong, rounds_done, signals;

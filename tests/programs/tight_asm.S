@@ -3,9 +3,12 @@
  * that follow a punned jump are chosen so that it leads far below the program.
  */
 #define FUNCTION(name) .globl name; .type name, @function; .p2align 6; name: .cfi_startproc
+#define CLOSE(name)    .globl name; .type name, @function; name: .cfi_startproc
 #define END(name)      .cfi_endproc; .size name, . - name
 #define PUSH_RBX       pushq %rbx; .cfi_adjust_cfa_offset 8; .cfi_offset %rbx, -16
 #define POP_RBX        popq %rbx; .cfi_adjust_cfa_offset -8
+#define FRAME          pushq %rbp; .cfi_adjust_cfa_offset 8; .cfi_offset %rbp, -16; movq %rsp, %rbp; \
+                       .cfi_def_cfa_register %rbp; subq $16, %rsp; movq %rdi, -8(%rbp)
 #define FAR_AWAY       .rept 60; leaq 1(%rax,%rdi), %rax; .endr
 
         .text
@@ -132,6 +135,45 @@ FUNCTION(t_turned_return)
         addq    $7, %rax
         ret
 END(t_turned_return)
+
+/* As without optimization: nothing lies behind a return but the next function. The relay of its short jump is
+ * hosted by the window of the entry, which is made longer. */
+FUNCTION(t_hosted_return)
+        FRAME
+        call    t_helper
+        leave
+        ret
+END(t_hosted_return)
+
+/* Two returns, for both of which the entry has room. What follows the first: as a displacement, too near. */
+CLOSE(t_hosted_twice)
+        FRAME
+        movq    %rsi, -16(%rbp)
+        testl   $1, %edi
+        je      1f
+        call    t_helper
+        leave
+        ret
+1:      movl    $16, %eax
+        call    t_helper
+        leave
+        ret
+END(t_hosted_twice)
+
+/* The entry is too far away: instructions before the call make room. */
+CLOSE(t_hosted_apart)
+        FRAME
+        movq    %rdi, %rax
+        FAR_AWAY
+        movq    %rax, %rdi
+        call    t_helper
+        leave
+        ret
+END(t_hosted_apart)
+
+CLOSE(t_behind)
+        ret
+END(t_behind)
 
         .section .data.rel.ro, "aw"
         .p2align 3

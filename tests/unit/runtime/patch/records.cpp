@@ -40,6 +40,29 @@ TEST(Journal, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read->owner_start, 77u);
 }
 
+// A host's relays are what its bytes say, and a record that says otherwise is not believed.
+TEST(Journal, AHostHoldsJumps) {
+  Journal journal = sample();
+  journal.windows = {{0x401000,
+                      {1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+                      {0xe9, 0, 0, 0, 0, 0xe9, 0x10, 0, 0, 0},
+                      1,
+                      PatchedWindow::Part::host},
+                     {0x401020, {1, 2, 3, 4, 5}, {0xe9, 1, 0, 0, 0}, 0, PatchedWindow::Part::relay}};
+  auto read = read_journal(write_journal(journal));
+  ASSERT_TRUE(read) << read.error().text;
+  ASSERT_EQ(read->windows[0].part, PatchedWindow::Part::host);
+  auto relays = relays_of(read->windows[0]);
+  ASSERT_EQ(relays.size(), 1u);
+  EXPECT_EQ(relays[0].at, 0x401005u);
+  EXPECT_EQ(relays[0].target, 0x40101au);
+  EXPECT_EQ(relay_places(read->windows), (std::vector<uint64_t>{0x401005, 0x401020}));
+  journal.windows[0].patched[5] = 0x90;
+  EXPECT_FALSE(read_journal(write_journal(journal)));
+  journal.windows[0].patched.resize(7), journal.windows[0].original.resize(7);
+  EXPECT_FALSE(read_journal(write_journal(journal)));
+}
+
 // A library was loaded where another one had been.
 TEST(Journal, AnExtensionReplacesWhatWasAtItsPlaces) {
   Journal session = sample(), extension = sample();

@@ -3,6 +3,7 @@
 
 #include "runtime/arch/arch.h"
 #include "runtime/patch/liveness.h"
+#include "runtime/patch/relay.h"
 #include "runtime/patch/site.h"
 
 namespace mdl::patch {
@@ -204,7 +205,7 @@ TEST(Sites, AShortJumpLeadsToPadding) {
 
 TEST(Sites, ARelayIsNotPlacedWhereABranchLeads) {
   auto code = joined();
-  code.targets.push_back(kAt + 11);
+  code.targets.push_back(kAt + 11), code.targets.push_back(kAt + 16);
   EXPECT_TRUE(plan(code, false, true).windows.empty());
   code = joined();
   code.unresolved_jump = true;
@@ -222,6 +223,100 @@ TEST(Sites, RelaysDoNotOverlap) {
   ASSERT_EQ(sites.windows.size(), 2u);
   EXPECT_EQ(sites.windows[0].relay, kAt + 10);
   EXPECT_EQ(sites.windows[1].relay, kAt + 15);
+}
+
+// As without optimization, 25 bytes: push %rbp; mov %rsp,%rbp; sub $16,%rsp; mov %rdi,-8(%rbp); mov
+// %rsi,-16(%rbp); 16: call; 21: leave; 22: ret; and 23: the next function.
+const std::initializer_list<int> kPlain = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x10,
+                                           0x48, 0x89, 0x7d, 0xf8, 0x48, 0x89, 0x75, 0xf0,
+                                           0xe8, 0,    0,    0,    0,    0xc9, 0xc3};
+image::Code plain() {
+  return code_of(kPlain, {}, {{kAt + 22, image::ExitKind::return_}});
+}
+
+const Window* window_at(const FunctionSites& sites, uint64_t start) {
+  for (const Window& window : sites.windows)
+    if (window.start == start) return &window;
+  return nullptr;
+}
+
+TEST(Sites, TheEntryHostsARelay) {
+  auto sites = plan(plain());
+  ASSERT_EQ(sites.windows.size(), 2u) << (sites.refusals.empty() ? "" : sites.refusals[0].reason);
+  const Window *host = window_at(sites, kAt), *window = window_at(sites, kAt + 21);
+  ASSERT_TRUE(host && window);
+  EXPECT_EQ(host->end, kAt + 12) << "long enough for two jumps";
+  EXPECT_EQ(host->instructions.size(), 4u);
+  EXPECT_EQ(host->relays, 1u);
+  EXPECT_EQ(window->tactic, Tactic::short_);
+  EXPECT_TRUE(window->hosted);
+  EXPECT_EQ(window->relay, kAt + 5);
+  EXPECT_EQ(window->end, kAt + 23);
+}
+
+TEST(Sites, WithoutAnotherPointAHostIsMade) {
+  auto sites = plan(plain(), false, true);
+  ASSERT_EQ(sites.windows.size(), 2u);
+  const Window* window = window_at(sites, kAt + 21);
+  ASSERT_TRUE(window);
+  const Window* host = window_at(sites, window->relay - arch::kJumpSize);
+  ASSERT_TRUE(host);
+  EXPECT_TRUE(host->sites.empty());
+  EXPECT_GE(host->end, host->start + 10);
+  EXPECT_LE(host->end, kAt + 16) << "the call stays";
+}
+
+// What a window may not hold, a host may not either.
+TEST(Sites, AHostIsAWindowLikeOthers) {
+  auto code = plain();
+  code.targets = {kAt + 8};
+  EXPECT_EQ(plan(code).refusals.size(), 1u) << "a branch leads into it";
+  code = plain();
+  code.unresolved_jump = true;
+  EXPECT_EQ(plan(code).refusals.size(), 2u);
+  code = plain();
+  for (image::Instruction& in : code.instructions) in.address += 0xff8;  // 8 bytes before a page's end
+  code.exits[0].address += 0xff8;
+  image::Function function;
+  function.address = kAt + 0xff8, function.size = 23;
+  const Wanted wanted[] = {{PointKind::entry}, {PointKind::return_}};
+  EXPECT_EQ(plan_sites(function, code, wanted).refusals.size(), 1u) << "its write would cross a page";
+}
+
+// Two short returns: leave; ret; 23: mov $16,%eax (a branch leads there); call; leave; ret
+TEST(Sites, AHostHasRoomForTwoRelays) {
+  std::vector<int> bytes(kPlain);
+  bytes.insert(bytes.end(), {0xb8, 16, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0xc9, 0xc3});
+  std::vector<std::byte> raw;
+  for (int b : bytes) raw.push_back(static_cast<std::byte>(b));
+  image::Code code;
+  code.instructions = image::decode(raw, kAt);
+  code.targets = {kAt + 23};
+  code.exits = {{kAt + 22, image::ExitKind::return_}, {kAt + 34, image::ExitKind::return_}};
+  auto sites = plan(code);
+  ASSERT_EQ(sites.windows.size(), 3u) << (sites.refusals.empty() ? "" : sites.refusals[0].reason);
+  EXPECT_EQ(sites.windows[0].relays, 2u);
+  EXPECT_EQ(sites.windows[0].end, kAt + 16);
+  EXPECT_EQ(sites.windows[1].relay + sites.windows[2].relay, 2 * kAt + 5 + 10);
+}
+
+// A host takes no room from other points, also from those that come later.
+TEST(Sites, AHostKeepsItsRelaysWhenItGrows) {
+  const Wanted wanted[] = {{PointKind::return_}, {PointKind::entry}, {PointKind::call_before, kAt + 16}};
+  auto code = plain();
+  auto sites = plan_sites(function_of(code), code, wanted);
+  EXPECT_TRUE(sites.refusals.empty());
+  ASSERT_EQ(sites.windows.size(), 3u);
+  EXPECT_EQ(sites.windows[0].relays, 1u);
+  EXPECT_EQ(sites.windows[1].tactic, Tactic::call);
+}
+
+TEST(Sites, AHostStaysWhileItsRelaysAreNeeded) {
+  auto windows = plan(plain()).windows;
+  drop_windows(windows, [](const Window& window) { return window.start == kAt; });
+  EXPECT_EQ(windows.size(), 2u);
+  drop_windows(windows, [](const Window&) { return true; });
+  EXPECT_TRUE(windows.empty());
 }
 
 std::vector<image::Mapping> mappings_at(std::initializer_list<std::pair<uint64_t, uint64_t>> ranges) {
