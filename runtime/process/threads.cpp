@@ -26,6 +26,24 @@ void nap(long microseconds) {
   nanosleep(&time, nullptr);
 }
 
+// A PTRACE_EVENT_STOP is ours or a group stop and carries nothing; anything else with no event, and no system
+// call's, is a signal on its way.
+bool is_signal(int status) {
+  return status >> 16 == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80);
+}
+
+// Like waitpid(), but for a stop at a signal, which is only looked at: the kernel delivers the signal of such a stop
+// when the tracer is killed, and forgets one of which the tracer has been told (wait_task_stopped() clears the code
+// that ptrace_signal() goes on with).
+pid_t wait_now(pid_t tid, int& status) {
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0) return -1;
+  if (info.si_pid == 0) return 0;
+  status = info.si_status << 8 | 0x7f;  // of a stop, as waitpid() gives it
+  if (info.si_code == CLD_TRAPPED && is_signal(status)) return tid;
+  return waitpid(tid, &status, __WALL | WNOHANG);
+}
+
 }  // namespace
 
 Threads::~Threads() {
@@ -73,16 +91,14 @@ Result<void> Threads::seize(pid_t tid) {
 void Threads::note_stop(pid_t tid, int status) {
   Thread& thread = threads_[tid];
   thread.stopped = true;
-  // A PTRACE_EVENT_STOP is ours or a group stop and carries nothing; anything else with no
-  // event is a signal on its way.
-  if (status >> 16 == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80)) thread.signal = WSTOPSIG(status);
+  if (is_signal(status)) thread.signal = WSTOPSIG(status);
   auto regs = registers(tid);
   if (regs && arch::hide_interruption(*regs)) (void)set_registers(tid, *regs).operator bool();
 }
 
 Threads::Waited Threads::wait_event(pid_t tid, Clock::time_point until, int& status) {
   for (int round = 0;; round++) {
-    pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+    pid_t got = wait_now(tid, status);
     if (got == tid && WIFSTOPPED(status)) return Waited::stopped;
     if (got == tid || (got < 0 && errno == ECHILD)) {
       threads_.erase(tid);
