@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fmt/format.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -20,6 +21,8 @@ namespace mdl::process {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int kHurry = -20;  // the nice value of who goes first
 
 void nap(long microseconds) {
   timespec time{0, microseconds * 1000};
@@ -48,27 +51,34 @@ pid_t wait_now(pid_t tid, int& status) {
 
 Threads::~Threads() {
   release_all();
-  let_signals_come();
+  end_pause();
 }
 
-// Who presses Ctrl-C while threads are stopped would end us between a thread's stop and its mending.
-void Threads::hold_back_signals() {
-  if (holds_back_) return;
-  holds_back_ = true;
+// Who presses Ctrl-C while threads are stopped would end us between a thread's stop and its mending. And a process that
+// waits for us must not wait for others: on a busy machine we go first then, if we may (a thread of Linux has a nice
+// value of its own).
+void Threads::begin_pause() {
+  if (pausing_) return;
+  pausing_ = true;
+  errno = 0;
+  nice_ = getpriority(PRIO_PROCESS, 0);
+  hurried_ = errno == 0 && setpriority(PRIO_PROCESS, 0, kHurry) == 0;
   sigset_t held;
   sigemptyset(&held);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) sigaddset(&held, signal);
   pthread_sigmask(SIG_BLOCK, &held, &mask_);
 }
 
-void Threads::let_signals_come() {
-  if (holds_back_) pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
-  holds_back_ = false;
+void Threads::end_pause() {
+  if (!pausing_) return;
+  pausing_ = false;
+  if (hurried_) setpriority(PRIO_PROCESS, 0, nice_);
+  pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
 }
 
 Result<void> Threads::seize(pid_t tid) {
   if (threads_.count(tid)) return {};
-  hold_back_signals();
+  begin_pause();
   for (int attempt = 0;; attempt++) {
     // TRACESYSGOOD tells system-call stops from SIGTRAP; it asks for no stop by itself.
     if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD) == 0) {
@@ -205,7 +215,7 @@ void Threads::release_all() {
   for (auto& [tid, thread] : threads_) all.emplace_back(thread.stopped ? (tid == pid_ ? 0 : 1) : 2, tid);
   std::sort(all.begin(), all.end());
   for (auto& [turn, tid] : all) release(tid);
-  if (threads_.empty()) let_signals_come();
+  if (threads_.empty()) end_pause();
 }
 
 std::vector<pid_t> Threads::stopped() const {

@@ -75,12 +75,14 @@ class Threads {
   bool wait_stop(pid_t tid, std::chrono::steady_clock::time_point until);
   void note_stop(pid_t tid, int status);
   Result<void> wait_for_vforks(std::chrono::steady_clock::time_point until) const;
-  void hold_back_signals();
-  void let_signals_come();
+  void begin_pause();
+  void end_pause();
 
   pid_t pid_;
-  bool holds_back_ = false;
-  sigset_t mask_{};  // before they were held back
+  bool pausing_ = false;  // from the first thread that is seized to the last that is let go
+  sigset_t mask_{};       // before signals were held back
+  int nice_ = 0;          // before
+  bool hurried_ = false;
   std::chrono::steady_clock::time_point stopped_since_{};
   std::map<pid_t, Thread> threads_;
 };

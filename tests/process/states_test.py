@@ -173,6 +173,15 @@ class States(LiveTest):
         self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
 
+    def test_priority_is_raised_for_pauses_only(self):
+        program, before = self.begin("plain")
+        session = self.inject(program.pid, self.plan).wait_inserted()
+        for tid in os.listdir(f"/proc/{session.process.pid}/task"):
+            self.assertEqual(os.getpriority(os.PRIO_PROCESS, int(tid)), os.getpriority(os.PRIO_PROCESS, 0))
+        self.assert_stopped_well(session)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
     def test_stopped_process_stays_stopped(self):
         program, before = self.begin("plain")
         os.kill(program.pid, signal.SIGSTOP)
