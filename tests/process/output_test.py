@@ -153,6 +153,16 @@ class Output(LiveTest):
                 done = run("sh", "-c", 'exec "$0" "$@" 2>&-', MDL_INJECT, *arguments)
                 self.assertEqual((done.returncode, done.stderr), (status, ""))
 
+    def test_closed_output(self):
+        """What has no place to go is an error; what is not said there is none."""
+        for status, arguments in ((1, ["--verify", self.plan]), (1, [self.program.pid, self.plan, "-d", "0.05"]),
+                                  (0, [self.program.pid, self.plan, "-d", "0.05", "-o", self.folder / "values"])):
+            with self.subTest(arguments=arguments):
+                done = run("sh", "-c", 'exec "$0" "$@" >&-', MDL_INJECT, *arguments)
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertEqual("cannot write" in done.stderr, status == 1, done.stderr)
+        self.assert_untouched(self.program.pid, self.before)
+
     def test_dry_run(self):
         done = run(MDL_INJECT, self.program.pid, self.plan, "--dry-run")
         self.assertEqual(done.returncode, 0, done.stderr)
