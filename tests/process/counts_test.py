@@ -58,6 +58,27 @@ class Counted(LiveTest):
         self.assertEqual(snapshot["disturbed"], 0, "registers or flags found changed")
         self.assertEqual(snapshot["results"], expected_results)
 
+    def attach_while_running(self, program, plan, before_text, *commands):
+        """Attached to and left while it runs, it is right and its numbers are; how many there were."""
+        program.ask("start", "running")
+        session = self.inject(program.pid, plan).wait_inserted()
+        first = program.ask("pause", "paused")
+        at_first = session.fresh_values()
+        for command in commands:
+            program.ask(command)
+        program.ask("start", "running")
+        last = program.ask("pause", "paused")
+        at_last = session.fresh_values()
+        program.ask("start", "running")
+        self.assert_stopped_well(session)
+        end = program.ask("pause", "paused")
+        values = {name: at_last[name, focus] - at_first[name, focus] for name, focus in at_last}
+        refused = {line["metric"]: line["refused"] for line in session.final().values()}
+        self.assert_exact(counted(first, last), values, refused, last["refusable"])
+        self.assert_sound(end, program.ready["results"])
+        self.assert_untouched(program.pid, before_text)
+        return len(values)
+
 
 class Once(Counted):
     def test_attached_while_asleep(self):
@@ -80,24 +101,7 @@ class Once(Counted):
     def test_attached_while_running(self):
         program, functions, plan = self.begin()
         before_text = self.remember(program.pid)
-        program.ask("start", "running")
-        session = self.inject(program.pid, plan).wait_inserted()
-        first = program.ask("pause", "paused")
-        at_first = session.fresh_values()
-        program.ask("go 100")
-        program.ask("start", "running")
-        last = program.ask("pause", "paused")
-        at_last = session.fresh_values()
-        program.ask("start", "running")
-        self.assert_stopped_well(session)
-        end = program.ask("pause", "paused")
-
-        values = {name: at_last[name, focus] - at_first[name, focus] for name, focus in at_last}
-        refused = {line["metric"]: line["refused"] for line in session.final().values()}
-        self.assertEqual(len(values), 2 * len(functions))
-        self.assert_exact(counted(first, last), values, refused, last["refusable"])
-        self.assert_sound(end, program.ready["results"])
-        self.assert_untouched(program.pid, before_text)
+        self.assertEqual(self.attach_while_running(program, plan, before_text, "go 100"), 2 * len(functions))
         self.assertEqual(program.end(), 7)
 
 
@@ -106,21 +110,7 @@ class Again(Counted):
         program, _, plan = self.begin()
         before_text = self.remember(program.pid)
         for _ in range(5):
-            program.ask("start", "running")
-            session = self.inject(program.pid, plan).wait_inserted()
-            first = program.ask("pause", "paused")
-            at_first = session.fresh_values()
-            program.ask("start", "running")
-            last = program.ask("pause", "paused")
-            at_last = session.fresh_values()
-            program.ask("start", "running")
-            self.assert_stopped_well(session)
-            end = program.ask("pause", "paused")
-            values = {name: at_last[name, focus] - at_first[name, focus] for name, focus in at_last}
-            refused = {line["metric"]: line["refused"] for line in session.final().values()}
-            self.assert_exact(counted(first, last), values, refused, last["refusable"])
-            self.assert_sound(end, program.ready["results"])
-            self.assert_untouched(program.pid, before_text)
+            self.attach_while_running(program, plan, before_text)
 
     def test_killed_injectors(self):
         """At any moment, also while it removes: the program runs on, right, no signal of the ten thousand a second is
