@@ -9,7 +9,6 @@
 //
 //   go N      every thread does N rounds; answers {"event":"done", ...}
 //   start     the threads do rounds until told to pause; answers {"event":"running"}
-//   calm      the same without signals
 //   pause     answers {"event":"paused", ...} when all sleep again
 //   quit      ends with status 7; so does the end of the input
 //
@@ -149,15 +148,14 @@ std::string snapshot_fields() {
          "],\"refusable\":[" + refusable + "],\"counts\":{" + counts + "}";
 }
 
-void give_order(uint64_t rounds, bool disturb = true) {
+void give_order(uint64_t rounds) {
   std::lock_guard lock(work.mutex);
   work.pause = false;
   work.rounds = rounds;
   work.busy = kThreads;
   ++work.order;
-  disturb = disturb && rounds != kNothing;
-  if (disturb) sent_before = sent_normal + sent_alternate;
-  storm = disturb;
+  if (rounds != kNothing) sent_before = sent_normal + sent_alternate;
+  storm = rounds != kNothing;
   work.changed.notify_all();
 }
 
@@ -209,8 +207,8 @@ int main(int argc, char** argv) {
       give_order(command.number ? command.number : 1);
       wait_until_asleep();
       protocol::say_event("done", snapshot_fields());
-    } else if (command.word == "start" || command.word == "calm") {
-      give_order(kEndless, command.word == "start");
+    } else if (command.word == "start") {
+      give_order(kEndless);
       protocol::say_event("running");
     } else if (command.word == "pause") {
       work.pause = true;
