@@ -93,6 +93,22 @@ class Damage(LiveTest):
                 self.program = self.start("damages")
                 self.before = self.remember(self.program.pid)
 
+    def test_program_that_sums_its_code(self):
+        """It sees the jumps while they are there, and nothing of what is left out."""
+        counted = metric("calls", ["t_summed", "t_work"])
+        left_out = 'exclude "/Code/damages/t_summed";\n'
+        untouched = self.program.ask("work 1")["sum"]
+        for text, differs in ((counted, True), (left_out + counted, False)):
+            with self.subTest(text=text):
+                before = self.program.ask("work 0")["work"]
+                session = self.inject(self.program.pid, self.compile_text(text)).wait_inserted()
+                self.assertEqual(self.program.ask("work 10")["sum"] != untouched, differs)
+                self.assert_stopped_well(session)
+                self.assertEqual(session.final()["calls", ""]["value"], 20 if differs else 10)
+                self.assertEqual(self.program.ask("work 0"), {"event": "done", "work": before + 10, "mappings": 0,
+                                                              "sum": untouched})
+        self.lives_on()
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -106,12 +106,15 @@ metric every_call {
         return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", *map(str, command)]
 
     def start_as_nobody(self, program, *arguments):
-        process = subprocess.Popen(self.as_nobody(program, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return self.start_by(self.as_nobody(), program, *arguments)
+
+    def start_by(self, launcher, program, *arguments):
+        process = subprocess.Popen([*launcher, program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.stdin.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        self.assertEqual(process.stdout.readline(), b'{"event":"ready"}\n')
+        self.assertIn(b'{"event":"ready"', process.stdout.readline())
         return process
 
     def refused_as_nobody(self, tool, plan, pid, *words):
@@ -133,6 +136,31 @@ metric every_call {
         program.chmod(0o4755)
         raised = self.start_as_nobody(program, "plain")
         self.refused_as_nobody(tool, plan, raised.pid, "setuid (real uid 65534, effective uid 0", "CAP_SYS_PTRACE")
+
+    def test_capabilities_that_we_lack(self):
+        """Of the same user, and with a capability; and of the same user, but of a user namespace that is not ours."""
+        tool, plan, program = self.public(MDL_INJECT, self.plan, PROGRAMS / "sandboxed")
+        capable = self.start_by(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all,+net_admin",
+                                 "--ambient-caps=-all,+net_admin"], program, "plain")
+        self.refused_as_nobody(tool, plan, capable.pid, "cap_net_admin", "CAP_SYS_PTRACE")
+        outside = self.start("sandboxed", "plain", alone=True)
+        before = self.remember(outside.pid)
+        done = run("unshare", "--user", "--map-root-user", tool, outside.pid, plan, "-d", "0.1")
+        self.assertEqual((done.returncode, done.stdout), (FAILED, ""), done.stderr)
+        self.assertIn("user namespace", done.stderr)
+        self.assert_untouched(outside.pid, before)
+
+    def test_in_another_user_namespace(self):
+        """Ours has all rights in those that it has made."""
+        inside = self.start_by(["unshare", "--user", "--map-root-user"], PROGRAMS / "children")
+        before = self.remember(inside.pid)
+        session = self.inject(inside.pid, self.plan).wait_inserted()
+        inside.stdin.write(b"work 4\n")
+        inside.stdin.flush()
+        inside.stdout.readline()
+        self.assert_stopped_well(session)
+        self.assertEqual(session.final()["work_calls", ""]["value"], 4)
+        self.assert_untouched(inside.pid, before)
 
     def test_traced_by_another(self):
         tracer = self.start("sandboxed", "tracer", str(self.program.pid), alone=True)

@@ -1,18 +1,20 @@
-// Writes over what an injector has put into it, as a program with a wild pointer does.
+// Writes over what an injector has put into it, as a program with a wild pointer does; and sums up its own code, as
+// one does that wants to know whether anybody has changed it.
 //
 //   damages [SECONDS]
 //
-// Commands: `work N` calls t_work N times. `data N` and `journal N` overwrite, with random bytes that N is
+// Commands: `work N` calls t_work and t_summed N times. `data N` and `journal N` overwrite, with random bytes that N is
 // the seed of, all mappings named mdl- that can be written, or the one that can only be read (it is made
 // writable for it); `undo` puts back what was there before. `words N` overwrites single words of the data, a
-// thousand of them. All answer {"event":"done","work":TOTAL,"mappings":HOW MANY}. `quit` ends, without the
-// exit handlers.
+// thousand of them. All answer {"event":"done","work":TOTAL,"mappings":HOW MANY,"sum":OF THE BYTES OF t_summed}.
+// `quit` ends, without the exit handlers.
 //
 // Between data or words and undo nothing that is instrumented may run: it would follow wild pointers.
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -81,6 +83,13 @@ extern "C" __attribute__((noinline, used)) uint64_t t_work(uint64_t x) {
   return x * 3;
 }
 
+// Alone in a section, whose ends the linker names.
+extern "C" __attribute__((noinline, used, section("summed"))) uint64_t t_summed(uint64_t x) {
+  asm volatile("" : "+r"(x));
+  return x * 3 + 1;
+}
+extern "C" const unsigned char __start_summed[], __stop_summed[];
+
 int main(int argc, char** argv) {
   alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
   protocol::say_event("ready");
@@ -88,7 +97,7 @@ int main(int argc, char** argv) {
     protocol::Command command = protocol::next_command();
     unsigned mappings = 0;
     if (command.word == "work")
-      for (unsigned long i = 0; i < command.number; ++i) t_work(i);
+      for (unsigned long i = 0; i < command.number; ++i) t_work(i), t_summed(i);
     else if (command.word == "data" || command.word == "words")
       mappings = damage(true, command.word == "words", command.number);
     else if (command.word == "journal")
@@ -97,6 +106,7 @@ int main(int argc, char** argv) {
       undo();
     else
       _exit(0);
-    protocol::say_event("done", protocol::field("work", work) + "," + protocol::field("mappings", mappings));
+    protocol::say_event("done", protocol::field("work", work) + "," + protocol::field("mappings", mappings) + "," +
+                                    protocol::field("sum", std::accumulate(__start_summed, __stop_summed, 0U)));
   }
 }

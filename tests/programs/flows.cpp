@@ -11,14 +11,14 @@
 //   cancel N    a thread is cancelled in f_inside, three frames deep, at a cancellation point
 //   async N     the same, asynchronously, while it counts
 //   leave N     a thread ends itself there by pthread_exit
-//   storm N     f_work for N milliseconds, while timers of 10 kHz and of 3 kHz interrupt it: the handler of
-//   the one, on an
-//               alternate stack, calls f_inside, and that of the other interrupts the first and calls f_other
+//   storm N     f_work for N milliseconds, while timers of 10 kHz and of 3 kHz interrupt it: the handler of the one,
+//               on an alternate stack, calls f_inside, and that of the other interrupts the first and calls f_other
 //   catch N     a handler on an alternate stack throws and catches while f_inside is on the thread's own
-//   above N     the same in a thread whose own stack is below that other one: not even the order of addresses
-//   tells trace N     backtrace() four frames deep: answers "trace":[addresses], those of the last time hold
-//   a thread stays in f_hold, called by f_middle, called by f_outer; release ends it quit        ends with
-//   status 0
+//   above N     the same in a thread whose own stack is below that other one: not even the order of addresses tells
+//   trace N     backtrace() four frames deep: answers "trace":[addresses], those of the last time
+//   chain N     f_outer calls f_middle, that f_hold, and that f_work
+//   hold        the same in a thread, which stays in f_hold; release ends it
+//   quit        ends with status 0
 #include <execinfo.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -39,7 +39,7 @@
 namespace {
 
 std::atomic<uint64_t> work, returns, inside, others;
-std::atomic<bool> there;
+std::atomic<bool> there, holding;
 std::string trace;
 int pipe_ends[2];
 ucontext_t main_context, other_context;
@@ -104,7 +104,10 @@ MEASURED int f_traced(int levels) {
 }
 
 MEASURED int f_hold() {
-  wait();
+  if (holding)
+    wait();
+  else
+    f_work(false);
   return 1;
 }
 MEASURED int f_middle() {
@@ -257,12 +260,16 @@ int main(int argc, char** argv) {
       storm(command.number);
     } else if (command.word == "hold") {
       there = false;
+      holding = true;
       holder = std::thread([] { f_outer(); });
       while (!there) usleep(1000);
       usleep(20000);  // from the store to the system call
     } else if (command.word == "release") {
       if (write(pipe_ends[1], "r", 1) != 1) return 1;
       holder.join();
+      holding = false;
+    } else if (command.word == "chain") {
+      for (unsigned long i = 0; i < command.number; ++i) f_outer();
     } else {
       for (unsigned long i = 0; i < command.number; ++i) once(command.word);
     }
