@@ -34,15 +34,27 @@ void add_known_ranges(FunctionCode& code) {
       code.set_doubt(fmt::format("its part at {:#x} cannot be read", part.start));
 }
 
+// Behind a call that does not come back, clang without optimization leaves a jump to nowhere: to the end of
+// the function. What such a jump does if it runs all the same is told by Summary.
+bool leads_to_end(const FunctionCode& code, const Instruction& one) {
+  return one.flow == Flow::jump && !code.contains(one.target) &&
+         std::any_of(code.ranges.begin(), code.ranges.end(),
+                     [&](const Range& range) { return range.end == one.target; });
+}
+
+void doubt_jump(FunctionCode& code, const Instruction& jump) {
+  code.set_doubt(fmt::format("its jump at {:#x} leads to {:#x}, which is in no function that is known",
+                             jump.address, jump.target));
+}
+
 std::vector<Range> parts_behind_jumps(FunctionCode& code) {
   std::vector<Range> parts;
   for (const Decoded& one : code.decoded) {
     if (!is_direct_jump(one.instruction) || code.contains(one.instruction.target)) continue;
     Destination destination = classify_destination(code, one.instruction.target);
     if (destination.kind == Destination::Kind::part) parts.push_back(destination.part);
-    if (destination.kind == Destination::Kind::unknown)
-      code.set_doubt(fmt::format("its jump at {:#x} leads to {:#x}, which is in no function that is known",
-                                 one.instruction.address, one.instruction.target));
+    if (destination.kind == Destination::Kind::unknown && !leads_to_end(code, one.instruction))
+      doubt_jump(code, one.instruction);
   }
   return parts;
 }
@@ -140,6 +152,8 @@ class Summary {
       enter(near_jumps_into(code_.object, range, code_.memory));
     }
     for (size_t i = 0; i < code_.decoded.size(); ++i) look_at(i);
+    for (size_t index : jumps_to_end_) look_at_jump_to_end(index);
+    add(follow_);
     check_bounds();
     take_instructions();
     for (std::vector<uint64_t>* list : {&result_.targets, &result_.entered}) {
@@ -162,7 +176,13 @@ class Summary {
   }
   void add_what_follows(size_t index);
   void look_at(size_t index);
+  bool is_retpoline(uint64_t address) const {
+    const Function* thunk = function_starting_at(code_.object, address);
+    return thunk && thunk->name.starts_with("__x86_indirect_thunk");
+  }
   void look_at_jump(const Instruction& one);
+  bool may_run(size_t index) const;
+  void look_at_jump_to_end(size_t index);
   void look_at_call(size_t index);
   void look_at_indirect_jump(size_t index);
   void check_bounds();
@@ -171,6 +191,8 @@ class Summary {
   FunctionCode& code_;
   const Found& found_;
   Code result_;
+  std::vector<uint64_t> follow_;      // targets for no other reason than what is before them
+  std::vector<size_t> jumps_to_end_;  // leads_to_end: exits if they may run
 };
 
 // The first instruction behind that is not padding: nobody jumps to padding but by a
@@ -179,15 +201,41 @@ void Summary::add_what_follows(size_t index) {
   for (++index; index < code_.decoded.size(); ++index) {
     if (code_.decoded[index].instruction.address != code_.decoded[index - 1].end()) return;
     if (code_.decoded[index].instruction.is_padding) continue;
-    result_.targets.push_back(code_.decoded[index].instruction.address);
+    follow_.push_back(code_.decoded[index].instruction.address);
     return;
   }
 }
 
+// Whether a jump is more than what the compiler left behind a call that does not come back. In code that
+// jumps who knows where it may be. Called when all targets are known.
+bool Summary::may_run(size_t index) const {
+  uint64_t address = code_.decoded[index].instruction.address;
+  if (index == 0 || code_.decoded[index - 1].end() != address || result_.unresolved_jump) return true;
+  auto has = [](const std::vector<uint64_t>& list, uint64_t one) {
+    return std::find(list.begin(), list.end(), one) != list.end();
+  };
+  return !has(result_.no_return, code_.decoded[index - 1].instruction.address) ||
+         has(result_.targets, address);
+}
+
+// It leads to what starts at the end, or to padding that runs on into what starts behind it: an exit there.
+// Whether it can run or not, that padding is code which no window may take (take_instructions): that a call
+// does not come back is not trusted that far.
+void Summary::look_at_jump_to_end(size_t index) {
+  const Instruction& jump = code_.decoded[index].instruction;
+  if (may_run(index)) {
+    std::vector<Instruction> padding = read_padding(code_, {jump.target, jump.target});
+    uint64_t next = padding.empty() ? jump.target : padding.back().address + padding.back().size;
+    if (code_.contains(next) || classify_destination(code_, next).kind != Destination::Kind::exit)
+      doubt_jump(code_, jump);
+    look_at_jump(jump);
+  }
+  result_.targets.push_back(jump.target);
+}
+
 void Summary::look_at_jump(const Instruction& one) {
   if (!code_.contains(one.target)) {
-    const Function* thunk = function_starting_at(code_.object, one.target);
-    if (thunk && thunk->name.starts_with("__x86_indirect_thunk")) {
+    if (is_retpoline(one.target)) {
       result_.unresolved_jump = true;
       code_.set_doubt(fmt::format("where its jump at {:#x} leads is hidden in a retpoline", one.address));
     }
@@ -248,7 +296,10 @@ void Summary::look_at(size_t index) {
   if (one.is_landing && one.address != code_.function.address) result_.targets.push_back(one.address);
   switch (one.flow) {
     case Flow::jump:
-      look_at_jump(one);
+      if (leads_to_end(code_, one) && !is_retpoline(one.target))
+        jumps_to_end_.push_back(index);
+      else
+        look_at_jump(one);
       add_what_follows(index);
       break;
     case Flow::branch:
@@ -295,6 +346,8 @@ void Summary::check_bounds() {
 void Summary::take_instructions() {
   std::vector<Instruction> padding;
   for (const Range& range : code_.ranges) {
+    if (std::find(result_.targets.begin(), result_.targets.end(), range.end) != result_.targets.end())
+      continue;
     std::vector<Instruction> behind = read_padding(code_, range);
     padding.insert(padding.end(), behind.begin(), behind.end());
   }

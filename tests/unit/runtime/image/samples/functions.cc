@@ -323,6 +323,39 @@ asm(R"(
   .cfi_adjust_cfa_offset 8
   jmp *%rdi
   END s_asm_unknown_jump
+
+  # A jump to the end, as clang leaves it behind calls that do not come back: one that runs, one that does
+  # not, and one that a branch leads to, with nothing at the end. Redis's function is known by name.
+  FUNCTION _serverPanic
+  ud2
+  END _serverPanic
+
+  FUNCTION s_asm_to_end
+  test %edi, %edi
+  je 10f
+  call s_leaf
+  jmp 11f
+10: ret
+  END s_asm_to_end
+11:
+
+  FUNCTION s_asm_never_to_end
+  test %edi, %edi
+  je 12f
+  call _serverPanic
+  jmp 13f
+12: ret
+  END s_asm_never_to_end
+13:
+
+  FUNCTION s_asm_to_nothing
+  test %edi, %edi
+  je 14f
+  call _serverPanic
+14: jmp 15f
+  ret
+  END s_asm_to_nothing
+15: .byte 0x06
 )");
 extern "C" void s_skips_lock();
 
