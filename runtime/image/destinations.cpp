@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 
+#include "runtime/image/cfi_entries.h"
 #include "runtime/image/function_code.h"
 
 namespace mdl::image {
@@ -86,6 +87,14 @@ uint64_t linkage_slot(const Memory& memory, uint64_t address) {
   return is_stub ? one.end() + static_cast<uint64_t>(one.detail.memory.displacement) : 0;
 }
 
+// An entry of a table of jumps to functions, out of this one.
+bool is_cfi_entry(const FunctionCode& code, uint64_t address) {
+  std::array<std::byte, kMostOfCfiEntry> bytes;
+  if (!code.memory.read(address, bytes)) return false;
+  std::optional<CfiEntry> entry = read_cfi_entry(bytes, address);
+  return entry && !code.contains(entry->target) && function_starting_at(code.object, entry->target);
+}
+
 const Function* function_behind_slot(const FunctionCode& code, uint64_t slot) {
   uint64_t target = 0;
   if (!code.memory.read(slot, std::as_writable_bytes(std::span(&target, 1)))) return nullptr;
@@ -141,6 +150,7 @@ Destination classify_destination(const FunctionCode& code, uint64_t target) {
   if (around && is_own_cold_part(code, *around))
     return {Kind::part, {around->address, around->address + around->size}};
   if (linkage_slot(code.memory, target) != 0) return {Kind::exit, {}};
+  if (!around && is_cfi_entry(code, target)) return {Kind::exit, {}};
   const Fde* entry = code.object.frame_table ? code.object.frame_table->find(target) : nullptr;
   if (entry && !around) {
     Range range{entry->start, entry->end};

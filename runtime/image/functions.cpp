@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "llvm/BinaryFormat/ELF.h"
+#include "runtime/image/cfi_entries.h"
 #include "runtime/image/frames.h"
 #include "runtime/image/object.h"
 #include "runtime/image/versions.h"
@@ -79,6 +80,35 @@ void collect(const SymbolTable& table, const CodeRanges& code, uint64_t bias, st
   }
 }
 
+// Names of entries in clang's tables of jumps become names of the code that they lead to (cfi_entries.h), for
+// functions that have their own name there: `f.cfi_jt` leads to f, or out of the file. A table's own symbol
+// is none.
+void leave_out_cfi_entries(const ElfFile& file, uint64_t bias, std::vector<Symbol>& symbols) {
+  constexpr std::string_view kCode = ".cfi", kEntry = ".cfi_jt", kTable = "_global_addr";
+  std::unordered_map<std::string_view, std::vector<uint64_t>> codes;  // by the name of their entry
+  bool has_entries = false;
+  for (const Symbol& symbol : symbols) {
+    has_entries |= symbol.name.ends_with(kEntry);
+    if (symbol.name.ends_with(kCode))
+      codes[symbol.name.substr(0, symbol.name.size() - kCode.size())].push_back(symbol.address);
+  }
+  if (codes.empty() && !has_entries) return;
+  std::erase_if(symbols, [&](Symbol& symbol) {
+    const bool is_own = symbol.name.ends_with(kEntry) ||
+                        (symbol.name.starts_with("__typeid_") && symbol.name.ends_with(kTable));
+    auto code = codes.find(symbol.name);
+    if (!is_own && code == codes.end()) return false;
+    const std::optional<CfiEntry> entry =
+        read_cfi_entry(file.at_address(symbol.address - bias, kMostOfCfiEntry), symbol.address);
+    if (!entry || is_own) return entry.has_value();
+    if (std::find(code->second.begin(), code->second.end(), entry->target) == code->second.end())
+      return false;
+    symbol.address = entry->target;
+    symbol.size = 0;  // that of the table
+    return false;
+  });
+}
+
 // Of the names of one address: the shortest that is not local, then the first.
 bool is_better_name(const Symbol& a, const Symbol& b) {
   if (a.is_local != b.is_local) return b.is_local;
@@ -91,7 +121,8 @@ bool is_better_name(const Symbol& a, const Symbol& b) {
 std::string_view without_number(std::string_view name) {
   const size_t dot = name.rfind('.');
   if (dot == name.npos || dot + 1 == name.size()) return {};
-  return name.find_first_not_of("0123456789", dot + 1) == name.npos ? name.substr(0, dot) : std::string_view();
+  return name.find_first_not_of("0123456789", dot + 1) == name.npos ? name.substr(0, dot)
+                                                                    : std::string_view();
 }
 
 // "f" for "f.cold" and "f.cold.N", "" for other names.
@@ -220,6 +251,7 @@ std::vector<Function> read_functions(const ElfFile& file, const ElfFile* debug, 
   if (debug) collect(separate, CodeRanges(*debug), bias, symbols, limits);
   const std::vector<std::string> versions = symbol_versions(file);
   collect(dynamic, code, bias, symbols, limits, versions);
+  leave_out_cfi_entries(file, bias, symbols);
   std::vector<Group> groups = group_by_address(symbols, limits, frames);
   assign_cold_parts(groups, symbols);
 

@@ -11,7 +11,7 @@ import harness
 from harness import LiveTest
 from redis_client import Load
 
-FLAVORS = ["gcc-O2", "gcc-O3-stripped", "clang-O2", "static", "nopie-cet", "gcc-Os", "gcc-O0", "clang-O0"]
+FLAVORS = ["gcc-O2", "gcc-O3-stripped", "clang-O2", "static", "nopie-cet", "gcc-Os", "gcc-O0", "clang-O0", "clang-cfi"]
 
 STAND_IN = r"""#!/usr/bin/env python3
 import json, signal, sys, time
