@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "runtime/image/function_code.h"
 #include "runtime/image/incoming_jumps.h"
@@ -43,8 +44,9 @@ bool leads_to_end(const FunctionCode& code, const Instruction& one) {
 }
 
 void doubt_jump(FunctionCode& code, const Instruction& jump) {
-  code.set_doubt(fmt::format("its jump at {:#x} leads to {:#x}, which is in no function that is known",
-                             jump.address, jump.target));
+  code.set_doubt(fmt::format("its jump at {:#x} leads to {:#x}, {}", jump.address, jump.target,
+                             function_at(code.object, jump.target) ? "into the middle of another function"
+                                                                   : "which is in no function that is known"));
 }
 
 std::vector<Range> parts_behind_jumps(FunctionCode& code) {
@@ -115,6 +117,20 @@ bool starts_something(const FunctionCode& code, uint64_t address) {
   return entry && entry->start == address;
 }
 
+// What the instruction at an address does, decoded from where call frame information says that code begins:
+// jumps are looked for by their bytes. Flow::next when none begins there.
+Flow flow_at(const FunctionCode& code, uint64_t address) {
+  const FrameTable* table = code.object.frame_table.get();
+  const Fde* entry = table ? table->find(address) : nullptr;
+  constexpr uint64_t kMax = 16 << 20;
+  if (!entry || entry->end - entry->start > kMax) return Flow::next;
+  std::vector<std::byte> bytes(entry->end - entry->start);
+  if (!code.memory.read(entry->start, bytes)) return Flow::next;
+  for (const Instruction& one : decode(bytes, entry->start))
+    if (one.address >= address) return one.address == address ? one.flow : Flow::next;
+  return Flow::next;
+}
+
 // Padding behind a range: as far as nops go, but not into what is known to start there, and
 // where nothing is, only to the next 16-byte boundary.
 std::vector<Instruction> read_padding(const FunctionCode& code, const Range& range) {
@@ -170,10 +186,7 @@ class Summary {
   void add(const std::vector<uint64_t>& targets) {
     result_.targets.insert(result_.targets.end(), targets.begin(), targets.end());
   }
-  void enter(const std::vector<uint64_t>& targets) {
-    add(targets);
-    result_.entered.insert(result_.entered.end(), targets.begin(), targets.end());
-  }
+  void enter(std::span<const IncomingJump> jumps);
   void add_what_follows(size_t index);
   void look_at(size_t index);
   bool is_retpoline(uint64_t address) const {
@@ -194,6 +207,21 @@ class Summary {
   std::vector<uint64_t> follow_;      // targets for no other reason than what is before them
   std::vector<size_t> jumps_to_end_;  // leads_to_end: exits if they may run
 };
+
+// Code of another function may lead here, and what it reaches is executed for that one, too: behind a jump
+// while that one's frame is open, and behind a call past the entry, a return here is none of a frame that
+// began here.
+void Summary::enter(std::span<const IncomingJump> jumps) {
+  for (const IncomingJump& jump : jumps) {
+    result_.targets.push_back(jump.target);
+    result_.entered.push_back(jump.target);
+    if (jump.source == 0 || code_.contains(jump.source) || !code_.at(jump.target)) continue;
+    const Flow flow = flow_at(code_, jump.source);
+    if (flow == Flow::call || (flow != Flow::next && code_.frame_is_open(jump.target)))
+      code_.set_doubt(fmt::format("the {} at {:#x} of other code leads into it",
+                                  flow == Flow::call ? "call" : "jump", jump.source));
+  }
+}
 
 // The first instruction behind that is not padding: nobody jumps to padding but by a
 // direct jump or a table, and those are targets by themselves.
@@ -326,6 +354,18 @@ void Summary::look_at(size_t index) {
   }
 }
 
+// True for `movb $0, 1`, by which haproxy's BUG_ON ends a process: no system maps the first page for a
+// program that does not ask for just that.
+bool faults(const Instruction& one) {
+  // c6 and c7 with ModRM 04 and SIB 25: mov of an immediate to an absolute address (SDM volume 2, MOV
+  // and 2.1.5).
+  const InstructionBytes& bytes = one.bytes;
+  if (bytes.size() < 8 || (bytes[0] & 0xfe) != 0xc6 || bytes[1] != 0x04 || bytes[2] != 0x25) return false;
+  uint32_t address;
+  std::memcpy(&address, bytes.data() + 3, sizeof address);
+  return address < 4096;
+}
+
 // Control that leaves or enters otherwise than by what was looked at.
 void Summary::check_bounds() {
   for (const Range& range : code_.ranges) {
@@ -333,7 +373,7 @@ void Summary::check_bounds() {
     for (const Decoded& one : code_.decoded)
       if (range.contains(one.instruction.address) && !one.instruction.is_padding) last = &one;
     if (last && (last->instruction.flow == Flow::next || last->instruction.flow == Flow::branch) &&
-        !code_.contains(last->end()))
+        !code_.contains(last->end()) && !faults(last->instruction))
       code_.set_doubt(fmt::format("it runs on behind its end at {:#x}", range.end));
     auto inner =
         std::upper_bound(code_.object.functions.begin(), code_.object.functions.end(), range.start,

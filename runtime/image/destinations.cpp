@@ -146,7 +146,9 @@ Destination classify_destination(const FunctionCode& code, uint64_t target) {
     return {Kind::part, {known->address, known->address + known->size}};
   }
   const Function* around = function_at(code.object, target);
-  if (around && around->unnamed) around = nullptr;  // its frame says as much
+  // At its start it may be a part of this function; jumped into its middle, one that has been found to be a
+  // function is none.
+  if (around && around->unnamed && around->address == target) around = nullptr;
   if (around && is_own_cold_part(code, *around))
     return {Kind::part, {around->address, around->address + around->size}};
   if (linkage_slot(code.memory, target) != 0) return {Kind::exit, {}};

@@ -26,6 +26,12 @@ class CurrentFrame {
   size_t next_ = 0;
 };
 
+bool starts_frame(const std::vector<Range>& frames, uint64_t address) {
+  auto found = std::lower_bound(frames.begin(), frames.end(), address,
+                                [](const Range& one, uint64_t value) { return one.start < value; });
+  return found != frames.end() && found->start == address;
+}
+
 bool in_text(const Object& object, uint64_t address) {
   return std::any_of(object.text.begin(), object.text.end(),
                      [&](const Range& range) { return range.contains(address); });
@@ -58,8 +64,8 @@ bool may_jump_into(std::span<const std::byte> bytes, uint64_t start, const Range
   return false;
 }
 
-void add_short_targets(std::span<const std::byte> bytes, uint64_t start, const Range& into,
-                       std::vector<uint64_t>& targets) {
+void add_short_jumps(std::span<const std::byte> bytes, uint64_t start, const Range& into,
+                     std::vector<IncomingJump>& jumps) {
   std::span<const std::byte> rest = bytes;
   while (!rest.empty()) {
     uint64_t address = start + (bytes.size() - rest.size());
@@ -67,7 +73,7 @@ void add_short_targets(std::span<const std::byte> bytes, uint64_t start, const R
     for (const Instruction& one : decode(rest, address)) {
       decoded += one.size;
       if (one.short_form && one.target != into.start && into.contains(one.target))
-        targets.push_back(one.target);
+        jumps.push_back({one.target, one.address});
     }
     rest = rest.subspan(std::min(rest.size(), decoded + 1));  // past what is no instruction
   }
@@ -82,41 +88,44 @@ void FarJumps::scan(const Object& object, const Memory& memory) {
     CurrentFrame frame(object.frames);
     for (size_t i = 0; i + 6 <= bytes.size(); ++i) {
       // call rel32 is e8, jmp rel32 is e9, jcc rel32 is 0f 80..8f (SDM volume 2, CALL, Jcc and JMP).
-      bool is_jump = bytes[i] == std::byte{0xe8} || bytes[i] == std::byte{0xe9};
+      bool is_call = bytes[i] == std::byte{0xe8};
+      bool is_jump = bytes[i] == std::byte{0xe9};
       bool is_branch = bytes[i] == std::byte{0x0f} && (bytes[i + 1] & std::byte{0xf0}) == std::byte{0x80};
-      if (!is_jump && !is_branch) continue;
-      size_t size = is_jump ? 5 : 6;
+      if (!is_call && !is_jump && !is_branch) continue;
+      size_t size = is_branch ? 6 : 5;
       int32_t displacement;
       std::memcpy(&displacement, bytes.data() + i + size - 4, 4);
       uint64_t target = text.start + i + size + static_cast<uint64_t>(int64_t{displacement});
       if (!in_text(object, target)) continue;
       const Range* source = frame.at(text.start + i);
-      if (!source || !source->contains(target)) targets_.push_back(target);
+      if (source && source->contains(target)) continue;
+      const bool is_usual = is_call && starts_frame(object.frames, target);
+      jumps_.push_back({target, is_usual ? 0 : text.start + i});
     }
   }
-  std::sort(targets_.begin(), targets_.end());
-  targets_.erase(std::unique(targets_.begin(), targets_.end()), targets_.end());
+  std::sort(jumps_.begin(), jumps_.end());
+  jumps_.erase(std::unique(jumps_.begin(), jumps_.end()), jumps_.end());
 }
 
-std::vector<uint64_t> FarJumps::into(const Object& object, const Range& range, const Memory& memory) {
+std::span<const IncomingJump> FarJumps::into(const Object& object, const Range& range, const Memory& memory) {
   std::call_once(scanned_, [&] { scan(object, memory); });
-  return {std::upper_bound(targets_.begin(), targets_.end(), range.start),
-          std::lower_bound(targets_.begin(), targets_.end(), range.end)};
+  return {std::lower_bound(jumps_.begin(), jumps_.end(), IncomingJump{range.start + 1, 0}),
+          std::lower_bound(jumps_.begin(), jumps_.end(), IncomingJump{range.end, 0})};
 }
 
-std::vector<uint64_t> near_jumps_into(const Object& object, const Range& range, const Memory& memory) {
-  std::vector<uint64_t> targets;
+std::vector<IncomingJump> near_jumps_into(const Object& object, const Range& range, const Memory& memory) {
+  std::vector<IncomingJump> jumps;
   std::vector<std::byte> bytes(std::min(range.start, kReach));
   uint64_t before = range.start - bytes.size();
   if (memory.read(before, bytes) && may_jump_into(bytes, before, range)) {
     before = start_of_neighbour(object, range.start);
     bytes.resize(range.start - before);
-    if (memory.read(before, bytes)) add_short_targets(bytes, before, range, targets);
+    if (memory.read(before, bytes)) add_short_jumps(bytes, before, range, jumps);
   }
   bytes.resize(kReach + 15);
   while (!bytes.empty() && !memory.read(range.end, bytes)) bytes.resize(bytes.size() / 2);
-  if (may_jump_into(bytes, range.end, range)) add_short_targets(bytes, range.end, range, targets);
-  return targets;
+  if (may_jump_into(bytes, range.end, range)) add_short_jumps(bytes, range.end, range, jumps);
+  return jumps;
 }
 
 }  // namespace mdl::image

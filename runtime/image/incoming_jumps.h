@@ -10,27 +10,35 @@
 // - near jumps (8-bit) come from the neighbours, which are decoded.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "runtime/image/image.h"
 
 namespace mdl::image {
 
+struct IncomingJump {
+  uint64_t target = 0;
+  uint64_t source = 0;  // 0: a call of what call frame information describes from there on, which are many
+  auto operator<=>(const IncomingJump&) const = default;
+};
+
 class FarJumps {
  public:
-  // Targets inside of `range`, without its start. The object's text is scanned on the first call.
-  std::vector<uint64_t> into(const Object& object, const Range& range, const Memory& memory);
+  // Those that lead into `range`, but not to its start. The object's text is scanned on the first call.
+  std::span<const IncomingJump> into(const Object& object, const Range& range, const Memory& memory);
 
  private:
   void scan(const Object& object, const Memory& memory);
 
   std::once_flag scanned_;
-  std::vector<uint64_t> targets_;  // sorted
+  std::vector<IncomingJump> jumps_;  // sorted; such calls once for each target
 };
 
-// Targets inside of `range`, without its start, of short jumps in the code on both sides.
-std::vector<uint64_t> near_jumps_into(const Object& object, const Range& range, const Memory& memory);
+// Short jumps in the code on both sides that lead into `range`, but not to its start.
+std::vector<IncomingJump> near_jumps_into(const Object& object, const Range& range, const Memory& memory);
 
 }  // namespace mdl::image

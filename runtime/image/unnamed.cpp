@@ -54,6 +54,10 @@ std::vector<Range> linkage_tables(const ElfFile& file, uint64_t bias) {
   return out;
 }
 
+bool contains(const std::vector<Range>& ranges, uint64_t address) {
+  return std::any_of(ranges.begin(), ranges.end(), [&](const Range& one) { return one.contains(address); });
+}
+
 // The code of a file at the addresses where it runs, as memory.
 class FileText final : public Memory {
  public:
@@ -102,8 +106,14 @@ inline bool is_of_jump(const uint8_t* bytes, size_t at) {
          (at >= 2 && (bytes[at - 1] & 0xf0) == 0x80 && bytes[at - 2] == 0x0f);
 }
 
-// True when four bytes may be the displacement of a jump to a place of which `test` is true. The first bytes of
-// opcodes are looked for with memchr: programs have a hundred million bytes.
+// A displacement of 32 bits behind the opcode of a call, or behind the ModRM of an operand relative to %rip
+// (SDM volume 2, CALL and 2.1.5).
+inline bool is_of_reference(const uint8_t* bytes, size_t at) {
+  return at >= 1 && (bytes[at - 1] == 0xe8 || (bytes[at - 1] & 0xc7) == 0x05) && !is_of_jump(bytes, at);
+}
+
+// True when four bytes may be the displacement of a jump to a place of which `test` is true. The first bytes
+// of opcodes are looked for with memchr: programs have a hundred million bytes.
 template <typename Test>
 bool may_jump(std::span<const std::byte> bytes, uint64_t start, Test test) {
   const auto* raw = reinterpret_cast<const uint8_t*>(bytes.data());
@@ -119,28 +129,28 @@ bool may_jump(std::span<const std::byte> bytes, uint64_t start, Test test) {
   return false;
 }
 
-// The FDEs that belong together with another one, one of the two being a candidate: they jump into its middle, or
-// it into theirs.
+// The FDEs that belong together with another one, one of the two being a candidate: they jump into its
+// middle, or it into theirs.
 class Related {
  public:
   // `candidates` are sorted by address.
-  Related(const FrameTable& frames, const std::vector<const Fde*>& candidates, const std::vector<Range>& known,
-          const FileText& text)
-      : frames_(frames), candidates_(candidates), known_(known), text_(text) {
+  Related(const FrameTable& frames, const std::vector<const Fde*>& candidates,
+          const std::vector<Range>& known, const std::vector<Range>& stubs, const FileText& text)
+      : frames_(frames), candidates_(candidates), known_(known), stubs_(stubs), text_(text) {
     for (const Fde& entry : frames.entries()) {
       look_at_jumps(entry);
       look_at_pads(entry);
     }
   }
-  bool contains(const Fde& entry) const { return starts_.contains(entry.start); }
+  bool has(const Fde& entry) const { return starts_.contains(entry.start); }
 
  private:
-  // The other FDE that an address is in the middle of: not where it or a function starts. Null when it is
-  // none.
+  // The other FDE that an address is in the middle of: not where it, a function or a stub starts. Null when
+  // it is none.
   const Fde* middle_of(uint64_t target, const Fde& own) const {
     if (target >= own.start && target < own.end) return nullptr;
     const Fde* other = frames_.find(target);
-    if (!other || other->start == target) return nullptr;
+    if (!other || other->start == target || contains(stubs_, target)) return nullptr;
     const bool starts_something =
         std::binary_search(known_.begin(), known_.end(), Range{target, target},
                            [](const Range& a, const Range& b) { return a.start < b.start; });
@@ -182,13 +192,14 @@ class Related {
   const FrameTable& frames_;
   const std::vector<const Fde*>& candidates_;
   const std::vector<Range>& known_;
+  const std::vector<Range>& stubs_;
   const FileText& text_;
   std::vector<LandingPad> pads_;
   std::set<uint64_t> starts_;
 };
 
 // Those among `doubtful` addresses that something calls, or takes the address of: by a displacement in the
-// code that is no jump's, or by a pointer that the loader relocates.
+// code that may be one of these, or by a pointer that the loader relocates.
 std::set<uint64_t> referred_to(const std::set<uint64_t>& doubtful, const ElfFile& file, uint64_t bias,
                                const FileText& text) {
   std::set<uint64_t> out;
@@ -198,9 +209,9 @@ std::set<uint64_t> referred_to(const std::set<uint64_t>& doubtful, const ElfFile
     const auto* raw = reinterpret_cast<const uint8_t*>(piece.bytes.data());
     const size_t size = piece.bytes.size();
     for (size_t at = 0; at + 4 <= size; ++at) {
+      if (!is_of_reference(raw, at)) continue;
       const uint64_t target = target_of(raw, at, piece.start);
-      if (target >= first && target <= last && doubtful.contains(target) && !is_of_jump(raw, at))
-        out.insert(target);
+      if (target >= first && target <= last && doubtful.contains(target)) out.insert(target);
     }
   }
   for (const uint64_t pointer : file.relocated_pointers())
@@ -208,9 +219,8 @@ std::set<uint64_t> referred_to(const std::set<uint64_t>& doubtful, const ElfFile
   return out;
 }
 
-std::vector<const Fde*> candidates(const ElfFile& file, uint64_t bias, const FrameTable& frames,
-                                   const std::vector<Range>& known) {
-  const std::vector<Range> stubs = linkage_tables(file, bias);
+std::vector<const Fde*> candidates(const FrameTable& frames, const std::vector<Range>& known,
+                                   const std::vector<Range>& stubs) {
   std::vector<const Fde*> out;
   uint64_t seen = 0;  // end of the last range: those that overlap are not sound
   for (const Fde& entry : frames.entries()) {
@@ -220,9 +230,7 @@ std::vector<const Fde*> candidates(const ElfFile& file, uint64_t bias, const Fra
     if (range.end - range.start > kMostBytes || touches(known, range) || frames.cie(entry).is_signal_frame ||
         !frame_is_closed(frames, entry.start))
       continue;
-    if (std::none_of(stubs.begin(), stubs.end(),
-                     [&](const Range& stub) { return stub.contains(range.start); }))
-      out.push_back(&entry);
+    if (!contains(stubs, range.start)) out.push_back(&entry);
   }
   return out;
 }
@@ -232,13 +240,14 @@ std::vector<const Fde*> candidates(const ElfFile& file, uint64_t bias, const Fra
 void add_unnamed_functions(const ElfFile& file, uint64_t bias, const FrameTable& frames,
                            std::vector<Function>& functions) {
   const std::vector<Range> known = known_ranges(functions);
-  const std::vector<const Fde*> found = candidates(file, bias, frames, known);
+  const std::vector<Range> stubs = linkage_tables(file, bias);
+  const std::vector<const Fde*> found = candidates(frames, known, stubs);
   if (found.empty()) return;
   const FileText text(file, bias);
-  const Related related(frames, found, known, text);
+  const Related related(frames, found, known, stubs, text);
   std::set<uint64_t> doubtful;
   for (const Fde* entry : found)
-    if (related.contains(*entry)) doubtful.insert(entry->start);
+    if (related.has(*entry)) doubtful.insert(entry->start);
   const std::set<uint64_t> referred = referred_to(doubtful, file, bias, text);
 
   const auto middle = static_cast<std::ptrdiff_t>(functions.size());

@@ -313,6 +313,40 @@ TEST_F(CodeOfSample, CallsFromOtherFunctionsIntoTheMiddle) {
   std::vector<uint64_t> targets = code_of("s_asm_called_in_middle").targets;
   EXPECT_TRUE(std::binary_search(targets.begin(), targets.end(), called.address + 3));
   EXPECT_FALSE(std::binary_search(targets.begin(), targets.end(), called.address));
+  const std::string doubt = code_of("s_asm_called_in_middle").doubt;
+  EXPECT_NE(doubt.find("the call at"), std::string::npos) << doubt;
+  EXPECT_EQ(code_of("s_asm_caller_of_middle").doubt, "");
+}
+
+// What is executed there, and how often it returns, is not one function's alone.
+TEST_F(CodeOfSample, EndsSharedWhileAFrameIsOpenAreInDoubt) {
+  for (const char* borrower : {"s_asm_borrows_end", "s_asm_borrows_near"}) {
+    Code code = code_of(borrower);
+    EXPECT_EQ(code.ranges.size(), 1u) << borrower;
+    EXPECT_NE(code.doubt.find("into the middle of another function"), std::string::npos) << code.doubt;
+  }
+  Code lender = code_of("s_asm_lends_end");
+  EXPECT_NE(lender.doubt.find("of other code leads into it"), std::string::npos) << lender.doubt;
+
+  const Function& borrower = find("s_asm_borrows_end");
+  const Object& object = image_->objects.front();
+  const Function* unnamed = function_at(object, borrower.address + borrower.size);
+  ASSERT_TRUE(unnamed && unnamed->unnamed);
+  Result<Code> code = read_code(*image_, object, *unnamed, LiveMemory(program_->pid()));
+  ASSERT_TRUE(code);
+  EXPECT_NE(code->doubt.find("of other code leads into it"), std::string::npos) << code->doubt;
+}
+
+TEST_F(CodeOfSample, AJumpToTheLinkageTableMakesNoPart) {
+  const Function& before = find("s_asm_borrows_near");
+  const Function* unnamed = function_at(image_->objects.front(), before.address + before.size);
+  EXPECT_TRUE(unnamed && unnamed->unnamed && unnamed->address == before.address + before.size);
+}
+
+TEST_F(CodeOfSample, AStoreToTheFirstPageDoesNotRunOn) {
+  Code code = code_of("s_asm_ends_by_a_store");
+  EXPECT_EQ(code.doubt, "");
+  EXPECT_EQ(exit_kinds(code), std::vector{ExitKind::return_});
 }
 
 TEST_F(CodeOfSample, SwitchTargetsAreFound) {

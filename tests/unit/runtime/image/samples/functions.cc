@@ -303,6 +303,59 @@ asm(R"(
   ret
   END s_asm_called_in_middle
 
+  # Hand-written code that shares an end with another function while its frame is open, from near and from far;
+  # what a symbol does not name is a function because it is called.
+  FUNCTION s_asm_borrows_end
+  push %rbx
+  .cfi_adjust_cfa_offset 8
+  mov $3, %ebx
+  jmp 11f
+  .skip 200, 0x90
+  END s_asm_borrows_end
+
+  .cfi_startproc
+10: push %rbx
+  .cfi_adjust_cfa_offset 8
+  mov $4, %ebx
+11: mov %ebx, %eax
+  pop %rbx
+  .cfi_adjust_cfa_offset -8
+  ret
+  .cfi_endproc
+
+  FUNCTION s_asm_lends_end
+  push %rbx
+  .cfi_adjust_cfa_offset 8
+  call 10b
+  mov %eax, %ebx
+12: mov %ebx, %eax
+  pop %rbx
+  .cfi_adjust_cfa_offset -8
+  ret
+  END s_asm_lends_end
+
+  FUNCTION s_asm_borrows_near
+  push %rbx
+  .cfi_adjust_cfa_offset 8
+  mov $5, %ebx
+  jmp 12b
+  END s_asm_borrows_near
+
+  # Nobody calls it, and its way out leads into the linkage table, which call frame information describes as one
+  # piece: it is a function for all that.
+  .cfi_startproc
+14: mov $6, %edi
+  jmp abort@PLT
+  .cfi_endproc
+
+  # As BUG_ON of haproxy ends: no program has memory there.
+  FUNCTION s_asm_ends_by_a_store
+  test %edi, %edi
+  je 13f
+  ret
+13: movb $0, 1
+  END s_asm_ends_by_a_store
+
   # What compilers make of an indirect jump with -mindirect-branch=thunk; the thunk is theirs by name.
   FUNCTION s_asm_through_thunk
   mov %rdi, %rax
