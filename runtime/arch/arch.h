@@ -76,7 +76,7 @@ ThreadRegisters remote_entry(const ThreadRegisters&, uint64_t address);
 int64_t remote_result(const ThreadRegisters&);
 
 struct RemoteNumbers {
-  long memfd_create, ftruncate, mmap, munmap, close, signal_mask;
+  long memfd_create, ftruncate, mmap, munlock, mprotect, munmap, close, signal_mask;
 };
 extern const RemoteNumbers kCalls;
 

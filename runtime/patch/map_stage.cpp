@@ -49,9 +49,14 @@ std::string remedy(pid_t pid, int64_t failure) {
         pid);
   if (failure == -ENOMEM)
     return fmt::format(
-        ": its address space (RLIMIT_AS), its data (RLIMIT_DATA), or the number of its mappings "
-        "(vm.max_map_count) is at its limit: see /proc/{0}/limits, and raise it with prlimit --pid {0} or "
-        "sysctl",
+        ": its address space (RLIMIT_AS), its data (RLIMIT_DATA), the number of its mappings "
+        "(vm.max_map_count), or the machine's memory (vm.overcommit_memory=2) is at its limit: see "
+        "/proc/{0}/limits, and raise it with prlimit --pid {0} or sysctl",
+        pid);
+  if (failure == -EAGAIN)
+    return fmt::format(
+        ": it locks all that it maps (mlockall), and may not lock so much (RLIMIT_MEMLOCK): raise the limit with "
+        "prlimit --pid {0} --memlock=N, or ask for less at once",
         pid);
   return "";
 }
@@ -64,11 +69,34 @@ struct Region {
   bool shared = false;  // with the children of a fork
 };
 
-// Maps some regions with one remote call; the journal is in the `first`. `mapped`: what is, also of a
-// failure; `failure`: the first one's negative errno.
+// Most of the data is room for threads that never come. A process that locks what it maps (mlockall(2)) would get
+// memory for all of it, at once: what is mapped without access gets none, and is unlocked before it is opened.
+bool is_roomy(const Region& region) {
+  return (region.protection & PROT_WRITE) && !region.shared;
+}
+
+// 0, or the negative errno of the first call that failed.
+Result<int64_t> open_unlocked(const InsertInput& input, process::Threads& threads,
+                              const process::TargetMemory& memory, std::span<const Region> regions) {
+  std::vector<arch::RemoteCall> calls;
+  for (const Region& region : regions) {
+    if (!is_roomy(region)) continue;
+    const uint64_t size = region.at.end - region.at.start;
+    calls.push_back({arch::kCalls.munlock, {region.at.start, size}, false});
+    calls.push_back(
+        {arch::kCalls.mprotect, {region.at.start, size, static_cast<uint64_t>(region.protection)}, false});
+  }
+  if (calls.empty()) return 0;
+  auto results = process::remote_calls(input.image.pid, threads, memory, input.image, calls, {});
+  if (!results) return results.error();
+  return std::min<int64_t>(*std::ranges::min_element(*results), 0);
+}
+
+// Maps some regions with one remote call; the journal is in the `first`; `locked`: the process locks what it
+// maps. `mapped`: what is, also of a failure; `failure`: the first one's negative errno.
 Result<void> map_regions(const InsertInput& input, process::Threads& threads,
                          const process::TargetMemory& memory, std::span<const Region> regions, bool first,
-                         std::vector<image::Range>& mapped, int64_t& failure) {
+                         bool locked, std::vector<image::Range>& mapped, int64_t& failure) {
   uint64_t total = 0;
   for (const Region& region : regions) total += region.at.end - region.at.start;
   std::vector<arch::RemoteCall> calls;
@@ -78,7 +106,8 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
   for (const Region& region : regions) {
     uint64_t size = region.at.end - region.at.start;
     calls.push_back({arch::kCalls.mmap,
-                     {region.at.start, size, static_cast<uint64_t>(region.protection),
+                     {region.at.start, size,
+                      static_cast<uint64_t>(locked && is_roomy(region) ? PROT_NONE : region.protection),
                       (region.shared ? MAP_SHARED : MAP_PRIVATE) | MAP_NORESERVE | kFixedNoReplace,
                       arch::kLastResult, offset},
                      false});
@@ -99,6 +128,10 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
     if (got != static_cast<int64_t>(at.start)) failure = -EEXIST;
     mapped.push_back({static_cast<uint64_t>(got), static_cast<uint64_t>(got) + (at.end - at.start)});
   }
+  if (failure || !locked) return {};
+  auto opened = open_unlocked(input, threads, memory, regions);
+  if (!opened) return opened.error();
+  failure = *opened;
   return {};
 }
 
@@ -119,6 +152,7 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
   for (const Region& region : regions) total += region.at.end - region.at.start;
   pid_t pid = input.image.pid;
   if (auto ok = check_file_size(pid, total); !ok) return ok;
+  const bool locked = process::read_status(pid).locks_memory;
   process::Threads threads(pid);
   std::vector<image::Range> mapped;
   int64_t failure = 0;
@@ -127,7 +161,7 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
   for (size_t first = 0; first < regions.size() && failure == 0; first += kRegionsAtOnce) {
     std::span<const Region> some =
         std::span(regions).subspan(first, std::min(kRegionsAtOnce, regions.size() - first));
-    if (auto ok = map_regions(input, threads, memory, some, first == 0, mapped, failure); !ok) {
+    if (auto ok = map_regions(input, threads, memory, some, first == 0, locked, mapped, failure); !ok) {
       if (!mapped.empty()) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
       return ok;
     }

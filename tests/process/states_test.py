@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -72,10 +73,25 @@ class States(LiveTest):
         program.ask("work 5")
         self.assertEqual(program.end(), 0)
 
+    def test_locked_memory(self):
+        """Of a process that locks what it maps, only what is used of the data takes memory."""
+        program, before = self.begin("locked")
+        session = self.inject(program.pid, self.plan).wait_inserted()
+        data = [mapping for mapping in re.split(r"\n(?=[0-9a-f]+-)", pathlib.Path(f"/proc/{program.pid}/smaps").read_text())
+                if re.search(r"^\S+ rw-p .*mdl-session", mapping)]
+        self.assertEqual(len(data), 1)
+        size, resident = (int(re.search(rf"^{name}: +(\d+) kB", data[0], re.M)[1]) for name in ("Size", "Rss"))
+        self.assertLess(resident, size / 2)
+        program.ask("work 321")
+        self.assert_stopped_well(session)
+        self.assertEqual(session.final()["work_calls", ""]["value"], 321)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
     def test_other_limits(self):
-        """Files, address space, data: refused, with the limit's name, and nothing is left mapped."""
-        program, before = self.begin("plain")
-        for limit, few in (("RLIMIT_NOFILE", 3), ("RLIMIT_AS", 4096), ("RLIMIT_DATA", 4096)):
+        """Files, address space, data, locked memory: refused, with the limit's name, and nothing is left mapped."""
+        program, before = self.begin("locked")
+        for limit, few in (("RLIMIT_NOFILE", 3), ("RLIMIT_AS", 4096), ("RLIMIT_DATA", 4096), ("RLIMIT_MEMLOCK", 4096)):
             with self.subTest(limit):
                 number = getattr(resource, limit)
                 whole = resource.prlimit(program.pid, number)

@@ -9,6 +9,7 @@
 //              allowed for memory; memfd_create is not among them (killed by SIGSYS)
 //   leaderless the first thread has ended; a second one goes on
 //   pointerless a second thread has no thread pointer, as one that is just starting
+//   locked     all memory is locked, what will be mapped, too (mlockall(2)); and no right to lock more than the limit
 //   remapped   the program's file is mapped a second time, far away, as V8 does with its code
 //
 // Commands: `work N` calls t_work N times; `vfork N` does so and then waits half a second for a
@@ -16,6 +17,7 @@
 // `quit` ends with status 0. Answers {"event":"done","work":TOTAL,"interrupted":N}: how often the wait for a
 // child, or its own sleep, failed with EINTR.
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -110,6 +112,12 @@ void wait_for_vforked_child(timespec sleep) {
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) ++interrupted;
 }
 
+bool lock_memory() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2]{};
+  return mlockall(MCL_CURRENT | MCL_FUTURE) == 0 && syscall(SYS_capset, &header, none) == 0;
+}
+
 void map_own_file_far_away() {
   constexpr uintptr_t kFar = 0x100000000000;
   int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -162,6 +170,7 @@ int main(int argc, char** argv) {
     pthread_exit(nullptr);
   }
   if (mode == "pointerless") start_without_pointer();
+  if (mode == "locked" && !lock_memory()) return 1;
   if (mode == "remapped") map_own_file_far_away();
   if (mode == "nogain") deny_executable_gain();
   if (mode == "filtered") allow_few_calls();

@@ -55,8 +55,8 @@ Return way_back(const ThreadRegisters& regs) {
 
 }  // namespace
 
-const RemoteNumbers kCalls = {__NR_memfd_create, __NR_ftruncate, __NR_mmap,
-                              __NR_munmap,       __NR_close,     __NR_rt_sigprocmask};
+const RemoteNumbers kCalls = {__NR_memfd_create, __NR_ftruncate, __NR_mmap,  __NR_munlock,
+                              __NR_mprotect,     __NR_munmap,    __NR_close, __NR_rt_sigprocmask};
 
 Bytes remote_stub(std::span<const RemoteCall> calls, std::string_view text, const ThreadRegisters& registers,
                   uint64_t signal_mask, uint64_t address) {

@@ -21,6 +21,8 @@ constexpr Named kNames[] = {
     {__NR_memfd_create, "memfd_create"},
     {__NR_ftruncate, "ftruncate"},
     {__NR_mmap, "mmap"},
+    {__NR_munlock, "munlock"},
+    {__NR_mprotect, "mprotect"},
     {__NR_munmap, "munmap"},
     {__NR_close, "close"},
     {__NR_rt_sigprocmask, "rt_sigprocmask"},
@@ -49,19 +51,24 @@ PlannedCall signal_mask_call() {
   return {__NR_rt_sigprocmask, {SIG_SETMASK, kUnknown, kUnknown, kMaskBytes}, "every remote call"};
 }
 
-std::vector<PlannedCall> insertion_calls(bool follow) {
+std::vector<PlannedCall> insertion_calls(bool follow, bool locked) {
   constexpr std::string_view kInsertion = "the insertion", kRemoval = "the removal";
   std::vector<PlannedCall> out = {signal_mask_call(),
                                   {__NR_memfd_create, {kUnknown, MFD_CLOEXEC}, kInsertion},
                                   {__NR_ftruncate, {kUnknown, kUnknown}, kInsertion}};
-  for (uint64_t protection : {PROT_READ, PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC})
+  constexpr uint64_t kReadable = PROT_READ, kWritable = PROT_READ | PROT_WRITE;
+  for (uint64_t protection : {kReadable, locked ? PROT_NONE : kWritable, kReadable | PROT_EXEC})
     out.push_back(
         {__NR_mmap,
          {kUnknown, kUnknown, protection, MAP_PRIVATE | MAP_NORESERVE | kNoReplace, kUnknown, kUnknown},
          kInsertion});
+  if (locked) {
+    out.push_back({__NR_munlock, {kUnknown, kUnknown}, kInsertion});
+    out.push_back({__NR_mprotect, {kUnknown, kUnknown, kWritable}, kInsertion});
+  }
   if (follow)
     out.push_back({__NR_mmap,
-                   {kUnknown, kUnknown, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | kNoReplace,
+                   {kUnknown, kUnknown, kWritable, MAP_SHARED | MAP_NORESERVE | kNoReplace,
                     kUnknown, kUnknown},
                    "the following of forks"});
   out.push_back({__NR_close, {kUnknown}, kInsertion});

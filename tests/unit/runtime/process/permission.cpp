@@ -35,6 +35,11 @@ TEST(Permission, StatusIsRead) {
   EXPECT_FALSE(parse_status("").has_pid);
 }
 
+TEST(Permission, LockedMemoryIsSeen) {
+  EXPECT_FALSE(parse_status("VmLck:\t       0 kB\n").locks_memory);
+  EXPECT_TRUE(parse_status("VmLck:\t   54320 kB\n").locks_memory);
+}
+
 TEST(Permission, AThreadBelongsToAProcess) {
   ProcessStatus status =
       parse_status("Name:\tio\nState:\tS (sleeping)\nTgid:\t812\nPid:\t815\nTracerPid:\t0\n");

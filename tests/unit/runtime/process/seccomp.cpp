@@ -86,6 +86,15 @@ TEST(Seccomp, EachCallOfAnInsertionIsAsked) {
   }
 }
 
+TEST(Seccomp, LockedMemoryTakesTwoMore) {
+  for (int number : {__NR_munlock, __NR_mprotect}) {
+    const Confinement confined = of({deny(number, SECCOMP_RET_KILL_PROCESS)});
+    EXPECT_EQ(of_all(confined, arch::insertion_calls()), "");
+    EXPECT_THAT(of_all(confined, arch::insertion_calls(false, true)),
+                HasSubstr("kills the process at " + arch::call_name(number)));
+  }
+}
+
 TEST(Seccomp, FollowingForksTakesTwoMore) {
   // Shared memory, and a child that sleeps until it is measured.
   const Filter no_sharing{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
