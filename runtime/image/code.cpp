@@ -45,8 +45,9 @@ bool leads_to_end(const FunctionCode& code, const Instruction& one) {
 
 void doubt_jump(FunctionCode& code, const Instruction& jump) {
   code.set_doubt(fmt::format("its jump at {:#x} leads to {:#x}, {}", jump.address, jump.target,
-                             function_at(code.object, jump.target) ? "into the middle of another function"
-                                                                   : "which is in no function that is known"));
+                             function_at(code.object, jump.target)
+                                 ? "into the middle of another function"
+                                 : "which is in no function that is known"));
 }
 
 std::vector<Range> parts_behind_jumps(FunctionCode& code) {
@@ -400,6 +401,22 @@ void Summary::take_instructions() {
             [](const Exit& a, const Exit& b) { return a.address < b.address; });
 }
 
+// Where memory has an int3 (cc) and the file has none: a debugger's breakpoint or a uprobe. What is read
+// behind it is not what runs, and whoever put it there will put back the byte that was there. 0: nowhere.
+uint64_t find_breakpoint(const FunctionCode& code) {
+  for (const Decoded& one : code.decoded) {
+    const uint64_t address = one.instruction.address;
+    if (one.instruction.size != 1 || one.instruction.bytes[0] != 0xcc) continue;
+    for (const Mapping& mapping : code.image.mappings) {
+      std::byte byte{0xcc};
+      if (mapping.inode != 0 && mapping.start <= address && address < mapping.end &&
+          read_mapped(code.image.pid, mapping, address, std::span(&byte, 1)) && byte != std::byte{0xcc})
+        return address;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::vector<uint8_t> bytes_at(const Code& code, uint64_t address, size_t size) {
@@ -425,10 +442,16 @@ Result<Code> read_code(const Image& image, const Object& object, const Function&
   add_known_ranges(code);
   if (code.ranges.empty())
     return Error{
-        fmt::format("the code of {} at {:#x} (size {}) in {} cannot be read: its size is not known, or the "
-                    "object was unloaded",
+        fmt::format("the code of {} at {:#x} (size {}) in {} cannot be read: its size is not known, it may "
+                    "be executed but "
+                    "not read, or the object was unloaded",
                     function.name, function.address, function.size, object.name)};
   Found found = complete_ranges(code);
+  if (uint64_t address = find_breakpoint(code))
+    return Error{fmt::format(
+        "its code has a breakpoint at {:#x}, of a debugger or a uprobe (bpftrace, perf): take that "
+        "out first",
+        address)};
   return Summary(code, found).make();
 }
 

@@ -74,7 +74,9 @@ class Finder {
   void entry() {
     uint64_t address = function_.address;  // a landing instruction must stay first
     if (const Instruction* first = at(address); first && first->is_landing) address += first->size;
-    if (function_.is_ifunc)
+    if (code_.instructions.empty() && !code_.doubt.empty())
+      refuse(site(address), code_.doubt);
+    else if (function_.is_ifunc)
       refuse(site(address), "it is an indirect function: name the implementation that was chosen");
     else if (code_.is_target(function_.address) || code_.is_target(address))
       refuse(site(address), "the entry is the head of a loop: counting there would count its rounds");

@@ -10,6 +10,7 @@ import subprocess
 import time
 import unittest
 
+import process_text
 from harness import CONSTRAINTS, MDL_INJECT, MDLC, PROGRAMS, SOURCE, LiveTest, metric, run
 
 FAILED, USAGE, REJECTED = 1, 2, 4
@@ -168,6 +169,23 @@ metric every_call {
                      self.plan)
         self.refused(FAILED, [f"already traced by process {tracer.pid}"], "--remove", self.program.pid)
         tracer.kill()
+
+    def test_breakpoint(self):
+        """Of a debugger that was killed, or a uprobe: what stands behind it is not what runs."""
+        symbols = run("nm", PROGRAMS / "children").stdout.splitlines()
+        place = next(int(line.split()[0], 16) for line in symbols if line.endswith(" t_work"))
+        text = min(one.start - one.offset for one in process_text.mappings(self.program.pid)
+                   if one.path.endswith("/children"))
+        with open(f"/proc/{self.program.pid}/mem", "r+b", buffering=0) as memory:
+            memory.seek(text + place)
+            original = memory.read(1)
+            memory.seek(text + place)
+            memory.write(b"\xcc")
+            untouched, self.before = self.before, self.remember(self.program.pid)
+            self.refused(FAILED, ["t_work", f"breakpoint at {text + place:#x}", "uprobe"], self.program.pid, self.plan)
+            memory.seek(text + place)
+            memory.write(original)
+        self.before = untouched
 
     def test_processes_that_are_none(self):
         done = run("sh", "-c", 'exec "$0" $$ "$1"', MDL_INJECT, self.plan)
