@@ -22,6 +22,8 @@
 namespace mdl::arch {
 
 inline constexpr uint64_t kPage = 4096;  // the smallest page there is
+inline constexpr uint8_t kBreakpoint =
+    0xcc;  // int3 (SDM volume 2, INT n), of debuggers and of the kernel's uprobes
 
 extern const std::string_view kTarget;  // as in a plan's manifest
 extern const uint16_t kElfMachine;      // e_machine of programs it can instrument

@@ -180,9 +180,7 @@ int remove(const Options& options) {
   if (!session.journal && !session.damage.empty())
     fmt::print(stderr, "mdl-inject: its journal was lost ({}): the code was restored from its files\n",
                session.damage);
-  if (removal.foreign())
-    fmt::print(stderr, "mdl-inject: {} windows held neither our code nor the original and were left alone\n",
-               removal.foreign());
+  say_breakpoints(options.pid, removal.breakpoints());
   return 0;
 }
 

@@ -225,6 +225,7 @@ Result<int> Measurement::remove() {
   if (removal.is_gone()) return lost({"it was removed"});
   auto sample = take_sample();  // nobody counts any more: these are exact
   Result<void> finished = removal.finish();
+  say_breakpoints(pid(), removal.breakpoints());
   if (!sample && process_.ends_within(200ms)) return ended();
   Result<void> written = write_last(sample ? *sample : sampler_.repeat(values::now()));
   if (!finished) return finished.error();

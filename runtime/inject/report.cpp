@@ -123,7 +123,8 @@ int print_functions(std::FILE* out, const image::Image& image, const std::string
       std::string text = function_text(&object, &function);
       const auto [full, plain] = image::demangle(function.name);
       bool wanted = glob.empty();
-      for (const std::string& candidate : {text, function.name, plain, full})
+      const std::string in_object = object.name + "/" + function.name;  // as lists of functions have it
+      for (const std::string& candidate : {text, in_object, function.name, plain, full})
         wanted = wanted || fnmatch(glob.c_str(), candidate.c_str(), 0) == 0;
       for (const std::string& alias : function.aliases)
         wanted = wanted || fnmatch(glob.c_str(), alias.c_str(), 0) == 0;
@@ -135,6 +136,15 @@ int print_functions(std::FILE* out, const image::Image& image, const std::string
       fmt::print(out, "{}\n", function.is_ifunc ? "  (IFUNC)" : "");
     }
   return printed ? 0 : 1;
+}
+
+void say_breakpoints(pid_t pid, size_t windows) {
+  if (windows == 0) return;
+  fmt::print(
+      stderr,
+      "warning: {} windows of process {} held breakpoints (int3) of a debugger or a uprobe, which were left "
+      "there; what is around them is the original code\n",
+      windows, pid);
 }
 
 }  // namespace mdl::inject

@@ -20,4 +20,7 @@ void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch
 // --list: every function as it is named in a focus.
 int print_functions(std::FILE* out, const image::Image& image, const std::string& glob);
 
+// Breakpoints that a removal has found in its windows and left there, if any.
+void say_breakpoints(pid_t pid, size_t windows);
+
 }  // namespace mdl::inject

@@ -28,4 +28,9 @@ struct Edited {
 // `edits` by address. `only_look`: change nothing, `changed` says what would be.
 Edited apply_edits(std::span<const Edit> edits, const process::TargetMemory& memory, bool only_look = false);
 
+// An edit of bytes in some of which somebody has set breakpoints since: made around them, so that what is
+// left is `to` with these breakpoints, as if they had been there first. False when the bytes differ
+// otherwise; nothing is changed then.
+bool edit_around_breakpoints(const Edit& edit, const process::TargetMemory& memory);
+
 }  // namespace mdl::patch

@@ -153,7 +153,11 @@ Result<void> Removal::put_back(PatchedWindow::Part part, const std::set<uint64_t
   std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
   Edited done = apply_edits(edits, memory_);
   restored_ += done.changed.size();
-  for (size_t i : done.foreign) foreign_.insert(edits[i].address);
+  for (size_t i : done.foreign)
+    if (edit_around_breakpoints(edits[i], memory_))
+      breakpoints_.insert(edits[i].address);
+    else
+      foreign_.insert(edits[i].address);
   if (done.failed)
     return Error{fmt::format("cannot restore all code of process {}", pid_), Status::left_inert};
   return {};
@@ -174,6 +178,16 @@ Result<void> Removal::finish() {
         Status::left_inert};
   }
   stubs_ = process::restore_slack(memory_, *image_);
+  if (!foreign_.empty()) {
+    threads_.release_all();
+    lock_.reset();
+    return Error{fmt::format("{1} windows of process {0}, the first at {2:#x}, hold neither our code nor the "
+                             "original: somebody "
+                             "has changed them since (another tool?), and what is there may lead to the "
+                             "instrumentation, which stays; when that is undone, mdl-inject --remove {0}",
+                             pid_, foreign_.size(), *foreign_.begin()),
+                 Status::left_inert};
+  }
   Result<void> done;
   // One that does not run takes seconds to be found out.
   const auto deadline = std::chrono::steady_clock::now() + 15s;

@@ -42,8 +42,8 @@ class Removal {
   bool is_gone() const { return gone_; }
   const Session& session() const { return session_; }  // as it was found by restore()
   size_t restored() const { return restored_; }
-  // Windows that hold neither our bytes nor the original ones.
-  size_t foreign() const { return foreign_.size(); }
+  // Windows in which somebody has set breakpoints, which were left there.
+  size_t breakpoints() const { return breakpoints_.size(); }
   int stubs() const { return stubs_; }  // of remote calls, that finish() took out
 
  private:
@@ -64,7 +64,8 @@ class Removal {
   std::vector<PatchedFile> files_;  // that they are in
   std::vector<image::Range> relays_;
   size_t restored_ = 0;
-  std::set<uint64_t> foreign_;  // where they begin
+  std::set<uint64_t> breakpoints_,
+      foreign_;  // where windows with these begin; foreign: neither ours nor original
   int stubs_ = 0;
   bool gone_ = false;
   bool inside_ = false;

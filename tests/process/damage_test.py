@@ -2,7 +2,8 @@
 
 import unittest
 
-from harness import CONSTRAINTS, MDL_INJECT, LiveTest, metric, run
+import process_text
+from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, metric, run
 
 SEEDS = 4
 
@@ -92,6 +93,57 @@ class Damage(LiveTest):
                 self.assert_untouched(self.program.pid, self.before)
                 self.program = self.start("damages")
                 self.before = self.remember(self.program.pid)
+
+    def write(self, address, content):
+        """Into the process's memory; what was there."""
+        with open(f"/proc/{self.program.pid}/mem", "r+b", buffering=0) as memory:
+            memory.seek(address)
+            before = memory.read(len(content))
+            memory.seek(address)
+            memory.write(content)
+        return before
+
+    def entry(self):
+        """Where t_work begins."""
+        symbols = run("nm", PROGRAMS / "damages").stdout.splitlines()
+        place = next(int(line.split()[0], 16) for line in symbols if line.endswith(" t_work"))
+        return place + min(one.start - one.offset for one in process_text.mappings(self.program.pid)
+                           if one.path.endswith("/damages"))
+
+    def test_breakpoints_set_in_windows(self):
+        """They stay, what is around them is the original code, and nothing of ours is left."""
+        original = self.write(self.entry(), b"\x90")
+        self.write(self.entry(), original)
+        for how in ("session", "killed"):
+            with self.subTest(how=how):
+                session = self.session()
+                first = self.write(self.entry(), b"\xcc")
+                self.assertEqual(first, b"\xe9", "the window does not begin at the entry")
+                if how == "session":
+                    self.assert_stopped_well(session)
+                    said = session.errors
+                else:
+                    session.kill()
+                    done = run(MDL_INJECT, "--remove", self.program.pid)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    said = done.stderr
+                self.assertIn("breakpoints", said)
+                self.assertEqual(self.write(self.entry(), original), b"\xcc")
+                self.assert_untouched(self.program.pid, self.before)
+                self.program.ask("work 3")
+
+    def test_windows_changed_by_another_tool(self):
+        """What leads from there to the instrumentation is not known: it stays until that is undone."""
+        session = self.session()
+        ours = self.write(self.entry(), b"\x90")
+        self.assertEqual(session.stop(), 5, session.errors)
+        self.assertIn("another tool", session.errors)
+        self.assertNotEqual(process_text.leftovers(self.program.pid), [])
+        self.write(self.entry(), ours)
+        self.program.ask("work 3")
+        done = run(MDL_INJECT, "--remove", self.program.pid)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.lives_on()
 
     def test_program_that_sums_its_code(self):
         """It sees the jumps while they are there, and nothing of what is left out."""

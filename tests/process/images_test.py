@@ -50,6 +50,9 @@ class Linked(ImageTest):
             with self.subTest(kind):
                 program = self.start(kind)
                 self.assertEqual(self.count(program, ["t_image_work", "t_image_inner"]), 2 * CALLS)
+                work = f"{kind}/t_image_work"
+                for name in ("t_image_wor?", work, f"/Code/{work}"):
+                    self.assertEqual(list(self.listed(program, name)), [f"/Code/{work}"])
                 self.assertEqual(program.end(), 0)
 
     def test_last_values(self):

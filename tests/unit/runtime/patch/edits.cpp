@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "runtime/arch/arch.h"
 #include "runtime/patch/edit.h"
 
 namespace mdl::patch {
@@ -47,6 +48,19 @@ TEST_F(Edits, WhatIsSomebodyElsesStays) {
   EXPECT_EQ(done.changed, std::vector<size_t>{0});
   EXPECT_EQ(done.foreign, (std::vector<size_t>{1, 2}));
   EXPECT_EQ(page_[9], 99);
+}
+
+TEST_F(Edits, BreakpointsStay) {
+  mprotect(page_, 4096, PROT_READ | PROT_WRITE);
+  const Edit edit{at(3), kNew, kOld};
+  page_[3] = arch::kBreakpoint, page_[4] = kNew[1];
+  EXPECT_TRUE(edit_around_breakpoints(edit, *memory_));
+  EXPECT_EQ(page_[3], arch::kBreakpoint);
+  EXPECT_EQ(page_[4], kOld[1]);
+  EXPECT_TRUE(edit_around_breakpoints(edit, *memory_)) << "a second time";
+  page_[4] = 99;
+  EXPECT_FALSE(edit_around_breakpoints(edit, *memory_));
+  EXPECT_EQ(page_[4], 99);
 }
 
 }  // namespace
