@@ -106,9 +106,35 @@ struct MappedFile {
   std::vector<const Mapping*> mappings;
 };
 
+// Code in the place of the file's own: some programs copy theirs to huge pages at their start (node
+// --use-largepages). What is there is not known, nor where it jumps to.
+std::string replaced_code(const ElfFile& file, const Object& object, std::span<const Mapping* const> loaded,
+                          const std::vector<Mapping>& mappings) {
+  auto is_loaded = [&](const Mapping& one) {
+    return std::any_of(loaded.begin(), loaded.end(), [&](const Mapping* own) { return own->start == one.start; });
+  };
+  auto load = std::ranges::find(file.segments(), uint32_t{PT_LOAD}, &Segment::type);
+  if (load == file.segments().end() || std::ranges::none_of(loaded, [&](const Mapping* own) {
+        return Range{own->start, own->end}.contains(object.bias + load->address);
+      }))
+    return {};  // a piece that the program has mapped again, and nothing else of the file (V8)
+  for (; load != file.segments().end(); ++load) {
+    if (load->type != PT_LOAD || !(load->flags & PF_X)) continue;
+    const uint64_t start = object.bias + load->address, end = start + load->memory_size;
+    for (const Mapping& mapping : mappings)
+      if (mapping.execute && mapping.start < end && start < mapping.end && !is_loaded(mapping))
+        return fmt::format(
+            "the code of {} at {:#x} to {:#x} is no longer that of its file: it was replaced, or copied to huge "
+            "pages (node --use-largepages): start it without that",
+            object.name, mapping.start, mapping.end);
+  }
+  return {};
+}
+
 // One file may be loaded twice (dlmopen): each bias is an object. A file that is no ELF file
 // (code that a program wrote itself) is none.
-void add_objects(pid_t pid, const MappedFile& mapped, Depth depth, std::vector<Object>& objects) {
+void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>& mappings, Depth depth,
+                 std::vector<Object>& objects) {
   auto first_code = std::find_if(mapped.mappings.begin(), mapped.mappings.end(),
                                  [](const Mapping* mapping) { return mapping->execute; });
   if (first_code == mapped.mappings.end()) return;
@@ -138,12 +164,13 @@ void add_objects(pid_t pid, const MappedFile& mapped, Depth depth, std::vector<O
   std::map<uint64_t, std::vector<const Mapping*>> by_bias;
   for (const Mapping* mapping : mapped.mappings)
     if (std::optional<uint64_t> bias = bias_of(*file, *mapping)) by_bias[*bias].push_back(mapping);
-  for (const auto& [bias, mappings] : by_bias) {
-    if (std::none_of(mappings.begin(), mappings.end(), [](const Mapping* one) { return one->execute; }))
-      continue;
+  for (const auto& [bias, loaded] : by_bias) {
+    if (std::none_of(loaded.begin(), loaded.end(), [](const Mapping* one) { return one->execute; })) continue;
     Object object = base;
-    describe(*file, mappings, bias, object);
-    if (depth == Depth::functions) add_functions(*file, object, debug ? &*debug : nullptr);
+    describe(*file, loaded, bias, object);
+    if (depth == Depth::functions) object.problem = replaced_code(*file, object, loaded, mappings);
+    if (depth == Depth::functions && object.problem.empty())
+      add_functions(*file, object, debug ? &*debug : nullptr);
     objects.push_back(std::move(object));
   }
 }
@@ -241,7 +268,7 @@ Result<Image> read_image(pid_t pid, Depth depth) {
   for (const Mapping& mapping : image.mappings)
     if (mapping.inode != 0 && mapping.path.starts_with('/'))
       files[{mapping.device, mapping.inode}].mappings.push_back(&mapping);
-  for (const auto& [key, mapped] : files) add_objects(live, mapped, depth, image.objects);
+  for (const auto& [key, mapped] : files) add_objects(live, mapped, image.mappings, depth, image.objects);
 
   for (Object& object : image.objects) {
     object.is_main = object.path == executable &&
@@ -253,12 +280,13 @@ Result<Image> read_image(pid_t pid, Depth depth) {
   std::sort(image.objects.begin(), image.objects.end(), [](const Object& a, const Object& b) {
     return a.is_main != b.is_main ? a.is_main : a.text.front().start < b.text.front().start;
   });
-  if (image.objects.empty() || !image.objects.front().is_main)
+  if (image.objects.empty() || (depth == Depth::functions && !image.objects.front().is_main))
     return Error{
-        fmt::format("process {} does not have its program {} mapped as code: it may be ending, or run "
-                    "under an emulator",
+        fmt::format("process {} does not have its program {} mapped as code: it may be ending, run under an "
+                    "emulator, or have copied its code to huge pages",
                     pid, executable)};
-  if (!image.objects.front().problem.empty()) return Error{image.objects.front().problem};
+  if (depth == Depth::functions && !image.objects.front().problem.empty())
+    return Error{image.objects.front().problem};
   image.vdso_frames = read_vdso(image, live, auxiliary.vdso);
   if (depth == Depth::functions) name_chosen_implementations(image, LiveMemory(live));
   return image;

@@ -131,7 +131,7 @@ void Libraries::insert(Prepared& prepared) {
 
 void Libraries::forget_unloaded(const image::Image& image) {
   std::erase_if(extensions_, [&](const patch::Extension& extension) {
-    return patch::is_unloaded(extension, image.mappings) && patch::forget(extension, image, memory_);
+    return patch::is_unloaded(extension, session_, image.mappings, memory_) && patch::forget(extension, image, memory_);
   });
 }
 

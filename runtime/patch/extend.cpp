@@ -77,9 +77,13 @@ Result<Extension> extend(const InsertInput& input, const process::TargetMemory& 
   }
 }
 
-bool is_unloaded(const Extension& extension, const std::vector<image::Mapping>& mappings) {
-  return std::none_of(extension.files.begin(), extension.files.end(), [&](const PatchedFile& file) {
-    return is_still_there(extension.files, mappings, file.at.start);
+bool is_unloaded(const Extension& extension, const Journal& session, const std::vector<image::Mapping>& mappings,
+                 const image::Memory& memory) {
+  return std::ranges::none_of(extension.files, [&](const PatchedFile& file) {
+    return is_still_there(extension.files, mappings, file.at.start) ||
+           std::ranges::any_of(session.windows, [&](const PatchedWindow& window) {
+             return file.at.contains(window.address) && is_copied(extension.files, mappings, window, memory);
+           });
   });
 }
 

@@ -29,7 +29,8 @@ Result<Extension> extend(const InsertInput& input, const process::TargetMemory& 
                          Journal& session);
 
 // True when nothing of the extension's files is mapped any more.
-bool is_unloaded(const Extension& extension, const std::vector<image::Mapping>& mappings);
+bool is_unloaded(const Extension& extension, const Journal& session, const std::vector<image::Mapping>& mappings,
+                 const image::Memory& memory);
 // Gives its memory back; false when a thread is inside, or cannot be stopped now.
 bool forget(const Extension& extension, const image::Image& image, const process::TargetMemory& memory);
 

@@ -113,6 +113,10 @@ std::vector<PatchedFile> files_at(const std::vector<image::Mapping>& mappings,
                                   const std::vector<PatchedWindow>& windows);
 bool is_still_there(const std::vector<PatchedFile>& files, const std::vector<image::Mapping>& mappings,
                     uint64_t address);
+// Code of another mapping by now, but with our jump, of a file that is still mapped elsewhere: the program has copied
+// its code there.
+bool is_copied(const std::vector<PatchedFile>& files, const std::vector<image::Mapping>& mappings,
+               const PatchedWindow& window, const image::Memory& memory);
 
 // The bytes as they lie in the target.
 std::vector<std::byte> write_journal(const Journal& journal);

@@ -142,13 +142,13 @@ bool Removal::holds(uint64_t address, const std::vector<uint8_t>& bytes) const {
 // Those of one part, but for the ones that begin at these addresses.
 Result<void> Removal::put_back(PatchedWindow::Part part, const std::set<uint64_t>& but) {
   // Of all threads none runs: what is mapped now stays so. A library that was unloaded is not written to,
-  // nor what lies at its place now.
+  // nor what lies at its place now; code that the program has copied to other memory, with the jumps in it, is.
   auto mappings = image::read_maps(pid_);
   if (!mappings) return mappings.error();
   std::vector<Edit> edits;
   for (const PatchedWindow& window : windows_)
     if (window.part == part && !but.contains(window.address) &&
-        is_still_there(files_, *mappings, window.address))
+        (is_still_there(files_, *mappings, window.address) || is_copied(files_, *mappings, window, memory_)))
       edits.push_back({window.address, window.patched, window.original});
   std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
   Edited done = apply_edits(edits, memory_);

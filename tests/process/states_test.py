@@ -88,6 +88,30 @@ class States(LiveTest):
         self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
 
+    def test_code_that_was_copied(self):
+        """What is in a copy is taken out as well; and who copies first is refused, since what is there is not known."""
+        self.plan = self.compile_text(metric("work_calls", ["t_work"]))
+        for killed in (False, True):
+            program = self.start("guarded", "plain")
+            session = self.inject(program.pid, self.plan).wait_inserted()
+            program.ask("work 20")
+            program.ask("copy")
+            program.ask("work 1")
+            if killed:
+                session.kill()
+                removed = run(MDL_INJECT, "--remove", program.pid)
+                self.assertEqual(removed.returncode, 0, removed.stderr)
+            else:
+                self.assert_stopped_well(session)
+                self.assertEqual(session.final()["work_calls", ""]["value"], 21)
+            self.assertNotIn("mdl-", pathlib.Path(f"/proc/{program.pid}/maps").read_text())
+            self.assertEqual(program.ask("work 300")["work"], 321)
+            refused = run(MDL_INJECT, program.pid, self.plan)
+            self.assertEqual(refused.returncode, 1, refused.stderr)
+            self.assertIn("huge pages", refused.stderr)
+            program.ask("work 1")
+            self.assertEqual(program.end(), 0)
+
     def test_other_limits(self):
         """Files, address space, data, locked memory: refused, with the limit's name, and nothing is left mapped."""
         program, before = self.begin("locked")

@@ -14,7 +14,8 @@
 //
 // Commands: `work N` calls t_work N times; `vfork N` does so and then waits half a second for a
 // vforked child, in a sleep that no signal interrupts; `longvfork N` does that for 2.4 seconds;
-// `quit` ends with status 0. Answers {"event":"done","work":TOTAL,"interrupted":N}: how often the wait for a
+// `copy` copies the page of t_work to memory of its own, and puts that in its place, as programs do that want their
+// code on huge pages; `quit` ends with status 0. Answers {"event":"done","work":TOTAL,"interrupted":N}: how often the wait for a
 // child, or its own sleep, failed with EINTR.
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -29,6 +30,8 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <thread>
 #include <vector>
@@ -146,12 +149,24 @@ void start_without_pointer() {
         CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD, nullptr);
 }
 
+bool copy_code() {
+  constexpr uintptr_t kPage = 4096;
+  void* code = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&t_work) & ~(kPage - 1));
+  void* copy = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) return false;
+  std::memcpy(copy, code, kPage);
+  return mprotect(copy, kPage, PROT_READ | PROT_EXEC) == 0 &&
+         mremap(copy, kPage, kPage, MREMAP_MAYMOVE | MREMAP_FIXED, code) == code;
+}
+
 [[noreturn]] void serve() {
   protocol::say_event("ready", protocol::field("work", work));
   while (true) {
     protocol::Command command = protocol::next_command();
     bool is_long = command.word == "longvfork", is_vfork = is_long || command.word == "vfork";
-    if (command.word != "work" && !is_vfork) _exit(0);
+    const bool is_copy = command.word == "copy";
+    if (command.word != "work" && !is_vfork && !is_copy) _exit(0);
+    if (is_copy && !copy_code()) _exit(1);
     for (unsigned long i = 0; i < command.number; ++i) t_work(i);
     if (is_vfork) wait_for_vforked_child(is_long ? timespec{2, 400'000'000} : timespec{0, 500'000'000});
     protocol::say_event("done",
