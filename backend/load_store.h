@@ -69,7 +69,6 @@ class LoadStoreSelector {
   virtual void compare(const ir::Inst& inst, bool fused) = 0;  // fused: the jump_zero behind it, too
 
   // --- operands ---
-  static bool is_imm(const ir::Operand& operand) { return operand.kind == ir::Operand::Kind::immediate; }
   static std::string cell(uint32_t index, int word = 0);
   Register dst(const ir::Inst& inst) const { return allocation_.temps[inst.dst]; }
   Register own() { return allocation_.temporaries[at_][used_++]; }

@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 
+#include "base/json.h"
 #include "format/manifest_references.h"
 #include "format/manifest_tables.h"
 
@@ -328,8 +329,8 @@ void read_header(const Node& root, Manifest& manifest) {
   manifest.cpu = root.key("cpu").text();
 }
 
-// The tree that a parser makes of a text takes some 30 times its size when the text is nothing but brackets: what is
-// deeper than any manifest or has more values is not parsed.
+// The tree that a parser makes of a text takes some 30 times its size when the text is nothing but brackets:
+// what is deeper than any manifest or has more values is not parsed.
 bool is_of_sane_shape(const std::string& text) {
   constexpr size_t kMostLevels = 1024, kMostValues = 4'000'000;
   size_t levels = 0, values = 0;
@@ -358,7 +359,7 @@ Error rejected(const std::string& what) {
 }  // namespace
 
 Result<Expr> read_expr(const std::string& text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = read_json(text);
   if (json.is_discarded()) return Error{"the expression is not JSON"};
   Errors errors;
   Expr result = read_expr(Node(json, errors), 0);
@@ -368,7 +369,7 @@ Result<Expr> read_expr(const std::string& text) {
 
 Result<Manifest> read_manifest(const std::string& text) {
   if (!is_of_sane_shape(text)) return rejected("it is nested too deep or has too many values");
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = read_json(text);
   if (json.is_discarded()) return rejected("it is not JSON");
   Errors errors;
   Manifest manifest;

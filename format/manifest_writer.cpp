@@ -3,6 +3,7 @@
 // for is left out.
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "format/manifest_tables.h"
 
 namespace mdl::format {
@@ -156,11 +157,11 @@ std::string write_manifest(const Manifest& manifest) {
       {"stencils", array(manifest.stencils, [](const StencilInfo& s) { return json(s); })},
   };
   // The compiler admits UTF-8 only; `replace` is for callers that build manifests by hand.
-  return result.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  return write_json(result);
 }
 
 std::string write_expr(const Expr& expr) {
-  return json(expr).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  return write_json(json(expr));
 }
 
 }  // namespace mdl::format

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.h"
+
 namespace mdl::mdlc {
 namespace {
 
@@ -14,7 +16,7 @@ format::Position end_of(Span span, const Sources& sources) {
 
 // Source text may stand in messages, and its bytes may be anything.
 std::string text(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return write_json(json, 2) + "\n";
 }
 
 Json place(Span span, const Sources& sources) {

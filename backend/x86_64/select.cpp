@@ -38,9 +38,6 @@ const Condition* condition(Op op) {
   return nullptr;
 }
 
-bool is_imm(const Operand& operand) {
-  return operand.kind == Operand::Kind::immediate;
-}
 bool is_temp(const Operand& operand) {
   return operand.kind == Operand::Kind::temp;
 }

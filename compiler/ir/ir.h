@@ -37,6 +37,12 @@ struct Operand {
   static Operand imm(int64_t v) { return {Kind::immediate, v}; }
   bool operator==(const Operand&) const = default;
 };
+inline bool is_imm(const Operand& operand) {
+  return operand.kind == Operand::Kind::immediate;
+}
+inline bool is_imm(const Operand& operand, int64_t value) {
+  return is_imm(operand) && operand.value == value;
+}
 
 struct Inst {
   Op op = Op::copy;

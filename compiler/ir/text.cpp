@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json.h"
 #include "compiler/ir/op_info.h"
 
 namespace mdl::ir {
@@ -137,7 +138,7 @@ class Parser {
   }
 
   std::string read_symbol(std::string_view line, std::string_view word, format::SymbolKind kind) {
-    auto name = nlohmann::json::parse(line.substr(line.find(word) + word.size()), nullptr, false);
+    auto name = read_json(line.substr(line.find(word) + word.size()));
     if (!name.is_string() || name.get_ref<const std::string&>().empty())
       return fmt::format("expected {} \"NAME\"", word);
     snippets_.back().symbols.push_back({name.get<std::string>(), kind});
@@ -243,9 +244,8 @@ std::string print(const Snippet& snippet) {
   for (const format::Expr& constant : snippet.constants)
     result += fmt::format("  constant {}\n", format::write_expr(constant));
   for (const format::SymbolUse& symbol : snippet.symbols)
-    result += fmt::format(
-        "  {} {}\n", symbol.kind == format::SymbolKind::variable ? "variable" : "function",
-        nlohmann::json(symbol.name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    result += fmt::format("  {} {}\n", symbol.kind == format::SymbolKind::variable ? "variable" : "function",
+                          write_json(nlohmann::json(symbol.name)));
   for (const Inst& inst : snippet.insts)
     result += fmt::format("{}{}\n", inst.op == Op::label ? "" : "  ", print(inst, snippet));
   return result + "}\n";

@@ -18,13 +18,6 @@ using ir::Op;
 using ir::Operand;
 using Known = std::map<ir::Temp, Operand>;  // ordered: results do not depend on hashing
 
-bool is_imm(const Operand& operand) {
-  return operand.kind == Operand::Kind::immediate;
-}
-bool is_imm(const Operand& operand, int64_t value) {
-  return is_imm(operand) && operand.value == value;
-}
-
 void forget(Known& known, ir::Temp temp) {
   known.erase(temp);
   std::erase_if(known, [&](const auto& entry) { return entry.second == Operand::temp(temp); });

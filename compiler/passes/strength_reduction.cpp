@@ -22,12 +22,6 @@ using ir::Operand;
 
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 
-bool is_imm(const Operand& operand) {
-  return operand.kind == Operand::Kind::immediate;
-}
-bool is_imm(const Operand& operand, int64_t value) {
-  return is_imm(operand) && operand.value == value;
-}
 bool is_power_of_two(int64_t value) {
   return std::has_single_bit(static_cast<uint64_t>(value));
 }

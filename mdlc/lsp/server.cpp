@@ -9,6 +9,7 @@
 #include <exception>
 #include <optional>
 
+#include "base/json.h"
 #include "mdlc/lsp/features.h"
 #include "mdlc/lsp/transport.h"
 
@@ -172,7 +173,7 @@ Json Server::call(const Method& method, const Json& params) {
 }
 
 void Server::send(const Json& message) {
-  if (!transport_.send(message.dump(-1, ' ', false, Json::error_handler_t::replace))) exit_status_ = 1;
+  if (!transport_.send(write_json(message))) exit_status_ = 1;
 }
 
 void Server::fail(const Json& id, const Failure& failure) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json.h"
 #include "llvm/DebugInfo/DWARF/DWARFContext.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -21,18 +22,15 @@ class Reader {
 
   std::string answer(const std::string& question) {
     if (!context_) open();
-    const Json asked = Json::parse(question);
+    const Json asked = read_json(question);
     if (asked.contains("parameter"))
-      return to_json(find_parameter(*context_, asked["entry"], asked["parameter"]))
-          .dump(-1, ' ', true, kReplace);
+      return write_json(to_json(find_parameter(*context_, asked["entry"], asked["parameter"])));
     Json files = Json::array();
     for (const Json& entry : asked["entries"]) files.push_back(source_file(entry));
-    return files.dump(-1, ' ', true, kReplace);
+    return write_json(files);
   }
 
  private:
-  static constexpr auto kReplace = Json::error_handler_t::replace;  // names may be any bytes
-
   static Json to_json(const Parameter& p) {
     return {{"number", p.number}, {"mask", p.mask}, {"sign", p.sign}, {"why", p.why}};
   }
@@ -59,11 +57,11 @@ class Reader {
 
 // Its answer as JSON, or why there is none.
 Result<Json> ask(Confined& reader, const Json& question) {
-  auto text = reader.ask(question.dump(-1, ' ', true, Json::error_handler_t::replace));
+  auto text = reader.ask(write_json(question));
   if (!text)
     return Error{
         fmt::format("its debug information cannot be read: the reader failed, {}", text.error().text)};
-  return Json::parse(*text);  // of our own code, which has not crashed
+  return read_json(*text);  // of our own code, which has not crashed
 }
 
 std::string_view last_component(std::string_view path) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json.h"
 #include "runtime/output/table.h"
 
 namespace mdl::output {
@@ -32,7 +33,7 @@ std::string object(const Row& row, bool final) {
       {"units", row.units},     {"refused", row.refused},    {"final", final}};
   if (!row.complete) line["complete"] = false;
   if (row.anomalies > 0) line["anomalies"] = row.anomalies;
-  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return write_json(line);
 }
 
 class Ndjson final : public Writer {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "runtime/arch/arch.h"
 #include "runtime/patch/key_table.h"
 
@@ -286,7 +287,7 @@ bool is_copied(const std::vector<PatchedFile>& files, const std::vector<image::M
 }
 
 std::vector<std::byte> write_journal(const Journal& journal) {
-  std::string text = to_json(journal).dump();
+  std::string text = write_json(to_json(journal));
   Head head{};
   std::memcpy(head.magic, kMagic, sizeof kMagic);
   head.version = kJournalVersion;
@@ -310,7 +311,7 @@ Result<Journal> read_journal(std::span<const std::byte> bytes) {
   std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof head, head.length);
   if (checksum(text) != head.checksum) return Error{"the journal's checksum is wrong"};
   try {
-    Journal out = from_json(json::parse(text));
+    Journal out = from_json(read_json(text));
     out.head.assign(bytes.begin(), bytes.begin() + kJournalHead);
     return out;
   } catch (const std::exception& problem) {

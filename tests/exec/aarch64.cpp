@@ -6,6 +6,7 @@
 #include "tests/exec/host.h"
 
 namespace mdl::exec {
+namespace aarch64 {
 namespace {
 
 constexpr int kScratch = 16, kPlatform = 18;
@@ -89,16 +90,17 @@ bool relocate(uint32_t type, std::span<std::byte> at, uint64_t place, int64_t va
 }
 
 }  // namespace
+}  // namespace aarch64
 
 const Host& aarch64_host() {
   static const Host host = {.name = "aarch64",
                             .emulator = "qemu-aarch64",
                             .block = 17,
-                            .untouched = {kPlatform},
+                            .untouched = {aarch64::kPlatform},
                             .flag_bits = 0xf0000000,  // NZCV
-                            .support = support,
+                            .support = aarch64::support,
                             .jump_to_done = "b mdl_done",
-                            .relocate = relocate};
+                            .relocate = aarch64::relocate};
   return host;
 }
 

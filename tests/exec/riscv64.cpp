@@ -6,6 +6,7 @@
 #include "tests/exec/host.h"
 
 namespace mdl::exec {
+namespace riscv64 {
 namespace {
 
 constexpr int kSp = 2, kGp = 3, kTp = 4, kA0 = 10, kScratch = 30;
@@ -95,16 +96,17 @@ bool relocate(uint32_t type, std::span<std::byte> at, uint64_t place, int64_t va
 }
 
 }  // namespace
+}  // namespace riscv64
 
 const Host& riscv64_host() {
   static const Host host = {.name = "riscv64",
                             .emulator = "qemu-riscv64",
                             .block = 31,
-                            .untouched = {0, kSp, kGp, kTp},
+                            .untouched = {0, riscv64::kSp, riscv64::kGp, riscv64::kTp},
                             .flag_bits = 0,
-                            .support = support,
+                            .support = riscv64::support,
                             .jump_to_done = "j mdl_done",
-                            .relocate = relocate};
+                            .relocate = riscv64::relocate};
   return host;
 }
 

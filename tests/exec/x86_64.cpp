@@ -6,6 +6,7 @@
 #include "tests/exec/host.h"
 
 namespace mdl::exec {
+namespace x86_64 {
 namespace {
 
 constexpr std::string_view kNames[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
@@ -67,16 +68,17 @@ bool relocate(uint32_t type, std::span<std::byte> at, uint64_t place, int64_t va
 }
 
 }  // namespace
+}  // namespace x86_64
 
 const Host& x86_64_host() {
   static const Host host = {.name = "x86_64",
                             .emulator = "",
                             .block = 11,
-                            .untouched = {kRsp},
+                            .untouched = {x86_64::kRsp},
                             .flag_bits = 0x8d5,  // CF PF AF ZF SF OF (Intel SDM vol. 1, 3.4.3)
-                            .support = support,
+                            .support = x86_64::support,
                             .jump_to_done = "jmp mdl_done",
-                            .relocate = relocate};
+                            .relocate = x86_64::relocate};
   return host;
 }
 

@@ -10,8 +10,6 @@
 namespace mdl {
 namespace {
 
-constexpr uint32_t kThreadAt = 0x2d0;  // as glibc keeps it (arch::thread_id_places)
-
 class Followed : public PointCode {
  protected:
   void SetUp() override {

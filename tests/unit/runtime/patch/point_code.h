@@ -73,6 +73,8 @@ __attribute__((noinline)) inline void run_with(State* state, const void* code) {
       : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "memory", "cc");
 }
 
+constexpr uint32_t kThreadAt = 0x2d0;  // as glibc keeps it (arch::thread_id_places)
+
 class PointCode : public testing::Test {
  protected:
   static constexpr uint32_t kSlots = 16;

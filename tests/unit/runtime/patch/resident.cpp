@@ -120,9 +120,6 @@ TEST_F(Routines, CallAFunctionWithItsArguments) {
   EXPECT_NE(call[0], 0u);  // who calls it sets it free
 }
 
-// As glibc keeps it (arch::thread_id_places).
-constexpr uint32_t kThreadAt = 0x2d0;
-
 class ReusedThreadPointer : public PointCode {
  protected:
   void SetUp() override {
