@@ -229,7 +229,7 @@ int main(int argc, char** argv) {
     } else if (word == "exec" || word == "failed") {
       wait_for(child([&] {
         work(n);
-        execl(word == "exec" ? "/bin/sleep" : "/nowhere", "sleep", "0.4", nullptr);
+        execl(word == "exec" ? "/bin/sleep" : "/nowhere", "sleep", "1.5", nullptr);
         work(n);
       }));
     } else if (word == "spawn") {
