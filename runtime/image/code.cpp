@@ -370,11 +370,11 @@ bool faults(const Instruction& one) {
 // Control that leaves or enters otherwise than by what was looked at.
 void Summary::check_bounds() {
   for (const Range& range : code_.ranges) {
-    const Decoded* last = nullptr;
+    const Decoded* last = nullptr;  // padding behind it may be the function's own, by its size, and runs as well
     for (const Decoded& one : code_.decoded)
       if (range.contains(one.instruction.address) && !one.instruction.is_padding) last = &one;
     if (last && (last->instruction.flow == Flow::next || last->instruction.flow == Flow::branch) &&
-        !code_.contains(last->end()) && !faults(last->instruction))
+        !code_.contains(range.end) && !faults(last->instruction))
       code_.set_doubt(fmt::format("it runs on behind its end at {:#x}", range.end));
     auto inner =
         std::upper_bound(code_.object.functions.begin(), code_.object.functions.end(), range.start,

@@ -265,6 +265,12 @@ asm(R"(
   inc %eax
   END s_asm_falls_through
 
+  # Its size counts the padding, as that of glibc's strcasecmp, which runs on into strcasecmp_l.
+  FUNCTION s_asm_falls_through_padding
+  inc %eax
+  .skip 6, 0x90
+  END s_asm_falls_through_padding
+
   FUNCTION s_asm_data_inside
   jmp 4f
   .byte 0x06, 0x06, 0x06, 0x06
