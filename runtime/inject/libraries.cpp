@@ -126,12 +126,16 @@ void Libraries::insert(Prepared& prepared) {
     }
     prepared.problem = extension.error().text;
   }
+  // Another mdl-inject has put the original code back: nothing was loaded, and the next sample finds that
+  // out.
+  if (!patch::is_in_place(session_, memory_)) return;
   fmt::print(stderr, "warning: {} was loaded and is not instrumented: {}\n", who, prepared.problem);
 }
 
 void Libraries::forget_unloaded(const image::Image& image) {
   std::erase_if(extensions_, [&](const patch::Extension& extension) {
-    return patch::is_unloaded(extension, session_, image.mappings, memory_) && patch::forget(extension, image, memory_);
+    return patch::is_unloaded(extension, session_, image.mappings, memory_) &&
+           patch::forget(extension, session_, image, memory_);
   });
 }
 
@@ -145,7 +149,8 @@ void Libraries::watch_windows() {
       }
 }
 
-// Unloaded and loaded again at the same place between two looks: only the code tells.
+// Unloaded and loaded again at the same place between two looks: only the code tells. (A removal by another
+// looks the same; extend() finds that out.)
 bool Libraries::some_were_reloaded() {
   return std::erase_if(watched_, [&](const patch::PatchedWindow& window) {
     std::vector<uint8_t> now(window.original.size());

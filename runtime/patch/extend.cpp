@@ -1,5 +1,7 @@
 #include "runtime/patch/extend.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "runtime/image/unwind.h"
@@ -42,6 +44,16 @@ bool anyone_inside(const process::Threads& threads, const std::vector<image::Ran
   return false;
 }
 
+// The lock is held.
+bool give_back(const Extension& extension, const image::Image& image, const process::TargetMemory& memory) {
+  process::Threads threads(image.pid);
+  if (auto stopped = threads.stop_all(500ms); !stopped) return false;
+  const bool out = !anyone_inside(threads, extension.regions, image, memory) &&
+                   unmap(image.pid, threads, memory, image, extension.regions);
+  threads.release_all();
+  return out;
+}
+
 }  // namespace
 
 Result<Extension> extend(const InsertInput& input, const process::TargetMemory& memory, uint32_t number,
@@ -49,6 +61,10 @@ Result<Extension> extend(const InsertInput& input, const process::TargetMemory& 
   const Clock::time_point begun = Clock::now();
   auto lock = process::TransactionLock::take(input.image.pid, 2s);
   if (!lock) return lock.error();
+  // New code would write to data that are not there any more.
+  if (!is_in_place(session, memory))
+    return Error{
+        fmt::format("another mdl-inject has removed the instrumentation of process {}", input.image.pid)};
   if (!session.armed.end) refuse_armed(input.coverage);
   for (size_t attempt = 0;; attempt++) {
     auto mappings = image::read_maps(input.image.pid);
@@ -67,7 +83,7 @@ Result<Extension> extend(const InsertInput& input, const process::TargetMemory& 
     if (done) done = commit(input, memory, *stage, out.inserted);
     if (!done) {
       // Threads may have been moved inside. What stays is inert, and taken out with the session.
-      (void)forget(out, input.image, memory);
+      (void)give_back(out, input.image, memory);
       return done.error();
     }
     out.files = stage->journal.files;
@@ -77,8 +93,8 @@ Result<Extension> extend(const InsertInput& input, const process::TargetMemory& 
   }
 }
 
-bool is_unloaded(const Extension& extension, const Journal& session, const std::vector<image::Mapping>& mappings,
-                 const image::Memory& memory) {
+bool is_unloaded(const Extension& extension, const Journal& session,
+                 const std::vector<image::Mapping>& mappings, const image::Memory& memory) {
   return std::ranges::none_of(extension.files, [&](const PatchedFile& file) {
     return is_still_there(extension.files, mappings, file.at.start) ||
            std::ranges::any_of(session.windows, [&](const PatchedWindow& window) {
@@ -87,13 +103,10 @@ bool is_unloaded(const Extension& extension, const Journal& session, const std::
   });
 }
 
-bool forget(const Extension& extension, const image::Image& image, const process::TargetMemory& memory) {
-  process::Threads threads(image.pid);
-  if (auto stopped = threads.stop_all(500ms); !stopped) return false;
-  const bool out = !anyone_inside(threads, extension.regions, image, memory) &&
-                   unmap(image.pid, threads, memory, image, extension.regions);
-  threads.release_all();
-  return out;
+bool forget(const Extension& extension, const Journal& session, const image::Image& image,
+            const process::TargetMemory& memory) {
+  auto lock = process::TransactionLock::take(image.pid, 0ms);
+  return lock && is_in_place(session, memory) && give_back(extension, image, memory);
 }
 
 }  // namespace mdl::patch

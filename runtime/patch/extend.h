@@ -24,14 +24,16 @@ struct Extension {
 
 // `input`: its binding is a graft onto the session's, its coverage of the new objects alone. `session` takes
 // over the windows. Functions of which a call would have to be armed are refused where the session has armed
-// none.
+// none. An error when another mdl-inject has removed the session meanwhile.
 Result<Extension> extend(const InsertInput& input, const process::TargetMemory& memory, uint32_t number,
                          Journal& session);
 
 // True when nothing of the extension's files is mapped any more.
-bool is_unloaded(const Extension& extension, const Journal& session, const std::vector<image::Mapping>& mappings,
-                 const image::Memory& memory);
-// Gives its memory back; false when a thread is inside, or cannot be stopped now.
-bool forget(const Extension& extension, const image::Image& image, const process::TargetMemory& memory);
+bool is_unloaded(const Extension& extension, const Journal& session,
+                 const std::vector<image::Mapping>& mappings, const image::Memory& memory);
+// Gives its memory back; false when a thread is inside, or cannot be stopped now, or the session is not there
+// any more: what is mapped at these places by then may be the target's own.
+bool forget(const Extension& extension, const Journal& session, const image::Image& image,
+            const process::TargetMemory& memory);
 
 }  // namespace mdl::patch

@@ -67,6 +67,22 @@ class Concurrent(LiveTest):
         self.assertEqual(removed.returncode, 0, removed.stderr)
         self.finish()
 
+    def test_removed_by_another(self):
+        """Who measures takes the original code for none that was just loaded: nothing is inserted again, where the data
+        are gone. Between two samples it has time for that."""
+        plan = self.compile_text(metric("work_calls", ["t_work"]) + metric("work_returns", ["t_work"], "return"))
+        self.program.ask("threads 2", "running")
+        for turn in range(3):
+            with self.subTest(turn=turn):
+                session = self.inject(self.program.pid, plan, interval="1.5").wait_inserted()
+                removed = run(MDL_INJECT, "--remove", self.program.pid)
+                self.assertEqual(removed.returncode, 0, removed.stderr)
+                self.assertEqual(session.wait(), 0, session.errors)
+                self.assertIn("another mdl-inject has removed it", session.errors)
+                self.assertNotIn("was loaded", session.errors)
+                self.assert_untouched(self.program.pid, self.before)
+        self.assertGreater(self.finish()["work"], 0)
+
     def test_processes_in_the_same_memory(self):
         """They run the code that is patched, so they must stand still like threads; else they die."""
         plan = self.compile_text(metric("shared_calls", ["t_shared"]) +
