@@ -16,7 +16,7 @@ namespace mdl::inject {
 using namespace std::chrono_literals;
 
 constexpr auto kRemovalDeadline = 15000ms;  // for threads inside trampolines to leave, or to become stoppable
-constexpr auto kEnds = 1s;                  // after this, a process that said that it ends has not
+constexpr auto kEnds = 1s;  // a process that said that it ends and still has its memory after this, has not
 
 namespace {
 
@@ -74,28 +74,32 @@ uint64_t Measurement::exit_word(uint64_t index) const {
 // Its memory cannot be read as it was. One that has a memory executes another program, or was changed by
 // somebody else.
 bool Measurement::ends_soon() const {
-  const Clock::time_point until = Clock::now() + 200ms;
+  const Clock::time_point until = Clock::now() + kRemovalDeadline;
   while (!process_.ends_within(1ms))
-    if (process::read_status(pid()).has_memory || Clock::now() > until) return false;
+    if (!process::has_ended(pid()) || Clock::now() > until) return false;
   return true;
 }
 
 void Measurement::sample(std::vector<output::Row>& rows) {
-  if (at_end_) append(*at_end_, rows);  // it did not end after all
-  at_end_.reset();
-  if (announced_ && Clock::now() - *announced_ > kEnds) announced_.reset();
   auto sample = take_sample();
-  if (sample)
-    append(*sample, rows);
-  else
-    result_ = lost(sample.error());
+  if (!sample) {
+    // The kernel may take long over the end of one that had much memory.
+    if (!process::has_ended(pid())) result_ = lost(sample.error());
+    return;
+  }
+  if (at_end_) append(*std::exchange(at_end_, std::nullopt), rows);  // it has not ended yet
+  append(*sample, rows);
 }
 
 void Measurement::look() {
   // So that the ring of ended threads does not fill up.
   if (sampler_.collector().drain(memory_)) free_taken();
   uint64_t exits = 0;
-  if (!memory_.read(exit_word(0), std::as_writable_bytes(std::span(&exits, 1))) || exits == exits_) return;
+  if (!memory_.read(exit_word(0), std::as_writable_bytes(std::span(&exits, 1)))) return;
+  if (exits == exits_) {
+    if (announced_ && Clock::now() - *announced_ > kEnds) announced_.reset();
+    return;
+  }
   if (auto last = take_sample()) {
     at_end_ = std::move(*last);
     announced_ = Clock::now();
@@ -146,7 +150,7 @@ Result<void> Measurement::write_last(const values::Sample& sample) {
 
 values::Sample Measurement::last_known() {
   values::Sample out = at_end_ ? *std::exchange(at_end_, std::nullopt) : sampler_.repeat(values::now());
-  out.complete = announced_ && Clock::now() - *announced_ < kEnds;
+  out.complete = announced_.has_value();
   return out;
 }
 
@@ -221,7 +225,7 @@ Result<int> Measurement::leave() {
 Result<int> Measurement::remove() {
   patch::Removal removal(pid(), memory_);
   if (auto ok = removal.restore(&journal_, kRemovalDeadline); !ok)
-    return process_.ends_within(200ms) ? ended() : left(ok.error());
+    return process_.ends_within(200ms) || ends_soon() ? ended() : left(ok.error());
   if (removal.is_gone()) return lost({"it was removed"});
   auto sample = take_sample();  // nobody counts any more: these are exact
   Result<void> finished = removal.finish();

@@ -191,11 +191,27 @@ class Children(LiveTest):
                 self.assertEqual(program.end(f"{command} 23"), status)
                 self.assertEqual(session.wait(), 0, session.errors)
                 last = session.final()[WORK, ""]
-                self.assertEqual((last["value"], last.get("complete", True)), (123, True))
+                self.assertEqual((last["value"], last.get("complete", True)), (123, True), session.errors)
+
+    def test_the_last_lines_are_the_last(self):
+        """Also when a sample is due between what the process said at its end and the end."""
+        for _ in range(3):
+            program = self.start("children")
+            plan = self.compile_text(metric(WORK, ["t_work"]))
+            session = self.inject(program.pid, plan, interval="0.002").wait_inserted()
+            program.ask("work 100")
+            program.send("large_exit 23")
+            self.assertEqual(session.wait(), 0, session.errors)
+            self.assertEqual(program.process.wait(10), 8)
+            self.assertEqual([line["final"] for line in session.lines], [False] * (len(session.lines) - 1) + [True])
+            elapsed = [line["elapsed_s"] for line in session.lines]
+            self.assertEqual(elapsed, sorted(elapsed))
+            self.assertEqual((value(session), session.lines[-1].get("complete", True)), (123, True), session.errors)
 
     def test_an_end_that_nobody_announces(self):
         """Past the C library, or by a signal: the last sample again, and it says that it is not the end's."""
-        for command, status, end in (("exit_group", 0, 4), ("abort", 3, -signal.SIGABRT), ("kill", 3, -signal.SIGKILL)):
+        for command, status, end in (("exit_group", 0, 4), ("abort", 3, -signal.SIGABRT), ("kill", 3, -signal.SIGKILL),
+                                     ("large_kill", 3, -signal.SIGKILL)):
             with self.subTest(command):
                 program, session = self.begin()
                 program.ask("work 100")

@@ -11,11 +11,14 @@
 //   vfork N    N calls, then a vforked child that executes /bin/true; answers with "status"
 //   exec N     N calls, then this process becomes `children` anew (its "ready" follows)
 //   daemon N   N calls, then this process forks and ends; the child answers {"event":"daemon","pid":..} and
-//   serves on return N   N calls, then main returns 7 exit N     N calls, then exit(6); quick_exit N:
-//   quick_exit(9); thread_exit N: another thread calls exit(5) exit_group N  N calls, then a system call that
-//   no library sees, with status 4 kill N     N calls, then death by SIGKILL _exit N    N calls, then
-//   _exit(8) abort N    N calls, then death by SIGABRT
+//              serves on
+//
+//   return N, exit N, _exit N, quick_exit N, thread_exit N (another thread calls exit), large_exit N and
+//   large_kill N (with much that the kernel has to take back), exit_group N (a system call that no library
+//   sees), kill N (SIGKILL), abort N (SIGABRT)
+//              N calls, then that end
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,6 +76,16 @@ int vfork_child() {
   return wait_for(child);
 }
 
+// Much for the kernel to take back at the end, of 64 MiB: each of their pages is mapped 256 times.
+void map_much() {
+  constexpr size_t kBytes = 64 << 20;
+  const int file = memfd_create("much", 0);
+  if (ftruncate(file, kBytes) != 0) abort();
+  for (int i = 0; i < 256; i++)
+    if (mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0) == MAP_FAILED)
+      abort();
+}
+
 void answer(int status) {
   protocol::say_event(
       "done", protocol::field("work", work) + "," + protocol::field("status", static_cast<unsigned>(status)));
@@ -110,6 +123,12 @@ int main(int argc, char** argv) {
       quick_exit(9);
     } else if (word == "thread_exit") {
       std::thread([] { exit(5); }).join();
+    } else if (word == "large_exit") {
+      map_much();
+      _exit(8);
+    } else if (word == "large_kill") {
+      map_much();
+      kill(getpid(), SIGKILL);
     } else if (word == "exit_group") {
       syscall(SYS_exit_group, 4);
     } else if (word == "kill") {
