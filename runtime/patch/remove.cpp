@@ -142,7 +142,8 @@ bool Removal::holds(uint64_t address, const std::vector<uint8_t>& bytes) const {
 // Those of one part, but for the ones that begin at these addresses.
 Result<void> Removal::put_back(PatchedWindow::Part part, const std::set<uint64_t>& but) {
   // Of all threads none runs: what is mapped now stays so. A library that was unloaded is not written to,
-  // nor what lies at its place now; code that the program has copied to other memory, with the jumps in it, is.
+  // nor what lies at its place now; code that the program has copied to other memory, with the jumps in it,
+  // is.
   auto mappings = image::read_maps(pid_);
   if (!mappings) return mappings.error();
   std::vector<Edit> edits;
@@ -174,7 +175,9 @@ Result<void> Removal::finish() {
             "{1}; take it out later with mdl-inject --remove {0}",
             pid_,
             hosts_left_ ? "some jumps are left, to code that does what the program's own would"
-                        : "its text is restored and the code left behind is inert"),
+            : relays_.empty()
+                ? "its text is restored and the code left behind is inert"
+                : "its functions are restored; jumps between them and the code left behind are inert"),
         Status::left_inert};
   }
   stubs_ = process::restore_slack(memory_, *image_);
