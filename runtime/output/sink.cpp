@@ -3,7 +3,10 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <csignal>
 #include <cstring>
 
 #include "runtime/output/writer.h"
@@ -16,6 +19,13 @@ Error failed(const char* what, const std::string& name, int number) {
                              : number == ENOSPC ? " (free some space, or write elsewhere with -o)"
                                                 : "";
   return {fmt::format("cannot {} {}: {}{}", what, name, std::strerror(number), advice)};
+}
+
+// Signals are blocked while a process is measured (inject/watch.h): they wait, and so do we for a reader.
+bool is_interrupted() {
+  sigset_t pending;
+  sigpending(&pending);
+  return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) || sigismember(&pending, SIGHUP);
 }
 
 }  // namespace
@@ -40,17 +50,19 @@ bool Sink::is_terminal() const {
 }
 
 Result<void> Sink::write(std::string_view text) {
+  constexpr int kPatienceMs = 1000;  // with a reader that does not read, when somebody wants us to end
   while (!text.empty()) {
-    const ssize_t written = ::write(fd_, text.data(), text.size());
-    if (written >= 0) {
+    pollfd room{fd_, POLLOUT, 0};
+    const int ready = poll(&room, 1, kPatienceMs);
+    if (ready == 0 && is_interrupted())
+      return Error{fmt::format("cannot write {}: nobody reads it, and it was to end", name_)};
+    if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
+    // Not more than what a pipe with room takes at once (pipe(7)).
+    const ssize_t written = ::write(fd_, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
+    if (written >= 0)
       text.remove_prefix(static_cast<size_t>(written));
-      continue;
-    }
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return failed("write", name_, errno);
-    // Someone made the descriptor non-blocking: standard output is shared with other programs.
-    pollfd ready{fd_, POLLOUT, 0};
-    if (poll(&ready, 1, -1) < 0 && errno != EINTR) return failed("write", name_, errno);
+    else if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)
+      return failed("write", name_, errno);
   }
   return {};
 }

@@ -8,10 +8,12 @@ import json
 import os
 import pty
 import re
+import select
+import signal
 import subprocess
 import unittest
 
-from harness import BIN, CONSTRAINTS, MDL_INJECT, LiveTest, metric, run
+from harness import BIN, CONSTRAINTS, MDL_INJECT, LiveTest, metric, run, soon
 
 KEYS = {"time_ns": int, "elapsed_s": (int, float), "pid": int, "metric": str, "focus": str, "value": int,
         "delta": int, "rate": (int, float), "units": str, "refused": int, "final": bool}
@@ -129,6 +131,19 @@ class Output(LiveTest):
         process.stdout.readline()
         process.stdout.close()
         process.wait(20)
+
+    def test_a_reader_that_does_not_read(self):
+        """`mdl-inject ... | less`: Ctrl-C takes the instrumentation out all the same."""
+        ours, theirs = os.pipe()
+        process = self.popen("--format", "ndjson", "-i", "0.001", stdout=theirs, stderr=subprocess.PIPE)
+        soon(lambda: not select.select([], [theirs], [], 0)[1], "the pipe to be full")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(20), 1)
+        self.assertIn(b"nobody reads it", process.stderr.read())
+        process.stderr.close()
+        os.close(ours)
+        os.close(theirs)
+        self.assert_untouched(self.program.pid, self.before)
 
     def test_full_device(self):
         """What could not be written is no success, also of the commands that only look."""
