@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "runtime/image/function_code.h"
 #include "runtime/image/incoming_jumps.h"
@@ -170,6 +171,7 @@ class Summary {
     }
     for (size_t i = 0; i < code_.decoded.size(); ++i) look_at(i);
     for (size_t index : jumps_to_end_) look_at_jump_to_end(index);
+    doubt_indirect_exits();
     add(follow_);
     check_bounds();
     take_instructions();
@@ -199,6 +201,7 @@ class Summary {
   void look_at_jump_to_end(size_t index);
   void look_at_call(size_t index);
   void look_at_indirect_jump(size_t index);
+  void doubt_indirect_exits();
   void check_bounds();
   void take_instructions();
 
@@ -317,6 +320,20 @@ void Summary::look_at_indirect_jump(size_t index) {
       code_.set_doubt(fmt::format("where its jump at {:#x} leads is not known", one.address));
       break;
   }
+}
+
+// Code to which nothing leads is what an indirect jump leads to, by a table that nobody found (its address is put
+// together from pieces, or comes from memory): then a jump that looked like a way out may be none.
+void Summary::doubt_indirect_exits() {
+  const auto indirect = std::find_if(result_.exits.begin(), result_.exits.end(),
+                                     [](const Exit& one) { return one.kind == ExitKind::tail_jump_indirect; });
+  if (indirect == result_.exits.end()) return;
+  const std::set<uint64_t> reached(result_.targets.begin(), result_.targets.end());
+  const auto alone = std::find_if(follow_.begin(), follow_.end(),
+                                  [&](uint64_t one) { return one != code_.function.address && !reached.count(one); });
+  if (alone == follow_.end()) return;
+  result_.unresolved_jump = true;
+  code_.set_doubt(fmt::format("its jump at {:#x} may lead to {:#x}, to which nothing else does", indirect->address, *alone));
 }
 
 void Summary::look_at(size_t index) {

@@ -60,6 +60,7 @@ class Commit {
       if (auto ok = check_thread(tid, *r); !ok) return ok.error();
       regs[tid] = *r;
     }
+    if (auto ok = check_pointers_differ(regs); !ok) return ok.error();
     if (auto ok = check_bytes(); !ok) return ok.error();
     std::set<const FunctionPlan*> busy = busy_functions(regs);
     if (!busy.empty() && may_wait) return false;
@@ -88,6 +89,24 @@ class Commit {
         "thread {} of process {} has no thread pointer of the usual kind (it is starting up, or its "
         "run-time system keeps its own): it cannot be instrumented safely",
         tid, input_.image.pid)};
+  }
+
+  // Threads with one thread pointer would count in one block at a time, and lose counts. (A process that shares the
+  // memory is no thread; of what it counts nothing is promised.) The kernel's own threads, of io_uring and vhost, have
+  // their maker's, and no pc: they execute nothing of the program.
+  Result<void> check_pointers_differ(const Regs& regs) const {
+    std::map<uint64_t, pid_t> owners;
+    for (pid_t tid : process::live_threads(input_.image.pid)) {
+      auto found = regs.find(tid);
+      if (found == regs.end() || arch::pc(found->second) == 0) continue;
+      const auto [owner, is_first] = owners.emplace(arch::thread_pointer(found->second), tid);
+      if (!is_first)
+        return Error{fmt::format(
+            "threads {} and {} of process {} have the same thread pointer (one was made by clone without its C "
+            "library): what they do could not be told apart, and not be counted exactly",
+            owner->second, tid, input_.image.pid)};
+    }
+    return {};
   }
 
   std::vector<Edit> edits() const {

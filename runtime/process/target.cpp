@@ -62,6 +62,17 @@ std::string pid_namespace() {
   return size < 0 ? std::string() : std::string(text, static_cast<size_t>(size));
 }
 
+// Processes are stopped by their ids in our pid namespace; /proc shows those of the one that it was mounted in.
+Result<void> check_proc() {
+  char text[32];
+  const ssize_t size = readlink("/proc/self", text, sizeof text);
+  if (size < 0) return refuse("/proc is not mounted here: mount -t proc proc /proc");
+  if (std::string_view(text, static_cast<size_t>(size)) == std::to_string(getpid())) return {};
+  return refuse(
+      "/proc is that of another pid namespace, where ids mean other processes: give this one its own (mount -t proc "
+      "proc /proc, unshare --mount-proc), or run mdl-inject there");
+}
+
 // The ELF header of the program says whether its code is ours to read.
 Result<void> check_architecture(pid_t pid) {
   std::string path = fmt::format("/proc/{}/exe", image::live_thread(pid));
@@ -117,6 +128,7 @@ ProcessStatus parse_status(std::string_view text) {
 
 Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
   if (pid <= 0) return refuse(fmt::format("{} is not a process id", pid));
+  if (auto ok = check_proc(); !ok) return ok.error();
   if (pid == getpid()) return refuse("mdl-inject cannot instrument itself: name another process");
   ProcessStatus status = read_status(pid);
   if (!status.has_pid)

@@ -167,6 +167,15 @@ metric every_call {
         self.assertEqual(session.final()["work_calls", ""]["value"], 4)
         self.assert_untouched(inside.pid, before)
 
+    def test_proc_of_another_pid_namespace(self):
+        """What it shows under an id is another process than the one that would be stopped."""
+        user = ["--user", "--map-root-user"] if os.geteuid() else []
+        before = self.remember(self.program.pid)
+        done = run("unshare", *user, "--pid", "--fork", MDL_INJECT, self.program.pid, self.plan, "-d", "0.1")
+        self.assertEqual((done.returncode, done.stdout), (FAILED, ""), done.stderr)
+        self.assertIn("/proc is that of another pid namespace", done.stderr)
+        self.assert_untouched(self.program.pid, before)
+
     def test_traced_by_another(self):
         tracer = self.start("sandboxed", "tracer", str(self.program.pid), alone=True)
         self.refused(FAILED, [f"already traced by process {tracer.pid} (sandboxed)", "detach"], self.program.pid,

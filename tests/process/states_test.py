@@ -129,11 +129,18 @@ class States(LiveTest):
         self.assertEqual(program.end(), 0)
 
     def test_thread_without_a_pointer(self):
+        self.refused_when_stopped("pointerless", "has no thread pointer")
+
+    def test_threads_with_one_pointer(self):
+        """They would count in one block, and lose counts."""
+        self.refused_when_stopped("borrowed", "have the same thread pointer")
+
+    def refused_when_stopped(self, mode, why):
         """Found when all threads are stopped: what was staged by then is taken back."""
-        program, before = self.begin("pointerless")
+        program, before = self.begin(mode)
         session = self.inject(program.pid, self.plan)
         self.assertEqual(session.wait(), 1)
-        self.assertIn("thread pointer", session.errors)
+        self.assertIn(why, session.errors)
         self.assert_untouched(program.pid, before)
         program.ask("work 5")
         self.assertEqual(program.end(), 0)

@@ -9,6 +9,7 @@
 //              allowed for memory; memfd_create is not among them (killed by SIGSYS)
 //   leaderless the first thread has ended; a second one goes on
 //   pointerless a second thread has no thread pointer, as one that is just starting
+//   borrowed   a second thread has the first one's thread pointer, as clone without its C library makes it
 //   locked     all memory is locked, what will be mapped, too (mlockall(2)); and no right to lock more than the limit
 //   remapped   the program's file is mapped a second time, far away, as V8 does with its code
 //
@@ -143,9 +144,13 @@ int without_pointer(void*) {
   return 0;
 }
 
-void start_without_pointer() {
+int with_pointer_of_its_maker(void*) {
+  while (true) asm volatile("pause");
+}
+
+void start_raw_thread(int (*routine)(void*)) {
   static char stack[16384];
-  clone(without_pointer, stack + sizeof stack,
+  clone(routine, stack + sizeof stack,
         CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD, nullptr);
 }
 
@@ -184,7 +189,8 @@ int main(int argc, char** argv) {
     std::thread(serve).detach();
     pthread_exit(nullptr);
   }
-  if (mode == "pointerless") start_without_pointer();
+  if (mode == "pointerless") start_raw_thread(without_pointer);
+  if (mode == "borrowed") start_raw_thread(with_pointer_of_its_maker);
   if (mode == "locked" && !lock_memory()) return 1;
   if (mode == "remapped") map_own_file_far_away();
   if (mode == "nogain") deny_executable_gain();

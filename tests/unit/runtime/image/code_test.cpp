@@ -300,6 +300,12 @@ TEST_F(CodeOfSample, DoubtIsSaid) {
   Code hidden = code_of("s_asm_through_thunk");  // it may lead back into the function
   EXPECT_TRUE(hidden.unresolved_jump);
   EXPECT_NE(hidden.doubt.find("retpoline"), std::string::npos) << hidden.doubt;
+  Code table = code_of("s_asm_hidden_table");
+  EXPECT_TRUE(table.unresolved_jump);
+  EXPECT_NE(table.doubt.find("to which nothing else does"), std::string::npos) << table.doubt;
+  Code functions = code_of("s_asm_array_of_functions");
+  EXPECT_EQ(functions.doubt, "");
+  EXPECT_EQ(exit_kinds(functions), (std::vector{ExitKind::tail_jump_indirect, ExitKind::return_}));
 }
 
 TEST_F(CodeOfSample, JumpsFromOtherFunctionsIntoTheMiddle) {

@@ -277,6 +277,28 @@ asm(R"(
 4: ret
   END s_asm_data_inside
 
+  # Labels as values, by a table whose address is put together from pieces, as with -mcmodel=large: the jump looks like
+  # a tail call through an array of functions, but nothing else leads to what is behind it.
+  FUNCTION s_asm_hidden_table
+  mov (%rsi,%rdi,8), %rax
+  jmp *%rax
+  add $9, %rdx
+  mov (%rsi,%rdx,8), %rax
+  jmp *%rax
+  mov %rdx, %rax
+  ret
+  END s_asm_hidden_table
+
+  # The same jump, and everything else is reached: a way out.
+  FUNCTION s_asm_array_of_functions
+  test %edi, %edi
+  js 9f
+  mov (%rsi,%rdi,8), %rax
+  jmp *%rax
+9: xor %eax, %eax
+  ret
+  END s_asm_array_of_functions
+
   # Both jump behind the first instruction of the one between them, from near and from far.
   FUNCTION s_asm_far_intruder
   mov $1, %eax
