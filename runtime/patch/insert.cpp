@@ -14,6 +14,7 @@
 #include "runtime/patch/stack_scan.h"
 #include "runtime/patch/stage.h"
 #include "runtime/process/lock.h"
+#include "runtime/process/seccomp.h"
 #include "runtime/process/target.h"
 
 namespace mdl::patch {
@@ -58,6 +59,7 @@ class Commit {
       auto r = threads.registers(tid);
       if (!r) return r.error();
       if (auto ok = check_thread(tid, *r); !ok) return ok.error();
+      if (auto ok = check_calls(tid); !ok) return ok.error();
       regs[tid] = *r;
     }
     if (auto ok = check_pointers_differ(regs); !ok) return ok.error();
@@ -70,6 +72,15 @@ class Commit {
     if (auto ok = write_windows(); !ok) return ok.error();
     out_.threads = regs.size();
     return true;
+  }
+
+  // What is inserted makes system calls here and there.
+  Result<void> check_calls(pid_t tid) const {
+    if (!process::sends_calls_to_itself(tid)) return {};
+    return Error{fmt::format(
+        "the system calls of thread {} of process {} come back to it as SIGSYS (PR_SET_SYSCALL_USER_DISPATCH, as Wine "
+        "uses it), and those of instrumentation would: it cannot be instrumented safely",
+        tid, input_.image.pid)};
   }
 
   Error go_thread(pid_t tid) const {

@@ -25,10 +25,16 @@ using Filter = std::vector<sock_filter>;
 // What holds for one thread.
 struct Confinement {
   pid_t thread = 0;
-  bool strict = false;  // SECCOMP_MODE_STRICT: read, write, exit and sigreturn only
+  bool dispatched = false;  // sends_calls_to_itself()
+  bool strict = false;      // SECCOMP_MODE_STRICT: read, write, exit and sigreturn only
   std::vector<Filter> filters;
   std::string unreadable;  // why the filters could not be read; "" when they could
 };
+
+// True when the system calls of a thread, stopped by us, come back to it as SIGSYS (prctl(PR_SET_SYSCALL_USER_DISPATCH);
+// Wine does that): when it says so in its memory, and from all code but some of its own. Of kernels before 6.4 that
+// cannot be asked.
+bool sends_calls_to_itself(pid_t tid);
 
 // "" when the thread may make the call, else what happens instead: "a seccomp filter kills the process at
 // mmap".

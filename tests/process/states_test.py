@@ -135,6 +135,11 @@ class States(LiveTest):
         """They would count in one block, and lose counts."""
         self.refused_when_stopped("borrowed", "have the same thread pointer")
 
+    def test_system_calls_that_come_back_as_signals(self):
+        """Ours would, too: here they would end the process, in Wine they would be taken for those of Windows."""
+        self.refused_when_stopped("dispatched", "PR_SET_SYSCALL_USER_DISPATCH")
+        self.refused_when_stopped("dispatched-beside", "PR_SET_SYSCALL_USER_DISPATCH")
+
     def refused_when_stopped(self, mode, why):
         """Found when all threads are stopped: what was staged by then is taken back."""
         program, before = self.begin(mode)

@@ -10,6 +10,8 @@
 //   leaderless the first thread has ended; a second one goes on
 //   pointerless a second thread has no thread pointer, as one that is just starting
 //   borrowed   a second thread has the first one's thread pointer, as clone without its C library makes it
+//   dispatched its system calls come back to it as SIGSYS, and end it, but those that the C library makes
+//   dispatched-beside  the same, with a second thread of which nothing is special
 //   locked     all memory is locked, what will be mapped, too (mlockall(2)); and no right to lock more than the limit
 //   remapped   the program's file is mapped a second time, far away, as V8 does with its code
 //
@@ -33,6 +35,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <initializer_list>
 #include <thread>
 #include <vector>
@@ -148,6 +151,21 @@ int with_pointer_of_its_maker(void*) {
   while (true) asm volatile("pause");
 }
 
+// All code but the C library's is what a program like Wine runs for others.
+void dispatch_calls() {
+  constexpr int kSetDispatch = 59, kOn = 1;  // PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON
+  static char blocked = 1;                   // SYSCALL_DISPATCH_FILTER_BLOCK
+  unsigned long start = 0, end = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("libc.so") != line.npos && line.find(" r-xp ") != line.npos)
+      sscanf(line.c_str(), "%lx-%lx", &start, &end);
+  if (prctl(kSetDispatch, kOn, start, end - start, &blocked) != 0) {
+    perror("guarded: prctl");
+    exit(1);
+  }
+}
+
 void start_raw_thread(int (*routine)(void*)) {
   static char stack[16384];
   clone(routine, stack + sizeof stack,
@@ -191,6 +209,8 @@ int main(int argc, char** argv) {
   }
   if (mode == "pointerless") start_raw_thread(without_pointer);
   if (mode == "borrowed") start_raw_thread(with_pointer_of_its_maker);
+  if (mode == "dispatched-beside") std::thread(pause).detach();
+  if (mode.starts_with("dispatched")) dispatch_calls();
   if (mode == "locked" && !lock_memory()) return 1;
   if (mode == "remapped") map_own_file_far_away();
   if (mode == "nogain") deny_executable_gain();

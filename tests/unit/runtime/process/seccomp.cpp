@@ -139,6 +139,9 @@ TEST(Seccomp, WhatIsNotKnownIsNotGuessed) {
 }
 
 TEST(Seccomp, StrictModeAndFiltersThatCannotBeRead) {
+  Confinement dispatched;
+  dispatched.dispatched = true;
+  EXPECT_THAT(of_all(dispatched, arch::insertion_calls()), HasSubstr("PR_SET_SYSCALL_USER_DISPATCH"));
   Confinement strict;
   strict.strict = true;
   EXPECT_THAT(of_all(strict, arch::insertion_calls()),
