@@ -65,8 +65,17 @@ OwnAbi own_abi(std::string_view name, bool unframed) {
 
 }  // namespace
 
+// Its stack is in %rbp, and a continuation is an address in the middle of a function, before which data lie:
+// jumps to it are seen nowhere, and what is decoded there is not what runs. It has no call frame information,
+// or (ghc -g) such as says that the frame is open, counted from %rbp.
+bool is_haskell(const image::Object& object, const image::Function& function) {
+  return object.has_haskell &&
+         !(object.frame_table && image::frame_is_closed(*object.frame_table, function.address));
+}
+
 OwnAbi own_abi(const image::Object& object, const image::Function& function) {
   const bool unframed = object.frame_table && !object.frame_table->find(function.address);
+  if (is_haskell(object, function)) return OwnAbi::never;
   OwnAbi result = own_abi(std::string_view(function.name), unframed);
   for (const std::string& alias : function.aliases)
     result = std::max(result, own_abi(std::string_view(alias), unframed));

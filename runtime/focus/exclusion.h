@@ -19,6 +19,8 @@ enum class OwnAbi : uint8_t {
   never,    // keeps registers that the convention lets a callee change, or takes operands in
             // ways of its own: a probe in it would change the program
 };
+// Code that GHC made, or the assembly of its run-time system.
+bool is_haskell(const image::Object& object, const image::Function& function);
 OwnAbi own_abi(const image::Object& object, const image::Function& function);
 
 // The exclude definitions of a plan, ready to be asked.

@@ -135,7 +135,9 @@ std::string Names::obstacle(const Procedure& procedure) const {
     return "it is an IFUNC, and no one has called it yet: its implementation is chosen at the first call";
   if (std::string why = obstacle(Module{procedure.object, ""}); !why.empty()) return why;
   if (own_abi(*procedure.object, *procedure.function) == OwnAbi::never)
-    return "it does not follow the calling convention";
+    return is_haskell(*procedure.object, *procedure.function)
+               ? "it is code of GHC (Haskell): its stack is not the processor's, and data lie in it"
+               : "it does not follow the calling convention";
   if (exclusions_.excludes(*procedure.object, *procedure.function)) return "the plan excludes it";
   return "";
 }

@@ -109,6 +109,13 @@ void leave_out_cfi_entries(const ElfFile& file, uint64_t bias, std::vector<Symbo
   });
 }
 
+// Whether what GHC compiles is in the file: all of it uses this part of GHC's run-time system, which is in
+// the file, too, or, in a library, needed from another.
+bool names_haskell(const SymbolTable& table) {
+  return std::any_of(table.symbols.begin(), table.symbols.end(),
+                     [](const ElfSymbol& symbol) { return symbol.name == "stg_upd_frame_info"; });
+}
+
 // Of the names of one address: the shortest that is not local, then the first.
 bool is_better_name(const Symbol& a, const Symbol& b) {
   if (a.is_local != b.is_local) return b.is_local;
@@ -239,8 +246,8 @@ Function make_function(const Group& group, const std::vector<Symbol>& symbols,
 
 }  // namespace
 
-std::vector<Function> read_functions(const ElfFile& file, const ElfFile* debug, uint64_t bias,
-                                     const FrameTable* frames) {
+NamedFunctions read_functions(const ElfFile& file, const ElfFile* debug, uint64_t bias,
+                              const FrameTable* frames) {
   const SymbolTable full = file.symbols(elf::SHT_SYMTAB);
   const SymbolTable separate = debug ? debug->symbols(elf::SHT_SYMTAB) : SymbolTable();
   const SymbolTable dynamic = file.symbols(elf::SHT_DYNSYM);
@@ -255,7 +262,9 @@ std::vector<Function> read_functions(const ElfFile& file, const ElfFile* debug, 
   std::vector<Group> groups = group_by_address(symbols, limits, frames);
   assign_cold_parts(groups, symbols);
 
-  std::vector<Function> functions;
+  NamedFunctions out;
+  for (const SymbolTable* table : {&full, &separate, &dynamic}) out.has_haskell |= names_haskell(*table);
+  std::vector<Function>& functions = out.functions;
   functions.reserve(groups.size());
   const std::unordered_set<std::string_view> several = names_of_several(symbols);
   std::vector<size_t> place(groups.size(), SIZE_MAX);
@@ -269,7 +278,7 @@ std::vector<Function> read_functions(const ElfFile& file, const ElfFile* debug, 
     uint64_t start = group.primary.address;
     functions[place[group.part_of]].parts.push_back({start, start + group.size});
   }
-  return functions;
+  return out;
 }
 
 }  // namespace mdl::image

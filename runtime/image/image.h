@@ -73,6 +73,7 @@ struct Object {
   bool is_main = false;
   bool is_loader = false;           // ld.so: its functions are not in $procedures
   bool is_go = false;               // Go code: its stacks move and its calls are not those of C
+  bool has_haskell = false;         // code that GHC made is among its functions (focus/exclusion.cpp)
   std::vector<Range> text;          // executable mappings of the file
   std::vector<Range> unused_text;   // executable bytes past the end of a segment up to the page's end
   std::vector<Function> functions;  // by address
@@ -104,8 +105,8 @@ enum class Depth : uint8_t {
 // Reads a live process without stopping it.
 Result<Image> read_image(pid_t pid, Depth depth = Depth::functions);
 
-// What the file behind a mapping holds for these addresses of it: the bytes that the process would have there if
-// it had never written them. Past the file's end they are zero.
+// What the file behind a mapping holds for these addresses of it: the bytes that the process would have there
+// if it had never written them. Past the file's end they are zero.
 Result<void> read_mapped(pid_t pid, const Mapping& mapping, uint64_t address, std::span<std::byte> into);
 
 // Demangled name with and without parameters; the linkage name itself when it is not mangled.

@@ -115,7 +115,9 @@ void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uin
 }
 
 void add_functions(const ElfFile& file, Object& object, const ElfFile* debug) {
-  object.functions = read_functions(file, debug, object.bias, object.frame_table.get());
+  NamedFunctions named = read_functions(file, debug, object.bias, object.frame_table.get());
+  object.functions = std::move(named.functions);
+  object.has_haskell = named.has_haskell;
   if (object.frame_table) add_unnamed_functions(file, object.bias, *object.frame_table, object.functions);
   std::erase_if(object.functions,
                 [&](const Function& function) { return is_outside(object, function.address); });

@@ -28,7 +28,11 @@ std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias
 
 // The functions of a file that have symbols, by address: those of its own tables and of `debug` (its separate
 // debug file or null). `frames` (may be null) bounds those without a size.
-std::vector<Function> read_functions(const ElfFile& file, const ElfFile* debug, uint64_t bias,
-                                     const FrameTable* frames);
+struct NamedFunctions {
+  std::vector<Function> functions;
+  bool has_haskell = false;  // as in Object
+};
+NamedFunctions read_functions(const ElfFile& file, const ElfFile* debug, uint64_t bias,
+                              const FrameTable* frames);
 
 }  // namespace mdl::image

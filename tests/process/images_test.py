@@ -200,6 +200,39 @@ class Chosen(ImageTest):
         self.assertEqual(program.end(), 0)
 
 
+class Haskell(ImageTest):
+    """Code of GHC among C code."""
+
+    def test_all_of_the_program(self):
+        """Its C functions are counted; of the others nothing is touched, as the counts show, and the answer."""
+        program = self.start("haskell")
+        before = self.remember(program.pid)
+        expected = program.ask("work 1000")["sum"]
+        text = "resourceList whole is module { items { \"haskell\" }; flavor { unix }; }\n" + "".join(
+            f"""metric all_{point} {{ name "{point}"; units Calls; unitsType unnormalized; aggregateOperator sum;
+              style EventCounter; flavor {{ unix }};
+              base is counter {{ foreach object in whole {{ foreach func in object.funcs {{
+                append preInsn func.{point} (* all_{point}++; *) }} }} }} }}\n""" for point in ("entry", "return"))
+        plan = self.compile_text(text + metric("work_entries", ["t_c_work"]) +
+                                 metric("work_returns", ["t_c_work"], "return"))
+        session = self.inject(program.pid, plan).wait_inserted()
+        self.assertEqual(program.ask("work 1000")["sum"], expected)
+        self.assert_stopped_well(session)
+        values = {name: line["value"] for (name, _), line in session.final().items()}
+        self.assertEqual((values["work_entries"], values["work_returns"]), (1000, 1000))
+        self.assertLess(values["all_entry"], 2000)  # each of the two functions of Haskell's kind was entered as often
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 7)
+
+    def test_named(self):
+        program = self.start("haskell")
+        done = run(MDL_INJECT, program.pid, self.compile_text(metric("outer", ["t_outer_info"])))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("GHC", done.stderr)
+        self.assertEqual(program.ask("work 1")["sum"], 5)
+        self.assertEqual(program.end(), 7)
+
+
 class Go(ImageTest):
     def refusal(self, program, *options):
         plan = self.compile_text(metric(WORK, ["t_image_work"]) + metric("copies", ["strlen"]))
