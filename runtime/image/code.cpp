@@ -322,18 +322,30 @@ void Summary::look_at_indirect_jump(size_t index) {
   }
 }
 
-// Code to which nothing leads is what an indirect jump leads to, by a table that nobody found (its address is put
-// together from pieces, or comes from memory): then a jump that looked like a way out may be none.
+// Code to which nothing leads is what an indirect jump leads to, by a table that nobody found (its address is
+// put together from pieces, or comes from memory): then a jump that looked like a way out may be none. One
+// through a slot of the linkage table (-fno-plt, Rust) has one destination, which can be seen.
 void Summary::doubt_indirect_exits() {
-  const auto indirect = std::find_if(result_.exits.begin(), result_.exits.end(),
-                                     [](const Exit& one) { return one.kind == ExitKind::tail_jump_indirect; });
+  auto through_slot = [&](uint64_t address) {
+    const Decoded* jump = code_.at(address);
+    if (!jump || !jump->detail.has_memory || jump->detail.memory.base != x86_64::kPcRegister) return false;
+    uint64_t target = 0;
+    return code_.memory.read(jump->end() + static_cast<uint64_t>(jump->detail.memory.displacement),
+                             std::as_writable_bytes(std::span(&target, 1))) &&
+           !code_.contains(target);
+  };
+  const auto indirect = std::find_if(result_.exits.begin(), result_.exits.end(), [&](const Exit& one) {
+    return one.kind == ExitKind::tail_jump_indirect && !through_slot(one.address);
+  });
   if (indirect == result_.exits.end()) return;
   const std::set<uint64_t> reached(result_.targets.begin(), result_.targets.end());
-  const auto alone = std::find_if(follow_.begin(), follow_.end(),
-                                  [&](uint64_t one) { return one != code_.function.address && !reached.count(one); });
+  const auto alone = std::find_if(follow_.begin(), follow_.end(), [&](uint64_t one) {
+    return one != code_.function.address && !reached.count(one);
+  });
   if (alone == follow_.end()) return;
   result_.unresolved_jump = true;
-  code_.set_doubt(fmt::format("its jump at {:#x} may lead to {:#x}, to which nothing else does", indirect->address, *alone));
+  code_.set_doubt(fmt::format("its jump at {:#x} may lead to {:#x}, to which nothing else does",
+                              indirect->address, *alone));
 }
 
 void Summary::look_at(size_t index) {

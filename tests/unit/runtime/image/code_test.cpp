@@ -303,6 +303,9 @@ TEST_F(CodeOfSample, DoubtIsSaid) {
   Code table = code_of("s_asm_hidden_table");
   EXPECT_TRUE(table.unresolved_jump);
   EXPECT_NE(table.doubt.find("to which nothing else does"), std::string::npos) << table.doubt;
+  Code slot = code_of("s_asm_through_slot");
+  EXPECT_EQ(slot.doubt, "");
+  EXPECT_EQ(exit_kinds(slot), (std::vector{ExitKind::tail_jump_indirect, ExitKind::return_}));
   Code functions = code_of("s_asm_array_of_functions");
   EXPECT_EQ(functions.doubt, "");
   EXPECT_EQ(exit_kinds(functions), (std::vector{ExitKind::tail_jump_indirect, ExitKind::return_}));

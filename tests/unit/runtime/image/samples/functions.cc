@@ -299,6 +299,17 @@ asm(R"(
   ret
   END s_asm_array_of_functions
 
+  # A tail call as -fno-plt makes it, and code to which nothing leads, as it stands behind calls that do not come back.
+  FUNCTION s_asm_through_slot
+  jmp *8f(%rip)
+  mov %rdx, %rax
+  ret
+  END s_asm_through_slot
+  .pushsection .data.rel.ro, "aw"
+  .balign 8
+8: .quad s_asm_array_of_functions
+  .popsection
+
   # Both jump behind the first instruction of the one between them, from near and from far.
   FUNCTION s_asm_far_intruder
   mov $1, %eax
