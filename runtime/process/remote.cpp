@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/ptrace.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -67,14 +68,17 @@ bool in_restartable_sequence(pid_t tid, const TargetMemory& memory) {
          sequence != 0;
 }
 
-bool stack_usable(const arch::ThreadRegisters& regs, const TargetMemory& memory) {
+// Whether the stub has room on the thread's stack. /proc/PID/mem reads guard pages, too; this call does not.
+bool stack_usable(pid_t tid, const arch::ThreadRegisters& regs) {
   std::byte probe[512];
-  return memory.read(arch::stack_pointer(regs) - sizeof probe, probe);
+  iovec here{probe, sizeof probe};
+  iovec there{reinterpret_cast<void*>(arch::stack_pointer(regs) - sizeof probe), sizeof probe};
+  return process_vm_readv(tid, &here, 1, &there, 1, 0) == static_cast<ssize_t>(sizeof probe);
 }
 
 bool suits(pid_t tid, const Threads& threads, const TargetMemory& memory) {
   auto regs = threads.registers(tid);
-  return regs && stack_usable(*regs, memory) && !in_restartable_sequence(tid, memory);
+  return regs && stack_usable(tid, *regs) && !in_restartable_sequence(tid, memory);
 }
 
 // Whether seccomp lets a stopped thread make the calls, and those of the stub itself.

@@ -58,6 +58,10 @@ class States(LiveTest):
     def test_leader_that_ended(self):
         self.measure("leaderless")
 
+    def test_thread_at_the_end_of_its_stack(self):
+        """It makes no calls for us: there is no room for what these push."""
+        self.measure("edge")
+
     def test_file_mapped_again_far_away(self):
         """Code need not be in reach of that mapping."""
         self.measure("remapped")

@@ -12,6 +12,7 @@
 //   borrowed   a second thread has the first one's thread pointer, as clone without its C library makes it
 //   dispatched its system calls come back to it as SIGSYS, and end it, but those that the C library makes
 //   dispatched-beside  the same, with a second thread of which nothing is special
+//   edge       the first thread is at the end of its stack, right above a guard page; a second one goes on
 //   locked     all memory is locked, what will be mapped, too (mlockall(2)); and no right to lock more than the limit
 //   remapped   the program's file is mapped a second time, far away, as V8 does with its code
 //
@@ -166,6 +167,15 @@ void dispatch_calls() {
   }
 }
 
+[[noreturn]] void stay_at_the_edge() {
+  constexpr size_t kPage = 4096;
+  char* stack = static_cast<char*>(
+      mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  if (stack == MAP_FAILED || mprotect(stack, kPage, PROT_NONE) != 0) exit(1);
+  asm volatile("mov %0, %%rsp\n 1: pause\n jmp 1b" : : "r"(stack + kPage + 64) : "memory");
+  __builtin_unreachable();
+}
+
 void start_raw_thread(int (*routine)(void*)) {
   static char stack[16384];
   clone(routine, stack + sizeof stack,
@@ -206,6 +216,10 @@ int main(int argc, char** argv) {
   if (mode == "leaderless") {
     std::thread(serve).detach();
     pthread_exit(nullptr);
+  }
+  if (mode == "edge") {
+    std::thread(serve).detach();
+    stay_at_the_edge();
   }
   if (mode == "pointerless") start_raw_thread(without_pointer);
   if (mode == "borrowed") start_raw_thread(with_pointer_of_its_maker);
