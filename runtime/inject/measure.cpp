@@ -24,9 +24,12 @@
 #include "runtime/patch/coverage.h"
 #include "runtime/patch/insert.h"
 #include "runtime/patch/thread_identity.h"
+#include "runtime/process/lock.h"
 #include "runtime/process/target.h"
 
 namespace mdl::inject {
+
+using namespace std::chrono_literals;
 namespace {
 
 // What the code in the target needs to know of threads and clocks.
@@ -69,6 +72,27 @@ Result<patch::InsertInput> identify(const plan::Plan& plan, const focus::Binding
 // A program that was started, until it is let go: who interrupts us then wants it to end, too.
 volatile pid_t not_let_go = 0;
 
+// What a process holds, while nobody changes it: code in which somebody else inserts, or from which he
+// removes, is not the program's own.
+struct Looked {
+  process::TransactionLock lock;
+  image::Image image;
+};
+Result<Looked> look_at(pid_t pid) {
+  const pid_t live = image::live_thread(pid);
+  const image::LiveMemory memory(live);
+  // Who measures there needs the lock, too: nobody who will be refused takes it.
+  auto mappings = image::read_maps(live);
+  if (!mappings) return mappings.error();
+  if (auto ok = patch::refuse_occupied(pid, *mappings, memory); !ok) return ok.error();
+  auto lock = process::TransactionLock::share(pid, 10s);
+  if (!lock) return lock.error();
+  auto image = image::read_image(pid);
+  if (!image) return image.error();
+  if (auto ok = patch::refuse_occupied(pid, image->mappings, memory); !ok) return ok.error();
+  return Looked{std::move(*lock), std::move(*image)};
+}
+
 // `measured`: whether it came to that.
 Result<int> attach(const Options& options, const plan::Plan& plan, output::Writer& writer,
                    std::optional<process::Launch>& launched, bool& measured) {
@@ -77,12 +101,10 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
   if (!target) return target.error();
   auto allowed = read_allowed(options.pid, target->name, options.follow_fork);
   if (!allowed) return allowed.error();
-  auto image = image::read_image(options.pid);
-  if (!image) return image.error();
-  if (auto ok = patch::refuse_occupied(options.pid, image->mappings,
-                                       image::LiveMemory(image::live_thread(options.pid)));
-      !ok)
-    return ok.error();  // its code is not what it was
+  auto looked = look_at(options.pid);
+  if (!looked) return looked.error();
+  std::optional<process::TransactionLock> quiet(std::move(looked->lock));
+  const std::optional<image::Image> image(std::move(looked->image));
   // A position-independent one has the dynamic linker beside it.
   const auto cannot_be = [](const image::Object& object) { return object.is_go || object.is_loader; };
   if (image->objects.front().is_go && std::all_of(image->objects.begin(), image->objects.end(), cannot_be))
@@ -109,6 +131,7 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
   patch::Coverage coverage =
       patch::plan_coverage(plan, *binding, *image, *memory, *codes, nullptr, options.follow_fork);
   codes.reset();  // a copy of all the code that was looked at
+  quiet.reset();
   if (options.dry_run) {
     print_coverage(stdout, *binding, coverage);
     print_cost(stdout, plan, *binding, wanted.ps_per_cycle);

@@ -40,7 +40,9 @@ Measurement::Measurement(const Options& options, Process process, patch::Journal
       keys_(journal_, block_layout(journal_)) {}
 
 void Measurement::expect_end() {
-  set_exit_word(2, 1);
+  const uint64_t somebody_reads = 1;
+  write_data(exit_word(2), std::span(&somebody_reads, 1),
+             1000ms);  // another may look at the process just now
 }
 
 // One sample; ended threads' values that it has taken over need not be kept in the target any more.
@@ -62,8 +64,9 @@ void Measurement::free_taken() {
 
 // Another mdl-inject may have taken the session out, and the target may have got the address for itself
 // since: nothing is written but under the lock that a removal takes, and only while the journal is there.
-bool Measurement::write_data(uint64_t address, std::span<const uint64_t> words) {
-  auto lock = process::TransactionLock::take(pid(), 0ms);
+bool Measurement::write_data(uint64_t address, std::span<const uint64_t> words,
+                             std::chrono::milliseconds patience) {
+  auto lock = process::TransactionLock::take(pid(), patience);
   return lock && patch::is_in_place(journal_, memory_) && memory_.write(address, std::as_bytes(words));
 }
 
@@ -71,12 +74,12 @@ uint64_t Measurement::exit_word(uint64_t index) const {
   return journal_.data.start + patch::kHeaderExit + index * 8;
 }
 
-// Its memory cannot be read as it was. One that has a memory executes another program, or was changed by
-// somebody else.
-bool Measurement::ends_soon() const {
-  const Clock::time_point until = Clock::now() + kRemovalDeadline;
+// Something failed: whether because the process ends, of which one thread after the other loses its memory.
+// The kernel may take long over the rest of it.
+bool Measurement::ends_soon(std::chrono::milliseconds patience) const {
+  const Clock::time_point begun = Clock::now();
   while (!process_.ends_within(1ms))
-    if (!process::has_ended(pid()) || Clock::now() > until) return false;
+    if (Clock::now() - begun > (process::has_ended(pid()) ? kRemovalDeadline : patience)) return false;
   return true;
 }
 
@@ -176,7 +179,7 @@ Result<int> Measurement::ended() {
 // The data cannot be read any more: the process executes another program or ends, somebody removed us, or
 // the process has written over it.
 Result<int> Measurement::lost(const Error& why) {
-  if (ends_soon()) return ended();
+  if (ends_soon(200ms)) return ended();
   std::byte probe{};
   const bool same_program = std::any_of(
       journal_.windows.begin(), journal_.windows.end(),
@@ -225,12 +228,12 @@ Result<int> Measurement::leave() {
 Result<int> Measurement::remove() {
   patch::Removal removal(pid(), memory_);
   if (auto ok = removal.restore(&journal_, kRemovalDeadline); !ok)
-    return process_.ends_within(200ms) || ends_soon() ? ended() : left(ok.error());
+    return ends_soon(2000ms) ? ended() : left(ok.error());
   if (removal.is_gone()) return lost({"it was removed"});
   auto sample = take_sample();  // nobody counts any more: these are exact
   Result<void> finished = removal.finish();
   say_breakpoints(pid(), removal.breakpoints());
-  if (!sample && process_.ends_within(200ms)) return ended();
+  if (!sample && ends_soon(200ms)) return ended();
   Result<void> written = write_last(sample ? *sample : sampler_.repeat(values::now()));
   if (!finished) return finished.error();
   if (!written) return written.error();

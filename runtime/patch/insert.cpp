@@ -102,9 +102,9 @@ class Commit {
         tid, input_.image.pid)};
   }
 
-  // Threads with one thread pointer would count in one block at a time, and lose counts. (A process that shares the
-  // memory is no thread; of what it counts nothing is promised.) The kernel's own threads, of io_uring and vhost, have
-  // their maker's, and no pc: they execute nothing of the program.
+  // Threads with one thread pointer would count in one block at a time, and lose counts. (A process that
+  // shares the memory is no thread; of what it counts nothing is promised.) The kernel's own threads, of
+  // io_uring and vhost, have their maker's, and no pc: they execute nothing of the program.
   Result<void> check_pointers_differ(const Regs& regs) const {
     std::map<uint64_t, pid_t> owners;
     for (pid_t tid : process::live_threads(input_.image.pid)) {
@@ -112,10 +112,11 @@ class Commit {
       if (found == regs.end() || arch::pc(found->second) == 0) continue;
       const auto [owner, is_first] = owners.emplace(arch::thread_pointer(found->second), tid);
       if (!is_first)
-        return Error{fmt::format(
-            "threads {} and {} of process {} have the same thread pointer (one was made by clone without its C "
-            "library): what they do could not be told apart, and not be counted exactly",
-            owner->second, tid, input_.image.pid)};
+        return Error{
+            fmt::format("threads {} and {} of process {} have the same thread pointer (one was made by clone "
+                        "without its C "
+                        "library): what they do could not be told apart, and not be counted exactly",
+                        owner->second, tid, input_.image.pid)};
     }
     return {};
   }
@@ -231,6 +232,7 @@ class Commit {
   Result<void> write_windows() {
     // Relays first: nothing jumps there yet. A host is as good without those that jump to its relays.
     std::vector<Edit> relays = relay_edits(), all = edits();
+    stage_.code_written = true;
     if (apply_edits(relays, memory_).changed.size() == relays.size() &&
         apply_edits(all, memory_).changed.size() == all.size()) {
       for (const StagedWindow& window : stage_.windows)
@@ -242,6 +244,7 @@ class Commit {
       for (Edit& edit : *edits) std::swap(edit.from, edit.to);
       undone = undone && !apply_edits(*edits, memory_).failed;
     }
+    stage_.code_written = !undone;
     return Error{fmt::format("cannot write the code of process {}: {}", input_.image.pid,
                              undone ? "nothing was changed"
                                     : "some of it is patched and works; take it out with --remove"),
@@ -308,7 +311,8 @@ Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& m
     Result<void> done = write_stage(memory, *stage);
     if (done) done = commit(input, memory, *stage, out);
     if (!done) {
-      { auto ended = std::move(*lock); }  // the removal takes it again
+      { auto ended = std::move(*lock); }                         // the removal takes it again
+      if (!stage->code_written) stage->journal.windows.clear();  // nothing is to be put back
       return take_back(pid, memory, stage->journal, done.error());
     }
     out.journal = std::move(stage->journal);

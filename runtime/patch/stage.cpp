@@ -329,7 +329,7 @@ class Builder {
       if (window.relay.address) journal.windows.push_back(window.relay);
       journal.points += points;
     }
-    journal.files = files_at(mappings_, journal.windows);
+    journal.files = files_at(input_.image.mappings, journal.windows);
   }
 
   const InsertInput& input_;

@@ -16,6 +16,16 @@
 namespace mdl::process {
 
 Result<TransactionLock> TransactionLock::take(pid_t pid, std::chrono::milliseconds deadline) {
+  return wait_for(pid, deadline, LOCK_EX);
+}
+
+Result<TransactionLock> TransactionLock::share(pid_t pid, std::chrono::milliseconds deadline) {
+  return wait_for(pid, deadline, LOCK_SH);
+}
+
+// `operation`: as of flock(2).
+Result<TransactionLock> TransactionLock::wait_for(pid_t pid, std::chrono::milliseconds deadline,
+                                                  int operation) {
   auto until = std::chrono::steady_clock::now() + deadline;
   int file = open(fmt::format("/proc/{}/mem", image::live_thread(pid)).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {
@@ -23,12 +33,14 @@ Result<TransactionLock> TransactionLock::take(pid_t pid, std::chrono::millisecon
     return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(errno))};
   }
   TransactionLock lock(file);
-  while (flock(file, LOCK_EX | LOCK_NB) != 0) {
+  while (flock(file, operation | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR)
       return Error{fmt::format("cannot take the lock on process {}: {}", pid, std::strerror(errno))};
     if (std::chrono::steady_clock::now() > until)
-      return Error{fmt::format(
-          "another mdl-inject is inserting into process {} or removing from it: try again later", pid)};
+      return Error{
+          fmt::format("another mdl-inject is looking at process {}, inserting into it or removing from it: "
+                      "try again later",
+                      pid)};
     timespec nap{0, 2'000'000};
     nanosleep(&nap, nullptr);
   }

@@ -35,12 +35,13 @@ bool is_signal(int status) {
   return status >> 16 == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80);
 }
 
-// Like waitpid(), but for a stop at a signal, which is only looked at: the kernel delivers the signal of such a stop
-// when the tracer is killed, and forgets one of which the tracer has been told (wait_task_stopped() clears the code
-// that ptrace_signal() goes on with).
+// Like waitpid(), but for a stop at a signal, which is only looked at: the kernel delivers the signal of such
+// a stop when the tracer is killed, and forgets one of which the tracer has been told (wait_task_stopped()
+// clears the code that ptrace_signal() goes on with).
 pid_t wait_now(pid_t tid, int& status) {
   siginfo_t info{};
-  if (waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0) return -1;
+  if (waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0)
+    return -1;
   if (info.si_pid == 0) return 0;
   status = info.si_status << 8 | 0x7f;  // of a stop, as waitpid() gives it
   if (info.si_code == CLD_TRAPPED && is_signal(status)) return tid;
@@ -54,9 +55,9 @@ Threads::~Threads() {
   end_pause();
 }
 
-// Who presses Ctrl-C while threads are stopped would end us between a thread's stop and its mending. And a process that
-// waits for us must not wait for others: on a busy machine we go first then, if we may (a thread of Linux has a nice
-// value of its own).
+// Who presses Ctrl-C while threads are stopped would end us between a thread's stop and its mending. And a
+// process that waits for us must not wait for others: on a busy machine we go first then, if we may (a thread
+// of Linux has a nice value of its own).
 void Threads::begin_pause() {
   if (pausing_) return;
   pausing_ = true;
@@ -89,9 +90,10 @@ Result<void> Threads::seize(pid_t tid) {
     if (errno != EPERM)
       return Error{
           fmt::format("cannot attach to thread {} of process {}: {}", tid, pid_, std::strerror(errno))};
-    // A thread that is ending is refused like one that may not be traced.
+    // A thread that is ending is refused like one that may not be traced, and like one that another
+    // mdl-inject has traced: when that ends, it gives up the lock before its threads.
     if (!is_alive_thread(tid)) return {};
-    if (attempt == 20) return permission_error(tid);
+    if (attempt == 200) return permission_error(tid);
     nap(500);
   }
 }

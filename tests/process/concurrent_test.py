@@ -3,11 +3,22 @@
 import os
 import signal
 import subprocess
+import threading
 import unittest
 
 from harness import MDL_INJECT, LiveTest, metric, run, soon
 
 ROUNDS = 10
+# Every function of the program and of the C library.
+WHOLE = """
+resourceList whole is module { items { "sharers", "libc.so.6" }; flavor { unix }; }
+metric returns {
+  name "Returns"; units Calls; unitsType unnormalized; aggregateOperator sum; style EventCounter; flavor { unix };
+  base is counter {
+    foreach object in whole { foreach func in object.funcs { prepend preInsn func.return (* returns++; *) } }
+  }
+}
+"""
 
 
 class Concurrent(LiveTest):
@@ -52,6 +63,29 @@ class Concurrent(LiveTest):
                 self.assertIn(str(self.program.pid), message)
                 self.assert_untouched(self.program.pid, self.before)
         self.assertGreater(self.finish()["work"], 0)
+
+    def test_short_measurements_of_many(self):
+        """Nobody takes the jumps of another one for code of the program, also when these come or go while he looks."""
+        plan = self.compile_text(metric("all_calls", ["t_work"]) + WHOLE)
+        self.program.ask("threads 4", "running")
+        results = []
+
+        def measure():
+            for _ in range(ROUNDS):
+                results.append(run(MDL_INJECT, self.program.pid, plan, "-d", "0.02", "-o", "/dev/null", seconds=60))
+
+        users = [threading.Thread(target=measure) for _ in range(4)]
+        for user in users:
+            user.start()
+        for user in users:
+            user.join()
+        refused = {done.stderr.split(" refused")[0].split()[-1] for done in results if done.returncode == 0}
+        self.assertEqual(len(refused), 1, [done.stderr for done in results])
+        for done in results:
+            if done.returncode != 0:
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertRegex(done.stderr, "is being instrumented by|holds the instrumentation|another mdl-inject")
+        self.finish()
 
     def test_killed_injector_that_nobody_waited_for(self):
         """A zombie has a pid and a start time, but measures nothing: it is not named as the one to end."""

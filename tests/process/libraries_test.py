@@ -90,6 +90,19 @@ class Unloaded(LibraryTest):
         self.assert_untouched(program.pid, self.before)
         self.assertEqual(program.end(), 0)
 
+    def test_it_comes_and_goes_while_it_is_instrumented(self):
+        """Between what is read of it and the commit it may have gone, and be there again."""
+        program, session = self.begin(metric("loader_calls", ["t_loader_work"]) + metric("all_calls", ["t_plugin_work"]),
+                                      "--await", "-m", "loader_calls", "-m", "all_calls")
+        done = program.ask("churn 1000")
+        self.assert_stopped_well(session)
+        self.assertEqual(self.value(session, "loader_calls"), done["calls"])
+        self.assertIn(LOADED, session.errors)
+        self.assertLessEqual(self.value(session, "all_calls"), done["calls"])
+        self.assertEqual(process_text.leftovers(program.pid), [])
+        self.assertEqual(program.ask("open 10")["calls"], 1010)
+        self.assertEqual(program.end(), 0)
+
     def test_it_was_there_at_the_attach_and_comes_back(self):
         program = self.start("loads")
         program.ask("open 1")

@@ -3,7 +3,8 @@
 //   loads [SECONDS]
 //
 // Commands: `open N` loads the library (again) and calls its t_plugin_work N times, `outer N` its
-// t_plugin_outer, `close` gives back one of these loads, the last of which unloads it; `squat` gives back all
+// t_plugin_outer, `close` gives back one of these loads, the last of which unloads it; `churn N` loads, calls once
+// and unloads it N times, some milliseconds each; `squat` gives back all
 // of them and puts other memory in the place of the library's code, which holds the bytes that were there,
 // patched as they were, and `look` says whether they are still so (1 or 0, instead of the total); `quit` ends
 // with status 0. Answers
@@ -67,6 +68,15 @@ int main(int argc, char** argv) {
       auto plugin_work = reinterpret_cast<uint64_t (*)(uint64_t)>(dlsym(library, "t_plugin_work"));
       for (unsigned long i = 0; i < command.number; ++i, ++calls) {
         if (plugin_work(t_loader_work(i)) != (i + 1) * 2) return 1;
+      }
+    } else if (command.word == "churn") {
+      for (unsigned long i = 0; i < command.number; ++i, ++calls) {
+        void* library = dlopen(path.c_str(), RTLD_NOW);
+        if (!library) return 1;
+        auto plugin_work = reinterpret_cast<uint64_t (*)(uint64_t)>(dlsym(library, "t_plugin_work"));
+        usleep(3000);
+        if (plugin_work(t_loader_work(i)) != (i + 1) * 2 || dlclose(library) != 0) return 1;
+        usleep(3000);
       }
     } else if (command.word == "outer") {
       auto outer = reinterpret_cast<uint64_t (*)(uint64_t)>(dlsym(opened.back(), "t_plugin_outer"));
