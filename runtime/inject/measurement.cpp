@@ -66,6 +66,7 @@ void Measurement::free_taken() {
 // since: nothing is written but under the lock that a removal takes, and only while the journal is there.
 bool Measurement::write_data(uint64_t address, std::span<const uint64_t> words,
                              std::chrono::milliseconds patience) {
+  if (removes_) return memory_.write(address, std::as_bytes(words));
   auto lock = process::TransactionLock::take(pid(), patience);
   return lock && patch::is_in_place(journal_, memory_) && memory_.write(address, std::as_bytes(words));
 }
@@ -216,6 +217,7 @@ void Measurement::take_out() {
 
 Result<int> Measurement::leave() {
   set_exit_word(2, 0);
+  look();  // who stands there already
   auto sample = take_sample();
   if (!sample) return lost(sample.error());
   if (auto ok = write_last(*sample); !ok) return ok.error();
@@ -227,7 +229,13 @@ Result<int> Measurement::leave() {
 
 Result<int> Measurement::remove() {
   patch::Removal removal(pid(), memory_);
-  if (auto ok = removal.restore(&journal_, kRemovalDeadline); !ok)
+  // It may stand at its end, or come there, and waits for us.
+  auto meanwhile = [this] {
+    removes_ = true;
+    look();
+    removes_ = false;
+  };
+  if (auto ok = removal.restore(&journal_, kRemovalDeadline, meanwhile); !ok)
     return ends_soon(2000ms) ? ended() : left(ok.error());
   if (removal.is_gone()) return lost({"it was removed"});
   auto sample = take_sample();  // nobody counts any more: these are exact

@@ -75,6 +75,7 @@ class Measurement {
   values::TargetClocks clocks_;
   values::Sampler sampler_;
   KeyRows keys_;
+  bool removes_ = false;                        // our removal holds the lock, and lets us write
   uint64_t exits_ = 0;                          // how often it was at its exit and was let go
   std::optional<Clock::time_point> announced_;  // when it said that it ends
   std::optional<values::Sample> at_end_;        // what was read then, and is not written yet

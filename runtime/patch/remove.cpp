@@ -67,7 +67,8 @@ Result<void> Removal::look(const Journal* own) {
   return {};
 }
 
-Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds deadline) {
+Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds deadline,
+                              const std::function<void()>& meanwhile) {
   Clock::time_point until = Clock::now() + deadline;
   auto lock = process::TransactionLock::take(pid_, deadline);
   if (!lock) return lock.error();
@@ -93,6 +94,7 @@ Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds dead
       if (Clock::now() > until) return {};
     }
     threads_.release_all();
+    if (meanwhile) meanwhile();
     timespec nap{0, std::min(round + 1, 20) * 500'000};
     nanosleep(&nap, nullptr);
   }

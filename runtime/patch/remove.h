@@ -13,6 +13,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -35,7 +36,9 @@ class Removal {
 
   // `own` is the journal of a session that the caller has made, and the only one that it removes: when it is
   // not there any more, is_gone() says so and nothing has been done. Without it, whatever there is.
-  Result<void> restore(const Journal* own, std::chrono::milliseconds deadline);
+  // `meanwhile` is called while threads are waited for, with the lock held and all threads running.
+  Result<void> restore(const Journal* own, std::chrono::milliseconds deadline,
+                       const std::function<void()>& meanwhile = {});
   // Status::left_inert when something had to stay.
   Result<void> finish();
 

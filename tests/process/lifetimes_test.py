@@ -208,6 +208,24 @@ class Children(LiveTest):
             self.assertEqual(elapsed, sorted(elapsed))
             self.assertEqual((value(session), session.lines[-1].get("complete", True)), (123, True), session.errors)
 
+    def test_an_interrupt_while_the_process_stands_at_its_end(self):
+        for option, says in ((), "has ended"), (("--detach",), ""):
+            with self.subTest(option):
+                program = self.start("children")
+                plan = self.compile_text(metric(WORK, ["t_work"]))
+                session = self.inject(program.pid, plan, *option).wait_inserted()
+                program.ask("work 100")
+                session.process.send_signal(signal.SIGSTOP)
+                program.send("_exit 23")
+                time.sleep(0.1)
+                session.process.send_signal(signal.SIGINT)
+                session.process.send_signal(signal.SIGCONT)
+                self.assertEqual(session.wait(), 0, session.errors)
+                self.assertIn(says, session.errors)
+                self.assertEqual(program.process.wait(10), 8)
+                last = session.final()[WORK, ""]
+                self.assertEqual((last["value"], last.get("complete", True)), (123, True), session.errors)
+
     def test_an_end_that_nobody_announces(self):
         """Past the C library, or by a signal: the last sample again, and it says that it is not the end's."""
         for command, status, end in (("exit_group", 0, 4), ("abort", 3, -signal.SIGABRT), ("kill", 3, -signal.SIGKILL),

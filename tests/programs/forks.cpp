@@ -252,6 +252,7 @@ int main(int argc, char** argv) {
     } else if (word == "timed") {
       if (t_timed(n) == 0) _exit(0);
     } else if (word == "early") {
+      const int left = family->count;  // the number of the one that is left behind
       const pid_t pid = fork();
       if (pid == 0) {
         if (fork() != 0) _exit(0);
@@ -261,7 +262,7 @@ int main(int argc, char** argv) {
         _exit(0);
       }
       wait_for(pid);
-      usleep(200'000);
+      while (family->records[left].work < static_cast<uint64_t>(n)) usleep(1000);
     } else if (word == "idle") {
       const int before = family->count;
       idle = child([] {
