@@ -447,6 +447,16 @@ uint64_t find_breakpoint(const FunctionCode& code) {
   return 0;
 }
 
+// A sequence ends with the instruction that makes it count. Executed elsewhere, in a trampoline, that one is no part of
+// it: a thread that was interrupted before it goes on with what is not so any more.
+bool is_restartable(const FunctionCode& code) {
+  return std::ranges::any_of(code.object.restartable, [&](const Range& sequence) {
+    return std::ranges::any_of(code.ranges, [&](const Range& range) {
+      return sequence.start < range.end && range.start < sequence.end;
+    });
+  });
+}
+
 }  // namespace
 
 std::vector<uint8_t> bytes_at(const Code& code, uint64_t address, size_t size) {
@@ -477,6 +487,8 @@ Result<Code> read_code(const Image& image, const Object& object, const Function&
                     "not read, or the object was unloaded",
                     function.name, function.address, function.size, object.name)};
   Found found = complete_ranges(code);
+  if (is_restartable(code))
+    return Error{"it holds a restartable sequence (rseq), whose instructions must stay where they are"};
   if (uint64_t address = find_breakpoint(code))
     return Error{fmt::format(
         "its code has a breakpoint at {:#x}, of a debugger or a uprobe (bpftrace, perf): take that "

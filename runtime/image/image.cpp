@@ -168,6 +168,7 @@ void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>
     if (std::none_of(loaded.begin(), loaded.end(), [](const Mapping* one) { return one->execute; })) continue;
     Object object = base;
     describe(*file, loaded, bias, object);
+    if (depth == Depth::functions) object.restartable = read_restartable(*file, object, LiveMemory(live_thread(pid)));
     if (depth == Depth::functions) object.problem = replaced_code(*file, object, loaded, mappings);
     if (depth == Depth::functions && object.problem.empty())
       add_functions(*file, object, debug ? &*debug : nullptr);

@@ -12,6 +12,7 @@ namespace mdl::image {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+constexpr uint64_t kMostSequences = 16 << 20;  // bytes of their descriptions, and of one
 constexpr uint64_t page_down(uint64_t value) {
   return value & ~(kPage - 1);
 }
@@ -54,7 +55,33 @@ bool is_outside(const Object& object, uint64_t address) {
                       [&](const Range& range) { return range.contains(address); });
 }
 
+// struct rseq_cs of linux/rseq.h.
+struct Sequence {
+  uint32_t version, flags;
+  uint64_t start, size, abort;
+};
+
 }  // namespace
+
+std::vector<Range> read_restartable(const ElfFile& file, const Object& object, const Memory& memory) {
+  std::vector<Range> out;
+  for (const char* name : {"__rseq_cs", "__rseq_table"}) {  // the second: before Linux 4.19
+    const Section* section = file.section(name);
+    if (!section) continue;
+    std::vector<Sequence> sequences(std::min<uint64_t>(section->size, kMostSequences) / sizeof(Sequence));
+    if (section->size > kMostSequences ||
+        !memory.read(object.bias + section->address, std::as_writable_bytes(std::span(sequences))))
+      return object.text;
+    for (const Sequence& one : sequences) {
+      if (one.start == 0 && one.size == 0) continue;
+      if (is_outside(object, one.start) || one.size > kMostSequences) return object.text;  // not relocated yet
+      out.push_back({one.start, one.start + one.size});
+      // The kernel looks for a signature in the four bytes before.
+      out.push_back({one.abort - sizeof(uint32_t), one.abort + 1});
+    }
+  }
+  return out;
+}
 
 std::optional<uint64_t> bias_of(const ElfFile& file, const Mapping& mapping) {
   // One page of the file may be mapped by two segments; the one with the mapping's rights is meant.

@@ -233,6 +233,27 @@ class Haskell(ImageTest):
         self.assertEqual(program.end(), 7)
 
 
+class Restartable(ImageTest):
+    """Restartable sequences (rseq): their last write may be executed nowhere else."""
+
+    def test_they_stay_where_they_are(self):
+        program = self.start("restartable")
+        before = self.remember(program.pid)
+        plan = self.compile_text(metric("entries", ["t_add"]) + metric("returns", ["t_add"], "return") +
+                                 metric("plain", ["t_plain"]))
+        session = self.inject(program.pid, plan).wait_inserted()
+        self.assertEqual(program.ask("work 200000")["sum"], 8 * 200000)
+        self.assert_stopped_well(session)
+        final = session.final()
+        self.assertEqual(final["plain", ""]["value"], 8 * 200000)
+        self.assertEqual([(final[name, ""]["refused"], final[name, ""]["value"]) for name in ("entries", "returns")],
+                         [(1, 0), (1, 0)])
+        self.assert_untouched(program.pid, before)
+        listed = run(MDL_INJECT, "--dry-run", program.pid, plan)
+        self.assertIn("restartable sequence", listed.stdout)
+        self.assertEqual(program.end(), 0)
+
+
 class Go(ImageTest):
     def refusal(self, program, *options):
         plan = self.compile_text(metric(WORK, ["t_image_work"]) + metric("copies", ["strlen"]))
