@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -26,12 +27,12 @@ constexpr uint64_t kMaxWindow = 16;
 struct Head {
   char magic[8];
   uint32_t version;
-  uint32_t reserved;
+  uint32_t taken;                    // not 0: kJournalTaken
   uint64_t length;                   // of the JSON text behind this head
   std::array<uint8_t, 32> checksum;  // of that text
 };
 
-static_assert(sizeof(Head) == kJournalHead);
+static_assert(sizeof(Head) == kJournalHead && offsetof(Head, taken) == kJournalTaken);
 
 std::array<uint8_t, 32> checksum(std::string_view text) {
   return llvm::SHA256::hash({reinterpret_cast<const uint8_t*>(text.data()), text.size()});

@@ -121,6 +121,9 @@ bool is_copied(const std::vector<PatchedFile>& files, const std::vector<image::M
 // The bytes as they lie in the target.
 std::vector<std::byte> write_journal(const Journal& journal);
 inline constexpr size_t kJournalHead = 56;  // of them, what Journal::head holds
+// u32 in the head, 0 at first: somebody else has put the original code back, and could not give back all memory. Then it
+// is not in its place for who measures.
+inline constexpr uint64_t kJournalTaken = 12;
 // True while it lies there.
 bool is_in_place(const Journal& journal, const image::Memory& memory);
 // Checks everything; ranges must not overflow and windows must be no longer than 16 bytes.

@@ -83,7 +83,9 @@ Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds dead
     if (!stopped && Clock::now() > until) return stopped;
     if (stopped && !written) {
       written = true;
-      if (auto ok = put_back(PatchedWindow::Part::window); !ok) return ok;
+      Result<void> done = put_back(PatchedWindow::Part::window);
+      if (!own) take_over();
+      if (!done) return done;
     }
     if (stopped && hosts_left_)
       if (auto ok = put_back_hosts(unwinder); !ok) return ok;
@@ -98,6 +100,13 @@ Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds dead
     timespec nap{0, std::min(round + 1, 20) * 500'000};
     nanosleep(&nap, nullptr);
   }
+}
+
+// Who measures must not put anything in again, nor take what is counted from now on for all there is.
+void Removal::take_over() const {
+  constexpr uint32_t kTaken = 1;
+  if (session_.journal)
+    memory_.write(session_.journal->at.start + kJournalTaken, std::as_bytes(std::span(&kTaken, 1)));
 }
 
 // A relay that is there leads on whether a thread executes it or is put where it leads.

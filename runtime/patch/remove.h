@@ -51,6 +51,7 @@ class Removal {
 
  private:
   Result<void> look(const Journal* own);
+  void take_over() const;
   Result<void> put_back(PatchedWindow::Part part, const std::set<uint64_t>& but = {});
   Result<void> put_back_hosts(const image::Unwinder& unwinder);
   bool leave_relays(const std::map<uint64_t, uint64_t>& relays);

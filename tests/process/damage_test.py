@@ -145,6 +145,25 @@ class Damage(LiveTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.lives_on()
 
+    def test_session_of_which_another_removal_has_left_a_part(self):
+        """Its session puts nothing in again, and does not say that its numbers are all there is."""
+        session = self.session()
+        self.program.ask("work 100")
+        session.fresh_values()
+        ours = self.write(self.entry(), b"\x90")
+        removed = run(MDL_INJECT, "--remove", self.program.pid)
+        self.assertEqual(removed.returncode, 5, removed.stderr)
+        self.write(self.entry(), ours)
+        self.program.ask("work 50")
+        self.assertEqual(session.wait(), 0, session.errors)
+        self.assertIn("another mdl-inject has removed it", session.errors)
+        self.assertNotIn("was loaded", session.errors)
+        last = session.final()["returns", ""]
+        self.assertEqual((last["value"], last["complete"]), (100, False))
+        done = run(MDL_INJECT, "--remove", self.program.pid)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.lives_on()
+
     def test_program_that_sums_its_code(self):
         """It sees the jumps while they are there, and nothing of what is left out."""
         counted = metric("calls", ["t_summed", "t_work"])
