@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <fstream>
-#include <sstream>
+#include <optional>
+#include <set>
 
+#include "runtime/process/limits.h"
+#include "runtime/process/memory_group.h"
 #include "runtime/process/remote.h"
 #include "runtime/process/target.h"
 
@@ -20,23 +21,13 @@ constexpr unsigned kFixedNoReplace = 0x100000;  // MAP_FIXED_NOREPLACE, Linux 4.
 
 // Growing a file past RLIMIT_FSIZE sends SIGXFSZ, which kills (setrlimit(2)): a memfd is a file.
 Result<void> check_file_size(pid_t pid, uint64_t size) {
-  // Not prlimit(2): another user's limits want CAP_SYS_RESOURCE, which even root may lack in a container.
-  std::ifstream limits(fmt::format("/proc/{}/limits", pid));
-  constexpr std::string_view kRow = "Max file size";
-  std::string line;
-  while (std::getline(limits, line) && !line.starts_with(kRow)) {
-  }
-  if (!line.starts_with(kRow)) return Error{fmt::format("cannot read the limits of process {}", pid)};
-  std::istringstream row(line.substr(kRow.size()));
-  std::string soft;
-  row >> soft;
-  uint64_t limit = 0;
-  std::from_chars(soft.data(), soft.data() + soft.size(), limit);
-  if (soft == "unlimited" || limit >= size) return {};
+  const std::optional<uint64_t> limit = process::soft_limit(pid, "Max file size");
+  if (!limit) return Error{fmt::format("cannot read the limits of process {}", pid)};
+  if (*limit >= size) return {};
   return Error{fmt::format(
       "process {0} may write files of at most {1} bytes (RLIMIT_FSIZE), and {2} are needed for the "
       "instrumentation: raise the limit with prlimit --pid {0} --fsize={2}",
-      pid, limit, size)};
+      pid, *limit, size)};
 }
 
 // What to do about it, where that is known.
@@ -135,6 +126,17 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
   return {};
 }
 
+// What is written takes memory: what is mapped for it twice, in the process and in the memfd that it is a copy of.
+uint64_t memory_needed(const Stage& stage) {
+  constexpr uint64_t kRest = 1 << 20;  // page tables, the first threads' blocks, and to be sure
+  uint64_t mapped = stage.journal_at.end - stage.journal_at.start;
+  for (const image::Range& island : stage.islands) mapped += island.end - island.start;
+  if (!stage.extends) mapped += stage.layout.blocks() + stage.tables.size() * arch::kPage;
+  std::set<uint64_t> pages;
+  for (const StagedWindow& window : stage.windows) pages.insert(window.window->start / arch::kPage);
+  return 2 * mapped + pages.size() * arch::kPage + kRest;
+}
+
 }  // namespace
 
 Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
@@ -152,6 +154,7 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
   for (const Region& region : regions) total += region.at.end - region.at.start;
   pid_t pid = input.image.pid;
   if (auto ok = check_file_size(pid, total); !ok) return ok;
+  if (auto ok = process::check_memory(pid, memory_needed(stage)); !ok) return ok;
   const bool locked = process::read_status(pid).locks_memory;
   process::Threads threads(pid);
   std::vector<image::Range> mapped;

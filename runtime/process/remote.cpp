@@ -10,6 +10,7 @@
 #include <ctime>
 #include <optional>
 
+#include "runtime/process/limits.h"
 #include "runtime/process/seccomp.h"
 #include "runtime/process/target.h"
 
@@ -68,12 +69,34 @@ bool in_restartable_sequence(pid_t tid, const TargetMemory& memory) {
          sequence != 0;
 }
 
+constexpr uint64_t kStackNeeded = 512;
+
+// The first thread's stack grows by itself when it is written to, unless that comes near to what is below it, or passes a
+// limit.
+bool stack_grows(pid_t tid, uint64_t stack_pointer) {
+  constexpr uint64_t kNear = 2 << 20;  // the kernel keeps 256 pages free (stack_guard_gap)
+  auto mappings = image::read_maps(tid);
+  if (!mappings) return false;
+  uint64_t below = 0;
+  for (const image::Mapping& mapping : *mappings) {
+    if (mapping.path == "[stack]" && mapping.start <= stack_pointer && stack_pointer < mapping.end) {
+      const uint64_t start = mapping.start - arch::kPage;
+      const auto stack = soft_limit(tid, "Max stack size"), space = soft_limit(tid, "Max address space");
+      return stack_pointer - kStackNeeded >= start && below + kNear <= start && stack &&
+             mapping.end - start <= *stack && space == UINT64_MAX && !read_status(tid).locks_memory;
+    }
+    below = mapping.end;
+  }
+  return false;
+}
+
 // Whether the stub has room on the thread's stack. /proc/PID/mem reads guard pages, too; this call does not.
 bool stack_usable(pid_t tid, const arch::ThreadRegisters& regs) {
-  std::byte probe[512];
+  std::byte probe[kStackNeeded];
   iovec here{probe, sizeof probe};
   iovec there{reinterpret_cast<void*>(arch::stack_pointer(regs) - sizeof probe), sizeof probe};
-  return process_vm_readv(tid, &here, 1, &there, 1, 0) == static_cast<ssize_t>(sizeof probe);
+  return process_vm_readv(tid, &here, 1, &there, 1, 0) == static_cast<ssize_t>(sizeof probe) ||
+         stack_grows(tid, arch::stack_pointer(regs));
 }
 
 bool suits(pid_t tid, const Threads& threads, const TargetMemory& memory) {

@@ -62,6 +62,13 @@ class States(LiveTest):
         """It makes no calls for us: there is no room for what these push."""
         self.measure("edge")
 
+    def test_thread_at_the_end_of_a_stack_that_grows(self):
+        """It has no page below, and makes calls all the same."""
+        program, before = self.begin("deep")
+        for _ in range(2):
+            self.assert_stopped_well(self.inject(program.pid, self.plan).wait_inserted())
+            self.assert_untouched(program.pid, before)
+
     def test_file_mapped_again_far_away(self):
         """Code need not be in reach of that mapping."""
         self.measure("remapped")
@@ -229,6 +236,25 @@ class States(LiveTest):
         self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
 
+    def test_control_group_without_memory(self):
+        """The kernel would kill the process for what is put into it: refused before anything is mapped."""
+        group, limit = memory_group()
+        self.addCleanup(lambda: soon(lambda: not (group / "cgroup.procs").read_text() and not group.rmdir(), "its end"))
+        program, before = self.begin("plain")
+        (group / "cgroup.procs").write_text(str(program.pid))
+        (group / limit).write_text(str(1 << 20))
+        done = run(MDL_INJECT, program.pid, self.plan)
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn(limit, done.stderr)
+        self.assert_untouched(program.pid, before)
+        (group / limit).write_text(str(64 << 20))
+        session = self.inject(program.pid, self.plan).wait_inserted()
+        program.ask("work 3")
+        self.assert_stopped_well(session)
+        self.assertEqual(session.final()["work_calls", ""]["value"], 3)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
     def test_priority_is_raised_for_pauses_only(self):
         program, before = self.begin("plain")
         session = self.inject(program.pid, self.plan).wait_inserted()
@@ -283,6 +309,21 @@ def mount_groups():
     return None
 
 
+def memory_group():
+    """A control group with a limit of its own, of whatever version is mounted, and the name of the limit; or None."""
+    root = pathlib.Path("/sys/fs/cgroup")
+    for parent, limit in ((root / "memory", "memory.limit_in_bytes"), (root, "memory.max")):
+        group = parent / f"mdl-test-{os.getpid()}"
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        if (group / limit).exists():
+            return group, limit
+        group.rmdir()
+    return None
+
+
 def unmount(mount):
     subprocess.run(["umount", mount], check=False)
     mount.rmdir()
@@ -295,4 +336,10 @@ if __name__ == "__main__":
     else:  # where no control group can be made, nothing is frozen by one
         print("states_test: without test_frozen_process, because control groups cannot be mounted", flush=True)
         del States.test_frozen_process
+    limited = memory_group()
+    if limited:
+        limited[0].rmdir()
+    else:
+        print("states_test: without test_control_group_without_memory, because none can be made", flush=True)
+        del States.test_control_group_without_memory
     unittest.main(verbosity=2)

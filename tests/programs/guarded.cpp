@@ -13,6 +13,7 @@
 //   dispatched its system calls come back to it as SIGSYS, and end it, but those that the C library makes
 //   dispatched-beside  the same, with a second thread of which nothing is special
 //   edge       the first thread is at the end of its stack, right above a guard page; a second one goes on
+//   deep       its only thread is at the end of the first thread's stack, which grows when it is written to; no commands
 //   locked     all memory is locked, what will be mapped, too (mlockall(2)); and no right to lock more than the limit
 //   remapped   the program's file is mapped a second time, far away, as V8 does with its code
 //
@@ -167,13 +168,27 @@ void dispatch_calls() {
   }
 }
 
+constexpr size_t kPage = 4096;
+
+[[noreturn]] void stay_with_stack(char* at) {
+  asm volatile("mov %0, %%rsp\n 1: pause\n jmp 1b" : : "r"(at) : "memory");
+  __builtin_unreachable();
+}
+
 [[noreturn]] void stay_at_the_edge() {
-  constexpr size_t kPage = 4096;
   char* stack = static_cast<char*>(
       mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   if (stack == MAP_FAILED || mprotect(stack, kPage, PROT_NONE) != 0) exit(1);
-  asm volatile("mov %0, %%rsp\n 1: pause\n jmp 1b" : : "r"(stack + kPage + 64) : "memory");
-  __builtin_unreachable();
+  stay_with_stack(stack + kPage + 64);
+}
+
+// The kernel has given it the page that it is in, and none below.
+[[noreturn]] void stay_deep_in_the_stack() {
+  char here = 0;
+  const uintptr_t page = (reinterpret_cast<uintptr_t>(&here) - (400 << 10)) & ~(kPage - 1);
+  *reinterpret_cast<volatile char*>(page + 64) = 1;
+  protocol::say_event("ready");
+  stay_with_stack(reinterpret_cast<char*>(page + 64));
 }
 
 void start_raw_thread(int (*routine)(void*)) {
@@ -183,7 +198,6 @@ void start_raw_thread(int (*routine)(void*)) {
 }
 
 bool copy_code() {
-  constexpr uintptr_t kPage = 4096;
   void* code = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&t_work) & ~(kPage - 1));
   void* copy = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy == MAP_FAILED) return false;
@@ -221,6 +235,7 @@ int main(int argc, char** argv) {
     std::thread(serve).detach();
     stay_at_the_edge();
   }
+  if (mode == "deep") stay_deep_in_the_stack();
   if (mode == "pointerless") start_raw_thread(without_pointer);
   if (mode == "borrowed") start_raw_thread(with_pointer_of_its_maker);
   if (mode == "dispatched-beside") std::thread(pause).detach();
