@@ -124,14 +124,14 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
   if (focus::uses_start(plan.manifest)) wanted.starts = thread_starts(*image);
   auto binding = focus::bind(plan, *image, wanted, &*codes);
   if (!binding) return binding.error();
-  if (options.explain) print_binding(stderr, plan, *binding);
 
   auto memory = process::TargetMemory::open(options.pid);
   if (!memory) return memory.error();
   patch::Coverage coverage =
       patch::plan_coverage(plan, *binding, *image, *memory, *codes, nullptr, options.follow_fork);
   codes.reset();  // a copy of all the code that was looked at
-  quiet.reset();
+  quiet.reset();  // before anything is written: who reads it may take his time
+  if (options.explain) print_binding(stderr, plan, *binding);
   if (options.dry_run) {
     print_coverage(stdout, *binding, coverage);
     print_cost(stdout, plan, *binding, wanted.ps_per_cycle);

@@ -1,5 +1,6 @@
 """Several injectors at one process, and processes that share its memory without being threads of it."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -116,6 +117,27 @@ class Concurrent(LiveTest):
                 self.assertNotIn("was loaded", session.errors)
                 self.assert_untouched(self.program.pid, self.before)
         self.assertGreater(self.finish()["work"], 0)
+
+    def test_messages_that_nobody_reads(self):
+        """Who looks at code locks out who changes it, but not for as long as somebody reads `--explain` page by page."""
+        plan = self.compile_text(metric("work_calls", ["t_work"]))
+        pages = self.compile_text("".join(metric(f"{'long_' * 80}{i}", ["t_work"]) for i in range(15)), name="pages")
+        self.program.ask("threads 2", "running")
+        reading, writing = os.pipe()
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+        slow = subprocess.Popen([MDL_INJECT, str(self.program.pid), str(pages), "--explain", "-d", "0.1", "-o", "/dev/null"],
+                                stdin=subprocess.DEVNULL, stderr=writing)
+        self.addCleanup(slow.kill)
+        os.close(writing)
+        with open(reading, "rb", buffering=0) as messages:
+            said = messages.read(1)
+            session = self.inject(self.program.pid, plan).wait_inserted()
+            self.assert_stopped_well(session)
+            self.assertIsNone(slow.poll())
+            said += messages.readall()
+        self.assertEqual(slow.wait(20), 0, said)
+        self.assertIn(b"inserted 1 points", said)
+        self.finish()
 
     def test_processes_in_the_same_memory(self):
         """They run the code that is patched, so they must stand still like threads; else they die."""
