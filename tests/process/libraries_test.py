@@ -1,5 +1,8 @@
 """Libraries that come and go while they are measured."""
 
+import concurrent.futures
+import random
+import threading
 import unittest
 
 import process_text
@@ -101,6 +104,32 @@ class Unloaded(LibraryTest):
         self.assertLessEqual(self.value(session, "all_calls"), done["calls"])
         self.assertEqual(process_text.leftovers(program.pid), [])
         self.assertEqual(program.ask("open 10")["calls"], 1010)
+        self.assertEqual(program.end(), 0)
+
+    def test_it_comes_and_goes_while_many_measure_and_remove(self):
+        program = self.start("loads")
+        plan = self.compile_text(metric("loader_calls", ["t_loader_work"]) + metric("all_calls", ["t_plugin_work"]))
+        before = self.remember(program.pid)
+        measure = [program.pid, plan, "--await", "-o", "/dev/null", "-i", "0.01", "-d"]
+        commands = [[*measure, "0.05"], [*measure, "0.5"], ["--remove", program.pid], ["--status", program.pid]]
+        over = threading.Event()
+
+        def use(number):
+            choice = random.Random(number)
+            while not over.is_set():
+                done = run(MDL_INJECT, *choice.choice(commands), seconds=60)
+                self.assertIn(done.returncode, (0, 1), done.stderr)
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            users = [pool.submit(use, number) for number in range(3)]
+            try:
+                done = program.ask("churn 700")
+            finally:
+                over.set()
+        for user in users:
+            user.result()
+        self.assertEqual(done["calls"], 700)
+        self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
 
     def test_it_was_there_at_the_attach_and_comes_back(self):
