@@ -43,8 +43,7 @@ std::string unsigned_section(const format::SigningKey& key) {
 
 }  // namespace
 
-Plan make_plan(const Program& program, const Target& target, std::vector<Refusal>& refusals,
-               bool peepholes) {
+Plan make_plan(const Program& program, const Target& target, std::vector<Refusal>& refusals, bool peepholes) {
   Plan plan;
   plan.manifest = program.manifest;
   plan.manifest.target = target.name;

@@ -166,9 +166,9 @@ struct Metric {
   std::vector<Constraint> replacements;  // in-line constraints
   std::vector<Cell> cells;
   std::vector<Placement> placement;
-  // What a request has counted while a flag was up is the growth of one that runs unconstrained: each piece of
-  // the base is `constrained` and only adds to the value what reads no cell, or, of a timer, only starts or
-  // stops it with the frames that raise and lower flags (compiler/passes/vectorize.h finds it out).
+  // What a request has counted while a flag was up is the growth of one that runs unconstrained: each piece
+  // of the base is `constrained` and only adds to the value what reads no cell, or, of a timer, only starts
+  // or stops it with the frames that raise and lower flags (compiler/passes/vectorize.h finds it out).
   bool additive = false;
   Position position;
   bool operator==(const Metric&) const = default;

@@ -12,8 +12,9 @@
 //
 // A timer's growth while a flag is up is what a request of its own would have measured only where the timer
 // is started and stopped by the very frames that raise and lower the flag, for then both run as long. So a
-// timer is additive when its base does nothing but start it at entries and stop it at returns, and the constraints
-// of code that it names do nothing but count frames; the injector sees to it that the functions are the same.
+// timer is additive when its base does nothing but start it at entries and stop it at returns, and the
+// constraints of code that it names do nothing but count frames; the injector sees to it that the functions
+// are the same.
 //
 // Constraints whose resource is a number get a keyed form: keyed_constraints.h.
 #pragma once

@@ -28,7 +28,8 @@ std::string call_name(long number);
 
 // What a remote stub does around its calls.
 PlannedCall signal_mask_call();
-// What the injector has a thread do for an insertion and a removal; `locked`: in a process that locks its memory.
+// What the injector has a thread do for an insertion and a removal; `locked`: in a process that locks its
+// memory.
 std::vector<PlannedCall> insertion_calls(bool follow = false, bool locked = false);
 // What the resident code does by itself, in any thread: where a thread's id is not found in its memory
 // (`asks_id`) it is asked for; a thread pointer that is used again, and the end of the process, need one

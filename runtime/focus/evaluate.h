@@ -35,11 +35,11 @@ struct Evaluation {
 struct Scope {
   const plan::Plan& plan;
   const Names& names;
-  std::string flavor;                       // lists of other flavors are empty
-  const Resource* selected = nullptr;       // what $constraint means; null where it means nothing
-  std::string owner;                        // "metric `calls`": for errors
-  image::Codes* codes = nullptr;            // null where no code is known
-  std::span<const uint64_t> starts = {};    // as in BindOptions
+  std::string flavor;                     // lists of other flavors are empty
+  const Resource* selected = nullptr;     // what $constraint means; null where it means nothing
+  std::string owner;                      // "metric `calls`": for errors
+  image::Codes* codes = nullptr;          // null where no code is known
+  std::span<const uint64_t> starts = {};  // as in BindOptions
 };
 
 // Runs the statements. `foreach` over lists of procedures visits each function once, however

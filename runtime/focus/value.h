@@ -27,8 +27,7 @@ struct LoopAt {
   uint64_t head;
 };
 struct Value {
-  std::variant<int64_t, std::string, Procedure, Module, ProcedureName, PointAt, LoopAt, Values>
-      is;
+  std::variant<int64_t, std::string, Procedure, Module, ProcedureName, PointAt, LoopAt, Values> is;
 };
 
 template <typename T>

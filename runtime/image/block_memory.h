@@ -1,5 +1,5 @@
-// Memory, read in blocks that are kept: code is decoded by the thousand of functions, each with several small reads,
-// and a system call for each of these took a fifth of an attach. The same goes for files.
+// Memory, read in blocks that are kept: code is decoded by the thousand of functions, each with several small
+// reads, and a system call for each of these took a fifth of an attach. The same goes for files.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace mdl::image {
 
-// What was read once is as it was then (reads of more than a block are not kept): for code, its tables and its
-// linkage. Who changes code compares its bytes first. Any number of threads may read.
+// What was read once is as it was then (reads of more than a block are not kept): for code, its tables and
+// its linkage. Who changes code compares its bytes first. Any number of threads may read.
 class BlockMemory final : public Memory {
  public:
   explicit BlockMemory(std::shared_ptr<const Memory> memory) : memory_(std::move(memory)) {}
@@ -26,7 +26,8 @@ class BlockMemory final : public Memory {
 
   std::shared_ptr<const Memory> memory_;
   mutable std::shared_mutex mutex_;
-  mutable std::unordered_map<uint64_t, std::vector<std::byte>> blocks_;  // by address / kBlock; some are empty
+  mutable std::unordered_map<uint64_t, std::vector<std::byte>>
+      blocks_;  // by address / kBlock; some are empty
 };
 
 }  // namespace mdl::image

@@ -447,8 +447,8 @@ uint64_t find_breakpoint(const FunctionCode& code) {
   return 0;
 }
 
-// A sequence ends with the instruction that makes it count. Executed elsewhere, in a trampoline, that one is no part of
-// it: a thread that was interrupted before it goes on with what is not so any more.
+// A sequence ends with the instruction that makes it count. Executed elsewhere, in a trampoline, that one is
+// no part of it: a thread that was interrupted before it goes on with what is not so any more.
 bool is_restartable(const FunctionCode& code) {
   return std::ranges::any_of(code.object.restartable, [&](const Range& sequence) {
     return std::ranges::any_of(code.ranges, [&](const Range& range) {

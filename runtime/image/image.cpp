@@ -111,7 +111,8 @@ struct MappedFile {
 std::string replaced_code(const ElfFile& file, const Object& object, std::span<const Mapping* const> loaded,
                           const std::vector<Mapping>& mappings) {
   auto is_loaded = [&](const Mapping& one) {
-    return std::any_of(loaded.begin(), loaded.end(), [&](const Mapping* own) { return own->start == one.start; });
+    return std::any_of(loaded.begin(), loaded.end(),
+                       [&](const Mapping* own) { return own->start == one.start; });
   };
   auto load = std::ranges::find(file.segments(), uint32_t{PT_LOAD}, &Segment::type);
   if (load == file.segments().end() || std::ranges::none_of(loaded, [&](const Mapping* own) {
@@ -124,7 +125,8 @@ std::string replaced_code(const ElfFile& file, const Object& object, std::span<c
     for (const Mapping& mapping : mappings)
       if (mapping.execute && mapping.start < end && start < mapping.end && !is_loaded(mapping))
         return fmt::format(
-            "the code of {} at {:#x} to {:#x} is no longer that of its file: it was replaced, or copied to huge "
+            "the code of {} at {:#x} to {:#x} is no longer that of its file: it was replaced, or copied to "
+            "huge "
             "pages (node --use-largepages): start it without that",
             object.name, mapping.start, mapping.end);
   }
@@ -168,7 +170,8 @@ void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>
     if (std::none_of(loaded.begin(), loaded.end(), [](const Mapping* one) { return one->execute; })) continue;
     Object object = base;
     describe(*file, loaded, bias, object);
-    if (depth == Depth::functions) object.restartable = read_restartable(*file, object, LiveMemory(live_thread(pid)));
+    if (depth == Depth::functions)
+      object.restartable = read_restartable(*file, object, LiveMemory(live_thread(pid)));
     if (depth == Depth::functions) object.problem = replaced_code(*file, object, loaded, mappings);
     if (depth == Depth::functions && object.problem.empty())
       add_functions(*file, object, debug ? &*debug : nullptr);

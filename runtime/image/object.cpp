@@ -74,7 +74,8 @@ std::vector<Range> read_restartable(const ElfFile& file, const Object& object, c
       return object.text;
     for (const Sequence& one : sequences) {
       if (one.start == 0 && one.size == 0) continue;
-      if (is_outside(object, one.start) || one.size > kMostSequences) return object.text;  // not relocated yet
+      if (is_outside(object, one.start) || one.size > kMostSequences)
+        return object.text;  // not relocated yet
       out.push_back({one.start, one.start + one.size});
       // The kernel looks for a signature in the four bytes before.
       out.push_back({one.abort - sizeof(uint32_t), one.abort + 1});

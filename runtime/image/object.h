@@ -20,8 +20,8 @@ Result<ElfFile> open_object(const Image& image, const Object& object);
 
 // What the file says of an Object but for its functions. `mappings` are those of the file at this bias.
 void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object);
-// Its restartable sequences (rseq(2)), after describe(), by their descriptions in `__rseq_cs`, and where each begins
-// again. All of its code when these cannot be read, or hold no addresses yet.
+// Its restartable sequences (rseq(2)), after describe(), by their descriptions in `__rseq_cs`, and where each
+// begins again. All of its code when these cannot be read, or hold no addresses yet.
 std::vector<Range> read_restartable(const ElfFile& file, const Object& object, const Memory& memory);
 // Its functions, after describe(). `debug` is its separate debug file, or null.
 void add_functions(const ElfFile& file, Object& object, const ElfFile* debug = nullptr);

@@ -272,7 +272,8 @@ Stack Unwinder::walk(const RegisterFile& registers, const Memory& uncached, size
     // glibc ends clone's description before its system call, where the return address is on top.
     if (!entry && !is_signal && stack.frames.empty() && state_->table_at(frame.pc)) {
       std::optional<uint64_t> cfa = walk.step_over_leaf();
-      if (cfa && state_->table_at(walk.lookup_pc()) && state_->table_at(walk.lookup_pc())->find(walk.lookup_pc())) {
+      if (cfa && state_->table_at(walk.lookup_pc()) &&
+          state_->table_at(walk.lookup_pc())->find(walk.lookup_pc())) {
         frame.cfa = *cfa;
         stack.frames.push_back(frame);
         continue;

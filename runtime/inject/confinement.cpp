@@ -26,7 +26,9 @@ Result<Allowed> read_allowed(pid_t pid, const std::string& name, bool follow) {
   auto sandbox = process::Sandbox::read(pid);
   if (!sandbox) return sandbox.error();
   Allowed out;
-  if (std::string why = sandbox->why_denied_to_all(arch::insertion_calls(follow, process::read_status(pid).locks_memory)); !why.empty())
+  if (std::string why =
+          sandbox->why_denied_to_all(arch::insertion_calls(follow, process::read_status(pid).locks_memory));
+      !why.empty())
     return refuse(pid, name, why);
   if (std::string why = sandbox->why_denied(arch::resident_calls(false, follow)); !why.empty())
     return refuse(pid, name, why);

@@ -10,8 +10,8 @@ namespace mdl::inject {
 
 // Stops the threads for a moment and walks their stacks. The outermost frame of a thread is that of clone,
 // the one below it the C library's, the next is of the function that pthread_create was given: an address in
-// it. Threads whose stack cannot be walked to its end are left out. The first one starts at main, which is found
-// where the program's entry point names it, so that it need not have a symbol.
+// it. Threads whose stack cannot be walked to its end are left out. The first one starts at main, which is
+// found where the program's entry point names it, so that it need not have a symbol.
 std::vector<uint64_t> thread_starts(const image::Image& image);
 
 }  // namespace mdl::inject

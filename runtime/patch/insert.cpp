@@ -77,10 +77,11 @@ class Commit {
   // What is inserted makes system calls here and there.
   Result<void> check_calls(pid_t tid) const {
     if (!process::sends_calls_to_itself(tid)) return {};
-    return Error{fmt::format(
-        "the system calls of thread {} of process {} come back to it as SIGSYS (PR_SET_SYSCALL_USER_DISPATCH, as Wine "
-        "uses it), and those of instrumentation would: it cannot be instrumented safely",
-        tid, input_.image.pid)};
+    return Error{
+        fmt::format("the system calls of thread {} of process {} come back to it as SIGSYS "
+                    "(PR_SET_SYSCALL_USER_DISPATCH, as Wine "
+                    "uses it), and those of instrumentation would: it cannot be instrumented safely",
+                    tid, input_.image.pid)};
   }
 
   Error go_thread(pid_t tid) const {

@@ -277,14 +277,16 @@ bool is_still_there(const std::vector<PatchedFile>& files, const std::vector<ima
 
 bool is_copied(const std::vector<PatchedFile>& files, const std::vector<image::Mapping>& mappings,
                const PatchedWindow& window, const image::Memory& memory) {
-  auto file = std::ranges::find_if(files, [&](const PatchedFile& one) { return one.at.contains(window.address); });
+  auto file =
+      std::ranges::find_if(files, [&](const PatchedFile& one) { return one.at.contains(window.address); });
   const image::Mapping* mapping = mapping_of(mappings, window.address);
   if (file == files.end() || !mapping || !mapping->execute) return false;
   const bool is_loaded = std::ranges::any_of(mappings, [&](const image::Mapping& one) {
     return one.device == file->device && one.inode == file->inode;
   });
   std::vector<uint8_t> now(window.patched.size());
-  return is_loaded && memory.read(window.address, std::as_writable_bytes(std::span(now))) && now == window.patched;
+  return is_loaded && memory.read(window.address, std::as_writable_bytes(std::span(now))) &&
+         now == window.patched;
 }
 
 std::vector<std::byte> write_journal(const Journal& journal) {

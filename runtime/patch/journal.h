@@ -113,16 +113,16 @@ std::vector<PatchedFile> files_at(const std::vector<image::Mapping>& mappings,
                                   const std::vector<PatchedWindow>& windows);
 bool is_still_there(const std::vector<PatchedFile>& files, const std::vector<image::Mapping>& mappings,
                     uint64_t address);
-// Code of another mapping by now, but with our jump, of a file that is still mapped elsewhere: the program has copied
-// its code there.
+// Code of another mapping by now, but with our jump, of a file that is still mapped elsewhere: the program
+// has copied its code there.
 bool is_copied(const std::vector<PatchedFile>& files, const std::vector<image::Mapping>& mappings,
                const PatchedWindow& window, const image::Memory& memory);
 
 // The bytes as they lie in the target.
 std::vector<std::byte> write_journal(const Journal& journal);
 inline constexpr size_t kJournalHead = 56;  // of them, what Journal::head holds
-// u32 in the head, 0 at first: somebody else has put the original code back, and could not give back all memory. Then it
-// is not in its place for who measures.
+// u32 in the head, 0 at first: somebody else has put the original code back, and could not give back all
+// memory. Then it is not in its place for who measures.
 inline constexpr uint64_t kJournalTaken = 12;
 // True while it lies there.
 bool is_in_place(const Journal& journal, const image::Memory& memory);

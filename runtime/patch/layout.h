@@ -34,7 +34,7 @@ inline constexpr uint64_t kHeaderOverflow = 8;  // u64: times a thread found no 
 // u64 x 3: how often the process was at its exit (or was about to execute another program), for which of
 // these its values have been read and it may go on, whether somebody reads them.
 inline constexpr uint64_t kHeaderExit = 64;
-inline constexpr uint64_t kHeaderEnded = 128;   // u64 x 2: copies made, copies without room
+inline constexpr uint64_t kHeaderEnded = 128;  // u64 x 2: copies made, copies without room
 // u64 x 3: the process whose data these are, as it knows itself; another that shares its memory and may pass;
 // whether a fork's child has gone on without its parent's data having been taken out of these (child.h).
 inline constexpr uint64_t kHeaderProcess = 192;

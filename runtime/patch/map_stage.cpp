@@ -46,7 +46,8 @@ std::string remedy(pid_t pid, int64_t failure) {
         pid);
   if (failure == -EAGAIN)
     return fmt::format(
-        ": it locks all that it maps (mlockall), and may not lock so much (RLIMIT_MEMLOCK): raise the limit with "
+        ": it locks all that it maps (mlockall), and may not lock so much (RLIMIT_MEMLOCK): raise the limit "
+        "with "
         "prlimit --pid {0} --memlock=N, or ask for less at once",
         pid);
   return "";
@@ -60,8 +61,9 @@ struct Region {
   bool shared = false;  // with the children of a fork
 };
 
-// Most of the data is room for threads that never come. A process that locks what it maps (mlockall(2)) would get
-// memory for all of it, at once: what is mapped without access gets none, and is unlocked before it is opened.
+// Most of the data is room for threads that never come. A process that locks what it maps (mlockall(2)) would
+// get memory for all of it, at once: what is mapped without access gets none, and is unlocked before it is
+// opened.
 bool is_roomy(const Region& region) {
   return (region.protection & PROT_WRITE) && !region.shared;
 }
@@ -126,7 +128,8 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
   return {};
 }
 
-// What is written takes memory: what is mapped for it twice, in the process and in the memfd that it is a copy of.
+// What is written takes memory: what is mapped for it twice, in the process and in the memfd that it is a
+// copy of.
 uint64_t memory_needed(const Stage& stage) {
   constexpr uint64_t kRest = 1 << 20;  // page tables, the first threads' blocks, and to be sure
   uint64_t mapped = stage.journal_at.end - stage.journal_at.start;

@@ -1,5 +1,5 @@
-// Limits of a process (getrlimit(2)), from /proc/PID/limits: prlimit(2) on another user's wants CAP_SYS_RESOURCE, which
-// even root may lack in a container.
+// Limits of a process (getrlimit(2)), from /proc/PID/limits: prlimit(2) on another user's wants
+// CAP_SYS_RESOURCE, which even root may lack in a container.
 #pragma once
 
 #include <sys/types.h>

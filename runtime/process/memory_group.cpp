@@ -47,7 +47,8 @@ struct Mount {
 std::optional<Mount> mount_of(const std::string& line) {
   const size_t dash = line.find(" - ");
   if (dash == std::string::npos) return {};
-  const std::vector<std::string> own = parts_of(line.substr(0, dash), ' '), kind = parts_of(line.substr(dash + 3), ' ');
+  const std::vector<std::string> own = parts_of(line.substr(0, dash), ' '),
+                                 kind = parts_of(line.substr(dash + 3), ' ');
   if (own.size() < 5 || kind.size() < 3) return {};
   const bool unified = kind[0] == "cgroup2";
   if (!unified && !(kind[0] == "cgroup" && names_memory(kind[2]))) return {};
@@ -61,7 +62,8 @@ std::vector<MemoryGroup> memory_groups(std::string_view groups, std::string_view
   for (const std::string& line : parts_of(groups, '\n')) {  // hierarchy:controllers:path
     const size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
+    const std::string controllers = line.substr(first + 1, second - first - 1),
+                      path = line.substr(second + 1);
     if (!controllers.empty() && !names_memory(controllers)) continue;
     for (const std::string& one : parts_of(mounts, '\n')) {
       const std::optional<Mount> mount = mount_of(one);
@@ -70,7 +72,8 @@ std::vector<MemoryGroup> memory_groups(std::string_view groups, std::string_view
         continue;
       std::string below = path.substr(mount->root.size());
       while (below.ends_with('/')) below.pop_back();
-      for (; !below.empty(); below.resize(below.rfind('/'))) out.push_back({mount->folder + below, mount->unified});
+      for (; !below.empty(); below.resize(below.rfind('/')))
+        out.push_back({mount->folder + below, mount->unified});
       out.push_back({mount->folder, mount->unified});
       break;
     }
@@ -87,8 +90,8 @@ std::optional<uint64_t> room_in(const MemoryGroup& group) {
   if (!limit || !used) return {};
   const std::string known = text("memory.stat", "memory.stat");
   const std::string_view prefix = group.unified ? "" : "total_";
-  const uint64_t caches =
-      value_of(known, fmt::format("{}inactive_file", prefix)) + value_of(known, fmt::format("{}active_file", prefix));
+  const uint64_t caches = value_of(known, fmt::format("{}inactive_file", prefix)) +
+                          value_of(known, fmt::format("{}active_file", prefix));
   const uint64_t needed = *used - std::min(*used, caches);
   return *limit - std::min(*limit, needed);
 }
@@ -97,11 +100,11 @@ Result<void> check_memory(pid_t pid, uint64_t bytes) {
   for (const MemoryGroup& group :
        memory_groups(read_text(fmt::format("/proc/{}/cgroup", pid)), read_text("/proc/self/mountinfo")))
     if (const std::optional<uint64_t> room = room_in(group); room && *room < bytes)
-      return Error{
-          fmt::format("process {} may take {} KiB more memory, the limit of its control group {}, and the "
-                      "instrumentation needs about {}: the kernel would kill it; raise the limit ({}), or ask for less",
-                      pid, *room >> 10, group.folder, bytes >> 10,
-                      group.unified ? "memory.max" : "memory.limit_in_bytes")};
+      return Error{fmt::format(
+          "process {} may take {} KiB more memory, the limit of its control group {}, and the "
+          "instrumentation needs about {}: the kernel would kill it; raise the limit ({}), or ask for less",
+          pid, *room >> 10, group.folder, bytes >> 10,
+          group.unified ? "memory.max" : "memory.limit_in_bytes")};
   return {};
 }
 

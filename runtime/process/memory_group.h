@@ -1,5 +1,5 @@
-// How much memory a process may still take: when its control group (cgroups(7), version 1 or 2: a container's) has none
-// left, the kernel kills somebody in it, and that may be the process itself.
+// How much memory a process may still take: when its control group (cgroups(7), version 1 or 2: a
+// container's) has none left, the kernel kills somebody in it, and that may be the process itself.
 #pragma once
 
 #include <sys/types.h>
@@ -19,8 +19,8 @@ struct MemoryGroup {
   bool unified = false;  // version 2
 };
 
-// The group of a process and those around it that can be seen here. `groups`: as in /proc/PID/cgroup; `mounts`: as in
-// /proc/self/mountinfo.
+// The group of a process and those around it that can be seen here. `groups`: as in /proc/PID/cgroup;
+// `mounts`: as in /proc/self/mountinfo.
 std::vector<MemoryGroup> memory_groups(std::string_view groups, std::string_view mounts);
 // What may be added before somebody is killed; caches of files make room. Nothing when there is no limit.
 std::optional<uint64_t> room_in(const MemoryGroup& group);

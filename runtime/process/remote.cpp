@@ -71,8 +71,8 @@ bool in_restartable_sequence(pid_t tid, const TargetMemory& memory) {
 
 constexpr uint64_t kStackNeeded = 512;
 
-// The first thread's stack grows by itself when it is written to, unless that comes near to what is below it, or passes a
-// limit.
+// The first thread's stack grows by itself when it is written to, unless that comes near to what is below it,
+// or passes a limit.
 bool stack_grows(pid_t tid, uint64_t stack_pointer) {
   constexpr uint64_t kNear = 2 << 20;  // the kernel keeps 256 pages free (stack_guard_gap)
   auto mappings = image::read_maps(tid);

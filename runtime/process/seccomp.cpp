@@ -98,14 +98,16 @@ bool sends_calls_to_itself(pid_t tid) {
   struct {
     uint64_t mode, selector, offset, size;
   } configuration{};
-  constexpr auto kGetDispatch = static_cast<__ptrace_request>(0x4211);  // PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
+  constexpr auto kGetDispatch =
+      static_cast<__ptrace_request>(0x4211);  // PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
   return ptrace(kGetDispatch, tid, sizeof configuration, &configuration) == 0 && configuration.mode != 0;
 }
 
 std::string why_denied(const Confinement& confinement, const arch::PlannedCall& call) {
   const std::string name = arch::call_name(call.number);
   if (confinement.dispatched)
-    return fmt::format("its system calls come back to it as SIGSYS (PR_SET_SYSCALL_USER_DISPATCH), {} too", name);
+    return fmt::format("its system calls come back to it as SIGSYS (PR_SET_SYSCALL_USER_DISPATCH), {} too",
+                       name);
   if (confinement.strict) return fmt::format("seccomp's strict mode kills the process at {}", name);
   if (!confinement.unreadable.empty())
     return fmt::format("its seccomp filter cannot be read, so it is not known what it does at {}: {}", name,

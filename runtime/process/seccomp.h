@@ -31,9 +31,9 @@ struct Confinement {
   std::string unreadable;  // why the filters could not be read; "" when they could
 };
 
-// True when the system calls of a thread, stopped by us, come back to it as SIGSYS (prctl(PR_SET_SYSCALL_USER_DISPATCH);
-// Wine does that): when it says so in its memory, and from all code but some of its own. Of kernels before 6.4 that
-// cannot be asked.
+// True when the system calls of a thread, stopped by us, come back to it as SIGSYS
+// (prctl(PR_SET_SYSCALL_USER_DISPATCH); Wine does that): when it says so in its memory, and from all code but
+// some of its own. Of kernels before 6.4 that cannot be asked.
 bool sends_calls_to_itself(pid_t tid);
 
 // "" when the thread may make the call, else what happens instead: "a seccomp filter kills the process at

@@ -62,14 +62,16 @@ std::string pid_namespace() {
   return size < 0 ? std::string() : std::string(text, static_cast<size_t>(size));
 }
 
-// Processes are stopped by their ids in our pid namespace; /proc shows those of the one that it was mounted in.
+// Processes are stopped by their ids in our pid namespace; /proc shows those of the one that it was mounted
+// in.
 Result<void> check_proc() {
   char text[32];
   const ssize_t size = readlink("/proc/self", text, sizeof text);
   if (size < 0) return refuse("/proc is not mounted here: mount -t proc proc /proc");
   if (std::string_view(text, static_cast<size_t>(size)) == std::to_string(getpid())) return {};
   return refuse(
-      "/proc is that of another pid namespace, where ids mean other processes: give this one its own (mount -t proc "
+      "/proc is that of another pid namespace, where ids mean other processes: give this one its own (mount "
+      "-t proc "
       "proc /proc, unshare --mount-proc), or run mdl-inject there");
 }
 
@@ -114,7 +116,8 @@ ProcessStatus parse_status(std::string_view text) {
     if (auto v = value("State:\t"); !v.empty()) out.state = v[0];
     if (auto v = value("Pid:\t"); !v.empty()) out.has_pid = true;
     if (auto v = value("VmSize:\t"); !v.empty()) out.has_memory = true;
-    if (auto v = value("VmLck:\t"); !v.empty()) out.locks_memory = number(v.substr(v.find_first_not_of(' '))) > 0;
+    if (auto v = value("VmLck:\t"); !v.empty())
+      out.locks_memory = number(v.substr(v.find_first_not_of(' '))) > 0;
     if (auto v = value("Tgid:\t"); !v.empty()) out.group = static_cast<pid_t>(number(v));
     if (auto v = value("PPid:\t"); !v.empty()) out.parent = static_cast<pid_t>(number(v));
     if (auto v = value("TracerPid:\t"); !v.empty()) out.tracer = static_cast<pid_t>(number(v));

@@ -21,11 +21,11 @@ struct ProcessStatus {
   uid_t uid = 0;
   int seccomp = 0;  // 0 none, 1 strict, 2 filter
   bool has_pid = false;
-  bool has_memory = false;  // a kernel thread has none, nor has what has ended
+  bool has_memory = false;    // a kernel thread has none, nor has what has ended
   bool locks_memory = false;  // some of it now, and maybe all that it will map (mlockall(2), MCL_FUTURE)
-  pid_t group = 0;          // the process, when this is a thread
+  pid_t group = 0;            // the process, when this is a thread
   pid_t parent = 0;
-  pid_t inner_pid = 0;      // as the process itself sees it, in its own pid namespace
+  pid_t inner_pid = 0;  // as the process itself sees it, in its own pid namespace
 };
 ProcessStatus parse_status(std::string_view text);
 ProcessStatus read_status(pid_t pid);

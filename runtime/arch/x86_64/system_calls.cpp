@@ -67,10 +67,10 @@ std::vector<PlannedCall> insertion_calls(bool follow, bool locked) {
     out.push_back({__NR_mprotect, {kUnknown, kUnknown, kWritable}, kInsertion});
   }
   if (follow)
-    out.push_back({__NR_mmap,
-                   {kUnknown, kUnknown, kWritable, MAP_SHARED | MAP_NORESERVE | kNoReplace,
-                    kUnknown, kUnknown},
-                   "the following of forks"});
+    out.push_back(
+        {__NR_mmap,
+         {kUnknown, kUnknown, kWritable, MAP_SHARED | MAP_NORESERVE | kNoReplace, kUnknown, kUnknown},
+         "the following of forks"});
   out.push_back({__NR_close, {kUnknown}, kInsertion});
   out.push_back({__NR_munmap, {kUnknown, kUnknown}, kRemoval});
   return out;
