@@ -399,8 +399,8 @@ bool faults(const Instruction& one) {
 // Control that leaves or enters otherwise than by what was looked at.
 void Summary::check_bounds() {
   for (const Range& range : code_.ranges) {
-    const Decoded* last =
-        nullptr;  // padding behind it may be the function's own, by its size, and runs as well
+    // Padding behind the last one may be the function's own, by its size, and runs as well.
+    const Decoded* last = nullptr;
     for (const Decoded& one : code_.decoded)
       if (range.contains(one.instruction.address) && !one.instruction.is_padding) last = &one;
     if (last && (last->instruction.flow == Flow::next || last->instruction.flow == Flow::branch) &&

@@ -126,8 +126,7 @@ std::string replaced_code(const ElfFile& file, const Object& object, std::span<c
       if (mapping.execute && mapping.start < end && start < mapping.end && !is_loaded(mapping))
         return fmt::format(
             "the code of {} at {:#x} to {:#x} is no longer that of its file: it was replaced, or copied to "
-            "huge "
-            "pages (node --use-largepages): start it without that",
+            "huge pages (node --use-largepages): start it without that",
             object.name, mapping.start, mapping.end);
   }
   return {};

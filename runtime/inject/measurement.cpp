@@ -40,9 +40,7 @@ Measurement::Measurement(const Options& options, Process process, patch::Journal
       keys_(journal_, block_layout(journal_)) {}
 
 void Measurement::expect_end() {
-  const uint64_t somebody_reads = 1;
-  write_data(exit_word(2), std::span(&somebody_reads, 1),
-             1000ms);  // another may look at the process just now
+  set_exit_word(2, 1, 1000ms);  // another may look at the process just now
 }
 
 // One sample; ended threads' values that it has taken over need not be kept in the target any more.
@@ -59,7 +57,7 @@ Result<values::Sample> Measurement::take_sample() {
 
 void Measurement::free_taken() {
   std::vector<uint64_t> taken = sampler_.collector().taken();
-  if (!taken.empty()) write_data(sampler_.collector().taken_address(), taken);
+  if (!taken.empty()) write_data(sampler_.collector().taken_address(), taken, 0ms);
 }
 
 // Another mdl-inject may have taken the session out, and the target may have got the address for itself

@@ -48,10 +48,10 @@ class Measurement {
 
   Result<values::Sample> take_sample();
   void free_taken();
-  bool write_data(uint64_t address, std::span<const uint64_t> words, std::chrono::milliseconds patience = {});
+  bool write_data(uint64_t address, std::span<const uint64_t> words, std::chrono::milliseconds patience);
   uint64_t exit_word(uint64_t index) const;
-  bool set_exit_word(uint64_t index, uint64_t value) {
-    return write_data(exit_word(index), std::span(&value, 1));
+  bool set_exit_word(uint64_t index, uint64_t value, std::chrono::milliseconds patience = {}) {
+    return write_data(exit_word(index), std::span(&value, 1), patience);
   }
   bool ends_soon(std::chrono::milliseconds patience) const;
   void append(const values::Sample& sample, std::vector<output::Row>& rows);

@@ -79,8 +79,8 @@ class Commit {
     if (!process::sends_calls_to_itself(tid)) return {};
     return Error{
         fmt::format("the system calls of thread {} of process {} come back to it as SIGSYS "
-                    "(PR_SET_SYSCALL_USER_DISPATCH, as Wine "
-                    "uses it), and those of instrumentation would: it cannot be instrumented safely",
+                    "(PR_SET_SYSCALL_USER_DISPATCH, as Wine uses it), and those of instrumentation would: it "
+                    "cannot be instrumented safely",
                     tid, input_.image.pid)};
   }
 
@@ -107,17 +107,18 @@ class Commit {
   // shares the memory is no thread; of what it counts nothing is promised.) The kernel's own threads, of
   // io_uring and vhost, have their maker's, and no pc: they execute nothing of the program.
   Result<void> check_pointers_differ(const Regs& regs) const {
-    std::map<uint64_t, pid_t> owners;
-    for (pid_t tid : process::live_threads(input_.image.pid)) {
-      auto found = regs.find(tid);
-      if (found == regs.end() || arch::pc(found->second) == 0) continue;
-      const auto [owner, is_first] = owners.emplace(arch::thread_pointer(found->second), tid);
-      if (!is_first)
-        return Error{
-            fmt::format("threads {} and {} of process {} have the same thread pointer (one was made by clone "
-                        "without its C "
-                        "library): what they do could not be told apart, and not be counted exactly",
-                        owner->second, tid, input_.image.pid)};
+    std::map<uint64_t, std::vector<pid_t>> owners;
+    for (const auto& [tid, r] : regs)
+      if (arch::pc(r) != 0) owners[arch::thread_pointer(r)].push_back(tid);
+    for (auto& [pointer, tids] : owners) {
+      if (tids.size() < 2) continue;
+      const std::vector<pid_t> own = process::live_threads(input_.image.pid);
+      std::erase_if(tids, [&](pid_t tid) { return std::ranges::find(own, tid) == own.end(); });
+      if (tids.size() < 2) continue;
+      return Error{fmt::format(
+          "threads {} and {} of process {} have the same thread pointer (one was made by clone "
+          "without its C library): what they do could not be told apart, and not be counted exactly",
+          tids[0], tids[1], input_.image.pid)};
     }
     return {};
   }

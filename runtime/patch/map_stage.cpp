@@ -47,8 +47,7 @@ std::string remedy(pid_t pid, int64_t failure) {
   if (failure == -EAGAIN)
     return fmt::format(
         ": it locks all that it maps (mlockall), and may not lock so much (RLIMIT_MEMLOCK): raise the limit "
-        "with "
-        "prlimit --pid {0} --memlock=N, or ask for less at once",
+        "with prlimit --pid {0} --memlock=N, or ask for less at once",
         pid);
   return "";
 }

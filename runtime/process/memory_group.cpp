@@ -88,7 +88,7 @@ std::optional<uint64_t> room_in(const MemoryGroup& group) {
   const std::optional<uint64_t> limit = whole_number(text("memory.limit_in_bytes", "memory.max"));
   const std::optional<uint64_t> used = whole_number(text("memory.usage_in_bytes", "memory.current"));
   if (!limit || !used) return {};
-  const std::string known = text("memory.stat", "memory.stat");
+  const std::string known = read_text(group.folder + "/memory.stat");
   const std::string_view prefix = group.unified ? "" : "total_";
   const uint64_t caches = value_of(known, fmt::format("{}inactive_file", prefix)) +
                           value_of(known, fmt::format("{}active_file", prefix));

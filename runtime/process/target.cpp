@@ -71,8 +71,7 @@ Result<void> check_proc() {
   if (std::string_view(text, static_cast<size_t>(size)) == std::to_string(getpid())) return {};
   return refuse(
       "/proc is that of another pid namespace, where ids mean other processes: give this one its own (mount "
-      "-t proc "
-      "proc /proc, unshare --mount-proc), or run mdl-inject there");
+      "-t proc proc /proc, unshare --mount-proc), or run mdl-inject there");
 }
 
 // The ELF header of the program says whether its code is ours to read.
