@@ -174,8 +174,9 @@ class Summary {
     doubt_indirect_exits();
     add(follow_);
     check_bounds();
+    add_entries();
     take_instructions();
-    for (std::vector<uint64_t>* list : {&result_.targets, &result_.entered}) {
+    for (std::vector<uint64_t>* list : {&result_.targets, &result_.entered, &result_.entries}) {
       std::sort(list->begin(), list->end());
       list->erase(std::unique(list->begin(), list->end()), list->end());
     }
@@ -203,6 +204,7 @@ class Summary {
   void look_at_indirect_jump(size_t index);
   void doubt_indirect_exits();
   void check_bounds();
+  void add_entries();
   void take_instructions();
 
   FunctionCode& code_;
@@ -396,6 +398,15 @@ bool faults(const Instruction& one) {
   return address < 4096;
 }
 
+// The functions that start in a range.
+std::span<const Function> functions_in(const Object& object, const Range& range) {
+  auto at = [&](uint64_t address) {
+    return std::lower_bound(object.functions.begin(), object.functions.end(), address,
+                            [](const Function& one, uint64_t value) { return one.address < value; });
+  };
+  return {at(range.start), at(range.end)};
+}
+
 // Control that leaves or enters otherwise than by what was looked at.
 void Summary::check_bounds() {
   for (const Range& range : code_.ranges) {
@@ -406,11 +417,20 @@ void Summary::check_bounds() {
     if (last && (last->instruction.flow == Flow::next || last->instruction.flow == Flow::branch) &&
         !code_.contains(range.end) && !faults(last->instruction))
       code_.set_doubt(fmt::format("it runs on behind its end at {:#x}", range.end));
-    auto inner =
-        std::upper_bound(code_.object.functions.begin(), code_.object.functions.end(), range.start,
-                         [](uint64_t value, const Function& other) { return value < other.address; });
-    if (inner != code_.object.functions.end() && inner->address < range.end)
-      code_.set_doubt(fmt::format("{} starts inside of it", inner->name));
+    for (const Function& inner : functions_in(code_.object, {range.start + 1, range.end}))
+      code_.set_doubt(fmt::format("{} starts inside of it", inner.name));
+  }
+}
+
+// A cold part may lie right before the function's entry, with padding between them that belongs to the part.
+void Summary::add_entries() {
+  const FrameTable* table = code_.object.frame_table.get();
+  for (const Range& range : code_.ranges) {
+    result_.entries.push_back(range.start);
+    for (const Function& other : functions_in(code_.object, range)) result_.entries.push_back(other.address);
+    for (const Fde* entry = table ? table->find(range.start) : nullptr; entry && entry->start < range.end;
+         entry = table->find(entry->end))
+      result_.entries.push_back(entry->start);
   }
 }
 
@@ -474,6 +494,10 @@ std::vector<uint8_t> bytes_at(const Code& code, uint64_t address, size_t size) {
 
 bool Code::is_target(uint64_t address) const {
   return std::binary_search(targets.begin(), targets.end(), address);
+}
+
+bool Code::is_entry(uint64_t address) const {
+  return std::binary_search(entries.begin(), entries.end(), address);
 }
 
 Result<Code> read_code(const Image& image, const Object& object, const Function& function,

@@ -109,6 +109,7 @@ struct Code {
   std::vector<Switch> switches;           // by address
   std::vector<LandingPad> pads;
   std::vector<uint64_t> entered;        // where code outside of the function may jump to, sorted
+  std::vector<uint64_t> entries;        // where ranges, functions and frames begin, sorted
   std::vector<uint64_t> no_return;      // calls that are known not to come back, sorted
   std::vector<uint64_t> returns_twice;  // calls that may come back more than once (setjmp), sorted
   bool unresolved_jump = false;
@@ -116,6 +117,9 @@ struct Code {
   std::string doubt;     // why exits cannot be trusted ("" = they can): they are then refused
 
   bool is_target(uint64_t address) const;
+  // True when control may come there from elsewhere without a branch of this function: the place may be the
+  // first byte of a patch, and none of the others. A function's own entry is one, and no target.
+  bool is_entry(uint64_t address) const;
 };
 
 // Decodes a function of a live process. `entry targets`: calls to the entry are not

@@ -36,7 +36,7 @@ std::vector<Range> unreachable_padding(const image::Code& code) {
     if (!ends_here(list[i])) continue;
     Range run{list[i].address + list[i].size, list[i].address + list[i].size};
     for (size_t k = i + 1; k < list.size() && list[k].is_padding && list[k].address == run.end; k++) {
-      if (code.is_target(list[k].address)) break;
+      if (code.is_target(list[k].address) || code.is_entry(list[k].address)) break;
       if (code.unresolved_jump && is_inside(code, list[k].address)) break;
       run.end += list[k].size;
     }

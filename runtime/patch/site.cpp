@@ -63,11 +63,12 @@ std::string_view objection(const Code& code, size_t first, size_t last, uint64_t
     if (i > first && list[i].address != list[i - 1].address + list[i - 1].size)
       return "the function ends before the jump would";
     if (i > first && code.is_target(list[i].address)) return "a branch leads into it";
+    if (i > first && code.is_entry(list[i].address)) return "a function or a part of one begins in it";
     if (i > first && code.unresolved_jump && !ended)
       return "an indirect jump of the function is not understood";
     if (ended && !list[i].is_padding) return "the function is shorter than a jump";
     if (ended) continue;
-    if (i > first && list[i].is_landing) return "a landing instruction must stay first";
+    if (list[i].is_landing) return "a landing instruction must stay first";
     if (!arch::can_displace(list[i])) return "a call or system call would have to be moved";
     ended = ends(list[i]);
   }

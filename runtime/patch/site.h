@@ -7,7 +7,8 @@
 // and the instructions themselves. Where there is no room for a jump, the window is shorter: a short jump
 // leads to a relay (relay.h), or a punned one to a stub (stubs.h). Rules, each of them a reason to refuse:
 //   - nothing but the first instruction of a window is the target of a branch, jump table
-//     or landing pad, or may be one (image::Code::targets);
+//     or landing pad, or may be one (image::Code::targets), and no function or part of one begins in it
+//     (image::Code::entries);
 //   - it holds no call and no system call: a thread may return there;
 //   - it does not cross a page, so that its one write is whole;
 //   - an entry at which a branch of the function itself lands is a loop head: counting

@@ -125,7 +125,8 @@ class Finder {
   void add_ways_to(const Site& exit, Spot& spot) {
     const Instruction* ret = at(exit.address);
     if (exit.exit != ExitKind::return_ || !ret || !code_.is_target(exit.address)) return;
-    bool elsewhere = code_.unresolved_jump || contains(code_.entered, exit.address);
+    bool elsewhere =
+        code_.unresolved_jump || contains(code_.entered, exit.address) || code_.is_entry(exit.address);
     for (const image::Switch& jump : code_.switches) elsewhere |= contains(jump.targets, exit.address);
     for (const image::LandingPad& pad : code_.pads) elsewhere |= pad.pad == exit.address;
     if (elsewhere) return;

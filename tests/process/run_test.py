@@ -6,7 +6,7 @@ import subprocess
 import time
 import unittest
 
-from harness import MDL_INJECT, PROGRAMS, LiveTest, metric, run
+from harness import MDL_INJECT, PROGRAMS, LiveTest, entries_and_returns, metric, run
 
 
 class Run(LiveTest):
@@ -22,6 +22,15 @@ class Run(LiveTest):
         done, values = self.measure(PROGRAMS / "churn")  # its input is empty, so that it ends at once
         self.assertEqual((done.returncode, values), (0, {"mains": 1}), done.stderr)
         self.assertIn('{"event":"ready"', done.stdout)
+
+    def test_main_behind_its_cold_part(self):
+        plan = self.compile_text(entries_and_returns(["main", "foo"]))
+        for level in "123s":
+            done = run(MDL_INJECT, "--run", plan, "--format", "ndjson", "-o", self.folder / level, "--",
+                       PROGRAMS / f"cold-O{level}")
+            values = {line["metric"]: line["value"] for line in map(json.loads, open(self.folder / level))}
+            self.assertEqual((done.returncode, values), (0, {"entries_main": 1, "returns_main": 1, "entries_foo": 1,
+                                                             "returns_foo": 1}), f"-O{level}: {done.stderr}")
 
     def test_found_on_the_path_with_its_arguments(self):
         path = f"{PROGRAMS}:{os.environ['PATH']}"

@@ -14,7 +14,8 @@ import process_text
 from harness import MDL_INJECT, LiveTest, entries_and_returns, run
 
 FUNCTIONS = ["t_call_first", "t_pointer_first", "t_short_entry", "t_punned_entry", "t_inner_head", "t_short_return",
-             "t_punned_return", "t_exact_return", "t_turned_return", "t_hosted_return", "t_hosted_twice", "t_hosted_apart"]
+             "t_punned_return", "t_exact_return", "t_turned_return", "t_hosted_return", "t_hosted_twice", "t_hosted_apart",
+             "t_behind_cold_1", "t_behind_cold_3", "t_behind_cold_11"]
 METRICS = [f"{point}_{name}" for name in FUNCTIONS for point in ("entries", "returns")]
 
 # True while a thread is in t_punned_return: the same number of times up and down, or a count goes wrong.

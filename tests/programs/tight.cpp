@@ -29,7 +29,7 @@ extern "C" {
 using Tight = uint64_t(uint64_t, const uint32_t*);
 Tight t_helper, t_call_first, t_pointer_first, t_short_entry, t_punned_entry, t_inner_head, t_loop_entry,
     t_short_return, t_punned_return, t_exact_return, t_turned_return, t_hosted_return, t_hosted_twice,
-    t_hosted_apart;
+    t_hosted_apart, t_behind_cold_1, t_behind_cold_3, t_behind_cold_11;
 }
 
 namespace {
@@ -41,7 +41,7 @@ constexpr uint64_t kEndless = ~uint64_t{0};
 constexpr Tight* kFunctions[] = {t_call_first,   t_pointer_first, t_short_entry,   t_punned_entry,
                                  t_inner_head,   t_loop_entry,    t_short_return,  t_punned_return,
                                  t_exact_return, t_turned_return, t_hosted_return, t_hosted_twice,
-                                 t_hosted_apart};
+                                 t_hosted_apart, t_behind_cold_1, t_behind_cold_3, t_behind_cold_11};
 
 std::array<uint64_t, kSeeds> expected;
 std::atomic<uint64_t> wrong, rounds_done, signals;

@@ -175,6 +175,44 @@ CLOSE(t_behind)
         ret
 END(t_behind)
 
+/* The cold part of a function right before its entry, with padding between them that ends at it. GCC lays out so
+ * `main` and what has the attributes hot and constructor. Nothing of a patch may begin in that padding. */
+#define COLD_PART(name) .p2align 6; .type name.cold, @function; name.cold: .cfi_startproc; \
+                        .cfi_def_cfa_offset 16; call abort@PLT; .cfi_endproc; .size name.cold, . - name.cold
+COLD_PART(t_behind_cold_1)
+        nop
+CLOSE(t_behind_cold_1)
+        subq    $8, %rsp
+        .cfi_adjust_cfa_offset 8
+        call    t_helper
+        testq   %rax, %rax
+        je      t_behind_cold_1.cold
+        addq    $8, %rsp
+        .cfi_adjust_cfa_offset -8
+        ret
+END(t_behind_cold_1)
+
+COLD_PART(t_behind_cold_3)
+        nopl    (%rax)
+CLOSE(t_behind_cold_3)
+        PUSH_RBX
+        movl    (%rsi), %ebx
+        call    t_helper
+        testq   %rax, %rax
+        je      t_behind_cold_3.cold
+        addq    %rbx, %rax
+        POP_RBX
+        ret
+END(t_behind_cold_3)
+
+COLD_PART(t_behind_cold_11)
+        .byte   0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0  /* cs nopw 0(%rax,%rax,1) */
+        nop
+CLOSE(t_behind_cold_11)
+        leaq    1(%rdi), %rax
+        ret
+END(t_behind_cold_11)
+
         .section .data.rel.ro, "aw"
         .p2align 3
 t_pointer:

@@ -86,6 +86,30 @@ TEST(Sites, ABranchIntoTheWindowIsRefused) {
   EXPECT_EQ(sites.refusals[0].reason, "a branch leads into it");
 }
 
+// GCC's layout of main: nop [the end of main.cold's padding]; sub $8,%rsp; call; add $8,%rsp; ret.
+TEST(Sites, NoWindowBeginsInFrontOfTheEntry) {
+  auto code = code_of({0x90, 0x48, 0x83, 0xec, 0x08, 0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 0x08, 0xc3});
+  auto function = function_of(code);
+  function.address = kAt + 1;
+  code.entries = {kAt + 1};
+  const Wanted entry{PointKind::entry};
+  auto sites = plan_sites(function, code, std::span(&entry, 1));
+  ASSERT_EQ(sites.windows.size(), 1u);
+  EXPECT_EQ(sites.windows[0].tactic, Tactic::call);
+  EXPECT_EQ(sites.windows[0].start, kAt + 5);
+  code.instructions.erase(code.instructions.begin() + 2, code.instructions.end());  // without the call
+  EXPECT_EQ(plan_sites(function, code, std::span(&entry, 1)).windows.size(), 0u);
+}
+
+// A function may begin with nops (-fpatchable-function-entry): they are no padding of what stands before
+// them.
+TEST(Sites, PaddingEndsWhereAFunctionBegins) {
+  auto code = code_of({0xc3, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90});
+  EXPECT_EQ(unreachable_padding(code).size(), 1u);
+  code.entries = {kAt + 3};
+  EXPECT_TRUE(unreachable_padding(code).empty());
+}
+
 TEST(Sites, ALoopHeadIsNoEntry) {
   auto code = code_of({0x48, 0xff, 0xcf, 0x75, 0xfb, 0xc3, 0x90, 0x90}, {kAt});  // dec %rdi; jne .; ret
   auto sites = plan(code, true, false);
