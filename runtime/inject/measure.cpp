@@ -23,6 +23,7 @@
 #include "runtime/output/writer.h"
 #include "runtime/patch/coverage.h"
 #include "runtime/patch/insert.h"
+#include "runtime/patch/stage_audit.h"
 #include "runtime/patch/thread_identity.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/target.h"
@@ -130,6 +131,11 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
   patch::Coverage coverage =
       patch::plan_coverage(plan, *binding, *image, *memory, *codes, nullptr, options.follow_fork);
   codes.reset();  // a copy of all the code that was looked at
+  if (options.dry_run) {
+    auto refused = patch::rehearse({plan, *binding, coverage, *image}, *memory);
+    if (!refused) return refused.error();
+    if (*refused) fmt::print(stderr, "warning: {}\n", patch::audit_warning(*refused));
+  }
   quiet.reset();  // before anything is written: who reads it may take his time
   if (options.explain) print_binding(stderr, plan, *binding);
   if (options.dry_run) {

@@ -8,6 +8,7 @@
 #include "runtime/patch/map_stage.h"
 #include "runtime/patch/stack_scan.h"
 #include "runtime/patch/stage.h"
+#include "runtime/patch/stage_audit.h"
 #include "runtime/process/lock.h"
 
 namespace mdl::patch {
@@ -66,6 +67,7 @@ Result<Extension> extend(const InsertInput& input, const process::TargetMemory& 
     return Error{
         fmt::format("another mdl-inject has removed the instrumentation of process {}", input.image.pid)};
   if (!session.armed.end) refuse_armed(input.coverage);
+  Extension out;
   for (size_t attempt = 0;; attempt++) {
     auto mappings = image::read_maps(input.image.pid);
     if (!mappings) return mappings.error();
@@ -73,11 +75,12 @@ Result<Extension> extend(const InsertInput& input, const process::TargetMemory& 
     if (!stage) return stage.error();
     stage->journal.extension = number;
     bool taken = false;
+    if (uint64_t points = audit_stage(input, memory, *stage))
+      out.inserted.warnings.push_back(audit_warning(points));
     if (auto ok = map_stage(input, memory, *stage, taken); !ok) {
       if (taken && attempt + 1 < std::size(kAparts)) continue;
       return ok.error();
     }
-    Extension out;
     out.regions = stage->journal.code;
     Result<void> done = write_stage(memory, *stage);
     if (done) done = commit(input, memory, *stage, out.inserted);

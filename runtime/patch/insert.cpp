@@ -13,6 +13,7 @@
 #include "runtime/patch/remove.h"
 #include "runtime/patch/stack_scan.h"
 #include "runtime/patch/stage.h"
+#include "runtime/patch/stage_audit.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/seccomp.h"
 #include "runtime/process/target.h"
@@ -66,7 +67,9 @@ class Commit {
     if (auto ok = check_bytes(); !ok) return ok.error();
     std::set<const FunctionPlan*> busy = busy_functions(regs);
     if (!busy.empty() && may_wait) return false;
-    for (const FunctionPlan* function : busy) give_up(*function);
+    std::map<const FunctionPlan*, std::string> reasons;
+    for (const FunctionPlan* function : busy) reasons[function] = "an interrupted thread stayed inside it";
+    give_up(stage_, input_.coverage, reasons);
     if (auto ok = move_threads(threads, regs); !ok) return ok.error();
     if (auto ok = count_active(input_, memory_, stage_, unwinder_, regs, out_); !ok) return ok.error();
     if (auto ok = write_windows(); !ok) return ok.error();
@@ -204,20 +207,6 @@ class Commit {
     return nullptr;
   }
 
-  // Its windows are not staged any more, and not the session's. (The journal in the process names them still;
-  // that they hold what they held is found there.)
-  void give_up(const FunctionPlan& function) {
-    std::erase_if(stage_.journal.windows, [&](const PatchedWindow& patched) {
-      return std::any_of(stage_.windows.begin(), stage_.windows.end(), [&](const StagedWindow& w) {
-        return w.function == &function &&
-               (w.window->start == patched.address || w.relay.address == patched.address);
-      });
-    });
-    std::erase_if(stage_.windows, [&](const StagedWindow& w) { return w.function == &function; });
-    for (FunctionPlan& f : input_.coverage.functions)
-      if (&f == &function) patch::give_up(input_.coverage, f, "an interrupted thread stayed inside it");
-  }
-
   // Before a window is written, threads inside it are sent to the trampoline's copy: it does
   // the same whether the window is written or not.
   Result<void> move_threads(process::Threads& threads, Regs& regs) {
@@ -298,6 +287,7 @@ Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& m
   pid_t pid = input.image.pid;
   auto lock = process::TransactionLock::take(pid, 10s);
   if (!lock) return lock.error();
+  Inserted out;
   for (size_t attempt = 0;; attempt++) {
     auto mappings = image::read_maps(pid);
     if (!mappings) return mappings.error();
@@ -305,11 +295,11 @@ Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& m
     auto stage = build_stage(input, *mappings, kAparts[attempt]);
     if (!stage) return stage.error();
     bool taken = false;
+    if (uint64_t points = audit_stage(input, memory, *stage)) out.warnings.push_back(audit_warning(points));
     if (auto ok = map_stage(input, memory, *stage, taken); !ok) {
       if (taken && attempt + 1 < std::size(kAparts)) continue;
       return ok.error();
     }
-    Inserted out;
     Result<void> done = write_stage(memory, *stage);
     if (done) done = commit(input, memory, *stage, out);
     if (!done) {

@@ -347,6 +347,19 @@ class Builder {
 
 }  // namespace
 
+// The journal in the process names their windows still; that they hold what they held is found there.
+void give_up(Stage& stage, Coverage& coverage, const std::map<const FunctionPlan*, std::string>& reasons) {
+  if (reasons.empty()) return;
+  std::set<uint64_t> places;
+  for (const StagedWindow& window : stage.windows)
+    if (reasons.contains(window.function)) places.insert({window.window->start, window.relay.address});
+  std::erase_if(stage.journal.windows,
+                [&](const PatchedWindow& patched) { return places.contains(patched.address); });
+  std::erase_if(stage.windows, [&](const StagedWindow& window) { return reasons.contains(window.function); });
+  for (FunctionPlan& f : coverage.functions)
+    if (auto reason = reasons.find(&f); reason != reasons.end()) give_up(coverage, f, reason->second);
+}
+
 Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings,
                           uint64_t apart, const Journal* session) {
   return Builder(input, mappings, apart, session).build();

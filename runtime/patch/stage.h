@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,9 @@ struct Stage {
   bool code_written = false;             // some of the windows are in place, or may be
   bool extends = false;  // a session that is there: only islands and a journal of their own are new
 };
+
+// The windows of these functions are not staged any more, and are refused, each for its reason.
+void give_up(Stage& stage, Coverage& coverage, const std::map<const FunctionPlan*, std::string>& reasons);
 
 // Chooses addresses in the gaps of `mappings`, `apart` bytes from what is mapped where there is
 // room, and builds all code for them.

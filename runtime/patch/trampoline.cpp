@@ -11,10 +11,10 @@ namespace {
 
 using image::Flow;
 
-class Builder {
+class TrampolineBuilder {
  public:
-  Builder(const Liveness& liveness, const PointPieces& pieces, const TrampolineContext& context,
-          uint64_t address)
+  TrampolineBuilder(const Liveness& liveness, const PointPieces& pieces, const TrampolineContext& context,
+                    uint64_t address)
       : liveness_(liveness), pieces_(pieces), context_(context) {
     out_.address = address;
   }
@@ -83,6 +83,7 @@ class Builder {
 
   bool instruction(const Window& window, const image::Instruction& in) {
     points(window, in, Where::before);
+    out_.copies.push_back(here());
     if (window.tactic == Tactic::call)  // the call's own return address is where it was: only go on
       return arch::emit_turned(out_.code, here(), in);
     if (has(window, in, Where::taken)) {
@@ -108,7 +109,7 @@ class Builder {
 
 Result<Trampoline> build_trampoline(const Window& window, const Liveness& liveness, const PointPieces& pieces,
                                     const TrampolineContext& context, uint64_t address) {
-  return Builder(liveness, pieces, context, address).build(window);
+  return TrampolineBuilder(liveness, pieces, context, address).build(window);
 }
 
 }  // namespace mdl::patch

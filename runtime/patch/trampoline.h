@@ -24,6 +24,7 @@ struct Trampoline {
   // For each displaced instruction: its own address, and where a thread that was about to
   // execute it must go on (in front of the site's code).
   std::vector<std::pair<uint64_t, uint64_t>> moved;
+  std::vector<uint64_t> copies;  // of these instructions, where each stands now
   std::vector<arch::PlacedStencil> stencils;
 };
 

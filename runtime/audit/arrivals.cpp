@@ -1,0 +1,261 @@
+#include "runtime/audit/arrivals.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "runtime/audit/listing.h"
+#include "runtime/image/frames.h"
+#include "runtime/image/landing_pads.h"
+
+namespace mdl::audit {
+namespace {
+
+using image::Range;
+
+constexpr uint64_t kMostEntries = 1 << 16;  // of a table of offsets
+
+// A bit for each byte of an object's text.
+class Marks {
+ public:
+  Marks(const std::vector<Range>& text, const std::vector<Range>& watched) {
+    for (const Range& range : text)
+      pieces_.push_back({range, std::vector<uint64_t>((range.end - range.start) / 64 + 1)});
+    for (const Range& range : watched)
+      for (uint64_t address = range.start; address < range.end; ++address)
+        if (Piece* piece = piece_of(address)) {
+          const uint64_t bit = address - piece->range.start;
+          piece->bits[bit / 64] |= uint64_t{1} << bit % 64;
+        }
+  }
+  bool has(uint64_t address) const {
+    const Piece* piece = const_cast<Marks*>(this)->piece_of(address);
+    if (!piece) return false;
+    const uint64_t bit = address - piece->range.start;
+    return piece->bits[bit / 64] >> bit % 64 & 1;
+  }
+
+ private:
+  struct Piece {
+    Range range;
+    std::vector<uint64_t> bits;
+  };
+  Piece* piece_of(uint64_t address) {
+    for (Piece& piece : pieces_)
+      if (piece.range.contains(address)) return &piece;
+    return nullptr;
+  }
+  std::vector<Piece> pieces_;
+};
+
+// Pieces of memory that were read.
+class Held {
+ public:
+  void add(uint64_t start, std::vector<std::byte> bytes) { pieces_.push_back({start, std::move(bytes)}); }
+  bool read(uint64_t address, std::span<std::byte> into) const {
+    for (const auto& [start, bytes] : pieces_)
+      if (address >= start && address - start <= bytes.size() &&
+          into.size() <= bytes.size() - (address - start)) {
+        std::memcpy(into.data(), bytes.data() + (address - start), into.size());
+        return true;
+      }
+    return false;
+  }
+
+ private:
+  std::vector<std::pair<uint64_t, std::vector<std::byte>>> pieces_;
+};
+
+// Bytes that seem to be a part of an instruction that leads somewhere.
+struct Candidate {
+  uint64_t at = 0;  // of its displacement or operand
+  uint64_t to = 0;  // where it leads
+  std::string_view how;
+  bool is_number = false;  // as in Arrival
+  bool operator<(const Candidate& other) const { return at < other.at; }
+};
+
+class Finder {
+ public:
+  Finder(const image::Object& object, const image::Image& image, const image::Memory& memory,
+         const std::vector<Range>& watched)
+      : object_(object), image_(image), memory_(memory), watched_(watched), marks_(object.text, watched) {}
+
+  std::vector<Arrival> find() {
+    look_at_beginnings();
+    look_at_pads();
+    for (const Range& text : object_.text) look_at_text(text);
+    look_at_data();
+    look_at_tables();
+    for (const Candidate& one : confirmed(std::move(candidates_)))
+      arrive(one.to, one.how, one.at, one.is_number);
+    std::sort(out_.begin(), out_.end(), [](const Arrival& a, const Arrival& b) { return a.to < b.to; });
+    return std::move(out_);
+  }
+
+ private:
+  void arrive(uint64_t to, std::string_view how, uint64_t from = 0, bool is_number = false) {
+    if (marks_.has(to)) out_.push_back({to, from, how, is_number});
+  }
+
+  void look_at_beginnings() {
+    for (const image::Function& function : object_.functions) arrive(function.address, "a symbol names it");
+    for (const image::Part& part : object_.parts)
+      arrive(part.range.start, "a part of a function begins there");
+    if (!object_.frame_table) return;
+    for (const image::Fde& frame : object_.frame_table->entries())
+      arrive(frame.start, "call frame information says that code begins there");
+  }
+
+  void look_at_pads() {
+    if (!object_.frame_table) return;
+    std::vector<image::LandingPad> pads;
+    for (const image::Fde& frame : object_.frame_table->entries()) {
+      if (frame.lsda == 0) continue;
+      pads.clear();
+      read_landing_pads(frame, memory_, pads);
+      for (const image::LandingPad& pad : pads) arrive(pad.pad, "an exception is caught there");
+    }
+  }
+
+  void look_at_text(const Range& text) {
+    std::vector<std::byte> raw(text.end - text.start);
+    if (!memory_.read(text.start, raw)) return;
+    const auto* bytes = reinterpret_cast<const uint8_t*>(raw.data());
+    // Displacements of 32 bits follow an opcode (call e8, jmp e9, jcc 0f 80..8f) or the ModRM byte of an
+    // operand relative to the pc (SDM volume 2, table 2-2); code is no operand of an instruction with an
+    // immediate.
+    for (size_t at = 1; at + 4 <= raw.size(); ++at) {
+      const uint8_t before = bytes[at - 1];
+      const bool is_branch =
+          (before & 0xfe) == 0xe8 || ((before & 0xf0) == 0x80 && at > 1 && bytes[at - 2] == 0x0f);
+      const bool is_operand = (before & 0xc7) == 0x05;
+      if (!is_branch && !is_operand) continue;
+      int32_t displacement;
+      std::memcpy(&displacement, bytes + at, sizeof displacement);
+      const uint64_t to = text.start + at + 4 + static_cast<uint64_t>(int64_t{displacement});
+      if (marks_.has(to)) candidates_.push_back({text.start + at, to, "an instruction leads there"});
+      if (is_operand && at > 1 && bytes[at - 2] == 0x8d) note_base(text.start + at, to);  // lea
+    }
+    for (const Range& range : watched_)
+      if (text.contains(range.start)) look_at_short_jumps(range, text, bytes);
+    if (text.end <= UINT32_MAX) look_at_absolute_operands(raw, text.start);
+    look_at_words(raw, text.start);
+  }
+
+  // A program at a fixed place below 4 GiB has its own addresses as operands of 32 bits.
+  void look_at_absolute_operands(std::span<const std::byte> bytes, uint64_t start) {
+    for (size_t at = 1; at + 4 <= bytes.size(); ++at) {
+      uint32_t word;
+      std::memcpy(&word, bytes.data() + at, sizeof word);
+      if (marks_.has(word)) candidates_.push_back({start + at, word, "an instruction has its address", true});
+    }
+  }
+
+  // jcc 70..7f, loop and jrcxz e0..e3, jmp eb, with a displacement of eight bits.
+  void look_at_short_jumps(const Range& range, const Range& text, const uint8_t* bytes) {
+    const uint64_t first = std::max(text.start + 1, range.start - std::min<uint64_t>(range.start, 128));
+    const uint64_t last = std::min(text.end, range.end + 128);
+    for (uint64_t at = first; at < last; ++at) {
+      const uint8_t opcode = bytes[at - 1 - text.start];
+      if ((opcode & 0xf0) != 0x70 && (opcode & 0xfc) != 0xe0 && opcode != 0xeb) continue;
+      const uint64_t to =
+          at + 1 + static_cast<uint64_t>(int64_t{static_cast<int8_t>(bytes[at - text.start])});
+      if (range.contains(to)) candidates_.push_back({at, to, "a short jump leads there"});
+    }
+  }
+
+  void look_at_words(std::span<const std::byte> bytes, uint64_t start) {
+    for (size_t at = (8 - start % 8) % 8; at + 8 <= bytes.size(); at += 8) {
+      uint64_t word;
+      std::memcpy(&word, bytes.data() + at, sizeof word);
+      arrive(word, "a word of the object's data points there", start + at, true);
+    }
+  }
+
+  void look_at_data() {
+    for (const image::Mapping& mapping : image_.mappings) {
+      if (mapping.path != object_.path || !mapping.read || mapping.inode == 0) continue;
+      std::vector<std::byte> bytes(mapping.end - mapping.start);
+      if (!memory_.read(mapping.start, bytes)) continue;
+      if (!mapping.execute) look_at_words(bytes, mapping.start);
+      data_.add(mapping.start, std::move(bytes));
+    }
+  }
+
+  void note_base(uint64_t at, uint64_t base) {
+    if (base % 4 == 0)
+      bases_.push_back({at, base, "a table of offsets that an instruction uses leads there"});
+  }
+
+  bool in_text(uint64_t address) const {
+    return std::any_of(object_.text.begin(), object_.text.end(),
+                       [&](const Range& range) { return range.contains(address); });
+  }
+
+  // One entry of a table of offsets; nothing when it leads to no code.
+  std::optional<uint64_t> entry(const Candidate& base, uint64_t at) const {
+    int32_t offset;
+    if (!data_.read(at, std::as_writable_bytes(std::span(&offset, 1)))) return std::nullopt;
+    const uint64_t to = base.to + static_cast<uint64_t>(int64_t{offset});
+    return in_text(to) ? std::optional(to) : std::nullopt;
+  }
+
+  void look_at_tables() {
+    std::erase_if(bases_, [&](const Candidate& base) { return !entry(base, base.to); });
+    std::vector<Candidate> tables = confirmed(std::move(bases_));
+    std::sort(tables.begin(), tables.end(),
+              [](const Candidate& a, const Candidate& b) { return a.to < b.to; });
+    for (size_t i = 0; i < tables.size(); ++i) {
+      if (i > 0 && tables[i].to == tables[i - 1].to) continue;
+      auto next = std::find_if(tables.begin() + static_cast<std::ptrdiff_t>(i), tables.end(),
+                               [&](const Candidate& other) { return other.to > tables[i].to; });
+      const uint64_t end = next == tables.end() ? UINT64_MAX : next->to;
+      for (uint64_t at = tables[i].to, n = 0; at < end && n < kMostEntries; at += 4, ++n) {
+        const auto to = entry(tables[i], at);
+        if (!to) break;
+        arrive(*to, tables[i].how, tables[i].at, true);
+      }
+    }
+  }
+
+  static bool leads_to(const Instruction& in, uint64_t to) {
+    return in.target == to || in.operand == to || in.constants[0] == to || in.constants[1] == to;
+  }
+
+  // Those whose bytes are such an instruction, or no instruction at all. One piece of code is decoded at a
+  // time, and once.
+  std::vector<Candidate> confirmed(std::vector<Candidate> candidates) const {
+    std::sort(candidates.begin(), candidates.end());
+    Range piece;
+    std::vector<Instruction> listing;
+    std::erase_if(candidates, [&](Candidate& one) {
+      if (!piece.contains(one.at))
+        piece = piece_or_gap(object_, one.at), listing = list_instructions(piece, memory_);
+      auto after = std::upper_bound(listing.begin(), listing.end(), one.at,
+                                    [](uint64_t at, const Instruction& in) { return at < in.address; });
+      if (after == listing.begin() || one.at >= std::prev(after)->end()) return false;  // data among code
+      one.at = std::prev(after)->address;
+      return !leads_to(*std::prev(after), one.to);
+    });
+    return candidates;
+  }
+
+  const image::Object& object_;
+  const image::Image& image_;
+  const image::Memory& memory_;
+  const std::vector<Range>& watched_;
+  Marks marks_;
+  std::vector<Candidate> candidates_, bases_;
+  Held data_;  // of the object
+  std::vector<Arrival> out_;
+};
+
+}  // namespace
+
+std::vector<Arrival> find_arrivals(const image::Object& object, const image::Image& image,
+                                   const image::Memory& memory, const std::vector<Range>& watched) {
+  return Finder(object, image, memory, watched).find();
+}
+
+}  // namespace mdl::audit

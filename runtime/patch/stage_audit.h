@@ -1,0 +1,20 @@
+// The auditor's look at a stage: what it does not admit is given up before anything is written.
+#pragma once
+
+#include "runtime/image/memory.h"
+#include "runtime/patch/insert.h"
+#include "runtime/patch/stage.h"
+
+namespace mdl::patch {
+
+// Functions with an edit that the auditor refuses are given up as a whole. Their number of points; each
+// refusal is an error of the planner's (kAuditReport).
+uint64_t audit_stage(const InsertInput& input, const image::Memory& memory, Stage& stage);
+
+// What is said of it.
+std::string audit_warning(uint64_t points);
+
+// Everything that an insertion would do up to there, in a process that is not touched.
+Result<uint64_t> rehearse(const InsertInput& input, const image::Memory& memory);
+
+}  // namespace mdl::patch
