@@ -99,7 +99,7 @@ class Finder {
   }
 
   void look_at_beginnings() {
-    for (const image::Function& function : object_.functions) arrive(function.address, "a symbol names it");
+    for (const image::Function& function : object_.functions) arrive(function.address, "a function begins there");
     for (const image::Part& part : object_.parts)
       arrive(part.range.start, "a part of a function begins there");
     if (!object_.frame_table) return;

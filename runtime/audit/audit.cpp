@@ -198,7 +198,10 @@ class Auditor {
     std::vector<std::byte> now(edit.from.size());
     if (!text_.read(edit.address, now) || !std::ranges::equal(std::as_bytes(edit.from), now))
       return "the bytes that it replaces are not there";
-    if (!replaced.problem.empty()) return replaced.problem;
+    if (!replaced.problem.empty()) {
+      const std::string why = check_arrivals(edit.address + 1, edit.address + changed, replaced, arrivals);
+      return why.empty() ? replaced.problem : why;
+    }
     const bool is_unreached = std::ranges::all_of(replaced.instructions, &Instruction::is_padding);
     const Detour* detour = nullptr;
     bool is_called = false;
