@@ -22,8 +22,9 @@ Error refuse(pid_t pid, const std::string& name, const std::string& why) {
 
 }  // namespace
 
-Result<Allowed> read_allowed(pid_t pid, const std::string& name, bool follow) {
-  auto sandbox = process::Sandbox::read(pid);
+Result<Allowed> read_allowed(pid_t pid, const process::TargetMemory& memory, const std::string& name,
+                             bool follow) {
+  auto sandbox = process::Sandbox::read(pid, memory);
   if (!sandbox) return sandbox.error();
   Allowed out;
   if (std::string why =

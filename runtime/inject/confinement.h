@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "format/kinds.h"
+#include "runtime/process/target_memory.h"
 
 namespace mdl::inject {
 
@@ -19,6 +20,7 @@ struct Allowed {
 
 // An error when what every insertion needs is denied, or when that cannot be known.
 // `follow`: forks are followed.
-Result<Allowed> read_allowed(pid_t pid, const std::string& name, bool follow);
+Result<Allowed> read_allowed(pid_t pid, const process::TargetMemory& memory, const std::string& name,
+                             bool follow);
 
 }  // namespace mdl::inject

@@ -178,7 +178,7 @@ void Follow::clean() {
     patch::Removal removal(pid, *memory);
     Result<void> done = removal.restore(nullptr, std::chrono::seconds(5));
     if (done) done = removal.finish();
-    if (!done)
+    if (!done && !removal.is_executed())
       fmt::print(stderr, "warning: process {0} is still instrumented ({1}): mdl-inject --remove {0}\n", pid,
                  done.error().text);
   }

@@ -100,7 +100,10 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
   const arch::ClockPair since = arch::read_clocks();
   auto target = process::check_target(options.pid);
   if (!target) return target.error();
-  auto allowed = read_allowed(options.pid, target->name, options.follow_fork);
+  // First of all: what is read from here on is of this program, or nothing is done to it (target_memory.h).
+  auto memory = process::TargetMemory::open(options.pid);
+  if (!memory) return memory.error();
+  auto allowed = read_allowed(options.pid, *memory, target->name, options.follow_fork);
   if (!allowed) return allowed.error();
   auto looked = look_at(options.pid);
   if (!looked) return looked.error();
@@ -122,12 +125,10 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
                             options.await};
   wanted.ps_per_cycle = arch::picoseconds_per_cycle();
   wanted.denied = allowed->denied;
-  if (focus::uses_start(plan.manifest)) wanted.starts = thread_starts(*image);
+  if (focus::uses_start(plan.manifest)) wanted.starts = thread_starts(*image, *memory);
   auto binding = focus::bind(plan, *image, wanted, &*codes);
   if (!binding) return binding.error();
 
-  auto memory = process::TargetMemory::open(options.pid);
-  if (!memory) return memory.error();
   patch::Coverage coverage =
       patch::plan_coverage(plan, *binding, *image, *memory, *codes, nullptr, options.follow_fork);
   codes.reset();  // a copy of all the code that was looked at

@@ -179,13 +179,11 @@ Result<int> Measurement::ended() {
 // the process has written over it.
 Result<int> Measurement::lost(const Error& why) {
   if (ends_soon(200ms)) return ended();
-  std::byte probe{};
-  const bool same_program = std::any_of(
-      journal_.windows.begin(), journal_.windows.end(),
-      [&](const patch::PatchedWindow& window) { return memory_.read(window.address, std::span(&probe, 1)); });
   patch::Removal removal(pid(), memory_);
-  Result<void> out = same_program ? removal.restore(&journal_, kRemovalDeadline) : Result<void>{};
-  if (out) out = same_program ? removal.finish() : out;
+  Result<void> out = removal.restore(&journal_, kRemovalDeadline);
+  if (out) out = removal.finish();
+  const bool same_program = !removal.is_executed();
+  if (!same_program) out = {};
   if (same_program) announced_.reset();
   Result<void> written = write_last(last_known());
   if (!out) return still_there(out.error());
@@ -234,14 +232,14 @@ Result<int> Measurement::remove() {
     removes_ = false;
   };
   if (auto ok = removal.restore(&journal_, kRemovalDeadline, meanwhile); !ok)
-    return ends_soon(2000ms) ? ended() : left(ok.error());
+    return removal.is_executed() ? lost(ok.error()) : ends_soon(2000ms) ? ended() : left(ok.error());
   if (removal.is_gone()) return lost({"it was removed"});
   auto sample = take_sample();  // nobody counts any more: these are exact
   Result<void> finished = removal.finish();
   say_breakpoints(pid(), removal.breakpoints());
   if (!sample && ends_soon(200ms)) return ended();
   Result<void> written = write_last(sample ? *sample : sampler_.repeat(values::now()));
-  if (!finished) return finished.error();
+  if (!finished && !removal.is_executed()) return finished.error();
   if (!written) return written.error();
   if (!sample) return damaged(sample.error());
   return 0;
@@ -258,7 +256,7 @@ void Measurement::abandon(const Error& why) {
   patch::Removal removal(pid(), memory_);
   Result<void> out = removal.restore(&journal_, kRemovalDeadline);
   if (out) out = removal.finish();
-  result_ = out ? why
+  result_ = out || removal.is_executed() ? why
                 : Error{fmt::format("{}; {}; take it out with mdl-inject --remove {}", why.text,
                                     out.error().text, pid()),
                         Status::left_inert};

@@ -6,13 +6,12 @@
 
 namespace mdl::inject {
 
-std::vector<uint64_t> thread_starts(const image::Image& image) {
+std::vector<uint64_t> thread_starts(const image::Image& image, const process::TargetMemory& memory) {
   constexpr size_t kAround = 2;  // frames outside of the start routine: of clone, and of the C library
   std::vector<uint64_t> out;
-  image::LiveMemory memory(image::live_thread(image.pid));
   if (auto main = image::find_main(image, memory)) out.push_back(*main);
   image::Unwinder unwinder(image);
-  process::Threads threads(image.pid);
+  process::Threads threads(image.pid, memory);
   if (!threads.stop_all(std::chrono::milliseconds(2000))) return out;
   for (pid_t tid : threads.stopped()) {
     auto registers = threads.registers(tid);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/image/image.h"
+#include "runtime/process/target_memory.h"
 
 namespace mdl::inject {
 
@@ -12,6 +13,6 @@ namespace mdl::inject {
 // the one below it the C library's, the next is of the function that pthread_create was given: an address in
 // it. Threads whose stack cannot be walked to its end are left out. The first one starts at main, which is
 // found where the program's entry point names it, so that it need not have a symbol.
-std::vector<uint64_t> thread_starts(const image::Image& image);
+std::vector<uint64_t> thread_starts(const image::Image& image, const process::TargetMemory& memory);
 
 }  // namespace mdl::inject

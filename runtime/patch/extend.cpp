@@ -47,7 +47,7 @@ bool anyone_inside(const process::Threads& threads, const std::vector<image::Ran
 
 // The lock is held.
 bool give_back(const Extension& extension, const image::Image& image, const process::TargetMemory& memory) {
-  process::Threads threads(image.pid);
+  process::Threads threads(image.pid, memory);
   if (auto stopped = threads.stop_all(500ms); !stopped) return false;
   const bool out = !anyone_inside(threads, extension.regions, image, memory) &&
                    unmap(image.pid, threads, memory, image, extension.regions);

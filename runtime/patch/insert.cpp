@@ -40,7 +40,7 @@ class Commit {
 
   Result<void> run() {
     for (int wait = 0;; wait++) {
-      process::Threads threads(input_.image.pid);
+      process::Threads threads(input_.image.pid, memory_);
       if (auto ok = threads.stop_all(kStopDeadline); !ok) return ok;
       auto done = attempt(threads, wait < kWaits);
       threads.release_all();
@@ -255,7 +255,7 @@ Error take_back(pid_t pid, const process::TargetMemory& memory, const Journal& j
   Removal removal(pid, memory);
   Result<void> out = removal.restore(&journal, 10s);
   if (out) out = removal.finish();
-  if (!out) why = {why.text + "; " + out.error().text, Status::left_inert};
+  if (!out && !removal.is_executed()) why = {why.text + "; " + out.error().text, Status::left_inert};
   return why;
 }
 

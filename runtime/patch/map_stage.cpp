@@ -158,7 +158,7 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
   if (auto ok = check_file_size(pid, total); !ok) return ok;
   if (auto ok = process::check_memory(pid, memory_needed(stage)); !ok) return ok;
   const bool locked = process::read_status(pid).locks_memory;
-  process::Threads threads(pid);
+  process::Threads threads(pid, memory);
   std::vector<image::Range> mapped;
   int64_t failure = 0;
   // The stub that makes the calls must find room behind the code of some object: a few regions at a time,

@@ -70,6 +70,7 @@ Result<void> Removal::look(const Journal* own) {
 Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds deadline,
                               const std::function<void()>& meanwhile) {
   Clock::time_point until = Clock::now() + deadline;
+  if (threads_.executed()) return threads_.left_alone();
   auto lock = process::TransactionLock::take(pid_, deadline);
   if (!lock) return lock.error();
   lock_.emplace(std::move(*lock));
@@ -80,7 +81,7 @@ Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds dead
   bool written = false;
   for (int round = 0;; round++) {
     auto stopped = threads_.stop_all(2000ms);
-    if (!stopped && Clock::now() > until) return stopped;
+    if (!stopped && (Clock::now() > until || threads_.executed())) return stopped;
     if (stopped && !written) {
       written = true;
       Result<void> done = put_back(PatchedWindow::Part::window);
@@ -213,6 +214,10 @@ Result<void> Removal::finish() {
         session.mappings.empty() ? Result<void>{} : unmap(pid_, threads_, memory_, *image_, session.mappings);
     if (done) break;
     threads_.release_all();
+    if (threads_.executed()) {
+      lock_.reset();
+      return threads_.left_alone();
+    }
     timespec nap{0, 5'000'000};
     nanosleep(&nap, nullptr);
     if (auto stopped = threads_.stop_all(2000ms); !stopped) done = stopped;

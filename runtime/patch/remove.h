@@ -29,7 +29,8 @@ namespace mdl::patch {
 
 class Removal {
  public:
-  Removal(pid_t pid, const process::TargetMemory& memory) : pid_(pid), memory_(memory), threads_(pid) {}
+  Removal(pid_t pid, const process::TargetMemory& memory)
+      : pid_(pid), memory_(memory), threads_(pid, memory) {}
 
   // Until `deadline`, also through states in which a process cannot be stopped (the parent of a
   // vfork). After an error of restore() the code may still be patched.
@@ -43,6 +44,9 @@ class Removal {
   Result<void> finish();
 
   bool is_gone() const { return gone_; }
+  // The process executes another program: nothing of ours is in that, and nothing was done to it. Then restore()
+  // and finish() fail.
+  bool is_executed() const { return threads_.executed(); }
   const Session& session() const { return session_; }  // as it was found by restore()
   size_t restored() const { return restored_; }
   // Windows in which somebody has set breakpoints, which were left there.

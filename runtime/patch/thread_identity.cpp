@@ -43,7 +43,7 @@ bool needs_identity(const plan::Plan& plan, const focus::Binding& binding) {
 }
 
 Result<uint32_t> find_thread_place(pid_t pid, const process::TargetMemory& memory) {
-  process::Threads threads(pid);
+  process::Threads threads(pid, memory);
   constexpr int kAsked = 20;
   int asked = 0;
   for (int attempt = 0; attempt < 100; attempt++) {
@@ -56,6 +56,7 @@ Result<uint32_t> find_thread_place(pid_t pid, const process::TargetMemory& memor
       if (registers)
         place = place_in(arch::thread_pointer(*registers), process::read_status(tid).inner_pid, memory);
       threads.release(tid);
+      if (!registers && threads.executed()) return threads.left_alone();
       if (registers) asked++;
       // musl takes it away from a thread that is ending: then another one is asked.
       if (place != 0 || asked == kAsked) return place;

@@ -42,21 +42,36 @@ namespace {
 }
 
 uint64_t entry_of(pid_t pid) {
-  std::string text = read_text(fmt::format("/proc/{}/auxv", pid));
-  for (size_t at = 0; at + 16 <= text.size(); at += 16) {
-    uint64_t pair[2];
-    std::memcpy(pair, text.data() + at, sizeof pair);
-    if (pair[0] == AT_ENTRY) return pair[1];
-  }
-  return 0;
+  return auxiliary_value(read_text(fmt::format("/proc/{}/auxv", pid)), AT_ENTRY).value_or(0);
 }
 
-// Waits for a stop by `signal`; other signals are passed on. False when the process ended.
-bool wait_stop(pid_t pid, int signal) {
+bool read_registers(pid_t pid, arch::ThreadRegisters& registers) {
+  iovec io{&registers, sizeof registers};
+  return ptrace(PTRACE_GETREGSET, pid, NT_PRSTATUS, &io) == 0;
+}
+
+// Waits for the stop behind the execve; other signals are passed on. False when the process ended.
+bool wait_executed(pid_t pid) {
   for (int status = 0;;) {
-    if (waitpid(pid, &status, 0) != pid) return false;
-    if (!WIFSTOPPED(status)) return false;
-    if (WSTOPSIG(status) == signal) return true;
+    if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) return false;
+    if (WSTOPSIG(status) == SIGTRAP) return true;
+    if (ptrace(PTRACE_CONT, pid, nullptr, WSTOPSIG(status)) != 0) return false;
+  }
+}
+
+// Waits for the stop behind the breakpoint, at `pc`; what else stops it is passed on. Its libraries'
+// constructors run meanwhile, and may do anything: raise SIGTRAP, or execute another program. False when it
+// comes to no such stop of the program that was started.
+bool wait_breakpoint(pid_t pid, uint64_t pc, const TargetMemory& memory, arch::ThreadRegisters& registers) {
+  for (int status = 0;;) {
+    if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) return false;
+    if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8)) {
+      ptrace(PTRACE_DETACH, pid, nullptr, nullptr);
+      return false;
+    }
+    if (WSTOPSIG(status) == SIGTRAP && memory.runs(pid) == Runs::here && read_registers(pid, registers) &&
+        arch::pc(registers) == pc)
+      return true;
     if (ptrace(PTRACE_CONT, pid, nullptr, WSTOPSIG(status)) != 0) return false;
   }
 }
@@ -66,7 +81,8 @@ Error failed(const std::string& program, const char* what) {
 }
 
 Result<void> run_to_entry(pid_t pid, const std::string& program) {
-  if (!wait_stop(pid, SIGTRAP)) return failed(program, "it ended before its first instruction");
+  if (!wait_executed(pid) || ptrace(PTRACE_SETOPTIONS, pid, nullptr, PTRACE_O_TRACEEXEC) != 0)
+    return failed(program, "it ended before its first instruction");
   uint64_t entry = entry_of(pid);
   auto memory = TargetMemory::open(pid);
   if (!memory) return memory.error();
@@ -74,13 +90,14 @@ Result<void> run_to_entry(pid_t pid, const std::string& program) {
   std::vector<std::byte> original(trap.size());
   if (entry == 0 || !memory->read(entry, original) || !memory->write(entry, std::as_bytes(std::span(trap))))
     return failed(program, "its entry cannot be found");
-  if (ptrace(PTRACE_CONT, pid, nullptr, nullptr) != 0 || !wait_stop(pid, SIGTRAP))
-    return failed(program, "it ended before its entry: is a library missing?");
   arch::ThreadRegisters registers{};
-  iovec io{&registers, sizeof registers};
-  if (!memory->write(entry, original) || ptrace(PTRACE_GETREGSET, pid, NT_PRSTATUS, &io) != 0)
-    return failed(program, std::strerror(errno));
+  if (ptrace(PTRACE_CONT, pid, nullptr, nullptr) != 0 ||
+      !wait_breakpoint(pid, entry + trap.size(), *memory, registers))
+    return failed(program, "it ended, or executed another program, before its entry: is a library missing?");
+  if (!memory->write(entry, original)) return failed(program, std::strerror(errno));
+  // It has been in this stop since its program was compared.
   arch::set_pc(registers, entry);
+  iovec io{&registers, sizeof registers};
   if (ptrace(PTRACE_SETREGSET, pid, NT_PRSTATUS, &io) != 0 ||
       ptrace(PTRACE_DETACH, pid, nullptr, SIGSTOP) != 0)
     return failed(program, std::strerror(errno));

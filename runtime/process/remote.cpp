@@ -161,6 +161,7 @@ Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& mem
       if (threads.stop_one(tid, 200ms) && (!threads.has_signal(tid) || threads.take_signal(tid, 200ms)) &&
           suits(tid, threads, memory) && may(tid))
         return tid;
+      if (threads.executed()) return threads.left_alone();
       threads.release(tid);
     }
     timespec nap{0, 2'000'000};
@@ -182,93 +183,157 @@ std::vector<arch::RemoteCall> behind_mark(std::span<const arch::RemoteCall> call
 
 constexpr std::chrono::seconds kPatience{5};  // for what takes microseconds where the thread runs at all
 
-// Of a thread that was sent to the stub and does not come back: it stops, and is there still. A frozen
-// process can be traced, but does not run.
-bool has_not_moved(pid_t thread, Threads& threads, uint64_t stub) {
-  if (!threads.stop_one(thread, kPatience)) return false;
-  auto regs = threads.registers(thread);
-  return regs && arch::pc(*regs) == stub;
-}
+// One thread's way through the stub and back.
+//
+// The stub lies in the target's memory, and whatever can write there can change it while the thread is in it.
+// So at each stop the thread must be where the stub makes its next call, and enter or leave that call and no
+// other. A thread that is not has strayed: it enters nothing, and is set back to where it was.
+// Threads::set_registers() sees to it that it still runs the program that was opened.
+class Visit {
+ public:
+  Visit(pid_t thread, Threads& threads, const TargetMemory& memory, pid_t pid)
+      : thread_(thread), threads_(threads), memory_(memory), pid_(pid) {}
 
-// The stub finds its end by itself, whenever the thread runs again; what it maps until then stays.
-Error unfinished(Threads::Stop stop, pid_t thread, pid_t pid) {
-  if (stop == Threads::Stop::exited)
-    return {fmt::format("thread {} of process {} ended during a remote call", thread, pid)};
-  return {
-      fmt::format("thread {0} of process {1} stopped running in the middle of a remote call, which may leave "
-                  "memory mapped, inert, in it: see mdl-inject --status {1}, take it out with mdl-inject "
-                  "--remove {1}",
-                  thread, pid),
-      Status::left_inert};
-}
+  // Nothing when a signal came before the first call: the thread is where it was and has the signal still.
+  Result<std::optional<std::vector<int64_t>>> make(const image::Image& image,
+                                                   std::span<const arch::RemoteCall> calls,
+                                                   const std::string& text) {
+    if (auto ok = write_stub(image, calls, text); !ok) return ok.error();
+    if (auto ok = enter(); !ok) return ok.error();
+    std::vector<int64_t> results;
+    for (size_t i = 0; i < stub_.calls.size(); i++) {
+      const arch::RemoteStub::Call& call = stub_.calls[i];
+      for (bool entering : {true, false}) {
+        auto stop = threads_.run(thread_, Threads::Step::to_system_call, kPatience);
+        if (stop == Threads::Stop::signal && i == 0 && entering && is_at_start()) {
+          if (auto ok = put_back(); !ok) return ok.error();
+          return std::optional<std::vector<int64_t>>{};
+        }
+        if (stop == Threads::Stop::timeout && i == 0 && entering && has_not_moved()) return frozen();
+        if (stop != Threads::Stop::step) return unfinished(stop);
+        auto regs = threads_.registers(thread_);
+        if (!regs) return regs.error();
+        if (!arch::is_at(*regs, call)) return strayed(std::move(*regs), entering);
+        const bool own = i == 0 || i + 1 == stub_.calls.size();
+        if (!entering && !own) results.push_back(arch::remote_result(*regs));
+      }
+    }
+    // On to where signals are handled: there the kernel also restarts the system call that the thread was in,
+    // once its registers are what they were.
+    if (auto stop = threads_.run(thread_, Threads::Step::to_signals, kPatience); stop != Threads::Stop::step)
+      return unfinished(stop);
+    if (auto ok = put_back(); !ok) return ok.error();
+    return std::optional(std::move(results));
+  }
 
-// Nothing when a signal came before the first call: the thread is where it was and has the signal still.
-Result<std::optional<std::vector<int64_t>>> calls_on(pid_t thread, Threads& threads,
-                                                     const TargetMemory& memory, const image::Image& image,
-                                                     std::span<const arch::RemoteCall> calls,
-                                                     const std::string& text) {
-  auto before = threads.registers(thread);
-  if (!before) return before.error();
-  auto mask = threads.signal_mask(thread);
-  if (!mask) return mask.error();
-  size_t size = arch::remote_stub(calls, text, *before, *mask, 0).size();
-  auto address = find_slack(image, size, memory);
-  if (!address)
-    return Error{
-        fmt::format("no object of process {0} has {1} free bytes behind its code for the remote call "
-                    "(mdl-inject --remove {0} "
-                    "frees what a killed one has left)",
-                    image.pid, size)};
-  arch::Bytes stub = arch::remote_stub(calls, text, *before, *mask, *address);
-  std::vector<std::byte> original(stub.size());
-  if (!memory.read(*address, original) || !memory.write(*address, std::as_bytes(std::span(stub))))
+ private:
+  Result<void> write_stub(const image::Image& image, std::span<const arch::RemoteCall> calls,
+                          const std::string& text) {
+    auto before = threads_.registers(thread_);
+    if (!before) return before.error();
+    before_ = *before;
+    auto mask = threads_.signal_mask(thread_);
+    if (!mask) return mask.error();
+    mask_ = *mask;
+    const size_t size = arch::remote_stub(calls, text, before_, mask_, 0).code.size();
+    auto address = find_slack(image, size, memory_);
+    if (!address)
+      return Error{
+          fmt::format("no object of process {0} has {1} free bytes behind its code for the remote call "
+                      "(mdl-inject --remove {0} "
+                      "frees what a killed one has left)",
+                      pid_, size)};
+    address_ = *address;
+    stub_ = arch::remote_stub(calls, text, before_, mask_, address_);
+    original_.resize(size);
+    if (memory_.read(address_, original_) && memory_.write(address_, std::as_bytes(std::span(stub_.code))))
+      return {};
     return Error{
         fmt::format("cannot write to the code of process {} at {:#x}: the kernel may forbid writing through "
                     "/proc/PID/mem (proc_mem.force_override)",
-                    image.pid, *address)};
-  if (auto ok = threads.set_registers(thread, arch::remote_entry(*before, *address)); !ok) {
-    memory.write(*address, original);
-    return ok.error();
+                    pid_, address_)};
   }
-  const auto put_back = [&]() -> Result<void> {
-    if (auto ok = threads.set_signal_mask(thread, *mask); !ok) return ok;
-    if (auto ok = threads.set_registers(thread, *before); !ok) return ok;
-    if (!memory.write(*address, original)) return Error{"cannot restore the bytes of the remote call"};
+
+  Result<void> enter() {
+    if (auto ok = threads_.set_registers(thread_, arch::remote_entry(before_, address_)); !ok) {
+      memory_.write(address_, original_);
+      return ok;
+    }
+    // No signal may come in between any more, whoever lets the thread go: the stub sets the mask that was.
+    if (auto ok = threads_.set_signal_mask(thread_, ~uint64_t{0}); !ok) {
+      if (auto back = put_back(); !back) return back;
+      return ok;
+    }
     return {};
-  };
-  // No signal may come in between any more, whoever lets the thread go: the stub sets the mask that was.
-  if (auto ok = threads.set_signal_mask(thread, ~uint64_t{0}); !ok) {
-    if (auto back = put_back(); !back) return back.error();
-    return ok.error();
   }
-  std::vector<int64_t> results;
-  const size_t made = calls.size() + 2;                 // the stub's own are the first and the last
-  for (size_t stops = 1; stops <= 2 * made; stops++) {  // entry and exit of each call
-    auto stop = threads.run(thread, Threads::Step::to_system_call, kPatience);
-    if (stop == Threads::Stop::signal && stops == 1) {
-      if (auto ok = put_back(); !ok) return ok.error();
-      return std::optional<std::vector<int64_t>>{};
-    }
-    if (stop == Threads::Stop::timeout && stops == 1 && has_not_moved(thread, threads, *address)) {
-      if (auto ok = put_back(); !ok) return ok.error();
-      return Error{
-          fmt::format("thread {} of process {} did not run for {} s: the process is frozen (by its control "
-                      "group, as `docker "
-                      "pause` does it) or gets no processor time; try again when it runs",
-                      thread, image.pid, kPatience.count())};
-    }
-    if (stop != Threads::Stop::step) return unfinished(stop, thread, image.pid);
-    auto regs = threads.registers(thread);
-    if (!regs) return regs.error();
-    if (stops % 2 == 0 && stops > 2 && stops < 2 * made) results.push_back(arch::remote_result(*regs));
+
+  Result<void> put_back() {
+    if (auto ok = threads_.set_signal_mask(thread_, mask_); !ok) return ok;
+    if (auto ok = threads_.set_registers(thread_, before_); !ok) return ok;
+    if (!memory_.write(address_, original_)) return Error{"cannot restore the bytes of the remote call"};
+    return {};
   }
-  // On to where signals are handled: there the kernel also restarts the system call that the thread was in,
-  // once its registers are what they were.
-  if (auto stop = threads.run(thread, Threads::Step::to_signals, kPatience); stop != Threads::Stop::step)
-    return unfinished(stop, thread, image.pid);
-  if (auto ok = put_back(); !ok) return ok.error();
-  return std::optional(std::move(results));
-}
+
+  bool is_at_start() const {
+    auto regs = threads_.registers(thread_);
+    return regs && arch::pc(*regs) == address_;
+  }
+
+  // Of a thread that was sent to the stub and does not come back: it stops, and is there still. A frozen
+  // process can be traced, but does not run.
+  bool has_not_moved() { return threads_.stop_one(thread_, kPatience) && is_at_start(); }
+
+  Error frozen() {
+    if (auto ok = put_back(); !ok) return ok.error();
+    return {
+        fmt::format("thread {} of process {} did not run for {} s: the process is frozen (by its control "
+                    "group, as `docker "
+                    "pause` does it) or gets no processor time; try again when it runs",
+                    thread_, pid_, kPatience.count())};
+  }
+
+  // The stub finds its end by itself, whenever the thread runs again; what it maps until then stays.
+  Error unfinished(Threads::Stop stop) const {
+    if (threads_.executed()) return threads_.left_alone();
+    if (stop == Threads::Stop::exited)
+      return {fmt::format("thread {} of process {} ended during a remote call", thread_, pid_)};
+    return {fmt::format(
+                "thread {0} of process {1} stopped running in the middle of a remote call, which may leave "
+                "memory mapped, inert, in it: see mdl-inject --status {1}, take it out with mdl-inject "
+                "--remove {1}",
+                thread_, pid_),
+            Status::left_inert};
+  }
+
+  Error strayed(arch::ThreadRegisters regs, bool entering) {
+    const long number = arch::system_call(regs);
+    const uint64_t at = arch::pc(regs);
+    auto stop = Threads::Stop::step;
+    if (entering) {
+      arch::drop_call(regs);
+      if (auto ok = threads_.set_registers(thread_, regs); !ok) return unfinished(Threads::Stop::exited);
+      stop = threads_.run(thread_, Threads::Step::to_system_call, kPatience);
+    }
+    if (stop == Threads::Stop::step) stop = threads_.run(thread_, Threads::Step::to_signals, kPatience);
+    if (stop != Threads::Stop::step || !put_back()) return unfinished(stop);
+    return {fmt::format(
+                "thread {0} of process {1} left the code of a remote call, and was about to make system call "
+                "{2} at {3:#x}: something else writes to its code. It was set back to where it was; memory "
+                "may be left mapped, inert, in it: see mdl-inject --status {1}",
+                thread_, pid_, number, at),
+            Status::left_inert};
+  }
+
+  pid_t thread_;
+  Threads& threads_;
+  const TargetMemory& memory_;
+  pid_t pid_;
+  arch::ThreadRegisters before_{};  // of the visit
+  uint64_t mask_ = 0;
+  uint64_t address_ = 0;
+  arch::RemoteStub stub_;
+  std::vector<std::byte> original_;  // at its place
+};
 
 }  // namespace
 
@@ -282,7 +347,7 @@ Result<std::vector<int64_t>> remote_calls(pid_t pid, Threads& threads, const Tar
   for (int attempt = 0; attempt < kAttempts; attempt++) {
     auto thread = choose_thread(pid, threads, memory, calls);
     if (!thread) return thread.error();
-    auto results = calls_on(*thread, threads, memory, image, shifted, marked);
+    auto results = Visit(*thread, threads, memory, pid).make(image, shifted, marked);
     if (!results) return results.error();
     if (*results) return std::move(**results);
     if (none_stopped) threads.release(*thread);  // with its signal; others are tried, or it, later

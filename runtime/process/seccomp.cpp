@@ -136,7 +136,7 @@ Confinement read_confinement(pid_t tid) {
   return out;
 }
 
-Result<Sandbox> Sandbox::read(pid_t pid) {
+Result<Sandbox> Sandbox::read(pid_t pid, const TargetMemory& memory) {
   std::vector<Confinement> out;
   std::set<pid_t> seen;
   bool free = false;
@@ -151,7 +151,7 @@ Result<Sandbox> Sandbox::read(pid_t pid) {
         free = true;
         continue;
       }
-      Threads threads(pid);
+      Threads threads(pid, memory);
       auto stopped = threads.stop_one(tid, 2000ms);
       if (!stopped && !is_alive_thread(tid)) continue;
       if (!stopped) return stopped.error();

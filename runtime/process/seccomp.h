@@ -17,6 +17,7 @@
 
 #include "base/result.h"
 #include "runtime/arch/system_calls.h"
+#include "runtime/process/target_memory.h"
 
 namespace mdl::process {
 
@@ -47,7 +48,7 @@ Confinement read_confinement(pid_t tid);
 // of the one that starts it.
 class Sandbox {
  public:
-  static Result<Sandbox> read(pid_t pid);
+  static Result<Sandbox> read(pid_t pid, const TargetMemory& memory);
   // `free`: there are threads besides these that nothing confines.
   explicit Sandbox(std::vector<Confinement> threads, bool free = false)
       : threads_(std::move(threads)), free_(free) {}

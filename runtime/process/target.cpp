@@ -210,6 +210,7 @@ bool shares_memory(pid_t pid, pid_t other) {
 std::vector<pid_t> memory_sharers(pid_t pid) {
   std::vector<pid_t> out;
   pid_t live = image::live_thread(pid);
+  if (!read_status(live).has_memory) return out;  // it would share that with kernel threads
   DIR* dir = opendir("/proc");
   if (!dir) return out;
   while (const dirent* entry = readdir(dir)) {

@@ -1,32 +1,96 @@
 #include "runtime/process/target_memory.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 #include <vector>
 
+#include "base/read_text.h"
 #include "runtime/image/image.h"
 #include "runtime/process/target.h"
 
 namespace mdl::process {
+namespace {
+
+struct RandomBytes {
+  ssize_t size = 0;  // 0 where nobody runs in the memory any more, negative where it has no such place
+  std::array<std::byte, 16> bytes{};
+  bool operator==(const RandomBytes&) const = default;
+};
+
+RandomBytes read_random(int memory, uint64_t at) {
+  RandomBytes out;
+  do out.size = pread(memory, out.bytes.data(), out.bytes.size(), static_cast<off_t>(at));
+  while (out.size < 0 && errno == EINTR);
+  return out;
+}
+
+int open_memory(pid_t tid, int mode) {
+  return open(fmt::format("/proc/{}/mem", tid).c_str(), mode | O_CLOEXEC);
+}
+
+}  // namespace
+
+std::optional<uint64_t> auxiliary_value(std::string_view vector, uint64_t key) {
+  for (Elf64_auxv_t entry; vector.size() >= sizeof entry; vector.remove_prefix(sizeof entry)) {
+    std::memcpy(&entry, vector.data(), sizeof entry);
+    if (entry.a_type == key) return entry.a_un.a_val;
+  }
+  return std::nullopt;
+}
 
 Result<TargetMemory> TargetMemory::open(pid_t pid) {
-  int file = ::open(fmt::format("/proc/{}/mem", image::live_thread(pid)).c_str(), O_RDWR | O_CLOEXEC);
-  if (file >= 0) return TargetMemory(file);
-  if (errno == EACCES || errno == EPERM) return permission_error(pid);
-  return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(errno))};
+  // An execve between the two makes them differ: then both are opened again.
+  constexpr int kAttempts = 20;
+  for (int attempt = 0; attempt < kAttempts; attempt++) {
+    const pid_t thread = image::live_thread(pid);
+    const uint64_t start = start_time(pid);
+    const int file = open_memory(thread, O_RDWR);
+    if (file < 0 && (errno == EACCES || errno == EPERM)) return permission_error(pid);
+    if (file < 0)
+      return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(errno))};
+    TargetMemory out(file, start, read_text(fmt::format("/proc/{}/auxv", thread)));
+    if (out.runs(thread) == Runs::here) return out;
+  }
+  return Error{fmt::format("process {} has ended, or executes one program after the other", pid)};
 }
 
 TargetMemory::~TargetMemory() {
   if (file_ >= 0) close(file_);
 }
 
-TargetMemory::TargetMemory(TargetMemory&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+TargetMemory::TargetMemory(TargetMemory&& other) noexcept
+    : file_(std::exchange(other.file_, -1)), start_(other.start_), vector_(std::move(other.vector_)) {}
+
+bool TargetMemory::is_of(pid_t pid) const {
+  const uint64_t start = start_time(pid);
+  return start == 0 || start == start_;
+}
+
+Runs TargetMemory::runs(pid_t tid) const {
+  const uint64_t ours_at = auxiliary_value(vector_, AT_RANDOM).value_or(0);
+  // A program that writes to these bytes in just that moment makes them differ once.
+  constexpr int kAttempts = 3;
+  for (int attempt = 0; attempt < kAttempts; attempt++) {
+    const std::string vector = read_text(fmt::format("/proc/{}/auxv", tid));
+    if (vector.empty() && (!is_alive_thread(tid) || !read_status(tid).has_memory)) return Runs::nowhere;
+    const RandomBytes ours = read_random(file_, ours_at);
+    if (ours.size == 0 || (!vector.empty() && vector != vector_)) return Runs::elsewhere;
+    const int file = vector.empty() ? -1 : open_memory(tid, O_RDONLY);
+    if (file < 0) return is_alive_thread(tid) ? Runs::hidden : Runs::nowhere;
+    const RandomBytes theirs = read_random(file, ours_at);
+    close(file);
+    if (theirs == ours) return Runs::here;
+  }
+  return Runs::elsewhere;
+}
 
 bool TargetMemory::read(uint64_t address, std::span<std::byte> into) const {
   for (size_t done = 0; done < into.size();) {

@@ -1,18 +1,48 @@
-// Writing another process's memory through /proc/PID/mem, which may write private
-// pages that the process itself may not (code): no page is ever made writable.
-// The descriptor is opened once: it stays with the address space it was opened on, so a
-// program that the process executes meanwhile is never written to.
+// A process's memory, and the program that runs in it.
+//
+// The memory is read and written through /proc/PID/mem, which may write private pages that the process itself
+// may not (code): no page is ever made writable. The descriptor is opened once. The kernel binds it to the
+// address space that the process had then, not to the process (mem_open() in fs/proc/base.c), so a program
+// that the process executes meanwhile is never written to: execve(2) gives it an address space of its own.
+//
+// The same descriptor is the identity of the program. Registers are set by a thread's id, and such an id may
+// mean another program at any later moment. runs() tells whether a thread still has this address space. No
+// system call compares an address space with a descriptor, so two things are compared that every execve makes
+// anew: the auxiliary vector (addresses that the kernel has chosen at random, the ids and AT_SECURE that the
+// program began with), and the 16 random bytes to which its AT_RANDOM points. A process may forge both in its
+// own memory (prctl(2), PR_SET_MM_MAP), but cannot know those that the program will get that it executes
+// next.
+//
+// A process and the copies of it that fork(2) makes have the same of both; they are told apart by the
+// process's start time.
+//
+// A process that has left an address space never comes back to it. So one comparison that succeeds also
+// vouches for everything that was read of this process since open(): its mappings, its files, its threads.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "runtime/image/memory.h"
 
 namespace mdl::process {
+
+// The value of a key in an auxiliary vector (/proc/PID/auxv, getauxval(3)).
+std::optional<uint64_t> auxiliary_value(std::string_view vector, uint64_t key);
+
+// Where a thread runs.
+enum class Runs : uint8_t {
+  here,       // in the memory that was opened
+  elsewhere,  // in that of another program
+  nowhere,    // it has ended
+  hidden,     // we may not see that, so nor trace it
+};
 
 class TargetMemory final : public image::Memory {
  public:
@@ -25,9 +55,17 @@ class TargetMemory final : public image::Memory {
   // Writes all of `bytes` and reads them back; false when they are not there afterwards.
   bool write(uint64_t address, std::span<const std::byte> bytes) const;
 
+  // Holds for as long as the thread is stopped. Of one that runs it is what was true a moment ago.
+  Runs runs(pid_t tid) const;
+  // False when the id has come to mean a process that started later.
+  bool is_of(pid_t pid) const;
+
  private:
-  explicit TargetMemory(int file) : file_(file) {}
+  TargetMemory(int file, uint64_t start, std::string vector)
+      : file_(file), start_(start), vector_(std::move(vector)) {}
   int file_;
+  uint64_t start_;      // of the process
+  std::string vector_;  // the auxiliary vector
 };
 
 }  // namespace mdl::process

@@ -14,7 +14,9 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <optional>
 
+#include "runtime/image/image.h"
 #include "runtime/process/target.h"
 
 namespace mdl::process {
@@ -33,6 +35,23 @@ void nap(long microseconds) {
 // call's, is a signal on its way.
 bool is_signal(int status) {
   return status >> 16 == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80);
+}
+
+// The stop of a thread behind its execve, as waitpid() and PTRACE_GETSIGINFO give it.
+constexpr int kExecuted = SIGTRAP | PTRACE_EVENT_EXEC << 8;
+
+// In which ptrace stop the thread is that has this id now; nothing where none of ours has it, or it is not
+// stopped.
+std::optional<int> stop_code(pid_t tid) {
+  siginfo_t info{};
+  if (ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) == 0) return info.si_code;
+  if (errno == EINVAL) return 0;  // a group stop
+  return std::nullopt;
+}
+
+bool stands(pid_t tid) {
+  const auto code = stop_code(tid);
+  return code && *code != kExecuted;
 }
 
 // Like waitpid(), but for a stop at a signal, which is only looked at: the kernel delivers the signal of such
@@ -77,13 +96,95 @@ void Threads::end_pause() {
   pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
 }
 
-Result<void> Threads::seize(pid_t tid) {
+bool Threads::executed() const {
+  return executed_ || !memory_.is_of(pid_) || memory_.runs(image::live_thread(pid_)) == Runs::elsewhere;
+}
+
+Error Threads::left_alone() const {
+  return {
+      fmt::format("process {} executes another program than the one that was looked at, or is another "
+                  "process by now: nothing "
+                  "was written to it",
+                  pid_)};
+}
+
+// Before anything of it is stopped: what is not stopped needs no mending.
+Result<void> Threads::check_program() {
+  executed_ = executed();
+  if (executed_) return left_alone();
+  return {};
+}
+
+// Of a stopped thread. Threads that share an address space with a known one need not be compared with the
+// descriptor: kcmp(2) is cheaper.
+Runs Threads::runs(pid_t tid) const {
+  for (const auto& [other, thread] : threads_) {
+    if (!thread.known || !thread.stopped || !stands(other)) continue;
+    if (shares_memory(other, tid)) return Runs::here;
+    break;
+  }
+  return memory_.runs(tid);
+}
+
+Result<void> Threads::may_set(pid_t tid) const {
+  const Error no{
+      fmt::format("thread {} of process {} is not stopped any more: nothing was set in it", tid, pid_)};
+  auto found = threads_.find(tid);
+  if (found == threads_.end() || !found->second.stopped || !found->second.known || !stands(tid)) return no;
+  const pid_t process = found->second.process;
+  if (tid == process)
+    for (const auto& [other, thread] : threads_)
+      if (thread.process == process && !thread.stopped) return no;
+  return {};
+}
+
+// It is not of the program that was opened, and goes on as it is. `signal`: of its own, due now.
+void Threads::leave(pid_t tid, int signal) {
+  const auto left = threads_.extract(tid);
+  if (left && left.mapped().process == pid_ && (stop_code(tid) == kExecuted || runs(tid) == Runs::elsewhere))
+    executed_ = true;
+  ptrace(PTRACE_DETACH, tid, nullptr, signal);
+}
+
+// The id has vanished without an end that we were told of. That of a thread which executes a program does: it
+// becomes the first of its process, and is traced as that.
+void Threads::lose(pid_t tid) {
+  const auto lost = threads_.extract(tid);
+  if (!lost || lost.mapped().process == tid) return;
+  const pid_t process = lost.mapped().process;
+  auto first = threads_.find(process);
+  if (first != threads_.end() && first->second.stopped && stands(process)) return;  // it has ended, after all
+  threads_[process] = {.process = process};
+}
+
+// It was killed in its stop, or its id has vanished.
+void Threads::forget_ended(pid_t tid) {
+  int status = 0;
+  if (wait_now(tid, status) < 0) return lose(tid);
+  threads_.erase(tid);
+}
+
+// Threads that were killed in their stops. One that executes a program waits until all others are gone.
+void Threads::reap_ended() {
+  std::erase_if(threads_, [](const auto& entry) {
+    const auto& [tid, thread] = entry;
+    siginfo_t info{};
+    return tid != thread.process && thread.stopped &&
+           waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WNOHANG | __WALL) == 0 &&
+           info.si_pid == tid;
+  });
+}
+
+Result<void> Threads::seize(pid_t tid, pid_t process) {
   if (threads_.count(tid)) return {};
+  if (threads_.empty())
+    if (auto ok = check_program(); !ok) return ok;
   begin_pause();
   for (int attempt = 0;; attempt++) {
-    // TRACESYSGOOD tells system-call stops from SIGTRAP; it asks for no stop by itself.
-    if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD) == 0) {
-      threads_[tid] = {};
+    // TRACESYSGOOD tells system-call stops from SIGTRAP; it asks for no stop by itself. EXITKILL is not among
+    // them: the process must survive us.
+    if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) == 0) {
+      threads_[tid] = {.process = process};
       return {};
     }
     if (errno == ESRCH) return {};  // it has ended meanwhile
@@ -104,6 +205,8 @@ void Threads::note_stop(pid_t tid, int status) {
   Thread& thread = threads_[tid];
   thread.stopped = true;
   if (is_signal(status)) thread.signal = WSTOPSIG(status);
+  thread.known = thread.known || runs(tid) == Runs::here;
+  if (!thread.known) return leave(tid, thread.signal);
   auto regs = registers(tid);
   if (regs && arch::hide_interruption(*regs)) (void)set_registers(tid, *regs).operator bool();
 }
@@ -111,12 +214,18 @@ void Threads::note_stop(pid_t tid, int status) {
 Threads::Waited Threads::wait_event(pid_t tid, Clock::time_point until, int& status) {
   for (int round = 0;; round++) {
     pid_t got = wait_now(tid, status);
-    if (got == tid && WIFSTOPPED(status)) return Waited::stopped;
+    if (got == tid && WIFSTOPPED(status) && status >> 8 != kExecuted) return Waited::stopped;
     if (got == tid || (got < 0 && errno == ECHILD)) {
-      threads_.erase(tid);
+      if (got != tid)
+        lose(tid);
+      else if (WIFSTOPPED(status))
+        leave(tid, 0);
+      else
+        threads_.erase(tid);
       return Waited::ended;
     }
     if (Clock::now() > until) return Waited::timeout;
+    if (round % 64 == 63) reap_ended();
     if (round > 20) nap(round > 200 ? 500 : 20);
   }
 }
@@ -130,9 +239,12 @@ bool Threads::wait_stop(pid_t tid, Clock::time_point until) {
 }
 
 Result<void> Threads::stop_one(pid_t tid, std::chrono::milliseconds deadline) {
-  if (auto ok = seize(tid); !ok) return ok;
+  if (auto ok = seize(tid, pid_); !ok) return ok;
+  const auto gone = [&] {
+    return executed_ ? left_alone() : Error{fmt::format("thread {} of process {} has ended", tid, pid_)};
+  };
   auto found = threads_.find(tid);
-  if (found == threads_.end()) return Error{fmt::format("thread {} of process {} has ended", tid, pid_)};
+  if (found == threads_.end()) return gone();
   if (found->second.stopped) return {};
   ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
   if (!wait_stop(tid, Clock::now() + deadline))
@@ -140,6 +252,7 @@ Result<void> Threads::stop_one(pid_t tid, std::chrono::milliseconds deadline) {
         fmt::format("thread {} of process {} did not stop within {} ms (it may be in an uninterruptible "
                     "system call): try again later",
                     tid, pid_, deadline.count())};
+  if (!threads_.count(tid)) return gone();
   return {};
 }
 
@@ -166,12 +279,13 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline) {
   for (bool changed = true, quiet = false; changed || !quiet;) {
     quiet = !changed;
     changed = false;
-    std::vector<pid_t> all = live_threads(pid_);
+    std::vector<std::pair<pid_t, pid_t>> all;  // with their processes
+    for (pid_t tid : live_threads(pid_)) all.emplace_back(tid, pid_);
     if (quiet)  // the threads cannot start anything any more: look for what else runs in their memory
       for (pid_t other : memory_sharers(pid_))
-        for (pid_t tid : live_threads(other)) all.push_back(tid);
-    for (pid_t tid : all) {
-      if (auto ok = seize(tid); !ok) {
+        for (pid_t tid : live_threads(other)) all.emplace_back(tid, other);
+    for (auto [tid, process] : all) {
+      if (auto ok = seize(tid, process); !ok) {
         release_all();
         return ok;
       }
@@ -182,10 +296,14 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline) {
       ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
       waiting.push_back(tid);
     }
+    // First threads last: may_set() wants their others stopped.
+    std::ranges::stable_partition(waiting, [&](pid_t tid) { return tid != threads_[tid].process; });
     for (pid_t tid : waiting) {
       changed = true;
-      if (wait_stop(tid, until)) continue;
+      const bool in_time = wait_stop(tid, until);
+      if (in_time && !executed_) continue;
       release_all();
+      if (in_time) return left_alone();
       return Error{
           fmt::format("thread {} of process {} did not stop within {} ms (it may be in an uninterruptible "
                       "system call, or waiting for a vfork child): nothing was changed, try again later",
@@ -200,23 +318,36 @@ void Threads::release(pid_t tid) {
   auto found = threads_.find(tid);
   if (found == threads_.end()) return;
   if (!found->second.stopped) {  // detaching needs a stop
-    ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+    if (ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) != 0) return forget_ended(tid);
     if (!wait_stop(tid, Clock::now() + std::chrono::seconds(2))) return;
     found = threads_.find(tid);
     if (found == threads_.end()) return;
   }
-  if (found->second.stop_again) syscall(SYS_tkill, tid, SIGSTOP);
+  const auto code = stop_code(tid);
+  if (!code) return forget_ended(tid);
+  if (*code == kExecuted) return leave(tid, 0);
+  // It stands in a stop of ours: its id is its own.
+  if (found->second.stop_again) syscall(SYS_tgkill, found->second.process, tid, SIGSTOP);
   ptrace(PTRACE_DETACH, tid, nullptr, found->second.signal);
   threads_.erase(tid);
 }
 
 void Threads::release_all() {
-  // The first thread, then the others that are stopped, then those that have to stop for it. One that does
-  // not stop now cannot be detached yet: it stays known, and is waited for again.
+  // The first thread, then the others that are stopped, then those that have to stop for it, of these the
+  // first one last. One that does not stop now cannot be detached yet: it stays known, and is waited for
+  // again.
   std::vector<std::pair<int, pid_t>> all;
-  for (auto& [tid, thread] : threads_) all.emplace_back(thread.stopped ? (tid == pid_ ? 0 : 1) : 2, tid);
+  for (auto& [tid, thread] : threads_) {
+    const bool first = tid == thread.process;
+    all.emplace_back(thread.stopped ? (first ? 0 : 1) : (first ? 3 : 2), tid);
+  }
   std::sort(all.begin(), all.end());
   for (auto& [turn, tid] : all) release(tid);
+  // One that was found out to have another's id.
+  std::vector<pid_t> ids;
+  for (const auto& [tid, thread] : threads_) ids.push_back(tid);
+  for (pid_t tid : ids)
+    if (std::ranges::none_of(all, [tid](const auto& one) { return one.second == tid; })) release(tid);
   if (threads_.empty()) end_pause();
 }
 
@@ -236,6 +367,7 @@ Result<arch::ThreadRegisters> Threads::registers(pid_t tid) const {
 }
 
 Result<void> Threads::set_registers(pid_t tid, const arch::ThreadRegisters& regs) {
+  if (auto ok = may_set(tid); !ok) return ok;
   arch::ThreadRegisters copy = regs;
   iovec io{&copy, sizeof copy};
   if (ptrace(PTRACE_SETREGSET, tid, reinterpret_cast<void*>(NT_PRSTATUS), &io) != 0)
@@ -257,6 +389,7 @@ Result<uint64_t> Threads::signal_mask(pid_t tid) const {
 }
 
 Result<void> Threads::set_signal_mask(pid_t tid, uint64_t mask) {
+  if (auto ok = may_set(tid); !ok) return ok;
   constexpr auto kSetMask = static_cast<__ptrace_request>(0x420b);  // PTRACE_SETSIGMASK
   if (ptrace(kSetMask, tid, sizeof mask, &mask) != 0)
     return Error{fmt::format("cannot set the signal mask of thread {}: {}", tid, std::strerror(errno))};
@@ -266,7 +399,7 @@ Result<void> Threads::set_signal_mask(pid_t tid, uint64_t mask) {
 // The interruption stops it again where signals are handled, which is before it runs on.
 bool Threads::take_signal(pid_t tid, std::chrono::milliseconds deadline) {
   auto found = threads_.find(tid);
-  if (found == threads_.end() || !found->second.stopped) return false;
+  if (found == threads_.end() || !may_set(tid)) return false;
   const int signal = found->second.signal;
   found->second.signal = 0;
   found->second.stopped = false;
@@ -279,7 +412,7 @@ Threads::Stop Threads::run(pid_t tid, Step step, std::chrono::milliseconds deadl
   Clock::time_point until = Clock::now() + deadline;
   for (;;) {
     auto found = threads_.find(tid);
-    if (found == threads_.end()) return Stop::exited;
+    if (found == threads_.end() || !may_set(tid)) return Stop::exited;
     Thread& thread = found->second;
     if (thread.signal != 0) return Stop::signal;
     thread.stopped = false;

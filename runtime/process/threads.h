@@ -13,6 +13,21 @@
 // first, and a thread that waits for a vforked child, which would stay seized for as long as that lives, is
 // waited for before anything is touched.
 //
+// A thread's id is all that ptrace(2) is told, and an id may come to mean another program between any two
+// calls: a thread that executes a program gets the id of its process's first thread and ends all others, and
+// the new program may have more rights than the one that was opened (a set-user-ID program keeps them under a
+// tracer that has CAP_SYS_PTRACE). So registers and signal masks are set in one place, may_set(), and only in
+// a thread
+// - that we have seen in a stop of ours, where it ran in the memory that was opened (target_memory.h). The
+// kernel
+//   tells us of each execve from then on (PTRACE_O_TRACEEXEC, set by the seizing itself);
+// - that is in a ptrace stop now, and not in the one behind an execve. Such a stop lasts until we end it;
+// - whose id nobody can take over meanwhile: before anything is set in the first thread of a process, all
+// others of
+//   it that we trace have stopped. One that we do not trace takes the id with it, and ptrace finds nobody of
+//   ours.
+// A program that is not the one that was opened is let go as it is.
+//
 // If this process dies at any moment, the kernel detaches all threads and they run on. So no thread is ever
 // single-stepped: the kernel would leave its trap flag set, and the next instruction would end the target.
 // Ctrl-C, Ctrl-Z and their kind wait while a thread is held.
@@ -27,12 +42,14 @@
 
 #include "base/result.h"
 #include "runtime/arch/arch.h"
+#include "runtime/process/target_memory.h"
 
 namespace mdl::process {
 
 class Threads {
  public:
-  explicit Threads(pid_t pid) : pid_(pid) {}
+  // Those that run in `memory`.
+  Threads(pid_t pid, const TargetMemory& memory) : pid_(pid), memory_(memory) {}
   ~Threads();  // lets every thread go
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
@@ -43,6 +60,11 @@ class Threads {
   // Lets every thread go, with the registers that were set and the signals that are due.
   void release_all();
   void release(pid_t tid);
+
+  // True when the process executes another program than the one that was opened. Then nothing was set in
+  // that.
+  bool executed() const;
+  Error left_alone() const;  // says so
 
   std::vector<pid_t> stopped() const;
   bool empty() const { return threads_.empty(); }
@@ -65,12 +87,21 @@ class Threads {
 
  private:
   struct Thread {
+    pid_t process = 0;  // of which it was found to be a thread
     bool stopped = false;
+    bool known = false;       // it runs in our memory
     int signal = 0;           // to deliver when it goes on: the one that it stopped for
     bool stop_again = false;  // a SIGSTOP came while it ran for us
   };
-  Result<void> seize(pid_t tid);
-  enum class Waited { stopped, ended, timeout };
+  Result<void> seize(pid_t tid, pid_t process);
+  Result<void> check_program();
+  Result<void> may_set(pid_t tid) const;
+  Runs runs(pid_t tid) const;
+  void leave(pid_t tid, int signal);
+  void lose(pid_t tid);
+  void forget_ended(pid_t tid);
+  void reap_ended();
+  enum class Waited { stopped, ended, timeout };  // ended: we trace it no longer
   Waited wait_event(pid_t tid, std::chrono::steady_clock::time_point until, int& status);
   bool wait_stop(pid_t tid, std::chrono::steady_clock::time_point until);
   void note_stop(pid_t tid, int status);
@@ -79,6 +110,8 @@ class Threads {
   void end_pause();
 
   pid_t pid_;
+  const TargetMemory& memory_;
+  bool executed_ = false;
   bool pausing_ = false;  // from the first thread that is seized to the last that is let go
   sigset_t mask_{};       // before signals were held back
   int nice_ = 0;          // before

@@ -44,7 +44,9 @@ class Mending {
     if (regs.orig_rax != SYS_ptrace) return;
     auto request = static_cast<long>(regs.rdi);
     auto tid = static_cast<long>(regs.rsi);
-    if (entry && looked_at_ != 0 && !(tid == looked_at_ && request == PTRACE_SETREGSET)) close(looked_at_);
+    // It asks in which stop the thread is before it sets anything.
+    const bool mends = tid == looked_at_ && (request == PTRACE_GETSIGINFO || request == PTRACE_SETREGSET);
+    if (entry && looked_at_ != 0 && !mends) close(looked_at_);
     if (entry && (request == PTRACE_INTERRUPT || request == PTRACE_SEIZE)) open_.insert(tid);
     if (!entry && request == PTRACE_GETREGSET) looked_at_ = tid;
     if (!entry && request == PTRACE_SETREGSET) close(tid);

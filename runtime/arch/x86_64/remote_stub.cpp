@@ -58,10 +58,12 @@ Return way_back(const ThreadRegisters& regs) {
 const RemoteNumbers kCalls = {__NR_memfd_create, __NR_ftruncate, __NR_mmap,  __NR_munlock,
                               __NR_mprotect,     __NR_munmap,    __NR_close, __NR_rt_sigprocmask};
 
-Bytes remote_stub(std::span<const RemoteCall> calls, std::string_view text, const ThreadRegisters& registers,
-                  uint64_t signal_mask, uint64_t address) {
+RemoteStub remote_stub(std::span<const RemoteCall> calls, std::string_view text,
+                       const ThreadRegisters& registers, uint64_t signal_mask, uint64_t address) {
   Return back = way_back(registers);
-  Bytes out;
+  RemoteStub stub;
+  Bytes& out = stub.code;
+  const auto made = [&](long number) { stub.calls.push_back({number, address + out.size()}); };
   Emitter e(out, address);
   e.jump(address + 5 + text.size());
   for (char c : text) e.bytes({static_cast<uint8_t>(c)});
@@ -73,6 +75,7 @@ Bytes remote_stub(std::span<const RemoteCall> calls, std::string_view text, cons
   e.mov_imm64(rax, signal_mask);
   e.push(rax);
   set_mask(e, true);
+  made(__NR_rt_sigprocmask);
   for (const RemoteCall& call : calls) {
     for (size_t i = 0; i < call.args.size(); i++) {
       uint64_t value = call.args[i];
@@ -88,10 +91,12 @@ Bytes remote_stub(std::span<const RemoteCall> calls, std::string_view text, cons
       }
     }
     e.mov_imm(rax, static_cast<uint64_t>(call.number));
-    e.bytes({0x0f, 0x05});                       // syscall
+    e.bytes({0x0f, 0x05});  // syscall
+    made(call.number);
     if (call.keep) e.bytes({0x48, 0x89, 0xc3});  // mov %rax, %rbx
   }
   set_mask(e, false);
+  made(__NR_rt_sigprocmask);
   e.bytes({0x48, 0x8d, 0x64, 0x24, 0x10});  // lea 16(%rsp), %rsp
   for (size_t i = std::size(kSaved); i-- > 0;) e.pop(kSaved[i]);
   e.bytes({0x9d});                                            // popfq
@@ -99,7 +104,16 @@ Bytes remote_stub(std::span<const RemoteCall> calls, std::string_view text, cons
   e.mov_imm64(rax, back.rax);
   e.bytes({0xff, 0x25, 0, 0, 0, 0});  // jmp *0(%rip)
   e.imm64(back.pc);
-  return out;
+  return stub;
+}
+
+bool is_at(const ThreadRegisters& registers, const RemoteStub::Call& call) {
+  return registers.rip == call.next && system_call(registers) == call.number;
+}
+
+// The kernel takes -1 for no call: rax becomes -ENOSYS.
+void drop_call(ThreadRegisters& registers) {
+  registers.orig_rax = static_cast<decltype(registers.orig_rax)>(-1);
 }
 
 ThreadRegisters remote_entry(const ThreadRegisters& registers, uint64_t address) {

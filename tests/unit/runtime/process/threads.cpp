@@ -1,0 +1,281 @@
+// Nothing is set in another program than the one that was opened, however a thread's id has come to mean it.
+#include "runtime/process/threads.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "base/read_text.h"
+#include "runtime/process/target.h"
+#include "runtime/process/target_memory.h"
+
+namespace mdl::process {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr int kExecuted = 7;  // how the other program ends
+
+// A child that does something when it is told to, and says what it wants to say through a pipe.
+class Child {
+ public:
+  // What runs in it is given the pipe on which it is told, and the one on which it answers.
+  explicit Child(const std::function<void(int told, int answers)>& run) {
+    if (pipe2(told_.data(), O_CLOEXEC) != 0 || pipe2(answers_.data(), O_CLOEXEC) != 0) return;
+    pid_ = fork();
+    if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    run(told_[0], answers_[1]);
+    _exit(0);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() {
+    if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
+    for (int file : {told_[0], told_[1], answers_[0], answers_[1]}) close(file);
+  }
+
+  pid_t pid() const { return pid_; }
+  void tell(const char* word = "\n") const { ASSERT_GT(write(told_[1], word, std::strlen(word)), 0); }
+  char answer() const {
+    char out = 0;
+    return read(answers_[0], &out, 1) == 1 ? out : '\0';
+  }
+  int exit_status() {
+    int status = 0;
+    waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  std::array<int, 2> told_{-1, -1}, answers_{-1, -1};
+};
+
+void wait_for(int told) {
+  char word = 0;
+  while (read(told, &word, 1) < 0 && errno == EINTR) continue;
+}
+
+[[noreturn]] void execute() {
+  execl("/bin/sh", "sh", "-c", "sleep 0.2; exit 7", nullptr);
+  _exit(1);
+}
+
+void until(const std::function<bool()>& condition) {
+  for (int i = 0; i < 2000 && !condition(); i++) usleep(5000);
+  ASSERT_TRUE(condition());
+}
+
+pid_t tracer_of(pid_t pid) {
+  return read_status(pid).tracer;
+}
+
+// Until the thread has executed another program or ended.
+void run_on(Threads& threads, pid_t tid) {
+  for (int stops = 0; stops < 100; stops++)
+    if (threads.run(tid, Threads::Step::to_system_call, 5s) != Threads::Stop::step) return;
+  FAIL() << "it makes system calls without an end";
+}
+
+TEST(TargetMemory, FindsAValueInAnAuxiliaryVector) {
+  const Elf64_auxv_t entries[] = {{AT_ENTRY, {0x1000}}, {AT_RANDOM, {0x2000}}, {AT_NULL, {0}}};
+  const std::string_view whole(reinterpret_cast<const char*>(entries), sizeof entries);
+  EXPECT_EQ(auxiliary_value(whole, AT_RANDOM), 0x2000u);
+  EXPECT_EQ(auxiliary_value(whole, AT_BASE), std::nullopt);
+  EXPECT_EQ(auxiliary_value(whole.substr(0, 17), AT_RANDOM), std::nullopt);
+  EXPECT_EQ(auxiliary_value("", AT_RANDOM), std::nullopt);
+}
+
+TEST(TargetMemory, TellsItsProgramFromTheNext) {
+  Child child([](int told, int) {
+    wait_for(told);
+    execute();
+  });
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  EXPECT_EQ(memory->runs(child.pid()), Runs::here);
+  EXPECT_EQ(memory->runs(getppid()), Runs::elsewhere);
+  child.tell();
+  until([&] { return memory->runs(child.pid()) == Runs::elsewhere; });
+  EXPECT_EQ(child.exit_status(), kExecuted);
+}
+
+TEST(TargetMemory, KnowsThatAThreadHasEnded) {
+  Child child([](int told, int) { wait_for(told); });
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  child.tell();
+  until([&] { return memory->runs(child.pid()) == Runs::nowhere; });  // it is a zombie
+}
+
+// Without random addresses the vectors are the same, byte by byte.
+TEST(TargetMemory, TellsAProgramFromItself) {
+  const std::string script = testing::TempDir() + "again-" + std::to_string(getpid());
+  std::ofstream(script) << "read a; [ \"$a\" = again ] && exec /bin/sh $0; exit 7\n";
+  Child child([&](int told, int) {
+    dup2(told, 0);
+    personality(ADDR_NO_RANDOMIZE);
+    execl("/bin/sh", "/bin/sh", script.c_str(), nullptr);
+  });
+  const auto vector = [&] { return read_text("/proc/" + std::to_string(child.pid()) + "/auxv"); };
+  const auto is_shell = [&] { return read_status(child.pid()).name == "sh"; };
+  until(is_shell);
+  for (int again = 0; again < 3; again++) {  // the shell's environment changes with the first
+    const std::string before = vector();
+    auto memory = TargetMemory::open(child.pid());
+    ASSERT_TRUE(memory) << memory.error().text;
+    child.tell("again\n");
+    until([&] { return memory->runs(child.pid()) == Runs::elsewhere; });
+    if (again == 2) until([&] { return vector() == before; });
+  }
+  child.tell();
+  EXPECT_EQ(child.exit_status(), kExecuted);
+  unlink(script.c_str());
+}
+
+// Of those who shared it, one still runs in it.
+TEST(TargetMemory, WritesNothingToTheNextProgram) {
+  static std::atomic<int> word;
+  static int answers_on;
+  alignas(16) static std::array<char, 65536> stack;
+  Child child([](int told, int answers) {
+    answers_on = answers;
+    const auto other = [](void*) {
+      while (word == 0) syscall(SYS_sched_yield);
+      const char answer = word == 42 ? 'y' : 'n';
+      return static_cast<int>(syscall(SYS_write, answers_on, &answer, 1));
+    };
+    clone(other, stack.data() + stack.size(), CLONE_VM, nullptr);
+    wait_for(told);
+    execute();
+  });
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  child.tell();
+  until([&] { return memory->runs(child.pid()) == Runs::elsewhere; });
+  const int value = 42;
+  EXPECT_TRUE(memory->write(reinterpret_cast<uint64_t>(&word), std::as_bytes(std::span(&value, 1))));
+  EXPECT_EQ(child.answer(), 'y');
+  EXPECT_EQ(child.exit_status(), kExecuted);
+}
+
+TEST(StoppedThreads, LeaveAnotherProgramAlone) {
+  Child child([](int told, int) {
+    wait_for(told);
+    execute();
+  });
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  child.tell();
+  until([&] { return memory->runs(child.pid()) == Runs::elsewhere; });
+  Threads threads(child.pid(), *memory);
+  for (const auto& stopped : {threads.stop_all(2s), threads.stop_one(child.pid(), 2s)}) {
+    ASSERT_FALSE(stopped);
+    EXPECT_THAT(stopped.error().text, HasSubstr("executes another program"));
+  }
+  EXPECT_TRUE(threads.executed());
+  EXPECT_FALSE(threads.set_registers(child.pid(), {}));
+  EXPECT_EQ(tracer_of(child.pid()), 0);
+  EXPECT_EQ(child.exit_status(), kExecuted);
+}
+
+TEST(StoppedThreads, SetNothingBehindAnExecve) {
+  Child child([](int told, int) {
+    wait_for(told);
+    execute();
+  });
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  Threads threads(child.pid(), *memory);
+  ASSERT_TRUE(threads.stop_one(child.pid(), 2s));
+  auto before = threads.registers(child.pid());
+  ASSERT_TRUE(before);
+  EXPECT_TRUE(threads.set_registers(child.pid(), *before));
+  child.tell();
+  run_on(threads, child.pid());
+  EXPECT_TRUE(threads.executed());
+  EXPECT_FALSE(threads.set_registers(child.pid(), *before));
+  EXPECT_FALSE(threads.set_signal_mask(child.pid(), 0));
+  EXPECT_EQ(tracer_of(child.pid()), 0);
+  EXPECT_EQ(child.exit_status(), kExecuted);
+}
+
+// The first thread is stopped, and its registers are known, when another one takes its id.
+TEST(StoppedThreads, SetNothingInWhoHasTakenTheId) {
+  Child child([](int told, int answers) {
+    std::thread idle([] { pause(); });
+    std::thread executes([&] {
+      [[maybe_unused]] ssize_t put = write(answers, "r", 1);
+      wait_for(told);
+      execute();
+    });
+    executes.join();
+  });
+  ASSERT_EQ(child.answer(), 'r');
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  Threads threads(child.pid(), *memory);
+  ASSERT_TRUE(threads.stop_all(2s));
+  const std::vector<pid_t> all = threads.stopped();
+  ASSERT_EQ(all.size(), 3u);
+  auto before = threads.registers(child.pid());
+  ASSERT_TRUE(before);
+  EXPECT_TRUE(threads.set_registers(child.pid(), *before));
+  child.tell();
+  run_on(threads, all.back());  // the one that was made last
+  EXPECT_FALSE(threads.set_registers(child.pid(), *before));
+  EXPECT_FALSE(threads.set_signal_mask(child.pid(), 0));
+  threads.release_all();
+  EXPECT_TRUE(threads.empty());
+  until([&] { return threads.executed(); });
+  EXPECT_EQ(tracer_of(child.pid()), 0);
+  EXPECT_EQ(child.exit_status(), kExecuted);
+}
+
+// One that nobody traces ends the one that is.
+TEST(StoppedThreads, FindNobodyWhereAnUntracedThreadHasTakenTheId) {
+  Child child([](int told, int answers) {
+    std::thread executes([&] {
+      [[maybe_unused]] ssize_t put = write(answers, "r", 1);
+      wait_for(told);
+      execute();
+    });
+    executes.join();
+  });
+  ASSERT_EQ(child.answer(), 'r');
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  Threads threads(child.pid(), *memory);
+  ASSERT_TRUE(threads.stop_one(child.pid(), 2s));
+  auto before = threads.registers(child.pid());
+  ASSERT_TRUE(before);
+  child.tell();
+  until([&] { return memory->runs(child.pid()) == Runs::elsewhere; });
+  EXPECT_FALSE(threads.set_registers(child.pid(), *before));
+  EXPECT_EQ(threads.run(child.pid(), Threads::Step::to_system_call, 2s), Threads::Stop::exited);
+  threads.release_all();
+  EXPECT_TRUE(threads.empty());
+  EXPECT_EQ(child.exit_status(), kExecuted);
+}
+
+}  // namespace
+}  // namespace mdl::process
