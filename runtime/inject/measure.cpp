@@ -1,6 +1,7 @@
 #include "runtime/inject/measure.h"
 
 #include <fmt/format.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -71,7 +72,7 @@ Result<patch::InsertInput> identify(const plan::Plan& plan, const focus::Binding
 }
 
 // A program that was started, until it is let go: who interrupts us then wants it to end, too.
-volatile pid_t not_let_go = 0;
+volatile int not_let_go = -1;  // Launch::handle()
 
 // What a process holds, while nobody changes it: code in which somebody else inserts, or from which he
 // removes, is not the program's own.
@@ -160,7 +161,7 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
   input->max_keys = options.max_keys;
   auto inserted = patch::insert(*input, *memory);
   if (!inserted) return inserted.error();
-  not_let_go = 0;
+  not_let_go = -1;
   measured = true;
   auto first = std::make_unique<Measurement>(options, std::move(*process), std::move(inserted->journal),
                                              std::move(*memory), writer, 0);
@@ -169,7 +170,7 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
 }
 
 void end_before_anything(int) {
-  if (not_let_go) kill(not_let_go, SIGKILL);
+  if (not_let_go >= 0) syscall(SYS_pidfd_send_signal, not_let_go, SIGKILL, nullptr, 0);
   constexpr std::string_view kText = "mdl-inject: interrupted before anything was changed\n";
   [[maybe_unused]] ssize_t put = ::write(STDERR_FILENO, kText.data(), kText.size());
   _exit(static_cast<int>(Status::failed));
@@ -197,7 +198,7 @@ int measure(const Options& asked) {
     if (!started) return fail(started.error());
     launched.emplace(std::move(*started));
     options.pid = launched->pid();
-    not_let_go = options.pid;
+    not_let_go = launched->handle();
   }
   const bool was_there = !process::has_ended(options.pid);
   bool measured = false;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@
 namespace mdl::process {
 namespace {
 
-constexpr char kRelease = 'r';
+constexpr char kKnown = 'k', kRelease = 'r';
 
 [[noreturn]] void watch(int connection) {
   setsid();  // a terminal's interrupt is not for it
@@ -26,7 +27,8 @@ constexpr char kRelease = 'r';
   pid_t program = 0;
   if (!read_all(3, &program, sizeof program)) _exit(0);
   const long handle = syscall(SYS_pidfd_open, program, 0);  // so that its number cannot become another's
-  char word = 0;
+  char word = kKnown;
+  if (write(3, &word, 1) != 1) _exit(0);
   if (!read_all(3, &word, 1) && handle >= 0) syscall(SYS_pidfd_send_signal, handle, SIGKILL, nullptr, 0);
   _exit(0);
 }
@@ -35,7 +37,8 @@ constexpr char kRelease = 'r';
 
 Result<Guard> Guard::start() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return Error{fmt::format("no pipe: {}", std::strerror(errno))};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return Error{fmt::format("no socket: {}", std::strerror(errno))};
   const pid_t pid = fork();
   if (pid == 0) {
     close(ends[1]);
@@ -59,7 +62,9 @@ Guard::~Guard() {
 
 void Guard::guard_this() {
   const pid_t self = getpid();
-  [[maybe_unused]] const ssize_t put = write(connection_, &self, sizeof self);
+  char word = 0;
+  // It is there for as long as it waits, so the guard opens it and no other that has got its number.
+  if (write(connection_, &self, sizeof self) == sizeof self) read_all(connection_, &word, 1);
 }
 
 void Guard::release() {

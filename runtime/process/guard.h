@@ -17,7 +17,7 @@ class Guard {
   Guard& operator=(Guard&&) = delete;
   ~Guard();  // ends the program
 
-  // Called by the program's process itself, before it executes the program.
+  // Called by the program's process itself, before it executes the program. Returns when the guard knows it.
   void guard_this();
   // The program is let go: its end is its own.
   void release();

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -116,10 +117,13 @@ Result<Launch> Launch::start(const std::vector<std::string>& command) {
   pid_t pid = fork();
   if (pid == 0) become(command, report[1], *guard);
   int problem = pid < 0 ? errno : 0;
+  // It is our child and nobody has waited for it: the number is its own.
+  const int handle = pid < 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (pid > 0 && handle < 0) problem = errno, kill(pid, SIGKILL);
   close(report[1]);
-  Launch launch(pid, std::move(*guard));
+  Launch launch(pid, handle, std::move(*guard));
   launch.waits_ = pid > 0;
-  if (pid > 0 && read(report[0], &problem, sizeof problem) != sizeof problem) problem = 0;
+  if (problem == 0 && read(report[0], &problem, sizeof problem) != sizeof problem) problem = 0;
   close(report[0]);
   if (problem) return failed(command[0], std::strerror(problem));
   if (auto ok = run_to_entry(pid, command[0]); !ok) return ok.error();
@@ -127,17 +131,26 @@ Result<Launch> Launch::start(const std::vector<std::string>& command) {
 }
 
 Launch::Launch(Launch&& other) noexcept
-    : pid_(other.pid_), guard_(std::move(other.guard_)), waits_(std::exchange(other.waits_, false)) {}
+    : pid_(other.pid_),
+      handle_(std::exchange(other.handle_, -1)),
+      guard_(std::move(other.guard_)),
+      waits_(std::exchange(other.waits_, false)) {}
 
 Launch::~Launch() {
-  if (!waits_) return;
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
+  if (waits_) {
+    send(SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  if (handle_ >= 0) close(handle_);
+}
+
+void Launch::send(int signal) const {
+  syscall(SYS_pidfd_send_signal, handle_, signal, nullptr, 0);
 }
 
 void Launch::go() {
   waits_ = false;
-  kill(pid_, SIGCONT);
+  send(SIGCONT);
   guard_.release();
 }
 
