@@ -64,6 +64,22 @@ class Run(LiveTest):
             process.stdout.close()
         self.assertGreater(ended, 0)
 
+    def measure_with_library(self, early):
+        environment = {**os.environ, "LD_PRELOAD": str(PROGRAMS / "libearly.so"), "EARLY": early}
+        return self.measure(PROGRAMS / "churn", env=environment)
+
+    def test_a_trap_before_the_entry(self):
+        """Is the program's own, and no breakpoint of ours."""
+        done, values = self.measure_with_library("trap")
+        self.assertEqual((done.returncode, values), (0, {"mains": 1}), done.stderr)
+        self.assertIn('{"event":"ready"', done.stdout)
+
+    def test_another_program_before_the_entry(self):
+        """No breakpoint and no register of the first one is set in it."""
+        done, _ = self.measure_with_library("exec")
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn("executed another program", done.stderr)
+
     def test_what_cannot_be_started(self):
         done, _ = self.measure(self.folder / "nothing")
         self.assertEqual(done.returncode, 1)
