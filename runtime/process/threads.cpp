@@ -140,8 +140,9 @@ Result<void> Threads::may_set(pid_t tid) const {
 
 // It is not of the program that was opened, and goes on as it is. `signal`: of its own, due now.
 void Threads::leave(pid_t tid, int signal) {
-  const auto left = threads_.extract(tid);
-  if (left && left.mapped().process == pid_ && (stop_code(tid) == kExecuted || runs(tid) == Runs::elsewhere))
+  threads_.erase(tid);
+  // An id may also have come to mean a thread of another process.
+  if (read_status(tid).group == pid_ && (stop_code(tid) == kExecuted || runs(tid) == Runs::elsewhere))
     executed_ = true;
   ptrace(PTRACE_DETACH, tid, nullptr, signal);
 }
