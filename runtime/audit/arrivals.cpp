@@ -72,14 +72,18 @@ struct Candidate {
   uint64_t to = 0;  // where it leads
   std::string_view how;
   bool is_number = false;  // as in Arrival
-  bool operator<(const Candidate& other) const { return at < other.at; }
 };
 
 class Finder {
  public:
   Finder(const image::Object& object, const image::Image& image, const image::Memory& memory,
-         const std::vector<Range>& watched)
-      : object_(object), image_(image), memory_(memory), watched_(watched), marks_(object.text, watched) {}
+         const std::vector<Range>& watched, Listings& listings)
+      : object_(object),
+        image_(image),
+        memory_(memory),
+        watched_(watched),
+        marks_(object.text, watched),
+        listings_(listings) {}
 
   std::vector<Arrival> find() {
     look_at_beginnings();
@@ -99,7 +103,8 @@ class Finder {
   }
 
   void look_at_beginnings() {
-    for (const image::Function& function : object_.functions) arrive(function.address, "a function begins there");
+    for (const image::Function& function : object_.functions)
+      arrive(function.address, "a function begins there");
     for (const image::Part& part : object_.parts)
       arrive(part.range.start, "a part of a function begins there");
     if (!object_.frame_table) return;
@@ -223,20 +228,13 @@ class Finder {
     return in.target == to || in.operand == to || in.constants[0] == to || in.constants[1] == to;
   }
 
-  // Those whose bytes are such an instruction, or no instruction at all. One piece of code is decoded at a
-  // time, and once.
-  std::vector<Candidate> confirmed(std::vector<Candidate> candidates) const {
-    std::sort(candidates.begin(), candidates.end());
-    Range piece;
-    std::vector<Instruction> listing;
+  // Those whose bytes are such an instruction, or no instruction at all.
+  std::vector<Candidate> confirmed(std::vector<Candidate> candidates) {
     std::erase_if(candidates, [&](Candidate& one) {
-      if (!piece.contains(one.at))
-        piece = piece_or_gap(object_, one.at), listing = list_instructions(piece, memory_);
-      auto after = std::upper_bound(listing.begin(), listing.end(), one.at,
-                                    [](uint64_t at, const Instruction& in) { return at < in.address; });
-      if (after == listing.begin() || one.at >= std::prev(after)->end()) return false;  // data among code
-      one.at = std::prev(after)->address;
-      return !leads_to(*std::prev(after), one.to);
+      const auto in = listings_.around(one.at).covering(one.at);
+      if (!in) return false;  // data among code
+      one.at = in->address;
+      return !leads_to(*in, one.to);
     });
     return candidates;
   }
@@ -248,14 +246,16 @@ class Finder {
   Marks marks_;
   std::vector<Candidate> candidates_, bases_;
   Held data_;  // of the object
+  Listings& listings_;
   std::vector<Arrival> out_;
 };
 
 }  // namespace
 
 std::vector<Arrival> find_arrivals(const image::Object& object, const image::Image& image,
-                                   const image::Memory& memory, const std::vector<Range>& watched) {
-  return Finder(object, image, memory, watched).find();
+                                   const image::Memory& memory, const std::vector<Range>& watched,
+                                   Listings& listings) {
+  return Finder(object, image, memory, watched, listings).find();
 }
 
 }  // namespace mdl::audit

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/audit/listing.h"
 #include "runtime/image/image.h"
 #include "runtime/image/memory.h"
 
@@ -30,6 +31,7 @@ struct Arrival {
 
 // All at addresses in `watched` (by address, disjoint, in the object's text), by `to`.
 std::vector<Arrival> find_arrivals(const image::Object& object, const image::Image& image,
-                                   const image::Memory& memory, const std::vector<image::Range>& watched);
+                                   const image::Memory& memory, const std::vector<image::Range>& watched,
+                                   Listings& listings);
 
 }  // namespace mdl::audit

@@ -33,7 +33,7 @@ uint64_t changed_bytes(const Edit& edit) {
 struct Replaced {
   std::vector<Instruction> instructions;  // from the edit's beginning on, at least as far as it changes bytes
   std::optional<Instruction> before;      // the last one before it that is no padding
-  uint64_t padding = 0;                   // where the padding begins in which the edit lies; 0: in none
+  uint64_t padding = 0;                   // where the padding in front of it begins, or it itself
   bool within_padding = false;            // it begins in the middle of a nop
   std::string problem;
 };
@@ -84,9 +84,10 @@ class Auditor {
     }
     for (const auto& [object, edits] : by_object) {
       text_.hold(*object);
-      const std::vector<Arrival> arrivals = find_arrivals(*object, image_, text_, watched(edits));
-      Pieces pieces{*object, text_, {}, {}};
-      for (const size_t i : edits) reasons_[i] = check(i, replaced_by(proposal_.edits[i], pieces), arrivals);
+      Listings listings(*object, text_);
+      const std::vector<Arrival> arrivals = find_arrivals(*object, image_, text_, watched(edits), listings);
+      for (const size_t i : edits)
+        reasons_[i] = check(i, replaced_by(proposal_.edits[i], *object, listings), arrivals);
     }
     std::vector<Objection> out;
     for (size_t i = 0; i < reasons_.size(); ++i)
@@ -95,20 +96,6 @@ class Auditor {
   }
 
  private:
-  // Pieces of code in the order of their addresses, the last one decoded.
-  struct Pieces {
-    const image::Object& object;
-    const image::Memory& memory;
-    Range piece;
-    std::vector<Instruction> listing;
-
-    const std::vector<Instruction>& of(const Range& wanted) {
-      if (wanted.start != piece.start || wanted.end != piece.end)
-        piece = wanted, listing = list_instructions(wanted, memory);
-      return listing;
-    }
-  };
-
   // The changed bytes, and where an edit lies in padding some of what is before it.
   std::vector<Range> watched(const std::vector<size_t>& edits) const {
     std::vector<Range> out;
@@ -125,64 +112,47 @@ class Auditor {
     return out;
   }
 
-  static size_t index_at(const std::vector<Instruction>& listing, uint64_t address) {
-    return static_cast<size_t>(
-        std::lower_bound(listing.begin(), listing.end(), address,
-                         [](const Instruction& in, uint64_t a) { return in.address < a; }) -
-        listing.begin());
-  }
-
   static Replaced refused(std::string why) {
     Replaced out;
     out.problem = std::move(why);
     return out;
   }
 
-  Replaced replaced_by(const Edit& edit, Pieces& pieces) const {
+  Replaced replaced_by(const Edit& edit, const image::Object& object, Listings& listings) const {
     Replaced out;
-    const uint64_t end = edit.address + changed_bytes(edit);
-    const auto around = piece_around(pieces.object, edit.address);
-    const auto home = around ? around : piece_before(pieces.object, edit.address);
+    const uint64_t end = edit.address + std::max<uint64_t>(changed_bytes(edit), 1);
+    const auto around = piece_around(object, edit.address);
+    const auto home = around ? around : piece_before(object, edit.address);
     if (!home) return refused("it is in no function that is known");
-    const std::vector<Instruction>& listing = pieces.of(*home);
-    size_t first = index_at(listing, edit.address);
-    out.within_padding =
-        first > 0 && listing[first - 1].is_padding && listing[first - 1].end() > edit.address;
-    if (out.within_padding) --first;
-    if (around && !out.within_padding && (first == listing.size() || listing[first].address != edit.address))
-      return refused("no instruction begins where it begins");
-    for (size_t i = first; i < listing.size() && listing[i].address < end; ++i)
-      out.instructions.push_back(listing[i]);
+    const Listing& listing = listings.of(*home);
+    std::vector<Instruction> passed;  // padding behind the function, before the edit
+    if (around) out.instructions = listing.between(edit.address, end);
     // Behind the end of a function only its own padding may be changed.
-    std::vector<Instruction> padding;
-    for (uint64_t at = listing.empty() ? home->end : std::max(home->end, listing.back().end()); at < end;) {
+    for (uint64_t at = around ? edit.address : listing.end(); at < end;) {
+      if (!out.instructions.empty()) at = out.instructions.back().end();
+      if (at >= end) break;
       const auto in = decode_now(at);
-      if (!in || !in->is_padding)
+      if (at < home->end || !in || !in->is_padding)
         return refused(
-            fmt::format("it changes {:#x}, which is behind the end of its function and no padding", at));
-      out.within_padding |= at < edit.address && in->end() > edit.address;
-      (in->end() <= edit.address ? padding : out.instructions).push_back(*in);
+            at < home->end
+                ? "it changes what is no code"
+                : fmt::format("it changes {:#x}, which is behind the end of its function and no padding",
+                              at));
+      (in->end() <= edit.address ? passed : out.instructions).push_back(*in);
       at = in->end();
     }
-    for (size_t i = 1; i < out.instructions.size(); ++i)
-      if (out.instructions[i].address != out.instructions[i - 1].end())
-        return refused("it changes what is no code");
-    if (out.instructions.empty() || (out.instructions.front().address != edit.address && !out.within_padding))
+    if (out.instructions.empty()) return refused("no instruction begins where it begins");
+    const Instruction& first = out.instructions.front();
+    out.within_padding = first.is_padding && first.address < edit.address;
+    if (first.address != edit.address && !out.within_padding)
       return refused("no instruction begins where it begins");
-    look_back(listing, first, padding, out.instructions.front().address, out);
-    return out;
-  }
-
-  // Over the padding in front of an edit to what stands before it: `padding` behind the first instructions of
-  // `listing`.
-  static void look_back(const std::vector<Instruction>& listing, size_t first,
-                        const std::vector<Instruction>& padding, uint64_t address, Replaced& out) {
-    if (!padding.empty()) out.padding = address = padding.front().address;
-    for (size_t i = first; i-- > 0 && listing[i].end() == address && !out.before;)
-      if (listing[i].is_padding)
-        out.padding = address = listing[i].address;
+    out.padding = passed.empty() ? first.address : passed.front().address;
+    for (const Instruction& in : listing.before(out.padding))
+      if (in.is_padding)
+        out.padding = in.address;
       else
-        out.before = listing[i];
+        out.before = in;
+    return out;
   }
 
   // --- one edit
@@ -234,7 +204,7 @@ class Auditor {
   // Padding that nothing reaches but what the proposal itself writes.
   std::string check_padding(const Edit& edit, const Replaced& replaced,
                             const std::vector<Arrival>& arrivals) const {
-    const uint64_t start = replaced.padding ? replaced.padding : replaced.instructions.front().address;
+    const uint64_t start = replaced.padding;
     if (!replaced.before || !replaced.before->ends_flow())
       return "control may run on into the padding that it changes";
     if (edit.address - start > kLongestPadding)

@@ -8,9 +8,10 @@
 namespace mdl::audit {
 namespace {
 
-ZydisDecoder make_decoder() {
+ZydisDecoder make_decoder(bool only_sizes) {
   ZydisDecoder decoder;
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  ZydisDecoderEnableMode(&decoder, ZYDIS_DECODER_MODE_MINIMAL, only_sizes);
   return decoder;
 }
 
@@ -67,8 +68,16 @@ constexpr size_t kOperandSize = 4;
 
 }  // namespace
 
+uint8_t size_of_instruction(std::span<const std::byte> bytes) {
+  static const ZydisDecoder decoder = make_decoder(true);
+  ZydisDecodedInstruction in;
+  return ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, bytes.data(), bytes.size(), &in))
+             ? in.length
+             : 0;
+}
+
 std::optional<Instruction> decode(std::span<const std::byte> bytes, uint64_t address) {
-  static const ZydisDecoder decoder = make_decoder();
+  static const ZydisDecoder decoder = make_decoder(false);
   ZydisDecodedInstruction in;
   if (!ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, bytes.data(), bytes.size(), &in)))
     return std::nullopt;

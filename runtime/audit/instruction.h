@@ -43,6 +43,9 @@ struct Instruction {
   }
 };
 
+// The size of the instruction at the beginning of `bytes`; 0 when there is none. Takes half as long as
+// decode().
+uint8_t size_of_instruction(std::span<const std::byte> bytes);
 // The instruction at the beginning of `bytes`; nothing when there is none.
 std::optional<Instruction> decode(std::span<const std::byte> bytes, uint64_t address);
 

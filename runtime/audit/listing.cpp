@@ -1,6 +1,7 @@
 #include "runtime/audit/listing.h"
 
 #include <algorithm>
+#include <array>
 
 #include "runtime/image/frames.h"
 
@@ -76,17 +77,59 @@ image::Range piece_or_gap(const image::Object& object, uint64_t address) {
   return gap;
 }
 
-std::vector<Instruction> list_instructions(const image::Range& piece, const image::Memory& memory) {
-  std::vector<Instruction> out;
+Listing::Listing(const image::Range& piece, const image::Memory& memory)
+    : piece_(piece), memory_(memory), end_(piece.start) {
   std::vector<std::byte> bytes(std::min(piece.end - piece.start, kMostBytes));
-  if (!memory.read(piece.start, bytes)) return out;
-  out.reserve(bytes.size() / 4);
+  if (!memory.read(piece.start, bytes)) return;
+  sizes_.reserve(bytes.size() / 4);
   for (size_t at = 0; at < bytes.size();) {
-    const auto in = decode(std::span(bytes).subspan(at), piece.start + at);
-    if (in) out.push_back(*in);
-    at += in ? in->size : 1;
+    if (sizes_.size() % kStep == 0) addresses_.push_back(piece.start + at);
+    sizes_.push_back(size_of_instruction(std::span(bytes).subspan(at)));
+    at += std::max<size_t>(sizes_.back(), 1);
+    end_ = piece.start + at;
+  }
+}
+
+// Of the instruction, or byte that is none, which covers an address in the listing.
+Listing::Place Listing::place_of(uint64_t address) const {
+  const auto step = std::prev(std::ranges::upper_bound(addresses_, address)) - addresses_.begin();
+  Place place{static_cast<size_t>(step) * kStep, addresses_[static_cast<size_t>(step)]};
+  while (place.address + std::max<uint64_t>(sizes_[place.index], 1) <= address)
+    place.address += std::max<uint64_t>(sizes_[place.index++], 1);
+  return place;
+}
+
+std::optional<Instruction> Listing::covering(uint64_t address) const {
+  if (address < piece_.start || address >= end_) return std::nullopt;
+  const Place place = place_of(address);
+  std::array<std::byte, Instruction{}.bytes.size()> bytes{};
+  const auto code = std::span(bytes).first(sizes_[place.index]);
+  return !code.empty() && memory_.read(place.address, code) ? decode(code, place.address) : std::nullopt;
+}
+
+std::vector<Instruction> Listing::between(uint64_t first, uint64_t end) const {
+  std::vector<Instruction> out;
+  for (uint64_t at = first; at < end; at = out.back().end()) {
+    const auto in = covering(at);
+    if (!in) break;
+    out.push_back(*in);
   }
   return out;
+}
+
+std::vector<Instruction> Listing::before(uint64_t address) const {
+  std::vector<Instruction> out;
+  for (uint64_t at = address; at > piece_.start; at = out.back().address) {
+    const auto in = covering(at - 1);
+    if (!in || in->end() != at) break;
+    out.push_back(*in);
+    if (!in->is_padding) break;
+  }
+  return out;
+}
+
+const Listing& Listings::of(const image::Range& piece) {
+  return known_.try_emplace(piece.start, piece, memory_).first->second;
 }
 
 }  // namespace mdl::audit

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kEntries = 8, kWords = 5, kTotalWords = 4;  // format/kinds.h, "Keys"
 constexpr uint64_t kUsed = 48, kTotalBytes = 32;             // patch/key_table.h
-constexpr uint64_t kThread = 8;                              // of a block's header
+constexpr uint64_t kBlockThread = 8;                         // of a block's header
 constexpr uint64_t kAtOnce = 65536;                          // totals
 
 struct Entry {
@@ -43,7 +43,7 @@ bool read_active(const image::Memory& memory, const KeyPlace& place, Active& act
     active.entries[i] = {static_cast<int64_t>(w[0]), static_cast<int64_t>(w[1]), w[2], w[3], w[4]};
   }
   active.more = words.back();
-  return !place.by_thread || read_words(memory, active.block + kThread, std::span(&active.thread, 1));
+  return !place.by_thread || read_words(memory, active.block + kBlockThread, std::span(&active.thread, 1));
 }
 
 // The blocks that threads own, and the one that those without a slot share.
