@@ -95,16 +95,12 @@ Result<Looked> look_at(pid_t pid) {
   return Looked{std::move(*lock), std::move(*image)};
 }
 
-// `measured`: whether it came to that.
-Result<int> attach(const Options& options, const plan::Plan& plan, output::Writer& writer,
-                   std::optional<process::Launch>& launched, bool& measured) {
+// `measured`: whether it came to that; then it has taken `memory`.
+Result<int> attach_to(const Options& options, const plan::Plan& plan, output::Writer& writer,
+                      std::optional<process::Launch>& launched, const process::ProcessStatus& target,
+                      process::TargetMemory& memory, bool& measured) {
   const arch::ClockPair since = arch::read_clocks();
-  auto target = process::check_target(options.pid);
-  if (!target) return target.error();
-  // First of all: what is read from here on is of this program, or nothing is done to it (target_memory.h).
-  auto memory = process::TargetMemory::open(options.pid);
-  if (!memory) return memory.error();
-  auto allowed = read_allowed(options.pid, *memory, target->name, options.follow_fork);
+  auto allowed = read_allowed(options.pid, memory, target.name, options.follow_fork);
   if (!allowed) return allowed.error();
   auto looked = look_at(options.pid);
   if (!looked) return looked.error();
@@ -119,19 +115,19 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
                     "threads have no thread pointer of C's kind: it cannot be instrumented. Of a Go program "
                     "that is linked "
                     "with C libraries, these can be",
-                    options.pid, target->name)};
+                    options.pid, target.name)};
   image::LiveMemory code_memory(image::live_thread(options.pid));
   std::optional<image::Codes> codes(std::in_place, *image, code_memory);
   focus::BindOptions wanted{options.metrics, options.foci, options.flavor, options.allow_calls,
                             options.await};
   wanted.ps_per_cycle = arch::picoseconds_per_cycle();
   wanted.denied = allowed->denied;
-  if (focus::uses_start(plan.manifest)) wanted.starts = thread_starts(*image, *memory);
+  if (focus::uses_start(plan.manifest)) wanted.starts = thread_starts(*image, memory);
   auto binding = focus::bind(plan, *image, wanted, &*codes);
   if (!binding) return binding.error();
 
   patch::Coverage coverage =
-      patch::plan_coverage(plan, *binding, *image, *memory, *codes, nullptr, options.follow_fork);
+      patch::plan_coverage(plan, *binding, *image, memory, *codes, nullptr, options.follow_fork);
   codes.reset();  // a copy of all the code that was looked at
   if (options.dry_run) {
     auto refused = patch::rehearse({plan, *binding, coverage, *image}, *memory);
@@ -156,17 +152,30 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
   auto process = Process::open(options.pid);
   if (!process) return process.error();
   auto input =
-      identify(plan, *binding, coverage, *image, *memory, since, allowed->asks_id, options.follow_fork);
+      identify(plan, *binding, coverage, *image, memory, since, allowed->asks_id, options.follow_fork);
   if (!input) return input.error();
   input->max_keys = options.max_keys;
-  auto inserted = patch::insert(*input, *memory);
+  auto inserted = patch::insert(*input, memory);
   if (!inserted) return inserted.error();
   not_let_go = -1;
   measured = true;
   auto first = std::make_unique<Measurement>(options, std::move(*process), std::move(inserted->journal),
-                                             std::move(*memory), writer, 0);
+                                             std::move(memory), writer, 0);
   Libraries libraries(*input, wanted, first->memory(), first->journal());
   return Session(options, watch, writer, std::move(first), libraries).run(*inserted, coverage, launched);
+}
+
+Result<int> attach(const Options& options, const plan::Plan& plan, output::Writer& writer,
+                   std::optional<process::Launch>& launched, bool& measured) {
+  auto target = process::check_target(options.pid);
+  if (!target) return target.error();
+  // First of all: what is read from here on is of this program, or nothing is done to it (target_memory.h).
+  auto memory = process::TargetMemory::open(options.pid);
+  if (!memory) return memory.error();
+  auto out = attach_to(options, plan, writer, launched, *target, *memory, measured);
+  // Whatever failed failed because of that.
+  if (!out && !measured && !memory->is_of(options.pid)) return process::another_program(options.pid);
+  return out;
 }
 
 void end_before_anything(int) {

@@ -202,9 +202,15 @@ bool is_alive_thread(pid_t tid) {
   return state != 'Z' && state != 'X' && state != '?';
 }
 
-bool shares_memory(pid_t pid, pid_t other) {
+std::optional<bool> compare_memory(pid_t tid, pid_t other) {
   constexpr int kSameMemory = 1;  // KCMP_VM, kcmp(2)
-  return syscall(SYS_kcmp, pid, other, kSameMemory, 0, 0) == 0;
+  const long order = syscall(SYS_kcmp, tid, other, kSameMemory, 0, 0);
+  if (order < 0) return std::nullopt;
+  return order == 0;
+}
+
+bool shares_memory(pid_t tid, pid_t other) {
+  return compare_memory(tid, other) == true;
 }
 
 std::vector<pid_t> memory_sharers(pid_t pid) {

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,8 +53,10 @@ bool awaits_vfork(pid_t tid);
 // False when the thread has ended or waits to be reaped.
 bool is_alive_thread(pid_t tid);
 
-// True when both run in the same memory (clone with CLONE_VM, vfork).
-bool shares_memory(pid_t pid, pid_t other);
+// Whether both threads run in the same memory (of one process, or by clone with CLONE_VM, or vfork). Nothing
+// when one has ended, or the kernel does not tell.
+std::optional<bool> compare_memory(pid_t tid, pid_t other);
+bool shares_memory(pid_t tid, pid_t other);
 
 // Other processes that run in the same memory without being threads of it:
 // they execute the code that is patched, so they are stopped with it.

@@ -46,6 +46,13 @@ std::optional<uint64_t> auxiliary_value(std::string_view vector, uint64_t key) {
   return std::nullopt;
 }
 
+Error another_program(pid_t pid) {
+  return {fmt::format(
+      "process {} executes another program than the one that was looked at, or is another process by "
+      "now: nothing was written to it",
+      pid)};
+}
+
 Result<TargetMemory> TargetMemory::open(pid_t pid) {
   // An execve between the two makes them differ: then both are opened again.
   constexpr int kAttempts = 20;
@@ -57,7 +64,9 @@ Result<TargetMemory> TargetMemory::open(pid_t pid) {
     if (file < 0)
       return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(errno))};
     TargetMemory out(file, start, read_text(fmt::format("/proc/{}/auxv", thread)));
-    if (out.runs(thread) == Runs::here) return out;
+    const Runs runs = out.runs(thread);
+    if (runs == Runs::here) return out;
+    if (runs == Runs::nowhere) break;
   }
   return Error{fmt::format("process {} has ended, or executes one program after the other", pid)};
 }
@@ -71,7 +80,7 @@ TargetMemory::TargetMemory(TargetMemory&& other) noexcept
 
 bool TargetMemory::is_of(pid_t pid) const {
   const uint64_t start = start_time(pid);
-  return start == 0 || start == start_;
+  return (start == 0 || start == start_) && runs(image::live_thread(pid)) != Runs::elsewhere;
 }
 
 Runs TargetMemory::runs(pid_t tid) const {

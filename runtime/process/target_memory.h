@@ -44,6 +44,9 @@ enum class Runs : uint8_t {
   hidden,     // we may not see that, so nor trace it
 };
 
+// What is said when a process does not run in the memory any more that was opened.
+Error another_program(pid_t pid);
+
 class TargetMemory final : public image::Memory {
  public:
   static Result<TargetMemory> open(pid_t pid);
@@ -57,7 +60,7 @@ class TargetMemory final : public image::Memory {
 
   // Holds for as long as the thread is stopped. Of one that runs it is what was true a moment ago.
   Runs runs(pid_t tid) const;
-  // False when the id has come to mean a process that started later.
+  // False when the process executes another program, or the id has come to mean another process.
   bool is_of(pid_t pid) const;
 
  private:

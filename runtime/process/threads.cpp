@@ -97,15 +97,11 @@ void Threads::end_pause() {
 }
 
 bool Threads::executed() const {
-  return executed_ || !memory_.is_of(pid_) || memory_.runs(image::live_thread(pid_)) == Runs::elsewhere;
+  return executed_ || !memory_.is_of(pid_);
 }
 
 Error Threads::left_alone() const {
-  return {
-      fmt::format("process {} executes another program than the one that was looked at, or is another "
-                  "process by now: nothing "
-                  "was written to it",
-                  pid_)};
+  return another_program(pid_);
 }
 
 // Before anything of it is stopped: what is not stopped needs no mending.
@@ -115,15 +111,15 @@ Result<void> Threads::check_program() {
   return {};
 }
 
-// Of a stopped thread. Threads that share an address space with a known one need not be compared with the
-// descriptor: kcmp(2) is cheaper.
-Runs Threads::runs(pid_t tid) const {
+// Of a thread that has just stopped. Where one is known, its address space is compared, which is cheaper than
+// to compare with the descriptor, and tells copies that fork(2) has made from each other.
+Runs Threads::runs(pid_t tid, pid_t process) const {
   for (const auto& [other, thread] : threads_) {
     if (!thread.known || !thread.stopped || !stands(other)) continue;
-    if (shares_memory(other, tid)) return Runs::here;
+    if (auto same = compare_memory(other, tid)) return *same ? Runs::here : Runs::elsewhere;
     break;
   }
-  return memory_.runs(tid);
+  return read_status(tid).group == process ? memory_.runs(tid) : Runs::elsewhere;
 }
 
 Result<void> Threads::may_set(pid_t tid) const {
@@ -142,7 +138,7 @@ Result<void> Threads::may_set(pid_t tid) const {
 void Threads::leave(pid_t tid, int signal) {
   threads_.erase(tid);
   // An id may also have come to mean a thread of another process.
-  if (read_status(tid).group == pid_ && (stop_code(tid) == kExecuted || runs(tid) == Runs::elsewhere))
+  if (read_status(tid).group == pid_ && (stop_code(tid) == kExecuted || memory_.runs(tid) == Runs::elsewhere))
     executed_ = true;
   ptrace(PTRACE_DETACH, tid, nullptr, signal);
 }
@@ -206,7 +202,7 @@ void Threads::note_stop(pid_t tid, int status) {
   Thread& thread = threads_[tid];
   thread.stopped = true;
   if (is_signal(status)) thread.signal = WSTOPSIG(status);
-  thread.known = thread.known || runs(tid) == Runs::here;
+  thread.known = thread.known || runs(tid, thread.process) == Runs::here;
   if (!thread.known) return leave(tid, thread.signal);
   auto regs = registers(tid);
   if (regs && arch::hide_interruption(*regs)) (void)set_registers(tid, *regs).operator bool();

@@ -96,7 +96,7 @@ class Threads {
   Result<void> seize(pid_t tid, pid_t process);
   Result<void> check_program();
   Result<void> may_set(pid_t tid) const;
-  Runs runs(pid_t tid) const;
+  Runs runs(pid_t tid, pid_t process) const;
   void leave(pid_t tid, int signal);
   void lose(pid_t tid);
   void forget_ended(pid_t tid);

@@ -61,8 +61,12 @@ class Child {
   }
   int exit_status() {
     int status = 0;
-    waitpid(std::exchange(pid_, -1), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    for (int i = 0; i < 2000; i++, usleep(5000)) {
+      if (waitpid(pid_, &status, WNOHANG) != pid_) continue;
+      pid_ = -1;
+      return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    }
+    return -2;  // it stands still
   }
 
  private:
@@ -196,6 +200,28 @@ TEST(StoppedThreads, LeaveAnotherProgramAlone) {
   EXPECT_FALSE(threads.set_registers(child.pid(), {}));
   EXPECT_EQ(tracer_of(child.pid()), 0);
   EXPECT_EQ(child.exit_status(), kExecuted);
+}
+
+// An id that was a thread's of the process when its threads were listed.
+TEST(StoppedThreads, LeaveAThreadOfAnotherProcessAlone) {
+  Child child([](int told, int) { wait_for(told); });
+  Child copy([](int told, int) { wait_for(told); });  // of this program, too
+  Child other([](int told, int) {
+    dup2(told, 0);
+    execl("/bin/cat", "cat", nullptr);
+  });
+  until([&] { return read_status(other.pid()).name == "cat"; });
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  for (const Child* one : {&copy, &other}) {
+    Threads threads(child.pid(), *memory);
+    EXPECT_FALSE(threads.stop_one(one->pid(), 2s));
+    EXPECT_FALSE(threads.set_registers(one->pid(), {}));
+    EXPECT_EQ(tracer_of(one->pid()), 0);
+    ASSERT_TRUE(threads.stop_one(child.pid(), 2s));  // known now, and compared with
+    EXPECT_FALSE(threads.stop_one(one->pid(), 2s));
+    EXPECT_FALSE(threads.executed());
+  }
 }
 
 TEST(StoppedThreads, SetNothingBehindAnExecve) {
