@@ -52,6 +52,10 @@ def choose(chance, program, compiler):
 def possible(choice, program):
     """The choice without what does not go together."""
     choice = dict(choice)
+    if any(function["shape"] == "assembly" for function in program["functions"]):
+        choice["lto"] = False  # it does not know what assembly refers to
+    if choice["strip"] == "all":  # nothing would say where a function begins
+        choice["flags"] = [flag for flag in choice["flags"] if "unwind-tables" not in flag]
     if choice["lto"] and choice["compiler"] == "gcc":
         choice["linker"] = ""
     if choice["lto"] and choice["compiler"] == "clang":

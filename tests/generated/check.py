@@ -30,7 +30,7 @@ import process_text  # noqa: E402
 BIN = pathlib.Path(__file__).resolve().parents[2] / "build" / "release" / "bin"
 MDLC = os.environ.get("MDLC") or str(BIN / "mdlc")
 MDL_INJECT = os.environ.get("MDL_INJECT") or str(BIN / "mdl-inject")
-PATIENCE = 60.0
+PATIENCE = 120.0  # on a machine that others use, too
 PR_SET_CHILD_SUBREAPER = 36
 
 HEAD = 'metric {id} {{ name "{id}"; units U; unitsType unnormalized; aggregateOperator sum; style EventCounter; flavor {{ unix }}; base is counter {{ '
@@ -56,10 +56,11 @@ class Unusable(Exception):
     """A program that does not compile, or fails by itself."""
 
 
-def metrics(names, over):
-    """The text of the plan: each event of all functions of `over`, and entries and returns of each name."""
+def metrics(names, over, files=("a.out",)):
+    """The text of the plan: each event of all functions of `over` ("everything", "files", "named"), and entries and returns of each name."""
     items = ", ".join(f'"{name}"' for name in names)
-    text = 'resourceList files is module { items { "a.out", "libpart.so" }; flavor { unix }; }\n'
+    objects = ", ".join(f'"{name}"' for name in files)
+    text = f"resourceList files is module {{ items {{ {objects} }}; flavor {{ unix }}; }}\n"
     text += f"resourceList named is procedure {{ items {{ {items} }}; flavor {{ unix }}; }}\n" if items else ""
     over = {"everything": "foreach f in $procedures", "files": "foreach o in files foreach f in o.funcs", "named": "foreach f in named"}[over]
     for event, place in EVENTS.items():
@@ -83,7 +84,8 @@ def names_of(folder, program, choice):
 
 
 def plan_of(folder, names, over):
-    (folder / "plan.mdl").write_text(metrics(names, over))
+    files = [name for name in ("a.out", "libpart.so") if (folder / name).exists()]
+    (folder / "plan.mdl").write_text(metrics(names, over, files))
     compile_plan(folder)
 
 
@@ -110,7 +112,7 @@ class Process:
         self.process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, bufsize=0)
         self.pid = self.process.pid
         self.output = b""
-        self.deadline = time.monotonic() + PATIENCE
+        self.deadline = time.monotonic() + 3 * PATIENCE
 
     def line(self, beginning):
         """Waits for the line that begins so; the numbers behind it."""
@@ -180,7 +182,7 @@ class Injector:
         self.errors = open(folder / "attach.err", "w+", encoding="utf-8", errors="replace")  # pylint: disable=consider-using-with
         self.process = subprocess.Popen([MDL_INJECT, str(pid), "plan.bin", "--format", "ndjson", "-i", interval], cwd=folder,
                                         stdin=subprocess.DEVNULL, stdout=self.lines, stderr=self.errors)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + 2 * PATIENCE
         while not self.samples():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise Wrong("attach", f"status {self.process.returncode}: {self.said()}")

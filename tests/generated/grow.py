@@ -18,7 +18,7 @@ NESTING = {"conditional": 4, "loop": 5, "switch": 3, "computed": 1, "try": 3, "g
 CALLS = {"call": 8, "call_if": 4, "table": 3, "setjmp": 1, "sort": 1, "nested": 1, "static_local": 1}
 ONLY_CPP = ("throw", "try", "guard", "static_local")
 
-ATTRIBUTES = ("cold", "hot", "hot", "hot", "flatten", "noipa", "aligned(32)", "aligned(2)", "section(\".text.own\")", "section(\".text.unlikely.own\")",
+ATTRIBUTES = ("cold", "hot", "flatten", "noipa", "aligned(32)", "aligned(2)", "section(\".text.own\")", "section(\".text.unlikely.own\")",
               "optimize(\"O0\")", "optimize(\"O3\")", "optimize(\"Os\")", "no_reorder", "patchable_function_entry(5,2)", "patchable_function_entry(3)",
               "stack_protect", "zero_call_used_regs(\"all\")", "force_align_arg_pointer", "noplt", "no_split_stack", "minsize",
               "optnone", "target(\"avx2\")", "no_stack_protector", "no_instrument_function", "visibility(\"protected\")", "visibility(\"hidden\")")
@@ -80,30 +80,34 @@ class Growth:
 
     def function(self, number):
         chance = self.chance
-        shape = chance.choice(("plain",) * 8 + ("tiny",) * 4 + ("method", "method", "recursive") + tuple(CALLABLE))
+        shape = chance.choice(("plain",) * 8 + ("tiny",) * 4 + ("method", "method", "recursive", "assembly", "assembly", "assembly") + tuple(CALLABLE))
         if shape == "method" and not (self.cpp and "methods" in self.features):
             shape = "plain"
         if shape == "recursive" and "recursion" not in self.features:
             shape = "tiny"
         self.may = {effect for effect, part, there in ((THROWS, 0.5, self.cpp and "throw" in self.features), (JUMPS, 0.4, "longjmp" in self.features),
                                                        (PAUSES, 0.3, True)) if there and chance.random() < part}
-        counted = "callers" if shape == "tiny" or (shape not in ("method", "recursive") and chance.random() < 0.3) else "self"
+        if shape == "assembly" and "assembly" not in self.features:
+            shape = "tiny"
+        counted = "callers" if shape in ("tiny", "assembly") or (shape not in ("method", "recursive") and chance.random() < 0.3) else "self"
         if counted == "self" and shape == "plain" and chance.random() < 0.12:
             counted = "no"
         if shape == "tiny":
             body, cost = self.tiny()
+        elif shape == "assembly":
+            body, cost = self.in_assembly()
         else:
             body, cost = self.body(MOST, 0, shape)
         if shape == "recursive":
             body.insert(chance.randrange(len(body) + 1), {"kind": "again", "number": chance.randrange(50)})
             cost *= 6
-        function = self.record(number, shape, body, self.attributes(), counted)
+        attributes = self.attributes() if shape != "assembly" else []
+        function = self.record(number, shape, body, attributes, counted)
         self.cost[function["name"]] = cost
 
     def tiny(self):
         """Short ones: nothing, an instruction or two, a jump, or a call as the first instruction and a cold part."""
-        callees = [f["name"] for f in self.grown if f["shape"] in ("plain", "tiny") and not self.known[f["name"]] and self.cost[f["name"]] < MOST // 4
-                   and f["counted"] == "self"]
+        callees = self.plain_callees()
         kind = self.chance.randrange(4) if callees else 0
         if kind == 0:
             return ([self.simple("arith")] if self.chance.random() < 0.5 else []), 2
@@ -114,8 +118,20 @@ class Growth:
         return [{"kind": "call", "callee": callee, "argument": "a", "constant": 3},
                 {"kind": "die", "how": self.chance.choice(("abort", "function", "cold")), "style": "plain"}][:kind], cost
 
+    def plain_callees(self):
+        return [f["name"] for f in self.grown if f["shape"] in ("plain", "tiny") and not self.known[f["name"]] and self.cost[f["name"]] < MOST // 4
+                and f["counted"] == "self"]
+
+    def in_assembly(self):
+        """Its one statement says which text of assembly.py it has."""
+        one = {"kind": "assembly_text", "which": self.chance.randrange(1000), "before": self.chance.randrange(1000), "frames": self.chance.random() < 0.6}
+        callees = self.plain_callees()
+        if callees and self.chance.random() < 0.5:
+            one["callee"] = self.chance.choice(callees)
+        return [one], 5 + (self.cost[one["callee"]] if "callee" in one else 0)
+
     def attributes(self):
-        chosen = {self.chance.choice(ATTRIBUTES) for _ in range(self.chance.choice((0, 0, 0, 1, 1, 2)))}
+        chosen = {"hot"} if self.chance.random() < 0.06 else {self.chance.choice(ATTRIBUTES) for _ in range(self.chance.choice((0, 0, 0, 1, 1, 2)))}
         return sorted({one.split("(")[0]: one for one in sorted(chosen)}.values())
 
     def top(self):
@@ -293,13 +309,16 @@ def settle(program, chance):
             units[name].add(function["unit"])
     if any(one["kind"] == "nested" for function in functions for one in statements(function["body"])):
         program["alternate_stack"] = False  # nested functions run code on the stack, and that one's cannot
+    by_assembly = {name for function in functions if function["shape"] == "assembly" for name in called(function["body"])}
     wide = any(function["shape"] == "wide" for function in functions)
     for function in functions:
         if wide:  # with AVX it is passed in other registers than without
             function["attributes"] = [a for a in function["attributes"] if not a.startswith("target")]
+        if function["name"] in by_assembly:
+            function["attributes"] = [a for a in function["attributes"] if not a.startswith("visibility")]
         protected = [a for a in function["attributes"] if a.startswith("visibility")]
-        if len(units[function["name"]]) == 1:
-            function["static"] = function["shape"] != "method" and chance.random() < 0.4
+        if len(units[function["name"]]) == 1 and function["name"] not in by_assembly:
+            function["static"] = function["shape"] not in ("method", "assembly") and chance.random() < 0.4
         if protected and (function["static"] or len(units[function["name"]]) > 1 or function["shape"] == "method"):
             function["attributes"] = [a for a in function["attributes"] if a not in protected]
 

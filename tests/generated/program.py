@@ -98,7 +98,7 @@ def body_is_sound(body, known):
     for statement in statements(body):
         kind = statement["kind"]
         done = set().union(*(known[name] for name in called([dict(statement, body=[], other=[], cases=[])])), set())
-        if kind in ("tail", "spawn") and done:
+        if kind in ("tail", "spawn", "assembly_text") and done:
             return False
         if kind in ("raise", "sort", "nested", "static_local", "guard") and done & {THROWS, JUMPS}:
             return False

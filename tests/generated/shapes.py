@@ -28,6 +28,7 @@ SHAPES = {
     "complex": Shape("pair", "u a, pair p", "u b = p.first + (u)p.second;", "make_pair_of({0})",
                      "(u){f}({0}, make_pair_of({k})).second"),
     "large": Shape("large", "large x", "u a = x.m[0], b = x.m[4];", "make_large({0})", "{f}(make_large({0})).m[3]"),
+    "assembly": Shape("u", "u a, u b", "", "{0}", "{f}({0}, {k})"),  # assembly.py
     "many": Shape("u", "u a, u b, u c, u d, u e, u g, u h, u i", "a += c + d; b ^= e + g + h + i;", "{0}",
                   "{f}({0}, {k}, 2, 3, 4, 5, 6, 7)"),
     "vector": Shape("v4", "v4 x, u b", "u a = x[0] + x[3];", "make_v4({0})", "first_of({f}(make_v4({0}), {k}))"),

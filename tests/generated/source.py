@@ -1,5 +1,6 @@
 """Writes a generated program (program.py) as C or C++: one text for the program, one for a library or second object."""
 
+import assembly
 import kinds
 from program import reachable, statements
 from shapes import PLAIN, SHAPES, TYPES
@@ -194,7 +195,7 @@ class Writer:
     def table(self, names):
         name = f"table{self.fresh()}"
         if self.functions[names[0]]["shape"] == "method":
-            self.before.append(f"static base *volatile {name}[] = {{ {', '.join('object_' + each for each in names)} }};")
+            self.before.append(f"static base *volatile {name}[] = {{ {', '.join('&the_' + each for each in names)} }};")
         else:
             self.before.append(f"static u (*volatile {name}[])(u, u) = {{ {', '.join(names)} }};")
         return name
@@ -207,6 +208,8 @@ class Writer:
 
     def definition(self, function):
         """The text of a function, and what must stand before it."""
+        if function["shape"] == "assembly":
+            return assembly.text(function["name"], function["body"][0] if function["body"] else None) + "\n"
         self.function, self.before = function, []
         shape = SHAPES[function["shape"]]
         body = "\n".join(self.statement(one).rstrip() for one in function["body"])
@@ -224,7 +227,7 @@ class Writer:
         attributes = self.attributes(function)
         if function["shape"] == "method":
             return (f"struct class_{name} : base {{ u method(u a, u b) __asm__(\"{name}\") {attributes}; }}; "
-                    f"extern base *volatile object_{name};")
+                    f"extern class_{name} the_{name}; extern base *volatile object_{name};")
         static = "static " if function["static"] else ""
         return f"{static}{shape.result} {name}({shape.parameters}) {attributes};"
 
@@ -254,7 +257,7 @@ class Writer:
             text += SHARED.format(size=number_of_main(self.program) + 1)
         definitions = {function["name"]: self.definition(function) for function in own}
         main = self.main() if which == 0 else ""
-        objects = "".join(f"static class_{f['name']} the_{f['name']}; base *volatile object_{f['name']} = &the_{f['name']};\n"
+        objects = "".join(f"class_{f['name']} the_{f['name']}; base *volatile object_{f['name']} = &the_{f['name']};\n"
                           for f in own if f["shape"] == "method")
         order = [own[place % len(own)]["name"] for place in self.program["order"]] if own else []
         names = list(dict.fromkeys(order + [function["name"] for function in own]))
