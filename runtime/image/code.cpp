@@ -273,8 +273,9 @@ void Summary::look_at_jump(const Instruction& one) {
       result_.unresolved_jump = true;
       code_.set_doubt(fmt::format("where its jump at {:#x} leads is hidden in a retpoline", one.address));
     }
-    result_.exits.push_back(
-        {one.address, one.flow == Flow::jump ? ExitKind::tail_jump : ExitKind::tail_branch});
+    if (classify_destination(code_, one.target).kind != Destination::Kind::never)
+      result_.exits.push_back(
+          {one.address, one.flow == Flow::jump ? ExitKind::tail_jump : ExitKind::tail_branch});
     return;
   }
   result_.targets.push_back(one.target);

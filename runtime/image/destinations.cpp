@@ -4,13 +4,15 @@
 // The call frame information decides. A function starts with CFA = rsp + 8, and a tail call
 // happens only when the frame is taken down to that; so code reached by a jump whose CFA is
 // another one belongs to the function that jumps. Where both are rsp + 8, code that jumps back
-// into the function's body belongs to it; what does not may be seen either way: its end is
-// the end of this function, counted at the jump.
+// into the function's body belongs to it, and so does code that may end without a return, if only this
+// function's jumps lead there (references.h). Other code is a function that is called last: its end is the
+// end of this function, counted at the jump, unless it never comes back.
 #include <algorithm>
 #include <array>
 
 #include "runtime/image/cfi_entries.h"
 #include "runtime/image/function_code.h"
+#include "runtime/image/references.h"
 
 namespace mdl::image {
 namespace {
@@ -115,11 +117,20 @@ bool find_way_back(const FunctionCode& code, const Range& range) {
   return false;
 }
 
-// The same, decoded once for each range: entries of a table often lead into one.
+// What `find` says of a range, found once for each: entries of a table often lead into one.
+bool remember(FunctionCode::Known& known, const FunctionCode& code, const Range& range,
+              bool (*find)(const FunctionCode&, const Range&)) {
+  auto [found, fresh] = known.try_emplace({range.start, range.end, code.ranges.size()}, false);
+  if (fresh) found->second = find(code, range);
+  return found->second;
+}
+
 bool leads_back(const FunctionCode& code, const Range& range) {
-  auto [known, fresh] = code.ways_back.try_emplace({range.start, range.end, code.ranges.size()}, false);
-  if (fresh) known->second = find_way_back(code, range);
-  return known->second;
+  return remember(code.ways_back, code, range, find_way_back);
+}
+
+bool is_part_without_name(const FunctionCode& code, const Range& range) {
+  return remember(code.own_parts, code, range, is_own_part);
 }
 
 // "f.cold" where this is f, for the files that name it but not beyond doubt (functions.cpp).
@@ -156,9 +167,10 @@ Destination classify_destination(const FunctionCode& code, uint64_t target) {
   const Fde* entry = code.object.frame_table ? code.object.frame_table->find(target) : nullptr;
   if (entry && !around) {
     Range range{entry->start, entry->end};
-    bool is_part = code.frame_is_open(target) || leads_back(code, range);
+    if (code.frame_is_open(target) || leads_back(code, range) || is_part_without_name(code, range))
+      return {Kind::part, range};
     // A function that is named nowhere may start here; one may not start inside of a part.
-    return {is_part ? Kind::part : Kind::exit, range};
+    return {never_comes_back(code, range) ? Kind::never : Kind::exit, range};
   }
   if (around && !code.frame_is_open(target) &&
       !leads_back(code, {around->address, around->address + around->size}))

@@ -37,7 +37,9 @@ class FunctionCode {
   bool complete = true;
   std::string doubt;  // the first reason
   // Whether code elsewhere leads back here, by its range and how many ranges there were (destinations.cpp).
-  mutable std::map<std::tuple<uint64_t, uint64_t, size_t>, bool> ways_back;
+  using Known = std::map<std::tuple<uint64_t, uint64_t, size_t>, bool>;
+  mutable Known ways_back;
+  mutable Known own_parts;  // the same: whether it is a part that nothing names (references.h)
 
   // Decodes a range and adds it. False when its bytes cannot be read; nothing is added then.
   bool add_range(Range range);
@@ -60,7 +62,8 @@ class FunctionCode {
 
 // Where a direct jump that leaves the function's ranges leads.
 struct Destination {
-  enum class Kind : uint8_t { exit, part, unknown } kind = Kind::unknown;
+  // `never`: elsewhere, and it does not come back, so the function does not return there.
+  enum class Kind : uint8_t { exit, part, never, unknown } kind = Kind::unknown;
   Range part;  // what must be added to the function
 };
 Destination classify_destination(const FunctionCode& code, uint64_t target);

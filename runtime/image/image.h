@@ -45,6 +45,7 @@ struct Range {
 
 class FrameTable;  // frames.h: the call frame information of an object
 class FarJumps;    // incoming_jumps.h
+class References;  // references.h
 
 struct Function {
   std::string name;                  // linkage name; of several, the shortest global one, then the first
@@ -82,6 +83,7 @@ struct Object {
   std::vector<Range> frames;        // ranges that .eh_frame describes (one per FDE), by address
   std::shared_ptr<const FrameTable> frame_table;  // what `frames` comes from; null when there is none
   std::shared_ptr<FarJumps> far_jumps;            // found when read_code first needs them
+  std::shared_ptr<References> references;         // the same
   std::string problem;  // why the file could not be read ("" = it was): it has no functions then
 };
 

@@ -59,7 +59,7 @@ bool may_jump_into(std::span<const std::byte> bytes, uint64_t start, const Range
     auto opcode = static_cast<unsigned>(bytes[i]);
     if ((opcode & 0xf0) != 0x70 && (opcode & 0xfc) != 0xe0 && opcode != 0xeb) continue;
     uint64_t target = start + i + 2 + static_cast<uint64_t>(int64_t{static_cast<int8_t>(bytes[i + 1])});
-    if (target != into.start && into.contains(target)) return true;
+    if (into.contains(target)) return true;
   }
   return false;
 }
@@ -72,8 +72,7 @@ void add_short_jumps(std::span<const std::byte> bytes, uint64_t start, const Ran
     size_t decoded = 0;
     for (const Instruction& one : decode(rest, address)) {
       decoded += one.size;
-      if (one.short_form && one.target != into.start && into.contains(one.target))
-        jumps.push_back({one.target, one.address});
+      if (one.short_form && into.contains(one.target)) jumps.push_back({one.target, one.address});
     }
     rest = rest.subspan(std::min(rest.size(), decoded + 1));  // past what is no instruction
   }
@@ -107,13 +106,20 @@ void FarJumps::scan(const Object& object, const Memory& memory) {
   jumps_.erase(std::unique(jumps_.begin(), jumps_.end()), jumps_.end());
 }
 
-std::span<const IncomingJump> FarJumps::into(const Object& object, const Range& range, const Memory& memory) {
+std::span<const IncomingJump> FarJumps::within(const Object& object, const Range& range,
+                                               const Memory& memory) {
   std::call_once(scanned_, [&] { scan(object, memory); });
-  return {std::lower_bound(jumps_.begin(), jumps_.end(), IncomingJump{range.start + 1, 0}),
+  return {std::lower_bound(jumps_.begin(), jumps_.end(), IncomingJump{range.start, 0}),
           std::lower_bound(jumps_.begin(), jumps_.end(), IncomingJump{range.end, 0})};
 }
 
 std::vector<IncomingJump> near_jumps_into(const Object& object, const Range& range, const Memory& memory) {
+  std::vector<IncomingJump> jumps = near_jumps_within(object, range, memory);
+  std::erase_if(jumps, [&](const IncomingJump& jump) { return jump.target == range.start; });
+  return jumps;
+}
+
+std::vector<IncomingJump> near_jumps_within(const Object& object, const Range& range, const Memory& memory) {
   std::vector<IncomingJump> jumps;
   std::vector<std::byte> bytes(std::min(range.start, kReach));
   uint64_t before = range.start - bytes.size();

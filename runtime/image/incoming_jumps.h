@@ -29,7 +29,11 @@ struct IncomingJump {
 class FarJumps {
  public:
   // Those that lead into `range`, but not to its start. The object's text is scanned on the first call.
-  std::span<const IncomingJump> into(const Object& object, const Range& range, const Memory& memory);
+  std::span<const IncomingJump> into(const Object& object, const Range& range, const Memory& memory) {
+    return within(object, {range.start + 1, range.end}, memory);
+  }
+  // Those that lead into `range` or to its start.
+  std::span<const IncomingJump> within(const Object& object, const Range& range, const Memory& memory);
 
  private:
   void scan(const Object& object, const Memory& memory);
@@ -40,5 +44,7 @@ class FarJumps {
 
 // Short jumps in the code on both sides that lead into `range`, but not to its start.
 std::vector<IncomingJump> near_jumps_into(const Object& object, const Range& range, const Memory& memory);
+// The same, with those to its start.
+std::vector<IncomingJump> near_jumps_within(const Object& object, const Range& range, const Memory& memory);
 
 }  // namespace mdl::image

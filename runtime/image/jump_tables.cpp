@@ -91,14 +91,18 @@ class TableReader {
 // What an indirect jump's target is computed from.
 struct Source {
   enum class Kind : uint8_t { table, plain, unknown };
+  enum class Entry : uint8_t { absolute, offset, any };  // what is read from the table
   Kind kind = Kind::unknown;
   uint32_t bases = 0;    // registers that may hold the table's address, as bits
   uint64_t address = 0;  // the table's address, where the operand holds it
   size_t at = 0;         // index of the instruction that uses the bases
+  Entry entry = Entry::any;
 };
 
-Source table_of(const x86_64::MemoryOperand& memory, size_t at) {
-  Source source{Source::Kind::table, 0, 0, at};
+// A target that is read is 8 bytes of a table of addresses; one that is added up comes from a table of
+// offsets.
+Source table_of(const x86_64::MemoryOperand& memory, size_t at, Source::Entry entry) {
+  Source source{Source::Kind::table, 0, 0, at, entry};
   if (memory.base >= 0 && memory.base < kPcRegister) source.bases |= 1u << memory.base;
   if (memory.displacement > 0) source.address = static_cast<uint64_t>(memory.displacement);
   return source;
@@ -112,7 +116,8 @@ bool has_index(const x86_64::MemoryOperand& memory) {
 Source trace(const FunctionCode& code, size_t index) {
   const Decoded& jump = code.decoded[index];
   if (jump.detail.has_memory)
-    return has_index(jump.detail.memory) ? table_of(jump.detail.memory, index) : Source{Source::Kind::plain};
+    return has_index(jump.detail.memory) ? table_of(jump.detail.memory, index, Source::Entry::absolute)
+                                         : Source{Source::Kind::plain};
   int wanted = jump.detail.source;
   if (wanted < 0) return {};
   for (size_t back = 1; back <= kLookBack; ++back) {
@@ -134,15 +139,19 @@ Source trace(const FunctionCode& code, size_t index) {
         wanted = detail.source;
         break;
       case Operation::add: {
-        Source source{Source::Kind::table, 1u << wanted, 0, index - back};
+        Source source{Source::Kind::table, 1u << wanted, 0, index - back, Source::Entry::offset};
         if (detail.source >= 0) source.bases |= 1u << detail.source;
         return source;
       }
       case Operation::load:
-        return has_index(detail.memory) ? table_of(detail.memory, index - back) : Source{Source::Kind::plain};
+        return has_index(detail.memory)
+                   ? table_of(detail.memory, index - back,
+                              detail.load_size == 8 ? Source::Entry::absolute : Source::Entry::any)
+                   : Source{Source::Kind::plain};
       case Operation::address:
         if (detail.memory.base == kPcRegister) return {Source::Kind::plain};
-        return has_index(detail.memory) ? table_of(detail.memory, index - back) : Source{};
+        return has_index(detail.memory) ? table_of(detail.memory, index - back, Source::Entry::offset)
+                                        : Source{};
       case Operation::constant:
         return {Source::Kind::plain};
       default:
@@ -157,32 +166,46 @@ bool is_joined(const FunctionCode& code, uint64_t address) {
   return std::binary_search(code.direct_targets().begin(), code.direct_targets().end(), address);
 }
 
-// The address that the register holds at instruction `index`, when the instructions before it say so: the
-// last one that writes it forms the address, and nothing leads to what stands between. 0 when they do not.
-uint64_t address_before(const FunctionCode& code, size_t index, int base) {
+// What a register holds at an instruction, by the instructions before it.
+struct Held {
+  enum class Kind : uint8_t {
+    address,  // that of `address`, formed by an instruction before
+    loaded,   // what an instruction before has read from memory
+    unknown,  // control may come from elsewhere in between, or it was computed
+  };
+  Kind kind = Kind::unknown;
+  uint64_t address = 0;
+};
+
+Held held_before(const FunctionCode& code, size_t index, int base) {
   for (size_t i = index; i-- > 0 && index - i <= kLookBack;) {
     const Decoded& one = code.decoded[i];
     if (one.end() != code.decoded[i + 1].instruction.address ||
         is_joined(code, code.decoded[i + 1].instruction.address))
-      return 0;
-    if (one.instruction.flow != Flow::next && one.instruction.flow != Flow::branch) return 0;
+      return {};
+    if (one.instruction.flow != Flow::next && one.instruction.flow != Flow::branch) return {};
     if (!(one.instruction.touches >> base & 1)) continue;
-    bool forms = one.detail.destination == base &&
-                 (one.detail.operation == Operation::address || one.detail.operation == Operation::constant);
-    return forms ? formed_address(one) : 0;
+    if (one.detail.destination != base) return {};
+    if (one.detail.operation == Operation::load) return {Held::Kind::loaded};
+    const bool forms =
+        one.detail.operation == Operation::address || one.detail.operation == Operation::constant;
+    const uint64_t address = forms ? formed_address(one) : 0;
+    return address != 0 ? Held{Held::Kind::address, address} : Held{};
   }
-  return 0;
+  return {};
 }
 
 // Addresses that the registers of a source hold there: the one that is known, or else all that they are
-// set to anywhere in the function.
+// set to anywhere in the function. What was read from memory is no address that the function forms.
 std::vector<uint64_t> addresses_in(const FunctionCode& code, const Source& source) {
-  const uint32_t bases = source.bases;
+  uint32_t bases = source.bases;
   std::vector<uint64_t> addresses;
-  for (int base = 0; base < kPcRegister; ++base)
-    if (bases >> base & 1)
-      if (uint64_t address = address_before(code, source.at, base); readable_from(code, address) != 0)
-        return {address};
+  for (int base = 0; base < kPcRegister; ++base) {
+    if (!(bases >> base & 1)) continue;
+    const Held held = held_before(code, source.at, base);
+    if (held.kind == Held::Kind::address && readable_from(code, held.address) != 0) return {held.address};
+    if (held.kind == Held::Kind::loaded) bases &= ~(1u << base);
+  }
   for (const Decoded& one : code.decoded) {
     if (one.detail.destination < 0 || !(bases >> one.detail.destination & 1)) continue;
     if (one.detail.operation != Operation::address && one.detail.operation != Operation::constant) continue;
@@ -258,20 +281,44 @@ std::optional<Range> part_at_label(const FunctionCode& code, uint64_t target) {
   Destination destination = classify_destination(code, target);
   if (destination.kind == Destination::Kind::part) return destination.part;
   const Function* around = function_at(code.object, target);
-  if (destination.kind != Destination::Kind::exit || (around && !around->unnamed)) return std::nullopt;
+  const bool is_elsewhere =
+      destination.kind == Destination::Kind::exit || destination.kind == Destination::Kind::never;
+  if (!is_elsewhere || (around && !around->unnamed)) return std::nullopt;
   const Fde* entry = code.object.frame_table->find(target);
   return entry ? std::optional(Range{entry->start, entry->end}) : std::nullopt;
 }
 
-// The resolved tables that an indirect jump reads from.
+// True when the jump at `index` may take its target from the table: what it reads has the size of the table's
+// entries, and the frame is as it is at the first label. (Further labels may be those of the next table.) A
+// jump changes nothing of the frame: one that is made when it is taken down leads to no label at which it is
+// open.
+bool may_read(const FunctionCode& code, size_t index, const Source& source, const JumpTable& table) {
+  if (source.entry != Source::Entry::any && table.is_absolute != (source.entry == Source::Entry::absolute))
+    return false;
+  const uint64_t pc = code.decoded[index].instruction.address;
+  const uint64_t label = table.targets.front();
+  return !(code.frame_is_closed(pc) && code.frame_is_open(label)) &&
+         !(code.frame_is_open(pc) && code.frame_is_closed(label));
+}
+
+// The tables that the jump may take its target from.
+std::vector<const JumpTable*> readable_tables(const FunctionCode& code, const std::vector<JumpTable>& tables,
+                                              size_t index, const Source& source) {
+  std::vector<const JumpTable*> out;
+  for (const JumpTable& table : tables)
+    if (may_read(code, index, source, table)) out.push_back(&table);
+  return out;
+}
+
+// Those of them that it reads from, as far as the function's own code says so.
 std::vector<const JumpTable*> tables_of(const FunctionCode& code, const std::vector<JumpTable>& tables,
-                                        const Source& source) {
+                                        size_t index, const Source& source) {
   std::vector<uint64_t> addresses = addresses_in(code, source);
   if (source.address != 0) addresses.push_back(source.address);
-  std::vector<const JumpTable*> found;
-  for (const JumpTable& table : tables)
-    if (std::find(addresses.begin(), addresses.end(), table.address) != addresses.end())
-      found.push_back(&table);
+  std::vector<const JumpTable*> found = readable_tables(code, tables, index, source);
+  std::erase_if(found, [&](const JumpTable* table) {
+    return std::find(addresses.begin(), addresses.end(), table->address) == addresses.end();
+  });
   return found;
 }
 
@@ -283,7 +330,7 @@ bool has_unread_label_table(const FunctionCode& code, const std::vector<JumpTabl
     if (code.decoded[index].instruction.flow != Flow::jump_indirect) continue;
     Source source = trace(code, index);
     if (source.kind != Source::Kind::table) continue;
-    std::vector<const JumpTable*> own = tables_of(code, tables, source);
+    std::vector<const JumpTable*> own = tables_of(code, tables, index, source);
     read.insert(read.end(), own.begin(), own.end());
   }
   return std::any_of(tables.begin(), tables.end(), [&](const JumpTable& table) {
@@ -321,8 +368,9 @@ IndirectJump classify_indirect_jump(const FunctionCode& code, const std::vector<
                                     size_t index) {
   const uint64_t pc = code.decoded[index].instruction.address;
   Source source = trace(code, index);
+  const bool any_readable = !readable_tables(code, tables, index, source).empty();
   if (source.kind == Source::Kind::table) {
-    std::vector<const JumpTable*> own = tables_of(code, tables, source);
+    std::vector<const JumpTable*> own = tables_of(code, tables, index, source);
     if (!own.empty()) {
       size_t expected = checked_entries(code, index);
       bool is_whole = std::any_of(own.begin(), own.end(),
@@ -330,23 +378,21 @@ IndirectJump classify_indirect_jump(const FunctionCode& code, const std::vector<
       return is_whole ? IndirectJump::inside : IndirectJump::unresolved;
     }
     // The table's address came from elsewhere (a parameter, memory); or it holds functions.
-    if (!tables.empty() && addresses_in(code, source).empty() && source.address == 0)
+    if (any_readable && addresses_in(code, source).empty() && source.address == 0)
       return code.frame_is_open(pc) ? IndirectJump::inside : IndirectJump::unresolved;
     if (!labels_behind(code, source, checked_entries(code, index)).empty()) return IndirectJump::unresolved;
   }
   if (code.frame_is_open(pc)) return IndirectJump::unresolved;
   if (takes_own_label(code) || has_unread_label_table(code, tables)) return IndirectJump::unresolved;
-  if (code.frame_is_closed(pc)) {
-    bool any_table = source.kind != Source::Kind::plain && !tables.empty();
-    return any_table ? IndirectJump::unresolved : IndirectJump::exit;
-  }
+  if (code.frame_is_closed(pc))
+    return source.kind != Source::Kind::plain && any_readable ? IndirectJump::unresolved : IndirectJump::exit;
   return source.kind == Source::Kind::plain && tables.empty() ? IndirectJump::exit : IndirectJump::unresolved;
 }
 
 Switch targets_of_switch(const FunctionCode& code, const std::vector<JumpTable>& tables, size_t index) {
   Switch out{code.decoded[index].instruction.address, {}, true};
   size_t length = checked_entries(code, index);
-  for (const JumpTable* table : tables_of(code, tables, trace(code, index))) {
+  for (const JumpTable* table : tables_of(code, tables, index, trace(code, index))) {
     size_t entries = std::min(table->targets.size(), length ? length : table->targets.size());
     out.exact &= length != 0 && entries == length;
     out.targets.insert(out.targets.end(), table->targets.begin(),

@@ -6,6 +6,7 @@
 #include "llvm/BinaryFormat/ELF.h"
 #include "runtime/image/frames.h"
 #include "runtime/image/incoming_jumps.h"
+#include "runtime/image/references.h"
 #include "runtime/image/unnamed.h"
 
 namespace mdl::image {
@@ -127,6 +128,7 @@ std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias
 void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object) {
   object.bias = bias;
   object.far_jumps = std::make_shared<FarJumps>();
+  object.references = std::make_shared<References>();
   object.build_id = file.build_id();
   object.is_go = file.section(".go.buildinfo") || file.section(".note.go.buildid");
   for (const Mapping* mapping : mappings)

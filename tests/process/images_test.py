@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, metric, put_down, run, soon
+from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, entries_and_returns, metric, put_down, run, soon
 
 WORK = "work_calls"
 CALLS = 1000
@@ -100,6 +100,24 @@ class Stripped(ImageTest):
                 self.assert_stopped_well(session)
                 counts = {key[0]: (line["value"], line["refused"]) for key, line in session.final().items()}
                 self.assertEqual(counts, {"ins": (CALLS, 0), "outs": (CALLS, 0)})
+
+    def test_ways_out(self):
+        """A part without a name that throws is no return, and a method that is called last is one, beside a switch."""
+        functions = ["t_throws", "t_either", "t_method"]
+        plan = self.compile_text(entries_and_returns(functions))
+        for name in ("parts-gcc-O3-stripped", "parts-gcc-Os-nopie-stripped", "parts-clang-O2-stripped",
+                     "parts-clang-Os"):
+            with self.subTest(name):
+                program = self.start(name)
+                session = self.inject(program.pid, plan).wait_inserted()
+                done = program.ask(f"go {CALLS}")
+                self.assert_stopped_well(session)
+                self.assertLess(max(done["returns"]["t_throws"], done["returns"]["t_either"]), CALLS)
+                truth = {f"entries_{one}": (CALLS, 0) for one in functions}
+                truth.update({f"returns_{one}": (count, 0) for one, count in done["returns"].items()})
+                counts = {key[0]: (line["value"], line["refused"]) for key, line in session.final().items()}
+                self.assertEqual(counts, truth)
+                self.assertEqual(program.end(), 0)
 
     def test_parts_and_stubs_are_no_functions(self):
         program = self.start("images-stripped")

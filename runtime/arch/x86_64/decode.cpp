@@ -49,6 +49,7 @@ struct Opcode {
   bool touches_flags = false;  // and reads them; LLVM's tables are silent
   bool reads_all = false;
   uint8_t displacement_size = 0;  // of a direct jump
+  uint8_t load_size = 0;          // of Operation::load
 };
 
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
@@ -110,6 +111,7 @@ Opcode classify(std::string_view name, const MCInstrDesc& description) {
   Opcode opcode;
   opcode.flow = flow_of(name, description);
   opcode.operation = operation_of(name);
+  if (opcode.operation == Operation::load) opcode.load_size = name == "MOV64rm" ? 8 : 4;
   opcode.is_prefix = name.ends_with("_PREFIX");
   opcode.is_zero_idiom = is_of_family(name, "XOR") || is_of_family(name, "SUB");
   std::string_view family = name;
@@ -347,6 +349,7 @@ void note_detail(const MCInst& inst, Detail& detail) {
   const Decoder& tables = decoder();
   const MCInstrDesc& description = tables.description(inst);
   detail.operation = tables.opcode(inst).operation;
+  detail.load_size = tables.opcode(inst).load_size;
   int memory = memory_operand(inst, description);
   if (memory >= 0) {
     auto at = static_cast<unsigned>(memory);

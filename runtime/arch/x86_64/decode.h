@@ -43,6 +43,7 @@ struct Detail {
   bool has_memory = false;
   MemoryOperand memory;
   int64_t immediate = 0;
+  uint8_t load_size = 0;  // bytes that Operation::load reads
 };
 
 // Decodes the instruction at the start of `bytes`. False when there is none.

@@ -240,6 +240,55 @@ TEST_F(CodeOfSample, KindsOfExits) {
   EXPECT_TRUE(code_of("s_jumper").exits.empty());
 }
 
+TEST_F(CodeOfSample, AVirtualCallBesideASwitchLeaves) {
+  EXPECT_EQ(exit_kinds(code_of("s_virtual_beside_switch")),
+            (std::vector{ExitKind::return_, ExitKind::return_, ExitKind::tail_jump_indirect}));
+  Code either = code_of("s_asm_label_or_method");
+  EXPECT_TRUE(either.unresolved_jump);
+  EXPECT_NE(either.doubt.find("leads is not known"), std::string::npos) << either.doubt;
+}
+
+TEST_F(CodeOfSample, CodeThatMayStopAndOneFunctionAloneJumpsToIsItsOwn) {
+  Code own = code_of("s_parts_of_its_own");
+  EXPECT_EQ(own.doubt, "");
+  EXPECT_EQ(own.ranges.size(), 4u);
+  EXPECT_EQ(exit_kinds(own), (std::vector{ExitKind::tail_branch, ExitKind::return_, ExitKind::return_,
+                                          ExitKind::return_, ExitKind::return_}));
+  // Called, named by a pointer, its address taken: ways out. What does not come back is none.
+  Code shared = code_of("s_asm_shares_called");
+  EXPECT_EQ(shared.doubt, "");
+  EXPECT_EQ(shared.ranges.size(), 1u);
+  EXPECT_EQ(exit_kinds(shared), (std::vector{ExitKind::tail_branch, ExitKind::tail_branch,
+                                             ExitKind::tail_branch, ExitKind::return_}));
+}
+
+// The part of such a function that throws is no return of it, named or not.
+TEST(CodeOfStripped, APartThatThrowsIsNoExit) {
+  for (const std::string options : {"-O2 -rdynamic", "-O3 -rdynamic -no-pie", "-O3 -rdynamic -static"}) {
+    Folder folder;
+    std::string path = testing::build(folder, "g++", "functions.cc", options);
+    ASSERT_FALSE(::testing::Test::HasFatalFailure());
+    Result<Code> named = Code(), stripped = Code();
+    for (Result<Code>* code : {&named, &stripped}) {
+      if (code == &stripped) testing::run("strip -N s_throws_from_afar.cold " + path);
+      Program program({path});
+      ASSERT_TRUE(program.continue_to(SIGSTOP));
+      Result<Image> image = read_image(program.pid());
+      ASSERT_TRUE(image) << image.error().text;
+      const Object& main = image->objects.front();
+      auto function = std::ranges::find(main.functions, "s_throws_from_afar", &Function::name);
+      ASSERT_NE(function, main.functions.end());
+      *code = read_code(*image, main, *function, LiveMemory(program.pid()));
+      ASSERT_TRUE(*code);
+    }
+    ASSERT_EQ(named->exits.size(), 1u) << options;
+    EXPECT_EQ(named->exits.front().kind, ExitKind::tail_jump);
+    ASSERT_EQ(stripped->exits.size(), 1u) << options;
+    EXPECT_EQ(stripped->exits.front().address - stripped->ranges.front().start,
+              named->exits.front().address - named->ranges.front().start);
+  }
+}
+
 TEST_F(CodeOfSample, EntryJumpedToFromInside) {
   const Function& function = find("s_entry_is_loop");
   std::vector<uint64_t> targets = code_of("s_entry_is_loop").targets;

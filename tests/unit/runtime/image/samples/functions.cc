@@ -171,6 +171,12 @@ WATCHED int s_catcher(int x) {
   }
 }
 
+// Its cold part has no open frame where it begins, and no way back: in a stripped file nothing names it.
+WATCHED int s_throws_from_afar(unsigned x) {
+  if (x % 3 == 0) throw 1;
+  return s_leaf(static_cast<int>(x));
+}
+
 struct Guard {
   ~Guard() { sink = 1; }
 };
@@ -201,6 +207,8 @@ extern "C" long s_rep_ret(long x);
 extern "C" long s_conditional_tail(long x);
 extern "C" long s_short_loop(long x);
 extern "C" long s_entry_is_loop(long x);
+extern "C" long s_virtual_beside_switch(long x, const Handler* const* object, long index);
+extern "C" long s_parts_of_its_own(long x);
 asm(R"(
   .text
   .macro FUNCTION name
@@ -241,6 +249,82 @@ asm(R"(
   mov %rdi, %rax
   ret
   END s_entry_is_loop
+
+  # A virtual tail call beside a switch, through the register that holds the switch's table elsewhere: what is
+  # read there has 8 bytes, comes from memory, and the frame is taken down.
+  FUNCTION s_virtual_beside_switch
+  push %rbx
+  .cfi_adjust_cfa_offset 8
+  cmp $2, %rdi
+  jae 22f
+  lea 23f(%rip), %rcx
+  movslq (%rcx,%rdi,4), %rax
+  add %rcx, %rax
+  jmp *%rax
+20: mov $1, %eax
+  pop %rbx
+  .cfi_adjust_cfa_offset -8
+  ret
+  .cfi_adjust_cfa_offset 8
+21: mov $2, %eax
+  pop %rbx
+  .cfi_adjust_cfa_offset -8
+  ret
+  .cfi_adjust_cfa_offset 8
+22: mov (%rsi), %rcx
+  pop %rbx
+  .cfi_adjust_cfa_offset -8
+  mov (%rcx,%rdx,8), %rdx
+  jmp *%rdx
+  END s_virtual_beside_switch
+  .pushsection .rodata
+  .balign 4
+23: .long 20b - 23b, 21b - 23b
+  .popsection
+
+  # Code without a name that nothing but its jumps leads to. Parts: one returns or stops, one is jumped into in two
+  # places, one does not come back. The last one may be a function that is called last.
+  FUNCTION s_parts_of_its_own
+  test %rdi, %rdi
+  js 25f
+  jz 24f
+  cmp $2, %rdi
+  je 16f
+  cmp $3, %rdi
+  je 17f
+  cmp $4, %rdi
+  je 18f
+  mov $3, %eax
+  ret
+  END s_parts_of_its_own
+  .skip 300, 0xcc
+  .cfi_startproc
+24: test %rdi, %rdi
+  jnz 19f
+  mov $4, %eax
+  ret
+19: push %rax
+  .cfi_adjust_cfa_offset 8
+  call abort@PLT
+  .cfi_endproc
+  .skip 300, 0xcc
+  .cfi_startproc
+16: mov $5, %eax
+  ret
+17: mov $6, %eax
+  ret
+  .cfi_endproc
+  .skip 300, 0xcc
+  .cfi_startproc
+18: mov $7, %eax
+  ret
+  .cfi_endproc
+  .skip 300, 0xcc
+  .cfi_startproc
+25: push %rax
+  .cfi_adjust_cfa_offset 8
+  call abort@PLT
+  .cfi_endproc
 
   FUNCTION s_skips_lock
   je 2f
@@ -288,6 +372,81 @@ asm(R"(
   mov %rdx, %rax
   ret
   END s_asm_hidden_table
+
+  # What is read has the size of a label's address, the frame is the same at the label and at the jump, and the
+  # table's address comes from memory: it may be either.
+  FUNCTION s_asm_label_or_method
+  cmp $1, %rdi
+  ja 28f
+  lea 29f(%rip), %rcx
+  jmp *(%rcx,%rdi,8)
+26: mov $1, %eax
+  ret
+27: mov $2, %eax
+  ret
+28: mov (%rsi), %rcx
+  jmp *(%rcx,%rdx,8)
+  END s_asm_label_or_method
+  .pushsection .data.rel.ro, "aw"
+  .balign 8
+29: .quad 26b, 27b
+  .popsection
+
+  # The same for code that is called, too, whose address is in data, or is taken: functions. One does not come back.
+  FUNCTION s_asm_shares_called
+  test %edi, %edi
+  js 30f
+  jz 31f
+  cmp $5, %edi
+  je 32f
+  cmp $6, %edi
+  je 33f
+  ret
+  END s_asm_shares_called
+  .skip 300, 0xcc
+  .cfi_startproc
+30: test %rdi, %rdi
+  jnz 34f
+  mov $4, %eax
+  ret
+34: push %rax
+  .cfi_adjust_cfa_offset 8
+  call abort@PLT
+  .cfi_endproc
+  .skip 300, 0xcc
+  .cfi_startproc
+31: test %rdi, %rdi
+  jnz 34f
+  mov $5, %eax
+  ret
+34: push %rax
+  .cfi_adjust_cfa_offset 8
+  call abort@PLT
+  .cfi_endproc
+  .skip 300, 0xcc
+  .cfi_startproc
+32: test %rdi, %rdi
+  jnz 34f
+  mov $6, %eax
+  ret
+34: push %rax
+  .cfi_adjust_cfa_offset 8
+  call abort@PLT
+  .cfi_endproc
+  .skip 300, 0xcc
+  .cfi_startproc
+33: call abort@PLT
+  .cfi_endproc
+  FUNCTION s_asm_calls_shared
+  lea 32b(%rip), %rax
+  lea 33b(%rip), %rax
+  call 30b
+  ret
+  END s_asm_calls_shared
+  .pushsection .data.rel.ro, "aw"
+  .balign 8
+  .quad 31b
+  .popsection
 
   # The same jump, and everything else is reached: a way out.
   FUNCTION s_asm_array_of_functions
@@ -469,6 +628,15 @@ static void run_all() {
   } catch (const std::runtime_error&) {
     sink = 0;
   }
+  try {
+    sink = s_throws_from_afar(4);
+    sink = s_throws_from_afar(6);
+  } catch (int) {
+    sink = 0;
+  }
+  const Handler* object = handlers;
+  for (long x = 0; x < 6; ++x) sink = static_cast<int>(s_virtual_beside_switch(x, &object, x & 3));
+  for (long x = 0; x < 6; ++x) sink = static_cast<int>(s_parts_of_its_own(x));
   for (long x : {0, 3})
     sink = static_cast<int>(s_rep_ret(x) + s_conditional_tail(x) + s_short_loop(x + 1) + s_entry_is_loop(x));
   s_skips_lock();

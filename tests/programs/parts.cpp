@@ -1,0 +1,93 @@
+// Functions whose ways out only their code tells, in a file without symbols of its own:
+//
+//   go N      calls each of them N times. Answers {"event":"done","calls":..,"returns":{NAME:..}}
+//
+// t_throws throws from a part of its code that the compiler places elsewhere, and ends with a tail call.
+// t_either throws or returns there. t_method has a switch, and ends with a call through a table of methods.
+#include "protocol.h"
+
+#define COUNTED extern "C" __attribute__((noinline, used, visibility("default")))
+
+volatile int sink;
+
+COUNTED int t_work(int x) {
+  sink = x;
+  return x + 1;
+}
+
+COUNTED int t_throws(unsigned x) {
+  if (x % 3 == 0) throw 1;
+  return t_work(static_cast<int>(x));
+}
+
+COUNTED int t_either(unsigned x) {
+  if (__builtin_expect(x % 3 == 0, 0)) {
+    if (x % 2 == 0) throw 2;
+    return 7;
+  }
+  return t_work(static_cast<int>(x) + 1);
+}
+
+struct Object {
+  int (*const* methods)(const Object*, unsigned long, unsigned long, ...);
+};
+
+COUNTED int t_method_a(const Object*, unsigned long, unsigned long, ...) {
+  return sink;
+}
+COUNTED int t_method_b(const Object*, unsigned long, unsigned long, ...) {
+  return sink + 1;
+}
+
+// A method takes any arguments, so their number is in %rax. Compilers then load the table of methods into the
+// register that holds the switch's table elsewhere.
+COUNTED int t_method(const Object* object, unsigned long which, unsigned long index) {
+  switch (which) {
+    case 0:
+      return t_work(3) + 3;
+    case 1:
+      sink = 4;
+      return t_work(5) ^ 7;
+    case 2:
+      sink = 5;
+      return 9;
+    case 3:
+      return sink ^ 0x55;
+    case 4:
+      sink = t_work(2);
+      return sink - 100;
+    case 5:
+      sink = t_work(7);
+      return t_work(sink) + 5;
+  }
+  return object->methods[index](object, which, index);
+}
+
+int main() {
+  int (*const methods[])(const Object*, unsigned long, unsigned long, ...) = {t_method_a, t_method_b};
+  const Object object{methods};
+  protocol::say_event("ready");
+  for (protocol::Command command = protocol::next_command(); command.word == "go";
+       command = protocol::next_command()) {
+    unsigned long throws = 0, either = 0, method = 0;
+    for (unsigned i = 0; i < command.number; ++i) {
+      try {
+        sink = t_throws(i);
+        ++throws;
+      } catch (int) {
+      }
+      try {
+        sink = t_either(i);
+        ++either;
+      } catch (int) {
+      }
+      sink = t_method(&object, i % 12, i % 2);
+      ++method;
+    }
+    protocol::say_event("done", protocol::field("calls", command.number) + ",\"returns\":{" +
+                                    protocol::field("t_throws", throws) + "," +
+                                    protocol::field("t_either", either) + "," +
+                                    protocol::field("t_method", method) + "}");
+  }
+  return 0;
+}
