@@ -158,6 +158,9 @@ struct Piece {
   std::vector<Track> tracks = {};
   std::span<const plan::SymbolValue> symbols = {};  // for StencilInfo::symbols
   std::optional<Keys> keys = {};
+  // Of a piece that lowers one cell and does nothing else: the cell's byte offset in the block. It can wait
+  // at a tail jump (Deferral). 0 = it cannot.
+  uint32_t waits = 0;
 };
 
 // Where a call has come back to, when a branch leads there, too: the call arms, what follows it tests
@@ -177,12 +180,25 @@ enum class Arming : uint8_t {
   jump,    // of longjmp: calls that vanish are forgotten
 };
 
+// What a tail jump leaves raised for the return of the function that it leads to (docs/injection.md, "Tail
+// calls"). A thread's block lists what waits: for each {the place of the frame's return address, the byte
+// offset of the cell}. Only the outermost frame that raised a cell waits; an inner one lowers it at once.
+inline constexpr uint32_t kDeferredBytes = 2048;  // of the list, which is in use up to
+inline constexpr uint8_t kDeferredDepth = 48;     // the number at this byte offset in the block
+struct Deferral {
+  // A word that the jump goes through, and what it must hold: otherwise nothing waits, which is an anomaly.
+  uint64_t slot = 0;  // 0 = it is direct
+  uint64_t value = 0;
+};
+
 // The frame that a point is about.
 struct PointFrame {
   int32_t distance = 0;  // from the stack pointer to where its return address lies
   Arming arming = Arming::none;
-  uint64_t returns_to = 0;            // test: the address behind the call
-  const ArmedCalls* calls = nullptr;  // where there is any arming
+  uint64_t returns_to = 0;             // test: the address behind the call
+  const ArmedCalls* calls = nullptr;   // where there is any arming
+  const Deferral* deferral = nullptr;  // of a tail jump at which pieces wait
+  bool ends_deferred = false;          // of a return: what waits for it is lowered
 };
 
 // Emits the code of one point: save what is live, find the block, run the pieces, restore.
@@ -259,6 +275,7 @@ struct ResidentParameters {
   uint64_t timers = 0, calls = 0, sums = 0, cells_end = 0;  // offsets in a block; flags begin it
   uint64_t news = 0;                                        // where forks are followed: of children
   uint64_t thread_at = 0;                                   // as in Lookup
+  uint64_t deferred = 0;  // offset in a block of the list of Deferral, 0 = there is none
 };
 // The machine's counter, which wall timers read.
 uint64_t wall_ticks();

@@ -51,7 +51,7 @@ constexpr AbiRow kOwnAbi[] = {
     {"_fini", OwnAbi::unusual},
 };
 
-bool fits(std::string_view pattern, std::string_view name) {
+bool fits_pattern(std::string_view pattern, std::string_view name) {
   if (pattern.ends_with('*')) return name.starts_with(pattern.substr(0, pattern.size() - 1));
   if (pattern.starts_with('*')) return name.ends_with(pattern.substr(1));
   return name == pattern;
@@ -59,7 +59,7 @@ bool fits(std::string_view pattern, std::string_view name) {
 
 OwnAbi own_abi(std::string_view name, bool unframed) {
   for (const AbiRow& row : kOwnAbi)
-    if (fits(row.name, name) && (unframed || !row.unframed)) return row.abi;
+    if (fits_pattern(row.name, name) && (unframed || !row.unframed)) return row.abi;
   return OwnAbi::no;
 }
 

@@ -71,24 +71,6 @@ bool has_name(const Function& function, Test test) {
   return test(function.name) || std::any_of(function.aliases.begin(), function.aliases.end(), test);
 }
 
-// A stub of the procedure linkage table: `jmp *slot(%rip)`, perhaps behind endbr64. Returns the
-// slot's address, 0 when the code is something else.
-uint64_t linkage_slot(const Memory& memory, uint64_t address) {
-  std::array<std::byte, 16> bytes;
-  if (!memory.read(address, bytes)) return 0;
-  Decoded one;
-  size_t at = 0;
-  for (int step = 0; step < 2; ++step) {
-    if (!x86_64::decode_instruction(std::span(bytes).subspan(at), address + at, one.instruction, one.detail))
-      return 0;
-    if (!one.instruction.is_landing) break;
-    at += one.instruction.size;
-  }
-  bool is_stub = one.instruction.flow == Flow::jump_indirect && one.detail.has_memory &&
-                 one.detail.memory.base == x86_64::kPcRegister;
-  return is_stub ? one.end() + static_cast<uint64_t>(one.detail.memory.displacement) : 0;
-}
-
 // An entry of a table of jumps to functions, out of this one.
 bool is_cfi_entry(const FunctionCode& code, uint64_t address) {
   std::array<std::byte, kMostOfCfiEntry> bytes;
@@ -146,6 +128,22 @@ bool is_own_cold_part(const FunctionCode& code, const Function& other) {
 }
 
 }  // namespace
+
+uint64_t linkage_slot(const Memory& memory, uint64_t address) {
+  std::array<std::byte, 16> bytes;
+  if (!memory.read(address, bytes)) return 0;
+  Decoded one;
+  size_t at = 0;
+  for (int step = 0; step < 2; ++step) {
+    if (!x86_64::decode_instruction(std::span(bytes).subspan(at), address + at, one.instruction, one.detail))
+      return 0;
+    if (!one.instruction.is_landing) break;
+    at += one.instruction.size;
+  }
+  bool is_stub = one.instruction.flow == Flow::jump_indirect && one.detail.has_memory &&
+                 one.detail.memory.base == x86_64::kPcRegister;
+  return is_stub ? one.end() + static_cast<uint64_t>(one.detail.memory.displacement) : 0;
+}
 
 Destination classify_destination(const FunctionCode& code, uint64_t target) {
   using Kind = Destination::Kind;

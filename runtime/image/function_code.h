@@ -72,6 +72,10 @@ Destination classify_destination(const FunctionCode& code, uint64_t target);
 // information shows may as well be a part of another.
 const Function* function_starting_at(const Object& object, uint64_t address);
 
+// The slot of a stub of the procedure linkage table: `jmp *slot(%rip)`, perhaps behind endbr64. 0 when the
+// code is something else.
+uint64_t linkage_slot(const Memory& memory, uint64_t address);
+
 // How often a call comes back, by the name of what it calls, also through the linkage table.
 enum class Comes : uint8_t { back, never, twice };
 Comes comes_back(const FunctionCode& code, const Decoded& call);

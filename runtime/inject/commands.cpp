@@ -74,7 +74,8 @@ void print_journal(pid_t pid, const patch::Journal& journal, const image::Memory
     if (request.keyed) fmt::print(": by key, in all");
     if (snapshot) fmt::print(" = {} {}", snapshot->cells[i], request.units);
     uint64_t refused = journal.refused_of(i);
-    fmt::print("{}\n", refused ? fmt::format(" ({} refused)", refused) : "");
+    fmt::print("{}{}\n", refused ? fmt::format(" ({} refused)", refused) : "",
+               journal.ends_early(i) ? " (incomplete: ends before what is called last)" : "");
   }
 }
 

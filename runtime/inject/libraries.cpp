@@ -87,7 +87,8 @@ std::unique_ptr<Libraries::Prepared> Libraries::prepare() const {
   }
   out->graft = focus::graft(input_.binding, *fresh, out->objects);
   out->coverage =
-      patch::plan_coverage(input_.plan, out->graft.binding, out->image, memory, codes, &out->objects);
+      patch::plan_coverage(input_.plan, out->graft.binding, out->image, memory, codes, &out->objects, false,
+                           {session_.layout.deferred != 0, session_.ends_deferred});
   return out;
 }
 
@@ -105,8 +106,10 @@ void Libraries::insert(Prepared& prepared) {
                              input_.max_keys};
     auto extension = patch::extend(input, memory_, ++number_, session_);
     if (extension) {
-      for (size_t i = 0; i < session_.requests.size(); i++)
+      for (size_t i = 0; i < session_.requests.size(); i++) {
         session_.requests[i].refused += prepared.coverage.refused_of[i];
+        session_.requests[i].early += prepared.coverage.early_of[i];
+      }
       fmt::print(stderr, "{} was loaded: inserted {} points in {:.1f} ms, paused {:.1f} ms{}\n", who,
                  extension->inserted.points, static_cast<double>(extension->inserted.took.count()) / 1e6,
                  static_cast<double>(extension->inserted.paused.count()) / 1e6,

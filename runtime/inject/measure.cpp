@@ -136,6 +136,7 @@ Result<int> attach_to(const Options& options, const plan::Plan& plan, output::Wr
   }
   quiet.reset();  // before anything is written: who reads it may take his time
   if (options.explain) print_binding(stderr, plan, *binding);
+  if (options.explain && !options.dry_run) print_early_ends(stderr, coverage);
   if (options.dry_run) {
     print_coverage(stdout, *binding, coverage);
     print_cost(stdout, plan, *binding, wanted.ps_per_cycle);

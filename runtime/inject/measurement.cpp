@@ -116,8 +116,8 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Row>&
     if (request.children) continue;  // its children have the lines
     auto add = [&](const std::string& focus, const values::Value& value) {
       rows.push_back({sample.at.wall_ns, elapsed_s, pid(), request.metric, request.name, focus, value.total,
-                      value.delta, value.rate, request.units, journal_.refused_of(i), sample.complete,
-                      sample.anomalies, family(request)});
+                      value.delta, value.rate, request.units, journal_.refused_of(i),
+                      sample.complete && !journal_.ends_early(i), sample.anomalies, family(request)});
     };
     if (request.keyed) {
       add(request.focus, sample.values[i]);

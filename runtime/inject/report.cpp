@@ -35,6 +35,12 @@ std::string_view site_text(const patch::Site& site) {
 
 }  // namespace
 
+void print_early_ends(std::FILE* out, const patch::Coverage& coverage) {
+  for (const patch::EarlyEnd& early : coverage.early)
+    fmt::print(out, "ends early: {} {} at {:#x}: {}\n", function_text(early.object, early.function),
+               site_text(early.site), early.site.address, early.reason);
+}
+
 void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::Coverage& coverage) {
   uint64_t taken = 0;
   for (const auto& [tactic, count] : coverage.by_tactic) taken += count;
@@ -49,10 +55,13 @@ void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::
   fmt::print(out, ", {} refused\n", coverage.refused.size());
   for (size_t i = 0; i < binding.requests.size(); i++) {
     const focus::BoundRequest& request = binding.requests[i];
-    if (request.of != focus::BoundRequest::kNone && !coverage.refused_of[i]) continue;
+    if (request.of != focus::BoundRequest::kNone && !coverage.refused_of[i] && !coverage.early_of[i])
+      continue;
     fmt::print(out, "  {}: {} refused", request_text(request), coverage.refused_of[i]);
+    if (coverage.early_of[i]) fmt::print(out, ", {} end early", coverage.early_of[i]);
     fmt::print(out, "{}\n", request.children ? fmt::format(", {} children", request.children) : "");
   }
+  print_early_ends(out, coverage);
   std::map<std::string, uint64_t> reasons;
   for (const patch::RefusedSite& refused : coverage.refused) reasons[refused.reason]++;
   for (const auto& [reason, count] : reasons) fmt::print(out, "  {:6}  {}\n", count, reason);

@@ -13,6 +13,8 @@ namespace mdl::inject {
 
 // --dry-run: what each request would get, sites by tactic, and every refusal with its bytes.
 void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::Coverage& coverage);
+// --explain, --dry-run: tail jumps at which flags fall and timers stop, though their functions go on.
+void print_early_ends(std::FILE* out, const patch::Coverage& coverage);
 // --explain: what each request became: its points, its constraints, names that are not there.
 void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding& binding);
 // "inserted 812 points in 41 ms, paused 0.6 ms", and warnings.

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "runtime/patch/relay.h"
+#include "runtime/patch/tail_calls.h"
 
 namespace mdl::patch {
 namespace {
@@ -113,13 +114,15 @@ void plan_windows(const plan::Plan& plan, FunctionPlan& f, StubSpace& stubs) {
     if (window.tactic == Tactic::punned) stubs.release(window.stub);
   std::erase_if(f.points, [&](const FunctionPlan::Point& point) {
     bool hooked = f.hook != arch::Hook::none && point.wanted.kind == format::PointKind::entry;
-    return point.snippets.empty() && !hooked;
+    bool ends = f.ends_deferred && point.wanted.kind == format::PointKind::return_;
+    return point.snippets.empty() && !hooked && !ends;
   });
   std::vector<Wanted> wanted;
   for (FunctionPlan::Point& point : f.points) {
     auto readers =
         static_cast<size_t>(std::count_if(point.snippets.begin(), point.snippets.end(),
                                           [&](const BoundSnippet& s) { return reads_result(plan, s); }));
+    point.wanted.asked = !point.snippets.empty();
     point.wanted.result = readers > 0;
     point.wanted.only_result = readers > 0 && readers == point.snippets.size();
     point.wanted.arguments = f.hook != arch::Hook::none ||
@@ -162,13 +165,8 @@ void plan_function(const plan::Plan& plan, const focus::Binding& binding, const 
     for (const Refusal& refusal : f.sites.refusals)
       if (refusal.site.kind == format::PointKind::entry)
         out.unhooked.push_back(f.function->name + ": " + refusal.reason);
-  // An entry that is there for the hook alone is one that nobody has asked for.
-  const auto unasked = static_cast<size_t>(std::count_if(
-      f.points.begin(), f.points.end(), [](const auto& point) { return point.snippets.empty(); }));
-  if (unasked < f.points.size()) {
-    out.sites += f.sites.wanted - unasked;
-    for (Loss& loss : losses(plan, f)) lost.push_back(std::move(loss));
-  }
+  out.sites += f.sites.wanted;
+  for (Loss& loss : losses(plan, f)) lost.push_back(std::move(loss));
   for (const Loss& loss : lost) {
     out.refused.push_back(
         {f.object, f.function, loss.site, loss.reason, bytes_at(memory, loss.site.address)});
@@ -307,6 +305,17 @@ std::vector<bool> sharing_code(const std::vector<FunctionPlan>& functions) {
   return out;
 }
 
+// What nobody has asked for goes first: the returns at which others end.
+void withdraw_shared(Coverage& out, const plan::Plan& plan, StubSpace& stubs, TailCalls& tails) {
+  const std::vector<bool> shares = sharing_code(out.functions);
+  for (size_t i = 0; i < out.functions.size(); i++) {
+    FunctionPlan& f = out.functions[i];
+    if (!shares[i] || !f.ends_deferred) continue;
+    tails.withdraw(f, "its code is shared with another function");
+    plan_windows(plan, f, stubs);
+  }
+}
+
 void refuse_shared(Coverage& out) {
   const std::vector<bool> shares = sharing_code(out.functions);
   for (size_t i = 0; i < out.functions.size(); i++) {
@@ -344,6 +353,18 @@ void give_up(Coverage& coverage, FunctionPlan& f, const std::string& reason) {
       charge(coverage, f.points[site.point].snippets);
     }
   f.sites.windows.clear();
+  if (!f.ends_deferred) return;
+  for (FunctionPlan& other : coverage.functions)
+    if (&other != &f && !other.sites.windows.empty() && relies_on(other, f))
+      give_up(coverage, other, "it ends with a jump to " + f.function->name + ", of which " + reason);
+}
+
+bool defers(const Coverage& coverage) {
+  return std::ranges::any_of(coverage.functions, [](const FunctionPlan& f) { return !f.deferrals.empty(); });
+}
+
+bool relies_on(const FunctionPlan& f, const FunctionPlan& other) {
+  return std::ranges::find(f.tail_targets, other.function) != f.tail_targets.end();
 }
 
 bool arms_calls(const Coverage& coverage) {
@@ -368,9 +389,10 @@ bool raises_or_lowers(const plan::Plan& plan, const BoundSnippet& snippet, focus
 
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
                        const image::Memory& memory, image::Codes& codes,
-                       const std::set<const image::Object*>* only, bool follow) {
+                       const std::set<const image::Object*>* only, bool follow, const TailScope& scope) {
   Coverage out;
   out.refused_of.resize(binding.requests.size());
+  out.early_of.resize(binding.requests.size());
   out.functions = by_function(binding);
   // What frames that vanish leave behind must be put right.
   bool flags = !binding.balances.empty() ||
@@ -381,10 +403,14 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
   });
   add_hooks(image, flags || may_arm, follow, only, out.functions);
   read_codes(codes, out.functions);
+  TailCalls tails(plan, binding, image, memory, only, scope);
+  tails.add_targets(out.functions, codes);
   drop_parts(out.functions);
   StubSpace stubs(image.mappings);
   for (FunctionPlan& f : out.functions) plan_function(plan, binding, memory, f, stubs, out);
+  withdraw_shared(out, plan, stubs, tails);
   refuse_shared(out);
+  tails.decide(out);
   if (!flags && !arms_calls(out)) drop_unwinding_hooks(out);
   for (FunctionPlan& f : out.functions)
     for (const Window& window : f.sites.windows)

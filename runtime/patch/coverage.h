@@ -22,13 +22,19 @@ struct FunctionPlan {
   const image::Function* function = nullptr;
   image::Code code;
   FunctionSites sites;
-  // Its points; those of a hooked function alone hold an empty one for the entry.
+  // Its points; empty ones are of what runs there for no request: a hook at the entry, ends_deferred.
   struct Point {
     Wanted wanted;
     std::vector<focus::BoundSnippet> snippets;  // what is left after refusals
   };
   std::vector<Point> points;           // by Site::point
   arch::Hook hook = arch::Hook::none;  // what of ours runs at its entry
+  // Tail calls (tail_calls.h): its returns end what functions that jump here have left up; at which of its
+  // own tail jumps code waits for such returns, by their addresses; and the functions whose returns these
+  // are.
+  bool ends_deferred = false;
+  std::map<uint64_t, arch::Deferral> deferrals;
+  std::vector<const image::Function*> tail_targets;
 
   // Sites of a window at which something of a request runs.
   uint64_t sites_of(const Window& window) const;
@@ -42,10 +48,26 @@ struct RefusedSite {
   std::vector<uint8_t> bytes;  // at the site
 };
 
+// A tail jump at which a function's flags fall and its timers stop, though it goes on behind it.
+struct EarlyEnd {
+  const image::Object* object = nullptr;
+  const image::Function* function = nullptr;
+  Site site;
+  std::string reason;
+};
+
+// What an extension of a session has to do with tail calls.
+struct TailScope {
+  bool may_wait = true;     // there is room for what waits
+  std::set<uint64_t> ends;  // functions of the session whose returns end it
+};
+
 struct Coverage {
   std::vector<FunctionPlan> functions;
   std::vector<RefusedSite> refused;
-  std::vector<uint64_t> refused_of;           // per request: sites it wanted and does not get
+  std::vector<uint64_t> refused_of;  // per request: sites it wanted and does not get
+  std::vector<EarlyEnd> early;
+  std::vector<uint64_t> early_of;             // per request: pieces of code that run too early there
   uint64_t sites = 0;                         // wanted in all
   std::map<std::string, uint64_t> by_tactic;  // sites taken
   std::vector<std::string> unhooked;          // hooks that could not be taken, with the reason
@@ -55,14 +77,20 @@ struct Coverage {
 // given, in these objects. `follow`: forks are followed, and the execution of another program is hooked.
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
                        const image::Memory& memory, image::Codes& codes,
-                       const std::set<const image::Object*>* only = nullptr, bool follow = false);
+                       const std::set<const image::Object*>* only = nullptr, bool follow = false,
+                       const TailScope& tails = {});
 
-// All windows of a function are given up; their sites are refused.
+// All windows of a function are given up; their sites are refused. So are those of functions that end with a
+// jump to it, and rely on its returns.
 void give_up(Coverage& coverage, FunctionPlan& function, const std::string& reason);
 
 // Pairs that must stay even (a flag raised at an entry and lowered at the returns, a timer started before a
 // call and stopped after it) are dropped for a function in which one side is refused.
 
+// True when something waits at a tail jump.
+bool defers(const Coverage& coverage);
+// True when a function waits for returns of another.
+bool relies_on(const FunctionPlan& f, const FunctionPlan& other);
 // True when a call is armed: its code stands at a place that a branch reaches, too.
 bool arms_calls(const Coverage& coverage);
 

@@ -91,6 +91,7 @@ Result<Extension> extend(const InsertInput& input, const process::TargetMemory& 
     }
     out.files = stage->journal.files;
     absorb(session, stage->journal);
+    session.ends_deferred.merge(ends_deferred(input.coverage));
     out.inserted.took = Clock::now() - begun;
     return out;
   }

@@ -282,6 +282,13 @@ Result<void> commit(const InsertInput& input, const process::TargetMemory& memor
   return Commit(input, memory, stage, out).run();
 }
 
+std::set<uint64_t> ends_deferred(const Coverage& coverage) {
+  std::set<uint64_t> out;
+  for (const FunctionPlan& f : coverage.functions)
+    if (f.ends_deferred && !f.sites.windows.empty()) out.insert(f.function->address);
+  return out;
+}
+
 Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& memory) {
   Clock::time_point begun = Clock::now();
   pid_t pid = input.image.pid;
@@ -310,6 +317,7 @@ Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& m
     out.journal = std::move(stage->journal);
     for (size_t i = 0; i < out.journal.requests.size(); i++)
       out.journal.requests[i].refused = input.coverage.refused_of[i];
+    out.journal.ends_deferred = ends_deferred(input.coverage);
     out.took = Clock::now() - begun;
     return out;
   }

@@ -46,6 +46,9 @@ struct InsertInput {
 Result<void> refuse_occupied(pid_t pid, const std::vector<image::Mapping>& mappings,
                              const image::Memory& memory);
 
+// TailScope::ends of what was inserted.
+std::set<uint64_t> ends_deferred(const Coverage& coverage);
+
 Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& memory);
 
 // The second half of an insertion, of a stage that is mapped and written: from the first stop to the last

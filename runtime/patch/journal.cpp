@@ -73,6 +73,7 @@ json to_json(const Journal& j) {
               {"ticks_per_second", j.ticks_per_second},
               {"data", range_json(j.data)}};
   if (j.news.end) out["news"] = range_json(j.news);
+  if (j.layout.deferred) out["deferred"] = j.layout.deferred;
   for (const image::Range& range : j.code) out["code"].push_back(range_json(range));
   out["cells"] = json::array();
   for (size_t i = 0; i < j.kinds.size(); i++)
@@ -90,6 +91,7 @@ json to_json(const Journal& j) {
                     {"refused", r.refused}};
     if (r.children) request["children"] = r.children;
     if (r.keyed) request["keyed"] = true;
+    if (r.early) request["early"] = r.early;
     if (r.of != focus::BoundRequest::kNone) request["of"] = r.of;
     out["requests"].push_back(std::move(request));
   }
@@ -127,11 +129,13 @@ Layout layout_of(const json& in, std::vector<format::CellKind>& kinds, const ima
   const json& groups = in.at("groups");
   out.timers = groups.at(0).get<uint64_t>(), out.calls = groups.at(1).get<uint64_t>();
   out.sums = groups.at(2).get<uint64_t>(), out.cells_end = groups.at(3).get<uint64_t>();
+  out.deferred = in.value("deferred", uint64_t{0});
   if (out.ended > (1u << 20) || out.timers > out.calls || out.calls > out.sums || out.sums > out.cells_end ||
       out.cells_end > out.stride)
     throw std::out_of_range("layout");
   if (!std::has_single_bit(out.slots) || out.slots > (1u << 20) || out.stride < kBlockHeader ||
-      out.stride > (1u << 30) || out.size() > data.end - data.start)
+      out.stride > (1u << 30) || out.size() > data.end - data.start || out.deferred % 8 != 0 ||
+      (out.deferred && out.deferred + arch::kDeferredBytes > out.stride))
     throw std::out_of_range("layout");
   for (const json& cell : in.at("cells")) {
     auto kind = format::cell_kind(cell.at(0).get<std::string>());
@@ -180,6 +184,7 @@ Journal from_json(const json& in) {
                            r.value("children", 0u),
                            r.value("of", focus::BoundRequest::kNone)};
     request.keyed = r.value("keyed", false);
+    request.early = r.value("early", uint64_t{0});
     if (request.of != focus::BoundRequest::kNone &&
         (request.of >= out.requests.size() || out.requests[request.of].children == 0))
       throw std::out_of_range("child");

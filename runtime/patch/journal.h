@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,7 @@ struct JournalRequest {
   format::Event event = format::Event::minor_faults;  // of an event timer
   int64_t thread = focus::kAllThreads;                // as in focus::BoundRequest
   bool keyed = false;
+  uint64_t early = 0;  // as Coverage::early_of; of a child: besides its vector's
 };
 
 struct JournalTable {  // patch/key_table.h
@@ -94,15 +96,22 @@ struct Journal {
   std::vector<PatchedWindow> windows;
   std::vector<PatchedFile> files;
   uint32_t extension = 0;  // what was added to the session for libraries that came later: 1, 2, ...
-  // Not in its text: where it lies, and its first bytes there, which no other one has; Stage::armed.
+  // Not in its text: where it lies, and its first bytes there, which no other one has; Stage::armed;
+  // TailScope::ends.
   image::Range at;
   std::vector<std::byte> head;
   image::Range armed;
+  std::set<uint64_t> ends_deferred;
 
   // Points that a request wanted and does not have.
   uint64_t refused_of(size_t request) const {
     const JournalRequest& r = requests[request];
     return r.refused + (r.of == focus::BoundRequest::kNone ? 0 : requests[r.of].refused);
+  }
+  // Some of its flags or timers end at tail jumps, before their functions do.
+  bool ends_early(size_t request) const {
+    const JournalRequest& r = requests[request];
+    return r.early || (r.of != focus::BoundRequest::kNone && requests[r.of].early);
   }
 };
 

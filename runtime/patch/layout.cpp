@@ -42,7 +42,7 @@ uint64_t Layout::size() const {
   return (ring() + ended * stride + kPage - 1) & ~(kPage - 1);
 }
 
-Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads) {
+Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool defers) {
   Layout out;
   uint64_t offset = kBlockHeader;
   uint64_t ends[kGroups] = {};
@@ -60,6 +60,7 @@ Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads) {
   out.calls = ends[kTimers];
   out.sums = ends[kCalls];
   out.cells_end = ends[kSpans];
+  if (defers) out.deferred = offset, offset += arch::kDeferredBytes;
   out.stride = (offset + kLinePair - 1) & ~(kLinePair - 1);
   uint64_t floor = std::bit_ceil(std::clamp<uint64_t>(threads * 4, kMinSlots, kMaxSlots));
   out.slots = static_cast<uint32_t>(std::max<uint64_t>(floor, kUsualSlots));

@@ -8,12 +8,12 @@
 //               up)
 //   ended       `ended` blocks: copies of blocks whose thread has ended, a ring
 //
-// A block is a 64-byte header {anomalies, thread id, sequence and origin of a copy} followed by the
-// cells: flags, timers, call cells, event counters, counters, spans. Blocks are as far
-// apart as two cache lines, so that no two threads write the same one (or the pair that the
-// prefetcher takes together). The region is private memory that the kernel fills on demand, so slots that no
-// thread uses cost nothing. A slot names its block by address: later chunks of
-// blocks can lie elsewhere.
+// A block is a 64-byte header {anomalies, thread id, sequence and origin of a copy; at its end the depths of
+// what waits at tail jumps and of armed calls} followed by the cells: flags, timers, call cells, event
+// counters, counters, spans, keys; and the list of what waits at tail jumps, where something does. Blocks are
+// as far apart as two cache lines, so that no two threads write the same one (or the pair that the prefetcher
+// takes together). The region is private memory that the kernel fills on demand, so slots that no thread uses
+// cost nothing. A slot names its block by address: later chunks of blocks can lie elsewhere.
 //
 // When a thread pointer is used again, the new thread finds the old one's block. It copies it to the
 // ring, from which the injector takes it, and clears it; when the ring is full, it adds counters and
@@ -62,6 +62,7 @@ struct Layout {
   std::vector<focus::CellId> timer_cells;  // by offset
   uint32_t ended = 0;                      // entries of the ring, a power of two
   uint32_t thread_at = 0;                  // arch::Lookup::thread_at
+  uint64_t deferred = 0;                   // arch::ResidentParameters::deferred
 
   uint64_t directory() const { return kHeaderSize; }
   uint64_t blocks() const { return kHeaderSize + slots * kSlotSize; }
@@ -73,8 +74,9 @@ struct Layout {
   uint64_t size() const;  // whole pages
 };
 
-// Room for `threads` threads now and as many as can be expected later.
-Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads);
+// Room for `threads` threads now and as many as can be expected later. `defers`: and for what waits at tail
+// jumps.
+Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool defers = false);
 
 // The two words by which code at entries and exits follows a flag or timer.
 arch::Raised raised_cell(const Layout& layout, focus::CellId cell, format::CellKind kind);

@@ -4,9 +4,13 @@
 
 namespace mdl::patch {
 
-PlacedCode::PlacedCode(const InsertInput& input, const Stage& stage) : input_(input), stage_(stage) {
+PlacedCode::PlacedCode(const InsertInput& input, const Stage& stage)
+    : input_(input), stage_(stage), tracks_(input.binding.tracks), endings_(input.plan, input.binding) {
   for (const focus::Balance& balance : input.binding.balances) flags_.emplace(balance.function, balance.flag);
-  for (const focus::Track& track : input.binding.tracks) spans_.emplace(track.span, spans_.size());
+  // As resident code looks for them (resident_deferred.inc): flags lie in a block in the order of their
+  // cells.
+  std::ranges::stable_sort(tracks_, {}, &focus::Track::flag);
+  for (const focus::Track& track : tracks_) spans_.emplace(track.span, spans_.size());
 }
 
 arch::Track PlacedCode::placed(const focus::Track& track, uint64_t resident) const {
@@ -40,7 +44,7 @@ arch::Keys PlacedCode::placed(const FunctionPlan& f, uint32_t table, uint64_t re
 
 std::vector<arch::Track> PlacedCode::tracks() const {
   std::vector<arch::Track> out;
-  for (const focus::Track& track : input_.binding.tracks) out.push_back(placed(track, 0));
+  for (const focus::Track& track : tracks_) out.push_back(placed(track, 0));
   return out;
 }
 
@@ -57,6 +61,8 @@ std::vector<arch::Piece> PlacedCode::pieces(const FunctionPlan& f, const Functio
     for (focus::CellId guard : snippet.guards) piece.guards.push_back(stage_.layout.cells[guard]);
     for (const focus::Track& track : snippet.tracks) piece.tracks.push_back(placed(track, resident));
     if (snippet.keys != focus::BoundSnippet::kNoTable) piece.keys = placed(f, snippet.keys, resident);
+    if (const auto ending = endings_.of(f, point, snippet); ending && ending->can_wait)
+      piece.waits = stage_.layout.cells[ending->cell];
     piece.constants = snippet.constants;
     if (auto symbols = input_.binding.symbols.find(snippet.stencil); symbols != input_.binding.symbols.end())
       piece.symbols = symbols->second;
@@ -90,6 +96,7 @@ arch::Bytes PlacedCode::resident_code() const {
   p.timers = layout.timers, p.calls = layout.calls, p.sums = layout.sums, p.cells_end = layout.cells_end;
   p.news = stage_.news.start;
   p.thread_at = layout.thread_at;
+  p.deferred = layout.deferred;
   std::vector<arch::TimerClock> clocks;
   for (focus::CellId cell : layout.timer_cells)
     clocks.push_back({input_.binding.cells[cell].kind, input_.binding.cells[cell].event});

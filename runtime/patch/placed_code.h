@@ -8,6 +8,7 @@
 #include "runtime/arch/arch.h"
 #include "runtime/patch/insert.h"
 #include "runtime/patch/stage.h"
+#include "runtime/patch/tail_calls.h"
 #include "runtime/patch/trampoline.h"
 
 namespace mdl::patch {
@@ -34,7 +35,9 @@ class PlacedCode {
   const InsertInput& input_;
   const Stage& stage_;
   std::multimap<const image::Function*, focus::CellId> flags_;  // kept by a function's entry and exits
-  std::map<focus::CellId, size_t> spans_;                       // where among the tracks
+  std::vector<focus::Track> tracks_;                            // of the binding, by their flags
+  std::map<focus::CellId, size_t> spans_;                       // where among these
+  Endings endings_;
 };
 
 }  // namespace mdl::patch

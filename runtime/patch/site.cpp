@@ -79,8 +79,8 @@ class Planner {
  public:
   Planner(const Code& code, StubSpace* stubs) : code_(code), stubs_(stubs) {}
 
-  void want(Spot spot) {
-    out_.wanted++;
+  void want(Spot spot, bool asked) {
+    if (asked) out_.wanted++;
     if (!spot.refusal.empty()) return refuse(spot.choices[0][0], spot.refusal);
     if (std::string why = try_choices(spot); !why.empty())
       left_.emplace_back(std::move(spot), std::move(why));
@@ -460,7 +460,7 @@ FunctionSites plan_sites(const image::Function& function, const Code& code, std:
     if (needs_graph && !graph) graph = image::make_flow_graph(function, code);
     for (Spot& spot :
          spots_of(function, code, graph ? &*graph : nullptr, wanted[i], static_cast<uint32_t>(i)))
-      planner.want(std::move(spot));
+      planner.want(std::move(spot), wanted[i].asked);
   }
   return planner.finish();
 }

@@ -92,6 +92,8 @@ struct Wanted {
   bool result = false;
   bool only_result = false;
   bool arguments = false;  // some of its code must see the registers as they are at that instruction
+  // Of a request. Else it is not counted among what is wanted, and at the exits only returns are meant.
+  bool asked = true;
 };
 
 // The windows for the sites of all these points. `stubs`: of punned jumps; null: there are none.

@@ -114,7 +114,8 @@ class Builder {
 
   // What all islands share.
   Result<void> place_data(const image::Range& near) {
-    out_.layout = make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size());
+    out_.layout = make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size(),
+                              defers(input_.coverage));
     out_.layout.thread_at = input_.thread_at;
     if (auto ok = place(out_.data, near, out_.layout.size(), UINT64_MAX / 2); !ok) return ok;
     if (input_.follow)
@@ -198,6 +199,8 @@ class Builder {
     const FunctionPlan& f = input_.coverage.functions[index];
     context.hooked = f.hook;
     if (calls_.area) context.calls = &calls_;
+    context.deferrals = &f.deferrals;
+    context.ends_deferred = f.ends_deferred;
     if (f.hook != arch::Hook::none) context.hook = context.lookup.slow_path + arch::hook_offset(f.hook);
     const size_t staged_before = out_.windows.size();
     Liveness liveness(f.code);
@@ -317,7 +320,7 @@ class Builder {
           input_.binding.cells[child ? input_.binding.requests[r.of].value : r.value];
       journal.requests.push_back({r.metric, r.focus, r.definition->name, units_of(value, *r.definition),
                                   r.definition->aggregate, r.value, input_.coverage.refused_of[i], r.children,
-                                  r.of, value.event, r.thread, r.keyed});
+                                  r.of, value.event, r.thread, r.keyed, input_.coverage.early_of[i]});
     }
   }
 
@@ -345,17 +348,33 @@ class Builder {
   PlacedCode placed_{input_, out_};
 };
 
+// With them, those that end with a jump to one of them (give_up of a coverage gives these up, too).
+std::set<const FunctionPlan*> with_reliant(const Coverage& coverage,
+                                           const std::map<const FunctionPlan*, std::string>& functions) {
+  std::set<const FunctionPlan*> all;
+  for (const auto& [function, reason] : functions) all.insert(function);
+  for (size_t before = 0; before != all.size();) {
+    before = all.size();
+    for (const FunctionPlan& f : coverage.functions)
+      if (!f.tail_targets.empty() &&
+          std::ranges::any_of(all, [&](const FunctionPlan* one) { return relies_on(f, *one); }))
+        all.insert(&f);
+  }
+  return all;
+}
+
 }  // namespace
 
 // The journal in the process names their windows still; that they hold what they held is found there.
 void give_up(Stage& stage, Coverage& coverage, const std::map<const FunctionPlan*, std::string>& reasons) {
   if (reasons.empty()) return;
+  const std::set<const FunctionPlan*> all = with_reliant(coverage, reasons);
   std::set<uint64_t> places;
   for (const StagedWindow& window : stage.windows)
-    if (reasons.contains(window.function)) places.insert({window.window->start, window.relay.address});
+    if (all.contains(window.function)) places.insert({window.window->start, window.relay.address});
   std::erase_if(stage.journal.windows,
                 [&](const PatchedWindow& patched) { return places.contains(patched.address); });
-  std::erase_if(stage.windows, [&](const StagedWindow& window) { return reasons.contains(window.function); });
+  std::erase_if(stage.windows, [&](const StagedWindow& window) { return all.contains(window.function); });
   for (FunctionPlan& f : coverage.functions)
     if (auto reason = reasons.find(&f); reason != reasons.end()) give_up(coverage, f, reason->second);
 }

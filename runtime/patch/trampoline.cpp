@@ -42,11 +42,16 @@ class TrampolineBuilder {
   void point(const Window& window, const Site& site, uint64_t at) {
     bool entry = site.kind == format::PointKind::entry;
     bool arms = site.arming == arch::Arming::arm;  // the code runs behind the call
-    arch::PointFrame frame{frame_distance(window, site), site.arming, site.returns_to, context_.calls};
+    arch::PointFrame frame{
+        frame_distance(window, site), site.arming, site.returns_to, context_.calls, {}, {}};
     std::vector<arch::Piece> pieces = arms ? std::vector<arch::Piece>() : pieces_[site.point];
+    frame.deferral = deferral(site);
+    frame.ends_deferred =
+        context_.ends_deferred && site.kind == format::PointKind::return_ && !is_tail_jump(site);
     if (is_tail_jump(site))
       std::erase_if(pieces, [](const arch::Piece& piece) { return piece.stencil->info.uses_result; });
-    if (arms || !pieces.empty()) emit(pieces, site, liveness_.before(at, entry), frame);
+    if (arms || !pieces.empty() || frame.ends_deferred)
+      emit(pieces, site, liveness_.before(at, entry), frame);
     if (!entry || !context_.hook) return;
     arch::emit_call(out_.code, here(), context_.hook);
     frame.arming = context_.hooked == arch::Hook::catch_ ? arch::Arming::catch_
@@ -54,6 +59,12 @@ class TrampolineBuilder {
                                                          : arch::Arming::none;
     if (context_.calls && frame.arming != arch::Arming::none)
       emit({}, site, liveness_.before(at, entry), frame);
+  }
+
+  const arch::Deferral* deferral(const Site& site) const {
+    if (!context_.deferrals || !is_tail_jump(site)) return nullptr;
+    auto known = context_.deferrals->find(site.address);
+    return known == context_.deferrals->end() ? nullptr : &known->second;
   }
 
   void emit(std::span<const arch::Piece> pieces, const Site& site, image::Registers live,

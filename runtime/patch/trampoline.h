@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -34,6 +35,9 @@ struct TrampolineContext {
   uint64_t hook = 0;                        // the resident routine to call at the entry, 0 = none
   arch::Hook hooked = arch::Hook::none;     // what it is
   const arch::ArmedCalls* calls = nullptr;  // null: no call is armed
+  // FunctionPlan::deferrals and ends_deferred
+  const std::map<uint64_t, arch::Deferral>* deferrals = nullptr;
+  bool ends_deferred = false;
 };
 
 // The code for `address`. Its size does not depend on the address. An error when an operand of a

@@ -17,6 +17,8 @@
         .globl  mdl_resident_parameters
         .globl  mdl_resident_keys
         .globl  mdl_resident_span
+        .globl  mdl_resident_defer
+        .globl  mdl_resident_end_deferred
         .globl  mdl_resident_end
         .equ    kHash, 0x1e35a7bd       // as in trampoline.cpp
         .equ    kHashShift, 28
@@ -439,6 +441,7 @@ mdl_resident_jump:
         popfq
         ret
 #include "runtime/arch/x86_64/resident_vectors.inc"
+#include "runtime/arch/x86_64/resident_deferred.inc"
 
 // The clock r10: -1 wall, -2 CPU time, else the number of an event. Out: r10.
 .Lclock:
@@ -641,6 +644,7 @@ mdl_resident_parameters:                // filled when the code is injected: arc
 .Lspan_bytes:           .quad 0
 .Ltables:               .quad 0         // from mdl_resident_begin
 .Ltable_bytes:          .quad 0
+.Ldeferred:             .quad 0
 .Levent_count:          .quad 0
 .Levents:               .fill 16, 8, 0
 .Ltimer_clocks:                         // one for each timer, as .Lclock wants it

@@ -6,11 +6,12 @@
 #include <array>
 
 #include "runtime/arch/arch.h"
+#include "runtime/arch/x86_64/deferred.h"
 
 extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_catch[], mdl_resident_jump[],
     mdl_resident_thread_end[], mdl_resident_cpu[], mdl_resident_event[], mdl_resident_read[],
     mdl_resident_call[], mdl_resident_parameters[], mdl_resident_keys[], mdl_resident_span[],
-    mdl_resident_end[];
+    mdl_resident_defer[], mdl_resident_end_deferred[], mdl_resident_end[];
 
 namespace mdl::arch {
 namespace {
@@ -84,6 +85,7 @@ Bytes resident_code(const ResidentParameters& p, std::span<const TimerClock> tim
                                  spans.size() * kSpanBytes,
                                  fixed + timers.size() * 8 + spans.size() * kSpanBytes,
                                  tables.size() * 8,
+                                 p.deferred,
                                  std::size(kEventOffsets)};
   words.insert(words.end(), std::begin(kEventOffsets), std::end(kEventOffsets));
   words.resize(words.size() + kMostEvents - std::size(kEventOffsets));
@@ -99,6 +101,14 @@ Bytes resident_code(const ResidentParameters& p, std::span<const TimerClock> tim
   for (uint64_t table : tables)
     for (int i = 0; i < 8; i++) out.push_back(static_cast<uint8_t>(table >> (8 * i)));
   return out;
+}
+
+uint64_t defer_offset() {
+  return offset_of(mdl_resident_defer);
+}
+
+uint64_t end_deferred_offset() {
+  return offset_of(mdl_resident_end_deferred);
 }
 
 uint64_t keys_offset() {

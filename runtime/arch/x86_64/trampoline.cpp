@@ -18,6 +18,7 @@
 
 #include "runtime/arch/arch.h"
 #include "runtime/arch/x86_64/armed.h"
+#include "runtime/arch/x86_64/deferred.h"
 #include "runtime/arch/x86_64/emitter.h"
 #include "runtime/arch/x86_64/track.h"
 
@@ -186,7 +187,8 @@ Saving plan_saving(std::span<const Piece> pieces, image::Registers live, image::
   for (const Piece& piece : pieces) {
     needed |= written_by(piece);
     live |= piece.stencil->read & ~bit(r10) & ~bit(r11);  // a stencil may read what the function ignores
-    if (!piece.raises.empty() || !piece.lowers.empty() || !piece.stencil->info.routines.empty())
+    if (!piece.raises.empty() || !piece.lowers.empty() || piece.waits ||
+        !piece.stencil->info.routines.empty())
       needed |= bit(r10);
   }
   bool flags = live & image::kFlags;  // they are kept through rax
@@ -223,8 +225,9 @@ Saving plan_saving(std::span<const Piece> pieces, image::Registers live, image::
 // target's registers as they were: what one has written and a later one reads is fetched back.
 class PieceWriter {
  public:
-  PieceWriter(const Place& place, const plan::Stencil& guard, uint32_t depth, const Saving& saving)
-      : place_(place), out_(place.out), guard_(guard), depth_(depth), saving_(saving) {}
+  PieceWriter(const Place& place, const plan::Stencil& guard, uint32_t depth, const Saving& saving,
+              const Deferral* deferral)
+      : place_(place), out_(place.out), guard_(guard), depth_(depth), saving_(saving), deferral_(deferral) {}
 
   void write(std::span<const Piece> pieces) {
     for (size_t i = 0; i < pieces.size();) {
@@ -233,9 +236,15 @@ class PieceWriter {
              !writes_one_of(pieces[end - 1], pieces[i].guards))
         end++;
       NextFields to_end;
-      for (int64_t flag : pieces[i].guards) emit_stencil(place_, guard_, nullptr, flag, to_end);
+      for (int64_t flag : pieces[i].guards) {
+        emit_stencil(place_, guard_, nullptr, flag, to_end);
+        skip_if_lowered(flag, to_end);
+      }
       for (; i < end; i++) {
-        one(pieces[i]);
+        if (deferral_ && pieces[i].waits)
+          unless_it_waits(pieces[i]);
+        else
+          one(pieces[i]);
         fetch_back(pieces[i], pieces.subspan(i + 1));
       }
       land(to_end);
@@ -243,6 +252,25 @@ class PieceWriter {
   }
 
  private:
+  void unless_it_waits(const Piece& piece) {
+    Emitter e(out_, place_.address + out_.size());
+    const Waiting waiting = emit_defer(e, piece, *deferral_, depth_, place_.resident, place_.anomalies);
+    for (size_t field : waiting.run) e.fill(field, e.here());
+    one(piece);
+    e.fill(waiting.behind, e.here());
+    waited_.insert(waited_.end(), piece.lowers.begin(), piece.lowers.end());
+  }
+
+  // A flag that waits is up still, but to the code behind it is what it is behind its lowering: down, in the
+  // outermost frame.
+  void skip_if_lowered(int64_t flag, NextFields& to_end) {
+    auto waited = std::find_if(waited_.begin(), waited_.end(),
+                               [&](const Raised& what) { return !what.is_timer && what.count == flag; });
+    if (waited == waited_.end()) return;
+    Emitter e(out_, place_.address + out_.size());
+    to_end.emplace_back(emit_is_outermost(e, *waited, depth_), -4);
+  }
+
   void one(const Piece& piece) {
     NextFields own;
     for (const Raised& what : piece.raises) emit_raise(out_, what, depth_);
@@ -278,6 +306,8 @@ class PieceWriter {
   const plan::Stencil& guard_;
   uint32_t depth_;
   const Saving& saving_;
+  const Deferral* deferral_;    // null: nothing waits
+  std::vector<Raised> waited_;  // what pieces before this one may have left up
 };
 
 }  // namespace
@@ -296,7 +326,8 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
                     int64_t anomalies_offset, std::vector<PlacedStencil>& placed, const PointFrame& frame) {
   Emitter e(out, address);
   if (frame.arming == Arming::jump) live |= bit(rdi);  // the buffer
-  Saving saving = plan_saving(pieces, live, armed_registers(frame.arming));
+  const image::Registers own = armed_registers(frame.arming) | (frame.ends_deferred ? bit(r10) : 0);
+  Saving saving = plan_saving(pieces, live, own);
   bool flags = saving.flags;
   bool red_zone = kind != format::PointKind::entry && kind != format::PointKind::return_;
   if (red_zone) e.bytes({0x48, 0x8d, 0x64, 0x24, 0x80});  // lea -128(%rsp), %rsp
@@ -316,8 +347,9 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
       static_cast<uint32_t>(static_cast<int32_t>(saving.bytes() + (red_zone ? 128 : 0)) + frame.distance);
   std::vector<size_t> not_armed = emit_arming(e, frame, depth, anomalies_offset);
   Place place{out, e.here() - out.size(), anomalies_offset, lookup.slow_path, placed};
-  PieceWriter(place, guard, depth, saving).write(pieces);
+  PieceWriter(place, guard, depth, saving, frame.deferral).write(pieces);
   for (size_t field : not_armed) e.fill(field, e.here());
+  if (frame.ends_deferred) emit_end_deferred(e, depth, lookup.slow_path);
   if (flags) {
     e.pop(rax);
     e.bytes({0x04, 0x7f});  // add $0x7f, %al: OF again, when al was 1
