@@ -53,6 +53,7 @@ std::vector<arch::Piece> PlacedCode::pieces(const FunctionPlan& f, const Functio
   const format::PointKind kind = point.wanted.kind;
   bool raises = kind == format::PointKind::entry || kind == format::PointKind::call_before;
   bool lowers = kind == format::PointKind::return_ || kind == format::PointKind::call_after;
+  const auto endings = endings_.of(f, point);
   std::vector<arch::Piece> out;
   for (const focus::BoundSnippet& snippet : point.snippets) {
     arch::Piece piece;
@@ -61,7 +62,7 @@ std::vector<arch::Piece> PlacedCode::pieces(const FunctionPlan& f, const Functio
     for (focus::CellId guard : snippet.guards) piece.guards.push_back(stage_.layout.cells[guard]);
     for (const focus::Track& track : snippet.tracks) piece.tracks.push_back(placed(track, resident));
     if (snippet.keys != focus::BoundSnippet::kNoTable) piece.keys = placed(f, snippet.keys, resident);
-    if (const auto ending = endings_.of(f, point, snippet); ending && ending->can_wait)
+    if (const auto& ending = endings[out.size()]; ending && ending->can_wait)
       piece.waits = stage_.layout.cells[ending->cell];
     piece.constants = snippet.constants;
     if (auto symbols = input_.binding.symbols.find(snippet.stencil); symbols != input_.binding.symbols.end())

@@ -55,38 +55,50 @@ Endings::Endings(const plan::Plan& plan, const focus::Binding& binding) : plan_(
   }
 }
 
-std::optional<Endings::Ending> Endings::of(const FunctionPlan& f, const FunctionPlan::Point& point,
-                                           const BoundSnippet& snippet) const {
-  if (point.wanted.kind != PointKind::return_) return std::nullopt;
-  auto [it, end] = balanced_.equal_range(f.function);
-  for (; it != end; ++it) {
-    const focus::CellId cell = it->second;
-    if (snippet.keys != BoundSnippet::kNoTable) {
-      const focus::KeyTable& table = binding_.key_tables[snippet.keys];
-      if (table.change == cell) return Ending{table.keys, does_nothing_else(point, snippet, cell)};
-      continue;
-    }
-    if (!raises_or_lowers(plan_, snippet, cell, false)) continue;
-    const format::StencilInfo& info = plan_.stencils[snippet.stencil].info;
-    const format::CellUse* use = write_of(plan_, snippet, cell);
-    if (at_calls_.contains({owner_of(info), use->name})) continue;
-    return Ending{cell, does_nothing_else(point, snippet, cell)};
+std::vector<std::optional<Endings::Ending>> Endings::of(const FunctionPlan& f,
+                                                        const FunctionPlan::Point& point) const {
+  std::vector<std::optional<Ending>> out(point.snippets.size());
+  if (point.wanted.kind != PointKind::return_) return out;
+  std::set<focus::CellId> balanced;
+  for (auto [it, end] = balanced_.equal_range(f.function); it != end; ++it) balanced.insert(it->second);
+  if (balanced.empty()) return out;
+  Writers writers;
+  for (const BoundSnippet& snippet : point.snippets) {
+    const auto& uses = plan_.stencils[snippet.stencil].info.cells;
+    for (size_t i = 0; i < uses.size(); i++)
+      if (uses[i].writes) writers[snippet.cells[i]]++;
+  }
+  for (size_t i = 0; i < out.size(); i++) out[i] = of(point.snippets[i], balanced, writers);
+  return out;
+}
+
+std::optional<Endings::Ending> Endings::of(const BoundSnippet& snippet,
+                                           const std::set<focus::CellId>& balanced,
+                                           const Writers& writers) const {
+  if (snippet.keys != BoundSnippet::kNoTable) {
+    const focus::KeyTable& table = binding_.key_tables[snippet.keys];
+    if (!balanced.contains(table.change)) return std::nullopt;
+    return Ending{table.keys, does_nothing_else(snippet, table.change, writers)};
+  }
+  const format::StencilInfo& info = plan_.stencils[snippet.stencil].info;
+  for (size_t i = 0; i < info.cells.size(); i++) {
+    const focus::CellId cell = snippet.cells[i];
+    if (!balanced.contains(cell) || !raises_or_lowers(plan_, snippet, cell, false)) continue;
+    if (at_calls_.contains({owner_of(info), info.cells[i].name})) continue;
+    return Ending{cell, does_nothing_else(snippet, cell, writers)};
   }
   return std::nullopt;
 }
 
-bool Endings::does_nothing_else(const FunctionPlan::Point& point, const BoundSnippet& snippet,
-                                focus::CellId cell) const {
+bool Endings::does_nothing_else(const BoundSnippet& snippet, focus::CellId cell,
+                                const Writers& writers) const {
   const format::StencilInfo& info = plan_.stencils[snippet.stencil].info;
   if (info.uses_result || std::ranges::find(info.routines, format::Routine::call) != info.routines.end())
     return false;
   const auto writes =
       std::ranges::count_if(info.cells, [](const format::CellUse& use) { return use.writes; });
-  if (writes > (snippet.keys == BoundSnippet::kNoTable ? 1 : 2))
-    return false;  // a key and what happens to it
-  return std::ranges::none_of(point.snippets, [&](const BoundSnippet& other) {
-    return &other != &snippet && writes_flag(plan_, other, cell);
-  });
+  const bool keyed = snippet.keys != BoundSnippet::kNoTable;  // it writes a key, and what happens to it
+  return writes <= (keyed ? 2 : 1) && writers.at(cell) == 1;
 }
 
 TailCalls::TailCalls(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
@@ -99,10 +111,8 @@ TailCalls::TailCalls(const plan::Plan& plan, const focus::Binding& binding, cons
 bool TailCalls::has_endings(const FunctionPlan& f) const {
   return std::ranges::any_of(f.code.exits, is_jump) &&
          std::ranges::any_of(f.points, [&](const FunctionPlan::Point& point) {
-           return std::ranges::any_of(point.snippets, [&](const BoundSnippet& snippet) {
-             const auto ending = endings_.of(f, point, snippet);
-             return ending && ending->can_wait;
-           });
+           return std::ranges::any_of(endings_.of(f, point),
+                                      [](const auto& ending) { return ending && ending->can_wait; });
          });
 }
 
@@ -246,23 +256,25 @@ std::set<const image::Function*> TailCalls::needed(const Coverage& coverage) con
   return out;
 }
 
+std::string TailCalls::obstacle_at(const FunctionPlan& f, uint64_t exit) const {
+  if (auto node = nodes_.find(f.function); node != nodes_.end())
+    for (const Way& way : node->second.ways)
+      if (way.exit == exit) return obstacle(way);
+  return scope_.may_wait ? "" : "no room was made for it at the attach";
+}
+
 void TailCalls::record_early_ends(Coverage& coverage, const FunctionPlan& f) const {
   for (const Window& window : f.sites.windows)
     for (const Site& site : window.sites) {
       if (!is_tail_jump(site)) continue;
       const FunctionPlan::Point& point = f.points[site.point];
-      const bool waits = f.deferrals.contains(site.address);
+      const auto endings = endings_.of(f, point);
       std::string reason;
-      for (const BoundSnippet& snippet : point.snippets) {
-        const auto ending = endings_.of(f, point, snippet);
-        if (!ending || (ending->can_wait && waits)) continue;
-        if (reason.empty()) reason = ending->can_wait ? "" : "its code there does more than lower one value";
-        for (uint32_t request : snippet.requests) coverage.early_of[request]++;
-        if (!reason.empty()) continue;
-        reason = "no room was made for it at the attach";
-        if (auto node = nodes_.find(f.function); node != nodes_.end())
-          for (const Way& way : node->second.ways)
-            if (way.exit == site.address) reason = obstacle(way);
+      for (size_t i = 0; i < endings.size(); i++) {
+        if (!endings[i] || (endings[i]->can_wait && f.deferrals.contains(site.address))) continue;
+        for (uint32_t request : point.snippets[i].requests) coverage.early_of[request]++;
+        if (reason.empty()) reason = obstacle_at(f, site.address);
+        if (reason.empty()) reason = "the code there does more than lower one value";
       }
       if (!reason.empty()) coverage.early.push_back({f.object, f.function, site, reason});
     }

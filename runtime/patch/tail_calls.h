@@ -29,14 +29,17 @@ class Endings {
     focus::CellId cell = 0;  // a flag, a timer, a thread's active keys
     bool can_wait = false;   // the piece lowers this cell and does nothing else
   };
-  // What a piece at a return ends. Nothing, too, for a timer that the same metric stops before calls: a tail
-  // call is one.
-  std::optional<Ending> of(const FunctionPlan& f, const FunctionPlan::Point& point,
-                           const focus::BoundSnippet& snippet) const;
+  // What each piece at a return ends, as they stand there; nothing at other points. Nothing, too, for a timer
+  // that the same metric stops before calls: a tail call is one.
+  std::vector<std::optional<Ending>> of(const FunctionPlan& f, const FunctionPlan::Point& point) const;
 
  private:
-  bool does_nothing_else(const FunctionPlan::Point& point, const focus::BoundSnippet& snippet,
-                         focus::CellId cell) const;
+  using Writers = std::map<focus::CellId, size_t>;  // how many pieces of a point write each cell
+
+  std::optional<Ending> of(const focus::BoundSnippet& snippet, const std::set<focus::CellId>& balanced,
+                           const Writers& writers) const;
+  bool does_nothing_else(const focus::BoundSnippet& snippet, focus::CellId cell,
+                         const Writers& writers) const;
 
   const plan::Plan& plan_;
   const focus::Binding& binding_;
@@ -75,6 +78,7 @@ class TailCalls {
   void spread_obstacles();
   // Why nothing waits there; "" when it does.
   std::string obstacle(const Way& way) const;
+  std::string obstacle_at(const FunctionPlan& f, uint64_t exit) const;
   void set_deferrals(FunctionPlan& f) const;
   std::set<const image::Function*> needed(const Coverage& coverage) const;
   void record_early_ends(Coverage& coverage, const FunctionPlan& f) const;

@@ -83,7 +83,7 @@ class PointCode : public testing::Test {
     cells_ = {{format::CellKind::counter, "a"},       {format::CellKind::flag, "f"},
               {format::CellKind::counter, "b"},       {format::CellKind::wall_timer, "w"},
               {format::CellKind::process_timer, "p"}, {format::CellKind::call, "c"}};
-    layout_ = patch::make_layout(cells_, 1);
+    layout_ = patch::make_layout(cells_, 1, true);
     layout_.slots = kSlots;
     layout_.ended = 4;
     data_.resize(layout_.size() / 8);
@@ -105,6 +105,7 @@ class PointCode : public testing::Test {
     p.cells_end = layout_.cells_end;
     p.thread_at = thread_at_;
     p.news = news_;
+    p.deferred = layout_.deferred;
     const arch::TimerClock clocks[] = {{format::CellKind::wall_timer}, {format::CellKind::process_timer}};
     auto resident = arch::resident_code(p, clocks);
     std::memcpy(code_, resident.data(), resident.size());
@@ -123,16 +124,18 @@ class PointCode : public testing::Test {
   }
   uint32_t slot_of(uint64_t tp) { return patch::find_slot({directory(), kSlots * 2}, tp); }
 
-  // The code of a point followed by ret, at `code_ + 4096`.
+  // The code of a point followed by ret, at `code_ + 4096` or elsewhere.
   const void* emit(std::span<const arch::Piece> pieces, image::Registers live,
-                   format::PointKind kind = format::PointKind::entry) {
+                   format::PointKind kind = format::PointKind::entry, const arch::PointFrame& frame = {},
+                   uint64_t where = 4096) {
     arch::Bytes out;
-    uint64_t at = address() + 4096;
-    auto slow = arch::emit_point(out, at, pieces, guard_, kind, live, lookup_, patch::kAnomalies, placed_);
+    uint64_t at = address() + where;
+    auto slow =
+        arch::emit_point(out, at, pieces, guard_, kind, live, lookup_, patch::kAnomalies, placed_, frame);
     out.push_back(0xc3);  // ret
     arch::emit_slow_path(out, at + out.size(), slow, lookup_);
-    std::memcpy(code_ + 4096, out.data(), out.size());
-    return code_ + 4096;
+    std::memcpy(code_ + where, out.data(), out.size());
+    return code_ + where;
   }
   arch::Piece piece(uint32_t index, std::vector<int64_t> guards = {}) {
     return {&count_, {static_cast<int64_t>(layout_.cells[index])}, {}, std::move(guards), {}, {}, {}};
