@@ -189,6 +189,7 @@ struct Deferral {
   // A word that the jump goes through, and what it must hold: otherwise nothing waits, which is an anomaly.
   uint64_t slot = 0;  // 0 = it is direct
   uint64_t value = 0;
+  uint64_t unbound = 0;  // or this: the dynamic linker will fill it with that value at the jump
 };
 
 // The frame that a point is about.

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <set>
 
+#include "llvm/BinaryFormat/ELF.h"
 #include "runtime/image/cfi_entries.h"
 #include "runtime/image/function_code.h"
+#include "runtime/image/object.h"
 
 namespace mdl::image {
 namespace {
@@ -23,18 +26,9 @@ bool is_writable(const Image& image, uint64_t address) {
   });
 }
 
-TailTarget unknown(std::string obstacle) {
-  return {nullptr, nullptr, std::move(obstacle), 0, 0};
-}
-
-TailTarget through_slot(const Image& image, uint64_t slot, const Memory& memory) {
+TailTarget not_known(std::string obstacle) {
   TailTarget out;
-  out.slot = slot;
-  if (!memory.read(slot, std::as_writable_bytes(std::span(&out.value, 1))))
-    return unknown("the word that it goes through cannot be read");
-  out.object = object_at(image, out.value);
-  out.function = out.object ? beginning_at(*out.object, out.value) : nullptr;
-  if (!out.function) return unknown("its slot of the linkage table is not bound yet");
+  out.obstacle = std::move(obstacle);
   return out;
 }
 
@@ -55,21 +49,77 @@ const Function* behind_cfi_entry(const Object& object, uint64_t address, const M
 
 }  // namespace
 
-TailTarget tail_target(const Image& image, const Object& object, const Instruction& jump,
-                       const Memory& memory) {
+// Names as the dynamic linker knows them, and those that only .symtab has: one more makes a name doubtful, no
+// less.
+void TailTargets::read_names() {
+  names_.emplace();
+  std::set<std::string_view> objects;
+  for (const Object& object : image_.objects)
+    if (!object.problem.empty() || !objects.insert(object.name).second) return;
+  auto add = [&](std::string_view name, const Object& object, const Function& function) {
+    auto [known, fresh] = names_->try_emplace(name, Named{&object, &function});
+    if (!fresh && known->second.function != &function) known->second = {};
+  };
+  for (const Object& object : image_.objects)
+    for (const Function& function : object.functions) {
+      add(function.name, object, function);
+      for (const std::string& alias : function.aliases) add(alias, object, function);
+    }
+}
+
+const TailTargets::Named* TailTargets::only_one_named(const std::string& name) {
+  if (!names_) read_names();
+  auto found = names_->find(name);
+  if (found == names_->end() || !found->second.function || found->second.function->is_ifunc) return nullptr;
+  return &found->second;
+}
+
+const TailTargets::Slots& TailTargets::slots_of(const Object& object) {
+  auto [known, fresh] = slots_.try_emplace(&object);
+  if (!fresh) return known->second;
+  auto file = open_object(image_, object);
+  if (!file) return known->second;
+  const SymbolTable symbols = file->symbols(llvm::ELF::SHT_DYNSYM);
+  for (const Relocation& relocation : file->relocations())
+    if (relocation.type == llvm::ELF::R_X86_64_JUMP_SLOT && relocation.symbol < symbols.symbols.size())
+      known->second[object.bias + relocation.address] = symbols.symbols[relocation.symbol].name;
+  return known->second;
+}
+
+TailTarget TailTargets::through_word(const Object& object, uint64_t word) {
+  TailTarget out;
+  out.slot = word;
+  if (!memory_.read(word, std::as_writable_bytes(std::span(&out.value, 1))))
+    return not_known("the word that it goes through cannot be read");
+  out.object = object_at(image_, out.value);
+  out.function = out.object ? beginning_at(*out.object, out.value) : nullptr;
+  if (out.function) return out;
+  const Slots& slots = slots_of(object);
+  auto slot = slots.find(word);
+  const Named* named = slot == slots.end() || out.object != &object ? nullptr : only_one_named(slot->second);
+  if (!named) return not_known("its slot of the linkage table is not bound yet");
+  out.unbound = out.value;
+  out.object = named->object, out.function = named->function;
+  out.value = out.function->address;
+  return out;
+}
+
+TailTarget TailTargets::of(const Object& object, const Instruction& jump) {
   if (jump.flow == Flow::jump_indirect) {
     const uint64_t word = word_of(jump);
-    if (word == 0 || is_writable(image, word))
-      return unknown("where an indirect jump leads is known only when it is taken");
-    return through_slot(image, word, memory);
+    if (word == 0 || is_writable(image_, word))
+      return not_known("where an indirect jump leads is known only when it is taken");
+    return through_word(object, word);
   }
   const Function* function = beginning_at(object, jump.target);
   // A stub of the linkage table is no function, unless a program has such functions of its own.
   if (!function)
-    if (const uint64_t slot = linkage_slot(memory, jump.target)) return through_slot(image, slot, memory);
-  if (!function) function = behind_cfi_entry(object, jump.target, memory);
-  if (!function) return unknown("no function is known to begin where it leads");
-  return {&object, function, "", 0, 0};
+    if (const uint64_t slot = linkage_slot(memory_, jump.target)) return through_word(object, slot);
+  if (!function) function = behind_cfi_entry(object, jump.target, memory_);
+  if (!function) return not_known("no function is known to begin where it leads");
+  TailTarget out;
+  out.object = &object, out.function = function;
+  return out;
 }
 
 }  // namespace mdl::image

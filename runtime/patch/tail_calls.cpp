@@ -104,7 +104,7 @@ bool Endings::does_nothing_else(const BoundSnippet& snippet, focus::CellId cell,
 TailCalls::TailCalls(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
                      const image::Memory& memory, const std::set<const image::Object*>* only,
                      const TailScope& scope)
-    : image_(image), memory_(memory), only_(only), scope_(scope), endings_(plan, binding) {
+    : targets_(image, memory), only_(only), scope_(scope), endings_(plan, binding) {
   if (auto made = focus::Exclusions::make(plan.manifest.excludes)) exclusions_.emplace(std::move(*made));
 }
 
@@ -130,7 +130,7 @@ std::string TailCalls::objection(const image::TailTarget& target) const {
   return "";
 }
 
-TailCalls::Node TailCalls::make_node(const FunctionPlan& f) const {
+TailCalls::Node TailCalls::make_node(const FunctionPlan& f) {
   Node out;
   for (const image::Exit& exit : f.code.exits) {
     if (!is_jump(exit)) continue;
@@ -140,7 +140,7 @@ TailCalls::Node TailCalls::make_node(const FunctionPlan& f) const {
     if (jump == f.code.instructions.end() || jump->address != exit.address)
       way.target.obstacle = "its instruction was not decoded";
     else
-      way.target = image::tail_target(image_, *f.object, *jump, memory_);
+      way.target = targets_.of(*f.object, *jump);
     if (way.target.function)
       if (std::string why = objection(way.target); !why.empty())
         way.target.obstacle = way.target.function->name + ": " + why;
@@ -237,7 +237,7 @@ void TailCalls::set_deferrals(FunctionPlan& f) const {
   for (const Way& way : node->second.ways) {
     if (!obstacle(way).empty()) continue;
     f.tail_targets.push_back(way.target.function);
-    f.deferrals[way.exit] = {way.target.slot, way.target.value};
+    f.deferrals[way.exit] = {way.target.slot, way.target.value, way.target.unbound};
   }
 }
 

@@ -73,7 +73,7 @@ class TailCalls {
 
   bool has_endings(const FunctionPlan& f) const;
   std::string objection(const image::TailTarget& target) const;
-  Node make_node(const FunctionPlan& f) const;
+  Node make_node(const FunctionPlan& f);
   void find_obstacles(const Coverage& coverage);
   void spread_obstacles();
   // Why nothing waits there; "" when it does.
@@ -83,8 +83,7 @@ class TailCalls {
   std::set<const image::Function*> needed(const Coverage& coverage) const;
   void record_early_ends(Coverage& coverage, const FunctionPlan& f) const;
 
-  const image::Image& image_;
-  const image::Memory& memory_;
+  image::TailTargets targets_;
   const std::set<const image::Object*>* only_;
   const TailScope& scope_;
   Endings endings_;

@@ -20,6 +20,12 @@ size_t emit_slot_test(Emitter& e, const Deferral& deferral) {
   e.bytes({0x4d, 0x8b, 0x12});  // mov (%r10), %r10
   e.mov_imm64(rax, deferral.value);
   e.bytes({0x49, 0x39, 0xc2});  // cmp %rax, %r10
+  if (deferral.unbound) {
+    const size_t bound = e.branch(kEqual);
+    e.mov_imm64(rax, deferral.unbound);
+    e.bytes({0x49, 0x39, 0xc2});  // cmp %rax, %r10
+    e.fill(bound, e.here());
+  }
   e.pop(rax);
   return e.branch(kNotEqual);
 }

@@ -126,14 +126,19 @@ TEST_F(Deferred, ATimerRunsUntilTheReturn) {
 
 TEST_F(Deferred, ASlotThatLeadsElsewhereIsNotWaitedFor) {
   uint64_t slot = 0x123456789;
-  const arch::Deferral same{reinterpret_cast<uint64_t>(&slot), 0x123456789};
-  const arch::Deferral other{reinterpret_cast<uint64_t>(&slot), 0x12345678a};
+  const arch::Deferral same{reinterpret_cast<uint64_t>(&slot), 0x123456789, 0};
+  const arch::Deferral other{reinterpret_cast<uint64_t>(&slot), 0x12345678a, 0x12345678b};
+  const arch::Deferral unbound{reinterpret_cast<uint64_t>(&slot), 0x12345678a, 0x123456789};
   run(entry_);
   run(emit_jump(down_, other, 5120));
   EXPECT_EQ(flag()[0], 0u);
   EXPECT_EQ(anomalies(), 1u);
   run(entry_);
   run(emit_jump(down_, same, 5120));
+  EXPECT_EQ(flag()[0], 1u);
+  run(return_);
+  run(entry_);
+  run(emit_jump(down_, unbound, 5120));
   EXPECT_EQ(flag()[0], 1u);
   EXPECT_EQ(anomalies(), 1u);
 }
