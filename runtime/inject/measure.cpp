@@ -130,7 +130,7 @@ Result<int> attach_to(const Options& options, const plan::Plan& plan, output::Wr
       patch::plan_coverage(plan, *binding, *image, memory, *codes, nullptr, options.follow_fork);
   codes.reset();  // a copy of all the code that was looked at
   if (options.dry_run) {
-    auto refused = patch::rehearse({plan, *binding, coverage, *image}, *memory);
+    auto refused = patch::rehearse({plan, *binding, coverage, *image}, memory);
     if (!refused) return refused.error();
     if (*refused) fmt::print(stderr, "warning: {}\n", patch::audit_warning(*refused));
   }
