@@ -38,9 +38,17 @@ std::optional<std::vector<Kind>> path_types(const ast::Path& path, bool is_defau
   size_t depth = path.parts.size() - 1;
   if (h == nullptr || depth > h->depth || (depth == 0 && !is_default)) return std::nullopt;
   std::vector<Kind> types(h->components, h->components + depth);
+  if (h->name == "Message") types.insert(types.begin(), Kind::string);
   // The instances of one kind of synchronization object have its type: a message's is its tag.
   if (h->name == "SyncObject" && depth == 2 && path.parts[1].text == "Message") types[1] = Kind::integer;
   return types;
+}
+
+std::vector<std::string> path_parts(const ast::Path& path) {
+  std::vector<std::string> parts;
+  if (path.parts[0].text == "Message") parts.emplace_back("SyncObject");
+  for (const ast::Name& part : path.parts) parts.push_back(part.text);
+  return parts;
 }
 
 std::string path_hint(const ast::Path& path) {

@@ -15,6 +15,9 @@ namespace mdl::sema {
 // default constraint may name a hierarchy alone.
 std::optional<std::vector<Kind>> path_types(const ast::Path& path, bool is_default);
 
+// The path's parts as the manifest has them: /Message/* is short for /SyncObject/Message/*.
+std::vector<std::string> path_parts(const ast::Path& path);
+
 // Why path_types() found nothing, as a hint.
 std::string path_hint(const ast::Path& path);
 

@@ -84,12 +84,6 @@ std::optional<ValueType> check_cell_type(const ast::CellType& type, bool may_be_
                    {"", row->kind.value_or(CellKind::counter), type.event ? type.event->text : ""}};
 }
 
-std::vector<std::string> path_parts(const ast::Path& path) {
-  std::vector<std::string> parts;
-  for (const ast::Name& part : path.parts) parts.push_back(part.text);
-  return parts;
-}
-
 void add_cell(Owner& owner, const std::string& name, format::Cell cell) {
   owner.names.emplace(name, static_cast<uint32_t>(owner.cells.size()));
   cell.name = name;

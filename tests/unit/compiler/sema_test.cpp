@@ -185,6 +185,18 @@ TEST(Sema, ConditionsJump) {
             "%0 = arg 0; jump_zero %0, L0; %1 = arg 1; jump_zero %1, L0; add_cell m, 1; L0:; ");
 }
 
+TEST(Sema, MessageIsShortForItsPath) {
+  Analyzed a = analyze_text(
+      "constraint tag /Message/* is counter { foreach f in $procedures { append f.entry "
+      "(* if ($arg[1] == $constraint[0]) tag += 1; *) } }\n"
+      "constraint all /Message is default;" +
+      metric("append $exit.entry (* m++; *)"));
+  const std::vector<format::Constraint>& constraints = a.program.manifest.constraints;
+  ASSERT_THAT(constraints, SizeIs(2)) << a.rendered;
+  EXPECT_THAT(constraints[0].path, ElementsAre("SyncObject", "Message", "*"));
+  EXPECT_THAT(constraints[1].path, ElementsAre("SyncObject", "Message"));
+}
+
 // Code means what it means in C: run it, and look at the cells.
 int64_t run(const std::string& code, std::vector<int64_t> args = {}, const std::string& point = "entry") {
   Analyzed a = analyze_text(metric("foreach f in $procedures append f." + point + " (* " + code + " *)"));
