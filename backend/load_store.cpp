@@ -49,6 +49,9 @@ Needs needs_load_store(const Counted& code, size_t at, const LoadStoreRegisters&
     case Op::call_arg:
       result.temporaries = static_cast<uint8_t>(1 + is_number(inst.a));
       break;
+    case Op::extend:
+      result.temporaries = is_number(inst.a);
+      break;
     default:
       result.temporaries = static_cast<uint8_t>(is_number(inst.a) + is_number(inst.b));
       result.no_result = code.is_fused(at);

@@ -11,9 +11,10 @@
 namespace mdl::backend {
 namespace {
 
-bool names_parameter(const format::Expr& expr) {
-  return expr.kind == format::ExprKind::parameter ||
-         std::any_of(expr.operands.begin(), expr.operands.end(), names_parameter);
+bool has_kind(const format::Expr& expr, format::ExprKind kind) {
+  return expr.kind == kind ||
+         std::any_of(expr.operands.begin(), expr.operands.end(),
+                     [&](const format::Expr& operand) { return has_kind(operand, kind); });
 }
 
 // What a reader must know to use a stencil.
@@ -22,8 +23,10 @@ void add_features(const format::StencilInfo& info, std::set<std::string, std::le
   for (const format::CellUse& use : info.cells) features.emplace(format::info(use.kind).feature);
   for (format::Routine routine : info.routines) features.emplace(format::info(routine).feature);
   if (!info.symbols.empty()) features.emplace("symbols");
-  if (std::any_of(info.constants.begin(), info.constants.end(), names_parameter))
-    features.emplace("named-arguments");
+  for (const format::Expr& constant : info.constants) {
+    if (has_kind(constant, format::ExprKind::parameter)) features.emplace("named-arguments");
+    if (has_kind(constant, format::ExprKind::value_type)) features.emplace("value-types");
+  }
 }
 
 // A stencil as a function: quoted, because an identifier may begin with `$`.
@@ -48,6 +51,9 @@ Plan make_plan(const Program& program, const Target& target, std::vector<Refusal
   plan.manifest = program.manifest;
   plan.manifest.target = target.name;
   std::set<std::string, std::less<>> features(plan.manifest.features.begin(), plan.manifest.features.end());
+  for (const format::Metric& metric : program.manifest.metrics)
+    for (const format::Cell& cell : metric.cells)
+      if (cell.kind == format::CellKind::flag) features.emplace("metric-flags");
   for (const ir::Snippet& snippet : program.snippets) {
     Result<Stencil> stencil = make_stencil(snippet, target, peepholes);
     if (!stencil) {

@@ -48,8 +48,9 @@ inline constexpr const char* kGuardStencil = "mdl.guard";       // the stencil's
 // Features a reader must know to use a plan; an unknown one is refused (exit status 4). Points, cells and
 // routines name theirs in kinds.h.
 inline constexpr const char* kKnownFeatures[] = {
-    "entry-return", "counters",     "calls",     "loops",     "blocks",  "timers",          "events",
-    "symbols",      "read-address", "calls-out", "thread-id", "vectors", "named-arguments", "costs"};
+    "entry-return",    "counters", "calls",        "loops",       "blocks",    "timers",
+    "events",          "symbols",  "read-address", "calls-out",   "thread-id", "vectors",
+    "named-arguments", "costs",    "value-types",  "metric-flags"};
 
 struct Position {
   uint32_t file = 0;    // ordinal of the file on the command line
@@ -78,10 +79,12 @@ enum class ExprKind : uint8_t {
   unary,       // text is the operator: - ! ~
   parameter,   // of the function at the point operands[0], called at a call: text is a parameter's name,
                // number a ParameterFact
+  value_type,  // of `text`, $arg[n] or $return, at the point operands[0]: number is mask or sign,
+               // ParameterFact; -1 and 0 where its type is not known
 };
 
-// What is known of `$args.name` when a request is bound, from debug information. A parameter that is narrower
-// than its register is ((register & mask) ^ sign) - sign.
+// What is known of `$args.name`, `$arg[n]` or `$return` when a request is bound, from debug information. A
+// value that is narrower than its register is ((register & mask) ^ sign) - sign.
 enum class ParameterFact : uint8_t {
   place,  // n, where it is $arg[n]; -1 where that is not known, which is no error in a condition
   mask,   // of the bits that are its own

@@ -160,6 +160,8 @@ std::string read_expr_text(const Node& node, ExprKind kind) {
       return node.word(kBinaryOperators);
     case ExprKind::unary:
       return node.word(kUnaryOperators);
+    case ExprKind::value_type:
+      return node.word(kRegisterValues);
     case ExprKind::string:
       return node.text();
     default:
@@ -178,7 +180,9 @@ Expr read_expr(const Node& node, uint32_t depth) {
     const Node number = node.key("number");
     result.number = result.kind == ExprKind::selected    ? number.integer(0, kMaxSelected)
                     : result.kind == ExprKind::parameter ? number.integer(0, kParameterFacts - 1)
-                                                         : number.integer();
+                    : result.kind == ExprKind::value_type
+                        ? number.integer(static_cast<int64_t>(ParameterFact::mask), kParameterFacts - 1)
+                        : number.integer();
   }
   if (has.operands) {
     Node operands = node.key("operands");

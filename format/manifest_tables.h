@@ -24,9 +24,9 @@ inline constexpr ExprShape kExprShapes[] = {
     {"start", false, false, 0},      {"exit", false, false, 0},    {"global_id", false, false, 0},
     {"points", false, false, 0},     {"cost", false, false, 0},    {"variable", true, false, 0},
     {"selected", false, true, 0},    {"field", true, false, 1},    {"binary", true, false, 2},
-    {"unary", true, false, 1},       {"parameter", true, true, 1},
+    {"unary", true, false, 1},       {"parameter", true, true, 1}, {"value_type", true, true, 1},
 };
-static_assert(std::size(kExprShapes) == static_cast<size_t>(ExprKind::parameter) + 1);
+static_assert(std::size(kExprShapes) == static_cast<size_t>(ExprKind::value_type) + 1);
 
 inline const ExprShape& shape(ExprKind kind) {
   return kExprShapes[static_cast<size_t>(kind)];
@@ -45,6 +45,8 @@ inline constexpr std::string_view kFields[] = {"name",   "entry", "return",     
                                                "enter",  "exit",  "start_iter", "end_iter"};
 inline constexpr std::string_view kBinaryOperators[] = {"==", "!=", "<", "<=", ">", ">=", "&&", "||", "+",
                                                         "-",  "*",  "/", "%",  "&", "|",  "^",  "<<", ">>"};
+inline constexpr std::string_view kRegisterValues[] = {"$arg[0]", "$arg[1]", "$arg[2]", "$arg[3]",
+                                                       "$arg[4]", "$arg[5]", "$return"};
 inline constexpr std::string_view kUnaryOperators[] = {"-", "!", "~"};
 
 // Placement trees and expressions nest at most this deep, so that readers may recurse.

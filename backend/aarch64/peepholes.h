@@ -15,7 +15,7 @@ inline constexpr Shape kShapes[] = {
     {"neg", first},     {"cset", first},   {"ldr", first},    {"mrs", first},    {"str", nothing},
     {"stadd", nothing}, {"cmp", nothing},  {"cbz", nothing},  {"cbnz", nothing}, {"tbz", nothing},
     {"b.eq", nothing},  {"b.ne", nothing}, {"b.lt", nothing}, {"b.le", nothing}, {"b.gt", nothing},
-    {"b.ge", nothing},
+    {"b.ge", nothing},  {"sbfx", first},   {"ubfx", first},
 };
 
 inline constexpr Peephole kPeepholes[] = {

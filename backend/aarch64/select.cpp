@@ -159,9 +159,18 @@ class Selector final : public LoadStoreSelector {
         return three("mul", inst);
       case Op::div:
         return three("sdiv", inst);
+      case Op::extend:
+        return extend(inst);
       default:  // neg
         return negate(dst(inst), value(inst.a));
     }
+  }
+
+  // The bit fields from bit 0 on (Arm ARM, C6.2, SBFX, UBFX).
+  void extend(const Inst& inst) {
+    const int64_t width = inst.b.value;
+    lines_.move("{} {}, {}, #0, #{}", width < 0 ? "ubfx" : "sbfx", name(dst(inst)), name(value(inst.a)),
+                width < 0 ? -width : width);
   }
 
   void three(std::string_view mnemonic, const Inst& inst) {

@@ -16,7 +16,7 @@ inline constexpr Shape kShapes[] = {
     {"slti", first},   {"seqz", first},   {"snez", first},       {"neg", first},    {"ld", first},
     {"rdtime", first}, {"sd", nothing},   {"amoadd.d", nothing}, {"beqz", nothing}, {"bnez", nothing},
     {"blez", nothing}, {"bgez", nothing}, {"beq", nothing},      {"bne", nothing},  {"blt", nothing},
-    {"bge", nothing},  {"bgt", nothing},  {"ble", nothing},
+    {"bge", nothing},  {"bgt", nothing},  {"ble", nothing},      {"srli", first},   {"sext.w", first},
 };
 
 inline constexpr Peephole kPeepholes[] = {

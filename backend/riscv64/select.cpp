@@ -125,9 +125,21 @@ class Selector final : public LoadStoreSelector {
         return three("mul", inst);
       case Op::div:
         return divide(inst);
+      case Op::extend:
+        return extend(inst);
       default:  // neg
         return negate(dst(inst), value(inst.a));
     }
+  }
+
+  void extend(const Inst& inst) {
+    const int64_t width = inst.b.value;
+    const std::string_view from = name(value(inst.a)), to = name(dst(inst));
+    if (width == 32) return lines_.move("sext.w {}, {}", to, from);
+    if (width == -8) return lines_.move("andi {}, {}, 255", to, from);
+    const int64_t away = 64 - (width < 0 ? -width : width);
+    lines_.move("slli {}, {}, {}", to, from, away);
+    lines_.move("{} {}, {}, {}", width < 0 ? "srli" : "srai", to, to, away);
   }
 
   void three(std::string_view mnemonic, const Inst& inst) {

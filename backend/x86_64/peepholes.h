@@ -12,12 +12,13 @@ using enum Shape::Writes;
 
 // set.. writes a byte, but movzbl of that byte always follows: the rest is not read.
 inline constexpr Shape kShapes[] = {
-    {"movq", last},    {"movl", last},    {"movabsq", last}, {"movzbl", last},   {"leaq", last},
-    {"sete", last},    {"setne", last},   {"setl", last},    {"setle", last},    {"setg", last},
-    {"setge", last},   {"addq", nothing}, {"subq", nothing}, {"andq", nothing},  {"orq", nothing},
-    {"xorq", nothing}, {"cmpq", nothing}, {"negq", nothing}, {"shlq", nothing},  {"sarq", nothing},
-    {"je", nothing},   {"jne", nothing},  {"jl", nothing},   {"jle", nothing},   {"jg", nothing},
-    {"jge", nothing},  {"jns", nothing},  {"imulq", third},  {"testq", nothing},
+    {"movq", last},    {"movl", last},    {"movabsq", last},  {"movzbl", last},  {"leaq", last},
+    {"movslq", last},  {"movswq", last},  {"movsbq", last},   {"movzwl", last},  {"sete", last},
+    {"setne", last},   {"setl", last},    {"setle", last},    {"setg", last},    {"setge", last},
+    {"addq", nothing}, {"subq", nothing}, {"andq", nothing},  {"orq", nothing},  {"xorq", nothing},
+    {"cmpq", nothing}, {"negq", nothing}, {"shlq", nothing},  {"sarq", nothing}, {"je", nothing},
+    {"jne", nothing},  {"jl", nothing},   {"jle", nothing},   {"jg", nothing},   {"jge", nothing},
+    {"jns", nothing},  {"imulq", third},  {"testq", nothing},
 };
 
 inline constexpr Peephole kPeepholes[] = {

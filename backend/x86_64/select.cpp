@@ -120,6 +120,8 @@ class Selector {
         return divide(inst);
       case Op::neg:
         return copy(inst.a, dst(inst)), lines_.compute("negq {}", name(dst(inst)));
+      case Op::extend:
+        return extend(inst);
       case Op::jump:
         return lines_.jump("jmp", inst.index);
       case Op::jump_zero:
@@ -226,6 +228,26 @@ class Selector {
     copy(inst.b, rcx);
     lines_.compute("{} %cl, {}", mnemonic, name(own()));
     copy(own(), dst(inst));
+  }
+
+  // Moves that extend: a write of 32 bits clears the upper half (Intel SDM vol. 1, 3.4.1.1).
+  void extend(const Inst& inst) {
+    if (is_imm(inst.a)) return set(dst(inst), *ir::evaluate(Op::extend, inst.a.value, inst.b.value));
+    const Names &from = kNames[reg(inst.a)], &to = kNames[dst(inst)];
+    switch (inst.b.value) {
+      case 8:
+        return lines_.move("movsbq {}, {}", from.r8, to.r64);
+      case 16:
+        return lines_.move("movswq {}, {}", from.r16, to.r64);
+      case 32:
+        return lines_.move("movslq {}, {}", from.r32, to.r64);
+      case -8:
+        return lines_.move("movzbl {}, {}", from.r8, to.r32);
+      case -16:
+        return lines_.move("movzwl {}, {}", from.r16, to.r32);
+      default:
+        return lines_.move("movl {}, {}", from.r32, to.r32);
+    }
   }
 
   void divide(const Inst& inst) {

@@ -28,7 +28,8 @@ constexpr Register kOrder[] = {r10, rax, r9, r8, rcx, rsi, rdi, rdx, rbx, r12, r
 
 Register register_of(std::string_view word) {
   for (Register r = rax; r < kRegisters; r++)
-    if (word == kNames[r].r64 || word == kNames[r].r32 || word == kNames[r].r8) return r;
+    if (word == kNames[r].r64 || word == kNames[r].r32 || word == kNames[r].r16 || word == kNames[r].r8)
+      return r;
   return kNoRegister;
 }
 

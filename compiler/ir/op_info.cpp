@@ -24,6 +24,12 @@ int64_t divide(int64_t a, int64_t b) {
   return a / b;
 }
 
+int64_t extended(int64_t value, int64_t width) {
+  const int away = static_cast<int>(64 - (width < 0 ? -width : width));
+  const uint64_t top = bits(value) << away;
+  return width < 0 ? static_cast<int64_t>(top >> away) : static_cast<int64_t>(top) >> away;
+}
+
 }  // namespace
 
 const OpInfo& info(Op op) {
@@ -50,6 +56,8 @@ std::optional<int64_t> evaluate(Op op, int64_t a, int64_t b) {
       return divide(a, b);
     case Op::neg:
       return static_cast<int64_t>(0 - bits(a));
+    case Op::extend:
+      return is_width(b) ? std::optional(extended(a, b)) : std::nullopt;
     case Op::and_:
       return a & b;
     case Op::or_:
@@ -79,6 +87,10 @@ std::optional<int64_t> evaluate(Op op, int64_t a, int64_t b) {
 
 bool has_effect(Op op) {
   return !info(op).defines || op == Op::enter_call || op == Op::call;
+}
+
+bool is_width(int64_t b) {
+  return b == 8 || b == 16 || b == 32 || b == -8 || b == -16 || b == -32;
 }
 
 int64_t released(int64_t cell, int64_t amount) {

@@ -41,4 +41,7 @@ std::optional<int64_t> evaluate(Op op, int64_t a, int64_t b);
 // The new value of a cell that `release` gives back `amount` of; the cell is above 0.
 int64_t released(int64_t cell, int64_t amount);
 
+// Whether `extend` knows this operand b: 8, 16, 32, -8, -16, -32.
+bool is_width(int64_t b);
+
 }  // namespace mdl::ir

@@ -71,6 +71,7 @@ class Verifier {
       if (is_temp && wanted == OperandRule::I) return "the operand must be a number";
       if (is_temp && (operand->value < 0 || operand->value >= snippet_.temps)) return "no such temporary";
     }
+    if (inst.op == Op::extend && !is_width(inst.b.value)) return "no such width";
     switch (rule.field) {
       case FieldRule::NONE:
         return inst.index == 0 ? "" : "it has no field";

@@ -32,6 +32,10 @@ int64_t negated(int64_t value) {
   return static_cast<int64_t>(0 - static_cast<uint64_t>(value));
 }
 
+int64_t size_of_width(int64_t width) {
+  return width < 0 ? -width : width;
+}
+
 // The comparison with its operands exchanged; nothing for what is none.
 std::optional<Op> mirrored(Op op) {
   switch (op) {
@@ -105,6 +109,7 @@ class Reducer {
     if (inst.op == Op::div && is_imm(inst.b)) divide(inst);
     if (inst.op == Op::sub && is_imm(inst.b))
       inst = {Op::add, inst.dst, inst.a, Operand::imm(negated(inst.b.value)), 0};
+    if (inst.op == Op::extend) extend(inst);
     if (mirrored(inst.op) && is_imm(inst.b)) compare(inst);
   }
 
@@ -150,6 +155,22 @@ class Reducer {
     }
     kept_.push_back({Op::shr, *step, t, shift, 0});
     inst = {Op::neg, inst.dst, t, Operand::none(), 0};
+  }
+
+  // An extension of what is extended, or masked, already.
+  void extend(Inst& inst) {
+    const Inst* of = definition(inst.a);
+    if (of == nullptr) return;
+    const int64_t bits = size_of_width(inst.b.value);
+    if (of->op == Op::and_ && is_imm(of->b) && (~of->b.value & ((int64_t{1} << bits) - 1)) == 0)
+      inst.a = of->a;
+    if (of->op != Op::extend) return;
+    const int64_t inner = size_of_width(of->b.value);
+    const bool keeps_value = of->b.value < 0 || inst.b.value > 0;  // a wider one changes nothing
+    if (bits <= inner)
+      inst.a = of->a;
+    else if (keeps_value)
+      inst = {Op::copy, inst.dst, inst.a, Operand::none(), 0};
   }
 
   // A comparison with a constant, through what the other side was computed from.

@@ -176,7 +176,7 @@ std::optional<Bound> Binder::name_use(const ast::Expr& e, const std::string& nam
 }
 
 bool Binder::refuse_extension(Span span, std::string_view what) {
-  if (symbols_.standard != Standard::classic) return false;
+  if (has_extensions()) return false;
   diagnostics_.report(Code::extension, span, what).hint("--std=mdl26, the default, has it");
   return true;
 }

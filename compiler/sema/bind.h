@@ -40,6 +40,8 @@ class Binder {
   // Reports an extension under --std=classic. Returns whether it did.
   bool refuse_extension(Span span, std::string_view what);
 
+  bool has_extensions() const { return symbols_.standard != Standard::classic; }
+
   // A hint for a name that was not found: near ones among variables, lists and `more`.
   Suggestion suggestion(std::string_view name, std::vector<std::string_view> more) const;
 

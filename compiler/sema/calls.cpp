@@ -28,6 +28,18 @@ constexpr CallForm kCalls[] = {
     {"sampleHwCounter", 1, 1, "an hwCounter", "", {}, CellKind::event_counter, Op::sample_event},
     {"readSymbol", 1, 1, "the name of a variable, as a string", "", {}, {}, {}},
     {"readAddress", 1, 1, "an address", "", {}, {}, {}},
+    {"char", 1, 1, "a value", "", {}, {}, {}, 8},
+    {"short", 1, 1, "a value", "", {}, {}, {}, 16},
+    {"int", 1, 1, "a value", "", {}, {}, {}, 32},
+    {"long", 1, 1, "a value", "", {}, {}, {}, 64},
+    {"unsigned", 1, 1, "a value", "", {}, {}, {}, -32},
+    {"int8_t", 1, 1, "a value", "", {}, {}, {}, 8},
+    {"int16_t", 1, 1, "a value", "", {}, {}, {}, 16},
+    {"int32_t", 1, 1, "a value", "", {}, {}, {}, 32},
+    {"int64_t", 1, 1, "a value", "", {}, {}, {}, 64},
+    {"uint8_t", 1, 1, "a value", "", {}, {}, {}, -8},
+    {"uint16_t", 1, 1, "a value", "", {}, {}, {}, -16},
+    {"uint32_t", 1, 1, "a value", "", {}, {}, {}, -32},
 };
 
 }  // namespace
@@ -42,6 +54,11 @@ std::vector<std::string_view> call_names() {
   std::vector<std::string_view> names;
   for (const CallForm& form : kCalls) names.push_back(form.name);
   return names;
+}
+
+bool is_conversion(std::string_view name) {
+  const CallForm* form = find_call(name);
+  return form != nullptr && form->width != 0;
 }
 
 std::string modern_form(const CallForm& form, const ast::Call& call) {

@@ -21,10 +21,13 @@ struct CallForm {
   std::optional<ast::AssignOp> assigns;  // it is this assignment of its two arguments
   std::optional<format::CellKind> cell;  // its argument is a cell of this kind,
   ir::Op op;                             // which this operation changes
+  int64_t width = 0;  // of a conversion: operand b of ir::Op::extend, or 64; 0 for what is none
 };
 
 const CallForm* find_call(std::string_view name);
 std::vector<std::string_view> call_names();
+// Whether the name is that of a type, and a call of it a conversion: int($return).
+bool is_conversion(std::string_view name);
 
 // The hint for an obsolete call: "write 'c += v'".
 std::string modern_form(const CallForm& form, const ast::Call& call);

@@ -31,7 +31,8 @@ bool changes(const ast::Expr& e) {
                         [](const ast::Call& c) {
                           auto* callee = std::get_if<ast::NameUse>(&c.callee->node);
                           bool reads =
-                              callee && (callee->text == "readSymbol" || callee->text == "readAddress");
+                              callee && (callee->text == "readSymbol" || callee->text == "readAddress" ||
+                                         is_conversion(callee->text));
                           return !reads || std::any_of(c.args.begin(), c.args.end(),
                                                        [](const ast::Expr& arg) { return changes(arg); });
                         },

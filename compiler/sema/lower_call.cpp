@@ -20,7 +20,9 @@ Operand Lowering::call(const ast::Expr& e, const ast::Call& c, Use use) {
         .hint("a function of the application is called by its name: f(1), Call(\"f\", 1)");
     return failed();
   }
-  if (Suggestion near = did_you_mean(callee->text, call_names()); !near.empty())
+  std::vector<std::string_view> names = call_names();
+  std::erase_if(names, is_conversion);  // `init` is a likelier function than a wrong `int`
+  if (Suggestion near = did_you_mean(callee->text, std::move(names)); !near.empty())
     diagnostics_.report(Code::application_call, c.callee->span, callee->text).hint(near);
   if (c.args.size() > kMaxArguments) {
     diagnostics_.report(Code::wrong_arguments, e.span, printable(callee->text), "at most six arguments");
@@ -38,6 +40,7 @@ Operand Lowering::built_in(const ast::Expr& e, const ast::Call& c, const CallFor
     diagnostics_.report(Code::wrong_arguments, e.span, form.name, form.takes);
     return failed();
   }
+  if (form.width != 0) return conversion(c, form);
   if (form.assigns) return assign(c.args[0], *form.assigns, c.args[1], c.callee->span, use);
   if (form.cell) {
     if (use == Use::value) return not_a_value(e.span, "something done to a timer");
@@ -52,6 +55,15 @@ Operand Lowering::built_in(const ast::Expr& e, const ast::Call& c, const CallFor
     return failed();
   }
   return application_call(function->text, std::span(c.args).subspan(1));
+}
+
+// A conversion of $arg[n] or $return takes the place of what debug information says of it.
+Operand Lowering::conversion(const ast::Call& c, const CallForm& form) {
+  if (binder_.refuse_extension(c.callee->span, fmt::format("'{}(…)'", form.name))) return failed();
+  is_converted_ = !register_name(c.args[0]).empty();
+  const Operand operand = value(c.args[0]);
+  is_converted_ = false;
+  return form.width == 64 ? operand : emit(Op::extend, operand, Operand::imm(form.width));
 }
 
 Operand Lowering::application_call(const std::string& function, std::span<const ast::Expr> args) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/sema/argument_variants.h"
+#include "compiler/sema/known.h"
 #include "compiler/sema/lowering.h"
 #include "compiler/sema/operators.h"
 
@@ -18,17 +19,26 @@ bool is_zero(Operand o) {
 
 }  // namespace
 
+std::string register_name(const ast::Expr& e) {
+  auto* name = std::get_if<ast::NameUse>(&e.node);
+  if (name != nullptr) return name->text == "$return" ? name->text : "";
+  auto* index = std::get_if<ast::Index>(&e.node);
+  auto* object = index != nullptr ? std::get_if<ast::NameUse>(&index->object->node) : nullptr;
+  auto* n = index != nullptr ? std::get_if<ast::Integer>(&index->index->node) : nullptr;
+  return object != nullptr && n != nullptr && object->text == "$arg" ? fmt::format("$arg[{}]", n->value) : "";
+}
+
 Operand Lowering::not_a_value(Span span, std::string_view what) {
   diagnostics_.report(Code::not_a_value, span, what);
   return failed();
 }
 
-// A fact of $args.name at the point of this code.
-Operand Lowering::parameter(const std::string& name, format::ParameterFact fact) {
+// A fact of $args.name, or of $arg[n] or $return, at the point of this code.
+Operand Lowering::parameter(format::ExprKind kind, const std::string& name, format::ParameterFact fact) {
   format::Expr point, expr;
   point.kind = format::ExprKind::variable;
   point.text = kPointVariable;
-  expr.kind = format::ExprKind::parameter;
+  expr.kind = kind;
   expr.text = name;
   expr.number = static_cast<int64_t>(fact);
   expr.operands.push_back(std::move(point));
@@ -62,11 +72,22 @@ Operand Lowering::named_argument(Span span, const std::string& name) {
     return failed();
   }
   if (!first_named_) first_named_ = name;
-  Operand place = parameter(name, format::ParameterFact::place);
+  Operand place = parameter(format::ExprKind::parameter, name, format::ParameterFact::place);
   Operand raw = *first_named_ == name ? place : some_argument(place);
-  Operand own = emit(Op::and_, raw, parameter(name, format::ParameterFact::mask));
-  Operand sign = parameter(name, format::ParameterFact::sign);
+  return extended(raw, format::ExprKind::parameter, name);
+}
+
+// With the width and the sign that are known when a request is bound.
+Operand Lowering::extended(Operand raw, format::ExprKind kind, const std::string& name) {
+  Operand own = emit(Op::and_, raw, parameter(kind, name, format::ParameterFact::mask));
+  Operand sign = parameter(kind, name, format::ParameterFact::sign);
   return emit(Op::sub, emit(Op::xor_, own, sign), sign);
+}
+
+// $arg[n] or $return. Unless the source converts it, debug information may say that it is narrow.
+Operand Lowering::read_register(Op op, uint32_t number, const std::string& name) {
+  const Operand raw = emit(op, Operand::none(), Operand::none(), number);
+  return is_converted_ ? raw : extended(raw, format::ExprKind::value_type, name);
 }
 
 Operand Lowering::expr(const ast::Expr& e, Use use) {
@@ -107,7 +128,7 @@ Operand Lowering::name(Span span, const std::string& name) {
     return emit(Op::load, Operand::none(), Operand::none(), cell(found->second));
   }
   if (name == "$return") {
-    if (point.result) return emit(Op::result);
+    if (point.result) return read_register(Op::result, 0, name);
     diagnostics_.report(Code::result_not_here, span, noun(snippet_.point))
         .hint("the value is known at '.return', and after a call");
     return failed();
@@ -192,7 +213,7 @@ Operand Lowering::index(const ast::Expr& e, const ast::Index& i) {
     return failed();
   }
   auto n = binder_.constant_index(i, "$arg", kMaxArguments);
-  return n ? emit(Op::arg, Operand::none(), Operand::none(), *n) : failed();
+  return n ? read_register(Op::arg, *n, fmt::format("$arg[{}]", *n)) : failed();
 }
 
 Operand Lowering::unary(const ast::Expr& e, const ast::Unary& u) {
@@ -270,12 +291,26 @@ Operand Lowering::binary(const ast::Expr& e, const ast::Binary& b) {
   const bool compares = equality || b.op == lt || b.op == le || b.op == gt || b.op == ge;
   const bool is_bound = is_no_integer(*b.left, equality) || is_no_integer(*b.right, equality);
   if (compares && is_bound && !runs(*b.left) && !runs(*b.right)) return binding_value(e);
+  if (compares) warn_of_sign(b);
   Operand left = value(*b.left);
   Operand right = value(*b.right);
   bool divides = b.op == ast::BinaryOp::div || b.op == ast::BinaryOp::rem;
   if (divides && is_zero(right)) diagnostics_.report(Code::divides_by_zero, b.op_span);
   std::optional<Op> op = operation(b.op);
   return op ? emit(*op, left, right) : remainder(left, right);
+}
+
+// The upper half of the register of an `int` is undefined: without debug information all 64 bits are
+// compared, and -1 is 4294967295.
+void Lowering::warn_of_sign(const ast::Binary& b) {
+  const bool equality = b.op == ast::BinaryOp::eq || b.op == ast::BinaryOp::ne;
+  for (auto [side, other] : {std::pair(&*b.left, &*b.right), {&*b.right, &*b.left}}) {
+    const std::string name = register_name(*side);
+    const std::optional<int64_t> with = known_value(*other);
+    if (name.empty() || !with || *with > 0 || (equality && *with == 0) || !binder_.has_extensions()) continue;
+    diagnostics_.report(Code::unknown_sign, side->span, name)
+        .hint(fmt::format("write int({0}) where its type is int, long({0}) where it has 64 bits", name));
+  }
 }
 
 // a % b is a - a / b * b, so a % 0 is a.

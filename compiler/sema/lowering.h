@@ -46,7 +46,10 @@ class Lowering {
   Operand not_a_value(Span span, std::string_view what);
   Operand unknown_value(Span span, const std::string& name);
   Operand named_argument(Span span, const std::string& name);
-  Operand parameter(const std::string& name, format::ParameterFact fact);
+  Operand parameter(format::ExprKind kind, const std::string& name, format::ParameterFact fact);
+  Operand extended(Operand raw, format::ExprKind kind, const std::string& name);
+  Operand read_register(Op op, uint32_t number, const std::string& name);
+  void warn_of_sign(const ast::Binary& b);
   Operand some_argument(Operand place);
   Operand binding_value(const ast::Expr& e);
   bool runs(const ast::Expr& e) const;
@@ -65,6 +68,7 @@ class Lowering {
 
   // --- Calls ---
   Operand call(const ast::Expr& e, const ast::Call& c, Use use);
+  Operand conversion(const ast::Call& c, const CallForm& form);
   Operand built_in(const ast::Expr& e, const ast::Call& c, const CallForm& form, Use use);
   Operand application_call(const std::string& function, std::span<const ast::Expr> args);
   uint32_t call_cell();
@@ -89,6 +93,10 @@ class Lowering {
   std::vector<uint32_t> used_;              // Snippet::cells as indices into Owner::cells
   std::optional<uint32_t> end_;             // the label behind all code, where calls are not entered
   std::optional<std::string> first_named_;  // of the arguments known by name
+  bool is_converted_ = false;               // the register that is read next, by the source
 };
+
+// "$return" or "$arg[2]", as the manifest spells it, when that is all the expression is; else "".
+std::string register_name(const ast::Expr& e);
 
 }  // namespace mdl::sema

@@ -5,6 +5,7 @@
 #include "compiler/sema/bind.h"
 #include "compiler/sema/known.h"
 #include "compiler/sema/lower.h"
+#include "compiler/sema/value_types.h"
 #include "format/manifest_tables.h"
 
 namespace mdl::sema {
@@ -114,37 +115,74 @@ class Placer {
     if (snippet.temps > ir::kMaxTemps || snippet.labels > ir::kMaxLabels)
       diagnostics_.report(Code::too_long, insert.point.span, ir::kMaxTemps, "values or branches");
     const std::vector<ir::Snippet> variants = argument_variants(snippet);
-    if (variants.empty()) {
+    const bool by_type = !value_masks(snippet).empty();
+    const uint32_t deeper = (variants.empty() ? 0 : 1) + (by_type ? 1 : 0);
+    if (deeper == 0) {
       placed.stencil = snippets_.add(owner_.name, std::move(snippet));
-    } else if (depth_ + 2 > format::kMaxDepth) {
+    } else if (depth_ + deeper + 1 > format::kMaxDepth) {
       diagnostics_.report(Code::too_deep, insert.point.span, format::kMaxDepth, "statements");
     } else {
-      placed = choose(std::move(placed), first_named(snippet), variants);
+      placed = choose(std::move(placed), snippet, variants);
     }
   }
 
   // foreach $point in POINT { if (its argument is the first) (* ... *) if (it is the second) ... }
-  Placement choose(Placement insert, const format::Expr& place, const std::vector<ir::Snippet>& variants) {
+  Placement choose(Placement insert, const ir::Snippet& snippet, const std::vector<ir::Snippet>& variants) {
     Placement visit;
     visit.kind = PlacementKind::foreach_;
     visit.position = insert.position;
     visit.variable = kPointVariable;
     visit.expr = std::move(insert.expr);
-    insert.expr = place.operands.at(0);
+    insert.expr = {};
+    insert.expr.kind = format::ExprKind::variable;
+    insert.expr.text = kPointVariable;
     insert.expr.position = visit.expr.position;
+    if (variants.empty()) add_by_type(visit.body, insert, snippet);
     for (size_t n = 0; n < variants.size(); n++) {
-      Placement& branch = visit.body.emplace_back();
-      branch.kind = PlacementKind::if_;
-      branch.position = insert.position;
-      branch.expr.kind = format::ExprKind::binary;
-      branch.expr.text = n == 0 ? "<=" : "==";  // where it is not known, the first is refused with the reason
-      branch.expr.position = insert.position;
-      branch.expr.operands = {place, format::Expr()};
-      branch.expr.operands[1].number = static_cast<int64_t>(n);
-      insert.stencil = snippets_.add(owner_.name, variants[n]);
-      branch.body.push_back(insert);
+      // Where it is not known, the first is refused with the reason.
+      Placement& branch = visit.body.emplace_back(
+          branch_if(insert, first_named(snippet), n == 0 ? "<=" : "==", static_cast<int64_t>(n)));
+      add_by_type(branch.body, insert, variants[n]);
     }
     return visit;
+  }
+
+  // if (its values are 64 bits wide) (* ... *) if (they are not) (* the same, extended *)
+  void add_by_type(std::vector<Placement>& into, const Placement& insert, const ir::Snippet& snippet) {
+    const std::vector<format::Expr> masks = value_masks(snippet);
+    if (masks.empty()) {
+      into.push_back(insert);
+      into.back().stencil = snippets_.add(owner_.name, snippet);
+      return;
+    }
+    format::Expr common = masks[0];
+    for (size_t i = 1; i < masks.size(); i++)
+      common = operation("&", std::move(common), masks[i], insert.expr.position);
+    for (const bool whole : {true, false}) {
+      Placement& branch = into.emplace_back(branch_if(insert, common, whole ? "==" : "!=", -1));
+      branch.body.push_back(insert);
+      branch.body[0].stencil = snippets_.add(owner_.name, whole ? without_extension(snippet) : snippet);
+    }
+  }
+
+  static Placement branch_if(const Placement& insert, format::Expr left, const char* op, int64_t right) {
+    Placement branch;
+    branch.kind = PlacementKind::if_;
+    branch.position = insert.position;
+    format::Expr number;
+    number.number = right;
+    branch.expr = operation(op, std::move(left), std::move(number), insert.position);
+    return branch;
+  }
+
+  static format::Expr operation(const char* op, format::Expr left, format::Expr right,
+                                const format::Position& position) {
+    format::Expr expr;
+    expr.kind = format::ExprKind::binary;
+    expr.text = op;
+    expr.position = position;
+    expr.operands = {std::move(left), std::move(right)};
+    return expr;
   }
 
   Owner& owner_;

@@ -238,22 +238,27 @@ Result<Value> Expressions::unary(const Expr& expr) {
   return Value{calculate("-", 0, *number)};
 }
 
-// At a call, of the function that is called.
+// The function that a call goes to; none where that is not known before it runs, or lies in another object.
+Procedure Expressions::called_at(const PointAt& point) const {
+  Procedure of;
+  const image::Code* code =
+      scope_.codes ? &scope_.codes->of(*point.procedure.object, *point.procedure.function) : nullptr;
+  for (const image::Instruction& in : code ? code->instructions : std::vector<image::Instruction>()) {
+    if (in.address != point.place || in.flow != image::Flow::call) continue;
+    of.object = image::object_at(scope_.names.image(), in.target);
+    of.function = of.object ? image::function_at(*of.object, in.target) : nullptr;
+    if (of.function && of.function->address != in.target) of.function = nullptr;
+  }
+  return of;
+}
+
 image::Parameter Expressions::parameter_at(const PointAt& point, const std::string& name) {
   image::Parameter unknown;
   unknown.why = "names of arguments are known at entries and calls only";
   Procedure of = point.procedure;
   if (point.kind == format::PointKind::call_before) {
     unknown.why = "which function it calls is not known before it runs";
-    of = {};
-    const image::Code* code =
-        scope_.codes ? &scope_.codes->of(*point.procedure.object, *point.procedure.function) : nullptr;
-    for (const image::Instruction& in : code ? code->instructions : std::vector<image::Instruction>()) {
-      if (in.address != point.place || in.flow != image::Flow::call) continue;
-      of.object = image::object_at(scope_.names.image(), in.target);
-      of.function = of.object ? image::function_at(*of.object, in.target) : nullptr;
-      if (of.function && of.function->address != in.target) of.function = nullptr;
-    }
+    of = called_at(point);
   } else if (point.kind != format::PointKind::entry) {
     return unknown;
   }
@@ -264,14 +269,21 @@ image::Parameter Expressions::parameter_at(const PointAt& point, const std::stri
   return found;
 }
 
-Result<Value> Expressions::parameter(const Expr& expr) {
+// The point that the expression's operand is.
+Result<PointAt> Expressions::one_point(const Expr& expr) {
   if (expr.operands.size() != 1) return wrong(expr.position, "names of arguments mean nothing here");
   auto of = value(expr.operands[0]);
-  if (!of) return of;
+  if (!of) return of.error();
   const Value* one = &*of;
   if (const auto* list = get<Values>(*of); list && list->size() == 1) one = &list->front();
   const auto* point = get<PointAt>(*one);
   if (!point) return wrong(expr.position, "names of arguments belong to one point");
+  return *point;
+}
+
+Result<Value> Expressions::parameter(const Expr& expr) {
+  const auto point = one_point(expr);
+  if (!point) return point.error();
   const image::Parameter found = parameter_at(*point, expr.text);
   if (found.number < 0 && obstacle_.empty()) obstacle_ = found.why;
   switch (static_cast<format::ParameterFact>(expr.number)) {
@@ -283,6 +295,19 @@ Result<Value> Expressions::parameter(const Expr& expr) {
       return Value{static_cast<int64_t>(found.sign)};
   }
   return wrong(expr.position, "a fact of an argument that is not known");
+}
+
+// The text is "$return" or "$arg[n]": the plan's reader has checked it.
+Result<Value> Expressions::value_type(const Expr& expr) {
+  const auto point = one_point(expr);
+  if (!point) return point.error();
+  const bool at_call = point->kind == format::PointKind::call_before;
+  const Procedure of = at_call ? called_at(*point) : point->procedure;
+  const int number = expr.text == "$return" ? image::kResult : expr.text.at(5) - '0';
+  image::ValueType type;
+  if (of.function) type = scope_.names.debug_info().value_type(*of.object, *of.function, number);
+  const bool mask = expr.number == static_cast<int64_t>(format::ParameterFact::mask);
+  return Value{static_cast<int64_t>(mask ? type.mask : type.sign)};
 }
 
 Result<bool> Expressions::truth(const Expr& expr) {
@@ -336,6 +361,8 @@ Result<Value> Expressions::value(const Expr& expr) {
       return unary(expr);
     case ExprKind::parameter:
       return parameter(expr);
+    case ExprKind::value_type:
+      return value_type(expr);
   }
   return wrong(expr.position, "an expression of a kind that is not known");
 }

@@ -43,7 +43,10 @@ class Expressions {
   Result<Value> binary(const format::Expr& expr);
   Result<Value> unary(const format::Expr& expr);
   Result<Value> parameter(const format::Expr& expr);
+  Result<PointAt> one_point(const format::Expr& expr);
+  Procedure called_at(const PointAt& point) const;
   image::Parameter parameter_at(const PointAt& point, const std::string& name);
+  Result<Value> value_type(const format::Expr& expr);
 
   Value all(const std::vector<Procedure>& procedures) const;
   Value usable(const std::vector<Procedure>& procedures, const std::string& name);

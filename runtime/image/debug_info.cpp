@@ -25,6 +25,10 @@ class Reader {
     const Json asked = read_json(question);
     if (asked.contains("parameter"))
       return write_json(to_json(find_parameter(*context_, asked["entry"], asked["parameter"])));
+    if (asked.contains("value")) {
+      const ValueType type = find_value_type(*context_, folded_, asked["entry"], asked["value"]);
+      return write_json(Json{{"mask", type.mask}, {"sign", type.sign}});
+    }
     Json files = Json::array();
     for (const Json& entry : asked["entries"]) files.push_back(source_file(entry));
     return write_json(files);
@@ -53,6 +57,7 @@ class Reader {
 
   DebugSections sections_;
   std::unique_ptr<llvm::DWARFContext> context_;
+  FoldedFunctions folded_;
 };
 
 // Its answer as JSON, or why there is none.
@@ -90,6 +95,11 @@ Parameter FileDebugInfo::parameter(uint64_t entry, const std::string& name) {
   return found;
 }
 
+ValueType FileDebugInfo::value_type(uint64_t entry, int number) {
+  auto answer = ask(reader_, {{"entry", entry}, {"value", number}});
+  return answer ? ValueType{answer->at("mask"), answer->at("sign")} : ValueType();
+}
+
 std::vector<std::string> FileDebugInfo::source_files(std::span<const uint64_t> entries) {
   auto answer = ask(reader_, {{"entries", std::vector<uint64_t>(entries.begin(), entries.end())}});
   std::vector<std::string> files(entries.size());
@@ -119,8 +129,17 @@ struct DebugInfo::State {
     return slot->second;
   }
 
+  // A name with a dot, such as f.constprop.0.
+  static bool is_clone(const Function& function) { return function.name.find('.') != std::string::npos; }
+
+  ValueType value_type(const Object& object, const Function& function, int number) {
+    if (is_clone(function) || !function.aliases.empty()) return {};
+    File& its = file(object);
+    return its.info ? its.info->value_type(function.address - object.bias, number) : ValueType();
+  }
+
   Parameter find(const Object& object, const Function& function, const std::string& name) {
-    if (function.name.find('.') != std::string::npos)
+    if (is_clone(function))
       return Parameter::unknown("it is a clone that the compiler made, with parameters of its own");
     File& its = file(object);
     return its.info ? its.info->parameter(function.address - object.bias, name) : Parameter::unknown(its.why);
@@ -138,6 +157,7 @@ struct DebugInfo::State {
   const Image& image;
   std::map<const Object*, File> files;
   std::map<std::pair<const Function*, std::string>, Parameter> known;
+  std::map<std::pair<const Function*, int>, ValueType> value_types;
 };
 
 DebugInfo::DebugInfo(const Image& image) : state_(std::make_unique<State>(image)) {}
@@ -147,6 +167,12 @@ const Parameter& DebugInfo::parameter(const Object& object, const Function& func
                                       const std::string& name) {
   const auto [slot, fresh] = state_->known.try_emplace({&function, name});
   if (fresh) slot->second = state_->find(object, function, name);
+  return slot->second;
+}
+
+ValueType DebugInfo::value_type(const Object& object, const Function& function, int number) {
+  const auto [slot, fresh] = state_->value_types.try_emplace({&function, number});
+  if (fresh) slot->second = state_->value_type(object, function, number);
   return slot->second;
 }
 

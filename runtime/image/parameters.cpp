@@ -67,6 +67,8 @@ bool is_one_register(uint64_t size) {
 
 Type base_type(const DWARFDie& type) {
   const uint64_t size = number(type, dw::DW_AT_byte_size);
+  const uint64_t bits = number(type, dw::DW_AT_bit_size);
+  if (bits != 0 && bits != 8 * size) return {};  // _BitInt(17): nobody says what the others hold
   switch (number(type, dw::DW_AT_encoding)) {
     case dw::DW_ATE_boolean:
     case dw::DW_ATE_unsigned:
@@ -164,10 +166,35 @@ bool has_all_parameters(const DWARFDie& function) {
   return !origin || count_parameters(origin) == count_parameters(function);
 }
 
+ValueType value_type(const Type& type) {
+  if (type.is != Class::integer || type.size >= 8) return {};
+  return {(uint64_t{1} << (8 * type.size)) - 1, type.has_sign ? uint64_t{1} << (8 * type.size - 1) : 0};
+}
+
+bool follows_convention(const DWARFDie& function) {
+  return dw::toUnsigned(function.findRecursively({dw::DW_AT_calling_convention}), dw::DW_CC_normal) ==
+         dw::DW_CC_normal;
+}
+
+ValueType type_of_argument(const DWARFDie& function, uint64_t entry, int number) {
+  const Class result = class_of_result(function);
+  if (result == Class::unknown || number < 0 || number >= kRegisterCount) return {};
+  int at = result == Class::memory ? 1 : 0;
+  size_t seen = 0;
+  for (DWARFDie child = function.getFirstChild(); child && !child.isNULL(); child = child.getSibling()) {
+    if (child.getTag() == dw::DW_TAG_GNU_formal_parameter_pack) return {};
+    if (child.getTag() != dw::DW_TAG_formal_parameter) continue;
+    const Type type = type_of(child);
+    if (type.is == Class::unknown || ++seen > kMaxParameters) return {};
+    if (type.is != Class::integer) continue;
+    if (at == number) return is_at(child, entry, kRegisters[at]) ? value_type(type) : ValueType();
+    at++;
+  }
+  return {};
+}
+
 Parameter look(const DWARFDie& function, uint64_t entry, const std::string& name) {
-  if (dw::toUnsigned(function.findRecursively({dw::DW_AT_calling_convention}), dw::DW_CC_normal) !=
-      dw::DW_CC_normal)
-    return Parameter::unknown("its calling convention is one of its own");
+  if (!follows_convention(function)) return Parameter::unknown("its calling convention is one of its own");
   if (!has_all_parameters(function))
     return Parameter::unknown("the compiler left out some of its parameters");
   const Class result = class_of_result(function);
@@ -198,8 +225,9 @@ Parameter look(const DWARFDie& function, uint64_t entry, const std::string& name
           fmt::format("the compiler did not keep `{}` where the calling convention has it", name));
     Parameter found;
     found.number = at;
-    found.mask = type.size == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * type.size)) - 1;
-    found.sign = type.has_sign && type.size < 8 ? uint64_t{1} << (8 * type.size - 1) : 0;
+    const ValueType value = value_type(type);
+    found.mask = value.mask;
+    found.sign = value.sign;
     return found;
   }
   return Parameter::unknown(names.empty() ? fmt::format("it has no parameter `{}`", name)
@@ -226,6 +254,31 @@ Parameter Parameter::unknown(std::string why) {
   Parameter result;
   result.why = std::move(why);
   return result;
+}
+
+bool FoldedFunctions::contains(llvm::DWARFUnit& unit, uint64_t entry) {
+  const auto [slot, fresh] = by_unit_.try_emplace(&unit);
+  if (!fresh) return slot->second.contains(entry);
+  std::unordered_set<uint64_t> seen;
+  for (const llvm::DWARFDebugInfoEntry& in_unit : unit.dies()) {
+    const DWARFDie die(&unit, &in_unit);
+    if (die.getTag() != dw::DW_TAG_subprogram) continue;
+    auto ranges = die.getAddressRanges();
+    if (!ranges) {
+      llvm::consumeError(ranges.takeError());
+      continue;
+    }
+    for (const llvm::DWARFAddressRange& range : *ranges)
+      if (!seen.insert(range.LowPC).second) slot->second.insert(range.LowPC);
+  }
+  return slot->second.contains(entry);
+}
+
+ValueType find_value_type(llvm::DWARFContext& context, FoldedFunctions& folded, uint64_t entry, int number) {
+  const DWARFDie die = function_from(context, entry);
+  if (!die || !follows_convention(die) || folded.contains(*die.getDwarfUnit(), entry)) return {};
+  if (number == kResult) return value_type(type_of(die));
+  return has_all_parameters(die) ? type_of_argument(die, entry, number) : ValueType();
 }
 
 Parameter find_parameter(llvm::DWARFContext& context, uint64_t entry, const std::string& name) {

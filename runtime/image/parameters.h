@@ -16,10 +16,13 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace llvm {
 class DWARFContext;
-}
+class DWARFUnit;
+}  // namespace llvm
 
 namespace mdl::image {
 
@@ -31,6 +34,28 @@ struct Parameter {
 
   static Parameter unknown(std::string why);
 };
+
+// The width and the sign of a value in a register: it is ((register & mask) ^ sign) - sign.
+struct ValueType {
+  uint64_t mask = ~uint64_t{0};  // all bits where the type has 64, or is not known
+  uint64_t sign = 0;
+};
+inline constexpr int kResult = -1;  // in place of an argument's number
+
+// The linker may fold functions of the same code into one, whose types differ.
+class FoldedFunctions {
+ public:
+  // Whether several functions of the unit begin at the address.
+  bool contains(llvm::DWARFUnit& unit, uint64_t entry);
+
+ private:
+  std::unordered_map<const llvm::DWARFUnit*, std::unordered_set<uint64_t>> by_unit_;
+};
+
+// Of $arg[number], or of $return, by its declared type. Nothing is guessed: where the parameter is not
+// certain, by the rules above, and where two functions of one unit begin at the address, the type is not
+// known.
+ValueType find_value_type(llvm::DWARFContext& context, FoldedFunctions& folded, uint64_t entry, int number);
 
 // `entry`: the function's first address, as the file has it.
 Parameter find_parameter(llvm::DWARFContext& context, uint64_t entry, const std::string& name);

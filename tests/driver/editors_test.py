@@ -70,13 +70,13 @@ class Editors(unittest.TestCase):
                 self.assertRegex(scope(word, ["definition", "common"]) or "", "^(keyword|storage|support)")
 
     def test_scopes(self):
-        definition, code = ["code", "definition", "common"], ["obsolete", "function", "control", "common"]
+        definition, code = ["code", "definition", "common"], ["obsolete", "function", "conversion", "control", "common"]
         for text, names, wanted in (
             ("// metric", definition, "comment"), ('"// no"', definition, "string.quoted"), ("(* m++; *)", definition, "meta.embedded"),
             ("/Code/*/* is", definition, "string.unquoted.path"), ("$constraint[0]", definition, "variable.language"),
             ("0x1F", code, "constant.numeric"), ("1.5e3", code, "constant.numeric"), ("setCounter(m, 1)", code, "invalid.deprecated"),
             ("readSymbol", code, "support.function"), ("TRUE", code, "constant.language"), ("metric", code, None),
-            ("metric metric {", definition, "storage.type"),
+            ("metric metric {", definition, "storage.type"), ("int($return)", code, "support.type"), ("init(1)", code, None),
         ):
             with self.subTest(text=text):
                 found = scope(text, names)

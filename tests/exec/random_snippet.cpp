@@ -28,6 +28,8 @@ int64_t interesting(Random& random) {
                                  -128,
                                  -129,
                                  1000,
+                                 32768,
+                                 65535,
                                  std::numeric_limits<int32_t>::max(),
                                  std::numeric_limits<int32_t>::min(),
                                  int64_t{std::numeric_limits<int32_t>::max()} + 1,
@@ -66,6 +68,8 @@ class Generator {
   static constexpr uint32_t kEnd = 0;  // the label that a call which is busy leads to
   static constexpr uint32_t kCall = 7;
   static constexpr Op kWithCells[] = {Op::load, Op::store, Op::store, Op::add_cell, Op::address, Op::call};
+
+  static constexpr int64_t kWidths[] = {8, 16, 32, -8, -16, -32};
 
   void reach_outside() {
     using enum format::CellKind;
@@ -128,6 +132,7 @@ class Generator {
     const ir::OpInfo& rule = ir::info(op);
     Operand a = rule.a == ir::OperandRule::V ? operand() : Operand::none();
     Operand b = rule.b == ir::OperandRule::V ? operand() : Operand::none();
+    if (op == Op::extend) b = Operand::imm(kWidths[random_() % std::size(kWidths)]);
     uint32_t index = 0;
     if (rule.field == ir::FieldRule::CELL) index = cell_for(op);
     if (op == Op::arg) index = random_() % 6;

@@ -1,4 +1,5 @@
-// Debug information of a target: the parameters of its functions by name, and its source files. What is asked
+// Debug information of a target: the parameters of its functions by name, the types of their values, and its
+// source files. What is asked
 // for first is what is there. LLVM, which reads it, may crash in its own process; what comes back from there
 // must be sound.
 #include <cstring>
@@ -22,6 +23,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const ElfSymbol& symbol : file->symbols(2 /* SHT_SYMTAB */).symbols)
     if (symbol.type == 2 /* STT_FUNC */ && symbol.section != 0 && entries.size() < 32)
       entries.push_back(symbol.address);
+  for (uint64_t entry : entries)
+    for (int number = kResult; number <= 6; ++number) {
+      const ValueType type = info->value_type(entry, number);
+      const bool is_narrow = type.mask == 0xff || type.mask == 0xffff || type.mask == 0xffffffff;
+      const bool has_its_sign = type.sign == 0 || type.sign == type.mask / 2 + 1;
+      if (is_narrow ? !has_its_sign : type.mask != ~uint64_t{0} || type.sign != 0) __builtin_trap();
+    }
   for (uint64_t entry : entries)
     for (const char* name : {"count", "this", "none"}) {
       const Parameter found = info->parameter(entry, name);

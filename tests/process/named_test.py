@@ -32,6 +32,23 @@ ALL = [*(argument(name, "t_mixed") for name in ("tiny", "little", "port", "step"
 NAMES = ("tiny", "little", "port", "step", "wide", "text", "color", "on", "letter", "place", "behind", "self",
          "move", "flags", "amount", "value")
 
+# Of each narrow argument, and of each result: the name of the program's own sum, the function, the value in MDL, and
+# the conversion that is right without debug information.
+VALUES = [("tiny", "t_mixed", "$arg[0]", "char"), ("text", "t_mixed", "$arg[1]", "long"),
+          ("little", "t_mixed", "$arg[2]", "short"), ("port", "t_mixed", "$arg[3]", "uint16_t"),
+          ("step", "t_mixed", "$arg[4]", "int"), ("wide", "t_mixed", "$arg[5]", "unsigned"),
+          ("color", "t_colors", "$arg[0]", "int16_t"), ("letter", "t_colors", "$arg[2]", "uint16_t"),
+          ("place", "t_colors", "$arg[3]", "int64_t"), ("behind", "t_big", "$arg[1]", "int32_t"),
+          ("amount", "Box::t_static", "$arg[0]", "long"),
+          *((f"r_{name}", f"t_{name}", "$return", conversion) for name, conversion in (
+              ("int", "int"), ("unsigned", "uint32_t"), ("short", "short"), ("ushort", "uint16_t"), ("char", "int8_t"),
+              ("uchar", "uint8_t"), ("bool", "char"), ("color", "int16_t"), ("pointer", "long"), ("ssize", "long")))]
+AFTER = "foreach c in f.calls append postInsn c"
+
+
+def value(name, function, code):
+    return counter(name, function, code, "append preInsn f.return" if "$return" in code else ENTRY)
+
 
 class Named(LiveTest):
     def measure(self, flavor, metrics, *options):
@@ -63,6 +80,39 @@ class Named(LiveTest):
                                  {name: answer[name] for name in known})
                 # clang writes nothing on where that one is.
                 self.assertEqual(set(NAMES) - set(known), {"on"} if flavor == "clang-O2" else set())
+
+    # The bits above a narrow value are noise, in arguments and in results.
+    def test_declared_types_extend_what_is_read(self):
+        metrics = [value(name, function, f"{name} += {read};") for name, function, read, _ in VALUES]
+        metrics += [value("negative", "t_int", "if ($return < 0) negative++;"),
+                    counter("called", "t_int_caller", "called += $return;", AFTER),
+                    value("r_twice", "t_twice", "r_twice += $return;")]
+        for flavor in ("gcc-O2", "gcc-O0", "clang-O2", "gcc-O2-dwarf4-compressed"):
+            with self.subTest(flavor):
+                lines, answer = self.measure(flavor, metrics)
+                if flavor == "gcc-O0":  # there an int is loaded anew, and nothing is above it
+                    del lines["r_twice", ""]
+                self.assertEqual({name: line["value"] for (name, _), line in lines.items()},
+                                 {name: answer[name] for name, _ in lines})
+                self.assertEqual(sum(line["refused"] for line in lines.values()), 0)
+
+    def test_conversions_need_no_debug_information(self):
+        metrics = [value(name, function, f"{name} += {conversion}({read});")
+                   for name, function, read, conversion in VALUES]
+        metrics += [value("negative", "t_int", "if (int($return) < 0) negative++;"),
+                    counter("called", "t_int_caller", "called += int($return);", AFTER)]
+        lines, answer = self.measure("no-debug", metrics)
+        self.assertEqual({name: line["value"] for (name, _), line in lines.items()},
+                         {name: answer[name] for name, _ in lines})
+
+    # Nothing is guessed: without a type all 64 bits are the value.
+    def test_without_debug_information_all_bits_are_read(self):
+        metrics = [value("it", "t_twice", "it += $return;"), value("whole", "t_twice", "whole += long($return);"),
+                   value("r_int", "t_int", "if ($return < 0) r_int++;")]
+        lines, answer = self.measure("no-debug", metrics)
+        self.assertEqual(lines["it", ""]["value"], answer["r_twice"])
+        self.assertEqual(lines["whole", ""]["value"], answer["r_twice"])
+        self.assertNotEqual(lines["r_int", ""]["value"], answer["negative"])
 
     # The first name chooses the code, the others choose in it.
     def test_several_names_in_one_expression(self):

@@ -2,6 +2,8 @@
 //
 //   named [SECONDS]
 //
+// The functions t_int, t_short and so on return such values.
+//
 // Commands: `go N` calls each function N times with changing numbers, the narrow ones with other bits above
 // them, as the calling convention allows. Answers carry the sum of each argument by its name, and "calls".
 #include <unistd.h>
@@ -70,6 +72,33 @@ class Box {
   long sum_ = 0;
 };
 
+// A result of each type; the bits above it are those of `dirty`. The compiler believes what the asm says.
+#define RESULT(type, name)                                   \
+  extern "C" KEEP type name(int64_t dirty) {                 \
+    type result;                                             \
+    asm volatile("mov %1, %q0" : "=a"(result) : "r"(dirty)); \
+    return result;                                           \
+  }
+RESULT(int, t_int)
+RESULT(unsigned, t_unsigned)
+RESULT(short, t_short)
+RESULT(unsigned short, t_ushort)
+RESULT(signed char, t_char)
+RESULT(unsigned char, t_uchar)
+RESULT(bool, t_bool)
+RESULT(Color, t_color)
+RESULT(const char*, t_pointer)
+RESULT(ssize_t, t_ssize)
+// Two names for one address, as after the linker has folded functions: their types are not certain.
+RESULT(int, t_twice)
+asm(".globl t_twice_unsigned\n.type t_twice_unsigned, @function\n.set t_twice_unsigned, t_twice");
+
+extern "C" KEEP long t_int_caller(int64_t dirty) {
+  int got = t_int(dirty);
+  asm volatile("" : "+r"(got));
+  return got + 1L;
+}
+
 // Calls t_plain directly, once.
 extern "C" KEEP long t_caller(long value) {
   long got = t_plain(value * 3);
@@ -83,9 +112,12 @@ struct Sum {
   const char* name;
   int64_t value;
 };
-Sum sums[] = {{"tiny", 0},  {"little", 0}, {"port", 0},   {"step", 0},  {"wide", 0},   {"text", 0},
-              {"color", 0}, {"on", 0},     {"letter", 0}, {"place", 0}, {"behind", 0}, {"self", 0},
-              {"move", 0},  {"flags", 0},  {"amount", 0}, {"value", 0}, {"calls", 0}};
+Sum sums[] = {{"tiny", 0},      {"little", 0},  {"port", 0},    {"step", 0},       {"wide", 0},
+              {"text", 0},      {"color", 0},   {"on", 0},      {"letter", 0},     {"place", 0},
+              {"behind", 0},    {"self", 0},    {"move", 0},    {"flags", 0},      {"amount", 0},
+              {"value", 0},     {"calls", 0},   {"r_int", 0},   {"r_unsigned", 0}, {"r_short", 0},
+              {"r_ushort", 0},  {"r_char", 0},  {"r_uchar", 0}, {"r_bool", 0},     {"r_color", 0},
+              {"r_pointer", 0}, {"r_ssize", 0}, {"r_twice", 0}, {"negative", 0},   {"called", 0}};
 
 void count(const char* name, int64_t value) {
   for (Sum& sum : sums)
@@ -140,6 +172,19 @@ void go_once(uint64_t noise) {
   t_caller(step);
   count("value", step * 3L);
   count("calls", 1);
+
+  t_int(dirty(step, ~noise)), t_unsigned(dirty(wide, noise)), t_short(dirty(little, noise));
+  t_ushort(dirty(port, ~noise)), t_char(dirty(tiny, ~noise)), t_uchar(dirty(flags, noise));
+  t_bool(dirty(static_cast<uint8_t>(on), noise)), t_color(dirty(static_cast<int16_t>(color), ~noise));
+  t_pointer(static_cast<int64_t>(reinterpret_cast<uintptr_t>(text))), t_ssize(static_cast<int64_t>(noise)),
+      t_twice(dirty(step, noise));
+  t_int_caller(dirty(step, noise));
+  count("r_int", 2L * step), count("r_unsigned", wide), count("r_short", little), count("r_ushort", port);
+  count("r_char", tiny), count("r_uchar", flags), count("r_bool", on);
+  count("r_color", static_cast<int64_t>(color));
+  count("r_pointer", static_cast<int64_t>(reinterpret_cast<uintptr_t>(text)));
+  count("r_ssize", static_cast<int64_t>(noise)), count("r_twice", dirty(step, noise));
+  count("negative", 2 * (step < 0)), count("called", step);
 }
 
 std::string truth() {

@@ -245,6 +245,22 @@ TEST(Manifest, RefusesRangesAndUnknownWords) {
   });
 }
 
+TEST(Manifest, TypesAreThoseOfArgumentsAndResults) {
+  const auto read_with = [](const std::string& text, int64_t fact) {
+    Manifest m = sample();
+    Expr type = expr(ExprKind::value_type, text, {expr(ExprKind::variable, "f")});
+    type.number = fact;
+    m.stencils[0].constants = {type};
+    auto read = read_manifest(write_manifest(m));
+    return read ? std::string(*read == m ? "the same" : "another") : read.error().text;
+  };
+  for (const char* text : {"$return", "$arg[0]", "$arg[5]"})
+    for (int64_t fact : {1, 2}) EXPECT_EQ(read_with(text, fact), "the same");
+  for (const char* text : {"$arg[6]", "$arg", "$args.n", "x"})
+    EXPECT_NE(read_with(text, 1).find("which is not known"), std::string::npos) << text;
+  for (int64_t fact : {0, 3}) EXPECT_NE(read_with("$return", fact).find("is not in 1..2"), std::string::npos);
+}
+
 TEST(Manifest, RefusesReferencesToNothing) {
   auto metric = [](Json& j) -> Json& { return j["metrics"][0]; };
   expect_refusals({
@@ -310,8 +326,9 @@ TEST(Manifest, RefusesTextThatGrows) {
     while (text.size() < 20'000'000) text += piece;
     EXPECT_NE(why(text).find("nested too deep or has too many values"), std::string::npos) << piece;
   }
-  EXPECT_NE(why("[\"" + std::string(2000, '[') + "\\\"" + std::string(2000, '{') + "\"]").find("is not an object"),
-            std::string::npos);
+  EXPECT_NE(
+      why("[\"" + std::string(2000, '[') + "\\\"" + std::string(2000, '{') + "\"]").find("is not an object"),
+      std::string::npos);
 }
 
 TEST(Manifest, RefusesTooManyCells) {

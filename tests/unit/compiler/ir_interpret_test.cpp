@@ -42,6 +42,19 @@ TEST(IrInterpret, ArithmeticWrapsAndNeverRaises) {
   EXPECT_EQ(evaluate(Op::store, 3, 3), std::nullopt);
 }
 
+TEST(IrInterpret, ExtensionsKeepLowBitsAndTheirSign) {
+  constexpr int64_t kDirty = 0x5a5a5a5a'00000000;
+  EXPECT_EQ(evaluate(Op::extend, kDirty | 0xffffffff, 32), -1);
+  EXPECT_EQ(evaluate(Op::extend, kDirty | 0xffffffff, -32), 0xffffffff);
+  EXPECT_EQ(evaluate(Op::extend, kDirty | 0x7fffffff, 32), 0x7fffffff);
+  EXPECT_EQ(evaluate(Op::extend, 0x18000, 16), -0x8000);
+  EXPECT_EQ(evaluate(Op::extend, 0x18000, -16), 0x8000);
+  EXPECT_EQ(evaluate(Op::extend, -1, -8), 0xff);
+  EXPECT_EQ(evaluate(Op::extend, 0x17f, 8), 0x7f);
+  for (int64_t wrong : {int64_t{0}, int64_t{1}, int64_t{33}, int64_t{64}, int64_t{-64}, kMin})
+    EXPECT_EQ(evaluate(Op::extend, 1, wrong), std::nullopt) << wrong;
+}
+
 TEST(IrInterpret, InputsAndCells) {
   Machine machine;
   machine.args = {10, 20};

@@ -64,6 +64,15 @@ TEST(IrVerify, RefusesWrongPoints) {
   EXPECT_EQ(wrong(snippet("%0 = arg 0", "call")), "");
 }
 
+TEST(IrVerify, RefusesWrongWidths) {
+  for (const char* width : {"8", "16", "32", "-8", "-16", "-32"})
+    EXPECT_EQ(wrong(snippet(std::string("%0 = arg 0\n %1 = extend %0, ") + width)), "");
+  for (const char* width : {"0", "64", "-64", "9", "-9223372036854775808"})
+    EXPECT_NE(wrong(snippet(std::string("%0 = arg 0\n %1 = extend %0, ") + width)).find("no such width"),
+              std::string::npos);
+  EXPECT_NE(wrong(snippet("%0 = arg 0\n %1 = extend %0, %0")).find("must be a number"), std::string::npos);
+}
+
 // Shapes that the text form cannot spell.
 TEST(IrVerify, RefusesWrongShapes) {
   const Snippet good = snippet("%0 = arg 0\n %1 = add %0, 1\n jump_zero %1, L0\n store c, %1\nL0:");

@@ -84,7 +84,7 @@ metric m {
   name "M"; units ops; aggregateOperator max; style SampledFunction; flavor { unix, mpi }; mode developer;
   constraint proc; constraint msgs;
   constraint tag /SyncObject/Message/* is replace counter {
-    foreach f in msg_func append f.entry constrained (* if ($arg[1] == $constraint[0]) m++; *)
+    foreach f in msg_func append f.entry constrained (* if (long($arg[1]) == $constraint[0]) m++; *)
   }
   base is counter { foreach f in msg_func if (f.name != "recv") append f.entry constrained (* m++; *) }
 }
@@ -144,20 +144,20 @@ TEST(Sema, CallsAreEnteredBeforeAnyChange) {
             "%1 = enter_call m.call; jump_zero %1, L0; add_cell m, 1; %0 = load t; call_arg m.call, %0, 0; "
             "%2 = call m.call, 0; leave_call m.call; L0:; ");
   // No change but behind a call: entered where it stands, inner calls first.
-  EXPECT_EQ(lowered("if ($arg[0]) m = k(g(1), 2);"),
+  EXPECT_EQ(lowered("if (long($arg[0])) m = k(g(1), 2);"),
             "%0 = arg 0; jump_zero %0, L0; %1 = enter_call m.call; jump_zero %1, L1; call_arg m.call, 1, 0; "
             "%2 = call m.call, 0; leave_call m.call; %3 = enter_call m.call; jump_zero %3, L1; "
             "call_arg m.call, %2, 0; call_arg m.call, 2, 1; %4 = call m.call, 1; leave_call m.call; "
             "store m, %4; L0:; L1:; ");
   // A change on the way around the call.
-  EXPECT_THAT(lowered("if ($arg[0]) k(); m++;"),
+  EXPECT_THAT(lowered("if (long($arg[0])) k(); m++;"),
               HasSubstr("%1 = enter_call m.call; jump_zero %1, L1; %0 = arg 0; "));
 }
 
 TEST(Sema, CallPointsHaveKindsAndOrder) {
-  Analyzed a =
-      analyze_text(metric("foreach f in $procedures foreach c in f.calls { append preInsn c (* m += $arg[1]; "
-                          "*) append postInsn c (* m += $return; *) append c (* m++; *) }"));
+  Analyzed a = analyze_text(
+      metric("foreach f in $procedures foreach c in f.calls { append preInsn c (* m += long($arg[1]); "
+             "*) append postInsn c (* m += long($return); *) append c (* m++; *) }"));
   ASSERT_THAT(a.said, IsEmpty()) << a.rendered;
   ASSERT_THAT(a.program.snippets, SizeIs(3));
   EXPECT_EQ(a.program.snippets[0].point, format::PointKind::call_before);
@@ -181,14 +181,43 @@ TEST(Sema, ReplacementsUseTheMetricsTemporaries) {
 }
 
 TEST(Sema, ConditionsJump) {
-  EXPECT_EQ(lowered("if ($arg[0] && $arg[1]) m++;"),
+  EXPECT_EQ(lowered("if (long($arg[0]) && long($arg[1])) m++;"),
             "%0 = arg 0; jump_zero %0, L0; %1 = arg 1; jump_zero %1, L0; add_cell m, 1; L0:; ");
+}
+
+// Twice: for values that fill their registers, and for others. A conversion needs neither.
+TEST(Sema, CodeIsMadeForWholeAndForNarrowValues) {
+  Analyzed a =
+      analyze_text(metric("foreach f in $procedures { append f.return (* m += $return; *) "
+                          "append f.return (* m += int($return); *) }"));
+  ASSERT_THAT(a.said, IsEmpty()) << a.rendered;
+  ASSERT_THAT(a.program.snippets, SizeIs(3));
+  auto run_with = [&](size_t snippet, std::vector<int64_t> constants) {
+    ir::Machine machine;
+    machine.result = int64_t{7} << 32 | 0xffffffff;
+    machine.constants = std::move(constants);
+    machine.cells = {0};
+    ir::interpret(a.program.snippets[snippet], machine);
+    return machine.cells[0];
+  };
+  EXPECT_EQ(run_with(0, {}), 0x7ffffffff);
+  EXPECT_EQ(run_with(1, {0xffffffff, 0x80000000}), -1);
+  EXPECT_EQ(run_with(1, {0xffff, 0}), 0xffff);
+  EXPECT_EQ(run_with(1, {-1, 0}), 0x7ffffffff);
+  EXPECT_EQ(run_with(2, {}), -1);
+  const format::Placement& visit = a.program.manifest.metrics[0].placement[0].body[0].body[0];
+  EXPECT_EQ(visit.variable, "$point");
+  ASSERT_THAT(visit.body, SizeIs(2));
+  EXPECT_EQ(visit.body[0].expr.text, "==");
+  EXPECT_EQ(visit.body[1].expr.text, "!=");
+  EXPECT_EQ(visit.body[0].expr.operands[0].kind, format::ExprKind::value_type);
+  EXPECT_EQ(visit.body[0].expr.operands[0].text, "$return");
 }
 
 TEST(Sema, MessageIsShortForItsPath) {
   Analyzed a = analyze_text(
       "constraint tag /Message/* is counter { foreach f in $procedures { append f.entry "
-      "(* if ($arg[1] == $constraint[0]) tag += 1; *) } }\n"
+      "(* if (int($arg[1]) == $constraint[0]) tag += 1; *) } }\n"
       "constraint all /Message is default;" +
       metric("append $exit.entry (* m++; *)"));
   const std::vector<format::Constraint>& constraints = a.program.manifest.constraints;
@@ -225,9 +254,10 @@ TEST(Sema, CodeMeansWhatItMeansInC) {
   EXPECT_EQ(run("m = (1 < 2) + (2 <= 2) * 2 + (3 > 4) * 4 + (4 >= 4) * 8 + (1 == 1) * 16 + (1 != 1) * 32;"),
             27);
   EXPECT_EQ(run("m = (2 && 3) + (0 || 4) * 2 + (0 && t++) * 4 + (1 || t++) * 8; m = m * 10 + t;"), 110);
-  EXPECT_EQ(run("if ($arg[0] > 1 || $arg[1] == 7) m = 1; else { m = 2; m++; }", {0, 7}), 1);
-  EXPECT_EQ(run("if ($arg[0] > 1 || $arg[1] == 7) m = 1; else { m = 2; m++; }", {0, 6}), 3);
-  EXPECT_EQ(run("if ($arg[0] > 1 && $arg[1] == 7) m = 1; else if ($arg[0]) m = 4;", {2, 6}), 4);
+  EXPECT_EQ(run("if (long($arg[0]) > 1 || long($arg[1]) == 7) m = 1; else { m = 2; m++; }", {0, 7}), 1);
+  EXPECT_EQ(run("if (long($arg[0]) > 1 || long($arg[1]) == 7) m = 1; else { m = 2; m++; }", {0, 6}), 3);
+  EXPECT_EQ(run("if (long($arg[0]) > 1 && long($arg[1]) == 7) m = 1; else if (long($arg[0])) m = 4;", {2, 6}),
+            4);
 }
 
 TEST(Sema, FlagsAreReleased) {
