@@ -63,6 +63,7 @@ metricField
   | (KW_UNITS_TYPE | KW_AGGREGATE | KW_STYLE | KW_MODE) name SEMI   # choiceField
   | flavorField                                                     # metricFlavor
   | KW_COUNTER name SEMI                                            # temporary
+  | KW_FLAG name SEMI                                               # flagTemporary
   | KW_CONSTRAINT name (SEMI | inlineConstraint)                    # metricConstraint
   | KW_BASE KW_IS cellType block                                    # base
   | SEMI                                                            # emptyField
@@ -152,7 +153,7 @@ word : ID | reservable ;
 reservable
   : KW_LIST | KW_IS | KW_ITEMS | KW_FLAVOR | KW_LIBRARY | KW_FOREACH | KW_IN | KW_METRIC | KW_NAME | KW_UNITS
   | KW_UNITS_TYPE | KW_AGGREGATE | KW_STYLE | KW_MODE | KW_BASE | KW_APPEND | KW_PREPEND | KW_CONSTRAINT
-  | KW_CONSTRAINED | KW_REPLACE | KW_DEFAULT | KW_COUNTER | KW_DAEMON | KW_PROCESS | KW_VISI | KW_TUNABLE
+  | KW_CONSTRAINED | KW_REPLACE | KW_DEFAULT | KW_COUNTER | KW_FLAG | KW_DAEMON | KW_PROCESS | KW_VISI | KW_TUNABLE
   | KW_EXCLUDE | KW_NO_CASE | KW_REGEX
   ;
 
@@ -184,6 +185,7 @@ KW_CONSTRAINED : 'constrained' ;
 KW_REPLACE : 'replace' ;
 KW_DEFAULT : 'default' ;
 KW_COUNTER : 'counter' ;
+KW_FLAG : 'flag' ;
 KW_DAEMON : 'daemon' ;
 KW_PROCESS : 'process' ;
 KW_VISI : 'visi' ;

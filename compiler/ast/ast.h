@@ -217,6 +217,7 @@ struct Metric {
   std::vector<Setting> settings;  // name units unitsType aggregateOperator style flavor mode
   std::vector<MetricConstraint> constraints;
   std::vector<Name> temporaries;
+  std::vector<Name> flags;  // temporaries that count active calls
   std::vector<Base> bases;
 };
 

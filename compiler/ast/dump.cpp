@@ -103,6 +103,7 @@ class Dumper {
           line(c.name.span, "constraint " + c.name.text);
       }
       for (const Name& t : m.temporaries) line(t.span, "counter " + t.text);
+        for (const Name& f : m.flags) line(f.span, "flag " + f.text);
       for (const Base& base : m.bases) {
         line(base.span, "base is " + dump_type(base.type));
         statements(base.body);

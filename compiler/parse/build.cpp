@@ -146,6 +146,8 @@ class Definitions {
       metric.settings.push_back(flavor(f->flavorField()));
     } else if (auto* f = dynamic_cast<P::TemporaryContext*>(field)) {
       metric.temporaries.push_back(name(f->name()));
+    } else if (auto* f = dynamic_cast<P::FlagTemporaryContext*>(field)) {
+      metric.flags.push_back(name(f->name()));
     } else if (auto* f = dynamic_cast<P::MetricConstraintContext*>(field)) {
       metric.constraints.push_back(metric_constraint(f));
     } else if (auto* f = dynamic_cast<P::BaseContext*>(field)) {
@@ -154,7 +156,7 @@ class Definitions {
   }
 
   ast::Metric metric(P::MetricContext* context) {
-    ast::Metric metric{name(context->name()), {}, {}, {}, {}};
+    ast::Metric metric{name(context->name()), {}, {}, {}, {}, {}};
     for (auto* field : context->metricField()) metric_field(metric, field);
     return metric;
   }

@@ -13,13 +13,29 @@ namespace {
 using format::Placement;
 using format::PlacementKind;
 
-// Its only traffic with cells is adding to the first one of the owner. What it adds comes from the
-// process or from constants, because a load would be traffic too.
+// Its only traffic with cells is adding to the first one of the owner, and reading flags of the metric, which
+// no focus has a part in. What it adds comes from the process or from constants, because another load would
+// be traffic too.
 bool adds_only(const ir::Snippet& snippet, const std::string& value) {
   return std::all_of(snippet.insts.begin(), snippet.insts.end(), [&](const ir::Inst& inst) {
     if (ir::info(inst.op).field != ir::FieldRule::CELL) return true;
-    return inst.op == ir::Op::add_cell && snippet.cells[inst.index].name == value;
+    const format::Cell& cell = snippet.cells[inst.index];
+    return (inst.op == ir::Op::load && cell.kind == format::CellKind::flag) ||
+           (inst.op == ir::Op::add_cell && cell.name == value);
   });
+}
+
+// All that the code does is to count, in a flag of the metric, the frames of a function: += 1 at entries, -=
+// 1 at returns, whatever the focus.
+bool counts_frames(const Placement& statement, const ir::Snippet& snippet) {
+  const bool entry = snippet.point == format::PointKind::entry;
+  if (statement.constrained || snippet.insts.size() != 1 ||
+      (!entry && snippet.point != format::PointKind::return_))
+    return false;
+  const ir::Inst& inst = snippet.insts[0];
+  return inst.op == (entry ? ir::Op::add_cell : ir::Op::release) && inst.a == ir::Operand::imm(1) &&
+         snippet.cells[inst.index].kind == format::CellKind::flag &&
+         statement.order == (entry ? format::Order::append : format::Order::prepend);
 }
 
 // Why some code below is not constrained or does more than add; "" when all of it does just that. `any` is
@@ -30,7 +46,7 @@ std::string obstacle(const std::vector<Placement>& statements, const Program& pr
     std::string why;
     if (statement.kind != PlacementKind::insert) {
       why = obstacle(statement.body, program, value, any);
-    } else {
+    } else if (!counts_frames(statement, program.snippets[statement.stencil])) {
       any = true;
       if (!statement.constrained)
         why = fmt::format("its code at line {} is not 'constrained'", statement.position.line);

@@ -134,6 +134,11 @@ class MetricChecker {
   }
 
  private:
+  struct Temporary {
+    const ast::Name* name;
+    CellKind kind;  // counter or flag
+  };
+
   void fields() {
     result_.id = metric_.name.text;
     result_.name = settings_.text("name", Need::required);
@@ -158,13 +163,19 @@ class MetricChecker {
   void temporaries() {
     claim(metric_.name);
     for (const ast::Name& t : metric_.temporaries)
-      if (claim(t)) temporaries_.push_back(&t);
+      if (claim(t)) temporaries_.push_back({&t, CellKind::counter});
+    for (const ast::Name& f : metric_.flags) {
+      if (context_.symbols.standard == Standard::classic)
+        context_.diagnostics.report(Code::extension, f.span, "a flag of a metric")
+            .hint("--std=mdl26, the default, has it");
+      if (claim(f)) temporaries_.push_back({&f, CellKind::flag});
+    }
     used_.resize(temporaries_.size());
   }
 
   // Behind the value.
   void add_temporaries(Owner& owner) const {
-    for (const ast::Name* t : temporaries_) add_cell(owner, t->text, {});
+    for (const Temporary& t : temporaries_) add_cell(owner, t.name->text, {"", t.kind});
   }
 
   void note_temporaries(const Owner& owner) {
@@ -175,7 +186,8 @@ class MetricChecker {
   void warn_of_temporaries() {
     for (size_t i = 0; i < temporaries_.size(); i++)
       if (!used_[i])
-        context_.diagnostics.report(Code::unused_temporary, temporaries_[i]->span, temporaries_[i]->text);
+        context_.diagnostics.report(Code::unused_temporary, temporaries_[i].name->span,
+                                    temporaries_[i].name->text);
   }
 
   void constraints() {
@@ -260,7 +272,7 @@ class MetricChecker {
   Settings settings_;
   format::Metric result_;
   std::map<std::string_view, Span> claimed_;
-  std::vector<const ast::Name*> temporaries_;
+  std::vector<Temporary> temporaries_;
   std::vector<bool> used_;  // of them, in any code
 };
 

@@ -108,7 +108,8 @@ class Scanner {
   }
 
   void end_field() {
-    bool temporary = frames_.back().place == Place::metric && word(0) == "counter" && head_.size() == 2;
+    bool temporary = frames_.back().place == Place::metric && (word(0) == "counter" || word(0) == "flag") &&
+                     head_.size() == 2;
     if (temporary) context_.cells.push_back(word(1));
     head_.clear();
   }

@@ -233,6 +233,7 @@ class Indexer {
   void metric(const ast::Metric& m) {
     add(m.name, "metric " + m.name.text);
     for (const ast::Name& t : m.temporaries) add(t, "counter " + t.text);
+    for (const ast::Name& f : m.flags) add(f, "flag " + f.text);
     for (const ast::MetricConstraint& c : m.constraints) {
       if (c.definition) {
         add(c.name, headline(*c.definition));
@@ -253,6 +254,8 @@ class Indexer {
     inside.add(m.name.text, {m.name.span, fmt::format("{} {}", type, m.name.text), "the metric's value"});
     for (const ast::Name& t : m.temporaries)
       inside.add(t.text, {t.span, "counter " + t.text, fmt::format("a temporary of {}", m.name.text)});
+    for (const ast::Name& f : m.flags)
+      inside.add(f.text, {f.span, "flag " + f.text, fmt::format("active calls, counted by {}", m.name.text)});
     if (replacement != nullptr)
       inside.add(replacement->name.text,
                  {replacement->name.span, headline(*replacement), "the metric's value"});
@@ -304,6 +307,7 @@ sema::Owner owner_of(const ast::Metric& metric, const ast::Constraint* replaceme
   owner.name = metric.name.text;
   add_cell(owner, metric.name.text, format::CellKind::counter);
   for (const ast::Name& t : metric.temporaries) add_cell(owner, t.text, format::CellKind::counter);
+  for (const ast::Name& f : metric.flags) add_cell(owner, f.text, format::CellKind::flag);
   if (replacement != nullptr) {
     owner.names.emplace(replacement->name.text, 0);
     select(owner, *replacement);

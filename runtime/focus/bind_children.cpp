@@ -132,7 +132,8 @@ Result<std::vector<ResolvedFocus>> bind_children(Requests& requests, const Wante
 
   Draft& draft = requests.draft();
   const uint32_t request = draft.next();
-  const CellId value = draft.cell(metric.cells[0], metric.cells[0].name + "@" + wanted.focus.text);
+  const Cells cells = requests.cells_of(metric, wanted.focus.text);
+  const CellId value = cells[0].second;
   draft.binding().requests.push_back(
       {metric.id, wanted.focus.text, &metric, value, std::move(base->missing)});
   std::vector<CellId> guards;
@@ -147,8 +148,8 @@ Result<std::vector<ResolvedFocus>> bind_children(Requests& requests, const Wante
     return others;
   }
   if (timer) draft.balance(base->insertions, metric.cells[0], value, request);
-  auto laid =
-      draft.lay(base->insertions, {{metric.cells[0].name, value}}, guards, Draft::kNoInstance, request);
+  requests.balance_flags(metric, cells, base->insertions, request);
+  auto laid = draft.lay(base->insertions, cells, guards, Draft::kNoInstance, request);
   if (!laid) return laid.error();
   return others;
 }

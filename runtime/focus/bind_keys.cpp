@@ -87,8 +87,8 @@ Result<void> bind_keys(Requests& requests, const Wanted& wanted, const ResolvedF
     return requests.leave_out(wanted, requests.nothing(metric, base->missing));
 
   const uint32_t request = draft.next();
-  const CellId value = draft.cell(metric.cells[0], metric.cells[0].name + "@" + focus.text);
-  BoundRequest bound{metric.id, focus.text, &metric, value, std::move(base->missing)};
+  const Cells cells = requests.cells_of(metric, focus.text);
+  BoundRequest bound{metric.id, focus.text, &metric, cells[0].second, std::move(base->missing)};
   bound.keyed = true;
   bound.idle = base->idle();
   bound.thread = focus.thread;
@@ -100,7 +100,8 @@ Result<void> bind_keys(Requests& requests, const Wanted& wanted, const ResolvedF
                     : requests.constrain(selection, draft.binding().requests[request], request, guards);
     if (!laid) return laid;
   }
-  return draft.lay(base->insertions, {{metric.cells[0].name, value}}, guards, Draft::kNoInstance, request);
+  requests.balance_flags(metric, cells, base->insertions, request);
+  return draft.lay(base->insertions, cells, guards, Draft::kNoInstance, request);
 }
 
 }  // namespace mdl::focus

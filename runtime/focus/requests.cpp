@@ -121,6 +121,20 @@ Result<void> Requests::constrain(const Selection& selection, BoundRequest& bound
   return {};
 }
 
+Cells Requests::cells_of(const format::Metric& metric, const std::string& focus) {
+  Cells cells;
+  for (const format::Cell& cell : metric.cells)
+    cells.emplace_back(cell.name, draft_.cell(cell, cell.name + "@" + focus));
+  return cells;
+}
+
+void Requests::balance_flags(const format::Metric& metric, const Cells& cells,
+                             const std::vector<Insertion>& code, uint32_t request) {
+  for (size_t i = 0; i < metric.cells.size(); ++i)
+    if (metric.cells[i].kind == format::CellKind::flag)
+      draft_.balance(code, metric.cells[i], cells[i].second, request);
+}
+
 Result<void> Requests::leave_out(const Wanted& wanted, const Error& why) {
   if (wanted.named) return why;
   if (!left_out_) left_out_ = why;

@@ -40,6 +40,12 @@ class Requests {
   Result<void> constrain(const Selection& selection, BoundRequest& bound, uint32_t request,
                          std::vector<CellId>& guards);
 
+  // A vector's own cells, of which the first is its value; and what keeps the flags among them right where
+  // frames are active at the attach, or vanish.
+  Cells cells_of(const format::Metric& metric, const std::string& focus);
+  void balance_flags(const format::Metric& metric, const Cells& cells, const std::vector<Insertion>& code,
+                     uint32_t request);
+
   // True when what it counts may be in a library that is not loaded yet.
   bool may_come(const Wanted& wanted) const { return await_ && wanted.named; }
   // A request that cannot be: an error if it was asked for by name.
