@@ -12,7 +12,7 @@ import subprocess
 import time
 import unittest
 
-from harness import LiveTest, Lines, free_port, run, soon
+from harness import PROGRAMS, LiveTest, Lines, free_port, run, soon
 
 MS = 1_000_000  # ns
 
@@ -157,6 +157,57 @@ metric waits {
         self.assertEqual(values, {"": done["messages"], "/SyncObject/Message/7": done["tag7"],
                                   "/SyncObject/Message/9": done["tag9"], "/SyncObject/Message/8": 0})
         self.assertEqual(program.end(), 0)
+
+
+class Layers(LiveTest):
+    """A tool is preloaded that wraps the functions under their own names: each call counts once."""
+
+    def measure(self, files, command, requests, *options):
+        program = self.start("layered", command=["env", f"LD_PRELOAD={PROGRAMS / 'liblayered_tool.so'}",
+                                                 str(PROGRAMS / "layered"), "120"])
+        plan = self.compile("code.mdl", *files)
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, plan, *(word for request in requests for word in ("-m", request)),
+                              *options).wait_inserted()
+        done = program.ask(command)
+        self.assert_stopped_well(session)
+        final = session.final().values()
+        self.assertEqual([line for line in final if line["refused"]], [])
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+        return {line["metric"] + line["focus"]: line["value"] for line in final}, done
+
+    def test_messages(self):
+        tags = [f"mpi_messages@/SyncObject/Message/{tag}" for tag in (7, 9, 11, 12, -1)]
+        values, done = self.measure(["mpi.mdl"], "messages 100", [
+            "mpi_messages", "mpi_bytes", "mpi_collectives", *tags], "--flavor", "mpi", "--allow-calls")
+        of_tags = {f"mpi_messages/SyncObject/Message/{tag}": done[name] for tag, name in (
+            (7, "tag7"), (9, "tag9"), (11, "tag11"), (-1, "any_tag"))}
+        self.assertEqual(values, {"mpi_messages": done["messages"], "mpi_bytes": done["bytes"],
+                                  "mpi_collectives": done["collectives"], **of_tags,
+                                  "mpi_messages/SyncObject/Message/12": 0})
+
+    def test_every_tag(self):
+        values, done = self.measure(["mpi.mdl"], "messages 100", ["mpi_messages", "mpi_messages@/Message/*"],
+                                    "--flavor", "mpi")
+        tags = {"7": done["tag7"], "9": done["tag9"], "11": done["tag11"], "-1": done["any_tag"]}
+        self.assertEqual({key: value for key, value in values.items() if value}, {
+            "mpi_messages": done["messages"],
+            **{f"mpi_messages/SyncObject/Message/{tag}": count for tag, count in tags.items()}})
+
+    def test_heap(self):
+        focus = "/Code/layered/do_heap"
+        values, done = self.measure(["memory.mdl"], "heap 1000", [
+            f"{metric}@{focus}" for metric in ("malloc_calls", "malloc_bytes", "free_calls")])
+        self.assertEqual(values, {f"malloc_calls{focus}": done["calls"], f"malloc_bytes{focus}": done["bytes"],
+                                  f"free_calls{focus}": done["frees"]})
+
+    def test_io(self):
+        focus = "/Code/layered/do_io"
+        values, done = self.measure(["io.mdl"], "io 1000", [
+            f"{metric}@{focus}" for metric in ("io_operations", "io_bytes_read", "io_bytes_written")])
+        self.assertEqual(values, {f"io_operations{focus}": done["operations"], f"io_bytes_read{focus}": done["read"],
+                                  f"io_bytes_written{focus}": done["written"]})
 
 
 class Servers(LiveTest):
