@@ -76,7 +76,7 @@ class Editors(unittest.TestCase):
             ("/Code/*/* is", definition, "string.unquoted.path"), ("$constraint[0]", definition, "variable.language"),
             ("0x1F", code, "constant.numeric"), ("1.5e3", code, "constant.numeric"), ("setCounter(m, 1)", code, "invalid.deprecated"),
             ("readSymbol", code, "support.function"), ("TRUE", code, "constant.language"), ("metric", code, None),
-            ("metric metric {", definition, "storage.type"), ("int($return)", code, "support.type"), ("init(1)", code, None),
+            ("metric metric {", definition, "storage.type"), ("int($return)", code, "support.type"), ("init(n)", code, None),
         ):
             with self.subTest(text=text):
                 found = scope(text, names)
