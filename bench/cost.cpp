@@ -7,12 +7,13 @@
 // are in the time measured, a fraction of a cycle. Conditions decide the path on what they read: all inputs
 // are the same number, a few numbers are tried, and the dearest counts.
 #include <fmt/format.h>
+#include <getopt.h>
 #include <sys/mman.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -315,20 +316,35 @@ void print_instructions(const Effort& effort) {
              "rdtsc", cycles_of_rdtsc(effort), "cqto; idivq", cycles_of_division(effort));
 }
 
+// The plan is what is left. --check: status 1 when a prediction is off by more than 30 % and more than 1 ns.
+bool parse(int argc, char** argv, Effort& effort, bool& check) {
+  const option known[] = {{"microseconds", required_argument, nullptr, 'm'},
+                          {"repetitions", required_argument, nullptr, 'r'},
+                          {"check", no_argument, nullptr, 'k'},
+                          {}};
+  for (int found = 0; (found = getopt_long(argc, argv, "", known, nullptr)) != -1;) {
+    if (found == 'm')
+      effort.microseconds = static_cast<decltype(effort.microseconds)>(std::strtod(optarg, nullptr));
+    else if (found == 'r')
+      effort.repetitions = static_cast<decltype(effort.repetitions)>(std::strtol(optarg, nullptr, 10));
+    else if (found == 'k')
+      check = true;
+    else
+      return false;
+  }
+  return optind + 1 == argc;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Predicted and measured cost of the stencils of a plan");
-  std::string path;
   Effort effort;
   bool check = false;
-  app.add_option("PLAN", path)->required();
-  app.add_option("--microseconds", effort.microseconds, "of one run");
-  app.add_option("--repetitions", effort.repetitions);
-  app.add_flag("--check", check, "status 1 when a prediction is off by more than 30 % and more than 1 ns");
-  CLI11_PARSE(app, argc, argv);
-
-  auto plan = mdl::plan::read_plan_file(path);
+  if (!parse(argc, argv, effort, check)) {
+    fmt::print(stderr, "usage: bench_cost PLAN [--microseconds N] [--repetitions N] [--check]\n");
+    return 2;
+  }
+  auto plan = mdl::plan::read_plan_file(argv[optind]);
   if (!plan) return fmt::print(stderr, "{}\n", plan.error().text), 1;
   const std::map<Routine, double> routines = measure_routines(effort);
   fmt::print("\npredicted for {}\n{:<40} {:>7} {:>12} {:>11} {:>9} {:>8}\n", plan->manifest.cpu, "stencil",

@@ -13,6 +13,7 @@
 // against b - a, less what is noise), or when two threads slow each other by more than a quarter.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <getopt.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,10 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -264,15 +265,42 @@ int run(const Options& options) {
 
 }  // namespace
 
+namespace {
+
+// Short enough not to need CLI11, which takes ten seconds to compile.
+bool parse(int argc, char** argv, Options& options) {
+  const option known[] = {
+      {"inject", required_argument, nullptr, 'i'}, {"plan", required_argument, nullptr, 'p'},
+      {"calls", required_argument, nullptr, 'c'},  {"repetitions", required_argument, nullptr, 'r'},
+      {"check", no_argument, nullptr, 'k'},        {}};
+  for (int found = 0; (found = getopt_long(argc, argv, "", known, nullptr)) != -1;) {
+    if (found == 'i')
+      options.inject = optarg;
+    else if (found == 'p')
+      options.plan = optarg;
+    else if (found == 'c')
+      options.calls = std::strtoull(optarg, nullptr, 10);
+    else if (found == 'r')
+      options.repetitions = static_cast<decltype(options.repetitions)>(std::strtoul(optarg, nullptr, 10));
+    else if (found == 'k')
+      options.check = true;
+    else
+      return false;
+  }
+  return optind == argc && !options.inject.empty() && !options.plan.empty() && options.calls > 0 &&
+         options.repetitions > 0;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{"What a counter at a function's entry costs, against a patch written by hand."};
-  app.add_option("--inject", options.inject, "mdl-inject")->required()->check(CLI::ExistingFile);
-  app.add_option("--plan", options.plan, "bench/entry.mdl, compiled")->required()->check(CLI::ExistingFile);
-  app.add_option("--calls", options.calls, "calls per repetition")->check(CLI::PositiveNumber);
-  app.add_option("--repetitions", options.repetitions, "repetitions")->check(CLI::PositiveNumber);
-  app.add_flag("--check", options.check, "fail when the counter is too dear");
-  CLI11_PARSE(app, argc, argv);
+  if (!parse(argc, argv, options)) {
+    fmt::print(
+        stderr,
+        "usage: bench_per_hit --inject MDL_INJECT --plan PLAN [--calls N] [--repetitions N] [--check]\n");
+    return 2;
+  }
   try {
     return run(options);
   } catch (const std::exception& error) {

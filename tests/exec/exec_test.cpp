@@ -72,7 +72,12 @@ std::vector<passes::Disabled> combinations() {
 }
 
 TEST_P(Exec, RandomSnippets) {
-  constexpr size_t kBatches = 4, kSnippets = 1000, kInputs = 2;
+#ifdef __SANITIZE_ADDRESS__  // sanitizers look for faults of the compiler, which one batch shows as well as four
+  constexpr size_t kBatches = 1;
+#else
+  constexpr size_t kBatches = 4;
+#endif
+  constexpr size_t kSnippets = 1000, kInputs = 2;
   const char* wanted = std::getenv("MDL_SEED");
   const uint64_t seed = wanted ? std::strtoull(wanted, nullptr, 0) : 20261;
   fmt::print("seed {} (set MDL_SEED for another)\n", seed);
@@ -104,7 +109,7 @@ TEST_P(Exec, RandomSnippets) {
     for (const Verdict& verdict : *verdicts) ran += verdict.runs, refused += !verdict.refused.empty();
   }
   fmt::print("{} runs, {} snippets refused for want of registers\n", ran, refused);
-  EXPECT_GT(ran, 5000u);
+  EXPECT_GT(ran, kBatches * 1250);
   EXPECT_LT(refused * 10, kBatches * kSnippets);
 }
 

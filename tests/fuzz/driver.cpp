@@ -1,9 +1,9 @@
 // A small main for fuzzers where libFuzzer is not at hand (g++): it runs the seeds, then
 // mutations of them, for a given time.
 //
-//   fuzz_NAME [--seconds N] [--long N] [--seed N] FILE|DIRECTORY...
+//   fuzz_NAME [--seconds N] [--seed N] FILE|DIRECTORY...
 //
-// Where the environment has MDL_FUZZ_LONG, the time is that of --long.
+// Where the environment has MDL_FUZZ_SECONDS, that is the time.
 //
 // The sequence of inputs depends on the seed and the files only, so a failure comes again.
 // The input that kills the process, or takes more than kSlowSeconds, is written to the
@@ -189,24 +189,22 @@ std::vector<Input> read_seeds(const std::vector<std::string>& paths) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  double seconds = 0, long_seconds = 0;
+  double seconds = 0;
   uint64_t seed = 1;
   std::vector<std::string> paths;
   for (int i = 1; i < argc; i++) {
     bool has_value = i + 1 < argc;
     if (has_value && std::strcmp(argv[i], "--seconds") == 0)
       seconds = std::strtod(argv[++i], nullptr);
-    else if (has_value && std::strcmp(argv[i], "--long") == 0)
-      long_seconds = std::strtod(argv[++i], nullptr);
     else if (has_value && std::strcmp(argv[i], "--seed") == 0)
       seed = std::strtoull(argv[++i], nullptr, 10);
     else
       paths.emplace_back(argv[i]);
   }
-  if (long_seconds > 0 && std::getenv("MDL_FUZZ_LONG") != nullptr) seconds = long_seconds;
+  if (const char* wanted = std::getenv("MDL_FUZZ_SECONDS")) seconds = std::strtod(wanted, nullptr);
   std::vector<Input> seeds = read_seeds(paths);
   if (seeds.empty()) {
-    std::fprintf(stderr, "usage: %s [--seconds N] [--long N] [--seed N] FILE|DIRECTORY...\n", argv[0]);
+    std::fprintf(stderr, "usage: %s [--seconds N] [--seed N] FILE|DIRECTORY...\n", argv[0]);
     return 2;
   }
   install_handlers();

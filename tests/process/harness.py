@@ -134,7 +134,7 @@ class Program:
 class Session:
     """A running mdl-inject with ndjson on a pipe."""
 
-    def __init__(self, pid, plan, *options, interval="0.1"):
+    def __init__(self, pid, plan, *options, interval="0.05"):
         self.process = subprocess.Popen(
             [MDL_INJECT, str(pid), str(plan), "--format", "ndjson", "-i", interval, *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
