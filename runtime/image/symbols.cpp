@@ -91,9 +91,11 @@ bool stays(const Image& image, const Object& wanted) {
     open.pop_back();
     auto file = open_object(image, object);
     if (!file) continue;
-    for (const std::string& name : file->needed())
+    for (const std::string& needed : file->needed()) {  // by a path where the library has no soname
+      const std::string name = needed.substr(needed.rfind('/') + 1);
       for (const Object& other : image.objects)
         if (is_named(other, name)) add(other);
+    }
   }
   return known.contains(&wanted);
 }
