@@ -42,7 +42,7 @@ def choose(chance, program, compiler):
         flags = [flag for flag in flags if not flag.startswith(("-mpreferred", "-falign-loops", "-fno-semantic"))]
     choice = {"compiler": compiler, "level": chance.choice(LEVELS), "flags": flags, "linked": chance.sample(LINK, chance.choice((0, 0, 1, 2))),
               "link": chance.choice(("pie",) * 5 + ("no-pie",) * 3 + ("static", "static-pie")), "linker": chance.choice(("", "", "", "gold", "lld")),
-              "script": chance.random() < 0.25, "strip": chance.choice(("", "", "", "", "dynamic", "all")), "profile": chance.random() < 0.06,
+              "script": chance.random() < 0.25, "strip": chance.choice(("",) * 6 + ("dynamic",) * 3 + ("all",)), "profile": chance.random() < 0.06,
               "lto": chance.random() < 0.1, "seed": chance.randrange(1 << 16)}
     if choice["script"] and chance.random() < 0.5:
         choice["flags"].append("-ffunction-sections")
@@ -74,6 +74,8 @@ def possible(choice, program):
         choice["linker"] = ""
     if choice["link"].startswith("static") and choice["strip"]:
         choice["strip"] = "all" if choice["seed"] % 8 == 0 else ""  # nothing has a name there, so all of libc is measured
+    if choice["compiler"] == "clang" and program["main"]["style"] == "_exit":
+        choice["profile"] = False  # it is written by exit
     if choice["script"] and choice["link"] == "static-pie":
         choice["script"] = False
     if any("-mretpoline" in flag or "indirect-branch" in flag for flag in choice["flags"]):
@@ -128,16 +130,15 @@ def commands(folder, program, choice, names):
     lines = []
     passes = [[]]
     if choice["profile"]:
-        use = ["-fprofile-use", "-Wno-missing-profile"] if choice["compiler"] == "gcc" else ["-fprofile-use=program.profdata"]
-        make = ["-fprofile-generate", "-fprofile-update=atomic"] if choice["compiler"] == "gcc" else ["-fprofile-instr-generate=raw.profraw"]
+        make, use = ["-fprofile-generate", "-fprofile-update=atomic"], ["-fprofile-use", "-Wno-missing-profile"]
         if choice["compiler"] == "clang":
-            use = ["-fprofile-instr-use=program.profdata"]
+            make, use = ["-fprofile-generate=profile"], ["-fprofile-use=program.profdata"]
         passes = [make, None, use]
     for profile in passes:
         if profile is None:
             lines.append(None)
             if choice["compiler"] == "clang":
-                lines.append(["llvm-profdata-14", "merge", "-o", "program.profdata", "raw.profraw"])
+                lines.append(["llvm-profdata-14", "merge", "-o", "program.profdata", "profile"])
             continue
         extra = []
         if library(choice, program):

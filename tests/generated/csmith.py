@@ -88,7 +88,7 @@ def run_one(task):
     check.adopt_orphans()
     chance = random.Random(f"csmith {seed}:{number}")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="csmith-", dir=work))
-    program = {"language": "c", "units": 1, "functions": []}
+    program = {"language": "c", "units": 1, "functions": [], "main": {"style": "small"}}
     choice = build.choose(chance, program, chance.choice(("gcc", "gcc", "clang")))
     choice.update(profile=False, strip="")
     choice["link"] = {"static": "no-pie", "static-pie": "pie"}.get(choice["link"], choice["link"])

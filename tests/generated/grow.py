@@ -113,6 +113,8 @@ class Growth:
             return ([self.simple("arith")] if self.chance.random() < 0.5 else []), 2
         callee = self.chance.choice(callees)
         cost = 2 + self.cost[callee]
+        if kind and self.cpp and "throw" in self.features and self.chance.random() < 0.4:  # a cold part without a frame
+            return [dict(self.simple("throw"), mask=self.chance.choice((1, 3, 7))), {"kind": "tail", "callee": callee, "mask": 0, "value": 0, "shift": 0}], cost
         if kind == 1:
             return [{"kind": "tail", "callee": callee, "mask": 0, "value": 0, "shift": 0}], cost
         return [{"kind": "call", "callee": callee, "argument": "a", "constant": 3},
@@ -132,6 +134,8 @@ class Growth:
 
     def attributes(self):
         chosen = {"hot"} if self.chance.random() < 0.06 else {self.chance.choice(ATTRIBUTES) for _ in range(self.chance.choice((0, 0, 0, 1, 1, 2)))}
+        if "hot" in chosen:
+            chosen.discard("cold")
         return sorted({one.split("(")[0]: one for one in sorted(chosen)}.values())
 
     def top(self):
@@ -179,8 +183,8 @@ class Growth:
             if one and cost + more <= room:
                 body.append(one)
                 cost += more
-        if depth == 0 and chance.random() < 0.35:
-            one, more = self.a_tail(room - cost, shape)
+        if depth == 0 and chance.random() < (0.6 if any(one["kind"] == "switch" for one in body) else 0.35):
+            one, more = self.a_tail(room - cost, shape, 0.9 if any(one["kind"] == "switch" for one in body) else 0.4)
             body += [one] if one else []
             cost += more
         return body, cost
@@ -212,6 +216,8 @@ class Growth:
             one["how"] = chance.choice(("copy", "print", "heap"))
         if kind == "assembly":
             one["which"] = chance.randrange(100)
+            if self.cpp and self.compiler == "clang" and one["which"] % 10 == 8:
+                one["which"] += 1  # no asm goto: as with labels as values
         return one
 
     def allowed(self, room, inside, nothing=False):
@@ -276,7 +282,7 @@ class Growth:
             one["dynamic"] = chance.choice(("alloca", "length" if self.compiler == "gcc" else "alloca"))
         return one, cost + 4
 
-    def a_tail(self, room, shape):
+    def a_tail(self, room, shape, through_table):
         chance = self.chance
         if shape in ("worker", "recursive"):
             return None, 0
@@ -287,7 +293,7 @@ class Growth:
         one = {"kind": "tail", "mask": chance.choice((0, 1, 3)), "value": 1, "shift": chance.randrange(3), "callee": first["name"]}
         cost = self.cost[first["name"]]
         like = [f for f in callees if (f["shape"] == first["shape"] == "method" or f["shape"] == first["shape"] == "plain") and f["counted"] != "callers"]
-        if first in like and chance.random() < 0.4:
+        if first in like and chance.random() < through_table:
             del one["callee"]
             one["callees"] = list(dict.fromkeys([first["name"]] + [f["name"] for f in chance.sample(like, min(len(like), 2))]))
             cost = max(self.cost[each] for each in one["callees"])

@@ -198,6 +198,9 @@ class Writer:
             self.before.append(f"static base *volatile {name}[] = {{ {', '.join('&the_' + each for each in names)} }};")
         else:
             self.before.append(f"static u (*volatile {name}[])(u, u) = {{ {', '.join(names)} }};")
+        if self.functions[names[0]]["number"] % 2:  # through a pointer to it, as a table of an object's functions is
+            self.before.append(f"static __typeof__({name}[0]) *volatile through_{name} = {name};")
+            return f"through_{name}"
         return name
 
     def comparison(self, callee, constant):
