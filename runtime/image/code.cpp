@@ -375,6 +375,11 @@ void Summary::look_at(size_t index) {
       add_what_follows(index);
       break;
     case Flow::return_:
+      if (goes_to_pushed_address(code_, index)) {
+        result_.unresolved_jump = true;
+        code_.set_doubt(fmt::format("its return at {:#x} goes to an address that it has put on the stack itself",
+                                    one.address));
+      }
       result_.exits.push_back({one.address, ExitKind::return_});
       add_what_follows(index);
       break;

@@ -80,6 +80,11 @@ uint64_t linkage_slot(const Memory& memory, uint64_t address);
 enum class Comes : uint8_t { back, never, twice };
 Comes comes_back(const FunctionCode& code, const Decoded& call);
 
+// Whether the `ret` at code.decoded[index] goes to an address that the instructions right before it have put
+// on the stack: a push that no pop takes away, or a store to the top (setcontext, retpolines). Such a `ret`
+// is a jump and no way out.
+bool goes_to_pushed_address(const FunctionCode& code, size_t index);
+
 struct JumpTable {
   uint64_t address = 0;
   bool is_absolute = false;  // 8-byte addresses, else 4-byte offsets from the table

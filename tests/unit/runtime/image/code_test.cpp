@@ -349,6 +349,12 @@ TEST_F(CodeOfSample, DoubtIsSaid) {
   Code hidden = code_of("s_asm_through_thunk");  // it may lead back into the function
   EXPECT_TRUE(hidden.unresolved_jump);
   EXPECT_NE(hidden.doubt.find("retpoline"), std::string::npos) << hidden.doubt;
+  for (const char* name : {"s_asm_push_return", "s_asm_store_return"}) {
+    Code pushed = code_of(name);
+    EXPECT_TRUE(pushed.unresolved_jump) << name;
+    EXPECT_NE(pushed.doubt.find("put on the stack itself"), std::string::npos) << pushed.doubt;
+  }
+  EXPECT_EQ(code_of("s_asm_push_pop_return").doubt, "");
   Code table = code_of("s_asm_hidden_table");
   EXPECT_TRUE(table.unresolved_jump);
   EXPECT_NE(table.doubt.find("to which nothing else does"), std::string::npos) << table.doubt;

@@ -345,6 +345,30 @@ asm(R"(
   ret
   END s_asm_pc_trick
 
+  # Returns that are jumps into the function itself.
+  FUNCTION s_asm_push_return
+  lea 3f(%rip), %rax
+  push %rax
+  mov %rdi, %rax
+  ret
+3: ret
+  END s_asm_push_return
+
+  FUNCTION s_asm_store_return
+  push %rcx
+  lea 3f(%rip), %rax
+  mov %rax, (%rsp)
+  ret
+3: ret
+  END s_asm_store_return
+
+  FUNCTION s_asm_push_pop_return
+  push %rbx
+  mov %rdi, (%rax)
+  pop %rbx
+  ret
+  END s_asm_push_pop_return
+
   FUNCTION s_asm_falls_through
   inc %eax
   END s_asm_falls_through
