@@ -356,7 +356,11 @@ void give_up(Coverage& coverage, FunctionPlan& f, const std::string& reason) {
   if (!f.ends_deferred) return;
   for (FunctionPlan& other : coverage.functions)
     if (&other != &f && !other.sites.windows.empty() && relies_on(other, f))
-      give_up(coverage, other, "it ends with a jump to " + f.function->name + ", of which " + reason);
+      give_up(coverage, other, refused_with(*f.function, reason));
+}
+
+std::string refused_with(const image::Function& other, const std::string& reason) {
+  return "it ends with a jump to " + other.name + ", which is refused: " + reason;
 }
 
 bool defers(const Coverage& coverage) {

@@ -91,6 +91,8 @@ void give_up(Coverage& coverage, FunctionPlan& function, const std::string& reas
 bool defers(const Coverage& coverage);
 // True when a function waits for returns of another.
 bool relies_on(const FunctionPlan& f, const FunctionPlan& other);
+// Why it is refused when the other one is.
+std::string refused_with(const image::Function& other, const std::string& reason);
 // True when a call is armed: its code stands at a place that a branch reaches, too.
 bool arms_calls(const Coverage& coverage);
 

@@ -348,33 +348,33 @@ class Builder {
   PlacedCode placed_{input_, out_};
 };
 
-// With them, those that end with a jump to one of them (give_up of a coverage gives these up, too).
-std::set<const FunctionPlan*> with_reliant(const Coverage& coverage,
-                                           const std::map<const FunctionPlan*, std::string>& functions) {
-  std::set<const FunctionPlan*> all;
-  for (const auto& [function, reason] : functions) all.insert(function);
-  for (size_t before = 0; before != all.size();) {
-    before = all.size();
+// Those that end with a jump to one of them.
+void add_dependents(const Coverage& coverage, std::map<const FunctionPlan*, std::string>& reasons) {
+  std::map<const image::Function*, std::string> gone;
+  for (const auto& [f, reason] : reasons) gone[f->function] = reason;
+  for (size_t before = 0; before != gone.size();) {
+    before = gone.size();
     for (const FunctionPlan& f : coverage.functions)
-      if (!f.tail_targets.empty() &&
-          std::ranges::any_of(all, [&](const FunctionPlan* one) { return relies_on(f, *one); }))
-        all.insert(&f);
+      for (const image::Function* target : f.tail_targets)
+        if (auto why = gone.find(target); why != gone.end() && !reasons.contains(&f)) {
+          reasons[&f] = refused_with(*target, why->second);
+          gone[f.function] = reasons[&f];
+        }
   }
-  return all;
 }
 
 }  // namespace
 
 // The journal in the process names their windows still; that they hold what they held is found there.
-void give_up(Stage& stage, Coverage& coverage, const std::map<const FunctionPlan*, std::string>& reasons) {
+void give_up(Stage& stage, Coverage& coverage, std::map<const FunctionPlan*, std::string> reasons) {
   if (reasons.empty()) return;
-  const std::set<const FunctionPlan*> all = with_reliant(coverage, reasons);
+  add_dependents(coverage, reasons);
   std::set<uint64_t> places;
   for (const StagedWindow& window : stage.windows)
-    if (all.contains(window.function)) places.insert({window.window->start, window.relay.address});
+    if (reasons.contains(window.function)) places.insert({window.window->start, window.relay.address});
   std::erase_if(stage.journal.windows,
                 [&](const PatchedWindow& patched) { return places.contains(patched.address); });
-  std::erase_if(stage.windows, [&](const StagedWindow& window) { return all.contains(window.function); });
+  std::erase_if(stage.windows, [&](const StagedWindow& window) { return reasons.contains(window.function); });
   for (FunctionPlan& f : coverage.functions)
     if (auto reason = reasons.find(&f); reason != reasons.end()) give_up(coverage, f, reason->second);
 }

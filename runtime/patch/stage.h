@@ -38,8 +38,9 @@ struct Stage {
   bool extends = false;  // a session that is there: only islands and a journal of their own are new
 };
 
-// The windows of these functions are not staged any more, and are refused, each for its reason.
-void give_up(Stage& stage, Coverage& coverage, const std::map<const FunctionPlan*, std::string>& reasons);
+// The windows of these functions are not staged any more, and are refused, each for its reason; likewise
+// those of functions that rely on them.
+void give_up(Stage& stage, Coverage& coverage, std::map<const FunctionPlan*, std::string> reasons);
 
 // Chooses addresses in the gaps of `mappings`, `apart` bytes from what is mapped where there is
 // room, and builds all code for them.
