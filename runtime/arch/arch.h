@@ -97,6 +97,20 @@ extern const RemoteNumbers kCalls;
 
 // ---- Trampolines (patch/trampoline.h) -------------------------------------------------
 
+// What hits take of a thread's time is kept in its block, so that timers can leave it out (hit_time.h). All
+// in ticks of the wall clock.
+struct HitTime {
+  bool kept = false;
+  double between = 0;  // of a hit that reads the counter first and last and does nothing else: between these,
+  double around = 0;   // and outside of them when it saves no register,
+  double per_saved = 0;  // and more for each that it does
+  double plain = 0;      // of a hit that reads no counter, without its stencils
+  double per_cycle = 0;  // of the processor: what is known of stencils is in cycles,
+  double per_ns = 0;     // and of routines in nanoseconds
+};
+// Measured in this process, with the code that emit_point makes, over some milliseconds.
+HitTime measure_hit_time(uint64_t ticks_per_second, double ps_per_cycle);
+
 // Where the trampoline of a point finds the thread's block (docs/injection.md, "Thread blocks").
 struct Lookup {
   uint64_t directory = 0;  // address of the first slot, 16 bytes each: thread pointer, block
@@ -105,10 +119,16 @@ struct Lookup {
   // Where, behind the thread pointer, the C library keeps the thread's id. Compared with the one in the
   // block at each hit, so that a thread pointer that is used again gets a fresh block; 0 = not compared.
   uint32_t thread_at = 0;
+  HitTime hit_time = {};
 };
 // Places behind the thread pointer where known C libraries keep a thread's id (4 bytes).
 std::span<const uint32_t> thread_id_places();
 inline constexpr int64_t kThreadId = 8;  // byte offset of the thread's id in its block
+// Likewise, where hit times are kept: when the hit began that runs, what hits have taken so far, in ticks,
+// and what the thread's clocks showed at its last hit (hit_time.h).
+inline constexpr uint64_t kCpuClock = 16, kBegan = 24, kTaken = 32, kClock = 40;
+// In kCpuClock: it is not that of the hit that runs.
+inline constexpr uint64_t kCpuStale = uint64_t{1} << 62;
 // The slot at which the search for a thread pointer begins: what the emitted code computes.
 uint32_t home_slot(uint64_t thread_pointer, uint32_t slots);
 
@@ -200,6 +220,7 @@ struct PointFrame {
   const ArmedCalls* calls = nullptr;   // where there is any arming
   const Deferral* deferral = nullptr;  // of a tail jump at which pieces wait
   bool ends_deferred = false;          // of a return: what waits for it is lowered
+  bool reads_clock = false;            // as if a stencil did, where hit times are kept
 };
 
 // Emits the code of one point: save what is live, find the block, run the pieces, restore.
@@ -216,6 +237,8 @@ struct PlacedStencil {
   const plan::Stencil* stencil = nullptr;
   size_t at = 0;  // in `out`
 };
+// The filled code of a stencil as it would be where hit times are not kept.
+Bytes as_planned(const plan::Stencil& stencil, std::span<const uint8_t> placed);
 SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces, const plan::Stencil& guard,
                     format::PointKind kind, image::Registers live, const Lookup& lookup,
                     int64_t anomalies_offset, std::vector<PlacedStencil>& placed,
@@ -277,6 +300,8 @@ struct ResidentParameters {
   uint64_t news = 0;                                        // where forks are followed: of children
   uint64_t thread_at = 0;                                   // as in Lookup
   uint64_t deferred = 0;  // offset in a block of the list of Deferral, 0 = there is none
+  HitTime hit_time = {};  // likewise
+  uint64_t ticks_per_second = 0;
 };
 // The machine's counter, which wall timers read.
 uint64_t wall_ticks();
@@ -298,8 +323,9 @@ Result<void> check_wall_clock(bool invariant, std::string_view sources);
 // addresses of key tables, likewise.
 Bytes resident_code(const ResidentParameters&, std::span<const TimerClock> timers = {},
                     std::span<const Track> spans = {}, std::span<const uint64_t> tables = {});
-uint64_t keys_offset();  // in it, of the routine for Keys::routine
-uint64_t span_offset();  // of the routine for Track::routine
+uint64_t cpu_clock_offset();  // in it, of what does the routine `cpu` where hit times are kept
+uint64_t keys_offset();       // in it, of the routine for Keys::routine
+uint64_t span_offset();       // of the routine for Track::routine
 // Of what it knows of a span, by the index in `spans`.
 uint64_t span_entry_offset(size_t timers, size_t index);
 // Where a stencil's routine begins in it.

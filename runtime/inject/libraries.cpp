@@ -104,6 +104,7 @@ void Libraries::insert(Prepared& prepared) {
     patch::InsertInput input{input_.plan,    prepared.graft.binding,  prepared.coverage,
                              prepared.image, input_.ticks_per_second, input_.thread_at,
                              input_.max_keys};
+    input.hit_time = input_.hit_time;
     auto extension = patch::extend(input, memory_, ++number_, session_);
     if (extension) {
       for (size_t i = 0; i < session_.requests.size(); i++) {

@@ -34,11 +34,29 @@ namespace mdl::inject {
 using namespace std::chrono_literals;
 namespace {
 
+// Where there are timers and the counter can be trusted, they leave out what hits take.
+void keep_hit_time(patch::InsertInput& input, const arch::ClockPair& since) {
+  const auto is_time = [](const focus::CellSlot& cell) {
+    return cell.kind == format::CellKind::wall_timer || cell.kind == format::CellKind::process_timer;
+  };
+  if (std::ranges::none_of(input.binding.cells, is_time)) return;
+  if (std::ranges::any_of(input.plan.stencils, &plan::Stencil::reads_otherwise)) {
+    fmt::print(stderr,
+               "warning: the plan reads the clock in a way of its own: its times include what the "
+               "instrumentation takes, as with --raw-times\n");
+    return;
+  }
+  if (input.ticks_per_second == 0)
+    if (auto rate = arch::ticks_per_second(since)) input.ticks_per_second = *rate;
+  if (input.ticks_per_second == 0) return;
+  input.hit_time = arch::measure_hit_time(input.ticks_per_second, arch::picoseconds_per_cycle());
+}
+
 // What the code in the target needs to know of threads and clocks.
 Result<patch::InsertInput> identify(const plan::Plan& plan, const focus::Binding& binding,
                                     patch::Coverage& coverage, const image::Image& image,
                                     const process::TargetMemory& memory, const arch::ClockPair& since,
-                                    bool asks_id, bool follow) {
+                                    bool asks_id, bool follow, bool raw_times) {
   patch::InsertInput input{plan, binding, coverage, image};
   input.follow = follow;
   if (std::any_of(binding.cells.begin(), binding.cells.end(),
@@ -47,6 +65,7 @@ Result<patch::InsertInput> identify(const plan::Plan& plan, const focus::Binding
     if (!rate) return rate.error();
     input.ticks_per_second = *rate;
   }
+  if (!raw_times) keep_hit_time(input, since);
   if (asks_id && !follow && !patch::needs_identity(plan, binding) && !patch::arms_calls(coverage))
     return input;
   auto place = patch::find_thread_place(image.pid, memory);
@@ -152,8 +171,8 @@ Result<int> attach_to(const Options& options, const plan::Plan& plan, output::Wr
   const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order
   auto process = Process::open(options.pid);
   if (!process) return process.error();
-  auto input =
-      identify(plan, *binding, coverage, *image, memory, since, allowed->asks_id, options.follow_fork);
+  auto input = identify(plan, *binding, coverage, *image, memory, since, allowed->asks_id,
+                        options.follow_fork, options.raw_times);
   if (!input) return input.error();
   input->max_keys = options.max_keys;
   auto inserted = patch::insert(*input, memory);

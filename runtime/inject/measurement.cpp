@@ -20,6 +20,16 @@ constexpr auto kEnds = 1s;  // a process that said that it ends and still has it
 
 namespace {
 
+constexpr double kHighOverhead = 0.1;
+
+// CPU time of a process, of all its threads that are and were; 0 when it cannot be read.
+uint64_t cpu_ns(pid_t pid) {
+  clockid_t clock{};
+  timespec now{};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &now) != 0) return 0;
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
 // Lines of one request with `*` belong together.
 uint32_t family(const patch::JournalRequest& request) {
   return request.of == focus::BoundRequest::kNone ? 0 : request.of + 1;
@@ -37,7 +47,8 @@ Measurement::Measurement(const Options& options, Process process, patch::Journal
       began_s_(began_s),
       clocks_(process_.pid()),
       sampler_(block_layout(journal_), values::now()),
-      keys_(journal_, block_layout(journal_)) {}
+      keys_(journal_, block_layout(journal_)),
+      cpu_at_begin_(cpu_ns(process_.pid())) {}
 
 void Measurement::expect_end() {
   set_exit_word(2, 1, 1000ms);  // another may look at the process just now
@@ -109,15 +120,31 @@ void Measurement::look() {
   if (set_exit_word(1, exits)) exits_ = exits;
 }
 
+double Measurement::overhead(const values::Sample& sample) {
+  if (!journal_.layout.keeps_hit_time) return -1;
+  const uint64_t cpu = cpu_ns(pid());
+  if (cpu <= cpu_at_begin_) return last_overhead_;  // it has ended, or has done nothing yet
+  last_overhead_ =
+      std::min(1.0, static_cast<double>(sample.taken_ns) / static_cast<double>(cpu - cpu_at_begin_));
+  if (last_overhead_ > kHighOverhead && !std::exchange(warned_, true))
+    fmt::print(
+        stderr,
+        "warning: {:.0f} % of the CPU time of process {} is taken by the instrumentation: times leave it "
+        "out, but caches and threads that wait for each other feel it; ask for fewer functions\n",
+        100 * last_overhead_, pid());
+  return last_overhead_;
+}
+
 void Measurement::append(const values::Sample& sample, std::vector<output::Row>& rows) {
   const double elapsed_s = began_s_ + sample.elapsed_s;
+  const double taken = overhead(sample);
   for (size_t i = 0; i < journal_.requests.size(); i++) {
     const patch::JournalRequest& request = journal_.requests[i];
     if (request.children) continue;  // its children have the lines
     auto add = [&](const std::string& focus, const values::Value& value) {
       rows.push_back({sample.at.wall_ns, elapsed_s, pid(), request.metric, request.name, focus, value.total,
                       value.delta, value.rate, request.units, journal_.refused_of(i),
-                      sample.complete && !journal_.ends_early(i), sample.anomalies, family(request)});
+                      sample.complete && !journal_.ends_early(i), sample.anomalies, taken, family(request)});
     };
     if (request.keyed) {
       add(request.focus, sample.values[i]);
@@ -256,7 +283,8 @@ void Measurement::abandon(const Error& why) {
   patch::Removal removal(pid(), memory_);
   Result<void> out = removal.restore(&journal_, kRemovalDeadline);
   if (out) out = removal.finish();
-  result_ = out || removal.is_executed() ? why
+  result_ = out || removal.is_executed()
+                ? why
                 : Error{fmt::format("{}; {}; take it out with mdl-inject --remove {}", why.text,
                                     out.error().text, pid()),
                         Status::left_inert};

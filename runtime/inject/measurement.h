@@ -54,6 +54,8 @@ class Measurement {
     return write_data(exit_word(index), std::span(&value, 1), patience);
   }
   bool ends_soon(std::chrono::milliseconds patience) const;
+  // What hits took, as a part of the CPU time since the beginning; below 0 where that is not known.
+  double overhead(const values::Sample& sample);
   void append(const values::Sample& sample, std::vector<output::Row>& rows);
   Result<void> write_last(const values::Sample& sample);
   // Of a process that says nothing any more: exact when it had said that it ends.
@@ -75,6 +77,9 @@ class Measurement {
   values::TargetClocks clocks_;
   values::Sampler sampler_;
   KeyRows keys_;
+  uint64_t cpu_at_begin_;  // of the process, in nanoseconds
+  double last_overhead_ = -1;
+  bool warned_ = false;                         // that it is high
   bool removes_ = false;                        // our removal holds the lock, and lets us write
   uint64_t exits_ = 0;                          // how often it was at its exit and was let go
   std::optional<Clock::time_point> announced_;  // when it said that it ends

@@ -128,6 +128,8 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_flag("--follow-fork", o.follow_fork,
                "Measure the children that the process forks, too, and theirs");
   app.add_flag("--allow-calls", o.allow_calls, "Let code of metrics call functions of the application");
+  app.add_flag("--raw-times", o.raw_times,
+               "Times as the clocks show them: with what the instrumentation takes inside of them");
   double budget = 0;
   auto* budget_option =
       app.add_option(

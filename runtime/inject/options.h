@@ -34,6 +34,7 @@ struct Options {
   bool detach = false;
   bool follow_fork = false;
   bool allow_calls = false;
+  bool raw_times = false;
   std::optional<double> budget;  // nanoseconds that the code of a point may take; none = a warning (budget.h)
   std::optional<std::string> trusted;  // file or directory of keys: the plan must be signed with one
   bool await = false;

@@ -22,6 +22,7 @@ inline values::BlockLayout block_layout(const patch::Journal& journal) {
   out.cells_end = layout.cells_end;
   out.ticks_per_second = journal.ticks_per_second;
   out.identified = layout.thread_at != 0;
+  out.keeps_hit_time = layout.keeps_hit_time;
   for (const patch::JournalRequest& request : journal.requests) {
     values::CellPlace cell{journal.kinds[request.value], layout.cells[request.value], request.aggregate,
                            request.event};

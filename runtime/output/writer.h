@@ -33,7 +33,8 @@ struct Row {
   uint64_t refused = 0;  // points that could not be instrumented
   bool complete = true;  // false: the target ended before its last values could be read
   uint64_t anomalies = 0;
-  uint32_t family = 0;  // rows of one that is not 0 are the children of one request with `*`
+  double overhead = -1;  // part of the process's time that the instrumentation takes; below 0: not known
+  uint32_t family = 0;   // rows of one that is not 0 are the children of one request with `*`
 };
 
 enum class Format : uint8_t { table, ndjson, json, csv, prometheus };

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "runtime/patch/thread_blocks.h"
-#include "runtime/values/clocks.h"
 #include "runtime/values/spans.h"
 
 namespace mdl::patch {
@@ -36,7 +35,7 @@ class ActiveFrames {
       if (!block) return block.error();
       for (const auto& [cell, frames] : cells)
         if (auto ok = blocks.raise(*block, tid, cell, input_.binding.cells[cell], frames); !ok) return ok;
-      if (auto ok = open_spans(*block, tid, cells); !ok) return ok;
+      if (auto ok = open_spans(blocks, *block, tid, cells); !ok) return ok;
       if (!arm(*block, calls)) return Error{"cannot write the session's data"};
     }
     return {};
@@ -125,7 +124,8 @@ class ActiveFrames {
   }
 
   // The spans of flags that are up from now on.
-  Result<void> open_spans(uint64_t block, pid_t tid, const std::map<focus::CellId, Active>& flags) {
+  Result<void> open_spans(ThreadBlocks& blocks, uint64_t block, pid_t tid,
+                          const std::map<focus::CellId, Active>& flags) {
     for (const focus::Track& track : input_.binding.tracks) {
       if (!flags.contains(track.flag)) continue;
       const uint64_t at = block + stage_.layout.cells[track.span];
@@ -136,7 +136,7 @@ class ActiveFrames {
       if (values::is_open(span)) continue;
       const focus::CellSlot& slot = input_.binding.cells[track.base];
       if (format::is_timer(slot.kind) && static_cast<int64_t>(base) < 0) {  // it runs: with its clock
-        auto now = values::clock_now({slot.kind, slot.event}, input_.image.pid, tid);
+        auto now = blocks.clock(block, tid, slot);
         if (!now) return now.error();
         base += *now;
       }

@@ -130,6 +130,8 @@ void begin_anew(const Journal& journal, std::span<uint64_t> block, uint64_t thre
   std::fill(block.begin(), block.begin() + kBlockHeader / 8, 0);
   block[arch::kThreadId / 8] = thread;
   block[arch::kDeferredDepth / 8] = before[arch::kDeferredDepth / 8];  // the frames are the child's, too
+  if (layout.keeps_hit_time)  // the hit that waits has read the counter before
+    block[arch::kClock / 8] = block[arch::kBegan / 8] = now;
   std::fill(block.begin() + static_cast<std::ptrdiff_t>(layout.sums / 8), block.end(), 0);
   // A timer that runs holds less than nothing. The thread's own clocks begin at 0 with the child.
   for (size_t i = 0; i < journal.kinds.size(); i++) {

@@ -40,6 +40,7 @@ struct InsertInput {
   uint32_t thread_at = 0;            // arch::Lookup::thread_at (thread_identity.h)
   uint64_t max_keys = kDefaultKeys;  // of each request such as /Message/*
   bool follow = false;               // forks are followed (child.h)
+  arch::HitTime hit_time = {};       // kept where there are timers
 };
 
 // An error when the process holds a session already, of a living injector or of one that died.

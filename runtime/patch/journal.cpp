@@ -71,6 +71,7 @@ json to_json(const Journal& j) {
               {"groups", {j.layout.timers, j.layout.calls, j.layout.sums, j.layout.cells_end}},
               {"ended", j.layout.ended},
               {"ticks_per_second", j.ticks_per_second},
+              {"hit_time", j.layout.keeps_hit_time},
               {"data", range_json(j.data)}};
   if (j.news.end) out["news"] = range_json(j.news);
   if (j.layout.deferred) out["deferred"] = j.layout.deferred;
@@ -126,6 +127,7 @@ Layout layout_of(const json& in, std::vector<format::CellKind>& kinds, const ima
   out.slots = in.at("slots").get<uint32_t>();
   out.stride = in.at("stride").get<uint64_t>();
   out.ended = in.at("ended").get<uint32_t>();
+  out.keeps_hit_time = in.at("hit_time").get<bool>();
   const json& groups = in.at("groups");
   out.timers = groups.at(0).get<uint64_t>(), out.calls = groups.at(1).get<uint64_t>();
   out.sums = groups.at(2).get<uint64_t>(), out.cells_end = groups.at(3).get<uint64_t>();

@@ -8,7 +8,8 @@
 //               up)
 //   ended       `ended` blocks: copies of blocks whose thread has ended, a ring
 //
-// A block is a 64-byte header {anomalies, thread id, sequence and origin of a copy; at its end the depths of
+// A block is a 64-byte header {anomalies, thread id, sequence and origin of a copy; where
+// hit times are kept, those and the thread's clock (arch/x86_64/hit_time.h); at its end the depths of
 // what waits at tail jumps and of armed calls} followed by the cells: flags, timers, call cells, event
 // counters, counters, spans, keys; and the list of what waits at tail jumps, where something does. Blocks are
 // as far apart as two cache lines, so that no two threads write the same one (or the pair that the prefetcher
@@ -63,6 +64,7 @@ struct Layout {
   uint32_t ended = 0;                      // entries of the ring, a power of two
   uint32_t thread_at = 0;                  // arch::Lookup::thread_at
   uint64_t deferred = 0;                   // arch::ResidentParameters::deferred
+  bool keeps_hit_time = false;             // arch::HitTime
 
   uint64_t directory() const { return kHeaderSize; }
   uint64_t blocks() const { return kHeaderSize + slots * kSlotSize; }

@@ -98,6 +98,8 @@ arch::Bytes PlacedCode::resident_code() const {
   p.news = stage_.news.start;
   p.thread_at = layout.thread_at;
   p.deferred = layout.deferred;
+  p.hit_time = input_.hit_time;
+  p.ticks_per_second = input_.ticks_per_second;
   std::vector<arch::TimerClock> clocks;
   for (focus::CellId cell : layout.timer_cells)
     clocks.push_back({input_.binding.cells[cell].kind, input_.binding.cells[cell].event});

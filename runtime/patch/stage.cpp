@@ -117,6 +117,7 @@ class Builder {
     out_.layout = make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size(),
                               defers(input_.coverage));
     out_.layout.thread_at = input_.thread_at;
+    out_.layout.keeps_hit_time = input_.hit_time.kept;
     if (auto ok = place(out_.data, near, out_.layout.size(), UINT64_MAX / 2); !ok) return ok;
     if (input_.follow)
       if (auto ok = place(out_.news, near, kNewsSize, UINT64_MAX / 2); !ok) return ok;
@@ -177,7 +178,7 @@ class Builder {
   Result<void> build_island(const Cluster& cluster) {
     TrampolineContext context{&input_.plan.guard,
                               {out_.data.start + out_.layout.directory(), out_.layout.slots,
-                               cluster.near.start, out_.layout.thread_at}};
+                               cluster.near.start, out_.layout.thread_at, input_.hit_time}};
     arch::Bytes resident = placed_.resident_code();
     uint64_t size = aligned(resident.size());
     for (size_t index : cluster.functions)
@@ -240,7 +241,9 @@ class Builder {
   Result<void> verify_filled(const Trampoline& trampoline) {
     const plan::TargetRules* rules = plan::rules_for(input_.plan.manifest.target);
     for (const arch::PlacedStencil& placed : trampoline.stencils) {
-      auto code = std::as_bytes(std::span(trampoline.code)).subspan(placed.at, placed.stencil->code.size());
+      const arch::Bytes as_planned = arch::as_planned(
+          *placed.stencil, std::span(trampoline.code).subspan(placed.at, placed.stencil->code.size()));
+      const auto code = std::as_bytes(std::span(as_planned));
       std::string key(reinterpret_cast<const char*>(code.data()), code.size());
       if (!verified_.emplace(placed.stencil, std::move(key)).second) continue;
       if (auto ok = plan::verify_filled(*rules, *placed.stencil, code, out_.layout.stride); !ok) return ok;

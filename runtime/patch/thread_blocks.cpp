@@ -43,6 +43,21 @@ Result<uint64_t> ThreadBlocks::claim(pid_t tid, uint64_t thread_pointer) {
   return block;
 }
 
+Result<uint64_t> ThreadBlocks::clock(uint64_t block, pid_t tid, const focus::CellSlot& slot) {
+  auto now = values::clock_now({slot.kind, slot.event}, stage_.journal.target, tid);
+  if (!now || !stage_.layout.keeps_hit_time || slot.kind == format::CellKind::event_timer) return now;
+  const bool wall = slot.kind == format::CellKind::wall_timer;
+  const uint64_t last_at = block + (wall ? arch::kClock : arch::kCpuClock);
+  uint64_t taken = 0, last = 0;
+  if (!memory_.read(block + arch::kTaken, std::as_writable_bytes(std::span(&taken, 1))) ||
+      !memory_.read(last_at, std::as_writable_bytes(std::span(&last, 1))))
+    return Error{"cannot read the session's data"};
+  *now -= wall ? taken : values::nanoseconds(taken, stage_.journal.ticks_per_second);
+  *now = std::max(*now, wall ? last : last & ~arch::kCpuStale);
+  if (auto ok = write(last_at, {&*now, 1}); !ok) return ok.error();
+  return now;
+}
+
 Result<void> ThreadBlocks::raise(uint64_t block, pid_t tid, focus::CellId cell, const focus::CellSlot& slot,
                                  const Active& frames) {
   uint64_t at = block + stage_.layout.cells[cell];
@@ -56,7 +71,7 @@ Result<void> ThreadBlocks::raise(uint64_t block, pid_t tid, focus::CellId cell, 
   if (auto ok = write(at, state); !ok || is_flag || was_up) return ok;
   uint64_t value = 0;
   at -= sizeof value;
-  auto now = values::clock_now({slot.kind, slot.event}, stage_.journal.target, tid);
+  auto now = clock(block, tid, slot);
   if (!now) return now.error();
   if (!memory_.read(at, std::as_writable_bytes(std::span(&value, 1))))
     return Error{"cannot read the session's data"};

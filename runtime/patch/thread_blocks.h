@@ -27,6 +27,8 @@ class ThreadBlocks {
   // A flag counts the frames, besides those that it counts already; a timer runs from now on.
   Result<void> raise(uint64_t block, pid_t tid, focus::CellId cell, const focus::CellSlot& slot,
                      const Active& frames);
+  // The clock of a timer as the thread's code would read it now.
+  Result<uint64_t> clock(uint64_t block, pid_t tid, const focus::CellSlot& slot);
 
  private:
   Result<void> write(uint64_t at, std::span<const uint64_t> words);

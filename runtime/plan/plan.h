@@ -51,6 +51,10 @@ struct Stencil {
   // General registers that the code was seen to change and to read, bits as in the machine's encoding.
   uint32_t written = 0;
   uint32_t read = 0;
+  // Where it reads the machine's counter, in the words that the injector knows and can replace; whether it
+  // does so in other words.
+  std::vector<uint32_t> counter_reads = {};
+  bool reads_otherwise = false;
 };
 
 // A symbol of the application as the holes of a stencil want it (format::kSymbolSymbol).

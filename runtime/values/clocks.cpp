@@ -75,6 +75,11 @@ std::optional<uint64_t> thread_clock(const ClockOf& clock, pid_t pid, pid_t tid)
 
 }  // namespace
 
+uint64_t nanoseconds(uint64_t ticks, uint64_t ticks_per_second) {
+  __extension__ using Wide = unsigned __int128;
+  return ticks_per_second ? static_cast<uint64_t>(Wide{ticks} * 1'000'000'000 / ticks_per_second) : 0;
+}
+
 Result<uint64_t> clock_now(const ClockOf& clock, pid_t pid, pid_t tid) {
   if (clock.kind == format::CellKind::wall_timer) return arch::wall_ticks();
   if (auto now = thread_clock(clock, pid, tid)) return *now;

@@ -53,6 +53,7 @@ Sample Sampler::make(const Snapshot& snapshot, Moment at) const {
   sample.threads = snapshot.threads;
   sample.overflows = snapshot.overflows;
   sample.unrecorded = snapshot.unrecorded;
+  sample.taken_ns = snapshot.taken_ns;
   return sample;
 }
 

@@ -33,6 +33,7 @@ struct Sample {
   uint32_t threads = 0;
   uint64_t overflows = 0;
   uint64_t unrecorded = 0;
+  uint64_t taken_ns = 0;
   bool complete = true;  // false: the target ended before its last values could be read
 };
 

@@ -20,7 +20,8 @@ constexpr uint32_t kSlotsAtOnce = 4096;
 constexpr uint64_t kWholeAddressSpace = uint64_t{1} << 56;
 constexpr size_t kMostThreads = 65536;  // that are told apart after they have ended; the rest are thread 0
 
-enum Header : size_t { kAnomalies, kThread, kSequence, kOrigin };  // words of a block
+enum Header : size_t { kAnomalies, kThread, kSequence, kOrigin, kTaken, kClock };  // words of a block
+constexpr size_t kBegan = kOrigin;                                                 // of a thread that lives
 
 Error unreadable(const char* what, uint64_t address) {
   return {fmt::format("cannot read {} at {:#x} in the target: it has ended, or executes another program",
@@ -138,6 +139,7 @@ void Collector::take(const Words& copy, uint32_t slot) {
       ended_[i].add(value);
   }
   taken_[kAnomalies] += copy[kAnomalies];
+  taken_[kTaken] += copy[kTaken];
   for (uint64_t at = layout_.timers; at < layout_.calls; at += kTimerBytes)
     if (signed_word(copy, at) > 0) taken_[at / 8] += copy[at / 8];
   for (uint64_t at = layout_.sums; at < layout_.cells_end; at += 8) taken_[at / 8] += copy[at / 8];
@@ -170,6 +172,21 @@ Result<void> Collector::read_ring(const image::Memory& memory) {
   return {};
 }
 
+// While a hit runs, the thread's clock stands.
+uint64_t Collector::wall_of(const Words& words) const {
+  return words[kBegan] ? words[kClock] : wall_ - words[kTaken];
+}
+
+std::optional<uint64_t> Collector::less_taken(const image::Memory& memory, const Seen& seen,
+                                              const ClockOf& of, uint64_t clock) const {
+  if (!layout_.keeps_hit_time || of.kind == format::CellKind::event_timer) return clock;
+  if (of.kind == format::CellKind::wall_timer) return wall_of(seen.words);
+  uint64_t taken = 0;
+  const uint64_t at = slot_address(seen.slot) + kTaken * sizeof taken;
+  if (!memory.read(at, std::as_writable_bytes(std::span(&taken, 1)))) return std::nullopt;
+  return clock - nanoseconds(taken, layout_.ticks_per_second);
+}
+
 int64_t Collector::timer_value(const image::Memory& memory, Clocks& clocks, const Seen& seen,
                                size_t index) const {
   const CellPlace& cell = layout_.cells[index];
@@ -177,14 +194,17 @@ int64_t Collector::timer_value(const image::Memory& memory, Clocks& clocks, cons
   const int64_t last = last_value(seen.slot, thread, index);
   int64_t value = signed_word(seen.words, cell.offset);
   if (value >= 0) return std::max(value, last);
+  const ClockOf of{cell.kind, cell.event};
   if (cell.kind == format::CellKind::wall_timer) {
     if (!clocks.alive(thread)) return last;
-    return std::max(value + static_cast<int64_t>(wall_), last);
+    const auto now = less_taken(memory, seen, of, wall_);
+    return now ? std::max(value + static_cast<int64_t>(*now), last) : last;
   }
-  auto now = clocks.of_thread({cell.kind, cell.event}, thread);
+  auto now = clocks.of_thread(of, thread);
   uint64_t again = 0;
   if (!now ||
-      !memory.read(slot_address(seen.slot) + cell.offset, std::as_writable_bytes(std::span(&again, 1))))
+      !memory.read(slot_address(seen.slot) + cell.offset, std::as_writable_bytes(std::span(&again, 1))) ||
+      !(now = less_taken(memory, seen, of, *now)))
     return last;
   value = static_cast<int64_t>(again);
   return std::max(value < 0 ? value + static_cast<int64_t>(*now) : value, last);
@@ -195,11 +215,13 @@ Result<void> Collector::fold_living(const image::Memory& memory, Clocks& clocks,
   for (const Seen& seen : seen_) {
     const uint64_t thread = seen.words[kThread];
     const auto clock = [&](const ClockOf& of) -> std::optional<uint64_t> {
-      if (of.kind != format::CellKind::wall_timer) return clocks.of_thread(of, thread);
-      if (!clocks.alive(thread)) return std::nullopt;
-      return wall_;
+      const bool wall = of.kind == format::CellKind::wall_timer;
+      if (wall && !clocks.alive(thread)) return std::nullopt;
+      const auto now = wall ? std::optional(wall_) : clocks.of_thread(of, thread);
+      return now ? less_taken(memory, seen, of, *now) : now;
     };
     out.anomalies += seen.words[kAnomalies];
+    out.taken_ns += taken_ns(seen.words);
     std::vector<int64_t> values(layout_.cells.size());
     const auto take = [&](size_t cell, int64_t value) {
       const bool timer = format::is_timer(layout_.cells[cell].base_kind);
@@ -231,6 +253,7 @@ Result<void> Collector::fold_overflow(const image::Memory& memory, Snapshot& out
   auto words = read_block(memory, address);
   if (!words) return words.error();
   out.anomalies += (*words)[kAnomalies];
+  out.taken_ns += taken_ns(*words);
   if (overflows_ == 0) return {};
   std::vector<int64_t> values(layout_.cells.size());
   for (size_t i = 0; i < values.size(); ++i) {
@@ -251,9 +274,14 @@ Result<void> Collector::fold_overflow(const image::Memory& memory, Snapshot& out
 void Collector::fold_sums(const Words& words, Snapshot& out) {
   if (words.empty()) return;
   out.anomalies += words[kAnomalies];
+  out.taken_ns += taken_ns(words);
   for (size_t i = 0; i < layout_.cells.size(); ++i)
     if (layout_.cells[i].whose == Whose::all)
       folds_[i].add_to_sum(signed_word(words, layout_.cells[i].offset));
+}
+
+uint64_t Collector::taken_ns(const Words& words) const {
+  return layout_.keeps_hit_time ? nanoseconds(words[kTaken], layout_.ticks_per_second) : 0;
 }
 
 int64_t Collector::in_units(const CellPlace& cell, int64_t value) const {
@@ -294,6 +322,7 @@ Result<Snapshot> Collector::read(const image::Memory& memory, Clocks& clocks) {
     fold_sums(*ended, out);
     fold_sums(earlier_, out);
     out.anomalies += taken_[kAnomalies] - earlier_[kAnomalies];
+    out.taken_ns += taken_ns(taken_) - taken_ns(earlier_);
   }
   finish(out);
   return out;

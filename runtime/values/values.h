@@ -63,7 +63,8 @@ struct BlockLayout {
   uint64_t ended_address = 0;     // u64 x 2: copies made, copies that found no room
   uint64_t timers = 0, calls = 0, sums = 0, cells_end = 0;  // where kinds of cells begin in a block
   uint64_t ticks_per_second = 0;                            // of wall timers
-  bool identified = false;  // a thread's id is in its block before it counts anything
+  bool identified = false;      // a thread's id is in its block before it counts anything
+  bool keeps_hit_time = false;  // a thread's clock is behind by what its hits have taken (arch::HitTime)
   std::vector<CellPlace> cells;
 };
 
@@ -83,6 +84,7 @@ struct Snapshot {
   uint32_t threads = 0;     // that own a block
   uint64_t overflows = 0;   // beyond zero, threads without a slot share a block, as one thread
   uint64_t unrecorded = 0;  // threads that ended so fast that only sums of their values are known
+  uint64_t taken_ns = 0;    // what hits have taken of all threads' time, where that is kept
 };
 
 // Reads again and again, and remembers threads that have ended.
@@ -121,6 +123,9 @@ class Collector {
   int64_t ended_value(const Words& copy, uint32_t slot, size_t cell) const;
   // What was last seen of a thread, where that is kept: a timer never falls.
   int64_t last_value(uint32_t slot, uint64_t thread, size_t cell) const;
+  // A clock of the thread, less what its hits have taken by now; `clock` was read before.
+  std::optional<uint64_t> less_taken(const image::Memory& memory, const Seen& seen, const ClockOf& of,
+                                     uint64_t clock) const;
   int64_t timer_value(const image::Memory& memory, Clocks& clocks, const Seen& seen, size_t cell) const;
   Result<void> fold_living(const image::Memory& memory, Clocks& clocks, Snapshot& out);
   Result<void> fold_overflow(const image::Memory& memory, Snapshot& out);
@@ -128,6 +133,8 @@ class Collector {
   void finish(Snapshot& out) const;
   uint64_t slot_address(uint64_t slot) const { return layout_.blocks + slot * layout_.stride; }
   int64_t in_units(const CellPlace& cell, int64_t value) const;
+  uint64_t taken_ns(const Words& words) const;
+  uint64_t wall_of(const Words& words) const;
 
   BlockLayout layout_;
   Result<void> layout_is_sound_;

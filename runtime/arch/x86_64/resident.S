@@ -11,6 +11,7 @@
         .globl  mdl_resident_jump
         .globl  mdl_resident_thread_end
         .globl  mdl_resident_cpu
+        .globl  mdl_resident_cpu_clock
         .globl  mdl_resident_event
         .globl  mdl_resident_read
         .globl  mdl_resident_call
@@ -36,6 +37,12 @@
         .equ    kSequence, 16           // of an ended thread's copy: its number, from 1
         .equ    kOrigin, 24             // and the block it is a copy of
         .equ    kBlockHeader, 64
+        // Likewise, where hit times are kept (hit_time.h)
+        .equ    kCpuClock, 16
+        .equ    kBegan, 24
+        .equ    kTaken, 32
+        .equ    kClock, 40
+        .equ    kLongestHit, 6000       // some 2.4 us
 
 // mdl_resident_find_block: the slow path of the search for the calling thread's block.
 //   out: r11 the thread's block; the flags are lost, all else is kept
@@ -189,6 +196,8 @@ mdl_resident_renew:
         movq    .Lended_block(%rip), %rdi
         movq    (%r8), %rax
         lock addq %rax, (%rdi)          // anomalies
+        movq    kTaken(%r8), %rax
+        lock addq %rax, kTaken(%rdi)
         movq    .Ltimers(%rip), %rcx
 .Ladd_timer:
         cmpq    .Lcalls(%rip), %rcx
@@ -376,6 +385,7 @@ mdl_resident_jump:
         jae     .Lkept                  // a jump to another stack
 .Lvanish:                               // rax: the limit
         call    mdl_resident_begin      // the thread's block
+        call    .Lhit_begins
         leaq    kBlockHeader(%r11), %rcx
         movq    .Ltimers(%rip), %rdx
         addq    %r11, %rdx
@@ -423,7 +433,7 @@ mdl_resident_jump:
         addq    %r11, %rdx
 .Lcall:
         cmpq    %rdx, %rcx
-        jae     .Lkept
+        jae     .Lvanished
         cmpq    $0, (%rcx)              // busy: the stack pointer in mdl_resident_call, once that is reached
         je      .Lnext_call
         skip_if_alive (%rcx), .Lnext_call
@@ -432,6 +442,8 @@ mdl_resident_jump:
 .Lnext_call:
         addq    $64, %rcx
         jmp     .Lcall
+.Lvanished:
+        call    .Lhit_ends
 .Lkept:
         popq    %r11
         popq    %r10
@@ -443,8 +455,12 @@ mdl_resident_jump:
 #include "runtime/arch/x86_64/resident_vectors.inc"
 #include "runtime/arch/x86_64/resident_deferred.inc"
 
-// The clock r10: -1 wall, -2 CPU time, else the number of an event. Out: r10.
+#include "runtime/arch/x86_64/resident_clocks.inc"
+
+// The clock r10: -1 wall, -2 CPU time, else the number of an event. In: r11 the block; out: r10.
 .Lclock:
+        cmpq    $0, .Lns_per_tick(%rip)
+        jne     .Lown_clock
         cmpq    $-2, %r10
         je      mdl_resident_cpu
         cmpq    $-1, %r10
@@ -645,6 +661,7 @@ mdl_resident_parameters:                // filled when the code is injected: arc
 .Ltables:               .quad 0         // from mdl_resident_begin
 .Ltable_bytes:          .quad 0
 .Ldeferred:             .quad 0
+.Lns_per_tick:          .quad 0         // of the counter, times 2^32; 0: hit times are not kept
 .Levent_count:          .quad 0
 .Levents:               .fill 16, 8, 0
 .Ltimer_clocks:                         // one for each timer, as .Lclock wants it

@@ -9,9 +9,9 @@
 #include "runtime/arch/x86_64/deferred.h"
 
 extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_catch[], mdl_resident_jump[],
-    mdl_resident_thread_end[], mdl_resident_cpu[], mdl_resident_event[], mdl_resident_read[],
-    mdl_resident_call[], mdl_resident_parameters[], mdl_resident_keys[], mdl_resident_span[],
-    mdl_resident_defer[], mdl_resident_end_deferred[], mdl_resident_end[];
+    mdl_resident_thread_end[], mdl_resident_cpu[], mdl_resident_cpu_clock[], mdl_resident_event[],
+    mdl_resident_read[], mdl_resident_call[], mdl_resident_parameters[], mdl_resident_keys[],
+    mdl_resident_span[], mdl_resident_defer[], mdl_resident_end_deferred[], mdl_resident_end[];
 
 namespace mdl::arch {
 namespace {
@@ -54,6 +54,12 @@ uint64_t clock_number(const TimerClock& timer) {
   }
 }
 
+// As .Lns_per_tick wants it.
+uint64_t ns_per_tick(const ResidentParameters& p) {
+  if (!p.hit_time.kept || p.ticks_per_second == 0) return 0;
+  return static_cast<uint64_t>(1e9 / static_cast<double>(p.ticks_per_second) * 0x1p32);
+}
+
 uint64_t offset_of(const uint8_t* label) {
   return static_cast<uint64_t>(label - mdl_resident_begin);
 }
@@ -86,6 +92,7 @@ Bytes resident_code(const ResidentParameters& p, std::span<const TimerClock> tim
                                  fixed + timers.size() * 8 + spans.size() * kSpanBytes,
                                  tables.size() * 8,
                                  p.deferred,
+                                 ns_per_tick(p),
                                  std::size(kEventOffsets)};
   words.insert(words.end(), std::begin(kEventOffsets), std::end(kEventOffsets));
   words.resize(words.size() + kMostEvents - std::size(kEventOffsets));
@@ -109,6 +116,10 @@ uint64_t defer_offset() {
 
 uint64_t end_deferred_offset() {
   return offset_of(mdl_resident_end_deferred);
+}
+
+uint64_t cpu_clock_offset() {
+  return offset_of(mdl_resident_cpu_clock);
 }
 
 uint64_t keys_offset() {

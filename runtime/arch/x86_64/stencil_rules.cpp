@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/arch/x86_64/counter_read.h"
 #include "runtime/arch/x86_64/stencil_decode.h"
 #include "runtime/arch/x86_64/stencil_sequences.h"
 
@@ -415,12 +416,34 @@ Result<void> verify_filled_stencil(const Stencil& stencil, std::span<const std::
   return Verifier(stencil, std::move(*code), block_size).run();
 }
 
+namespace {
+
+// Only where nothing jumps into the middle of it, all of it can be replaced.
+void note_counter_read(Stencil& stencil, uint32_t offset, std::span<const Decoded> code) {
+  const auto same = [](std::byte byte, uint8_t known) { return std::to_integer<uint8_t>(byte) == known; };
+  const auto inside = [&](const Decoded& d) {
+    if (d.flow == Flow::next || !d.holes.empty()) return false;
+    const int64_t target = int64_t{d.offset} + d.size + d.operands[0].value;
+    return target > offset && target < int64_t{offset} + static_cast<int64_t>(arch::kCounterRead.size());
+  };
+  const auto from = std::span(stencil.code).subspan(offset);
+  if (from.size() >= arch::kCounterRead.size() &&
+      std::ranges::equal(from.first(arch::kCounterRead.size()), arch::kCounterRead, same) &&
+      std::ranges::none_of(code, inside))
+    stencil.counter_reads.push_back(offset);
+  else
+    stencil.reads_otherwise = true;
+}
+
+}  // namespace
+
 void note_registers(Stencil& stencil) {
   auto code = decode_stencil(stencil);
   if (!code) return;
   for (const Decoded& decoded : *code) {
     stencil.written |= decoded.written;
     stencil.read |= decoded.read;
+    if (decoded.name == "RDTSC") note_counter_read(stencil, decoded.offset, *code);
   }
 }
 

@@ -2,6 +2,7 @@
 //
 // The block is found by hashing the thread pointer, which %fs:0 holds by the ABI (System V
 // x86-64 psABI, thread-local storage). r11 ends as the block, r10 is scratch:
+//     rdtsc; shl $32,%rdx; or %rax,%rdx                              where a clock is read (hit_time.h)
 //     mov %fs:0,%r11; imul $K,%r11; shr $28,%r11; and $mask,%r11d    slot offset
 //     movabs $directory,%t; add %t,%r11                              slot
 //     mov %fs:0,%t; cmp %t,(%r11); jne slow                          ours?
@@ -18,8 +19,10 @@
 
 #include "runtime/arch/arch.h"
 #include "runtime/arch/x86_64/armed.h"
+#include "runtime/arch/x86_64/counter_read.h"
 #include "runtime/arch/x86_64/deferred.h"
 #include "runtime/arch/x86_64/emitter.h"
+#include "runtime/arch/x86_64/hit_time.h"
 #include "runtime/arch/x86_64/track.h"
 
 namespace mdl::arch {
@@ -84,6 +87,7 @@ struct Place {
   uint64_t address;  // at which out[0] will lie
   int64_t anomalies;
   uint64_t resident;
+  bool keeps_hit_time;
   std::vector<PlacedStencil>& placed;
 };
 
@@ -103,8 +107,11 @@ int64_t value_of(const plan::Hole& hole, const Piece* piece, int64_t guard, cons
       return piece->symbols[hole.index].left;
     case plan::HoleKind::symbol_right:
       return piece->symbols[hole.index].right;
-    case plan::HoleKind::routine:
-      return static_cast<int64_t>(place.resident + routine_offset(static_cast<format::Routine>(hole.index)));
+    case plan::HoleKind::routine: {
+      const auto routine = static_cast<format::Routine>(hole.index);
+      const bool clock = place.keeps_hit_time && routine == format::Routine::cpu;
+      return static_cast<int64_t>(place.resident + (clock ? cpu_clock_offset() : routine_offset(routine)));
+    }
     case plan::HoleKind::thread:
       return kThreadId;
     case plan::HoleKind::next:
@@ -119,6 +126,9 @@ void emit_stencil(const Place& place, const plan::Stencil& stencil, const Piece*
   size_t start = out.size();
   place.placed.push_back({&stencil, start});
   for (std::byte b : stencil.code) out.push_back(static_cast<uint8_t>(b));
+  if (place.keeps_hit_time)
+    for (uint32_t read : stencil.counter_reads)
+      std::ranges::copy(kClockRead, out.begin() + static_cast<std::ptrdiff_t>(start + read));
   for (const plan::Hole& hole : stencil.holes) {
     size_t field = start + hole.offset;
     if (hole.kind == plan::HoleKind::next) {
@@ -181,6 +191,26 @@ struct Saving {
   uint8_t offset(size_t i) const { return static_cast<uint8_t>(bytes() - 8 * (i + 1)); }
 };
 
+// Whether what the hit takes must be measured: it reads a clock, or calls what takes now longer, now less.
+bool must_be_timed(const Piece& piece) {
+  return !piece.stencil->counter_reads.empty() || !piece.stencil->info.routines.empty() || piece.keys ||
+         std::ranges::any_of(piece.tracks, [](const Track& track) { return track.clock.has_value(); });
+}
+
+double routines_ns(std::span<const Piece> pieces) {
+  double out = 0;
+  for (const Piece& piece : pieces)
+    for (format::Routine routine : piece.stencil->info.routines) out += format::info(routine).nanoseconds;
+  return out;
+}
+
+// A hit that is not: the constant and what is predicted for its stencils.
+uint32_t plain_ticks(std::span<const Piece> pieces, const HitTime& time) {
+  double out = time.plain;
+  for (const Piece& piece : pieces) out += piece.stencil->info.cycles * time.per_cycle / 100;
+  return static_cast<uint32_t>(std::min(out, double{kLongestHit}));
+}
+
 Saving plan_saving(std::span<const Piece> pieces, image::Registers live, image::Registers needed) {
   Saving out;
   needed |= bit(r11);
@@ -229,7 +259,9 @@ class PieceWriter {
               const Deferral* deferral)
       : place_(place), out_(place.out), guard_(guard), depth_(depth), saving_(saving), deferral_(deferral) {}
 
-  void write(std::span<const Piece> pieces) {
+  // What was lost before the first of them is fetched back, too.
+  void write(std::span<const Piece> pieces, image::Registers lost) {
+    fetch_back(lost, pieces);
     for (size_t i = 0; i < pieces.size();) {
       size_t end = i + 1;
       while (end < pieces.size() && !pieces[i].guards.empty() && pieces[end].guards == pieces[i].guards &&
@@ -245,7 +277,7 @@ class PieceWriter {
           unless_it_waits(pieces[i]);
         else
           one(pieces[i]);
-        fetch_back(pieces[i], pieces.subspan(i + 1));
+        fetch_back(written_by(pieces[i]), pieces.subspan(i + 1));
       }
       land(to_end);
     }
@@ -285,10 +317,10 @@ class PieceWriter {
     for (const Track& track : piece.tracks) emit_track(out_, track);
   }
 
-  void fetch_back(const Piece& done, std::span<const Piece> later) {
+  void fetch_back(image::Registers written, std::span<const Piece> later) {
     image::Registers read = 0;
     for (const Piece& piece : later) read |= piece.stencil->read;
-    image::Registers lost = written_by(done) & read & ~bit(r10) & ~bit(r11);
+    image::Registers lost = written & read & ~bit(r10) & ~bit(r11);
     Emitter e(out_, 0);
     for (auto [reg, keeper] : saving_.moved)
       if (lost & bit(reg)) emit_move(e, keeper, reg);
@@ -326,7 +358,11 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
                     int64_t anomalies_offset, std::vector<PlacedStencil>& placed, const PointFrame& frame) {
   Emitter e(out, address);
   if (frame.arming == Arming::jump) live |= bit(rdi);  // the buffer
-  const image::Registers own = armed_registers(frame.arming) | (frame.ends_deferred ? bit(r10) : 0);
+  const HitTime& time = lookup.hit_time;
+  const bool timed = time.kept && (frame.reads_clock || frame.ends_deferred || frame.deferral ||
+                                   std::ranges::any_of(pieces, must_be_timed));
+  const image::Registers lost = timed ? kHitTimeRegisters : 0;
+  const image::Registers own = armed_registers(frame.arming) | (frame.ends_deferred ? bit(r10) : 0) | lost;
   Saving saving = plan_saving(pieces, live, own);
   bool flags = saving.flags;
   bool red_zone = kind != format::PointKind::entry && kind != format::PointKind::return_;
@@ -341,15 +377,23 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
     emit_load(e, rax, saving.offset(0));
   }
   SlowPath slow;
+  if (timed) emit_read_counter(e);
   emit_lookup(e, lookup, saving.scratch, slow.fields);
   slow.found = e.here();
+  if (timed)
+    emit_hit_begins(
+        e, frame.ends_deferred || frame.deferral || std::ranges::any_of(pieces, [](const Piece& piece) {
+             return !piece.stencil->info.routines.empty() || !piece.tracks.empty();
+           }));
   auto depth =
       static_cast<uint32_t>(static_cast<int32_t>(saving.bytes() + (red_zone ? 128 : 0)) + frame.distance);
   std::vector<size_t> not_armed = emit_arming(e, frame, depth, anomalies_offset);
-  Place place{out, e.here() - out.size(), anomalies_offset, lookup.slow_path, placed};
-  PieceWriter(place, guard, depth, saving, frame.deferral).write(pieces);
+  Place place{out, e.here() - out.size(), anomalies_offset, lookup.slow_path, time.kept, placed};
+  PieceWriter(place, guard, depth, saving, frame.deferral).write(pieces, lost);
   for (size_t field : not_armed) e.fill(field, e.here());
   if (frame.ends_deferred) emit_end_deferred(e, depth, lookup.slow_path);
+  if (timed) emit_hit_ends(e, time, saving.bytes() / 8, routines_ns(pieces));
+  if (time.kept && !timed) emit_plain_hit(e, plain_ticks(pieces, time));
   if (flags) {
     e.pop(rax);
     e.bytes({0x04, 0x7f});  // add $0x7f, %al: OF again, when al was 1
@@ -359,6 +403,13 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
   for (auto [reg, keeper] : saving.moved) emit_move(e, keeper, reg);
   if (red_zone) e.bytes({0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0});  // lea 128(%rsp), %rsp
   return slow;
+}
+
+Bytes as_planned(const plan::Stencil& stencil, std::span<const uint8_t> placed) {
+  Bytes out(placed.begin(), placed.end());
+  for (uint32_t read : stencil.counter_reads)
+    std::ranges::copy(kCounterRead, out.begin() + static_cast<std::ptrdiff_t>(read));
+  return out;
 }
 
 void emit_slow_path(Bytes& out, uint64_t address, const SlowPath& from, const Lookup& lookup) {

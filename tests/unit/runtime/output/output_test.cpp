@@ -108,12 +108,14 @@ TEST(Json, IsOneDocument) {
 TEST(Csv, QuotesWhatMustBe) {
   Row r = row();
   r.focus = "/Code/app/f(int, \"x\")";
+  r.overhead = 0.03124;
   EXPECT_EQ(
       written(Format::csv, {{row()}, {r}}),
-      "time_ns,elapsed_s,pid,metric,focus,value,delta,rate,units,refused,final,complete,anomalies\r\n"
-      "1700000000000000001,1,42,procedure_calls,/Code/app/work,1234567,1000,1000,Calls,0,false,true,0\r\n"
+      "time_ns,elapsed_s,pid,metric,focus,value,delta,rate,units,refused,final,complete,anomalies,"
+      "overhead\r\n"
+      "1700000000000000001,1,42,procedure_calls,/Code/app/work,1234567,1000,1000,Calls,0,false,true,0,\r\n"
       "1700000000000000001,1,42,procedure_calls,\"/Code/app/f(int, \"\"x\"\")\",1234567,1000,1000,Calls,0,"
-      "true,true,0\r\n");
+      "true,true,0,0.0312\r\n");
 }
 
 TEST(Table, AlignsColumns) {

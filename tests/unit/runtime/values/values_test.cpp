@@ -227,6 +227,24 @@ std::vector<std::pair<uint64_t, int64_t>> pairs(const std::vector<ThreadValue>& 
   return out;
 }
 
+// A thread's clock is behind by what its hits have taken, and stands while one runs.
+TEST_F(Threads, TimesLeaveOutWhatHitsHaveTaken) {
+  use({kWall, kCpu});
+  region.layout.keeps_hit_time = true;
+  thread(0, 11, -5000, 0);
+  region.put(region.block(0) + 32, 300);
+  clocks.wall_now = 7000;
+  clocks.threads = {{11, 8000}};
+  Collector collector(region.layout);
+  Snapshot first = read(collector);
+  EXPECT_THAT(first.cells, ElementsAre(1700, 2700));
+  EXPECT_EQ(first.taken_ns, 300u);
+  clocks.wall_now = 9000;
+  region.put(region.block(0) + 24, 8500);  // a hit began
+  region.put(region.block(0) + 40, 8200);  // and this is what the thread's clock shows
+  EXPECT_EQ(read(collector).cells[0], 3200);
+}
+
 TEST_F(Threads, EachHasItsLineAlsoWhenItHasEnded) {
   CellPlace one = kCounts;
   one.whose = Whose::one, one.thread = 12;

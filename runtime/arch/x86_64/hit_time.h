@@ -1,0 +1,48 @@
+// A thread's clock: the machine's counter less what hits have taken of the thread's time so far.
+//
+// It stands still while a hit runs. So all timers at a point read the same time, whatever the order of
+// their code, and a timer that runs over a hit does not see it, however deep calls are nested. The block's
+// header holds, as offsets:
+//   kTaken     what hits have taken, in ticks
+//   kClock     what the clock showed at the last hit; stencils read the time here
+//   kBegan     what the counter showed when the hit began that runs now; 0 when none does
+//   kCpuClock  the same as kClock of the thread's CPU time, read when it is first asked for: until then with
+//              bit 62 set
+//
+// A hit whose code reads a clock reads the counter as the first thing and as the last. What is between was
+// taken, and for what lies outside of the two, a part of it more, which is measured at the attach: where
+// other threads share the core, both take longer. A hit of more than kLongestHit was interrupted, by the
+// scheduler or a signal handler, whose time is the program's: it counts as a usual one. A hit whose code
+// reads no clock adds a constant.
+//
+// The clock never goes back, so that no timer does: where too much was taken for once, it stands until the
+// counter has caught up. What is above kMostBehind is given back. So errors of single hits even out, and
+// those of many hits do not add up to a piece of the time that follows them. More than kMostGivenBack was not
+// taken: somebody else has moved the clock on (a signal handler, an insertion) since this hit has read the
+// counter.
+//
+// A signal handler that hits in the middle of this moves the clock on; the exchange then leaves it there.
+#pragma once
+
+#include "runtime/arch/arch.h"
+#include "runtime/arch/x86_64/emitter.h"
+
+namespace mdl::arch {
+
+// Ticks: 32 are some 13 ns.
+inline constexpr uint32_t kLongestHit = 4000, kMostBehind = 32, kMostGivenBack = 256;
+
+// rax and rdx, and in the beginning r10 are lost, and the flags.
+inline constexpr image::Registers kHitTimeRegisters = 1u << rax | 1u << rdx | 1u << r10;
+
+// rdx = the counter. In front of the search for the block.
+void emit_read_counter(Emitter& e);
+// The clock, from rdx, behind the search. `cpu`: the hit may ask for the CPU time.
+void emit_hit_begins(Emitter& e, bool cpu);
+// As the last thing. `saved`: how many words the hit saves on the stack. `routines_ns`: what the routines
+// that its stencils call are known to take.
+void emit_hit_ends(Emitter& e, const HitTime& time, size_t saved, double routines_ns);
+// All of a hit that reads no clock.
+void emit_plain_hit(Emitter& e, uint32_t ticks);
+
+}  // namespace mdl::arch
