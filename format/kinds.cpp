@@ -19,7 +19,7 @@ constexpr CellKindInfo kCells[] = {
 };
 
 constexpr EventInfo kEvents[] = {
-#define X(id, name, offset) {name, offset},
+#define X(id, name, alias, offset, more) {name, alias, offset, more},
     MDL_EVENTS(X)
 #undef X
 };
@@ -77,6 +77,12 @@ std::optional<CellKind> cell_kind(std::string_view wanted) {
 }
 std::optional<Event> event(std::string_view wanted) {
   return named<Event>(kEvents, wanted);
+}
+std::optional<Event> event_or_alias(std::string_view wanted) {
+  for (const EventInfo& one : kEvents)
+    if (wanted == one.name || (!one.alias.empty() && wanted == one.alias))
+      return static_cast<Event>(&one - kEvents);
+  return std::nullopt;
 }
 std::optional<Routine> routine(std::string_view wanted) {
   return named<Routine>(kRoutines, wanted);

@@ -84,15 +84,19 @@ struct CellKindInfo {
 };
 
 // Events of event timers and counters: what hwCounter("NAME") and hwTimer("NAME") may name. They are what
-// getrusage(2) counts for a thread: nothing has to be opened in the process.
-//          enumerator         name                    offset in struct rusage (fields of 8 bytes)
-#define MDL_EVENTS(X)                              \
-  X(minor_faults, "MINOR_FAULTS", 64)              \
-  X(major_faults, "MAJOR_FAULTS", 72)              \
-  X(blocks_in, "BLOCKS_IN", 88)                    \
-  X(blocks_out, "BLOCKS_OUT", 96)                  \
-  X(voluntary_switches, "VOLUNTARY_SWITCHES", 128) \
-  X(involuntary_switches, "INVOLUNTARY_SWITCHES", 136)
+// getrusage(2) counts for a thread: nothing has to be opened in the process. An event is one of its counts,
+// or the sum of two: offsets in struct rusage (fields of 8 bytes), 0 for no second one. `alias` is perf's
+// name.
+//          enumerator         name                 alias           offsets
+#define MDL_EVENTS(X)                                         \
+  X(minor_faults, "MINOR_FAULTS", "minor-faults", 64, 0)      \
+  X(major_faults, "MAJOR_FAULTS", "major-faults", 72, 0)      \
+  X(blocks_in, "BLOCKS_IN", "", 88, 0)                        \
+  X(blocks_out, "BLOCKS_OUT", "", 96, 0)                      \
+  X(voluntary_switches, "VOLUNTARY_SWITCHES", "", 128, 0)     \
+  X(involuntary_switches, "INVOLUNTARY_SWITCHES", "", 136, 0) \
+  X(page_faults, "PAGE_FAULTS", "page-faults", 64, 72)        \
+  X(context_switches, "CONTEXT_SWITCHES", "context-switches", 128, 136)
 
 // Resident routines: code of the injector that stencils call, because a stencil may do none of it
 // itself (architecture, decision 9). In: the target's routine registers (backend/target.h); out: the
@@ -109,12 +113,12 @@ struct CellKindInfo {
   X(call, "call", "calls-out", 130)    /* address of a call cell -> the function's result */
 
 enum class Event : uint8_t {
-#define X(id, name, offset) id,
+#define X(id, name, alias, offset, more) id,
   MDL_EVENTS(X)
 #undef X
 };
 inline constexpr int kEventCount = 0
-#define X(id, name, offset) +1
+#define X(id, name, alias, offset, more) +1
     MDL_EVENTS(X)
 #undef X
     ;
@@ -145,7 +149,9 @@ bool is_timer(CellKind);  // {value, depth}, see above
 
 struct EventInfo {
   std::string_view name;
+  std::string_view alias;  // "" where perf has none
   uint32_t offset;
+  uint32_t more;
 };
 struct RoutineInfo {
   std::string_view name;
@@ -155,6 +161,7 @@ struct RoutineInfo {
 const EventInfo& info(Event);
 const RoutineInfo& info(Routine);
 std::optional<Event> event(std::string_view name);
+std::optional<Event> event_or_alias(std::string_view name);  // what users may write
 std::optional<Routine> routine(std::string_view name);
 
 std::optional<PointKind> point_kind(std::string_view name);

@@ -76,7 +76,7 @@ int run(const Options& options) {
   if (options.apply_fixes)
     if (auto fixed = apply_fixes(diagnostics, sources); !fixed) return finish(fixed.error());
   if (!bytes) return finish(bytes.error());
-  if (diagnostics.has_errors()) return static_cast<int>(Status::failed);
+  if (diagnostics.has_failed()) return static_cast<int>(Status::failed);
   if (auto written = write_dependencies(options, sources); !written) return finish(written.error());
   if (options.check_only) return static_cast<int>(Status::done);
 

@@ -34,7 +34,7 @@ int reformat_files(const Options& options, Diagnostics& diagnostics, const Sourc
       return static_cast<int>(taken.error().status);
     }
   }
-  bool failed = diagnostics.has_errors() || (options.check_only && differs);
+  bool failed = diagnostics.has_failed() || (options.check_only && differs);
   return static_cast<int>(failed ? Status::failed : Status::done);
 }
 

@@ -37,11 +37,21 @@ constexpr CellTypeRow kCellTypes[] = {
     {"hwCounter", CellKind::event_counter, true},
 };
 
-constexpr std::string_view kEvents[] = {
-#define X(id, name, offset) name,
-    MDL_EVENTS(X)
+// With perf's names, in parentheses or to choose from.
+std::vector<std::string_view> event_names() {
+  return {
+#define X(id, name, alias, offset, more) name, std::string_view(alias).empty() ? name : alias,
+      MDL_EVENTS(X)
 #undef X
-};
+  };
+}
+std::vector<std::string_view> events_with_aliases() {
+  return {
+#define X(id, name, alias, offset, more) std::string_view(alias).empty() ? name : name " (" alias ")",
+      MDL_EVENTS(X)
+#undef X
+  };
+}
 
 // What `base is X`, `is X` says.
 struct ValueType {
@@ -49,17 +59,20 @@ struct ValueType {
   format::Cell cell;     // without its name
 };
 
+std::string canonical_event(std::string_view text) {
+  return std::string(format::info(*format::event_or_alias(text)).name);
+}
+
 bool check_event(const ast::CellType& type, const CellTypeRow& row, Diagnostics& diagnostics) {
   if (row.event != type.event.has_value()) {
     diagnostics.report(Code::bad_value, type.event ? type.event->span : type.kind.span,
                        fmt::format("'{}'", row.name), row.event ? "an event: (\"EVENT\")" : "no event");
     return false;
   }
-  if (!type.event || format::event(type.event->text)) return true;
-  const std::vector<std::string_view> events(std::begin(kEvents), std::end(kEvents));
-  Suggestion near = did_you_mean(type.event->text, events);
+  if (!type.event || format::event_or_alias(type.event->text)) return true;
+  Suggestion near = did_you_mean(type.event->text, event_names());
   diagnostics.report(Code::unknown_event, type.event->span, printable(type.event->text))
-      .hint(near.empty() ? fmt::format("there are {}", one_of(events)) : near.text());
+      .hint(near.empty() ? fmt::format("there are {}", one_of(events_with_aliases())) : near.text());
   return false;
 }
 
@@ -80,8 +93,9 @@ std::optional<ValueType> check_cell_type(const ast::CellType& type, bool may_be_
     return std::nullopt;
   }
   if (!check_event(type, *row, diagnostics)) return std::nullopt;
-  return ValueType{row->kind.has_value(),
-                   {"", row->kind.value_or(CellKind::counter), type.event ? type.event->text : ""}};
+  return ValueType{
+      row->kind.has_value(),
+      {"", row->kind.value_or(CellKind::counter), type.event ? canonical_event(type.event->text) : ""}};
 }
 
 void add_cell(Owner& owner, const std::string& name, format::Cell cell) {

@@ -107,7 +107,7 @@ Diagnostic& Diagnostics::report_text(Code code, Span span, std::string message) 
   if (severity == Severity::warning && level == WarningPolicy::Level::off)
     return discarded_ = std::move(diagnostic);
   bool error = severity == Severity::error;
-  (error ? errors_ : warnings_)++;
+  (!error ? warnings_ : info(code).severity == Severity::error ? errors_ : promoted_)++;
   size_t& kept = error ? kept_errors_ : kept_warnings_;
   if (kept == kLimit) return discarded_ = std::move(diagnostic);
   kept++;
@@ -115,7 +115,7 @@ Diagnostic& Diagnostics::report_text(Code code, Span span, std::string message) 
 }
 
 size_t Diagnostics::dropped() const {
-  return errors_ + warnings_ - kept_.size();
+  return errors_ + promoted_ + warnings_ - kept_.size();
 }
 
 std::vector<Diagnostic> Diagnostics::sorted() const {

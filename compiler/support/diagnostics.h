@@ -4,11 +4,12 @@
 //   diagnostics.report(Code::unknown_name, span, name).hint("did you mean 'x'?").note(other, "...");
 //   ...
 //   std::cerr << render_text(diagnostics, sources, {});
-//   return diagnostics.has_errors() ? 1 : 0;
+//   return diagnostics.has_failed() ? 1 : 0;
 //
 // Every message has a code, a severity and a text with holes in diagnostics.def; a test
 // fails when a code has no golden case. report() never throws and never stops anything:
-// each step goes on as far as makes sense, and the driver asks has_errors() between steps.
+// each step goes on as far as makes sense, and the driver asks has_errors() between steps. A warning that
+// -Werror makes an error is none there: no later warning is lost for it. The driver asks has_failed() at the end.
 #pragma once
 
 #include <fmt/format.h>
@@ -100,7 +101,8 @@ class Diagnostics {
     return report_text(code, span, fmt::format(fmt::runtime(info(code).text), args...));
   }
 
-  bool has_errors() const { return errors_ > 0; }
+  bool has_errors() const { return errors_ > 0; }  // in the source
+  bool has_failed() const { return errors_ + promoted_ > 0; }
   size_t errors() const { return errors_; }
   size_t warnings() const { return warnings_; }
   size_t dropped() const;                  // reported beyond the limit
@@ -113,6 +115,7 @@ class Diagnostics {
   std::vector<Diagnostic> kept_;
   Diagnostic discarded_{};
   size_t errors_ = 0;
+  size_t promoted_ = 0;  // warnings that are reported as errors
   size_t warnings_ = 0;
   size_t kept_errors_ = 0;
   size_t kept_warnings_ = 0;

@@ -126,6 +126,8 @@ struct Binding {
   std::vector<Balance> balances;
   std::vector<Track> tracks;  // all of them
   std::vector<KeyTable> key_tables;
+  std::vector<std::string> lost =
+      {};  // with BindOptions::again: why requests have no place any more, or never had
 };
 
 struct BindOptions {

@@ -1,18 +1,14 @@
 #include "runtime/inject/check.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
 
 namespace mdl::inject {
-namespace {
 
-// A request is hollow when its value, or a flag that it waits for, is written nowhere, though it should be.
-std::vector<bool> hollow_requests(const plan::Plan& plan, const focus::Binding& binding,
-                                  const patch::Coverage& coverage) {
-  std::vector<bool> written(binding.cells.size());
-  std::vector<std::vector<focus::CellId>> guards(binding.requests.size());
+void Reach::add(const plan::Plan& plan, const focus::Binding& binding, const patch::Coverage& coverage) {
   for (const patch::FunctionPlan& f : coverage.functions) {
     std::set<uint32_t> taken;
     for (const patch::Window& window : f.sites.windows)
@@ -21,28 +17,47 @@ std::vector<bool> hollow_requests(const plan::Plan& plan, const focus::Binding& 
       for (const focus::BoundSnippet& snippet : f.points[point].snippets) {
         const auto& uses = plan.stencils[snippet.stencil].info.cells;
         for (size_t i = 0; i < uses.size(); i++)
-          written[snippet.cells[i]] = written[snippet.cells[i]] || uses[i].writes;
-        for (const focus::Track& track : snippet.tracks) written[track.span] = true;
+          written_[snippet.cells[i]] = written_[snippet.cells[i]] || uses[i].writes;
+        for (const focus::Track& track : snippet.tracks) written_[track.span] = true;
         for (uint32_t request : snippet.requests)
-          guards[request].insert(guards[request].end(), snippet.guards.begin(), snippet.guards.end());
+          guards_[request].insert(guards_[request].end(), snippet.guards.begin(), snippet.guards.end());
       }
     }
   }
+}
+
+std::vector<bool> Reach::hollow(const focus::Binding& binding) const {
   std::vector<bool> out;
   for (size_t i = 0; i < binding.requests.size(); i++) {
-    bool hollow = !binding.requests[i].idle && !written[binding.requests[i].value];
-    for (focus::CellId guard : guards[i]) hollow = hollow || (!binding.requests[i].idle && !written[guard]);
-    if (binding.requests[i].of != focus::BoundRequest::kNone) hollow = hollow || out[binding.requests[i].of];
+    const focus::BoundRequest& request = binding.requests[i];
+    bool hollow = !request.idle && !written_[request.value];
+    for (focus::CellId guard : guards_[i]) hollow = hollow || (!request.idle && !written_[guard]);
+    if (request.of != focus::BoundRequest::kNone) hollow = hollow || out[request.of];
     out.push_back(hollow);
   }
   return out;
 }
 
-}  // namespace
+bool say_never_came(const focus::Binding& binding, const Reach& reach) {
+  const std::vector<bool> hollow = reach.hollow(binding);
+  bool any = false;
+  for (size_t i = 0; i < hollow.size(); i++) {
+    const focus::BoundRequest& request = binding.requests[i];
+    if (!hollow[i] || request.of != focus::BoundRequest::kNone) continue;
+    any = true;
+    fmt::print(stderr, "mdl-inject: {}{}{} was awaited, and nothing came that it could count{}\n",
+               request.metric, request.focus.empty() ? "" : "@", request.focus,
+               request.missing.empty() ? std::string()
+                                       : fmt::format(" (it looks for {})", fmt::join(request.missing, ", ")));
+  }
+  return any;
+}
 
 Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& binding,
                             const patch::Coverage& coverage, const Options& options) {
-  std::vector<bool> hollow = hollow_requests(plan, binding, coverage);
+  Reach reach(binding);
+  reach.add(plan, binding, coverage);
+  const std::vector<bool> hollow = reach.hollow(binding);
   size_t count = static_cast<size_t>(std::count(hollow.begin(), hollow.end(), true));
   std::string example = coverage.refused.empty()
                             ? ": the functions have no such points (one that never returns has no returns)"

@@ -58,13 +58,15 @@ void KeyRows::append(size_t request, const output::Row& like, int64_t threads, d
                      std::vector<output::Row>& rows) {
   for (Table& table : tables_) {
     if (table.request != request) continue;
-    const double interval = elapsed_s - table.written_at;
+    const double interval = elapsed_s - table.written_at.value_or(elapsed_s);
     const auto add = [&](std::string focus, int64_t total, int64_t& written) {
       output::Row row = like;
       row.focus = std::move(focus);
       row.value = total;
       row.delta = static_cast<int64_t>(static_cast<uint64_t>(total) - static_cast<uint64_t>(written));
-      row.rate = interval >= kShortest ? static_cast<double>(row.delta) / interval : 0;
+      row.rate.reset();
+      if (!row.level && table.written_at && interval >= kShortest)
+        row.rate = static_cast<double>(row.delta) / interval;
       row.family = static_cast<uint32_t>(request) + 1;
       written = total;
       rows.push_back(std::move(row));

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "runtime/output/writer.h"
@@ -33,7 +34,7 @@ class KeyRows {
     int64_t thread = focus::kAllThreads;       // as in focus::BoundRequest
     std::map<values::KeyOf, int64_t> written;  // the values of the rows before
     int64_t others_written = 0;
-    double written_at = 0;
+    std::optional<double> written_at = std::nullopt;
   };
   std::vector<Table> tables_;
 };

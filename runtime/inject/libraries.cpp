@@ -32,7 +32,8 @@ struct Libraries::Prepared {
   std::set<const image::Object*> objects;  // the new ones
   focus::Graft graft;
   patch::Coverage coverage;
-  std::string problem;  // why nothing can be inserted
+  std::string problem;            // why nothing can be inserted
+  std::vector<std::string> lost;  // as in focus::Binding
 };
 
 Libraries::Libraries(const patch::InsertInput& input, focus::BindOptions options,
@@ -42,7 +43,9 @@ Libraries::Libraries(const patch::InsertInput& input, focus::BindOptions options
       memory_(memory),
       session_(session),
       list_(image::LoadedList::find(input.image, memory)),
-      known_(identities(input.image)) {
+      known_(identities(input.image)),
+      reach_(input.binding) {
+  reach_.add(input.plan, input.binding, input.coverage);
   options_.again = true;
   watch_windows();
   // The list is read before the mappings: what is in it is in them.
@@ -85,6 +88,7 @@ std::unique_ptr<Libraries::Prepared> Libraries::prepare() const {
     out->problem = fresh.error().text;
     return out;
   }
+  out->lost = std::move(fresh->lost);
   out->graft = focus::graft(input_.binding, *fresh, out->objects);
   out->coverage =
       patch::plan_coverage(input_.plan, out->graft.binding, out->image, memory, codes, &out->objects, false,
@@ -99,6 +103,8 @@ void Libraries::insert(Prepared& prepared) {
   const std::string who = fmt::format("{}", fmt::join(names, ", "));
   const bool wanted = std::any_of(prepared.coverage.functions.begin(), prepared.coverage.functions.end(),
                                   [](const patch::FunctionPlan& f) { return !f.sites.windows.empty(); });
+  for (const std::string& why : prepared.lost)
+    if (said_.insert(why).second) fmt::print(stderr, "warning: {} was loaded: {}\n", who, why);
   if (prepared.problem.empty() && !wanted) return;
   if (prepared.problem.empty()) {
     patch::InsertInput input{input_.plan,    prepared.graft.binding,  prepared.coverage,
@@ -107,6 +113,7 @@ void Libraries::insert(Prepared& prepared) {
     input.hit_time = input_.hit_time;
     auto extension = patch::extend(input, memory_, ++number_, session_);
     if (extension) {
+      reach_.add(input_.plan, prepared.graft.binding, prepared.coverage);
       for (size_t i = 0; i < session_.requests.size(); i++) {
         session_.requests[i].refused += prepared.coverage.refused_of[i];
         session_.requests[i].early += prepared.coverage.early_of[i];

@@ -12,6 +12,7 @@
 
 #include "runtime/focus/request.h"
 #include "runtime/image/loaded.h"
+#include "runtime/inject/check.h"
 #include "runtime/patch/extend.h"
 
 namespace mdl::inject {
@@ -28,6 +29,8 @@ class Libraries {
   ~Libraries();
 
   void look();
+  // What was inserted, at the attach and since.
+  const Reach& reach() const { return reach_; }
 
  private:
   // What a file was mapped as: its first code's address, device and inode.
@@ -48,6 +51,8 @@ class Libraries {
   std::optional<image::LoadedList> list_;
   std::vector<uint64_t> loaded_;
   std::set<Identity> known_;
+  Reach reach_;
+  std::set<std::string> said_;  // why requests cannot be, each once
   std::vector<patch::Extension> extensions_;
   std::vector<patch::PatchedWindow> watched_;  // one of each file
   uint32_t number_ = 0;

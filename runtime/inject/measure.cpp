@@ -182,7 +182,11 @@ Result<int> attach_to(const Options& options, const plan::Plan& plan, output::Wr
   auto first = std::make_unique<Measurement>(options, std::move(*process), std::move(inserted->journal),
                                              std::move(memory), writer, 0);
   Libraries libraries(*input, wanted, first->memory(), first->journal());
-  return Session(options, watch, writer, std::move(first), libraries).run(*inserted, coverage, launched);
+  auto status =
+      Session(options, watch, writer, std::move(first), libraries).run(*inserted, coverage, launched);
+  if (status && *status == 0 && options.await && say_never_came(*binding, libraries.reach()))
+    return static_cast<int>(Status::failed);
+  return status;
 }
 
 Result<int> attach(const Options& options, const plan::Plan& plan, output::Writer& writer,

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
+#include "base/read_text.h"
 #include "runtime/inject/session_values.h"
 #include "runtime/patch/remove.h"
 #include "runtime/process/lock.h"
@@ -45,6 +48,7 @@ Measurement::Measurement(const Options& options, Process process, patch::Journal
       memory_(std::move(memory)),
       writer_(writer),
       began_s_(began_s),
+      auxiliary_(read_text(fmt::format("/proc/{}/auxv", process_.pid()))),
       clocks_(process_.pid()),
       sampler_(block_layout(journal_), values::now()),
       keys_(journal_, block_layout(journal_)),
@@ -108,7 +112,11 @@ void Measurement::look() {
   // So that the ring of ended threads does not fill up.
   if (sampler_.collector().drain(memory_)) free_taken();
   uint64_t exits = 0;
-  if (!memory_.read(exit_word(0), std::as_writable_bytes(std::span(&exits, 1)))) return;
+  if (!memory_.read(exit_word(0), std::as_writable_bytes(std::span(&exits, 1)))) {
+    // Said now: at the next sample the other program may have ended.
+    if (auto program = other_program()) result_ = replaced(*program);
+    return;
+  }
   if (exits == exits_) {
     if (announced_ && Clock::now() - *announced_ > kEnds) announced_.reset();
     return;
@@ -143,8 +151,9 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Row>&
     if (request.children) continue;  // its children have the lines
     auto add = [&](const std::string& focus, const values::Value& value) {
       rows.push_back({sample.at.wall_ns, elapsed_s, pid(), request.metric, request.name, focus, value.total,
-                      value.delta, value.rate, request.units, journal_.refused_of(i),
-                      sample.complete && !journal_.ends_early(i), sample.anomalies, taken, family(request)});
+                      value.delta, is_level(request) ? std::nullopt : value.rate, request.units,
+                      journal_.refused_of(i), sample.complete && !journal_.ends_early(i), sample.anomalies,
+                      taken, is_level(request), family(request)});
     };
     if (request.keyed) {
       add(request.focus, sample.values[i]);
@@ -205,6 +214,7 @@ Result<int> Measurement::ended() {
 // The data cannot be read any more: the process executes another program or ends, somebody removed us, or
 // the process has written over it.
 Result<int> Measurement::lost(const Error& why) {
+  if (auto program = other_program()) return replaced(*program);
   if (ends_soon(200ms)) return ended();
   patch::Removal removal(pid(), memory_);
   Result<void> out = removal.restore(&journal_, kRemovalDeadline);
@@ -219,6 +229,26 @@ Result<int> Measurement::lost(const Error& why) {
              same_program ? "another mdl-inject has removed it" : "it executes another program");
   if (!written) return written.error();
   return 0;
+}
+
+std::optional<std::string> Measurement::other_program() const {
+  const std::string now = read_text(fmt::format("/proc/{}/auxv", pid()));
+  if (now.empty() || auxiliary_.empty() || now == auxiliary_) return std::nullopt;
+  std::error_code unknown;
+  return std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid()), unknown).string();
+}
+
+// Who starts a program with --run wants that one measured: when it was only the way to another, this failed.
+Result<int> Measurement::replaced(const std::string& program) {
+  const bool started = options_.start && options_.pid == pid();
+  Result<void> written = write_last(last_known());
+  fmt::print(
+      stderr,
+      "mdl-inject: process {} no longer holds the instrumentation: it executes another program, {}, which is "
+      "not measured{}\n",
+      pid(), program, started ? "; start that one itself with --run, not by a shell" : "");
+  if (!written) return written.error();
+  return started ? static_cast<int>(Status::failed) : 0;
 }
 
 Error Measurement::damaged(const Error& why) const {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/inject/key_rows.h"
@@ -62,6 +63,9 @@ class Measurement {
   values::Sample last_known();
   Result<int> ended();
   Result<int> lost(const Error& why);
+  // The program that the process executes now, in the place of the one that was instrumented.
+  std::optional<std::string> other_program() const;
+  Result<int> replaced(const std::string& program);
   Result<int> leave();
   Result<int> remove();
   Result<int> left(const Error& why);
@@ -74,6 +78,7 @@ class Measurement {
   process::TargetMemory memory_;
   output::Writer& writer_;
   double began_s_;
+  std::string auxiliary_;  // /proc/PID/auxv: each program that a process executes has another one
   values::TargetClocks clocks_;
   values::Sampler sampler_;
   KeyRows keys_;

@@ -4,14 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/json.h"
-#include "runtime/output/table.h"
 
 namespace mdl::output {
 namespace {
@@ -22,15 +19,17 @@ double rounded(double value, double scale) {
 double elapsed(const Row& row) {
   return rounded(row.elapsed_s, 1e6);
 }
-double rate(const Row& row) {
-  return rounded(row.rate, 1e3);
+std::optional<double> rate(const Row& row) {
+  if (!row.rate || !std::isfinite(*row.rate)) return std::nullopt;
+  return rounded(*row.rate, 1e3);
 }
 
 std::string object(const Row& row, bool final) {
   nlohmann::ordered_json line = {
       {"time_ns", row.time_ns}, {"elapsed_s", elapsed(row)}, {"pid", row.pid},     {"metric", row.metric},
-      {"focus", row.focus},     {"value", row.value},        {"delta", row.delta}, {"rate", rate(row)},
+      {"focus", row.focus},     {"value", row.value},        {"delta", row.delta}, {"rate", nullptr},
       {"units", row.units},     {"refused", row.refused},    {"final", final}};
+  if (const auto known = rate(row)) line["rate"] = *known;
   if (!row.complete) line["complete"] = false;
   if (row.anomalies > 0) line["anomalies"] = row.anomalies;
   if (row.overhead >= 0) line["overhead"] = rounded(row.overhead, 1e4);
@@ -81,6 +80,12 @@ std::string quoted(const std::string& field) {
   return result + '"';
 }
 
+// Empty where there is none.
+std::string rate_field(const Row& row) {
+  const auto known = rate(row);
+  return known ? fmt::format("{}", *known) : "";
+}
+
 class Csv final : public Writer {
  public:
   explicit Csv(Sink& sink) : sink_(sink) {}
@@ -93,7 +98,7 @@ class Csv final : public Writer {
     std::string text;
     for (const Row& row : rows)
       text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", row.time_ns, elapsed(row), row.pid,
-                          quoted(row.metric), quoted(row.focus), row.value, row.delta, rate(row),
+                          quoted(row.metric), quoted(row.focus), row.value, row.delta, rate_field(row),
                           quoted(row.units), row.refused, final, row.complete, row.anomalies,
                           row.overhead >= 0 ? fmt::format("{}", rounded(row.overhead, 1e4)) : "");
     return sink_.write(text);
@@ -104,57 +109,8 @@ class Csv final : public Writer {
   Sink& sink_;
 };
 
-// [a-zA-Z_:][a-zA-Z0-9_:]*; an identifier of MDL may also begin with `$`.
-std::string prometheus_name(const std::string& metric) {
-  std::string name = "mdl_" + metric;
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return name;
-}
-
-// Behind # HELP a quotation mark is itself, in a label's value it is not.
-std::string escaped(const std::string& text, bool in_label) {
-  std::string out;
-  for (const char c : printable(text)) {
-    if (c == '\\' || (in_label && c == '"')) out += '\\';
-    out += c;
-  }
-  return out;
-}
-
-class Prometheus final : public Writer {
- public:
-  explicit Prometheus(Sink& sink) : sink_(sink) {}
-  Result<void> begin() override { return {}; }
-  Result<void> sample(std::span<const Row> rows, bool) override {
-    std::vector<std::string> order;
-    std::map<std::string, std::string> lines;
-    for (const Row& row : rows) {
-      const std::string name = prometheus_name(row.metric);
-      auto [text, fresh] = lines.try_emplace(name);
-      if (fresh) {
-        order.push_back(name);
-        text->second = fmt::format("# HELP {0} {1} ({2})\n# TYPE {0} untyped\n", name,
-                                   escaped(row.name, false), escaped(row.units, false));
-      }
-      text->second += fmt::format("{}{{pid=\"{}\",focus=\"{}\"}} {} {}\n", name, row.pid,
-                                  escaped(row.focus, true), row.value, row.time_ns / 1'000'000);
-    }
-    std::string all;
-    for (const std::string& name : order) all += lines[name];
-    return sink_.write(all);
-  }
-  Result<void> end() override { return {}; }
-
- private:
-  Sink& sink_;
-};
-
 }  // namespace
 
-std::unique_ptr<Writer> make_prometheus(Sink& sink) {
-  return std::make_unique<Prometheus>(sink);
-}
 std::unique_ptr<Writer> make_ndjson(Sink& sink) {
   return std::make_unique<Ndjson>(sink);
 }

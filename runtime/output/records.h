@@ -10,8 +10,5 @@ std::unique_ptr<Writer> make_ndjson(Sink& sink);
 std::unique_ptr<Writer> make_json(Sink& sink);
 // RFC 4180, with a header line; booleans are true and false, `complete` and `anomalies` always there.
 std::unique_ptr<Writer> make_csv(Sink& sink);
-// Prometheus' text format (0.0.4): each sample whole, metrics as mdl_ID, pid and focus as labels. A sample
-// holds each metric's lines together, as the format wants it.
-std::unique_ptr<Writer> make_prometheus(Sink& sink);
 
 }  // namespace mdl::output

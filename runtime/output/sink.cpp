@@ -1,12 +1,15 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "runtime/output/writer.h"
@@ -65,6 +68,29 @@ Result<void> Sink::write(std::string_view text) {
       return failed("write", name_, errno);
   }
   return {};
+}
+
+bool Sink::can_replace() const {
+  struct stat status {};
+  return owned_ && fstat(fd_, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+Result<void> Sink::replace(std::string_view text) {
+  char* const real = realpath(name_.c_str(), nullptr);  // a symbolic link stays one
+  const std::string path = real ? real : name_;
+  std::free(real);
+  const std::string next = fmt::format("{}.{}", path, getpid());
+  struct stat old {};
+  const mode_t mode = fstat(fd_, &old) == 0 ? old.st_mode & 07777 : 0666;
+  const int fd = ::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+  if (fd < 0) return failed("open", next, errno);
+  Sink fresh(fd, next, true);
+  Result<void> written = fresh.write(text);
+  if (written && fchmod(fd, mode) != 0) written = failed("write", next, errno);
+  if (Result<void> closed = fresh.close(); written) written = closed;
+  if (written && rename(next.c_str(), path.c_str()) != 0) written = failed("replace", path, errno);
+  if (!written) unlink(next.c_str());
+  return written;
 }
 
 Result<void> Sink::close() {

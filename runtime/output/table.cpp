@@ -32,7 +32,7 @@ std::string grouped(int64_t value) {
   return digits;
 }
 
-std::string rate_text(double rate) {
+std::string rate_number(double rate) {
   if (!std::isfinite(rate)) return "";
   if (std::abs(rate) >= 100 && std::abs(rate) < 9e18) return grouped(std::llround(rate));
   return fmt::format("{:.1f}", rate);
@@ -52,6 +52,10 @@ bool is_time(const Row& row) {
 }
 std::string value_text(const Row& row, int64_t value) {
   return is_time(row) ? duration(static_cast<double>(value)) : grouped(value);
+}
+std::string rate_text(const Row& row) {
+  if (!row.rate) return "";
+  return is_time(row) ? duration(*row.rate) : rate_number(*row.rate);
 }
 
 std::string notes(const Row& row, bool final) {
@@ -149,8 +153,7 @@ Result<void> Table::sample(std::span<const Row> rows, bool final) {
     const std::string time = lines.empty() ? fmt::format("{:.1f} s", row.elapsed_s) : "";
     const std::string& name = row.name.empty() ? row.metric : row.name;
     lines.push_back({time, fmt::format("{}", row.pid), printable(name), printable(row.focus),
-                     value_text(row, row.value), value_text(row, row.delta),
-                     is_time(row) ? duration(row.rate) : rate_text(row.rate),
+                     value_text(row, row.value), value_text(row, row.delta), rate_text(row),
                      is_time(row) ? "time" : printable(row.units), notes(row, final)});
     if (auto hidden = more.find(shown); hidden != more.end())
       lines.push_back(

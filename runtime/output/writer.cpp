@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/output/prometheus.h"
 #include "runtime/output/records.h"
 #include "runtime/output/table.h"
 

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,12 +29,13 @@ struct Row {
   std::string focus;   // "" = the whole program
   int64_t value = 0;
   int64_t delta = 0;
-  double rate = 0;  // delta per second
+  std::optional<double> rate;  // delta per second; none where that means nothing
   std::string units;
   uint64_t refused = 0;  // points that could not be instrumented
   bool complete = true;  // false: the target ended before its last values could be read
   uint64_t anomalies = 0;
   double overhead = -1;  // part of the process's time that the instrumentation takes; below 0: not known
+  bool level = false;    // the value may fall, as a maximum or a size does: it has no rate
   uint32_t family = 0;   // rows of one that is not 0 are the children of one request with `*`
 };
 
@@ -54,6 +56,9 @@ class Sink {
 
   bool is_terminal() const;
   Result<void> write(std::string_view text);
+  // True for a file: its contents can be replaced as a whole, so that a reader sees the old or the new ones.
+  bool can_replace() const;
+  Result<void> replace(std::string_view text);
   Result<void> close();  // reports what a delayed write found; a second call does nothing
 
  private:

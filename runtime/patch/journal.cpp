@@ -93,6 +93,7 @@ json to_json(const Journal& j) {
     if (r.children) request["children"] = r.children;
     if (r.keyed) request["keyed"] = true;
     if (r.early) request["early"] = r.early;
+    if (r.sampled) request["sampled"] = true;
     if (r.of != focus::BoundRequest::kNone) request["of"] = r.of;
     out["requests"].push_back(std::move(request));
   }
@@ -187,6 +188,7 @@ Journal from_json(const json& in) {
                            r.value("of", focus::BoundRequest::kNone)};
     request.keyed = r.value("keyed", false);
     request.early = r.value("early", uint64_t{0});
+    request.sampled = r.value("sampled", false);
     if (request.of != focus::BoundRequest::kNone &&
         (request.of >= out.requests.size() || out.requests[request.of].children == 0))
       throw std::out_of_range("child");

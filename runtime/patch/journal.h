@@ -67,8 +67,13 @@ struct JournalRequest {
   format::Event event = format::Event::minor_faults;  // of an event timer
   int64_t thread = focus::kAllThreads;                // as in focus::BoundRequest
   bool keyed = false;
-  uint64_t early = 0;  // as Coverage::early_of; of a child: besides its vector's
+  uint64_t early = 0;    // as Coverage::early_of; of a child: besides its vector's
+  bool sampled = false;  // unitsType sampled: its values are levels
 };
+// A level may fall: the sum over threads of what is not sampled only grows.
+inline bool is_level(const JournalRequest& request) {
+  return request.sampled || request.aggregate != format::Aggregate::sum;
+}
 
 struct JournalTable {  // patch/key_table.h
   image::Range at;

@@ -323,7 +323,8 @@ class Builder {
           input_.binding.cells[child ? input_.binding.requests[r.of].value : r.value];
       journal.requests.push_back({r.metric, r.focus, r.definition->name, units_of(value, *r.definition),
                                   r.definition->aggregate, r.value, input_.coverage.refused_of[i], r.children,
-                                  r.of, value.event, r.thread, r.keyed, input_.coverage.early_of[i]});
+                                  r.of, value.event, r.thread, r.keyed, input_.coverage.early_of[i],
+                                  r.definition->units_type == "sampled"});
     }
   }
 

@@ -5,6 +5,7 @@
 // verifier, which decides by decoding. A relocation outside of every stencil, or against
 // a symbol that is not reserved, rejects the plan: nothing in it is ignored.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -224,7 +225,11 @@ Result<Plan> read_plan(std::span<const std::byte> bytes) {
   if (!manifest) return manifest.error();
   const TargetRules* rules = rules_for(manifest->target);
   if (!rules)
-    return reject(fmt::format("it is for `{}`, which this mdl-inject does not know", manifest->target));
+    return Error{
+        fmt::format("not a usable plan: it is for {}, and this mdl-inject is for {}; compile it again "
+                    "with mdlc --target={}",
+                    manifest->target, fmt::join(known_targets(), ", "), known_targets().front()),
+        Status::plan_rejected};
   if (rules->machine != object->machine)
     return reject(fmt::format("its manifest is for `{}`, its code for ELF machine {}", manifest->target,
                               object->machine));

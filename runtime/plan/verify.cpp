@@ -47,6 +47,12 @@ const TargetRules* rules_for(std::string_view target) {
   return nullptr;
 }
 
+std::vector<std::string_view> known_targets() {
+  std::vector<std::string_view> out;
+  for (const TargetRules* rules : kTargets) out.push_back(rules->target);
+  return out;
+}
+
 Result<void> verify(const TargetRules& rules, const Stencil& stencil) {
   if (auto verified = rules.verify(stencil); !verified) return blame(stencil, verified.error());
   return {};

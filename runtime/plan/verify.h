@@ -47,6 +47,8 @@ struct TargetRules {
 
 // The rules of a target; null for a target that this build does not know.
 const TargetRules* rules_for(std::string_view target);
+// The names of those that it knows.
+std::vector<std::string_view> known_targets();
 
 // A stencil as it is in the plan.
 Result<void> verify(const TargetRules& rules, const Stencil& stencil);

@@ -39,6 +39,11 @@ std::optional<uint64_t> stat_field(const std::string& text, int field) {
 }
 
 std::optional<uint64_t> event_count(format::Event event, pid_t pid, pid_t tid) {
+  auto sum = [&](format::Event a, format::Event b) -> std::optional<uint64_t> {
+    const auto first = event_count(a, pid, tid), second = event_count(b, pid, tid);
+    if (first && second) return *first + *second;
+    return std::nullopt;
+  };
   auto blocks = [&](std::string_view key) -> std::optional<uint64_t> {
     auto bytes = number_of(task_file(pid, tid, "io"), key);
     if (bytes) return *bytes / kBlockBytes;
@@ -57,6 +62,10 @@ std::optional<uint64_t> event_count(format::Event event, pid_t pid, pid_t tid) {
       return number_of(task_file(pid, tid, "status"), "\nvoluntary_ctxt_switches:");
     case format::Event::involuntary_switches:
       return number_of(task_file(pid, tid, "status"), "\nnonvoluntary_ctxt_switches:");
+    case format::Event::page_faults:
+      return sum(format::Event::minor_faults, format::Event::major_faults);
+    case format::Event::context_switches:
+      return sum(format::Event::voluntary_switches, format::Event::involuntary_switches);
   }
   return std::nullopt;
 }

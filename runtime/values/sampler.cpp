@@ -37,7 +37,7 @@ Sample Sampler::make(const Snapshot& snapshot, Moment at) const {
     Value value;
     value.total = total;
     value.delta = static_cast<int64_t>(static_cast<uint64_t>(total) - static_cast<uint64_t>(before));
-    value.rate = interval >= kShortest ? static_cast<double>(value.delta) / interval : 0;
+    if (!is_first_ && interval >= kShortest) value.rate = static_cast<double>(value.delta) / interval;
     return value;
   };
   for (size_t i = 0; i < snapshot.cells.size(); ++i) {
@@ -66,6 +66,7 @@ Result<Sample> Sampler::sample(const image::Memory& memory, Clocks& clocks, Mome
   for (size_t i = 0; i < last_.each.size(); ++i)
     for (const ThreadValue& thread : last_.each[i]) last_each_[i][thread.thread] = thread.value;
   last_at_ = at;
+  is_first_ = false;
   return sample;
 }
 

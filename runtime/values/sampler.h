@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -20,7 +21,9 @@ Moment now();
 struct Value {
   int64_t total = 0;
   int64_t delta = 0;  // since the sample before; since the start in the first
-  double rate = 0;    // delta per second; 0 when less than a millisecond has passed
+  // Delta per second. The first sample has none: its delta was counted since the insertion, which is before
+  // the start. Nor has one that follows another within a millisecond.
+  std::optional<double> rate;
 };
 
 struct Sample {
@@ -54,6 +57,7 @@ class Sampler {
   Collector collector_;
   Moment start_;
   Moment last_at_;
+  bool is_first_ = true;
   Snapshot last_;
   std::vector<std::map<uint64_t, int64_t>> last_each_;
 };

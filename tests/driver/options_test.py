@@ -106,6 +106,17 @@ class Options(MdlcCase):
         self.run_mdlc("-Wno-unused-value", "-Werror", "warned.mdl")
         self.run_mdlc("-Wno-unused-value", "-Wunused-value", "-Werror", "warned.mdl", status=FAILED)
 
+    def test_werror_hides_no_other_warning(self):
+        """One is found where the code is checked, the other one only when all of it is."""
+        self.source("two.mdl", "constraint idle /Code/* is counter { append preInsn $start.entry (* idle += 1; *) }\n" +
+                    GOOD.replace("m++", "m; m++"))
+        said = self.run_mdlc("two.mdl").stderr
+        self.assertEqual(re.findall(r"W\d+, -W[a-z-]+", said), ["W0104, -Wunused-constraint", "W0303, -Wunused-value"])
+        said = self.run_mdlc("-Werror", "two.mdl", "-MD", "out.d", status=FAILED).stderr
+        self.assertEqual(re.findall(r"W\d+, -W[a-z=-]+", said),
+                         ["W0104, -Werror=unused-constraint", "W0303, -Werror=unused-value"])
+        self.assertEqual([name for name in self.files() if name in ("plan.bin", "out.d")], [])
+
     def test_unknown_warnings(self):
         self.assertIn("did you mean 'set-flag'?", self.run_mdlc("-Wset-flg", "good.mdl", status=USAGE).stderr)
         self.assertIn("obsolete", self.run_mdlc("-Werror=quite-another", "good.mdl", status=USAGE).stderr)

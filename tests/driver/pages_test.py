@@ -86,11 +86,12 @@ class Tables(unittest.TestCase):
                          x_macro("MDL_ROUTINES", 1))
 
     def test_events(self):
-        names = x_macro("MDL_EVENTS", 1)
+        names, aliases = x_macro("MDL_EVENTS", 1), [alias for alias in x_macro("MDL_EVENTS", 2) if alias]
         self.assertEqual(re.findall(r"`([A-Z_]+)`", re.search(r"^Events: (.*?)\.\n", PLAN_FORMAT, re.S | re.M)[1]), names)
         language = (SOURCE / "docs/language.md").read_text()
         listed = re.search(r"The events are those(.*?)An hwTimer", language, re.S)[1]
         self.assertEqual(sorted(re.findall(r"`([A-Z_]+)`", listed)), sorted(names))
+        self.assertEqual(sorted(re.findall(r"`([a-z-]+)`", listed)), sorted(aliases))
 
     def test_expressions(self):
         shapes = (SOURCE / "format/manifest_tables.h").read_text()

@@ -48,6 +48,25 @@ class Loaded(LibraryTest):
         self.assertEqual(process_text.leftovers(program.pid), [])
         self.assertEqual(program.end(), 0)
 
+    def test_awaited_names_that_are_wrong(self):
+        """Of the library, of its function, of what the metric counts: each is said, and is no success."""
+        text = (CONSTRAINTS + metric("plugin_calls", ["t_plugin_work"], constraints=["procedure"]) +
+                metric("typo_calls", ["t_plugin_wrk"]))
+        for wrong, said in (("plugin_calls@/Code/libplug.so/t_plugin_outer", "nothing came that it could count"),
+                            ("plugin_calls@/Code/libplugin.so/t_plugin_outr", "did you mean `t_plugin_outer`"),
+                            ("typo_calls", "it looks for t_plugin_wrk")):
+            with self.subTest(wrong=wrong):
+                program, session = self.begin(text, "--await", "-m", "plugin_calls", "-m", wrong)
+                program.ask("open 0")
+                session.said(LOADED)
+                self.assert_stopped_well(session, 1)
+                self.assertIn(f"mdl-inject: {wrong} was awaited", session.errors)
+                self.assertIn(said, session.errors)
+                self.assertNotIn("plugin_calls was awaited", session.errors)
+                self.assertNotIn("no metric of flavor", session.errors)
+                self.assertEqual(process_text.leftovers(program.pid), [])
+                self.assertEqual(program.end(), 0)
+
     def test_without_await_it_is_an_error(self):
         program = self.start("loads")
         plan = self.compile_text(CONSTRAINTS + metric("loader_calls", ["t_loader_work"], constraints=["procedure"]))

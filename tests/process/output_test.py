@@ -16,7 +16,7 @@ import unittest
 from harness import BIN, CONSTRAINTS, MDL_INJECT, LiveTest, metric, run, soon
 
 KEYS = {"time_ns": int, "elapsed_s": (int, float), "pid": int, "metric": str, "focus": str, "value": int,
-        "delta": int, "rate": (int, float), "units": str, "refused": int, "final": bool}
+        "delta": int, "rate": (int, float, type(None)), "units": str, "refused": int, "final": bool}
 
 
 class Output(LiveTest):
@@ -76,6 +76,57 @@ class Output(LiveTest):
             running += line["delta"]
             self.assertEqual(line["value"], running)
         self.assertEqual([line["final"] for line in session.lines].count(True), 1)
+
+    def test_rates(self):
+        """The first sample has none, a maximum has never one; the others are the delta by the time."""
+        plan = self.compile_text(metric("work_calls", ["t_work"]) +
+                                 metric("work_most", ["t_work"]).replace("aggregateOperator sum", "aggregateOperator max"))
+        session = self.inject(self.program.pid, plan).wait_inserted()
+        self.program.ask("work 1000")
+        session.fresh_values()
+        self.assert_stopped_well(session)
+        counts = [line for line in session.lines if line["metric"] == "work_calls"]
+        self.assertIsNone(counts[0]["rate"])
+        for before, line in zip(counts, counts[1:-1]):
+            expected = line["delta"] / (line["elapsed_s"] - before["elapsed_s"])
+            self.assertAlmostEqual(line["rate"], expected, delta=expected * 0.01 + 0.001)
+        self.assertEqual({line["rate"] for line in session.lines if line["metric"] == "work_most"}, {None})
+
+    def check_exposition(self, text):
+        """Text format 0.0.4, strictly: HELP, then TYPE, then samples, once for each name; the values by name."""
+        values, name, kind = {}, None, None
+        for line in text.splitlines():
+            if match := re.fullmatch(r"# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) .+", line):
+                self.assertNotIn(match[1], values)
+                name, kind = match[1], None
+                values[name] = {}
+            elif match := re.fullmatch(r"# TYPE (\S+) (counter|gauge)", line):
+                self.assertEqual((match[1], kind), (name, None))
+                kind = match[2]
+                self.assertEqual(kind == "counter", name.endswith("_total"), name)
+            else:
+                match = re.fullmatch(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[a-z]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z]+="(?:[^"\\\n]|\\["\\n])*")*\}) (-?\d+)',
+                                     line)
+                self.assertTrue(match and kind, line)
+                self.assertEqual(match[1], name)
+                self.assertNotIn(match[2], values[name], "a series twice")
+                values[name][match[2]] = int(match[3])
+        return values
+
+    def test_prometheus(self):
+        """What a pipe gets, and what a file holds at every moment."""
+        values = self.check_exposition(self.measured("--format", "prometheus").stdout)
+        series = f'{{pid="{self.program.pid}",focus=""}}'
+        self.assertEqual(values, {"mdl_work_calls_total": {series: 0}, "mdl_work_returns_total": {series: 0}})
+        path = self.folder / "mdl.prom"
+        process = self.popen("--format", "prometheus", "-i", "0.02", "-o", str(path), stderr=subprocess.DEVNULL)
+        soon(lambda: path.exists() and path.read_text(), "the first sample")
+        self.program.ask("work 7")
+        soon(lambda: self.check_exposition(path.read_text())["mdl_work_calls_total"][series] == 7, "the file to say so")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(self.check_exposition(path.read_text())["mdl_work_returns_total"][series], 7)
+        self.assertEqual(list(self.folder.glob("mdl.prom*")), [path])
 
     def test_json(self):
         document = json.loads(self.measured("--format", "json").stdout)

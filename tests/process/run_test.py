@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import time
 import unittest
@@ -101,6 +102,18 @@ metric begins {
             self.assertEqual(done.returncode, 0, done.stderr)
             final = [line for line in map(json.loads, out.read_text().splitlines()) if line["final"]]
             self.assertEqual([line["value"] for line in final], [1], program)
+
+    def test_a_shell_that_executes_another_program(self):
+        """What was instrumented is gone, and what runs in its place is not measured: no success."""
+        plan = self.compile_text(metric("writes", ["libc.so.6/write"]))
+        sleep = os.path.realpath(shutil.which("sleep"))
+        for options in ([], ["--follow-fork"]):
+            with self.subTest(options=options):
+                done = run(MDL_INJECT, "--run", plan, "-m", "writes", *options, "-o", "/dev/null", "--", "sh", "-c",
+                           "exec sleep 0.7")
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(f"executes another program, {sleep}, which is not measured; start that one itself",
+                              done.stderr)
 
     def test_usage(self):
         plan = self.compile_text(metric("mains", ["main"]))

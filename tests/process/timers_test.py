@@ -33,6 +33,10 @@ DISK = {
     "in": ('hwTimer("BLOCKS_IN")', "HwTimer"),
     "out": ('hwTimer("BLOCKS_OUT")', "HwTimer"),
 }
+PERF = {  # perf's names: sums of two
+    "all_faults": ('hwTimer("page-faults")', "HwTimer"),
+    "all_switches": ('hwTimer("context-switches")', "HwTimer"),
+}
 SAMPLED = """
 metric sampled {
   name "sampled"; units faults; unitsType sampled; aggregateOperator sum; style SampledFunction; flavor { unix };
@@ -64,7 +68,7 @@ TAKEN = {"wall": 50e3, "cpu": 50e3}  # ns: what nested hits may take, of which t
 
 
 def timer(name, constraints=()):
-    kind, verb = (KINDS | DISK)[name]
+    kind, verb = (KINDS | DISK | PERF)[name]
     return TIMER.format(name=name, kind=kind, start=f"start{verb}", stop=f"stop{verb}",
                         constraints=" ".join(f"constraint {one};" for one in constraints),
                         constrained="constrained" if constraints else "")
@@ -159,6 +163,14 @@ class Timers(LiveTest):
         values = self.end()
         self.assert_between(values, answer)
         self.assertGreater(answer["out"][0] + answer["major"][0] + answer["in"][0], 0)
+
+    def test_events_by_perfs_names(self):
+        self.begin(*PERF)
+        for command in ("file 5", "sleep 20", "spin 300"):
+            answer = self.program.ask(command)
+        self.assert_between(self.end(), answer)
+        self.assertGreater(answer["all_faults"][0], 100)
+        self.assertGreaterEqual(answer["all_switches"][0], 20)
 
     def test_a_counter_that_is_sampled(self):
         """What the count has grown by from a thread's first sample to its last."""

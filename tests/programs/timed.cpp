@@ -6,7 +6,7 @@
 // behind it ("outer"), and at the function's beginning and end ("inner"). A timer that starts at the entry
 // and stops at the return lies between, whatever else the machine does. Every answer carries the totals of
 // all threads since the start: {"wall":[inner,outer],"cpu":[..],"faults":[..],"switches":[..],"major":[..],
-// "in":[..],"out":[..]}.
+// "in":[..],"out":[..],"all_faults":[..],"all_switches":[..]}.
 //
 //   sleep N    t_timed sleeps 1 ms, N times          spin N     t_timed uses the processor, N times 1 ms
 //   nest N     t_timed calls itself 4 deep, N times  fault N    t_timed touches 16 fresh pages, N times
@@ -39,7 +39,7 @@
 
 namespace {
 
-enum Clock { kWall, kCpu, kFaults, kSwitches, kMajor, kIn, kOut, kClocks };
+enum Clock { kWall, kCpu, kFaults, kSwitches, kMajor, kIn, kOut, kAllFaults, kAllSwitches, kClocks };
 using Now = std::array<int64_t, kClocks>;
 std::atomic<int64_t> inner[kClocks], outer[kClocks];
 
@@ -58,7 +58,9 @@ Now read_all() {
           usage.ru_nvcsw,
           usage.ru_majflt,
           usage.ru_inblock,
-          usage.ru_oublock};
+          usage.ru_oublock,
+          usage.ru_minflt + usage.ru_majflt,
+          usage.ru_nvcsw + usage.ru_nivcsw};
 }
 
 void add(std::atomic<int64_t>* totals, const Now& before, const Now& after) {
@@ -187,7 +189,7 @@ std::string pair(const char* name, Clock clock) {
 std::string truth() {
   return pair("wall", kWall) + "," + pair("cpu", kCpu) + "," + pair("faults", kFaults) + "," +
          pair("switches", kSwitches) + "," + pair("major", kMajor) + "," + pair("in", kIn) + "," +
-         pair("out", kOut);
+         pair("out", kOut) + "," + pair("all_faults", kAllFaults) + "," + pair("all_switches", kAllSwitches);
 }
 
 std::string run_threads(unsigned long count) {

@@ -527,8 +527,14 @@ mdl_resident_event:                     // getrusage(RUSAGE_THREAD, &usage)
         cmpq    .Levent_count(%rip), %r10
         jae     .Lno_event
         leaq    .Levents(%rip), %rax
-        movq    (%rax,%r10,8), %rax     // where in the structure
-        movq    (%rsp,%rax), %rax
+        movq    (%rax,%r10,8), %rax     // where in the structure; in the upper half, where a second one is
+        movl    %eax, %r10d
+        movq    (%rsp,%r10), %r10
+        shrq    $32, %rax
+        jz      .Lone_count
+        addq    (%rsp,%rax), %r10
+.Lone_count:
+        movq    %r10, %rax
 .Lno_event:
         btsq    $56, %rax
         movq    %rax, %r10

@@ -22,7 +22,7 @@ constexpr uint64_t kSpanBytes = 16;  // {flag, span, base, clock}: resident_vect
 constexpr uint64_t kNoClock = static_cast<uint64_t>(-3);
 
 constexpr uint64_t kEventOffsets[] = {
-#define X(id, name, offset) offset,
+#define X(id, name, alias, offset, more) offset | uint64_t{more} << 32,
     MDL_EVENTS(X)
 #undef X
 };

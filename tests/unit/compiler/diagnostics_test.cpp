@@ -100,7 +100,9 @@ TEST(Diagnostics, SortedAndLimited) {
 TEST(Diagnostics, WarningsCanBeErrors) {
   Diagnostics diagnostics(WarningPolicy(true));
   diagnostics.report(Code::unused_value, {0, 0, 1});
-  EXPECT_TRUE(diagnostics.has_errors());
+  EXPECT_TRUE(diagnostics.has_failed());
+  EXPECT_EQ(diagnostics.sorted()[0].severity, Severity::error);
+  EXPECT_FALSE(diagnostics.has_errors()) << "the source has none: checking goes on";
 }
 
 TEST(Diagnostics, CodesAreUniqueAndSayTheirSeverity) {

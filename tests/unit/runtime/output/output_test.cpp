@@ -1,10 +1,12 @@
 // Each format, byte for byte, and what happens when the output cannot be written.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -262,18 +264,70 @@ TEST(Output, Files) {
   EXPECT_EQ(fcntl(STDOUT_FILENO, F_GETFD) >= 0, true);
 }
 
-TEST(Prometheus, AMetricsLinesStandTogether) {
-  Row first = row(), other = row(), again = row();
+// The format holds a metric's name once and a series once, without times: the latest values, at the end.
+TEST(Prometheus, APipeGetsTheLastSample) {
+  Row first = row(), other = row(), again = row(), level = row();
   other.metric = "$io_wait", other.name = "Wait \\ \"I/O\"", other.units = "ns", other.focus = "";
   again.focus = "/Code/app/f(char\n\"x\")";
-  EXPECT_EQ(written(Format::prometheus, {{first, other, again}}),
-            "# HELP mdl_procedure_calls Procedure calls (Calls)\n"
-            "# TYPE mdl_procedure_calls untyped\n"
-            "mdl_procedure_calls{pid=\"42\",focus=\"/Code/app/work\"} 1234567 1700000000000\n"
-            "mdl_procedure_calls{pid=\"42\",focus=\"/Code/app/f(char?\\\"x\\\")\"} 1234567 1700000000000\n"
-            "# HELP mdl__io_wait Wait \\\\ \"I/O\" (ns)\n"
-            "# TYPE mdl__io_wait untyped\n"
-            "mdl__io_wait{pid=\"42\",focus=\"\"} 1234567 1700000000000\n");
+  level.metric = "deepest", level.name = "Depth", level.level = true;
+  Row later = first, same = other;
+  later.value = 1234568;
+  same.metric = "_io_wait", same.value = 8;
+  EXPECT_EQ(written(Format::prometheus, {{first, other, again, level}, {later, same}}),
+            "# HELP mdl_procedure_calls_total Procedure calls (Calls)\n"
+            "# TYPE mdl_procedure_calls_total counter\n"
+            "mdl_procedure_calls_total{pid=\"42\",focus=\"/Code/app/work\"} 1234568\n"
+            "mdl_procedure_calls_total{pid=\"42\",focus=\"/Code/app/f(char?\\\"x\\\")\"} 1234567\n"
+            "# HELP mdl__io_wait_total Wait \\\\ \"I/O\" (ns)\n"
+            "# TYPE mdl__io_wait_total counter\n"
+            "mdl__io_wait_total{pid=\"42\",focus=\"\"} 1234567\n"
+            "# HELP mdl_deepest Depth (Calls)\n"
+            "# TYPE mdl_deepest gauge\n"
+            "mdl_deepest{pid=\"42\",focus=\"/Code/app/work\"} 1234567\n"
+            "# HELP mdl___io_wait_total Wait \\\\ \"I/O\" (ns)\n"
+            "# TYPE mdl___io_wait_total counter\n"
+            "mdl___io_wait_total{pid=\"42\",focus=\"\"} 8\n");
+}
+
+TEST(Prometheus, AFileAlwaysHoldsOneSample) {
+  const std::string folder = testing::TempDir() + "mdl-prometheus", path = folder + "/mdl.prom";
+  std::filesystem::create_directory(folder);
+  std::ofstream(path) << "old";
+  std::filesystem::permissions(path, std::filesystem::perms(0640));
+  const auto held = [&] {
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  };
+  auto sink = Sink::open(path);
+  ASSERT_TRUE(sink);
+  const auto writer = make_writer(Format::prometheus, *sink, false);
+  for (const int64_t value : {1, 22, 333}) {
+    std::vector<Row> rows = {row()};
+    rows[0].value = value;
+    ASSERT_TRUE(writer->sample(rows, false));
+    EXPECT_EQ(held(), fmt::format("# HELP mdl_procedure_calls_total Procedure calls (Calls)\n"
+                                  "# TYPE mdl_procedure_calls_total counter\n"
+                                  "mdl_procedure_calls_total{{pid=\"42\",focus=\"/Code/app/work\"}} {}\n",
+                                  value));
+  }
+  EXPECT_TRUE(writer->end());
+  EXPECT_TRUE(sink->close());
+  EXPECT_THAT(held(), HasSubstr(" 333\n"));
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0640));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  std::filesystem::remove_all(folder);
+}
+
+// A maximum has none; nor has a first sample.
+TEST(Output, ARateThatMeansNothingIsLeftOut) {
+  Row r = row();
+  r.rate.reset();
+  const auto line = nlohmann::json::parse(written(Format::ndjson, {{r}}));
+  ASSERT_TRUE(line.contains("rate"));
+  EXPECT_TRUE(line["rate"].is_null());
+  EXPECT_THAT(written(Format::csv, {{r}}), HasSubstr(",1234567,1000,,Calls,"));
+  EXPECT_THAT(written(Format::table, {{r}}), HasSubstr("1,234,567  1,000          Calls"));
 }
 
 TEST(Table, TimesHaveTheUnitThatSuitsThem) {

@@ -106,7 +106,8 @@ TEST(PlanReader, RefusesOtherFiles) {
   format::Manifest manifest = test::small_manifest();
   manifest.target = "aarch64";
   object = test::object_of(manifest, test::small_stencils());
-  EXPECT_THAT(why(object), HasSubstr("`aarch64`"));
+  EXPECT_THAT(why(object), HasSubstr("it is for aarch64, and this mdl-inject is for x86_64"));
+  EXPECT_THAT(why(object), HasSubstr("mdlc --target=x86_64"));
 }
 
 TEST(PlanReader, NeedsEachSection) {
