@@ -1,7 +1,7 @@
 """Times that are the program's own: what the instrumentation takes is not in them.
 
 Two kinds of truth. Of functions that take long, the program reads the clock inside of them and around them in the
-same run: the timer lies between, to 1 %. Of functions that call others which are timed, too, the program's own
+same run: the timer lies between, to 1 % of wall time and 5 % of CPU time. Of functions that call others which are timed, too, the program's own
 clock before the attach is the truth. The machine may be busy in one of the two runs: the shortest of several
 batches counts on both sides, and of three attempts one must do. Without compensation all three fail by far.
 """
@@ -17,7 +17,7 @@ FUNCTIONS = ["compare", "sort_all", "wait_some", "long_work", "recur", "thrower"
 LONG = ["wait_some", "long_work", "thread_work", "thrower"]
 # The bound on a busy machine: of the program's time, and of what the instrumentation took. docs/benchmarks.md has
 # the figures of a quiet one.
-OF_PROGRAM, OF_TAKEN = 0.15, 0.08
+OF_PROGRAM, OF_TAKEN = 0.15, 0.25
 INTERRUPTED = 10e3  # ns: hits of a batch that were interrupted for so short a time that nobody noticed
 
 
@@ -44,7 +44,7 @@ class Paced(LiveTest):
         self.session = session
         return bare, batches
 
-    def assert_sound(self, batches):
+    def assert_sound(self, batches, part=0.01):
         """What holds in each batch, whatever else the machine does."""
         for answer, values in batches:
             for name, (inclusive, exclusive) in values.items():
@@ -53,8 +53,8 @@ class Paced(LiveTest):
             for name in LONG:
                 if name in answer:
                     _, inner, outer = answer[name]
-                    self.assertGreaterEqual(values[name][0], inner * 0.99 - INTERRUPTED, name)
-                    self.assertLessEqual(values[name][0], outer * 1.01, name)
+                    self.assertGreaterEqual(values[name][0], inner * (1 - part) - INTERRUPTED, name)
+                    self.assertLessEqual(values[name][0], outer * (1 + part), name)
             self.assertEqual([values[name][0] for name in NESTED],
                              sorted((values[name][0] for name in NESTED[:9]), reverse=True)
                              + [values["nest_9"][0]])
@@ -81,7 +81,7 @@ class Paced(LiveTest):
 
     def wrong(self, kind):
         bare, batches = self.measure(kind)
-        self.assert_sound(batches)
+        self.assert_sound(batches, 0.01 if kind == "wall" else 0.05)  # a hit that reads it is a system call
         out = [f"{name}: {measured:.0f} ns for {truth:.0f}, instrumentation {taken:.0f}"
                for name, truth, measured, taken in self.shares(bare, batches)
                if abs(measured - truth) > OF_PROGRAM * truth + OF_TAKEN * taken]
