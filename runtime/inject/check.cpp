@@ -8,7 +8,7 @@
 
 namespace mdl::inject {
 
-void Reach::add(const plan::Plan& plan, const focus::Binding& binding, const patch::Coverage& coverage) {
+void Reach::add(const plan::Plan& plan, const patch::Coverage& coverage) {
   for (const patch::FunctionPlan& f : coverage.functions) {
     std::set<uint32_t> taken;
     for (const patch::Window& window : f.sites.windows)
@@ -56,7 +56,7 @@ bool say_never_came(const focus::Binding& binding, const Reach& reach) {
 Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& binding,
                             const patch::Coverage& coverage, const Options& options) {
   Reach reach(binding);
-  reach.add(plan, binding, coverage);
+  reach.add(plan, coverage);
   const std::vector<bool> hollow = reach.hollow(binding);
   size_t count = static_cast<size_t>(std::count(hollow.begin(), hollow.end(), true));
   std::string example = coverage.refused.empty()

@@ -19,8 +19,8 @@ class Reach {
  public:
   explicit Reach(const focus::Binding& binding)
       : written_(binding.cells.size()), guards_(binding.requests.size()) {}
-  // `binding` has the cells and requests of the first one.
-  void add(const plan::Plan& plan, const focus::Binding& binding, const patch::Coverage& coverage);
+  // The coverage is of a binding that has the cells and requests of the first one.
+  void add(const plan::Plan& plan, const patch::Coverage& coverage);
   // A request is hollow when its value, or a flag that it waits for, is written nowhere, though it should be.
   std::vector<bool> hollow(const focus::Binding& binding) const;
 

@@ -45,7 +45,7 @@ Libraries::Libraries(const patch::InsertInput& input, focus::BindOptions options
       list_(image::LoadedList::find(input.image, memory)),
       known_(identities(input.image)),
       reach_(input.binding) {
-  reach_.add(input.plan, input.binding, input.coverage);
+  reach_.add(input.plan, input.coverage);
   options_.again = true;
   watch_windows();
   // The list is read before the mappings: what is in it is in them.
@@ -113,7 +113,7 @@ void Libraries::insert(Prepared& prepared) {
     input.hit_time = input_.hit_time;
     auto extension = patch::extend(input, memory_, ++number_, session_);
     if (extension) {
-      reach_.add(input_.plan, prepared.graft.binding, prepared.coverage);
+      reach_.add(input_.plan, prepared.coverage);
       for (size_t i = 0; i < session_.requests.size(); i++) {
         session_.requests[i].refused += prepared.coverage.refused_of[i];
         session_.requests[i].early += prepared.coverage.early_of[i];

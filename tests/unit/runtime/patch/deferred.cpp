@@ -20,10 +20,10 @@ class Deferred : public PointCode {
     down.stencil = &lower_, down.lowers = up.raises, down.waits = layout_.cells[kFlag];
     down_ = {down};
     entry_ = emit(std::span(&up, 1), ~0u);
-    jump_ = emit_jump(down_, direct_, 5120);
+    jump_ = emit_jump(down_, direct_, kCodeAt + 1024);
     arch::PointFrame ends;
     ends.ends_deferred = true;
-    return_ = emit({}, ~0u, format::PointKind::return_, ends, 6144);
+    return_ = emit({}, ~0u, format::PointKind::return_, ends, kCodeAt + 2048);
     run(entry_);  // claims the slot
     slot_ = slot_of(thread_pointer());
     flag()[0] = 0;
@@ -111,7 +111,7 @@ TEST_F(Deferred, ATimerRunsUntilTheReturn) {
   arch::Piece stop = piece(0);
   stop.lowers = {patch::raised_cell(layout_, kTimer, format::CellKind::wall_timer)};
   stop.waits = layout_.cells[kTimer];
-  const void* jump = emit_jump(std::span(&stop, 1), direct_, 5120);
+  const void* jump = emit_jump(std::span(&stop, 1), direct_, kCodeAt + 1024);
   const uint64_t begun = arch::wall_ticks();
   timer()[0] = uint64_t{0} - begun, timer()[1] = 2, timer()[2] = place;
   run(jump);
@@ -130,15 +130,15 @@ TEST_F(Deferred, ASlotThatLeadsElsewhereIsNotWaitedFor) {
   const arch::Deferral other{reinterpret_cast<uint64_t>(&slot), 0x12345678a, 0x12345678b};
   const arch::Deferral unbound{reinterpret_cast<uint64_t>(&slot), 0x12345678a, 0x123456789};
   run(entry_);
-  run(emit_jump(down_, other, 5120));
+  run(emit_jump(down_, other, kCodeAt + 1024));
   EXPECT_EQ(flag()[0], 0u);
   EXPECT_EQ(anomalies(), 1u);
   run(entry_);
-  run(emit_jump(down_, same, 5120));
+  run(emit_jump(down_, same, kCodeAt + 1024));
   EXPECT_EQ(flag()[0], 1u);
   run(return_);
   run(entry_);
-  run(emit_jump(down_, unbound, 5120));
+  run(emit_jump(down_, unbound, kCodeAt + 1024));
   EXPECT_EQ(flag()[0], 1u);
   EXPECT_EQ(anomalies(), 1u);
 }
@@ -179,7 +179,7 @@ TEST_F(Deferred, ADamagedListDoesNoHarm) {
 // Code behind the lowering, under a guard that the flag is up: it is down there in the outermost frame.
 TEST_F(Deferred, CodeBehindSeesTheFlagAsLowered) {
   const arch::Piece pieces[] = {down_[0], piece(0, {static_cast<int64_t>(layout_.cells[kFlag])})};
-  const void* jump = emit_jump(pieces, direct_, 5120);
+  const void* jump = emit_jump(pieces, direct_, kCodeAt + 1024);
   run(entry_);
   run_deeper(entry_);
   run_deeper(jump);

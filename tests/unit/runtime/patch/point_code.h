@@ -77,6 +77,7 @@ constexpr uint32_t kThreadAt = 0x2d0;  // as glibc keeps it (arch::thread_id_pla
 
 class PointCode : public testing::Test {
  protected:
+  static constexpr uint64_t kCodeAt = 8192;  // behind the resident code
   static constexpr uint32_t kSlots = 16;
 
   void SetUp() override {
@@ -108,6 +109,7 @@ class PointCode : public testing::Test {
     p.deferred = layout_.deferred;
     const arch::TimerClock clocks[] = {{format::CellKind::wall_timer}, {format::CellKind::process_timer}};
     auto resident = arch::resident_code(p, clocks);
+    ASSERT_LE(resident.size(), kCodeAt);
     std::memcpy(code_, resident.data(), resident.size());
     lookup_ = {base_ + layout_.directory(), kSlots, address(), thread_at_};
   }
@@ -124,10 +126,10 @@ class PointCode : public testing::Test {
   }
   uint32_t slot_of(uint64_t tp) { return patch::find_slot({directory(), kSlots * 2}, tp); }
 
-  // The code of a point followed by ret, at `code_ + 4096` or elsewhere.
+  // The code of a point followed by ret, at `code_ + kCodeAt` or elsewhere.
   const void* emit(std::span<const arch::Piece> pieces, image::Registers live,
                    format::PointKind kind = format::PointKind::entry, const arch::PointFrame& frame = {},
-                   uint64_t where = 4096) {
+                   uint64_t where = kCodeAt) {
     arch::Bytes out;
     uint64_t at = address() + where;
     auto slow =
