@@ -19,20 +19,21 @@ constexpr uint64_t kMostEntries = 1 << 16;  // of a table of offsets
 class Marks {
  public:
   Marks(const std::vector<Range>& text, const std::vector<Range>& watched) {
-    for (const Range& range : text)
+    if (!watched.empty()) first_ = watched.front().start, end_ = watched.back().end;
+    for (const Range& range : text) {
       pieces_.push_back({range, std::vector<uint64_t>((range.end - range.start) / 64 + 1)});
-    for (const Range& range : watched)
-      for (uint64_t address = range.start; address < range.end; ++address)
-        if (Piece* piece = piece_of(address)) {
-          const uint64_t bit = address - piece->range.start;
-          piece->bits[bit / 64] |= uint64_t{1} << bit % 64;
-        }
+      for (const Range& one : watched)
+        for (uint64_t address = std::max(one.start, range.start); address < std::min(one.end, range.end);
+             ++address)
+          pieces_.back().bits[(address - range.start) / 64] |= uint64_t{1} << (address - range.start) % 64;
+    }
   }
   bool has(uint64_t address) const {
-    const Piece* piece = const_cast<Marks*>(this)->piece_of(address);
-    if (!piece) return false;
-    const uint64_t bit = address - piece->range.start;
-    return piece->bits[bit / 64] >> bit % 64 & 1;
+    if (address < first_ || address >= end_) return false;  // mostly
+    for (const auto& [range, bits] : pieces_)
+      if (range.contains(address))
+        return bits[(address - range.start) / 64] >> (address - range.start) % 64 & 1;
+    return false;
   }
 
  private:
@@ -40,11 +41,7 @@ class Marks {
     Range range;
     std::vector<uint64_t> bits;
   };
-  Piece* piece_of(uint64_t address) {
-    for (Piece& piece : pieces_)
-      if (piece.range.contains(address)) return &piece;
-    return nullptr;
-  }
+  uint64_t first_ = 0, end_ = 0;  // of what is watched
   std::vector<Piece> pieces_;
 };
 
