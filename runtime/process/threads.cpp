@@ -161,14 +161,19 @@ void Threads::forget_ended(pid_t tid) {
   threads_.erase(tid);
 }
 
-// Threads that were killed in their stops. One that executes a program waits until all others are gone.
+// Threads that were killed in their stops. One that executes a program waits until all others are gone. The
+// kernel reports the stop of a tracee also to one who asks only for ends, so it is looked at first: a
+// signal's stop must not be taken note of (wait_now).
 void Threads::reap_ended() {
   std::erase_if(threads_, [](const auto& entry) {
     const auto& [tid, thread] = entry;
     siginfo_t info{};
-    return tid != thread.process && thread.stopped &&
-           waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WNOHANG | __WALL) == 0 &&
-           info.si_pid == tid;
+    constexpr int kLook = WEXITED | WNOHANG | WNOWAIT | __WALL;
+    if (tid == thread.process || !thread.stopped || waitid(P_PID, static_cast<id_t>(tid), &info, kLook) != 0)
+      return false;
+    const bool ended = info.si_pid == tid && (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED ||
+                                              info.si_code == CLD_DUMPED);
+    return ended && waitpid(tid, nullptr, __WALL | WNOHANG) == tid;
   });
 }
 
