@@ -110,7 +110,7 @@ class Options(MdlcCase):
         """One is found where the code is checked, the other one only when all of it is."""
         self.source("two.mdl", "constraint idle /Code/* is counter { append preInsn $start.entry (* idle += 1; *) }\n" +
                     GOOD.replace("m++", "m; m++"))
-        said = self.run_mdlc("two.mdl").stderr
+        said = self.run_mdlc("--check", "two.mdl").stderr
         self.assertEqual(re.findall(r"W\d+, -W[a-z-]+", said), ["W0104, -Wunused-constraint", "W0303, -Wunused-value"])
         said = self.run_mdlc("-Werror", "two.mdl", "-MD", "out.d", status=FAILED).stderr
         self.assertEqual(re.findall(r"W\d+, -W[a-z=-]+", said),
