@@ -17,9 +17,10 @@ ZydisDecoder make_decoder(bool only_sizes) {
 
 Kind kind_of(const ZydisDecodedInstruction& in) {
   const bool is_direct = in.raw.imm[0].is_relative;
+  // They go on behind themselves, or to where the transaction began, wherever they stand.
+  if (in.mnemonic == ZYDIS_MNEMONIC_XABORT || in.mnemonic == ZYDIS_MNEMONIC_XEND) return Kind::plain;
   switch (in.meta.category) {
     case ZYDIS_CATEGORY_UNCOND_BR:
-      if (in.mnemonic == ZYDIS_MNEMONIC_XABORT) return Kind::plain;
       if (in.meta.branch_type == ZYDIS_BRANCH_TYPE_FAR || in.mnemonic != ZYDIS_MNEMONIC_JMP)
         return Kind::other;
       return is_direct ? Kind::jump : Kind::indirect_jump;
