@@ -320,7 +320,7 @@ TEST(Verify, RoutinesAreCalledAsDeclared) {
   EXPECT_THAT(judge_world("0f 84 [cpu]"), HasSubstr("not `mdl_next`"));
   EXPECT_THAT(judge_world("49 c7 c2 [cpu]"), HasSubstr("not the destination of a call"));
   // Its number is not one of an event, or not known.
-  for (const char* code : {"41 ba 06 00 00 00 e8 [event]", "e8 [event]", "49 c7 c2 [const0] e8 [event]",
+  for (const char* code : {"41 ba 08 00 00 00 e8 [event]", "e8 [event]", "49 c7 c2 [const0] e8 [event]",
                            "74 06 41 ba 00 00 00 00 e8 [event]", "b8 00 00 00 00 e8 [event]"})
     EXPECT_THAT(judge_world(code), HasSubstr("routine `event` is not prepared")) << code;
   Stencil s = with_world("e8 [cpu]");
