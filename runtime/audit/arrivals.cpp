@@ -45,24 +45,6 @@ class Marks {
   std::vector<Piece> pieces_;
 };
 
-// Pieces of memory that were read.
-class Held {
- public:
-  void add(uint64_t start, std::vector<std::byte> bytes) { pieces_.push_back({start, std::move(bytes)}); }
-  bool read(uint64_t address, std::span<std::byte> into) const {
-    for (const auto& [start, bytes] : pieces_)
-      if (address >= start && address - start <= bytes.size() &&
-          into.size() <= bytes.size() - (address - start)) {
-        std::memcpy(into.data(), bytes.data() + (address - start), into.size());
-        return true;
-      }
-    return false;
-  }
-
- private:
-  std::vector<std::pair<uint64_t, std::vector<std::byte>>> pieces_;
-};
-
 // Bytes that seem to be a part of an instruction that leads somewhere.
 struct Candidate {
   uint64_t at = 0;  // of its displacement or operand
@@ -181,7 +163,7 @@ class Finder {
       std::vector<std::byte> bytes(mapping.end - mapping.start);
       if (!memory_.read(mapping.start, bytes)) continue;
       if (!mapping.execute) look_at_words(bytes, mapping.start);
-      data_.add(mapping.start, std::move(bytes));
+      data_.emplace_back(std::move(bytes), mapping.start);
     }
   }
 
@@ -198,7 +180,9 @@ class Finder {
   // One entry of a table of offsets; nothing when it leads to no code.
   std::optional<uint64_t> entry(const Candidate& base, uint64_t at) const {
     int32_t offset;
-    if (!data_.read(at, std::as_writable_bytes(std::span(&offset, 1)))) return std::nullopt;
+    const auto into = std::as_writable_bytes(std::span(&offset, 1));
+    if (std::ranges::none_of(data_, [&](const image::BufferMemory& one) { return one.read(at, into); }))
+      return std::nullopt;
     const uint64_t to = base.to + static_cast<uint64_t>(int64_t{offset});
     return in_text(to) ? std::optional(to) : std::nullopt;
   }
@@ -242,7 +226,7 @@ class Finder {
   const std::vector<Range>& watched_;
   Marks marks_;
   std::vector<Candidate> candidates_, bases_;
-  Held data_;  // of the object
+  std::vector<image::BufferMemory> data_;  // of the object's file, its text among it
   Listings& listings_;
   std::vector<Arrival> out_;
 };

@@ -46,26 +46,18 @@ class Text final : public image::Memory {
     held_.clear();
     for (const Range& range : object.text) {
       std::vector<std::byte> bytes(range.end - range.start);
-      if (memory_.read(range.start, bytes)) held_.push_back({range, std::move(bytes)});
+      if (memory_.read(range.start, bytes)) held_.emplace_back(std::move(bytes), range.start);
     }
   }
   bool read(uint64_t address, std::span<std::byte> into) const override {
-    for (const Held& held : held_)
-      if (held.range.contains(address) && into.size() <= held.range.end - address) {
-        std::copy_n(held.bytes.begin() + static_cast<std::ptrdiff_t>(address - held.range.start), into.size(),
-                    into.begin());
-        return true;
-      }
-    return memory_.read(address, into);
+    return std::ranges::any_of(held_,
+                               [&](const image::BufferMemory& one) { return one.read(address, into); }) ||
+           memory_.read(address, into);
   }
 
  private:
-  struct Held {
-    Range range;
-    std::vector<std::byte> bytes;
-  };
   const image::Memory& memory_;
-  std::vector<Held> held_;
+  std::vector<image::BufferMemory> held_;
 };
 
 class Auditor {

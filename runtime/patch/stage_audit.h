@@ -8,13 +8,13 @@
 namespace mdl::patch {
 
 // Functions with an edit that the auditor refuses are given up as a whole. Their number of points; each
-// refusal is an error of the planner's (kAuditReport).
+// refusal is an error of the planner's.
 uint64_t audit_stage(const InsertInput& input, const image::Memory& memory, Stage& stage);
 
 // What is said of it.
 std::string audit_warning(uint64_t points);
 
-// Everything that an insertion would do up to there, in a process that is not touched.
+// What an insertion does up to there, for a process that is not touched; the number of points as above.
 Result<uint64_t> rehearse(const InsertInput& input, const image::Memory& memory);
 
 }  // namespace mdl::patch
