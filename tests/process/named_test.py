@@ -149,7 +149,7 @@ class Named(LiveTest):
         place = "foreach x in floats {cond} append preInsn f.entry".replace("{cond}", "if ({})")
         conditions = {"less": ("x < 2.5", 3), "least": ("x <= 2.5 && x > -3.25", 3), "whole": ("x >= 1000", 1),
                       "negated": ("-x > 3", 1), "equal": ("x == 1 || x == 2.50", 2), "unequal": ("x != 1.5", 4),
-                      "pid": ("x < $globalId", 5)}
+                      "pid": ("x < 1000 && x < $globalId", 4)}
         metrics = [lists] + [counter(name, "t_mixed", f"{name}++;", place.format(condition))
                              for name, (condition, _) in conditions.items()]
         metrics.append(counter("inside", "t_mixed", "if (x < 2.5) inside += 1; else inside += 10;",
