@@ -134,6 +134,8 @@ class Growth:
 
     def attributes(self):
         chosen = {"hot"} if self.chance.random() < 0.06 else {self.chance.choice(ATTRIBUTES) for _ in range(self.chance.choice((0, 0, 0, 1, 1, 2)))}
+        if self.compiler == "clang":  # of which flatten makes copies of functions that are noinline
+            chosen.discard("flatten")
         if "hot" in chosen:
             chosen.discard("cold")
         return sorted({one.split("(")[0]: one for one in sorted(chosen)}.values())
