@@ -1,9 +1,9 @@
 """Times that are the program's own: what the instrumentation takes is not in them.
 
 Two kinds of truth. Of functions that take long, the program reads the clock inside of them and around them in the
-same run: the timer lies between, to 1 % of wall time and 5 % of CPU time. Of functions that call others which are timed, too, the program's own
+same run: the timer lies between, to 1 %. Of functions that call others which are timed, too, the program's own
 clock before the attach is the truth. The machine may be busy in one of the two runs: the shortest of several
-batches counts on both sides, and of three attempts one must do. Without compensation all three fail by far.
+batches counts on both sides, and of four attempts one must do. Without compensation all four fail by far.
 """
 
 import unittest
@@ -17,7 +17,7 @@ FUNCTIONS = ["compare", "sort_all", "wait_some", "long_work", "recur", "thrower"
 LONG = ["wait_some", "long_work", "thread_work", "thrower"]
 # The bound on a busy machine: of the program's time, and of what the instrumentation took. docs/benchmarks.md has
 # the figures of a quiet one.
-OF_PROGRAM, OF_TAKEN = 0.15, 0.25
+OF_PROGRAM, OF_TAKEN = 0.10, 0.06
 INTERRUPTED = 10e3  # ns: hits of a batch that were interrupted for so short a time that nobody noticed
 
 
@@ -45,19 +45,20 @@ class Paced(LiveTest):
         return bare, batches
 
     def assert_sound(self, batches, part=0.01):
-        """What holds in each batch, whatever else the machine does."""
+        """What holds whatever else the machine does."""
         for answer, values in batches:
-            for name, (inclusive, exclusive) in values.items():
-                self.assertGreaterEqual(inclusive, exclusive, name)
-                self.assertGreaterEqual(exclusive, 0, name)
             for name in LONG:
                 if name in answer:
                     _, inner, outer = answer[name]
                     self.assertGreaterEqual(values[name][0], inner * (1 - part) - INTERRUPTED, name)
                     self.assertLessEqual(values[name][0], outer * (1 + part), name)
-            self.assertEqual([values[name][0] for name in NESTED],
-                             sorted((values[name][0] for name in NESTED[:9]), reverse=True)
-                             + [values["nest_9"][0]])
+        # Of all batches: a timer that runs is read while its thread goes on, so a sample may be ahead of the next one.
+        total = {name: [sum(values[name][i] for _, values in batches) for i in (0, 1)] for name in FUNCTIONS}
+        for name, (inclusive, exclusive) in total.items():
+            self.assertGreaterEqual(inclusive, exclusive, name)
+            self.assertGreaterEqual(exclusive, 0, name)
+        nested = [total[name][0] for name in NESTED[:9]]  # the last one is called besides
+        self.assertEqual(nested, sorted(nested, reverse=True))
 
     @staticmethod
     def shares(bare, batches):
@@ -81,7 +82,7 @@ class Paced(LiveTest):
 
     def wrong(self, kind):
         bare, batches = self.measure(kind)
-        self.assert_sound(batches, 0.01 if kind == "wall" else 0.05)  # a hit that reads it is a system call
+        self.assert_sound(batches)
         out = [f"{name}: {measured:.0f} ns for {truth:.0f}, instrumentation {taken:.0f}"
                for name, truth, measured, taken in self.shares(bare, batches)
                if abs(measured - truth) > OF_PROGRAM * truth + OF_TAKEN * taken]
@@ -94,11 +95,11 @@ class Paced(LiveTest):
 
     def assert_once_right(self, kind):
         tried = []
-        for _ in range(3):
+        for _ in range(4):
             tried.append(self.wrong(kind))
             if not tried[-1]:
                 return
-        self.fail(f"three times wrong: {tried}")
+        self.fail(f"four times wrong: {tried}")
 
     def test_wall_time(self):
         self.assert_once_right("wall")

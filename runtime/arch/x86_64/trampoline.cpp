@@ -197,18 +197,24 @@ bool must_be_timed(const Piece& piece) {
          std::ranges::any_of(piece.tracks, [](const Track& track) { return track.clock.has_value(); });
 }
 
-double routines_ns(std::span<const Piece> pieces) {
+// In ticks.
+double routines_take(std::span<const Piece> pieces, const HitTime& time) {
   double out = 0;
   for (const Piece& piece : pieces)
-    for (format::Routine routine : piece.stencil->info.routines) out += format::info(routine).nanoseconds;
+    for (format::Routine routine : piece.stencil->info.routines)
+      out += format::info(routine).nanoseconds * time.per_ns;
   return out;
 }
 
-// A hit that is not: the constant and what is predicted for its stencils.
-uint32_t plain_ticks(std::span<const Piece> pieces, const HitTime& time) {
-  double out = time.plain;
+double stencils_take(std::span<const Piece> pieces, const HitTime& time) {
+  double out = 0;
   for (const Piece& piece : pieces) out += piece.stencil->info.cycles * time.per_cycle / 100;
-  return static_cast<uint32_t>(std::min(out, double{kLongestHit}));
+  return out;
+}
+
+// Of a hit that reads no clock: the constant and what is predicted for its stencils.
+uint32_t plain_ticks(std::span<const Piece> pieces, const HitTime& time) {
+  return static_cast<uint32_t>(std::min(time.plain + stencils_take(pieces, time), double{kLongestHit}));
 }
 
 Saving plan_saving(std::span<const Piece> pieces, image::Registers live, image::Registers needed) {
@@ -383,8 +389,8 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
   if (timed)
     emit_hit_begins(
         e, frame.ends_deferred || frame.deferral || std::ranges::any_of(pieces, [](const Piece& piece) {
-             return !piece.stencil->info.routines.empty() || !piece.tracks.empty();
-           }));
+                   return !piece.stencil->info.routines.empty() || !piece.tracks.empty();
+                 }));
   auto depth =
       static_cast<uint32_t>(static_cast<int32_t>(saving.bytes() + (red_zone ? 128 : 0)) + frame.distance);
   std::vector<size_t> not_armed = emit_arming(e, frame, depth, anomalies_offset);
@@ -392,7 +398,8 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
   PieceWriter(place, guard, depth, saving, frame.deferral).write(pieces, lost);
   for (size_t field : not_armed) e.fill(field, e.here());
   if (frame.ends_deferred) emit_end_deferred(e, depth, lookup.slow_path);
-  if (timed) emit_hit_ends(e, time, saving.bytes() / 8, routines_ns(pieces));
+  if (timed)
+    emit_hit_ends(e, time, {saving.bytes() / 8, stencils_take(pieces, time), routines_take(pieces, time)});
   if (time.kept && !timed) emit_plain_hit(e, plain_ticks(pieces, time));
   if (flags) {
     e.pop(rax);
@@ -402,6 +409,7 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
   for (size_t i = saving.pushed.size(); i-- > 0;) e.pop(saving.pushed[i]);
   for (auto [reg, keeper] : saving.moved) emit_move(e, keeper, reg);
   if (red_zone) e.bytes({0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0});  // lea 128(%rsp), %rsp
+  if (timed) emit_fence(e);
   return slow;
 }
 
