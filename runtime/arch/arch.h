@@ -124,9 +124,14 @@ struct Lookup {
 // Places behind the thread pointer where known C libraries keep a thread's id (4 bytes).
 std::span<const uint32_t> thread_id_places();
 inline constexpr int64_t kThreadId = 8;  // byte offset of the thread's id in its block
-// Likewise, where hit times are kept: when the hit began that runs, what hits have taken so far, in ticks,
-// and what the thread's clocks showed at its last hit (hit_time.h).
+// Likewise, where hit times are kept: when the hit began that runs (else see last_request), what hits have
+// taken so far, in ticks, and what the thread's clocks showed at its last hit (hit_time.h).
 inline constexpr uint64_t kCpuClock = 16, kBegan = 24, kTaken = 32, kClock = 40;
+// For whose Piece::request the last hit was; none while one runs, and where that is not known.
+constexpr std::optional<uint32_t> last_request(uint64_t began) {
+  const uint64_t number = ~began;
+  return number < UINT64_C(0x7fffffff) ? std::optional(static_cast<uint32_t>(number)) : std::nullopt;
+}
 // In kCpuClock: it is not that of the hit that runs.
 inline constexpr uint64_t kCpuStale = uint64_t{1} << 62;
 // The slot at which the search for a thread pointer begins: what the emitted code computes.
@@ -181,6 +186,7 @@ struct Piece {
   // Of a piece that lowers one cell and does nothing else: the cell's byte offset in the block. It can wait
   // at a tail jump (Deferral). 0 = it cannot.
   uint32_t waits = 0;
+  uint32_t request = 0;  // one of those that it is for
 };
 
 // Where a call has come back to, when a branch leads there, too: the call arms, what follows it tests

@@ -24,6 +24,7 @@ constexpr auto kEnds = 1s;  // a process that said that it ends and still has it
 namespace {
 
 constexpr double kHighOverhead = 0.1;
+constexpr int kHighSamples = 10;  // after so many it is said also when it is not known whose hits these are
 
 // CPU time of a process, of all its threads that are and were; 0 when it cannot be read.
 uint64_t cpu_ns(pid_t pid) {
@@ -111,6 +112,7 @@ void Measurement::sample(std::vector<output::Row>& rows) {
 void Measurement::look() {
   // So that the ring of ended threads does not fill up.
   if (sampler_.collector().drain(memory_)) free_taken();
+  if (journal_.layout.keeps_hit_time && !warned_) dearest_.look(sampler_.collector(), memory_);
   uint64_t exits = 0;
   if (!memory_.read(exit_word(0), std::as_writable_bytes(std::span(&exits, 1)))) {
     // Said now: at the next sample the other program may have ended.
@@ -134,13 +136,23 @@ double Measurement::overhead(const values::Sample& sample) {
   if (cpu <= cpu_at_begin_) return last_overhead_;  // it has ended, or has done nothing yet
   last_overhead_ =
       std::min(1.0, static_cast<double>(sample.taken_ns) / static_cast<double>(cpu - cpu_at_begin_));
-  if (last_overhead_ > kHighOverhead && !std::exchange(warned_, true))
+  if (last_overhead_ <= kHighOverhead) return last_overhead_;
+  const bool may_know_more = !dearest_.request() && ++high_ < kHighSamples;
+  if (!may_know_more && !std::exchange(warned_, true))
     fmt::print(
         stderr,
-        "warning: {:.0f} % of the CPU time of process {} is taken by the instrumentation: times leave it "
+        "warning: {:.0f} % of the CPU time of process {} is taken by the instrumentation{}: times leave it "
         "out, but caches and threads that wait for each other feel it; ask for fewer functions\n",
-        100 * last_overhead_, pid());
+        100 * last_overhead_, pid(), dearest_text());
   return last_overhead_;
+}
+
+std::string Measurement::dearest_text() const {
+  const std::optional<uint32_t> index = dearest_.request();
+  if (!index || *index >= journal_.requests.size()) return "";
+  const patch::JournalRequest& request = journal_.requests[*index];
+  return fmt::format(", most of it by {}{}{}", request.metric, request.focus.empty() ? "" : "@",
+                     request.focus);
 }
 
 void Measurement::append(const values::Sample& sample, std::vector<output::Row>& rows) {
@@ -169,6 +181,7 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Row>&
 
 Result<void> Measurement::write_last(const values::Sample& sample) {
   std::vector<output::Row> rows;
+  high_ = kHighSamples;  // nothing more will be known
   append(sample, rows);
   if (auto ok = writer_.sample(rows, true); !ok) return ok;
   if (sample.overflows)

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/inject/dearest.h"
 #include "runtime/inject/key_rows.h"
 #include "runtime/inject/options.h"
 #include "runtime/inject/watch.h"
@@ -57,6 +58,8 @@ class Measurement {
   bool ends_soon(std::chrono::milliseconds patience) const;
   // What hits took, as a part of the CPU time since the beginning; below 0 where that is not known.
   double overhead(const values::Sample& sample);
+  // ", most of it by METRIC@FOCUS", or nothing where that is not known.
+  std::string dearest_text() const;
   void append(const values::Sample& sample, std::vector<output::Row>& rows);
   Result<void> write_last(const values::Sample& sample);
   // Of a process that says nothing any more: exact when it had said that it ends.
@@ -84,7 +87,9 @@ class Measurement {
   KeyRows keys_;
   uint64_t cpu_at_begin_;  // of the process, in nanoseconds
   double last_overhead_ = -1;
-  bool warned_ = false;                         // that it is high
+  int high_ = 0;         // in how many samples it was high
+  bool warned_ = false;  // that has been said
+  DearestRequest dearest_;
   bool removes_ = false;                        // our removal holds the lock, and lets us write
   uint64_t exits_ = 0;                          // how often it was at its exit and was let go
   std::optional<Clock::time_point> announced_;  // when it said that it ends

@@ -37,6 +37,7 @@ class Prometheus final : public Writer {
   Result<void> begin() override { return {}; }
   Result<void> sample(std::span<const Row> rows, bool) override {
     for (const Row& row : rows) {
+      if (row.overhead >= 0) overheads_[row.pid] = row.overhead;
       Family& family = family_of(row);
       const std::string labels =
           fmt::format("{{pid=\"{}\",focus=\"{}\"}}", row.pid, escaped(row.focus, true));
@@ -79,11 +80,18 @@ class Prometheus final : public Writer {
       for (const Series& one : family.series)
         text += fmt::format("{}{} {}\n", family.name, one.labels, one.value);
     }
+    if (!overheads_.empty())
+      text +=
+          "# HELP mdl_inject_overhead_ratio Part of the process's CPU time that its instrumentation takes\n"
+          "# TYPE mdl_inject_overhead_ratio gauge\n";
+    for (const auto& [pid, overhead] : overheads_)
+      text += fmt::format("mdl_inject_overhead_ratio{{pid=\"{}\"}} {:.4f}\n", pid, overhead);
     return text;
   }
 
   Sink& sink_;
   std::vector<Family> families_;  // in the order in which they came
+  std::map<pid_t, double> overheads_;
 };
 
 }  // namespace

@@ -58,9 +58,11 @@ std::string rate_text(const Row& row) {
   return is_time(row) ? duration(*row.rate) : rate_number(*row.rate);
 }
 
-std::string notes(const Row& row, bool final) {
+// `first`: of its process in this sample, where what holds for all of it is said.
+std::string notes(const Row& row, bool first, bool final) {
   std::string text;
   const auto add = [&](const std::string& note) { text += (text.empty() ? "" : ", ") + note; };
+  if (first && row.overhead >= 0) add(fmt::format("overhead {:.1f} %", 100 * row.overhead));
   if (row.refused > 0) add(fmt::format("{} refused", row.refused));
   if (row.anomalies > 0)
     add(fmt::format("{} {}", row.anomalies, row.anomalies == 1 ? "anomaly" : "anomalies"));
@@ -143,8 +145,10 @@ std::vector<const Row*> selected(std::span<const Row> rows, std::map<const Row*,
 Result<void> Table::sample(std::span<const Row> rows, bool final) {
   std::vector<Line> lines;
   std::map<const Row*, size_t> more;
+  pid_t last_pid = 0;
   for (const Row* shown : selected(rows, more)) {
     const Row& row = *shown;
+    const bool first = std::exchange(last_pid, row.pid) != row.pid;
     focus_ = focus_ || !row.focus.empty();
     if (first_pid_ == 0) first_pid_ = row.pid;
     const bool another = row.pid != first_pid_ && !pid_;
@@ -154,7 +158,7 @@ Result<void> Table::sample(std::span<const Row> rows, bool final) {
     const std::string& name = row.name.empty() ? row.metric : row.name;
     lines.push_back({time, fmt::format("{}", row.pid), printable(name), printable(row.focus),
                      value_text(row, row.value), value_text(row, row.delta), rate_text(row),
-                     is_time(row) ? "time" : printable(row.units), notes(row, final)});
+                     is_time(row) ? "time" : printable(row.units), notes(row, first, final)});
     if (auto hidden = more.find(shown); hidden != more.end())
       lines.push_back(
           {"", fmt::format("{}", row.pid), fmt::format("({} more)", hidden->second), "", "", "", "", "", ""});

@@ -65,6 +65,7 @@ std::vector<arch::Piece> PlacedCode::pieces(const FunctionPlan& f, const Functio
     if (const auto& ending = endings[out.size()]; ending && ending->can_wait)
       piece.waits = stage_.layout.cells[ending->cell];
     piece.constants = snippet.constants;
+    if (!snippet.requests.empty()) piece.request = snippet.requests.front();
     if (auto symbols = input_.binding.symbols.find(snippet.stencil); symbols != input_.binding.symbols.end())
       piece.symbols = symbols->second;
     for (auto [flag, end] = flags_.equal_range(f.function); flag != end; ++flag)

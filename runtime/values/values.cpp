@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "runtime/arch/arch.h"
 #include "runtime/values/spans.h"
 
 namespace mdl::values {
@@ -174,7 +175,7 @@ Result<void> Collector::read_ring(const image::Memory& memory) {
 
 // While a hit runs, the thread's clock stands.
 uint64_t Collector::wall_of(const Words& words) const {
-  return words[kBegan] ? words[kClock] : wall_ - words[kTaken];
+  return static_cast<int64_t>(words[kBegan]) > 0 ? words[kClock] : wall_ - words[kTaken];
 }
 
 std::optional<uint64_t> Collector::less_taken(const image::Memory& memory, const Seen& seen,
@@ -335,6 +336,17 @@ Result<void> Collector::drain(const image::Memory& memory) {
     return unreadable("the data's header", layout_.ended_address);
   if (taken_.empty() || made - taken_[kSequence] < layout_.ring_entries / 4) return {};
   return read_ring(memory);
+}
+
+std::vector<Collector::Hit> Collector::hits(const image::Memory& memory) const {
+  std::vector<Hit> out;
+  for (const Seen& seen : seen_) {
+    uint64_t words[2];  // kBegan, kTaken
+    if (memory.read(slot_address(seen.slot) + kBegan * sizeof *words,
+                    std::as_writable_bytes(std::span(words))))
+      out.push_back({seen.slot, words[1], arch::last_request(words[0])});
+  }
+  return out;
 }
 
 uint64_t Collector::taken_address() const {

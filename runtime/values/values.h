@@ -99,6 +99,15 @@ class Collector {
   // Takes copies of ended threads only, when there are many.
   Result<void> drain(const image::Memory& memory);
 
+  // Of each thread of the last read, where hit times are kept: what hits have taken by now, in ticks, and
+  // whose request the last one was.
+  struct Hit {
+    uint32_t slot = 0;
+    uint64_t taken = 0;
+    std::optional<uint32_t> request;
+  };
+  std::vector<Hit> hits(const image::Memory& memory) const;
+
   // What is to be written over the block of the taken after a read, so that the ring's entries are free
   // again and their sums are not lost to another reader. Empty when nothing was taken.
   uint64_t taken_address() const;

@@ -112,6 +112,8 @@ class Paced(LiveTest):
         _, batches = self.measure("wall")
         least = {name: min(values[name][0] for _, values in batches) for name in ("wait_some", "sort_all")}
         self.assertGreater(least["wait_some"], least["sort_all"])
+        self.assertRegex(self.session.errors,
+                         r"is taken by the instrumentation, most of it by wall_time\S*@/Code/paced/[a-z]")
 
     def test_raw_times_are_there(self):
         """With what the instrumentation takes, as the clocks show it: a sort in which everything is timed."""

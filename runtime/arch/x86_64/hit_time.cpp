@@ -183,7 +183,7 @@ void emit_hit_ends(Emitter& e, const HitTime& time, const KnownOfHit& hit) {
   e.bytes({0x48, 0x0f, 0x4f, 0xd0});                                     // cmovg %rax, %rdx
   e.bytes({0x48, 0x81, 0xc2}), e.imm32(static_cast<uint32_t>(around));   // add $around, %rdx
   e.bytes({0x49, 0x01, 0x53, at(kTaken)});                               // add %rdx, kTaken(%r11)
-  e.bytes({0x49, 0xc7, 0x43, at(kBegan)}), e.imm32(0);                   // movq $0, kBegan(%r11)
+  e.bytes({0x49, 0xc7, 0x43, at(kBegan)}), e.imm32(~hit.request);        // movq $~request, kBegan(%r11)
 }
 
 void emit_fence(Emitter& e) {

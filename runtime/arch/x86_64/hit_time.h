@@ -5,7 +5,8 @@
 // header holds, as offsets:
 //   kTaken     what hits have taken, in ticks
 //   kClock     what the clock showed at the last hit; stencils read the time here
-//   kBegan     what the counter showed when the hit began that runs now; 0 when none does
+//   kBegan     what the counter showed when the hit began that runs now; less than that when none does, and
+//              then it tells whose request the last one was (arch::last_request)
 //   kCpuClock  the same as kClock of the thread's CPU time, read when it is first asked for: until then with
 //              bit 62 set
 //
@@ -43,10 +44,11 @@ void emit_read_counter(Emitter& e);
 // The clock, from rdx, behind the search. `cpu`: the hit may ask for the CPU time.
 void emit_hit_begins(Emitter& e, bool cpu);
 // What is known of a hit before it runs: how many words it saves on the stack; what its stencils and the
-// routines that they call are predicted to take, in ticks.
+// routines that they call are predicted to take, in ticks; one of its requests.
 struct KnownOfHit {
   size_t saved;
   double stencils, routines;
+  uint32_t request;
 };
 // As the last thing.
 void emit_hit_ends(Emitter& e, const HitTime& time, const KnownOfHit& hit);

@@ -389,8 +389,8 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
   if (timed)
     emit_hit_begins(
         e, frame.ends_deferred || frame.deferral || std::ranges::any_of(pieces, [](const Piece& piece) {
-                   return !piece.stencil->info.routines.empty() || !piece.tracks.empty();
-                 }));
+             return !piece.stencil->info.routines.empty() || !piece.tracks.empty();
+           }));
   auto depth =
       static_cast<uint32_t>(static_cast<int32_t>(saving.bytes() + (red_zone ? 128 : 0)) + frame.distance);
   std::vector<size_t> not_armed = emit_arming(e, frame, depth, anomalies_offset);
@@ -399,7 +399,9 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
   for (size_t field : not_armed) e.fill(field, e.here());
   if (frame.ends_deferred) emit_end_deferred(e, depth, lookup.slow_path);
   if (timed)
-    emit_hit_ends(e, time, {saving.bytes() / 8, stencils_take(pieces, time), routines_take(pieces, time)});
+    emit_hit_ends(e, time,
+                  {saving.bytes() / 8, stencils_take(pieces, time), routines_take(pieces, time),
+                   pieces.empty() ? 0 : pieces.front().request});
   if (time.kept && !timed) emit_plain_hit(e, plain_ticks(pieces, time));
   if (flags) {
     e.pop(rax);

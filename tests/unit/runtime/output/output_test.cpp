@@ -138,6 +138,25 @@ TEST(Table, AlignsColumns) {
             "final\n");
 }
 
+TEST(Table, SaysOnceASampleWhatTheInstrumentationTakes) {
+  Row r = row(), child = row();
+  r.overhead = 0.1234, child.overhead = 0, child.pid = 43;
+  const std::string text = written(Format::table, {{r, r, child}, {r, r}});
+  EXPECT_THAT(text, HasSubstr("Calls  overhead 12.3 %\n"));
+  EXPECT_THAT(text, HasSubstr("Calls  overhead 0.0 %\n"));
+  EXPECT_THAT(text, HasSubstr("Calls  overhead 12.3 %, final\n"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '%'), 3);
+}
+
+TEST(Prometheus, SaysWhatTheInstrumentationTakes) {
+  Row r = row();
+  EXPECT_THAT(written(Format::prometheus, {{r}}), Not(HasSubstr("overhead")));
+  r.overhead = 0.12344;
+  EXPECT_THAT(
+      written(Format::prometheus, {{r, r}}),
+      HasSubstr("# TYPE mdl_inject_overhead_ratio gauge\nmdl_inject_overhead_ratio{pid=\"42\"} 0.1234\n"));
+}
+
 TEST(Table, WithoutAFocusThereIsNoColumnForIt) {
   Row r = row();
   r.focus = "";

@@ -243,6 +243,11 @@ TEST_F(Threads, TimesLeaveOutWhatHitsHaveTaken) {
   region.put(region.block(0) + 24, 8500);  // a hit began
   region.put(region.block(0) + 40, 8200);  // and this is what the thread's clock shows
   EXPECT_EQ(read(collector).cells[0], 3200);
+  EXPECT_FALSE(collector.hits(region).at(0).request);
+  region.put(region.block(0) + 24, ~UINT64_C(7));  // it was one of request 7
+  EXPECT_EQ(read(collector).cells[0], 3700);
+  EXPECT_EQ(collector.hits(region).at(0).request, 7u);
+  EXPECT_EQ(collector.hits(region).at(0).taken, 300u);
 }
 
 TEST_F(Threads, EachHasItsLineAlsoWhenItHasEnded) {

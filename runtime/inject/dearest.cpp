@@ -1,0 +1,26 @@
+#include "runtime/inject/dearest.h"
+
+#include <algorithm>
+
+namespace mdl::inject {
+
+constexpr size_t kEnough = 10;  // hits to tell by
+
+void DearestRequest::look(const values::Collector& values, const image::Memory& memory) {
+  for (const values::Collector::Hit& hit : values.hits(memory)) {
+    const auto [last, fresh] = taken_.try_emplace(hit.slot, hit.taken);
+    if (!fresh && hit.taken > last->second && hit.request) {
+      of_[*hit.request] += hit.taken - last->second;
+      ++seen_;
+    }
+    last->second = hit.taken;
+  }
+}
+
+std::optional<uint32_t> DearestRequest::request() const {
+  if (seen_ < kEnough) return std::nullopt;
+  const auto most = std::ranges::max_element(of_, {}, [](const auto& one) { return one.second; });
+  return most == of_.end() ? std::nullopt : std::optional(most->first);
+}
+
+}  // namespace mdl::inject
