@@ -8,12 +8,12 @@ constexpr size_t kEnough = 10;  // hits to tell by
 
 void DearestRequest::look(const values::Collector& values, const image::Memory& memory) {
   for (const values::Collector::Hit& hit : values.hits(memory)) {
-    const auto [last, fresh] = taken_.try_emplace(hit.slot, hit.taken);
-    if (!fresh && hit.taken > last->second && hit.request) {
-      of_[*hit.request] += hit.taken - last->second;
+    const auto [last, fresh] = last_.try_emplace(hit.slot, hit);
+    if (!fresh && hit.request && hit.request == last->second.request && hit.taken > last->second.taken) {
+      of_[*hit.request] += hit.taken - last->second.taken;
       ++seen_;
     }
-    last->second = hit.taken;
+    last->second = hit;
   }
 }
 

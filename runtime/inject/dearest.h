@@ -1,8 +1,8 @@
 // Which request takes most of the time that the instrumentation takes.
 //
 // Hits do not add up for each request; that would make them dearer. But each leaves behind whose it was, so
-// looking again and again tells: what a thread's hits have taken since the last look is put down to the
-// request of the one that was last. Hits in long loops are dearest, and of these nearly all looks see one.
+// looking again and again tells: what a thread's hits have taken between two looks that saw the same
+// request is put down to it. Hits in long loops are dearest, and many pairs of looks see these.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class DearestRequest {
   std::optional<uint32_t> request() const;
 
  private:
-  std::map<uint32_t, uint64_t> taken_;  // by slot, when it was looked at last
-  std::map<uint32_t, uint64_t> of_;     // by request
+  std::map<uint32_t, values::Collector::Hit> last_;  // by slot, when it was looked at last
+  std::map<uint32_t, uint64_t> of_;                  // by request
   size_t seen_ = 0;
 };
 
