@@ -24,7 +24,7 @@ constexpr auto kEnds = 1s;  // a process that said that it ends and still has it
 namespace {
 
 constexpr double kHighOverhead = 0.1;
-constexpr int kHighSamples = 10;  // after so many it is said also when it is not known whose hits these are
+constexpr int kHighSamples = 20;  // after so many it is said also when it is not known whose hits these are
 
 // CPU time of a process, of all its threads that are and were; 0 when it cannot be read.
 uint64_t cpu_ns(pid_t pid) {
@@ -112,7 +112,6 @@ void Measurement::sample(std::vector<output::Row>& rows) {
 void Measurement::look() {
   // So that the ring of ended threads does not fill up.
   if (sampler_.collector().drain(memory_)) free_taken();
-  if (journal_.layout.keeps_hit_time && !warned_) dearest_.look(sampler_.collector(), memory_);
   uint64_t exits = 0;
   if (!memory_.read(exit_word(0), std::as_writable_bytes(std::span(&exits, 1)))) {
     // Said now: at the next sample the other program may have ended.
@@ -136,9 +135,11 @@ double Measurement::overhead(const values::Sample& sample) {
   if (cpu <= cpu_at_begin_) return last_overhead_;  // it has ended, or has done nothing yet
   last_overhead_ =
       std::min(1.0, static_cast<double>(sample.taken_ns) / static_cast<double>(cpu - cpu_at_begin_));
-  if (last_overhead_ <= kHighOverhead) return last_overhead_;
+  if (last_overhead_ <= kHighOverhead || warned_) return last_overhead_;
+  if (high_ < kHighSamples) dearest_.watch(sampler_.collector(), memory_);
   const bool may_know_more = !dearest_.request() && ++high_ < kHighSamples;
-  if (!may_know_more && !std::exchange(warned_, true))
+  warned_ = !may_know_more;
+  if (warned_)
     fmt::print(
         stderr,
         "warning: {:.0f} % of the CPU time of process {} is taken by the instrumentation{}: times leave it "
