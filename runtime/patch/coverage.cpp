@@ -346,12 +346,15 @@ uint64_t FunctionPlan::sites_of(const Window& window) const {
 }
 
 void give_up(Coverage& coverage, FunctionPlan& f, const std::string& reason) {
-  for (const Window& window : f.sites.windows)
+  for (const Window& window : f.sites.windows) {
+    const auto counted = coverage.by_tactic.find(std::string(name(window.tactic)));
+    if (counted != coverage.by_tactic.end()) counted->second -= f.sites_of(window);
     for (const Site& site : window.sites) {
       if (f.points[site.point].snippets.empty() || site.again) continue;
       coverage.refused.push_back({f.object, f.function, site, reason, {}});
       charge(coverage, f.points[site.point].snippets);
     }
+  }
   f.sites.windows.clear();
   if (!f.ends_deferred) return;
   for (FunctionPlan& other : coverage.functions)

@@ -147,7 +147,9 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
     return refuse(
         fmt::format("process {} ({}) is a kernel thread: it has no program to instrument", pid, status.name));
   if (auto ok = check_architecture(pid); !ok) return ok.error();
-  while (purpose == Purpose::attach && is_fellow(status.tracer)) {
+  // Another mdl-inject, at work for a moment; or who only has its name, for ever.
+  constexpr int kNaps = 3000;
+  for (int naps = 0; purpose == Purpose::attach && is_fellow(status.tracer) && naps < kNaps; naps++) {
     timespec nap{0, 5'000'000};
     nanosleep(&nap, nullptr);
     status = read_status(pid);
