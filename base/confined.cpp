@@ -71,7 +71,7 @@ void confine(int connection, unsigned seconds, pid_t parent) {
   closefrom(kConnection + 1);  // locks among them, which would outlive their owner
   limit(RLIMIT_CORE, 0, 0);
   limit(RLIMIT_CPU, seconds, seconds + 1);
-#ifndef __SANITIZE_ADDRESS__  // whose shadow is larger than any limit
+#ifndef MDL_SANITIZED  // whose shadow is larger than any limit
   limit(RLIMIT_AS, kMostMemory, kMostMemory);
 #endif
 }

@@ -47,7 +47,7 @@ constexpr ToolField kToolFields[] = {
     {"metfocus", Holds::word},    {"MPItype", Holds::word},  {"mrnet_topology", Holds::word},
 };
 
-std::string_view noun(Holds holds) {
+std::string_view noun_of_setting(Holds holds) {
   constexpr std::string_view kNouns[] = {"one string or name", "one number, true or false", "names"};
   return kNouns[static_cast<size_t>(holds)];
 }
@@ -118,7 +118,7 @@ void check_tool(const ast::Tool& tool, Span span, Diagnostics& diagnostics) {
       diagnostics.report(Code::unknown_field, s.key.span, noun_of_tool, s.key.text)
           .hint(did_you_mean(s.key.text, names));
     else if (!fits(s, field->holds))
-      diagnostics.report(Code::bad_value, s.key.span, fmt::format("'{}'", s.key.text), noun(field->holds));
+      diagnostics.report(Code::bad_value, s.key.span, fmt::format("'{}'", s.key.text), noun_of_setting(field->holds));
   }
 }
 

@@ -24,7 +24,7 @@ std::set<std::tuple<uint64_t, uint64_t, uint64_t>> mapped_code(const std::vector
 
 }  // namespace
 
-constexpr auto kLook = 10ms;  // from look to look at the list: some hundred bytes for each library
+constexpr auto kLookForLibraries = 10ms;  // from look to look at the list: some hundred bytes for each library
 
 // What was found out of the process as it is now.
 struct Libraries::Prepared {
@@ -179,7 +179,7 @@ bool Libraries::some_were_reloaded() {
 void Libraries::look() {
   const auto now = std::chrono::steady_clock::now();
   if (!list_ || now < next_) return;
-  next_ = now + kLook;
+  next_ = now + kLookForLibraries;
   if (preparing_.valid()) {
     if (preparing_.wait_for(0s) != std::future_status::ready) return;
     const std::unique_ptr<Prepared> prepared = preparing_.get();

@@ -72,7 +72,7 @@ std::vector<passes::Disabled> combinations() {
 }
 
 TEST_P(Exec, RandomSnippets) {
-#ifdef __SANITIZE_ADDRESS__  // sanitizers look for faults of the compiler, which one batch shows as well as four
+#ifdef MDL_SANITIZED  // sanitizers look for faults of the compiler, which one batch shows as well as four
   constexpr size_t kBatches = 1;
 #else
   constexpr size_t kBatches = 4;

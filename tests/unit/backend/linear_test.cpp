@@ -15,7 +15,7 @@
 
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MDL_SANITIZED
 constexpr size_t kMost = 1000;  // which takes as long
 #else
 constexpr size_t kMost = 5000;

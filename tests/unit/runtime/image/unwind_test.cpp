@@ -41,14 +41,14 @@ size_t count(const Walked& walked, const std::string& name) {
   return static_cast<size_t>(std::count(walked.names.begin(), walked.names.end(), name));
 }
 
-struct Build {
+struct StackBuild {
   std::string compiler, options;
 };
-void PrintTo(const Build& how, std::ostream* out) {
+void PrintTo(const StackBuild& how, std::ostream* out) {
   *out << how.compiler << ' ' << how.options;
 }
 
-class StackOfBuild : public ::testing::TestWithParam<Build> {};
+class StackOfBuild : public ::testing::TestWithParam<StackBuild> {};
 
 TEST_P(StackOfBuild, IsWalkedToItsEnd) {
   Folder folder;
@@ -83,10 +83,11 @@ TEST_P(StackOfBuild, IsWalkedThroughASignal) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Builds, StackOfBuild,
-                         ::testing::Values(Build{"g++", "-O2 -fno-optimize-sibling-calls"}, Build{"g++", "-O0"},
-                                           Build{"g++",
-                                               "-O1 -fomit-frame-pointer -no-pie -fcf-protection=full"},
-                                           Build{"g++", "-O1 -static"}, Build{"clang++", "-O1"}),
+                         ::testing::Values(StackBuild{"g++", "-O2 -fno-optimize-sibling-calls"},
+                                           StackBuild{"g++", "-O0"},
+                                           StackBuild{"g++",
+                                                      "-O1 -fomit-frame-pointer -no-pie -fcf-protection=full"},
+                                           StackBuild{"g++", "-O1 -static"}, StackBuild{"clang++", "-O1"}),
                          [](const auto& info) { return "build" + std::to_string(info.index); });
 
 // At every instruction until main returns, also between a frame's set-up and in the procedure
