@@ -22,6 +22,8 @@ template <typename... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+template <class... F>  // Clang 14 needs to be told
+Overloaded(F...) -> Overloaded<F...>;
 
 struct Name {
   std::string text;

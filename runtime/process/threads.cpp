@@ -299,7 +299,7 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline) {
       waiting.push_back(tid);
     }
     // First threads last: may_set() wants their others stopped.
-    std::ranges::stable_partition(waiting, [&](pid_t tid) { return tid != threads_[tid].process; });
+    std::stable_partition(waiting.begin(), waiting.end(), [&](pid_t tid) { return tid != threads_[tid].process; });
     for (pid_t tid : waiting) {
       changed = true;
       const bool in_time = wait_stop(tid, until);

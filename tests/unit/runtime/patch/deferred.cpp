@@ -60,7 +60,7 @@ class Deferred : public PointCode {
 
   plan::Stencil lower_;
   std::vector<arch::Piece> down_;
-  const arch::Deferral direct_;
+  const arch::Deferral direct_{};
   const void *entry_ = nullptr, *jump_ = nullptr, *return_ = nullptr;
   uint32_t slot_ = 0;
 };

@@ -1,0 +1,31 @@
+// What the generated parser and compiler/parse use of ANTLR's runtime, instead of the library's own header of this
+// name, which includes all of it: one of the other headers is no C++ to Clang (4.7.2, InterpreterDataReader.h), and
+// all of them take twice as long.
+#pragma once
+
+#include "CharStream.h"
+#include "CommonTokenStream.h"
+#include "DefaultErrorStrategy.h"
+#include "Exceptions.h"
+#include "FailedPredicateException.h"
+#include "InputMismatchException.h"
+#include "Lexer.h"
+#include "NoViableAltException.h"
+#include "Parser.h"
+#include "ParserRuleContext.h"
+#include "Vocabulary.h"
+#include "atn/ATN.h"
+#include "atn/ATNDeserializer.h"
+#include "atn/ATNState.h"
+#include "atn/LexerATNSimulator.h"
+#include "atn/ParserATNSimulator.h"
+#include "atn/PredictionContext.h"
+#include "atn/PredictionMode.h"
+#include "dfa/DFA.h"
+#include "misc/Interval.h"
+#include "misc/IntervalSet.h"
+#include "support/CPPUtils.h"
+#include "tree/ErrorNode.h"
+#include "tree/ParseTree.h"
+#include "tree/ParseTreeListener.h"
+#include "tree/TerminalNode.h"
