@@ -161,6 +161,26 @@ int status(const Options& options) {
   return print_without_journal(options.pid, session, memory);
 }
 
+// 1 when exits were missed, as when --list finds nothing.
+int check(const Options& options) {
+  if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
+  auto memory = process::TargetMemory::open(options.pid);
+  if (!memory) return fail(memory.error());
+  auto maps = image::read_maps(options.pid);
+  if (!maps) return fail(maps.error());
+  const patch::Session session = patch::find_session(*maps, *memory);
+  if (!session.journal) {
+    fmt::print("process {} is not instrumented{}\n", options.pid,
+               session.mappings.empty() ? "" : ", or its journal is lost: see mdl-inject --status");
+    return session.mappings.empty() ? 0 : static_cast<int>(Status::failed);
+  }
+  auto checked = patch::check_exits(options.pid, *session.journal, *memory);
+  if (!checked) return fail(checked.error());
+  print_check(stdout, *checked);
+  say_missed_exits(options.pid, *session.journal, *checked);
+  return checked->missed.empty() ? 0 : static_cast<int>(Status::failed);
+}
+
 int remove(const Options& options) {
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
   auto memory = process::TargetMemory::open(options.pid);
@@ -176,6 +196,9 @@ int remove(const Options& options) {
   else
     fmt::print("removed: {} windows restored, {} mappings unmapped\n", removal.restored(),
                session.mappings.size());
+  // Where not all of it was in place, flags say nothing.
+  if (session.journal && removal.restored() == session.journal->windows.size())
+    say_missed_exits(options.pid, *session.journal, removal.exits());
   if (removal.stubs()) fmt::print("removed: {} left parts of a remote call\n", removal.stubs());
   if (owned) fmt::print("mdl-inject {} was still measuring: it ends by itself\n", session.journal->owner);
   if (!session.journal && !session.damage.empty())

@@ -9,6 +9,7 @@ namespace mdl::inject {
 int list(const Options& options);
 int verify(const Options& options);
 int status(const Options& options);
+int check(const Options& options);  // --check PID
 int remove(const Options& options);
 
 // Prints an error to standard error and returns its status.

@@ -25,6 +25,8 @@ int run(const mdl::inject::Options& options) {
       return status(options);
     case Command::remove:
       return remove(options);
+    case Command::check:
+      return check(options);
     case Command::verify:
       return verify(options);
   }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/read_text.h"
+#include "runtime/inject/report.h"
 #include "runtime/inject/session_values.h"
 #include "runtime/patch/remove.h"
 #include "runtime/process/lock.h"
@@ -156,6 +157,19 @@ std::string Measurement::dearest_text() const {
                      request.focus);
 }
 
+void Measurement::take(const patch::ExitCheck& check) {
+  if (options_.check) print_check(stderr, check);
+  say_missed_exits(pid(), journal_, check);
+  for (const patch::MissedExit& missed : check.missed)
+    suspect_.insert(missed.cell->requests.begin(), missed.cell->requests.end());
+}
+
+bool Measurement::is_suspect(size_t request) const {
+  const uint32_t of = journal_.requests[request].of;
+  return suspect_.contains(static_cast<uint32_t>(request)) ||
+         (of != focus::BoundRequest::kNone && suspect_.contains(of));
+}
+
 void Measurement::append(const values::Sample& sample, std::vector<output::Row>& rows) {
   const double elapsed_s = began_s_ + sample.elapsed_s;
   const double taken = overhead(sample);
@@ -166,7 +180,7 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Row>&
       rows.push_back({sample.at.wall_ns, elapsed_s, pid(), request.metric, request.name, focus, value.total,
                       value.delta, is_level(request) ? std::nullopt : value.rate, request.units,
                       journal_.refused_of(i), sample.complete && !journal_.ends_early(i), sample.anomalies,
-                      taken, is_level(request), family(request)});
+                      taken, is_suspect(i), is_level(request), family(request)});
     };
     if (request.keyed) {
       add(request.focus, sample.values[i]);
@@ -285,6 +299,13 @@ void Measurement::take_out() {
 Result<int> Measurement::leave() {
   set_exit_word(2, 0);
   look();  // who stands there already
+  if (options_.check) {
+    auto checked = patch::check_exits(pid(), journal_, memory_);
+    if (checked)
+      take(*checked);
+    else
+      fmt::print(stderr, "warning: exits were not checked: {}\n", checked.error().text);
+  }
   auto sample = take_sample();
   if (!sample) return lost(sample.error());
   if (auto ok = write_last(*sample); !ok) return ok.error();
@@ -305,6 +326,7 @@ Result<int> Measurement::remove() {
   if (auto ok = removal.restore(&journal_, kRemovalDeadline, meanwhile); !ok)
     return removal.is_executed() ? lost(ok.error()) : ends_soon(2000ms) ? ended() : left(ok.error());
   if (removal.is_gone()) return lost({"it was removed"});
+  take(removal.exits());
   auto sample = take_sample();  // nobody counts any more: these are exact
   Result<void> finished = removal.finish();
   say_breakpoints(pid(), removal.breakpoints());

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@
 #include "runtime/inject/options.h"
 #include "runtime/inject/watch.h"
 #include "runtime/output/writer.h"
-#include "runtime/patch/journal.h"
+#include "runtime/patch/missed_exits.h"
 #include "runtime/process/target_memory.h"
 #include "runtime/values/clocks.h"
 #include "runtime/values/sampler.h"
@@ -60,6 +61,9 @@ class Measurement {
   double overhead(const values::Sample& sample);
   // ", most of it by METRIC@FOCUS", or nothing where that is not known.
   std::string dearest_text() const;
+  // What a check of exits has found: said, and remembered for the lines.
+  void take(const patch::ExitCheck& check);
+  bool is_suspect(size_t request) const;
   void append(const values::Sample& sample, std::vector<output::Row>& rows);
   Result<void> write_last(const values::Sample& sample);
   // Of a process that says nothing any more: exact when it had said that it ends.
@@ -90,6 +94,7 @@ class Measurement {
   int high_ = 0;         // in how many samples it was high
   bool warned_ = false;  // that has been said
   DearestRequest dearest_;
+  std::set<uint32_t> suspect_;                  // requests
   bool removes_ = false;                        // our removal holds the lock, and lets us write
   uint64_t exits_ = 0;                          // how often it was at its exit and was let go
   std::optional<Clock::time_point> announced_;  // when it said that it ends

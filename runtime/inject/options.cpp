@@ -22,6 +22,7 @@ constexpr const char* kDescription =
     "  mdl-inject --list PID [GLOB]                               what can be named in a focus\n"
     "  mdl-inject --status PID                                    what is in a process\n"
     "  mdl-inject --remove PID                                    take it out\n"
+    "  mdl-inject --check PID                                     compare its flags with the stacks\n"
     "  mdl-inject --verify plan.bin                               check a plan";
 
 constexpr const char* kFooter =
@@ -125,6 +126,10 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_flag("--explain", o.explain, "Say what each request became");
   app.add_flag("--strict", o.strict, "Fail when any point is refused");
   app.add_flag("--detach", o.detach, "Leave the instrumentation in the process at the end");
+  app.add_flag(
+      "--check", o.check,
+      "Say what the last sample's check of exits has found, and check with --detach, too; with a PID alone, "
+      "check what is in the process now");
   app.add_flag("--follow-fork", o.follow_fork,
                "Measure the children that the process forks, too, and theirs");
   app.add_flag("--allow-calls", o.allow_calls, "Let code of metrics call functions of the application");
@@ -170,6 +175,8 @@ Parsed parse_options(int argc, const char* const* argv) {
   }
   if (traps)
     fmt::print(stderr, "mdl-inject: note: --allow-traps changes nothing: this version sets no traps\n");
+  // With a process alone it is a command.
+  const bool check = o.check && words.size() == 1 && !(list || run || status || remove || verify);
   if (list + run + status + remove + verify > 1) {
     out.exit = usage("--list, --run, --status, --remove and --verify exclude each other");
     return out;
@@ -178,6 +185,7 @@ Parsed parse_options(int argc, const char* const* argv) {
               : status ? Command::status
               : remove ? Command::remove
               : verify ? Command::verify
+              : check  ? Command::check
                        : Command::measure;
   o.start = run;
   o.interval_given = static_cast<bool>(*interval_option);

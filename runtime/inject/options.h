@@ -11,7 +11,7 @@
 
 namespace mdl::inject {
 
-enum class Command { measure, list, status, remove, verify };
+enum class Command { measure, list, status, remove, verify, check };
 
 struct Options {
   Command command = Command::measure;
@@ -32,6 +32,7 @@ struct Options {
   bool explain = false;
   bool strict = false;
   bool detach = false;
+  bool check = false;
   bool follow_fork = false;
   bool allow_calls = false;
   bool raw_times = false;

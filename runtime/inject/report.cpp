@@ -1,17 +1,24 @@
 #include "runtime/inject/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fnmatch.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
+
+#include "runtime/output/table.h"
 
 namespace mdl::inject {
 namespace {
 
+std::string request_text(const std::string& metric, const std::string& focus) {
+  return focus.empty() ? metric : metric + "@" + focus;
+}
 std::string request_text(const focus::BoundRequest& request) {
-  return request.focus.empty() ? request.metric : request.metric + "@" + request.focus;
+  return request_text(request.metric, request.focus);
 }
 
 std::string function_text(const image::Object* object, const image::Function* function) {
@@ -145,6 +152,64 @@ int print_functions(std::FILE* out, const image::Image& image, const std::string
       fmt::print(out, "{}\n", function.is_ifunc ? "  (IFUNC)" : "");
     }
   return printed ? 0 : 1;
+}
+
+namespace {
+
+// The first ones, and how many more there are.
+std::string listed(std::vector<std::string> names) {
+  constexpr size_t kMost = 4;
+  const size_t more = names.size() > kMost ? names.size() - kMost : 0;
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", fmt::join(names, ", "), more ? fmt::format(" and {} more", more) : "");
+}
+
+std::string counted(uint64_t number, const char* what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void say_missed_exits(pid_t pid, const patch::Journal& journal, const patch::ExitCheck& check) {
+  // A function's flag, its timers and the flags of other requests are up for the same frames.
+  std::map<std::vector<uint32_t>, patch::MissedExit> by_functions;
+  std::map<std::vector<uint32_t>, std::vector<std::string>> suspect;
+  for (const patch::MissedExit& missed : check.missed) {
+    patch::MissedExit& all = by_functions[missed.cell->functions];
+    all.entries = std::max(all.entries, missed.entries);
+    all.threads = std::max(all.threads, missed.threads);
+    for (uint32_t r : missed.cell->requests)
+      if (r < journal.requests.size())
+        suspect[missed.cell->functions].push_back(
+            request_text(journal.requests[r].metric, journal.requests[r].focus));
+  }
+  for (const auto& [functions, missed] : by_functions) {
+    std::vector<std::string> names;
+    for (uint32_t f : functions) names.push_back(journal.functions[f].name);
+    fmt::print(stderr,
+               "warning: process {}: {}{} was entered {} more often than it was left, in {}, and is not "
+               "active there: exits were missed; suspect: {}\n",
+               pid, names.size() == 1 ? "" : fmt::format("one of {} functions, ", names.size()),
+               output::printable(listed(names)),
+               missed.entries == 1 ? "once" : fmt::format("{} times", missed.entries),
+               counted(missed.threads, "thread"), output::printable(listed(suspect[functions])));
+  }
+}
+
+void print_check(std::FILE* out, const patch::ExitCheck& check) {
+  if (!check.done) {
+    fmt::print(out, "exits were not checked: the session's data cannot be read\n");
+    return;
+  }
+  uint64_t missed = 0, unclear = 0;
+  for (const patch::MissedExit& one : check.missed) missed += one.threads;
+  for (const auto& [why, count] : check.unclear) unclear += count;
+  fmt::print(
+      out,
+      "checked exits: flags and timers up in threads: {}; for active frames {}, for frames that are gone {}, "
+      "not checked {}\n",
+      check.up, check.up - missed - unclear, missed, unclear);
+  for (const auto& [why, count] : check.unclear) fmt::print(out, "  {} not checked: {}\n", count, why);
 }
 
 void say_breakpoints(pid_t pid, size_t windows) {

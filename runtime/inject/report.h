@@ -8,6 +8,7 @@
 #include "runtime/inject/options.h"
 #include "runtime/patch/coverage.h"
 #include "runtime/patch/insert.h"
+#include "runtime/patch/missed_exits.h"
 
 namespace mdl::inject {
 
@@ -21,6 +22,12 @@ void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding&
 void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch::Coverage& coverage);
 // --list: every function as it is named in a focus.
 int print_functions(std::FILE* out, const image::Image& image, const std::string& glob);
+
+// Functions whose exits were missed, and the requests that are suspect for it: on standard error.
+void say_missed_exits(pid_t pid, const patch::Journal& journal, const patch::ExitCheck& check);
+
+// --check: how many flags and timers were up, and what is known of them.
+void print_check(std::FILE* out, const patch::ExitCheck& check);
 
 // Breakpoints that a removal has found in its windows and left there, if any.
 void say_breakpoints(pid_t pid, size_t windows);

@@ -4,6 +4,7 @@
 
 #include <cctype>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "runtime/output/table.h"
@@ -44,6 +45,9 @@ class Prometheus final : public Writer {
       const auto [at, fresh] = family.places.try_emplace(labels, family.series.size());
       if (fresh) family.series.push_back({labels, 0});
       family.series[at->second].value = row.value;
+      if (row.suspect)
+        suspect_.insert(fmt::format("{{pid=\"{}\",metric=\"{}\",focus=\"{}\"}}", row.pid,
+                                    escaped(row.metric, true), escaped(row.focus, true)));
     }
     return sink_.can_replace() ? sink_.replace(exposition()) : Result<void>{};
   }
@@ -86,12 +90,18 @@ class Prometheus final : public Writer {
           "# TYPE mdl_inject_overhead_ratio gauge\n";
     for (const auto& [pid, overhead] : overheads_)
       text += fmt::format("mdl_inject_overhead_ratio{{pid=\"{}\"}} {:.4f}\n", pid, overhead);
+    if (!suspect_.empty())
+      text +=
+          "# HELP mdl_inject_suspect Values for which exits of functions were missed\n"
+          "# TYPE mdl_inject_suspect gauge\n";
+    for (const std::string& labels : suspect_) text += fmt::format("mdl_inject_suspect{} 1\n", labels);
     return text;
   }
 
   Sink& sink_;
   std::vector<Family> families_;  // in the order in which they came
   std::map<pid_t, double> overheads_;
+  std::set<std::string> suspect_;  // labels
 };
 
 }  // namespace

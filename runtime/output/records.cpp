@@ -31,6 +31,7 @@ std::string object(const Row& row, bool final) {
       {"units", row.units},     {"refused", row.refused},    {"final", final}};
   if (const auto known = rate(row)) line["rate"] = *known;
   if (!row.complete) line["complete"] = false;
+  if (row.suspect) line["suspect"] = true;
   if (row.anomalies > 0) line["anomalies"] = row.anomalies;
   if (row.overhead >= 0) line["overhead"] = rounded(row.overhead, 1e4);
   return write_json(line);
@@ -92,15 +93,16 @@ class Csv final : public Writer {
   Result<void> begin() override {
     return sink_.write(
         "time_ns,elapsed_s,pid,metric,focus,value,delta,rate,units,refused,final,complete,anomalies,"
-        "overhead\r\n");
+        "overhead,suspect\r\n");
   }
   Result<void> sample(std::span<const Row> rows, bool final) override {
     std::string text;
     for (const Row& row : rows)
-      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", row.time_ns, elapsed(row), row.pid,
-                          quoted(row.metric), quoted(row.focus), row.value, row.delta, rate_field(row),
-                          quoted(row.units), row.refused, final, row.complete, row.anomalies,
-                          row.overhead >= 0 ? fmt::format("{}", rounded(row.overhead, 1e4)) : "");
+      text +=
+          fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", row.time_ns, elapsed(row), row.pid,
+                      quoted(row.metric), quoted(row.focus), row.value, row.delta, rate_field(row),
+                      quoted(row.units), row.refused, final, row.complete, row.anomalies,
+                      row.overhead >= 0 ? fmt::format("{}", rounded(row.overhead, 1e4)) : "", row.suspect);
     return sink_.write(text);
   }
   Result<void> end() override { return {}; }

@@ -67,6 +67,7 @@ std::string notes(const Row& row, bool first, bool final) {
   if (row.anomalies > 0)
     add(fmt::format("{} {}", row.anomalies, row.anomalies == 1 ? "anomaly" : "anomalies"));
   if (!row.complete) add("incomplete");
+  if (row.suspect) add("suspect");
   if (final) add("final");
   return text;
 }

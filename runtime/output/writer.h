@@ -35,6 +35,7 @@ struct Row {
   bool complete = true;  // false: the target ended before its last values could be read
   uint64_t anomalies = 0;
   double overhead = -1;  // part of the process's time that the instrumentation takes; below 0: not known
+  bool suspect = false;  // an exit of a function was missed: the value may be too high
   bool level = false;    // the value may fall, as a maximum or a size does: it has no rate
   uint32_t family = 0;   // rows of one that is not 0 are the children of one request with `*`
 };

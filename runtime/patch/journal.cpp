@@ -59,6 +59,18 @@ image::Range range_of(const json& value) {
   return out;
 }
 
+void put_raised(const Journal& j, json& out) {
+  out["functions"] = json::array();
+  for (const JournalFunction& f : j.functions) {
+    json function = json::array({f.name});
+    for (const image::Range& range : f.code) function.push_back(range_json(range));
+    out["functions"].push_back(std::move(function));
+  }
+  out["raised"] = json::array();
+  for (const RaisedCell& r : j.raised)
+    out["raised"].push_back(json::array({r.cell, r.tied, r.moves, r.functions, r.requests}));
+}
+
 json to_json(const Journal& j) {
   json out = {{"owner", j.owner},
               {"owner_start", j.owner_start},
@@ -72,6 +84,7 @@ json to_json(const Journal& j) {
               {"ended", j.layout.ended},
               {"ticks_per_second", j.ticks_per_second},
               {"hit_time", j.layout.keeps_hit_time},
+              {"thread_at", j.layout.thread_at},
               {"data", range_json(j.data)}};
   if (j.news.end) out["news"] = range_json(j.news);
   if (j.layout.deferred) out["deferred"] = j.layout.deferred;
@@ -107,7 +120,26 @@ json to_json(const Journal& j) {
   out["windows"] = json::array();
   for (const PatchedWindow& w : j.windows)
     out["windows"].push_back(json::array({w.address, hex(w.original), hex(w.patched), w.points, w.part}));
+  put_raised(j, out);
   return out;
+}
+
+// Where a target has forged them, they decide on no more than what is said of its functions.
+void take_raised(const json& in, Journal& out) {
+  for (const json& f : in.at("functions")) {
+    JournalFunction function{f.at(0).get<std::string>(), {}};
+    for (size_t i = 1; i < f.size(); i++)
+      function.code.push_back({f.at(i).at(0).get<uint64_t>(), f.at(i).at(1).get<uint64_t>()});
+    out.functions.push_back(std::move(function));
+  }
+  for (const json& r : in.at("raised")) {
+    RaisedCell cell{r.at(0).get<focus::CellId>(), r.at(1).get<bool>(), r.at(2).get<bool>(),
+                    r.at(3).get<std::vector<uint32_t>>(), r.at(4).get<std::vector<uint32_t>>()};
+    const auto is_known = [&](uint32_t function) { return function < out.functions.size(); };
+    if (!std::ranges::all_of(cell.functions, is_known) || !std::ranges::is_sorted(cell.functions))
+      throw std::out_of_range("raised");
+    out.raised.push_back(std::move(cell));
+  }
 }
 
 PatchedWindow window_of(const json& value) {
@@ -129,6 +161,7 @@ Layout layout_of(const json& in, std::vector<format::CellKind>& kinds, const ima
   out.stride = in.at("stride").get<uint64_t>();
   out.ended = in.at("ended").get<uint32_t>();
   out.keeps_hit_time = in.at("hit_time").get<bool>();
+  out.thread_at = in.at("thread_at").get<uint32_t>();
   const json& groups = in.at("groups");
   out.timers = groups.at(0).get<uint64_t>(), out.calls = groups.at(1).get<uint64_t>();
   out.sums = groups.at(2).get<uint64_t>(), out.cells_end = groups.at(3).get<uint64_t>();
@@ -206,6 +239,7 @@ Journal from_json(const json& in) {
   for (const json& file : in.at("files"))
     out.files.push_back({range_of(file.at(0)), file.at(1).get<uint64_t>(), file.at(2).get<uint64_t>()});
   for (const json& window : in.at("windows")) out.windows.push_back(window_of(window));
+  take_raised(in, out);
   return out;
 }
 
@@ -243,6 +277,30 @@ std::vector<uint64_t> relay_places(const std::vector<PatchedWindow>& windows) {
   return out;
 }
 
+namespace {
+
+void join(std::vector<uint32_t>& list, const std::vector<uint32_t>& more, size_t first) {
+  for (const uint32_t index : more) list.push_back(static_cast<uint32_t>(first + index));
+  std::ranges::sort(list);
+  list.erase(std::ranges::unique(list).begin(), list.end());
+}
+
+void absorb_raised(Journal& session, const Journal& extension) {
+  const size_t first = session.functions.size();
+  session.functions.insert(session.functions.end(), extension.functions.begin(), extension.functions.end());
+  for (const RaisedCell& more : extension.raised) {
+    auto known = std::ranges::find(session.raised, more.cell, &RaisedCell::cell);
+    if (known == session.raised.end())
+      known = session.raised.insert(known, RaisedCell{more.cell, more.tied, more.moves, {}, {}});
+    known->tied = known->tied && more.tied;
+    known->moves = known->moves || more.moves;
+    join(known->functions, more.functions, first);
+    join(known->requests, more.requests, 0);
+  }
+}
+
+}  // namespace
+
 void absorb(Journal& session, const Journal& extension) {
   auto replaced = [&](uint64_t address) {
     return std::any_of(extension.files.begin(), extension.files.end(),
@@ -253,6 +311,7 @@ void absorb(Journal& session, const Journal& extension) {
   session.windows.insert(session.windows.end(), extension.windows.begin(), extension.windows.end());
   session.files.insert(session.files.end(), extension.files.begin(), extension.files.end());
   session.points += extension.points;
+  absorb_raised(session, extension);
 }
 
 namespace {

@@ -23,7 +23,7 @@
 namespace mdl::patch {
 
 inline constexpr const char* kSessionName = "mdl-session";
-inline constexpr uint32_t kJournalVersion = 5;
+inline constexpr uint32_t kJournalVersion = 6;
 
 struct PatchedWindow {
   uint64_t address = 0;
@@ -75,6 +75,23 @@ inline bool is_level(const JournalRequest& request) {
   return request.sampled || request.aggregate != format::Aggregate::sum;
 }
 
+// A function that raises flags or starts timers.
+struct JournalFunction {
+  std::string name;                // as in a focus: /Code/OBJECT/FUNCTION
+  std::vector<image::Range> code;  // all of it
+};
+
+// A flag or timer, and the functions that raise it and lower it (raised_cells.h).
+struct RaisedCell {
+  focus::CellId cell = 0;
+  // Each change of it is at the entry or an exit of one of these, or before or after its calls: it is up for
+  // a frame, whose return address lies where its second word says.
+  bool tied = true;
+  bool moves = false;               // some of them leave by jumps: their frame may be another function's then
+  std::vector<uint32_t> functions;  // indices into Journal::functions, sorted
+  std::vector<uint32_t> requests;   // that it is wrong for when it is wrong, likewise into Journal::requests
+};
+
 struct JournalTable {  // patch/key_table.h
   image::Range at;
   uint64_t most = 0;
@@ -100,7 +117,9 @@ struct Journal {
   std::vector<JournalTable> tables;
   std::vector<PatchedWindow> windows;
   std::vector<PatchedFile> files;
-  uint32_t extension = 0;  // what was added to the session for libraries that came later: 1, 2, ...
+  std::vector<JournalFunction> functions;
+  std::vector<RaisedCell> raised;  // by cell
+  uint32_t extension = 0;          // what was added to the session for libraries that came later: 1, 2, ...
   // Not in its text: where it lies, and its first bytes there, which no other one has; Stage::armed;
   // TailScope::ends.
   image::Range at;

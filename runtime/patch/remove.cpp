@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 }  // namespace
 
-bool Removal::anyone_inside(const image::Unwinder& unwinder) {
+bool Removal::anyone_inside(WalkedStacks& stacks) {
   auto mappings = image::read_maps(pid_);
   if (!mappings) return true;
   std::vector<image::Range> code = process::left_stubs(memory_, *image_);
@@ -32,7 +32,7 @@ bool Removal::anyone_inside(const image::Unwinder& unwinder) {
   for (pid_t tid : threads_.stopped()) {
     auto regs = threads_.registers(tid);
     if (!regs || inside(arch::pc(*regs))) return true;
-    for (uint64_t word : return_places(*regs, *mappings, memory_, unwinder))
+    for (uint64_t word : return_places(*regs, *mappings, memory_, stacks.of(tid, *regs)))
       if (inside(word)) return true;
   }
   return false;
@@ -77,7 +77,11 @@ Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds dead
   if (auto ok = look(own); !ok) return ok;
   if (gone_) lock_.reset();
   if (gone_) return {};
-  image::Unwinder unwinder(*image_, relay_places(windows_));
+  const image::Unwinder unwinder(*image_, relay_places(windows_));
+  WalkedStacks stacks(unwinder, memory_);
+  const Journal* journal = own ? own : session_.journal ? &*session_.journal : nullptr;
+  std::optional<MissedExits> missed;
+  if (journal) missed.emplace(*journal, *image_, memory_);
   bool written = false;
   for (int round = 0;; round++) {
     auto stopped = threads_.stop_all(2000ms);
@@ -87,20 +91,26 @@ Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds dead
       Result<void> done = put_back(PatchedWindow::Part::window);
       if (!own) take_over();
       if (!done) return done;
+      if (missed) check_exits(*missed, stacks);
     }
     if (stopped && hosts_left_)
-      if (auto ok = put_back_hosts(unwinder); !ok) return ok;
+      if (auto ok = put_back_hosts(stacks); !ok) return ok;
     if (stopped) {
-      inside_ = hosts_left_ || anyone_inside(unwinder);
+      inside_ = hosts_left_ || anyone_inside(stacks);
       // Relays go last: a thread could be about to execute one.
       if (!inside_) return put_back(PatchedWindow::Part::relay);
       if (Clock::now() > until) return {};
     }
     threads_.release_all();
+    stacks.forget();
     if (meanwhile) meanwhile();
     timespec nap{0, std::min(round + 1, 20) * 500'000};
     nanosleep(&nap, nullptr);
   }
+}
+
+void Removal::check_exits(const MissedExits& missed, WalkedStacks& stacks) {
+  if (auto mappings = image::read_maps(pid_)) exits_ = missed.find(threads_, *mappings, stacks);
 }
 
 // Who measures must not put anything in again, nor take what is counted from now on for all there is.
@@ -124,7 +134,7 @@ bool Removal::leave_relays(const std::map<uint64_t, uint64_t>& relays) {
 }
 
 // Their windows are back already, so nobody comes to a relay any more but who is there, or will return there.
-Result<void> Removal::put_back_hosts(const image::Unwinder& unwinder) {
+Result<void> Removal::put_back_hosts(WalkedStacks& stacks) {
   std::map<uint64_t, uint64_t> relays;  // where each leads
   std::map<uint64_t, uint64_t> hosts;   // in which each lies
   for (const PatchedWindow& window : windows_) {
@@ -136,10 +146,11 @@ Result<void> Removal::put_back_hosts(const image::Unwinder& unwinder) {
   if (!mappings) return mappings.error();
   std::set<uint64_t> waiting;
   const bool moved = leave_relays(relays);
+  stacks.forget();
   for (pid_t tid : threads_.stopped()) {
     auto regs = threads_.registers(tid);
     if (!regs || !moved) return {};
-    for (uint64_t word : return_places(*regs, *mappings, memory_, unwinder))
+    for (uint64_t word : return_places(*regs, *mappings, memory_, stacks.of(tid, *regs)))
       if (auto host = hosts.find(word); host != hosts.end()) waiting.insert(host->second);
   }
   hosts_left_ = !waiting.empty();

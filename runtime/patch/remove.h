@@ -8,6 +8,9 @@
 // the deadline (asleep in a signal handler that interrupted a trampoline) keeps the code mapped: it is inert,
 // since nothing jumps to it.
 //
+// In the same stop in which the first bytes go back, stacks are compared with the flags that are up
+// (missed_exits.h): threads that run on without the code leave functions without lowering anything.
+//
 // What is there is looked at only when the lock is held: before, somebody else may still be inserting
 // or removing. Where the journal is lost, the windows are found by comparing code with its files (recover.h).
 #pragma once
@@ -21,6 +24,7 @@
 #include "base/result.h"
 #include "runtime/image/unwind.h"
 #include "runtime/patch/journal.h"
+#include "runtime/patch/missed_exits.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/target_memory.h"
 #include "runtime/process/threads.h"
@@ -44,22 +48,24 @@ class Removal {
   Result<void> finish();
 
   bool is_gone() const { return gone_; }
-  // The process executes another program: nothing of ours is in that, and nothing was done to it. Then restore()
-  // and finish() fail.
+  // The process executes another program: nothing of ours is in that, and nothing was done to it. Then
+  // restore() and finish() fail.
   bool is_executed() const { return threads_.executed(); }
   const Session& session() const { return session_; }  // as it was found by restore()
   size_t restored() const { return restored_; }
   // Windows in which somebody has set breakpoints, which were left there.
   size_t breakpoints() const { return breakpoints_.size(); }
-  int stubs() const { return stubs_; }  // of remote calls, that finish() took out
+  const ExitCheck& exits() const { return exits_; }  // its cells are those of the journal
+  int stubs() const { return stubs_; }               // of remote calls, that finish() took out
 
  private:
   Result<void> look(const Journal* own);
   void take_over() const;
   Result<void> put_back(PatchedWindow::Part part, const std::set<uint64_t>& but = {});
-  Result<void> put_back_hosts(const image::Unwinder& unwinder);
+  void check_exits(const MissedExits& missed, WalkedStacks& stacks);
+  Result<void> put_back_hosts(WalkedStacks& stacks);
   bool leave_relays(const std::map<uint64_t, uint64_t>& relays);
-  bool anyone_inside(const image::Unwinder& unwinder);
+  bool anyone_inside(WalkedStacks& stacks);
   bool holds(uint64_t address, const std::vector<uint8_t>& bytes) const;
 
   pid_t pid_;
@@ -74,6 +80,7 @@ class Removal {
   size_t restored_ = 0;
   std::set<uint64_t> breakpoints_,
       foreign_;  // where windows with these begin; foreign: neither ours nor original
+  ExitCheck exits_;
   int stubs_ = 0;
   bool gone_ = false;
   bool inside_ = false;

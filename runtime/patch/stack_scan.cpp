@@ -8,12 +8,6 @@ namespace {
 constexpr size_t kFrames = 10000;
 constexpr uint64_t kMost = 64u << 20;  // bytes of one stack that are looked at
 
-const image::Mapping* mapping_at(std::span<const image::Mapping> mappings, uint64_t address) {
-  auto it = std::upper_bound(mappings.begin(), mappings.end(), address,
-                             [](uint64_t a, const image::Mapping& m) { return a < m.end; });
-  return it != mappings.end() && it->start <= address ? &*it : nullptr;
-}
-
 void append(std::vector<uint64_t>& out, uint64_t from, uint64_t to, const image::Memory& memory) {
   from &= ~uint64_t{7};
   to = std::min(to, from + kMost);
@@ -27,11 +21,29 @@ void append(std::vector<uint64_t>& out, uint64_t from, uint64_t to, const image:
 
 }  // namespace
 
+const image::Mapping* mapping_at(std::span<const image::Mapping> mappings, uint64_t address) {
+  auto it = std::upper_bound(mappings.begin(), mappings.end(), address,
+                             [](uint64_t a, const image::Mapping& m) { return a < m.end; });
+  return it != mappings.end() && it->start <= address ? &*it : nullptr;
+}
+
+const image::Stack& WalkedStacks::of(pid_t tid, const arch::ThreadRegisters& registers) {
+  auto [known, fresh] = stacks_.try_emplace(tid);
+  if (fresh) known->second = unwinder_.walk(arch::unwind_registers(registers), memory_, kFrames);
+  return known->second;
+}
+
 std::vector<uint64_t> return_places(const arch::ThreadRegisters& registers,
                                     std::span<const image::Mapping> mappings, const image::Memory& memory,
                                     const image::Unwinder& unwinder) {
+  return return_places(registers, mappings, memory,
+                       unwinder.walk(arch::unwind_registers(registers), memory, kFrames));
+}
+
+std::vector<uint64_t> return_places(const arch::ThreadRegisters& registers,
+                                    std::span<const image::Mapping> mappings, const image::Memory& memory,
+                                    const image::Stack& stack) {
   std::vector<uint64_t> out;
-  image::Stack stack = unwinder.walk(arch::unwind_registers(registers), memory, kFrames);
   for (size_t i = 1; i < stack.frames.size(); i++)
     out.push_back(stack.frames[i].pc);  // the first is where it is
   if (stack.complete) return out;

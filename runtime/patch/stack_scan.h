@@ -4,7 +4,10 @@
 // inside code that they left hours ago.)
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -19,5 +22,26 @@ namespace mdl::patch {
 std::vector<uint64_t> return_places(const arch::ThreadRegisters& registers,
                                     std::span<const image::Mapping> mappings, const image::Memory& memory,
                                     const image::Unwinder& unwinder);
+// Likewise, of a stack that was walked.
+std::vector<uint64_t> return_places(const arch::ThreadRegisters& registers,
+                                    std::span<const image::Mapping> mappings, const image::Memory& memory,
+                                    const image::Stack& stack);
+
+// The mapping that holds an address; null where nothing is mapped.
+const image::Mapping* mapping_at(std::span<const image::Mapping> mappings, uint64_t address);
+
+// The stacks of threads that stay stopped, each walked once.
+class WalkedStacks {
+ public:
+  WalkedStacks(const image::Unwinder& unwinder, const image::Memory& memory)
+      : unwinder_(unwinder), memory_(memory) {}
+  const image::Stack& of(pid_t tid, const arch::ThreadRegisters& registers);
+  void forget() { stacks_.clear(); }  // they run, or were moved
+
+ private:
+  const image::Unwinder& unwinder_;
+  const image::Memory& memory_;
+  std::map<pid_t, image::Stack> stacks_;
+};
 
 }  // namespace mdl::patch

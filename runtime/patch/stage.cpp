@@ -11,6 +11,7 @@
 #include "runtime/patch/island.h"
 #include "runtime/patch/key_table.h"
 #include "runtime/patch/placed_code.h"
+#include "runtime/patch/raised_cells.h"
 #include "runtime/patch/relay.h"
 #include "runtime/plan/verify.h"
 #include "runtime/process/target.h"
@@ -301,6 +302,7 @@ class Builder {
     journal.news = out_.news;
     journal.armed = out_.armed;
     fill_windows(journal);
+    describe_raised(input_.plan, input_.binding, input_.coverage, journal);
     if (session_) {
       journal.layout = out_.layout;
       journal.layout.cells.clear();  // the session's journal says what they are

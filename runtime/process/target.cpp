@@ -234,18 +234,31 @@ bool is_running(pid_t pid, uint64_t start) {
   return start != 0 && start_time(pid) == start && is_alive_thread(pid);
 }
 
-uint64_t start_time(pid_t pid) {
+namespace {
+
+// A field of /proc/PID/stat by its number in proc(5); 0 when there is none.
+uint64_t stat_field(pid_t pid, int wanted) {
   std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
   size_t at = stat.rfind(") ");
   if (at == std::string::npos) return 0;
-  // Field 22 (proc(5)); the state behind the name is field 3.
+  // The state behind the name is field 3.
   std::string_view rest = std::string_view(stat).substr(at + 2);
-  for (int field = 3; field < 22; field++) {
+  for (int field = 3; field < wanted; field++) {
     size_t space = rest.find(' ');
     if (space == std::string_view::npos) return 0;
     rest = rest.substr(space + 1);
   }
   return static_cast<uint64_t>(number(rest));
+}
+
+}  // namespace
+
+uint64_t start_time(pid_t pid) {
+  return stat_field(pid, 22);
+}
+
+uint64_t stack_start(pid_t pid) {
+  return stat_field(pid, 28);
 }
 
 }  // namespace mdl::process

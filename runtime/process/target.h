@@ -68,4 +68,7 @@ bool is_running(pid_t pid, uint64_t start);
 // The time at which the process started, in clock ticks after boot: with the pid, its identity.
 uint64_t start_time(pid_t pid);
 
+// Where the stack of the process's first thread was when the program began: 0 when the kernel does not say.
+uint64_t stack_start(pid_t pid);
+
 }  // namespace mdl::process

@@ -7,7 +7,7 @@ _mdl_standard_plans() {
 
 _mdl_inject() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local options="-m -f -i -d -o --format --dry-run --explain --strict --detach --follow-fork --flavor --max-keys --allow-calls --raw-times --allow-traps --budget --require-signed
+  local options="-m -f -i -d -o --format --dry-run --explain --strict --detach --check --follow-fork --flavor --max-keys --allow-calls --raw-times --allow-traps --budget --require-signed
     --await --run --status --remove --list --verify --help --version"
   local pids word
   case $previous in

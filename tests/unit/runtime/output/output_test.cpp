@@ -20,6 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
+using testing::Not;
 
 Row row() {
   Row r;
@@ -111,13 +112,29 @@ TEST(Csv, QuotesWhatMustBe) {
   Row r = row();
   r.focus = "/Code/app/f(int, \"x\")";
   r.overhead = 0.03124;
+  r.suspect = true;
   EXPECT_EQ(
       written(Format::csv, {{row()}, {r}}),
       "time_ns,elapsed_s,pid,metric,focus,value,delta,rate,units,refused,final,complete,anomalies,"
-      "overhead\r\n"
-      "1700000000000000001,1,42,procedure_calls,/Code/app/work,1234567,1000,1000,Calls,0,false,true,0,\r\n"
+      "overhead,suspect\r\n"
+      "1700000000000000001,1,42,procedure_calls,/Code/app/work,1234567,1000,1000,Calls,0,false,true,0,,"
+      "false\r\n"
       "1700000000000000001,1,42,procedure_calls,\"/Code/app/f(int, \"\"x\"\")\",1234567,1000,1000,Calls,0,"
-      "true,true,0,0.0312\r\n");
+      "true,true,0,0.0312,true\r\n");
+}
+
+TEST(Output, WhatIsSuspectIsMarkedInEveryFormat) {
+  Row r = row();
+  r.suspect = true;
+  EXPECT_EQ(nlohmann::json::parse(written(Format::ndjson, {{r}}))["suspect"], true);
+  EXPECT_FALSE(nlohmann::json::parse(written(Format::ndjson, {{row()}})).contains("suspect"));
+  EXPECT_THAT(written(Format::table, {{r}}), HasSubstr("suspect"));
+  EXPECT_THAT(written(Format::table, {{row()}}), Not(HasSubstr("suspect")));
+  EXPECT_THAT(
+      written(Format::prometheus, {{r}, {row()}}),
+      HasSubstr("# TYPE mdl_inject_suspect gauge\n"
+                "mdl_inject_suspect{pid=\"42\",metric=\"procedure_calls\",focus=\"/Code/app/work\"} 1\n"));
+  EXPECT_THAT(written(Format::prometheus, {{row()}}), Not(HasSubstr("suspect")));
 }
 
 TEST(Table, AlignsColumns) {

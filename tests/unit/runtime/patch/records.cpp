@@ -27,6 +27,9 @@ Journal sample() {
   out.requests = {{"calls", "/Code/a/b", "Calls", "calls", format::Aggregate::max, 0, 2}};
   out.windows = {{0x401000, {1, 2, 3, 4, 5}, {0xe9, 0, 0, 0, 0}, 1}};
   out.files = {{{0x401000, 0x402000}, 8, 1000}};
+  out.functions = {{"/Code/a/b", {{0x401000, 0x401020}, {0x401800, 0x401810}}},
+                   {"/Code/a/c", {{0x401100, 0x401103}}}};
+  out.raised = {{1, true, false, {0, 1}, {0}}};
   return out;
 }
 
@@ -38,6 +41,18 @@ TEST(Journal, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read->windows[0].original, sample().windows[0].original);
   EXPECT_EQ(read->layout.cells, sample().layout.cells);
   EXPECT_EQ(read->owner_start, 77u);
+  ASSERT_EQ(read->functions.size(), 2u);
+  EXPECT_EQ(read->functions[0].name, "/Code/a/b");
+  EXPECT_EQ(read->functions[0].code[1].end, 0x401810u);
+  ASSERT_EQ(read->raised.size(), 1u);
+  EXPECT_TRUE(read->raised[0].tied);
+  EXPECT_EQ(read->raised[0].functions, (std::vector<uint32_t>{0, 1}));
+}
+
+TEST(Journal, WhatRaisesACellIsAFunctionThatItHas) {
+  Journal journal = sample();
+  journal.raised[0].functions = {0, 2};
+  EXPECT_FALSE(read_journal(write_journal(journal)));
 }
 
 // A host's relays are what its bytes say, and a record that says otherwise is not believed.
@@ -75,6 +90,8 @@ TEST(Journal, AnExtensionReplacesWhatWasAtItsPlaces) {
   ASSERT_TRUE(read) << read.error().text;
   EXPECT_EQ(read->extension, 1u);
   absorb(session, *read);
+  ASSERT_EQ(session.functions.size(), 4u);
+  EXPECT_EQ(session.raised[0].functions, (std::vector<uint32_t>{0, 1, 2, 3}));
   ASSERT_EQ(session.windows.size(), 2u);
   EXPECT_EQ(session.windows[1].address, 0x501800u);
   ASSERT_EQ(session.files.size(), 2u);

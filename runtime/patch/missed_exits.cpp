@@ -1,0 +1,314 @@
+#include "runtime/patch/missed_exits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include "runtime/image/code.h"
+#include "runtime/process/lock.h"
+#include "runtime/process/target.h"
+
+namespace mdl::patch {
+namespace {
+
+// Libraries whose threads begin in them, so that a walk ends in a call of theirs.
+constexpr std::string_view kThreadLibraries[] = {"libc.so", "libc-", "ld-musl"};
+// Run-time systems that copy a stack away while it does not run: what lies there then is another one's.
+constexpr std::string_view kStackCopiers[] = {"greenlet", "libaco"};
+
+constexpr std::string_view kNotWalked = "on a stack that cannot be walked to its end";
+
+constexpr uint64_t kStackStart = 256;        // from the end of _start's frame to where the kernel began
+constexpr uint64_t kMostScanned = 64 << 10;  // bytes of a stack that may hold the address of an exception
+constexpr size_t kMostLooks = 20'000;        // at what may be one, in all
+
+// Itanium C++ ABI, exception handling: the first word of an exception says whose it is. The last byte of
+// C++'s tells a dependent one.
+constexpr std::array<uint64_t, 3> kExceptionClasses = {0x474e5543432b2b00,   // GNUCC++
+                                                       0x434c4e47432b2b00,   // CLNGC++
+                                                       0x4d4f5a0052555354};  // MOZ\0RUST
+
+bool word_at(const image::Memory& memory, uint64_t address, uint64_t& word) {
+  return memory.read(address, std::as_writable_bytes(std::span(&word, 1)));
+}
+
+bool is_code(std::span<const image::Mapping> mappings, uint64_t address) {
+  const image::Mapping* mapping = mapping_at(mappings, address);
+  return mapping && mapping->execute;
+}
+
+bool is_behind_indirect_call(const image::Memory& memory, uint64_t address) {
+  constexpr size_t kShortest = 2, kLongest = 7;
+  for (size_t size = kShortest; size <= kLongest; size++) {
+    std::vector<std::byte> bytes(size);
+    if (!memory.read(address - size, bytes)) return false;
+    const std::vector<image::Instruction> code = image::decode(bytes, address - size);
+    if (code.size() == 1 && code[0].size == size && code[0].flow == image::Flow::call_indirect) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+MissedExits::MissedExits(const Journal& journal, const image::Image& image,
+                         const process::TargetMemory& memory)
+    : journal_(journal), image_(image), memory_(memory), stack_start_(process::stack_start(image.pid)) {
+  for (uint32_t i = 0; i < journal.functions.size(); i++)
+    for (const image::Range& range : journal.functions[i].code) code_.push_back({range, i, 0});
+  std::ranges::sort(code_, {}, [](const Code& code) { return code.range.start; });
+  uint64_t reach = 0;
+  for (Code& code : code_) code.reach = reach = std::max(reach, code.range.end);
+  copies_stacks_ = std::ranges::any_of(image.objects, [](const image::Object& object) {
+    return std::ranges::any_of(
+        kStackCopiers, [&](std::string_view name) { return object.name.find(name) != std::string::npos; });
+  });
+}
+
+std::vector<uint32_t> MissedExits::functions_on(const image::Stack& stack) const {
+  std::set<uint32_t> out;
+  for (const image::Frame& frame : stack.frames) {
+    const uint64_t where = frame.is_call ? frame.pc - 1 : frame.pc;
+    auto behind =
+        std::ranges::upper_bound(code_, where, {}, [](const Code& code) { return code.range.start; });
+    while (behind != code_.begin() && where < (--behind)->reach)
+      if (where < behind->range.end) out.insert(behind->function);
+  }
+  return {out.begin(), out.end()};
+}
+
+// One check: all threads, one after the other.
+class ThreadExits {
+ public:
+  ThreadExits(const MissedExits& what, const process::Threads& threads,
+              const std::vector<image::Mapping>& mappings, WalkedStacks& stacks)
+      : what_(what),
+        journal_(what.journal_),
+        memory_(what.memory_),
+        threads_(threads),
+        mappings_(mappings),
+        stacks_(stacks) {}
+
+  ExitCheck find() {
+    const Layout& layout = journal_.layout;
+    directory_.resize(layout.slots * 2);
+    if (!memory_.read(journal_.data.start + layout.directory(),
+                      std::as_writable_bytes(std::span(directory_))))
+      return {};
+    out_.done = true;
+    for (pid_t tid : threads_.stopped())
+      if (auto registers = threads_.registers(tid)) look_at(tid, *registers);
+    for (const auto& [cell, missed] : missed_) out_.missed.push_back(missed);
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr std::string_view kUnclear = "a coroutine that does not run, or an old word at its place";
+
+  void look_at(pid_t tid, const arch::ThreadRegisters& registers) {
+    const Layout& layout = journal_.layout;
+    const uint64_t pointer = arch::thread_pointer(registers);
+    const uint32_t slot = find_slot(directory_, pointer);
+    if (slot == layout.slots || pointer == 0 || directory_[slot * 2] != pointer) return;
+    block_.resize(layout.calls / sizeof(uint64_t));
+    block_at_ = journal_.data.start + layout.block(slot);
+    if (!memory_.read(block_at_, std::as_writable_bytes(std::span(block_)))) return;
+    std::vector<const RaisedCell*> up;
+    for (const RaisedCell& cell : journal_.raised)
+      if (auto raised = raised_of(cell); raised && count(*raised) != 0) up.push_back(&cell);
+    if (up.empty() || !is_of(tid, pointer)) return;
+    out_.up += up.size();
+    const image::Stack& stack = stacks_.of(tid, registers);
+    if (!stack.complete || stack.frames.empty()) {
+      out_.unclear[std::string(kNotWalked)] += up.size();
+      return;
+    }
+    const std::vector<uint32_t> there = what_.functions_on(stack);
+    std::optional<bool> quiet;
+    for (const RaisedCell* cell : up) {
+      const auto is_one = [&](uint32_t f) { return std::ranges::binary_search(cell->functions, f); };
+      if (std::ranges::any_of(there, is_one)) continue;
+      const uint64_t at = place(*raised_of(*cell));
+      if (is_frame_at(stack, at) && waits(*cell, at)) continue;
+      std::string_view why = doubt(*cell, registers, stack);
+      if (why.empty() && !quiet) quiet = !is_unwinding(registers, stack);
+      if (why.empty() && !*quiet) why = "an exception is on its way";
+      if (!why.empty()) {
+        out_.unclear[std::string(why)]++;
+        continue;
+      }
+      MissedExit& missed = missed_[cell->cell];
+      missed.cell = cell;
+      missed.entries += count(*raised_of(*cell));
+      missed.threads++;
+    }
+  }
+
+  std::optional<arch::Raised> raised_of(const RaisedCell& cell) const {
+    if (cell.cell >= journal_.kinds.size() || cell.cell >= journal_.layout.cells.size()) return {};
+    const format::CellKind kind = journal_.kinds[cell.cell];
+    if (kind != format::CellKind::flag && !format::is_timer(kind)) return {};
+    const arch::Raised out = raised_cell(journal_.layout, cell.cell, kind);
+    if (static_cast<uint64_t>(out.outermost) / sizeof(uint64_t) >= block_.size()) return {};
+    return out;
+  }
+  uint64_t count(const arch::Raised& raised) const {
+    return block_[static_cast<uint64_t>(raised.count) / sizeof(uint64_t)];
+  }
+  uint64_t place(const arch::Raised& raised) const {
+    return block_[static_cast<uint64_t>(raised.outermost) / sizeof(uint64_t)];
+  }
+
+  static bool is_frame_at(const image::Stack& stack, uint64_t at) {
+    return std::ranges::any_of(stack.frames, [&](const image::Frame& frame) {
+      return frame.cfa - sizeof(uint64_t) == at;  // there its return address lies
+    });
+  }
+
+  // False when the block is that of a thread that has ended, whose thread pointer this one has.
+  bool is_of(pid_t tid, uint64_t pointer) const {
+    uint64_t id = block_[arch::kThreadId / sizeof(uint64_t)];
+    if (journal_.layout.thread_at == 0)
+      return id == static_cast<uint64_t>(process::read_status(tid).inner_pid);
+    uint32_t own = 0;
+    return memory_.read(pointer + journal_.layout.thread_at, std::as_writable_bytes(std::span(&own, 1))) &&
+           own == id;
+  }
+
+  // Why it is not certain that the frame for which the cell is up has ended; empty when it is. No frame of
+  // its functions is on the stack.
+  std::string_view doubt(const RaisedCell& cell, const arch::ThreadRegisters& registers,
+                         const image::Stack& stack) const {
+    if (!cell.tied) return "it is raised and lowered in the middle of functions";
+    if (what_.copies_stacks_) return "the program copies stacks away";
+    const uint64_t at = place(*raised_of(cell));
+    if (at == 0) return kUnclear;
+    if (is_frame_at(stack, at)) return cell.moves ? "another function may have been jumped to" : "";
+    uint64_t word = 0;
+    if (!word_at(memory_, at, word)) return kUnclear;
+    if (!is_code(mappings_, word)) return "";
+    return is_below(at, registers, stack) ? "" : kUnclear;
+  }
+
+  // True when a tail jump has left the cell up for the frame at this place: the function that it leads to is
+  // on the walked stack in its frame (docs/injection.md, "Tail calls").
+  bool waits(const RaisedCell& cell, uint64_t at) const {
+    const uint64_t used = block_[arch::kDeferredDepth / sizeof(uint64_t)];
+    if (journal_.layout.deferred == 0 || used == 0 || used > arch::kDeferredBytes) return false;
+    std::vector<std::array<uint64_t, 2>> notes(used / sizeof(std::array<uint64_t, 2>));
+    if (!memory_.read(block_at_ + journal_.layout.deferred, std::as_writable_bytes(std::span(notes))))
+      return false;
+    return std::ranges::find(notes, std::array<uint64_t, 2>{at, journal_.layout.cells[cell.cell]}) !=
+           notes.end();
+  }
+
+  // True when the place is on the stack with which the thread began, and below all that is in use of it.
+  bool is_below(uint64_t at, const arch::ThreadRegisters& registers, const image::Stack& stack) const {
+    const uint64_t sp = arch::stack_pointer(registers);
+    const image::Mapping* own = mapping_at(mappings_, sp);
+    if (!own || at >= sp || at < own->start) return false;
+    const auto& frames = stack.frames;
+    if (!std::all_of(frames.begin() + 1, frames.end(), [](const image::Frame& f) { return f.is_call; }))
+      return false;  // a handler may have a stack of its own
+    const image::Frame& first = frames.back();
+    if (own->path == "[stack]")
+      return first.cfa + kStackStart > what_.stack_start_ && first.cfa < what_.stack_start_ + kStackStart;
+    // A C library maps a stack with a page below it that nobody may touch, and the thread's own data above
+    // it.
+    const image::Mapping* below = mapping_at(mappings_, own->start - 1);
+    const uint64_t pointer = arch::thread_pointer(registers);
+    if (!below || below->read || below->write || below->execute || !(pointer > sp && pointer < own->end))
+      return false;
+    const image::Object* object = image::object_at(what_.image_, first.pc);
+    return object && first.is_call && first.cfa < pointer &&
+           std::ranges::any_of(kThreadLibraries, [&](auto name) { return object->name.starts_with(name); }) &&
+           is_behind_indirect_call(memory_, first.pc);
+  }
+
+  // True when an exception may be on its way: code that is run for that keeps its address, in a register or
+  // on the stack, and the frames that it has left so far have not been taken out of the flags yet.
+  bool is_unwinding(const arch::ThreadRegisters& registers, const image::Stack& stack) {
+    const uint64_t sp = arch::stack_pointer(registers);
+    const uint64_t end = std::min(stack.frames.back().cfa, sp + kMostScanned);
+    std::vector<uint64_t> words(end > sp ? (end - sp) / sizeof(uint64_t) : 0);
+    if (!memory_.read(sp, std::as_writable_bytes(std::span(words)))) return true;
+    const image::RegisterFile file = arch::unwind_registers(registers);
+    words.insert(words.end(), file.begin(), file.end());
+    std::ranges::sort(words);
+    words.erase(std::ranges::unique(words).begin(), words.end());
+    const image::Mapping* own = mapping_at(mappings_, sp);
+    for (uint64_t word : words) {
+      const image::Mapping* mapping = word % 16 == 0 ? mapping_at(mappings_, word) : nullptr;
+      if (!mapping || !mapping->write || (mapping == own && word < arch::thread_pointer(registers))) continue;
+      if (++looks_ > kMostLooks || is_exception(word)) return true;
+    }
+    return false;
+  }
+  // struct _Unwind_Exception {class, cleanup, private_1, private_2}: of a thread that is being ended,
+  // private_1 is a function, too.
+  bool is_exception(uint64_t address) const {
+    std::array<uint64_t, 4> head{};
+    if (!memory_.read(address, std::as_writable_bytes(std::span(head)))) return false;
+    return std::ranges::find(kExceptionClasses, head[0] & ~uint64_t{0xff}) != kExceptionClasses.end() ||
+           head[0] == kExceptionClasses.back() ||
+           (is_code(mappings_, head[1]) && is_code(mappings_, head[2]));
+  }
+
+  const MissedExits& what_;
+  const Journal& journal_;
+  const process::TargetMemory& memory_;
+  const process::Threads& threads_;
+  const std::vector<image::Mapping>& mappings_;
+  WalkedStacks& stacks_;
+  std::vector<uint64_t> directory_, block_;
+  uint64_t block_at_ = 0;
+  size_t looks_ = 0;
+  std::map<focus::CellId, MissedExit> missed_;
+  ExitCheck out_;
+};
+
+ExitCheck MissedExits::find(const process::Threads& threads, const std::vector<image::Mapping>& mappings,
+                            WalkedStacks& stacks) const {
+  return ThreadExits(*this, threads, mappings, stacks).find();
+}
+
+Result<ExitCheck> check_exits(pid_t pid, const Journal& journal, const process::TargetMemory& memory) {
+  using namespace std::chrono_literals;
+  constexpr int kAttempts = 5;  // for threads that were just in a trampoline
+  auto lock = process::TransactionLock::take(pid, 5s);
+  if (!lock) return lock.error();
+  auto image = image::read_image(pid, image::Depth::code);
+  if (!image) return image.error();
+  if (!is_in_place(journal, memory))
+    return Error{fmt::format("process {} no longer holds the instrumentation", pid)};
+  for (const PatchedWindow& window : journal.windows) {
+    std::vector<uint8_t> now(window.original.size());
+    if (window.original != window.patched &&
+        memory.read(window.address, std::as_writable_bytes(std::span(now))) && now == window.original)
+      return Error{fmt::format(
+          "not all of the instrumentation of process {} is in place: its flags say nothing", pid)};
+  }
+  const MissedExits missed(journal, *image, memory);
+  const image::Unwinder unwinder(*image, relay_places(journal.windows));
+  ExitCheck out;
+  for (int attempt = 0; attempt < kAttempts; attempt++) {
+    process::Threads threads(pid, memory);
+    if (auto ok = threads.stop_all(2s); !ok) return ok.error();
+    auto mappings = image::read_maps(pid);
+    WalkedStacks stacks(unwinder, memory);
+    if (mappings) out = missed.find(threads, *mappings, stacks);
+    threads.release_all();
+    if (!mappings) return mappings.error();
+    if (!out.unclear.contains(std::string(kNotWalked))) break;
+    timespec nap{0, 1'000'000};
+    nanosleep(&nap, nullptr);
+  }
+  return out;
+}
+
+}  // namespace mdl::patch

@@ -1,0 +1,115 @@
+#include "runtime/patch/raised_cells.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace mdl::patch {
+namespace {
+
+using format::PointKind;
+
+class RaisedCells {
+ public:
+  RaisedCells(const plan::Plan& plan, const focus::Binding& binding, Journal& journal)
+      : plan_(plan), binding_(binding), journal_(journal) {
+    for (const focus::Balance& balance : binding.balances) {
+      (balance.of_calls ? by_calls_ : by_entries_).insert({balance.function, balance.flag});
+      if (!is_kept(balance.flag)) continue;
+      RaisedCell& cell = of(balance.flag);
+      cell.requests.insert(cell.requests.end(), balance.requests.begin(), balance.requests.end());
+    }
+  }
+
+  void add(const FunctionPlan& f) {
+    for (const FunctionPlan::Point& point : f.points)
+      for (const focus::BoundSnippet& snippet : point.snippets) {
+        const auto& uses = plan_.stencils[snippet.stencil].info.cells;
+        for (size_t i = 0; i < uses.size(); i++)
+          if (uses[i].writes && is_kept(snippet.cells[i])) add(f, point.wanted.kind, snippet.cells[i]);
+      }
+  }
+
+  void put() {
+    for (auto& [id, cell] : cells_) {
+      for (std::vector<uint32_t>* list : {&cell.functions, &cell.requests}) {
+        std::ranges::sort(*list);
+        list->erase(std::ranges::unique(*list).begin(), list->end());
+      }
+      journal_.raised.push_back(std::move(cell));
+    }
+  }
+
+ private:
+  bool is_kept(focus::CellId cell) const {
+    const format::CellKind kind = binding_.cells[cell].kind;
+    return kind == format::CellKind::flag || format::is_timer(kind);
+  }
+  RaisedCell& of(focus::CellId cell) {
+    RaisedCell& out = cells_[cell];
+    out.cell = cell;
+    return out;
+  }
+
+  void add(const FunctionPlan& f, PointKind kind, focus::CellId id) {
+    const bool at_ends = kind == PointKind::entry || kind == PointKind::return_;
+    const bool at_calls = kind == PointKind::call_before || kind == PointKind::call_after;
+    const std::pair key{f.function, id};
+    RaisedCell& cell = of(id);
+    if (!(at_ends && by_entries_.contains(key)) && !(at_calls && by_calls_.contains(key))) {
+      cell.tied = false;  // by a loop, a block, between the calls of a timed function
+      return;
+    }
+    cell.moves = cell.moves || (at_ends && jumps_out(f.code));
+    cell.functions.push_back(index(f));
+  }
+
+  uint32_t index(const FunctionPlan& f) {
+    auto [known, fresh] =
+        functions_.try_emplace(f.function, static_cast<uint32_t>(journal_.functions.size()));
+    if (fresh)
+      journal_.functions.push_back(
+          {fmt::format("/Code/{}/{}", f.object->name, f.function->name), f.code.ranges});
+    return known->second;
+  }
+
+  const plan::Plan& plan_;
+  const focus::Binding& binding_;
+  Journal& journal_;
+  std::set<std::pair<const image::Function*, focus::CellId>> by_entries_, by_calls_;
+  std::map<focus::CellId, RaisedCell> cells_;
+  std::map<const image::Function*, uint32_t> functions_;  // where they are in the journal
+};
+
+bool is_own_code(const image::Code& code, uint64_t address) {
+  return std::ranges::any_of(code.ranges, [&](const image::Range& range) { return range.contains(address); });
+}
+
+}  // namespace
+
+bool jumps_out(const image::Code& code) {
+  if (code.unresolved_jump || !code.complete || !code.doubt.empty()) return true;
+  for (const image::Instruction& in : code.instructions) {
+    if (!is_own_code(code, in.address)) continue;  // padding
+    if ((in.flow == image::Flow::jump || in.flow == image::Flow::branch) && !is_own_code(code, in.target))
+      return true;
+    if (in.flow != image::Flow::jump_indirect) continue;
+    const auto table = std::ranges::find(code.switches, in.address, &image::Switch::jump);
+    if (table == code.switches.end() || !table->exact ||
+        !std::ranges::all_of(table->targets, [&](uint64_t target) { return is_own_code(code, target); }))
+      return true;
+  }
+  return false;
+}
+
+void describe_raised(const plan::Plan& plan, const focus::Binding& binding, const Coverage& coverage,
+                     Journal& journal) {
+  RaisedCells cells(plan, binding, journal);
+  for (const FunctionPlan& f : coverage.functions)
+    if (!f.sites.windows.empty()) cells.add(f);
+  cells.put();
+}
+
+}  // namespace mdl::patch
