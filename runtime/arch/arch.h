@@ -187,6 +187,9 @@ struct Piece {
   // at a tail jump (Deferral). 0 = it cannot.
   uint32_t waits = 0;
   uint32_t request = 0;  // one of those that it is for
+  // Where an anomaly of this piece is counted: a byte offset in the block, 0 = with all that are not told
+  // apart.
+  int64_t anomalies = 0;
 };
 
 // Where a call has come back to, when a branch leads there, too: the call arms, what follows it tests
@@ -306,6 +309,8 @@ struct ResidentParameters {
   uint64_t news = 0;                                        // where forks are followed: of children
   uint64_t thread_at = 0;                                   // as in Lookup
   uint64_t deferred = 0;  // offset in a block of the list of Deferral, 0 = there is none
+  uint64_t anomalies =
+      0;                  // likewise of {vanished, other} of each flag and timer, 0 = they are not told apart
   HitTime hit_time = {};  // likewise
   uint64_t ticks_per_second = 0;
 };

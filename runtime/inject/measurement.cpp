@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/read_text.h"
+#include "runtime/inject/anomalies.h"
 #include "runtime/inject/report.h"
 #include "runtime/inject/session_values.h"
 #include "runtime/patch/remove.h"
@@ -173,14 +174,17 @@ bool Measurement::is_suspect(size_t request) const {
 void Measurement::append(const values::Sample& sample, std::vector<output::Row>& rows) {
   const double elapsed_s = began_s_ + sample.elapsed_s;
   const double taken = overhead(sample);
+  const auto anomalies = anomalies_of(journal_, sample.anomaly_words);
   for (size_t i = 0; i < journal_.requests.size(); i++) {
     const patch::JournalRequest& request = journal_.requests[i];
     if (request.children) continue;  // its children have the lines
+    const auto own = anomalies.find(static_cast<uint32_t>(i));
     auto add = [&](const std::string& focus, const values::Value& value) {
       rows.push_back({sample.at.wall_ns, elapsed_s, pid(), request.metric, request.name, focus, value.total,
                       value.delta, is_level(request) ? std::nullopt : value.rate, request.units,
                       journal_.refused_of(i), sample.complete && !journal_.ends_early(i), sample.anomalies,
-                      taken, is_suspect(i), is_level(request), family(request)});
+                      own == anomalies.end() ? std::vector<output::Anomaly>() : own->second, taken,
+                      is_suspect(i), is_level(request), family(request)});
     };
     if (request.keyed) {
       add(request.focus, sample.values[i]);
@@ -199,6 +203,7 @@ Result<void> Measurement::write_last(const values::Sample& sample) {
   high_ = kHighSamples;  // nothing more will be known
   append(sample, rows);
   if (auto ok = writer_.sample(rows, true); !ok) return ok;
+  say_anomalies(pid(), journal_, sample.anomaly_words);
   if (sample.overflows)
     fmt::print(stderr,
                "warning: more threads than slots: {} hits shared one block and may have lost counts\n",

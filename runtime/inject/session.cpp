@@ -10,8 +10,8 @@ namespace mdl::inject {
 
 using namespace std::chrono_literals;
 
-constexpr auto kExitPoll = 1ms;  // how often processes are asked whether they stand at their exit
-constexpr auto kSearch = 500ms;    // from look to look for children that have announced nothing
+constexpr auto kExitPoll = 1ms;        // how often processes are asked whether they stand at their exit
+constexpr auto kChildrenLook = 500ms;  // from look to look for children that have announced nothing
 
 Session::Session(const Options& options, const Watch& watch, output::Writer& writer,
                  std::unique_ptr<Measurement> first, Libraries& libraries)
@@ -62,7 +62,7 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
     const Watch::Event event = watch_.wait_until(end ? std::min(until, *end) : until, alive);
     if (event == Watch::Event::interrupted) break;
     // Before a process that stands at its end is let go: its children may be known only to it.
-    look_for_children(Clock::now() - looked_ >= kSearch);
+    look_for_children(Clock::now() - looked_ >= kChildrenLook);
     if (event == Watch::Event::ended) end_the_ended();
     if (!processes_.front()->result()) libraries_.look();
     for (auto& one : processes_)

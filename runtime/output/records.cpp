@@ -33,6 +33,9 @@ std::string object(const Row& row, bool final) {
   if (!row.complete) line["complete"] = false;
   if (row.suspect) line["suspect"] = true;
   if (row.anomalies > 0) line["anomalies"] = row.anomalies;
+  for (const Anomaly& one : row.anomalies_of)
+    line["anomalies_of"].push_back(
+        {{"function", one.function}, {"vanished", one.vanished}, {"unmatched", one.unmatched}});
   if (row.overhead >= 0) line["overhead"] = rounded(row.overhead, 1e4);
   return write_json(line);
 }

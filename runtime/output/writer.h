@@ -14,10 +14,18 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
 namespace mdl::output {
+
+// What went wrong with a flag or timer.
+struct Anomaly {
+  std::string function;    // or several
+  uint64_t vanished = 0;   // frames that an exception or longjmp took
+  uint64_t unmatched = 0;  // exits without an entry
+};
 
 // One request's values in one sample.
 struct Row {
@@ -31,9 +39,10 @@ struct Row {
   int64_t delta = 0;
   std::optional<double> rate;  // delta per second; none where that means nothing
   std::string units;
-  uint64_t refused = 0;  // points that could not be instrumented
-  bool complete = true;  // false: the target ended before its last values could be read
-  uint64_t anomalies = 0;
+  uint64_t refused = 0;                    // points that could not be instrumented
+  bool complete = true;                    // false: the target ended before its last values could be read
+  uint64_t anomalies = 0;                  // of the whole session
+  std::vector<Anomaly> anomalies_of = {};  // of the request's flags and timers
   double overhead = -1;  // part of the process's time that the instrumentation takes; below 0: not known
   bool suspect = false;  // an exit of a function was missed: the value may be too high
   bool level = false;    // the value may fall, as a maximum or a size does: it has no rate

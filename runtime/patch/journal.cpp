@@ -68,7 +68,8 @@ void put_raised(const Journal& j, json& out) {
   }
   out["raised"] = json::array();
   for (const RaisedCell& r : j.raised)
-    out["raised"].push_back(json::array({r.cell, r.tied, r.moves, r.functions, r.requests}));
+    out["raised"].push_back(
+        json::array({r.cell, r.tied, r.moves, r.functions, r.requests, r.words, r.words_end}));
 }
 
 json to_json(const Journal& j) {
@@ -87,6 +88,7 @@ json to_json(const Journal& j) {
               {"thread_at", j.layout.thread_at},
               {"data", range_json(j.data)}};
   if (j.news.end) out["news"] = range_json(j.news);
+  if (j.layout.anomalies) out["anomalies"] = {j.layout.anomalies, j.layout.anomalies_end};
   if (j.layout.deferred) out["deferred"] = j.layout.deferred;
   for (const image::Range& range : j.code) out["code"].push_back(range_json(range));
   out["cells"] = json::array();
@@ -133,8 +135,13 @@ void take_raised(const json& in, Journal& out) {
     out.functions.push_back(std::move(function));
   }
   for (const json& r : in.at("raised")) {
-    RaisedCell cell{r.at(0).get<focus::CellId>(), r.at(1).get<bool>(), r.at(2).get<bool>(),
-                    r.at(3).get<std::vector<uint32_t>>(), r.at(4).get<std::vector<uint32_t>>()};
+    RaisedCell cell{r.at(0).get<focus::CellId>(),
+                    r.at(1).get<bool>(),
+                    r.at(2).get<bool>(),
+                    r.at(3).get<std::vector<uint32_t>>(),
+                    r.at(4).get<std::vector<uint32_t>>(),
+                    r.at(5).get<uint32_t>(),
+                    r.at(6).get<uint32_t>()};
     const auto is_known = [&](uint32_t function) { return function < out.functions.size(); };
     if (!std::ranges::all_of(cell.functions, is_known) || !std::ranges::is_sorted(cell.functions))
       throw std::out_of_range("raised");
@@ -166,6 +173,15 @@ Layout layout_of(const json& in, std::vector<format::CellKind>& kinds, const ima
   out.timers = groups.at(0).get<uint64_t>(), out.calls = groups.at(1).get<uint64_t>();
   out.sums = groups.at(2).get<uint64_t>(), out.cells_end = groups.at(3).get<uint64_t>();
   out.deferred = in.value("deferred", uint64_t{0});
+  if (in.contains("anomalies")) {
+    out.anomalies = in.at("anomalies").at(0).get<uint64_t>();
+    out.anomalies_end = in.at("anomalies").at(1).get<uint64_t>();
+    const uint64_t pairs = (out.timers - kBlockHeader) + (out.calls - out.timers) / 2;
+    if (out.timers < kBlockHeader || out.calls < out.timers || out.anomalies % 8 != 0 ||
+        out.anomalies_end % 8 != 0 || out.anomalies < out.sums || out.anomalies_end > out.cells_end ||
+        out.anomalies_end < out.anomalies || out.anomalies_end - out.anomalies < pairs)
+      throw std::out_of_range("anomalies");
+  }
   if (out.ended > (1u << 20) || out.timers > out.calls || out.calls > out.sums || out.sums > out.cells_end ||
       out.cells_end > out.stride)
     throw std::out_of_range("layout");

@@ -90,6 +90,8 @@ struct RaisedCell {
   bool moves = false;               // some of them leave by jumps: their frame may be another function's then
   std::vector<uint32_t> functions;  // indices into Journal::functions, sorted
   std::vector<uint32_t> requests;   // that it is wrong for when it is wrong, likewise into Journal::requests
+  // Of the words of anomalies, the first of as many as it has functions at the attach; 0 = they have none.
+  uint32_t words = 0, words_end = 0;
 };
 
 struct JournalTable {  // patch/key_table.h

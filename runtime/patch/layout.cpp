@@ -10,7 +10,8 @@ constexpr uint64_t kLinePair = 128;
 using arch::kPage;
 constexpr uint64_t kMaxRegion = uint64_t{1} << 30;  // of address space; slots shrink before it is passed
 constexpr uint32_t kMinSlots = 256, kUsualSlots = 4096, kMaxSlots = 65536;
-constexpr uint32_t kEnded = 1024;  // threads that may end between two looks of the injector
+constexpr size_t kMostAnomalyWords = 4096;  // 32 KiB of each block
+constexpr uint32_t kEnded = 1024;           // threads that may end between two looks of the injector
 
 // The order of cells in a block.
 enum Group { kFlags, kTimers, kCalls, kEventCounters, kCounters, kSpans, kKeys, kGroups };
@@ -42,12 +43,26 @@ uint64_t Layout::size() const {
   return (ring() + ended * stride + kPage - 1) & ~(kPage - 1);
 }
 
-Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool defers) {
+size_t anomaly_pairs(std::span<const focus::CellSlot> cells) {
+  return 2 * static_cast<size_t>(std::ranges::count_if(cells, [](const focus::CellSlot& cell) {
+           return group_of(cell.kind) == kFlags || group_of(cell.kind) == kTimers;
+         }));
+}
+
+Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool defers,
+                   size_t function_words) {
   Layout out;
   uint64_t offset = kBlockHeader;
   uint64_t ends[kGroups] = {};
   out.cells.resize(cells.size());
   for (int group = 0; group < kGroups; group++) {
+    if (group == kKeys) {
+      size_t words = anomaly_pairs(cells) + function_words;
+      if (words > kMostAnomalyWords) words = anomaly_pairs(cells);
+      if (words > kMostAnomalyWords) words = 0;
+      if (words) out.anomalies = offset, offset += words * sizeof(uint64_t), out.anomalies_end = offset;
+      out.cells_end = offset;
+    }
     for (size_t i = 0; i < cells.size(); i++) {
       if (group_of(cells[i].kind) != group) continue;
       out.cells[i] = static_cast<uint32_t>(offset);
@@ -59,7 +74,6 @@ Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool 
   out.timers = ends[kFlags];
   out.calls = ends[kTimers];
   out.sums = ends[kCalls];
-  out.cells_end = ends[kSpans];
   if (defers) out.deferred = offset, offset += arch::kDeferredBytes;
   out.stride = (offset + kLinePair - 1) & ~(kLinePair - 1);
   uint64_t floor = std::bit_ceil(std::clamp<uint64_t>(threads * 4, kMinSlots, kMaxSlots));

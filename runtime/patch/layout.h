@@ -8,13 +8,14 @@
 //               up)
 //   ended       `ended` blocks: copies of blocks whose thread has ended, a ring
 //
-// A block is a 64-byte header {anomalies, thread id, sequence and origin of a copy; where
-// hit times are kept, those and the thread's clock (arch/x86_64/hit_time.h); at its end the depths of
+// A block is a 64-byte header {anomalies that are not told apart, thread id, sequence and origin of a copy;
+// where hit times are kept, those and the thread's clock (arch/x86_64/hit_time.h); at its end the depths of
 // what waits at tail jumps and of armed calls} followed by the cells: flags, timers, call cells, event
-// counters, counters, spans, keys; and the list of what waits at tail jumps, where something does. Blocks are
-// as far apart as two cache lines, so that no two threads write the same one (or the pair that the prefetcher
-// takes together). The region is private memory that the kernel fills on demand, so slots that no thread uses
-// cost nothing. A slot names its block by address: later chunks of blocks can lie elsewhere.
+// counters, counters, spans, words for anomalies, keys; and the list of what waits at tail jumps, where
+// something does. Blocks are as far apart as two cache lines, so that no two threads write the same one (or
+// the pair that the prefetcher takes together). The region is private memory that the kernel fills on demand,
+// so slots that no thread uses cost nothing. A slot names its block by address: later chunks of blocks can
+// lie elsewhere.
 //
 // When a thread pointer is used again, the new thread finds the old one's block. It copies it to the
 // ring, from which the injector takes it, and clears it; when the ring is full, it adds counters and
@@ -63,8 +64,12 @@ struct Layout {
   std::vector<focus::CellId> timer_cells;  // by offset
   uint32_t ended = 0;                      // entries of the ring, a power of two
   uint32_t thread_at = 0;                  // arch::Lookup::thread_at
-  uint64_t deferred = 0;                   // arch::ResidentParameters::deferred
-  bool keeps_hit_time = false;             // arch::HitTime
+  // Anomalies, as sums: for each flag and then each timer, in the order in which they lie, {frames that
+  // vanished, others}; then words for the functions of some (RaisedCell::words). Both 0: they are not told
+  // apart.
+  uint64_t anomalies = 0, anomalies_end = 0;
+  uint64_t deferred = 0;        // arch::ResidentParameters::deferred
+  bool keeps_hit_time = false;  // arch::HitTime
 
   uint64_t directory() const { return kHeaderSize; }
   uint64_t blocks() const { return kHeaderSize + slots * kSlotSize; }
@@ -74,11 +79,19 @@ struct Layout {
   uint64_t taken_block() const { return block(slots + uint64_t{2}); }  // its sequence: how many were taken
   uint64_t ring() const { return block(slots + uint64_t{3}); }
   uint64_t size() const;  // whole pages
+  // Of the flag or timer at this offset: where its words are, and which of Snapshot::anomaly_words they are.
+  uint64_t anomalies_of(uint32_t cell) const {
+    return anomalies + (cell < timers ? cell - kBlockHeader : timers - kBlockHeader + (cell - timers) / 2);
+  }
+  size_t anomaly_word(uint32_t cell) const { return (anomalies_of(cell) - anomalies) / 8; }
 };
 
 // Room for `threads` threads now and as many as can be expected later. `defers`: and for what waits at tail
-// jumps.
-Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool defers = false);
+// jumps. `function_words`: for anomalies of single functions; there may be no room for them, or for any.
+Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool defers = false,
+                   size_t function_words = 0);
+// How many words there are for flags and timers: where those of functions begin.
+size_t anomaly_pairs(std::span<const focus::CellSlot> cells);
 
 // The two words by which code at entries and exits follows a flag or timer.
 arch::Raised raised_cell(const Layout& layout, focus::CellId cell, format::CellKind kind);

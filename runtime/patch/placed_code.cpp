@@ -1,6 +1,7 @@
 #include "runtime/patch/placed_code.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace mdl::patch {
 
@@ -48,6 +49,29 @@ std::vector<arch::Track> PlacedCode::tracks() const {
   return out;
 }
 
+int64_t PlacedCode::anomalies(const FunctionPlan& f, const focus::BoundSnippet& snippet) const {
+  const Layout& layout = stage_.layout;
+  const auto& uses = input_.plan.stencils[snippet.stencil].info.cells;
+  std::optional<focus::CellId> kept;  // the one flag or timer that it changes
+  for (size_t i = 0; i < uses.size(); i++) {
+    const bool counts = uses[i].kind == format::CellKind::flag || format::is_timer(uses[i].kind);
+    if (!uses[i].writes || !counts || kept == snippet.cells[i]) continue;
+    if (kept) return kAnomalies;
+    kept = snippet.cells[i];
+  }
+  if (!kept || layout.anomalies == 0) return kAnomalies;
+  const auto others = static_cast<int64_t>(layout.anomalies_of(layout.cells[*kept]) + sizeof(uint64_t));
+  const std::vector<RaisedCell>& raised = stage_.journal.raised;
+  const auto cell = std::ranges::lower_bound(raised, *kept, {}, &RaisedCell::cell);
+  const auto function = stage_.functions.find(f.function);
+  if (cell == raised.end() || cell->cell != *kept || !cell->words || function == stage_.functions.end())
+    return others;
+  const auto at = std::ranges::lower_bound(cell->functions, function->second);
+  if (at == cell->functions.end() || *at != function->second) return others;
+  const auto index = static_cast<uint64_t>(at - cell->functions.begin());
+  return static_cast<int64_t>(layout.anomalies + (cell->words + index) * sizeof(uint64_t));
+}
+
 std::vector<arch::Piece> PlacedCode::pieces(const FunctionPlan& f, const FunctionPlan::Point& point,
                                             uint64_t resident) const {
   const format::PointKind kind = point.wanted.kind;
@@ -66,6 +90,7 @@ std::vector<arch::Piece> PlacedCode::pieces(const FunctionPlan& f, const Functio
       piece.waits = stage_.layout.cells[ending->cell];
     piece.constants = snippet.constants;
     if (!snippet.requests.empty()) piece.request = snippet.requests.front();
+    piece.anomalies = anomalies(f, snippet);
     if (auto symbols = input_.binding.symbols.find(snippet.stencil); symbols != input_.binding.symbols.end())
       piece.symbols = symbols->second;
     for (auto [flag, end] = flags_.equal_range(f.function); flag != end; ++flag)
@@ -99,6 +124,7 @@ arch::Bytes PlacedCode::resident_code() const {
   p.news = stage_.news.start;
   p.thread_at = layout.thread_at;
   p.deferred = layout.deferred;
+  p.anomalies = layout.anomalies;
   p.hit_time = input_.hit_time;
   p.ticks_per_second = input_.ticks_per_second;
   std::vector<arch::TimerClock> clocks;

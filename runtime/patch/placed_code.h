@@ -29,6 +29,8 @@ class PlacedCode {
                                   uint64_t resident) const;
   std::vector<arch::Track> tracks() const;
   std::vector<uint64_t> tables() const;
+  // Where anomalies of a snippet are counted.
+  int64_t anomalies(const FunctionPlan& f, const focus::BoundSnippet& snippet) const;
   // Whether the function raises and lowers what `change` says.
   bool is_balanced(const FunctionPlan& f, focus::CellId change) const;
 

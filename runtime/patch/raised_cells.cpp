@@ -32,7 +32,7 @@ class RaisedCells {
       }
   }
 
-  void put() {
+  std::map<const image::Function*, uint32_t> put() {
     for (auto& [id, cell] : cells_) {
       for (std::vector<uint32_t>* list : {&cell.functions, &cell.requests}) {
         std::ranges::sort(*list);
@@ -40,6 +40,7 @@ class RaisedCells {
       }
       journal_.raised.push_back(std::move(cell));
     }
+    return std::move(functions_);
   }
 
  private:
@@ -104,12 +105,25 @@ bool jumps_out(const image::Code& code) {
   return false;
 }
 
-void describe_raised(const plan::Plan& plan, const focus::Binding& binding, const Coverage& coverage,
-                     Journal& journal) {
+size_t number_words(std::vector<RaisedCell>& cells, size_t first) {
+  constexpr size_t kMost = 64;  // functions that are told apart
+  size_t next = first;
+  for (RaisedCell& cell : cells) {
+    if (cell.functions.size() < 2 || cell.functions.size() > kMost) continue;
+    cell.words = static_cast<uint32_t>(next);
+    next += cell.functions.size();
+    cell.words_end = static_cast<uint32_t>(next);
+  }
+  return next - first;
+}
+
+std::map<const image::Function*, uint32_t> describe_raised(const plan::Plan& plan,
+                                                           const focus::Binding& binding,
+                                                           const Coverage& coverage, Journal& journal) {
   RaisedCells cells(plan, binding, journal);
   for (const FunctionPlan& f : coverage.functions)
     if (!f.sites.windows.empty()) cells.add(f);
-  cells.put();
+  return cells.put();
 }
 
 }  // namespace mdl::patch

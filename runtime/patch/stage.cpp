@@ -77,6 +77,7 @@ class Builder {
 
   Result<Stage> build() {
     place_stubs();
+    out_.functions = describe_raised(input_.plan, input_.binding, input_.coverage, out_.journal);
     std::vector<Cluster> clusters = make_clusters(input_.coverage, mappings_);
     const image::Range near = clusters.empty() ? program() : clusters[0].near;  // nothing is to be inserted
     if (auto ok = session_ ? use_session() : place_data(near); !ok) return ok.error();
@@ -115,8 +116,12 @@ class Builder {
 
   // What all islands share.
   Result<void> place_data(const image::Range& near) {
+    const size_t pairs = anomaly_pairs(input_.binding.cells);
+    const size_t words = number_words(out_.journal.raised, pairs);
     out_.layout = make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size(),
-                              defers(input_.coverage));
+                              defers(input_.coverage), words);
+    if (out_.layout.anomalies_end - out_.layout.anomalies < (pairs + words) * sizeof(uint64_t))
+      for (RaisedCell& cell : out_.journal.raised) cell.words = cell.words_end = 0;
     out_.layout.thread_at = input_.thread_at;
     out_.layout.keeps_hit_time = input_.hit_time.kept;
     if (auto ok = place(out_.data, near, out_.layout.size(), UINT64_MAX / 2); !ok) return ok;
@@ -302,7 +307,6 @@ class Builder {
     journal.news = out_.news;
     journal.armed = out_.armed;
     fill_windows(journal);
-    describe_raised(input_.plan, input_.binding, input_.coverage, journal);
     if (session_) {
       journal.layout = out_.layout;
       journal.layout.cells.clear();  // the session's journal says what they are

@@ -33,8 +33,9 @@ struct Stage {
   std::vector<arch::Bytes> island_code;  // the resident code, then the trampolines
   std::vector<StagedWindow> windows;     // by address
   Journal journal;
-  std::vector<uint64_t> session_relays;  // of the session that is extended
-  bool code_written = false;             // some of the windows are in place, or may be
+  std::map<const image::Function*, uint32_t> functions;  // indices into Journal::functions
+  std::vector<uint64_t> session_relays;                  // of the session that is extended
+  bool code_written = false;                             // some of the windows are in place, or may be
   bool extends = false;  // a session that is there: only islands and a journal of their own are new
 };
 

@@ -50,6 +50,7 @@ Sample Sampler::make(const Snapshot& snapshot, Moment at) const {
   }
   sample.counts = snapshot.counts;
   sample.anomalies = snapshot.anomalies;
+  sample.anomaly_words = snapshot.anomaly_words;
   sample.threads = snapshot.threads;
   sample.overflows = snapshot.overflows;
   sample.unrecorded = snapshot.unrecorded;

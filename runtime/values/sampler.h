@@ -33,6 +33,7 @@ struct Sample {
   std::vector<std::map<uint64_t, Value>> each;  // as BlockLayout::cells: by thread, for Whose::each
   std::vector<int64_t> counts;                  // as in Snapshot
   uint64_t anomalies = 0;
+  std::vector<uint64_t> anomaly_words;  // as in Snapshot
   uint32_t threads = 0;
   uint64_t overflows = 0;
   uint64_t unrecorded = 0;

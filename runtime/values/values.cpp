@@ -47,6 +47,9 @@ Result<void> check(const BlockLayout& layout) {
   if (layout.timers > layout.calls || layout.calls > layout.sums || layout.sums > layout.cells_end ||
       layout.cells_end > layout.stride || (layout.timers | layout.calls | layout.sums) % 8 != 0)
     return bad("cells outside of a block");
+  if (layout.anomalies > layout.anomalies_end || layout.anomalies_end > layout.cells_end ||
+      (layout.anomalies | layout.anomalies_end) % 8 != 0)
+    return bad("anomalies outside of a block");
   for (const CellPlace& cell : layout.cells)
     if (cell.offset < kBlockHeaderBytes || cell.offset % 8 != 0 ||
         cell.offset + uint64_t{format::info(cell.kind).size} > layout.stride ||
@@ -221,7 +224,7 @@ Result<void> Collector::fold_living(const image::Memory& memory, Clocks& clocks,
       const auto now = wall ? std::optional(wall_) : clocks.of_thread(of, thread);
       return now ? less_taken(memory, seen, of, *now) : now;
     };
-    out.anomalies += seen.words[kAnomalies];
+    count_anomalies(seen.words, out);
     out.taken_ns += taken_ns(seen.words);
     std::vector<int64_t> values(layout_.cells.size());
     const auto take = [&](size_t cell, int64_t value) {
@@ -248,12 +251,22 @@ Result<void> Collector::fold_living(const image::Memory& memory, Clocks& clocks,
   return {};
 }
 
+void Collector::count_anomalies(const Words& words, Snapshot& out, uint64_t times) const {
+  out.anomalies += words[kAnomalies] * times;
+  out.anomaly_words.resize((layout_.anomalies_end - layout_.anomalies) / sizeof(uint64_t));
+  for (size_t i = 0; i < out.anomaly_words.size(); ++i) {
+    const uint64_t more = words[layout_.anomalies / sizeof(uint64_t) + i] * times;
+    out.anomaly_words[i] += more;
+    out.anomalies += more;
+  }
+}
+
 // Threads without a slot, as one.
 Result<void> Collector::fold_overflow(const image::Memory& memory, Snapshot& out) {
   const uint64_t address = slot_address(layout_.slots);
   auto words = read_block(memory, address);
   if (!words) return words.error();
-  out.anomalies += (*words)[kAnomalies];
+  count_anomalies(*words, out);
   out.taken_ns += taken_ns(*words);
   if (overflows_ == 0) return {};
   std::vector<int64_t> values(layout_.cells.size());
@@ -274,7 +287,7 @@ Result<void> Collector::fold_overflow(const image::Memory& memory, Snapshot& out
 // Words of threads that are not known one by one.
 void Collector::fold_sums(const Words& words, Snapshot& out) {
   if (words.empty()) return;
-  out.anomalies += words[kAnomalies];
+  count_anomalies(words, out);
   out.taken_ns += taken_ns(words);
   for (size_t i = 0; i < layout_.cells.size(); ++i)
     if (layout_.cells[i].whose == Whose::all)
@@ -322,7 +335,8 @@ Result<Snapshot> Collector::read(const image::Memory& memory, Clocks& clocks) {
     if (!ended) return ended.error();
     fold_sums(*ended, out);
     fold_sums(earlier_, out);
-    out.anomalies += taken_[kAnomalies] - earlier_[kAnomalies];
+    count_anomalies(taken_, out);
+    count_anomalies(earlier_, out, UINT64_MAX);
     out.taken_ns += taken_ns(taken_) - taken_ns(earlier_);
   }
   finish(out);

@@ -62,6 +62,7 @@ struct BlockLayout {
   uint32_t ring_entries = 0;      // a power of two; 0 = there are none
   uint64_t ended_address = 0;     // u64 x 2: copies made, copies that found no room
   uint64_t timers = 0, calls = 0, sums = 0, cells_end = 0;  // where kinds of cells begin in a block
+  uint64_t anomalies = 0, anomalies_end = 0;                // words that are such, besides the header's
   uint64_t ticks_per_second = 0;                            // of wall timers
   bool identified = false;      // a thread's id is in its block before it counts anything
   bool keeps_hit_time = false;  // a thread's clock is behind by what its hits have taken (arch::HitTime)
@@ -80,11 +81,12 @@ struct Snapshot {
   // Spans that changed each time they were looked at, so that they and their bases did not fit together:
   // what is in `cells` is not their value. By index, ascending.
   std::vector<size_t> unsettled;
-  uint64_t anomalies = 0;   // over all blocks
-  uint32_t threads = 0;     // that own a block
-  uint64_t overflows = 0;   // beyond zero, threads without a slot share a block, as one thread
-  uint64_t unrecorded = 0;  // threads that ended so fast that only sums of their values are known
-  uint64_t taken_ns = 0;    // what hits have taken of all threads' time, where that is kept
+  uint64_t anomalies = 0;               // over all blocks, those of the words, too
+  std::vector<uint64_t> anomaly_words;  // over all blocks
+  uint32_t threads = 0;                 // that own a block
+  uint64_t overflows = 0;               // beyond zero, threads without a slot share a block, as one thread
+  uint64_t unrecorded = 0;              // threads that ended so fast that only sums of their values are known
+  uint64_t taken_ns = 0;                // what hits have taken of all threads' time, where that is kept
 };
 
 // Reads again and again, and remembers threads that have ended.
@@ -139,6 +141,8 @@ class Collector {
   Result<void> fold_living(const image::Memory& memory, Clocks& clocks, Snapshot& out);
   Result<void> fold_overflow(const image::Memory& memory, Snapshot& out);
   void fold_sums(const Words& words, Snapshot& out);
+  // `times`: 1, or -1 to take them away.
+  void count_anomalies(const Words& words, Snapshot& out, uint64_t times = 1) const;
   void finish(Snapshot& out) const;
   uint64_t slot_address(uint64_t slot) const { return layout_.blocks + slot * layout_.stride; }
   int64_t in_units(const CellPlace& cell, int64_t value) const;

@@ -26,6 +26,11 @@ constraint some /Code/* is counter {
   foreach func in some_list { append preInsn func.entry (* some += 1; *) prepend preInsn func.return (* some -= 1; *) }
 }
 """
+ONE = """
+constraint procedure /Code/*/* is counter {
+  append preInsn $constraint[0].entry (* procedure += 1; *) prepend preInsn $constraint[0].return (* procedure -= 1; *)
+}
+"""
 SLEEPERS = ["hold", "handled", "alternate", "tail", "ends", "unwinding", "coroutine", "embedded", "base"]
 
 
@@ -239,6 +244,67 @@ class Asked(Check):
         program = self.start("exits")
         done = run(MDL_INJECT, "--check", program.pid)
         self.assertEqual((done.returncode, done.stdout), (0, f"process {program.pid} is not instrumented\n"))
+
+
+class Anomalies(LiveTest):
+    """They are told apart by request and function."""
+
+    def measure(self, constraints, *foci):
+        self.program = self.start("exits")
+        plan = self.compile_text(constraints + metric("work", ["t_work"], constraints=["procedure", "module"]))
+        asked = [word for focus in foci for word in ("-m", f"work@/Code/exits{focus}")]
+        self.session = self.inject(self.program.pid, plan, "-m", "work", *asked).wait_inserted()
+
+    def finish(self):
+        """What each line says of its own, and the total, which all have."""
+        self.assert_stopped_well(self.session)
+        final = self.session.final()
+        total, = {line.get("anomalies", 0) for line in final.values()}
+        return {focus: line.get("anomalies_of") for (_, focus), line in final.items()}, total
+
+    def test_frames_that_vanished(self):
+        self.measure(CONSTRAINTS, "/t_thrown", "/t_held", "")
+        for command in ("throw 5", "jump 2", "throw 3"):
+            self.program.ask(command)
+        of, total = self.finish()
+        self.assertEqual(total, 10)
+        self.assertEqual(of, {"": None, "/Code/exits/t_held": None, "/Code/exits": None,
+                              "/Code/exits/t_thrown": [{"function": "/Code/exits/t_thrown", "vanished": 10, "unmatched": 0}]})
+        self.assertIn("/Code/exits/t_thrown: frames that vanished: 10 (work@/Code/exits/t_thrown)", self.session.errors)
+
+    def test_frames_of_several_functions_that_vanished(self):
+        self.measure(SOME.replace("some", "module").replace("t_escapes", "t_thrown") + ONE, "")
+        self.program.ask("throw 4")
+        of, total = self.finish()
+        self.assertEqual(total, 4)
+        one, = of["/Code/exits"]
+        self.assertRegex(one["function"], "^/Code/exits/t_(recursive|thrown) or 1 other$")
+        self.assertEqual((one["vanished"], one["unmatched"]), (4, 0))
+
+    def test_timers(self):
+        self.program = self.start("exits")
+        plan = self.compile_text(TIMER.format(name="t_thrown") + TIMER.format(name="t_held"))
+        self.session = self.inject(self.program.pid, plan).wait_inserted()
+        self.program.ask("throw 6")
+        self.assert_stopped_well(self.session)
+        final = {name: line.get("anomalies_of") for (name, _), line in self.session.final().items()}
+        self.assertEqual(final, {"time_t_held": None,
+                                 "time_t_thrown": [{"function": "/Code/exits/t_thrown", "vanished": 6, "unmatched": 0}]})
+
+    def test_exits_without_an_entry(self):
+        """A flag that is lowered twice: by each function of those that share it."""
+        twice = SOME.replace("some", "module").replace("t_escapes", "t_held").replace("t_recursive", "t_target")
+        twice = twice.replace("(* module -= 1; *)", "(* module -= 1; *) prepend preInsn func.return (* module -= 1; *)")
+        self.measure(twice + ONE, "")
+        self.program.ask("quit_thread 3")
+        self.program.ask("hold")
+        self.program.ask("tail")
+        self.program.ask("release")
+        of, total = self.finish()
+        found = {one["function"]: one["unmatched"] for one in of["/Code/exits"] if one["unmatched"]}
+        self.assertEqual(sorted(found), ["/Code/exits/t_held", "/Code/exits/t_target"], of)
+        self.assertGreaterEqual(total, sum(found.values()))
+        self.assertIn("exits without an entry", self.session.errors)
 
 
 if __name__ == "__main__":

@@ -311,7 +311,7 @@ mdl_resident_exit:
 // mdl_resident_catch, mdl_resident_jump: called at the entries of __cxa_begin_catch and longjmp. Frames
 // below a limit on this stack have vanished without a return. Flags and timers whose outermost frame is one
 // of them are lowered and stopped, calls into the application that will not come back are forgotten; each is
-// an anomaly. "On this stack" means within kStack below the limit: frames of another stack (a signal stack,
+// an anomaly, counted with the flag or timer (patch/layout.h). "On this stack" means within kStack below the limit: frames of another stack (a signal stack,
 // a coroutine) are farther away, or left alone. Keep all registers and flags.
         .macro  save
         pushfq
@@ -396,6 +396,12 @@ mdl_resident_jump:
         je      .Lnext_flag
         skip_if_alive 8(%rcx), .Lnext_flag
         movq    $0, (%rcx)
+        movq    .Lanomalies(%rip), %r10
+        testq   %r10, %r10
+        je      .Lflag_of_nobody
+        incq    -kBlockHeader(%r10,%rcx) // the flag's own: 16 bytes for each, like flags
+        jmp     .Lnext_flag
+.Lflag_of_nobody:
         incq    (%r11)                  // the block's anomalies
 .Lnext_flag:
         addq    $16, %rcx
@@ -422,6 +428,17 @@ mdl_resident_jump:
         movq    (%r10), %r10
         call    .Lclock
         addq    %r10, (%rcx)
+        cmpq    $0, .Lanomalies(%rip)
+        je      .Ltimer_of_nobody
+        movq    %rcx, %r10              // 16 bytes for each, behind those of the flags; a timer has 32
+        subq    %r11, %r10
+        subq    .Ltimers(%rip), %r10
+        shrq    $1, %r10
+        addq    .Ltimers(%rip), %r10
+        addq    .Lanomalies(%rip), %r10
+        incq    -kBlockHeader(%r11,%r10)
+        jmp     .Lnext_timer
+.Ltimer_of_nobody:
         incq    (%r11)
 .Lnext_timer:
         addq    $8, (%rsp)
@@ -667,6 +684,7 @@ mdl_resident_parameters:                // filled when the code is injected: arc
 .Ltables:               .quad 0         // from mdl_resident_begin
 .Ltable_bytes:          .quad 0
 .Ldeferred:             .quad 0
+.Lanomalies:            .quad 0         // 0: they are counted in the block's header only
 .Lns_per_tick:          .quad 0         // of the counter, times 2^32; 0: hit times are not kept
 .Levent_count:          .quad 0
 .Levents:               .fill 16, 8, 0

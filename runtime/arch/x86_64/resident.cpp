@@ -92,6 +92,7 @@ Bytes resident_code(const ResidentParameters& p, std::span<const TimerClock> tim
                                  fixed + timers.size() * 8 + spans.size() * kSpanBytes,
                                  tables.size() * 8,
                                  p.deferred,
+                                 p.anomalies,
                                  ns_per_tick(p),
                                  std::size(kEventOffsets)};
   words.insert(words.end(), std::begin(kEventOffsets), std::end(kEventOffsets));

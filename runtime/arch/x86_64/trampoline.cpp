@@ -100,7 +100,7 @@ int64_t value_of(const plan::Hole& hole, const Piece* piece, int64_t guard, cons
     case plan::HoleKind::guard:
       return guard;
     case plan::HoleKind::anomalies:
-      return place.anomalies;
+      return piece && piece->anomalies ? piece->anomalies : place.anomalies;
     case plan::HoleKind::symbol:
       return static_cast<int64_t>(piece->symbols[hole.index].address);
     case plan::HoleKind::symbol_left:
@@ -292,7 +292,8 @@ class PieceWriter {
  private:
   void unless_it_waits(const Piece& piece) {
     Emitter e(out_, place_.address + out_.size());
-    const Waiting waiting = emit_defer(e, piece, *deferral_, depth_, place_.resident, place_.anomalies);
+    const Waiting waiting = emit_defer(e, piece, *deferral_, depth_, place_.resident,
+                                       piece.anomalies ? piece.anomalies : place_.anomalies);
     for (size_t field : waiting.run) e.fill(field, e.here());
     one(piece);
     e.fill(waiting.behind, e.here());

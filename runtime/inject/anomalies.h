@@ -1,0 +1,22 @@
+// Anomalies by the functions whose flags and timers they are about (docs/injection.md, "Anomalies").
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/output/writer.h"
+#include "runtime/patch/journal.h"
+
+namespace mdl::inject {
+
+// By request. `words`: Sample::anomaly_words.
+std::map<uint32_t, std::vector<output::Anomaly>> anomalies_of(const patch::Journal& journal,
+                                                              std::span<const uint64_t> words);
+
+// At the end, on standard error: the functions that have most.
+void say_anomalies(pid_t pid, const patch::Journal& journal, std::span<const uint64_t> words);
+
+}  // namespace mdl::inject
