@@ -140,7 +140,6 @@ void Follow::admit(pid_t pid) {
   if (!session.journal || session.journal->head != session_.head)
     return give_up(pid, "its copy of the session is damaged");
   // What is in no journal.
-  session.journal->layout.thread_at = session_.layout.thread_at;
   session.journal->armed = session_.armed;
   auto admitted = patch::admit(pid, *session.journal, *memory);
   if (!admitted) return give_up(pid, admitted.error().text);

@@ -24,6 +24,7 @@ constexpr std::string_view kStackCopiers[] = {"greenlet", "libaco"};
 
 constexpr std::string_view kNotWalked = "on a stack that cannot be walked to its end";
 
+constexpr uint64_t kMostFlags = 16 << 20;    // bytes of a block
 constexpr uint64_t kStackStart = 256;        // from the end of _start's frame to where the kernel began
 constexpr uint64_t kMostScanned = 64 << 10;  // bytes of a stack that may hold the address of an exception
 constexpr size_t kMostLooks = 20'000;        // at what may be one, in all
@@ -96,6 +97,7 @@ class ThreadExits {
 
   ExitCheck find() {
     const Layout& layout = journal_.layout;
+    if (layout.calls > kMostFlags) return {};  // a journal that lies
     directory_.resize(layout.slots * 2);
     if (!memory_.read(journal_.data.start + layout.directory(),
                       std::as_writable_bytes(std::span(directory_))))
