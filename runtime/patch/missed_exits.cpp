@@ -24,16 +24,21 @@ constexpr std::string_view kStackCopiers[] = {"greenlet", "libaco"};
 
 constexpr std::string_view kNotWalked = "on a stack that cannot be walked to its end";
 
-constexpr uint64_t kMostFlags = 16 << 20;    // bytes of a block
-constexpr uint64_t kStackStart = 256;        // from the end of _start's frame to where the kernel began
-constexpr uint64_t kMostScanned = 64 << 10;  // bytes of a stack that may hold the address of an exception
-constexpr size_t kMostLooks = 20'000;        // at what may be one, in all
+constexpr uint64_t kMostFlags = 16 << 20;   // bytes of a block
+constexpr uint64_t kStackStart = 256;       // from the end of _start's frame to where the kernel began
+constexpr uint64_t kMostScanned = 1 << 20;  // bytes of a stack that may hold the address of an exception
+constexpr size_t kMostLooks = 20'000;       // at what may be one, in all
 
 // Itanium C++ ABI, exception handling: the first word of an exception says whose it is. The last byte of
 // C++'s tells a dependent one.
 constexpr std::array<uint64_t, 3> kExceptionClasses = {0x474e5543432b2b00,   // GNUCC++
                                                        0x434c4e47432b2b00,   // CLNGC++
                                                        0x4d4f5a0052555354};  // MOZ\0RUST
+
+// struct _Unwind_Exception begins so: {class, cleanup, private_1, ..}. Of one that ends a thread, private_1
+// is a function, too.
+using Exception = std::array<uint64_t, 4>;
+constexpr size_t kThreadData = 2304;  // bytes of struct pthread, glibc
 
 bool word_at(const image::Memory& memory, uint64_t address, uint64_t& word) {
   return memory.read(address, std::as_writable_bytes(std::span(&word, 1)));
@@ -236,8 +241,9 @@ class ThreadExits {
   // on the stack, and the frames that it has left so far have not been taken out of the flags yet.
   bool is_unwinding(const arch::ThreadRegisters& registers, const image::Stack& stack) {
     const uint64_t sp = arch::stack_pointer(registers);
-    const uint64_t end = std::min(stack.frames.back().cfa, sp + kMostScanned);
-    std::vector<uint64_t> words(end > sp ? (end - sp) / sizeof(uint64_t) : 0);
+    const uint64_t end = stack.frames.back().cfa;
+    if (end <= sp || end - sp > kMostScanned || is_ending(arch::thread_pointer(registers))) return true;
+    std::vector<uint64_t> words((end - sp) / sizeof(uint64_t));
     if (!memory_.read(sp, std::as_writable_bytes(std::span(words)))) return true;
     const image::RegisterFile file = arch::unwind_registers(registers);
     words.insert(words.end(), file.begin(), file.end());
@@ -251,14 +257,22 @@ class ThreadExits {
     }
     return false;
   }
-  // struct _Unwind_Exception {class, cleanup, private_1, private_2}: of a thread that is being ended,
-  // private_1 is a function, too.
+  // pthread_exit and cancellation unwind with an exception that lies in the thread's own data.
+  bool is_ending(uint64_t pointer) const {
+    std::array<uint64_t, kThreadData / sizeof(uint64_t)> words{};
+    if (!memory_.read(pointer, std::as_writable_bytes(std::span(words)))) return false;
+    for (size_t i = 0; i + 4 <= words.size(); i += 2)  // it is aligned to 16 bytes
+      if (is_forced({words[i], words[i + 1], words[i + 2], words[i + 3]})) return true;
+    return false;
+  }
   bool is_exception(uint64_t address) const {
-    std::array<uint64_t, 4> head{};
+    Exception head{};
     if (!memory_.read(address, std::as_writable_bytes(std::span(head)))) return false;
     return std::ranges::find(kExceptionClasses, head[0] & ~uint64_t{0xff}) != kExceptionClasses.end() ||
-           head[0] == kExceptionClasses.back() ||
-           (is_code(mappings_, head[1]) && is_code(mappings_, head[2]));
+           head[0] == kExceptionClasses.back() || is_forced(head);
+  }
+  bool is_forced(const Exception& head) const {
+    return is_code(mappings_, head[1]) && is_code(mappings_, head[2]);
   }
 
   const MissedExits& what_;

@@ -31,7 +31,7 @@ constraint procedure /Code/*/* is counter {
   append preInsn $constraint[0].entry (* procedure += 1; *) prepend preInsn $constraint[0].return (* procedure -= 1; *)
 }
 """
-SLEEPERS = ["hold", "handled", "alternate", "tail", "ends", "unwinding", "coroutine", "embedded", "base"]
+SLEEPERS = ["hold", "handled", "alternate", "tail", "ends", "unwinding", "leaving", "coroutine", "embedded", "base"]
 
 
 class Check(LiveTest):

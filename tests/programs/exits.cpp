@@ -5,22 +5,29 @@
 //
 // Commands (protocol.h). Those that leave a function behind the back of whoever watches its exits:
 //
-//   escape N      N times t_escapes, three frames deep, which gives its frames up by restoring registers
-//   itself escaped N     the same in a thread, which then waits hidden N      N times t_hidden, into whose
-//   middle the program has written a jump to a return elsewhere hidden_too N  the same in a thread, which
-//   then waits recursive N   escape, but the outermost frame of t_recursive stays, in a thread, and returns
-//   later
+//   escape N      N times t_escapes, three frames deep, gives its frames up by restoring registers itself
+//   escaped N     the same in a thread, which then waits
+//   hidden N      N times t_hidden, into whose middle the program has written a jump to a return elsewhere
+//   hidden_too N  the same in a thread, which then waits
+//   recursive N   as escape, but t_recursive's outermost frame stays, in a thread
 //
-// Those that put a thread to sleep where a function is active, until `release`: hold (in t_held, three frames
-// deep), handled (in t_handler, a signal handler that interrupted t_held), alternate (the same on a stack of
-// its own), tail (in t_target, to which t_tail has jumped), ends (in code that never comes back, to which
-// t_ends has jumped), unwinding (in a destructor, while an exception that has left t_thrown is on its way),
-// coroutine (t_left is on a stack that does not run), embedded (the same, a stack in an array of the thread's
-// own), base (t_left is on the thread's own stack, an embedded one runs).
+// Those that put a thread to sleep where a function is active, until `release`:
 //
-// And those after which nothing is left: throw N, jump N, quit_thread N (pthread_exit in t_held), cancel N.
-// `fork`: a child that sleeps in t_held until it is killed; answers {"event":"done","child":PID}. quit ends
-// with status 0.
+//   hold          in t_held, three frames deep
+//   handled       in t_handler, a signal handler that interrupted t_held
+//   alternate     the same, on a stack of its own
+//   tail          in t_target, to which t_tail has jumped
+//   ends          in code that never comes back, to which t_ends has jumped
+//   unwinding     in a destructor, while an exception that has left t_thrown is on its way
+//   leaving       in a destructor, while the thread ends, which has left t_held for that
+//   coroutine     t_left is on a stack that does not run
+//   embedded      the same, and that stack is an array on the thread's own
+//   base          t_left is on the thread's own stack, while such an array is the stack that runs
+//
+// Those after which nothing is left: throw N, jump N, quit_thread N (pthread_exit in t_held), cancel N.
+//
+//   fork          a child sleeps in t_held until it is killed: answers {"event":"done","child":PID}
+//   quit          ends with status 0
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/prctl.h>
@@ -255,6 +262,11 @@ std::function<void()> sleeper(const std::string& word, unsigned long number) {
         throw_past_a_sleeper();
       } catch (int) {
       }
+    };
+  if (word == "leaving")
+    return [] {
+      Sleeper sleeper;
+      t_held(2, Do::leave);
     };
   if (word == "coroutine") return [] { leave_on(std::vector<char>(kStackSize).data()); };
   if (word == "embedded") return [] { in_array(leave_on); };
