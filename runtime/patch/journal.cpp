@@ -298,7 +298,7 @@ namespace {
 void join(std::vector<uint32_t>& list, const std::vector<uint32_t>& more, size_t first) {
   for (const uint32_t index : more) list.push_back(static_cast<uint32_t>(first + index));
   std::ranges::sort(list);
-  list.erase(std::ranges::unique(list).begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
 void absorb_raised(Journal& session, const Journal& extension) {

@@ -248,7 +248,7 @@ class ThreadExits {
     const image::RegisterFile file = arch::unwind_registers(registers);
     words.insert(words.end(), file.begin(), file.end());
     std::ranges::sort(words);
-    words.erase(std::ranges::unique(words).begin(), words.end());
+    words.erase(std::unique(words.begin(), words.end()), words.end());
     const image::Mapping* own = mapping_at(mappings_, sp);
     for (uint64_t word : words) {
       const image::Mapping* mapping = word % 16 == 0 ? mapping_at(mappings_, word) : nullptr;

@@ -36,7 +36,7 @@ class RaisedCells {
     for (auto& [id, cell] : cells_) {
       for (std::vector<uint32_t>* list : {&cell.functions, &cell.requests}) {
         std::ranges::sort(*list);
-        list->erase(std::ranges::unique(*list).begin(), list->end());
+        list->erase(std::unique(list->begin(), list->end()), list->end());
       }
       journal_.raised.push_back(std::move(cell));
     }
