@@ -138,6 +138,11 @@ MAINS = {
 }
 
 
+def is_microsoft(function):
+    """GCC 12 loses what it keeps in %rdi over the address of a thread's variable, which is given in %rdi."""
+    return function["shape"] == "microsoft" and not {"thread_local", "guard"} & {one["kind"] for one in statements(function["body"])}
+
+
 class Writer:
     def __init__(self, program):
         self.program = program
@@ -221,7 +226,7 @@ class Writer:
         if function["shape"] == "method":
             head = f"u class_{function['name']}::method(u a, u b)"
         else:
-            convention = "__attribute__((ms_abi)) " if function["shape"] == "microsoft" else ""
+            convention = "__attribute__((ms_abi)) " if is_microsoft(function) else ""
             head = f"{shape.result} {convention}{function['name']}({shape.parameters})"
         return "\n".join(self.before) + f"\n{head} {{\n{text}}}\n"
 
@@ -236,7 +241,7 @@ class Writer:
 
     def attributes(self, function):
         given = list(function["attributes"])
-        if function["shape"] == "microsoft":
+        if is_microsoft(function):
             given.append("ms_abi")
         text = f" __attribute__(({', '.join(given)}))" if given else ""
         if function["counted"] == "no":
