@@ -187,8 +187,14 @@ class Finder {
     return in_text(to) ? std::optional(to) : std::nullopt;
   }
 
+  // Where a frame begins is code, whatever numbers its bytes may be.
+  bool is_frame(uint64_t address) const {
+    const auto found = std::ranges::lower_bound(object_.frames, address, {}, &Range::start);
+    return found != object_.frames.end() && found->start == address;
+  }
+
   void look_at_tables() {
-    std::erase_if(bases_, [&](const Candidate& base) { return !entry(base, base.to); });
+    std::erase_if(bases_, [&](const Candidate& base) { return is_frame(base.to) || !entry(base, base.to); });
     std::vector<Candidate> tables = confirmed(std::move(bases_));
     std::sort(tables.begin(), tables.end(),
               [](const Candidate& a, const Candidate& b) { return a.to < b.to; });
