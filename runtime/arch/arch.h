@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/arch/target_data.h"
 #include "runtime/image/code.h"
 #include "runtime/image/unwind.h"
 #include "runtime/plan/plan.h"
@@ -123,16 +124,13 @@ struct Lookup {
 };
 // Places behind the thread pointer where known C libraries keep a thread's id (4 bytes).
 std::span<const uint32_t> thread_id_places();
-inline constexpr int64_t kThreadId = 8;  // byte offset of the thread's id in its block
-// Likewise, where hit times are kept: when the hit began that runs (else see last_request), what hits have
-// taken so far, in ticks, and what the thread's clocks showed at its last hit (hit_time.h).
-inline constexpr uint64_t kCpuClock = 16, kBegan = 24, kTaken = 32, kClock = 40;
-// For whose Piece::request the last hit was; none while one runs, and where that is not known.
+// From a block's kBlockBegan: whose Piece::request the last hit was; none while one runs, and where that is
+// not known.
 constexpr std::optional<uint32_t> last_request(uint64_t began) {
   const uint64_t number = ~began;
   return number < UINT64_C(0x7fffffff) ? std::optional(static_cast<uint32_t>(number)) : std::nullopt;
 }
-// In kCpuClock: it is not that of the hit that runs.
+// In kBlockCpuClock: it is not that of the hit that runs.
 inline constexpr uint64_t kCpuStale = uint64_t{1} << 62;
 // The slot at which the search for a thread pointer begins: what the emitted code computes.
 uint32_t home_slot(uint64_t thread_pointer, uint32_t slots);
@@ -200,7 +198,6 @@ struct ArmedCalls {
   uint64_t area = 0;                // of the first block
 };
 inline constexpr uint64_t kArmedBytes = uint64_t{1} << 16;  // 8 for a call that has not come back
-inline constexpr uint8_t kArmedDepth = 56;  // byte offset in the block: how many bytes of the area are in use
 enum class Arming : uint8_t {
   none,
   arm,     // in front of the call
@@ -212,8 +209,6 @@ enum class Arming : uint8_t {
 // What a tail jump leaves raised for the return of the function that it leads to (docs/injection.md, "Tail
 // calls"). A thread's block lists what waits: for each {the place of the frame's return address, the byte
 // offset of the cell}. Only the outermost frame that raised a cell waits; an inner one lowers it at once.
-inline constexpr uint32_t kDeferredBytes = 2048;  // of the list, which is in use up to
-inline constexpr uint8_t kDeferredDepth = 48;     // the number at this byte offset in the block
 struct Deferral {
   // A word that the jump goes through, and what it must hold: otherwise nothing waits, which is an anomaly.
   uint64_t slot = 0;  // 0 = it is direct

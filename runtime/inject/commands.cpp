@@ -27,7 +27,7 @@ bool is_alive(const patch::Journal& journal) {
 bool is_measured(pid_t pid, const patch::Journal& journal, const image::Memory& memory) {
   if (!journal.news.end) return journal.target == pid;
   uint64_t process = 0;
-  return memory.read(journal.data.start + patch::kHeaderProcess,
+  return memory.read(journal.data.start + kHeaderProcess,
                      std::as_writable_bytes(std::span(&process, 1))) &&
          process == static_cast<uint64_t>(process::read_status(pid).inner_pid);
 }

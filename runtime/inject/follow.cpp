@@ -52,22 +52,22 @@ void Follow::read_news(Measured measured) {
   const uint64_t news = session_.news.start;
   uint64_t made = 0, nobody = 0;
   auto reader = std::find_if(measured.begin(), measured.end(), [&](const Measurement* one) {
-    return !one->result() && read_word(one->memory(), news + patch::kNewsMade, made) &&
-           read_word(one->memory(), news + patch::kNewsNobody, nobody);
+    return !one->result() && read_word(one->memory(), news + kNewsMade, made) &&
+           read_word(one->memory(), news + kNewsNobody, nobody);
   });
   if (reader == measured.end() || (made == read_ && !nobody)) return;
   // As in Measurement::write_data(): nothing is written where a removal may be under way, or has been.
   const process::TargetMemory& memory = (*reader)->memory();
   auto lock = process::TransactionLock::take((*reader)->pid(), std::chrono::milliseconds(0));
   if (!lock || !patch::is_in_place(session_, memory)) return;
-  if (nobody) write_word(memory, news + patch::kNewsNobody, 0);  // we are here, after all
-  if (made - read_ > patch::kNewsEntries) {
+  if (nobody) write_word(memory, news + kNewsNobody, 0);  // we are here, after all
+  if (made - read_ > kNewsEntries) {
     read_ = made;
     incomplete_ = true;
   }
   std::vector<pid_t> announced;
   for (; read_ != made; read_++) {
-    const uint64_t at = news + patch::kNewsRing + (read_ & (patch::kNewsEntries - 1)) * sizeof(uint64_t);
+    const uint64_t at = news + kNewsRing + (read_ & (kNewsEntries - 1)) * sizeof(uint64_t);
     uint64_t pid = 0;
     if (!read_word(memory, at, pid)) break;
     write_word(memory, at, 0);
@@ -165,7 +165,7 @@ void Follow::leave(Measured measured) {
   for (const Measurement* one : measured) {
     auto lock = process::TransactionLock::take(one->pid(), std::chrono::milliseconds(100));
     if (lock && patch::is_in_place(session_, one->memory()))
-      return write_word(one->memory(), session_.news.start + patch::kNewsNobody, 1);
+      return write_word(one->memory(), session_.news.start + kNewsNobody, 1);
   }
 }
 

@@ -88,7 +88,7 @@ bool Measurement::write_data(uint64_t address, std::span<const uint64_t> words,
 }
 
 uint64_t Measurement::exit_word(uint64_t index) const {
-  return journal_.data.start + patch::kHeaderExit + index * 8;
+  return journal_.data.start + kHeaderExit + index * 8;
 }
 
 // Something failed: whether because the process ends, of which one thread after the other loses its memory.

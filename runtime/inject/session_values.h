@@ -14,10 +14,10 @@ inline values::BlockLayout block_layout(const patch::Journal& journal) {
   out.slots = layout.slots;
   out.blocks = journal.data.start + layout.blocks();
   out.stride = layout.stride;
-  out.overflow_address = journal.data.start + patch::kHeaderOverflow;
+  out.overflow_address = journal.data.start + kHeaderOverflow;
   out.ring = journal.data.start + layout.ring();
   out.ring_entries = layout.ended;
-  out.ended_address = journal.data.start + patch::kHeaderEnded;
+  out.ended_address = journal.data.start + kHeaderEnded;
   out.timers = layout.timers, out.calls = layout.calls, out.sums = layout.sums;
   out.cells_end = layout.cells_end;
   out.anomalies = layout.anomalies, out.anomalies_end = layout.anomalies_end;

@@ -167,7 +167,7 @@ class ActiveFrames {
     uint64_t depth = calls.size() * sizeof(uint64_t);
     uint64_t slot = (block - stage_.data.start - stage_.layout.blocks()) / stage_.layout.stride;
     return memory_.write(stage_.armed.start + slot * arch::kArmedBytes, std::as_bytes(std::span(calls))) &&
-           memory_.write(block + arch::kArmedDepth, std::as_bytes(std::span(&depth, 1)));
+           memory_.write(block + kBlockArmed, std::as_bytes(std::span(&depth, 1)));
   }
 
   std::map<focus::CellId, Active> active(const arch::ThreadRegisters& regs, const std::vector<Inside>& inside,

@@ -128,10 +128,10 @@ void begin_anew(const Journal& journal, std::span<uint64_t> block, uint64_t thre
   std::vector<uint64_t> before(block.begin(), block.end());
   const auto base_word = [&](uint64_t offset) { return block[offset / 8]; };
   std::fill(block.begin(), block.begin() + kBlockHeader / 8, 0);
-  block[arch::kThreadId / 8] = thread;
-  block[arch::kDeferredDepth / 8] = before[arch::kDeferredDepth / 8];  // the frames are the child's, too
+  block[kBlockThread / 8] = thread;
+  block[kBlockDeferred / 8] = before[kBlockDeferred / 8];  // the frames are the child's, too
   if (layout.keeps_hit_time)  // the hit that waits has read the counter before
-    block[arch::kClock / 8] = block[arch::kBegan / 8] = now;
+    block[kBlockClock / 8] = block[kBlockBegan / 8] = now;
   std::fill(block.begin() + static_cast<std::ptrdiff_t>(layout.sums / 8), block.end(), 0);
   // A timer that runs holds less than nothing. The thread's own clocks begin at 0 with the child.
   for (size_t i = 0; i < journal.kinds.size(); i++) {
@@ -147,7 +147,7 @@ void begin_anew(const Journal& journal, std::span<uint64_t> block, uint64_t thre
     block[at] = values::is_open(before[at]) ? values::open_span(0, base_word(layout.cells[base])) : 0;
   }
   if (const auto deferred = static_cast<std::ptrdiff_t>(layout.deferred / 8))
-    std::copy_n(before.begin() + deferred, arch::kDeferredBytes / 8, block.begin() + deferred);
+    std::copy_n(before.begin() + deferred, kDeferredBytes / 8, block.begin() + deferred);
   for (const JournalTable& table : journal.tables)
     for (size_t entry = 0; entry < kKeyEntries; entry++) {
       const size_t at = table.keys / 8 + entry * kKeyWords;

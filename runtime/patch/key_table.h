@@ -15,18 +15,18 @@
 #include <array>
 #include <cstdint>
 
+#include "runtime/arch/target_data.h"
+
 namespace mdl::patch {
 
 inline constexpr uint64_t kDefaultKeys = 2097152;
 inline constexpr uint64_t kMostKeys = uint64_t{1} << 26;
-inline constexpr uint64_t kTableHeader = 128;
-inline constexpr uint64_t kTotalSize = 32;
 
 struct KeyTableShape {
   uint64_t most = kDefaultKeys;
 
   uint64_t slots() const;  // a power of two, at least twice as many
-  uint64_t totals() const { return kTableHeader + slots() * 4; }
+  uint64_t totals() const { return kTableSlots + slots() * 4; }
   uint64_t size() const { return totals() + (most + 1) * kTotalSize; }
 };
 

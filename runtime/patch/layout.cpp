@@ -74,7 +74,7 @@ Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool 
   out.timers = ends[kFlags];
   out.calls = ends[kTimers];
   out.sums = ends[kCalls];
-  if (defers) out.deferred = offset, offset += arch::kDeferredBytes;
+  if (defers) out.deferred = offset, offset += kDeferredBytes;
   out.stride = (offset + kLinePair - 1) & ~(kLinePair - 1);
   uint64_t floor = std::bit_ceil(std::clamp<uint64_t>(threads * 4, kMinSlots, kMaxSlots));
   out.slots = static_cast<uint32_t>(std::max<uint64_t>(floor, kUsualSlots));

@@ -20,6 +20,11 @@
 // When a thread pointer is used again, the new thread finds the old one's block. It copies it to the
 // ring, from which the injector takes it, and clears it; when the ring is full, it adds counters and
 // timers up in the block of the ended (resident.S, mdl_resident_renew).
+//
+// The news, where forks are followed: one page that a process shares with all its descendants. A child that
+// waits to be measured writes its pid to the ring, as it knows itself: a hint, found again by looking.
+//
+// Where the words of all these are, arch/target_data.h says.
 #pragma once
 
 #include <cstdint>
@@ -30,30 +35,6 @@
 #include "runtime/focus/request.h"
 
 namespace mdl::patch {
-
-inline constexpr uint64_t kHeaderSize = 4096;
-inline constexpr uint64_t kHeaderOverflow = 8;  // u64: times a thread found no slot
-// u64 x 3: how often the process was at its exit (or was about to execute another program), for which of
-// these its values have been read and it may go on, whether somebody reads them.
-inline constexpr uint64_t kHeaderExit = 64;
-inline constexpr uint64_t kHeaderEnded = 128;  // u64 x 2: copies made, copies without room
-// u64 x 3: the process whose data these are, as it knows itself; another that shares its memory and may pass;
-// whether a fork's child has gone on without its parent's data having been taken out of these (child.h).
-inline constexpr uint64_t kHeaderProcess = 192;
-inline constexpr uint64_t kHeaderSharer = 200;
-inline constexpr uint64_t kHeaderMissed = 208;
-inline constexpr uint64_t kSlotSize = 16;
-inline constexpr uint64_t kBlockHeader = 64;
-inline constexpr int64_t kAnomalies = 0;    // in the block; the thread's id is at arch::kThreadId
-inline constexpr uint32_t kTimerSize = 32;  // {value, depth, the outermost frame's stack pointer, unused}
-
-// The news, where forks are followed: one page that a process shares with all its descendants. A child that
-// waits to be measured writes its pid to the ring, as it knows itself: a hint, found again by looking.
-inline constexpr uint64_t kNewsSize = 4096;
-inline constexpr uint64_t kNewsMade = 0;    // u64: entries made
-inline constexpr uint64_t kNewsNobody = 8;  // u64: somebody has waited in vain, nobody else shall
-inline constexpr uint64_t kNewsRing = 64;   // u64 x kNewsEntries, 0 = taken
-inline constexpr uint64_t kNewsEntries = 256;
 
 struct Layout {
   uint32_t slots = 0;           // a power of two

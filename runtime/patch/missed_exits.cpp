@@ -179,7 +179,7 @@ class ThreadExits {
 
   // False when the block is that of a thread that has ended, whose thread pointer this one has.
   bool is_of(pid_t tid, uint64_t pointer) const {
-    uint64_t id = block_[arch::kThreadId / sizeof(uint64_t)];
+    uint64_t id = block_[kBlockThread / sizeof(uint64_t)];
     if (journal_.layout.thread_at == 0)
       return id == static_cast<uint64_t>(process::read_status(tid).inner_pid);
     uint32_t own = 0;
@@ -205,8 +205,8 @@ class ThreadExits {
   // True when a tail jump has left the cell up for the frame at this place: the function that it leads to is
   // on the walked stack in its frame (docs/injection.md, "Tail calls").
   bool waits(const RaisedCell& cell, uint64_t at) const {
-    const uint64_t used = block_[arch::kDeferredDepth / sizeof(uint64_t)];
-    if (journal_.layout.deferred == 0 || used == 0 || used > arch::kDeferredBytes) return false;
+    const uint64_t used = block_[kBlockDeferred / sizeof(uint64_t)];
+    if (journal_.layout.deferred == 0 || used == 0 || used > kDeferredBytes) return false;
     std::vector<std::array<uint64_t, 2>> notes(used / sizeof(std::array<uint64_t, 2>));
     if (!memory_.read(block_at_ + journal_.layout.deferred, std::as_writable_bytes(std::span(notes))))
       return false;

@@ -56,10 +56,10 @@ int64_t PlacedCode::anomalies(const FunctionPlan& f, const focus::BoundSnippet& 
   for (size_t i = 0; i < uses.size(); i++) {
     const bool counts = uses[i].kind == format::CellKind::flag || format::is_timer(uses[i].kind);
     if (!uses[i].writes || !counts || kept == snippet.cells[i]) continue;
-    if (kept) return kAnomalies;
+    if (kept) return kBlockAnomalies;
     kept = snippet.cells[i];
   }
-  if (!kept || layout.anomalies == 0) return kAnomalies;
+  if (!kept || layout.anomalies == 0) return kBlockAnomalies;
   const auto others = static_cast<int64_t>(layout.anomalies_of(layout.cells[*kept]) + sizeof(uint64_t));
   const std::vector<RaisedCell>& raised = stage_.journal.raised;
   const auto cell = std::ranges::lower_bound(raised, *kept, {}, &RaisedCell::cell);

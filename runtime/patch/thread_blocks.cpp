@@ -36,7 +36,7 @@ Result<uint64_t> ThreadBlocks::claim(pid_t tid, uint64_t thread_pointer) {
       return Error{fmt::format("cannot read the id of thread {}", tid)};
     id = word;
   }
-  if (auto ok = write(block + arch::kThreadId, {&id, 1}); !ok) return ok.error();
+  if (auto ok = write(block + kBlockThread, {&id, 1}); !ok) return ok.error();
   if (auto ok = write(stage_.data.start + stage_.layout.directory() + slot * kSlotSize, {&thread_pointer, 1});
       !ok)
     return ok.error();
@@ -47,9 +47,9 @@ Result<uint64_t> ThreadBlocks::clock(uint64_t block, pid_t tid, const focus::Cel
   auto now = values::clock_now({slot.kind, slot.event}, stage_.journal.target, tid);
   if (!now || !stage_.layout.keeps_hit_time || slot.kind == format::CellKind::event_timer) return now;
   const bool wall = slot.kind == format::CellKind::wall_timer;
-  const uint64_t last_at = block + (wall ? arch::kClock : arch::kCpuClock);
+  const uint64_t last_at = block + (wall ? kBlockClock : kBlockCpuClock);
   uint64_t taken = 0, last = 0;
-  if (!memory_.read(block + arch::kTaken, std::as_writable_bytes(std::span(&taken, 1))) ||
+  if (!memory_.read(block + kBlockTaken, std::as_writable_bytes(std::span(&taken, 1))) ||
       !memory_.read(last_at, std::as_writable_bytes(std::span(&last, 1))))
     return Error{"cannot read the session's data"};
   *now -= wall ? taken : values::nanoseconds(taken, stage_.journal.ticks_per_second);

@@ -70,7 +70,7 @@ class TrampolineBuilder {
   void emit(std::span<const arch::Piece> pieces, const Site& site, image::Registers live,
             const arch::PointFrame& frame) {
     slow_paths_.push_back(arch::emit_point(out_.code, here(), pieces, *context_.guard, site.kind, live,
-                                           context_.lookup, kAnomalies, out_.stencils, frame));
+                                           context_.lookup, kBlockAnomalies, out_.stencils, frame));
   }
 
   // From the stack pointer to where the return address of the frame lies that the point is about: of the

@@ -4,13 +4,13 @@
 #include <array>
 #include <cstring>
 
+#include "runtime/arch/target_data.h"
+
 namespace mdl::values {
 namespace {
 
-constexpr size_t kEntries = 8, kWords = 5, kTotalWords = 4;  // format/kinds.h, "Keys"
-constexpr uint64_t kUsed = 48, kTotalBytes = 32;             // patch/key_table.h
-constexpr uint64_t kBlockThread = 8;                         // of a block's header
-constexpr uint64_t kAtOnce = 65536;                          // totals
+constexpr size_t kWords = kActiveSize / sizeof(uint64_t), kTotalWords = kTotalSize / sizeof(uint64_t);
+constexpr uint64_t kAtOnce = 65536;  // totals
 
 struct Entry {
   int64_t count = 0;
@@ -23,7 +23,7 @@ struct Entry {
 struct Active {  // one thread's
   uint64_t block = 0;
   uint64_t thread = 0;  // 0 where keys are not kept by thread
-  std::array<Entry, kEntries> entries;
+  std::array<Entry, kActiveEntries> entries;
   uint64_t more = 0;
 };
 
@@ -36,9 +36,9 @@ bool read_words(const image::Memory& memory, uint64_t address, std::span<uint64_
 }
 
 bool read_active(const image::Memory& memory, const KeyPlace& place, Active& active) {
-  std::array<uint64_t, kEntries * kWords + 1> words;
+  std::array<uint64_t, kActiveEntries * kWords + 1> words;
   if (!read_words(memory, active.block + place.keys, words)) return false;
-  for (size_t i = 0; i < kEntries; ++i) {
+  for (size_t i = 0; i < kActiveEntries; ++i) {
     const uint64_t* w = &words[i * kWords];
     active.entries[i] = {static_cast<int64_t>(w[0]), static_cast<int64_t>(w[1]), w[2], w[3], w[4]};
   }
@@ -64,13 +64,13 @@ Result<std::vector<Active>> read_threads(const image::Memory& memory, const Bloc
 
 bool read_totals(const image::Memory& memory, const KeyPlace& place, KeyValues& out) {
   uint64_t used = 0;
-  if (!read_words(memory, place.table + kUsed, std::span(&used, 1))) return false;
+  if (!read_words(memory, place.table + kTableUsed, std::span(&used, 1))) return false;
   used = std::min(used, place.most) + 1;
   std::vector<uint64_t> words;
   for (uint64_t first = 0; first < used; first += kAtOnce) {
     const uint64_t count = std::min(kAtOnce, used - first);
     words.resize(count * kTotalWords);
-    if (!read_words(memory, place.table + place.totals + first * kTotalBytes, words)) return false;
+    if (!read_words(memory, place.table + place.totals + first * kTotalSize, words)) return false;
     for (uint64_t i = 0; i < count; ++i) {
       if (first + i == 0) {
         out.others = words[0] != 0, out.others_total = static_cast<int64_t>(words[1]);
@@ -102,7 +102,7 @@ Result<KeyValues> KeyReader::read(const image::Memory& memory) {
     after.block = (*before)[i].block;
     if (!read_active(memory, place_, after)) return gone();
     now.more += after.more;
-    for (size_t e = 0; e < kEntries; ++e) {
+    for (size_t e = 0; e < kActiveEntries; ++e) {
       const Entry &was = (*before)[i].entries[e], &is = after.entries[e];
       const bool same = was.key == is.key && was.base == is.base && was.count > 0 && is.count > 0;
       moving = moving || (!same && (was.count != 0 || is.count != 0));

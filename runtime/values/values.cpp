@@ -21,8 +21,10 @@ constexpr uint32_t kSlotsAtOnce = 4096;
 constexpr uint64_t kWholeAddressSpace = uint64_t{1} << 56;
 constexpr size_t kMostThreads = 65536;  // that are told apart after they have ended; the rest are thread 0
 
-enum Header : size_t { kAnomalies, kThread, kSequence, kOrigin, kTaken, kClock };  // words of a block
-constexpr size_t kBegan = kOrigin;                                                 // of a thread that lives
+// Words of a block.
+constexpr size_t kAnomalies = kBlockAnomalies / 8, kThread = kBlockThread / 8, kTaken = kBlockTaken / 8,
+                 kClock = kBlockClock / 8, kBegan = kBlockBegan / 8;          // of a thread that lives,
+constexpr size_t kSequence = kBlockSequence / 8, kOrigin = kBlockOrigin / 8;  // and of a copy
 
 Error unreadable(const char* what, uint64_t address) {
   return {fmt::format("cannot read {} at {:#x} in the target: it has ended, or executes another program",
@@ -39,7 +41,7 @@ Result<void> check(const BlockLayout& layout) {
   if (layout.slots == 0 || layout.slots > kMostSlots || layout.ring_entries > kMostSlots ||
       (layout.ring_entries & (layout.ring_entries - 1)) != 0)
     return bad("an impossible number of slots");
-  if (layout.stride < kBlockHeaderBytes || layout.stride > kLargestStride || layout.stride % 8 != 0)
+  if (layout.stride < kBlockHeader || layout.stride > kLargestStride || layout.stride % 8 != 0)
     return bad("an impossible size of a block");
   for (uint64_t address :
        {layout.directory, layout.blocks, layout.overflow_address, layout.ring, layout.ended_address})
@@ -51,10 +53,10 @@ Result<void> check(const BlockLayout& layout) {
       (layout.anomalies | layout.anomalies_end) % 8 != 0)
     return bad("anomalies outside of a block");
   for (const CellPlace& cell : layout.cells)
-    if (cell.offset < kBlockHeaderBytes || cell.offset % 8 != 0 ||
+    if (cell.offset < kBlockHeader || cell.offset % 8 != 0 ||
         cell.offset + uint64_t{format::info(cell.kind).size} > layout.stride ||
         (cell.kind == format::CellKind::span_ &&
-         (cell.base < kBlockHeaderBytes || cell.base % 8 != 0 || cell.base + uint64_t{8} > layout.stride)))
+         (cell.base < kBlockHeader || cell.base % 8 != 0 || cell.base + uint64_t{8} > layout.stride)))
       return bad("a cell outside of a block");
   return {};
 }
@@ -65,7 +67,7 @@ int64_t signed_word(const std::vector<uint64_t>& words, uint64_t offset) {
 
 // Blocks are read up to the last cell only.
 size_t words_needed(const BlockLayout& layout) {
-  uint64_t end = std::max(kBlockHeaderBytes, layout.cells_end);
+  uint64_t end = std::max(kBlockHeader, layout.cells_end);
   for (const CellPlace& cell : layout.cells)
     end = std::max(end, cell.offset + uint64_t{format::info(cell.kind).size});
   return std::min(end, layout.stride) / 8;
@@ -103,8 +105,8 @@ Result<void> Collector::read_header(const image::Memory& memory) {
 }
 
 Result<void> Collector::read_slots(const image::Memory& memory, uint32_t first, uint32_t count) {
-  std::vector<uint64_t> slots(count * kSlotBytes / 8);
-  const uint64_t address = layout_.directory + first * kSlotBytes;
+  std::vector<uint64_t> slots(count * kSlotSize / 8);
+  const uint64_t address = layout_.directory + first * kSlotSize;
   if (!memory.read(address, std::as_writable_bytes(std::span(slots))))
     return unreadable("the directory of threads", address);
   for (uint32_t i = 0; i < count; ++i) {
@@ -144,7 +146,7 @@ void Collector::take(const Words& copy, uint32_t slot) {
   }
   taken_[kAnomalies] += copy[kAnomalies];
   taken_[kTaken] += copy[kTaken];
-  for (uint64_t at = layout_.timers; at < layout_.calls; at += kTimerBytes)
+  for (uint64_t at = layout_.timers; at < layout_.calls; at += kTimerSize)
     if (signed_word(copy, at) > 0) taken_[at / 8] += copy[at / 8];
   for (uint64_t at = layout_.sums; at < layout_.cells_end; at += 8) taken_[at / 8] += copy[at / 8];
   living_.erase(slot);

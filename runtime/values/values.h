@@ -27,10 +27,6 @@
 
 namespace mdl::values {
 
-inline constexpr uint64_t kSlotBytes = 16;  // {u64 thread pointer, u64 block}; pointer 0: free
-inline constexpr uint64_t kBlockHeaderBytes =
-    64;                                      // {u64 anomalies, thread id, sequence, origin}; cells follow
-inline constexpr uint64_t kTimerBytes = 32;  // from timer to timer
 inline constexpr uint64_t kRenewed = UINT64_MAX;  // thread id of a block that is being handed over
 
 // Whose values a request is about.

@@ -35,16 +35,16 @@ void emit_area(Emitter& e, const ArmedCalls& calls) {
   e.bytes({0x49, 0x01, 0xca});  // add %rcx, %r10
 }
 
-void emit_load_depth(Emitter& e) {  // mov kArmedDepth(%r11), %rcx
-  e.bytes({0x49, 0x8b, 0x4b, kArmedDepth});
+void emit_load_depth(Emitter& e) {  // mov kBlockArmed(%r11), %rcx
+  e.bytes({0x49, 0x8b, 0x4b, kBlockArmed});
 }
-void emit_store_depth(Emitter& e) {  // mov %rcx, kArmedDepth(%r11)
-  e.bytes({0x49, 0x89, 0x4b, kArmedDepth});
+void emit_store_depth(Emitter& e) {  // mov %rcx, kBlockArmed(%r11)
+  e.bytes({0x49, 0x89, 0x4b, kBlockArmed});
 }
 
 void emit_arm(Emitter& e, const ArmedCalls& calls, uint32_t depth, int64_t anomalies) {
   emit_area(e, calls);
-  e.bytes({0x49, 0x83, 0x43, kArmedDepth, kEntry});  // addq $8, kArmedDepth(%r11)
+  e.bytes({0x49, 0x83, 0x43, kBlockArmed, kEntry});  // addq $8, kBlockArmed(%r11)
   emit_load_depth(e);
   e.bytes({0x48, 0x81, 0xf9}), e.imm32(static_cast<uint32_t>(kArmedBytes));  // cmp $kArmedBytes, %rcx
   size_t full = e.branch(kAbove);
@@ -52,7 +52,7 @@ void emit_arm(Emitter& e, const ArmedCalls& calls, uint32_t depth, int64_t anoma
   e.bytes({0x49, 0x81, 0x44, 0x0a, 0xf8}), e.imm32(depth);  // addq $depth, -8(%r10,%rcx)
   size_t done = e.jump();
   e.fill(full, e.here());
-  e.bytes({0x49, 0x83, 0x6b, kArmedDepth, kEntry});                    // subq $8, kArmedDepth(%r11)
+  e.bytes({0x49, 0x83, 0x6b, kBlockArmed, kEntry});                    // subq $8, kBlockArmed(%r11)
   e.bytes({0x49, 0x83, 0x83}), e.imm32(low(anomalies)), e.bytes({1});  // addq $1, anomalies(%r11)
   e.fill(done, e.here());
 }

@@ -65,7 +65,7 @@ Waiting emit_defer(Emitter& e, const Piece& piece, const Deferral& deferral, uin
 }
 
 void emit_end_deferred(Emitter& e, uint32_t depth, uint64_t resident) {
-  e.bytes({0x49, 0x83, 0x7b, kDeferredDepth, 0});  // cmpq $0, kDeferredDepth(%r11)
+  e.bytes({0x49, 0x83, 0x7b, kBlockDeferred, 0});  // cmpq $0, kBlockDeferred(%r11)
   const size_t none = e.branch(kEqual);
   emit_place(e, depth);
   e.call(resident + end_deferred_offset());

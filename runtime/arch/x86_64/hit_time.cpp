@@ -58,11 +58,11 @@ class Function {
     double all, known;
   };
   Call call() const {
-    const uint64_t known_before = word(kTaken);
+    const uint64_t known_before = word(kBlockTaken);
     const uint64_t before = wall_ticks();
     reinterpret_cast<void (*)()>(start())();
     return {static_cast<double>(wall_ticks() - before) / kCalls,
-            static_cast<double>(word(kTaken) - known_before) / kCalls};
+            static_cast<double>(word(kBlockTaken) - known_before) / kCalls};
   }
 
  private:
@@ -157,19 +157,19 @@ void emit_read_counter(Emitter& e) {
 }
 
 void emit_hit_begins(Emitter& e, bool cpu) {
-  if (cpu) e.bytes({0x49, 0x0f, 0xba, 0x6b, at(kCpuClock), 62});  // btsq $62, kCpuClock(%r11)
-  e.bytes({0x49, 0x89, 0x53, at(kBegan)});                        // mov %rdx, kBegan(%r11)
-  e.bytes({0x49, 0x2b, 0x53, at(kTaken)});                        // sub kTaken(%r11), %rdx
-  e.bytes({0x49, 0x8b, 0x43, at(kClock)});                        // mov kClock(%r11), %rax
+  if (cpu) e.bytes({0x49, 0x0f, 0xba, 0x6b, at(kBlockCpuClock), 62});  // btsq $62, kBlockCpuClock(%r11)
+  e.bytes({0x49, 0x89, 0x53, at(kBlockBegan)});                        // mov %rdx, kBlockBegan(%r11)
+  e.bytes({0x49, 0x2b, 0x53, at(kBlockTaken)});                        // sub kBlockTaken(%r11), %rdx
+  e.bytes({0x49, 0x8b, 0x43, at(kBlockClock)});                        // mov kBlockClock(%r11), %rax
   e.bytes({0x49, 0x89, 0xc2});                                    // mov %rax, %r10
   e.bytes({0x49, 0x29, 0xd2});                                    // sub %rdx, %r10
   e.bytes({0x48, 0x0f, 0x49, 0xd0});                              // cmovns %rax, %rdx: it stands
-  e.bytes({0x49, 0x0f, 0xb1, 0x53, at(kClock)});                  // cmpxchg %rdx, kClock(%r11)
+  e.bytes({0x49, 0x0f, 0xb1, 0x53, at(kBlockClock)});                  // cmpxchg %rdx, kBlockClock(%r11)
   e.bytes({0x31, 0xc0});                                          // xor %eax, %eax
   e.bytes({0x49, 0x81, 0xea}), e.imm32(kMostBehind);              // sub $kMostBehind, %r10
   e.bytes({0x49, 0x81, 0xfa}), e.imm32(kMostGivenBack);           // cmp $kMostGivenBack, %r10
   e.bytes({0x4c, 0x0f, 0x47, 0xd0});        // cmova %rax, %r10: also where it is negative
-  e.bytes({0x4d, 0x29, 0x53, at(kTaken)});  // sub %r10, kTaken(%r11)
+  e.bytes({0x4d, 0x29, 0x53, at(kBlockTaken)});  // sub %r10, kBlockTaken(%r11)
 }
 
 void emit_hit_ends(Emitter& e, const HitTime& time, const KnownOfHit& hit) {
@@ -177,13 +177,13 @@ void emit_hit_ends(Emitter& e, const HitTime& time, const KnownOfHit& hit) {
   const double usual = time.between + hit.stencils + hit.routines;
   const double around = time.around + time.per_saved * static_cast<double>(hit.saved);
   emit_read_counter(e);
-  e.bytes({0x49, 0x2b, 0x53, at(kBegan)});                               // sub kBegan(%r11), %rdx
+  e.bytes({0x49, 0x2b, 0x53, at(kBlockBegan)});                               // sub kBlockBegan(%r11), %rdx
   e.bytes({0xb8}), e.imm32(static_cast<uint32_t>(usual));                // mov $usual, %eax
   e.bytes({0x48, 0x81, 0xfa}), e.imm32(static_cast<uint32_t>(longest));  // cmp $longest, %rdx
   e.bytes({0x48, 0x0f, 0x4f, 0xd0});                                     // cmovg %rax, %rdx
   e.bytes({0x48, 0x81, 0xc2}), e.imm32(static_cast<uint32_t>(around));   // add $around, %rdx
-  e.bytes({0x49, 0x01, 0x53, at(kTaken)});                               // add %rdx, kTaken(%r11)
-  e.bytes({0x49, 0xc7, 0x43, at(kBegan)}), e.imm32(~hit.request);        // movq $~request, kBegan(%r11)
+  e.bytes({0x49, 0x01, 0x53, at(kBlockTaken)});                               // add %rdx, kBlockTaken(%r11)
+  e.bytes({0x49, 0xc7, 0x43, at(kBlockBegan)}), e.imm32(~hit.request);        // movq $~request, kBlockBegan(%r11)
 }
 
 void emit_fence(Emitter& e) {
@@ -191,7 +191,7 @@ void emit_fence(Emitter& e) {
 }
 
 void emit_plain_hit(Emitter& e, uint32_t ticks) {
-  e.bytes({0x49, 0x81, 0x43, at(kTaken)}), e.imm32(ticks);  // addq $ticks, kTaken(%r11)
+  e.bytes({0x49, 0x81, 0x43, at(kBlockTaken)}), e.imm32(ticks);  // addq $ticks, kBlockTaken(%r11)
 }
 
 HitTime measure_hit_time(uint64_t ticks_per_second, double ps_per_cycle) {

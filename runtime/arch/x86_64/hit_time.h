@@ -3,11 +3,11 @@
 // It stands still while a hit runs. So all timers at a point read the same time, whatever the order of
 // their code, and a timer that runs over a hit does not see it, however deep calls are nested. The block's
 // header holds, as offsets:
-//   kTaken     what hits have taken, in ticks
-//   kClock     what the clock showed at the last hit; stencils read the time here
-//   kBegan     what the counter showed when the hit began that runs now; less than that when none does, and
+//   kBlockTaken     what hits have taken, in ticks
+//   kBlockClock     what the clock showed at the last hit; stencils read the time here
+//   kBlockBegan     what the counter showed when the hit began that runs now; less than that when none does, and
 //              then it tells whose request the last one was (arch::last_request)
-//   kCpuClock  the same as kClock of the thread's CPU time, read when it is first asked for: until then with
+//   kBlockCpuClock  the same as kBlockClock of the thread's CPU time, read when it is first asked for: until then with
 //              bit 62 set
 //
 // A hit whose code reads a clock reads the counter as the first thing and as the last. What is between was

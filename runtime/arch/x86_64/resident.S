@@ -4,6 +4,8 @@
 //
 // Everything here keeps all registers but those that it says, and leaves the area below the stack
 // pointer alone where that may be alive: trampolines see to that.
+#include "runtime/arch/target_data.h"
+
         .text
         .globl  mdl_resident_begin
         .globl  mdl_resident_exit
@@ -32,16 +34,6 @@
         .equ    kGettid, 186
         .equ    kClockGettime, 228
         .equ    kProcessVmReadv, 310
-        // A block (patch/layout.h)
-        .equ    kThread, 8              // id of the thread, -1 while the block is made ready for another
-        .equ    kSequence, 16           // of an ended thread's copy: its number, from 1
-        .equ    kOrigin, 24             // and the block it is a copy of
-        .equ    kBlockHeader, 64
-        // Likewise, where hit times are kept (hit_time.h)
-        .equ    kCpuClock, 16
-        .equ    kBegan, 24
-        .equ    kTaken, 32
-        .equ    kClock, 40
         .equ    kLongestHit, 6000       // some 2.4 us
 
 // mdl_resident_find_block: the slow path of the search for the calling thread's block.
@@ -53,7 +45,7 @@
 // shares the overflow block, and the reader knows that from the counter.
 //
 // A thread pointer is used again when its thread has ended. Where it matters who a thread is, its id
-// stands at kThread in the block and at .Lthread_at behind the thread pointer (its libc keeps it there).
+// stands at kBlockThread in the block and at .Lthread_at behind the thread pointer (its libc keeps it there).
 // When they differ, the ended thread's block is put aside and made ready for the new one.
         .p2align 4
 mdl_resident_begin:
@@ -95,27 +87,27 @@ mdl_resident_begin:
         testq   %rax, %rax
         je      .Lask
         movl    %fs:(%rax), %eax
-        cmpq    %rax, kThread(%r11)
+        cmpq    %rax, kBlockThread(%r11)
         je      .Lout
         cmpq    $0, .Lnews(%rip)
         je      .Ladmitted
         call    mdl_resident_admission
-        cmpq    %rax, kThread(%r11)     // the injector may have made it ready
+        cmpq    %rax, kBlockThread(%r11)     // the injector may have made it ready
         je      .Lout
 .Ladmitted:
-        cmpq    $0, kThread(%r11)
+        cmpq    $0, kBlockThread(%r11)
         je      .Lset
         call    mdl_resident_renew
         jmp     .Lout
 .Lask:
-        cmpq    $0, kThread(%r11)
+        cmpq    $0, kBlockThread(%r11)
         jne     .Lout
         movq    %r11, %r10
         movl    $kGettid, %eax
         syscall                         // loses rcx and r11
         movq    %r10, %r11
 .Lset:
-        movq    %rax, kThread(%r11)
+        movq    %rax, kBlockThread(%r11)
 .Lout:
         addq    $8, %rsp
         popq    %r10
@@ -131,8 +123,6 @@ mdl_resident_begin:
 // The copy goes to the ring of ended threads, which the injector empties; its number is written last.
 // When the ring is full, what can be added up is added to the block of the ended. Signals are blocked
 // meanwhile, because a handler of this thread would do the same again.
-        .equ    kMade, 128              // patch::kHeaderEnded: copies made, copies that found no room
-        .equ    kDropped, 136
 mdl_resident_renew:
         pushq   %rsi
         pushq   %rdi
@@ -148,7 +138,7 @@ mdl_resident_renew:
         leaq    8(%rsp), %rsi
         movq    %rsp, %rdx
         call    .Lsignals
-        cmpq    %r9, kThread(%r8)
+        cmpq    %r9, kBlockThread(%r8)
         je      .Lrenewed               // a handler has done it
         movq    %r8, %r11
         call    .Lend_keys
@@ -167,14 +157,14 @@ mdl_resident_renew:
         call    .Lclose_spans
         movq    .Lheader(%rip), %rdx
 .Lreserve:
-        movq    kMade(%rdx), %rax
+        movq    kHeaderEnded(%rdx), %rax
         movq    .Ltaken_block(%rip), %rdi
         movq    %rax, %rcx
-        subq    kSequence(%rdi), %rcx   // how many the injector has taken
+        subq    kBlockSequence(%rdi), %rcx   // how many the injector has taken
         cmpq    .Lended(%rip), %rcx
         jae     .Lfull
         leaq    1(%rax), %rcx
-        lock cmpxchgq %rcx, kMade(%rdx)
+        lock cmpxchgq %rcx, kHeaderEnded(%rdx)
         jne     .Lreserve               // another thread got it
         movq    %rax, %r10
         movq    .Lended(%rip), %rdi     // a power of two
@@ -187,17 +177,17 @@ mdl_resident_renew:
         movq    %r8, %rsi
         shrq    $3, %rcx
         rep movsq
-        movq    %r8, kOrigin(%rdx)
+        movq    %r8, kBlockOrigin(%rdx)
         incq    %r10
-        movq    %r10, kSequence(%rdx)
+        movq    %r10, kBlockSequence(%rdx)
         jmp     .Lclear
 .Lfull:
-        lock incq kDropped(%rdx)
+        lock incq kHeaderDropped(%rdx)
         movq    .Lended_block(%rip), %rdi
         movq    (%r8), %rax
         lock addq %rax, (%rdi)          // anomalies
-        movq    kTaken(%r8), %rax
-        lock addq %rax, kTaken(%rdi)
+        movq    kBlockTaken(%r8), %rax
+        lock addq %rax, kBlockTaken(%rdi)
         movq    .Ltimers(%rip), %rcx
 .Ladd_timer:
         cmpq    .Lcalls(%rip), %rcx
@@ -219,11 +209,11 @@ mdl_resident_renew:
         addq    $8, %rcx
         jmp     .Ladd_sum
 .Lclear:
-        movq    $-1, kThread(%r8)
+        movq    $-1, kBlockThread(%r8)
         xorl    %eax, %eax
         movq    %rax, (%r8)
-        .set    at, kThread + 8
-        .rept   (kBlockHeader - kThread) / 8 - 1
+        .set    at, kBlockThread + 8
+        .rept   (kBlockHeader - kBlockThread) / 8 - 1
         movq    %rax, at(%r8)
         .set    at, at + 8
         .endr
@@ -232,7 +222,7 @@ mdl_resident_renew:
         subq    $kBlockHeader, %rcx
         shrq    $3, %rcx
         rep stosq
-        movq    %r9, kThread(%r8)
+        movq    %r9, kBlockThread(%r8)
 .Lrenewed:
         movl    $2, %edi
         movq    %rsp, %rsi
@@ -257,7 +247,6 @@ mdl_resident_renew:
 // nobody may be there any more. Only in the process whose data these are: a forked child that is not measured goes on at
 // once. Where forks are followed, called at the entry of execve, too, which may fail: it can be
 // passed again. Keeps all registers and flags.
-        .equ    kExit, 64               // patch::kHeaderExit: how often we were here, when it was read last, does somebody
         .p2align 4
 mdl_resident_exit:
         pushfq
@@ -269,25 +258,25 @@ mdl_resident_exit:
         movl    $kGetpid, %eax
         syscall
         movq    .Lheader(%rip), %rdx
-        cmpq    %rax, kProcess(%rdx)
+        cmpq    %rax, kHeaderProcess(%rdx)
         jne     .Lgo_on
-        cmpq    $0, kExit+16(%rdx)
+        cmpq    $0, kHeaderExit+16(%rdx)
         je      .Lgo_on
         movq    .Lnews(%rip), %r11
         testq   %r11, %r11
         je      .Lat_exit
-        cmpq    $0, kNobody(%r11)
+        cmpq    $0, kNewsNobody(%r11)
         jne     .Lgo_on
 .Lat_exit:
         movl    $1, %eax
-        lock xaddq %rax, kExit(%rdx)
+        lock xaddq %rax, kHeaderExit(%rdx)
         incq    %rax                    // our number: what was read for an earlier one is not enough
         movl    $kPauses, %ecx
         movl    $kNaps, %r10d
         testq   %r11, %r11
         cmovneq %r10, %rcx
 .Lwait:
-        cmpq    %rax, kExit+8(%rdx)
+        cmpq    %rax, kHeaderExit+8(%rdx)
         jae     .Lgo_on
         pause
         testq   %r11, %r11
@@ -298,7 +287,7 @@ mdl_resident_exit:
         jne     .Lwait
         testq   %r11, %r11
         je      .Lgo_on
-        movq    $1, kNobody(%r11)
+        movq    $1, kNewsNobody(%r11)
 .Lgo_on:
         popq    %r11
         popq    %r10
@@ -363,7 +352,7 @@ mdl_resident_thread_end:                // the same where a thread ends, if it h
         testq   %rax, %rax
         je      .Lis_own
         movl    %fs:(%rax), %eax
-        cmpq    %rax, kThread(%r11)
+        cmpq    %rax, kBlockThread(%r11)
         jne     .Lkept                  // an ended thread's, whose pointer this one has
 .Lis_own:
         leaq    64(%rsp), %rax

@@ -70,7 +70,7 @@ void emit_lookup(Emitter& e, const Lookup& lookup, Reg scratch, std::vector<size
   e.bytes({0x64});  // mov %fs:id, scratch, 32 bits
   if (scratch >= 8) e.bytes({0x44});
   e.bytes({0x8b, static_cast<uint8_t>(0x04 | low), 0x25}), e.imm32(lookup.thread_at);
-  e.bytes({rex(scratch, r11), 0x39, static_cast<uint8_t>(0x43 | low), kThreadId});  // cmp scratch, 8(%r11)
+  e.bytes({rex(scratch, r11), 0x39, static_cast<uint8_t>(0x43 | low), kBlockThread});  // cmp scratch, 8(%r11)
   slow.push_back(e.branch(kNotEqual));
 }
 
@@ -113,7 +113,7 @@ int64_t value_of(const plan::Hole& hole, const Piece* piece, int64_t guard, cons
       return static_cast<int64_t>(place.resident + (clock ? cpu_clock_offset() : routine_offset(routine)));
     }
     case plan::HoleKind::thread:
-      return kThreadId;
+      return kBlockThread;
     case plan::HoleKind::next:
       break;
   }

@@ -54,7 +54,7 @@ class Deferred : public PointCode {
   uint64_t* flag() { return &cell(slot_, kFlag); }
   uint64_t* timer() { return &cell(slot_, kTimer); }
   uint64_t* block() { return &data_[layout_.block(slot_) / 8]; }
-  uint64_t waiting() { return block()[arch::kDeferredDepth / 8] / 16; }
+  uint64_t waiting() { return block()[kBlockDeferred / 8] / 16; }
   uint64_t* list() { return block() + layout_.deferred / 8; }
   uint64_t anomalies() { return block()[0]; }
 
@@ -145,9 +145,9 @@ TEST_F(Deferred, ASlotThatLeadsElsewhereIsNotWaitedFor) {
 
 TEST_F(Deferred, WithoutRoomItLowersAtOnce) {
   timer()[1] = 1, timer()[2] = 0x1000;  // stands for all that wait
-  for (uint64_t i = 0; i < arch::kDeferredBytes / 8; i += 2)
+  for (uint64_t i = 0; i < kDeferredBytes / 8; i += 2)
     list()[i] = 0x1000, list()[i + 1] = layout_.cells[kTimer];
-  block()[arch::kDeferredDepth / 8] = arch::kDeferredBytes;
+  block()[kBlockDeferred / 8] = kDeferredBytes;
   run(entry_);
   run(jump_);
   EXPECT_EQ(flag()[0], 0u);
@@ -165,11 +165,11 @@ TEST_F(Deferred, ADamagedListDoesNoHarm) {
   run(entry_);
   const uint64_t place = flag()[1];
   for (uint64_t depth :
-       {uint64_t{8}, uint64_t{24}, arch::kDeferredBytes + uint64_t{16}, UINT64_MAX, uint64_t{1} << 63})
+       {uint64_t{8}, uint64_t{24}, kDeferredBytes + uint64_t{16}, UINT64_MAX, uint64_t{1} << 63})
     for (uint64_t garbage :
          {uint64_t{0}, uint64_t{8}, uint64_t{layout_.stride}, UINT64_MAX, uint64_t{1} << 40}) {
-      for (uint64_t i = 0; i < arch::kDeferredBytes / 8; i += 2) list()[i] = place, list()[i + 1] = garbage;
-      block()[arch::kDeferredDepth / 8] = depth;
+      for (uint64_t i = 0; i < kDeferredBytes / 8; i += 2) list()[i] = place, list()[i + 1] = garbage;
+      block()[kBlockDeferred / 8] = depth;
       flag()[0] = 1, flag()[1] = place;
       run(jump_);
       run(return_);

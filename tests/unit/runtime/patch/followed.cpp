@@ -22,17 +22,17 @@ class Followed : public PointCode {
     count_one_();
     slot_ = slot_of(thread_pointer());
   }
-  uint64_t& process() { return data_[patch::kHeaderProcess / 8]; }
-  uint64_t missed() { return data_[patch::kHeaderMissed / 8]; }
+  uint64_t& process() { return data_[kHeaderProcess / 8]; }
+  uint64_t missed() { return data_[kHeaderMissed / 8]; }
   // As after a fork: the data are another process's, the block another thread's.
   void fork() {
     process() = 1;
-    data_[patch::kHeaderSharer / 8] = data_[patch::kHeaderMissed / 8] = 0;
+    data_[kHeaderSharer / 8] = data_[kHeaderMissed / 8] = 0;
     data_[layout_.block(slot_) / 8 + 1] = 2;
     cell(slot_, 0) = 1000;
   }
 
-  alignas(64) uint64_t page_[patch::kNewsSize / 8] = {};
+  alignas(64) uint64_t page_[kNewsSize / 8] = {};
   void (*count_one_)() = nullptr;
   uint32_t slot_ = 0;
 };
@@ -41,34 +41,34 @@ TEST_F(Followed, TheProcessItselfDoesNotWait) {
   data_[layout_.block(slot_) / 8 + 1] = 2;  // another thread has begun in its place
   count_one_();
   EXPECT_EQ(cell(slot_, 0), 1u);
-  EXPECT_EQ(page_[patch::kNewsMade / 8], 0u);
+  EXPECT_EQ(page_[kNewsMade / 8], 0u);
 }
 
 TEST_F(Followed, AChildWaitsUntilItsDataAreItsOwn) {
   fork();
   std::thread injector([&] {
     auto at = [](uint64_t& word) { return std::atomic_ref(word).load(); };
-    while (at(page_[patch::kNewsMade / 8]) == 0 || at(page_[patch::kNewsRing / 8]) == 0) usleep(100);
-    EXPECT_EQ(at(page_[patch::kNewsRing / 8]), static_cast<uint64_t>(getpid()));
+    while (at(page_[kNewsMade / 8]) == 0 || at(page_[kNewsRing / 8]) == 0) usleep(100);
+    EXPECT_EQ(at(page_[kNewsRing / 8]), static_cast<uint64_t>(getpid()));
     EXPECT_EQ(at(cell(slot_, 0)), 1000u);
     cell(slot_, 0) = 0;
     std::atomic_ref(process()).store(static_cast<uint64_t>(getpid()));
   });
   count_one_();
   injector.join();
-  EXPECT_EQ(page_[patch::kNewsMade / 8], 1u);
+  EXPECT_EQ(page_[kNewsMade / 8], 1u);
   EXPECT_EQ(missed(), 0u);
   EXPECT_EQ(cell(slot_, 0), 1u);
   count_one_();
   EXPECT_EQ(cell(slot_, 0), 2u);
-  EXPECT_EQ(page_[patch::kNewsMade / 8], 1u);
+  EXPECT_EQ(page_[kNewsMade / 8], 1u);
 }
 
 TEST_F(Followed, WhoSharesTheMemoryPasses) {
   fork();
-  data_[patch::kHeaderSharer / 8] = static_cast<uint64_t>(getpid());
+  data_[kHeaderSharer / 8] = static_cast<uint64_t>(getpid());
   count_one_();
-  EXPECT_EQ(page_[patch::kNewsMade / 8], 0u);
+  EXPECT_EQ(page_[kNewsMade / 8], 0u);
   EXPECT_EQ(missed(), 0u);
 }
 
@@ -80,8 +80,8 @@ TEST_F(Followed, OneWaitsInVainAndNobodyAfterIt) {
     count_one_();
     clock_gettime(CLOCK_MONOTONIC, &ended);
     EXPECT_EQ(missed(), 1u);
-    EXPECT_EQ(page_[patch::kNewsNobody / 8], 1u);
-    EXPECT_EQ(page_[patch::kNewsMade / 8], 1u);
+    EXPECT_EQ(page_[kNewsNobody / 8], 1u);
+    EXPECT_EQ(page_[kNewsMade / 8], 1u);
     const int64_t ms = (ended.tv_sec - begun.tv_sec) * 1000 + (ended.tv_nsec - begun.tv_nsec) / 1'000'000;
     EXPECT_EQ(ms >= 400, child == 0);
   }
@@ -92,7 +92,7 @@ TEST_F(Followed, WaitingKeepsRegistersAndFlags) {
   const void* at = emit(pieces, ~0u, format::PointKind::call_before);
   for (bool nobody : {false, true}) {
     fork();
-    page_[patch::kNewsNobody / 8] = nobody;
+    page_[kNewsNobody / 8] = nobody;
     State before{};
     for (uint64_t i = 0; i < 16; i++) before.regs[i] = 0x1111111111111111u * (i + 1);
     before.flags = 0xad7;
@@ -106,7 +106,7 @@ TEST_F(Followed, WaitingKeepsRegistersAndFlags) {
 
 // At its end, and where it executes another program, which may fail: so it can be passed again.
 TEST_F(Followed, TheEndIsReadAndPassed) {
-  uint64_t* words = &data_[patch::kHeaderExit / 8];
+  uint64_t* words = &data_[kHeaderExit / 8];
   words[2] = 1;
   for (uint64_t round = 1; round <= 3; round++) {
     uint64_t waited = 0;

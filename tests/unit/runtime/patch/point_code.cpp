@@ -36,7 +36,7 @@ TEST_F(PointCode, AFullDirectoryOverflowsAndSaysSo) {
   arch::Piece pieces[] = {piece(0)};
   auto code = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, ~0u)));
   for (int i = 0; i < 3; i++) code();
-  EXPECT_EQ(data_[patch::kHeaderOverflow / 8], 3u);
+  EXPECT_EQ(data_[kHeaderOverflow / 8], 3u);
   EXPECT_EQ(cell(kSlots, 0), 3u);
 }
 

@@ -95,7 +95,7 @@ class PointCode : public testing::Test {
     arch::ResidentParameters p;
     p.header = base_;
     p.directory = base_ + layout_.directory();
-    p.directory_bytes = kSlots * patch::kSlotSize;
+    p.directory_bytes = kSlots * kSlotSize;
     p.overflow_block = base_ + layout_.overflow_block();
     p.ended_block = base_ + layout_.ended_block();
     p.taken_block = base_ + layout_.taken_block();
@@ -133,7 +133,7 @@ class PointCode : public testing::Test {
     arch::Bytes out;
     uint64_t at = address() + where;
     auto slow =
-        arch::emit_point(out, at, pieces, guard_, kind, live, lookup_, patch::kAnomalies, placed_, frame);
+        arch::emit_point(out, at, pieces, guard_, kind, live, lookup_, kBlockAnomalies, placed_, frame);
     out.push_back(0xc3);  // ret
     arch::emit_slow_path(out, at + out.size(), slow, lookup_);
     std::memcpy(code_ + where, out.data(), out.size());

@@ -147,7 +147,7 @@ TEST_F(ReusedThreadPointer, KeepsItsBlockWhileTheThreadIsTheSame) {
   code_of_point_();
   EXPECT_EQ(block()[1], static_cast<uint64_t>(gettid()));
   EXPECT_EQ(cell(slot_, 0), 2u);
-  EXPECT_EQ(data_[patch::kHeaderEnded / 8], 0u);
+  EXPECT_EQ(data_[kHeaderEnded / 8], 0u);
 }
 
 TEST_F(ReusedThreadPointer, PutsTheEndedThreadsBlockAside) {
@@ -163,7 +163,7 @@ TEST_F(ReusedThreadPointer, PutsTheEndedThreadsBlockAside) {
     EXPECT_EQ(copy(i)[3], reinterpret_cast<uint64_t>(block()));
     EXPECT_EQ(copy(i)[layout_.cells[0] / 8], 101 + i);
   }
-  EXPECT_EQ(data_[patch::kHeaderEnded / 8], 4u);
+  EXPECT_EQ(data_[kHeaderEnded / 8], 4u);
 }
 
 TEST_F(ReusedThreadPointer, AddsUpWhenTheRingIsFull) {
@@ -171,8 +171,8 @@ TEST_F(ReusedThreadPointer, AddsUpWhenTheRingIsFull) {
     belongs_to(1);
     code_of_point_();
   }
-  EXPECT_EQ(data_[patch::kHeaderEnded / 8], 4u);
-  EXPECT_EQ(data_[patch::kHeaderEnded / 8 + 1], 2u);
+  EXPECT_EQ(data_[kHeaderEnded / 8], 4u);
+  EXPECT_EQ(data_[kHeaderEnded / 8 + 1], 2u);
   uint64_t* ended = &data_[layout_.ended_block() / 8];
   EXPECT_EQ(ended[layout_.cells[0] / 8], 202u);
   EXPECT_EQ(ended[layout_.cells[3] / 8], 2000u);
@@ -204,7 +204,7 @@ TEST_F(ReusedThreadPointer, KeepsRegistersAndFlags) {
       EXPECT_EQ(cell(slot_, 0), reused ? 1u : 2u);
     }
   }
-  EXPECT_EQ(data_[patch::kHeaderEnded / 8], 3u);
+  EXPECT_EQ(data_[kHeaderEnded / 8], 3u);
 }
 
 }  // namespace

@@ -186,7 +186,7 @@ TEST_F(Keys, ThreadsMeetAtTheSameKeys) {
 TEST_F(Keys, EachThreadHasTotalsOfItsOwn) {
   make(16, 2, true);
   for (uint64_t thread : {uint64_t{0}, uint64_t{1}}) {
-    block(thread)[arch::kThreadId / 8] = 100 + thread;
+    block(thread)[kBlockThread / 8] = 100 + thread;
     change(KeyChange::raise, 5, 0, thread);
     change(KeyChange::raise, static_cast<int64_t>(thread), 0, thread);
     hit(static_cast<int64_t>(1 + thread), thread);

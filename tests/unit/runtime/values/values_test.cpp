@@ -41,17 +41,17 @@ class Region final : public image::Memory {
   explicit Region(uint32_t slots, std::vector<CellPlace> cells = {{CellKind::counter, 64, Aggregate::sum}}) {
     layout.directory = kBase + 4096;
     layout.slots = slots;
-    layout.blocks = layout.directory + slots * kSlotBytes;
+    layout.blocks = layout.directory + slots * kSlotSize;
     layout.stride = kStride;
     layout.overflow_address = kBase + 8;
     layout.cells = std::move(cells);
-    bytes.resize(4096 + slots * kSlotBytes + (slots + 3) * kStride);
-    for (uint32_t i = 0; i < slots; ++i) put(layout.directory + i * kSlotBytes + 8, block(i));
+    bytes.resize(4096 + slots * kSlotSize + (slots + 3) * kStride);
+    for (uint32_t i = 0; i < slots; ++i) put(layout.directory + i * kSlotSize + 8, block(i));
   }
   uint64_t block(uint32_t index) const { return layout.blocks + index * kStride; }
   void put(uint64_t address, uint64_t value) { std::memcpy(bytes.data() + (address - kBase), &value, 8); }
   void thread(uint32_t slot, std::vector<int64_t> cells, uint64_t anomalies = 0) {
-    if (slot < layout.slots) put(layout.directory + slot * kSlotBytes, 0x1000 + slot);
+    if (slot < layout.slots) put(layout.directory + slot * kSlotSize, 0x1000 + slot);
     put(block(slot), anomalies);
     for (size_t i = 0; i < cells.size(); ++i) put(block(slot) + 64 + i * 8, static_cast<uint64_t>(cells[i]));
   }
@@ -195,7 +195,7 @@ class Threads : public testing::Test {
     region.put(at + kCount, count);
   }
   void thread(uint32_t slot, uint64_t id, int64_t timer, uint64_t count) {
-    region.put(region.layout.directory + slot * kSlotBytes, 0x1000 + slot);
+    region.put(region.layout.directory + slot * kSlotSize, 0x1000 + slot);
     fill(region.block(slot), id, timer, count);
   }
   void ended(uint64_t number, uint32_t slot, uint64_t id, int64_t timer, uint64_t count) {

@@ -1,0 +1,82 @@
+// Where things lie in the data that a session has in its target: one list, for C++ and for the assembler.
+//
+// Each line is a constant kNAME in namespace mdl, and a symbol kNAME in assembly. All are bytes, but for
+// numbers of entries; offsets are from the beginning of what the name's first word says. What the words mean
+// is in patch/layout.h (header, news, slots, blocks), arch/x86_64/hit_time.h (a block's clocks), format/kinds.h
+// (cells) and patch/key_table.h (tables of keys).
+#ifndef MDL_RUNTIME_ARCH_TARGET_DATA_H
+#define MDL_RUNTIME_ARCH_TARGET_DATA_H
+
+// clang-format off
+#define MDL_TARGET_DATA(X)                                                                            \
+  /* The page in front of all else */                                                                 \
+  X(HeaderSize, 4096)                                                                                 \
+  X(HeaderOverflow, 8)   /* how often a thread found no slot */                                       \
+  X(HeaderExit, 64)      /* three words: how often the process was at its exit (or was about to     */ \
+                         /* execute another program), for which of these its values have been read  */ \
+                         /* and it may go on, whether somebody reads them                            */ \
+  X(HeaderEnded, 128)    /* copies made of ended threads' blocks, */                                   \
+  X(HeaderDropped, 136)  /* and those without room */                                                  \
+  X(HeaderProcess, 192)  /* the process whose data these are, as it knows itself; */                   \
+  X(HeaderSharer, 200)   /* another that shares its memory and may pass; whether a fork's child has */ \
+  X(HeaderMissed, 208)   /* gone on without its parent's data having been taken out of these        */ \
+  /* The news, where forks are followed */                                                            \
+  X(NewsSize, 4096)                                                                                   \
+  X(NewsMade, 0)         /* entries made */                                                            \
+  X(NewsNobody, 8)       /* somebody has waited in vain, nobody else shall */                          \
+  X(NewsRing, 64)        /* a word for each entry, 0 = taken */                                        \
+  X(NewsEntries, 256)                                                                                 \
+  /* A slot of the directory: {thread pointer, block}; 0 = free */                                     \
+  X(SlotSize, 16)                                                                                     \
+  /* A thread's block. Two words have one meaning while the thread lives and another in a copy. */     \
+  X(BlockHeader, 64)                                                                                  \
+  X(BlockAnomalies, 0)   /* that are not told apart */                                                 \
+  X(BlockThread, 8)      /* id of the thread, -1 while the block is made ready for another */          \
+  X(BlockCpuClock, 16)                                                                                \
+  X(BlockBegan, 24)                                                                                   \
+  X(BlockTaken, 32)                                                                                   \
+  X(BlockClock, 40)                                                                                   \
+  X(BlockDeferred, 48)   /* how many bytes of the list of what waits at tail jumps are in use */       \
+  X(BlockArmed, 56)      /* how many bytes of the area of armed calls are in use */                    \
+  X(BlockSequence, 16)   /* of a copy: its number, from 1, */                                          \
+  X(BlockOrigin, 24)     /* and the block that it is a copy of */                                      \
+  /* From timer to timer: {value, depth, the outermost frame's stack pointer, unused} */               \
+  X(TimerSize, 32)                                                                                    \
+  /* What waits at tail jumps: entries {place of the return address, cell} */                          \
+  X(DeferredBytes, 2048)                                                                              \
+  X(DeferredEntry, 16)                                                                                \
+  /* A table of keys, and a total in it: {key, total, thread, unused} */                               \
+  X(TableKeys, 0)        /* offsets in a block: of the thread's active keys, */                        \
+  X(TableKey, 8)         /* of the key that is meant, */                                               \
+  X(TableChange, 16)     /* of what happens to it (format::KeyChange), */                              \
+  X(TableBase, 24)       /* and of the value whose growth is the keys' */                              \
+  X(TableMask, 32)       /* slots less one */                                                          \
+  X(TableMost, 40)       /* totals at most */                                                          \
+  X(TableUsed, 48)       /* totals so far */                                                           \
+  X(TableTotals, 56)     /* offset of the totals; number 0 is for what found no room */                \
+  X(TableThreads, 64)    /* not 0: each thread has totals of its own */                                \
+  X(TableSlots, 128)     /* 32 bits each: the number of a total, 0 = free */                           \
+  X(TotalSize, 32)                                                                                    \
+  /* A thread's active keys: entries, and behind them how often there were more */                     \
+  X(ActiveCount, 0)                                                                                   \
+  X(ActiveKey, 8)                                                                                     \
+  X(ActiveBase, 16)                                                                                   \
+  X(ActiveFrame, 24)                                                                                  \
+  X(ActiveTotal, 32)                                                                                  \
+  X(ActiveSize, 40)                                                                                   \
+  X(ActiveEntries, 8)
+// clang-format on
+
+#ifdef __ASSEMBLER__
+#define X(name, value) .equ k##name, value;
+MDL_TARGET_DATA(X)
+#undef X
+#else
+namespace mdl {
+#define X(name, value) inline constexpr unsigned long k##name = value;
+MDL_TARGET_DATA(X)
+#undef X
+}  // namespace mdl
+#endif
+
+#endif
