@@ -9,6 +9,7 @@
 #include "runtime/patch/recover.h"
 #include "runtime/patch/stack_scan.h"
 #include "runtime/process/remote.h"
+#include "runtime/process/target.h"
 
 namespace mdl::patch {
 namespace {
@@ -85,7 +86,7 @@ Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds dead
   bool written = false;
   for (int round = 0;; round++) {
     auto stopped = threads_.stop_all(2000ms);
-    if (!stopped && (Clock::now() > until || threads_.executed())) return stopped;
+    if (!stopped && (Clock::now() > until || threads_.executed() || process::has_ended(pid_))) return stopped;
     if (stopped && !written) {
       written = true;
       Result<void> done = put_back(PatchedWindow::Part::window);
