@@ -12,7 +12,7 @@
 
 namespace mdl {
 
-// The exit statuses of mdl-inject (docs/injection.md); mdlc uses done, failed and usage.
+// The exit statuses of mdl-inject (docs/architecture.md); mdlc uses done, failed and usage.
 enum class Status {
   done = 0,
   failed = 1,         // the request failed and nothing was changed

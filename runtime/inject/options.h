@@ -1,4 +1,4 @@
-// The command line of mdl-inject (the contract in docs/injection.md).
+// The command line of mdl-inject (the contract in docs/architecture.md).
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 // Samples for people (table) and programs (ndjson, json, csv, prometheus).
 //
-// The contract of an ndjson line, which scripts rely on, is in docs/injection.md. Each sample
+// The contract of an ndjson line, which scripts rely on, is in docs/architecture.md. Each sample
 // reaches the file in one piece, so that the reader of a pipe sees it at once and whole.
 // Nothing is written by destructors: a document is complete only after end() succeeded.
 // SIGPIPE must be ignored by the program; a reader that went away is then an error here.
