@@ -5,6 +5,7 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/MdlConfigVersion.cmake COMP
 
 install(TARGETS mdlc mdl-inject RUNTIME DESTINATION bin)
 install(DIRECTORY stdlib-metrics editors DESTINATION share/mdl)
+install(FILES LICENSE DESTINATION share/doc/mdl)
 install(FILES docs/man/mdlc.1 docs/man/mdl-inject.1 DESTINATION share/man/man1)
 foreach(program mdlc mdl-inject)
   install(FILES scripts/completion/${program}.bash DESTINATION share/bash-completion/completions RENAME ${program})
