@@ -1,4 +1,5 @@
-// Requests with `*` that one base answers, whatever the number of children (language.md, "Vectorization").
+// Requests with `*` that one base answers, whatever the number of children (docs/language.md, "All children
+// at once").
 //
 // The base is laid once, without the guard of the resource that varies, into a cell of its own; the
 // other resources' flags still guard it. Each child has its flag and a span (format/kinds.h): behind every
