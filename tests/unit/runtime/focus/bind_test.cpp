@@ -210,7 +210,12 @@ TEST(Bind, ManyFunctionsInWellUnderASecond) {
   ASSERT_TRUE(binding) << binding.error().text;
   EXPECT_EQ(binding->points.size(), 45000u);
   EXPECT_EQ(binding->balances.size(), 15000u);
-  EXPECT_LT(seconds, 3);  // 0.1 in an optimized build; anything quadratic takes minutes
+#ifdef MDL_SANITIZED
+  constexpr double kMost = 20;
+#else
+  constexpr double kMost = 3;
+#endif
+  EXPECT_LT(seconds, kMost);  // 0.1 in an optimized build; anything quadratic takes minutes
 }
 
 TEST(Bind, BoundsItsWork) {
