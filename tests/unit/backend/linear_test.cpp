@@ -16,9 +16,9 @@
 namespace {
 
 #ifdef MDL_SANITIZED
-constexpr size_t kMost = 1000;  // which takes as long
+constexpr size_t kMost = 240;  // which takes as long
 #else
-constexpr size_t kMost = 5000;
+constexpr size_t kMost = 2000;
 #endif
 
 struct Work {
