@@ -1,6 +1,7 @@
 """mdl-inject is killed at one of its system calls: the program runs on, and says so itself.
 
-    killed_test.py            some of the calls, of all phases, and each that writes to the process
+    killed_test.py            some of the calls, of all phases, and every other one that writes to the process: the odd
+                              or the even ones, by chance; it says which
     killed_test.py all [N/M]  each of them, entry and exit; of these, every M-th, beginning with the N-th. Fewer threads
                               sleep then: for each of them the same calls are made
 
@@ -12,6 +13,7 @@ make it what it was, now and then twice, and now and then a whole measurement mu
 
 import json
 import os
+import random
 import re
 import signal
 import sys
@@ -208,10 +210,14 @@ class Killed(LiveTest):
         self.assertEqual(self.program.end(), 0)
 
     def spread(self, calm):
-        """All that change the process, some that touch it, and a few that only read."""
+        """Every other one that changes the process, some that touch it, and a few that only read."""
+        first = random.choice((1, 2))
+        # The first and the last few leave what no others do.
+        writes = sorted({1, 2, 3, *range(first, calm["writes"] + 1, 2), *range(calm["writes"] - 2, calm["writes"] + 1)})
+        print(f"writes {first}, {first + 2}, ... of {calm['writes']}", flush=True)
         reading = range(1, calm["first"], calm["first"] // 3)
         touching = range(calm["first"], calm["stops"], (calm["stops"] - calm["first"]) // TOUCHING)
-        return [*reading, *(f"writes:{n}" for n in range(1, calm["writes"] + 1)), *touching]
+        return [*reading, *(f"writes:{n}" for n in writes), *touching]
 
 
 if __name__ == "__main__":
