@@ -213,7 +213,7 @@ void end_before_anything(int) {
 
 int measure(const Options& asked) {
   // Until the watch takes them over, nothing is in the process yet.
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, end_before_anything);
+  for (int signal : ending_signals()) std::signal(signal, end_before_anything);
   Options options = asked;
   auto plan = plan::read_plan_file(options.plan);
   if (!plan) return fail(plan.error());

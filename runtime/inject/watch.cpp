@@ -53,10 +53,17 @@ bool Process::ends_within(std::chrono::milliseconds time) const {
   return poll(&file, 1, static_cast<int>(time.count())) == 1;
 }
 
+std::vector<int> ending_signals() {
+  std::vector<int> out = {SIGINT, SIGTERM};
+  struct sigaction now {};
+  if (sigaction(SIGHUP, nullptr, &now) != 0 || now.sa_handler != SIG_IGN) out.push_back(SIGHUP);
+  return out;
+}
+
 Watch Watch::open() {
   sigset_t set;
   sigemptyset(&set);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  for (int signal : ending_signals()) sigaddset(&set, signal);
   sigprocmask(SIG_BLOCK, &set, nullptr);
   return Watch(signalfd(-1, &set, SFD_CLOEXEC));
 }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 
@@ -34,9 +35,12 @@ class Process {
   int file_;
 };
 
+// The signals that end a measurement: SIGINT, SIGTERM, and SIGHUP where nohup(1) has not made it ignored.
+std::vector<int> ending_signals();
+
 class Watch {
  public:
-  // From here on SIGINT, SIGTERM and SIGHUP are not delivered but waited for.
+  // From here on the ending signals are not delivered but waited for.
   static Watch open();
   ~Watch();
   Watch(Watch&& other) noexcept;

@@ -134,9 +134,9 @@ class Program:
 class Session:
     """A running mdl-inject with ndjson on a pipe."""
 
-    def __init__(self, pid, plan, *options, interval="0.05"):
+    def __init__(self, pid, plan, *options, interval="0.05", under=()):
         self.process = subprocess.Popen(
-            [MDL_INJECT, str(pid), str(plan), "--format", "ndjson", "-i", interval, *options],
+            [*under, MDL_INJECT, str(pid), str(plan), "--format", "ndjson", "-i", interval, *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
         self.lines = []
         self._lines = Lines(self.process.stdout)

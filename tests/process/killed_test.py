@@ -192,6 +192,19 @@ class Killed(LiveTest):
         self.measure()
         self.assertEqual(self.program.end(), 0)
 
+    def test_nohup(self):
+        """A terminal that goes away ends a measurement, but not one under nohup."""
+        session = self.inject(self.program.pid, self.plan).wait_inserted()
+        self.assertEqual(session.stop(signal.SIGHUP), 0, session.errors)
+        self.assert_untouched(self.program.pid, self.before)
+        session = self.inject(self.program.pid, self.plan, under=["nohup"]).wait_inserted()
+        session.process.send_signal(signal.SIGHUP)
+        session.fresh_values()
+        self.assert_stopped_well(session)
+        self.assert_untouched(self.program.pid, self.before)
+        self.measure()
+        self.assertEqual(self.program.end(), 0)
+
     def test_removed_while_it_measures(self):
         """By another mdl-inject: the one that measures ends in order, and says so."""
         for _ in range(3):
