@@ -1,4 +1,4 @@
-// What a machine is to the backend: a const description plus three functions. Shared
+// What a machine is to the backend: a const description plus five functions. Shared
 // code (allocate, stencil, plan_writer, mc_emitter) never asks which target it works for.
 // docs/adding-a-target.md goes through it.
 #pragma once
