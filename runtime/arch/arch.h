@@ -309,22 +309,6 @@ struct ResidentParameters {
   HitTime hit_time = {};  // likewise
   uint64_t ticks_per_second = 0;
 };
-// The machine's counter, which wall timers read.
-uint64_t wall_ticks();
-// How fast it counts, measured against the system's clock over what is left of 20 ms since `since`
-// (one reading of each, taken earlier); an error when it does not count evenly on this machine.
-struct ClockPair {
-  uint64_t ticks = 0;
-  uint64_t ns = 0;  // CLOCK_MONOTONIC
-};
-ClockPair read_clocks();
-Result<uint64_t> ticks_per_second(const ClockPair& since);
-// What a cycle of this processor takes now: its clock may be another one than the counter's.
-double picoseconds_per_cycle();
-// The decision alone: `invariant` as the processor says, `sources` as in available_clocksource of the kernel,
-// "" when that cannot be read.
-Result<void> check_wall_clock(bool invariant, std::string_view sources);
-
 // `timers`: as they lie in a block. `spans`: all that are kept, to be closed where frames vanish; `tables`:
 // addresses of key tables, likewise.
 Bytes resident_code(const ResidentParameters&, std::span<const TimerClock> timers = {},

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string_view>
 
+#include "runtime/arch/clock.h"
 #include "runtime/inject/budget.h"
 #include "runtime/inject/check.h"
 #include "runtime/inject/commands.h"

@@ -55,7 +55,8 @@ Measurement::Measurement(const Options& options, Process process, patch::Journal
       clocks_(process_.pid()),
       sampler_(block_layout(journal_), values::now()),
       keys_(journal_, block_layout(journal_)),
-      cpu_at_begin_(cpu_ns(process_.pid())) {}
+      cpu_at_begin_(cpu_ns(process_.pid())),
+      compared_(arch::read_clocks()) {}
 
 void Measurement::expect_end() {
   set_exit_word(2, 1, 1000ms);  // another may look at the process just now
@@ -63,6 +64,7 @@ void Measurement::expect_end() {
 
 // One sample; ended threads' values that it has taken over need not be kept in the target any more.
 Result<values::Sample> Measurement::take_sample() {
+  compare_clocks();
   auto out = sampler_.sample(memory_, clocks_, values::now());
   if (!out) return out;
   keys_.read(memory_);
@@ -171,6 +173,31 @@ bool Measurement::is_suspect(size_t request) const {
          (of != focus::BoundRequest::kNone && suspect_.contains(of));
 }
 
+void Measurement::compare_clocks() {
+  if (journal_.ticks_per_second == 0 || uneven_) return;
+  const arch::ClockPair now = arch::read_clocks();
+  uneven_ = !arch::agree(compared_, now, journal_.ticks_per_second);
+  compared_ = now;
+  if (uneven_)
+    fmt::print(
+        stderr,
+        "warning: the processor's time stamp counter does not agree with the system's clock any more (was "
+        "the machine suspended, or moved to another host?): times of process {} are not to be trusted "
+        "from here on; measure again\n",
+        pid());
+}
+
+// Hits keep what they have taken of a thread's CPU time in ticks of the counter, too.
+bool Measurement::is_time(size_t request) const {
+  const auto is = [&](size_t of) {
+    const format::CellKind kind = journal_.kinds[journal_.requests[of].value];
+    return kind == format::CellKind::wall_timer ||
+           (kind == format::CellKind::process_timer && journal_.layout.keeps_hit_time);
+  };
+  const uint32_t of = journal_.requests[request].of;
+  return is(request) || (of != focus::BoundRequest::kNone && is(of));
+}
+
 void Measurement::append(const values::Sample& sample, std::vector<output::Row>& rows) {
   const double elapsed_s = began_s_ + sample.elapsed_s;
   const double taken = overhead(sample);
@@ -182,9 +209,10 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Row>&
     auto add = [&](const std::string& focus, const values::Value& value) {
       rows.push_back({sample.at.wall_ns, elapsed_s, pid(), request.metric, request.name, focus, value.total,
                       value.delta, is_level(request) ? std::nullopt : value.rate, request.units,
-                      journal_.refused_of(i), sample.complete && !journal_.ends_early(i), sample.anomalies,
-                      own == anomalies.end() ? std::vector<output::Anomaly>() : own->second, taken,
-                      is_suspect(i), is_level(request), family(request)});
+                      journal_.refused_of(i),
+                      sample.complete && !journal_.ends_early(i) && !(uneven_ && is_time(i)),
+                      sample.anomalies, own == anomalies.end() ? std::vector<output::Anomaly>() : own->second,
+                      taken, is_suspect(i), is_level(request), family(request)});
     };
     if (request.keyed) {
       add(request.focus, sample.values[i]);

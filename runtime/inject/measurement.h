@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/arch/clock.h"
 #include "runtime/inject/dearest.h"
 #include "runtime/inject/key_rows.h"
 #include "runtime/inject/options.h"
@@ -64,6 +65,9 @@ class Measurement {
   // What a check of exits has found: said, and remembered for the lines.
   void take(const patch::ExitCheck& check);
   bool is_suspect(size_t request) const;
+  // Where the machine's counter does not agree with the system's clock any more, times are not to be trusted.
+  void compare_clocks();
+  bool is_time(size_t request) const;
   void append(const values::Sample& sample, std::vector<output::Row>& rows);
   Result<void> write_last(const values::Sample& sample);
   // Of a process that says nothing any more: exact when it had said that it ends.
@@ -95,6 +99,8 @@ class Measurement {
   bool warned_ = false;  // that has been said
   DearestRequest dearest_;
   std::set<uint32_t> suspect_;                  // requests
+  arch::ClockPair compared_;                    // when they last agreed
+  bool uneven_ = false;                         // they do not any more
   bool removes_ = false;                        // our removal holds the lock, and lets us write
   uint64_t exits_ = 0;                          // how often it was at its exit and was let go
   std::optional<Clock::time_point> announced_;  // when it said that it ends

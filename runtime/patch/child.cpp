@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/arch/arch.h"
+#include "runtime/arch/clock.h"
 #include "runtime/patch/key_table.h"
 #include "runtime/patch/thread_identity.h"
 #include "runtime/process/lock.h"

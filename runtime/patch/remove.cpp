@@ -237,6 +237,7 @@ Result<void> Removal::finish() {
   threads_.release_all();
   lock_.reset();
   if (done) return {};
+  if (process::has_ended(pid_)) return Error{fmt::format("process {} has ended", pid_)};
   return Error{
       fmt::format(
           "the text of process {0} is restored, but what was mapped could not be given back ({1}): it is "

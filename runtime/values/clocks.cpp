@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/read_text.h"
-#include "runtime/arch/arch.h"
+#include "runtime/arch/clock.h"
 #include "runtime/process/target.h"
 
 namespace mdl::values {

@@ -81,8 +81,14 @@ class Thief(LiveTest):
         self.attack("--remove", "PID", thief=["session"])
 
     def test_a_call_with_the_number_of_another(self):
-        """The set-user-ID program starts, and runs to its end as if nobody had traced it."""
+        """The set-user-ID program starts, and runs to its end as if nobody had traced it.
+
+        Where the machine does not admit calls of 32 bits (some hypervisors), the attacker ends by the attempt.
+        """
         said = self.attack("--remove", "PID", thief=["session", "call"])
+        if run(self.folder / "thief", "int80").returncode < 0:
+            self.assertEqual(self.count("began"), 0, said)
+            return
         executed = sum("executes another program" in one for one in said)
         self.assertEqual((executed > 0, self.count("began")), (True, self.count("ended")), said)
         self.assertGreaterEqual(self.count("began"), executed)

@@ -2,6 +2,8 @@
 // in a set-user-ID program.
 //
 //   thief VICTIM ADDRESS DELAY [session [call]]
+//   thief int80                      ends with 0 where programs of 64 bits can make calls of 32 bits, else by
+//   a signal
 //
 // One process spins at ADDRESS, in a page that it has mapped there: that is where the registers that a tracer
 // reads from it lead. Its parent, the accomplice, shares no memory with it, and so is never stopped with it.
@@ -161,6 +163,11 @@ uintptr_t find_stub(pid_t process, uintptr_t page) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && argv[1] == std::string("int80")) {
+    long number = 20;  // getpid
+    asm volatile("int $0x80" : "+a"(number)::"memory", "r8", "r9", "r10", "r11");
+    return number == getpid() ? 0 : 91;
+  }
   if (argc < 4) return 98;
   alarm(60);
   prepare(argv[1]);

@@ -1,20 +1,25 @@
 // The time stamp counter as a wall clock: TSC of the Intel SDM, volume 3, 18.17.
+#include "runtime/arch/clock.h"
+
 #include <cpuid.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <x86intrin.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <ctime>
+#include <string>
 
 #include "base/read_text.h"
-#include "runtime/arch/arch.h"
 
 namespace mdl::arch {
 namespace {
 
-constexpr uint64_t kBaseline = 20'000'000;  // ns; a pair of readings is some 50 ns apart: 5 in a million
-constexpr int kReadings = 16;               // of which the closest pair counts
+constexpr uint64_t kBaseline = 20'000'000;     // ns; a pair of readings is some 50 ns apart: 5 in a million
+constexpr int kReadings = 16;                  // of which the closest pair counts
+constexpr Tolerance kSameCounter{1e-4, 2000};  // between processors
 
 uint64_t monotonic_ns() {
   timespec now{};
@@ -25,6 +30,45 @@ uint64_t monotonic_ns() {
 bool is_invariant() {  // CPUID 0x80000007, edx bit 8
   uint32_t a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(0x80000007, &a, &b, &c, &d) && d & 1u << 8;
+}
+
+// Clocks of the kernel that are computed from the counter, by what the hypervisor says of it.
+constexpr std::string_view kComputedFromCounter[] = {"kvm-clock", "hyperv_clocksource_tsc_page", "xen"};
+
+// Over what is left of the baseline.
+uint64_t rate_since(const ClockPair& since) {
+  const uint64_t passed = monotonic_ns() - since.ns;
+  if (passed < kBaseline) {
+    timespec rest{0, static_cast<long>(kBaseline - passed)};
+    nanosleep(&rest, nullptr);
+  }
+  const ClockPair now = read_clocks();
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<uint64_t>(Wide{now.ticks - since.ticks} * 1'000'000'000 / (now.ns - since.ns));
+}
+
+// This thread visits all processors that it may use. Their counters are the same to some nanoseconds, or as
+// far apart as the moments at which they were started.
+Result<void> compare_on_all(const ClockPair& since) {
+  const uint64_t rate = rate_since(since);
+  cpu_set_t allowed, one;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+    return Error{"wall timers need to be told on which processors the time stamp counter can be compared"};
+  Result<void> out;
+  for (size_t i = 0; i < CPU_SETSIZE && out; i++) {
+    if (!CPU_ISSET(i, &allowed)) continue;
+    CPU_ZERO(&one);
+    CPU_SET(i, &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0) continue;  // it was taken out just now
+    const ClockPair now = read_clocks();
+    if (!agree(since, now, rate, kSameCounter))
+      out = Error{fmt::format(
+          "wall timers need a time stamp counter that counts evenly, and that of processor {} does "
+          "not agree with the system's clock",
+          i)};
+  }
+  sched_setaffinity(0, sizeof allowed, &allowed);
+  return out;
 }
 
 }  // namespace
@@ -61,12 +105,23 @@ ClockPair read_clocks() {
   return best;
 }
 
-Result<void> check_wall_clock(bool invariant, std::string_view sources) {
-  if (!invariant)
+bool agree(const ClockPair& before, const ClockPair& now, uint64_t ticks_per_second, Tolerance most) {
+  const double ns = static_cast<double>(now.ns - before.ns);
+  const double counted = static_cast<double>(static_cast<int64_t>(now.ticks - before.ticks)) * 1e9 /
+                         static_cast<double>(ticks_per_second);
+  return std::abs(counted - ns) <= most.part * ns + most.ns;
+}
+
+Result<void> check_wall_clock(const CounterFacts& facts, const ClockPair& since) {
+  if (!facts.invariant)
     return Error{
         "wall timers need a time stamp counter that counts evenly, and this processor does not promise that "
         "(CPUID 0x80000007: no invariant TSC)"};
-  if (sources.empty() || sources.find("tsc") != std::string_view::npos) return {};
+  if (facts.available.empty() || facts.available.find("tsc") == 0 ||
+      facts.available.find(" tsc") != std::string_view::npos)
+    return {};
+  const auto is_current = [&](std::string_view name) { return facts.current.starts_with(name); };
+  if (std::ranges::any_of(kComputedFromCounter, is_current)) return facts.compared(since);
   return Error{
       "wall timers need a time stamp counter that counts evenly, and the kernel has found it unstable (tsc "
       "is "
@@ -74,16 +129,12 @@ Result<void> check_wall_clock(bool invariant, std::string_view sources) {
 }
 
 Result<uint64_t> ticks_per_second(const ClockPair& since) {
-  std::string sources = read_text("/sys/devices/system/clocksource/clocksource0/available_clocksource");
-  if (auto ok = check_wall_clock(is_invariant(), sources); !ok) return ok.error();
-  uint64_t passed = monotonic_ns() - since.ns;
-  if (passed < kBaseline) {
-    timespec rest{0, static_cast<long>(kBaseline - passed)};
-    nanosleep(&rest, nullptr);
-  }
-  ClockPair now = read_clocks();
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<uint64_t>(Wide{now.ticks - since.ticks} * 1'000'000'000 / (now.ns - since.ns));
+  const std::string sources = "/sys/devices/system/clocksource/clocksource0/";
+  const std::string available = read_text(sources + "available_clocksource");
+  const std::string current = read_text(sources + "current_clocksource");
+  const CounterFacts facts{is_invariant(), available, current, compare_on_all};
+  if (auto ok = check_wall_clock(facts, since); !ok) return ok.error();
+  return rate_since(since);
 }
 
 }  // namespace mdl::arch

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/arch/clock.h"
+
 namespace mdl::arch {
 namespace {
 
@@ -34,19 +36,12 @@ class Function {
 
   // Not usable where memory cannot be made executable.
   explicit Function(Kind kind) {
-    constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS;
-    void* where = mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, kPrivate, -1, 0);
-    if (where == MAP_FAILED) return;
-    base_ = static_cast<uint8_t*>(where);
-    const uint64_t block = start() + kPage + 64;
-    std::memcpy(base_ + kPage + 8, &block, sizeof block);  // one slot, which is ours
-    uint64_t thread_pointer = 0;
-    asm("mov %%fs:0, %0" : "=r"(thread_pointer));
-    std::memcpy(base_ + kPage, &thread_pointer, sizeof thread_pointer);
+    // As far from the code as a session's trampolines are: a processor takes longer to predict such jumps.
+    if (!code_.map(nullptr) || !trampolines_.map(code_.bytes + kFar)) return;
+    const uint64_t block = data() + 64, thread_pointer = own_thread_pointer();
+    std::memcpy(trampolines_.bytes + kPage + 8, &block, sizeof block);  // one slot, which is ours
+    std::memcpy(trampolines_.bytes + kPage, &thread_pointer, sizeof thread_pointer);
     usable_ = build(kind);
-  }
-  ~Function() {
-    if (base_) munmap(base_, 3 * kPage);
   }
   Function(const Function&) = delete;
   Function& operator=(const Function&) = delete;
@@ -60,7 +55,7 @@ class Function {
   Call call() const {
     const uint64_t known_before = word(kBlockTaken);
     const uint64_t before = wall_ticks();
-    reinterpret_cast<void (*)()>(start())();
+    reinterpret_cast<void (*)()>(code_.start())();
     return {static_cast<double>(wall_ticks() - before) / kCalls,
             static_cast<double>(word(kBlockTaken) - known_before) / kCalls};
   }
@@ -68,10 +63,40 @@ class Function {
  private:
   static constexpr uint32_t kCalls = 500;
 
-  uint64_t start() const { return reinterpret_cast<uint64_t>(base_); }
+  static constexpr ptrdiff_t kFar = 0x10000000;
+
+  // Two pages, of which the first one becomes code.
+  struct Pages {
+    uint8_t* bytes = nullptr;
+
+    Pages() = default;
+    ~Pages() {
+      if (bytes) munmap(bytes, 2 * kPage);
+    }
+    Pages(const Pages&) = delete;
+    Pages& operator=(const Pages&) = delete;
+    bool map(void* wanted) {
+      void* where = mmap(wanted, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (where != MAP_FAILED) bytes = static_cast<uint8_t*>(where);
+      return bytes != nullptr;
+    }
+    uint64_t start() const { return reinterpret_cast<uint64_t>(bytes); }
+    bool put(const Bytes& code) {
+      if (code.size() > kPage) return false;
+      std::memcpy(bytes, code.data(), code.size());
+      return mprotect(bytes, kPage, PROT_READ | PROT_EXEC) == 0;
+    }
+  };
+
+  static uint64_t own_thread_pointer() {
+    uint64_t out = 0;
+    asm("mov %%fs:0, %0" : "=r"(out));
+    return out;
+  }
+  uint64_t data() const { return trampolines_.start() + kPage; }
   uint64_t word(uint64_t offset) const {
     uint64_t out;
-    std::memcpy(&out, base_ + kPage + 64 + offset, sizeof out);
+    std::memcpy(&out, trampolines_.bytes + kPage + 64 + offset, sizeof out);
     return out;
   }
 
@@ -83,63 +108,80 @@ class Function {
   void point(Bytes& out, Kind kind, bool entry) {
     const plan::Stencil guard;
     std::vector<PlacedStencil> placed;
-    Lookup lookup{start() + kPage, 1, start(), 0, {.kept = true}};
+    Lookup lookup{data(), 1, code_.start(), 0, {.kept = true}};
     PointFrame frame;
     frame.reads_clock = kind != Kind::plain;
     const auto light = kKept | (entry ? kArguments : 1u << rax);
     const auto where = kind == Kind::heavy ? format::PointKind::block
                        : entry             ? format::PointKind::entry
                                            : format::PointKind::return_;
-    emit_point(out, start() + out.size(), {}, guard, where, kind == Kind::heavy ? ~0u : light, lookup, 0,
-               placed, frame);
+    emit_point(out, trampolines_.start() + out.size(), {}, guard, where, kind == Kind::heavy ? ~0u : light,
+               lookup, 0, placed, frame);
   }
 
-  static void body(Emitter& e) { e.bytes({0x48, 0x0f, 0xaf, 0xed}); }  // imul %rbp, %rbp
+  // What short functions do, and those that call them: half of the numbers are negative, in no order that a
+  // processor could learn, and what is done with each does not wait for the one before, but where hits are
+  // between.
+  static void next_number(Emitter& e) {
+    e.bytes({0x69, 0xed}), e.imm32(1664525);     // imul $1664525, %ebp, %ebp
+    e.bytes({0x81, 0xc5}), e.imm32(1013904223);  // add $1013904223, %ebp
+  }
+  static void body(Emitter& e) {
+    e.bytes({0x8b, 0x44, 0x24, 0x08});  // mov 8(%rsp), %eax
+    e.bytes({0x0f, 0xaf, 0xc0});        // imul %eax, %eax
+    e.bytes({0x31, 0xe8});              // xor %ebp, %eax
+  }
+  static void depend_on_result(Emitter& e) {
+    e.bytes({0x85, 0xc0});  // test %eax, %eax
+    e.bytes({0x78, 0x02});  // js behind the next
+    e.bytes({0xff, 0xc5});  // inc %ebp
+  }
 
   // The caller; behind it the function's first instruction, which a jump to a trampoline may replace, and its
   // last.
   bool build(Kind kind) {
-    constexpr uint64_t kFunction = 64, kTrampolines = 512;
-    Bytes out;
-    Emitter e(out, start());
+    constexpr uint64_t kFunction = 64, kReturn = 1024;
+    Bytes out, trampolines;
+    Emitter e(out, code_.start()), far(trampolines, trampolines_.start());
     e.push(rbx);
     e.push(rbp);
+    e.bytes({0x0f, 0x31});             // rdtsc
+    e.bytes({0x89, 0xc5});             // mov %eax, %ebp
     e.bytes({0xbb}), e.imm32(kCalls);  // mov $kCalls, %ebx
     const uint64_t again = e.here();
-    e.call(start() + kFunction);
+    next_number(e);
+    e.call(code_.start() + kFunction);
+    depend_on_result(e);
     e.bytes({0xff, 0xcb});  // dec %ebx
     e.branch(kNotEqual, again);
     e.pop(rbp);
     e.pop(rbx);
     e.bytes({0xc3});  // ret
-    const auto pad = [&](uint64_t to) {
-      while (out.size() < to) e.bytes({0xcc});
+    const auto pad = [](Bytes& code, uint64_t to) {
+      while (code.size() < to) code.push_back(0xcc);
     };
-    pad(kFunction);
+    pad(out, kFunction);
     if (kind == Kind::bare) {
       e.bytes({0x0f, 0x1f, 0x44, 0x00, 0x00});  // nopl 0(%rax,%rax)
       body(e);
       e.bytes({0xc3});  // ret
     } else {
-      e.jump(start() + kTrampolines);
+      e.jump(trampolines_.start());
       const uint64_t behind = e.here();
       body(e);
-      const size_t to_return = e.jump();
-      pad(kTrampolines);
-      point(out, kind, true);
-      e.bytes({0x0f, 0x1f, 0x44, 0x00, 0x00});
-      e.jump(behind);
-      pad(3 * kTrampolines);
-      e.fill(to_return, e.here());
-      point(out, kind, false);
-      e.bytes({0xc3});
+      e.jump(trampolines_.start() + kReturn);
+      point(trampolines, kind, true);
+      far.bytes({0x0f, 0x1f, 0x44, 0x00, 0x00});
+      far.jump(behind);
+      pad(trampolines, kReturn);
+      point(trampolines, kind, false);
+      far.bytes({0xc3});
     }
-    if (out.size() > kPage) return false;
-    std::memcpy(base_, out.data(), out.size());
-    return mprotect(base_, kPage, PROT_READ | PROT_EXEC) == 0;
+    return code_.put(out) && trampolines_.put(trampolines);
   }
 
-  uint8_t* base_ = nullptr;
+  Pages code_;
+  Pages trampolines_;  // and the data behind them
   bool usable_ = false;
 };
 
@@ -161,14 +203,14 @@ void emit_hit_begins(Emitter& e, bool cpu) {
   e.bytes({0x49, 0x89, 0x53, at(kBlockBegan)});                        // mov %rdx, kBlockBegan(%r11)
   e.bytes({0x49, 0x2b, 0x53, at(kBlockTaken)});                        // sub kBlockTaken(%r11), %rdx
   e.bytes({0x49, 0x8b, 0x43, at(kBlockClock)});                        // mov kBlockClock(%r11), %rax
-  e.bytes({0x49, 0x89, 0xc2});                                    // mov %rax, %r10
-  e.bytes({0x49, 0x29, 0xd2});                                    // sub %rdx, %r10
-  e.bytes({0x48, 0x0f, 0x49, 0xd0});                              // cmovns %rax, %rdx: it stands
+  e.bytes({0x49, 0x89, 0xc2});                                         // mov %rax, %r10
+  e.bytes({0x49, 0x29, 0xd2});                                         // sub %rdx, %r10
+  e.bytes({0x48, 0x0f, 0x49, 0xd0});                                   // cmovns %rax, %rdx: it stands
   e.bytes({0x49, 0x0f, 0xb1, 0x53, at(kBlockClock)});                  // cmpxchg %rdx, kBlockClock(%r11)
-  e.bytes({0x31, 0xc0});                                          // xor %eax, %eax
-  e.bytes({0x49, 0x81, 0xea}), e.imm32(kMostBehind);              // sub $kMostBehind, %r10
-  e.bytes({0x49, 0x81, 0xfa}), e.imm32(kMostGivenBack);           // cmp $kMostGivenBack, %r10
-  e.bytes({0x4c, 0x0f, 0x47, 0xd0});        // cmova %rax, %r10: also where it is negative
+  e.bytes({0x31, 0xc0});                                               // xor %eax, %eax
+  e.bytes({0x49, 0x81, 0xea}), e.imm32(kMostBehind);                   // sub $kMostBehind, %r10
+  e.bytes({0x49, 0x81, 0xfa}), e.imm32(kMostGivenBack);                // cmp $kMostGivenBack, %r10
+  e.bytes({0x4c, 0x0f, 0x47, 0xd0});             // cmova %rax, %r10: also where it is negative
   e.bytes({0x4d, 0x29, 0x53, at(kBlockTaken)});  // sub %r10, kBlockTaken(%r11)
 }
 
@@ -177,13 +219,13 @@ void emit_hit_ends(Emitter& e, const HitTime& time, const KnownOfHit& hit) {
   const double usual = time.between + hit.stencils + hit.routines;
   const double around = time.around + time.per_saved * static_cast<double>(hit.saved);
   emit_read_counter(e);
-  e.bytes({0x49, 0x2b, 0x53, at(kBlockBegan)});                               // sub kBlockBegan(%r11), %rdx
+  e.bytes({0x49, 0x2b, 0x53, at(kBlockBegan)});                          // sub kBlockBegan(%r11), %rdx
   e.bytes({0xb8}), e.imm32(static_cast<uint32_t>(usual));                // mov $usual, %eax
   e.bytes({0x48, 0x81, 0xfa}), e.imm32(static_cast<uint32_t>(longest));  // cmp $longest, %rdx
   e.bytes({0x48, 0x0f, 0x4f, 0xd0});                                     // cmovg %rax, %rdx
   e.bytes({0x48, 0x81, 0xc2}), e.imm32(static_cast<uint32_t>(around));   // add $around, %rdx
-  e.bytes({0x49, 0x01, 0x53, at(kBlockTaken)});                               // add %rdx, kBlockTaken(%r11)
-  e.bytes({0x49, 0xc7, 0x43, at(kBlockBegan)}), e.imm32(~hit.request);        // movq $~request, kBlockBegan(%r11)
+  e.bytes({0x49, 0x01, 0x53, at(kBlockTaken)});                          // add %rdx, kBlockTaken(%r11)
+  e.bytes({0x49, 0xc7, 0x43, at(kBlockBegan)}), e.imm32(~hit.request);   // movq $~request, kBlockBegan(%r11)
 }
 
 void emit_fence(Emitter& e) {

@@ -2,6 +2,7 @@
 // same frame, so that the return address has one place; a deeper call has another.
 #include <functional>
 
+#include "runtime/arch/clock.h"
 #include "tests/unit/runtime/patch/point_code.h"
 
 namespace mdl {

@@ -1,4 +1,5 @@
 // Resident code, run here: what it finds, keeps and changes.
+#include "runtime/arch/clock.h"
 #include "tests/unit/runtime/patch/point_code.h"
 
 namespace mdl {
