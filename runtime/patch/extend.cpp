@@ -7,8 +7,7 @@
 #include "runtime/image/unwind.h"
 #include "runtime/patch/map_stage.h"
 #include "runtime/patch/stack_scan.h"
-#include "runtime/patch/stage.h"
-#include "runtime/patch/stage_audit.h"
+#include "runtime/patch/transaction.h"
 #include "runtime/process/lock.h"
 
 namespace mdl::patch {
@@ -46,11 +45,12 @@ bool anyone_inside(const process::Threads& threads, const std::vector<image::Ran
 }
 
 // The lock is held.
-bool give_back(const Extension& extension, const image::Image& image, const process::TargetMemory& memory) {
+bool give_back(const std::vector<image::Range>& regions, const image::Image& image,
+               const process::TargetMemory& memory) {
   process::Threads threads(image.pid, memory);
   if (auto stopped = threads.stop_all(500ms); !stopped) return false;
-  const bool out = !anyone_inside(threads, extension.regions, image, memory) &&
-                   unmap(image.pid, threads, memory, image, extension.regions);
+  const bool out =
+      !anyone_inside(threads, regions, image, memory) && unmap(image.pid, threads, memory, image, regions);
   threads.release_all();
   return out;
 }
@@ -68,33 +68,20 @@ Result<Extension> extend(const InsertInput& input, const process::TargetMemory& 
         fmt::format("another mdl-inject has removed the instrumentation of process {}", input.image.pid)};
   if (!session.armed.end) refuse_armed(input.coverage);
   Extension out;
-  for (size_t attempt = 0;; attempt++) {
-    auto mappings = image::read_maps(input.image.pid);
-    if (!mappings) return mappings.error();
-    auto stage = build_stage(input, *mappings, kAparts[attempt], &session);
-    if (!stage) return stage.error();
-    stage->journal.extension = number;
-    bool taken = false;
-    if (uint64_t points = audit_stage(input, memory, *stage))
-      out.inserted.warnings.push_back(audit_warning(points));
-    if (auto ok = map_stage(input, memory, *stage, taken); !ok) {
-      if (taken && attempt + 1 < std::size(kAparts)) continue;
-      return ok.error();
-    }
-    out.regions = stage->journal.code;
-    Result<void> done = write_stage(memory, *stage);
-    if (done) done = commit(input, memory, *stage, out.inserted);
-    if (!done) {
-      // Threads may have been moved inside. What stays is inert, and taken out with the session.
-      (void)give_back(out, input.image, memory);
-      return done.error();
-    }
-    out.files = stage->journal.files;
-    absorb(session, stage->journal);
-    session.ends_deferred.merge(ends_deferred(input.coverage));
-    out.inserted.took = Clock::now() - begun;
-    return out;
-  }
+  auto stage = put_in(input, memory, {.session = &session, .number = number}, out.inserted,
+                      [&](Stage& failed, const Error& why) {
+                        // Threads may have been moved inside. What stays is inert, and taken out with the
+                        // session.
+                        (void)give_back(failed.journal.code, input.image, memory);
+                        return why;
+                      });
+  if (!stage) return stage.error();
+  out.regions = stage->journal.code;
+  out.files = stage->journal.files;
+  absorb(session, stage->journal);
+  session.ends_deferred.merge(ends_deferred(input.coverage));
+  out.inserted.took = Clock::now() - begun;
+  return out;
 }
 
 bool is_unloaded(const Extension& extension, const Journal& session,
@@ -110,7 +97,7 @@ bool is_unloaded(const Extension& extension, const Journal& session,
 bool forget(const Extension& extension, const Journal& session, const image::Image& image,
             const process::TargetMemory& memory) {
   auto lock = process::TransactionLock::take(image.pid, 0ms);
-  return lock && is_in_place(session, memory) && give_back(extension, image, memory);
+  return lock && is_in_place(session, memory) && give_back(extension.regions, image, memory);
 }
 
 }  // namespace mdl::patch

@@ -52,24 +52,4 @@ std::set<uint64_t> ends_deferred(const Coverage& coverage);
 
 Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& memory);
 
-// The second half of an insertion, of a stage that is mapped and written: from the first stop to the last
-// thread let go.
-struct Stage;
-Result<void> commit(const InsertInput& input, const process::TargetMemory& memory, Stage& stage,
-                    Inserted& out);
-
-// What is kept free around our mappings, by attempt. The kernel maps the next thread's stack beside the
-// lowest mapping, so in a program that starts threads all the time a near gap is soon taken.
-inline constexpr uint64_t kAparts[] = {kApart,
-                                       kApart,
-                                       uint64_t{16} << 20,
-                                       uint64_t{64} << 20,
-                                       uint64_t{256} << 20,
-                                       uint64_t{512} << 20,
-                                       uint64_t{640} << 20,
-                                       uint64_t{192} << 20,
-                                       uint64_t{896} << 20,
-                                       uint64_t{1280} << 20,
-                                       kApart};
-
 }  // namespace mdl::patch

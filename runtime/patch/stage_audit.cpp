@@ -68,7 +68,7 @@ std::string audit_warning(uint64_t points) {
 Result<uint64_t> rehearse(const InsertInput& input, const image::Memory& memory) {
   auto mappings = image::read_maps(input.image.pid);
   if (!mappings) return mappings.error();
-  auto stage = build_stage(input, *mappings, kAparts[0]);
+  auto stage = build_stage(input, *mappings, kApart);
   if (!stage) return stage.error();
   return audit_stage(input, memory, *stage);
 }

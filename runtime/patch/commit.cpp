@@ -1,0 +1,253 @@
+#include "runtime/patch/commit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "runtime/image/unwind.h"
+#include "runtime/patch/active_frames.h"
+#include "runtime/patch/edit.h"
+#include "runtime/patch/stack_scan.h"
+#include "runtime/process/seccomp.h"
+#include "runtime/process/target.h"
+
+namespace mdl::patch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kStopDeadline = 2000ms;
+
+constexpr int kWaits = 25;  // times that windows with an address on some stack are waited for
+
+// The commit: from the first stop to the last thread let go.
+class Commit {
+ public:
+  Commit(const InsertInput& input, const process::TargetMemory& memory, Stage& stage, Inserted& out)
+      : input_(input),
+        memory_(memory),
+        stage_(stage),
+        out_(out),
+        unwinder_(input.image, stage.session_relays) {}
+
+  Result<void> run() {
+    for (int wait = 0;; wait++) {
+      process::Threads threads(input_.image.pid, memory_);
+      if (auto ok = threads.stop_all(kStopDeadline); !ok) return ok;
+      auto done = attempt(threads, wait < kWaits);
+      threads.release_all();
+      out_.paused += Clock::now() - threads.stopped_since();
+      if (!done) return done.error();
+      if (*done) return {};
+      timespec nap{0, 2'000'000};
+      nanosleep(&nap, nullptr);
+    }
+  }
+
+ private:
+  // True when everything is committed; false when a busy window is to be waited for.
+  Result<bool> attempt(process::Threads& threads, bool may_wait) {
+    Regs regs;
+    for (pid_t tid : threads.stopped()) {
+      auto r = threads.registers(tid);
+      if (!r) return r.error();
+      if (auto ok = check_thread(tid, *r); !ok) return ok.error();
+      if (auto ok = check_calls(tid); !ok) return ok.error();
+      regs[tid] = *r;
+    }
+    if (auto ok = check_pointers_differ(regs); !ok) return ok.error();
+    if (auto ok = check_bytes(); !ok) return ok.error();
+    std::set<const FunctionPlan*> busy = busy_functions(regs);
+    if (!busy.empty() && may_wait) return false;
+    std::map<const FunctionPlan*, std::string> reasons;
+    for (const FunctionPlan* function : busy) reasons[function] = "an interrupted thread stayed inside it";
+    give_up(stage_, input_.coverage, reasons);
+    if (auto ok = move_threads(threads, regs); !ok) return ok.error();
+    if (auto ok = count_active(input_, memory_, stage_, unwinder_, regs, out_); !ok) return ok.error();
+    if (auto ok = write_windows(); !ok) return ok.error();
+    out_.threads = regs.size();
+    return true;
+  }
+
+  // What is inserted makes system calls here and there.
+  Result<void> check_calls(pid_t tid) const {
+    if (!process::sends_calls_to_itself(tid)) return {};
+    return Error{
+        fmt::format("the system calls of thread {} of process {} come back to it as SIGSYS "
+                    "(PR_SET_SYSCALL_USER_DISPATCH, as Wine uses it), and those of instrumentation would: it "
+                    "cannot be instrumented safely",
+                    tid, input_.image.pid)};
+  }
+
+  Error go_thread(pid_t tid) const {
+    return {fmt::format(
+        "process {} is a Go program whose threads keep their thread pointer in another way than C "
+        "(thread {}): it cannot be instrumented",
+        input_.image.pid, tid)};
+  }
+
+  // The lookup reads the word that the thread pointer points to: it must be there and hold itself.
+  Result<void> check_thread(pid_t tid, const arch::ThreadRegisters& regs) {
+    uint64_t pointer = arch::thread_pointer(regs), word = 0;
+    if (pointer != 0 && memory_.read(pointer, std::as_writable_bytes(std::span(&word, 1))) && word == pointer)
+      return {};
+    if (input_.image.objects.front().is_go) return go_thread(tid);
+    return Error{fmt::format(
+        "thread {} of process {} has no thread pointer of the usual kind (it is starting up, or its "
+        "run-time system keeps its own): it cannot be instrumented safely",
+        tid, input_.image.pid)};
+  }
+
+  // Threads with one thread pointer would count in one block at a time, and lose counts. (A process that
+  // shares the memory is no thread; of what it counts nothing is promised.) The kernel's own threads, of
+  // io_uring and vhost, have their maker's, and no pc: they execute nothing of the program.
+  Result<void> check_pointers_differ(const Regs& regs) const {
+    std::map<uint64_t, std::vector<pid_t>> owners;
+    for (const auto& [tid, r] : regs)
+      if (arch::pc(r) != 0) owners[arch::thread_pointer(r)].push_back(tid);
+    for (auto& [pointer, tids] : owners) {
+      if (tids.size() < 2) continue;
+      const std::vector<pid_t> own = process::live_threads(input_.image.pid);
+      std::erase_if(tids, [&](pid_t tid) { return std::ranges::find(own, tid) == own.end(); });
+      if (tids.size() < 2) continue;
+      return Error{fmt::format(
+          "threads {} and {} of process {} have the same thread pointer (one was made by clone "
+          "without its C library): what they do could not be told apart, and not be counted exactly",
+          tids[0], tids[1], input_.image.pid)};
+    }
+    return {};
+  }
+
+  std::vector<Edit> edits() const {
+    std::vector<Edit> out;
+    for (const StagedWindow& window : stage_.windows)
+      if (!window.window->relays) out.push_back({window.window->start, window.original, window.patched});
+    return out;
+  }
+  // Of relays, and of hosts with theirs.
+  std::vector<Edit> relay_edits() const {
+    std::vector<Edit> out;
+    for (const StagedWindow& window : stage_.windows) {
+      if (window.window->relays) out.push_back({window.window->start, window.original, window.patched});
+      if (window.relay.address)
+        out.push_back({window.relay.address, window.relay.original, window.relay.patched});
+    }
+    std::sort(out.begin(), out.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
+    return out;
+  }
+
+  // Neither have the bytes changed nor what is mapped there.
+  Result<void> check_bytes() {
+    auto mappings = image::read_maps(input_.image.pid);
+    if (!mappings) return mappings.error();
+    for (const PatchedFile& file : stage_.journal.files)
+      if (!is_still_there(stage_.journal.files, *mappings, file.at.start))
+        return Error{fmt::format(
+            "a library at {:#x} was unloaded while the insertion was prepared: try again", file.at.start)};
+    for (const std::vector<Edit>& all : {edits(), relay_edits()}) {
+      Edited found = apply_edits(all, memory_, true);
+      if (found.changed.size() == all.size()) continue;
+      const uint64_t where = all[found.foreign.empty() ? 0 : found.foreign[0]].address;
+      const image::Object* object = image::object_at(input_.image, where);
+      const image::Function* function = object ? image::function_at(*object, where) : nullptr;
+      return Error{fmt::format("the code at {:#x} ({}) changed while the insertion was prepared: try again",
+                               where, function ? function->name : "no function")};
+    }
+    return {};
+  }
+
+  StagedWindow* window_around(uint64_t address) {  // the window whose inside, less its first byte, holds it
+    auto it = std::upper_bound(stage_.windows.begin(), stage_.windows.end(), address,
+                               [](uint64_t a, const StagedWindow& w) { return a <= w.window->start; });
+    if (it == stage_.windows.begin()) return nullptr;
+    --it;
+    return address > it->window->start && address < it->window->end ? &*it : nullptr;
+  }
+
+  // Functions with a window into which an address on some stack points: a handler
+  // interrupted it and will return there. A thread's pc can be moved, such an address cannot.
+  std::set<const FunctionPlan*> busy_functions(const Regs& regs) {
+    std::set<const FunctionPlan*> out;
+    auto mappings = image::read_maps(input_.image.pid);
+    if (!mappings) return out;
+    const std::map<uint64_t, const FunctionPlan*> passed = passed_returns();
+    for (const auto& [tid, r] : regs) {
+      std::vector<uint64_t> places = return_places(r, *mappings, memory_, unwinder_);
+      for (uint64_t word : places)
+        if (const StagedWindow* window = window_around(word)) out.insert(window->function);
+      places.push_back(arch::pc(r));
+      for (uint64_t word : places)
+        if (auto at = passed.find(word); at != passed.end()) out.insert(at->second);
+      if (const StagedWindow* window = window_around(arch::pc(r)); window && !moved_to(*window, arch::pc(r)))
+        out.insert(window->function);
+    }
+    return out;
+  }
+
+  // Returns whose code stands on the ways there: who is about to execute one has passed the code by.
+  std::map<uint64_t, const FunctionPlan*> passed_returns() const {
+    std::map<uint64_t, const FunctionPlan*> out;
+    for (const StagedWindow& window : stage_.windows)
+      for (const Site& site : window.window->sites)
+        if (site.instead_of) out[site.instead_of] = window.function;
+    return out;
+  }
+
+  static const uint64_t* moved_to(const StagedWindow& window, uint64_t pc) {
+    for (const auto& [from, to] : window.trampoline.moved)
+      if (from == pc) return &to;
+    return nullptr;
+  }
+
+  // Before a window is written, threads inside it are sent to the trampoline's copy: it does
+  // the same whether the window is written or not.
+  Result<void> move_threads(process::Threads& threads, Regs& regs) {
+    for (auto& [tid, r] : regs) {
+      const StagedWindow* window = window_around(arch::pc(r));
+      if (!window) continue;
+      arch::ThreadRegisters moved = r;
+      arch::set_pc(moved, *moved_to(*window, arch::pc(r)));
+      if (auto ok = threads.set_registers(tid, moved); !ok) return ok;
+    }
+    return {};
+  }
+
+  Result<void> write_windows() {
+    // Relays first: nothing jumps there yet. A host is as good without those that jump to its relays.
+    std::vector<Edit> relays = relay_edits(), all = edits();
+    stage_.code_written = true;
+    if (apply_edits(relays, memory_).changed.size() == relays.size() &&
+        apply_edits(all, memory_).changed.size() == all.size()) {
+      for (const StagedWindow& window : stage_.windows)
+        out_.points += window.function->sites_of(*window.window);
+      return {};
+    }
+    bool undone = true;
+    for (std::vector<Edit>* edits : {&all, &relays}) {
+      for (Edit& edit : *edits) std::swap(edit.from, edit.to);
+      undone = undone && !apply_edits(*edits, memory_).failed;
+    }
+    stage_.code_written = !undone;
+    return Error{fmt::format("cannot write the code of process {}: {}", input_.image.pid,
+                             undone ? "nothing was changed"
+                                    : "some of it is patched and works; take it out with --remove"),
+                 undone ? Status::failed : Status::left_inert};
+  }
+
+  const InsertInput& input_;
+  const process::TargetMemory& memory_;
+  Stage& stage_;
+  Inserted& out_;
+  image::Unwinder unwinder_;
+};
+
+}  // namespace
+
+Result<void> commit(const InsertInput& input, const process::TargetMemory& memory, Stage& stage,
+                    Inserted& out) {
+  return Commit(input, memory, stage, out).run();
+}
+
+}  // namespace mdl::patch

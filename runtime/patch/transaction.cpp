@@ -1,0 +1,45 @@
+#include "runtime/patch/transaction.h"
+
+#include <iterator>
+
+#include "runtime/patch/commit.h"
+#include "runtime/patch/map_stage.h"
+#include "runtime/patch/stage_audit.h"
+
+namespace mdl::patch {
+namespace {
+
+constexpr uint64_t kMegabyte = uint64_t{1} << 20;
+
+// What is kept free around our mappings, by attempt. The kernel maps the next thread's stack beside the
+// lowest mapping, so in a program that starts threads all the time a near gap is soon taken.
+constexpr uint64_t kAparts[] = {kApart,          kApart,           16 * kMegabyte,  64 * kMegabyte,
+                                256 * kMegabyte, 512 * kMegabyte,  640 * kMegabyte, 192 * kMegabyte,
+                                896 * kMegabyte, 1280 * kMegabyte, kApart};
+
+}  // namespace
+
+Result<Stage> put_in(const InsertInput& input, const process::TargetMemory& memory, const Addition& addition,
+                     Inserted& out, const std::function<Error(Stage&, const Error&)>& take_back) {
+  for (size_t attempt = 0;; attempt++) {
+    auto mappings = image::read_maps(input.image.pid);
+    if (!mappings) return mappings.error();
+    if (addition.check)
+      if (auto ok = addition.check(*mappings); !ok) return ok.error();
+    auto stage = build_stage(input, *mappings, kAparts[attempt], addition.session);
+    if (!stage) return stage.error();
+    stage->journal.extension = addition.number;
+    if (uint64_t points = audit_stage(input, memory, *stage)) out.warnings.push_back(audit_warning(points));
+    bool taken = false;
+    if (auto ok = map_stage(input, memory, *stage, taken); !ok) {
+      if (taken && attempt + 1 < std::size(kAparts)) continue;
+      return ok.error();
+    }
+    Result<void> done = write_stage(memory, *stage);
+    if (done) done = commit(input, memory, *stage, out);
+    if (!done) return take_back(*stage, done.error());
+    return stage;
+  }
+}
+
+}  // namespace mdl::patch
