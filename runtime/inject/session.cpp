@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "runtime/inject/report.h"
-
 namespace mdl::inject {
 
 using namespace std::chrono_literals;
@@ -14,17 +12,16 @@ constexpr auto kExitPoll = 1ms;        // how often processes are asked whether 
 constexpr auto kChildrenLook = 500ms;  // from look to look for children that have announced nothing
 
 Session::Session(const Options& options, const Watch& watch, output::Writer& writer,
-                 std::unique_ptr<Measurement> first, Libraries& libraries)
-    : options_(options), watch_(watch), writer_(writer), started_(Clock::now()), libraries_(libraries) {
-  if (options.follow_fork) follow_.emplace(first->journal());
+                 std::unique_ptr<AttachedProcess> first)
+    : options_(options), watch_(watch), writer_(writer), started_(Clock::now()) {
+  if (options.follow_fork) follow_.emplace(first->measurement().journal());
   processes_.push_back(std::move(first));
 }
 
-Result<int> Session::run(const patch::Inserted& inserted, const patch::Coverage& coverage,
-                         std::optional<process::Launch>& launched) {
+Result<int> Session::run(std::optional<process::Launch>& launched) {
   Result<void> done;
   try {
-    print_inserted(stderr, inserted, coverage);
+    processes_.front()->say_inserted();
     done = sample_until_end(launched);
   } catch (const std::exception& problem) {
     done = Error{problem.what()};
@@ -32,13 +29,15 @@ Result<int> Session::run(const patch::Inserted& inserted, const patch::Coverage&
   if (!done) abandon(done.error());
   Result<int> out = result();
   if (out && !done) return done.error();
+  if (out && *out == 0 && options_.await && processes_.front()->waits_in_vain())
+    return static_cast<int>(Status::failed);
   return out;
 }
 
 // An error when there is no use in going on.
 Result<void> Session::sample_until_end(std::optional<process::Launch>& launched) {
   if (auto ok = writer_.begin(); !ok) return ok;
-  processes_.front()->expect_end();
+  processes_.front()->measurement().expect_end();
   if (launched) launched->go();
   started_ = Clock::now();
   Clock::time_point next = started_;
@@ -64,9 +63,11 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
     // Before a process that stands at its end is let go: its children may be known only to it.
     look_for_children(Clock::now() - looked_ >= kChildrenLook);
     if (event == Watch::Event::ended) end_the_ended();
-    if (!processes_.front()->result()) libraries_.look();
-    for (auto& one : processes_)
-      if (!one->result()) one->look();
+    for (auto& one : processes_) {
+      if (one->measurement().result()) continue;
+      one->look_for_libraries();
+      one->measurement().look();
+    }
   }
   take_out();
   return writer_.end();
@@ -75,7 +76,7 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
 Result<void> Session::sample() {
   std::vector<output::Row> rows;
   for (auto& one : processes_)
-    if (!one->result()) one->sample(rows);
+    if (!one->measurement().result()) one->measurement().sample(rows);
   return rows.empty() ? Result<void>{} : writer_.sample(rows, false);
 }
 
@@ -86,16 +87,16 @@ bool Session::look_for_children(bool thoroughly) {
   for (Follow::Child& child : children) {
     const double since = std::chrono::duration<double>(Clock::now() - started_).count();
     fmt::print(stderr, "process {} was forked: it is measured, too\n", child.process.pid());
-    processes_.push_back(std::make_unique<Measurement>(options_, std::move(child.process),
-                                                       std::move(child.journal), std::move(child.memory),
-                                                       writer_, since));
+    processes_.push_back(std::make_unique<AttachedProcess>(
+        std::make_unique<Measurement>(options_, std::move(child.process), std::move(child.journal),
+                                      std::move(child.memory), writer_, since)));
   }
   return !children.empty();
 }
 
 void Session::end_the_ended() {
   for (auto& one : processes_)
-    if (!one->result() && one->process().ends_within(0ms)) one->end();
+    if (Measurement& m = one->measurement(); !m.result() && m.process().ends_within(0ms)) m.end();
 }
 
 void Session::take_out() {
@@ -103,9 +104,9 @@ void Session::take_out() {
   do {
     // By index: children that are found meanwhile come behind.
     for (size_t i = 0; i < processes_.size(); i++) {
-      if (processes_[i]->result()) continue;
+      if (processes_[i]->measurement().result()) continue;
       look_for_children(false);
-      processes_[i]->take_out();
+      processes_[i]->measurement().take_out();
     }
   } while (look_for_children(true));
   if (follow_ && !options_.detach) follow_->clean();
@@ -115,16 +116,16 @@ void Session::take_out() {
 void Session::abandon(const Error& why) {
   do {
     for (size_t i = 0; i < processes_.size(); i++)
-      if (!processes_[i]->result()) processes_[i]->abandon(why);
+      if (!processes_[i]->measurement().result()) processes_[i]->measurement().abandon(why);
   } while (look_for_children(true));
   if (follow_) follow_->clean();
 }
 
 // That of the first process, unless something had to stay in another one.
 Result<int> Session::result() const {
-  Result<int> out = *processes_.front()->result();
+  Result<int> out = *processes_.front()->measurement().result();
   for (size_t i = 1; i < processes_.size(); i++) {
-    const Result<int>& one = *processes_[i]->result();
+    const Result<int>& one = *processes_[i]->measurement().result();
     if (one) continue;
     if (out)
       out = one;
@@ -137,7 +138,7 @@ Result<int> Session::result() const {
 std::vector<const Measurement*> Session::measured() const {
   std::vector<const Measurement*> out;
   for (const auto& one : processes_)
-    if (!one->result()) out.push_back(one.get());
+    if (!one->measurement().result()) out.push_back(&one->measurement());
   return out;
 }
 

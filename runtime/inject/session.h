@@ -6,28 +6,25 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/inject/attached_process.h"
 #include "runtime/inject/follow.h"
-#include "runtime/inject/libraries.h"
-#include "runtime/inject/measurement.h"
 #include "runtime/inject/options.h"
 #include "runtime/inject/watch.h"
 #include "runtime/output/writer.h"
-#include "runtime/patch/insert.h"
 #include "runtime/process/launch.h"
 
 namespace mdl::inject {
 
 class Session {
  public:
-  // All but `first`, the process that was instrumented, outlive it. `libraries` are that one's.
+  // `first` has been instrumented; all else outlives it.
   Session(const Options& options, const Watch& watch, output::Writer& writer,
-          std::unique_ptr<Measurement> first, Libraries& libraries);
+          std::unique_ptr<AttachedProcess> first);
 
   // Samples until something ends it, then takes everything out, whatever happens here.
   // A program that was started for it is let go when everything is ready for its end. Returns the exit
   // status.
-  Result<int> run(const patch::Inserted& inserted, const patch::Coverage& coverage,
-                  std::optional<process::Launch>& launched);
+  Result<int> run(std::optional<process::Launch>& launched);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -46,9 +43,7 @@ class Session {
   const Watch& watch_;
   output::Writer& writer_;
   Clock::time_point started_;
-  std::vector<std::unique_ptr<Measurement>>
-      processes_;  // the first was instrumented, the others are its family
-  Libraries& libraries_;
+  std::vector<std::unique_ptr<AttachedProcess>> processes_;  // the others are the first one's family
   std::optional<Follow> follow_;
   Clock::time_point looked_;
 };
