@@ -59,9 +59,10 @@ uint64_t audit_stage(const InsertInput& input, const image::Memory& memory, Stag
 
 std::string audit_warning(uint64_t points) {
   return fmt::format(
-      "{} points were refused by the audit of what was to be written, and are not instrumented: this is an "
-      "error "
-      "of mdl-inject, please report it with what mdl-inject --dry-run prints for this request",
+      "{} points were refused by the audit of what was to be written, and are not instrumented. Where the "
+      "reason that --dry-run prints is a word of data, it may be a number that looks like an address; else "
+      "it "
+      "is an error of mdl-inject: please report it with what --dry-run prints for this request",
       points);
 }
 
