@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "runtime/output/writer.h"
+#include "runtime/output/series.h"
 #include "runtime/patch/journal.h"
 
 namespace mdl::inject {
 
-// By request. `words`: Sample::anomaly_words.
+// By request. `words`: Snapshot::anomaly_words.
 std::map<uint32_t, std::vector<output::Anomaly>> anomalies_of(const patch::Journal& journal,
                                                               std::span<const uint64_t> words);
 

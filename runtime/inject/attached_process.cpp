@@ -166,7 +166,7 @@ Result<void> AttachedProcess::identify(const process::TargetMemory& memory) {
   return {};
 }
 
-Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Writer& writer) {
+Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed& feed) {
   auto process = Process::open(options_->pid);
   if (!process) return process.error();
   if (auto ok = identify(memory); !ok) return ok;
@@ -174,7 +174,7 @@ Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Writ
   if (!inserted) return inserted.error();
   inserted_ = std::move(*inserted);
   measurement_ = std::make_unique<Measurement>(*options_, std::move(*process), std::move(inserted_.journal),
-                                               std::move(memory), writer, 0);
+                                               std::move(memory), feed, 0);
   libraries_.emplace(*input_, wanted_, measurement_->memory(), measurement_->journal());
   return {};
 }

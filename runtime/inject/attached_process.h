@@ -37,7 +37,7 @@ class AttachedProcess {
   Result<void> check() const;
 
   // Takes `memory`. An error leaves the process as it was, or says how it is.
-  Result<void> insert(process::TargetMemory& memory, output::Writer& writer);
+  Result<void> insert(process::TargetMemory& memory, output::Feed& feed);
   void say_inserted() const;
   Measurement& measurement() const { return *measurement_; }
   void look_for_libraries();

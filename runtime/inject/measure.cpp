@@ -15,7 +15,7 @@
 #include "runtime/inject/defaults.h"
 #include "runtime/inject/origin.h"
 #include "runtime/inject/session.h"
-#include "runtime/output/writer.h"
+#include "runtime/output/formats.h"
 #include "runtime/process/target.h"
 
 namespace mdl::inject {
@@ -32,7 +32,7 @@ Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetM
   return memory && !memory->is_of(pid) ? process::another_program(pid) : why;
 }
 
-Result<int> attach(const Options& options, const plan::Plan& plan, output::Writer& writer,
+Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed& feed,
                    std::optional<process::Launch>& launched) {
   const bool was_there = !process::has_ended(options.pid);
   auto target = process::check_target(options.pid);
@@ -48,9 +48,9 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Write
   if (options.dry_run) return (*process)->print_rehearsal();
   if (auto ok = (*process)->check(); !ok) return failed(ok.error());
   const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order
-  if (auto ok = (*process)->insert(*memory, writer); !ok) return failed(ok.error());
+  if (auto ok = (*process)->insert(*memory, feed); !ok) return failed(ok.error());
   not_let_go = -1;
-  return Session(options, watch, writer, std::move(*process)).run(launched);
+  return Session(options, watch, feed, std::move(*process)).run(launched);
 }
 
 void end_before_anything(int) {
@@ -74,7 +74,8 @@ int measure(const Options& asked) {
   if (!sink) return fail(sink.error());
   auto format = output::format_named(options.format, sink->is_terminal());
   if (!format) return fail(format.error());
-  auto writer = output::make_writer(*format, *sink, sink->is_terminal() && !std::getenv("NO_COLOR"));
+  output::Feed feed;
+  feed.add(format->make(*sink, sink->is_terminal() && !std::getenv("NO_COLOR")));
   std::optional<process::Launch> launched;
   if (auto ok = apply_defaults(plan->manifest, options); !ok) return fail(ok.error());
   if (options.start) {
@@ -84,7 +85,7 @@ int measure(const Options& asked) {
     options.pid = launched->pid();
     not_let_go = launched->handle();
   }
-  auto status = attach(options, *plan, *writer, launched);
+  auto status = attach(options, *plan, feed, launched);
   if (!status) return fail(status.error());
   if (auto ok = sink->close(); !ok) return fail(ok.error());
   return *status;

@@ -36,25 +36,20 @@ uint64_t cpu_ns(pid_t pid) {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// Lines of one request with `*` belong together.
-uint32_t family(const patch::JournalRequest& request) {
-  return request.of == focus::BoundRequest::kNone ? 0 : request.of + 1;
-}
-
 }  // namespace
 
 Measurement::Measurement(const Options& options, Process process, patch::Journal journal,
-                         process::TargetMemory memory, output::Writer& writer, double began_s)
+                         process::TargetMemory memory, output::Feed& feed, double began_s)
     : options_(options),
       process_(std::move(process)),
       journal_(std::move(journal)),
       memory_(std::move(memory)),
-      writer_(writer),
+      feed_(feed),
       began_s_(began_s),
       auxiliary_(read_text(fmt::format("/proc/{}/auxv", process_.pid()))),
       clocks_(process_.pid()),
       sampler_(block_layout(journal_), values::now()),
-      keys_(journal_, block_layout(journal_)),
+      requests_(journal_, block_layout(journal_), feed, process_.pid()),
       cpu_at_begin_(cpu_ns(process_.pid())),
       compared_(arch::read_clocks()) {}
 
@@ -67,7 +62,7 @@ Result<values::Sample> Measurement::take_sample() {
   compare_clocks();
   auto out = sampler_.sample(memory_, clocks_, values::now());
   if (!out) return out;
-  keys_.read(memory_);
+  requests_.read_keys(memory_);
   // What was read is ours only if the journal is still there afterwards: whoever unmaps does it while
   // everything stands still.
   if (!patch::is_in_place(journal_, memory_)) return Error{"the journal is not in its place"};
@@ -102,15 +97,15 @@ bool Measurement::ends_soon(std::chrono::milliseconds patience) const {
   return true;
 }
 
-void Measurement::sample(std::vector<output::Row>& rows) {
+void Measurement::sample(std::vector<output::Point>& points) {
   auto sample = take_sample();
   if (!sample) {
     // The kernel may take long over the end of one that had much memory.
     if (!process::has_ended(pid())) result_ = lost(sample.error());
     return;
   }
-  if (at_end_) append(*std::exchange(at_end_, std::nullopt), rows);  // it has not ended yet
-  append(*sample, rows);
+  if (at_end_) append(*std::exchange(at_end_, std::nullopt), points);  // it has not ended yet
+  append(*sample, points);
 }
 
 void Measurement::look() {
@@ -138,7 +133,7 @@ double Measurement::overhead(const values::Sample& sample) {
   const uint64_t cpu = cpu_ns(pid());
   if (cpu <= cpu_at_begin_) return last_overhead_;  // it has ended, or has done nothing yet
   last_overhead_ =
-      std::min(1.0, static_cast<double>(sample.taken_ns) / static_cast<double>(cpu - cpu_at_begin_));
+      std::min(1.0, static_cast<double>(sample.values.taken_ns) / static_cast<double>(cpu - cpu_at_begin_));
   if (last_overhead_ <= kHighOverhead || warned_) return last_overhead_;
   if (high_ < kHighSamples) dearest_.watch(sampler_.collector(), memory_);
   const bool may_know_more = !dearest_.request() && ++high_ < kHighSamples;
@@ -198,52 +193,48 @@ bool Measurement::is_time(size_t request) const {
   return is(request) || (of != focus::BoundRequest::kNone && is(of));
 }
 
-void Measurement::append(const values::Sample& sample, std::vector<output::Row>& rows) {
-  const double elapsed_s = began_s_ + sample.elapsed_s;
-  const double taken = overhead(sample);
-  const auto anomalies = anomalies_of(journal_, sample.anomaly_words);
+void Measurement::append(const values::Sample& sample, std::vector<output::Point>& points) {
+  const auto before = std::exchange(last_at_, sample.at);
+  const auto interval_s = before ? std::optional(values::seconds(*before, sample.at)) : std::nullopt;
+  const auto anomalies = anomalies_of(journal_, sample.values.anomaly_words);
+  output::Point point;
+  point.time_ns = sample.at.wall_ns;
+  point.elapsed_s = began_s_ + sample.elapsed_s;
+  point.anomalies = sample.values.anomalies;
+  point.overhead = overhead(sample);
   for (size_t i = 0; i < journal_.requests.size(); i++) {
-    const patch::JournalRequest& request = journal_.requests[i];
-    if (request.children) continue;  // its children have the lines
+    if (journal_.requests[i].children) continue;  // its children have the points
+    point.refused = journal_.refused_of(i);
+    point.complete = sample.complete && !journal_.ends_early(i) && !(uneven_ && is_time(i));
+    point.suspect = is_suspect(i);
     const auto own = anomalies.find(static_cast<uint32_t>(i));
-    auto add = [&](const std::string& focus, const values::Value& value) {
-      rows.push_back({sample.at.wall_ns, elapsed_s, pid(), request.metric, request.name, focus, value.total,
-                      value.delta, is_level(request) ? std::nullopt : value.rate, request.units,
-                      journal_.refused_of(i),
-                      sample.complete && !journal_.ends_early(i) && !(uneven_ && is_time(i)),
-                      sample.anomalies, own == anomalies.end() ? std::vector<output::Anomaly>() : own->second,
-                      taken, is_suspect(i), is_level(request), family(request)});
-    };
-    if (request.keyed) {
-      add(request.focus, sample.values[i]);
-      const output::Row like = std::move(rows.back());
-      rows.pop_back();
-      keys_.append(i, like, sample.counts[i], elapsed_s, rows);
-      continue;
+    point.anomalies_of = own == anomalies.end() ? std::vector<output::Anomaly>() : own->second;
+    for (const RequestValue& value : requests_.of(i, sample.values)) {
+      point.series = &requests_.series(i, value);
+      point.value = feed_.next(*point.series, value.total, interval_s);
+      points.push_back(point);
     }
-    if (request.thread != focus::kEachThread) add(request.focus, sample.values[i]);
-    for (const auto& [thread, value] : sample.each[i]) add(focus::of_thread(request.focus, thread), value);
   }
 }
 
 Result<void> Measurement::write_last(const values::Sample& sample) {
-  std::vector<output::Row> rows;
+  std::vector<output::Point> points;
   high_ = kHighSamples;  // nothing more will be known
-  append(sample, rows);
-  if (auto ok = writer_.sample(rows, true); !ok) return ok;
-  say_anomalies(pid(), journal_, sample.anomaly_words);
-  if (sample.overflows)
+  append(sample, points);
+  if (auto ok = feed_.sample(points, true); !ok) return ok;
+  say_anomalies(pid(), journal_, sample.values.anomaly_words);
+  if (sample.values.overflows)
     fmt::print(stderr,
                "warning: more threads than slots: {} hits shared one block and may have lost counts\n",
-               sample.overflows);
-  if (sample.unrecorded)
+               sample.values.overflows);
+  if (sample.values.unrecorded)
     fmt::print(stderr, "warning: {} threads ended so fast that only the sums of their values are known\n",
-               sample.unrecorded);
-  if (keys_.more())
+               sample.values.unrecorded);
+  if (requests_.more_keys())
     fmt::print(stderr,
                "warning: threads had more than 8 active keys {} times; what they counted under the others is "
                "missing\n",
-               keys_.more());
+               requests_.more_keys());
   return {};
 }
 

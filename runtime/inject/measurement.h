@@ -9,10 +9,10 @@
 
 #include "runtime/arch/clock.h"
 #include "runtime/inject/dearest.h"
-#include "runtime/inject/key_rows.h"
 #include "runtime/inject/options.h"
+#include "runtime/inject/request_values.h"
 #include "runtime/inject/watch.h"
-#include "runtime/output/writer.h"
+#include "runtime/output/series.h"
 #include "runtime/patch/missed_exits.h"
 #include "runtime/process/target_memory.h"
 #include "runtime/values/clocks.h"
@@ -22,9 +22,9 @@ namespace mdl::inject {
 
 class Measurement {
  public:
-  // `options` and `writer` outlive it. `began_s`: when, in seconds since the session began.
+  // `options` and `feed` outlive it. `began_s`: when, in seconds since the session began.
   Measurement(const Options& options, Process process, patch::Journal journal, process::TargetMemory memory,
-              output::Writer& writer, double began_s);
+              output::Feed& feed, double began_s);
 
   pid_t pid() const { return process_.pid(); }
   const Process& process() const { return process_; }
@@ -36,8 +36,8 @@ class Measurement {
 
   // From now on the process waits at its end for its values to be read.
   void expect_end();
-  // Appends the lines of one sample. When the data cannot be read any more, it is over.
-  void sample(std::vector<output::Row>& rows);
+  // Appends the points of one sample. When the data cannot be read any more, it is over.
+  void sample(std::vector<output::Point>& points);
   // Between samples: takes what ended threads have left, and the last values of a process at its end.
   void look();
   // The process has ended.
@@ -68,7 +68,7 @@ class Measurement {
   // Where the machine's counter does not agree with the system's clock any more, times are not to be trusted.
   void compare_clocks();
   bool is_time(size_t request) const;
-  void append(const values::Sample& sample, std::vector<output::Row>& rows);
+  void append(const values::Sample& sample, std::vector<output::Point>& points);
   Result<void> write_last(const values::Sample& sample);
   // Of a process that says nothing any more: exact when it had said that it ends.
   values::Sample last_known();
@@ -87,13 +87,14 @@ class Measurement {
   Process process_;
   patch::Journal journal_;
   process::TargetMemory memory_;
-  output::Writer& writer_;
+  output::Feed& feed_;
   double began_s_;
   std::string auxiliary_;  // /proc/PID/auxv: each program that a process executes has another one
   values::TargetClocks clocks_;
   values::Sampler sampler_;
-  KeyRows keys_;
-  uint64_t cpu_at_begin_;  // of the process, in nanoseconds
+  RequestValues requests_;
+  std::optional<values::Moment> last_at_;  // of the points that were appended last
+  uint64_t cpu_at_begin_;                  // of the process, in nanoseconds
   double last_overhead_ = -1;
   int high_ = 0;         // in how many samples it was high
   bool warned_ = false;  // that has been said

@@ -11,9 +11,9 @@ using namespace std::chrono_literals;
 constexpr auto kExitPoll = 1ms;        // how often processes are asked whether they stand at their exit
 constexpr auto kChildrenLook = 500ms;  // from look to look for children that have announced nothing
 
-Session::Session(const Options& options, const Watch& watch, output::Writer& writer,
+Session::Session(const Options& options, const Watch& watch, output::Feed& feed,
                  std::unique_ptr<AttachedProcess> first)
-    : options_(options), watch_(watch), writer_(writer), started_(Clock::now()) {
+    : options_(options), watch_(watch), feed_(feed), started_(Clock::now()) {
   if (options.follow_fork) follow_.emplace(first->measurement().journal());
   processes_.push_back(std::move(first));
 }
@@ -36,7 +36,7 @@ Result<int> Session::run(std::optional<process::Launch>& launched) {
 
 // An error when there is no use in going on.
 Result<void> Session::sample_until_end(std::optional<process::Launch>& launched) {
-  if (auto ok = writer_.begin(); !ok) return ok;
+  if (auto ok = feed_.begin(); !ok) return ok;
   processes_.front()->measurement().expect_end();
   if (launched) launched->go();
   started_ = Clock::now();
@@ -70,14 +70,14 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
     }
   }
   take_out();
-  return writer_.end();
+  return feed_.end();
 }
 
 Result<void> Session::sample() {
-  std::vector<output::Row> rows;
+  std::vector<output::Point> points;
   for (auto& one : processes_)
-    if (!one->measurement().result()) one->measurement().sample(rows);
-  return rows.empty() ? Result<void>{} : writer_.sample(rows, false);
+    if (!one->measurement().result()) one->measurement().sample(points);
+  return points.empty() ? Result<void>{} : feed_.sample(points, false);
 }
 
 bool Session::look_for_children(bool thoroughly) {
@@ -89,7 +89,7 @@ bool Session::look_for_children(bool thoroughly) {
     fmt::print(stderr, "process {} was forked: it is measured, too\n", child.process.pid());
     processes_.push_back(std::make_unique<AttachedProcess>(
         std::make_unique<Measurement>(options_, std::move(child.process), std::move(child.journal),
-                                      std::move(child.memory), writer_, since)));
+                                      std::move(child.memory), feed_, since)));
   }
   return !children.empty();
 }

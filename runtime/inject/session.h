@@ -10,7 +10,7 @@
 #include "runtime/inject/follow.h"
 #include "runtime/inject/options.h"
 #include "runtime/inject/watch.h"
-#include "runtime/output/writer.h"
+#include "runtime/output/series.h"
 #include "runtime/process/launch.h"
 
 namespace mdl::inject {
@@ -18,7 +18,7 @@ namespace mdl::inject {
 class Session {
  public:
   // `first` has been instrumented; all else outlives it.
-  Session(const Options& options, const Watch& watch, output::Writer& writer,
+  Session(const Options& options, const Watch& watch, output::Feed& feed,
           std::unique_ptr<AttachedProcess> first);
 
   // Samples until something ends it, then takes everything out, whatever happens here.
@@ -41,7 +41,7 @@ class Session {
 
   const Options& options_;
   const Watch& watch_;
-  output::Writer& writer_;
+  output::Feed& feed_;
   Clock::time_point started_;
   std::vector<std::unique_ptr<AttachedProcess>> processes_;  // the others are the first one's family
   std::optional<Follow> follow_;

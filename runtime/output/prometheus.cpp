@@ -1,24 +1,32 @@
-#include "runtime/output/prometheus.h"
+// Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats): metrics are
+// mdl_ID, and mdl_ID_total where they only grow; pid and focus are labels.
+//
+// The format describes one moment: a metric's HELP and TYPE may be there once, and a series once. So a file
+// always holds the latest sample alone, and is replaced whole; a pipe or a terminal gets the last sample
+// only, when the measurement ends. Series of a process that has ended keep their last value. There are no
+// time stamps: the one who reads the file knows when, and its rules for series that vanish work only without.
 
 #include <fmt/format.h>
 
 #include <cctype>
+#include <deque>
 #include <map>
 #include <set>
-#include <vector>
+#include <utility>
 
+#include "runtime/output/formats.h"
 #include "runtime/output/table.h"
 
 namespace mdl::output {
 namespace {
 
 // [a-zA-Z_:][a-zA-Z0-9_:]*; an identifier of MDL may also begin with `$`.
-std::string series_name(const Row& row) {
+std::string family_name(const Series& series) {
   constexpr std::string_view kTotal = "_total";
-  std::string name = "mdl_" + row.metric;
+  std::string name = "mdl_" + series.metric;
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  if (!row.level && !name.ends_with(kTotal)) name += kTotal;
+  if (series.kind == Series::Kind::total && !name.ends_with(kTotal)) name += kTotal;
   return name;
 }
 
@@ -32,57 +40,60 @@ std::string escaped(const std::string& text, bool in_label) {
   return out;
 }
 
-class Prometheus final : public Writer {
+class Prometheus final : public Consumer {
  public:
   explicit Prometheus(Sink& sink) : sink_(sink) {}
-  Result<void> begin() override { return {}; }
-  Result<void> sample(std::span<const Row> rows, bool) override {
-    for (const Row& row : rows) {
-      if (row.overhead >= 0) overheads_[row.pid] = row.overhead;
-      Family& family = family_of(row);
-      const std::string labels =
-          fmt::format("{{pid=\"{}\",focus=\"{}\"}}", row.pid, escaped(row.focus, true));
-      const auto [at, fresh] = family.places.try_emplace(labels, family.series.size());
-      if (fresh) family.series.push_back({labels, 0});
-      family.series[at->second].value = row.value;
-      if (row.suspect)
-        suspect_.insert(fmt::format("{{pid=\"{}\",metric=\"{}\",focus=\"{}\"}}", row.pid,
-                                    escaped(row.metric, true), escaped(row.focus, true)));
+  Result<void> sample(std::span<const Point> points, bool) override {
+    for (const Point& point : points) {
+      const Series& series = *point.series;
+      if (point.overhead >= 0) overheads_[series.process] = point.overhead;
+      auto [known, fresh] = values_.try_emplace(series.id, nullptr);
+      if (fresh) known->second = &value_of(series);
+      *known->second = point.value.total;
+      if (point.suspect)
+        suspect_.insert(fmt::format("{{pid=\"{}\",metric=\"{}\",focus=\"{}\"}}", series.process,
+                                    escaped(series.metric, true), escaped(series.focus, true)));
     }
     return sink_.can_replace() ? sink_.replace(exposition()) : Result<void>{};
   }
   Result<void> end() override { return sink_.can_replace() ? Result<void>{} : sink_.write(exposition()); }
 
  private:
-  struct Series {
-    std::string labels;
-    int64_t value = 0;
-  };
   struct Family {
     std::string metric, name, head;
-    std::vector<Series> series;  // in the order in which they came
-    std::map<std::string, size_t> places;
+    std::deque<std::pair<std::string, int64_t>> values;  // with their labels, in the order in which they came
+    std::map<std::string, int64_t*> places;              // by labels
   };
 
-  Family& family_of(const Row& row) {
-    std::string name = series_name(row);
+  // Where the series has its value; two with the same labels have one.
+  int64_t& value_of(const Series& series) {
+    Family& family = family_of(series);
+    const std::string labels =
+        fmt::format("{{pid=\"{}\",focus=\"{}\"}}", series.process, escaped(series.focus, true));
+    auto [place, fresh] = family.places.try_emplace(labels, nullptr);
+    if (fresh) place->second = &family.values.emplace_back(labels, 0).second;
+    return *place->second;
+  }
+
+  Family& family_of(const Series& series) {
+    std::string name = family_name(series);
     for (size_t i = 0; i < families_.size(); i++) {
-      if (families_[i].metric == row.metric) return families_[i];
+      if (families_[i].metric == series.metric) return families_[i];
       // $a and _a: a series must not have values of both.
       if (families_[i].name == name) name.insert(4, "_"), i = SIZE_MAX;
     }
     const std::string head =
-        fmt::format("# HELP {0} {1} ({2})\n# TYPE {0} {3}\n", name, escaped(row.name, false),
-                    escaped(row.units, false), row.level ? "gauge" : "counter");
-    return families_.emplace_back(Family{row.metric, name, head, {}, {}});
+        fmt::format("# HELP {0} {1} ({2})\n# TYPE {0} {3}\n", name, escaped(series.name, false),
+                    escaped(series.units, false), series.kind == Series::Kind::level ? "gauge" : "counter");
+    return families_.emplace_back(Family{series.metric, name, head, {}, {}});
   }
 
   std::string exposition() const {
     std::string text;
     for (const Family& family : families_) {
       text += family.head;
-      for (const Series& one : family.series)
-        text += fmt::format("{}{} {}\n", family.name, one.labels, one.value);
+      for (const auto& [labels, value] : family.values)
+        text += fmt::format("{}{} {}\n", family.name, labels, value);
     }
     if (!overheads_.empty())
       text +=
@@ -99,14 +110,15 @@ class Prometheus final : public Writer {
   }
 
   Sink& sink_;
-  std::vector<Family> families_;  // in the order in which they came
+  std::deque<Family> families_;          // in the order in which they came
+  std::map<uint32_t, int64_t*> values_;  // by series
   std::map<pid_t, double> overheads_;
   std::set<std::string> suspect_;  // labels
 };
 
 }  // namespace
 
-std::unique_ptr<Writer> make_prometheus(Sink& sink) {
+std::unique_ptr<Consumer> make_prometheus(Sink& sink, bool) {
   return std::make_unique<Prometheus>(sink);
 }
 

@@ -1,7 +1,6 @@
+// Output for programs: one record a point.
 // Names come from ELF files and may be any bytes: JSON replaces what is not UTF-8, so that
 // every line parses.
-#include "runtime/output/records.h"
-
 #include <fmt/format.h>
 
 #include <cmath>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "runtime/output/formats.h"
 
 namespace mdl::output {
 namespace {
@@ -16,53 +16,61 @@ namespace {
 double rounded(double value, double scale) {
   return std::isfinite(value) ? std::round(value * scale) / scale : 0;
 }
-double elapsed(const Row& row) {
-  return rounded(row.elapsed_s, 1e6);
+double elapsed(const Point& point) {
+  return rounded(point.elapsed_s, 1e6);
 }
-std::optional<double> rate(const Row& row) {
-  if (!row.rate || !std::isfinite(*row.rate)) return std::nullopt;
-  return rounded(*row.rate, 1e3);
+std::optional<double> rate(const Number& value) {
+  if (!value.rate || !std::isfinite(*value.rate)) return std::nullopt;
+  return rounded(*value.rate, 1e3);
 }
 
-std::string object(const Row& row, bool final) {
-  nlohmann::ordered_json line = {
-      {"time_ns", row.time_ns}, {"elapsed_s", elapsed(row)}, {"pid", row.pid},     {"metric", row.metric},
-      {"focus", row.focus},     {"value", row.value},        {"delta", row.delta}, {"rate", nullptr},
-      {"units", row.units},     {"refused", row.refused},    {"final", final}};
-  if (const auto known = rate(row)) line["rate"] = *known;
-  if (!row.complete) line["complete"] = false;
-  if (row.suspect) line["suspect"] = true;
-  if (row.anomalies > 0) line["anomalies"] = row.anomalies;
-  for (const Anomaly& one : row.anomalies_of)
+std::string object(const Point& point, bool final) {
+  const Series& series = *point.series;
+  const Number& value = point.value;
+  nlohmann::ordered_json line = {{"time_ns", point.time_ns},
+                                 {"elapsed_s", elapsed(point)},
+                                 {"pid", series.process},
+                                 {"metric", series.metric},
+                                 {"focus", series.focus},
+                                 {"value", value.total},
+                                 {"delta", value.delta},
+                                 {"rate", nullptr},
+                                 {"units", series.units},
+                                 {"refused", point.refused},
+                                 {"final", final}};
+  if (const auto known = rate(value)) line["rate"] = *known;
+  if (!point.complete) line["complete"] = false;
+  if (point.suspect) line["suspect"] = true;
+  if (point.anomalies > 0) line["anomalies"] = point.anomalies;
+  for (const Anomaly& one : point.anomalies_of)
     line["anomalies_of"].push_back(
         {{"function", one.function}, {"vanished", one.vanished}, {"unmatched", one.unmatched}});
-  if (row.overhead >= 0) line["overhead"] = rounded(row.overhead, 1e4);
+  if (point.overhead >= 0) line["overhead"] = rounded(point.overhead, 1e4);
   return write_json(line);
 }
 
-class Ndjson final : public Writer {
+class Ndjson final : public Consumer {
  public:
   explicit Ndjson(Sink& sink) : sink_(sink) {}
-  Result<void> begin() override { return {}; }
-  Result<void> sample(std::span<const Row> rows, bool final) override {
+  Result<void> sample(std::span<const Point> points, bool final) override {
     std::string text;
-    for (const Row& row : rows) text += object(row, final) + '\n';
+    for (const Point& point : points) text += object(point, final) + '\n';
     return sink_.write(text);
   }
-  Result<void> end() override { return {}; }
 
  private:
   Sink& sink_;
 };
 
-class Json final : public Writer {
+// One document: an array of the same objects, written as they come and closed at the end.
+class Json final : public Consumer {
  public:
   explicit Json(Sink& sink) : sink_(sink) {}
   Result<void> begin() override { return sink_.write("["); }
-  Result<void> sample(std::span<const Row> rows, bool final) override {
+  Result<void> sample(std::span<const Point> points, bool final) override {
     std::string text;
-    for (const Row& row : rows) {
-      text += (empty_ ? "\n" : ",\n") + object(row, final);
+    for (const Point& point : points) {
+      text += (empty_ ? "\n" : ",\n") + object(point, final);
       empty_ = false;
     }
     return sink_.write(text);
@@ -85,12 +93,13 @@ std::string quoted(const std::string& field) {
 }
 
 // Empty where there is none.
-std::string rate_field(const Row& row) {
-  const auto known = rate(row);
+std::string rate_field(const Number& value) {
+  const auto known = rate(value);
   return known ? fmt::format("{}", *known) : "";
 }
 
-class Csv final : public Writer {
+// RFC 4180, with a header line; booleans are true and false, `complete` and `anomalies` always there.
+class Csv final : public Consumer {
  public:
   explicit Csv(Sink& sink) : sink_(sink) {}
   Result<void> begin() override {
@@ -98,17 +107,17 @@ class Csv final : public Writer {
         "time_ns,elapsed_s,pid,metric,focus,value,delta,rate,units,refused,final,complete,anomalies,"
         "overhead,suspect\r\n");
   }
-  Result<void> sample(std::span<const Row> rows, bool final) override {
+  Result<void> sample(std::span<const Point> points, bool final) override {
     std::string text;
-    for (const Row& row : rows)
-      text +=
-          fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", row.time_ns, elapsed(row), row.pid,
-                      quoted(row.metric), quoted(row.focus), row.value, row.delta, rate_field(row),
-                      quoted(row.units), row.refused, final, row.complete, row.anomalies,
-                      row.overhead >= 0 ? fmt::format("{}", rounded(row.overhead, 1e4)) : "", row.suspect);
+    for (const Point& point : points)
+      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", point.time_ns, elapsed(point),
+                          point.series->process, quoted(point.series->metric), quoted(point.series->focus),
+                          point.value.total, point.value.delta, rate_field(point.value),
+                          quoted(point.series->units), point.refused, final, point.complete, point.anomalies,
+                          point.overhead >= 0 ? fmt::format("{}", rounded(point.overhead, 1e4)) : "",
+                          point.suspect);
     return sink_.write(text);
   }
-  Result<void> end() override { return {}; }
 
  private:
   Sink& sink_;
@@ -116,13 +125,13 @@ class Csv final : public Writer {
 
 }  // namespace
 
-std::unique_ptr<Writer> make_ndjson(Sink& sink) {
+std::unique_ptr<Consumer> make_ndjson(Sink& sink, bool) {
   return std::make_unique<Ndjson>(sink);
 }
-std::unique_ptr<Writer> make_json(Sink& sink) {
+std::unique_ptr<Consumer> make_json(Sink& sink, bool) {
   return std::make_unique<Json>(sink);
 }
-std::unique_ptr<Writer> make_csv(Sink& sink) {
+std::unique_ptr<Consumer> make_csv(Sink& sink, bool) {
   return std::make_unique<Csv>(sink);
 }
 

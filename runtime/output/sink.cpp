@@ -1,3 +1,5 @@
+#include "runtime/output/sink.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -11,8 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-
-#include "runtime/output/writer.h"
 
 namespace mdl::output {
 namespace {

@@ -1,3 +1,4 @@
+// Output for people: aligned columns, a header now and then.
 #include "runtime/output/table.h"
 
 #include <fmt/format.h>
@@ -8,6 +9,8 @@
 #include <map>
 #include <utility>
 #include <vector>
+
+#include "runtime/output/formats.h"
 
 namespace mdl::output {
 namespace {
@@ -47,37 +50,35 @@ std::string duration(double ns) {
   return fmt::format("{:.0f} ns", ns);
 }
 
-bool is_time(const Row& row) {
-  return row.units == "ns";
+bool is_time(const Series& series) {
+  return series.units == "ns";
 }
-std::string value_text(const Row& row, int64_t value) {
-  return is_time(row) ? duration(static_cast<double>(value)) : grouped(value);
+std::string value_text(const Series& series, int64_t value) {
+  return is_time(series) ? duration(static_cast<double>(value)) : grouped(value);
 }
-std::string rate_text(const Row& row) {
-  if (!row.rate) return "";
-  return is_time(row) ? duration(*row.rate) : rate_number(*row.rate);
+std::string rate_text(const Point& point) {
+  if (!point.value.rate) return "";
+  return is_time(*point.series) ? duration(*point.value.rate) : rate_number(*point.value.rate);
 }
 
 // `first`: of its process in this sample, where what holds for all of it is said.
-std::string notes(const Row& row, bool first, bool final) {
+std::string notes(const Point& point, bool first, bool final) {
   std::string text;
   const auto add = [&](const std::string& note) { text += (text.empty() ? "" : ", ") + note; };
-  if (first && row.overhead >= 0) add(fmt::format("overhead {:.1f} %", 100 * row.overhead));
-  if (row.refused > 0) add(fmt::format("{} refused", row.refused));
-  if (row.anomalies > 0)
-    add(fmt::format("{} {}", row.anomalies, row.anomalies == 1 ? "anomaly" : "anomalies"));
-  if (!row.complete) add("incomplete");
-  if (row.suspect) add("suspect");
+  if (first && point.overhead >= 0) add(fmt::format("overhead {:.1f} %", 100 * point.overhead));
+  if (point.refused > 0) add(fmt::format("{} refused", point.refused));
+  if (point.anomalies > 0)
+    add(fmt::format("{} {}", point.anomalies, point.anomalies == 1 ? "anomaly" : "anomalies"));
+  if (!point.complete) add("incomplete");
+  if (point.suspect) add("suspect");
   if (final) add("final");
   return text;
 }
 
-class Table final : public Writer {
+class Table final : public Consumer {
  public:
   Table(Sink& sink, bool colour) : sink_(sink), colour_(colour) {}
-  Result<void> begin() override { return {}; }
-  Result<void> sample(std::span<const Row> rows, bool final) override;
-  Result<void> end() override { return {}; }
+  Result<void> sample(std::span<const Point> points, bool final) override;
 
  private:
   std::string paint(std::string_view colour, const std::string& text) const {
@@ -125,44 +126,49 @@ std::string Table::render(const Line& line, bool title) const {
   return text + '\n';
 }
 
-// Of each family the largest rows, in place of all of them: `shown` rows, and how many are behind each.
-std::vector<const Row*> selected(std::span<const Row> rows, std::map<const Row*, size_t>& more) {
-  std::vector<const Row*> out;
-  for (size_t i = 0; i < rows.size();) {
-    std::vector<const Row*> family = {&rows[i++]};
-    if (family[0]->family != 0)
-      while (i < rows.size() && rows[i].family == family[0]->family && rows[i].pid == family[0]->pid)
-        family.push_back(&rows[i++]);
+// Of each family the largest points, in place of all of them: `shown` points, and how many are behind each.
+std::vector<const Point*> selected(std::span<const Point> points, std::map<const Point*, size_t>& more) {
+  std::vector<const Point*> out;
+  for (size_t i = 0; i < points.size();) {
+    std::vector<const Point*> family = {&points[i++]};
+    const Series& first = *family[0]->series;
+    if (first.family != 0)
+      while (i < points.size() && points[i].series->family == first.family &&
+             points[i].series->process == first.process)
+        family.push_back(&points[i++]);
     const size_t kept = std::min(family.size(), kRowsOfAFamily);
-    std::partial_sort(
-        family.begin(), family.begin() + static_cast<std::ptrdiff_t>(kept), family.end(),
-        [](const Row* a, const Row* b) { return a->value != b->value ? a->value > b->value : a < b; });
+    std::partial_sort(family.begin(), family.begin() + static_cast<std::ptrdiff_t>(kept), family.end(),
+                      [](const Point* a, const Point* b) {
+                        return a->value.total != b->value.total ? a->value.total > b->value.total : a < b;
+                      });
     if (family.size() > kept) more[family[kept - 1]] = family.size() - kept;
     out.insert(out.end(), family.begin(), family.begin() + static_cast<std::ptrdiff_t>(kept));
   }
   return out;
 }
 
-Result<void> Table::sample(std::span<const Row> rows, bool final) {
+Result<void> Table::sample(std::span<const Point> points, bool final) {
   std::vector<Line> lines;
-  std::map<const Row*, size_t> more;
+  std::map<const Point*, size_t> more;
   pid_t last_pid = 0;
-  for (const Row* shown : selected(rows, more)) {
-    const Row& row = *shown;
-    const bool first = std::exchange(last_pid, row.pid) != row.pid;
-    focus_ = focus_ || !row.focus.empty();
-    if (first_pid_ == 0) first_pid_ = row.pid;
-    const bool another = row.pid != first_pid_ && !pid_;
+  for (const Point* shown : selected(points, more)) {
+    const Point& point = *shown;
+    const Series& series = *point.series;
+    const bool first = std::exchange(last_pid, series.process) != series.process;
+    focus_ = focus_ || !series.focus.empty();
+    if (first_pid_ == 0) first_pid_ = series.process;
+    const bool another = series.process != first_pid_ && !pid_;
     pid_ = pid_ || another;
     if (another) rows_since_header_ = kRowsToAHeader;
-    const std::string time = lines.empty() ? fmt::format("{:.1f} s", row.elapsed_s) : "";
-    const std::string& name = row.name.empty() ? row.metric : row.name;
-    lines.push_back({time, fmt::format("{}", row.pid), printable(name), printable(row.focus),
-                     value_text(row, row.value), value_text(row, row.delta), rate_text(row),
-                     is_time(row) ? "time" : printable(row.units), notes(row, first, final)});
+    const std::string time = lines.empty() ? fmt::format("{:.1f} s", point.elapsed_s) : "";
+    const std::string& name = series.name.empty() ? series.metric : series.name;
+    lines.push_back({time, fmt::format("{}", series.process), printable(name), printable(series.focus),
+                     value_text(series, point.value.total), value_text(series, point.value.delta),
+                     rate_text(point), is_time(series) ? "time" : printable(series.units),
+                     notes(point, first, final)});
     if (auto hidden = more.find(shown); hidden != more.end())
-      lines.push_back(
-          {"", fmt::format("{}", row.pid), fmt::format("({} more)", hidden->second), "", "", "", "", "", ""});
+      lines.push_back({"", fmt::format("{}", series.process), fmt::format("({} more)", hidden->second), "",
+                       "", "", "", "", ""});
   }
   std::string text;
   if (widen(lines) || rows_since_header_ >= kRowsToAHeader) {
@@ -212,7 +218,7 @@ size_t columns(std::string_view text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-std::unique_ptr<Writer> make_table(Sink& sink, bool colour) {
+std::unique_ptr<Consumer> make_table(Sink& sink, bool colour) {
   return std::make_unique<Table>(sink, colour);
 }
 

@@ -1,11 +1,11 @@
-// Output for people: aligned columns, a header now and then.
+// Text in columns on a terminal.
 #pragma once
 
-#include "runtime/output/writer.h"
+#include <cstddef>
+#include <string>
+#include <string_view>
 
 namespace mdl::output {
-
-std::unique_ptr<Writer> make_table(Sink& sink, bool colour);
 
 // For display: control characters and bytes that are not UTF-8 become `?`. Names come from the
 // target's files and must not reach a terminal as they are.

@@ -1,10 +1,7 @@
-// From snapshots to samples: totals, differences to the sample before, rates.
+// Snapshots with their times.
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <optional>
-#include <vector>
 
 #include "base/result.h"
 #include "runtime/values/values.h"
@@ -18,26 +15,13 @@ struct Moment {
 };
 Moment now();
 
-struct Value {
-  int64_t total = 0;
-  int64_t delta = 0;  // since the sample before; since the start in the first
-  // Delta per second. The first sample has none: its delta was counted since the insertion, which is before
-  // the start. Nor has one that follows another within a millisecond.
-  std::optional<double> rate;
-};
+// 0 where `to` is not later.
+double seconds(Moment from, Moment to);
 
 struct Sample {
   Moment at;
   double elapsed_s = 0;  // since the start
-  std::vector<Value> values;
-  std::vector<std::map<uint64_t, Value>> each;  // as BlockLayout::cells: by thread, for Whose::each
-  std::vector<int64_t> counts;                  // as in Snapshot
-  uint64_t anomalies = 0;
-  std::vector<uint64_t> anomaly_words;  // as in Snapshot
-  uint32_t threads = 0;
-  uint64_t overflows = 0;
-  uint64_t unrecorded = 0;
-  uint64_t taken_ns = 0;
+  Snapshot values;
   bool complete = true;  // false: the target ended before its last values could be read
 };
 
@@ -53,14 +37,9 @@ class Sampler {
   Collector& collector() { return collector_; }
 
  private:
-  Sample make(const Snapshot& snapshot, Moment at) const;
-
   Collector collector_;
   Moment start_;
-  Moment last_at_;
-  bool is_first_ = true;
   Snapshot last_;
-  std::vector<std::map<uint64_t, int64_t>> last_each_;
 };
 
 }  // namespace mdl::values

@@ -6,21 +6,71 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
+#include "runtime/output/formats.h"
 #include "runtime/output/table.h"
-#include "runtime/output/writer.h"
 
 namespace mdl::output {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
-using testing::Not;
+using testing::StartsWith;
+
+// A point, with what its series says.
+struct Row {
+  uint64_t time_ns = 0;
+  double elapsed_s = 0;
+  pid_t pid = 0;
+  std::string metric, name, focus;
+  int64_t value = 0, delta = 0;
+  std::optional<double> rate;
+  std::string units;
+  uint64_t refused = 0;
+  bool complete = true;
+  uint64_t anomalies = 0;
+  double overhead = -1;
+  bool suspect = false, level = false;
+};
+
+// The points of rows. Two rows of one series have its id.
+class Points {
+ public:
+  std::vector<Point> of(const std::vector<Row>& rows) {
+    std::vector<Point> out;
+    for (const Row& row : rows)
+      out.push_back({&series_of(row),
+                     row.time_ns,
+                     row.elapsed_s,
+                     {row.value, row.delta, row.rate},
+                     row.refused,
+                     row.complete,
+                     row.suspect,
+                     row.anomalies,
+                     {},
+                     row.overhead});
+    return out;
+  }
+
+ private:
+  const Series& series_of(const Row& row) {
+    for (const Series& one : series_)
+      if (one.process == row.pid && one.metric == row.metric && one.focus == row.focus &&
+          one.name == row.name && one.units == row.units)
+        return one;
+    return series_.emplace_back(Series{static_cast<uint32_t>(series_.size()), row.metric, row.name, row.focus,
+                                       row.pid, row.units,
+                                       row.level ? Series::Kind::level : Series::Kind::total, 0});
+  }
+  std::deque<Series> series_;
+};
 
 Row row() {
   Row r;
@@ -37,8 +87,13 @@ Row row() {
   return r;
 }
 
-// What a writer writes for these samples; the last is final.
-std::string written(Format format, const std::vector<std::vector<Row>>& samples, bool colour = false) {
+std::unique_ptr<Consumer> writer_of(std::string_view format, Sink& sink, bool colour = false) {
+  return format_named(format, false)->make(sink, colour);
+}
+
+// What is written for these samples; the last is final.
+std::string written(std::string_view format, const std::vector<std::vector<Row>>& samples,
+                    bool colour = false) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   std::string text;
@@ -49,10 +104,11 @@ std::string written(Format format, const std::vector<std::vector<Row>>& samples,
   });
   {
     Sink sink(ends[1], "pipe", true);
-    const auto writer = make_writer(format, sink, colour);
+    const auto writer = writer_of(format, sink, colour);
+    Points points;
     EXPECT_TRUE(writer->begin());
     for (size_t i = 0; i < samples.size(); ++i)
-      EXPECT_TRUE(writer->sample(samples[i], i + 1 == samples.size()));
+      EXPECT_TRUE(writer->sample(points.of(samples[i]), i + 1 == samples.size()));
     EXPECT_TRUE(writer->end());
     EXPECT_TRUE(sink.close());
   }
@@ -68,7 +124,7 @@ TEST(Ndjson, IsTheContract) {
   other.complete = false;
   other.anomalies = 2;
   other.value = -1;
-  EXPECT_EQ(written(Format::ndjson, {{row()}, {other}}),
+  EXPECT_EQ(written("ndjson", {{row()}, {other}}),
             R"({"time_ns":1700000000000000001,"elapsed_s":1.0,"pid":42,"metric":"procedure_calls",)"
             R"("focus":"/Code/app/work","value":1234567,"delta":1000,"rate":1000.0,"units":"Calls",)"
             R"("refused":0,"final":false})"
@@ -84,7 +140,7 @@ TEST(Ndjson, KeepsWholeNumbers) {
   r.value = INT64_MAX;
   r.delta = INT64_MIN;
   r.anomalies = UINT64_MAX;
-  const auto line = nlohmann::json::parse(written(Format::ndjson, {{r}}));
+  const auto line = nlohmann::json::parse(written("ndjson", {{r}}));
   EXPECT_EQ(line["value"].get<int64_t>(), INT64_MAX);
   EXPECT_EQ(line["delta"].get<int64_t>(), INT64_MIN);
   EXPECT_EQ(line["anomalies"].get<uint64_t>(), UINT64_MAX);
@@ -94,18 +150,18 @@ TEST(Ndjson, ParsesWhateverTheNamesAre) {
   Row r = row();
   r.focus = "/Code/app/\"\\\n\x01\xff\xc3\x28";
   r.rate = 0.0 / 1 + std::numeric_limits<double>::infinity();
-  const std::string text = written(Format::ndjson, {{r}});
+  const std::string text = written("ndjson", {{r}});
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
   EXPECT_TRUE(nlohmann::json::accept(text)) << text;
 }
 
 TEST(Json, IsOneDocument) {
-  const auto document = nlohmann::json::parse(written(Format::json, {{row(), row()}, {row()}}));
+  const auto document = nlohmann::json::parse(written("json", {{row(), row()}, {row()}}));
   ASSERT_EQ(document.size(), 3u);
   EXPECT_EQ(document[1]["final"], false);
   EXPECT_EQ(document[2]["final"], true);
   EXPECT_EQ(document[0]["metric"], "procedure_calls");
-  EXPECT_EQ(written(Format::json, {}), "[\n]\n");
+  EXPECT_EQ(written("json", {}), "[\n]\n");
 }
 
 TEST(Csv, QuotesWhatMustBe) {
@@ -114,7 +170,7 @@ TEST(Csv, QuotesWhatMustBe) {
   r.overhead = 0.03124;
   r.suspect = true;
   EXPECT_EQ(
-      written(Format::csv, {{row()}, {r}}),
+      written("csv", {{row()}, {r}}),
       "time_ns,elapsed_s,pid,metric,focus,value,delta,rate,units,refused,final,complete,anomalies,"
       "overhead,suspect\r\n"
       "1700000000000000001,1,42,procedure_calls,/Code/app/work,1234567,1000,1000,Calls,0,false,true,0,,"
@@ -126,15 +182,15 @@ TEST(Csv, QuotesWhatMustBe) {
 TEST(Output, WhatIsSuspectIsMarkedInEveryFormat) {
   Row r = row();
   r.suspect = true;
-  EXPECT_EQ(nlohmann::json::parse(written(Format::ndjson, {{r}}))["suspect"], true);
-  EXPECT_FALSE(nlohmann::json::parse(written(Format::ndjson, {{row()}})).contains("suspect"));
-  EXPECT_THAT(written(Format::table, {{r}}), HasSubstr("suspect"));
-  EXPECT_THAT(written(Format::table, {{row()}}), Not(HasSubstr("suspect")));
+  EXPECT_EQ(nlohmann::json::parse(written("ndjson", {{r}}))["suspect"], true);
+  EXPECT_FALSE(nlohmann::json::parse(written("ndjson", {{row()}})).contains("suspect"));
+  EXPECT_THAT(written("table", {{r}}), HasSubstr("suspect"));
+  EXPECT_THAT(written("table", {{row()}}), Not(HasSubstr("suspect")));
   EXPECT_THAT(
-      written(Format::prometheus, {{r}, {row()}}),
+      written("prometheus", {{r}, {row()}}),
       HasSubstr("# TYPE mdl_inject_suspect gauge\n"
                 "mdl_inject_suspect{pid=\"42\",metric=\"procedure_calls\",focus=\"/Code/app/work\"} 1\n"));
-  EXPECT_THAT(written(Format::prometheus, {{row()}}), Not(HasSubstr("suspect")));
+  EXPECT_THAT(written("prometheus", {{row()}}), Not(HasSubstr("suspect")));
 }
 
 TEST(Table, AlignsColumns) {
@@ -146,7 +202,7 @@ TEST(Table, AlignsColumns) {
   small.rate = -3.45;
   small.refused = 2;
   small.anomalies = 1;
-  EXPECT_EQ(written(Format::table, {{row(), small}, {row(), small}}),
+  EXPECT_EQ(written("table", {{row(), small}, {row(), small}}),
             " TIME  METRIC           FOCUS               TOTAL  DELTA  RATE/S  UNITS\n"
             "1.0 s  Procedure calls  /Code/app/work  1,234,567  1,000   1,000  Calls\n"
             "       Puts                                     7     -7    -3.5  Calls  2 refused, 1 anomaly\n"
@@ -158,7 +214,7 @@ TEST(Table, AlignsColumns) {
 TEST(Table, SaysOnceASampleWhatTheInstrumentationTakes) {
   Row r = row(), child = row();
   r.overhead = 0.1234, child.overhead = 0, child.pid = 43;
-  const std::string text = written(Format::table, {{r, r, child}, {r, r}});
+  const std::string text = written("table", {{r, r, child}, {r, r}});
   EXPECT_THAT(text, HasSubstr("Calls  overhead 12.3 %\n"));
   EXPECT_THAT(text, HasSubstr("Calls  overhead 0.0 %\n"));
   EXPECT_THAT(text, HasSubstr("Calls  overhead 12.3 %, final\n"));
@@ -167,38 +223,38 @@ TEST(Table, SaysOnceASampleWhatTheInstrumentationTakes) {
 
 TEST(Prometheus, SaysWhatTheInstrumentationTakes) {
   Row r = row();
-  EXPECT_THAT(written(Format::prometheus, {{r}}), Not(HasSubstr("overhead")));
+  EXPECT_THAT(written("prometheus", {{r}}), Not(HasSubstr("overhead")));
   r.overhead = 0.12344;
   EXPECT_THAT(
-      written(Format::prometheus, {{r, r}}),
+      written("prometheus", {{r, r}}),
       HasSubstr("# TYPE mdl_inject_overhead_ratio gauge\nmdl_inject_overhead_ratio{pid=\"42\"} 0.1234\n"));
 }
 
 TEST(Table, WithoutAFocusThereIsNoColumnForIt) {
   Row r = row();
   r.focus = "";
-  EXPECT_THAT(written(Format::table, {{r}}), Not(HasSubstr("FOCUS")));
+  EXPECT_THAT(written("table", {{r}}), Not(HasSubstr("FOCUS")));
 }
 
 TEST(Table, RepeatsTheHeaderWhenAColumnGrows) {
   Row larger = row();
   larger.value *= 1000000;
-  const std::string text = written(Format::table, {{row()}, {larger}, {larger}});
+  const std::string text = written("table", {{row()}, {larger}, {larger}});
   size_t headers = 0;
   for (size_t at = text.find("METRIC"); at != std::string::npos; at = text.find("METRIC", at + 1)) ++headers;
   EXPECT_EQ(headers, 2u);
 }
 
 TEST(Table, ColoursOnlyWhenAsked) {
-  EXPECT_THAT(written(Format::table, {{row()}}), Not(HasSubstr("\x1b")));
-  EXPECT_THAT(written(Format::table, {{row()}}, true), HasSubstr("\x1b[1mMETRIC\x1b[0m"));
+  EXPECT_THAT(written("table", {{row()}}), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(written("table", {{row()}}, true), HasSubstr("\x1b[1mMETRIC\x1b[0m"));
 }
 
 TEST(Table, NamesDoNotReachTheTerminalAsTheyAre) {
   Row r = row();
   r.focus = "/Code/app/\x1b]0;owned\x07";
   r.name = "a\nb";
-  const std::string text = written(Format::table, {{r}});
+  const std::string text = written("table", {{r}});
   EXPECT_THAT(text, HasSubstr("/Code/app/?]0;owned?"));
   EXPECT_THAT(text, HasSubstr("a?b"));
   EXPECT_EQ(printable("\xc2\x9b"
@@ -208,14 +264,15 @@ TEST(Table, NamesDoNotReachTheTerminalAsTheyAre) {
 }
 
 TEST(Formats, ByName) {
-  EXPECT_EQ(*format_named("", true), Format::table);
-  EXPECT_EQ(*format_named("", false), Format::ndjson);
-  EXPECT_EQ(*format_named("csv", true), Format::csv);
-  EXPECT_EQ(*format_named("json", true), Format::json);
-  EXPECT_EQ(*format_named("table", false), Format::table);
-  EXPECT_EQ(*format_named("ndjson", true), Format::ndjson);
+  EXPECT_EQ(format_named("", true)->name, "table");
+  EXPECT_EQ(format_named("", false)->name, "ndjson");
+  for (const Format& format : formats()) EXPECT_EQ(format_named(format.name, true)->make, format.make);
+  EXPECT_THAT(format_names("or"), StartsWith("table, ndjson, json, csv"));
+  EXPECT_THAT(format_names("or"), EndsWith(fmt::format(" or {}", formats().back().name)));
   const auto none = format_named("xml", true);
   ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().text,
+              StartsWith("there is no output format `xml`; there are table, ndjson, json"));
   EXPECT_EQ(none.error().status, Status::usage);
 }
 
@@ -223,10 +280,10 @@ TEST(Output, ASampleArrivesAtOnce) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
   Sink sink(ends[1], "pipe", true);
-  const auto writer = make_writer(Format::ndjson, sink, false);
+  const auto writer = writer_of("ndjson", sink);
   ASSERT_TRUE(writer->begin());
-  const std::vector<Row> rows = {row(), row()};
-  ASSERT_TRUE(writer->sample(rows, false));
+  Points points;
+  ASSERT_TRUE(writer->sample(points.of({row(), row()}), false));
   char buffer[65536];
   const ssize_t got = read(ends[0], buffer, sizeof buffer);
   ASSERT_GT(got, 0);
@@ -257,15 +314,15 @@ TEST(Output, ErrorsAreReported) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   close(ends[0]);
-  for (const Format format : {Format::ndjson, Format::json, Format::csv, Format::table}) {
+  for (const std::string_view format : {"ndjson", "json", "csv", "table"}) {
     Sink gone(dup(ends[1]), "the pipe", true);
-    const auto writer = make_writer(format, gone, false);
-    const std::vector<Row> rows = {row()};
+    const auto writer = writer_of(format, gone);
+    Points points;
     const auto begun = writer->begin();
-    const auto sampled = writer->sample(rows, true);
+    const auto sampled = writer->sample(points.of({row()}), true);
     ASSERT_FALSE(sampled);
     EXPECT_THAT(sampled.error().text, HasSubstr("the pipe: Broken pipe"));
-    EXPECT_EQ(static_cast<bool>(begun), format == Format::ndjson || format == Format::table);
+    EXPECT_EQ(static_cast<bool>(begun), format == "ndjson" || format == "table");
   }
   close(ends[1]);
   std::signal(SIGPIPE, old);
@@ -309,7 +366,7 @@ TEST(Prometheus, APipeGetsTheLastSample) {
   Row later = first, same = other;
   later.value = 1234568;
   same.metric = "_io_wait", same.value = 8;
-  EXPECT_EQ(written(Format::prometheus, {{first, other, again, level}, {later, same}}),
+  EXPECT_EQ(written("prometheus", {{first, other, again, level}, {later, same}}),
             "# HELP mdl_procedure_calls_total Procedure calls (Calls)\n"
             "# TYPE mdl_procedure_calls_total counter\n"
             "mdl_procedure_calls_total{pid=\"42\",focus=\"/Code/app/work\"} 1234568\n"
@@ -337,11 +394,12 @@ TEST(Prometheus, AFileAlwaysHoldsOneSample) {
   };
   auto sink = Sink::open(path);
   ASSERT_TRUE(sink);
-  const auto writer = make_writer(Format::prometheus, *sink, false);
+  const auto writer = writer_of("prometheus", *sink);
+  Points points;
   for (const int64_t value : {1, 22, 333}) {
-    std::vector<Row> rows = {row()};
-    rows[0].value = value;
-    ASSERT_TRUE(writer->sample(rows, false));
+    Row r = row();
+    r.value = value;
+    ASSERT_TRUE(writer->sample(points.of({r}), false));
     EXPECT_EQ(held(), fmt::format("# HELP mdl_procedure_calls_total Procedure calls (Calls)\n"
                                   "# TYPE mdl_procedure_calls_total counter\n"
                                   "mdl_procedure_calls_total{{pid=\"42\",focus=\"/Code/app/work\"}} {}\n",
@@ -359,17 +417,17 @@ TEST(Prometheus, AFileAlwaysHoldsOneSample) {
 TEST(Output, ARateThatMeansNothingIsLeftOut) {
   Row r = row();
   r.rate.reset();
-  const auto line = nlohmann::json::parse(written(Format::ndjson, {{r}}));
+  const auto line = nlohmann::json::parse(written("ndjson", {{r}}));
   ASSERT_TRUE(line.contains("rate"));
   EXPECT_TRUE(line["rate"].is_null());
-  EXPECT_THAT(written(Format::csv, {{r}}), HasSubstr(",1234567,1000,,Calls,"));
-  EXPECT_THAT(written(Format::table, {{r}}), HasSubstr("1,234,567  1,000          Calls"));
+  EXPECT_THAT(written("csv", {{r}}), HasSubstr(",1234567,1000,,Calls,"));
+  EXPECT_THAT(written("table", {{r}}), HasSubstr("1,234,567  1,000          Calls"));
 }
 
 TEST(Table, TimesHaveTheUnitThatSuitsThem) {
   Row time = row();
   time.units = "ns", time.value = 1'234'567'890, time.delta = 98'765, time.rate = 12;
-  const std::string text = written(Format::table, {{time}});
+  const std::string text = written("table", {{time}});
   EXPECT_THAT(text, HasSubstr("1.235 s"));
   EXPECT_THAT(text, HasSubstr("98.765 us"));
   EXPECT_THAT(text, HasSubstr("12 ns"));

@@ -1,0 +1,44 @@
+// The values of each request in a sample, and the series that they are of: one, or one for each thread, or,
+// for a request such as /Message/*, one for each key that was seen and one for what found no room.
+#pragma once
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "runtime/output/series.h"
+#include "runtime/patch/journal.h"
+#include "runtime/values/keys.h"
+#include "runtime/values/sampler.h"
+
+namespace mdl::inject {
+
+struct RequestValue {
+  bool others = false;  // keys that found no room
+  values::KeyOf of;     // the key of a keyed request, the thread of one that has a value for each
+  int64_t total = 0;
+};
+
+class RequestValues {
+ public:
+  // All outlive it; `pid` is the journal's process, or the child that has a copy of the journal.
+  RequestValues(const patch::Journal& journal, const values::BlockLayout& layout, output::Feed& feed,
+                pid_t pid);
+
+  // Reads the keys as they are now. What cannot be read keeps its last values.
+  void read_keys(const image::Memory& memory);
+  // The values of a request, in an order that stays; keys as they were read last.
+  std::vector<RequestValue> of(size_t request, const values::Snapshot& snapshot) const;
+  const output::Series& series(size_t request, const RequestValue& value);
+  // How often a thread had more active keys than it can keep.
+  uint64_t more_keys() const;
+
+ private:
+  const patch::Journal& journal_;
+  output::Feed& feed_;
+  pid_t pid_;
+  std::map<size_t, values::KeyReader> keys_;  // of keyed requests
+  std::map<std::tuple<size_t, bool, values::KeyOf>, const output::Series*> series_;
+};
+
+}  // namespace mdl::inject

@@ -1,0 +1,32 @@
+// What --format may name: consumers of points that write them for people (table) or programs (the others).
+// The contract of an ndjson line, which scripts rely on, is in docs/architecture.md.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "runtime/output/series.h"
+#include "runtime/output/sink.h"
+
+namespace mdl::output {
+
+struct Format {
+  std::string_view name;
+  // The sink must outlive the consumer. `colour` is for people.
+  std::unique_ptr<Consumer> (*make)(Sink& sink, bool colour);
+};
+std::span<const Format> formats();
+
+// By name as on the command line; "" is a table on a terminal, else ndjson.
+Result<Format> format_named(std::string_view name, bool terminal);
+// "a, b or c", where `last` is "or".
+std::string format_names(std::string_view last);
+
+#define MDL_OUTPUT_FORMAT(name) std::unique_ptr<Consumer> make_##name(Sink& sink, bool colour);
+#include "runtime/output/formats.def"
+#undef MDL_OUTPUT_FORMAT
+
+}  // namespace mdl::output

@@ -1,0 +1,48 @@
+#include "runtime/output/series.h"
+
+#include <utility>
+
+namespace mdl::output {
+namespace {
+
+constexpr double kShortest = 0.001;  // seconds: over less than that a rate says nothing
+
+template <typename Step>
+Result<void> to_all(const std::vector<std::unique_ptr<Consumer>>& consumers, Step step) {
+  Result<void> out;
+  for (const auto& consumer : consumers)
+    if (Result<void> done = step(*consumer); out) out = std::move(done);
+  return out;
+}
+
+}  // namespace
+
+const Series& Feed::add(Series series) {
+  series.id = static_cast<uint32_t>(series_.size());
+  totals_.push_back(0);
+  return series_.emplace_back(std::move(series));
+}
+
+Number Feed::next(const Series& series, int64_t total, std::optional<double> interval_s) {
+  const int64_t before = std::exchange(totals_[series.id], total);
+  Number out;
+  out.total = total;
+  out.delta = static_cast<int64_t>(static_cast<uint64_t>(total) - static_cast<uint64_t>(before));
+  if (series.kind == Series::Kind::total && interval_s && *interval_s >= kShortest)
+    out.rate = static_cast<double>(out.delta) / *interval_s;
+  return out;
+}
+
+Result<void> Feed::begin() {
+  return to_all(consumers_, [](Consumer& one) { return one.begin(); });
+}
+
+Result<void> Feed::sample(std::span<const Point> points, bool final) {
+  return to_all(consumers_, [&](Consumer& one) { return one.sample(points, final); });
+}
+
+Result<void> Feed::end() {
+  return to_all(consumers_, [](Consumer& one) { return one.end(); });
+}
+
+}  // namespace mdl::output

@@ -1,0 +1,96 @@
+// Series, points and their consumers.
+//
+// A series is one line of numbers over time: a metric of a process at a focus. The session adds each series
+// to its feed once, and from then on gives totals. The feed makes points of them, with what was added since
+// the point before and how fast, and hands the points to all consumers: output formats, and whatever else
+// follows values. Consumers know no process, no plan and no thread.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace mdl::output {
+
+struct Series {
+  enum class Kind : uint8_t {
+    total,  // since the insertion
+    level,  // may fall, as a maximum or a size does: it has no rate
+  };
+  uint32_t id = 0;     // in the session: 0, 1, 2, ...
+  std::string metric;  // identifier
+  std::string name;    // display name; "" = the identifier
+  std::string focus;   // "" = the whole program
+  pid_t process = 0;
+  std::string units;
+  Kind kind = Kind::total;
+  uint32_t family = 0;  // series of one that is not 0 are the children of one request with `*`
+};
+
+// The value of a point.
+struct Number {
+  int64_t total = 0;
+  int64_t delta = 0;           // since the point before; since zero in the first
+  std::optional<double> rate;  // delta per second; none where that means nothing
+};
+
+// What went wrong with a flag or timer.
+struct Anomaly {
+  std::string function;    // or several
+  uint64_t vanished = 0;   // frames that an exception or longjmp took
+  uint64_t unmatched = 0;  // exits without an entry
+};
+
+struct Point {
+  const Series* series = nullptr;  // the feed's, which stays where it is
+  uint64_t time_ns = 0;
+  double elapsed_s = 0;
+  Number value;
+  uint64_t refused = 0;               // points of code that could not be instrumented
+  bool complete = true;               // false: the target ended before its last values could be read
+  bool suspect = false;               // an exit of a function was missed: the value may be too high
+  uint64_t anomalies = 0;             // of the whole session
+  std::vector<Anomaly> anomalies_of;  // of the request's flags and timers
+  double overhead = -1;  // part of the process's time that the instrumentation takes; below 0: not known
+};
+
+class Consumer {
+ public:
+  virtual ~Consumer() = default;
+  virtual Result<void> begin() { return {}; }
+  // `final`: the last sample. Series are in the same order each time; new ones may come with any sample.
+  virtual Result<void> sample(std::span<const Point> points, bool final) = 0;
+  // A document is complete only after this. Nothing is written by destructors.
+  virtual Result<void> end() { return {}; }
+};
+
+class Feed {
+ public:
+  void add(std::unique_ptr<Consumer> consumer) { consumers_.push_back(std::move(consumer)); }
+  // Returns the series with its id.
+  const Series& add(Series series);
+
+  // The next value of a series. `interval_s`: the time since the points before of its process. The first
+  // points have none: their deltas were counted since the insertion, which is before the start.
+  Number next(const Series& series, int64_t total, std::optional<double> interval_s);
+
+  // To all consumers. When one fails the others still get it; the first failure is returned.
+  Result<void> begin();
+  Result<void> sample(std::span<const Point> points, bool final);
+  Result<void> end();
+
+ private:
+  std::vector<std::unique_ptr<Consumer>> consumers_;
+  std::deque<Series> series_;    // by id
+  std::vector<int64_t> totals_;  // by id: the last
+};
+
+}  // namespace mdl::output
