@@ -10,6 +10,7 @@
 #include "base/installed.h"
 #include "base/result.h"
 #include "runtime/inject/origin.h"
+#include "runtime/output/formats.h"
 
 namespace mdl::inject {
 namespace {
@@ -103,6 +104,8 @@ Parsed parse_options(int argc, const char* const* argv) {
   std::vector<std::string> words;
   double duration = 0;
   std::string trusted;
+  std::vector<std::string> formats;
+  for (const output::Format& format : output::formats()) formats.emplace_back(format.name);
   app.add_option("words", words, "PID and plan")->group("");
   app.add_option("-m,--metric", o.metrics,
                  "A metric of the plan, with its focus; may be repeated (default: all)")
@@ -117,8 +120,8 @@ Parsed parse_options(int argc, const char* const* argv) {
   auto* duration_option =
       app.add_option("-d,--duration", duration, "Stop after so many seconds")->type_name("SECONDS");
   app.add_option("--format", o.format,
-                 "table, ndjson, json, csv or prometheus (default: table on a terminal, else ndjson)")
-      ->check(CLI::IsMember({"table", "ndjson", "json", "csv", "prometheus"}));
+                 output::format_names("or") + " (default: table on a terminal, else ndjson)")
+      ->check(CLI::IsMember(formats));
   app.add_option("-o,--output", o.output, "Write the samples to a file")->type_name("FILE");
   app.add_option("--flavor", o.flavor, "Which flavor of the lists and metrics applies (default unix)")
       ->type_name("NAME");

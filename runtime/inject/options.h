@@ -25,7 +25,7 @@ struct Options {
   double interval = 1;             // seconds between samples
   bool interval_given = false;     // else the plan may have another default (defaults.h)
   std::optional<double> duration;  // seconds; none = until interrupted or the end of the target
-  std::string format;              // table ndjson json csv; "" = table on a terminal, else ndjson
+  std::string format;              // of output/formats.def; "" = table on a terminal, else ndjson
   std::string output;              // file; "" = standard output
   std::string flavor;
   bool dry_run = false;

@@ -5,13 +5,18 @@ _mdl_standard_plans() {
   program=$(readlink -f "$(type -P "${COMP_WORDS[0]}")") && cd "${program%/*}/../share/mdl/plans" 2>/dev/null && printf '%s\n' *.plan
 }
 
+# --help has them as {NAME,NAME}.
+_mdl_output_formats() {
+  "$(type -P "${COMP_WORDS[0]}")" --help 2>/dev/null | sed -n 's/^ *--format .*{\(.*\)}.*/\1/p' | tr , ' '
+}
+
 _mdl_inject() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
   local options="-m -f -i -d -o --format --dry-run --explain --strict --detach --check --follow-fork --flavor --max-keys --allow-calls --raw-times --allow-traps --budget --require-signed
     --await --run --status --remove --list --verify --help --version"
   local pids word
   case $previous in
-    --format) mapfile -t COMPREPLY < <(compgen -W "table ndjson json csv prometheus" -- "$current"); return ;;
+    --format) mapfile -t COMPREPLY < <(compgen -W "$(_mdl_output_formats)" -- "$current"); return ;;
     -o | --verify | --run | --require-signed) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     -m | -f | -i | -d | --flavor | --max-keys | --budget) return ;;
   esac

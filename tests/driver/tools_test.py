@@ -38,6 +38,21 @@ class Tools(unittest.TestCase):
                 completion = (SOURCE / f"scripts/completion/{tool}.bash").read_text()
                 self.assertEqual([o for o in options if not o & words(completion)], [], "not in the completion")
 
+    def test_formats_come_from_one_table(self):
+        """--help, the manual page that is installed, and the completion list the formats of the table."""
+        table = re.findall(r"^MDL_OUTPUT_FORMAT\((\w+)\)$", (SOURCE / "runtime/output/formats.def").read_text(), re.M)
+        self.assertGreater(len(table), 4)
+        program = pathlib.Path(TOOLS["mdl-inject"])
+        help = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=60, check=True).stdout
+        self.assertEqual(re.search(r"--format TEXT:\{(.*)\}", help)[1].split(","), table)
+        manual = (program.parents[1] / "share/man/man1/mdl-inject.1").read_text()
+        self.assertEqual(re.search(r'^\.BR \\-\\-format " (.*)"$', manual, re.M)[1].split("|"), table)
+        script = 'source "$1"; COMP_WORDS=("$2" --format "$3") COMP_CWORD=2; _mdl_inject; echo "${COMPREPLY[@]}"'
+        for begun, wanted in (("", table), (table[-1][:3], table[-1:]), ("/", [])):
+            done = subprocess.run(["bash", "-c", script, "bash", SOURCE / "scripts/completion/mdl-inject.bash", program, begun],
+                                  capture_output=True, text=True, timeout=60, check=True)
+            self.assertEqual(done.stdout.split(), wanted, done.stderr)
+
     def test_the_contract(self):
         contract = {
             "mdlc": "-o -I --target --std --flavor --emit --check --cost --reformat --lsp --explain --disable-pass -mcpu "
