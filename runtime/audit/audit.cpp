@@ -15,6 +15,8 @@
 namespace mdl::audit {
 namespace {
 
+constexpr std::string_view kNotThere = "the bytes that it replaces are not there";
+
 using image::Range;
 
 constexpr uint64_t kPage = 4096;          // a write inside one is whole
@@ -83,7 +85,7 @@ class Auditor {
     }
     std::vector<Objection> out;
     for (size_t i = 0; i < reasons_.size(); ++i)
-      if (!reasons_[i].empty()) out.push_back({i, reasons_[i]});
+      if (!reasons_[i].empty()) out.push_back({i, reasons_[i], reasons_[i] == kNotThere});
     return out;
   }
 
@@ -159,7 +161,7 @@ class Auditor {
       return "another edit changes the same bytes";
     std::vector<std::byte> now(edit.from.size());
     if (!text_.read(edit.address, now) || !std::ranges::equal(std::as_bytes(edit.from), now))
-      return "the bytes that it replaces are not there";
+      return std::string(kNotThere);
     if (!replaced.problem.empty()) {
       const std::string why = check_arrivals(edit.address + 1, edit.address + changed, replaced, arrivals);
       return why.empty() ? replaced.problem : why;

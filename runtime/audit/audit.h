@@ -60,6 +60,7 @@ struct Proposal {
 struct Objection {
   size_t edit = 0;  // index into Proposal::edits
   std::string reason;
+  bool is_stale = false;  // the process has changed since the proposal was made
 };
 
 // Each edit to which there is an objection, once, by index. `memory`: of the process, whose code is what it

@@ -29,7 +29,9 @@ Result<Stage> put_in(const InsertInput& input, const process::TargetMemory& memo
     auto stage = build_stage(input, *mappings, kAparts[attempt], addition.session);
     if (!stage) return stage.error();
     stage->journal.extension = addition.number;
-    if (uint64_t points = audit_stage(input, memory, *stage)) out.warnings.push_back(audit_warning(points));
+    auto refused = audit_stage(input, memory, *stage);
+    if (!refused) return refused.error();
+    if (*refused) out.warnings.push_back(audit_warning(*refused));
     bool taken = false;
     if (auto ok = map_stage(input, memory, *stage, taken); !ok) {
       if (taken && attempt + 1 < std::size(kAparts)) continue;

@@ -116,13 +116,17 @@ class Unloaded(LibraryTest):
         """Between what is read of it and the commit it may have gone, and be there again."""
         program, session = self.begin(metric("loader_calls", ["t_loader_work"]) + metric("all_calls", ["t_plugin_work"]),
                                       "--await", "-m", "loader_calls", "-m", "all_calls")
-        done = program.ask("churn 1000")
+        for _ in range(10):  # on a busy machine it may be gone each time that it would be instrumented
+            done = program.ask("churn 1000")
+            if LOADED in session.errors:
+                break
         self.assert_stopped_well(session)
         self.assertEqual(self.value(session, "loader_calls"), done["calls"])
         self.assertIn(LOADED, session.errors)
+        self.assertNotIn("audit", session.errors)
         self.assertLessEqual(self.value(session, "all_calls"), done["calls"])
         self.assertEqual(process_text.leftovers(program.pid), [])
-        self.assertEqual(program.ask("open 10")["calls"], 1010)
+        self.assertEqual(program.ask("open 10")["calls"], done["calls"] + 10)
         self.assertEqual(program.end(), 0)
 
     def test_it_comes_and_goes_while_many_measure_and_remove(self):
