@@ -57,6 +57,19 @@ void warn_of_vectors(const Program& program, const Sources& sources, Diagnostics
     diagnostics.report(Code::vector, place(n.position, sources), n.what, n.name, n.why);
 }
 
+// What trees from parse() mean, optimized; nothing when there are errors, which have been reported.
+Result<std::optional<Program>> program_of(const std::vector<ast::File>& files, const Sources& sources,
+                                          const Options& options, Diagnostics& diagnostics) {
+  if (!are_readable(files)) return std::optional<Program>();
+  std::optional<Program> program =
+      analyze(files, sources, {options.standard, options.flavor, options.libraries.size()}, diagnostics);
+  if (diagnostics.has_errors()) return std::optional<Program>();
+  if (auto optimized = passes::run_passes(*program, options.disabled_passes); !optimized)
+    return optimized.error();
+  warn_of_vectors(*program, sources, diagnostics);
+  return program;
+}
+
 Result<backend::Plan> translate(const Program& program, const Sources& sources, const Options& options,
                                 Diagnostics& diagnostics) {
   std::vector<backend::Refusal> refusals;
@@ -85,30 +98,22 @@ Result<void> read_files(const Options& options, Sources& sources) {
 
 Result<backend::Plan> plan_of(const std::vector<ast::File>& files, const Sources& sources,
                               const Options& options, Diagnostics& diagnostics) {
-  if (!are_readable(files)) return backend::Plan();
-  Program program =
-      analyze(files, sources, {options.standard, options.flavor, options.libraries.size()}, diagnostics);
-  if (diagnostics.has_errors()) return backend::Plan();
-  if (auto optimized = passes::run_passes(program, options.disabled_passes); !optimized)
-    return optimized.error();
-  return translate(program, sources, options, diagnostics);
+  auto program = program_of(files, sources, options, diagnostics);
+  if (!program) return program.error();
+  return *program ? translate(**program, sources, options, diagnostics) : backend::Plan();
 }
 
 Result<std::string> compile(const Options& options, const Sources& sources, Diagnostics& diagnostics) {
   std::vector<ast::File> files = parse_all(options, sources, diagnostics);
-  if (!are_readable(files)) return std::string();
-  if (options.emit == Emit::ast) return diagnostics.has_errors() ? std::string() : dump_all(files, sources);
+  if (options.emit == Emit::ast)
+    return diagnostics.has_errors() || !are_readable(files) ? std::string() : dump_all(files, sources);
 
-  Program program =
-      analyze(files, sources, {options.standard, options.flavor, options.libraries.size()}, diagnostics);
-  if (diagnostics.has_errors()) return std::string();
+  auto program = program_of(files, sources, options, diagnostics);
+  if (!program) return program.error();
+  if (!*program) return std::string();
+  if (options.emit == Emit::ir) return print_all(**program);
 
-  if (auto optimized = passes::run_passes(program, options.disabled_passes); !optimized)
-    return optimized.error();
-  warn_of_vectors(program, sources, diagnostics);
-  if (options.emit == Emit::ir) return print_all(program);
-
-  auto plan = translate(program, sources, options, diagnostics);
+  auto plan = translate(**program, sources, options, diagnostics);
   if (!plan) return plan.error();
   if (diagnostics.has_errors()) return std::string();
   if (options.emit == Emit::assembly) return backend::assembly(*plan, *options.target);
