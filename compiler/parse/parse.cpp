@@ -7,6 +7,7 @@
 // on. A chain of operators nests in the tree only; CodeBuilder::expr limits that.
 #include "compiler/parse/parse.h"
 
+#include "base/utf8.h"
 #include "compiler/parse/antlr.h"
 #include "compiler/parse/broken.h"
 
@@ -78,26 +79,6 @@ class DepthLimit : public antlr4::tree::ParseTreeListener {
   size_t depth_ = 0;
 };
 
-// The length of the UTF-8 sequence at `i`, 0 if there is none (RFC 3629, section 4).
-size_t utf8_length(std::string_view text, size_t i) {
-  auto at = [&](size_t k) { return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u; };
-  auto tail = [&](size_t k, unsigned low = 0x80, unsigned high = 0xbf) {
-    return at(k) >= low && at(k) <= high;
-  };
-  unsigned lead = at(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead <= 0xdf) return tail(1) ? 2 : 0;
-  if (lead >= 0xe0 && lead <= 0xef) {
-    bool second = tail(1, lead == 0xe0 ? 0xa0 : 0x80, lead == 0xed ? 0x9f : 0xbf);
-    return second && tail(2) ? 3 : 0;
-  }
-  if (lead >= 0xf0 && lead <= 0xf4) {
-    bool second = tail(1, lead == 0xf0 ? 0x90 : 0x80, lead == 0xf4 ? 0x8f : 0xbf);
-    return second && tail(2) && tail(3) ? 4 : 0;
-  }
-  return 0;
-}
-
 bool check_text(const Source& source, Diagnostics& diagnostics) {
   std::string_view text = source.text();
   if (text.size() > Source::kMaxBytes) {
@@ -105,7 +86,7 @@ bool check_text(const Source& source, Diagnostics& diagnostics) {
     return false;
   }
   for (size_t i = 0; i < text.size();) {
-    size_t length = text[i] == '\0' ? 0 : utf8_length(text, i);
+    size_t length = text[i] == '\0' ? 0 : utf8_length(text.substr(i));
     if (length == 0) {
       auto at = static_cast<uint32_t>(i);
       diagnostics.report(Code::not_text, {source.ordinal(), at, at + 1},

@@ -6,6 +6,7 @@
 // multi-byte character counts as one column of the caret line.
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "compiler/support/diagnostics.h"
 
 namespace mdl {
@@ -20,9 +21,6 @@ struct Style {
 constexpr Style kPlain{"", "", "", "", "", ""};
 constexpr Style kColour{"\033[1m", "\033[1;31m", "\033[1;35m", "\033[1;36m", "\033[1;32m", "\033[0m"};
 
-bool continues_character(char c) {
-  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
-}
 bool is_control(char c) {
   return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
 }

@@ -4,14 +4,12 @@
 #include <cctype>
 #include <filesystem>
 
+#include "base/utf8.h"
+
 namespace mdl::lsp {
 namespace {
 
 constexpr std::string_view kFile = "file://";
-
-bool continues_character(char c) {
-  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
-}
 
 // Code units of the character that begins with this byte: those of four bytes are a pair.
 uint32_t units(char c, Encoding encoding) {
