@@ -16,7 +16,6 @@
 #include <llvm/MC/MCStreamer.h>
 #include <llvm/Object/ELFObjectFile.h>
 #include <llvm/Support/MemoryBuffer.h>
-#include <llvm/Support/SHA256.h>
 #include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/TargetParser/Host.h>
@@ -124,15 +123,6 @@ std::map<std::string, uint64_t> function_sizes(const std::vector<std::byte>& obj
     if (!name) llvm::consumeError(name.takeError());
   }
   return sizes;
-}
-
-std::array<std::byte, 32> sha256(std::span<const std::byte> bytes) {
-  auto digest =
-      llvm::SHA256::hash(llvm::ArrayRef(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
-  std::array<std::byte, 32> result;
-  std::transform(digest.begin(), digest.end(), result.begin(),
-                 [](uint8_t b) { return static_cast<std::byte>(b); });
-  return result;
 }
 
 }  // namespace mdl::backend

@@ -1,7 +1,6 @@
 // LLVM's machine code layer, behind one header: assembly text to an ELF object.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -38,7 +37,5 @@ std::span<std::byte> section_bytes(std::vector<std::byte>& object, std::string_v
 
 // The sizes of an object's functions, by name.
 std::map<std::string, uint64_t> function_sizes(const std::vector<std::byte>& object);
-
-std::array<std::byte, 32> sha256(std::span<const std::byte> bytes);
 
 }  // namespace mdl::backend

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "backend/mc_emitter.h"
+#include "base/digest.h"
 
 namespace mdl::backend {
 namespace {
@@ -83,7 +84,7 @@ Result<std::vector<std::byte>> write_plan(const Plan& plan, const Target& target
     return Error{fmt::format("internal error: {}", read.error().text)};
   std::vector<DataSection> sections = {{format::kManifestSection, manifest}};
   if (key) sections.push_back({format::kSignatureSection, unsigned_section(*key)});
-  sections.push_back({format::kChecksumSection, std::string(32, '\0')});
+  sections.push_back({format::kChecksumSection, std::string(sizeof(Digest), '\0')});
   auto object = assemble(target.triple, cpu, assembly(plan, target), sections);
   if (!object) return object;
   if (key) {
@@ -94,8 +95,8 @@ Result<std::vector<std::byte>> write_plan(const Plan& plan, const Target& target
     std::memcpy(section.data() + key->public_key().bytes.size(), signature.data(), signature.size());
   }
   std::span<std::byte> checksum = section_bytes(*object, format::kChecksumSection);
-  if (checksum.size() != 32) return Error{"internal error: the object has no checksum section"};
-  auto digest = sha256(*object);  // over zeros in its own place
+  if (checksum.size() != sizeof(Digest)) return Error{"internal error: the object has no checksum section"};
+  const Digest digest = sha256(*object);  // over zeros in its own place
   std::copy(digest.begin(), digest.end(), checksum.begin());
   return object;
 }

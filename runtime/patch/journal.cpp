@@ -1,16 +1,14 @@
 #include "runtime/patch/journal.h"
 
 #include <fmt/format.h>
-#include <llvm/ADT/ArrayRef.h>
-#include <llvm/Support/SHA256.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/digest.h"
 #include "base/json.h"
 #include "runtime/arch/arch.h"
 #include "runtime/patch/key_table.h"
@@ -27,15 +25,15 @@ constexpr uint64_t kMaxWindow = 16;
 struct Head {
   char magic[8];
   uint32_t version;
-  uint32_t taken;                    // not 0: kJournalTaken
-  uint64_t length;                   // of the JSON text behind this head
-  std::array<uint8_t, 32> checksum;  // of that text
+  uint32_t taken;   // not 0: kJournalTaken
+  uint64_t length;  // of the JSON text behind this head
+  Digest checksum;  // of that text
 };
 
 static_assert(sizeof(Head) == kJournalHead && offsetof(Head, taken) == kJournalTaken);
 
-std::array<uint8_t, 32> checksum(std::string_view text) {
-  return llvm::SHA256::hash({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+Digest checksum(std::string_view text) {
+  return sha256(std::as_bytes(std::span(text)));
 }
 
 std::string hex(const std::vector<uint8_t>& bytes) {

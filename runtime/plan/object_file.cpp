@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 #include <llvm/Object/ELF.h>
 #include <llvm/Support/MemoryBuffer.h>
-#include <llvm/Support/SHA256.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <optional>
 
+#include "base/digest.h"
 #include "format/manifest.h"
 
 namespace mdl::plan {
@@ -22,8 +21,6 @@ namespace {
 
 using Elf = llvm::object::ELFFile<llvm::object::ELF64LE>;
 using Section = Elf::Elf_Shdr;
-
-constexpr size_t kDigestBytes = 32;
 
 Error reject_read(const char* what, llvm::Error error) {
   return reject(fmt::format("{}: {}", what, llvm::toString(std::move(error))));
@@ -105,19 +102,12 @@ Result<std::span<const std::byte>> contents(const Elf& elf, const Section& secti
 Result<std::string> check_digest(const Elf& elf, const Section& section, std::span<const std::byte> file) {
   auto stored = contents(elf, section, "the checksum");
   if (!stored) return stored.error();
-  if (stored->size() != kDigestBytes)
-    return reject(fmt::format("its checksum has {} bytes, not {}", stored->size(), kDigestBytes));
-  const auto bytes = [](std::span<const std::byte> part) {
-    return llvm::ArrayRef(reinterpret_cast<const uint8_t*>(part.data()), part.size());
-  };
-  const size_t at = section.sh_offset;
-  const std::array<uint8_t, kDigestBytes> zeros{};
-  llvm::SHA256 hash;
-  hash.update(bytes(file.first(at)));
-  hash.update(llvm::ArrayRef(zeros));
-  hash.update(bytes(file.subspan(at + kDigestBytes)));
-  const auto digest = hash.final();
-  if (std::memcmp(digest.data(), stored->data(), kDigestBytes) != 0)
+  if (stored->size() != sizeof(Digest))
+    return reject(fmt::format("its checksum has {} bytes, not {}", stored->size(), sizeof(Digest)));
+  std::vector<std::byte> plain(file.begin(), file.end());
+  std::memset(plain.data() + section.sh_offset, 0, sizeof(Digest));
+  const Digest digest = sha256(plain);
+  if (!std::equal(digest.begin(), digest.end(), stored->begin()))
     return reject("its checksum does not match: the file is damaged");
   return fmt::format("{:02x}", fmt::join(digest, ""));
 }
@@ -136,7 +126,7 @@ Result<std::optional<format::PublicKey>> check_signature(const Elf& elf, const S
   std::vector<std::byte> plain(file.begin(), file.end());
   constexpr size_t kBytes = format::kSignatureSectionBytes - sizeof key.bytes;
   std::memset(plain.data() + sections.signature->sh_offset + sizeof key.bytes, 0, kBytes);
-  std::memset(plain.data() + sections.checksum->sh_offset, 0, kDigestBytes);
+  std::memset(plain.data() + sections.checksum->sh_offset, 0, sizeof(Digest));
   if (!format::is_signed(plain, key, stored->subspan<sizeof key.bytes, kBytes>()))
     return reject(
         fmt::format("its signature, of {}, does not fit: it was changed after it was signed", name(key)));

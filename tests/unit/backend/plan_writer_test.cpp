@@ -10,6 +10,7 @@
 #include <map>
 
 #include "backend/mc_emitter.h"
+#include "base/digest.h"
 #include "compiler/ir/text.h"
 
 namespace mdl::backend {
