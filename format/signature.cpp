@@ -4,14 +4,12 @@
 #include <sodium.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <system_error>
+
+#include "base/read_text.h"
 
 namespace mdl::format {
 namespace {
@@ -32,15 +30,9 @@ constexpr uint8_t kPrivateHead2[] = {0x30, 0x51, 0x02, 0x01, 0x01, 0x30, 0x05, 0
 constexpr size_t kKeyBytes = 32;
 
 Result<std::string> read_key_file(const std::string& path) {
-  const auto failed = [&](int number) {
-    return Error{fmt::format("cannot read the key {}: {}", path, std::strerror(number))};
-  };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), std::fclose);
-  if (!file) return failed(errno);
-  std::string text(kMostBytes + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  if (std::ferror(file.get())) return failed(errno);
-  if (text.size() > kMostBytes) return Error{fmt::format("{} is too long for a key", path)};
+  auto text = read_file(path, kMostBytes);
+  if (!text) return Error{fmt::format("cannot read the key {}: {}", path, text.error().text)};
+  if (text->size() > kMostBytes) return Error{fmt::format("{} is too long for a key", path)};
   return text;
 }
 
