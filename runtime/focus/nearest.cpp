@@ -1,33 +1,24 @@
 #include "runtime/focus/nearest.h"
 
 #include <fmt/format.h>
-#include <llvm/ADT/StringRef.h>
 
 #include <algorithm>
 
+#include "base/near_names.h"
+
 namespace mdl::focus {
-namespace {
-
-constexpr size_t kMost = 3;
-constexpr size_t kLongest = 200;  // names beyond this are not compared: the time is quadratic
-
-}  // namespace
 
 std::vector<std::string> nearest(std::string_view wanted, const std::vector<std::string>& known) {
-  if (wanted.size() > kLongest) return {};
-  const auto limit = static_cast<unsigned>(std::max<size_t>(2, wanted.size() / 3));
-  std::vector<std::pair<unsigned, std::string_view>> found;
-  for (const std::string& name : known) {
-    if (name.size() > kLongest) continue;
-    // One more than the limit stands for anything beyond it.
-    const unsigned distance = llvm::StringRef(wanted).edit_distance(name, true, limit);
-    if (distance <= limit && distance < std::max(wanted.size(), name.size()))
-      found.emplace_back(distance, name);
-  }
-  std::sort(found.begin(), found.end());
+  constexpr size_t kMost = 3;
+  std::vector<NearName> found =
+      near_names(wanted, {known.begin(), known.end()}, {.least = 2, .longest = 200});
+  std::erase_if(found, [&](const NearName& near) {  // what has nothing in common
+    return near.changes >= std::max(wanted.size(), near.name.size());
+  });
+  std::ranges::sort(found);
   found.erase(std::unique(found.begin(), found.end()), found.end());
   std::vector<std::string> names;
-  for (size_t i = 0; i < std::min(kMost, found.size()); ++i) names.emplace_back(found[i].second);
+  for (size_t i = 0; i < std::min(kMost, found.size()); ++i) names.emplace_back(found[i].name);
   return names;
 }
 
