@@ -30,8 +30,6 @@ constexpr RoutineInfo kRoutines[] = {
 #undef X
 };
 
-constexpr std::string_view kAggregates[] = {"sum", "min", "max", "avg"};
-
 template <typename Row>
 constexpr std::string_view spelled(const Row& row) {
   return row.name;

@@ -141,6 +141,7 @@ enum class KeyChange : uint8_t {
 
 // How the threads of a process, and the processes of a run, combine.
 enum class Aggregate : uint8_t { sum, min, max, avg };
+inline constexpr std::string_view kAggregates[] = {"sum", "min", "max", "avg"};
 
 const PointKindInfo& info(PointKind);
 const CellKindInfo& info(CellKind);

@@ -19,10 +19,6 @@ namespace {
 
 using format::CellKind;
 
-using format::Aggregate;
-const std::string_view kAggregates[] = {format::name(Aggregate::sum), format::name(Aggregate::min),
-                                        format::name(Aggregate::max), format::name(Aggregate::avg)};
-
 struct CellTypeRow {
   std::string_view name;
   std::optional<CellKind> kind;  // nothing: there is no value
@@ -80,14 +76,9 @@ bool check_event(const ast::CellType& type, const CellTypeRow& row, Diagnostics&
 // replace the base's value by?
 std::optional<ValueType> check_cell_type(const ast::CellType& type, bool may_be_void,
                                          Diagnostics& diagnostics) {
-  std::vector<std::string_view> names;
-  const CellTypeRow* row = nullptr;
-  for (const CellTypeRow& r : kCellTypes) {
-    if (!r.kind && !may_be_void) continue;
-    names.push_back(r.name);
-    if (r.name == type.kind.text) row = &r;
-  }
-  if (row == nullptr) {
+  const CellTypeRow* row = std::ranges::find(kCellTypes, type.kind.text, &CellTypeRow::name);
+  if (row == std::end(kCellTypes) || (!row->kind && !may_be_void)) {
+    const std::vector<std::string_view> names = cell_type_names(may_be_void);
     diagnostics.report(Code::bad_choice, type.kind.span, type.kind.text, "type of a value", one_of(names))
         .hint(did_you_mean(type.kind.text, names));
     return std::nullopt;
@@ -158,7 +149,7 @@ class MetricChecker {
     result_.name = settings_.text("name", Need::required);
     result_.units = settings_.text("units", Need::required);
     result_.units_type = settings_.choice("unitsType", format::kUnitsTypes, Need::optional, "unnormalized");
-    std::string aggregate = settings_.choice("aggregateOperator", kAggregates, Need::required, "sum");
+    std::string aggregate = settings_.choice("aggregateOperator", format::kAggregates, Need::required, "sum");
     result_.aggregate = format::aggregate(aggregate).value_or(format::Aggregate::sum);
     result_.style = settings_.choice("style", format::kStyles, Need::required, "EventCounter");
     result_.flavors = settings_.flavors(Need::required);
@@ -291,6 +282,13 @@ class MetricChecker {
 };
 
 }  // namespace
+
+std::vector<std::string_view> cell_type_names(bool may_be_void) {
+  std::vector<std::string_view> names;
+  for (const CellTypeRow& row : kCellTypes)
+    if (row.kind || may_be_void) names.push_back(row.name);
+  return names;
+}
 
 format::Constraint check_constraint(const ast::Constraint& c, Span span, Context& context) {
   format::Constraint result;

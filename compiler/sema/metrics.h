@@ -13,6 +13,9 @@ struct Context {
   Diagnostics& diagnostics;
 };
 
+// What `is X` may name. Only the base of a metric may be void.
+std::vector<std::string_view> cell_type_names(bool may_be_void);
+
 format::Constraint check_constraint(const ast::Constraint& constraint, Span span, Context& context);
 format::Metric check_metric(const ast::Metric& metric, Span span, Context& context);
 

@@ -8,6 +8,7 @@
 #include "compiler/sema/calls.h"
 #include "compiler/sema/definitions.h"
 #include "compiler/sema/hierarchy.h"
+#include "compiler/sema/metrics.h"
 #include "format/manifest_tables.h"
 #include "mdlc/lsp/context.h"
 #include "mdlc/lsp/names.h"
@@ -23,7 +24,6 @@ const Words kMetricFields = {"name",   "units", "unitsType", "aggregateOperator"
                              "flavor", "mode",  "base",      "counter",           "constraint"};
 const Words kListFields = {"items", "flavor", "library"};
 const Words kStatements = {"foreach", "if", "append", "prepend"};
-const Words kCellTypes = {"counter", "processTimer", "wallTimer", "hwTimer", "hwCounter", "void"};
 
 // The words that a field takes, by the field.
 Words choices(std::string_view field) {
@@ -31,7 +31,7 @@ Words choices(std::string_view field) {
   if (field == "unitsType") return of(format::kUnitsTypes);
   if (field == "style") return of(format::kStyles);
   if (field == "mode") return of(format::kModes);
-  if (field == "aggregateOperator") return {"sum", "min", "max", "avg"};
+  if (field == "aggregateOperator") return of(format::kAggregates);
   if (field == "library") return {"true", "false"};
   return {};
 }
@@ -95,7 +95,7 @@ class Completer {
     if ((list && count == 2) || (first() == "constraint" && count > 3 && last() != "/" && last() != "is"))
       return keywords({"is"});
     if (first() == "constraint" && last() == "is") {
-      constants(kCellTypes);
+      constants(sema::cell_type_names(false));
       return keywords({"default"});
     }
     if (first() == "exclude") return keywords({"noCase", "regex"});
@@ -105,13 +105,13 @@ class Completer {
 
   void metric() {
     if (empty()) return keywords(kMetricFields);
-    if (first() == "base") return last() == "is" ? constants(kCellTypes) : keywords({"is"});
+    if (first() == "base") return last() == "is" ? constants(sema::cell_type_names(true)) : keywords({"is"});
     if (first() == "constraint" && context_.words.size() == 1) {
       for (const auto& [name, span] : analysis_.symbols.constraints)
         add(name, ItemKind::variable, "a constraint");
       return;
     }
-    if (first() == "constraint" && last() == "replace") return constants(kCellTypes);
+    if (first() == "constraint" && last() == "replace") return constants(sema::cell_type_names(false));
     if (first() == "constraint" && last() == "is") return keywords({"replace"});
     if (context_.words.size() == 1) constants(choices(first()));
   }
