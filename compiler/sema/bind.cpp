@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/sema/hierarchy.h"
 #include "compiler/support/suggest.h"
 #include "format/manifest_tables.h"
 
@@ -46,6 +47,14 @@ std::string member_hint(Kind owner, std::string_view name, bool with_extensions)
 }
 
 }  // namespace
+
+bool select_path(Owner& owner, const ast::Path& path, bool is_default) {
+  std::optional<std::vector<Kind>> types = path_types(path, is_default);
+  if (!types) return false;
+  owner.is_constraint = true;
+  owner.selected.assign(types->rbegin(), types->rend());
+  return true;
+}
 
 std::vector<std::string_view> built_in_names() {
   std::vector<std::string_view> names;

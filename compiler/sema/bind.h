@@ -14,6 +14,9 @@ struct Bound {
   Type type;
 };
 
+// Gives $constraint the meaning that it has in a constraint with this path; false if there is no such path.
+bool select_path(Owner& owner, const ast::Path& path, bool is_default);
+
 // $procedures and its kind; not $constraint, $arg and what else depends on the place.
 std::vector<std::string_view> built_in_names();
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "compiler/sema/bind.h"
 #include "compiler/sema/hierarchy.h"
 #include "compiler/sema/settings.h"
 #include "compiler/support/suggest.h"
@@ -109,15 +110,10 @@ void warn_of_value(const Owner& owner, std::string_view noun, const ast::Name& n
 // Path and selection, which named and in-line constraints have in common. False if there
 // is no such path.
 bool check_path(const ast::Constraint& c, Owner& owner, Context& context) {
-  std::optional<std::vector<Kind>> types = path_types(c.path, c.is_default);
-  if (!types) {
-    context.diagnostics.report(Code::unknown_path, c.path.span, printable(path_text(c.path)))
-        .hint(path_hint(c.path));
-    return false;
-  }
-  owner.is_constraint = true;
-  owner.selected.assign(types->rbegin(), types->rend());
-  return true;
+  if (select_path(owner, c.path, c.is_default)) return true;
+  context.diagnostics.report(Code::unknown_path, c.path.span, printable(path_text(c.path)))
+      .hint(path_hint(c.path));
+  return false;
 }
 
 class MetricChecker {

@@ -7,7 +7,6 @@
 #include "compiler/sema/bind.h"
 #include "compiler/sema/calls.h"
 #include "compiler/sema/definitions.h"
-#include "compiler/sema/hierarchy.h"
 #include "compiler/sema/metrics.h"
 #include "format/manifest_tables.h"
 #include "mdlc/lsp/context.h"
@@ -178,9 +177,7 @@ class Completer {
     if (!context_.selects.empty()) {
       ast::Path path;
       for (std::string_view part : context_.selects) path.parts.push_back({std::string(part), {}});
-      auto types = sema::path_types(path, false);
-      owner.is_constraint = types.has_value();
-      if (types) owner.selected.assign(types->rbegin(), types->rend());
+      sema::select_path(owner, path, false);
     }
     Diagnostics ignored;
     sema::Binder binder(analysis_.symbols, owner, analysis_.sources, ignored);

@@ -27,17 +27,6 @@ std::string quoted_items(const ast::ResourceList& list) {
   return text;
 }
 
-void add_cell(sema::Owner& owner, const std::string& name, format::CellKind kind) {
-  owner.names.emplace(name, static_cast<uint32_t>(owner.cells.size()));
-  owner.cells.push_back({name, kind});
-}
-
-void select(sema::Owner& owner, const ast::Constraint& c) {
-  owner.is_constraint = true;
-  if (auto types = sema::path_types(c.path, c.is_default))
-    owner.selected.assign(types->rbegin(), types->rend());
-}
-
 // Everything that names can mean, from the definitions of all files.
 struct Definitions {
   std::map<std::string, const ast::Constraint*, std::less<>> constraints;
@@ -61,11 +50,14 @@ class Body {
     std::string more;
   };
 
-  Body(const Analysis& analysis, const Definitions& definitions, sema::Owner owner, Index& index)
+  // `constraint`: the one whose code it is, if any.
+  Body(const Analysis& analysis, const Definitions& definitions, const ast::Constraint* constraint,
+       Index& index)
       : definitions_(definitions),
         index_(index),
-        owner_(std::move(owner)),
-        binder_(analysis.symbols, owner_, analysis.sources, ignored_) {}
+        binder_(analysis.symbols, owner_, analysis.sources, ignored_) {
+    if (constraint != nullptr) sema::select_path(owner_, constraint->path, constraint->is_default);
+  }
 
   void add(const std::string& name, Cell cell) { cells_.emplace(name, std::move(cell)); }
 
@@ -189,7 +181,7 @@ class Body {
 
   const Definitions& definitions_;
   Index& index_;
-  sema::Owner owner_;
+  sema::Owner owner_;  // its selection only: cells have no meaning where binder_ looks
   Diagnostics ignored_;
   sema::Binder binder_;
   std::map<std::string, Cell, std::less<>> cells_;
@@ -206,7 +198,7 @@ class Indexer {
   }
 
  private:
-  Body body(sema::Owner owner) { return Body(analysis_, definitions_, std::move(owner), index_); }
+  Body body(const ast::Constraint* constraint) { return {analysis_, definitions_, constraint, index_}; }
 
   void add(const ast::Name& name, std::string text, std::string more = "") {
     index_.names.push_back({name.span, name.span, std::move(text), std::move(more)});
@@ -217,7 +209,7 @@ class Indexer {
                    [&](const ast::ResourceList& list) { add(list.name, headline(list), quoted_items(list)); },
                    [&](const ast::Constraint& c) { constraint(c); },
                    [&](const ast::Metric& m) { metric(m); },
-                   [&](const ast::Statement& s) { body(sema::Owner()).statement(s); },
+                   [&](const ast::Statement& s) { body(nullptr).statement(s); },
                    [](const auto&) {},
                },
                d.node);
@@ -225,7 +217,7 @@ class Indexer {
 
   void constraint(const ast::Constraint& c) {
     add(c.name, headline(c));
-    Body inside = body(owner_of(c));
+    Body inside = body(&c);
     inside.add(c.name.text, {c.name.span, headline(c), "the flag: true on a thread when it is not 0"});
     inside.statements(c.body);
   }
@@ -249,7 +241,7 @@ class Indexer {
 
   void statements(const ast::Metric& m, const ast::Constraint* replacement,
                   const std::vector<ast::Statement>& statements) {
-    Body inside = body(owner_of(m, replacement));
+    Body inside = body(replacement);
     std::string type = m.bases.empty() ? "counter" : m.bases[0].type.kind.text;
     inside.add(m.name.text, {m.name.span, fmt::format("{} {}", type, m.name.text), "the metric's value"});
     for (const ast::Name& t : m.temporaries)
@@ -300,28 +292,6 @@ std::string headline(const ast::Constraint& c) {
 
 std::string headline(const ast::ResourceList& list) {
   return fmt::format("resourceList {} is {}", list.name.text, list.type.text);
-}
-
-sema::Owner owner_of(const ast::Metric& metric, const ast::Constraint* replacement) {
-  sema::Owner owner;
-  owner.name = metric.name.text;
-  add_cell(owner, metric.name.text, format::CellKind::counter);
-  for (const ast::Name& t : metric.temporaries) add_cell(owner, t.text, format::CellKind::counter);
-  for (const ast::Name& f : metric.flags) add_cell(owner, f.text, format::CellKind::flag);
-  if (replacement != nullptr) {
-    owner.names.emplace(replacement->name.text, 0);
-    select(owner, *replacement);
-  }
-  return owner;
-}
-
-sema::Owner owner_of(const ast::Constraint& constraint) {
-  sema::Owner owner;
-  owner.name = constraint.name.text;
-  owner.has_flag = true;
-  add_cell(owner, constraint.name.text, format::CellKind::flag);
-  select(owner, constraint);
-  return owner;
 }
 
 }  // namespace mdl::lsp

@@ -36,9 +36,4 @@ std::string about(const sema::Type& type);
 std::string headline(const ast::Constraint& constraint);
 std::string headline(const ast::ResourceList& list);
 
-// The cells and the selection that the code of a definition has: what the compiler's own are
-// but for their kinds, which only matter when code is made.
-sema::Owner owner_of(const ast::Metric& metric, const ast::Constraint* replacement);
-sema::Owner owner_of(const ast::Constraint& constraint);
-
 }  // namespace mdl::lsp

@@ -153,6 +153,12 @@ class Lsp(MdlcCase):
         self.assertIn("a procedure", self.hover(client, "func.entry", text=text))
         self.assertNotIn("instruction", self.hover(client, "append", 1, text=text))
 
+    def test_hover_below_a_wrong_path(self):
+        client = self.started()
+        text = PROGRAM.replace("/Code/*/*", "/Cod/*/*").replace("$constraint[0]", "$constraint")
+        client.open("p.mdl", text)
+        self.assertIn("a value of the process", self.hover(client, "$constraint", text=text))
+
     def test_definition(self):
         client = self.started("list.mdl")
         self.source("list.mdl", 'resourceList elsewhere is procedure { items { "f" }; flavor { unix }; }\n')
