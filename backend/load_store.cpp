@@ -18,10 +18,10 @@ bool is_number(const Operand& operand) {
 
 }  // namespace
 
-Needs needs_load_store(const Counted& code, size_t at, const LoadStoreRegisters& registers) {
+Needs needs_load_store(const Counted& code, size_t at, const LoadStoreMachine& machine) {
   const Inst& inst = code.snippet.insts[at];
   Needs result;
-  if (routine(code.snippet, inst)) result.destroys = registers.routine;
+  if (routine(code.snippet, inst)) result.destroys = machine.routine;
   switch (inst.op) {
     case Op::copy:
     case Op::read_address:
@@ -34,10 +34,10 @@ Needs needs_load_store(const Counted& code, size_t at, const LoadStoreRegisters&
       result.temporaries = 2;
       break;
     case Op::constant:
-      result.temporaries = registers.wide_needs_own;
+      result.temporaries = machine.wide_needs_own;
       break;
     case Op::call:
-      result.temporaries = static_cast<uint8_t>(1 + registers.wide_needs_own);
+      result.temporaries = static_cast<uint8_t>(1 + machine.wide_needs_own);
       break;
     case Op::symbol:
     case Op::enter_call:
@@ -66,7 +66,7 @@ std::string LoadStoreSelector::cell(uint32_t index, int word) {
 
 Register LoadStoreSelector::value(const Operand& operand) {
   if (!is_imm(operand)) return allocation_.temps[operand.value];
-  if (operand.value == 0) return registers_.zero;
+  if (operand.value == 0) return machine_.zero;
   const Register r = own();
   set_number(r, operand.value);
   return r;
@@ -97,7 +97,7 @@ void LoadStoreSelector::select(const Inst& inst) {
       return copy(target_.result, dst(inst));
     case Op::constant:
       return set_wide(dst(inst), format::kConstSymbol, inst.index,
-                      registers_.wide_needs_own ? own() : kNoRegister);
+                      machine_.wide_needs_own ? own() : kNoRegister);
     case Op::symbol:
       return symbol(inst);
     case Op::thread:
@@ -147,9 +147,39 @@ void LoadStoreSelector::select(const Inst& inst) {
       return jump_zero(inst);
     case Op::label:
       return lines_.place(inst.index);
-    default:
-      return arithmetic(inst);
+    case Op::and_:
+      return three("and", inst);
+    case Op::or_:
+      return three(machine_.or_, inst);
+    case Op::xor_:
+      return three(machine_.xor_, inst);
+    case Op::shl:
+      return shift(machine_.left, inst);
+    case Op::shr:
+      return shift(machine_.right, inst);
+    case Op::add:
+      return add(inst, 1);
+    case Op::sub:
+      return add(inst, -1);
+    case Op::mul:
+      return three("mul", inst);
+    case Op::div:
+      return divide(inst);
+    case Op::extend:
+      return extend(inst);
+    default:  // neg
+      return negate(dst(inst), value(inst.a));
   }
+}
+
+void LoadStoreSelector::three(std::string_view mnemonic, const Inst& inst) {
+  const Register a = value(inst.a), b = value(inst.b);
+  lines_.move("{} {}, {}, {}", mnemonic, name(dst(inst)), name(a), name(b));
+}
+
+void LoadStoreSelector::shift(std::string_view mnemonic, const Inst& inst) {
+  if (!is_imm(inst.b)) return three(mnemonic, inst);
+  shift_number(mnemonic, dst(inst), value(inst.a), inst.b.value & 63);
 }
 
 void LoadStoreSelector::store_value(const Operand& what, const std::string& symbol) {
@@ -184,7 +214,7 @@ void LoadStoreSelector::release(const Inst& inst) {
   if (inst.a != Operand::imm(1)) {
     load(left, address, 0);
     branch_if(Zero::at_least, left, done);
-    store(registers_.zero, address, 0);
+    store(machine_.zero, address, 0);
   }
   jump(done);
   lines_.place(anomaly);
@@ -245,7 +275,7 @@ void LoadStoreSelector::stop_timer(const Inst& inst) {
   add_number(depth, depth, -1);
   branch_if(Zero::not_equal, depth, inner);
   const Register now = read_clock(inst, depth);
-  store(registers_.zero, address, 8);
+  store(machine_.zero, address, 8);
   add_to(address, now);
   jump(done);
   lines_.place(inner);
@@ -283,7 +313,7 @@ void LoadStoreSelector::call(const Inst& inst) {
   const Register address = own();
   set_address(address, cell(inst.index));
   set_wide(target_.scratch, format::kSymbolSymbol, static_cast<uint32_t>(inst.a.value),
-           registers_.wide_needs_own ? own() : kNoRegister);
+           machine_.wide_needs_own ? own() : kNoRegister);
   store(target_.scratch, address, 8);
   copy(address, target_.scratch);
   call_routine(Routine::call);

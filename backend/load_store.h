@@ -13,25 +13,27 @@
 
 namespace mdl::backend {
 
-// What differs in the registers. `zero`: the one that always reads as 0.
-struct LoadStoreRegisters {
-  Register zero;
-  std::span<const Register> routine;  // what a call of a routine destroys
-  bool wide_needs_own = false;        // setting a number of 64 bits takes a register besides its own
+// What differs in the registers, and in the names of instructions that are alike.
+struct LoadStoreMachine {
+  Register zero;  // the one that always reads as 0
+  std::string_view zero_name;
+  std::string_view or_, xor_, left, right;  // the two shifts
+  std::span<const Register> routine;        // what a call of a routine destroys
+  bool wide_needs_own = false;              // setting a number of 64 bits takes a register besides its own
 };
 
-Needs needs_load_store(const Counted& snippet, size_t at, const LoadStoreRegisters& registers);
+Needs needs_load_store(const Counted& snippet, size_t at, const LoadStoreMachine& machine);
 
 class LoadStoreSelector {
  public:
   LoadStoreSelector(const Counted& code, const Allocation& allocation, const Target& target,
-                    const LoadStoreRegisters& registers)
+                    const LoadStoreMachine& machine)
       : code_(code),
         snippet_(code.snippet),
         lines_(code.snippet.labels),
         allocation_(allocation),
         target_(target),
-        registers_(registers) {}
+        machine_(machine) {}
   virtual ~LoadStoreSelector() = default;
   LoadStoreSelector(const LoadStoreSelector&) = delete;
   LoadStoreSelector& operator=(const LoadStoreSelector&) = delete;
@@ -45,7 +47,7 @@ class LoadStoreSelector {
   virtual void copy_register(Register from, Register to) = 0;  // two different ones
   virtual void set_number(Register to, int64_t value) = 0;
   // What `prefix` + index, or a half of it, stands for: 64 bits. `own` as in
-  // LoadStoreRegisters::wide_needs_own.
+  // LoadStoreMachine::wide_needs_own.
   virtual void set_wide(Register to, const char* prefix, uint32_t index, Register own) = 0;
   // The block register plus the symbol's offset; the word there.
   virtual void set_address(Register to, const std::string& symbol) = 0;
@@ -65,11 +67,17 @@ class LoadStoreSelector {
   virtual void jump(uint32_t label) = 0;
   virtual void read_counter(Register to) = 0;  // the wall clock
   virtual void call_routine(format::Routine routine) = 0;
-  virtual void arithmetic(const ir::Inst& inst) = 0;
+  virtual void add(const ir::Inst& inst, int sign) = 0;  // of the second operand
+  virtual void divide(const ir::Inst& inst) = 0;
+  virtual void extend(const ir::Inst& inst) = 0;
+  virtual void shift_number(std::string_view mnemonic, Register to, Register from, int64_t by) = 0;
   virtual void compare(const ir::Inst& inst, bool fused) = 0;  // fused: the jump_zero behind it, too
 
   // --- operands ---
   static std::string cell(uint32_t index, int word = 0);
+  std::string_view name(Register r) const {
+    return r == machine_.zero ? machine_.zero_name : target_.registers[r];
+  }
   Register dst(const ir::Inst& inst) const { return allocation_.temps[inst.dst]; }
   Register own() { return allocation_.temporaries[at_][used_++]; }
   // The operand's register; a number gets one of the instruction's own.
@@ -79,6 +87,7 @@ class LoadStoreSelector {
   }
   void set(Register to, const ir::Operand& from);
   uint32_t fused_label() const { return snippet_.insts[at_ + 1].index; }
+  void three(std::string_view mnemonic, const ir::Inst& inst);  // the result, and two operands in registers
 
   const Counted& code_;
   const ir::Snippet& snippet_;
@@ -86,6 +95,7 @@ class LoadStoreSelector {
 
  private:
   void select(const ir::Inst& inst);
+  void shift(std::string_view mnemonic, const ir::Inst& inst);
   void store_value(const ir::Operand& what, const std::string& symbol);
   void add_cell(const ir::Inst& inst);
   void release(const ir::Inst& inst);
@@ -101,7 +111,7 @@ class LoadStoreSelector {
 
   const Allocation& allocation_;
   const Target& target_;
-  const LoadStoreRegisters& registers_;
+  const LoadStoreMachine& machine_;
   size_t at_ = 0;
   size_t used_ = 0;  // of the instruction's own registers
 };

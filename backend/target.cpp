@@ -1,5 +1,7 @@
 #include "backend/target.h"
 
+#include <algorithm>
+
 #include "backend/aarch64/aarch64.h"
 #include "backend/riscv64/riscv64.h"
 #include "backend/x86_64/x86_64.h"
@@ -45,6 +47,11 @@ std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Ins
     default:
       return std::nullopt;
   }
+}
+
+Register register_named(std::span<const std::string_view> registers, std::string_view word) {
+  const auto found = std::ranges::find(registers, word);
+  return found == registers.end() ? kNoRegister : static_cast<Register>(found - registers.begin());
 }
 
 const Target* find_target(std::string_view name) {

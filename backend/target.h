@@ -115,6 +115,9 @@ struct Target {
 // The resident routine that an instruction calls, if any.
 std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Inst& inst);
 
+// A register by its one name.
+Register register_named(std::span<const std::string_view> registers, std::string_view word);
+
 // nullptr when this build does not have the target.
 const Target* find_target(std::string_view name);
 std::span<const Target* const> all_targets();

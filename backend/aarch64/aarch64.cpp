@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "backend/aarch64/peepholes.h"
 
 namespace mdl::backend::aarch64 {
@@ -25,12 +23,6 @@ constexpr Register kOrder[] = {kScratch, 15, 14, 13, 12, 11, 10, 9,  x8, 7,  6, 
 
 constexpr std::string_view kRequired[] = {"lse"};
 
-Register register_of(std::string_view word) {
-  const auto* found = std::find(std::begin(kRegisterNames), std::end(kRegisterNames), word);
-  return found == std::end(kRegisterNames) ? kNoRegister
-                                           : static_cast<Register>(found - std::begin(kRegisterNames));
-}
-
 }  // namespace
 
 const Target kTarget = {
@@ -46,7 +38,7 @@ const Target kTarget = {
     .order = kOrder,
     .shapes = kShapes,
     .peepholes = kPeepholes,
-    .register_of = register_of,
+    .register_of = [](std::string_view word) { return register_named(kRegisterNames, word); },
     .needs = needs,
     .select = select,
     .guard = guard,

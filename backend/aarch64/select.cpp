@@ -17,7 +17,13 @@ using ir::Op;
 using ir::Operand;
 
 constexpr Register kRoutine[] = {kScratch, kLink};
-constexpr LoadStoreRegisters kRegistersUsed = {.zero = kZero, .routine = kRoutine};
+constexpr LoadStoreMachine kMachine = {.zero = kZero,
+                                       .zero_name = "xzr",
+                                       .or_ = "orr",
+                                       .xor_ = "eor",
+                                       .left = "lsl",
+                                       .right = "asr",
+                                       .routine = kRoutine};
 constexpr int64_t kMaxImmediate = 4095;  // of add, sub and cmp
 
 struct Condition {
@@ -33,14 +39,10 @@ const Condition& condition(Op op) {
   return kConditions[0];
 }
 
-std::string name(Register r) {
-  return r == kZero ? "xzr" : fmt::format("x{}", r);
-}
-
 class Selector final : public LoadStoreSelector {
  public:
   Selector(const Counted& code, const Allocation& allocation)
-      : LoadStoreSelector(code, allocation, kTarget, kRegistersUsed) {}
+      : LoadStoreSelector(code, allocation, kTarget, kMachine) {}
 
  private:
   void copy_register(Register from, Register to) override { lines_.move("mov {}, {}", name(to), name(from)); }
@@ -93,7 +95,7 @@ class Selector final : public LoadStoreSelector {
   void store(Register from, Register address, int offset) override {
     lines_.move("str {}, {}", name(from), at(address, offset));
   }
-  static std::string at(Register address, int offset) {
+  std::string at(Register address, int offset) const {
     return offset ? fmt::format("[{}, #{}]", name(address), offset) : fmt::format("[{}]", name(address));
   }
   void add_to(Register address, Register amount) override {
@@ -139,56 +141,26 @@ class Selector final : public LoadStoreSelector {
     lines_.compute("bl {}{}", format::kRoutineSymbol, format::info(routine).name);
   }
 
-  void arithmetic(const Inst& inst) override {
-    switch (inst.op) {
-      case Op::and_:
-        return three("and", inst);
-      case Op::or_:
-        return three("orr", inst);
-      case Op::xor_:
-        return three("eor", inst);
-      case Op::shl:
-        return shift("lsl", inst);
-      case Op::shr:
-        return shift("asr", inst);
-      case Op::add:
-        return add(inst, "add", "sub");
-      case Op::sub:
-        return add(inst, "sub", "add");
-      case Op::mul:
-        return three("mul", inst);
-      case Op::div:
-        return three("sdiv", inst);
-      case Op::extend:
-        return extend(inst);
-      default:  // neg
-        return negate(dst(inst), value(inst.a));
-    }
-  }
-
   // The bit fields from bit 0 on (Arm ARM, C6.2, SBFX, UBFX).
-  void extend(const Inst& inst) {
+  void extend(const Inst& inst) override {
     const int64_t width = inst.b.value;
     lines_.move("{} {}, {}, #0, #{}", width < 0 ? "ubfx" : "sbfx", name(dst(inst)), name(value(inst.a)),
                 width < 0 ? -width : width);
   }
 
-  void three(std::string_view mnemonic, const Inst& inst) {
-    const Register a = value(inst.a), b = value(inst.b);
-    lines_.move("{} {}, {}, {}", mnemonic, name(dst(inst)), name(a), name(b));
+  void divide(const Inst& inst) override { three("sdiv", inst); }
+
+  void shift_number(std::string_view mnemonic, Register to, Register from, int64_t by) override {
+    lines_.move("{} {}, {}, #{}", mnemonic, name(to), name(from), by);
   }
 
-  void shift(std::string_view mnemonic, const Inst& inst) {
-    if (!is_imm(inst.b)) return three(mnemonic, inst);
-    lines_.move("{} {}, {}, #{}", mnemonic, name(dst(inst)), name(value(inst.a)), inst.b.value & 63);
-  }
-
-  // dst = a OP b. A small number is part of the instruction, where register 31 would be the stack pointer.
-  void add(const Inst& inst, std::string_view mnemonic, std::string_view opposite) {
+  // A small number is part of the instruction, where register 31 would be the stack pointer.
+  void add(const Inst& inst, int sign) override {
+    constexpr std::string_view kMnemonics[] = {"sub", "add"};
     if (!is_imm(inst.b) || inst.b.value < -kMaxImmediate || inst.b.value > kMaxImmediate || is_imm(inst.a))
-      return three(mnemonic, inst);
+      return three(kMnemonics[sign > 0], inst);
     const bool negative = inst.b.value < 0;
-    lines_.move("{} {}, {}, #{}", negative ? opposite : mnemonic, name(dst(inst)), name(value(inst.a)),
+    lines_.move("{} {}, {}, #{}", kMnemonics[(sign > 0) != negative], name(dst(inst)), name(value(inst.a)),
                 negative ? -inst.b.value : inst.b.value);
   }
 
@@ -218,7 +190,7 @@ class Selector final : public LoadStoreSelector {
 }  // namespace
 
 Needs needs(const Counted& code, size_t at) {
-  return needs_load_store(code, at, kRegistersUsed);
+  return needs_load_store(code, at, kMachine);
 }
 
 std::vector<Line> select(const Counted& code, const Allocation& allocation) {

@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "backend/riscv64/peepholes.h"
 
 namespace mdl::backend::riscv64 {
@@ -23,17 +21,7 @@ constexpr Register kOrder[] = {kScratch, t4, t3, t1, t0, t2, a7, a6, a5, a4, a3,
 
 constexpr std::string_view kRequired[] = {"m", "a", "zicsr"};
 
-Register register_of(std::string_view word) {
-  const auto* found = std::find(std::begin(kRegisterNames), std::end(kRegisterNames), word);
-  return found == std::end(kRegisterNames) ? kNoRegister
-                                           : static_cast<Register>(found - std::begin(kRegisterNames));
-}
-
 }  // namespace
-
-std::string_view name(Register r) {
-  return kRegisterNames[r];
-}
 
 const Target kTarget = {
     .name = "riscv64",
@@ -41,7 +29,7 @@ const Target kTarget = {
     .cpu = "sifive-u74",
     .required = kRequired,
     .head = "\t.attribute arch, \"rv64i2p1_m2p0_a2p1_c2p0_zicsr2p0\"\n",
-    .set_register = [](Register r) { return fmt::format("li {}, 1", name(r)); },
+    .set_register = [](Register r) { return fmt::format("li {}, 1", kRegisterNames[r]); },
     .numbers_vary = true,
     .registers = kRegisterNames,
     .arguments = kArguments,
@@ -50,7 +38,7 @@ const Target kTarget = {
     .order = kOrder,
     .shapes = kShapes,
     .peepholes = kPeepholes,
-    .register_of = register_of,
+    .register_of = [](std::string_view word) { return register_named(kRegisterNames, word); },
     .needs = needs,
     .select = select,
     .guard = guard,

@@ -45,7 +45,6 @@ enum : Register {
   kRegisters
 };
 inline constexpr Register kScratch = t5, kBlock = t6;
-std::string_view name(Register r);
 
 // select.cpp
 Needs needs(const Counted& snippet, size_t at);

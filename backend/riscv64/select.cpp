@@ -18,7 +18,14 @@ using ir::Op;
 using ir::Operand;
 
 constexpr Register kRoutine[] = {kScratch, t0};
-constexpr LoadStoreRegisters kRegistersUsed = {.zero = zero, .routine = kRoutine, .wide_needs_own = true};
+constexpr LoadStoreMachine kMachine = {.zero = zero,
+                                       .zero_name = "zero",
+                                       .or_ = "or",
+                                       .xor_ = "xor",
+                                       .left = "sll",
+                                       .right = "sra",
+                                       .routine = kRoutine,
+                                       .wide_needs_own = true};
 
 // A comparison: the branch that is taken when it does not hold.
 struct Condition {
@@ -35,7 +42,7 @@ bool is_short(int64_t value) {  // 12 bits, also when negated
 class Selector final : public LoadStoreSelector {
  public:
   Selector(const Counted& code, const Allocation& allocation)
-      : LoadStoreSelector(code, allocation, kTarget, kRegistersUsed) {}
+      : LoadStoreSelector(code, allocation, kTarget, kMachine) {}
 
  private:
   void copy_register(Register from, Register to) override { lines_.move("mv {}, {}", name(to), name(from)); }
@@ -105,34 +112,7 @@ class Selector final : public LoadStoreSelector {
     lines_.move("call t0, {}{}", format::kRoutineSymbol, format::info(routine).name);
   }
 
-  void arithmetic(const Inst& inst) override {
-    switch (inst.op) {
-      case Op::and_:
-        return three("and", inst);
-      case Op::or_:
-        return three("or", inst);
-      case Op::xor_:
-        return three("xor", inst);
-      case Op::shl:
-        return shift("sll", inst);
-      case Op::shr:
-        return shift("sra", inst);
-      case Op::add:
-        return add(inst, "add", 1);
-      case Op::sub:
-        return add(inst, "sub", -1);
-      case Op::mul:
-        return three("mul", inst);
-      case Op::div:
-        return divide(inst);
-      case Op::extend:
-        return extend(inst);
-      default:  // neg
-        return negate(dst(inst), value(inst.a));
-    }
-  }
-
-  void extend(const Inst& inst) {
+  void extend(const Inst& inst) override {
     const int64_t width = inst.b.value;
     const std::string_view from = name(value(inst.a)), to = name(dst(inst));
     if (width == 32) return lines_.move("sext.w {}, {}", to, from);
@@ -142,23 +122,17 @@ class Selector final : public LoadStoreSelector {
     lines_.move("{} {}, {}, {}", width < 0 ? "srli" : "srai", to, to, away);
   }
 
-  void three(std::string_view mnemonic, const Inst& inst) {
-    const Register a = value(inst.a), b = value(inst.b);
-    lines_.move("{} {}, {}, {}", mnemonic, name(dst(inst)), name(a), name(b));
+  void shift_number(std::string_view mnemonic, Register to, Register from, int64_t by) override {
+    lines_.move("{}i {}, {}, {}", mnemonic, name(to), name(from), by);
   }
 
-  void shift(std::string_view mnemonic, const Inst& inst) {
-    if (!is_imm(inst.b)) return three(mnemonic, inst);
-    lines_.move("{}i {}, {}, {}", mnemonic, name(dst(inst)), name(value(inst.a)), inst.b.value & 63);
-  }
-
-  void add(const Inst& inst, std::string_view mnemonic, int sign) {
-    if (!is_imm(inst.b) || !is_short(inst.b.value)) return three(mnemonic, inst);
+  void add(const Inst& inst, int sign) override {
+    if (!is_imm(inst.b) || !is_short(inst.b.value)) return three(sign > 0 ? "add" : "sub", inst);
     lines_.move("addi {}, {}, {}", name(dst(inst)), name(value(inst.a)), sign * inst.b.value);
   }
 
   // The result may be in the register of either operand; the mask is made before.
-  void divide(const Inst& inst) {
+  void divide(const Inst& inst) override {
     if (is_imm(inst.b)) {
       if (inst.b.value == 0) return set_number(dst(inst), 0);
       return three("div", inst);
@@ -193,7 +167,7 @@ class Selector final : public LoadStoreSelector {
 }  // namespace
 
 Needs needs(const Counted& code, size_t at) {
-  Needs result = needs_load_store(code, at, kRegistersUsed);
+  Needs result = needs_load_store(code, at, kMachine);
   const Inst& inst = code.snippet.insts[at];
   if (inst.op == Op::div && inst.b.kind != Operand::Kind::immediate) result.temporaries++;  // the mask
   return result;
