@@ -84,8 +84,14 @@ Result<void> Evaluator::place(const Placement& statement, const Procedure& at, f
                               fmt::format("its code is not made for {} points", format::info(kind).name));
   auto numbers = constants(statement);
   if (!numbers) return numbers.error();
-  result_.insertions.push_back({at, kind, place, statement.stencil, statement.order, statement.constrained,
-                                std::move(*numbers), expressions_.take_obstacle()});
+  result_.insertions.push_back({.at = at,
+                                .kind = kind,
+                                .place = place,
+                                .stencil = statement.stencil,
+                                .order = statement.order,
+                                .constrained = statement.constrained,
+                                .constants = std::move(*numbers),
+                                .obstacle = expressions_.take_obstacle()});
   return {};
 }
 

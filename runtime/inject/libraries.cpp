@@ -24,7 +24,8 @@ std::set<std::tuple<uint64_t, uint64_t, uint64_t>> mapped_code(const std::vector
 
 }  // namespace
 
-constexpr auto kLookForLibraries = 10ms;  // from look to look at the list: some hundred bytes for each library
+constexpr auto kLookForLibraries =
+    10ms;  // from look to look at the list: some hundred bytes for each library
 
 // What was found out of the process as it is now.
 struct Libraries::Prepared {
@@ -107,10 +108,14 @@ void Libraries::insert(Prepared& prepared) {
     if (said_.insert(why).second) fmt::print(stderr, "warning: {} was loaded: {}\n", who, why);
   if (prepared.problem.empty() && !wanted) return;
   if (prepared.problem.empty()) {
-    patch::InsertInput input{input_.plan,    prepared.graft.binding,  prepared.coverage,
-                             prepared.image, input_.ticks_per_second, input_.thread_at,
-                             input_.max_keys};
-    input.hit_time = input_.hit_time;
+    const patch::InsertInput input{.plan = input_.plan,
+                                   .binding = prepared.graft.binding,
+                                   .coverage = prepared.coverage,
+                                   .image = prepared.image,
+                                   .ticks_per_second = input_.ticks_per_second,
+                                   .thread_at = input_.thread_at,
+                                   .max_keys = input_.max_keys,
+                                   .hit_time = input_.hit_time};
     auto extension = patch::extend(input, memory_, ++number_, session_);
     if (extension) {
       reach_.add(input_.plan, prepared.coverage);

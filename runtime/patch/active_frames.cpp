@@ -77,21 +77,20 @@ class ActiveFrames {
         const focus::BoundSnippet* snippet =
             point.wanted.kind == wanted ? raiser(point, balance.flag) : nullptr;
         if (!snippet) continue;
-        bool counts = write_of(input_.plan, *snippet, balance.flag)->reads;
+        std::vector<image::Range> ranges = f.code.ranges;
         if (balance.of_calls)
-          out.push_back({{point.wanted.place, point.wanted.place + call_size(f, point.wanted.place)},
-                         &f,
-                         0,
-                         balance.flag,
-                         counts,
-                         true,
-                         format::is_timer(kind),
-                         snippet->guards,
-                         {}});
-        else
-          for (const image::Range& range : f.code.ranges)
-            out.push_back({range, &f, entry_of(f), balance.flag, counts, false, format::is_timer(kind),
-                           snippet->guards, pausing_calls(f, balance.flag)});
+          ranges = {{point.wanted.place, point.wanted.place + call_size(f, point.wanted.place)}};
+        for (const image::Range& range : ranges)
+          out.push_back(
+              {.range = range,
+               .function = &f,
+               .entry = balance.of_calls ? 0 : entry_of(f),
+               .flag = balance.flag,
+               .counts = write_of(input_.plan, *snippet, balance.flag)->reads,
+               .of_call = balance.of_calls,
+               .timer = format::is_timer(kind),
+               .guards = snippet->guards,
+               .pauses = balance.of_calls ? std::vector<image::Range>() : pausing_calls(f, balance.flag)});
       }
     }
     return out;

@@ -224,28 +224,27 @@ Journal from_json(const json& in) {
   for (const json& range : in.at("code")) out.code.push_back(range_of(range));
   out.layout = layout_of(in, out.kinds, out.data);
   for (const json& r : in.at("requests")) {
-    JournalRequest request{r.at("metric").get<std::string>(),
-                           r.at("focus").get<std::string>(),
-                           r.at("name").get<std::string>(),
-                           r.at("units").get<std::string>(),
-                           format::Aggregate::sum,
-                           r.at("value").get<uint32_t>(),
-                           r.at("refused").get<uint64_t>(),
-                           r.value("children", 0u),
-                           r.value("of", focus::BoundRequest::kNone)};
-    request.keyed = r.value("keyed", false);
-    request.early = r.value("early", uint64_t{0});
-    request.sampled = r.value("sampled", false);
+    auto event = format::event(r.at("event").get<std::string>());
+    auto aggregate = format::aggregate(r.at("aggregate").get<std::string>());
+    if (!event || !aggregate) throw std::out_of_range("request");
+    JournalRequest request{.metric = r.at("metric").get<std::string>(),
+                           .focus = r.at("focus").get<std::string>(),
+                           .name = r.at("name").get<std::string>(),
+                           .units = r.at("units").get<std::string>(),
+                           .aggregate = *aggregate,
+                           .value = r.at("value").get<uint32_t>(),
+                           .refused = r.at("refused").get<uint64_t>(),
+                           .children = r.value("children", 0u),
+                           .of = r.value("of", focus::BoundRequest::kNone),
+                           .event = *event,
+                           .thread = r.at("thread").get<int64_t>(),
+                           .keyed = r.value("keyed", false),
+                           .early = r.value("early", uint64_t{0}),
+                           .sampled = r.value("sampled", false)};
+    if (request.value >= out.layout.cells.size()) throw std::out_of_range("request");
     if (request.of != focus::BoundRequest::kNone &&
         (request.of >= out.requests.size() || out.requests[request.of].children == 0))
       throw std::out_of_range("child");
-    auto event = format::event(r.at("event").get<std::string>());
-    if (!event) throw std::out_of_range("event");
-    request.event = *event;
-    request.thread = r.at("thread").get<int64_t>();
-    auto aggregate = format::aggregate(r.at("aggregate").get<std::string>());
-    if (!aggregate || request.value >= out.layout.cells.size()) throw std::out_of_range("request");
-    request.aggregate = *aggregate;
     out.requests.push_back(std::move(request));
   }
   for (const json& table : in.at("tables")) out.tables.push_back(table_of(table, out));

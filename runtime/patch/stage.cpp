@@ -327,10 +327,20 @@ class Builder {
       const bool child = r.of != focus::BoundRequest::kNone;
       const focus::CellSlot& value =
           input_.binding.cells[child ? input_.binding.requests[r.of].value : r.value];
-      journal.requests.push_back({r.metric, r.focus, r.definition->name, units_of(value, *r.definition),
-                                  r.definition->aggregate, r.value, input_.coverage.refused_of[i], r.children,
-                                  r.of, value.event, r.thread, r.keyed, input_.coverage.early_of[i],
-                                  r.definition->units_type == "sampled"});
+      journal.requests.push_back({.metric = r.metric,
+                                  .focus = r.focus,
+                                  .name = r.definition->name,
+                                  .units = units_of(value, *r.definition),
+                                  .aggregate = r.definition->aggregate,
+                                  .value = r.value,
+                                  .refused = input_.coverage.refused_of[i],
+                                  .children = r.children,
+                                  .of = r.of,
+                                  .event = value.event,
+                                  .thread = r.thread,
+                                  .keyed = r.keyed,
+                                  .early = input_.coverage.early_of[i],
+                                  .sampled = r.definition->units_type == "sampled"});
     }
   }
 
