@@ -113,6 +113,25 @@ struct Expr {
       node;
 };
 
+// Calls `visit` with each expression that another one is made of, in the order of the text.
+template <typename Visit>
+void each_child(const Expr& e, Visit visit) {
+  std::visit(Overloaded{
+                 [&](const Field& f) { visit(*f.object); },
+                 [&](const Index& i) { visit(*i.object), visit(*i.index); },
+                 [&](const Call& call) {
+                   visit(*call.callee);
+                   for (const Expr& arg : call.args) visit(arg);
+                 },
+                 [&](const Unary& u) { visit(*u.operand); },
+                 [&](const Binary& b) { visit(*b.left), visit(*b.right); },
+                 [&](const Assign& a) { visit(*a.target), visit(*a.value); },
+                 [&](const Step& step) { visit(*step.target); },
+                 [](const auto&) {},
+             },
+             e.node);
+}
+
 // --- Code: what runs in the process ---
 
 struct Code;

@@ -104,37 +104,12 @@ class Marker {
   }
 
   void expr(const ast::Expr& e) {
-    std::visit(ast::Overloaded{
-                   [&](const ast::Integer&) { sign(e.span); },
-                   [&](const ast::Float&) { sign(e.span); },
-                   [&](const ast::Field& f) { expr(*f.object); },
-                   [&](const ast::Index& i) {
-                     expr(*i.object);
-                     expr(*i.index);
-                   },
-                   [&](const ast::Call& call) {
-                     expr(*call.callee);
-                     for (const ast::Expr& arg : call.args) expr(arg);
-                   },
-                   [&](const ast::Unary& u) {
-                     marks_[e.span.begin].prefix = true;
-                     expr(*u.operand);
-                   },
-                   [&](const ast::Binary& b) {
-                     expr(*b.left);
-                     expr(*b.right);
-                   },
-                   [&](const ast::Assign& a) {
-                     expr(*a.target);
-                     expr(*a.value);
-                   },
-                   [&](const ast::Step& step) {
-                     if (step.prefix) marks_[e.span.begin].prefix = true;
-                     expr(*step.target);
-                   },
-                   [](const auto&) {},
-               },
-               e.node);
+    if (std::holds_alternative<ast::Integer>(e.node) || std::holds_alternative<ast::Float>(e.node))
+      sign(e.span);
+    auto* step = std::get_if<ast::Step>(&e.node);
+    if (std::holds_alternative<ast::Unary>(e.node) || (step != nullptr && step->prefix))
+      marks_[e.span.begin].prefix = true;
+    ast::each_child(e, [&](const ast::Expr& child) { expr(child); });
   }
 
   const Source& source_;

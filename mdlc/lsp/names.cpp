@@ -117,32 +117,14 @@ class Body {
   }
 
   void expr(const ast::Expr& e) {
-    std::visit(ast::Overloaded{
-                   [&](const ast::NameUse& use) { name(e, use.text); },
-                   [&](const ast::Field& f) {
-                     expr(*f.object);
-                     std::optional<sema::Bound> bound = bind(e);
-                     index_.names.push_back({f.field.span, std::nullopt, printable("." + f.field.text),
-                                             bound ? about(bound->type) : ""});
-                   },
-                   [&](const ast::Index& i) {
-                     expr(*i.object);
-                     expr(*i.index);
-                   },
-                   [&](const ast::Call& call) { this->call(call); },
-                   [&](const ast::Unary& u) { expr(*u.operand); },
-                   [&](const ast::Binary& b) {
-                     expr(*b.left);
-                     expr(*b.right);
-                   },
-                   [&](const ast::Assign& a) {
-                     expr(*a.target);
-                     expr(*a.value);
-                   },
-                   [&](const ast::Step& step) { expr(*step.target); },
-                   [](const auto&) {},
-               },
-               e.node);
+    if (auto* use = std::get_if<ast::NameUse>(&e.node)) return name(e, use->text);
+    if (auto* call = std::get_if<ast::Call>(&e.node)) return this->call(*call);
+    ast::each_child(e, [&](const ast::Expr& child) { expr(child); });
+    auto* f = std::get_if<ast::Field>(&e.node);
+    if (f == nullptr) return;
+    std::optional<sema::Bound> bound = bind(e);
+    index_.names.push_back(
+        {f->field.span, std::nullopt, printable("." + f->field.text), bound ? about(bound->type) : ""});
   }
 
   void call(const ast::Call& call) {
