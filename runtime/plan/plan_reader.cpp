@@ -9,12 +9,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <unordered_map>
 
+#include "base/read_text.h"
 #include "runtime/plan/object_file.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/verify.h"
@@ -260,22 +259,9 @@ Result<Plan> read_plan(std::span<const std::byte> bytes) {
 }
 
 Result<Plan> read_plan_file(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), std::fclose);
-  const auto failed = [&](int number) {
-    return Error{fmt::format("cannot read the plan {}: {}", path, std::strerror(number)), Status::failed};
-  };
-  if (!file) return failed(errno);
-  std::vector<std::byte> bytes(65536);
-  size_t size = 0;
-  while (true) {
-    const size_t got = std::fread(bytes.data() + size, 1, bytes.size() - size, file.get());
-    size += got;
-    if (size < bytes.size() || size > kMaxPlanBytes) break;  // read_plan names the limit
-    bytes.resize(bytes.size() * 2);
-  }
-  if (std::ferror(file.get())) return failed(errno);
-  bytes.resize(size);
-  auto plan = read_plan(bytes);
+  auto bytes = read_file(path, kMaxPlanBytes);  // of a longer one so much that read_plan names the limit
+  if (!bytes) return Error{fmt::format("cannot read the plan {}: {}", path, bytes.error().text)};
+  auto plan = read_plan(std::as_bytes(std::span(*bytes)));
   if (!plan) return Error{fmt::format("{}: {}", path, plan.error().text), plan.error().status};
   return plan;
 }
