@@ -36,6 +36,35 @@
         .equ    kProcessVmReadv, 310
         .equ    kLongestHit, 6000       // some 2.4 us
 
+        .macro  save
+        pushfq
+        pushq   %rax
+        pushq   %rcx
+        pushq   %rdx
+        pushq   %r10
+        pushq   %r11
+        .endm
+        .macro  restore
+        popq    %r11
+        popq    %r10
+        popq    %rdx
+        popq    %rcx
+        popq    %rax
+        popfq
+        .endm
+        // r10: the thread pointer, r11: its home slot, rcx, rax: the directory's begin and end, rdx: its bytes
+        .macro  find_home
+        movq    %fs:0, %r10
+        imulq   $kHash, %r10, %r11
+        shrq    $kHashShift, %r11
+        movq    .Ldirectory(%rip), %rcx
+        movq    .Ldirectory_bytes(%rip), %rdx
+        leaq    -16(%rdx), %rax
+        andq    %rax, %r11
+        addq    %rcx, %r11              // the home slot
+        leaq    (%rcx,%rdx), %rax
+        .endm
+
 // mdl_resident_find_block: the slow path of the search for the calling thread's block.
 //   out: r11 the thread's block; the flags are lost, all else is kept
 // Slots are {thread pointer, block} pairs; a free one has thread pointer 0. All blocks are
@@ -53,16 +82,8 @@ mdl_resident_begin:
         pushq   %rcx
         pushq   %rdx
         pushq   %r10
-        movq    %fs:0, %r10
-        imulq   $kHash, %r10, %r11
-        shrq    $kHashShift, %r11
-        movq    .Ldirectory(%rip), %rcx
-        movq    .Ldirectory_bytes(%rip), %rdx
-        leaq    -16(%rdx), %rax
-        andq    %rax, %r11
-        addq    %rcx, %r11              // the home slot
-        leaq    (%rcx,%rdx), %rax
-        pushq   %rax                    // end of the directory
+        find_home
+        pushq   %rax
 .Lprobe:
         movq    (%r11), %rax
         cmpq    %r10, %rax
@@ -249,12 +270,7 @@ mdl_resident_renew:
 // passed again. Keeps all registers and flags.
         .p2align 4
 mdl_resident_exit:
-        pushfq
-        pushq   %rax
-        pushq   %rcx
-        pushq   %rdx
-        pushq   %r10
-        pushq   %r11                    // lost in system calls, like rcx
+        save                            // rcx and r11 are lost in system calls
         movl    $kGetpid, %eax
         syscall
         movq    .Lheader(%rip), %rdx
@@ -289,12 +305,7 @@ mdl_resident_exit:
         je      .Lgo_on
         movq    $1, kNewsNobody(%r11)
 .Lgo_on:
-        popq    %r11
-        popq    %r10
-        popq    %rdx
-        popq    %rcx
-        popq    %rax
-        popfq
+        restore
         ret
 
 // mdl_resident_catch, mdl_resident_jump: called at the entries of __cxa_begin_catch and longjmp. Frames
@@ -302,14 +313,6 @@ mdl_resident_exit:
 // of them are lowered and stopped, calls into the application that will not come back are forgotten; each is
 // an anomaly, counted with the flag or timer (patch/layout.h). "On this stack" means within kStack below the limit: frames of another stack (a signal stack,
 // a coroutine) are farther away, or left alone. Keep all registers and flags.
-        .macro  save
-        pushfq
-        pushq   %rax
-        pushq   %rcx
-        pushq   %rdx
-        pushq   %r10
-        pushq   %r11
-        .endm
         // Goes on at `alive` unless the frame at \where has vanished; rax: the limit, r10 is lost
         .macro  skip_if_alive where, alive
         movq    \where, %r10
@@ -326,15 +329,7 @@ mdl_resident_catch:
         .p2align 4
 mdl_resident_thread_end:                // the same where a thread ends, if it has a block; else it gets none
         save
-        movq    %fs:0, %r10
-        imulq   $kHash, %r10, %r11
-        shrq    $kHashShift, %r11
-        movq    .Ldirectory(%rip), %rcx
-        movq    .Ldirectory_bytes(%rip), %rdx
-        leaq    -16(%rdx), %rax
-        andq    %rax, %r11
-        addq    %rcx, %r11              // the home slot
-        leaq    (%rcx,%rdx), %rax       // end of the directory
+        find_home
 .Lprobe_own:
         cmpq    %r10, (%r11)
         je      .Lfound_own
@@ -451,12 +446,7 @@ mdl_resident_jump:
 .Lvanished:
         call    .Lhit_ends
 .Lkept:
-        popq    %r11
-        popq    %r10
-        popq    %rdx
-        popq    %rcx
-        popq    %rax
-        popfq
+        restore
         ret
 #include "runtime/arch/x86_64/resident_vectors.inc"
 #include "runtime/arch/x86_64/resident_deferred.inc"
