@@ -6,6 +6,7 @@
 // else 0.
 #include "compiler/passes/strength_reduction.h"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 #include <utility>
@@ -36,43 +37,18 @@ int64_t size_of_width(int64_t width) {
   return width < 0 ? -width : width;
 }
 
-// The comparison with its operands exchanged; nothing for what is none.
-std::optional<Op> mirrored(Op op) {
-  switch (op) {
-    case Op::eq:
-    case Op::ne:
-      return op;
-    case Op::lt:
-      return Op::gt;
-    case Op::le:
-      return Op::ge;
-    case Op::gt:
-      return Op::lt;
-    case Op::ge:
-      return Op::le;
-    default:
-      return std::nullopt;
-  }
-}
+// A comparison, the one of the exchanged operands, and the one that is true where this one is not.
+struct Comparison {
+  Op op, mirrored, inverted;
+};
+constexpr Comparison kComparisons[] = {{Op::eq, Op::eq, Op::ne}, {Op::ne, Op::ne, Op::eq},
+                                       {Op::lt, Op::gt, Op::ge}, {Op::le, Op::ge, Op::gt},
+                                       {Op::gt, Op::lt, Op::le}, {Op::ge, Op::le, Op::lt}};
 
-// The comparison that is true where this one is not.
-std::optional<Op> inverted(Op op) {
-  switch (op) {
-    case Op::eq:
-      return Op::ne;
-    case Op::ne:
-      return Op::eq;
-    case Op::lt:
-      return Op::ge;
-    case Op::le:
-      return Op::gt;
-    case Op::gt:
-      return Op::le;
-    case Op::ge:
-      return Op::lt;
-    default:
-      return std::nullopt;
-  }
+// nullptr for what compares nothing.
+const Comparison* comparison(Op op) {
+  const auto* found = std::ranges::find(kComparisons, op, &Comparison::op);
+  return found == std::end(kComparisons) ? nullptr : found;
 }
 
 class Reducer {
@@ -110,17 +86,17 @@ class Reducer {
     if (inst.op == Op::sub && is_imm(inst.b))
       inst = {Op::add, inst.dst, inst.a, Operand::imm(negated(inst.b.value)), 0};
     if (inst.op == Op::extend) extend(inst);
-    if (mirrored(inst.op) && is_imm(inst.b)) compare(inst);
+    if (comparison(inst.op) && is_imm(inst.b)) compare(inst);
   }
 
   static void order_operands(Inst& inst) {
     if (!is_imm(inst.a) || inst.b.kind != Operand::Kind::temp) return;
     bool commutes = inst.op == Op::add || inst.op == Op::mul || inst.op == Op::and_ || inst.op == Op::or_ ||
                     inst.op == Op::xor_;
-    std::optional<Op> mirror = mirrored(inst.op);
-    if (!commutes && !mirror) return;
+    const Comparison* row = comparison(inst.op);
+    if (!commutes && row == nullptr) return;
     std::swap(inst.a, inst.b);
-    if (mirror) inst.op = *mirror;
+    if (row != nullptr) inst.op = row->mirrored;
   }
 
   static void multiply(Inst& inst) {
@@ -179,10 +155,10 @@ class Reducer {
     const Inst* of = definition(inst.a);
     if (of == nullptr || !equality) return;
     int64_t with = inst.b.value;
-    if (inverted(of->op) && (with == 0 || with == 1)) {
+    if (const Comparison* row = comparison(of->op); row && (with == 0 || with == 1)) {
       bool same = (inst.op == Op::eq) == (with == 1);
       inst = same ? Inst{Op::copy, inst.dst, inst.a, Operand::none(), 0}
-                  : Inst{*inverted(of->op), inst.dst, of->a, of->b, 0};
+                  : Inst{row->inverted, inst.dst, of->a, of->b, 0};
     } else if ((of->op == Op::add || of->op == Op::xor_) && is_imm(of->b)) {
       int64_t other = of->b.value;
       inst = {inst.op, inst.dst, of->a,
