@@ -1,0 +1,210 @@
+#include "mdl-inject/commands.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "mdl-inject/origin.h"
+#include "runtime/image/image.h"
+#include "runtime/patch/journal.h"
+#include "runtime/patch/recover.h"
+#include "runtime/patch/remove.h"
+#include "runtime/plan/plan.h"
+#include "runtime/process/remote.h"
+#include "runtime/process/target.h"
+#include "runtime/session/report.h"
+#include "runtime/session/session_values.h"
+
+namespace mdl::inject {
+namespace {
+
+bool is_alive(const patch::Journal& journal) {
+  return process::is_running(journal.owner, journal.owner_start);
+}
+
+// False in a child that has only inherited the data: nobody reads its copy.
+bool is_measured(pid_t pid, const patch::Journal& journal, const image::Memory& memory) {
+  if (!journal.news.end) return journal.target == pid;
+  uint64_t process = 0;
+  return memory.read(journal.data.start + kHeaderProcess, std::as_writable_bytes(std::span(&process, 1))) &&
+         process == static_cast<uint64_t>(process::read_status(pid).inner_pid);
+}
+
+// The journal says what was to be done; the code says what is.
+void print_windows(const patch::Journal& journal, const image::Memory& memory) {
+  uint64_t points = 0, whole = 0, original = 0;
+  for (const patch::PatchedWindow& window : journal.windows) {
+    std::vector<uint8_t> now(window.patched.size());
+    if (!memory.read(window.address, std::as_writable_bytes(std::span(now)))) continue;
+    if (now == window.patched) whole++, points += window.points;
+    if (now == window.original) original++;
+  }
+  if (whole == journal.windows.size()) return;
+  fmt::print("in place: {} points, in {} of {} windows; {} hold the original code, {} something else\n",
+             points, whole, journal.windows.size(), original, journal.windows.size() - whole - original);
+}
+
+void print_journal(pid_t pid, const patch::Journal& journal, const image::Memory& memory) {
+  auto started =
+      std::chrono::system_clock::time_point(std::chrono::duration_cast<std::chrono::system_clock::duration>(
+          std::chrono::nanoseconds(journal.started_ns)));
+  fmt::print("instrumented by mdl-inject {} ({}) since {:%Y-%m-%d %H:%M:%S} UTC\n", journal.owner,
+             is_alive(journal) ? "running" : "ended", fmt::gmtime(started));
+  if (journal.target != pid)
+    fmt::print("inherited from process {}; {}\n", journal.target,
+               is_alive(journal) && is_measured(pid, journal, memory) ? "measured with it, from its fork on"
+                                                                      : "nobody reads the values here");
+  fmt::print("plan {}, {} points, {} requests\n", journal.plan, journal.points, journal.requests.size());
+  print_windows(journal, memory);
+  values::TargetClocks clocks(pid);
+  auto snapshot = values::read_values(block_layout(journal), memory, clocks);
+  if (!snapshot) fmt::print("values cannot be read: {}\n", snapshot.error().text);
+  for (size_t i = 0; i < journal.requests.size(); i++) {
+    const patch::JournalRequest& request = journal.requests[i];
+    if (snapshot && request.thread == focus::kEachThread) {
+      for (const auto& [thread, value] : snapshot->each[i])
+        fmt::print("  {}@{} = {} {}\n", request.metric, focus::of_thread(request.focus, thread), value,
+                   request.units);
+      continue;
+    }
+    fmt::print("  {}{}{}", request.metric, request.focus.empty() ? "" : "@", request.focus);
+    if (request.children) fmt::print(": {} children, in all", request.children);
+    if (request.keyed) fmt::print(": by key, in all");
+    if (snapshot) fmt::print(" = {} {}", snapshot->cells[i], request.units);
+    uint64_t refused = journal.refused_of(i);
+    fmt::print("{}{}\n", refused ? fmt::format(" ({} refused)", refused) : "",
+               journal.ends_early(i) ? " (incomplete: ends before what is called last)" : "");
+  }
+}
+
+// What a killed injector has left behind code, apart from a session.
+void print_stubs(pid_t pid) {
+  auto image = image::read_image(pid, image::Depth::code);
+  auto memory = process::TargetMemory::open(pid);
+  if (!image || !memory) return;
+  size_t stubs = process::left_stubs(*memory, *image).size();
+  if (stubs)
+    fmt::print(
+        "behind its code lie {} parts of a remote call that was not ended; they are inert: take them out "
+        "with mdl-inject --remove {}\n",
+        stubs, pid);
+}
+
+int print_without_journal(pid_t pid, const patch::Session& session, const image::Memory& memory) {
+  auto image = image::read_image(pid, image::Depth::code);
+  if (!image) return fail(image.error());
+  auto windows = patch::find_windows(*image, session, memory);
+  fmt::print("process {} holds {} mappings of an mdl-inject, ", pid, session.mappings.size());
+  if (session.damage.empty() && windows && windows->empty())
+    fmt::print("which was killed before it changed any code");
+  else if (windows)
+    fmt::print("whose journal is lost ({}); {} windows of code lead there",
+               session.damage.empty() ? "it is empty" : session.damage, windows->size());
+  else
+    fmt::print("whose journal is lost");
+  fmt::print(": take them out with mdl-inject --remove {}\n", pid);
+  return windows ? 0 : fail(windows.error());
+}
+
+}  // namespace
+
+int fail(const Error& error) {
+  // Not fmt::print, which throws: standard error may be what is closed.
+  std::fputs(fmt::format("mdl-inject: {}\n", error.text).c_str(), stderr);
+  return static_cast<int>(error.status);
+}
+
+int list(const Options& options) {
+  if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
+  auto image = image::read_image(options.pid);
+  if (!image) return fail(image.error());
+  int printed = print_functions(stdout, *image, options.glob);
+  if (printed != 0)
+    fmt::print(stderr, "mdl-inject: no function of process {} matches '{}'\n", options.pid, options.glob);
+  return printed;
+}
+
+int verify(const Options& options) {
+  auto plan = plan::read_plan_file(options.plan);
+  if (!plan) return fail(plan.error());
+  auto origin = check_origin(*plan, options.plan, options.trusted);
+  if (!origin) return fail(origin.error());
+  fmt::print("{}: a valid plan for {}: {} metrics, {} constraints, {} stencils\n", options.plan,
+             plan->manifest.target, plan->manifest.metrics.size(), plan->manifest.constraints.size(),
+             plan->stencils.size());
+  if (!plan->signer)
+    fmt::print("not signed\n");
+  else
+    fmt::print("signed with {}{}\n", name(*plan->signer), origin->empty() ? "" : ", trusted: " + *origin);
+  for (const format::Metric& metric : plan->manifest.metrics)
+    fmt::print("  {} ({}, {})\n", metric.id, metric.name, metric.units);
+  return 0;
+}
+
+int status(const Options& options) {
+  if (auto ok = process::check_target(options.pid, process::Purpose::look); !ok) return fail(ok.error());
+  auto maps = image::read_maps(options.pid);
+  if (!maps) return fail(maps.error());
+  image::LiveMemory memory(image::live_thread(options.pid));
+  patch::Session session = patch::find_session(*maps, memory);
+  if (session.journal) {
+    print_journal(options.pid, *session.journal, memory);
+    return 0;
+  }
+  if (session.mappings.empty()) {
+    fmt::print("process {} is not instrumented\n", options.pid);
+    print_stubs(options.pid);
+    return 0;
+  }
+  return print_without_journal(options.pid, session, memory);
+}
+
+// 1 when exits were missed, as when --list finds nothing.
+int check(const Options& options) {
+  if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
+  auto memory = process::TargetMemory::open(options.pid);
+  if (!memory) return fail(memory.error());
+  auto maps = image::read_maps(options.pid);
+  if (!maps) return fail(maps.error());
+  const patch::Session session = patch::find_session(*maps, *memory);
+  if (!session.journal) {
+    fmt::print("process {} is not instrumented{}\n", options.pid,
+               session.mappings.empty() ? "" : ", or its journal is lost: see mdl-inject --status");
+    return session.mappings.empty() ? 0 : static_cast<int>(Status::failed);
+  }
+  auto checked = patch::check_exits(options.pid, *session.journal, *memory);
+  if (!checked) return fail(checked.error());
+  print_check(stdout, *checked);
+  say_missed_exits(options.pid, *session.journal, *checked);
+  return checked->missed.empty() ? 0 : static_cast<int>(Status::failed);
+}
+
+int remove(const Options& options) {
+  if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
+  auto memory = process::TargetMemory::open(options.pid);
+  if (!memory) return fail(memory.error());
+  patch::Removal removal(options.pid, *memory);
+  if (auto ok = removal.restore(nullptr, std::chrono::seconds(5)); !ok) return fail(ok.error());
+  const patch::Session& session = removal.session();
+  const bool owned =
+      session.journal && is_alive(*session.journal) && is_measured(options.pid, *session.journal, *memory);
+  if (auto ok = removal.finish(); !ok) return fail(ok.error());
+  if (session.mappings.empty())
+    fmt::print("process {} is not instrumented\n", options.pid);
+  else
+    fmt::print("removed: {} windows restored, {} mappings unmapped\n", removal.restored(),
+               session.mappings.size());
+  // Where not all of it was in place, flags say nothing.
+  if (session.journal && removal.restored() == session.journal->windows.size())
+    say_missed_exits(options.pid, *session.journal, removal.exits());
+  if (removal.stubs()) fmt::print("removed: {} left parts of a remote call\n", removal.stubs());
+  if (owned) fmt::print("mdl-inject {} was still measuring: it ends by itself\n", session.journal->owner);
+  if (!session.journal && !session.damage.empty())
+    fmt::print(stderr, "mdl-inject: its journal was lost ({}): the code was restored from its files\n",
+               session.damage);
+  say_breakpoints(options.pid, removal.breakpoints());
+  return 0;
+}
+
+}  // namespace mdl::inject

@@ -1,0 +1,18 @@
+// The commands that do not measure. Each returns the exit status.
+#pragma once
+
+#include "base/result.h"
+#include "mdl-inject/options.h"
+
+namespace mdl::inject {
+
+int list(const Options& options);
+int verify(const Options& options);
+int status(const Options& options);
+int check(const Options& options);  // --check PID
+int remove(const Options& options);
+
+// Prints an error to standard error and returns its status.
+int fail(const Error& error);
+
+}  // namespace mdl::inject

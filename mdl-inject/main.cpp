@@ -1,0 +1,62 @@
+// mdl-inject: measures a running process by a compiled plan. docs/injection.md has the whole story.
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#include "mdl-inject/commands.h"
+#include "mdl-inject/measure.h"
+#include "mdl-inject/options.h"
+
+namespace {
+
+int run(const mdl::inject::Options& options) {
+  using namespace mdl::inject;
+  switch (options.command) {
+    case Command::measure:
+      return measure(options);
+    case Command::list:
+      return list(options);
+    case Command::status:
+      return status(options);
+    case Command::remove:
+      return remove(options);
+    case Command::check:
+      return check(options);
+    case Command::verify:
+      return verify(options);
+  }
+  return static_cast<int>(mdl::Status::usage);
+}
+
+// A closed standard descriptor must not become one of the files that are opened later. What is written to a
+// standard output that was closed fails; messages are lost.
+void open_standard_files() {
+  for (int file = 0; file <= 2; file++)
+    if (fcntl(file, F_GETFD) < 0) (void)open("/dev/null", file == 2 ? O_WRONLY : O_RDONLY);
+}
+
+// Success is what has reached its place: a full disk or a closed pipe is found at the flush.
+int flushed(int status) {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+  int failed = mdl::inject::fail({fmt::format("cannot write to standard output: {}", std::strerror(errno))});
+  return status == 0 ? failed : status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  open_standard_files();
+  // A reader that goes away, or a full quota, must not end us with code in a process.
+  for (int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
+  try {
+    mdl::inject::Parsed parsed = mdl::inject::parse_options(argc, argv);
+    return flushed(parsed.exit ? *parsed.exit : run(parsed.options));
+  } catch (const std::exception& problem) {  // standard output that cannot be written, memory
+    return mdl::inject::fail({problem.what()});
+  }
+}

@@ -1,0 +1,94 @@
+#include "mdl-inject/measure.h"
+
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "mdl-inject/commands.h"
+#include "mdl-inject/defaults.h"
+#include "mdl-inject/origin.h"
+#include "runtime/output/formats.h"
+#include "runtime/process/target.h"
+#include "runtime/session/attached_process.h"
+#include "runtime/session/session.h"
+
+namespace mdl::inject {
+
+namespace {
+
+// A program that was started, until it is let go: who interrupts us then wants it to end, too.
+volatile int not_let_go = -1;  // Launch::handle()
+
+// Before the insertion an error may have a reason that explains it better.
+Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetMemory* memory) {
+  if (was_there && process::has_ended(pid))
+    return {fmt::format("process {} has ended before it could be measured", pid)};
+  return memory && !memory->is_of(pid) ? process::another_program(pid) : why;
+}
+
+Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed& feed,
+                   std::optional<process::Launch>& launched) {
+  const bool was_there = !process::has_ended(options.pid);
+  auto target = process::check_target(options.pid);
+  if (!target) return blamed(target.error(), options.pid, was_there, nullptr);
+  // First of all: what is read from here on is of this program, or nothing is done to it (target_memory.h).
+  auto memory = process::TargetMemory::open(options.pid);
+  if (!memory) return blamed(memory.error(), options.pid, was_there, nullptr);
+  const auto failed = [&](const Error& why) { return blamed(why, options.pid, was_there, &*memory); };
+
+  auto process = AttachedProcess::look(options, plan, target->name, *memory);
+  if (!process) return failed(process.error());
+  if (options.explain) (*process)->explain();
+  if (options.dry_run) return (*process)->print_rehearsal();
+  if (auto ok = (*process)->check(); !ok) return failed(ok.error());
+  const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order
+  if (auto ok = (*process)->insert(*memory, feed); !ok) return failed(ok.error());
+  not_let_go = -1;
+  return Session(options, watch, feed, std::move(*process)).run(launched);
+}
+
+void end_before_anything(int) {
+  if (not_let_go >= 0) syscall(SYS_pidfd_send_signal, not_let_go, SIGKILL, nullptr, 0);
+  constexpr std::string_view kText = "mdl-inject: interrupted before anything was changed\n";
+  [[maybe_unused]] ssize_t put = ::write(STDERR_FILENO, kText.data(), kText.size());
+  _exit(static_cast<int>(Status::failed));
+}
+
+}  // namespace
+
+int measure(const Options& asked) {
+  // Until the watch takes them over, nothing is in the process yet.
+  for (int signal : ending_signals()) std::signal(signal, end_before_anything);
+  Options options = asked;
+  auto plan = plan::read_plan_file(options.plan);
+  if (!plan) return fail(plan.error());
+  if (auto ok = check_origin(*plan, options.plan, options.trusted); !ok) return fail(ok.error());
+  auto sink = options.output.empty() || !options.dry_run ? output::Sink::open(options.output)
+                                                         : output::Sink::open("");
+  if (!sink) return fail(sink.error());
+  auto format = output::format_named(options.format, sink->is_terminal());
+  if (!format) return fail(format.error());
+  output::Feed feed;
+  feed.add(format->make(*sink, sink->is_terminal() && !std::getenv("NO_COLOR")));
+  std::optional<process::Launch> launched;
+  if (auto ok = apply_defaults(plan->manifest, options); !ok) return fail(ok.error());
+  if (options.start) {
+    auto started = process::Launch::start(options.run);
+    if (!started) return fail(started.error());
+    launched.emplace(std::move(*started));
+    options.pid = launched->pid();
+    not_let_go = launched->handle();
+  }
+  auto status = attach(options, *plan, feed, launched);
+  if (!status) return fail(status.error());
+  if (auto ok = sink->close(); !ok) return fail(ok.error());
+  return *status;
+}
+
+}  // namespace mdl::inject

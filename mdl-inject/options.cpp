@@ -1,0 +1,210 @@
+#include "mdl-inject/options.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "base/installed.h"
+#include "base/result.h"
+#include "mdl-inject/origin.h"
+#include "runtime/output/formats.h"
+
+namespace mdl::inject {
+namespace {
+
+constexpr const char* kDescription =
+    "Measures a running process by a compiled plan of metrics, and takes the instrumentation out again.\n\n"
+    "  mdl-inject PID plan.bin [-m METRIC[@FOCUS]]... [options]   measure\n"
+    "  mdl-inject PID redis.plan                                  by standard metrics\n"
+    "  mdl-inject --run plan.bin [options] -- COMMAND ARGS...     start and measure\n"
+    "  mdl-inject --list PID [GLOB]                               what can be named in a focus\n"
+    "  mdl-inject --status PID                                    what is in a process\n"
+    "  mdl-inject --remove PID                                    take it out\n"
+    "  mdl-inject --check PID                                     compare its flags with the stacks\n"
+    "  mdl-inject --verify plan.bin                               check a plan";
+
+constexpr const char* kFooter =
+    "Exit status: 0 done; 1 the request failed and nothing was changed; 2 usage; 3 the target was killed\n"
+    "by a signal; 4 the plan was rejected; 5 something had to be left inert in the target.";
+
+int usage(const std::string& text) {
+  std::fputs(fmt::format("mdl-inject: {}\nTry 'mdl-inject --help'.\n", text).c_str(), stderr);
+  return static_cast<int>(Status::usage);
+}
+
+// A plan's own name, without a folder, means the standard plan where there is no such file.
+std::string find_plan(const std::string& name) {
+  if (name.empty() || name.find('/') != std::string::npos || access(name.c_str(), F_OK) == 0) return name;
+  const std::string standard = installed("plans/" + name);
+  return access(standard.c_str(), F_OK) == 0 ? standard : name;
+}
+
+// What the positional words mean depends on the command.
+std::optional<std::string> assign_words(Options& out, const std::vector<std::string>& words) {
+  auto pid_of = [&](const std::string& text) -> std::optional<std::string> {
+    bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits || text.find_first_not_of('0') == std::string::npos)
+      return fmt::format("'{}' is not a process id", text);
+    // A number that no process can have is not wrong usage: it is a process that is not there.
+    long value = text.size() > 9 ? INT32_MAX : std::strtol(text.c_str(), nullptr, 10);
+    out.pid = static_cast<pid_t>(value);
+    return std::nullopt;
+  };
+  if (out.start) {  // the words are the plan, then the command
+    if (words.empty()) return "a plan is needed, and a command unless the plan has a process";
+    out.plan = words[0];
+    out.run.assign(words.begin() + 1, words.end());
+    return std::nullopt;
+  }
+  size_t most = out.command == Command::measure || out.command == Command::list ? 2 : 1;
+  size_t least = out.command == Command::measure ? 2 : 1;
+  if (words.size() < least)
+    return out.command == Command::measure  ? "a process id and a plan are needed"
+           : out.command == Command::verify ? "a plan is needed"
+                                            : "a process id is needed";
+  if (words.size() > most) return fmt::format("'{}' is one argument too many", words[most]);
+  if (out.command == Command::verify) {
+    out.plan = words[0];
+    return std::nullopt;
+  }
+  if (auto wrong = pid_of(words[0])) return wrong;
+  if (words.size() == 2) (out.command == Command::list ? out.glob : out.plan) = words[1];
+  return std::nullopt;
+}
+
+// The words, the last one first as CLI11 takes them. --require-signed may stand alone: then it gets the
+// default.
+std::vector<std::string> arguments(int argc, const char* const* argv) {
+  std::vector<std::string> out;
+  bool ours = true;  // until the command of --run
+  for (int i = 1; i < argc; i++) {
+    std::string word = argv[i];
+    ours = ours && word != "--";
+    if (ours && word == "--require-signed") {
+      const bool named = i + 1 < argc && names_keys(argv[i + 1]);
+      word += "=" + (named ? argv[++i] : default_keys());
+    }
+    out.push_back(std::move(word));
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace
+
+Parsed parse_options(int argc, const char* const* argv) {
+  Parsed out;
+  Options& o = out.options;
+  CLI::App app(kDescription, "mdl-inject");
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("mdl-inject ") + MDL_VERSION);
+  std::vector<std::string> words;
+  double duration = 0;
+  std::string trusted;
+  std::vector<std::string> formats;
+  for (const output::Format& format : output::formats()) formats.emplace_back(format.name);
+  app.add_option("words", words, "PID and plan")->group("");
+  app.add_option("-m,--metric", o.metrics,
+                 "A metric of the plan, with its focus; may be repeated (default: all)")
+      ->type_name("METRIC[@FOCUS]")
+      ->allow_extra_args(false);
+  app.add_option("-f,--focus", o.foci, "A focus for each -m that names none; may be repeated")
+      ->type_name("FOCUS")
+      ->allow_extra_args(false);
+  auto* interval_option = app.add_option("-i,--interval", o.interval,
+                                         "Seconds between samples (default 1, or the plan's samplingRate)")
+                              ->type_name("SECONDS");
+  auto* duration_option =
+      app.add_option("-d,--duration", duration, "Stop after so many seconds")->type_name("SECONDS");
+  app.add_option("--format", o.format,
+                 output::format_names("or") + " (default: table on a terminal, else ndjson)")
+      ->check(CLI::IsMember(formats));
+  app.add_option("-o,--output", o.output, "Write the samples to a file")->type_name("FILE");
+  app.add_option("--flavor", o.flavor, "Which flavor of the lists and metrics applies (default unix)")
+      ->type_name("NAME");
+  app.add_flag("--dry-run", o.dry_run, "Say what would be patched and what refused; change nothing");
+  app.add_flag("--explain", o.explain, "Say what each request became");
+  app.add_flag("--strict", o.strict, "Fail when any point is refused");
+  app.add_flag("--detach", o.detach, "Leave the instrumentation in the process at the end");
+  app.add_flag(
+      "--check", o.check,
+      "Say what the last sample's check of exits has found, and check with --detach, too; with a PID alone, "
+      "check what is in the process now");
+  app.add_flag("--follow-fork", o.follow_fork,
+               "Measure the children that the process forks, too, and theirs");
+  app.add_flag("--allow-calls", o.allow_calls, "Let code of metrics call functions of the application");
+  app.add_flag("--raw-times", o.raw_times,
+               "Times as the clocks show them: with what the instrumentation takes inside of them");
+  double budget = 0;
+  auto* budget_option =
+      app.add_option(
+             "--budget", budget,
+             "Refuse when the code of a point is predicted to take more than so many nanoseconds a hit "
+             "(default: warn above 1000)")
+          ->type_name("NS");
+  auto* trusted_option =
+      app.add_option("--require-signed", trusted,
+                     "Take only a plan that is signed with a trusted key: a PEM file, or a directory of them "
+                     "(default $MDL_TRUSTED_KEYS or /etc/mdl/trusted-keys)")
+          ->type_name("[KEYS]");
+  app.add_flag("--await", o.await,
+               "What -m asks for may come with a library that is loaded later: wait for it");
+  bool traps = false;
+  app.add_flag("--allow-traps", traps,
+               "Permit traps where no jump fits; this version sets none, so nothing changes");
+  auto* keys_option =
+      app.add_option("--max-keys", o.max_keys,
+                     "Keys of a focus such as /Message/* (default 2097152, or the plan's maxKeys)")
+          ->type_name("N")
+          ->check(CLI::Range(uint64_t{1}, patch::kMostKeys));
+  bool list = false, run = false, status = false, remove = false, verify = false;
+  app.add_flag(
+         "--run", run,
+         "Start a program, instrumented before its first instruction: --run PLAN [-- COMMAND]; without one "
+         "the plan's process")
+      ->group("Other commands");
+  app.add_flag("--list", list, "List the functions of a process")->group("Other commands");
+  app.add_flag("--status", status, "Say what is in a process, with its values")->group("Other commands");
+  app.add_flag("--remove", remove, "Take the instrumentation out")->group("Other commands");
+  app.add_flag("--verify", verify, "Check a plan without a process")->group("Other commands");
+  try {
+    app.parse(arguments(argc, argv));
+  } catch (const CLI::ParseError& problem) {
+    out.exit = problem.get_exit_code() == 0 ? app.exit(problem) : usage(problem.what());
+    return out;
+  }
+  if (traps)
+    fmt::print(stderr, "mdl-inject: note: --allow-traps changes nothing: this version sets no traps\n");
+  // With a process alone it is a command.
+  const bool check = o.check && words.size() == 1 && !(list || run || status || remove || verify);
+  if (list + run + status + remove + verify > 1) {
+    out.exit = usage("--list, --run, --status, --remove and --verify exclude each other");
+    return out;
+  }
+  o.command = list     ? Command::list
+              : status ? Command::status
+              : remove ? Command::remove
+              : verify ? Command::verify
+              : check  ? Command::check
+                       : Command::measure;
+  o.start = run;
+  o.interval_given = static_cast<bool>(*interval_option);
+  o.max_keys_given = static_cast<bool>(*keys_option);
+  if (*duration_option) o.duration = duration;
+  if (*budget_option) o.budget = budget;
+  if (*trusted_option) o.trusted = trusted;
+  std::optional<std::string> wrong = assign_words(o, words);
+  if (!wrong && !(o.interval >= 0.001 && o.interval <= 86400))
+    wrong = "the interval must be between 0.001 and 86400 seconds";
+  if (!wrong && o.duration && !(*o.duration >= 0 && *o.duration <= 1e9))
+    wrong = "the duration must not be negative";
+  if (!wrong && o.budget && !(*o.budget >= 0 && *o.budget <= 1e12)) wrong = "the budget must not be negative";
+  if (wrong) out.exit = usage(*wrong);
+  o.plan = find_plan(o.plan);
+  return out;
+}
+
+}  // namespace mdl::inject

@@ -1,0 +1,34 @@
+// The command line of mdl-inject (the contract in docs/architecture.md).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/session/options.h"
+
+namespace mdl::inject {
+
+enum class Command { measure, list, status, remove, verify, check };
+
+struct Options : SessionOptions {  // pid: none yet where a program is to be started (--run)
+  Command command = Command::measure;
+  std::string plan;                    // file, for measure and verify
+  std::string glob;                    // for list; "" = all
+  std::vector<std::string> run;        // the program to start, with its arguments; empty = the plan's process
+  std::string format;                  // one of output::formats(); "" = table on a terminal, else ndjson
+  std::string output;                  // file; "" = standard output
+  std::optional<std::string> trusted;  // file or directory of keys: the plan must be signed with one
+  // Else the plan may have another default (defaults.h).
+  bool interval_given = false;
+  bool max_keys_given = false;
+};
+
+// The parsed options, or the exit status after help, the version or a usage error was printed.
+struct Parsed {
+  Options options;
+  std::optional<int> exit;
+};
+Parsed parse_options(int argc, const char* const* argv);
+
+}  // namespace mdl::inject

@@ -1,0 +1,195 @@
+#include "runtime/session/attached_process.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/patch/stage_audit.h"
+#include "runtime/patch/thread_identity.h"
+#include "runtime/process/lock.h"
+#include "runtime/session/budget.h"
+#include "runtime/session/report.h"
+#include "runtime/session/thread_starts.h"
+
+namespace mdl::inject {
+
+using namespace std::chrono_literals;
+namespace {
+
+// What a process holds, while nobody changes it: code in which somebody else inserts, or from which he
+// removes, is not the program's own.
+struct Looked {
+  process::TransactionLock lock;
+  image::Image image;
+};
+Result<Looked> look_at(pid_t pid) {
+  const pid_t live = image::live_thread(pid);
+  const image::LiveMemory memory(live);
+  // Who measures there needs the lock, too: nobody who will be refused takes it.
+  auto mappings = image::read_maps(live);
+  if (!mappings) return mappings.error();
+  if (auto ok = patch::refuse_occupied(pid, *mappings, memory); !ok) return ok.error();
+  auto lock = process::TransactionLock::share(pid, 10s);
+  if (!lock) return lock.error();
+  auto image = image::read_image(pid);
+  if (!image) return image.error();
+  if (auto ok = patch::refuse_occupied(pid, image->mappings, memory); !ok) return ok.error();
+  return Looked{std::move(*lock), std::move(*image)};
+}
+
+// A position-independent Go program has the dynamic linker beside it.
+Result<void> refuse_go(const image::Image& image, const std::string& name) {
+  const auto cannot_be = [](const image::Object& object) { return object.is_go || object.is_loader; };
+  if (!image.objects.front().is_go || !std::ranges::all_of(image.objects, cannot_be)) return {};
+  return Error{fmt::format(
+      "process {} ({}) is a Go program: its stacks move, its functions begin again when theirs has "
+      "grown, and its threads have no thread pointer of C's kind: it cannot be instrumented. Of a "
+      "Go program that is linked with C libraries, these can be",
+      image.pid, name)};
+}
+
+bool has_cell(const focus::Binding& binding, format::CellKind kind) {
+  return std::ranges::any_of(binding.cells, [&](const focus::CellSlot& cell) { return cell.kind == kind; });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AttachedProcess>> AttachedProcess::look(const SessionOptions& options,
+                                                               const plan::Plan& plan,
+                                                               const std::string& name,
+                                                               process::TargetMemory& memory) {
+  std::unique_ptr<AttachedProcess> out(new AttachedProcess(options, plan));
+  if (auto ok = out->find_out(name, memory); !ok) return ok.error();
+  return out;
+}
+
+Result<void> AttachedProcess::find_out(const std::string& name, const process::TargetMemory& memory) {
+  since_ = arch::read_clocks();
+  auto allowed = read_allowed(options_->pid, memory, name, options_->follow_fork);
+  if (!allowed) return allowed.error();
+  allowed_ = std::move(*allowed);
+  auto looked = look_at(options_->pid);
+  if (!looked) return looked.error();
+  image_ = std::move(looked->image);
+  if (auto ok = refuse_go(image_, name); !ok) return ok;
+
+  image::LiveMemory code_memory(image::live_thread(options_->pid));
+  image::Codes codes(image_, code_memory);  // a copy of all the code that is looked at
+  wanted_ = {.metrics = options_->metrics,
+             .foci = options_->foci,
+             .flavor = options_->flavor,
+             .allow_calls = options_->allow_calls,
+             .await = options_->await,
+             .ps_per_cycle = arch::picoseconds_per_cycle(),
+             .denied = allowed_.denied};
+  if (focus::uses_start(plan_->manifest)) wanted_.starts = thread_starts(image_, memory);
+  auto binding = focus::bind(*plan_, image_, wanted_, &codes);
+  if (!binding) return binding.error();
+  binding_ = std::move(*binding);
+  coverage_ = patch::plan_coverage(*plan_, binding_, image_, memory, codes, nullptr, options_->follow_fork);
+  input_.emplace(patch::InsertInput{*plan_, binding_, coverage_, image_});
+  input_->follow = options_->follow_fork;
+  input_->max_keys = options_->max_keys;
+  if (!options_->dry_run) return {};
+  auto refused = patch::rehearse(*input_, memory);
+  if (!refused) return refused.error();
+  if (*refused) fmt::print(stderr, "warning: {}\n", patch::audit_warning(*refused));
+  return {};
+}
+
+void AttachedProcess::explain() const {
+  print_binding(stderr, *plan_, binding_);
+  if (!options_->dry_run) print_early_ends(stderr, coverage_);
+}
+
+int AttachedProcess::print_rehearsal() const {
+  print_coverage(stdout, binding_, coverage_);
+  print_cost(stdout, *plan_, binding_, wanted_.ps_per_cycle);
+  return options_->strict && !coverage_.refused.empty() ? static_cast<int>(Status::failed) : 0;
+}
+
+Result<void> AttachedProcess::check() const {
+  if (auto ok = check_coverage(*plan_, binding_, coverage_, *options_); !ok) return ok;
+  for (const image::Object& object : image_.objects)
+    if (object.is_go)
+      fmt::print(stderr, "warning: {} is Go code, which is not instrumented: nothing of it is counted\n",
+                 object.name);
+  return check_budget(*plan_, binding_, wanted_.ps_per_cycle, options_->budget);
+}
+
+// Where there are timers and the counter can be trusted, they leave out what hits take.
+void AttachedProcess::keep_hit_time() {
+  if (!has_cell(binding_, format::CellKind::wall_timer) &&
+      !has_cell(binding_, format::CellKind::process_timer))
+    return;
+  if (std::ranges::any_of(plan_->stencils, &plan::Stencil::reads_otherwise)) {
+    fmt::print(stderr,
+               "warning: the plan reads the clock in a way of its own: its times include what the "
+               "instrumentation takes, as with --raw-times\n");
+    return;
+  }
+  if (input_->ticks_per_second == 0)
+    if (auto rate = arch::ticks_per_second(since_)) input_->ticks_per_second = *rate;
+  if (input_->ticks_per_second == 0) return;
+  input_->hit_time = arch::measure_hit_time(input_->ticks_per_second, arch::picoseconds_per_cycle());
+}
+
+// What the code in the target needs to know of threads and clocks.
+Result<void> AttachedProcess::identify(const process::TargetMemory& memory) {
+  if (has_cell(binding_, format::CellKind::wall_timer)) {
+    auto rate = arch::ticks_per_second(since_);
+    if (!rate) return rate.error();
+    input_->ticks_per_second = *rate;
+  }
+  if (!options_->raw_times) keep_hit_time();
+  if (allowed_.asks_id && !options_->follow_fork && !patch::needs_identity(*plan_, binding_) &&
+      !patch::arms_calls(coverage_))
+    return {};
+  auto place = patch::find_thread_place(image_.pid, memory);
+  if (!place) return place.error();
+  input_->thread_at = *place;
+  if (*place == 0 && options_->follow_fork)
+    return Error{
+        fmt::format("the C library of process {} does not keep thread ids where they are known to be: its "
+                    "children cannot be told from it (--follow-fork)",
+                    image_.pid)};
+  if (*place == 0 && !allowed_.asks_id)
+    return Error{
+        fmt::format("process {} may not make gettid (seccomp), and its C library does not keep thread ids "
+                    "where they are known to be: its threads cannot be told apart",
+                    image_.pid)};
+  if (*place == 0)
+    fmt::print(
+        stderr,
+        "warning: the C library of process {} does not keep thread ids where they are known to be: a thread "
+        "that ends inside a constraint or with a running timer may leave it to a later one\n",
+        image_.pid);
+  return {};
+}
+
+Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed& feed) {
+  auto process = Process::open(options_->pid);
+  if (!process) return process.error();
+  if (auto ok = identify(memory); !ok) return ok;
+  auto inserted = patch::insert(*input_, memory);
+  if (!inserted) return inserted.error();
+  inserted_ = std::move(*inserted);
+  measurement_ = std::make_unique<Measurement>(*options_, std::move(*process), std::move(inserted_.journal),
+                                               std::move(memory), feed, 0);
+  libraries_.emplace(*input_, wanted_, measurement_->memory(), measurement_->journal());
+  return {};
+}
+
+void AttachedProcess::say_inserted() const {
+  print_inserted(stderr, inserted_, coverage_);
+}
+
+void AttachedProcess::look_for_libraries() {
+  if (libraries_) libraries_->look();
+}
+
+bool AttachedProcess::waits_in_vain() const {
+  return libraries_ && say_never_came(binding_, libraries_->reach());
+}
+
+}  // namespace mdl::inject

@@ -1,0 +1,69 @@
+// A process that a session measures, from the first look at it to its end.
+//
+//   look      reads what the process holds, binds the requests to it and finds out which of their points can
+//             be instrumented; nothing is changed in it
+//   insert    puts the code in
+// From then on it is measured, and its libraries come and go. A child that it forks has the code already.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "runtime/arch/clock.h"
+#include "runtime/patch/insert.h"
+#include "runtime/session/confinement.h"
+#include "runtime/session/libraries.h"
+#include "runtime/session/measurement.h"
+#include "runtime/session/options.h"
+
+namespace mdl::inject {
+
+class AttachedProcess {
+ public:
+  // `options` and `plan` outlive it. `memory` is that of the process options.pid, whose name is `name`.
+  static Result<std::unique_ptr<AttachedProcess>> look(const SessionOptions& options, const plan::Plan& plan,
+                                                       const std::string& name,
+                                                       process::TargetMemory& memory);
+  // A child that has been forked with the code.
+  explicit AttachedProcess(std::unique_ptr<Measurement> measurement) : measurement_(std::move(measurement)) {}
+  AttachedProcess(const AttachedProcess&) = delete;
+  AttachedProcess& operator=(const AttachedProcess&) = delete;
+
+  // --explain: what the requests became.
+  void explain() const;
+  // --dry-run: what would be done, on standard output; the exit status.
+  int print_rehearsal() const;
+  // Whether the requests may be measured as they are: what they reach, and what that costs.
+  Result<void> check() const;
+
+  // Takes `memory`. An error leaves the process as it was, or says how it is.
+  Result<void> insert(process::TargetMemory& memory, output::Feed& feed);
+  void say_inserted() const;
+  Measurement& measurement() const { return *measurement_; }
+  void look_for_libraries();
+  // With --await, at the end: says which requests were for something that never came. True when there are
+  // some.
+  bool waits_in_vain() const;
+
+ private:
+  AttachedProcess(const SessionOptions& options, const plan::Plan& plan) : options_(&options), plan_(&plan) {}
+  Result<void> find_out(const std::string& name, const process::TargetMemory& memory);
+  Result<void> identify(const process::TargetMemory& memory);
+  void keep_hit_time();
+
+  // Of a forked child all but the measurement is empty.
+  const SessionOptions* options_ = nullptr;
+  const plan::Plan* plan_ = nullptr;
+  arch::ClockPair since_;
+  Allowed allowed_;
+  image::Image image_;
+  focus::BindOptions wanted_;
+  focus::Binding binding_;
+  patch::Coverage coverage_;
+  std::optional<patch::InsertInput> input_;  // of the four above
+  patch::Inserted inserted_;
+  std::unique_ptr<Measurement> measurement_;
+  std::optional<Libraries> libraries_;
+};
+
+}  // namespace mdl::inject

@@ -1,0 +1,83 @@
+#include "runtime/session/check.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+namespace mdl::inject {
+
+void Reach::add(const plan::Plan& plan, const patch::Coverage& coverage) {
+  for (const patch::FunctionPlan& f : coverage.functions) {
+    std::set<uint32_t> taken;
+    for (const patch::Window& window : f.sites.windows)
+      for (const patch::Site& site : window.sites) taken.insert(site.point);
+    for (uint32_t point : taken) {
+      for (const focus::BoundSnippet& snippet : f.points[point].snippets) {
+        const auto& uses = plan.stencils[snippet.stencil].info.cells;
+        for (size_t i = 0; i < uses.size(); i++)
+          written_[snippet.cells[i]] = written_[snippet.cells[i]] || uses[i].writes;
+        for (const focus::Track& track : snippet.tracks) written_[track.span] = true;
+        for (uint32_t request : snippet.requests)
+          guards_[request].insert(guards_[request].end(), snippet.guards.begin(), snippet.guards.end());
+      }
+    }
+  }
+}
+
+std::vector<bool> Reach::hollow(const focus::Binding& binding) const {
+  std::vector<bool> out;
+  for (size_t i = 0; i < binding.requests.size(); i++) {
+    const focus::BoundRequest& request = binding.requests[i];
+    bool hollow = !request.idle && !written_[request.value];
+    for (focus::CellId guard : guards_[i]) hollow = hollow || (!request.idle && !written_[guard]);
+    if (request.of != focus::BoundRequest::kNone) hollow = hollow || out[request.of];
+    out.push_back(hollow);
+  }
+  return out;
+}
+
+bool say_never_came(const focus::Binding& binding, const Reach& reach) {
+  const std::vector<bool> hollow = reach.hollow(binding);
+  bool any = false;
+  for (size_t i = 0; i < hollow.size(); i++) {
+    const focus::BoundRequest& request = binding.requests[i];
+    if (!hollow[i] || request.of != focus::BoundRequest::kNone) continue;
+    any = true;
+    fmt::print(stderr, "mdl-inject: {}{}{} was awaited, and nothing came that it could count{}\n",
+               request.metric, request.focus.empty() ? "" : "@", request.focus,
+               request.missing.empty() ? std::string()
+                                       : fmt::format(" (it looks for {})", fmt::join(request.missing, ", ")));
+  }
+  return any;
+}
+
+Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& binding,
+                            const patch::Coverage& coverage, const SessionOptions& options) {
+  Reach reach(binding);
+  reach.add(plan, coverage);
+  const std::vector<bool> hollow = reach.hollow(binding);
+  size_t count = static_cast<size_t>(std::count(hollow.begin(), hollow.end(), true));
+  std::string example = coverage.refused.empty()
+                            ? ": the functions have no such points (one that never returns has no returns)"
+                            : fmt::format(": {} in {}: {}", coverage.refused[0].function->name,
+                                          coverage.refused[0].object->name, coverage.refused[0].reason);
+  if (count == hollow.size() && !options.await)
+    return Error{fmt::format(
+        "nothing that was asked for can be measured{} (mdl-inject --dry-run lists every refused point)",
+        example)};
+  if (options.strict && !coverage.refused.empty())
+    return Error{fmt::format("{} points are refused{} (--strict; mdl-inject --dry-run lists them)",
+                             coverage.refused.size(), example)};
+  for (size_t i = 0; i < hollow.size() && count <= 20 && !options.await; i++)
+    if (hollow[i])
+      fmt::print(stderr, "warning: {}@{} cannot be measured: {}\n", binding.requests[i].metric,
+                 binding.requests[i].focus,
+                 coverage.refused_of[i] != 0
+                     ? "its points are refused"
+                     : "the functions have no such points (one that never returns has no returns)");
+  return {};
+}
+
+}  // namespace mdl::inject

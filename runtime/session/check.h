@@ -1,0 +1,35 @@
+// Whether what was asked for can be measured: asked before anything is changed, and, of what was awaited, at
+// the end.
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/patch/coverage.h"
+#include "runtime/session/options.h"
+
+namespace mdl::inject {
+
+// An error when nothing can be, or with --strict when any point is refused; warns of requests that cannot.
+Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& binding,
+                            const patch::Coverage& coverage, const SessionOptions& options);
+
+// Which cells are written by code that was inserted, and which flags requests wait for.
+class Reach {
+ public:
+  explicit Reach(const focus::Binding& binding)
+      : written_(binding.cells.size()), guards_(binding.requests.size()) {}
+  // The coverage is of a binding that has the cells and requests of the first one.
+  void add(const plan::Plan& plan, const patch::Coverage& coverage);
+  // A request is hollow when its value, or a flag that it waits for, is written nowhere, though it should be.
+  std::vector<bool> hollow(const focus::Binding& binding) const;
+
+ private:
+  std::vector<bool> written_;                       // by cell
+  std::vector<std::vector<focus::CellId>> guards_;  // by request
+};
+
+// With --await, at the end: says which requests were for something that never came. True when there are some.
+bool say_never_came(const focus::Binding& binding, const Reach& reach);
+
+}  // namespace mdl::inject

@@ -1,0 +1,186 @@
+#include "runtime/session/follow.h"
+
+#include <dirent.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include "runtime/patch/child.h"
+#include "runtime/patch/remove.h"
+#include "runtime/process/lock.h"
+#include "runtime/process/target.h"
+#include "runtime/session/measurement.h"
+
+namespace mdl::inject {
+namespace {
+
+bool read_word(const image::Memory& memory, uint64_t address, uint64_t& word) {
+  return memory.read(address, std::as_writable_bytes(std::span(&word, 1)));
+}
+void write_word(const process::TargetMemory& memory, uint64_t address, uint64_t word) {
+  memory.write(address, std::as_bytes(std::span(&word, 1)));
+}
+
+std::set<pid_t> all_processes() {
+  std::set<pid_t> out;
+  DIR* directory = opendir("/proc");
+  if (!directory) return out;
+  while (const dirent* entry = readdir(directory))
+    if (const int pid = std::atoi(entry->d_name); pid > 0) out.insert(pid);
+  closedir(directory);
+  return out;
+}
+
+}  // namespace
+
+Follow::Follow(const patch::Journal& session) : session_(session), since_(process::start_time(getpid())) {}
+
+std::vector<Follow::Child> Follow::look(Measured measured, bool thoroughly) {
+  found_.clear();
+  incomplete_ = false;
+  read_news(measured);
+  if (thoroughly || incomplete_) look_everywhere(measured);
+  return std::exchange(found_, {});
+}
+
+// Any of the family shows them, unless it has ended or executes another program.
+void Follow::read_news(Measured measured) {
+  const uint64_t news = session_.news.start;
+  uint64_t made = 0, nobody = 0;
+  auto reader = std::find_if(measured.begin(), measured.end(), [&](const Measurement* one) {
+    return !one->result() && read_word(one->memory(), news + kNewsMade, made) &&
+           read_word(one->memory(), news + kNewsNobody, nobody);
+  });
+  if (reader == measured.end() || (made == read_ && !nobody)) return;
+  // As in Measurement::write_data(): nothing is written where a removal may be under way, or has been.
+  const process::TargetMemory& memory = (*reader)->memory();
+  auto lock = process::TransactionLock::take((*reader)->pid(), std::chrono::milliseconds(0));
+  if (!lock || !patch::is_in_place(session_, memory)) return;
+  if (nobody) write_word(memory, news + kNewsNobody, 0);  // we are here, after all
+  if (made - read_ > kNewsEntries) {
+    read_ = made;
+    incomplete_ = true;
+  }
+  std::vector<pid_t> announced;
+  for (; read_ != made; read_++) {
+    const uint64_t at = news + kNewsRing + (read_ & (kNewsEntries - 1)) * sizeof(uint64_t);
+    uint64_t pid = 0;
+    if (!read_word(memory, at, pid)) break;
+    write_word(memory, at, 0);
+    if (pid == 0 || pid > INT32_MAX)
+      incomplete_ = true;  // not written yet
+    else
+      announced.push_back(static_cast<pid_t>(pid));
+  }
+  { auto released = std::move(*lock); }
+  for (pid_t pid : announced) consider(pid, measured);
+}
+
+void Follow::look_everywhere(Measured measured) {
+  const std::set<pid_t> all = all_processes();
+  std::erase_if(others_, [&](pid_t pid) { return !all.contains(pid); });
+  for (pid_t pid : all) {
+    if (others_.contains(pid)) continue;
+    if (is_young(pid) && is_family(pid))
+      consider(pid, measured);
+    else
+      others_.insert(pid);
+  }
+}
+
+bool Follow::is_young(pid_t pid) const {
+  return process::start_time(pid) >= since_;
+}
+
+bool Follow::is_family(pid_t pid) const {
+  auto memory = process::TargetMemory::open(pid);
+  return memory && patch::is_in_place(session_, *memory);
+}
+
+void Follow::consider(pid_t pid, Measured measured) {
+  const auto known = [&](pid_t one) {
+    return std::any_of(measured.begin(), measured.end(),
+                       [&](const Measurement* m) { return m->pid() == one && !m->result(); }) ||
+           std::any_of(found_.begin(), found_.end(),
+                       [&](const Child& child) { return child.process.pid() == one; });
+  };
+  const auto given_up = std::find(unmeasured_.begin(), unmeasured_.end(), pid) != unmeasured_.end();
+  if (known(pid) || given_up) return;
+  if (!is_young(pid) || !is_family(pid)) {
+    incomplete_ = true;
+    if (process::start_time(pid) == 0 && !admitted_.contains(pid))
+      fmt::print(stderr, "warning: process {} was forked and has ended before it could be measured\n", pid);
+    return;
+  }
+  // The memory is that of whoever forked last.
+  for (const Measurement* one : measured)
+    if (!one->result() && process::shares_memory(pid, one->pid()))
+      return patch::let_sharer_pass(pid, session_, one->memory());
+  pid_t owner = pid;
+  for (pid_t parent = process::read_status(pid).parent; parent > 0 && process::shares_memory(owner, parent);
+       parent = process::read_status(owner).parent)
+    owner = parent;
+  if (!known(owner)) admit(owner);
+  if (owner == pid) return;
+  if (auto memory = process::TargetMemory::open(pid)) patch::let_sharer_pass(pid, session_, *memory);
+}
+
+void Follow::admit(pid_t pid) {
+  auto process = Process::open(pid);
+  if (!process) return give_up(pid, process.error().text);
+  auto memory = process::TargetMemory::open(pid);
+  if (!memory) return give_up(pid, memory.error().text);
+  auto maps = image::read_maps(pid);
+  if (!maps) return give_up(pid, maps.error().text);
+  auto session = patch::find_session(*maps, *memory);
+  if (!session.journal || session.journal->head != session_.head)
+    return give_up(pid, "its copy of the session is damaged");
+  // What is in no journal.
+  session.journal->armed = session_.armed;
+  auto admitted = patch::admit(pid, *session.journal, *memory);
+  if (!admitted) return give_up(pid, admitted.error().text);
+  switch (*admitted) {
+    case patch::Admitted::yes:
+      admitted_.insert(pid);
+      found_.push_back({std::move(*process), std::move(*session.journal), std::move(*memory)});
+      return;
+    case patch::Admitted::missed:
+      return give_up(pid, "it waited in vain for this mdl-inject, which was held up");
+    case patch::Admitted::foreign:
+      return give_up(pid, "it was not made by its C library, which does not know of it");
+  }
+}
+
+void Follow::give_up(pid_t pid, const std::string& why) {
+  others_.insert(pid);
+  unmeasured_.push_back(pid);
+  fmt::print(stderr, "warning: process {} was forked and is not measured: {}\n", pid, why);
+}
+
+void Follow::leave(Measured measured) {
+  for (const Measurement* one : measured) {
+    auto lock = process::TransactionLock::take(one->pid(), std::chrono::milliseconds(100));
+    if (lock && patch::is_in_place(session_, one->memory()))
+      return write_word(one->memory(), session_.news.start + kNewsNobody, 1);
+  }
+}
+
+void Follow::clean() {
+  for (pid_t pid : unmeasured_) {
+    if (!is_young(pid) || !is_family(pid)) continue;
+    auto memory = process::TargetMemory::open(pid);
+    if (!memory) continue;
+    patch::Removal removal(pid, *memory);
+    Result<void> done = removal.restore(nullptr, std::chrono::seconds(5));
+    if (done) done = removal.finish();
+    if (!done && !removal.is_executed())
+      fmt::print(stderr, "warning: process {0} is still instrumented ({1}): mdl-inject --remove {0}\n", pid,
+                 done.error().text);
+  }
+}
+
+}  // namespace mdl::inject

@@ -1,0 +1,61 @@
+// The children that measured processes fork: finds them and lets them count (--follow-fork).
+//
+// A child that is about to count something for the first time writes its pid to the news, a page that it
+// shares with all of its family, and waits (patch/child.h). Who counts nothing is found in /proc, by the
+// journal at its place: however the family has been torn apart meanwhile (a daemon's parent ends).
+#pragma once
+
+#include <sys/types.h>
+
+#include <set>
+#include <span>
+#include <vector>
+
+#include "runtime/patch/journal.h"
+#include "runtime/process/target_memory.h"
+#include "runtime/session/watch.h"
+
+namespace mdl::inject {
+
+class Measurement;
+
+class Follow {
+ public:
+  explicit Follow(const patch::Journal& session);  // a copy is kept
+
+  struct Child {
+    Process process;
+    patch::Journal journal;
+    process::TargetMemory memory;
+  };
+  // Children that have been admitted now. `measured`: all processes that are; `thoroughly`: looks at all
+  // processes, not at the news alone. What cannot be measured is said on standard error.
+  std::vector<Child> look(std::span<const Measurement* const> measured, bool thoroughly);
+
+  // With --detach: whoever is forked from now on does not wait.
+  void leave(std::span<const Measurement* const> measured);
+  // Takes the code out of children that are not measured.
+  void clean();
+
+ private:
+  using Measured = std::span<const Measurement* const>;
+
+  void read_news(Measured measured);
+  void look_everywhere(Measured measured);
+  void consider(pid_t pid, Measured measured);
+  void admit(pid_t pid);
+  void give_up(pid_t pid, const std::string& why);
+  bool is_young(pid_t pid) const;
+  bool is_family(pid_t pid) const;
+
+  patch::Journal session_;
+  uint64_t since_;           // no child is older
+  uint64_t read_ = 0;        // entries of the news
+  bool incomplete_ = false;  // the news name somebody who is not there: in another pid namespace, or ended
+  std::set<pid_t> others_;   // processes that are not of the family, or not measured
+  std::set<pid_t> admitted_;
+  std::vector<pid_t> unmeasured_;
+  std::vector<Child> found_;
+};
+
+}  // namespace mdl::inject

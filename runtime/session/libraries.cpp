@@ -1,0 +1,203 @@
+#include "runtime/session/libraries.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "runtime/focus/graft.h"
+
+namespace mdl::inject {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// What is mapped as code from files: start, device and inode of each; not what a session has put there.
+std::set<std::tuple<uint64_t, uint64_t, uint64_t>> mapped_code(const std::vector<image::Mapping>& mappings) {
+  std::set<std::tuple<uint64_t, uint64_t, uint64_t>> out;
+  for (const image::Mapping& mapping : mappings)
+    if (mapping.execute && mapping.inode != 0 && !patch::is_session_mapping(mapping))
+      out.insert({mapping.start, mapping.device, mapping.inode});
+  return out;
+}
+
+}  // namespace
+
+constexpr auto kLookForLibraries =
+    10ms;  // from look to look at the list: some hundred bytes for each library
+
+// What was found out of the process as it is now.
+struct Libraries::Prepared {
+  image::Image image;
+  std::set<const image::Object*> objects;  // the new ones
+  focus::Graft graft;
+  patch::Coverage coverage;
+  std::string problem;            // why nothing can be inserted
+  std::vector<std::string> lost;  // as in focus::Binding
+};
+
+Libraries::Libraries(const patch::InsertInput& input, focus::BindOptions options,
+                     const process::TargetMemory& memory, patch::Journal& session)
+    : input_(input),
+      options_(std::move(options)),
+      memory_(memory),
+      session_(session),
+      list_(image::LoadedList::find(input.image, memory)),
+      known_(identities(input.image)),
+      reach_(input.binding) {
+  reach_.add(input.plan, input.coverage);
+  options_.again = true;
+  watch_windows();
+  // The list is read before the mappings: what is in it is in them.
+  auto loaded = list_ ? list_->read(memory) : std::nullopt;
+  auto mappings = image::read_maps(image::live_thread(input.image.pid));
+  if (loaded && mappings && mapped_code(*mappings) == mapped_code(input.image.mappings))
+    loaded_ = std::move(*loaded);  // nothing came or went since the image was read
+}
+
+Libraries::~Libraries() = default;
+
+std::set<Libraries::Identity> Libraries::identities(const image::Image& image) {
+  std::set<Identity> out;
+  for (const image::Object& object : image.objects)
+    for (const image::Mapping& mapping : image.mappings)
+      if (mapping.start == object.text.front().start)
+        out.insert({mapping.start, mapping.device, mapping.inode});
+  return out;
+}
+
+// Reads only, on a thread of its own: nothing that it uses changes meanwhile.
+std::unique_ptr<Libraries::Prepared> Libraries::prepare() const {
+  auto out = std::make_unique<Prepared>();
+  auto image = image::read_image(input_.image.pid);
+  if (!image) {
+    out->problem = image.error().text;
+    return out;
+  }
+  out->image = std::move(*image);
+  for (const image::Object& object : out->image.objects)
+    for (const image::Mapping& mapping : out->image.mappings)
+      if (mapping.start == object.text.front().start &&
+          !known_.contains({mapping.start, mapping.device, mapping.inode}))
+        out->objects.insert(&object);
+  if (out->objects.empty()) return out;
+  image::LiveMemory memory(image::live_thread(input_.image.pid));
+  image::Codes codes(out->image, memory);
+  auto fresh = focus::bind(input_.plan, out->image, options_, &codes);
+  if (!fresh) {
+    out->problem = fresh.error().text;
+    return out;
+  }
+  out->lost = std::move(fresh->lost);
+  out->graft = focus::graft(input_.binding, *fresh, out->objects);
+  out->coverage =
+      patch::plan_coverage(input_.plan, out->graft.binding, out->image, memory, codes, &out->objects, false,
+                           {session_.layout.deferred != 0, session_.ends_deferred});
+  return out;
+}
+
+void Libraries::insert(Prepared& prepared) {
+  std::vector<std::string> names;
+  for (const image::Object* object : prepared.objects) names.push_back(object->name);
+  std::sort(names.begin(), names.end());
+  const std::string who = fmt::format("{}", fmt::join(names, ", "));
+  const bool wanted = std::any_of(prepared.coverage.functions.begin(), prepared.coverage.functions.end(),
+                                  [](const patch::FunctionPlan& f) { return !f.sites.windows.empty(); });
+  for (const std::string& why : prepared.lost)
+    if (said_.insert(why).second) fmt::print(stderr, "warning: {} was loaded: {}\n", who, why);
+  if (prepared.problem.empty() && !wanted) return;
+  if (prepared.problem.empty()) {
+    const patch::InsertInput input{.plan = input_.plan,
+                                   .binding = prepared.graft.binding,
+                                   .coverage = prepared.coverage,
+                                   .image = prepared.image,
+                                   .ticks_per_second = input_.ticks_per_second,
+                                   .thread_at = input_.thread_at,
+                                   .max_keys = input_.max_keys,
+                                   .hit_time = input_.hit_time};
+    auto extension = patch::extend(input, memory_, ++number_, session_);
+    if (extension) {
+      reach_.add(input_.plan, prepared.coverage);
+      for (size_t i = 0; i < session_.requests.size(); i++) {
+        session_.requests[i].refused += prepared.coverage.refused_of[i];
+        session_.requests[i].early += prepared.coverage.early_of[i];
+      }
+      fmt::print(stderr, "{} was loaded: inserted {} points in {:.1f} ms, paused {:.1f} ms{}\n", who,
+                 extension->inserted.points, static_cast<double>(extension->inserted.took.count()) / 1e6,
+                 static_cast<double>(extension->inserted.paused.count()) / 1e6,
+                 prepared.coverage.refused.empty()
+                     ? ""
+                     : fmt::format(", {} refused", prepared.coverage.refused.size()));
+      for (const std::string& warning : extension->inserted.warnings)
+        fmt::print(stderr, "warning: {}\n", warning);
+      if (prepared.graft.left_out)
+        fmt::print(
+            stderr,
+            "warning: functions of {} that would be lines of their own have none: they were not there at "
+            "the attach\n",
+            who);
+      extensions_.push_back(std::move(*extension));
+      return;
+    }
+    prepared.problem = extension.error().text;
+  }
+  // Another mdl-inject has put the original code back: nothing was loaded, and the next sample finds that
+  // out.
+  if (!patch::is_in_place(session_, memory_)) return;
+  fmt::print(stderr, "warning: {} was loaded and is not instrumented: {}\n", who, prepared.problem);
+}
+
+void Libraries::forget_unloaded(const image::Image& image) {
+  std::erase_if(extensions_, [&](const patch::Extension& extension) {
+    return patch::is_unloaded(extension, session_, image.mappings, memory_) &&
+           patch::forget(extension, session_, image, memory_);
+  });
+}
+
+void Libraries::watch_windows() {
+  watched_.clear();
+  for (const patch::PatchedFile& file : session_.files)
+    for (const patch::PatchedWindow& window : session_.windows)
+      if (file.at.contains(window.address)) {
+        watched_.push_back(window);
+        break;
+      }
+}
+
+// Unloaded and loaded again at the same place between two looks: only the code tells. (A removal by another
+// looks the same; extend() finds that out.)
+bool Libraries::some_were_reloaded() {
+  return std::erase_if(watched_, [&](const patch::PatchedWindow& window) {
+    std::vector<uint8_t> now(window.original.size());
+    if (!memory_.read(window.address, std::as_writable_bytes(std::span(now))) || now != window.original)
+      return false;
+    std::erase_if(known_, [&](const Identity& identity) {
+      return std::any_of(session_.files.begin(), session_.files.end(), [&](const patch::PatchedFile& file) {
+        return file.at.contains(window.address) && file.at.start == std::get<0>(identity);
+      });
+    });
+    return true;
+  });
+}
+
+void Libraries::look() {
+  const auto now = std::chrono::steady_clock::now();
+  if (!list_ || now < next_) return;
+  next_ = now + kLookForLibraries;
+  if (preparing_.valid()) {
+    if (preparing_.wait_for(0s) != std::future_status::ready) return;
+    const std::unique_ptr<Prepared> prepared = preparing_.get();
+    if (prepared->image.objects.empty()) return;  // it is ending
+    insert(*prepared);
+    forget_unloaded(prepared->image);
+    known_ = identities(prepared->image);
+    watch_windows();
+  }
+  auto loaded = list_->read(memory_);
+  if (!loaded || (*loaded == loaded_ && !some_were_reloaded())) return;
+  loaded_ = std::move(*loaded);
+  preparing_ = std::async(std::launch::async, [this] { return prepare(); });
+}
+
+}  // namespace mdl::inject

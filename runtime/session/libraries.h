@@ -1,0 +1,63 @@
+// Libraries that come and go while a process is measured.
+#pragma once
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "runtime/focus/request.h"
+#include "runtime/image/loaded.h"
+#include "runtime/patch/extend.h"
+#include "runtime/session/check.h"
+
+namespace mdl::inject {
+
+// Asked every few milliseconds, it looks whether the dynamic linker's list has changed, finds out on a thread
+// of its own what the requests want of new libraries (samples go on, and a process that ends is not kept
+// waiting), and then inserts that. Calls between the load and the insertion, some ten milliseconds, are not
+// counted.
+class Libraries {
+ public:
+  // All of these outlive it. `input` is that of the insertion.
+  Libraries(const patch::InsertInput& input, focus::BindOptions options, const process::TargetMemory& memory,
+            patch::Journal& session);
+  ~Libraries();
+
+  void look();
+  // What was inserted, at the attach and since.
+  const Reach& reach() const { return reach_; }
+
+ private:
+  // What a file was mapped as: its first code's address, device and inode.
+  using Identity = std::tuple<uint64_t, uint64_t, uint64_t>;
+  struct Prepared;
+
+  std::unique_ptr<Prepared> prepare() const;
+  void insert(Prepared& prepared);
+  void forget_unloaded(const image::Image& image);
+  static std::set<Identity> identities(const image::Image& image);
+  void watch_windows();
+  bool some_were_reloaded();
+
+  const patch::InsertInput& input_;
+  focus::BindOptions options_;
+  const process::TargetMemory& memory_;
+  patch::Journal& session_;
+  std::optional<image::LoadedList> list_;
+  std::vector<uint64_t> loaded_;
+  std::set<Identity> known_;
+  Reach reach_;
+  std::set<std::string> said_;  // why requests cannot be, each once
+  std::vector<patch::Extension> extensions_;
+  std::vector<patch::PatchedWindow> watched_;  // one of each file
+  uint32_t number_ = 0;
+  std::chrono::steady_clock::time_point next_;
+  std::future<std::unique_ptr<Prepared>> preparing_;
+};
+
+}  // namespace mdl::inject

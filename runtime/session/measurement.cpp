@@ -1,0 +1,383 @@
+#include "runtime/session/measurement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/read_text.h"
+#include "runtime/patch/remove.h"
+#include "runtime/process/lock.h"
+#include "runtime/process/target.h"
+#include "runtime/session/anomalies.h"
+#include "runtime/session/report.h"
+#include "runtime/session/session_values.h"
+
+namespace mdl::inject {
+
+using namespace std::chrono_literals;
+
+constexpr auto kRemovalDeadline = 15000ms;  // for threads inside trampolines to leave, or to become stoppable
+constexpr auto kEnds = 1s;  // a process that said that it ends and still has its memory after this, has not
+
+namespace {
+
+constexpr double kHighOverhead = 0.1;
+constexpr int kHighSamples = 20;  // after so many it is said also when it is not known whose hits these are
+
+// CPU time of a process, of all its threads that are and were; 0 when it cannot be read.
+uint64_t cpu_ns(pid_t pid) {
+  clockid_t clock{};
+  timespec now{};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &now) != 0) return 0;
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+Measurement::Measurement(const SessionOptions& options, Process process, patch::Journal journal,
+                         process::TargetMemory memory, output::Feed& feed, double began_s)
+    : options_(options),
+      process_(std::move(process)),
+      journal_(std::move(journal)),
+      memory_(std::move(memory)),
+      feed_(feed),
+      began_s_(began_s),
+      auxiliary_(read_text(fmt::format("/proc/{}/auxv", process_.pid()))),
+      clocks_(process_.pid()),
+      sampler_(block_layout(journal_), values::now()),
+      requests_(journal_, block_layout(journal_), feed, process_.pid()),
+      cpu_at_begin_(cpu_ns(process_.pid())),
+      compared_(arch::read_clocks()) {}
+
+void Measurement::expect_end() {
+  set_exit_word(2, 1, 1000ms);  // another may look at the process just now
+}
+
+// One sample; ended threads' values that it has taken over need not be kept in the target any more.
+Result<values::Sample> Measurement::take_sample() {
+  compare_clocks();
+  auto out = sampler_.sample(memory_, clocks_, values::now());
+  if (!out) return out;
+  requests_.read_keys(memory_);
+  // What was read is ours only if the journal is still there afterwards: whoever unmaps does it while
+  // everything stands still.
+  if (!patch::is_in_place(journal_, memory_)) return Error{"the journal is not in its place"};
+  free_taken();
+  return out;
+}
+
+void Measurement::free_taken() {
+  std::vector<uint64_t> taken = sampler_.collector().taken();
+  if (!taken.empty()) write_data(sampler_.collector().taken_address(), taken, 0ms);
+}
+
+// Another mdl-inject may have taken the session out, and the target may have got the address for itself
+// since: nothing is written but under the lock that a removal takes, and only while the journal is there.
+bool Measurement::write_data(uint64_t address, std::span<const uint64_t> words,
+                             std::chrono::milliseconds patience) {
+  if (removes_) return memory_.write(address, std::as_bytes(words));
+  auto lock = process::TransactionLock::take(pid(), patience);
+  return lock && patch::is_in_place(journal_, memory_) && memory_.write(address, std::as_bytes(words));
+}
+
+uint64_t Measurement::exit_word(uint64_t index) const {
+  return journal_.data.start + kHeaderExit + index * 8;
+}
+
+// Something failed: whether because the process ends, of which one thread after the other loses its memory.
+// The kernel may take long over the rest of it.
+bool Measurement::ends_soon(std::chrono::milliseconds patience) const {
+  const Clock::time_point begun = Clock::now();
+  while (!process_.ends_within(1ms))
+    if (Clock::now() - begun > (process::has_ended(pid()) ? kRemovalDeadline : patience)) return false;
+  return true;
+}
+
+void Measurement::sample(std::vector<output::Point>& points) {
+  auto sample = take_sample();
+  if (!sample) {
+    // The kernel may take long over the end of one that had much memory.
+    if (!process::has_ended(pid())) result_ = lost(sample.error());
+    return;
+  }
+  if (at_end_) append(*std::exchange(at_end_, std::nullopt), points);  // it has not ended yet
+  append(*sample, points);
+}
+
+void Measurement::look() {
+  // So that the ring of ended threads does not fill up.
+  if (sampler_.collector().drain(memory_)) free_taken();
+  uint64_t exits = 0;
+  if (!memory_.read(exit_word(0), std::as_writable_bytes(std::span(&exits, 1)))) {
+    // Said now: at the next sample the other program may have ended.
+    if (auto program = other_program()) result_ = replaced(*program);
+    return;
+  }
+  if (exits == exits_) {
+    if (announced_ && Clock::now() - *announced_ > kEnds) announced_.reset();
+    return;
+  }
+  if (auto last = take_sample()) {
+    at_end_ = std::move(*last);
+    announced_ = Clock::now();
+  }
+  if (set_exit_word(1, exits)) exits_ = exits;
+}
+
+double Measurement::overhead(const values::Sample& sample) {
+  if (!journal_.layout.keeps_hit_time) return -1;
+  const uint64_t cpu = cpu_ns(pid());
+  if (cpu <= cpu_at_begin_) return last_overhead_;  // it has ended, or has done nothing yet
+  last_overhead_ =
+      std::min(1.0, static_cast<double>(sample.values.taken_ns) / static_cast<double>(cpu - cpu_at_begin_));
+  if (last_overhead_ <= kHighOverhead || warned_) return last_overhead_;
+  if (high_ < kHighSamples) dearest_.watch(sampler_.collector(), memory_);
+  const bool may_know_more = !dearest_.request() && ++high_ < kHighSamples;
+  warned_ = !may_know_more;
+  if (warned_)
+    fmt::print(
+        stderr,
+        "warning: {:.0f} % of the CPU time of process {} is taken by the instrumentation{}: times leave it "
+        "out, but caches and threads that wait for each other feel it; ask for fewer functions\n",
+        100 * last_overhead_, pid(), dearest_text());
+  return last_overhead_;
+}
+
+std::string Measurement::dearest_text() const {
+  const std::optional<uint32_t> index = dearest_.request();
+  if (!index || *index >= journal_.requests.size()) return "";
+  const patch::JournalRequest& request = journal_.requests[*index];
+  return fmt::format(", most of it by {}{}{}", request.metric, request.focus.empty() ? "" : "@",
+                     request.focus);
+}
+
+void Measurement::take(const patch::ExitCheck& check) {
+  if (options_.check) print_check(stderr, check);
+  say_missed_exits(pid(), journal_, check);
+  for (const patch::MissedExit& missed : check.missed)
+    suspect_.insert(missed.cell->requests.begin(), missed.cell->requests.end());
+}
+
+bool Measurement::is_suspect(size_t request) const {
+  const uint32_t of = journal_.requests[request].of;
+  return suspect_.contains(static_cast<uint32_t>(request)) ||
+         (of != focus::BoundRequest::kNone && suspect_.contains(of));
+}
+
+void Measurement::compare_clocks() {
+  if (journal_.ticks_per_second == 0 || uneven_) return;
+  const arch::ClockPair now = arch::read_clocks();
+  uneven_ = !arch::agree(compared_, now, journal_.ticks_per_second);
+  compared_ = now;
+  if (uneven_)
+    fmt::print(
+        stderr,
+        "warning: the processor's time stamp counter does not agree with the system's clock any more (was "
+        "the machine suspended, or moved to another host?): times of process {} are not to be trusted "
+        "from here on; measure again\n",
+        pid());
+}
+
+// Hits keep what they have taken of a thread's CPU time in ticks of the counter, too.
+bool Measurement::is_time(size_t request) const {
+  const auto is = [&](size_t of) {
+    const format::CellKind kind = journal_.kinds[journal_.requests[of].value];
+    return kind == format::CellKind::wall_timer ||
+           (kind == format::CellKind::process_timer && journal_.layout.keeps_hit_time);
+  };
+  const uint32_t of = journal_.requests[request].of;
+  return is(request) || (of != focus::BoundRequest::kNone && is(of));
+}
+
+void Measurement::append(const values::Sample& sample, std::vector<output::Point>& points) {
+  const auto before = std::exchange(last_at_, sample.at);
+  const auto interval_s = before ? std::optional(values::seconds(*before, sample.at)) : std::nullopt;
+  const auto anomalies = anomalies_of(journal_, sample.values.anomaly_words);
+  output::Point point;
+  point.time_ns = sample.at.wall_ns;
+  point.elapsed_s = began_s_ + sample.elapsed_s;
+  point.anomalies = sample.values.anomalies;
+  point.overhead = overhead(sample);
+  for (size_t i = 0; i < journal_.requests.size(); i++) {
+    if (journal_.requests[i].children) continue;  // its children have the points
+    point.refused = journal_.refused_of(i);
+    point.complete = sample.complete && !journal_.ends_early(i) && !(uneven_ && is_time(i));
+    point.suspect = is_suspect(i);
+    const auto own = anomalies.find(static_cast<uint32_t>(i));
+    point.anomalies_of = own == anomalies.end() ? std::vector<output::Anomaly>() : own->second;
+    for (const RequestValue& value : requests_.of(i, sample.values)) {
+      point.series = &requests_.series(i, value);
+      point.value = feed_.next(*point.series, value.total, interval_s);
+      points.push_back(point);
+    }
+  }
+}
+
+Result<void> Measurement::write_last(const values::Sample& sample) {
+  std::vector<output::Point> points;
+  high_ = kHighSamples;  // nothing more will be known
+  append(sample, points);
+  if (auto ok = feed_.sample(points, true); !ok) return ok;
+  say_anomalies(pid(), journal_, sample.values.anomaly_words);
+  if (sample.values.overflows)
+    fmt::print(stderr,
+               "warning: more threads than slots: {} hits shared one block and may have lost counts\n",
+               sample.values.overflows);
+  if (sample.values.unrecorded)
+    fmt::print(stderr, "warning: {} threads ended so fast that only the sums of their values are known\n",
+               sample.values.unrecorded);
+  if (requests_.more_keys())
+    fmt::print(stderr,
+               "warning: threads had more than 8 active keys {} times; what they counted under the others is "
+               "missing\n",
+               requests_.more_keys());
+  return {};
+}
+
+values::Sample Measurement::last_known() {
+  values::Sample out = at_end_ ? *std::exchange(at_end_, std::nullopt) : sampler_.repeat(values::now());
+  out.complete = announced_.has_value();
+  return out;
+}
+
+void Measurement::end() {
+  result_ = ended();
+}
+
+Result<int> Measurement::ended() {
+  const values::Sample last = last_known();
+  Result<void> written = write_last(last);
+  std::optional<int> signal = process_.killed_by();
+  if (signal && *signal) {
+    fmt::print(stderr, "mdl-inject: process {} was killed by signal {} ({})\n", pid(), *signal,
+               sigdescr_np(*signal));
+    return static_cast<int>(Status::target_killed);
+  }
+  fmt::print(stderr, "mdl-inject: process {} has ended{}\n", pid(),
+             last.complete ? "" : ": its last values could not be read");
+  if (!written) return written.error();
+  return 0;
+}
+
+// The data cannot be read any more: the process executes another program or ends, somebody removed us, or
+// the process has written over it.
+Result<int> Measurement::lost(const Error& why) {
+  if (auto program = other_program()) return replaced(*program);
+  if (ends_soon(200ms)) return ended();
+  patch::Removal removal(pid(), memory_);
+  Result<void> out = removal.restore(&journal_, kRemovalDeadline);
+  if (out) out = removal.finish();
+  const bool same_program = !removal.is_executed();
+  if (!same_program) out = {};
+  if (same_program) announced_.reset();
+  Result<void> written = write_last(last_known());
+  if (!out) return still_there(out.error());
+  if (same_program && !removal.is_gone()) return damaged(why);
+  fmt::print(stderr, "mdl-inject: process {} no longer holds the instrumentation: {}\n", pid(),
+             same_program ? "another mdl-inject has removed it" : "it executes another program");
+  if (!written) return written.error();
+  return 0;
+}
+
+std::optional<std::string> Measurement::other_program() const {
+  const std::string now = read_text(fmt::format("/proc/{}/auxv", pid()));
+  if (now.empty() || auxiliary_.empty() || now == auxiliary_) return std::nullopt;
+  std::error_code unknown;
+  return std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid()), unknown).string();
+}
+
+// Who starts a program with --run wants that one measured: when it was only the way to another, this failed.
+Result<int> Measurement::replaced(const std::string& program) {
+  const bool started = options_.start && options_.pid == pid();
+  Result<void> written = write_last(last_known());
+  fmt::print(
+      stderr,
+      "mdl-inject: process {} no longer holds the instrumentation: it executes another program, {}, which is "
+      "not measured{}\n",
+      pid(), program, started ? "; start that one itself with --run, not by a shell" : "");
+  if (!written) return written.error();
+  return started ? static_cast<int>(Status::failed) : 0;
+}
+
+Error Measurement::damaged(const Error& why) const {
+  return {fmt::format(
+      "process {} has damaged what was measured in it ({}); the instrumentation is taken out, and the values "
+      "are those of the last good sample",
+      pid(), why.text)};
+}
+
+Error Measurement::still_there(const Error& why) const {
+  return {fmt::format("{}: process {} is still instrumented: take it out later with mdl-inject --remove {}",
+                      why.text, pid(), pid()),
+          Status::left_inert};
+}
+
+void Measurement::take_out() {
+  result_ = options_.detach ? leave() : remove();
+}
+
+Result<int> Measurement::leave() {
+  set_exit_word(2, 0);
+  look();  // who stands there already
+  if (options_.check) {
+    auto checked = patch::check_exits(pid(), journal_, memory_);
+    if (checked)
+      take(*checked);
+    else
+      fmt::print(stderr, "warning: exits were not checked: {}\n", checked.error().text);
+  }
+  auto sample = take_sample();
+  if (!sample) return lost(sample.error());
+  if (auto ok = write_last(*sample); !ok) return ok.error();
+  fmt::print(stderr,
+             "left in process {0}: see mdl-inject --status {0}, take it out with mdl-inject --remove {0}\n",
+             pid());
+  return 0;
+}
+
+Result<int> Measurement::remove() {
+  patch::Removal removal(pid(), memory_);
+  // It may stand at its end, or come there, and waits for us.
+  auto meanwhile = [this] {
+    removes_ = true;
+    look();
+    removes_ = false;
+  };
+  if (auto ok = removal.restore(&journal_, kRemovalDeadline, meanwhile); !ok)
+    return removal.is_executed() ? lost(ok.error()) : ends_soon(2000ms) ? ended() : left(ok.error());
+  if (removal.is_gone()) return lost({"it was removed"});
+  take(removal.exits());
+  auto sample = take_sample();  // nobody counts any more: these are exact
+  Result<void> finished = removal.finish();
+  say_breakpoints(pid(), removal.breakpoints());
+  if (!sample && ends_soon(200ms)) return ended();
+  Result<void> written = write_last(sample ? *sample : sampler_.repeat(values::now()));
+  if (!finished && !removal.is_executed()) return finished.error();
+  if (!written) return written.error();
+  if (!sample) return damaged(sample.error());
+  return 0;
+}
+
+// It could not be taken out: the values up to now, and what to do.
+Result<int> Measurement::left(const Error& why) {
+  auto sample = take_sample();
+  if (auto ok = write_last(sample ? *sample : sampler_.repeat(values::now())); !ok) return ok.error();
+  return still_there(why);
+}
+
+void Measurement::abandon(const Error& why) {
+  patch::Removal removal(pid(), memory_);
+  Result<void> out = removal.restore(&journal_, kRemovalDeadline);
+  if (out) out = removal.finish();
+  result_ = out || removal.is_executed()
+                ? why
+                : Error{fmt::format("{}; {}; take it out with mdl-inject --remove {}", why.text,
+                                    out.error().text, pid()),
+                        Status::left_inert};
+}
+
+}  // namespace mdl::inject

@@ -1,0 +1,112 @@
+// One process that is measured, from the insertion, or from the fork that made it, to its end.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/arch/clock.h"
+#include "runtime/output/series.h"
+#include "runtime/patch/missed_exits.h"
+#include "runtime/process/target_memory.h"
+#include "runtime/session/dearest.h"
+#include "runtime/session/options.h"
+#include "runtime/session/request_values.h"
+#include "runtime/session/watch.h"
+#include "runtime/values/clocks.h"
+#include "runtime/values/sampler.h"
+
+namespace mdl::inject {
+
+class Measurement {
+ public:
+  // `options` and `feed` outlive it. `began_s`: when, in seconds since the session began.
+  Measurement(const SessionOptions& options, Process process, patch::Journal journal,
+              process::TargetMemory memory, output::Feed& feed, double began_s);
+
+  pid_t pid() const { return process_.pid(); }
+  const Process& process() const { return process_; }
+  patch::Journal& journal() { return journal_; }
+  const process::TargetMemory& memory() const { return memory_; }
+
+  // Nothing while it goes on; then how it went, as an exit status.
+  const std::optional<Result<int>>& result() const { return result_; }
+
+  // From now on the process waits at its end for its values to be read.
+  void expect_end();
+  // Appends the points of one sample. When the data cannot be read any more, it is over.
+  void sample(std::vector<output::Point>& points);
+  // Between samples: takes what ended threads have left, and the last values of a process at its end.
+  void look();
+  // The process has ended.
+  void end();
+  // Takes everything out, with a last sample; or leaves it, as --detach wants.
+  void take_out();
+  // Takes everything out: there is no use in measuring any more, because of `why`.
+  void abandon(const Error& why);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Result<values::Sample> take_sample();
+  void free_taken();
+  bool write_data(uint64_t address, std::span<const uint64_t> words, std::chrono::milliseconds patience);
+  uint64_t exit_word(uint64_t index) const;
+  bool set_exit_word(uint64_t index, uint64_t value, std::chrono::milliseconds patience = {}) {
+    return write_data(exit_word(index), std::span(&value, 1), patience);
+  }
+  bool ends_soon(std::chrono::milliseconds patience) const;
+  // What hits took, as a part of the CPU time since the beginning; below 0 where that is not known.
+  double overhead(const values::Sample& sample);
+  // ", most of it by METRIC@FOCUS", or nothing where that is not known.
+  std::string dearest_text() const;
+  // What a check of exits has found: said, and remembered for the lines.
+  void take(const patch::ExitCheck& check);
+  bool is_suspect(size_t request) const;
+  // Where the machine's counter does not agree with the system's clock any more, times are not to be trusted.
+  void compare_clocks();
+  bool is_time(size_t request) const;
+  void append(const values::Sample& sample, std::vector<output::Point>& points);
+  Result<void> write_last(const values::Sample& sample);
+  // Of a process that says nothing any more: exact when it had said that it ends.
+  values::Sample last_known();
+  Result<int> ended();
+  Result<int> lost(const Error& why);
+  // The program that the process executes now, in the place of the one that was instrumented.
+  std::optional<std::string> other_program() const;
+  Result<int> replaced(const std::string& program);
+  Result<int> leave();
+  Result<int> remove();
+  Result<int> left(const Error& why);
+  Error damaged(const Error& why) const;
+  Error still_there(const Error& why) const;
+
+  const SessionOptions& options_;
+  Process process_;
+  patch::Journal journal_;
+  process::TargetMemory memory_;
+  output::Feed& feed_;
+  double began_s_;
+  std::string auxiliary_;  // /proc/PID/auxv: each program that a process executes has another one
+  values::TargetClocks clocks_;
+  values::Sampler sampler_;
+  RequestValues requests_;
+  std::optional<values::Moment> last_at_;  // of the points that were appended last
+  uint64_t cpu_at_begin_;                  // of the process, in nanoseconds
+  double last_overhead_ = -1;
+  int high_ = 0;         // in how many samples it was high
+  bool warned_ = false;  // that has been said
+  DearestRequest dearest_;
+  std::set<uint32_t> suspect_;                  // requests
+  arch::ClockPair compared_;                    // when they last agreed
+  bool uneven_ = false;                         // they do not any more
+  bool removes_ = false;                        // our removal holds the lock, and lets us write
+  uint64_t exits_ = 0;                          // how often it was at its exit and was let go
+  std::optional<Clock::time_point> announced_;  // when it said that it ends
+  std::optional<values::Sample> at_end_;        // what was read then, and is not written yet
+  std::optional<Result<int>> result_;
+};
+
+}  // namespace mdl::inject

@@ -1,0 +1,35 @@
+// What is asked of a session.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/patch/key_table.h"
+
+namespace mdl::inject {
+
+struct SessionOptions {
+  pid_t pid = 0;
+  bool start = false;  // the process is started for it
+  std::vector<std::string> metrics;
+  std::vector<std::string> foci;
+  std::string flavor;
+  double interval = 1;             // seconds between samples
+  std::optional<double> duration;  // seconds; none = until interrupted or the end of the target
+  bool dry_run = false;
+  bool explain = false;
+  bool strict = false;
+  bool detach = false;
+  bool check = false;
+  bool follow_fork = false;
+  bool allow_calls = false;
+  bool raw_times = false;
+  bool await = false;
+  std::optional<double> budget;  // nanoseconds that the code of a point may take; none = a warning (budget.h)
+  uint64_t max_keys = patch::kDefaultKeys;
+};
+
+}  // namespace mdl::inject

@@ -1,0 +1,224 @@
+#include "runtime/session/report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "runtime/output/table.h"
+
+namespace mdl::inject {
+namespace {
+
+std::string request_text(const std::string& metric, const std::string& focus) {
+  return focus.empty() ? metric : metric + "@" + focus;
+}
+std::string request_text(const focus::BoundRequest& request) {
+  return request_text(request.metric, request.focus);
+}
+
+std::string function_text(const image::Object* object, const image::Function* function) {
+  return fmt::format("/Code/{}/{}", object->name, function->name);
+}
+
+std::string_view site_text(const patch::Site& site) {
+  if (site.kind != format::PointKind::return_) return format::info(site.kind).name;
+  switch (site.exit) {
+    case image::ExitKind::return_:
+      return "return";
+    case image::ExitKind::tail_jump:
+      return "tail jump";
+    case image::ExitKind::tail_branch:
+      return "conditional tail jump";
+    case image::ExitKind::tail_jump_indirect:
+      return "indirect tail jump";
+  }
+  return "";
+}
+
+}  // namespace
+
+void print_early_ends(std::FILE* out, const patch::Coverage& coverage) {
+  for (const patch::EarlyEnd& early : coverage.early)
+    fmt::print(out, "ends early: {} {} at {:#x}: {}\n", function_text(early.object, early.function),
+               site_text(early.site), early.site.address, early.reason);
+}
+
+void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::Coverage& coverage) {
+  uint64_t taken = 0;
+  for (const auto& [tactic, count] : coverage.by_tactic) taken += count;
+  std::set<const image::Function*> functions;  // less those that have a hook only
+  for (const patch::FunctionPlan& f : coverage.functions)
+    if (std::any_of(f.points.begin(), f.points.end(),
+                    [](const auto& point) { return !point.snippets.empty(); }))
+      functions.insert(f.function);
+  for (const auto& refused : coverage.refused) functions.insert(refused.function);
+  fmt::print(out, "{} points in {} functions: {} would be patched", coverage.sites, functions.size(), taken);
+  for (const auto& [tactic, count] : coverage.by_tactic) fmt::print(out, ", {} by {}", count, tactic);
+  fmt::print(out, ", {} refused\n", coverage.refused.size());
+  for (size_t i = 0; i < binding.requests.size(); i++) {
+    const focus::BoundRequest& request = binding.requests[i];
+    if (request.of != focus::BoundRequest::kNone && !coverage.refused_of[i] && !coverage.early_of[i])
+      continue;
+    fmt::print(out, "  {}: {} refused", request_text(request), coverage.refused_of[i]);
+    if (coverage.early_of[i]) fmt::print(out, ", {} end early", coverage.early_of[i]);
+    fmt::print(out, "{}\n", request.children ? fmt::format(", {} children", request.children) : "");
+  }
+  print_early_ends(out, coverage);
+  std::map<std::string, uint64_t> reasons;
+  for (const patch::RefusedSite& refused : coverage.refused) reasons[refused.reason]++;
+  for (const auto& [reason, count] : reasons) fmt::print(out, "  {:6}  {}\n", count, reason);
+  for (const patch::RefusedSite& refused : coverage.refused)
+    fmt::print(out, "refused: {} {} at {:#x}: {} [{:02x}]\n", function_text(refused.object, refused.function),
+               site_text(refused.site), refused.site.address, refused.reason, fmt::join(refused.bytes, " "));
+}
+
+namespace {
+
+void print_snippet(std::FILE* out, const plan::Plan& plan, const focus::Binding& binding,
+                   const focus::BoundPoint& point, const focus::BoundSnippet& snippet) {
+  fmt::print(out, "  {} of {}{}: {}", format::info(point.kind).name,
+             function_text(point.object, point.function),
+             point.place ? fmt::format("+{:#x}", point.place - point.function->address) : "",
+             plan.stencils[snippet.stencil].info.name);
+  for (focus::CellId guard : snippet.guards) fmt::print(out, ", while {}", binding.cells[guard].label);
+  if (!snippet.obstacle.empty()) fmt::print(out, ", refused: {}", snippet.obstacle);
+  fmt::print(out, "\n");
+}
+
+}  // namespace
+
+void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding& binding) {
+  for (size_t i = 0; i < binding.requests.size(); i++) {
+    const focus::BoundRequest& request = binding.requests[i];
+    if (request.of != focus::BoundRequest::kNone) continue;  // thousands, and all alike
+    fmt::print(out, "{} ({})\n", request_text(request), request.definition->name);
+    if (request.children)
+      fmt::print(out, "  one value for {} children, each with a flag and a span of it\n", request.children);
+    for (const std::string& name : request.missing) fmt::print(out, "  not in this process: {}\n", name);
+    for (const focus::BoundPoint& point : binding.points)
+      for (const focus::BoundSnippet& snippet : point.snippets) {
+        if (std::find(snippet.requests.begin(), snippet.requests.end(), i) == snippet.requests.end())
+          continue;
+        print_snippet(out, plan, binding, point, snippet);
+      }
+  }
+  bool any = false;
+  for (const focus::BoundPoint& point : binding.points)
+    for (const focus::BoundSnippet& snippet : point.snippets) {
+      if (!snippet.requests.empty()) continue;
+      if (!any) fmt::print(out, "code outside metrics\n");
+      any = true;
+      print_snippet(out, plan, binding, point, snippet);
+    }
+}
+
+void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch::Coverage& coverage) {
+  auto ms = [](std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; };
+  fmt::print(out, "inserted {} points in {:.1f} ms, paused {:.1f} ms ({} threads", inserted.points,
+             ms(inserted.took), ms(inserted.paused), inserted.threads);
+  if (inserted.frames) fmt::print(out, ", {} active frames", inserted.frames);
+  fmt::print(out, "){}\n",
+             coverage.refused.empty() ? "" : fmt::format(", {} refused", coverage.refused.size()));
+  for (const std::string& warning : inserted.warnings) fmt::print(out, "warning: {}\n", warning);
+  for (const std::string& why : coverage.unhooked)
+    fmt::print(out,
+               "warning: not hooked: {} (docs/injection.md, \"Frames that vanish\" and \"The end of the "
+               "process\")\n",
+               why);
+}
+
+int print_functions(std::FILE* out, const image::Image& image, const std::string& glob) {
+  size_t printed = 0;
+  for (const image::Object& object : image.objects)
+    for (const image::Function& function : object.functions) {
+      std::string text = function_text(&object, &function);
+      const auto [full, plain] = image::demangle(function.name);
+      bool wanted = glob.empty();
+      const std::string in_object = object.name + "/" + function.name;  // as lists of functions have it
+      for (const std::string& candidate : {text, in_object, function.name, plain, full})
+        wanted = wanted || fnmatch(glob.c_str(), candidate.c_str(), 0) == 0;
+      for (const std::string& alias : function.aliases)
+        wanted = wanted || fnmatch(glob.c_str(), alias.c_str(), 0) == 0;
+      if (!wanted) continue;
+      printed++;
+      fmt::print(out, "{}", text);
+      if (plain != function.name) fmt::print(out, "  {}", full);
+      for (const std::string& alias : function.aliases) fmt::print(out, "  ={}", alias);
+      fmt::print(out, "{}\n", function.is_ifunc ? "  (IFUNC)" : "");
+    }
+  return printed ? 0 : 1;
+}
+
+namespace {
+
+// The first ones, and how many more there are.
+std::string listed(std::vector<std::string> names) {
+  constexpr size_t kMost = 4;
+  const size_t more = names.size() > kMost ? names.size() - kMost : 0;
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", fmt::join(names, ", "), more ? fmt::format(" and {} more", more) : "");
+}
+
+std::string counted(uint64_t number, const char* what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void say_missed_exits(pid_t pid, const patch::Journal& journal, const patch::ExitCheck& check) {
+  // A function's flag, its timers and the flags of other requests are up for the same frames.
+  std::map<std::vector<uint32_t>, patch::MissedExit> by_functions;
+  std::map<std::vector<uint32_t>, std::vector<std::string>> suspect;
+  for (const patch::MissedExit& missed : check.missed) {
+    patch::MissedExit& all = by_functions[missed.cell->functions];
+    all.entries = std::max(all.entries, missed.entries);
+    all.threads = std::max(all.threads, missed.threads);
+    for (uint32_t r : missed.cell->requests)
+      if (r < journal.requests.size())
+        suspect[missed.cell->functions].push_back(
+            request_text(journal.requests[r].metric, journal.requests[r].focus));
+  }
+  for (const auto& [functions, missed] : by_functions) {
+    std::vector<std::string> names;
+    for (uint32_t f : functions) names.push_back(journal.functions[f].name);
+    fmt::print(stderr,
+               "warning: process {}: {}{} was entered {} more often than it was left, in {}, and is not "
+               "active there: exits were missed; suspect: {}\n",
+               pid, names.size() == 1 ? "" : fmt::format("one of {} functions, ", names.size()),
+               output::printable(listed(names)),
+               missed.entries == 1 ? "once" : fmt::format("{} times", missed.entries),
+               counted(missed.threads, "thread"), output::printable(listed(suspect[functions])));
+  }
+}
+
+void print_check(std::FILE* out, const patch::ExitCheck& check) {
+  if (!check.done) {
+    fmt::print(out, "exits were not checked: the session's data cannot be read\n");
+    return;
+  }
+  uint64_t missed = 0, unclear = 0;
+  for (const patch::MissedExit& one : check.missed) missed += one.threads;
+  for (const auto& [why, count] : check.unclear) unclear += count;
+  fmt::print(
+      out,
+      "checked exits: flags and timers up in threads: {}; for active frames {}, for frames that are gone {}, "
+      "not checked {}\n",
+      check.up, check.up - missed - unclear, missed, unclear);
+  for (const auto& [why, count] : check.unclear) fmt::print(out, "  {} not checked: {}\n", count, why);
+}
+
+void say_breakpoints(pid_t pid, size_t windows) {
+  if (windows == 0) return;
+  fmt::print(
+      stderr,
+      "warning: {} windows of process {} held breakpoints (int3) of a debugger or a uprobe, which were left "
+      "there; what is around them is the original code\n",
+      windows, pid);
+}
+
+}  // namespace mdl::inject

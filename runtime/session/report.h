@@ -1,0 +1,35 @@
+// Text for people: what was decided about a process, on standard error or for --list.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include "runtime/focus/request.h"
+#include "runtime/patch/coverage.h"
+#include "runtime/patch/insert.h"
+#include "runtime/patch/missed_exits.h"
+#include "runtime/session/options.h"
+
+namespace mdl::inject {
+
+// --dry-run: what each request would get, sites by tactic, and every refusal with its bytes.
+void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::Coverage& coverage);
+// --explain, --dry-run: tail jumps at which flags fall and timers stop, though their functions go on.
+void print_early_ends(std::FILE* out, const patch::Coverage& coverage);
+// --explain: what each request became: its points, its constraints, names that are not there.
+void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding& binding);
+// "inserted 812 points in 41 ms, paused 0.6 ms", and warnings.
+void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch::Coverage& coverage);
+// --list: every function as it is named in a focus.
+int print_functions(std::FILE* out, const image::Image& image, const std::string& glob);
+
+// Functions whose exits were missed, and the requests that are suspect for it: on standard error.
+void say_missed_exits(pid_t pid, const patch::Journal& journal, const patch::ExitCheck& check);
+
+// --check: how many flags and timers were up, and what is known of them.
+void print_check(std::FILE* out, const patch::ExitCheck& check);
+
+// Breakpoints that a removal has found in its windows and left there, if any.
+void say_breakpoints(pid_t pid, size_t windows);
+
+}  // namespace mdl::inject

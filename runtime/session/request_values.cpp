@@ -1,0 +1,102 @@
+#include "runtime/session/request_values.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "runtime/patch/key_table.h"
+#include "runtime/values/fold.h"
+
+namespace mdl::inject {
+namespace {
+
+// The focus of one key: its number in the place of the `*` that stands for keys.
+std::string of_key(const std::string& focus, const std::string& key) {
+  constexpr std::string_view kThreads = "/Thread/*";
+  size_t star = focus.rfind('*');
+  if (const size_t threads = focus.rfind(kThreads); threads != std::string::npos)
+    if (star == threads + kThreads.size() - 1) star = focus.rfind('*', star - 1);
+  return focus.substr(0, star) + key + focus.substr(star + 1);
+}
+
+std::string focus_of(const patch::JournalRequest& request, const RequestValue& value) {
+  std::string out = request.focus;
+  if (request.keyed) out = of_key(out, value.others ? "?" : fmt::format("{}", value.of.key));
+  return request.thread == focus::kEachThread && !value.others ? focus::of_thread(out, value.of.thread) : out;
+}
+
+// By key, or by key and thread. `threads`: how many the metric is folded over.
+std::map<values::KeyOf, int64_t> fold(const std::map<values::KeyOf, int64_t>& totals,
+                                      const patch::JournalRequest& request, int64_t threads) {
+  std::map<values::KeyOf, int64_t> out;
+  if (request.thread == focus::kEachThread) return totals;
+  const bool all = request.thread == focus::kAllThreads;
+  std::map<int64_t, values::Fold> folds;
+  for (const auto& [of, total] : totals)
+    if (all || static_cast<uint64_t>(request.thread) == of.thread) folds[of.key].add(total);
+  for (auto& [key, fold] : folds) {
+    // Threads that never met the key have counted nothing for it.
+    if (all && request.aggregate != format::Aggregate::sum) fold.add_zeros(threads - fold.count());
+    out[{key, 0}] = fold.result(request.aggregate);
+  }
+  return out;
+}
+
+}  // namespace
+
+RequestValues::RequestValues(const patch::Journal& journal, const values::BlockLayout& layout,
+                             output::Feed& feed, pid_t pid)
+    : journal_(journal), feed_(feed), pid_(pid) {
+  for (const patch::JournalTable& table : journal.tables) {
+    const values::KeyPlace place{table.at.start, table.most, patch::KeyTableShape{table.most}.totals(),
+                                 table.keys,     table.base, table.by_thread};
+    keys_.try_emplace(table.request, layout, place);
+  }
+}
+
+void RequestValues::read_keys(const image::Memory& memory) {
+  for (auto& [request, reader] : keys_) (void)reader.read(memory).operator bool();
+}
+
+std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot& snapshot) const {
+  const patch::JournalRequest& request = journal_.requests[index];
+  if (!request.keyed && request.thread != focus::kEachThread) return {{false, {}, snapshot.cells[index]}};
+  std::vector<RequestValue> out;
+  if (!request.keyed)
+    for (const auto& [thread, total] : snapshot.each[index]) out.push_back({false, {0, thread}, total});
+  if (const auto table = keys_.find(index); request.keyed && table != keys_.end()) {
+    const values::KeyValues& now = table->second.last();
+    for (const auto& [of, total] : fold(now.totals, request, snapshot.counts[index]))
+      out.push_back({false, of, total});
+    if (now.others) out.push_back({true, {}, now.others_total});
+  }
+  return out;
+}
+
+const output::Series& RequestValues::series(size_t index, const RequestValue& value) {
+  const output::Series*& known = series_[{index, value.others, value.of}];
+  if (known) return *known;
+  const patch::JournalRequest& request = journal_.requests[index];
+  output::Series series;
+  series.metric = request.metric;
+  series.name = request.name;
+  series.focus = focus_of(request, value);
+  series.process = pid_;
+  series.units = request.units;
+  series.kind = is_level(request) ? output::Series::Kind::level : output::Series::Kind::total;
+  // The children of one request with `*` belong together, and so do keys.
+  if (request.keyed)
+    series.family = static_cast<uint32_t>(index) + 1;
+  else if (request.of != focus::BoundRequest::kNone)
+    series.family = request.of + 1;
+  return *(known = &feed_.add(std::move(series)));
+}
+
+uint64_t RequestValues::more_keys() const {
+  uint64_t more = 0;
+  for (const auto& [request, reader] : keys_) more += reader.last().more;
+  return more;
+}
+
+}  // namespace mdl::inject

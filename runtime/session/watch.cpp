@@ -1,0 +1,109 @@
+#include "runtime/session/watch.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/read_text.h"
+
+namespace mdl::inject {
+namespace {
+
+// struct pidfd_info and its ioctl, linux/pidfd.h of Linux 6.15.
+struct PidfdInfo {
+  uint64_t mask, cgroup;
+  uint32_t ids[11];
+  int32_t exit_code;
+};
+constexpr uint64_t kInfoExit = 1 << 3;  // PIDFD_INFO_EXIT
+
+std::optional<int> signal_of(int status) {
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+}  // namespace
+
+Result<Process> Process::open(pid_t pid) {
+  const int file = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (file < 0) return Error{fmt::format("there is no process {} to watch: {}", pid, std::strerror(errno))};
+  return Process(pid, file);
+}
+
+Process::~Process() {
+  if (file_ >= 0) close(file_);
+}
+
+Process::Process(Process&& other) noexcept : pid_(other.pid_), file_(std::exchange(other.file_, -1)) {}
+
+bool Process::ends_within(std::chrono::milliseconds time) const {
+  pollfd file{file_, POLLIN, 0};
+  return poll(&file, 1, static_cast<int>(time.count())) == 1;
+}
+
+std::vector<int> ending_signals() {
+  std::vector<int> out = {SIGINT, SIGTERM};
+  struct sigaction now {};
+  if (sigaction(SIGHUP, nullptr, &now) != 0 || now.sa_handler != SIG_IGN) out.push_back(SIGHUP);
+  return out;
+}
+
+Watch Watch::open() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : ending_signals()) sigaddset(&set, signal);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  return Watch(signalfd(-1, &set, SFD_CLOEXEC));
+}
+
+Watch::~Watch() {
+  if (signals_ >= 0) close(signals_);
+}
+
+Watch::Watch(Watch&& other) noexcept : signals_(std::exchange(other.signals_, -1)) {}
+
+Watch::Event Watch::wait_until(std::chrono::steady_clock::time_point when,
+                               std::span<const Process* const> processes) const {
+  std::vector<pollfd> files = {{signals_, POLLIN, 0}};
+  for (const Process* process : processes) files.push_back({process->file(), POLLIN, 0});
+  for (;;) {
+    auto left =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(when - std::chrono::steady_clock::now()).count();
+    if (left < 0) left = 0;
+    timespec time{left / 1'000'000'000, left % 1'000'000'000};
+    int ready = ppoll(files.data(), files.size(), &time, nullptr);
+    if (ready < 0 && errno == EINTR) continue;
+    if (std::any_of(files.begin() + 1, files.end(), [](const pollfd& file) { return file.revents != 0; }))
+      return Event::ended;
+    return files[0].revents ? Event::interrupted : Event::due;
+  }
+}
+
+std::optional<int> Process::killed_by() const {
+  PidfdInfo info{};
+  info.mask = kInfoExit;
+  if (ioctl(file_, _IOWR(0xff, 11, PidfdInfo), &info) == 0 && info.mask & kInfoExit)
+    return signal_of(info.exit_code);
+  // Not waited for yet: the last field but none of /proc/PID/stat is the status (proc(5)).
+  std::string text = read_text(fmt::format("/proc/{}/stat", pid_));
+  size_t at = text.rfind(") ");
+  if (at == std::string::npos || text[at + 2] != 'Z') return std::nullopt;
+  std::istringstream fields(text.substr(at + 2));
+  std::string field;
+  for (int i = 3; i <= 52; i++) fields >> field;  // field 52, exit_code
+  return fields ? signal_of(std::atoi(field.c_str())) : std::nullopt;
+}
+
+}  // namespace mdl::inject
