@@ -25,7 +25,7 @@ class ShortSoak(unittest.TestCase):
         self.assertEqual((result.bytes_differing, result.mappings_left, result.inert), (0, 0, 0))
         self.assertEqual(result.cycles, self.cycles)
         self.assertGreater(result.requests, self.cycles)
-        self.assertGreater(result.points, self.cycles)
+        self.assertGreater(result.points, 0)
         self.assertLess(sum(result.refused.values()), max(5, self.cycles // 2), result.refused)
 
     def test_redis(self):

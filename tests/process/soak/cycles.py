@@ -119,6 +119,10 @@ class Soak:
         chance = random.Random(f"{self.seed} {self.server.name} {number}")
         plan, words = self.request(number, chance)
         end = chance.choices(list(ENDS), ENDS.values())[0]
+        if number == 0:  # so that however few cycles there are, something was inserted
+            plan, end = self.standard, "sampled"
+            words = [word for module, name in self.functions.hot[:8]
+                     for word in ("-m", f"procedure_calls@/Code/{module}/{name}")]
         pid = chance.choice(self.server.pids())
         what = self.last = f"cycle {number}, process {pid} ({end}, {' '.join(words)})"
         try:
