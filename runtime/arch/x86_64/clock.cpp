@@ -51,6 +51,7 @@ uint64_t rate_since(const ClockPair& since) {
 // far apart as the moments at which they were started.
 Result<void> compare_on_all(const ClockPair& since) {
   const uint64_t rate = rate_since(since);
+  const ClockPair here = read_clocks();  // not `since`, which may be seconds ago
   cpu_set_t allowed, one;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
     return Error{"wall timers need to be told on which processors the time stamp counter can be compared"};
@@ -61,7 +62,7 @@ Result<void> compare_on_all(const ClockPair& since) {
     CPU_SET(i, &one);
     if (sched_setaffinity(0, sizeof one, &one) != 0) continue;  // it was taken out just now
     const ClockPair now = read_clocks();
-    if (!agree(since, now, rate, kSameCounter))
+    if (!agree(here, now, rate, kSameCounter))
       out = Error{fmt::format(
           "wall timers need a time stamp counter that counts evenly, and that of processor {} does "
           "not agree with the system's clock",
