@@ -372,7 +372,8 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
   const image::Registers own = armed_registers(frame.arming) | (frame.ends_deferred ? bit(r10) : 0) | lost;
   Saving saving = plan_saving(pieces, live, own);
   bool flags = saving.flags;
-  bool red_zone = kind != format::PointKind::entry && kind != format::PointKind::return_;
+  // An exit may be a jump to a part of the same function, which has its locals there still.
+  bool red_zone = kind != format::PointKind::entry;
   if (red_zone) e.bytes({0x48, 0x8d, 0x64, 0x24, 0x80});  // lea -128(%rsp), %rsp
   for (auto [reg, keeper] : saving.moved) emit_move(e, reg, keeper);
   for (Reg reg : saving.pushed) e.push(reg);
