@@ -225,6 +225,8 @@ struct PointFrame {
   const Deferral* deferral = nullptr;  // of a tail jump at which pieces wait
   bool ends_deferred = false;          // of a return: what waits for it is lowered
   bool reads_clock = false;            // as if a stencil did, where hit times are kept
+  // Nothing below the stack pointer is alive. Else the code stays clear of the red zone.
+  bool below_is_dead = false;
 };
 
 // Emits the code of one point: save what is live, find the block, run the pieces, restore.
@@ -244,9 +246,8 @@ struct PlacedStencil {
 // The filled code of a stencil as it would be where hit times are not kept.
 Bytes as_planned(const plan::Stencil& stencil, std::span<const uint8_t> placed);
 SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces, const plan::Stencil& guard,
-                    format::PointKind kind, image::Registers live, const Lookup& lookup,
-                    int64_t anomalies_offset, std::vector<PlacedStencil>& placed,
-                    const PointFrame& frame = {});
+                    image::Registers live, const Lookup& lookup, int64_t anomalies_offset,
+                    std::vector<PlacedStencil>& placed, const PointFrame& frame = {});
 void emit_slow_path(Bytes& out, uint64_t address, const SlowPath& from, const Lookup& lookup);
 
 // True when an instruction does elsewhere what it does at its place, after emit_displaced has

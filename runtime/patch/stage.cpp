@@ -208,6 +208,7 @@ class Builder {
     if (calls_.area) context.calls = &calls_;
     context.deferrals = &f.deferrals;
     context.ends_deferred = f.ends_deferred;
+    context.may_be_part = f.function->unnamed || f.function->name.find(".cold") != std::string::npos;
     if (f.hook != arch::Hook::none) context.hook = context.lookup.slow_path + arch::hook_offset(f.hook);
     const size_t staged_before = out_.windows.size();
     Liveness liveness(f.code);

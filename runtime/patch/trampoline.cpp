@@ -46,19 +46,20 @@ class TrampolineBuilder {
         frame_distance(window, site), site.arming, site.returns_to, context_.calls, {}, {}};
     std::vector<arch::Piece> pieces = arms ? std::vector<arch::Piece>() : pieces_[site.point];
     frame.deferral = deferral(site);
+    // A call keeps nothing there, nor does a return. A jump may lead to a part of the same function.
+    frame.below_is_dead =
+        entry ? !context_.may_be_part : site.kind == format::PointKind::return_ && !is_tail_jump(site);
     frame.ends_deferred =
         context_.ends_deferred && site.kind == format::PointKind::return_ && !is_tail_jump(site);
     if (is_tail_jump(site))
       std::erase_if(pieces, [](const arch::Piece& piece) { return piece.stencil->info.uses_result; });
-    if (arms || !pieces.empty() || frame.ends_deferred)
-      emit(pieces, site, liveness_.before(at, entry), frame);
+    if (arms || !pieces.empty() || frame.ends_deferred) emit(pieces, liveness_.before(at, entry), frame);
     if (!entry || !context_.hook) return;
     arch::emit_call(out_.code, here(), context_.hook);
     frame.arming = context_.hooked == arch::Hook::catch_ ? arch::Arming::catch_
                    : context_.hooked == arch::Hook::jump ? arch::Arming::jump
                                                          : arch::Arming::none;
-    if (context_.calls && frame.arming != arch::Arming::none)
-      emit({}, site, liveness_.before(at, entry), frame);
+    if (context_.calls && frame.arming != arch::Arming::none) emit({}, liveness_.before(at, entry), frame);
   }
 
   const arch::Deferral* deferral(const Site& site) const {
@@ -67,10 +68,9 @@ class TrampolineBuilder {
     return known == context_.deferrals->end() ? nullptr : &known->second;
   }
 
-  void emit(std::span<const arch::Piece> pieces, const Site& site, image::Registers live,
-            const arch::PointFrame& frame) {
-    slow_paths_.push_back(arch::emit_point(out_.code, here(), pieces, *context_.guard, site.kind, live,
-                                           context_.lookup, kBlockAnomalies, out_.stencils, frame));
+  void emit(std::span<const arch::Piece> pieces, image::Registers live, const arch::PointFrame& frame) {
+    slow_paths_.push_back(arch::emit_point(out_.code, here(), pieces, *context_.guard, live, context_.lookup,
+                                           kBlockAnomalies, out_.stencils, frame));
   }
 
   // From the stack pointer to where the return address of the frame lies that the point is about: of the

@@ -38,6 +38,7 @@ struct TrampolineContext {
   // FunctionPlan::deferrals and ends_deferred
   const std::map<uint64_t, arch::Deferral>* deferrals = nullptr;
   bool ends_deferred = false;
+  bool may_be_part = false;  // of another function, whose jumps lead to its entry
 };
 
 // The code for `address`. Its size does not depend on the address. An error when an operand of a

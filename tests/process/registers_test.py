@@ -187,6 +187,22 @@ class EveryRegister(LiveTest):
             wanted = calls * self.counts["r_red_zone"][list(POINTS).index(point)]
             self.assertEqual(values[f"count_{point}_others", "/Code/registers/r_red_zone"], wanted, point)
 
+    def test_functions_without_a_symbol(self):
+        """Entries and exits of all of the file, parts of r_pieces among them: what is below the stack pointer stays."""
+        text = 'resourceList files is module { items { "registers" }; flavor { unix }; }\n'
+        for code in ("count", "divide", "wall", "cpu"):
+            kind, statement = CODES[code]
+            for point in ("entry", "return"):
+                name = f"{code}_{point}"
+                text += EACH.replace("foreach f in {functions}", "foreach o in files foreach f in o.funcs").format(
+                    m=name, type=kind, style="EventCounter" if kind == "counter" else "SampledFunction",
+                    constraints="", where=POINTS[point].format(c="", code=statement.format(m=name, a="$thread")))
+        session = self.inject(self.program.pid, self.compile_text(text), interval="0.5").wait_inserted()
+        done = self.program.ask("go 3")
+        self.assert_stopped_well(session)
+        self.assertEqual(done["wrong"], [])
+        self.assert_untouched(self.program.pid, self.before)
+
     def test_keys(self):
         values, calls = self.check(["count"], ("", "/SyncObject/Message/*"), ("key",))
         self.assert_counted(values, calls)

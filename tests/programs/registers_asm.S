@@ -177,6 +177,39 @@ FUNCTION(r_red_zone)
         ret
 END(r_red_zone)
 
+/* A function in pieces, as clang's basic block sections make them: each piece has call frame information and
+ * no symbol, only jumps lead there, and what is below the stack pointer passes from one to the next. */
+FUNCTION(r_pieces)
+        ROOM
+        movq    %rdi, -8(%rsp)
+        movq    %rsi, -24(%rsp)
+        movq    %rdx, -128(%rsp)
+        btq     $0, %rdi
+        {disp32} jc .Lodd_piece
+        {disp32} jmp .Leven_piece
+END(r_pieces)
+.Leven_piece:
+        .cfi_startproc
+        ROOM
+        addq    %rdi, -8(%rsp)
+        {disp32} jmp .Llast_piece
+        .cfi_endproc
+.Lodd_piece:
+        .cfi_startproc
+        ROOM
+        xorq    %rdi, -24(%rsp)
+        {disp32} jmp .Llast_piece
+        .cfi_endproc
+.Llast_piece:
+        .cfi_startproc
+        ROOM
+        movq    -8(%rsp), %rax
+        xorq    -24(%rsp), %rax
+        xorq    -128(%rsp), %rax
+        ROOM
+        ret
+        .cfi_endproc
+
 /* What it computes depends on the rounding, the precision and the flush bits, in both units, and sets their sticky flags. */
 FUNCTION(r_decimal)
         ROOM

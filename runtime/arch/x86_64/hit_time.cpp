@@ -111,12 +111,10 @@ class Function {
     Lookup lookup{data(), 1, code_.start(), 0, {.kept = true}};
     PointFrame frame;
     frame.reads_clock = kind != Kind::plain;
+    frame.below_is_dead = kind != Kind::heavy;
     const auto light = kKept | (entry ? kArguments : 1u << rax);
-    const auto where = kind == Kind::heavy ? format::PointKind::block
-                       : entry             ? format::PointKind::entry
-                                           : format::PointKind::return_;
-    emit_point(out, trampolines_.start() + out.size(), {}, guard, where, kind == Kind::heavy ? ~0u : light,
-               lookup, 0, placed, frame);
+    emit_point(out, trampolines_.start() + out.size(), {}, guard, kind == Kind::heavy ? ~0u : light, lookup,
+               0, placed, frame);
   }
 
   // What short functions do, and those that call them: half of the numbers are negative, in no order that a

@@ -10,9 +10,8 @@
 //     mov %fs:id,%t; cmp %t,8(%r11); jne slow                        still ours? (Lookup::thread_at)
 // where t is a register that is dead anyway, else r10. What must survive and is needed is kept in
 // other dead registers (a move costs next to nothing), and pushed when there are none.
-// At an entry, a return and a tail jump nothing below the stack pointer is alive: the caller
-// executed a call and so keeps nothing there, and the function is at its beginning or its
-// end. So saving is plain pushes there; at other points the red zone is stepped over.
+// Saving is plain pushes where nothing below the stack pointer is alive; elsewhere the red zone is
+// stepped over.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -361,8 +360,8 @@ uint32_t home_slot(uint64_t thread_pointer, uint32_t slots) {
 }
 
 SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces, const plan::Stencil& guard,
-                    format::PointKind kind, image::Registers live, const Lookup& lookup,
-                    int64_t anomalies_offset, std::vector<PlacedStencil>& placed, const PointFrame& frame) {
+                    image::Registers live, const Lookup& lookup, int64_t anomalies_offset,
+                    std::vector<PlacedStencil>& placed, const PointFrame& frame) {
   Emitter e(out, address);
   if (frame.arming == Arming::jump) live |= bit(rdi);  // the buffer
   const HitTime& time = lookup.hit_time;
@@ -372,8 +371,7 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
   const image::Registers own = armed_registers(frame.arming) | (frame.ends_deferred ? bit(r10) : 0) | lost;
   Saving saving = plan_saving(pieces, live, own);
   bool flags = saving.flags;
-  // An exit may be a jump to a part of the same function, which has its locals there still.
-  bool red_zone = kind != format::PointKind::entry;
+  const bool red_zone = !frame.below_is_dead;
   if (red_zone) e.bytes({0x48, 0x8d, 0x64, 0x24, 0x80});  // lea -128(%rsp), %rsp
   for (auto [reg, keeper] : saving.moved) emit_move(e, reg, keeper);
   for (Reg reg : saving.pushed) e.push(reg);

@@ -54,8 +54,8 @@ TEST_F(PointCode, GuardsAreTestedOnceForARunOfPieces) {
   EXPECT_EQ(cell(slot, 2), 1u);
   arch::Bytes one, two;
   arch::Piece single[] = {piece(0, {flag})}, pair[] = {piece(0, {flag}), piece(0, {flag})};
-  arch::emit_point(one, address(), single, guard_, format::PointKind::entry, ~0u, lookup_, 0, placed_);
-  arch::emit_point(two, address(), pair, guard_, format::PointKind::entry, ~0u, lookup_, 0, placed_);
+  arch::emit_point(one, address(), single, guard_, ~0u, lookup_, 0, placed_, {.below_is_dead = true});
+  arch::emit_point(two, address(), pair, guard_, ~0u, lookup_, 0, placed_, {.below_is_dead = true});
   EXPECT_EQ(two.size() - one.size(), count_.code.size());
 }
 

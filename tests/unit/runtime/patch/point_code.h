@@ -128,12 +128,12 @@ class PointCode : public testing::Test {
 
   // The code of a point followed by ret, at `code_ + kCodeAt` or elsewhere.
   const void* emit(std::span<const arch::Piece> pieces, image::Registers live,
-                   format::PointKind kind = format::PointKind::entry, const arch::PointFrame& frame = {},
+                   format::PointKind kind = format::PointKind::entry, arch::PointFrame frame = {},
                    uint64_t where = kCodeAt) {
+    frame.below_is_dead = kind == format::PointKind::entry || kind == format::PointKind::return_;
     arch::Bytes out;
     uint64_t at = address() + where;
-    auto slow =
-        arch::emit_point(out, at, pieces, guard_, kind, live, lookup_, kBlockAnomalies, placed_, frame);
+    auto slow = arch::emit_point(out, at, pieces, guard_, live, lookup_, kBlockAnomalies, placed_, frame);
     out.push_back(0xc3);  // ret
     arch::emit_slow_path(out, at + out.size(), slow, lookup_);
     std::memcpy(code_ + where, out.data(), out.size());
