@@ -22,6 +22,24 @@ constexpr auto kStopDeadline = 2000ms;
 
 constexpr int kWaits = 25;  // times that windows with an address on some stack are waited for
 
+std::vector<Edit> edits(const Stage& stage) {
+  std::vector<Edit> out;
+  for (const StagedWindow& window : stage.windows)
+    if (!window.window->relays) out.push_back({window.window->start, window.original, window.patched});
+  return out;
+}
+// Of relays, and of hosts with theirs.
+std::vector<Edit> relay_edits(const Stage& stage) {
+  std::vector<Edit> out;
+  for (const StagedWindow& window : stage.windows) {
+    if (window.window->relays) out.push_back({window.window->start, window.original, window.patched});
+    if (window.relay.address)
+      out.push_back({window.relay.address, window.relay.original, window.relay.patched});
+  }
+  std::sort(out.begin(), out.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
+  return out;
+}
+
 // The commit: from the first stop to the last thread let go.
 class Commit {
  public:
@@ -58,7 +76,7 @@ class Commit {
       regs[tid] = *r;
     }
     if (auto ok = check_pointers_differ(regs); !ok) return ok.error();
-    if (auto ok = check_bytes(); !ok) return ok.error();
+    if (auto ok = check_unchanged(input_, memory_, stage_); !ok) return ok.error();
     std::set<const FunctionPlan*> busy = busy_functions(regs);
     if (!busy.empty() && may_wait) return false;
     std::map<const FunctionPlan*, std::string> reasons;
@@ -116,44 +134,6 @@ class Commit {
           "threads {} and {} of process {} have the same thread pointer (one was made by clone "
           "without its C library): what they do could not be told apart, and not be counted exactly",
           tids[0], tids[1], input_.image.pid)};
-    }
-    return {};
-  }
-
-  std::vector<Edit> edits() const {
-    std::vector<Edit> out;
-    for (const StagedWindow& window : stage_.windows)
-      if (!window.window->relays) out.push_back({window.window->start, window.original, window.patched});
-    return out;
-  }
-  // Of relays, and of hosts with theirs.
-  std::vector<Edit> relay_edits() const {
-    std::vector<Edit> out;
-    for (const StagedWindow& window : stage_.windows) {
-      if (window.window->relays) out.push_back({window.window->start, window.original, window.patched});
-      if (window.relay.address)
-        out.push_back({window.relay.address, window.relay.original, window.relay.patched});
-    }
-    std::sort(out.begin(), out.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
-    return out;
-  }
-
-  // Neither have the bytes changed nor what is mapped there.
-  Result<void> check_bytes() {
-    auto mappings = image::read_maps(input_.image.pid);
-    if (!mappings) return mappings.error();
-    for (const PatchedFile& file : stage_.journal.files)
-      if (!is_still_there(stage_.journal.files, *mappings, file.at.start))
-        return Error{fmt::format(
-            "a library at {:#x} was unloaded while the insertion was prepared: try again", file.at.start)};
-    for (const std::vector<Edit>& all : {edits(), relay_edits()}) {
-      Edited found = apply_edits(all, memory_, true);
-      if (found.changed.size() == all.size()) continue;
-      const uint64_t where = all[found.foreign.empty() ? 0 : found.foreign[0]].address;
-      const image::Object* object = image::object_at(input_.image, where);
-      const image::Function* function = object ? image::function_at(*object, where) : nullptr;
-      return Error{fmt::format("the code at {:#x} ({}) changed while the insertion was prepared: try again",
-                               where, function ? function->name : "no function")};
     }
     return {};
   }
@@ -216,7 +196,7 @@ class Commit {
 
   Result<void> write_windows() {
     // Relays first: nothing jumps there yet. A host is as good without those that jump to its relays.
-    std::vector<Edit> relays = relay_edits(), all = edits();
+    std::vector<Edit> relays = relay_edits(stage_), all = edits(stage_);
     stage_.code_written = true;
     if (apply_edits(relays, memory_).changed.size() == relays.size() &&
         apply_edits(all, memory_).changed.size() == all.size()) {
@@ -244,6 +224,26 @@ class Commit {
 };
 
 }  // namespace
+
+Result<void> check_unchanged(const InsertInput& input, const process::TargetMemory& memory,
+                             const Stage& stage) {
+  auto mappings = image::read_maps(input.image.pid);
+  if (!mappings) return mappings.error();
+  for (const PatchedFile& file : stage.journal.files)
+    if (!is_still_there(stage.journal.files, *mappings, file.at.start))
+      return Error{fmt::format("a library at {:#x} was unloaded while the insertion was prepared: try again",
+                               file.at.start)};
+  for (const std::vector<Edit>& all : {edits(stage), relay_edits(stage)}) {
+    Edited found = apply_edits(all, memory, true);
+    if (found.changed.size() == all.size()) continue;
+    const uint64_t where = all[found.foreign.empty() ? 0 : found.foreign[0]].address;
+    const image::Object* object = image::object_at(input.image, where);
+    const image::Function* function = object ? image::function_at(*object, where) : nullptr;
+    return Error{fmt::format("the code at {:#x} ({}) changed while the insertion was prepared: try again",
+                             where, function ? function->name : "no function")};
+  }
+  return {};
+}
 
 Result<void> commit(const InsertInput& input, const process::TargetMemory& memory, Stage& stage,
                     Inserted& out) {

@@ -13,6 +13,10 @@
 
 namespace mdl::patch {
 
+// An error when the code to be replaced is not what was read, or something else is mapped there.
+Result<void> check_unchanged(const InsertInput& input, const process::TargetMemory& memory,
+                             const Stage& stage);
+
 // After an error, Stage::code_written says whether some of the windows may be in place.
 Result<void> commit(const InsertInput& input, const process::TargetMemory& memory, Stage& stage,
                     Inserted& out);

@@ -39,28 +39,13 @@ std::map<uint64_t, const FunctionPlan*> owners_of_edits(const Stage& stage) {
   return out;
 }
 
-// Whether the libraries are there, with the code that was read.
-bool is_unchanged(const Stage& stage, const InsertInput& input, const image::Memory& memory) {
-  auto mappings = image::read_maps(input.image.pid);
-  return mappings &&
-         std::ranges::all_of(stage.journal.files,
-                             [&](const PatchedFile& file) {
-                               return is_still_there(stage.journal.files, *mappings, file.at.start);
-                             }) &&
-         std::ranges::all_of(stage.windows, [&](const StagedWindow& window) {
-           std::vector<uint8_t> now(window.original.size());
-           return memory.read(window.window->start, std::as_writable_bytes(std::span(now))) &&
-                  now == window.original;
-         });
-}
-
 }  // namespace
 
 Result<uint64_t> audit_stage(const InsertInput& input, const image::Memory& memory, Stage& stage) {
   const audit::Proposal proposal = proposal_of(stage);
   const auto objections = audit::audit(proposal, input.image, memory);
   if (objections.empty()) return uint64_t{0};
-  if (std::ranges::any_of(objections, &audit::Objection::is_stale) || !is_unchanged(stage, input, memory))
+  if (std::ranges::any_of(objections, &audit::Objection::is_stale))
     return Error{fmt::format("the code of process {} changed while the insertion was prepared: try again",
                              input.image.pid)};
   const auto owners = owners_of_edits(stage);

@@ -31,7 +31,10 @@ Result<Stage> put_in(const InsertInput& input, const process::TargetMemory& memo
     stage->journal.extension = addition.number;
     auto refused = audit_stage(input, memory, *stage);
     if (!refused) return refused.error();
-    if (*refused) out.warnings.push_back(audit_warning(*refused));
+    if (*refused) {  // of a library that is being unloaded, the audit sees but a part
+      if (auto ok = check_unchanged(input, memory, *stage); !ok) return ok.error();
+      out.warnings.push_back(audit_warning(*refused));
+    }
     bool taken = false;
     if (auto ok = map_stage(input, memory, *stage, taken); !ok) {
       if (taken && attempt + 1 < std::size(kAparts)) continue;

@@ -131,7 +131,7 @@ void AttachedProcess::keep_hit_time() {
   if (input_->ticks_per_second == 0)
     if (auto rate = arch::ticks_per_second(since_)) input_->ticks_per_second = *rate;
   if (input_->ticks_per_second == 0) return;
-  input_->hit_time = arch::measure_hit_time(input_->ticks_per_second, arch::picoseconds_per_cycle());
+  input_->hit_time = arch::measure_hit_time(input_->ticks_per_second, wanted_.ps_per_cycle);
 }
 
 // What the code in the target needs to know of threads and clocks.

@@ -184,13 +184,9 @@ void Measurement::compare_clocks() {
 
 // Hits keep what they have taken of a thread's CPU time in ticks of the counter, too.
 bool Measurement::is_time(size_t request) const {
-  const auto is = [&](size_t of) {
-    const format::CellKind kind = journal_.kinds[journal_.requests[of].value];
-    return kind == format::CellKind::wall_timer ||
-           (kind == format::CellKind::process_timer && journal_.layout.keeps_hit_time);
-  };
-  const uint32_t of = journal_.requests[request].of;
-  return is(request) || (of != focus::BoundRequest::kNone && is(of));
+  const format::CellKind kind = block_layout(journal_).cells[request].value_kind();
+  return kind == format::CellKind::wall_timer ||
+         (kind == format::CellKind::process_timer && journal_.layout.keeps_hit_time);
 }
 
 void Measurement::append(const values::Sample& sample, std::vector<output::Point>& points) {
