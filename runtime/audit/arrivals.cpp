@@ -55,20 +55,15 @@ struct Candidate {
 
 class Finder {
  public:
-  Finder(const image::Object& object, const image::Image& image, const image::Memory& memory,
-         const std::vector<Range>& watched, Listings& listings)
-      : object_(object),
-        image_(image),
-        memory_(memory),
-        watched_(watched),
-        marks_(object.text, watched),
-        listings_(listings) {}
+  Finder(const image::Object& object, const Snapshot& now, const std::vector<Range>& watched,
+         Listings& listings)
+      : object_(object), now_(now), watched_(watched), marks_(object.text, watched), listings_(listings) {}
 
   std::vector<Arrival> find() {
     look_at_beginnings();
     look_at_pads();
-    for (const Range& text : object_.text) look_at_text(text);
-    look_at_data();
+    for (const Snapshot::Piece& text : now_.text()) look_at_text(text);
+    for (const Snapshot::Piece& data : now_.data()) look_at_words(data.bytes, data.range.start);
     look_at_tables();
     for (const Candidate& one : confirmed(std::move(candidates_)))
       arrive(one.to, one.how, one.at, one.is_number);
@@ -97,14 +92,13 @@ class Finder {
     for (const image::Fde& frame : object_.frame_table->entries()) {
       if (frame.lsda == 0) continue;
       pads.clear();
-      read_landing_pads(frame, memory_, pads);
+      read_landing_pads(frame, now_, pads);
       for (const image::LandingPad& pad : pads) arrive(pad.pad, "an exception is caught there");
     }
   }
 
-  void look_at_text(const Range& text) {
-    std::vector<std::byte> raw(text.end - text.start);
-    if (!memory_.read(text.start, raw)) return;
+  void look_at_text(const Snapshot::Piece& piece) {
+    const auto& [text, raw] = piece;
     const auto* bytes = reinterpret_cast<const uint8_t*>(raw.data());
     // Displacements of 32 bits follow an opcode (call e8, jmp e9, jcc 0f 80..8f) or the ModRM byte of an
     // operand relative to the pc (SDM volume 2, table 2-2); code is no operand of an instruction with an
@@ -157,16 +151,6 @@ class Finder {
     }
   }
 
-  void look_at_data() {
-    for (const image::Mapping& mapping : image_.mappings) {
-      if (mapping.path != object_.path || !mapping.read || mapping.inode == 0) continue;
-      std::vector<std::byte> bytes(mapping.end - mapping.start);
-      if (!memory_.read(mapping.start, bytes)) continue;
-      if (!mapping.execute) look_at_words(bytes, mapping.start);
-      data_.emplace_back(std::move(bytes), mapping.start);
-    }
-  }
-
   void note_base(uint64_t at, uint64_t base) {
     if (base % 4 == 0)
       bases_.push_back({at, base, "a table of offsets that an instruction uses leads there"});
@@ -180,9 +164,7 @@ class Finder {
   // One entry of a table of offsets; nothing when it leads to no code.
   std::optional<uint64_t> entry(const Candidate& base, uint64_t at) const {
     int32_t offset;
-    const auto into = std::as_writable_bytes(std::span(&offset, 1));
-    if (std::ranges::none_of(data_, [&](const image::BufferMemory& one) { return one.read(at, into); }))
-      return std::nullopt;
+    if (!now_.read_held(at, std::as_writable_bytes(std::span(&offset, 1)))) return std::nullopt;
     const uint64_t to = base.to + static_cast<uint64_t>(int64_t{offset});
     return in_text(to) ? std::optional(to) : std::nullopt;
   }
@@ -227,22 +209,19 @@ class Finder {
   }
 
   const image::Object& object_;
-  const image::Image& image_;
-  const image::Memory& memory_;
+  const Snapshot& now_;
   const std::vector<Range>& watched_;
   Marks marks_;
   std::vector<Candidate> candidates_, bases_;
-  std::vector<image::BufferMemory> data_;  // of the object's file, its text among it
   Listings& listings_;
   std::vector<Arrival> out_;
 };
 
 }  // namespace
 
-std::vector<Arrival> find_arrivals(const image::Object& object, const image::Image& image,
-                                   const image::Memory& memory, const std::vector<Range>& watched,
-                                   Listings& listings) {
-  return Finder(object, image, memory, watched, listings).find();
+std::vector<Arrival> find_arrivals(const image::Object& object, const Snapshot& now,
+                                   const std::vector<Range>& watched, Listings& listings) {
+  return Finder(object, now, watched, listings).find();
 }
 
 }  // namespace mdl::audit

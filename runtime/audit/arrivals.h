@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "runtime/audit/listing.h"
+#include "runtime/audit/snapshot.h"
 #include "runtime/image/image.h"
-#include "runtime/image/memory.h"
 
 namespace mdl::audit {
 
@@ -30,8 +30,7 @@ struct Arrival {
 };
 
 // All at addresses in `watched` (by address, disjoint, in the object's text), by `to`.
-std::vector<Arrival> find_arrivals(const image::Object& object, const image::Image& image,
-                                   const image::Memory& memory, const std::vector<image::Range>& watched,
-                                   Listings& listings);
+std::vector<Arrival> find_arrivals(const image::Object& object, const Snapshot& now,
+                                   const std::vector<image::Range>& watched, Listings& listings);
 
 }  // namespace mdl::audit

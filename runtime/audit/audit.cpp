@@ -11,11 +11,13 @@
 #include "runtime/audit/detour.h"
 #include "runtime/audit/instruction.h"
 #include "runtime/audit/listing.h"
+#include "runtime/audit/snapshot.h"
 
 namespace mdl::audit {
 namespace {
 
 constexpr std::string_view kNotThere = "the bytes that it replaces are not there";
+constexpr std::string_view kGone = "the object that it is in cannot be read";
 
 using image::Range;
 
@@ -40,32 +42,10 @@ struct Replaced {
   std::string problem;
 };
 
-// The text of an object, read once, in front of the process's memory.
-class Text final : public image::Memory {
- public:
-  explicit Text(const image::Memory& memory) : memory_(memory) {}
-  void hold(const image::Object& object) {
-    held_.clear();
-    for (const Range& range : object.text) {
-      std::vector<std::byte> bytes(range.end - range.start);
-      if (memory_.read(range.start, bytes)) held_.emplace_back(std::move(bytes), range.start);
-    }
-  }
-  bool read(uint64_t address, std::span<std::byte> into) const override {
-    return std::ranges::any_of(held_,
-                               [&](const image::BufferMemory& one) { return one.read(address, into); }) ||
-           memory_.read(address, into);
-  }
-
- private:
-  const image::Memory& memory_;
-  std::vector<image::BufferMemory> held_;
-};
-
 class Auditor {
  public:
   Auditor(const Proposal& proposal, const image::Image& image, const image::Memory& memory)
-      : proposal_(proposal), image_(image), text_(memory), reasons_(proposal.edits.size()) {}
+      : proposal_(proposal), image_(image), object_now_(memory), reasons_(proposal.edits.size()) {}
 
   std::vector<Objection> run() {
     std::map<const image::Object*, std::vector<size_t>> by_object;
@@ -77,15 +57,19 @@ class Auditor {
         reasons_[i] = "it is in the code of no object";
     }
     for (const auto& [object, edits] : by_object) {
-      text_.hold(*object);
-      Listings listings(*object, text_);
-      const std::vector<Arrival> arrivals = find_arrivals(*object, image_, text_, watched(edits), listings);
+      if (!object_now_.take(*object, image_)) {
+        for (const size_t i : edits) reasons_[i] = kGone;
+        continue;
+      }
+      Listings listings(*object, object_now_);
+      const std::vector<Arrival> arrivals = find_arrivals(*object, object_now_, watched(edits), listings);
       for (const size_t i : edits)
         reasons_[i] = check(i, replaced_by(proposal_.edits[i], *object, listings), arrivals);
     }
     std::vector<Objection> out;
     for (size_t i = 0; i < reasons_.size(); ++i)
-      if (!reasons_[i].empty()) out.push_back({i, reasons_[i], reasons_[i] == kNotThere});
+      if (!reasons_[i].empty())
+        out.push_back({i, reasons_[i], reasons_[i] == kNotThere || reasons_[i] == kGone});
     return out;
   }
 
@@ -160,7 +144,7 @@ class Auditor {
     if (index + 1 < proposal_.edits.size() && proposal_.edits[index + 1].address < edit.address + changed)
       return "another edit changes the same bytes";
     std::vector<std::byte> now(edit.from.size());
-    if (!text_.read(edit.address, now) || !std::ranges::equal(std::as_bytes(edit.from), now))
+    if (!object_now_.read(edit.address, now) || !std::ranges::equal(std::as_bytes(edit.from), now))
       return std::string(kNotThere);
     if (!replaced.problem.empty()) {
       const std::string why = check_arrivals(edit.address + 1, edit.address + changed, replaced, arrivals);
@@ -216,7 +200,7 @@ class Auditor {
         std::copy_n(from.begin(), std::min(from.size(), into.size()), into.begin());
         return from.size() >= into.size();
       }
-    if (!text_.read(address, into)) return false;
+    if (!object_now_.read(address, into)) return false;
     auto edit =
         std::lower_bound(proposal_.edits.begin(), proposal_.edits.end(), address,
                          [](const Edit& one, uint64_t a) { return one.address + one.to.size() <= a; });
@@ -237,7 +221,7 @@ class Auditor {
     return std::nullopt;
   }
   std::optional<Instruction> decode_now(uint64_t address) const {
-    return decode_by(address, [&](std::span<std::byte> into) { return text_.read(address, into); });
+    return decode_by(address, [&](std::span<std::byte> into) { return object_now_.read(address, into); });
   }
   std::optional<Instruction> decode_new(uint64_t address) const {
     return decode_by(address, [&](std::span<std::byte> into) { return read_new(address, into); });
@@ -309,7 +293,7 @@ class Auditor {
 
   const Proposal& proposal_;
   const image::Image& image_;
-  Text text_;
+  Snapshot object_now_;
   std::vector<std::string> reasons_;
 };
 

@@ -33,6 +33,23 @@ struct Made {
   std::vector<Displaced> displaced;
 };
 
+// A process whose memory cannot be read for some time, counted in reads.
+class Absent final : public image::Memory {
+ public:
+  Absent(const image::Memory& memory, uint64_t first, uint64_t last)
+      : memory_(memory), first_(first), last_(last) {}
+  bool read(uint64_t address, std::span<std::byte> into) const override {
+    const uint64_t now = reads_++;
+    return (now < first_ || now > last_) && memory_.read(address, into);
+  }
+  uint64_t reads() const { return reads_; }
+
+ private:
+  const image::Memory& memory_;
+  uint64_t first_, last_;
+  mutable uint64_t reads_ = 0;
+};
+
 class Audit : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -113,8 +130,7 @@ class Audit : public ::testing::Test {
     return out;
   }
 
-  // What the auditor says of the first of these windows; "" when it admits it.
-  static std::string verdict(const std::vector<Made>& all) {
+  static Proposal proposal_of(const std::vector<Made>& all) {
     Proposal proposal;
     for (const Made& made : all) {
       proposal.edits.push_back({made.start, made.from, made.to});
@@ -123,6 +139,11 @@ class Audit : public ::testing::Test {
       proposal.code.push_back({made.code_at, made.code});
     }
     std::ranges::sort(proposal.edits, {}, &Edit::address);
+    return proposal;
+  }
+  // What the auditor says of the first of these windows; "" when it admits it.
+  static std::string verdict(const std::vector<Made>& all) {
+    const Proposal proposal = proposal_of(all);
     for (const Objection& one : audit(proposal, *image_, *memory_))
       if (proposal.edits[one.edit].address == all[0].start) return one.reason;
     return "";
@@ -347,6 +368,20 @@ TEST_F(Audit, BranchesThatAreWrong) {
     bad.code[1]++;
     expect_refused(bad, "does something else");
   }
+}
+
+// A library may go and come back while it is looked at: whatever could not be read then is no error of ours.
+TEST_F(Audit, WhatIsAwayForAWhileIsStale) {
+  const std::vector<Made> all{window(at("a_plain"), 2)};
+  const Proposal proposal = proposal_of(all);
+  const Absent always(*memory_, UINT64_MAX, UINT64_MAX);
+  ASSERT_TRUE(audit(proposal, *image_, always).empty());
+  ASSERT_GT(always.reads(), 2U);
+  for (uint64_t first = 0; first < always.reads(); ++first)
+    for (uint64_t last = first; last < always.reads(); ++last)
+      for (const Objection& one : audit(proposal, *image_, Absent(*memory_, first, last)))
+        EXPECT_TRUE(one.is_stale) << first << " to " << last << ": " << one.reason;
+  EXPECT_EQ(audit(proposal, *image_, Absent(*memory_, 0, 0)).size(), 1U);
 }
 
 }  // namespace
