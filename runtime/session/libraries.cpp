@@ -26,6 +26,8 @@ std::set<std::tuple<uint64_t, uint64_t, uint64_t>> mapped_code(const std::vector
 
 constexpr auto kLookForLibraries =
     10ms;  // from look to look at the list: some hundred bytes for each library
+constexpr auto kLookForUnloaded = 500ms;  // at first; twice as long each time that it was in vain
+constexpr auto kLongestWait = 60s;
 
 // What was found out of the process as it is now.
 struct Libraries::Prepared {
@@ -155,6 +157,20 @@ void Libraries::forget_unloaded(const image::Image& image) {
   });
 }
 
+// The linker takes a library out of its list before it unmaps it, and somebody may still be inside of what
+// was added for it: then no change of the list says when that can be given back.
+bool Libraries::some_were_left(std::chrono::steady_clock::time_point now) {
+  if (extensions_.empty()) wait_ = kLookForUnloaded;
+  if (extensions_.empty() || now < next_unloaded_) return false;
+  const auto mappings = image::read_maps(image::live_thread(input_.image.pid));
+  const bool found = mappings && std::ranges::any_of(extensions_, [&](const patch::Extension& extension) {
+                       return patch::is_unloaded(extension, session_, *mappings, memory_);
+                     });
+  wait_ = found ? std::min<std::chrono::nanoseconds>(2 * wait_, kLongestWait) : kLookForUnloaded;
+  next_unloaded_ = now + wait_;
+  return found;
+}
+
 void Libraries::watch_windows() {
   watched_.clear();
   for (const patch::PatchedFile& file : session_.files)
@@ -195,7 +211,7 @@ void Libraries::look() {
     watch_windows();
   }
   auto loaded = list_->read(memory_);
-  if (!loaded || (*loaded == loaded_ && !some_were_reloaded())) return;
+  if (!loaded || (*loaded == loaded_ && !some_were_reloaded() && !some_were_left(now))) return;
   loaded_ = std::move(*loaded);
   preparing_ = std::async(std::launch::async, [this] { return prepare(); });
 }

@@ -43,6 +43,7 @@ class Libraries {
   static std::set<Identity> identities(const image::Image& image);
   void watch_windows();
   bool some_were_reloaded();
+  bool some_were_left(std::chrono::steady_clock::time_point now);
 
   const patch::InsertInput& input_;
   focus::BindOptions options_;
@@ -56,7 +57,8 @@ class Libraries {
   std::vector<patch::Extension> extensions_;
   std::vector<patch::PatchedWindow> watched_;  // one of each file
   uint32_t number_ = 0;
-  std::chrono::steady_clock::time_point next_;
+  std::chrono::steady_clock::time_point next_, next_unloaded_;
+  std::chrono::nanoseconds wait_{0};  // from one look for what is left to the next
   std::future<std::unique_ptr<Prepared>> preparing_;
 };
 

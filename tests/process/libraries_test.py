@@ -1,8 +1,10 @@
 """Libraries that come and go while they are measured."""
 
 import concurrent.futures
+import fcntl
 import random
 import threading
+import time
 import unittest
 
 import process_text
@@ -109,6 +111,22 @@ class Unloaded(LibraryTest):
             soon(lambda: self.ours(program) == mapped, "the memory for the library to be given back")
         self.assert_stopped_well(session)
         self.assertEqual(self.value(session, "plugin_calls"), 300)
+        self.assert_untouched(program.pid, self.before)
+        self.assertEqual(program.end(), 0)
+
+    def test_it_goes_while_others_look(self):
+        """What was mapped for it cannot be given back at once; nothing that the program does says when it can be."""
+        program, session = self.begin(metric("plugin_calls", ["t_plugin_work"]), "--await", "-m", "plugin_calls")
+        mapped = self.ours(program)
+        program.ask("open 0")
+        session.said(LOADED)
+        with open(f"/proc/{program.pid}/mem", "rb") as memory:
+            fcntl.flock(memory, fcntl.LOCK_SH)
+            program.ask("close")
+            time.sleep(1)  # many looks at what is loaded
+            self.assertGreater(self.ours(program), mapped)
+        soon(lambda: self.ours(program) == mapped, "the memory for the library to be given back")
+        self.assert_stopped_well(session)
         self.assert_untouched(program.pid, self.before)
         self.assertEqual(program.end(), 0)
 
