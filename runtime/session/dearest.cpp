@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
-#include <utility>
 
 namespace mdl::inject {
 namespace {
@@ -11,15 +10,13 @@ namespace {
 using namespace std::chrono_literals;
 using WatchClock = std::chrono::steady_clock;
 
-constexpr std::chrono::microseconds kWatched = 20ms, kBetweenLooks = 50us, kTooLong = 500us;
+constexpr std::chrono::microseconds kWatched = 20ms, kBetweenLooks = 50us;
 constexpr size_t kEnough = 20;
 
 }  // namespace
 
 void DearestRequest::watch(const values::Collector& values, const image::Memory& memory) {
-  auto now = WatchClock::now(), last = now;
-  for (const auto end = now + kWatched; now < end; last = std::exchange(now, WatchClock::now())) {
-    if (now - last > kTooLong) last_.clear();  // others have hit meanwhile
+  for (const auto end = WatchClock::now() + kWatched; WatchClock::now() < end;) {
     look(values, memory);
     std::this_thread::sleep_for(kBetweenLooks);
   }

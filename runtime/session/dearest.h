@@ -2,7 +2,8 @@
 //
 // Hits do not add up for each request; that would make them dearer. But each leaves behind whose it was, so
 // looking again and again tells: what a thread's hits have taken between two looks is put down to the
-// two requests that these saw, by halves.
+// two requests that these saw, by halves. A look that comes late counts, too: they are late while the process
+// computes and in time while it waits, so that else only what it does beside its work would be seen.
 #pragma once
 
 #include <cstdint>
