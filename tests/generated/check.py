@@ -77,11 +77,12 @@ def metrics(names, over, files=("a.out",)):
 
 
 def names_of(folder, program, choice):
-    """Which functions can be compared: those whose name the files still have."""
+    """Which functions can be compared: those whose name the files still have (the linker may remove what nobody calls)."""
     numbers = compared(program)
-    if choice["strip"]:
+    if choice["strip"] or "-Wl,--gc-sections" in choice["linked"]:
         files = [file for file in ("a.out", "libpart.so") if (folder / file).exists()]
-        table = subprocess.run(["nm", "-D", "--defined-only", *files], cwd=folder, capture_output=True, text=True, check=False).stdout
+        kind = ["-D"] if choice["strip"] else []
+        table = subprocess.run(["nm", *kind, "--defined-only", *files], cwd=folder, capture_output=True, text=True, check=False).stdout
         there = {line.split()[-1] for line in table.splitlines() if line}
         numbers = [(name, number) for name, number in numbers if name in there]
     return dict(numbers)

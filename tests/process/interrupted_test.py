@@ -7,7 +7,7 @@ import time
 import unittest
 
 import process_text
-from harness import MDL_INJECT, LiveTest, entries_and_returns, run
+from harness import MDL_INJECT, LiveTest, entries_and_returns, run, soon
 
 RESULT = 8
 CALLS = 50_000_000
@@ -122,6 +122,16 @@ class Interrupted(LiveTest):
         self.assertEqual(session.wait(), 0, session.errors)
         self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
+
+    def test_what_calls_have_left_on_a_stack(self):
+        """Without frame information each word on a stack may be a return address: of our own none is left."""
+        program = self.start("interrupted", "apart")
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, self.compile_text(entries_and_returns(["t_lingers"]))).wait_inserted()
+        program.send("linger 60000")  # the thread's first hit: its block is looked for
+        soon(lambda: session.fresh_values()["entries_t_lingers", ""] == 1, "the call")
+        self.assert_stopped_well(session)  # it would wait for a frame of ours to end
+        self.assert_untouched(program.pid, before)
 
     def overwrite_journal(self, pid):
         journal = next(mapping for mapping in process_text.leftovers(pid) if mapping.access == "r--p")

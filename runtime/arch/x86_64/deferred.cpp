@@ -58,7 +58,7 @@ Waiting emit_defer(Emitter& e, const Piece& piece, const Deferral& deferral, uin
   }
   emit_place(e, depth);
   e.bytes({0x68}), e.imm32(piece.waits);  // push $cell
-  e.call(resident + defer_offset());
+  e.call_own(resident + defer_offset());
   e.bytes({0x48, 0x8d, 0x64, 0x24, 8});  // lea 8(%rsp), %rsp
   out.behind = e.branch(kNoCarry);
   return out;
@@ -68,7 +68,7 @@ void emit_end_deferred(Emitter& e, uint32_t depth, uint64_t resident) {
   e.bytes({0x49, 0x83, 0x7b, kBlockDeferred, 0});  // cmpq $0, kBlockDeferred(%r11)
   const size_t none = e.branch(kEqual);
   emit_place(e, depth);
-  e.call(resident + end_deferred_offset());
+  e.call_own(resident + end_deferred_offset());
   e.fill(none, e.here());
 }
 

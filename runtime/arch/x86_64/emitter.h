@@ -39,7 +39,12 @@ class Emitter {
   }
   void jump(uint64_t target) { bytes({0xe9}), relative(target); }  // jmp target
   void call(uint64_t target) { bytes({0xe8}), relative(target); }  // call target
-  void lea_pc(Reg r, uint64_t target) {                            // lea target(%rip), r
+  void call_own(uint64_t target) {  // see resident.S: movq $0, -8(%rsp) behind it
+    call(target);
+    bytes({0x48, 0xc7, 0x44, 0x24, 0xf8});
+    imm32(0);
+  }
+  void lea_pc(Reg r, uint64_t target) {  // lea target(%rip), r
     bytes({static_cast<uint8_t>(r >= 8 ? 0x4c : 0x48), 0x8d, static_cast<uint8_t>(0x05 | (r & 7) << 3)});
     relative(target);
   }

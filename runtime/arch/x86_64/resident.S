@@ -36,6 +36,12 @@
         .equ    kProcessVmReadv, 310
         .equ    kLongestHit, 6000       // some 2.4 us
 
+        // A call of our own. Its return address does not stay on the stack, where it would be found in a
+        // local variable that is not set yet, and taken for a frame of ours by who has no frame information.
+        .macro  callown routine
+        call    \routine
+        movq    $0, -8(%rsp)
+        .endm
         .macro  save
         pushfq
         pushq   %rax
@@ -112,13 +118,13 @@ mdl_resident_begin:
         je      .Lout
         cmpq    $0, .Lnews(%rip)
         je      .Ladmitted
-        call    mdl_resident_admission
+        callown mdl_resident_admission
         cmpq    %rax, kBlockThread(%r11)     // the injector may have made it ready
         je      .Lout
 .Ladmitted:
         cmpq    $0, kBlockThread(%r11)
         je      .Lset
-        call    mdl_resident_renew
+        callown mdl_resident_renew
         jmp     .Lout
 .Lask:
         cmpq    $0, kBlockThread(%r11)
@@ -158,11 +164,11 @@ mdl_resident_renew:
         movl    $2, %edi                // SIG_SETMASK
         leaq    8(%rsp), %rsi
         movq    %rsp, %rdx
-        call    .Lsignals
+        callown .Lsignals
         cmpq    %r9, kBlockThread(%r8)
         je      .Lrenewed               // a handler has done it
         movq    %r8, %r11
-        call    .Lend_keys
+        callown .Lend_keys
         leaq    kBlockHeader(%r8), %rax // no frame of it is left: its flags are down, its spans closed
         movq    .Ltimers(%rip), %rdx
         addq    %r8, %rdx
@@ -174,8 +180,8 @@ mdl_resident_renew:
         jmp     .Llower
 .Llowered:
         movq    %r8, %r11
-        call    .Lend_spans
-        call    .Lclose_spans
+        callown .Lend_spans
+        callown .Lclose_spans
         movq    .Lheader(%rip), %rdx
 .Lreserve:
         movq    kHeaderEnded(%rdx), %rax
@@ -248,7 +254,7 @@ mdl_resident_renew:
         movl    $2, %edi
         movq    %rsp, %rsi
         xorl    %edx, %edx
-        call    .Lsignals
+        callown .Lsignals
         addq    $16, %rsp
         movq    %r8, %r11
         popfq
@@ -297,7 +303,7 @@ mdl_resident_exit:
         pause
         testq   %r11, %r11
         je      .Lspin
-        call    .Lnap
+        callown .Lnap
 .Lspin:
         decl    %ecx
         jne     .Lwait
@@ -368,8 +374,8 @@ mdl_resident_jump:
         cmpq    $kStack, %rdx
         jae     .Lkept                  // a jump to another stack
 .Lvanish:                               // rax: the limit
-        call    mdl_resident_begin      // the thread's block
-        call    .Lhit_begins
+        callown mdl_resident_begin      // the thread's block
+        callown .Lhit_begins
         leaq    kBlockHeader(%r11), %rcx
         movq    .Ltimers(%rip), %rdx
         addq    %r11, %rdx
@@ -393,8 +399,8 @@ mdl_resident_jump:
 .Lflags_done:
         pushq   %rax
         pushq   %rcx
-        call    .Lvanished_keys
-        call    .Lclose_spans
+        callown .Lvanished_keys
+        callown .Lclose_spans
         popq    %rcx
         popq    %rax
         movq    .Lcalls(%rip), %rdx
@@ -410,7 +416,7 @@ mdl_resident_jump:
         movq    $0, 8(%rcx)
         movq    (%rsp), %r10
         movq    (%r10), %r10
-        call    .Lclock
+        callown .Lclock
         addq    %r10, (%rcx)
         cmpq    $0, .Lanomalies(%rip)
         je      .Ltimer_of_nobody
@@ -444,7 +450,7 @@ mdl_resident_jump:
         addq    $64, %rcx
         jmp     .Lcall
 .Lvanished:
-        call    .Lhit_ends
+        callown .Lhit_ends
 .Lkept:
         restore
         ret

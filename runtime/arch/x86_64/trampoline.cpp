@@ -425,7 +425,7 @@ Bytes as_planned(const plan::Stencil& stencil, std::span<const uint8_t> placed) 
 void emit_slow_path(Bytes& out, uint64_t address, const SlowPath& from, const Lookup& lookup) {
   Emitter e(out, address);
   for (size_t field : from.fields) e.fill(field, e.here());
-  e.call(lookup.slow_path);
+  e.call_own(lookup.slow_path);
   e.jump(from.found);
 }
 
@@ -443,7 +443,7 @@ std::optional<uint64_t> branch_target(uint64_t at, std::span<const std::byte> by
 }
 
 void emit_call(Bytes& out, uint64_t address, uint64_t target) {
-  Emitter(out, address).call(target);
+  Emitter(out, address).call_own(target);
 }
 
 Bytes breakpoint() {
