@@ -43,6 +43,7 @@ using ThreadRegisters = user_regs_struct;
 uint64_t pc(const ThreadRegisters&);
 void set_pc(ThreadRegisters&, uint64_t);
 uint64_t stack_pointer(const ThreadRegisters&);
+void set_stack_pointer(ThreadRegisters&, uint64_t);
 uint64_t thread_pointer(const ThreadRegisters&);
 image::RegisterFile unwind_registers(const ThreadRegisters&);
 

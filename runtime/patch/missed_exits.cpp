@@ -60,7 +60,65 @@ bool is_behind_indirect_call(const image::Memory& memory, uint64_t address) {
   return false;
 }
 
+// Where a flag or a timer says that it is up, in a thread's block.
+std::optional<arch::Raised> raised_of(const Journal& journal, const RaisedCell& cell,
+                                      std::span<const uint64_t> block) {
+  if (cell.cell >= journal.kinds.size() || cell.cell >= journal.layout.cells.size()) return {};
+  const format::CellKind kind = journal.kinds[cell.cell];
+  if (kind != format::CellKind::flag && !format::is_timer(kind)) return {};
+  const arch::Raised out = raised_cell(journal.layout, cell.cell, kind);
+  if (static_cast<uint64_t>(out.outermost) / sizeof(uint64_t) >= block.size()) return {};
+  return out;
+}
+uint64_t count(const arch::Raised& raised, std::span<const uint64_t> block) {
+  return block[static_cast<uint64_t>(raised.count) / sizeof(uint64_t)];
+}
+
+// A thread that waits at the end of its process (mdl_resident_exit), as it was at its call of _exit; any
+// other as it is.
+arch::ThreadRegisters outside_of_exit(const Journal& journal, const image::Memory& memory,
+                                      const arch::ThreadRegisters& registers) {
+  constexpr size_t kMostPushed = 32;
+  const auto piece_of = [&](uint64_t address) {
+    return std::ranges::find_if(journal.code,
+                                [&](const image::Range& range) { return range.contains(address); });
+  };
+  if (piece_of(arch::pc(registers)) == journal.code.end()) return registers;
+  const uint64_t sp = arch::stack_pointer(registers);
+  std::array<uint64_t, kMostPushed + 1> words{};
+  if (!memory.read(sp, std::as_writable_bytes(std::span(words)))) return registers;
+  for (size_t i = 0; i < kMostPushed; i++) {
+    const auto piece = piece_of(words[i]);
+    std::vector<std::byte> call(arch::kJumpSize);
+    if (piece == journal.code.end() || !memory.read(words[i] - call.size(), call) ||
+        arch::branch_target(words[i] - call.size(), call) !=
+            piece->start + arch::hook_offset(arch::Hook::exit))
+      continue;
+    arch::ThreadRegisters out = registers;
+    arch::set_pc(out, words[i + 1] - 1);  // within the call: what follows it may be another function
+    arch::set_stack_pointer(out, sp + (i + 2) * sizeof(uint64_t));
+    return out;
+  }
+  return registers;
+}
+
 }  // namespace
+
+bool any_raised(const Journal& journal, const image::Memory& memory) {
+  const Layout& layout = journal.layout;
+  if (journal.raised.empty() || layout.calls > kMostFlags) return false;
+  std::vector<uint64_t> directory(layout.slots * 2), block(layout.calls / sizeof(uint64_t));
+  if (!memory.read(journal.data.start + layout.directory(), std::as_writable_bytes(std::span(directory))))
+    return false;
+  for (uint32_t slot = 0; slot < layout.slots; slot++) {
+    if (directory[slot * 2] == 0) continue;
+    if (!memory.read(journal.data.start + layout.block(slot), std::as_writable_bytes(std::span(block))))
+      return false;
+    for (const RaisedCell& cell : journal.raised)
+      if (auto raised = raised_of(journal, cell, block); raised && count(*raised, block) != 0) return true;
+  }
+  return false;
+}
 
 MissedExits::MissedExits(const Journal& journal, const image::Image& image,
                          const process::TargetMemory& memory)
@@ -117,8 +175,9 @@ class ThreadExits {
  private:
   static constexpr std::string_view kUnclear = "a coroutine that does not run, or an old word at its place";
 
-  void look_at(pid_t tid, const arch::ThreadRegisters& registers) {
+  void look_at(pid_t tid, const arch::ThreadRegisters& stopped) {
     const Layout& layout = journal_.layout;
+    const arch::ThreadRegisters registers = outside_of_exit(journal_, memory_, stopped);
     const uint64_t pointer = arch::thread_pointer(registers);
     const uint32_t slot = find_slot(directory_, pointer);
     if (slot == layout.slots || pointer == 0 || directory_[slot * 2] != pointer) return;
@@ -157,16 +216,9 @@ class ThreadExits {
   }
 
   std::optional<arch::Raised> raised_of(const RaisedCell& cell) const {
-    if (cell.cell >= journal_.kinds.size() || cell.cell >= journal_.layout.cells.size()) return {};
-    const format::CellKind kind = journal_.kinds[cell.cell];
-    if (kind != format::CellKind::flag && !format::is_timer(kind)) return {};
-    const arch::Raised out = raised_cell(journal_.layout, cell.cell, kind);
-    if (static_cast<uint64_t>(out.outermost) / sizeof(uint64_t) >= block_.size()) return {};
-    return out;
+    return patch::raised_of(journal_, cell, block_);
   }
-  uint64_t count(const arch::Raised& raised) const {
-    return block_[static_cast<uint64_t>(raised.count) / sizeof(uint64_t)];
-  }
+  uint64_t count(const arch::Raised& raised) const { return patch::count(raised, block_); }
   uint64_t place(const arch::Raised& raised) const {
     return block_[static_cast<uint64_t>(raised.outermost) / sizeof(uint64_t)];
   }
@@ -293,10 +345,11 @@ ExitCheck MissedExits::find(const process::Threads& threads, const std::vector<i
   return ThreadExits(*this, threads, mappings, stacks).find();
 }
 
-Result<ExitCheck> check_exits(pid_t pid, const Journal& journal, const process::TargetMemory& memory) {
+Result<ExitCheck> check_exits(pid_t pid, const Journal& journal, const process::TargetMemory& memory,
+                              std::chrono::milliseconds patience) {
   using namespace std::chrono_literals;
   constexpr int kAttempts = 5;  // for threads that were just in a trampoline
-  auto lock = process::TransactionLock::take(pid, 5s);
+  auto lock = process::TransactionLock::take(pid, patience);
   if (!lock) return lock.error();
   auto image = image::read_image(pid, image::Depth::code);
   if (!image) return image.error();

@@ -14,6 +14,7 @@
 // elsewhere.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -68,8 +69,13 @@ class MissedExits {
   bool copies_stacks_ = false;
 };
 
-// Of a process that goes on: stops its threads for that. An error when they cannot be stopped, or when the
-// session is not there any more.
-Result<ExitCheck> check_exits(pid_t pid, const Journal& journal, const process::TargetMemory& memory);
+// Whether any flag or timer is up: where none is, a check finds nothing. Threads may run.
+bool any_raised(const Journal& journal, const image::Memory& memory);
+
+// Of a process that goes on, or waits at its end: stops its threads for that. An error when they cannot be
+// stopped, when the session is not there any more, or when another looks at the process for longer than
+// `patience`.
+Result<ExitCheck> check_exits(pid_t pid, const Journal& journal, const process::TargetMemory& memory,
+                              std::chrono::milliseconds patience = std::chrono::seconds(5));
 
 }  // namespace mdl::patch

@@ -125,7 +125,14 @@ void Measurement::look() {
     at_end_ = std::move(*last);
     announced_ = Clock::now();
   }
+  check_at_end();
   if (set_exit_word(1, exits)) exits_ = exits;
+}
+
+// It waits for its last values, but not for long.
+void Measurement::check_at_end() {
+  if (removes_ || !patch::any_raised(journal_, memory_)) return;
+  if (auto checked = patch::check_exits(pid(), journal_, memory_, 50ms)) take(*checked);
 }
 
 double Measurement::overhead(const values::Sample& sample) {

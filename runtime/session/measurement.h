@@ -62,6 +62,8 @@ class Measurement {
   double overhead(const values::Sample& sample);
   // ", most of it by METRIC@FOCUS", or nothing where that is not known.
   std::string dearest_text() const;
+  // Where flags are up when the process ends: whether exits were missed.
+  void check_at_end();
   // What a check of exits has found: said, and remembered for the lines.
   void take(const patch::ExitCheck& check);
   bool is_suspect(size_t request) const;

@@ -102,6 +102,17 @@ class Missed(Check):
             self.program.ask(command)
         self.finish("t_escapes", "t_hidden")
 
+    def test_at_the_end_of_the_process(self):
+        """It waits for its last values, and is looked at meanwhile."""
+        for options in ((), ("--follow-fork",)):
+            with self.subTest(options):
+                self.begin(*options)
+                for command in ("hold", "escape 7"):
+                    self.program.ask(command)
+                self.assertEqual(self.program.end(), 0)
+                self.assertEqual(self.session.wait(), 0, self.session.errors)
+                self.assert_suspect("t_escapes")
+
     def test_a_flag_of_several_functions(self):
         """They are named together; while another one of them is active, nothing is wrong."""
         self.program = self.start("exits")

@@ -54,6 +54,9 @@ void set_pc(ThreadRegisters& regs, uint64_t address) {
 uint64_t stack_pointer(const ThreadRegisters& regs) {
   return regs.rsp;
 }
+void set_stack_pointer(ThreadRegisters& regs, uint64_t address) {
+  regs.rsp = address;
+}
 uint64_t thread_pointer(const ThreadRegisters& regs) {
   return regs.fs_base;
 }
