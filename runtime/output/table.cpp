@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "runtime/output/formats.h"
 
 namespace mdl::output {
@@ -182,26 +184,12 @@ Result<void> Table::sample(std::span<const Point> points, bool final) {
   return sink_.write(text);
 }
 
-// Bytes of the UTF-8 character at the start, 0 when there is none.
-size_t character(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const size_t size = byte(0) < 0x80                      ? 1
-                      : byte(0) >= 0xc2 && byte(0) < 0xe0 ? 2
-                      : byte(0) >= 0xe0 && byte(0) < 0xf0 ? 3
-                      : byte(0) >= 0xf0 && byte(0) < 0xf5 ? 4
-                                                          : 0;
-  if (size == 0 || size > text.size()) return 0;
-  for (size_t i = 1; i < size; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  return size;
-}
-
 }  // namespace
 
 std::string printable(std::string_view text) {
   std::string result;
   while (!text.empty()) {
-    const size_t size = character(text);
+    const size_t size = utf8_length(text);
     const auto first = static_cast<unsigned char>(text[0]);
     // C0, DEL, and C1 (U+0080 to U+009F), which terminals obey as well.
     const bool control = first < 0x20 || first == 0x7f ||
@@ -214,8 +202,7 @@ std::string printable(std::string_view text) {
 }
 
 size_t columns(std::string_view text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<size_t>(std::ranges::count_if(text, std::not_fn(continues_character)));
 }
 
 std::unique_ptr<Consumer> make_table(Sink& sink, bool colour) {
