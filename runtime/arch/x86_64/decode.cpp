@@ -5,18 +5,7 @@
 #include <memory>
 #include <string_view>
 
-#include "llvm/MC/MCAsmInfo.h"
-#include "llvm/MC/MCContext.h"
-#include "llvm/MC/MCDisassembler/MCDisassembler.h"
-#include "llvm/MC/MCInst.h"
-#include "llvm/MC/MCInstrDesc.h"
-#include "llvm/MC/MCInstrInfo.h"
-#include "llvm/MC/MCRegisterInfo.h"
-#include "llvm/MC/MCSubtargetInfo.h"
-#include "llvm/MC/MCTargetOptions.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Support/TargetSelect.h"
-#include "llvm/Support/raw_ostream.h"
+#include "runtime/arch/x86_64/disassembler.h"
 
 namespace mdl::image::x86_64 {
 namespace {
@@ -167,62 +156,45 @@ constexpr std::array<std::pair<const char*, const char*>, 16> kNames = {{
     {"R15", "R15D"},
 }};
 
-// LLVM's disassembler and the tables made from its descriptions; made once, then only read.
+// What is made of LLVM's descriptions; made once, then only read.
 class Decoder {
  public:
   Decoder();
-  bool decode(std::span<const std::byte> bytes, uint64_t address, MCInst& inst, uint64_t& size) const {
-    llvm::ArrayRef<uint8_t> view(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-    return disassembler_->getInstruction(inst, size, view, address, llvm::nulls()) ==
-           llvm::MCDisassembler::Success;
+  uint64_t decode(std::span<const std::byte> bytes, uint64_t address, MCInst& inst) const {
+    return disassembler_.decode(bytes, address, inst);
   }
-  const MCInstrDesc& description(const MCInst& inst) const { return instructions_->get(inst.getOpcode()); }
+  const MCInstrDesc& description(const MCInst& inst) const {
+    return disassembler_.instructions().get(inst.getOpcode());
+  }
   const Opcode& opcode(const MCInst& inst) const { return opcodes_[inst.getOpcode()]; }
   RegisterFact fact(unsigned reg) const { return registers_[reg]; }
-  std::string_view register_name(unsigned reg) const { return register_info_->getName(reg); }
+  std::string_view register_name(unsigned reg) const { return disassembler_.registers().getName(reg); }
   bool is_flags(unsigned reg) const { return reg == flags_; }
   bool is_pc(unsigned reg) const { return reg == rip_ || reg == eip_; }
 
  private:
-  std::unique_ptr<llvm::MCRegisterInfo> register_info_;
-  std::unique_ptr<llvm::MCAsmInfo> assembly_;
-  std::unique_ptr<llvm::MCInstrInfo> instructions_;
-  std::unique_ptr<llvm::MCSubtargetInfo> subtarget_;
-  std::unique_ptr<llvm::MCContext> context_;
-  std::unique_ptr<llvm::MCDisassembler> disassembler_;
+  const arch::x86_64::Disassembler& disassembler_ = arch::x86_64::Disassembler::instance();
   std::vector<Opcode> opcodes_;
   std::vector<RegisterFact> registers_;
   unsigned flags_ = 0, rip_ = 0, eip_ = 0;
 };
 
 Decoder::Decoder() {
-  LLVMInitializeX86TargetInfo();
-  LLVMInitializeX86TargetMC();
-  LLVMInitializeX86Disassembler();
-  const std::string triple = "x86_64-unknown-linux-gnu";
-  std::string error;
-  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
-  register_info_.reset(target->createMCRegInfo(triple));
-  assembly_.reset(target->createMCAsmInfo(*register_info_, triple, llvm::MCTargetOptions()));
-  instructions_.reset(target->createMCInstrInfo());
-  subtarget_.reset(target->createMCSubtargetInfo(triple, "", ""));
-  context_ = std::make_unique<llvm::MCContext>(llvm::Triple(triple), assembly_.get(), register_info_.get(),
-                                               subtarget_.get());
-  disassembler_.reset(target->createMCDisassembler(*subtarget_, *context_));
-
-  opcodes_.reserve(instructions_->getNumOpcodes());
-  for (unsigned i = 0; i < instructions_->getNumOpcodes(); ++i)
-    opcodes_.push_back(classify(std::string_view(instructions_->getName(i)), instructions_->get(i)));
-  registers_.resize(register_info_->getNumRegs());
-  for (unsigned reg = 1; reg < register_info_->getNumRegs(); ++reg) {
-    std::string_view name = register_info_->getName(reg);
+  const llvm::MCInstrInfo& instructions = disassembler_.instructions();
+  const llvm::MCRegisterInfo& registers = disassembler_.registers();
+  opcodes_.reserve(instructions.getNumOpcodes());
+  for (unsigned i = 0; i < instructions.getNumOpcodes(); ++i)
+    opcodes_.push_back(classify(std::string_view(instructions.getName(i)), instructions.get(i)));
+  registers_.resize(registers.getNumRegs());
+  for (unsigned reg = 1; reg < registers.getNumRegs(); ++reg) {
+    std::string_view name = registers.getName(reg);
     if (name == "EFLAGS") flags_ = reg;
     if (name == "RIP") rip_ = reg;
     if (name == "EIP") eip_ = reg;
     for (size_t number = 0; number < kNames.size(); ++number) {
       if (name != kNames[number].first) continue;
-      for (unsigned sub : register_info_->subregs_inclusive(reg)) {
-        std::string_view sub_name = register_info_->getName(sub);
+      for (unsigned sub : registers.subregs_inclusive(reg)) {
+        std::string_view sub_name = registers.getName(sub);
         registers_[sub] = {static_cast<int8_t>(number),
                            sub_name == kNames[number].first || sub_name == kNames[number].second};
       }
@@ -417,8 +389,8 @@ bool decode_instruction(std::span<const std::byte> bytes, uint64_t address, Inst
   uint64_t size = 0, prefixes = 0;
   while (true) {
     inst.clear();
-    if (prefixes >= bytes.size() || !tables.decode(bytes.subspan(prefixes), address + prefixes, inst, size))
-      return false;
+    if (prefixes >= bytes.size()) return false;
+    size = tables.decode(bytes.subspan(prefixes), address + prefixes, inst);
     if (size == 0 || prefixes + size > bytes.size()) return false;
     if (!tables.opcode(inst).is_prefix) break;
     prefixes += size;

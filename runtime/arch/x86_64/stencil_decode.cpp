@@ -1,16 +1,6 @@
 #include "runtime/arch/x86_64/stencil_decode.h"
 
 #include <fmt/format.h>
-#include <llvm/MC/MCAsmInfo.h>
-#include <llvm/MC/MCContext.h>
-#include <llvm/MC/MCDisassembler/MCDisassembler.h>
-#include <llvm/MC/MCInst.h>
-#include <llvm/MC/MCInstrInfo.h>
-#include <llvm/MC/MCRegisterInfo.h>
-#include <llvm/MC/MCSubtargetInfo.h>
-#include <llvm/MC/MCTargetOptions.h>
-#include <llvm/MC/TargetRegistry.h>
-#include <llvm/Support/TargetSelect.h>
 
 #include <array>
 #include <bit>
@@ -19,6 +9,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "runtime/arch/x86_64/disassembler.h"
 #include "runtime/plan/verify.h"
 
 namespace mdl::plan::x86_64 {
@@ -158,73 +149,54 @@ constexpr Admitted kAdmitted[] = {
 constexpr int64_t kConditionEqual = 4;
 constexpr int64_t kConditionNotEqual = 5;
 
-// LLVM's view of the target: immutable once made, shared by all stencils.
-class Disassembler {
+// LLVM's view of the target and what is admitted of it: immutable once made, shared by all stencils.
+class Admission {
  public:
-  static const Disassembler& get() {
-    static const Disassembler instance;
+  static const Admission& get() {
+    static const Admission instance;
     return instance;
   }
 
   // 0 when the bytes are no instruction.
   uint64_t decode(std::span<const std::byte> bytes, llvm::MCInst& inst) const {
-    const llvm::ArrayRef data(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-    uint64_t size = 0;
-    const auto status = decoder_->getInstruction(inst, size, data, 0, llvm::nulls());
-    return status == llvm::MCDisassembler::Success ? size : 0;
+    return disassembler_.decode(bytes, 0, inst);
   }
   const Admitted* admitted(unsigned opcode) const {
     const auto found = admitted_.find(opcode);
     return found == admitted_.end() ? nullptr : found->second;
   }
-  std::string name(unsigned opcode) const { return instructions_->getName(opcode).str(); }
-  const llvm::MCInstrDesc& describe(unsigned opcode) const { return instructions_->get(opcode); }
+  std::string name(unsigned opcode) const { return disassembler_.instructions().getName(opcode).str(); }
+  const llvm::MCInstrDesc& describe(unsigned opcode) const {
+    return disassembler_.instructions().get(opcode);
+  }
   Register general(unsigned reg) const { return reg < general_.size() ? general_[reg] : kNone; }
   bool is_flags(unsigned reg) const { return reg == flags_; }
 
  private:
-  Disassembler();
+  Admission();
 
-  llvm::MCTargetOptions options_;
-  std::unique_ptr<llvm::MCRegisterInfo> registers_;
-  std::unique_ptr<llvm::MCAsmInfo> asm_;
-  std::unique_ptr<llvm::MCInstrInfo> instructions_;
-  std::unique_ptr<llvm::MCSubtargetInfo> subtarget_;
-  std::unique_ptr<llvm::MCContext> context_;
-  std::unique_ptr<llvm::MCDisassembler> decoder_;
+  const arch::x86_64::Disassembler& disassembler_ = arch::x86_64::Disassembler::instance();
   std::unordered_map<unsigned, const Admitted*> admitted_;
   std::vector<Register> general_;  // by LLVM's register number: the general register it is part of
   unsigned flags_ = 0;
 };
 
-Disassembler::Disassembler() {
-  LLVMInitializeX86TargetInfo();
-  LLVMInitializeX86TargetMC();
-  LLVMInitializeX86Disassembler();
-  const char* const triple = "x86_64-linux-gnu";
-  std::string error;
-  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
-  registers_.reset(target->createMCRegInfo(triple));
-  asm_.reset(target->createMCAsmInfo(*registers_, triple, options_));
-  instructions_.reset(target->createMCInstrInfo());
-  subtarget_.reset(target->createMCSubtargetInfo(triple, "x86-64", ""));
-  context_ =
-      std::make_unique<llvm::MCContext>(llvm::Triple(triple), asm_.get(), registers_.get(), subtarget_.get());
-  decoder_.reset(target->createMCDisassembler(*subtarget_, *context_));
-
+Admission::Admission() {
+  const llvm::MCInstrInfo& instructions = disassembler_.instructions();
+  const llvm::MCRegisterInfo& registers = disassembler_.registers();
   std::unordered_map<std::string_view, const Admitted*> by_name;
   for (const Admitted& rule : kAdmitted) by_name.emplace(rule.name, &rule);
-  for (unsigned opcode = 0; opcode < instructions_->getNumOpcodes(); ++opcode) {
-    const llvm::StringRef name = instructions_->getName(opcode);
+  for (unsigned opcode = 0; opcode < instructions.getNumOpcodes(); ++opcode) {
+    const llvm::StringRef name = instructions.getName(opcode);
     if (const auto rule = by_name.find({name.data(), name.size()}); rule != by_name.end())
       admitted_.emplace(opcode, rule->second);
   }
   assert(admitted_.size() == std::size(kAdmitted));  // each name is one of LLVM's
-  general_.assign(registers_->getNumRegs(), kNone);
-  for (unsigned reg = 1; reg < registers_->getNumRegs(); ++reg) {
-    if (llvm::StringRef(registers_->getName(reg)) == "EFLAGS") flags_ = reg;
-    for (const auto whole : registers_->superregs_inclusive(reg)) {
-      const Register r = register_named(llvm::StringRef(registers_->getName(whole)).lower());
+  general_.assign(registers.getNumRegs(), kNone);
+  for (unsigned reg = 1; reg < registers.getNumRegs(); ++reg) {
+    if (llvm::StringRef(registers.getName(reg)) == "EFLAGS") flags_ = reg;
+    for (const auto whole : registers.superregs_inclusive(reg)) {
+      const Register r = register_named(llvm::StringRef(registers.getName(whole)).lower());
       if (r != kNone) general_[reg] = r;
     }
   }
@@ -301,7 +273,7 @@ Result<void> match_holes(const Stencil& stencil, const llvm::MCInst& a, const ll
   return {};
 }
 
-void read_operands(const Disassembler& target, const llvm::MCInst& inst, Decoded& d) {
+void read_operands(const Admission& target, const llvm::MCInst& inst, Decoded& d) {
   const llvm::MCInstrDesc& desc = target.describe(inst.getOpcode());
   for (unsigned i = 0; i < inst.getNumOperands(); ++i) {
     DecodedOperand operand;
@@ -338,7 +310,7 @@ void read_operands(const Disassembler& target, const llvm::MCInst& inst, Decoded
 
 Result<Decoded> decode_one(const Stencil& stencil, std::span<const std::byte> first,
                            std::span<const std::byte> second, uint32_t offset, size_t& next_hole) {
-  const Disassembler& target = Disassembler::get();
+  const Admission& target = Admission::get();
   llvm::MCInst a, b;
   Decoded d;
   d.offset = offset;
@@ -406,7 +378,7 @@ Result<void> read_filled(const Stencil& stencil, std::span<const std::byte> fill
                          std::vector<Decoded>& code) {
   if (stencil.code.size() != filled.size())
     return broken(Rule::filled_same, "its filled code has another size");
-  const Disassembler& target = Disassembler::get();
+  const Admission& target = Admission::get();
   for (Decoded& d : code) {
     llvm::MCInst inst;
     if (target.decode(filled.subspan(d.offset), inst) != d.size || inst.getOpcode() != d.opcode ||
