@@ -1,7 +1,6 @@
 #include "mdl-inject/measure.h"
 
 #include <fmt/format.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -21,9 +20,6 @@
 namespace mdl::inject {
 
 namespace {
-
-// A program that was started, until it is let go: who interrupts us then wants it to end, too.
-volatile int not_let_go = -1;  // Launch::handle()
 
 // Before the insertion an error may have a reason that explains it better.
 Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetMemory* memory) {
@@ -49,12 +45,11 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed&
   if (auto ok = (*process)->check(); !ok) return failed(ok.error());
   const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order
   if (auto ok = (*process)->insert(*memory, feed); !ok) return failed(ok.error());
-  not_let_go = -1;
   return Session(options, watch, feed, std::move(*process)).run(launched);
 }
 
+// A program that was started for this and not let go yet ends with us (process::Guard).
 void end_before_anything(int) {
-  if (not_let_go >= 0) syscall(SYS_pidfd_send_signal, not_let_go, SIGKILL, nullptr, 0);
   constexpr std::string_view kText = "mdl-inject: interrupted before anything was changed\n";
   [[maybe_unused]] ssize_t put = ::write(STDERR_FILENO, kText.data(), kText.size());
   _exit(static_cast<int>(Status::failed));
@@ -83,7 +78,6 @@ int measure(const Options& asked) {
     if (!started) return fail(started.error());
     launched.emplace(std::move(*started));
     options.pid = launched->pid();
-    not_let_go = launched->handle();
   }
   auto status = attach(options, *plan, feed, launched);
   if (!status) return fail(status.error());

@@ -24,8 +24,6 @@ class Launch {
   Launch& operator=(Launch&&) = delete;
 
   pid_t pid() const { return pid_; }
-  // A pidfd (pidfd_open(2)): what is sent through it reaches this program or nobody.
-  int handle() const { return handle_; }
   // Lets it run.
   void go();
 
@@ -33,7 +31,7 @@ class Launch {
   Launch(pid_t pid, int handle, Guard guard) : pid_(pid), handle_(handle), guard_(std::move(guard)) {}
   void send(int signal) const;
   pid_t pid_;
-  int handle_;
+  int handle_;  // a pidfd (pidfd_open(2)): what is sent through it reaches this program or nobody
   Guard guard_;
   bool waits_ = true;
 };

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 import unittest
@@ -50,13 +51,19 @@ class Run(LiveTest):
 
     def test_the_injector_is_killed(self):
         """Before the program was let go it ends, too; later it runs on. Never is it left stopped."""
+        self.end_injectors(signal.SIGKILL)
+
+    def test_the_injector_is_interrupted(self):
+        self.end_injectors(signal.SIGINT)
+
+    def end_injectors(self, how):
         plan = self.compile_text(metric("mains", ["main"]))
         ended = 0
         for moment in (0.001, 0.003, 0.006, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.3):
             process = subprocess.Popen([MDL_INJECT, "--run", plan, "-o", "/dev/null", "--", PROGRAMS / "churn", "20"],
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             time.sleep(moment)
-            process.kill()
+            process.send_signal(how)
             process.wait()
             started = process.stdout.readline()  # what the program says when it runs; nothing when it has ended
             ended += not started
