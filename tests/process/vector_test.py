@@ -80,6 +80,35 @@ class Vector(LiveTest):
         self.begin(f"{HITS}@{EVERY}")
         self.finish(self.program.ask("storm 20000"))
 
+    def test_a_signal_at_each_instruction(self):
+        """Also between the note of a flag's outermost frame and the flag, and again behind that."""
+        for function in ("t_signal", "t_chain"):
+            with self.subTest(function):
+                self.begin(f"{HITS}@{EVERY}", f"{ALONE}@/Code/family/{function}")
+                last = self.program.ask("step 50")
+                true = last["during"][-1] - self.program.ready["during"][-1]
+                self.finish(last)
+                self.assertEqual(self.session.final()[ALONE, f"/Code/family/{function}"]["value"], true)
+                self.assertEqual(self.values(HITS)["t_chain"], true)
+                self.assertNotIn("without an entry", self.session.errors)
+
+    def test_times_with_a_signal_at_each_instruction(self):
+        self.program = self.start("family")
+        kinds, functions = ("wall_time", "wall_time_exclusive", "cpu_time"), ("t_signal", "t_hit", "t_chain")
+        wanted = [word for kind in kinds for function in functions for word in ("-m", f"{kind}@/Code/family/{function}")]
+        session = self.inject(self.program.pid, self.compile("time.mdl"), *wanted, interval="0.1").wait_inserted()
+        began = time.monotonic()
+        self.program.ask("step 20")
+        took = 1e9 * (time.monotonic() - began)
+        after, later = session.fresh_values(), session.fresh_values()
+        self.assertEqual(after, later)  # no timer runs
+        self.assert_stopped_well(session)
+        for function in functions:
+            wall, exclusive, cpu = (after[kind, f"/Code/family/{function}"] for kind in kinds)
+            self.assertTrue(0 <= exclusive <= wall <= took and 0 < cpu <= took and wall > 0, (function, took, after))
+        self.assertNotIn("without an entry", session.errors)
+        self.assertEqual(self.program.end(), 0)
+
     def test_as_one_request_each(self):
         """Vectorized and one by one, in the same run of the same process: equal for every function."""
         self.begin(f"{HITS}@{EVERY}", f"{ALONE}@{EVERY}", HITS, interval="0.5")

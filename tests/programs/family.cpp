@@ -12,12 +12,14 @@
 //   raise N    likewise with a signal, sent to the thread itself, whose handler walks too
 //   storm N    the main thread, until N signals of a timer have been handled: short calls of t_signal,
 //              which calls t_hit; the handler does the same
-//   wake       the sleeper calls t_hit in each of its frames and leaves them
-//   quit       ends with status 0
+//   step N     the main thread, N short calls of t_signal; behind each of their instructions a handler makes
+//   one, too wake       the sleeper calls t_hit in each of its frames and leaves them quit       ends with
+//   status 0
 //
 // Each thread keeps a list of the functions that it is in. What an exception or a jump leaves is taken
 // off the list where it arrives.
 #include <sys/time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -128,19 +130,37 @@ __attribute__((always_inline)) inline void step(int function, int levels) {
 F1(0)
 F1(1)
 F1(2)
-F1(3) F1(4) F1(5) F1(6) F1(7) F1(8) F1(9) F10(1) F10(2) F10(3) F10(4) F10(5) F10(6) F10(7) F10(8) F10(9)
-    F100(1) F100(2) F100(3) F100(4)
+F1(3)
+F1(4)
+F1(5) F1(6) F1(7) F1(8) F1(9) F10(1) F10(2) F10(3) F10(4) F10(5) F10(6) F10(7) F10(8) F10(9) F100(1) F100(2)
+    F100(3) F100(4)
 #undef F1
 #define F1(n) t_f##n,
         Function const functions[kFunctions] = {F1(0) F1(1) F1(2) F1(3) F1(4) F1(5) F1(6) F1(7) F1(8) F1(9)
                                                     F10(1) F10(2) F10(3) F10(4) F10(5) F10(6) F10(7) F10(8)
                                                         F10(9) F100(1) F100(2) F100(3) F100(4)};
 
-COUNTED void t_signal() {
+COUNTED void t_signal(Leave how) {
   enter(kSignal);
   t_hit();
   leave();
+  if (how == Leave::by_throw) throw 1;
+  if (how == Leave::by_jump) longjmp(walk.target, 1);
 }
+
+// Ends with a jump to t_signal.
+extern "C" void t_chain(Leave how);
+asm(R"(
+  .globl t_chain
+  .type t_chain, @function
+t_chain:
+  .cfi_startproc
+  add $1, %edi
+  sub $1, %edi
+  jmp t_signal
+  .cfi_endproc
+  .size t_chain, . - t_chain
+)");
 
 COUNTED void t_outer(int height) {
   if (walk.leave == Leave::by_jump) {
@@ -178,7 +198,7 @@ void on_raise(int) {
 
 void on_timer(int) {
   ++handled;
-  t_signal();
+  t_signal(Leave::normally);
 }
 
 void go(unsigned long rounds, Leave how) {
@@ -195,8 +215,35 @@ void storm(unsigned long signals) {
   const uint64_t until = handled + signals;
   itimerval every{{0, 50}, {0, 50}}, never{};
   setitimer(ITIMER_REAL, &every, nullptr);
-  while (handled < until) t_signal();
+  while (handled < until) t_signal(Leave::normally);
   setitimer(ITIMER_REAL, &never, nullptr);
+}
+
+// With the trap flag set, in every context that a handler leaves.
+volatile bool stepping;
+void on_trap(int, siginfo_t*, void* context) {
+  constexpr greg_t kTrapFlag = 0x100;
+  greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
+  flags = stepping ? flags | kTrapFlag : flags & ~kTrapFlag;
+  if (stepping) t_chain(Leave::normally);
+}
+
+void step_through(Leave how) {
+  try {
+    if (setjmp(walk.target) == 0) t_chain(how);
+  } catch (int) {
+  }
+}
+
+void step(unsigned long calls) {
+  stepping = true;
+  raise(SIGTRAP);
+  for (unsigned long i = 0; i < calls; ++i) step_through(Leave::normally);
+  step_through(Leave::by_throw);
+  step_through(Leave::by_jump);
+  step_through(Leave::normally);
+  stepping = false;
+  raise(SIGTRAP);
 }
 
 std::string truth() {
@@ -223,6 +270,9 @@ int main(int argc, char** argv) {
   action.sa_handler = on_timer;
   action.sa_flags = SA_RESTART;
   sigaction(SIGALRM, &action, nullptr);
+  action.sa_sigaction = on_trap;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGTRAP, &action, nullptr);
   if (pipe(sleep_pipe) != 0) return 1;
   bool awake = false;
   std::thread sleeper([] {
@@ -245,6 +295,8 @@ int main(int argc, char** argv) {
       go(command.number, Leave::by_signal);
     } else if (command.word == "storm") {
       storm(command.number);
+    } else if (command.word == "step") {
+      step(command.number);
     } else if (command.word == "wake" && !awake) {
       awake = true;
       if (write(sleep_pipe[1], "w", 1) != 1) return 1;

@@ -148,13 +148,31 @@ bool writes_one_of(const Piece& piece, std::span<const int64_t> flags) {
   return false;
 }
 
-// Before something is raised: when it is down, this frame is the outermost. r10 is free. `depth`:
-// from the stack pointer to the frame's return address.
+// What raises a flag or starts a timer notes whose frame is the outermost one: the one that finds it down. A
+// signal handler of this thread may raise and lower the same at any instruction. One that comes between the
+// note and the raise leaves its own frame noted, and another one of the same thread may have its frame at
+// the same place later on, so
+//   - who lowers the outermost marks the note as over: no frame has an odd place. (Nor is it forgotten: where
+//   a
+//     frame has vanished is seen by its place, resident.S.)
+//   - who has raised it notes the frame once more.
+
+// Before something is raised: when it is down, this frame is the outermost. r10 is its place then, else 0.
+// `depth`: from the stack pointer to the frame's return address.
 void emit_raise(Bytes& out, const Raised& what, uint32_t depth) {
   Emitter e(out, 0);
   e.bytes({0x49, 0x83, 0xbb}), e.imm32(static_cast<uint32_t>(what.count)), e.bytes({0x00});  // cmpq $0, count
+  e.bytes({0x41, 0xba}), e.imm32(0);                                                         // mov $0, %r10d
   e.bytes({0x75, 15});                                                          // jne over the next two
   e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth);                            // lea depth(%rsp), %r10
+  e.bytes({0x4d, 0x89, 0x93}), e.imm32(static_cast<uint32_t>(what.outermost));  // mov %r10, outermost(%r11)
+}
+
+// Behind that, with the same r10.
+void emit_raised(Bytes& out, const Raised& what) {
+  Emitter e(out, 0);
+  e.bytes({0x4d, 0x85, 0xd2});                                                  // test %r10, %r10
+  e.bytes({0x74, 7});                                                           // je over the next one
   e.bytes({0x4d, 0x89, 0x93}), e.imm32(static_cast<uint32_t>(what.outermost));  // mov %r10, outermost(%r11)
 }
 
@@ -162,15 +180,16 @@ void emit_raise(Bytes& out, const Raised& what, uint32_t depth) {
 // last stop.
 void emit_lower(Bytes& out, const Raised& what, uint32_t depth) {
   Emitter e(out, 0);
-  auto count = static_cast<uint32_t>(what.count);
-  e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth);                            // lea depth(%rsp), %r10
-  e.bytes({0x4d, 0x39, 0x93}), e.imm32(static_cast<uint32_t>(what.outermost));  // cmp %r10, outermost(%r11)
-  e.bytes({0x75, static_cast<uint8_t>(what.is_timer ? 21 : 11)});               // jne behind all this
+  auto count = static_cast<uint32_t>(what.count), outermost = static_cast<uint32_t>(what.outermost);
+  e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth);               // lea depth(%rsp), %r10
+  e.bytes({0x4d, 0x39, 0x93}), e.imm32(outermost);                 // cmp %r10, outermost(%r11)
+  e.bytes({0x75, static_cast<uint8_t>(what.is_timer ? 29 : 19)});  // jne behind all this
   if (what.is_timer) {
     e.bytes({0x49, 0x83, 0xbb}), e.imm32(count), e.bytes({0x00});  // cmpq $0, count(%r11)
-    e.bytes({0x74, 11});                                           // je behind all this
+    e.bytes({0x74, 19});                                           // je behind all this
   }
   e.bytes({0x49, 0xc7, 0x83}), e.imm32(count), e.imm32(what.is_timer);  // movq $0 or $1, count(%r11)
+  e.bytes({0x49, 0x83, 0x8b}), e.imm32(outermost), e.bytes({0x01});     // orq $1, outermost(%r11)
 }
 
 // General registers that a piece changes, but for what keeps its flag's frame.
@@ -311,13 +330,25 @@ class PieceWriter {
 
   void one(const Piece& piece) {
     NextFields own;
-    for (const Raised& what : piece.raises) emit_raise(out_, what, depth_);
+    Emitter e(out_, 0);
+    // Where r10 cannot keep it, the stack does.
+    const bool stays = piece.raises.size() == 1 && !piece.keys && !(piece.stencil->written & bit(r10)) &&
+                       piece.stencil->info.routines.empty();
+    uint32_t depth = depth_;
+    for (const Raised& what : piece.raises) {
+      emit_raise(out_, what, depth);
+      if (!stays) e.push(r10), depth += 8;
+    }
     for (const Raised& what : piece.lowers)
-      if (what.is_timer) emit_lower(out_, what, depth_);
+      if (what.is_timer) emit_lower(out_, what, depth);
     if (piece.keys) emit_keys_before(out_, *piece.keys);
     emit_stencil(place_, *piece.stencil, &piece, 0, own);
     land(own);
-    if (piece.keys) emit_keys_behind(out_, *piece.keys, depth_);
+    if (piece.keys) emit_keys_behind(out_, *piece.keys, depth);
+    for (size_t i = piece.raises.size(); i-- > 0;) {
+      if (!stays) e.pop(r10);
+      emit_raised(out_, piece.raises[i]);
+    }
     for (const Raised& what : piece.lowers)
       if (!what.is_timer) emit_lower(out_, what, depth_);
     for (const Track& track : piece.tracks) emit_track(out_, track);
