@@ -13,7 +13,7 @@ constexpr size_t kWords = kActiveSize / sizeof(uint64_t), kTotalWords = kTotalSi
 constexpr uint64_t kAtOnce = 65536;  // totals
 
 struct Entry {
-  int64_t count = 0;
+  int32_t count = 0;  // 0: free; below: being filled or settled (resident_vectors.inc)
   int64_t key = 0;
   uint64_t base = 0;
   uint64_t frame = 0;
@@ -40,7 +40,7 @@ bool read_active(const image::Memory& memory, const KeyPlace& place, Active& act
   if (!read_words(memory, active.block + place.keys, words)) return false;
   for (size_t i = 0; i < kActiveEntries; ++i) {
     const uint64_t* w = &words[i * kWords];
-    active.entries[i] = {static_cast<int64_t>(w[0]), static_cast<int64_t>(w[1]), w[2], w[3], w[4]};
+    active.entries[i] = {static_cast<int32_t>(w[0]), static_cast<int64_t>(w[1]), w[2], w[3], w[4]};
   }
   active.more = words.back();
   return !place.by_thread || read_words(memory, active.block + kBlockThread, std::span(&active.thread, 1));

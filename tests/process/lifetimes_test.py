@@ -45,7 +45,7 @@ class Sleepers(LiveTest):
         program = self.start("sleepers")
         plan = self.compile_text(metric("idle_calls", ["t_sleepers_idle"]))
         before = self.remember(program.pid)
-        for milliseconds, status in ((200, 0), (2600, 1)):
+        for milliseconds, status in ((200, 0), (4500, 1)):  # it tries to stop the threads for 2 s
             program.send(f"vfork {milliseconds}")
             soon(lambda: state(program.pid) == "D", "the thread to wait")
             session = self.inject(program.pid, plan, "-d", "0.1")

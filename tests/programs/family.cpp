@@ -132,8 +132,9 @@ F1(1)
 F1(2)
 F1(3)
 F1(4)
-F1(5) F1(6) F1(7) F1(8) F1(9) F10(1) F10(2) F10(3) F10(4) F10(5) F10(6) F10(7) F10(8) F10(9) F100(1) F100(2)
-    F100(3) F100(4)
+F1(5)
+F1(6) F1(7) F1(8) F1(9) F10(1) F10(2) F10(3) F10(4) F10(5) F10(6) F10(7) F10(8) F10(9) F100(1) F100(2) F100(3)
+    F100(4)
 #undef F1
 #define F1(n) t_f##n,
         Function const functions[kFunctions] = {F1(0) F1(1) F1(2) F1(3) F1(4) F1(5) F1(6) F1(7) F1(8) F1(9)
@@ -221,11 +222,14 @@ void storm(unsigned long signals) {
 
 // With the trap flag set, in every context that a handler leaves.
 volatile bool stepping;
+uint32_t chance, rarely;  // of every `rarely` instructions one gets a handler's call
 void on_trap(int, siginfo_t*, void* context) {
   constexpr greg_t kTrapFlag = 0x100;
   greg_t& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
   flags = stepping ? flags | kTrapFlag : flags & ~kTrapFlag;
-  if (stepping) t_chain(Leave::normally);
+  if (!stepping) return;
+  chance = chance * 1664525 + 1013904223;
+  if ((chance >> 16) % rarely == 0) t_chain(Leave::normally);
 }
 
 void step_through(Leave how) {
@@ -235,7 +239,8 @@ void step_through(Leave how) {
   }
 }
 
-void step(unsigned long calls) {
+void step_often(unsigned long calls, uint32_t instructions) {
+  rarely = instructions;
   stepping = true;
   raise(SIGTRAP);
   for (unsigned long i = 0; i < calls; ++i) step_through(Leave::normally);
@@ -296,7 +301,9 @@ int main(int argc, char** argv) {
     } else if (command.word == "storm") {
       storm(command.number);
     } else if (command.word == "step") {
-      step(command.number);
+      step_often(command.number, 1);
+    } else if (command.word == "stumble") {
+      step_often(command.number, 8);
     } else if (command.word == "wake" && !awake) {
       awake = true;
       if (write(sleep_pipe[1], "w", 1) != 1) return 1;
