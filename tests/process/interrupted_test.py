@@ -133,6 +133,19 @@ class Interrupted(LiveTest):
         self.assert_stopped_well(session)  # it would wait for a frame of ours to end
         self.assert_untouched(program.pid, before)
 
+    def test_a_program_that_steps_through_itself(self):
+        """With the trap flag set: a thread of it makes our calls, in which all signals are blocked."""
+        program = self.start("family")
+        before = self.remember(program.pid)
+        plan = self.compile_text(entries_and_returns(["t_signal"]))
+        program.send("step 10000000")
+        for _ in range(5):
+            session = self.inject(program.pid, plan).wait_inserted()
+            soon(lambda session=session: session.fresh_values()["entries_t_signal", ""] > 0, "a call")
+            self.assert_stopped_well(session)
+        self.assert_untouched(program.pid, before)
+        self.assertIsNone(program.process.poll())
+
     def overwrite_journal(self, pid):
         journal = next(mapping for mapping in process_text.leftovers(pid) if mapping.access == "r--p")
         with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:

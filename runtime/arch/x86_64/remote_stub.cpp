@@ -117,8 +117,10 @@ void drop_call(ThreadRegisters& registers) {
 }
 
 ThreadRegisters remote_entry(const ThreadRegisters& registers, uint64_t address) {
+  constexpr uint64_t kTrapFlag = 0x100;  // of a program that steps through itself
   ThreadRegisters out = registers;
   out.rip = address;
+  out.eflags &= ~kTrapFlag;  // a trap while signals are blocked ends a program
   out.orig_rax = static_cast<decltype(out.orig_rax)>(-1);
   return out;
 }
