@@ -332,8 +332,8 @@ class PieceWriter {
     NextFields own;
     Emitter e(out_, 0);
     // Where r10 cannot keep it, the stack does.
-    const bool stays = piece.raises.size() == 1 && !piece.keys && !(piece.stencil->written & bit(r10)) &&
-                       piece.stencil->info.routines.empty();
+    const bool stays = piece.raises.size() == 1 && piece.lowers.empty() && !piece.keys &&
+                       !(piece.stencil->written & bit(r10)) && piece.stencil->info.routines.empty();
     uint32_t depth = depth_;
     for (const Raised& what : piece.raises) {
       emit_raise(out_, what, depth);
