@@ -62,8 +62,8 @@ class Finder {
   std::vector<Arrival> find() {
     look_at_beginnings();
     look_at_pads();
-    for (const Snapshot::Piece& text : now_.text()) look_at_text(text);
-    for (const Snapshot::Piece& data : now_.data()) look_at_words(data.bytes, data.range.start);
+    for (const image::BufferMemory& text : now_.text()) look_at_text(text.bytes(), text.base());
+    for (const image::BufferMemory& data : now_.data()) look_at_words(data.bytes(), data.base());
     look_at_tables();
     for (const Candidate& one : confirmed(std::move(candidates_)))
       arrive(one.to, one.how, one.at, one.is_number);
@@ -97,8 +97,8 @@ class Finder {
     }
   }
 
-  void look_at_text(const Snapshot::Piece& piece) {
-    const auto& [text, raw] = piece;
+  void look_at_text(std::span<const std::byte> raw, uint64_t start) {
+    const Range text{start, start + raw.size()};
     const auto* bytes = reinterpret_cast<const uint8_t*>(raw.data());
     // Displacements of 32 bits follow an opcode (call e8, jmp e9, jcc 0f 80..8f) or the ModRM byte of an
     // operand relative to the pc (SDM volume 2, table 2-2); code is no operand of an instruction with an

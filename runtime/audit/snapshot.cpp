@@ -7,10 +7,10 @@ namespace mdl::audit {
 bool Snapshot::take(const image::Object& object, const image::Image& image) {
   text_.clear();
   data_.clear();
-  const auto hold = [&](std::vector<Piece>& pieces, const image::Range& range) {
+  const auto hold = [&](std::vector<image::BufferMemory>& pieces, const image::Range& range) {
     std::vector<std::byte> bytes(range.end - range.start);
     if (!memory_.read(range.start, bytes)) return false;
-    pieces.push_back({range, std::move(bytes)});
+    pieces.emplace_back(std::move(bytes), range.start);
     return true;
   };
   const auto is_text = [&](const image::Mapping& mapping) {
@@ -28,14 +28,8 @@ bool Snapshot::take(const image::Object& object, const image::Image& image) {
 }
 
 bool Snapshot::read_held(uint64_t address, std::span<std::byte> into) const {
-  for (const auto* pieces : {&text_, &data_})
-    for (const Piece& piece : *pieces) {
-      if (!piece.range.contains(address) || piece.range.end - address < into.size()) continue;
-      std::copy_n(piece.bytes.begin() + static_cast<std::ptrdiff_t>(address - piece.range.start), into.size(),
-                  into.begin());
-      return true;
-    }
-  return false;
+  const auto holds = [&](const image::BufferMemory& one) { return one.read(address, into); };
+  return std::ranges::any_of(text_, holds) || std::ranges::any_of(data_, holds);
 }
 
 }  // namespace mdl::audit

@@ -26,16 +26,13 @@ class Snapshot final : public image::Memory {
   }
   bool read_held(uint64_t address, std::span<std::byte> into) const;
 
-  struct Piece {
-    image::Range range;
-    std::vector<std::byte> bytes;
-  };
-  const std::vector<Piece>& text() const { return text_; }  // as in Object::text
-  const std::vector<Piece>& data() const { return data_; }  // the rest of what is mapped of the file
+  // As in Object::text, and the rest of what is mapped of the file.
+  const std::vector<image::BufferMemory>& text() const { return text_; }
+  const std::vector<image::BufferMemory>& data() const { return data_; }
 
  private:
   const image::Memory& memory_;
-  std::vector<Piece> text_, data_;
+  std::vector<image::BufferMemory> text_, data_;
 };
 
 }  // namespace mdl::audit

@@ -35,6 +35,8 @@ class BufferMemory final : public Memory {
   explicit BufferMemory(std::vector<std::byte> bytes, uint64_t base = 0)
       : bytes_(std::move(bytes)), base_(base) {}
   bool read(uint64_t address, std::span<std::byte> into) const override;
+  std::span<const std::byte> bytes() const { return bytes_; }
+  uint64_t base() const { return base_; }
 
  private:
   std::vector<std::byte> bytes_;

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
-#include <memory>
 #include <unordered_map>
 
 #include "runtime/arch/x86_64/disassembler.h"
