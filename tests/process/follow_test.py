@@ -10,7 +10,7 @@ import sys
 import time
 import unittest
 
-from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, metric, run, soon
+from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, metric, run, soon, tag_by_argument
 from states_test import state
 from timers_test import LIST, timer
 
@@ -19,15 +19,6 @@ OUTER = "/Code/forks/t_outer"
 REQUESTS = ("-m", WORK, "-m", f"{WORK}@{OUTER}")
 EVERY = ("-m", WORK, "-m", f"{WORK}@/Code/forks/*")  # many lines: who does not read them holds all up
 KEYS = "/SyncObject/Message"
-KEYED = """
-resourceList outers is procedure { items { "t_outer" }; flavor { unix }; }
-constraint tag /SyncObject/Message/* is counter {
-  foreach f in outers {
-    append preInsn f.entry (* if ($arg[0] == $constraint[0]) tag += 1; *)
-    prepend preInsn f.return (* if (tag > 0) tag -= 1; *)
-  }
-}
-"""
 PLAN = CONSTRAINTS + metric(WORK, ["t_work"], constraints=["procedure"])
 
 
@@ -98,7 +89,8 @@ class Forks(Family):
 
     def test_keys(self):
         """A key that is active at the fork is active in the child, and each counts its own."""
-        self.begin("-m", WORK, "-m", f"{WORK}@{KEYS}/*", plan=KEYED + metric(WORK, ["t_work"], constraints=["tag"]))
+        self.begin("-m", WORK, "-m", f"{WORK}@{KEYS}/*",
+                   plan=tag_by_argument("t_outer") + metric(WORK, ["t_work"], constraints=["tag"]))
         self.program.ask("inside 100")
         pids = [one["pid"] for one in self.program.ask("inside 7")["family"]]
         self.assert_stopped_well(self.session)

@@ -341,6 +341,19 @@ constraint module /Code/* is counter {
 """
 
 
+def tag_by_argument(function, argument=0):
+    """The constraint `tag`: while a call of the function is active whose argument is the key."""
+    return f"""
+resourceList tagged is procedure {{ items {{ "{function}" }}; flavor {{ unix }}; }}
+constraint tag /SyncObject/Message/* is counter {{
+  foreach f in tagged {{
+    append preInsn f.entry (* if ($arg[{argument}] == $constraint[0]) tag += 1; *)
+    prepend preInsn f.return (* if (tag > 0) tag -= 1; *)
+  }}
+}}
+"""
+
+
 def entries_and_returns(functions):
     """Two metrics for each function: entries_NAME and returns_NAME."""
     return "".join(metric(f"entries_{name}", [name]) + metric(f"returns_{name}", [name], "return")

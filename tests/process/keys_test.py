@@ -3,18 +3,12 @@
 import unittest
 
 from harness import CONSTRAINTS as HARNESS_CONSTRAINTS
-from harness import MDL_INJECT, LiveTest, metric, run
+from harness import MDL_INJECT, LiveTest, metric, run, tag_by_argument
 
 HITS = "hits"
-CONSTRAINTS = """
+CONSTRAINTS = tag_by_argument("t_recv", 1) + """
 resourceList receivers is procedure { items { "t_recv" }; flavor { unix }; }
 resourceList deep is procedure { items { "t_deep" }; flavor { unix }; }
-constraint tag /SyncObject/Message/* is counter {
-  foreach f in receivers {
-    append preInsn f.entry (* if ($arg[1] == $constraint[0]) tag += 1; *)
-    prepend preInsn f.return (* if (tag > 0) tag -= 1; *)
-  }
-}
 constraint block /Memory/* is counter {
   foreach f in receivers {
     append preInsn f.entry (* if ($arg[0] >= 1048576 && $arg[0] < 1054976 && ($arg[0] - 1048576) / 64 == $constraint[0]) block = 1; *)

@@ -4,7 +4,7 @@ import re
 import time
 import unittest
 
-from harness import CONSTRAINTS, MDL_INJECT, MDLC, LiveTest, metric, run
+from harness import CONSTRAINTS, MDL_INJECT, MDLC, LiveTest, metric, run, tag_by_argument
 
 HITS = "hits"
 ALONE = "hits_alone"  # the same, but made so that one base cannot answer for all
@@ -14,15 +14,6 @@ NOT_ADDITIVE = metric(ALONE, ["t_hit"], constraints=["procedure", "module"]).rep
     f"(* {ALONE}++; *)", f"(* {ALONE}++; if (unused == 7) unused = 0; *)").replace("base is", "counter unused; base is")
 METRICS = (CONSTRAINTS + metric(HITS, ["t_hit"], constraints=["procedure", "module"]) + NOT_ADDITIVE)
 EVERY = "/Code/family/*"
-BY_ARGUMENT = """
-resourceList signalled is procedure { items { "%s" }; flavor { unix }; }
-constraint tag /SyncObject/Message/* is counter {
-  foreach f in signalled {
-    append preInsn f.entry (* if ($arg[0] == $constraint[0]) tag += 1; *)
-    prepend preInsn f.return (* if (tag > 0) tag -= 1; *)
-  }
-}
-"""
 NORMALLY = "/SyncObject/Message/0"
 
 
@@ -107,7 +98,7 @@ class Vector(LiveTest):
         for function in ("t_signal", "t_chain"):
             with self.subTest(function):
                 self.program = self.start("family")
-                text = BY_ARGUMENT % function + metric(HITS, ["t_hit"], constraints=["tag"])
+                text = tag_by_argument(function) + metric(HITS, ["t_hit"], constraints=["tag"])
                 session = self.inject(self.program.pid, self.compile_text(text), "-m", f"{HITS}@{NORMALLY[:-1]}*",
                                       "-m", HITS).wait_inserted()
                 last = self.program.ask("stumble 100")

@@ -12,9 +12,11 @@
 //   raise N    likewise with a signal, sent to the thread itself, whose handler walks too
 //   storm N    the main thread, until N signals of a timer have been handled: short calls of t_signal,
 //              which calls t_hit; the handler does the same
-//   step N     the main thread, N short calls of t_signal; behind each of their instructions a handler makes
-//   one, too wake       the sleeper calls t_hit in each of its frames and leaves them quit       ends with
-//   status 0
+//   step N     the main thread: N short calls of t_chain, which jumps to t_signal, one that is left by an
+//              exception and one by longjmp; behind each instruction of all that a handler calls t_chain, too
+//   stumble N  the same behind one instruction of eight, by chance
+//   wake       the sleeper calls t_hit in each of its frames and leaves them
+//   quit       ends with status 0
 //
 // Each thread keeps a list of the functions that it is in. What an exception or a jump leaves is taken
 // off the list where it arrives.
@@ -130,11 +132,8 @@ __attribute__((always_inline)) inline void step(int function, int levels) {
 F1(0)
 F1(1)
 F1(2)
-F1(3)
-F1(4)
-F1(5)
-F1(6) F1(7) F1(8) F1(9) F10(1) F10(2) F10(3) F10(4) F10(5) F10(6) F10(7) F10(8) F10(9) F100(1) F100(2) F100(3)
-    F100(4)
+F1(3) F1(4) F1(5) F1(6) F1(7) F1(8) F1(9) F10(1) F10(2) F10(3) F10(4) F10(5) F10(6) F10(7) F10(8) F10(9)
+    F100(1) F100(2) F100(3) F100(4)
 #undef F1
 #define F1(n) t_f##n,
         Function const functions[kFunctions] = {F1(0) F1(1) F1(2) F1(3) F1(4) F1(5) F1(6) F1(7) F1(8) F1(9)
