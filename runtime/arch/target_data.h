@@ -29,7 +29,7 @@
   /* A slot of the directory: {thread pointer, block}; 0 = free */                                     \
   X(SlotSize, 16)                                                                                     \
   /* A thread's block. Two words have one meaning while the thread lives and another in a copy. */     \
-  X(BlockHeader, 64)                                                                                  \
+  X(BlockHeader, 128)                                                                                 \
   X(BlockAnomalies, 0)   /* that are not told apart */                                                 \
   X(BlockThread, 8)      /* id of the thread, -1 while the block is made ready for another */          \
   X(BlockCpuClock, 16)                                                                                \
@@ -38,6 +38,7 @@
   X(BlockClock, 40)                                                                                   \
   X(BlockDeferred, 48)   /* how many bytes of the list of what waits at tail jumps are in use */       \
   X(BlockArmed, 56)      /* how many bytes of the area of armed calls are in use */                    \
+  X(BlockAway, 64)                                                                                    \
   X(BlockSequence, 16)   /* of a copy: its number, from 1, */                                          \
   X(BlockOrigin, 24)     /* and the block that it is a copy of */                                      \
   /* From timer to timer: {value, depth, the outermost frame's stack pointer, unused} */               \

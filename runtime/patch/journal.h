@@ -23,7 +23,7 @@
 namespace mdl::patch {
 
 inline constexpr const char* kSessionName = "mdl-session";
-inline constexpr uint32_t kJournalVersion = 6;
+inline constexpr uint32_t kJournalVersion = 7;
 
 struct PatchedWindow {
   uint64_t address = 0;

@@ -48,11 +48,12 @@ Result<uint64_t> ThreadBlocks::clock(uint64_t block, pid_t tid, const focus::Cel
   if (!now || !stage_.layout.keeps_hit_time || slot.kind == format::CellKind::event_timer) return now;
   const bool wall = slot.kind == format::CellKind::wall_timer;
   const uint64_t last_at = block + (wall ? kBlockClock : kBlockCpuClock);
-  uint64_t taken = 0, last = 0;
+  uint64_t taken = 0, away = 0, last = 0;
   if (!memory_.read(block + kBlockTaken, std::as_writable_bytes(std::span(&taken, 1))) ||
+      !memory_.read(block + kBlockAway, std::as_writable_bytes(std::span(&away, 1))) ||
       !memory_.read(last_at, std::as_writable_bytes(std::span(&last, 1))))
     return Error{"cannot read the session's data"};
-  *now -= wall ? taken : values::nanoseconds(taken, stage_.journal.ticks_per_second);
+  *now -= wall ? taken : values::nanoseconds(taken - away, stage_.journal.ticks_per_second);
   *now = std::max(*now, wall ? last : last & ~arch::kCpuStale);
   if (auto ok = write(last_at, {&*now, 1}); !ok) return ok.error();
   return now;

@@ -23,6 +23,7 @@ constexpr size_t kMostThreads = 65536;  // that are told apart after they have e
 
 // Words of a block.
 constexpr size_t kAnomalies = kBlockAnomalies / 8, kThread = kBlockThread / 8, kTaken = kBlockTaken / 8,
+                 kAway = kBlockAway / 8,
                  kClock = kBlockClock / 8, kBegan = kBlockBegan / 8;          // of a thread that lives,
 constexpr size_t kSequence = kBlockSequence / 8, kOrigin = kBlockOrigin / 8;  // and of a copy
 
@@ -145,7 +146,7 @@ void Collector::take(const Words& copy, uint32_t slot) {
       ended_[i].add(value);
   }
   taken_[kAnomalies] += copy[kAnomalies];
-  taken_[kTaken] += copy[kTaken];
+  taken_[kTaken] += copy[kTaken] - copy[kAway];
   for (uint64_t at = layout_.timers; at < layout_.calls; at += kTimerSize)
     if (signed_word(copy, at) > 0) taken_[at / 8] += copy[at / 8];
   for (uint64_t at = layout_.sums; at < layout_.cells_end; at += 8) taken_[at / 8] += copy[at / 8];
@@ -187,10 +188,9 @@ std::optional<uint64_t> Collector::less_taken(const image::Memory& memory, const
                                               const ClockOf& of, uint64_t clock) const {
   if (!layout_.keeps_hit_time || of.kind == format::CellKind::event_timer) return clock;
   if (of.kind == format::CellKind::wall_timer) return wall_of(seen.words);
-  uint64_t taken = 0;
-  const uint64_t at = slot_address(seen.slot) + kTaken * sizeof taken;
-  if (!memory.read(at, std::as_writable_bytes(std::span(&taken, 1)))) return std::nullopt;
-  return clock - nanoseconds(taken, layout_.ticks_per_second);
+  Words words(kBlockHeader / 8);
+  if (!memory.read(slot_address(seen.slot), std::as_writable_bytes(std::span(words)))) return std::nullopt;
+  return clock - taken_ns(words);
 }
 
 int64_t Collector::timer_value(const image::Memory& memory, Clocks& clocks, const Seen& seen,
@@ -297,7 +297,7 @@ void Collector::fold_sums(const Words& words, Snapshot& out) {
 }
 
 uint64_t Collector::taken_ns(const Words& words) const {
-  return layout_.keeps_hit_time ? nanoseconds(words[kTaken], layout_.ticks_per_second) : 0;
+  return layout_.keeps_hit_time ? nanoseconds(words[kTaken] - words[kAway], layout_.ticks_per_second) : 0;
 }
 
 int64_t Collector::in_units(const CellPlace& cell, int64_t value) const {

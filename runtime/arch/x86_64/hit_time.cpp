@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -10,8 +11,6 @@
 
 namespace mdl::arch {
 namespace {
-
-constexpr double kRoutineScale = 4;
 
 constexpr uint8_t at(uint64_t offset) {  // as the displacement of an operand in the block
   return static_cast<uint8_t>(offset);
@@ -183,6 +182,10 @@ class Function {
   bool usable_ = false;
 };
 
+uint32_t ticks(double exact) {
+  return static_cast<uint32_t>(std::clamp(std::round(exact), 0.0, double{kLongestHit}));
+}
+
 double middle(std::vector<double> of) {
   const auto at = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
   std::ranges::nth_element(of, at);
@@ -213,15 +216,20 @@ void emit_hit_begins(Emitter& e, bool cpu) {
 }
 
 void emit_hit_ends(Emitter& e, const HitTime& time, const KnownOfHit& hit) {
-  const double longest = std::min(kLongestHit + kRoutineScale * hit.routines, 1e9);
   const double usual = time.between + hit.stencils + hit.routines;
   const double around = time.around + time.per_saved * static_cast<double>(hit.saved);
   emit_read_counter(e);
   e.bytes({0x49, 0x2b, 0x53, at(kBlockBegan)});                          // sub kBlockBegan(%r11), %rdx
-  e.bytes({0xb8}), e.imm32(static_cast<uint32_t>(usual));                // mov $usual, %eax
-  e.bytes({0x48, 0x81, 0xfa}), e.imm32(static_cast<uint32_t>(longest));  // cmp $longest, %rdx
-  e.bytes({0x48, 0x0f, 0x4f, 0xd0});                                     // cmovg %rax, %rdx
-  e.bytes({0x48, 0x81, 0xc2}), e.imm32(static_cast<uint32_t>(around));   // add $around, %rdx
+  e.bytes({0x48, 0x81, 0xfa}), e.imm32(kLongestHit);                     // cmp $kLongestHit, %rdx
+  e.bytes({0x76, 30});                                                   // jbe behind the next seven
+  e.bytes({0xb8}), e.imm32(ticks(usual));                                // mov $usual, %eax
+  e.bytes({0x48, 0x81, 0xfa}), e.imm32(kLongestAway);                    // cmp $kLongestAway, %rdx
+  e.bytes({0x48, 0x0f, 0x47, 0xd0});                                     // cmova %rax, %rdx
+  e.bytes({0x48, 0x29, 0xc2});                                           // sub %rax, %rdx
+  e.bytes({0x49, 0x01, 0x53, at(kBlockTaken)});                          // add %rdx, kBlockTaken(%r11)
+  e.bytes({0x49, 0x01, 0x53, at(kBlockAway)});                           // add %rdx, kBlockAway(%r11)
+  e.bytes({0x48, 0x89, 0xc2});                                           // mov %rax, %rdx
+  e.bytes({0x48, 0x81, 0xc2}), e.imm32(ticks(around));                   // add $around, %rdx
   e.bytes({0x49, 0x01, 0x53, at(kBlockTaken)});                          // add %rdx, kBlockTaken(%r11)
   e.bytes({0x49, 0xc7, 0x43, at(kBlockBegan)}), e.imm32(~hit.request);   // movq $~request, kBlockBegan(%r11)
 }

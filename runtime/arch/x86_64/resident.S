@@ -34,7 +34,8 @@
         .equ    kGettid, 186
         .equ    kClockGettime, 228
         .equ    kProcessVmReadv, 310
-        .equ    kLongestHit, 6000       // some 2.4 us
+        .equ    kLongestHit, 1 << 19    // ticks, as in hit_time.h
+        .equ    kLongestAway, 1 << 28
 
         // A call of our own. Its return address does not stay on the stack, where it would be found in a
         // local variable that is not set yet, and taken for a frame of ours by who has no frame information.
@@ -214,6 +215,7 @@ mdl_resident_renew:
         movq    (%r8), %rax
         lock addq %rax, (%rdi)          // anomalies
         movq    kBlockTaken(%r8), %rax
+        subq    kBlockAway(%r8), %rax
         lock addq %rax, kBlockTaken(%rdi)
         movq    .Ltimers(%rip), %rcx
 .Ladd_timer:

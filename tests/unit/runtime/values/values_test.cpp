@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr uint64_t kBase = 0x7f0000000000;
-constexpr uint64_t kStride = 128;
+constexpr uint64_t kStride = 256;
 
 // Clocks that stand where a test puts them.
 class FixedClocks final : public Clocks {
@@ -38,7 +38,7 @@ FixedClocks no_clocks;
 // A data region: one header page, the directory, the blocks.
 class Region final : public image::Memory {
  public:
-  explicit Region(uint32_t slots, std::vector<CellPlace> cells = {{CellKind::counter, 64, Aggregate::sum}}) {
+  explicit Region(uint32_t slots, std::vector<CellPlace> cells = {{CellKind::counter, kBlockHeader, Aggregate::sum}}) {
     layout.directory = kBase + 4096;
     layout.slots = slots;
     layout.blocks = layout.directory + slots * kSlotSize;
@@ -53,7 +53,7 @@ class Region final : public image::Memory {
   void thread(uint32_t slot, std::vector<int64_t> cells, uint64_t anomalies = 0) {
     if (slot < layout.slots) put(layout.directory + slot * kSlotSize, 0x1000 + slot);
     put(block(slot), anomalies);
-    for (size_t i = 0; i < cells.size(); ++i) put(block(slot) + 64 + i * 8, static_cast<uint64_t>(cells[i]));
+    for (size_t i = 0; i < cells.size(); ++i) put(block(slot) + kBlockHeader + i * 8, static_cast<uint64_t>(cells[i]));
   }
   bool read(uint64_t address, std::span<std::byte> into) const override {
     if (address < kBase || address - kBase > bytes.size() || into.size() > bytes.size() - (address - kBase))
@@ -72,11 +72,11 @@ std::string why(const Region& region) {
 }
 
 TEST(Values, FoldsOverThreads) {
-  Region region(8, {{CellKind::counter, 64, Aggregate::sum},
-                    {CellKind::counter, 64, Aggregate::min},
-                    {CellKind::counter, 64, Aggregate::max},
-                    {CellKind::counter, 64, Aggregate::avg},
-                    {CellKind::flag, 72, Aggregate::sum}});
+  Region region(8, {{CellKind::counter, kBlockHeader, Aggregate::sum},
+                    {CellKind::counter, kBlockHeader, Aggregate::min},
+                    {CellKind::counter, kBlockHeader, Aggregate::max},
+                    {CellKind::counter, kBlockHeader, Aggregate::avg},
+                    {CellKind::flag, kBlockHeader + 8, Aggregate::sum}});
   region.thread(1, {10, 1}, 2);
   region.thread(3, {-4, 0});
   region.thread(7, {25, 5}, 1);
@@ -89,8 +89,8 @@ TEST(Values, FoldsOverThreads) {
 }
 
 TEST(Values, WithoutThreadsAllIsZero) {
-  Region region(4, {{CellKind::counter, 64, Aggregate::min}, {CellKind::counter, 64, Aggregate::avg}});
-  region.put(region.block(2) + 64, 99);  // a free slot's block does not count
+  Region region(4, {{CellKind::counter, kBlockHeader, Aggregate::min}, {CellKind::counter, kBlockHeader, Aggregate::avg}});
+  region.put(region.block(2) + kBlockHeader, 99);  // a free slot's block does not count
   const auto read = read_values(region.layout, region, no_clocks);
   ASSERT_TRUE(read);
   EXPECT_THAT(read->cells, ElementsAre(0, 0));
@@ -98,7 +98,7 @@ TEST(Values, WithoutThreadsAllIsZero) {
 }
 
 TEST(Values, TheOverflowBlockIsOneThread) {
-  Region region(2, {{CellKind::counter, 64, Aggregate::sum}, {CellKind::counter, 64, Aggregate::min}});
+  Region region(2, {{CellKind::counter, kBlockHeader, Aggregate::sum}, {CellKind::counter, kBlockHeader, Aggregate::min}});
   region.thread(0, {10});
   region.thread(1, {20});
   region.thread(2, {3}, 4);
@@ -112,7 +112,7 @@ TEST(Values, TheOverflowBlockIsOneThread) {
 }
 
 TEST(Values, SumsWrapAndAveragesDoNot) {
-  Region region(2, {{CellKind::counter, 64, Aggregate::sum}, {CellKind::counter, 64, Aggregate::avg}});
+  Region region(2, {{CellKind::counter, kBlockHeader, Aggregate::sum}, {CellKind::counter, kBlockHeader, Aggregate::avg}});
   region.thread(0, {INT64_MAX});
   region.thread(1, {INT64_MAX});
   const auto read = read_values(region.layout, region, no_clocks);
@@ -169,7 +169,7 @@ TEST(Values, ChecksTheLayout) {
   EXPECT_THAT(with([](BlockLayout& l) { l.stride = 0; }), HasSubstr("size of a block"));
   EXPECT_THAT(with([](BlockLayout& l) { l.stride = UINT64_MAX; }), HasSubstr("size of a block"));
   EXPECT_THAT(with([](BlockLayout& l) { l.blocks = UINT64_MAX; }), HasSubstr("address"));
-  EXPECT_THAT(with([](BlockLayout& l) { l.cells[0].offset = 128; }), HasSubstr("a cell outside"));
+  EXPECT_THAT(with([](BlockLayout& l) { l.cells[0].offset = kStride; }), HasSubstr("a cell outside"));
   EXPECT_THAT(with([](BlockLayout& l) { l.cells[0].offset = UINT32_MAX - 7; }), HasSubstr("a cell outside"));
   EXPECT_THAT(with([](BlockLayout& l) { l.cells[0].offset = 0; }), HasSubstr("a cell outside"));
 }
@@ -177,7 +177,7 @@ TEST(Values, ChecksTheLayout) {
 // A region with a ring, and blocks that say whose they are: a timer and a counter.
 class Threads : public testing::Test {
  protected:
-  static constexpr uint64_t kTimer = 64, kCount = 96;
+  static constexpr uint64_t kTimer = kBlockHeader, kCount = kBlockHeader + kTimerSize;
   void SetUp() override { use({}); }
   void use(std::vector<CellPlace> cells) {
     region = Region(4, std::move(cells));
@@ -215,11 +215,11 @@ class Threads : public testing::Test {
   FixedClocks clocks;
 };
 
-constexpr CellPlace kCounts = {CellKind::counter, 96, Aggregate::sum};
-constexpr CellPlace kEachCount = {CellKind::counter, 96, Aggregate::sum, format::Event::minor_faults,
+constexpr CellPlace kCounts = {CellKind::counter, kBlockHeader + kTimerSize, Aggregate::sum};
+constexpr CellPlace kEachCount = {CellKind::counter, kBlockHeader + kTimerSize, Aggregate::sum, format::Event::minor_faults,
                                   Whose::each};
-constexpr CellPlace kWall = {CellKind::wall_timer, 64, Aggregate::sum};
-constexpr CellPlace kCpu = {CellKind::process_timer, 64, Aggregate::sum};
+constexpr CellPlace kWall = {CellKind::wall_timer, kBlockHeader, Aggregate::sum};
+constexpr CellPlace kCpu = {CellKind::process_timer, kBlockHeader, Aggregate::sum};
 
 std::vector<std::pair<uint64_t, int64_t>> pairs(const std::vector<ThreadValue>& values) {
   std::vector<std::pair<uint64_t, int64_t>> out;
@@ -239,6 +239,14 @@ TEST_F(Threads, TimesLeaveOutWhatHitsHaveTaken) {
   Snapshot first = read(collector);
   EXPECT_THAT(first.cells, ElementsAre(1700, 2700));
   EXPECT_EQ(first.taken_ns, 300u);
+  region.put(region.block(0) + 32, 100'300);  // a hit was off its processor for the time between
+  region.put(region.block(0) + 64, 100'000);
+  clocks.wall_now = 107'000;
+  first = read(collector);
+  EXPECT_THAT(first.cells, ElementsAre(1700, 2700));
+  EXPECT_EQ(first.taken_ns, 300u);
+  region.put(region.block(0) + 32, 300);
+  region.put(region.block(0) + 64, 0);
   clocks.wall_now = 9000;
   region.put(region.block(0) + 24, 8500);  // a hit began
   region.put(region.block(0) + 40, 8200);  // and this is what the thread's clock shows
