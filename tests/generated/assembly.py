@@ -12,7 +12,7 @@ BODIES = (
     "mov %rdi, %rax; and $15, %edi; 1: inc %rax; dec %edi; jns 1b; ret",
     "mov $3, %ecx; mov %rdi, %rax; 1: inc %rax; loop 1b; ret",
     "mov %rdi, %rax; xor %ecx, %ecx; jrcxz 1f; inc %rax; 1: ret",
-    "inc %rdi; test $7, %dil; jne {f}; mov %rdi, %rax; ret",  # its entry is a loop's head
+    "8: inc %rdi; test $7, %dil; jne 8b; mov %rdi, %rax; ret",  # its entry is a loop's head
     "mov %rdi, %rax; pop %rcx; jmp *%rcx",  # a return that is a jump
     "lea 1f(%rip), %rax; jmp *%rax; ud2; 1: mov %rdi, %rax; ret",
     "lea 1f(%rip), %rax; push %rax; ret; 1: mov %rdi, %rax; ret",  # a jump that is a return
