@@ -63,7 +63,7 @@ class Interrupted(LiveTest):
         program = self.start("interrupted", "apart")
         before = self.remember(program.pid)
         plan = self.compile_text(entries_and_returns(["t_short"]))
-        program.send("interrupt_short 600")
+        program.send("interrupt_short 4000")  # the attach must come before that
         program.answer("inside")
         session = self.inject(program.pid, plan).wait_inserted()
         self.assertEqual(program.answer("done")["sum"], RESULT)
