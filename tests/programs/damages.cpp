@@ -11,6 +11,7 @@
 //
 // Between data or words and undo nothing that is instrumented may run: it would follow wild pointers.
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -53,18 +54,30 @@ std::vector<Mapping> session_mappings() {
 // The first megabytes hold what is in use; the rest would only cost memory.
 constexpr long kMost = 4 << 20;
 
+// False where it is not mapped any more.
+bool copy(char* at, std::vector<char>& bytes, bool there) {
+  const iovec own{bytes.data(), bytes.size()}, other{at, bytes.size()};
+  const auto call = there ? process_vm_writev : process_vm_readv;
+  return call(getpid(), &own, 1, &other, 1, 0) == static_cast<ssize_t>(bytes.size());
+}
+
 unsigned damage(bool data, bool words, unsigned long seed) {
   std::mt19937_64 random(seed);
   unsigned count = 0;
   for (const Mapping& mapping : session_mappings()) {
     if (mapping.executable || mapping.writable != data) continue;
     const long size = std::min<long>(mapping.end - mapping.start, kMost);
-    saved.push_back({mapping.start, std::vector<char>(mapping.start, mapping.start + size)});
+    std::vector<char> bytes(static_cast<size_t>(size));
+    if (!copy(mapping.start, bytes, false)) continue;  // the injector has seen enough, and taken it away
+    saved.push_back({mapping.start, bytes});
     if (!data && mprotect(mapping.start, static_cast<size_t>(size), PROT_READ | PROT_WRITE) != 0) abort();
-    auto* at = reinterpret_cast<volatile uint64_t*>(mapping.start);
     const long all = size / 8;
-    for (long i = 0; i < (words ? 1000 : all); ++i)
-      at[words ? static_cast<long>(random() % static_cast<uint64_t>(all)) : i] = random();
+    for (long i = 0; i < (words ? 1000 : all); ++i) {
+      const uint64_t word = random();
+      const long at = words ? static_cast<long>(random() % static_cast<uint64_t>(all)) : i;
+      memcpy(bytes.data() + at * 8, &word, sizeof word);
+    }
+    copy(mapping.start, bytes, true);
     ++count;
   }
   return count;
