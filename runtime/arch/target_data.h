@@ -41,6 +41,9 @@
   X(BlockAway, 64)                                                                                    \
   X(BlockSequence, 16)   /* of a copy: its number, from 1, */                                          \
   X(BlockOrigin, 24)     /* and the block that it is a copy of */                                      \
+  /* Of a hit, in ticks (arch/x86_64/hit_time.h) */                                                    \
+  X(LongestHit, 1 << 19)                                                                              \
+  X(LongestAway, 1 << 28)                                                                             \
   /* From timer to timer: {value, depth, the outermost frame's stack pointer, unused} */               \
   X(TimerSize, 32)                                                                                    \
   /* What waits at tail jumps: entries {place of the return address, cell} */                          \

@@ -23,8 +23,8 @@ constexpr size_t kMostThreads = 65536;  // that are told apart after they have e
 
 // Words of a block.
 constexpr size_t kAnomalies = kBlockAnomalies / 8, kThread = kBlockThread / 8, kTaken = kBlockTaken / 8,
-                 kAway = kBlockAway / 8,
-                 kClock = kBlockClock / 8, kBegan = kBlockBegan / 8;          // of a thread that lives,
+                 kAway = kBlockAway / 8, kClock = kBlockClock / 8,
+                 kBegan = kBlockBegan / 8;                                    // of a thread that lives,
 constexpr size_t kSequence = kBlockSequence / 8, kOrigin = kBlockOrigin / 8;  // and of a copy
 
 Error unreadable(const char* what, uint64_t address) {

@@ -180,9 +180,11 @@ class Stopped(Interrupted):
 
         thread = threading.Thread(target=stop_and_go)
         thread.start()
-        yield
-        ended.set()
-        thread.join()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def test_wall_time(self):
         self.assert_left_out("wall", 0.45)
@@ -195,9 +197,11 @@ class Contended(Interrupted):
         processor = {min(os.sched_getaffinity(0))}
         os.sched_setaffinity(pid, processor)
         with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as hog:
-            os.sched_setaffinity(hog.pid, processor)
-            yield
-            hog.kill()
+            try:
+                os.sched_setaffinity(hog.pid, processor)
+                yield
+            finally:
+                hog.kill()
 
     def test_cpu_time(self):
         self.assert_left_out("cpu", 0.045)

@@ -41,8 +41,7 @@
 
 namespace mdl::arch {
 
-// Ticks, of 0.2 to 0.5 ns. kLongestHit is also in resident.S.
-inline constexpr uint32_t kLongestHit = 1 << 19, kLongestAway = 1 << 28;
+// Ticks, of 0.2 to 0.5 ns, as kLongestHit and kLongestAway are (target_data.h).
 inline constexpr uint32_t kMostBehind = 48, kMostGivenBack = 400;
 
 // rax and rdx, and in the beginning r10 are lost, and the flags.

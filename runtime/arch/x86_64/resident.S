@@ -34,8 +34,6 @@
         .equ    kGettid, 186
         .equ    kClockGettime, 228
         .equ    kProcessVmReadv, 310
-        .equ    kLongestHit, 1 << 19    // ticks, as in hit_time.h
-        .equ    kLongestAway, 1 << 28
 
         // A call of our own. Its return address does not stay on the stack, where it would be found in a
         // local variable that is not set yet, and taken for a frame of ours by who has no frame information.

@@ -38,7 +38,8 @@ FixedClocks no_clocks;
 // A data region: one header page, the directory, the blocks.
 class Region final : public image::Memory {
  public:
-  explicit Region(uint32_t slots, std::vector<CellPlace> cells = {{CellKind::counter, kBlockHeader, Aggregate::sum}}) {
+  explicit Region(uint32_t slots,
+                  std::vector<CellPlace> cells = {{CellKind::counter, kBlockHeader, Aggregate::sum}}) {
     layout.directory = kBase + 4096;
     layout.slots = slots;
     layout.blocks = layout.directory + slots * kSlotSize;
@@ -53,7 +54,8 @@ class Region final : public image::Memory {
   void thread(uint32_t slot, std::vector<int64_t> cells, uint64_t anomalies = 0) {
     if (slot < layout.slots) put(layout.directory + slot * kSlotSize, 0x1000 + slot);
     put(block(slot), anomalies);
-    for (size_t i = 0; i < cells.size(); ++i) put(block(slot) + kBlockHeader + i * 8, static_cast<uint64_t>(cells[i]));
+    for (size_t i = 0; i < cells.size(); ++i)
+      put(block(slot) + kBlockHeader + i * 8, static_cast<uint64_t>(cells[i]));
   }
   bool read(uint64_t address, std::span<std::byte> into) const override {
     if (address < kBase || address - kBase > bytes.size() || into.size() > bytes.size() - (address - kBase))
@@ -89,7 +91,8 @@ TEST(Values, FoldsOverThreads) {
 }
 
 TEST(Values, WithoutThreadsAllIsZero) {
-  Region region(4, {{CellKind::counter, kBlockHeader, Aggregate::min}, {CellKind::counter, kBlockHeader, Aggregate::avg}});
+  Region region(4, {{CellKind::counter, kBlockHeader, Aggregate::min},
+                    {CellKind::counter, kBlockHeader, Aggregate::avg}});
   region.put(region.block(2) + kBlockHeader, 99);  // a free slot's block does not count
   const auto read = read_values(region.layout, region, no_clocks);
   ASSERT_TRUE(read);
@@ -98,7 +101,8 @@ TEST(Values, WithoutThreadsAllIsZero) {
 }
 
 TEST(Values, TheOverflowBlockIsOneThread) {
-  Region region(2, {{CellKind::counter, kBlockHeader, Aggregate::sum}, {CellKind::counter, kBlockHeader, Aggregate::min}});
+  Region region(2, {{CellKind::counter, kBlockHeader, Aggregate::sum},
+                    {CellKind::counter, kBlockHeader, Aggregate::min}});
   region.thread(0, {10});
   region.thread(1, {20});
   region.thread(2, {3}, 4);
@@ -112,7 +116,8 @@ TEST(Values, TheOverflowBlockIsOneThread) {
 }
 
 TEST(Values, SumsWrapAndAveragesDoNot) {
-  Region region(2, {{CellKind::counter, kBlockHeader, Aggregate::sum}, {CellKind::counter, kBlockHeader, Aggregate::avg}});
+  Region region(2, {{CellKind::counter, kBlockHeader, Aggregate::sum},
+                    {CellKind::counter, kBlockHeader, Aggregate::avg}});
   region.thread(0, {INT64_MAX});
   region.thread(1, {INT64_MAX});
   const auto read = read_values(region.layout, region, no_clocks);
@@ -216,8 +221,8 @@ class Threads : public testing::Test {
 };
 
 constexpr CellPlace kCounts = {CellKind::counter, kBlockHeader + kTimerSize, Aggregate::sum};
-constexpr CellPlace kEachCount = {CellKind::counter, kBlockHeader + kTimerSize, Aggregate::sum, format::Event::minor_faults,
-                                  Whose::each};
+constexpr CellPlace kEachCount = {CellKind::counter, kBlockHeader + kTimerSize, Aggregate::sum,
+                                  format::Event::minor_faults, Whose::each};
 constexpr CellPlace kWall = {CellKind::wall_timer, kBlockHeader, Aggregate::sum};
 constexpr CellPlace kCpu = {CellKind::process_timer, kBlockHeader, Aggregate::sum};
 
