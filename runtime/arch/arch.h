@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/arch/system_calls.h"
 #include "runtime/arch/target_data.h"
 #include "runtime/image/code.h"
 #include "runtime/image/unwind.h"
@@ -91,6 +92,22 @@ void drop_call(ThreadRegisters&);
 ThreadRegisters remote_entry(const ThreadRegisters&, uint64_t address);
 // The result of the system call that the thread has just left (a system-call stop).
 int64_t remote_result(const ThreadRegisters&);
+
+// ---- The entry of a started program (process/arrival.h) ------------------------------
+
+// Code at which a program waits in front of its entry, in the process that knows itself as `pid`; in any other it goes
+// on at once. It writes `entry` to the address `word` and waits for as long as the word at `beat` changes at least
+// every 0.8 s; then it goes on to `entry`. `mark` stands behind its first jump. It is position dependent, of one size.
+struct EntryStub {
+  Bytes code;
+  uint64_t beat = 0;   // an address
+  image::Range waits;  // while a thread is here, the stack has kEntryStubStack bytes of its own
+};
+EntryStub entry_stub(std::string_view mark, pid_t pid, uint64_t entry, uint64_t word, uint64_t address);
+extern const size_t kEntryStubStack;
+// The registers of a thread that waits there, as they were, at the entry. `stack`: from its stack pointer on.
+ThreadRegisters leave_entry_stub(const ThreadRegisters&, std::span<const std::byte> stack, uint64_t entry);
+std::vector<PlannedCall> entry_stub_calls();
 
 struct RemoteNumbers {
   long memfd_create, ftruncate, mmap, munlock, mprotect, munmap, close, signal_mask;
@@ -334,8 +351,6 @@ enum class Hook : uint8_t {
 };
 uint64_t hook_offset(Hook hook);
 void emit_call(Bytes& out, uint64_t address, uint64_t target);
-// An instruction that stops a traced thread with SIGTRAP.
-Bytes breakpoint();
 
 // Registers that an instruction behind a call must leave alone for code that belongs right behind the call to
 // run after it: the stack pointer, and where the code reads it (`result`) the returned value.

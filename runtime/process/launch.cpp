@@ -1,15 +1,11 @@
-// The child lets itself be traced and executes the program. When the kernel stops it behind execve, a
-// breakpoint is put at the program's entry (AT_ENTRY of its auxiliary vector); the loader runs up to there.
-// Then the breakpoint is taken out and tracing ends, with the process stopped as by SIGSTOP: from there on it
-// is a target like any other, until SIGCONT.
+// The child lets itself be traced and executes the program. The kernel stops it behind execve; from there on
+// it is brought to its entry as any program that is executed (arrival.h), and held there until it may run.
 #include "runtime/process/launch.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,9 +14,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/read_text.h"
-#include "runtime/arch/arch.h"
-#include "runtime/process/target_memory.h"
+#include "runtime/process/arrival.h"
+#include "runtime/process/trace_stop.h"
 
 namespace mdl::process {
 namespace {
@@ -42,15 +37,6 @@ namespace {
   _exit(127);
 }
 
-uint64_t entry_of(pid_t pid) {
-  return auxiliary_value(read_text(fmt::format("/proc/{}/auxv", pid)), AT_ENTRY).value_or(0);
-}
-
-bool read_registers(pid_t pid, arch::ThreadRegisters& registers) {
-  iovec io{&registers, sizeof registers};
-  return ptrace(PTRACE_GETREGSET, pid, NT_PRSTATUS, &io) == 0;
-}
-
 // Waits for the stop behind the execve; other signals are passed on. False when the process ended.
 bool wait_executed(pid_t pid) {
   for (int status = 0;;) {
@@ -60,51 +46,25 @@ bool wait_executed(pid_t pid) {
   }
 }
 
-// Waits for the stop behind the breakpoint, at `pc`; what else stops it is passed on. Its libraries'
-// constructors run meanwhile, and may do anything: raise SIGTRAP, or execute another program. False when it
-// comes to no such stop of the program that was started.
-bool wait_breakpoint(pid_t pid, uint64_t pc, const TargetMemory& memory, arch::ThreadRegisters& registers) {
-  for (int status = 0;;) {
-    if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) return false;
-    if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8)) {
-      ptrace(PTRACE_DETACH, pid, nullptr, nullptr);
-      return false;
-    }
-    if (WSTOPSIG(status) == SIGTRAP && memory.runs(pid) == Runs::here && read_registers(pid, registers) &&
-        arch::pc(registers) == pc)
-      return true;
-    if (ptrace(PTRACE_CONT, pid, nullptr, WSTOPSIG(status)) != 0) return false;
-  }
-}
-
 Error failed(const std::string& program, const char* what) {
   return {fmt::format("cannot start {}: {}", program, what)};
 }
 
-Result<void> run_to_entry(pid_t pid, const std::string& program) {
-  if (!wait_executed(pid) || ptrace(PTRACE_SETOPTIONS, pid, nullptr, PTRACE_O_TRACEEXEC) != 0)
-    return failed(program, "it ended before its first instruction");
-  uint64_t entry = entry_of(pid);
-  auto memory = TargetMemory::open(pid);
-  if (!memory) return memory.error();
-  arch::Bytes trap = arch::breakpoint();
-  std::vector<std::byte> original(trap.size());
-  if (entry == 0 || !memory->read(entry, original) || !memory->write(entry, std::as_bytes(std::span(trap))))
-    return failed(program, "its entry cannot be found");
-  arch::ThreadRegisters registers{};
-  if (ptrace(PTRACE_CONT, pid, nullptr, nullptr) != 0 ||
-      !wait_breakpoint(pid, entry + trap.size(), *memory, registers))
-    return failed(program, "it ended, or executed another program, before its entry: is a library missing?");
-  if (!memory->write(entry, original)) return failed(program, std::strerror(errno));
-  // It has been in this stop since its program was compared.
-  arch::set_pc(registers, entry);
-  iovec io{&registers, sizeof registers};
-  if (ptrace(PTRACE_SETREGSET, pid, NT_PRSTATUS, &io) != 0 ||
-      ptrace(PTRACE_DETACH, pid, nullptr, SIGSTOP) != 0)
-    return failed(program, std::strerror(errno));
-  int status = 0;
-  if (waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status)) return failed(program, "it ended");
-  return {};
+Result<TargetMemory> run_to_entry(pid_t pid, const std::string& program) {
+  const Error ended = failed(program, "it ended, or executed another program, before its entry: is a library missing?");
+  if (!wait_executed(pid)) return failed(program, "it ended before its first instruction");
+  auto arrival = Arrival::prepare(pid);
+  if (!arrival) return failed(program, arrival.error().text.c_str());
+  arrival->begin();
+  for (;; nap(200)) switch (arrival->look()) {
+      case Arrival::State::on_its_way:
+        continue;
+      case Arrival::State::gone:
+        return ended;
+      case Arrival::State::here:
+        auto memory = arrival->take();
+        return memory ? std::move(memory) : ended;
+    }
 }
 
 }  // namespace
@@ -126,7 +86,10 @@ Result<Launch> Launch::start(const std::vector<std::string>& command) {
   if (problem == 0 && read(report[0], &problem, sizeof problem) != sizeof problem) problem = 0;
   close(report[0]);
   if (problem) return failed(command[0], std::strerror(problem));
-  if (auto ok = run_to_entry(pid, command[0]); !ok) return ok.error();
+  auto memory = run_to_entry(pid, command[0]);
+  if (!memory) return memory.error();
+  memory->kill_at_end();
+  launch.memory_.emplace(std::move(*memory));
   return launch;
 }
 
@@ -134,11 +97,13 @@ Launch::Launch(Launch&& other) noexcept
     : pid_(other.pid_),
       handle_(std::exchange(other.handle_, -1)),
       guard_(std::move(other.guard_)),
-      waits_(std::exchange(other.waits_, false)) {}
+      waits_(std::exchange(other.waits_, false)),
+      memory_(std::move(other.memory_)) {}
 
 Launch::~Launch() {
   if (waits_) {
     send(SIGKILL);
+    memory_.reset();
     waitpid(pid_, nullptr, 0);
   }
   if (handle_ >= 0) close(handle_);
@@ -148,9 +113,14 @@ void Launch::send(int signal) const {
   syscall(SYS_pidfd_send_signal, handle_, signal, nullptr, 0);
 }
 
-void Launch::go() {
+TargetMemory Launch::take_memory() {
+  TargetMemory out = std::move(*memory_);
+  memory_.reset();
+  return out;
+}
+
+void Launch::let_go() {
   waits_ = false;
-  send(SIGCONT);
   guard_.release();
 }
 

@@ -1,16 +1,17 @@
-// Starting a program so that it is instrumented before its first own instruction: it is stopped where its
-// loader hands over to it. Its libraries are there and have run their constructors; its own have not run, nor
-// main. A static program has no loader, and no thread pointer at that place: it cannot be instrumented there.
+// Starting a program so that it is instrumented before its first own instruction: it is held at its entry
+// (arrival.h). A static program cannot be.
 #pragma once
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "runtime/process/guard.h"
+#include "runtime/process/target_memory.h"
 
 namespace mdl::process {
 
@@ -24,8 +25,10 @@ class Launch {
   Launch& operator=(Launch&&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Lets it run.
-  void go();
+  // By which it is held; to be asked for once.
+  TargetMemory take_memory();
+  // From here on its end is its own. It runs once its memory lets it (TargetMemory::let_run).
+  void let_go();
 
  private:
   Launch(pid_t pid, int handle, Guard guard) : pid_(pid), handle_(handle), guard_(std::move(guard)) {}
@@ -34,6 +37,7 @@ class Launch {
   int handle_;  // a pidfd (pidfd_open(2)): what is sent through it reaches this program or nobody
   Guard guard_;
   bool waits_ = true;
+  std::optional<TargetMemory> memory_;
 };
 
 }  // namespace mdl::process

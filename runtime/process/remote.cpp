@@ -19,7 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::string_view kMark = "MDLSTUB1";  // first bytes of a stub's text: how a left one is found
 constexpr size_t kMarkAt = 5;                   // behind the stub's first jump
 
 // Executable bytes that nothing refers to: behind the code of files, and where that is too short, behind the
@@ -39,20 +38,10 @@ uint64_t stub_place(const image::Range& slack) {
 }
 
 bool holds_stub(const image::Range& slack, const TargetMemory& memory) {
-  std::byte head[kMarkAt + kMark.size()];
+  std::byte head[kMarkAt + kStubMark.size()];
   const uint64_t start = stub_place(slack);
   return start + sizeof head <= slack.end && memory.read(start, head) &&
-         std::memcmp(head + kMarkAt, kMark.data(), kMark.size()) == 0;
-}
-
-// A run of slack that can hold `size` bytes. One that holds the stub of an injector that died is left alone:
-// a thread may be in it.
-std::optional<uint64_t> find_slack(const image::Image& image, size_t size, const TargetMemory& memory) {
-  for (const image::Range& range : slack_of(image)) {
-    uint64_t start = stub_place(range);
-    if (start < range.end && range.end - start >= size && !holds_stub(range, memory)) return start;
-  }
-  return std::nullopt;
+         std::memcmp(head + kMarkAt, kStubMark.data(), kStubMark.size()) == 0;
 }
 
 // True when the thread is inside a restartable sequence (rseq(2)), which must not be left.
@@ -177,7 +166,7 @@ std::vector<arch::RemoteCall> behind_mark(std::span<const arch::RemoteCall> call
   std::vector<arch::RemoteCall> out(calls.begin(), calls.end());
   for (arch::RemoteCall& call : out)
     for (uint64_t& value : call.args)
-      if ((value & 0xffffffff00000000u) == arch::kTextTag) value += kMark.size();
+      if ((value & 0xffffffff00000000u) == arch::kTextTag) value += kStubMark.size();
   return out;
 }
 
@@ -337,10 +326,20 @@ class Visit {
 
 }  // namespace
 
+// One that holds the stub of an injector that died is left alone:
+// a thread may be in it.
+std::optional<uint64_t> find_slack(const image::Image& image, size_t size, const TargetMemory& memory) {
+  for (const image::Range& range : slack_of(image)) {
+    uint64_t start = stub_place(range);
+    if (start < range.end && range.end - start >= size && !holds_stub(range, memory)) return start;
+  }
+  return std::nullopt;
+}
+
 Result<std::vector<int64_t>> remote_calls(pid_t pid, Threads& threads, const TargetMemory& memory,
                                           const image::Image& image, std::span<const arch::RemoteCall> calls,
                                           std::string_view text) {
-  const std::string marked = std::string(kMark) + std::string(text);
+  const std::string marked = std::string(kStubMark) + std::string(text);
   const std::vector<arch::RemoteCall> shifted = behind_mark(calls);
   const bool none_stopped = threads.empty();
   constexpr int kAttempts = 500;  // signals may come all the time

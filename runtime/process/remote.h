@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,10 @@ Result<std::vector<int64_t>> remote_calls(pid_t pid, Threads& threads, const Tar
                                           const image::Image& image, std::span<const arch::RemoteCall> calls,
                                           std::string_view text);
 
+// What the text of a stub begins with: how one that is left is found.
+inline constexpr std::string_view kStubMark = "MDLSTUB1";
+// Where `size` bytes of slack are free.
+std::optional<uint64_t> find_slack(const image::Image& image, size_t size, const TargetMemory& memory);
 // Where a killed injector left a stub. A thread may still be in it.
 std::vector<image::Range> left_stubs(const TargetMemory& memory, const image::Image& image);
 // Puts their bytes back to what the file holds; returns how many places it restored. All threads must be

@@ -149,13 +149,13 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
   if (auto ok = check_architecture(pid); !ok) return ok.error();
   // Another mdl-inject, at work for a moment; or who only has its name, for ever.
   constexpr int kNaps = 3000;
-  for (int naps = 0; purpose == Purpose::attach && is_fellow(status.tracer) && naps < kNaps; naps++) {
+  for (int naps = 0; purpose == Purpose::attach && status.tracer != getpid() && is_fellow(status.tracer) && naps < kNaps; naps++) {
     timespec nap{0, 5'000'000};
     nanosleep(&nap, nullptr);
     status = read_status(pid);
     if (!status.has_pid) return refuse(fmt::format("process {} has ended", pid));
   }
-  if (purpose == Purpose::attach && status.tracer != 0) return permission_error(pid);
+  if (purpose == Purpose::attach && status.tracer != 0 && status.tracer != getpid()) return permission_error(pid);
   // The kernel decides when the file is opened, by more than its mode.
   int memory = open(fmt::format("/proc/{}/mem", image::live_thread(pid)).c_str(), O_RDWR | O_CLOEXEC);
   if (memory < 0) return permission_error(pid);

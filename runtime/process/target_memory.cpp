@@ -3,11 +3,13 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "base/read_text.h"
 #include "runtime/image/image.h"
 #include "runtime/process/target.h"
+#include "runtime/process/trace_stop.h"
 
 namespace mdl::process {
 namespace {
@@ -72,11 +75,24 @@ Result<TargetMemory> TargetMemory::open(pid_t pid) {
 }
 
 TargetMemory::~TargetMemory() {
+  if (held_ && kills_) kill(held_, SIGKILL);  // it is its process's first thread, and our tracee: the id is its own
+  let_run();
   if (file_ >= 0) close(file_);
 }
 
 TargetMemory::TargetMemory(TargetMemory&& other) noexcept
-    : file_(std::exchange(other.file_, -1)), start_(other.start_), vector_(std::move(other.vector_)) {}
+    : file_(std::exchange(other.file_, -1)),
+      start_(other.start_),
+      vector_(std::move(other.vector_)),
+      held_(std::exchange(other.held_, 0)),
+      kills_(other.kills_) {}
+
+void TargetMemory::let_run() {
+  if (held_ == 0) return;
+  int status = 0;
+  const bool has_signal = wait_now(held_, status) == held_ && WIFSTOPPED(status) && is_signal(status);
+  let_go_or_reap(std::exchange(held_, 0), has_signal ? WSTOPSIG(status) : 0);
+}
 
 bool TargetMemory::is_of(pid_t pid) const {
   const uint64_t start = start_time(pid);

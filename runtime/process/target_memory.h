@@ -63,12 +63,22 @@ class TargetMemory final : public image::Memory {
   // False when the process executes another program, or the id has come to mean another process.
   bool is_of(pid_t pid) const;
 
+  // From here on this thread stands in a ptrace stop of ours, with this memory, until let_run() or the end of
+  // this.
+  void hold(pid_t tid) { held_ = tid; }
+  pid_t held() const { return held_; }  // 0 = none
+  void let_run();
+  // A process that is held when this ends is not let go, but killed.
+  void kill_at_end() { kills_ = true; }
+
  private:
   TargetMemory(int file, uint64_t start, std::string vector)
       : file_(file), start_(start), vector_(std::move(vector)) {}
   int file_;
   uint64_t start_;      // of the process
   std::string vector_;  // the auxiliary vector
+  pid_t held_ = 0;
+  bool kills_ = false;
 };
 
 }  // namespace mdl::process

@@ -18,6 +18,7 @@
 
 #include "runtime/image/image.h"
 #include "runtime/process/target.h"
+#include "runtime/process/trace_stop.h"
 
 namespace mdl::process {
 namespace {
@@ -25,46 +26,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kHurry = -20;  // the nice value of who goes first
-
-void nap(long microseconds) {
-  timespec time{0, microseconds * 1000};
-  nanosleep(&time, nullptr);
-}
-
-// A PTRACE_EVENT_STOP is ours or a group stop and carries nothing; anything else with no event, and no system
-// call's, is a signal on its way.
-bool is_signal(int status) {
-  return status >> 16 == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80);
-}
-
-// The stop of a thread behind its execve, as waitpid() and PTRACE_GETSIGINFO give it.
-constexpr int kExecuted = SIGTRAP | PTRACE_EVENT_EXEC << 8;
-
-// In which ptrace stop the thread is that has this id now; nothing where none of ours has it, or it is not
-// stopped.
-std::optional<int> stop_code(pid_t tid) {
-  siginfo_t info{};
-  if (ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) == 0) return info.si_code;
-  if (errno == EINVAL) return 0;  // a group stop
-  return std::nullopt;
-}
+constexpr std::chrono::seconds kReaping{2};  // for the kernel to end threads that were killed in their stops
 
 bool stands(pid_t tid) {
   const auto code = stop_code(tid);
   return code && *code != kExecuted;
-}
-
-// Like waitpid(), but for a stop at a signal, which is only looked at: the kernel delivers the signal of such
-// a stop when the tracer is killed, and forgets one of which the tracer has been told (wait_task_stopped()
-// clears the code that ptrace_signal() goes on with).
-pid_t wait_now(pid_t tid, int& status) {
-  siginfo_t info{};
-  if (waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0)
-    return -1;
-  if (info.si_pid == 0) return 0;
-  status = info.si_status << 8 | 0x7f;  // of a stop, as waitpid() gives it
-  if (info.si_code == CLD_TRAPPED && is_signal(status)) return tid;
-  return waitpid(tid, &status, __WALL | WNOHANG);
 }
 
 }  // namespace
@@ -136,11 +102,10 @@ Result<void> Threads::may_set(pid_t tid) const {
 
 // It is not of the program that was opened, and goes on as it is. `signal`: of its own, due now.
 void Threads::leave(pid_t tid, int signal) {
-  threads_.erase(tid);
   // An id may also have come to mean a thread of another process.
   if (read_status(tid).group == pid_ && (stop_code(tid) == kExecuted || memory_.runs(tid) == Runs::elsewhere))
     executed_ = true;
-  ptrace(PTRACE_DETACH, tid, nullptr, signal);
+  detach(tid, signal);
 }
 
 // The id has vanished without an end that we were told of. That of a thread which executes a program does: it
@@ -157,23 +122,23 @@ void Threads::lose(pid_t tid) {
 // It was killed in its stop, or its id has vanished.
 void Threads::forget_ended(pid_t tid) {
   int status = 0;
-  if (wait_now(tid, status) < 0) return lose(tid);
+  const pid_t got = wait_now(tid, status);
+  if (got < 0) return lose(tid);
   threads_.erase(tid);
+  if (got == 0) ending_.insert(tid);
 }
 
-// Threads that were killed in their stops. One that executes a program waits until all others are gone. The
-// kernel reports the stop of a tracee also to one who asks only for ends, so it is looked at first: a
-// signal's stop must not be taken note of (wait_now).
+void Threads::detach(pid_t tid, int signal) {
+  threads_.erase(tid);
+  if (!let_go(tid, signal)) ending_.insert(tid);
+}
+
+// Threads that were killed. One that executes a program waits until all others are gone.
 void Threads::reap_ended() {
+  std::erase_if(ending_, has_been_reaped);
   std::erase_if(threads_, [](const auto& entry) {
     const auto& [tid, thread] = entry;
-    siginfo_t info{};
-    constexpr int kLook = WEXITED | WNOHANG | WNOWAIT | __WALL;
-    if (tid == thread.process || !thread.stopped || waitid(P_PID, static_cast<id_t>(tid), &info, kLook) != 0)
-      return false;
-    const bool ended = info.si_pid == tid && (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED ||
-                                              info.si_code == CLD_DUMPED);
-    return ended && waitpid(tid, nullptr, __WALL | WNOHANG) == tid;
+    return tid != thread.process && has_been_reaped(tid);
   });
 }
 
@@ -182,6 +147,13 @@ Result<void> Threads::seize(pid_t tid, pid_t process) {
   if (threads_.empty())
     if (auto ok = check_program(); !ok) return ok;
   begin_pause();
+  if (tid == memory_.held()) {
+    // It has stood since its memory was opened. The signal of its stop is its own.
+    int status = 0;
+    const int signal = wait_now(tid, status) == tid && WIFSTOPPED(status) && is_signal(status) ? WSTOPSIG(status) : 0;
+    if (stands(tid)) threads_[tid] = {.process = process, .stopped = true, .known = true, .signal = signal};
+    return {};
+  }
   for (int attempt = 0;; attempt++) {
     // TRACESYSGOOD tells system-call stops from SIGTRAP; it asks for no stop by itself. EXITKILL is not among
     // them: the process must survive us.
@@ -330,8 +302,10 @@ void Threads::release(pid_t tid) {
   if (*code == kExecuted) return leave(tid, 0);
   // It stands in a stop of ours: its id is its own.
   if (found->second.stop_again) syscall(SYS_tgkill, found->second.process, tid, SIGSTOP);
-  ptrace(PTRACE_DETACH, tid, nullptr, found->second.signal);
-  threads_.erase(tid);
+  if (tid == memory_.held())
+    threads_.erase(found);
+  else
+    detach(tid, found->second.signal);
 }
 
 void Threads::release_all() {
@@ -350,6 +324,8 @@ void Threads::release_all() {
   for (const auto& [tid, thread] : threads_) ids.push_back(tid);
   for (pid_t tid : ids)
     if (std::ranges::none_of(all, [tid](const auto& one) { return one.second == tid; })) release(tid);
+  for (const auto until = Clock::now() + kReaping; !ending_.empty() && Clock::now() < until; nap(500))
+    reap_ended();
   if (threads_.empty()) end_pause();
 }
 

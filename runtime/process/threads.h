@@ -28,6 +28,8 @@
 //   ours.
 // A program that is not the one that was opened is let go as it is.
 //
+// A thread that is held already (TargetMemory::hold) is taken as it stands, and stands when it is released.
+//
 // If this process dies at any moment, the kernel detaches all threads and they run on. So no thread is ever
 // single-stepped: the kernel would leave its trap flag set, and the next instruction would end the target.
 // Ctrl-C, Ctrl-Z and their kind wait while a thread is held.
@@ -38,6 +40,7 @@
 #include <chrono>
 #include <csignal>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "base/result.h"
@@ -97,6 +100,7 @@ class Threads {
   Result<void> check_program();
   Result<void> may_set(pid_t tid) const;
   Runs runs(pid_t tid, pid_t process) const;
+  void detach(pid_t tid, int signal);
   void leave(pid_t tid, int signal);
   void lose(pid_t tid);
   void forget_ended(pid_t tid);
@@ -118,6 +122,7 @@ class Threads {
   bool hurried_ = false;
   std::chrono::steady_clock::time_point stopped_since_{};
   std::map<pid_t, Thread> threads_;
+  std::set<pid_t> ending_;  // killed in their stops: to be reaped (trace_stop.h)
 };
 
 }  // namespace mdl::process

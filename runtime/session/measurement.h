@@ -34,6 +34,8 @@ class Measurement {
   // Nothing while it goes on; then how it went, as an exit status.
   const std::optional<Result<int>>& result() const { return result_; }
 
+  // Lets a process run that was held at its entry.
+  void let_run() { memory_.let_run(); }
   // From now on the process waits at its end for its values to be read.
   void expect_end();
   // Appends the points of one sample. When the data cannot be read any more, it is over.

@@ -38,7 +38,8 @@ Result<int> Session::run(std::optional<process::Launch>& launched) {
 Result<void> Session::sample_until_end(std::optional<process::Launch>& launched) {
   if (auto ok = feed_.begin(); !ok) return ok;
   processes_.front()->measurement().expect_end();
-  if (launched) launched->go();
+  if (launched) launched->let_go();
+  processes_.front()->measurement().let_run();
   started_ = Clock::now();
   Clock::time_point next = started_;
   auto interval =

@@ -82,6 +82,19 @@ class Run(LiveTest):
         self.assertEqual((done.returncode, values), (0, {"mains": 1}), done.stderr)
         self.assertIn('{"event":"ready"', done.stdout)
 
+    def test_a_fork_before_the_entry(self):
+        """The child passes the entry as it would without us, and at once."""
+        started = time.monotonic()
+        for early in ("fork", "wait"):
+            done, values = self.measure_with_library(early)
+            self.assertEqual((done.returncode, values), (0, {"mains": 1}), done.stderr)
+        self.assertLess(time.monotonic() - started, 15)
+
+    def test_the_auxiliary_vector_and_the_code_are_what_they_were(self):
+        plan = self.compile_text(metric("mains", ["main"]))
+        done = run(MDL_INJECT, "--run", plan, "-o", "/dev/null", "--", PROGRAMS / "entry")
+        self.assertEqual((done.returncode, done.stdout), (0, "as it was\n"), done.stderr)
+
     def test_another_program_before_the_entry(self):
         """No breakpoint and no register of the first one is set in it."""
         done, _ = self.measure_with_library("exec")

@@ -477,10 +477,6 @@ void emit_call(Bytes& out, uint64_t address, uint64_t target) {
   Emitter(out, address).call_own(target);
 }
 
-Bytes breakpoint() {
-  return {0xcc};  // int3
-}
-
 image::Registers kept_behind_calls(bool result) {
   return bit(rsp) | (result ? bit(rax) : 0);
 }

@@ -1,0 +1,157 @@
+#include "runtime/process/arrival.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "base/read_text.h"
+#include "runtime/image/image.h"
+#include "runtime/process/remote.h"
+#include "runtime/process/seccomp.h"
+#include "runtime/process/target.h"
+#include "runtime/process/trace_stop.h"
+
+namespace mdl::process {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kStopping = 2s;
+constexpr uint64_t kMostOfStack = 16 << 20;  // arguments and environment, as pointers
+
+// The address of the value that the kernel has put on the stack for AT_ENTRY. From the stack pointer on lie
+// argc, the arguments, 0, the environment, 0, and the vector (System V ABI, x86-64: 3.4.1).
+std::optional<uint64_t> find_entry_word(const TargetMemory& memory, uint64_t stack, uint64_t entry) {
+  std::vector<uint64_t> words(512);
+  int zeros = 0;
+  uint64_t key_at = 0;
+  for (uint64_t at = stack; at < stack + kMostOfStack;) {
+    const uint64_t room = (arch::kPage - at % arch::kPage) / sizeof(uint64_t);
+    words.resize(room);
+    if (!memory.read(at, std::as_writable_bytes(std::span(words)))) return std::nullopt;
+    for (const uint64_t word : words) {
+      if (zeros < 2) {
+        zeros += at != stack && word == 0;
+      } else if (key_at == 0) {
+        if (word == AT_NULL) return std::nullopt;
+        key_at = word == AT_ENTRY ? at : 1;
+      } else if (key_at == 1) {
+        key_at = 0;
+      } else {
+        return word == entry ? std::optional(at) : std::nullopt;
+      }
+      at += sizeof word;
+    }
+  }
+  return std::nullopt;
+}
+
+Result<void> may_wait(pid_t pid) {
+  const Confinement confinement = read_confinement(pid);
+  for (const arch::PlannedCall& call : arch::entry_stub_calls())
+    if (std::string why = why_denied(confinement, call); !why.empty()) return Error{why};
+  return {};
+}
+
+}  // namespace
+
+Result<Arrival> Arrival::prepare(pid_t pid) {
+  if (auto ok = check_target(pid); !ok) return ok.error();
+  auto memory = TargetMemory::open(pid);
+  if (!memory) return memory.error();
+  Arrival out(pid, std::move(*memory));
+  arch::ThreadRegisters registers{};
+  if (!read_registers(pid, registers)) return Error{"it has ended"};
+  out.entry_ = auxiliary_value(read_text(fmt::format("/proc/{}/auxv", pid)), AT_ENTRY).value_or(0);
+  if (out.entry_ == 0) return Error{"its entry cannot be found"};
+  if (arch::pc(registers) == out.entry_)
+    return Error{"it has no loader (it is static): it can be attached to when it runs"};
+  if (auto ok = may_wait(pid); !ok) return ok.error();
+  if (auto ok = out.place_stub(registers); !ok) return ok.error();
+  return out;
+}
+
+Result<void> Arrival::place_stub(const arch::ThreadRegisters& registers) {
+  auto word = find_entry_word(memory_, arch::stack_pointer(registers), entry_);
+  if (!word) return Error{"its entry cannot be found"};
+  word_ = *word;
+  auto image = image::read_image(pid_, image::Depth::code);
+  if (!image) return image.error();
+  const pid_t own = read_status(pid_).inner_pid;
+  const size_t size = arch::entry_stub(kStubMark, own, entry_, word_, 0).code.size();
+  auto place = find_slack(*image, size, memory_);
+  if (!place) return Error{"there is no free room behind its code or its loader's"};
+  address_ = *place;
+  stub_ = arch::entry_stub(kStubMark, own, entry_, word_, address_);
+  original_.resize(size);
+  if (memory_.read(address_, original_) && memory_.write(address_, std::as_bytes(std::span(stub_.code))) &&
+      memory_.write(word_, std::as_bytes(std::span(&address_, 1))))
+    return {};
+  memory_.write(address_, original_);
+  return Error{"its code cannot be written to"};
+}
+
+void Arrival::begin() {
+  let_go_or_reap(pid_, 0);
+}
+
+Arrival::State Arrival::look() const {
+  uint64_t word = 0;
+  if (!memory_.read(word_, std::as_writable_bytes(std::span(&word, 1)))) return State::gone;
+  if (word == entry_) return State::here;
+  return memory_.is_of(pid_) && !has_ended(pid_) ? State::on_its_way : State::gone;
+}
+
+// Signals are its own, and are handled before it is asked again.
+bool Arrival::stop_in_stub(arch::ThreadRegisters& registers) {
+  const auto until = Clock::now() + kStopping;
+  ptrace(PTRACE_INTERRUPT, pid_, nullptr, nullptr);
+  while (Clock::now() < until) {
+    int status = 0;
+    const pid_t got = wait_now(pid_, status);
+    if (got < 0 || (got == pid_ && !WIFSTOPPED(status))) return false;
+    if (got == 0) {
+      nap(20);
+      continue;
+    }
+    if (status >> 8 == kExecuted) break;
+    const bool waits = !is_signal(status) && memory_.runs(pid_) == Runs::here && read_registers(pid_, registers) &&
+                       arch::pc(registers) >= stub_.waits.start && arch::pc(registers) < stub_.waits.end;
+    if (waits) return true;
+    ptrace(PTRACE_CONT, pid_, nullptr, is_signal(status) ? WSTOPSIG(status) : 0);
+    nap(1000);
+    ptrace(PTRACE_INTERRUPT, pid_, nullptr, nullptr);
+  }
+  return false;
+}
+
+Result<TargetMemory> Arrival::take() {
+  const Error lost{"it ended, or executed another program, before its entry"};
+  for (int attempt = 0; ptrace(PTRACE_SEIZE, pid_, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) != 0;
+       attempt++) {
+    if (errno != EPERM || attempt == 200 || !is_alive_thread(pid_)) return lost;
+    nap(500);  // another mdl-inject has a look
+  }
+  arch::ThreadRegisters registers{};
+  std::vector<std::byte> stack(arch::kEntryStubStack);
+  const bool stopped = stop_in_stub(registers);
+  if (stop_code(pid_)) memory_.hold(pid_);
+  if (!stopped || !memory_.read(arch::stack_pointer(registers), stack)) {
+    memory_.let_run();
+    return lost;
+  }
+  registers = arch::leave_entry_stub(registers, stack, entry_);
+  iovec io{&registers, sizeof registers};
+  if (ptrace(PTRACE_SETREGSET, pid_, NT_PRSTATUS, &io) != 0) return lost;
+  if (!memory_.write(address_, original_)) return Error{"what was put behind its code cannot be taken away"};
+  return std::move(memory_);
+}
+
+}  // namespace mdl::process

@@ -1,0 +1,64 @@
+#include "runtime/process/trace_stop.h"
+
+#include <elf.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <ctime>
+
+namespace mdl::process {
+
+using namespace std::chrono_literals;
+
+bool is_signal(int status) {
+  return status >> 16 == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80);
+}
+
+std::optional<int> stop_code(pid_t tid) {
+  siginfo_t info{};
+  if (ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) == 0) return info.si_code;
+  if (errno == EINVAL) return 0;  // a group stop
+  return std::nullopt;
+}
+
+pid_t wait_now(pid_t tid, int& status) {
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0)
+    return -1;
+  if (info.si_pid == 0) return 0;
+  status = info.si_status << 8 | 0x7f;  // of a stop, as waitpid() gives it
+  if (info.si_code == CLD_TRAPPED && is_signal(status)) return tid;
+  return waitpid(tid, &status, __WALL | WNOHANG);
+}
+
+bool has_been_reaped(pid_t tid) {
+  // The kernel reports the stop of a tracee also to one who asks only for ends, so it is looked at first.
+  siginfo_t info{};
+  if (waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0) return true;
+  const bool ended = info.si_pid == tid && (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED ||
+                                            info.si_code == CLD_DUMPED);
+  return ended && waitpid(tid, nullptr, __WALL | WNOHANG) == tid;
+}
+
+bool let_go(pid_t tid, int signal) {
+  return ptrace(PTRACE_DETACH, tid, nullptr, signal) == 0 || errno != ESRCH;
+}
+
+void let_go_or_reap(pid_t tid, int signal) {
+  const auto until = std::chrono::steady_clock::now() + 2s;
+  if (let_go(tid, signal)) return;
+  while (!has_been_reaped(tid) && std::chrono::steady_clock::now() < until) nap(500);
+}
+
+bool read_registers(pid_t tid, arch::ThreadRegisters& registers) {
+  iovec io{&registers, sizeof registers};
+  return ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &io) == 0;
+}
+
+void nap(long microseconds) {
+  timespec time{0, microseconds * 1000};
+  nanosleep(&time, nullptr);
+}
+
+}  // namespace mdl::process

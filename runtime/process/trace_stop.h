@@ -1,0 +1,44 @@
+// The ptrace(2) stops of threads that we trace.
+#pragma once
+
+#include <sys/ptrace.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <csignal>
+#include <optional>
+
+#include "runtime/arch/arch.h"
+
+namespace mdl::process {
+
+// The stop of a thread behind its execve, as waitpid() (shifted by 8) and PTRACE_GETSIGINFO give it.
+inline constexpr int kExecuted = SIGTRAP | PTRACE_EVENT_EXEC << 8;
+
+// A PTRACE_EVENT_STOP is ours or a group stop and carries nothing; anything else with no event, and no system
+// call's, is a signal on its way.
+bool is_signal(int status);
+
+// In which ptrace stop the thread is that has this id now; nothing where none of ours has it, or it is not
+// stopped.
+std::optional<int> stop_code(pid_t tid);
+
+// Like waitpid() with WNOHANG, but for a stop at a signal, which is only looked at: the kernel delivers the
+// signal of such a stop when the tracer is killed, and forgets one of which the tracer has been told
+// (wait_task_stopped() clears the code that ptrace_signal() goes on with).
+pid_t wait_now(pid_t tid, int& status);
+
+// True when the thread that had this id and was traced is gone, and is taken note of: until its tracer has
+// done that, a thread that was killed stays, and its process with it.
+bool has_been_reaped(pid_t tid);
+
+// Detaches a stopped thread; false when it was killed in its stop: then it is to be reaped.
+bool let_go(pid_t tid, int signal);
+// The same for one that nobody else waits for.
+void let_go_or_reap(pid_t tid, int signal);
+
+bool read_registers(pid_t tid, arch::ThreadRegisters& registers);
+
+void nap(long microseconds);
+
+}  // namespace mdl::process
