@@ -23,7 +23,7 @@ namespace {
 
 // Before the insertion an error may have a reason that explains it better.
 Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetMemory* memory) {
-  if (was_there && process::has_ended(pid))
+  if (was_there && process::ends_now(pid))
     return {fmt::format("process {} has ended before it could be measured", pid)};
   return memory && !memory->is_of(pid) ? process::another_program(pid) : why;
 }

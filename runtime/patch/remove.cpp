@@ -83,6 +83,14 @@ Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds dead
   const Journal* journal = own ? own : session_.journal ? &*session_.journal : nullptr;
   std::optional<MissedExits> missed;
   if (journal) missed.emplace(*journal, *image_, memory_);
+  Result<void> done = put_all_back(own, until, meanwhile, missed ? &*missed : nullptr, stacks);
+  if (!done) threads_.release_all();  // it may have been killed: then it ends only now
+  return done;
+}
+
+Result<void> Removal::put_all_back(const Journal* own, Clock::time_point until,
+                                   const std::function<void()>& meanwhile, const MissedExits* missed,
+                                   WalkedStacks& stacks) {
   bool written = false;
   for (int round = 0;; round++) {
     auto stopped = threads_.stop_all(2000ms);

@@ -60,6 +60,9 @@ class Removal {
 
  private:
   Result<void> look(const Journal* own);
+  Result<void> put_all_back(const Journal* own, std::chrono::steady_clock::time_point until,
+                            const std::function<void()>& meanwhile, const MissedExits* missed,
+                            WalkedStacks& stacks);
   void take_over() const;
   Result<void> put_back(PatchedWindow::Part part, const std::set<uint64_t>& but = {});
   void check_exits(const MissedExits& missed, WalkedStacks& stacks);

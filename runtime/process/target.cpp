@@ -36,13 +36,30 @@ char stat_state(const std::string& stat) {
   return at == std::string::npos || at + 2 >= stat.size() ? '?' : stat[at + 2];
 }
 
+constexpr uint64_t kExiting = 0x4, kKernelThread = 0x200000;  // PF_EXITING, PF_KTHREAD of the kernel's sched.h
+
+// A field of /proc/PID/stat by its number in proc(5); 0 when there is none.
+uint64_t stat_field(pid_t pid, int wanted) {
+  std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
+  size_t at = stat.rfind(") ");
+  if (at == std::string::npos) return 0;
+  // The state behind the name is field 3.
+  std::string_view rest = std::string_view(stat).substr(at + 2);
+  for (int field = 3; field < wanted; field++) {
+    size_t space = rest.find(' ');
+    if (space == std::string_view::npos) return 0;
+    rest = rest.substr(space + 1);
+  }
+  return static_cast<uint64_t>(number(rest));
+}
+
+uint64_t flags(pid_t pid) {
+  return stat_field(pid, 9);
+}
+
 // What has lost its memory but is no zombie yet is ending, unless it never had any.
 bool is_kernel_thread(pid_t pid) {
-  constexpr unsigned long kKernelThread = 0x200000;  // PF_KTHREAD of the kernel's sched.h
-  const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
-  size_t at = stat.rfind(") ");
-  for (int field = 3; field <= 9 && at != std::string::npos; field++) at = stat.find(' ', at + 1);
-  return at != std::string::npos && (std::strtoul(stat.c_str() + at, nullptr, 10) & kKernelThread) != 0;
+  return flags(pid) & kKernelThread;
 }
 
 // Another mdl-inject that runs, and so lets its target go before long: one that is stopped itself does not.
@@ -186,6 +203,16 @@ bool has_ended(pid_t pid) {
   return std::none_of(threads.begin(), threads.end(), [](pid_t tid) { return read_status(tid).has_memory; });
 }
 
+bool ends_now(pid_t pid) {
+  constexpr int kNaps = 20, kMostNaps = 2000;  // of 1 ms: it may still have to learn that it was killed
+  for (int naps = 0; naps < kMostNaps && (naps < kNaps || flags(pid) & kExiting); naps++) {
+    if (has_ended(pid)) return true;
+    timespec nap{0, 1'000'000};
+    nanosleep(&nap, nullptr);
+  }
+  return has_ended(pid);
+}
+
 bool awaits_vfork(pid_t tid) {
   if (stat_state(read_text(fmt::format("/proc/{}/stat", tid))) != 'D') return false;
   // The number of the system call that it sleeps in; "running" when it does not sleep.
@@ -233,25 +260,6 @@ std::vector<pid_t> memory_sharers(pid_t pid) {
 bool is_running(pid_t pid, uint64_t start) {
   return start != 0 && start_time(pid) == start && is_alive_thread(pid);
 }
-
-namespace {
-
-// A field of /proc/PID/stat by its number in proc(5); 0 when there is none.
-uint64_t stat_field(pid_t pid, int wanted) {
-  std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
-  size_t at = stat.rfind(") ");
-  if (at == std::string::npos) return 0;
-  // The state behind the name is field 3.
-  std::string_view rest = std::string_view(stat).substr(at + 2);
-  for (int field = 3; field < wanted; field++) {
-    size_t space = rest.find(' ');
-    if (space == std::string_view::npos) return 0;
-    rest = rest.substr(space + 1);
-  }
-  return static_cast<uint64_t>(number(rest));
-}
-
-}  // namespace
 
 uint64_t start_time(pid_t pid) {
   return stat_field(pid, 22);

@@ -357,7 +357,10 @@ Result<int> Measurement::remove() {
   auto sample = take_sample();  // nobody counts any more: these are exact
   Result<void> finished = removal.finish();
   say_breakpoints(pid(), removal.breakpoints());
-  if (!sample && ends_soon(200ms)) return ended();
+  if ((!sample || !finished) && !removal.is_executed() && ends_soon(finished ? 200ms : 2000ms)) {
+    if (sample) at_end_ = std::move(*sample), announced_ = Clock::now();
+    return ended();
+  }
   Result<void> written = write_last(sample ? *sample : sampler_.repeat(values::now()));
   if (!finished && !removal.is_executed()) return finished.error();
   if (!written) return written.error();

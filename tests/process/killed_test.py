@@ -69,10 +69,11 @@ class Killed(LiveTest):
         return [MDL_INJECT, str(self.program.pid), str(self.plan), "-i", "0.02", "-d", "0.03", "--format", "ndjson",
                 "-m", "work_calls@/Code/sleepers/t_sleepers_outer", "-m", "outer_calls", "-m", "outer_returns", *more]
 
-    def strike(self, stop, with_signal=signal.SIGKILL, command=None):
-        """Sends the signal at a stop; what killer.cpp reports."""
+    def strike(self, stop, with_signal=signal.SIGKILL, command=None, at=None):
+        """Sends the signal at a stop, to the injector or to process `at`; what killer.cpp reports."""
         report = self.folder / "report"
-        done = run(PROGRAMS / "killer", report, stop, int(with_signal), *(command or self.command()))
+        blow = f"{int(with_signal)}@{at}" if at else str(int(with_signal))
+        done = run(PROGRAMS / "killer", report, stop, blow, *(command or self.command()))
         self.assertTrue(report.exists(), done.stderr)
         found = json.loads(report.read_text())
         report.unlink()
@@ -191,6 +192,23 @@ class Killed(LiveTest):
                 self.check_running({"mending": False})
         self.measure()
         self.assertEqual(self.program.end(), 0)
+
+    def test_the_program_is_killed_meanwhile(self):
+        """At calls of the injector: it says so, and the process is gone when it has ended."""
+        calm = self.strike(0)
+        self.assertEqual(self.program.end(), 0)
+        stops = range(calm["first"], calm["stops"], (calm["stops"] - calm["first"]) // 12)
+        for stop in [*stops, *(f"writes:{n}" for n in range(2, calm["writes"], max(1, calm["writes"] // 12)))]:
+            with self.subTest(stop=stop):
+                self.program = self.start("sleepers", "0", FEW, alone=True)
+                self.program.ask("start", "running")
+                struck = self.strike(stop, at=self.program.pid)
+                if not struck["sent"]:
+                    self.program.process.kill()
+                elif struck["status"] != 0:  # which means that all was out when it was killed
+                    self.assertIn(struck["status"], (1, 3), struck["errors"])
+                    self.assertRegex(struck["errors"], "was killed by signal 9|has ended")
+                self.assertEqual(self.program.process.wait(5), -signal.SIGKILL)
 
     def test_nohup(self):
         """A terminal that goes away ends a measurement, but not one under nohup."""

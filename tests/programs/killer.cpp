@@ -5,7 +5,8 @@
 // Every call is two stops, its entry and its exit; the first after execve is number 1. At stop number STOP
 // the command gets SIGNAL and is let go (0: never); SIGKILL ends it right there, before the call is made or
 // before the command learns of its result. STOP may be `writes:N`, too: the N-th stop at a pwrite64, with
-// which mdl-inject writes its target's memory. REPORT is a file that gets one JSON object:
+// which mdl-inject writes its target's memory. SIGNAL may be `SIGNAL@PID`: then that process gets it, and the
+// command goes on. REPORT is a file that gets one JSON object:
 //
 //   stops    how many there were, and `writes`, how many of these at a pwrite64
 //   first    the first stop at which it touched another process (ptrace); 0 when it never did
@@ -83,7 +84,18 @@ Where where(const char* text) {
   return {strtoul(of_writes ? text + sizeof kWrites - 1 : text, nullptr, 10), of_writes};
 }
 
-void supervise(pid_t child, Where stop, int signal, Report& report) {
+struct Blow {
+  int signal;
+  pid_t at;  // 0 = the command
+};
+
+Blow blow(const char* text) {
+  char* rest = nullptr;
+  const auto signal = static_cast<int>(strtol(text, &rest, 10));
+  return {signal, *rest == '@' ? atoi(rest + 1) : 0};
+}
+
+void supervise(pid_t child, Where stop, Blow blow, Report& report) {
   Mending mending;
   bool entry = false;
   int deliver = 0;
@@ -107,7 +119,7 @@ void supervise(pid_t child, Where stop, int signal, Report& report) {
     if (stop.of_writes ? !write || report.writes != stop.number : report.stops != stop.number) continue;
     report.sent = true, report.mending = mending.any();
     report.call = static_cast<long>(regs.orig_rax), report.request = static_cast<long>(regs.rdi);
-    kill(child, signal);
+    kill(blow.at ? blow.at : child, blow.signal);
     ptrace(PTRACE_DETACH, child, nullptr, nullptr);
     report.status = end_of(wait_for(child));
     return;
@@ -127,7 +139,7 @@ int main(int argc, char** argv) {
   if (child < 0 || !WIFSTOPPED(wait_for(child))) return 1;
   if (ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) != 0) return 1;
   Report report;
-  supervise(child, where(argv[2]), atoi(argv[3]), report);
+  supervise(child, where(argv[2]), blow(argv[3]), report);
   FILE* out = fopen(argv[1], "w");
   if (!out) return 1;
   fprintf(out,
