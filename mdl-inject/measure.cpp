@@ -38,14 +38,14 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed&
   if (!memory) return blamed(memory.error(), options.pid, was_there, nullptr);
   const auto failed = [&](const Error& why) { return blamed(why, options.pid, was_there, &*memory); };
 
-  auto process = AttachedProcess::look(options, plan, target->name, *memory);
+  auto process = AttachedProcess::look(options, plan, options.pid, target->name, *memory);
   if (!process) return failed(process.error());
   if (options.explain) (*process)->explain();
   if (options.dry_run) return (*process)->print_rehearsal();
   if (auto ok = (*process)->check(); !ok) return failed(ok.error());
   const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order
-  if (auto ok = (*process)->insert(*memory, feed); !ok) return failed(ok.error());
-  return Session(options, watch, feed, std::move(*process)).run(launched);
+  if (auto ok = (*process)->insert(*memory, feed, 0); !ok) return failed(ok.error());
+  return Session(options, plan, watch, feed, std::move(*process)).run(launched);
 }
 
 // A program that was started for this and not let go yet ends with us (process::Guard).

@@ -24,8 +24,13 @@
   X(NewsSize, 4096)                                                                                   \
   X(NewsMade, 0)         /* entries made */                                                            \
   X(NewsNobody, 8)       /* somebody has waited in vain, nobody else shall */                          \
+  X(NewsPrograms, 16)    /* whether executed programs are followed */                                  \
+  X(NewsBeat, 24)        /* changes every 0.1 s while the injector lives */                            \
+  X(NewsAsks, 32)        /* how many threads have asked before they execute a program */               \
   X(NewsRing, 64)        /* a word for each entry, 0 = taken */                                        \
   X(NewsEntries, 256)                                                                                 \
+  X(NewsAsking, 2176)    /* their ids, each until it may go on */                                      \
+  X(NewsAskers, 128)                                                                                   \
   /* A slot of the directory: {thread pointer, block}; 0 = free */                                     \
   X(SlotSize, 16)                                                                                     \
   /* A thread's block. Two words have one meaning while the thread lives and another in a copy. */     \

@@ -84,17 +84,16 @@ Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const Bi
   const Names names(image, std::move(*exclusions));
   Requests requests(plan, names, options, codes);
   if (auto laid = lay_statements(requests, plan); !laid) return laid.error();
-  std::vector<std::string> lost;
+  std::vector<std::string> lost, absent(options.elsewhere ? wanted->size() : 0);
   for (const Wanted& one : *wanted) {
-    auto foci = resolve(one.focus, names, options.await || options.again);
-    if (!foci && options.again) {
-      lost.push_back(foci.error().text);
-      continue;
-    }
+    auto foci = resolve(one.focus, names, options.await || options.again || options.elsewhere);
+    if (!foci && options.again) lost.push_back(foci.error().text);
+    if (!foci && options.elsewhere) absent[static_cast<size_t>(&one - wanted->data())] = foci.error().text;
+    if (!foci && (options.again || options.elsewhere)) continue;
     if (!foci) return foci.error();
     if (auto bound = bind_foci(requests, one, std::move(*foci)); !bound) return bound.error();
   }
-  if (requests.draft().next() == 0) {
+  if (requests.draft().next() == 0 && !options.elsewhere) {
     if (requests.left_out()) return *requests.left_out();
     if (!lost.empty()) return Error{lost.front()};
     return Error{fmt::format("the plan has no metric of flavor `{}`", flavor_of(options))};
@@ -102,6 +101,7 @@ Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const Bi
   const std::vector<EverySnippet> every = requests.draft().take_every();
   Binding binding = requests.draft().take();
   binding.lost = std::move(lost);
+  binding.absent = std::move(absent);
   if (auto laid = lay_everywhere(plan, every, options.ps_per_cycle, binding); !laid) return laid.error();
   return binding;
 }

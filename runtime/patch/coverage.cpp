@@ -195,8 +195,9 @@ constexpr HookedName kHooks[] = {
 
 // A child that executes another program ends as far as it is measured.
 constexpr HookedName kExecutions[] = {
-    {"execve", arch::Hook::exit},
-    {"execveat", arch::Hook::exit},
+    {"execve", arch::Hook::exec},
+    {"execveat", arch::Hook::exec},
+    {"fexecve", arch::Hook::exec},
 };
 
 // What Rust's std::panic::catch_unwind calls where it has caught, as its versions name it. In a stripped
@@ -232,7 +233,7 @@ void add_hooks(const image::Image& image, bool flags, bool follow, const std::se
     for (const image::Function& function : object.functions) {
       arch::Hook hook = hook_of(function, kHooks);
       if (follow && hook == arch::Hook::none) hook = hook_of(function, kExecutions);
-      if (hook == arch::Hook::none || (hook != arch::Hook::exit && !flags)) continue;
+      if (hook == arch::Hook::none || (hook != arch::Hook::exit && hook != arch::Hook::exec && !flags)) continue;
       auto it = std::find_if(functions.begin(), functions.end(),
                              [&](const FunctionPlan& f) { return f.function == &function; });
       if (it == functions.end()) {
@@ -331,7 +332,7 @@ void refuse_shared(Coverage& out) {
 void drop_unwinding_hooks(Coverage& coverage) {
   coverage.unhooked.clear();
   for (FunctionPlan& f : coverage.functions) {
-    if (f.hook == arch::Hook::none || f.hook == arch::Hook::exit) continue;
+    if (f.hook == arch::Hook::none || f.hook == arch::Hook::exit || f.hook == arch::Hook::exec) continue;
     f.hook = arch::Hook::none;
     drop_windows(f.sites.windows, [&](const Window& window) { return f.sites_of(window) == 0; });
   }

@@ -90,9 +90,10 @@ arch::ThreadRegisters outside_of_exit(const Journal& journal, const image::Memor
   for (size_t i = 0; i < kMostPushed; i++) {
     const auto piece = piece_of(words[i]);
     std::vector<std::byte> call(arch::kJumpSize);
-    if (piece == journal.code.end() || !memory.read(words[i] - call.size(), call) ||
-        arch::branch_target(words[i] - call.size(), call) !=
-            piece->start + arch::hook_offset(arch::Hook::exit))
+    if (piece == journal.code.end() || !memory.read(words[i] - call.size(), call)) continue;
+    const auto called = arch::branch_target(words[i] - call.size(), call);
+    if (called != piece->start + arch::hook_offset(arch::Hook::exit) &&
+        called != piece->start + arch::hook_offset(arch::Hook::exec))
       continue;
     arch::ThreadRegisters out = registers;
     arch::set_pc(out, words[i + 1] - 1);  // within the call: what follows it may be another function

@@ -87,6 +87,12 @@ TargetMemory::TargetMemory(TargetMemory&& other) noexcept
       held_(std::exchange(other.held_, 0)),
       kills_(other.kills_) {}
 
+Result<TargetMemory> TargetMemory::duplicate() const {
+  const int file = fcntl(file_, F_DUPFD_CLOEXEC, 0);
+  if (file < 0) return Error{fmt::format("no file descriptor is left: {}", std::strerror(errno))};
+  return TargetMemory(file, start_, vector_);
+}
+
 void TargetMemory::let_run() {
   if (held_ == 0) return;
   int status = 0;

@@ -52,6 +52,8 @@ class TargetMemory final : public image::Memory {
   static Result<TargetMemory> open(pid_t pid);
   ~TargetMemory() override;
   TargetMemory(TargetMemory&& other) noexcept;
+  // The same, for another thread of ours. Nobody is held by it.
+  Result<TargetMemory> duplicate() const;
   TargetMemory& operator=(TargetMemory&&) = delete;
 
   bool read(uint64_t address, std::span<std::byte> into) const override;

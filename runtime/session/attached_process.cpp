@@ -55,31 +55,32 @@ bool has_cell(const focus::Binding& binding, format::CellKind kind) {
 }  // namespace
 
 Result<std::unique_ptr<AttachedProcess>> AttachedProcess::look(const SessionOptions& options,
-                                                               const plan::Plan& plan,
+                                                               const plan::Plan& plan, pid_t pid,
                                                                const std::string& name,
-                                                               process::TargetMemory& memory) {
-  std::unique_ptr<AttachedProcess> out(new AttachedProcess(options, plan));
+                                                               const process::TargetMemory& memory) {
+  std::unique_ptr<AttachedProcess> out(new AttachedProcess(options, plan, pid));
   if (auto ok = out->find_out(name, memory); !ok) return ok.error();
   return out;
 }
 
 Result<void> AttachedProcess::find_out(const std::string& name, const process::TargetMemory& memory) {
   since_ = arch::read_clocks();
-  auto allowed = read_allowed(options_->pid, memory, name, options_->follow_fork);
+  auto allowed = read_allowed(pid_, memory, name, options_->follow_fork);
   if (!allowed) return allowed.error();
   allowed_ = std::move(*allowed);
-  auto looked = look_at(options_->pid);
+  auto looked = look_at(pid_);
   if (!looked) return looked.error();
   image_ = std::move(looked->image);
   if (auto ok = refuse_go(image_, name); !ok) return ok;
 
-  image::LiveMemory code_memory(image::live_thread(options_->pid));
+  image::LiveMemory code_memory(image::live_thread(pid_));
   image::Codes codes(image_, code_memory);  // a copy of all the code that is looked at
   wanted_ = {.metrics = options_->metrics,
              .foci = options_->foci,
              .flavor = options_->flavor,
              .allow_calls = options_->allow_calls,
              .await = options_->await,
+             .elsewhere = options_->follows_programs(),
              .ps_per_cycle = arch::picoseconds_per_cycle(),
              .denied = allowed_.denied};
   if (focus::uses_start(plan_->manifest)) wanted_.starts = thread_starts(image_, memory);
@@ -167,16 +168,17 @@ Result<void> AttachedProcess::identify(const process::TargetMemory& memory) {
   return {};
 }
 
-Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed& feed) {
-  auto process = Process::open(options_->pid);
+Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed& feed, double began_s) {
+  auto process = Process::open(pid_);
   if (!process) return process.error();
   if (auto ok = identify(memory); !ok) return ok;
   auto inserted = patch::insert(*input_, memory);
   if (!inserted) return inserted.error();
   inserted_ = std::move(*inserted);
   measurement_ = std::make_unique<Measurement>(*options_, std::move(*process), std::move(inserted_.journal),
-                                               std::move(memory), feed, 0);
+                                               std::move(memory), feed, began_s);
   libraries_.emplace(*input_, wanted_, measurement_->memory(), measurement_->journal());
+  if (options_->follows_programs()) measurement_->hide(hollow());
   return {};
 }
 
@@ -184,12 +186,18 @@ void AttachedProcess::say_inserted() const {
   print_inserted(stderr, inserted_, coverage_);
 }
 
-void AttachedProcess::look_for_libraries() {
-  if (libraries_) libraries_->look();
+std::vector<bool> AttachedProcess::hollow() const {
+  return libraries_->reach().hollow(binding_);
 }
 
-bool AttachedProcess::waits_in_vain() const {
-  return libraries_ && say_never_came(binding_, libraries_->reach());
+void AttachedProcess::look_for_libraries() {
+  if (!libraries_) return;
+  libraries_->look();
+  if (options_->follows_programs()) measurement_->hide(hollow());
+}
+
+void AttachedProcess::report_to(Found& found) const {
+  if (libraries_) found.add(binding_, libraries_->reach());
 }
 
 }  // namespace mdl::inject

@@ -20,10 +20,10 @@ namespace mdl::inject {
 
 class AttachedProcess {
  public:
-  // `options` and `plan` outlive it. `memory` is that of the process options.pid, whose name is `name`.
+  // `options` and `plan` outlive it. `memory` is that of the process, whose name is `name`.
   static Result<std::unique_ptr<AttachedProcess>> look(const SessionOptions& options, const plan::Plan& plan,
-                                                       const std::string& name,
-                                                       process::TargetMemory& memory);
+                                                       pid_t pid, const std::string& name,
+                                                       const process::TargetMemory& memory);
   // A child that has been forked with the code.
   explicit AttachedProcess(std::unique_ptr<Measurement> measurement) : measurement_(std::move(measurement)) {}
   AttachedProcess(const AttachedProcess&) = delete;
@@ -36,17 +36,20 @@ class AttachedProcess {
   // Whether the requests may be measured as they are: what they reach, and what that costs.
   Result<void> check() const;
 
-  // Takes `memory`. An error leaves the process as it was, or says how it is.
-  Result<void> insert(process::TargetMemory& memory, output::Feed& feed);
+  // Takes `memory`. An error leaves the process as it was, or says how it is. `began_s`: as of Measurement.
+  Result<void> insert(process::TargetMemory& memory, output::Feed& feed, double began_s);
   void say_inserted() const;
+  // By the journal's requests: which have nothing that they could count in this program. Those are not shown where
+  // other programs may have it.
+  std::vector<bool> hollow() const;
   Measurement& measurement() const { return *measurement_; }
   void look_for_libraries();
-  // With --await, at the end: says which requests were for something that never came. True when there are
-  // some.
-  bool waits_in_vain() const;
+  // What its requests found, at its end.
+  void report_to(Found& found) const;
 
  private:
-  AttachedProcess(const SessionOptions& options, const plan::Plan& plan) : options_(&options), plan_(&plan) {}
+  AttachedProcess(const SessionOptions& options, const plan::Plan& plan, pid_t pid)
+      : options_(&options), plan_(&plan), pid_(pid) {}
   Result<void> find_out(const std::string& name, const process::TargetMemory& memory);
   Result<void> identify(const process::TargetMemory& memory);
   void keep_hit_time();
@@ -54,6 +57,7 @@ class AttachedProcess {
   // Of a forked child all but the measurement is empty.
   const SessionOptions* options_ = nullptr;
   const plan::Plan* plan_ = nullptr;
+  pid_t pid_ = 0;
   arch::ClockPair since_;
   Allowed allowed_;
   image::Image image_;

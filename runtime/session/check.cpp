@@ -38,18 +38,39 @@ std::vector<bool> Reach::hollow(const focus::Binding& binding) const {
   return out;
 }
 
-bool say_never_came(const focus::Binding& binding, const Reach& reach) {
+void Found::add(const focus::Binding& binding, const Reach& reach) {
   const std::vector<bool> hollow = reach.hollow(binding);
-  bool any = false;
   for (size_t i = 0; i < hollow.size(); i++) {
     const focus::BoundRequest& request = binding.requests[i];
-    if (!hollow[i] || request.of != focus::BoundRequest::kNone) continue;
-    any = true;
-    fmt::print(stderr, "mdl-inject: {}{}{} was awaited, and nothing came that it could count{}\n",
-               request.metric, request.focus.empty() ? "" : "@", request.focus,
-               request.missing.empty() ? std::string()
-                                       : fmt::format(" (it looks for {})", fmt::join(request.missing, ", ")));
+    if (request.of != focus::BoundRequest::kNone) continue;
+    std::string name = request.metric + (request.focus.empty() ? "" : "@") + request.focus;
+    if (!hollow[i]) reached_.insert(name);
+    const std::string missing =
+        request.missing.empty() ? "" : fmt::format(" (it looks for {})", fmt::join(request.missing, ", "));
+    if (missing_.emplace(name, missing).second) order_.push_back(std::move(name));
   }
+  for (size_t i = 0; i < binding.absent.size(); i++)
+    if (binding.absent[i].empty())
+      present_.insert(i);
+    else
+      absent_.emplace(i, binding.absent[i]);
+}
+
+bool Found::say_never_came() const {
+  bool any = order_.empty();
+  for (const std::string& name : order_) {
+    if (reached_.contains(name)) continue;
+    any = true;
+    fmt::print(stderr, "mdl-inject: {} was awaited, and nothing came that it could count{}\n", name,
+               missing_.at(name));
+  }
+  for (const auto& [index, why] : absent_) {
+    if (present_.contains(index)) continue;
+    any = true;
+    fmt::print(stderr, "mdl-inject: in no program: {}\n", why);
+  }
+  if (order_.empty() && absent_.empty())
+    fmt::print(stderr, "mdl-inject: no program had anything that was asked for\n");
   return any;
 }
 
@@ -63,14 +84,14 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
                             ? ": the functions have no such points (one that never returns has no returns)"
                             : fmt::format(": {} in {}: {}", coverage.refused[0].function->name,
                                           coverage.refused[0].object->name, coverage.refused[0].reason);
-  if (count == hollow.size() && !options.await)
+  if (count == hollow.size() && !options.may_come_later())
     return Error{fmt::format(
         "nothing that was asked for can be measured{} (mdl-inject --dry-run lists every refused point)",
         example)};
   if (options.strict && !coverage.refused.empty())
     return Error{fmt::format("{} points are refused{} (--strict; mdl-inject --dry-run lists them)",
                              coverage.refused.size(), example)};
-  for (size_t i = 0; i < hollow.size() && count <= 20 && !options.await; i++)
+  for (size_t i = 0; i < hollow.size() && count <= 20 && !options.may_come_later(); i++)
     if (hollow[i])
       fmt::print(stderr, "warning: {}@{} cannot be measured: {}\n", binding.requests[i].metric,
                  binding.requests[i].focus,

@@ -2,6 +2,9 @@
 // the end.
 #pragma once
 
+#include <map>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -29,7 +32,20 @@ class Reach {
   std::vector<std::vector<focus::CellId>> guards_;  // by request
 };
 
-// With --await, at the end: says which requests were for something that never came. True when there are some.
-bool say_never_came(const focus::Binding& binding, const Reach& reach);
+// What was found of the requests, in all programs of a session.
+class Found {
+ public:
+  void add(const focus::Binding& binding, const Reach& reach);
+  // At the end, where something may have come later: says which requests were for something that never came.
+  // True when there are some.
+  bool say_never_came() const;
+
+ private:
+  std::vector<std::string> order_;              // requests that were bound anywhere, METRIC@FOCUS
+  std::map<std::string, std::string> missing_;  // of these: what they look for
+  std::set<std::string> reached_;               // these have something that counts
+  std::map<size_t, std::string> absent_;        // by Binding::absent, where no program had it: why
+  std::set<size_t> present_;
+};
 
 }  // namespace mdl::inject

@@ -47,6 +47,49 @@ std::vector<Follow::Child> Follow::look(Measured measured, bool thoroughly) {
   return std::exchange(found_, {});
 }
 
+// Through any of the family. As in Measurement::write_data(): nothing is written where a removal may be under
+// way, or has been.
+bool Follow::write(Measured measured, uint64_t offset, std::span<const uint64_t> words) const {
+  return std::ranges::any_of(measured, [&](const Measurement* one) {
+    auto lock = process::TransactionLock::take(one->pid(), std::chrono::milliseconds(100));
+    return lock && patch::is_in_place(session_, one->memory()) &&
+           one->memory().write(session_.news.start + offset, std::as_bytes(words));
+  });
+}
+
+void Follow::expect_programs(Measured measured) {
+  write(measured, kNewsPrograms, std::array<uint64_t, 1>{1});
+}
+
+std::vector<Follow::Asker> Follow::asking(Measured measured) {
+  std::vector<Asker> out;
+  std::array<uint64_t, kNewsAskers> ids{};
+  const auto reader = std::ranges::find_if(measured, [&](const Measurement* one) {
+    return one->memory().read(session_.news.start + kNewsAsking, std::as_writable_bytes(std::span(ids)));
+  });
+  if (reader == measured.end()) return out;
+  for (size_t i = 0; i < ids.size(); i++) {
+    if (ids[i] == 0) continue;
+    const auto tid = static_cast<pid_t>(ids[i]);
+    const process::ProcessStatus status = process::read_status(tid);
+    const Asker asker{tid, status.group, session_.news.start + kNewsAsking + i * sizeof(uint64_t)};
+    if (ids[i] <= INT32_MAX && status.inner_pid == tid && is_young(asker.process) && is_family(asker.process))
+      out.push_back(asker);
+    else
+      answer(asker, measured);
+  }
+  return out;
+}
+
+bool Follow::answer(const Asker& asker, Measured measured) {
+  return write(measured, asker.place - session_.news.start, std::array<uint64_t, 1>{});
+}
+
+void Follow::ignore_programs(Measured measured) {
+  write(measured, kNewsPrograms, std::array<uint64_t, 1>{});
+  write(measured, kNewsAsking, std::array<uint64_t, kNewsAskers>{});
+}
+
 // Any of the family shows them, unless it has ended or executes another program.
 void Follow::read_news(Measured measured) {
   const uint64_t news = session_.news.start;
@@ -162,11 +205,7 @@ void Follow::give_up(pid_t pid, const std::string& why) {
 }
 
 void Follow::leave(Measured measured) {
-  for (const Measurement* one : measured) {
-    auto lock = process::TransactionLock::take(one->pid(), std::chrono::milliseconds(100));
-    if (lock && patch::is_in_place(session_, one->memory()))
-      return write_word(one->memory(), session_.news.start + kNewsNobody, 1);
-  }
+  write(measured, kNewsNobody, std::array<uint64_t, 1>{1});
 }
 
 void Follow::clean() {

@@ -1,8 +1,11 @@
-// The children that measured processes fork: finds them and lets them count (--follow-fork).
+// The processes that have the code of one insertion: the one that got it, and the children that are forked by
+// it. Finds those and lets them count (--follow-fork).
 //
 // A child that is about to count something for the first time writes its pid to the news, a page that it
 // shares with all of its family, and waits (patch/child.h). Who counts nothing is found in /proc, by the
 // journal at its place: however the family has been torn apart meanwhile (a daemon's parent ends).
+//
+// A thread that is about to execute a program writes its id there, too, and waits until it is answered.
 #pragma once
 
 #include <sys/types.h>
@@ -32,14 +35,31 @@ class Follow {
   // processes, not at the news alone. What cannot be measured is said on standard error.
   std::vector<Child> look(std::span<const Measurement* const> measured, bool thoroughly);
 
+  // From now on who is about to execute a program asks before.
+  void expect_programs(std::span<const Measurement* const> measured);
+  // Who does: threads of the family. Others that claim to be are answered here.
+  struct Asker {
+    pid_t tid, process;
+    uint64_t place;  // of the answer
+  };
+  std::vector<Asker> asking(std::span<const Measurement* const> measured);
+  // Lets it go on. False when that cannot be said now: it waits, and is found again.
+  bool answer(const Asker& asker, std::span<const Measurement* const> measured);
+  // Nobody asks any more, and who does goes on.
+  void ignore_programs(std::span<const Measurement* const> measured);
+
   // With --detach: whoever is forked from now on does not wait.
   void leave(std::span<const Measurement* const> measured);
+  // Whether there are children that are not measured.
+  bool has_unmeasured() const { return !unmeasured_.empty(); }
+  const patch::Journal& session() const { return session_; }
   // Takes the code out of children that are not measured.
   void clean();
 
  private:
   using Measured = std::span<const Measurement* const>;
 
+  bool write(Measured measured, uint64_t offset, std::span<const uint64_t> words) const;
   void read_news(Measured measured);
   void look_everywhere(Measured measured);
   void consider(pid_t pid, Measured measured);

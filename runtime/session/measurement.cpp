@@ -207,6 +207,7 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Point
   point.overhead = overhead(sample);
   for (size_t i = 0; i < journal_.requests.size(); i++) {
     if (journal_.requests[i].children) continue;  // its children have the points
+    if (i < hidden_.size() && hidden_[i]) continue;
     point.refused = journal_.refused_of(i);
     point.complete = sample.complete && !journal_.ends_early(i) && !(uneven_ && is_time(i));
     point.suspect = is_suspect(i);
@@ -224,6 +225,7 @@ Result<void> Measurement::write_last(const values::Sample& sample) {
   std::vector<output::Point> points;
   high_ = kHighSamples;  // nothing more will be known
   append(sample, points);
+  if (is_hidden()) return {};
   if (auto ok = feed_.sample(points, true); !ok) return ok;
   say_anomalies(pid(), journal_, sample.values.anomaly_words);
   if (sample.values.overflows)
@@ -247,6 +249,20 @@ values::Sample Measurement::last_known() {
   return out;
 }
 
+void Measurement::expect_program(bool follows) {
+  program_follows_ = follows;
+  if (!follows) return;
+  auto last = take_sample();
+  if (!last) return;
+  at_end_ = std::move(*last);
+  announced_ = Clock::now();
+}
+
+bool Measurement::is_hidden() const {
+  return std::ranges::all_of(hidden_, [](bool hidden) { return hidden; }) && hidden_.size() == journal_.requests.size() &&
+         options_.follows_programs();
+}
+
 void Measurement::end() {
   result_ = ended();
 }
@@ -260,8 +276,9 @@ Result<int> Measurement::ended() {
                sigdescr_np(*signal));
     return static_cast<int>(Status::target_killed);
   }
-  fmt::print(stderr, "mdl-inject: process {} has ended{}\n", pid(),
-             last.complete ? "" : ": its last values could not be read");
+  if (!is_hidden())
+    fmt::print(stderr, "mdl-inject: process {} has ended{}\n", pid(),
+               last.complete ? "" : ": its last values could not be read");
   if (!written) return written.error();
   return 0;
 }
@@ -297,11 +314,12 @@ std::optional<std::string> Measurement::other_program() const {
 Result<int> Measurement::replaced(const std::string& program) {
   const bool started = options_.start && options_.pid == pid();
   Result<void> written = write_last(last_known());
+  if (program_follows_) return written ? Result<int>(0) : written.error();
   fmt::print(
       stderr,
       "mdl-inject: process {} no longer holds the instrumentation: it executes another program, {}, which is "
       "not measured{}\n",
-      pid(), program, started ? "; start that one itself with --run, not by a shell" : "");
+      pid(), program, started ? "; start that one itself with --run, not by a shell, or follow it with --follow-fork" : "");
   if (!written) return written.error();
   return started ? static_cast<int>(Status::failed) : 0;
 }

@@ -36,6 +36,14 @@ class Measurement {
 
   // Lets a process run that was held at its entry.
   void let_run() { memory_.let_run(); }
+  // By the journal's requests: those that have no lines.
+  void hide(std::vector<bool> hidden) { hidden_ = std::move(hidden); }
+  const std::vector<bool>& hidden() const { return hidden_; }
+  // Nothing of it is shown: what becomes of it need not be said.
+  bool is_hidden() const;
+  // Whether the program that it may execute next is measured, too, by another measurement.
+  // Its values until then are its last ones.
+  void expect_program(bool follows);
   // From now on the process waits at its end for its values to be read.
   void expect_end();
   // Appends the points of one sample. When the data cannot be read any more, it is over.
@@ -110,6 +118,8 @@ class Measurement {
   uint64_t exits_ = 0;                          // how often it was at its exit and was let go
   std::optional<Clock::time_point> announced_;  // when it said that it ends
   std::optional<values::Sample> at_end_;        // what was read then, and is not written yet
+  std::vector<bool> hidden_;
+  bool program_follows_ = false;
   std::optional<Result<int>> result_;
 };
 

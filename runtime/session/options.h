@@ -28,6 +28,10 @@ struct SessionOptions {
   bool allow_calls = false;
   bool raw_times = false;
   bool await = false;
+  // --run --follow-fork: programs that processes execute are measured, too.
+  bool follows_programs() const { return start && follow_fork; }
+  // What is asked for may come with a library or a program that is not there yet.
+  bool may_come_later() const { return await || follows_programs(); }
   std::optional<double> budget;  // nanoseconds that the code of a point may take; none = a warning (budget.h)
   uint64_t max_keys = patch::kDefaultKeys;
 };

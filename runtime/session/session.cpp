@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/process/target.h"
+
 namespace mdl::inject {
 
 using namespace std::chrono_literals;
@@ -11,17 +13,22 @@ using namespace std::chrono_literals;
 constexpr auto kExitPoll = 1ms;        // how often processes are asked whether they stand at their exit
 constexpr auto kChildrenLook = 500ms;  // from look to look for children that have announced nothing
 
-Session::Session(const SessionOptions& options, const Watch& watch, output::Feed& feed,
+Session::Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch, output::Feed& feed,
                  std::unique_ptr<AttachedProcess> first)
-    : options_(options), watch_(watch), feed_(feed), started_(Clock::now()) {
-  if (options.follow_fork) follow_.emplace(first->measurement().journal());
-  processes_.push_back(std::move(first));
+    : options_(options),
+      plan_(plan),
+      watch_(watch),
+      feed_(feed),
+      first_pid_(first->measurement().pid()),
+      started_(Clock::now()) {
+  if (options.follow_fork) heart_.emplace();
+  if (options.follows_programs()) programs_.emplace(*heart_);
+  add_family(std::move(first));
 }
 
 Result<int> Session::run(std::optional<process::Launch>& launched) {
   Result<void> done;
   try {
-    processes_.front()->say_inserted();
     done = sample_until_end(launched);
   } catch (const std::exception& problem) {
     done = Error{problem.what()};
@@ -29,17 +36,19 @@ Result<int> Session::run(std::optional<process::Launch>& launched) {
   if (!done) abandon(done.error());
   Result<int> out = result();
   if (out && !done) return done.error();
-  if (out && *out == 0 && options_.await && processes_.front()->waits_in_vain())
+  if (out && *out == 0 && options_.may_come_later() && found_.say_never_came())
     return static_cast<int>(Status::failed);
   return out;
 }
 
 // An error when there is no use in going on.
 Result<void> Session::sample_until_end(std::optional<process::Launch>& launched) {
+  AttachedProcess& first = *families_.front().processes.front();
+  if (!first.measurement().is_hidden()) first.say_inserted();
   if (auto ok = feed_.begin(); !ok) return ok;
-  processes_.front()->measurement().expect_end();
+  first.measurement().expect_end();
   if (launched) launched->let_go();
-  processes_.front()->measurement().let_run();
+  first.measurement().let_run();
   started_ = Clock::now();
   Clock::time_point next = started_;
   auto interval =
@@ -48,8 +57,7 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
   if (options_.duration)
     end = started_ +
           std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*options_.duration));
-  // When the last one has ended, its children may not have said anything yet.
-  while (!measured().empty() || look_for_children(true)) {
+  while (!is_over()) {
     Clock::time_point now = Clock::now();
     if (end && now >= *end) break;
     if (now >= next) {
@@ -58,17 +66,16 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
     }
     Clock::time_point until = std::min(next, now + kExitPoll);
     std::vector<const Process*> alive;
-    for (const Measurement* one : measured()) alive.push_back(&one->process());
+    for (const Family& family : families_)
+      for (const Measurement* one : family.measured()) alive.push_back(&one->process());
     const Watch::Event event = watch_.wait_until(end ? std::min(until, *end) : until, alive);
     if (event == Watch::Event::interrupted) break;
     // Before a process that stands at its end is let go: its children may be known only to it.
     look_for_children(Clock::now() - looked_ >= kChildrenLook);
     if (event == Watch::Event::ended) end_the_ended();
-    for (auto& one : processes_) {
-      if (one->measurement().result()) continue;
-      one->look_for_libraries();
-      one->measurement().look();
-    }
+    look_at_all();
+    look_for_programs();
+    settle();
   }
   take_out();
   return feed_.end();
@@ -76,71 +83,201 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
 
 Result<void> Session::sample() {
   std::vector<output::Point> points;
-  for (auto& one : processes_)
-    if (!one->measurement().result()) one->measurement().sample(points);
+  for (Family& family : families_)
+    for (auto& one : family.processes)
+      if (!one->measurement().result()) one->measurement().sample(points);
   return points.empty() ? Result<void>{} : feed_.sample(points, false);
 }
 
-bool Session::look_for_children(bool thoroughly) {
-  if (!follow_) return false;
-  if (thoroughly) looked_ = Clock::now();
-  std::vector<Follow::Child> children = follow_->look(measured(), thoroughly);
+void Session::look_at_all() {
+  for (Family& family : families_)
+    for (auto& one : family.processes) {
+      if (one->measurement().result()) continue;
+      one->look_for_libraries();
+      family.hidden = one->measurement().hidden();
+      one->measurement().look();
+    }
+}
+
+Session::Measured Session::Family::measured() const {
+  Measured out;
+  for (const auto& one : processes)
+    if (!one->measurement().result()) out.push_back(&one->measurement());
+  return out;
+}
+
+Session::Family& Session::add_family(std::unique_ptr<AttachedProcess> process) {
+  Family& family = families_.emplace_back();
+  family.hidden = process->measurement().hidden();
+  if (options_.follow_fork) family.follow.emplace(process->measurement().journal());
+  add(family, std::move(process));
+  if (programs_) family.follow->expect_programs(family.measured());
+  return family;
+}
+
+void Session::add(Family& family, std::unique_ptr<AttachedProcess> process) {
+  const Measurement& one = process->measurement();
+  if (heart_) heart_->add(one.pid(), one.memory(), family.follow->session());
+  family.processes.push_back(std::move(process));
+}
+
+bool Session::look_for_children(Family& family, bool thoroughly) {
+  if (!family.follow) return false;
+  std::vector<Follow::Child> children = family.follow->look(family.measured(), thoroughly);
   for (Follow::Child& child : children) {
-    const double since = std::chrono::duration<double>(Clock::now() - started_).count();
-    fmt::print(stderr, "process {} was forked: it is measured, too\n", child.process.pid());
-    processes_.push_back(std::make_unique<AttachedProcess>(
-        std::make_unique<Measurement>(options_, std::move(child.process), std::move(child.journal),
-                                      std::move(child.memory), feed_, since)));
+    auto measurement = std::make_unique<Measurement>(options_, std::move(child.process), std::move(child.journal),
+                                                     std::move(child.memory), feed_, elapsed_s());
+    measurement->hide(family.hidden);
+    if (!measurement->is_hidden())
+      fmt::print(stderr, "process {} was forked: it is measured, too\n", measurement->pid());
+    add(family, std::make_unique<AttachedProcess>(std::move(measurement)));
   }
   return !children.empty();
 }
 
+bool Session::look_for_children(bool thoroughly) {
+  if (thoroughly) looked_ = Clock::now();
+  bool any = false;
+  for (Family& family : families_) any = look_for_children(family, thoroughly) || any;
+  return any;
+}
+
+Measurement* Session::find(pid_t pid) const {
+  for (const Family& family : families_)
+    for (const auto& one : family.processes)
+      if (one->measurement().pid() == pid && !one->measurement().result()) return &one->measurement();
+  return nullptr;
+}
+
+// One thread of a process at a time: the others wait, or end with it (process/exec_watch.h).
+void Session::follow(const Follow::Asker& asker, Family& family) {
+  if (programs_->watches(asker.process)) return;
+  Measurement* own = find(asker.process);
+  const bool watched = programs_->watch(asker.tid, asker.process);
+  if (own) own->expect_program(watched);
+  if (!watched && process::is_alive_thread(asker.tid))
+    fmt::print(stderr, "warning: process {} executes a program that cannot be followed: may it be traced?\n",
+               asker.process);
+  family.follow->answer(asker, family.measured());
+}
+
+void Session::look_for_programs() {
+  if (!programs_) return;
+  for (Family& family : families_)
+    if (family.follow)
+      for (const Follow::Asker& asker : family.follow->asking(family.measured())) follow(asker, family);
+  Programs::News news = programs_->look();
+  for (pid_t pid : news.stayed)
+    if (Measurement* one = find(pid)) one->expect_program(false);
+  for (pid_t pid : news.executed)
+    if (Measurement* one = find(pid)) one->look();
+  for (Programs::Arrived& arrived : news.arrived)
+    if (auto ok = attach(arrived); !ok) say_unmeasured(arrived.pid, ok.error().text);
+}
+
+Result<void> Session::attach(Programs::Arrived& arrived) {
+  auto process = AttachedProcess::look(options_, plan_, arrived.pid, process::read_status(arrived.pid).name, arrived.memory);
+  if (!process) return process.error();
+  if (options_.explain) (*process)->explain();
+  if (auto ok = (*process)->check(); !ok) return ok;
+  if (auto ok = (*process)->insert(arrived.memory, feed_, elapsed_s()); !ok) return ok;
+  Measurement& measurement = (*process)->measurement();
+  if (!measurement.is_hidden()) {
+    fmt::print(stderr, "process {} executes {}: ", arrived.pid, program_of(arrived.pid));
+    (*process)->say_inserted();
+  }
+  add_family(std::move(*process));
+  measurement.expect_end();
+  measurement.let_run();
+  return {};
+}
+
 void Session::end_the_ended() {
-  for (auto& one : processes_)
-    if (Measurement& m = one->measurement(); !m.result() && m.process().ends_within(0ms)) m.end();
+  for (Family& family : families_)
+    for (auto& one : family.processes)
+      if (Measurement& m = one->measurement(); !m.result() && m.process().ends_within(0ms)) m.end();
+}
+
+void Session::note_result(pid_t pid, const Result<int>& result) {
+  if (pid == first_pid_)
+    first_result_ = result;
+  else if (!result && !first_problem_)
+    first_problem_ = result.error();
+  else if (!result)
+    fmt::print(stderr, "mdl-inject: {}\n", result.error().text);
+}
+
+void Session::settle() {
+  for (Family& family : families_) {
+    // When the last one has ended, its children may not have said anything yet.
+    if (family.follow && !family.is_extinct && family.measured().empty() && !look_for_children(family, true)) {
+      family.is_extinct = true;
+      if (!family.follow->has_unmeasured()) family.follow.reset();
+    }
+    for (const auto& one : family.processes) {
+      Measurement& measurement = one->measurement();
+      if (!measurement.result()) continue;
+      if (heart_) heart_->drop(measurement.pid());
+      note_result(measurement.pid(), *measurement.result());
+      one->report_to(found_);
+    }
+    std::erase_if(family.processes, [](const auto& one) { return one->measurement().result().has_value(); });
+  }
+  std::erase_if(families_, [](const Family& family) { return family.processes.empty() && !family.follow; });
+}
+
+bool Session::is_over() {
+  return std::ranges::all_of(families_, [](const Family& family) { return family.processes.empty(); }) &&
+         (!programs_ || programs_->empty());
 }
 
 void Session::take_out() {
-  if (options_.detach && follow_) follow_->leave(measured());
+  if (programs_) {
+    programs_->let_go();
+    for (Family& family : families_)
+      if (family.follow) family.follow->ignore_programs(family.measured());
+  }
+  if (options_.detach)
+    for (Family& family : families_)
+      if (family.follow) family.follow->leave(family.measured());
   do {
-    // By index: children that are found meanwhile come behind.
-    for (size_t i = 0; i < processes_.size(); i++) {
-      if (processes_[i]->measurement().result()) continue;
-      look_for_children(false);
-      processes_[i]->measurement().take_out();
-    }
+    for (Family& family : families_)
+      // Children that are found meanwhile come behind.
+      for (auto& one : family.processes) {
+        if (one->measurement().result()) continue;
+        look_for_children(family, false);
+        if (heart_) heart_->drop(one->measurement().pid());
+        one->measurement().take_out();
+      }
   } while (look_for_children(true));
-  if (follow_ && !options_.detach) follow_->clean();
+  for (Family& family : families_)
+    if (family.follow && !options_.detach) family.follow->clean();
+  settle();
 }
 
 // The targets come first.
 void Session::abandon(const Error& why) {
+  if (programs_) programs_->let_go();
   do {
-    for (size_t i = 0; i < processes_.size(); i++)
-      if (!processes_[i]->measurement().result()) processes_[i]->measurement().abandon(why);
+    for (Family& family : families_)
+      for (auto& one : family.processes)
+        if (!one->measurement().result()) one->measurement().abandon(why);
   } while (look_for_children(true));
-  if (follow_) follow_->clean();
+  for (Family& family : families_)
+    if (family.follow) family.follow->clean();
+  settle();
 }
 
 // That of the first process, unless something had to stay in another one.
 Result<int> Session::result() const {
-  Result<int> out = *processes_.front()->measurement().result();
-  for (size_t i = 1; i < processes_.size(); i++) {
-    const Result<int>& one = *processes_[i]->measurement().result();
-    if (one) continue;
-    if (out)
-      out = one;
-    else
-      fmt::print(stderr, "mdl-inject: {}\n", one.error().text);
-  }
-  return out;
+  if (!first_problem_) return first_result_;
+  if (first_result_) return *first_problem_;
+  fmt::print(stderr, "mdl-inject: {}\n", first_problem_->text);
+  return first_result_;
 }
 
-std::vector<const Measurement*> Session::measured() const {
-  std::vector<const Measurement*> out;
-  for (const auto& one : processes_)
-    if (!one->measurement().result()) out.push_back(&one->measurement());
-  return out;
+double Session::elapsed_s() const {
+  return std::chrono::duration<double>(Clock::now() - started_).count();
 }
 
 }  // namespace mdl::inject

@@ -1,7 +1,12 @@
 // A session: the processes that are measured, the requests, and a clock (architecture, decision 11).
+//
+// Processes come and go. A family is those that have the code of one insertion: a process and the children
+// that it forks. A program that one of them executes is the first of a family of its own.
 #pragma once
 
 #include <chrono>
+#include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -9,8 +14,11 @@
 #include "runtime/output/series.h"
 #include "runtime/process/launch.h"
 #include "runtime/session/attached_process.h"
+#include "runtime/session/check.h"
 #include "runtime/session/follow.h"
+#include "runtime/session/heartbeat.h"
 #include "runtime/session/options.h"
+#include "runtime/session/programs.h"
 #include "runtime/session/watch.h"
 
 namespace mdl::inject {
@@ -18,7 +26,7 @@ namespace mdl::inject {
 class Session {
  public:
   // `first` has been instrumented; all else outlives it.
-  Session(const SessionOptions& options, const Watch& watch, output::Feed& feed,
+  Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch, output::Feed& feed,
           std::unique_ptr<AttachedProcess> first);
 
   // Samples until something ends it, then takes everything out, whatever happens here.
@@ -28,24 +36,54 @@ class Session {
 
  private:
   using Clock = std::chrono::steady_clock;
+  using Measured = std::vector<const Measurement*>;
+  struct Family {
+    std::optional<Follow> follow;
+    std::list<std::unique_ptr<AttachedProcess>> processes;
+    std::vector<bool> hidden;  // Measurement::hide, of all of them
+    bool is_extinct = false;   // nobody has been left
+    Measured measured() const;
+  };
 
   Result<void> sample_until_end(std::optional<process::Launch>& launched);
   Result<void> sample();
+  void look_at_all();
+
+  Family& add_family(std::unique_ptr<AttachedProcess> process);
+  void add(Family& family, std::unique_ptr<AttachedProcess> process);
   // Children that were forked; true when there are some.
+  bool look_for_children(Family& family, bool thoroughly);
   bool look_for_children(bool thoroughly);
+  void look_for_programs();
+  void follow(const Follow::Asker& asker, Family& family);
+  Result<void> attach(Programs::Arrived& arrived);
+  Measurement* find(pid_t pid) const;
+
   void end_the_ended();
+  // Takes note of those that are over, and forgets them.
+  void settle();
+  void note_result(pid_t pid, const Result<int>& result);
+  // True when there is nothing left to be measured, nor on its way.
+  bool is_over();
+
   void take_out();
   void abandon(const Error& why);
   Result<int> result() const;
-  std::vector<const Measurement*> measured() const;
+  double elapsed_s() const;
 
   const SessionOptions& options_;
+  const plan::Plan& plan_;
   const Watch& watch_;
   output::Feed& feed_;
+  const pid_t first_pid_;
   Clock::time_point started_;
-  std::vector<std::unique_ptr<AttachedProcess>> processes_;  // the others are the first one's family
-  std::optional<Follow> follow_;
+  std::optional<Heartbeat> heart_;  // where forks are followed
+  std::list<Family> families_;
+  std::optional<Programs> programs_;  // where they are followed, too
+  Found found_;
   Clock::time_point looked_;
+  Result<int> first_result_ = 0;       // of the last program of the first process
+  std::optional<Error> first_problem_;  // of any other
 };
 
 }  // namespace mdl::inject

@@ -127,13 +127,10 @@ metric begins {
         """What was instrumented is gone, and what runs in its place is not measured: no success."""
         plan = self.compile_text(metric("writes", ["libc.so.6/write"]))
         sleep = os.path.realpath(shutil.which("sleep"))
-        for options in ([], ["--follow-fork"]):
-            with self.subTest(options=options):
-                done = run(MDL_INJECT, "--run", plan, "-m", "writes", *options, "-o", "/dev/null", "--", "sh", "-c",
-                           "exec sleep 0.7")
-                self.assertEqual(done.returncode, 1, done.stderr)
-                self.assertIn(f"executes another program, {sleep}, which is not measured; start that one itself",
-                              done.stderr)
+        done = run(MDL_INJECT, "--run", plan, "-m", "writes", "-o", "/dev/null", "--", "sh", "-c", "exec sleep 0.7")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"executes another program, {sleep}, which is not measured; ", done.stderr)
+        self.assertIn("--follow-fork", done.stderr)
 
     def test_usage(self):
         plan = self.compile_text(metric("mains", ["main"]))

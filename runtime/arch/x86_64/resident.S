@@ -9,6 +9,7 @@
         .text
         .globl  mdl_resident_begin
         .globl  mdl_resident_exit
+        .globl  mdl_resident_exec
         .globl  mdl_resident_catch
         .globl  mdl_resident_jump
         .globl  mdl_resident_thread_end
@@ -270,47 +271,13 @@ mdl_resident_renew:
         ret
 
 // mdl_resident_exit: called at the entry of _exit. Tells the injector that the process ends and
-// waits until it has read the last values, at most kPauses pauses, or kNaps naps where forks are followed:
-// nobody may be there any more. Only in the process whose data these are: a forked child that is not measured goes on at
-// once. Where forks are followed, called at the entry of execve, too, which may fail: it can be
-// passed again. Keeps all registers and flags.
+// waits until it has read the last values, at most kPauses pauses, or as long as it lives where forks are
+// followed: nobody may be there any more. Only in the process whose data these are: a forked child that is
+// not measured goes on at once. Keeps all registers and flags.
         .p2align 4
 mdl_resident_exit:
         save                            // rcx and r11 are lost in system calls
-        movl    $kGetpid, %eax
-        syscall
-        movq    .Lheader(%rip), %rdx
-        cmpq    %rax, kHeaderProcess(%rdx)
-        jne     .Lgo_on
-        cmpq    $0, kHeaderExit+16(%rdx)
-        je      .Lgo_on
-        movq    .Lnews(%rip), %r11
-        testq   %r11, %r11
-        je      .Lat_exit
-        cmpq    $0, kNewsNobody(%r11)
-        jne     .Lgo_on
-.Lat_exit:
-        movl    $1, %eax
-        lock xaddq %rax, kHeaderExit(%rdx)
-        incq    %rax                    // our number: what was read for an earlier one is not enough
-        movl    $kPauses, %ecx
-        movl    $kNaps, %r10d
-        testq   %r11, %r11
-        cmovneq %r10, %rcx
-.Lwait:
-        cmpq    %rax, kHeaderExit+8(%rdx)
-        jae     .Lgo_on
-        pause
-        testq   %r11, %r11
-        je      .Lspin
-        callown .Lnap
-.Lspin:
-        decl    %ecx
-        jne     .Lwait
-        testq   %r11, %r11
-        je      .Lgo_on
-        movq    $1, kNewsNobody(%r11)
-.Lgo_on:
+        tell_end
         restore
         ret
 

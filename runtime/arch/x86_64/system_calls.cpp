@@ -81,6 +81,7 @@ std::vector<PlannedCall> resident_calls(bool asks_id, bool follow) {
       {__NR_rt_sigprocmask, {SIG_SETMASK, kUnknown, kUnknown, kMaskBytes}, "telling threads apart"},
       {__NR_getpid, {}, "reading the last values at the end of the process"}};
   if (follow) out.push_back({__NR_nanosleep, {kUnknown, 0}, "the following of forks"});
+  if (follow && !asks_id) out.push_back({__NR_gettid, {}, "the following of forks"});
   if (asks_id) out.push_back({__NR_gettid, {}, "telling threads apart"});
   return out;
 }

@@ -1,0 +1,161 @@
+#include "runtime/process/exec_watch.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "base/read_text.h"
+#include "runtime/process/permission.h"
+#include "runtime/process/target_memory.h"
+#include "runtime/process/trace_stop.h"
+
+namespace mdl::process {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kStops = 200ms;  // a thread that sleeps for 0.1 ms at a time
+constexpr auto kExecutes = 5s;  // from the resident code to the stop behind execve
+constexpr auto kLook = 1ms;
+
+constexpr auto kSystemCall = static_cast<__ptrace_request>(0x420e);  // PTRACE_GET_SYSCALL_INFO, Linux 5.3
+
+bool may_trace_privileged() {
+  const uint64_t ours = parse_credentials(read_text("/proc/self/status")).effective;
+  return ours >> CAP_SYS_PTRACE & 1;
+}
+
+// Whether a file gives rights to who executes it, or its interpreter does: true where that is not known.
+bool gives_rights(const std::string& path, int depth = 0) {
+  constexpr int kDepth = 5;  // as the kernel's, of interpreters that are scripts
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (file < 0) return errno != ENOENT && errno != ENOTDIR;  // the call will fail, too
+  struct stat status {};
+  std::array<char, 256> head{};
+  const bool known = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  const bool has_capabilities =
+      fgetxattr(file, "security.capability", nullptr, 0) >= 0 || (errno != ENODATA && errno != ENOTSUP);
+  const ssize_t size = known ? pread(file, head.data(), head.size() - 1, 0) : 0;
+  close(file);
+  if (!known || has_capabilities || size < 0 || status.st_mode & (S_ISUID | S_ISGID)) return true;
+  const std::string_view text(head.data(), static_cast<size_t>(size));
+  if (!text.starts_with("#!")) return false;
+  const size_t begin = text.find_first_not_of(" \t", 2);
+  if (begin == text.npos || text[begin] != '/' || depth == kDepth) return true;
+  return gives_rights(std::string(text.substr(begin, text.find_first_of(" \t\n", begin) - begin)), depth + 1);
+}
+
+bool same_root(pid_t tid) {
+  struct stat ours {}, theirs {};
+  return stat("/proc/self/root", &ours) == 0 && stat(fmt::format("/proc/{}/root", tid).c_str(), &theirs) == 0 &&
+         ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+}
+
+// The file of an execve or execveat that the thread enters.
+std::optional<std::string> executed_file(pid_t tid, const __ptrace_syscall_info& call) {
+  const bool at = call.entry.nr == SYS_execveat;
+  const uint64_t address = call.entry.args[at ? 1 : 0];
+  auto memory = TargetMemory::open(tid);
+  if (!memory || !same_root(tid)) return std::nullopt;
+  std::string path;
+  for (std::byte next{}; path.size() < PATH_MAX; path.push_back(static_cast<char>(next))) {
+    if (!memory->read(address + path.size(), std::span(&next, 1))) return std::nullopt;
+    if (next == std::byte{0}) break;
+  }
+  if (path.starts_with('/')) return path;
+  const int folder = at ? static_cast<int>(call.entry.args[0]) : AT_FDCWD;
+  const std::string from =
+      folder == AT_FDCWD ? fmt::format("/proc/{}/cwd", tid) : fmt::format("/proc/{}/fd/{}", tid, folder);
+  return path.empty() ? from : from + "/" + path;
+}
+
+}  // namespace
+
+std::optional<ExecWatch> ExecWatch::begin(pid_t tid, pid_t process) {
+  if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) != 0) return std::nullopt;
+  ExecWatch out(tid, process);
+  const auto until = Clock::now() + kStops;
+  ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+  for (int status = 0; Clock::now() < until; nap(20)) {
+    const pid_t got = wait_now(tid, status);
+    if (got == 0) continue;
+    if (got < 0 || !WIFSTOPPED(status)) return std::nullopt;
+    ptrace(PTRACE_SYSCALL, tid, nullptr, is_signal(status) ? WSTOPSIG(status) : 0);
+    break;
+  }
+  out.until_ = Clock::now() + kExecutes;
+  return out;
+}
+
+ExecWatch::State ExecWatch::leave(State out) {
+  let_go_or_reap(tid_, 0);
+  return out;
+}
+
+// Of a thread that is stopped.
+ExecWatch::State ExecWatch::after(int status) {
+  if (status >> 8 == kExecuted) return State::executed;
+  if (is_signal(status)) {
+    ptrace(PTRACE_SYSCALL, tid_, nullptr, WSTOPSIG(status));
+    return State::waiting;
+  }
+  if (status >> 16 != 0) {  // ours, or a group stop
+    if (WSTOPSIG(status) != SIGTRAP || Clock::now() > until_) return leave(State::over);
+  } else {
+    __ptrace_syscall_info call{};
+    if (ptrace(kSystemCall, tid_, sizeof call, &call) <= 0 || call.arch != arch::kAudit) return leave(State::over);
+    if (call.op == PTRACE_SYSCALL_INFO_ENTRY && (call.entry.nr == SYS_execve || call.entry.nr == SYS_execveat)) {
+      executes_ = true;
+      if (!may_trace_privileged()) {
+        const auto file = executed_file(tid_, call);
+        if (!file || gives_rights(*file)) return leave(State::privileged);
+      }
+    } else if (call.op == PTRACE_SYSCALL_INFO_EXIT && executes_) {
+      return leave(State::over);  // it failed
+    }
+  }
+  ptrace(PTRACE_SYSCALL, tid_, nullptr, 0);
+  return State::waiting;
+}
+
+ExecWatch::State ExecWatch::look() {
+  for (const auto until = Clock::now() + kLook;;) {
+    int status = 0;
+    pid_t got = wait_now(tid_, status);
+    // A thread that executes a program gets the id of its process's first one.
+    if (got < 0 && tid_ != process_ && (got = wait_now(process_, status)) >= 0) tid_ = process_;
+    if (got < 0 || (got > 0 && !WIFSTOPPED(status))) return State::over;
+    if (got > 0) {
+      const State state = after(status);
+      if (state != State::waiting) return state;
+    } else if (Clock::now() > until_) {
+      ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr);
+      return State::waiting;
+    }
+    if (Clock::now() > until) return State::waiting;
+    nap(20);
+  }
+}
+
+void ExecWatch::let_go(std::chrono::milliseconds patience) {
+  until_ = {};
+  for (const auto until = Clock::now() + patience; Clock::now() < until;) {
+    const State state = look();
+    if (state == State::executed) let_go_or_reap(process_, 0);
+    if (state != State::waiting) return;
+  }
+}
+
+}  // namespace mdl::process

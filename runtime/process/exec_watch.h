@@ -1,0 +1,47 @@
+// A thread that is about to execute a program is traced up to the stop behind its execve.
+//
+// It waits in the resident code meanwhile (Hook::exec) until it is let go on. From there it takes some
+// instructions to the system call. When that fails, and whatever else comes between, tracing ends there and
+// then. One thread of a process at a time: the kernel lets nobody seize a thread of a process in which another
+// one executes a program, and an execve waits until all other threads are gone, of which those that are traced
+// by us wait for us.
+//
+// A program that gets more rights than its process has (set-user-ID, capabilities of a file) would not get
+// them under a tracer without CAP_SYS_PTRACE (execve(2)). Then it is let go in front of the call.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+
+namespace mdl::process {
+
+class ExecWatch {
+ public:
+  // Nothing when the thread cannot be traced. Otherwise it runs, and look() is to be asked often.
+  static std::optional<ExecWatch> begin(pid_t tid, pid_t process);
+
+  enum class State {
+    waiting,
+    executed,    // the process is in the stop behind its execve
+    privileged,  // let go, because of its rights
+    over,        // let go, or ended
+  };
+  State look();
+  // Lets it go, if it can be stopped in this time.
+  void let_go(std::chrono::milliseconds patience);
+  pid_t pid() const { return process_; }
+
+ private:
+  ExecWatch(pid_t tid, pid_t process) : tid_(tid), process_(process) {}
+  State after(int status);
+  State leave(State out);
+
+  pid_t tid_, process_;
+  bool executes_ = false;  // it is in the call
+  bool privileged_ = false;
+  std::chrono::steady_clock::time_point until_;
+};
+
+}  // namespace mdl::process

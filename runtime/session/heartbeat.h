@@ -1,0 +1,49 @@
+// What waits for us in followed processes waits for as long as we live: a word that changes says so
+// (target_data.h, kNewsBeat; process/arrival.h). A thread of its own changes it, since the session may be busy
+// with another process for seconds.
+#pragma once
+
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "runtime/patch/journal.h"
+#include "runtime/process/target_memory.h"
+
+namespace mdl::inject {
+
+class Heartbeat {
+ public:
+  Heartbeat();
+  ~Heartbeat();
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
+
+  // The news of a process of this family, until drop(). `session` outlives that.
+  void add(pid_t pid, const process::TargetMemory& memory, const patch::Journal& session);
+  // A word of a process that is on its way to its entry.
+  void add(pid_t pid, const process::TargetMemory& memory, uint64_t word);
+  void drop(pid_t pid);
+
+ private:
+  struct Place {
+    pid_t pid;
+    process::TargetMemory memory;
+    uint64_t word;
+    const patch::Journal* session;  // nullptr: not in the news
+  };
+  void beat_all();
+
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::list<Place> places_;
+  uint64_t beat_ = 0;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+}  // namespace mdl::inject

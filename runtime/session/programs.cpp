@@ -1,0 +1,110 @@
+#include "runtime/session/programs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "runtime/process/trace_stop.h"
+
+namespace mdl::inject {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kLoading = 60s;    // libraries on a slow network, constructors that wait
+constexpr auto kLettingGo = 1s;
+
+std::string program_of(pid_t pid) {
+  std::error_code unknown;
+  return std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), unknown).string();
+}
+
+void say_unmeasured(pid_t pid, const std::string& why) {
+  const std::string program = program_of(pid);
+  fmt::print(stderr, "warning: process {} executes {} and is not measured: {}\n", pid,
+             program.empty() ? "another program" : program, why);
+}
+
+bool Programs::watches(pid_t process) const {
+  return std::ranges::any_of(watches_, [&](const process::ExecWatch& one) { return one.pid() == process; });
+}
+
+bool Programs::watch(pid_t tid, pid_t process) {
+  auto watch = process::ExecWatch::begin(tid, process);
+  if (watch) watches_.push_back(std::move(*watch));
+  return watch.has_value();
+}
+
+// It is in the stop behind its execve.
+void Programs::begin(pid_t pid) {
+  auto arrival = process::Arrival::prepare(pid);
+  if (!arrival) {
+    say_unmeasured(pid, arrival.error().text);
+    process::let_go_or_reap(pid, 0);
+    return;
+  }
+  heart_.add(pid, arrival->memory(), arrival->beat_at());
+  arrival->begin();
+  arrivals_.push_back({std::move(*arrival), Clock::now()});
+}
+
+// True when nothing is to be done with it any more.
+bool Programs::look_at(Loading& loading, News& news) {
+  const pid_t pid = loading.arrival.pid();
+  const auto state = loading.arrival.look();
+  if (state == process::Arrival::State::on_its_way && Clock::now() - loading.since < kLoading) return false;
+  heart_.drop(pid);
+  if (state == process::Arrival::State::on_its_way) say_unmeasured(pid, "it has not come to its entry for 60 s");
+  if (state != process::Arrival::State::here) return true;
+  if (auto memory = loading.arrival.take())
+    news.arrived.push_back({pid, std::move(*memory)});
+  else
+    say_unmeasured(pid, memory.error().text);
+  return true;
+}
+
+Programs::News Programs::look() {
+  News news;
+  std::erase_if(watches_, [&](process::ExecWatch& watch) {
+    switch (watch.look()) {
+      case process::ExecWatch::State::waiting:
+        return false;
+      case process::ExecWatch::State::executed:
+        news.executed.push_back(watch.pid());
+        begin(watch.pid());
+        return true;
+      case process::ExecWatch::State::privileged:
+        fmt::print(stderr,
+                   "warning: process {} executes a program that may get more rights than it has, which it would not "
+                   "get while it is traced: it is not measured\n",
+                   watch.pid());
+        [[fallthrough]];
+      case process::ExecWatch::State::over:
+        news.stayed.push_back(watch.pid());
+        return true;
+    }
+    return true;
+  });
+  std::erase_if(arrivals_, [&](Loading& loading) { return look_at(loading, news); });
+  return news;
+}
+
+void Programs::let_go() {
+  for (process::ExecWatch& watch : watches_) watch.let_go(kLettingGo);
+  watches_.clear();
+  for (const Loading& loading : arrivals_) {
+    heart_.drop(loading.arrival.pid());
+    say_unmeasured(loading.arrival.pid(), "the measurement has ended before its entry");
+  }
+  // Those that wait at their entries are stopped there, and let go as they were: nothing of ours is left.
+  while (!arrivals_.empty()) {
+    process::Arrival& arrival = arrivals_.front().arrival;
+    if (arrival.look() == process::Arrival::State::here) (void)arrival.take().operator bool();
+    arrivals_.pop_front();
+  }
+}
+
+}  // namespace mdl::inject

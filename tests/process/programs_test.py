@@ -1,0 +1,138 @@
+"""--run --follow-fork: programs that the processes of a command execute are measured from their first instruction on."""
+
+import collections
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, metric, run
+
+DD = shutil.which("dd")
+BYTES = f"{DD} if=/dev/zero of=/dev/null bs=1 status=none count="
+
+
+class Programs(LiveTest):
+    def setUp(self):
+        super().setUp()
+        self.plan = self.compile_text(CONSTRAINTS + metric("writes", ["libc.so.6/write"]) + metric("held", ["t_hold"]) +
+                                      metric("mains", ["main"], constraints=["procedure"]))
+        self.out = self.folder / "values"
+
+    def command(self, *command, options=("-m", "writes"), interval="0.2"):
+        return [MDL_INJECT, "--run", self.plan, "--follow-fork", "-i", interval, "--format", "ndjson", "-o", self.out,
+                *options, "--", *command]
+
+    def measure(self, *command, status=0, **named):
+        """{pid: [values]} of `writes`, as often as a program of it has ended."""
+        done = run(*self.command(*command, **named))
+        self.assertEqual(done.returncode, status, done.stderr)
+        lines = [json.loads(line) for line in self.out.read_text().splitlines()]
+        values = collections.defaultdict(list)
+        for line in lines:
+            if line["final"] and line["metric"] == "writes":
+                self.assertTrue(line.get("complete", True), done.stderr)
+                values[line["pid"]].append(line["value"])
+        self.errors = done.stderr
+        return values
+
+    def total(self, *command, **named):
+        return sum(sum(values) for values in self.measure(*command, **named).values())
+
+    def test_in_the_place_of_a_shell(self):
+        values = self.measure("sh", "-c", f"exec {BYTES}12345")
+        self.assertEqual(list(values.values()), [[0, 12345]])
+        self.assertRegex(self.errors, f"process \\d+ executes {os.path.realpath(DD)}: inserted 1 points")
+
+    def test_children_of_a_shell(self):
+        self.assertEqual(self.total("sh", "-c", f"{BYTES}100; ({BYTES}200) & {BYTES}300; wait; env {BYTES}400"), 1000)
+
+    def test_one_after_the_other(self):
+        """Through programs that execute others themselves."""
+        self.assertEqual(self.total("env", "A=1", "nice", "nohup", "setsid", "-w", "timeout", "20", *f"{BYTES}77".split()), 77)
+
+    def test_ways_to_execute(self):
+        for way in ("threads", "spawn", "vfork", "search", "descriptor", "held"):
+            with self.subTest(way=way):
+                self.assertEqual(self.total(PROGRAMS / "executes", way, *f"{BYTES}500".split()), 500)
+
+    def test_many_at_once(self):
+        script = f"seq 40 | xargs -P 8 -I{{}} {BYTES}1{{}}"
+        self.assertEqual(self.total("sh", "-c", script) - 1, sum(int(f"1{n}") for n in range(1, 41)))  # one of seq
+
+    def test_python(self):
+        script = f"import subprocess\nfor n in range(5): subprocess.run('{BYTES}10'.split(), check=True)"
+        self.assertEqual(self.total(sys.executable, "-c", script), 50)
+        self.assertEqual(len(self.errors.split(" executes ")), 6)
+
+    def test_what_only_one_of_them_has(self):
+        """The others have no lines, and are no failure."""
+        options = ("-m", "held", "-m", "mains@/Code/churn/main")
+        done = run(*self.command("sh", "-c", f"{PROGRAMS}/executes held {PROGRAMS}/churn </dev/null; true", options=options))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        last = [json.loads(line) for line in self.out.read_text().splitlines()]
+        last = [(line["metric"], line["value"]) for line in last if line["final"]]
+        self.assertEqual(sorted(last), [("held", 3), ("mains", 1)])
+
+    def test_what_none_of_them_has(self):
+        done = run(*self.command("sh", "-c", "/bin/true; exec env true", options=("-m", "held", "-m", "mains@/Code/nowhere/main")))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("held was awaited, and nothing came that it could count (it looks for t_hold)", done.stderr)
+        self.assertIn("/Code/nowhere", done.stderr)
+        self.assertEqual(self.out.read_text(), "")
+
+    def test_how_the_last_one_ends(self):
+        self.assertEqual(run(*self.command("sh", "-c", "exec sh -c 'kill -9 $$'")).returncode, 3)
+
+    def test_programs_that_cannot_be_measured(self):
+        """They run as they do without us."""
+        done = run(*self.command("sh", "-c", f"{PROGRAMS}/counted-static; echo $?; {BYTES}5"))
+        alone = run("sh", "-c", f"{PROGRAMS}/counted-static; echo $?")
+        self.assertEqual((done.returncode, done.stdout), (0, alone.stdout), done.stderr)
+        self.assertRegex(done.stderr, "executes .*counted-static and is not measured: it has no loader")
+
+    def test_another_user(self):
+        """Programs with more rights than their process: root may measure them; others leave them alone."""
+        if os.geteuid() != 0:
+            self.skipTest("root only")
+        self.assertEqual(self.total("su", "nobody", "-s", "/bin/sh", "-c", f"{BYTES}10; {BYTES}20"), 30)
+        self.folder.chmod(0o777)
+        self.out.unlink()
+        self.plan.chmod(0o644)
+        done = run("setpriv", "--reuid", "nobody", "--clear-groups", *self.command("sh", "-c", f"su --version; {BYTES}5"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("may get more rights", done.stderr)
+        self.assertIn("su from util-linux", done.stdout)
+
+    def end_the_injector(self, how):
+        """At any moment: all that was started runs to its end, and nothing waits for long."""
+        script = "for i in $(seq 12); do /bin/echo $i | cat; done; exec /bin/echo end"
+        expected = "".join(f"{n}\n" for n in range(1, 13)) + "end\n"
+        for _ in range(6):
+            with subprocess.Popen(self.command("sh", "-c", script), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  text=True) as process:
+                said = process.stdout.readline()  # before that the program ends with the injector
+                time.sleep(random.uniform(0, 0.6))
+                process.send_signal(how)
+                began = time.monotonic()
+                self.assertEqual(said + process.stdout.read(), expected)
+                self.assertLess(time.monotonic() - began, 20)
+                process.wait(20)
+                yield process
+
+    def test_the_injector_is_interrupted(self):
+        for process in self.end_the_injector(signal.SIGINT):
+            self.assertEqual(process.returncode, 0, process.stderr.read())
+
+    def test_the_injector_is_killed(self):
+        for process in self.end_the_injector(signal.SIGKILL):
+            self.assertEqual(process.returncode, -signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
