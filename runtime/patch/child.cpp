@@ -166,6 +166,11 @@ void let_sharer_pass(pid_t pid, const Journal& journal, const process::TargetMem
     copy.write(kHeaderSharer, std::array<uint64_t, 2>{own, 0});
 }
 
+void let_miss(pid_t pid, const Journal& journal, const process::TargetMemory& memory) {
+  auto lock = process::TransactionLock::take(pid, std::chrono::milliseconds(100));
+  if (lock && is_in_place(journal, memory)) Copy(journal, memory).write(kHeaderMissed, 1);
+}
+
 Result<Admitted> admit(pid_t pid, const Journal& journal, const process::TargetMemory& memory) {
   const Error gone{fmt::format("process {} has ended, or executes another program", pid)};
   auto lock = process::TransactionLock::take(pid, std::chrono::milliseconds(100));

@@ -28,6 +28,9 @@ Result<Admitted> admit(pid_t pid, const Journal& journal, const process::TargetM
 // A process that is no child, but runs in the memory of one that is measured: it counts as a thread of that.
 void let_sharer_pass(pid_t pid, const Journal& journal, const process::TargetMemory& memory);
 
+// A child that is not measured: what it counts is for nobody, and it does not wait.
+void let_miss(pid_t pid, const Journal& journal, const process::TargetMemory& memory);
+
 // The words of the block of a thread that has forked, as the child begins with it. `now`: the wall clock.
 void begin_anew(const Journal& journal, std::span<uint64_t> block, uint64_t thread, uint64_t now);
 

@@ -3,9 +3,12 @@
 #include <elf.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <ctime>
+
+#include "runtime/process/target.h"
 
 namespace mdl::process {
 
@@ -33,6 +36,7 @@ pid_t wait_now(pid_t tid, int& status) {
 }
 
 bool has_been_reaped(pid_t tid) {
+  if (read_status(tid).tracer != getpid()) return true;  // it has ended, or the id has come to mean another
   // The kernel reports the stop of a tracee also to one who asks only for ends, so it is looked at first.
   siginfo_t info{};
   if (waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0) return true;

@@ -201,6 +201,7 @@ void Follow::admit(pid_t pid) {
 void Follow::give_up(pid_t pid, const std::string& why) {
   others_.insert(pid);
   unmeasured_.push_back(pid);
+  if (auto memory = process::TargetMemory::open(pid)) patch::let_miss(pid, session_, *memory);
   fmt::print(stderr, "warning: process {} was forked and is not measured: {}\n", pid, why);
 }
 

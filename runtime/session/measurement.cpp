@@ -289,7 +289,7 @@ Result<int> Measurement::lost(const Error& why) {
   if (auto program = other_program()) return replaced(*program);
   if (ends_soon(200ms)) return ended();
   patch::Removal removal(pid(), memory_);
-  Result<void> out = removal.restore(&journal_, kRemovalDeadline);
+  Result<void> out = restore(removal);
   if (out) out = removal.finish();
   const bool same_program = !removal.is_executed();
   if (!same_program) out = {};
@@ -360,15 +360,18 @@ Result<int> Measurement::leave() {
   return 0;
 }
 
-Result<int> Measurement::remove() {
-  patch::Removal removal(pid(), memory_);
-  // It may stand at its end, or come there, and waits for us.
-  auto meanwhile = [this] {
+// It may stand at its end, or come there, and waits for us.
+Result<void> Measurement::restore(patch::Removal& removal) {
+  return removal.restore(&journal_, kRemovalDeadline, [this] {
     removes_ = true;
     look();
     removes_ = false;
-  };
-  if (auto ok = removal.restore(&journal_, kRemovalDeadline, meanwhile); !ok)
+  });
+}
+
+Result<int> Measurement::remove() {
+  patch::Removal removal(pid(), memory_);
+  if (auto ok = restore(removal); !ok)
     return removal.is_executed() ? lost(ok.error()) : ends_soon(2000ms) ? ended() : left(ok.error());
   if (removal.is_gone()) return lost({"it was removed"});
   take(removal.exits());
@@ -388,6 +391,7 @@ Result<int> Measurement::remove() {
 
 // It could not be taken out: the values up to now, and what to do.
 Result<int> Measurement::left(const Error& why) {
+  set_exit_word(2, 0);
   auto sample = take_sample();
   if (auto ok = write_last(sample ? *sample : sampler_.repeat(values::now())); !ok) return ok.error();
   return still_there(why);
@@ -395,8 +399,9 @@ Result<int> Measurement::left(const Error& why) {
 
 void Measurement::abandon(const Error& why) {
   patch::Removal removal(pid(), memory_);
-  Result<void> out = removal.restore(&journal_, kRemovalDeadline);
+  Result<void> out = restore(removal);
   if (out) out = removal.finish();
+  if (!out) set_exit_word(2, 0);
   result_ = out || removal.is_executed()
                 ? why
                 : Error{fmt::format("{}; {}; take it out with mdl-inject --remove {}", why.text,

@@ -18,6 +18,10 @@
 #include "runtime/values/clocks.h"
 #include "runtime/values/sampler.h"
 
+namespace mdl::patch {
+class Removal;
+}
+
 namespace mdl::inject {
 
 class Measurement {
@@ -91,6 +95,7 @@ class Measurement {
   Result<int> replaced(const std::string& program);
   Result<int> leave();
   Result<int> remove();
+  Result<void> restore(patch::Removal& removal);
   Result<int> left(const Error& why);
   Error damaged(const Error& why) const;
   Error still_there(const Error& why) const;
