@@ -34,7 +34,8 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed&
   auto target = process::check_target(options.pid);
   if (!target) return blamed(target.error(), options.pid, was_there, nullptr);
   // First of all: what is read from here on is of this program, or nothing is done to it (target_memory.h).
-  Result<process::TargetMemory> memory = launched ? launched->take_memory() : process::TargetMemory::open(options.pid);
+  Result<process::TargetMemory> memory =
+      launched ? launched->take_memory() : process::TargetMemory::open(options.pid);
   if (!memory) return blamed(memory.error(), options.pid, was_there, nullptr);
   const auto failed = [&](const Error& why) { return blamed(why, options.pid, was_there, &*memory); };
 

@@ -133,8 +133,10 @@ Parsed parse_options(int argc, const char* const* argv) {
       "--check", o.check,
       "Say what the last sample's check of exits has found, and check with --detach, too; with a PID alone, "
       "check what is in the process now");
-  app.add_flag("--follow-fork", o.follow_fork,
-               "Measure the children that the process forks, too, and theirs");
+  app.add_flag(
+      "--follow-fork", o.follow_fork,
+      "Measure the children that the process forks, too, and theirs; with --run, the programs that they "
+      "execute, too");
   app.add_flag("--allow-calls", o.allow_calls, "Let code of metrics call functions of the application");
   app.add_flag("--raw-times", o.raw_times,
                "Times as the clocks show them: with what the instrumentation takes inside of them");

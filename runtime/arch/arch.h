@@ -95,9 +95,10 @@ int64_t remote_result(const ThreadRegisters&);
 
 // ---- The entry of a started program (process/arrival.h) ------------------------------
 
-// Code at which a program waits in front of its entry, in the process that knows itself as `pid`; in any other it goes
-// on at once. It writes `entry` to the address `word` and waits for as long as the word at `beat` changes at least
-// every 0.8 s; then it goes on to `entry`. `mark` stands behind its first jump. It is position dependent, of one size.
+// Code at which a program waits in front of its entry, in the process that knows itself as `pid`; in any
+// other it goes on at once. It writes `entry` to the address `word` and waits for as long as the word at
+// `beat` changes at least every 0.8 s; then it goes on to `entry`. `mark` stands behind its first jump. It is
+// position dependent, of one size.
 struct EntryStub {
   Bytes code;
   uint64_t beat = 0;   // an address

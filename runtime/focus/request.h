@@ -139,7 +139,7 @@ struct BindOptions {
   bool allow_calls = false;           // into the application
   bool await = false;                 // objects that are not there may come: such a focus is no error
   bool again = false;                 // bound before: what has gone since is no error either
-  bool elsewhere = false;             // other programs may have what this one does not: so nothing is no error
+  bool elsewhere = false;  // other programs may have what this one does not: so nothing is no error
   std::vector<uint64_t> starts = {};  // addresses in the start routines of the process's threads: $start
   double ps_per_cycle = 0;            // of this machine, in picoseconds: $cost
   std::map<format::Routine, std::string> denied = {};  // what the process may not run, with the reason

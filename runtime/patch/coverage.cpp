@@ -233,7 +233,8 @@ void add_hooks(const image::Image& image, bool flags, bool follow, const std::se
     for (const image::Function& function : object.functions) {
       arch::Hook hook = hook_of(function, kHooks);
       if (follow && hook == arch::Hook::none) hook = hook_of(function, kExecutions);
-      if (hook == arch::Hook::none || (hook != arch::Hook::exit && hook != arch::Hook::exec && !flags)) continue;
+      if (hook == arch::Hook::none || (hook != arch::Hook::exit && hook != arch::Hook::exec && !flags))
+        continue;
       auto it = std::find_if(functions.begin(), functions.end(),
                              [&](const FunctionPlan& f) { return f.function == &function; });
       if (it == functions.end()) {

@@ -122,8 +122,9 @@ bool Arrival::stop_in_stub(arch::ThreadRegisters& registers) {
       continue;
     }
     if (status >> 8 == kExecuted) break;
-    const bool waits = !is_signal(status) && memory_.runs(pid_) == Runs::here && read_registers(pid_, registers) &&
-                       arch::pc(registers) >= stub_.waits.start && arch::pc(registers) < stub_.waits.end;
+    const bool waits = !is_signal(status) && memory_.runs(pid_) == Runs::here &&
+                       read_registers(pid_, registers) && arch::pc(registers) >= stub_.waits.start &&
+                       arch::pc(registers) < stub_.waits.end;
     if (waits) return true;
     ptrace(PTRACE_CONT, pid_, nullptr, is_signal(status) ? WSTOPSIG(status) : 0);
     nap(1000);

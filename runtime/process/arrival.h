@@ -1,11 +1,12 @@
-// A program that was just executed is brought to its entry, where its loader hands over to it, and held there:
-// its libraries are there and have run their constructors; its own have not run, nor main.
+// A program that was just executed is brought to its entry, where its loader hands over to it, and held
+// there: its libraries are there and have run their constructors; its own have not run, nor main.
 //
 // Behind its execve only the program and its loader are mapped. Code is put into slack (arch::EntryStub), and
-// the loader is told, in the auxiliary vector on the stack, that this is the program's entry. Then the program
-// runs, and nobody traces it: what constructors do, to which of their own or other processes, works as it does
-// without us. In the stub it makes the vector what it was, waits, and is stopped; its registers become those
-// at its entry, the slack becomes what it was. If this process dies meanwhile, the program goes on by itself.
+// the loader is told, in the auxiliary vector on the stack, that this is the program's entry. Then the
+// program runs, and nobody traces it: what constructors do, to which of their own or other processes, works
+// as it does without us. In the stub it makes the vector what it was, waits, and is stopped; its registers
+// become those at its entry, the slack becomes what it was. If this process dies meanwhile, the program goes
+// on by itself.
 //
 // A child that is forked on the way keeps the bytes of the stub, and passes it without waiting.
 #pragma once
@@ -24,8 +25,8 @@ namespace mdl::process {
 
 class Arrival {
  public:
-  // `pid` is in the stop behind its execve; it is traced by us. An error leaves it there, as it was: it is not
-  // a program that can be brought to its entry.
+  // `pid` is in the stop behind its execve; it is traced by us. An error leaves it there, as it was: it is
+  // not a program that can be brought to its entry.
   static Result<Arrival> prepare(pid_t pid);
 
   pid_t pid() const { return pid_; }

@@ -58,9 +58,11 @@ bool gives_rights(const std::string& path, int depth = 0) {
 }
 
 bool same_root(pid_t tid) {
-  struct stat ours {}, theirs {};
-  return stat("/proc/self/root", &ours) == 0 && stat(fmt::format("/proc/{}/root", tid).c_str(), &theirs) == 0 &&
-         ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+  struct stat ours {
+  }, theirs{};
+  return stat("/proc/self/root", &ours) == 0 &&
+         stat(fmt::format("/proc/{}/root", tid).c_str(), &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+         ours.st_ino == theirs.st_ino;
 }
 
 // The file of an execve or execveat that the thread enters.
@@ -84,7 +86,8 @@ std::optional<std::string> executed_file(pid_t tid, const __ptrace_syscall_info&
 }  // namespace
 
 std::optional<ExecWatch> ExecWatch::begin(pid_t tid, pid_t process) {
-  if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) != 0) return std::nullopt;
+  if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) != 0)
+    return std::nullopt;
   ExecWatch out(tid, process);
   const auto until = Clock::now() + kStops;
   ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
@@ -115,8 +118,10 @@ ExecWatch::State ExecWatch::after(int status) {
     if (WSTOPSIG(status) != SIGTRAP || Clock::now() > until_) return leave(State::over);
   } else {
     __ptrace_syscall_info call{};
-    if (ptrace(kSystemCall, tid_, sizeof call, &call) <= 0 || call.arch != arch::kAudit) return leave(State::over);
-    if (call.op == PTRACE_SYSCALL_INFO_ENTRY && (call.entry.nr == SYS_execve || call.entry.nr == SYS_execveat)) {
+    if (ptrace(kSystemCall, tid_, sizeof call, &call) <= 0 || call.arch != arch::kAudit)
+      return leave(State::over);
+    if (call.op == PTRACE_SYSCALL_INFO_ENTRY &&
+        (call.entry.nr == SYS_execve || call.entry.nr == SYS_execveat)) {
       executes_ = true;
       if (!may_trace_privileged()) {
         const auto file = executed_file(tid_, call);

@@ -2,9 +2,9 @@
 //
 // It waits in the resident code meanwhile (Hook::exec) until it is let go on. From there it takes some
 // instructions to the system call. When that fails, and whatever else comes between, tracing ends there and
-// then. One thread of a process at a time: the kernel lets nobody seize a thread of a process in which another
-// one executes a program, and an execve waits until all other threads are gone, of which those that are traced
-// by us wait for us.
+// then. One thread of a process at a time: the kernel lets nobody seize a thread of a process in which
+// another one executes a program, and an execve waits until all other threads are gone, of which those that
+// are traced by us wait for us.
 //
 // A program that gets more rights than its process has (set-user-ID, capabilities of a file) would not get
 // them under a tracer without CAP_SYS_PTRACE (execve(2)). Then it is let go in front of the call.

@@ -51,7 +51,8 @@ Error failed(const std::string& program, const char* what) {
 }
 
 Result<TargetMemory> run_to_entry(pid_t pid, const std::string& program) {
-  const Error ended = failed(program, "it ended, or executed another program, before its entry: is a library missing?");
+  const Error ended =
+      failed(program, "it ended, or executed another program, before its entry: is a library missing?");
   if (!wait_executed(pid)) return failed(program, "it ended before its first instruction");
   auto arrival = Arrival::prepare(pid);
   if (!arrival) return failed(program, arrival.error().text.c_str());

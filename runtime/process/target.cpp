@@ -36,7 +36,8 @@ char stat_state(const std::string& stat) {
   return at == std::string::npos || at + 2 >= stat.size() ? '?' : stat[at + 2];
 }
 
-constexpr uint64_t kExiting = 0x4, kKernelThread = 0x200000;  // PF_EXITING, PF_KTHREAD of the kernel's sched.h
+constexpr uint64_t kExiting = 0x4,
+                   kKernelThread = 0x200000;  // PF_EXITING, PF_KTHREAD of the kernel's sched.h
 
 // A field of /proc/PID/stat by its number in proc(5); 0 when there is none.
 uint64_t stat_field(pid_t pid, int wanted) {
@@ -166,13 +167,16 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
   if (auto ok = check_architecture(pid); !ok) return ok.error();
   // Another mdl-inject, at work for a moment; or who only has its name, for ever.
   constexpr int kNaps = 3000;
-  for (int naps = 0; purpose == Purpose::attach && status.tracer != getpid() && is_fellow(status.tracer) && naps < kNaps; naps++) {
+  for (int naps = 0;
+       purpose == Purpose::attach && status.tracer != getpid() && is_fellow(status.tracer) && naps < kNaps;
+       naps++) {
     timespec nap{0, 5'000'000};
     nanosleep(&nap, nullptr);
     status = read_status(pid);
     if (!status.has_pid) return refuse(fmt::format("process {} has ended", pid));
   }
-  if (purpose == Purpose::attach && status.tracer != 0 && status.tracer != getpid()) return permission_error(pid);
+  if (purpose == Purpose::attach && status.tracer != 0 && status.tracer != getpid())
+    return permission_error(pid);
   // The kernel decides when the file is opened, by more than its mode.
   int memory = open(fmt::format("/proc/{}/mem", image::live_thread(pid)).c_str(), O_RDWR | O_CLOEXEC);
   if (memory < 0) return permission_error(pid);

@@ -47,7 +47,8 @@ std::vector<pid_t> live_threads(pid_t pid);
 // thread never had any.
 bool has_ended(pid_t pid);
 
-// Of a process with which something has failed: whether that was because it ends. Waits for the end of one that does.
+// Of a process with which something has failed: whether that was because it ends. Waits for the end of one
+// that does.
 bool ends_now(pid_t pid);
 
 // True while the thread waits for the child of a vfork (or posix_spawn): nothing can stop it then.

@@ -75,7 +75,8 @@ Result<TargetMemory> TargetMemory::open(pid_t pid) {
 }
 
 TargetMemory::~TargetMemory() {
-  if (held_ && kills_) kill(held_, SIGKILL);  // it is its process's first thread, and our tracee: the id is its own
+  if (held_ && kills_)
+    kill(held_, SIGKILL);  // it is its process's first thread, and our tracee: the id is its own
   let_run();
   if (file_ >= 0) close(file_);
 }

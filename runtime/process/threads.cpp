@@ -150,7 +150,8 @@ Result<void> Threads::seize(pid_t tid, pid_t process) {
   if (tid == memory_.held()) {
     // It has stood since its memory was opened. The signal of its stop is its own.
     int status = 0;
-    const int signal = wait_now(tid, status) == tid && WIFSTOPPED(status) && is_signal(status) ? WSTOPSIG(status) : 0;
+    const int signal =
+        wait_now(tid, status) == tid && WIFSTOPPED(status) && is_signal(status) ? WSTOPSIG(status) : 0;
     if (stands(tid)) threads_[tid] = {.process = process, .stopped = true, .known = true, .signal = signal};
     return {};
   }

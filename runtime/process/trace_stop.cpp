@@ -40,8 +40,8 @@ bool has_been_reaped(pid_t tid) {
   // The kernel reports the stop of a tracee also to one who asks only for ends, so it is looked at first.
   siginfo_t info{};
   if (waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0) return true;
-  const bool ended = info.si_pid == tid && (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED ||
-                                            info.si_code == CLD_DUMPED);
+  const bool ended = info.si_pid == tid &&
+                     (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED);
   return ended && waitpid(tid, nullptr, __WALL | WNOHANG) == tid;
 }
 

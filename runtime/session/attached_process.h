@@ -39,8 +39,8 @@ class AttachedProcess {
   // Takes `memory`. An error leaves the process as it was, or says how it is. `began_s`: as of Measurement.
   Result<void> insert(process::TargetMemory& memory, output::Feed& feed, double began_s);
   void say_inserted() const;
-  // By the journal's requests: which have nothing that they could count in this program. Those are not shown where
-  // other programs may have it.
+  // By the journal's requests: which have nothing that they could count in this program. Those are not shown
+  // where other programs may have it.
   std::vector<bool> hollow() const;
   Measurement& measurement() const { return *measurement_; }
   void look_for_libraries();

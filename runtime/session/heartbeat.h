@@ -1,6 +1,6 @@
 // What waits for us in followed processes waits for as long as we live: a word that changes says so
-// (target_data.h, kNewsBeat; process/arrival.h). A thread of its own changes it, since the session may be busy
-// with another process for seconds.
+// (target_data.h, kNewsBeat; process/arrival.h). A thread of its own changes it, since the session may be
+// busy with another process for seconds.
 #pragma once
 
 #include <sys/types.h>

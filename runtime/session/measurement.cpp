@@ -259,8 +259,8 @@ void Measurement::expect_program(bool follows) {
 }
 
 bool Measurement::is_hidden() const {
-  return std::ranges::all_of(hidden_, [](bool hidden) { return hidden; }) && hidden_.size() == journal_.requests.size() &&
-         options_.follows_programs();
+  return std::ranges::all_of(hidden_, [](bool hidden) { return hidden; }) &&
+         hidden_.size() == journal_.requests.size() && options_.follows_programs();
 }
 
 void Measurement::end() {
@@ -319,7 +319,8 @@ Result<int> Measurement::replaced(const std::string& program) {
       stderr,
       "mdl-inject: process {} no longer holds the instrumentation: it executes another program, {}, which is "
       "not measured{}\n",
-      pid(), program, started ? "; start that one itself with --run, not by a shell, or follow it with --follow-fork" : "");
+      pid(), program,
+      started ? "; start that one itself with --run, not by a shell, or follow it with --follow-fork" : "");
   if (!written) return written.error();
   return started ? static_cast<int>(Status::failed) : 0;
 }

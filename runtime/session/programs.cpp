@@ -14,7 +14,7 @@ namespace mdl::inject {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kLoading = 60s;    // libraries on a slow network, constructors that wait
+constexpr auto kLoading = 60s;  // libraries on a slow network, constructors that wait
 constexpr auto kLettingGo = 1s;
 
 std::string program_of(pid_t pid) {
@@ -57,7 +57,8 @@ bool Programs::look_at(Loading& loading, News& news) {
   const auto state = loading.arrival.look();
   if (state == process::Arrival::State::on_its_way && Clock::now() - loading.since < kLoading) return false;
   heart_.drop(pid);
-  if (state == process::Arrival::State::on_its_way) say_unmeasured(pid, "it has not come to its entry for 60 s");
+  if (state == process::Arrival::State::on_its_way)
+    say_unmeasured(pid, "it has not come to its entry for 60 s");
   if (state != process::Arrival::State::here) return true;
   if (auto memory = loading.arrival.take())
     news.arrived.push_back({pid, std::move(*memory)});
@@ -77,10 +78,11 @@ Programs::News Programs::look() {
         begin(watch.pid());
         return true;
       case process::ExecWatch::State::privileged:
-        fmt::print(stderr,
-                   "warning: process {} executes a program that may get more rights than it has, which it would not "
-                   "get while it is traced: it is not measured\n",
-                   watch.pid());
+        fmt::print(
+            stderr,
+            "warning: process {} executes a program that may get more rights than it has, which it would not "
+            "get while it is traced: it is not measured\n",
+            watch.pid());
         [[fallthrough]];
       case process::ExecWatch::State::over:
         news.stayed.push_back(watch.pid());

@@ -1,5 +1,5 @@
-// Programs that followed processes execute (--run --follow-fork), from the thread that is about to execute one
-// up to the process that is held at the entry of its new program.
+// Programs that followed processes execute (--run --follow-fork), from the thread that is about to execute
+// one up to the process that is held at the entry of its new program.
 //
 //   a thread waits in front of its execve (Follow::asking)
 //   it is traced up to the stop behind that           process/exec_watch.h

@@ -13,8 +13,8 @@ using namespace std::chrono_literals;
 constexpr auto kExitPoll = 1ms;        // how often processes are asked whether they stand at their exit
 constexpr auto kChildrenLook = 500ms;  // from look to look for children that have announced nothing
 
-Session::Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch, output::Feed& feed,
-                 std::unique_ptr<AttachedProcess> first)
+Session::Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch,
+                 output::Feed& feed, std::unique_ptr<AttachedProcess> first)
     : options_(options),
       plan_(plan),
       watch_(watch),
@@ -125,8 +125,9 @@ bool Session::look_for_children(Family& family, bool thoroughly) {
   if (!family.follow) return false;
   std::vector<Follow::Child> children = family.follow->look(family.measured(), thoroughly);
   for (Follow::Child& child : children) {
-    auto measurement = std::make_unique<Measurement>(options_, std::move(child.process), std::move(child.journal),
-                                                     std::move(child.memory), feed_, elapsed_s());
+    auto measurement =
+        std::make_unique<Measurement>(options_, std::move(child.process), std::move(child.journal),
+                                      std::move(child.memory), feed_, elapsed_s());
     measurement->hide(family.hidden);
     if (!measurement->is_hidden())
       fmt::print(stderr, "process {} was forked: it is measured, too\n", measurement->pid());
@@ -176,7 +177,8 @@ void Session::look_for_programs() {
 }
 
 Result<void> Session::attach(Programs::Arrived& arrived) {
-  auto process = AttachedProcess::look(options_, plan_, arrived.pid, process::read_status(arrived.pid).name, arrived.memory);
+  auto process = AttachedProcess::look(options_, plan_, arrived.pid, process::read_status(arrived.pid).name,
+                                       arrived.memory);
   if (!process) return process.error();
   if (options_.explain) (*process)->explain();
   if (auto ok = (*process)->check(); !ok) return ok;
@@ -210,7 +212,8 @@ void Session::note_result(pid_t pid, const Result<int>& result) {
 void Session::settle() {
   for (Family& family : families_) {
     // When the last one has ended, its children may not have said anything yet.
-    if (family.follow && !family.is_extinct && family.measured().empty() && !look_for_children(family, true)) {
+    if (family.follow && !family.is_extinct && family.measured().empty() &&
+        !look_for_children(family, true)) {
       family.is_extinct = true;
       if (!family.follow->has_unmeasured()) family.follow.reset();
     }

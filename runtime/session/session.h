@@ -82,7 +82,7 @@ class Session {
   std::optional<Programs> programs_;  // where they are followed, too
   Found found_;
   Clock::time_point looked_;
-  Result<int> first_result_ = 0;       // of the last program of the first process
+  Result<int> first_result_ = 0;        // of the last program of the first process
   std::optional<Error> first_problem_;  // of any other
 };
 

@@ -1,4 +1,5 @@
-// A library that does something in the program `churn` before that begins, by the word in the environment's EARLY:
+// A library that does something in the program `churn` before that begins, by the word in the environment's
+// EARLY:
 //
 //   trap    raises SIGTRAP, and handles it
 //   exec    executes /bin/true

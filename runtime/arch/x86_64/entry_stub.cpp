@@ -44,11 +44,11 @@ EntryStub entry_stub(std::string_view mark, pid_t pid, uint64_t entry, uint64_t 
   stub.waits.start = e.here();
   e.bytes({0x48, 0x89, 0xe7, 0x31, 0xf6});  // mov %rsp, %rdi; xor %esi, %esi
   e.mov_imm(rax, __NR_nanosleep);
-  e.bytes({0x0f, 0x05});  // syscall
+  e.bytes({0x0f, 0x05});        // syscall
   e.bytes({0x48, 0x8b, 0x0d});  // mov beat(%rip), %rcx
   e.imm32(static_cast<uint32_t>(stub.beat - (e.here() + 4)));
-  e.bytes({0x48, 0x39, 0xd1});        // cmp %rdx, %rcx
-  const size_t same = e.branch(4);    // je
+  e.bytes({0x48, 0x39, 0xd1});              // cmp %rdx, %rcx
+  const size_t same = e.branch(4);          // je
   e.bytes({0x48, 0x89, 0xca, 0x31, 0xdb});  // mov %rcx, %rdx; xor %ebx, %ebx
   e.fill(same, e.here());
   e.bytes({0xff, 0xc3, 0x81, 0xfb});  // inc %ebx; cmp $kNaps, %ebx
