@@ -94,6 +94,11 @@ Result<TargetMemory> TargetMemory::duplicate() const {
   return TargetMemory(file, start_, vector_);
 }
 
+void TargetMemory::kill_at_end() {
+  kills_ = true;
+  ptrace(PTRACE_SETOPTIONS, held_, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL);
+}
+
 void TargetMemory::let_run() {
   if (held_ == 0) return;
   int status = 0;

@@ -70,8 +70,8 @@ class TargetMemory final : public image::Memory {
   void hold(pid_t tid) { held_ = tid; }
   pid_t held() const { return held_; }  // 0 = none
   void let_run();
-  // A process that is held when this ends is not let go, but killed.
-  void kill_at_end() { kills_ = true; }
+  // A process that is held when this ends, or we do, is not let go, but killed.
+  void kill_at_end();
 
  private:
   TargetMemory(int file, uint64_t start, std::string vector)

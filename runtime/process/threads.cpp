@@ -169,7 +169,8 @@ Result<void> Threads::seize(pid_t tid, pid_t process) {
     // A thread that is ending is refused like one that may not be traced, and like one that another
     // mdl-inject has traced: when that ends, it gives up the lock before its threads.
     if (!is_alive_thread(tid)) return {};
-    if (attempt == 200) return permission_error(tid);
+    const bool is_ours = read_status(tid).tracer == getpid();  // for something else (exec_watch.h)
+    if (attempt == 200 || is_ours) return permission_error(tid);
     nap(500);
   }
 }

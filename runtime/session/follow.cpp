@@ -39,7 +39,9 @@ std::set<pid_t> all_processes() {
 
 Follow::Follow(const patch::Journal& session) : session_(session), since_(process::start_time(getpid())) {}
 
-std::vector<Follow::Child> Follow::look(Measured measured, bool thoroughly) {
+std::vector<Follow::Child> Follow::look(Measured measured, bool thoroughly,
+                                        const std::function<bool(pid_t)>& busy) {
+  busy_ = busy;
   found_.clear();
   incomplete_ = false;
   read_news(measured);
@@ -152,7 +154,7 @@ void Follow::consider(pid_t pid, Measured measured) {
                        [&](const Child& child) { return child.process.pid() == one; });
   };
   const auto given_up = std::find(unmeasured_.begin(), unmeasured_.end(), pid) != unmeasured_.end();
-  if (known(pid) || given_up) return;
+  if (known(pid) || given_up || busy_(pid)) return;
   if (!is_young(pid) || !is_family(pid)) {
     incomplete_ = true;
     if (process::start_time(pid) == 0 && !admitted_.contains(pid))
@@ -167,7 +169,7 @@ void Follow::consider(pid_t pid, Measured measured) {
   for (pid_t parent = process::read_status(pid).parent; parent > 0 && process::shares_memory(owner, parent);
        parent = process::read_status(owner).parent)
     owner = parent;
-  if (!known(owner)) admit(owner);
+  if (!known(owner) && !busy_(owner)) admit(owner);
   if (owner == pid) return;
   if (auto memory = process::TargetMemory::open(pid)) patch::let_sharer_pass(pid, session_, *memory);
 }

@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <set>
 #include <span>
 #include <vector>
@@ -32,8 +33,10 @@ class Follow {
     process::TargetMemory memory;
   };
   // Children that have been admitted now. `measured`: all processes that are; `thoroughly`: looks at all
-  // processes, not at the news alone. What cannot be measured is said on standard error.
-  std::vector<Child> look(std::span<const Measurement* const> measured, bool thoroughly);
+  // processes, not at the news alone. What cannot be measured is said on standard error. `busy`: of processes
+  // that cannot be stopped just now, and are looked at later.
+  std::vector<Child> look(std::span<const Measurement* const> measured, bool thoroughly,
+                          const std::function<bool(pid_t)>& busy);
 
   // From now on who is about to execute a program asks before.
   void expect_programs(std::span<const Measurement* const> measured);
@@ -76,6 +79,7 @@ class Follow {
   std::set<pid_t> admitted_;
   std::vector<pid_t> unmeasured_;
   std::vector<Child> found_;
+  std::function<bool(pid_t)> busy_;
 };
 
 }  // namespace mdl::inject

@@ -123,7 +123,8 @@ void Session::add(Family& family, std::unique_ptr<AttachedProcess> process) {
 
 bool Session::look_for_children(Family& family, bool thoroughly) {
   if (!family.follow) return false;
-  std::vector<Follow::Child> children = family.follow->look(family.measured(), thoroughly);
+  std::vector<Follow::Child> children = family.follow->look(
+      family.measured(), thoroughly, [this](pid_t pid) { return programs_ && programs_->watches(pid); });
   for (Follow::Child& child : children) {
     auto measurement =
         std::make_unique<Measurement>(options_, std::move(child.process), std::move(child.journal),
