@@ -20,6 +20,7 @@
   X(HeaderProcess, 192)  /* the process whose data these are, as it knows itself; */                   \
   X(HeaderSharer, 200)   /* another that shares its memory and may pass; whether a fork's child has */ \
   X(HeaderMissed, 208)   /* gone on without its parent's data having been taken out of these        */ \
+  X(HeaderConfined, 216) /* whether the process has put itself under a seccomp filter */               \
   /* The news, where forks are followed */                                                            \
   X(NewsSize, 4096)                                                                                   \
   X(NewsMade, 0)         /* entries made */                                                            \

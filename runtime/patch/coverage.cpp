@@ -193,11 +193,13 @@ constexpr HookedName kHooks[] = {
     {"__call_tls_dtors", arch::Hook::end},
 };
 
-// A child that executes another program ends as far as it is measured.
-constexpr HookedName kExecutions[] = {
+// Where forks are followed. A child that executes another program ends as far as it is measured.
+constexpr HookedName kFollowed[] = {
     {"execve", arch::Hook::exec},
     {"execveat", arch::Hook::exec},
     {"fexecve", arch::Hook::exec},
+    {"prctl", arch::Hook::prctl},
+    {"syscall", arch::Hook::syscall},
 };
 
 // What Rust's std::panic::catch_unwind calls where it has caught, as its versions name it. In a stripped
@@ -209,6 +211,11 @@ bool is_rust_catch(const image::Function& function) {
   return image::matches(function, "std::panicking::try::cleanup") ||
          image::matches(function, "std::panicking::r#try::cleanup") ||
          image::matches(function, "std::panicking::catch_unwind::cleanup");
+}
+
+// Whether it is about frames that vanish.
+bool unwinds(arch::Hook hook) {
+  return hook == arch::Hook::catch_ || hook == arch::Hook::jump || hook == arch::Hook::end;
 }
 
 arch::Hook hook_of(const image::Function& function, std::span<const HookedName> hooks) {
@@ -232,9 +239,8 @@ void add_hooks(const image::Image& image, bool flags, bool follow, const std::se
     if ((only && !only->contains(&object)) || !may_have_hooks(object)) continue;
     for (const image::Function& function : object.functions) {
       arch::Hook hook = hook_of(function, kHooks);
-      if (follow && hook == arch::Hook::none) hook = hook_of(function, kExecutions);
-      if (hook == arch::Hook::none || (hook != arch::Hook::exit && hook != arch::Hook::exec && !flags))
-        continue;
+      if (follow && hook == arch::Hook::none) hook = hook_of(function, kFollowed);
+      if (hook == arch::Hook::none || (!flags && unwinds(hook))) continue;
       auto it = std::find_if(functions.begin(), functions.end(),
                              [&](const FunctionPlan& f) { return f.function == &function; });
       if (it == functions.end()) {
@@ -333,7 +339,7 @@ void refuse_shared(Coverage& out) {
 void drop_unwinding_hooks(Coverage& coverage) {
   coverage.unhooked.clear();
   for (FunctionPlan& f : coverage.functions) {
-    if (f.hook == arch::Hook::none || f.hook == arch::Hook::exit || f.hook == arch::Hook::exec) continue;
+    if (f.hook == arch::Hook::none || !unwinds(f.hook)) continue;
     f.hook = arch::Hook::none;
     drop_windows(f.sites.windows, [&](const Window& window) { return f.sites_of(window) == 0; });
   }

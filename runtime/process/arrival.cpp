@@ -23,7 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kStopping = 2s;
+constexpr auto kStopping = 2s;  // for a thread that naps for 0.1 ms
 constexpr uint64_t kMostOfStack = 16 << 20;  // arguments and environment, as pointers
 
 // The address of the value that the kernel has put on the stack for AT_ENTRY. From the stack pointer on lie
@@ -109,32 +109,32 @@ Arrival::State Arrival::look() const {
   return memory_.is_of(pid_) && !has_ended(pid_) ? State::on_its_way : State::gone;
 }
 
-// Signals are its own, and are handled before it is asked again.
-bool Arrival::stop_in_stub(arch::ThreadRegisters& registers) {
-  const auto until = Clock::now() + kStopping;
+// True when it stands in the stub. A signal that stops it first is its own: it is handled, and then the thread may be
+// in the handler for a while. Otherwise who is not in the stub has left it.
+bool Arrival::stop_in_stub(arch::ThreadRegisters& registers, Clock::time_point until) {
+  bool handles = false;
   ptrace(PTRACE_INTERRUPT, pid_, nullptr, nullptr);
-  while (Clock::now() < until) {
-    int status = 0;
+  for (int status = 0;; nap(20)) {
     const pid_t got = wait_now(pid_, status);
-    if (got < 0 || (got == pid_ && !WIFSTOPPED(status))) return false;
-    if (got == 0) {
-      nap(20);
-      continue;
+    if (got < 0 || (got == pid_ && !WIFSTOPPED(status)) || Clock::now() > until) return false;
+    if (got == 0) continue;
+    if (status >> 8 == kExecuted || memory_.runs(pid_) != Runs::here) return false;
+    if (is_signal(status)) {
+      handles = true;
+    } else {
+      if (!read_registers(pid_, registers)) return false;
+      if (stub_.waits.contains(arch::pc(registers))) return true;
+      hide_interruption(pid_);
+      if (!handles) return false;
     }
-    if (status >> 8 == kExecuted) break;
-    const bool waits = !is_signal(status) && memory_.runs(pid_) == Runs::here &&
-                       read_registers(pid_, registers) && arch::pc(registers) >= stub_.waits.start &&
-                       arch::pc(registers) < stub_.waits.end;
-    if (waits) return true;
     ptrace(PTRACE_CONT, pid_, nullptr, is_signal(status) ? WSTOPSIG(status) : 0);
     nap(1000);
     ptrace(PTRACE_INTERRUPT, pid_, nullptr, nullptr);
   }
-  return false;
 }
 
 Result<TargetMemory> Arrival::take() {
-  const Error lost{"it ended, or executed another program, before its entry"};
+  const Error lost{"it ended, or executed another program, before its entry, or went on by itself"};
   for (int attempt = 0; ptrace(PTRACE_SEIZE, pid_, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) != 0;
        attempt++) {
     if (errno != EPERM || attempt == 200 || !is_alive_thread(pid_)) return lost;
@@ -142,12 +142,12 @@ Result<TargetMemory> Arrival::take() {
   }
   arch::ThreadRegisters registers{};
   std::vector<std::byte> stack(arch::kEntryStubStack);
-  const bool stopped = stop_in_stub(registers);
-  if (stop_code(pid_)) memory_.hold(pid_);
-  if (!stopped || !memory_.read(arch::stack_pointer(registers), stack)) {
-    memory_.let_run();
+  if (!stop_in_stub(registers, Clock::now() + kStopping) ||
+      !memory_.read(arch::stack_pointer(registers), stack)) {
+    stop_tracing(pid_);
     return lost;
   }
+  memory_.hold(pid_);
   registers = arch::leave_entry_stub(registers, stack, entry_);
   iovec io{&registers, sizeof registers};
   if (ptrace(PTRACE_SETREGSET, pid_, NT_PRSTATUS, &io) != 0) return lost;

@@ -10,6 +10,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -83,27 +84,45 @@ std::optional<std::string> executed_file(pid_t tid, const __ptrace_syscall_info&
   return path.empty() ? from : from + "/" + path;
 }
 
-}  // namespace
-
-std::optional<ExecWatch> ExecWatch::begin(pid_t tid, pid_t process) {
-  if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) != 0)
-    return std::nullopt;
-  ExecWatch out(tid, process);
+// Stops the thread where it naps. It may be in a signal handler just then.
+bool waits_in(pid_t tid, const TargetMemory& memory, std::span<const image::Range> code) {
   const auto until = Clock::now() + kStops;
   ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
   for (int status = 0; Clock::now() < until; nap(20)) {
     const pid_t got = wait_now(tid, status);
     if (got == 0) continue;
-    if (got < 0 || !WIFSTOPPED(status)) return std::nullopt;
-    ptrace(PTRACE_SYSCALL, tid, nullptr, is_signal(status) ? WSTOPSIG(status) : 0);
-    break;
+    if (got < 0 || !WIFSTOPPED(status) || status >> 8 == kExecuted || memory.runs(tid) != Runs::here) return false;
+    if (!is_signal(status)) {
+      arch::ThreadRegisters registers{};
+      if (!read_registers(tid, registers)) return false;
+      if (std::ranges::any_of(code, [&](const image::Range& range) { return range.contains(arch::pc(registers)); }))
+        return true;
+      hide_interruption(tid);
+    }
+    ptrace(PTRACE_CONT, tid, nullptr, is_signal(status) ? WSTOPSIG(status) : 0);
+    nap(1000);
+    ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
   }
+  return false;
+}
+
+}  // namespace
+
+std::optional<ExecWatch> ExecWatch::begin(pid_t tid, pid_t process, const TargetMemory& memory,
+                                          std::span<const image::Range> code) {
+  if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) != 0) return std::nullopt;
+  ExecWatch out(tid, process);
+  if (!waits_in(tid, memory, code)) {
+    stop_tracing(tid);
+    return std::nullopt;
+  }
+  ptrace(PTRACE_SYSCALL, tid, nullptr, 0);
   out.until_ = Clock::now() + kExecutes;
   return out;
 }
 
 ExecWatch::State ExecWatch::leave(State out) {
-  let_go_or_reap(tid_, 0);
+  stop_tracing(tid_);
   return out;
 }
 
@@ -115,7 +134,7 @@ ExecWatch::State ExecWatch::after(int status) {
     return State::waiting;
   }
   if (status >> 16 != 0) {  // ours, or a group stop
-    if (WSTOPSIG(status) != SIGTRAP || Clock::now() > until_) return leave(State::over);
+    if (WSTOPSIG(status) != SIGTRAP) return leave(State::over);
   } else {
     __ptrace_syscall_info call{};
     if (ptrace(kSystemCall, tid_, sizeof call, &call) <= 0 || call.arch != arch::kAudit)
@@ -128,7 +147,8 @@ ExecWatch::State ExecWatch::after(int status) {
         if (!file || gives_rights(*file)) return leave(State::privileged);
       }
     } else if (call.op == PTRACE_SYSCALL_INFO_EXIT && executes_) {
-      return leave(State::over);  // it failed
+      executes_ = false;  // it failed
+      if (--calls_ == 0) return leave(State::over);
     }
   }
   ptrace(PTRACE_SYSCALL, tid_, nullptr, 0);
@@ -146,21 +166,15 @@ ExecWatch::State ExecWatch::look() {
       const State state = after(status);
       if (state != State::waiting) return state;
     } else if (Clock::now() > until_) {
-      ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr);
-      return State::waiting;
+      return leave(State::over);
     }
     if (Clock::now() > until) return State::waiting;
     nap(20);
   }
 }
 
-void ExecWatch::let_go(std::chrono::milliseconds patience) {
-  until_ = {};
-  for (const auto until = Clock::now() + patience; Clock::now() < until;) {
-    const State state = look();
-    if (state == State::executed) let_go_or_reap(process_, 0);
-    if (state != State::waiting) return;
-  }
+void ExecWatch::let_go() {
+  stop_tracing(tid_);
 }
 
 }  // namespace mdl::process

@@ -14,13 +14,21 @@
 
 #include <chrono>
 #include <optional>
+#include <span>
+
+#include "runtime/image/image.h"
+#include "runtime/process/target_memory.h"
 
 namespace mdl::process {
 
 class ExecWatch {
  public:
-  // Nothing when the thread cannot be traced. Otherwise it runs, and look() is to be asked often.
-  static std::optional<ExecWatch> begin(pid_t tid, pid_t process);
+  // Nothing when the thread cannot be traced, or does not wait in `code`, in `memory`. Otherwise it runs, and
+  // look() is to be asked often.
+  static std::optional<ExecWatch> begin(pid_t tid, pid_t process, const TargetMemory& memory,
+                                        std::span<const image::Range> code);
+  // The thread waits once more: a signal handler that has interrupted it executes something, too.
+  void expect_another() { calls_++; }
 
   enum class State {
     waiting,
@@ -29,9 +37,10 @@ class ExecWatch {
     over,        // let go, or ended
   };
   State look();
-  // Lets it go, if it can be stopped in this time.
-  void let_go(std::chrono::milliseconds patience);
+  // Lets it go on without us.
+  void let_go();
   pid_t pid() const { return process_; }
+  pid_t thread() const { return tid_; }
 
  private:
   ExecWatch(pid_t tid, pid_t process) : tid_(tid), process_(process) {}
@@ -39,8 +48,8 @@ class ExecWatch {
   State leave(State out);
 
   pid_t tid_, process_;
-  bool executes_ = false;  // it is in the call
-  bool privileged_ = false;
+  int calls_ = 1;          // of execve that are to come
+  bool executes_ = false;  // it is in one
   std::chrono::steady_clock::time_point until_;
 };
 

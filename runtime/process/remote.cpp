@@ -144,6 +144,7 @@ Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& mem
   constexpr int kAttempts = 1000, kDeniedAttempts = 20;  // a filter does not go away, but threads come
   for (int attempt = 0; none_stopped && attempt < (may.denied().empty() ? kAttempts : kDeniedAttempts);
        attempt++) {
+    if (has_ended(pid)) return Error{fmt::format("process {} has ended", pid)};
     for (pid_t tid : live_threads(pid)) {
       if (awaits_vfork(tid)) continue;
       // A thread whose signals come all the time is taken at the beginning of a handler.

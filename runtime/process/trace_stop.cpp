@@ -7,12 +7,34 @@
 
 #include <cerrno>
 #include <ctime>
+#include <set>
 
 #include "runtime/process/target.h"
 
 namespace mdl::process {
 
 using namespace std::chrono_literals;
+
+namespace {
+
+std::set<pid_t> running;  // that are traced still
+
+// True when the thread is not traced any more.
+bool let_go_once_stopped(pid_t tid) {
+  int status = 0;
+  const pid_t got = wait_now(tid, status);
+  if (got < 0 || (got == tid && !WIFSTOPPED(status))) return true;
+  const auto code = stop_code(tid);
+  if (!code) {
+    ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+    return false;
+  }
+  if (*code != kExecuted && (got == 0 || !is_signal(status))) hide_interruption(tid);
+  let_go_or_reap(tid, got == tid && is_signal(status) ? WSTOPSIG(status) : 0);
+  return true;
+}
+
+}  // namespace
 
 bool is_signal(int status) {
   return status >> 16 == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80);
@@ -55,9 +77,27 @@ void let_go_or_reap(pid_t tid, int signal) {
   while (!has_been_reaped(tid) && std::chrono::steady_clock::now() < until) nap(500);
 }
 
+void stop_tracing(pid_t tid) {
+  const auto until = std::chrono::steady_clock::now() + 100ms;
+  bool done = false;
+  while (!(done = let_go_once_stopped(tid)) && std::chrono::steady_clock::now() < until) nap(20);
+  if (!done) running.insert(tid);
+}
+
+void stop_tracing_all() {
+  std::erase_if(running, let_go_once_stopped);
+}
+
 bool read_registers(pid_t tid, arch::ThreadRegisters& registers) {
   iovec io{&registers, sizeof registers};
   return ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &io) == 0;
+}
+
+void hide_interruption(pid_t tid) {
+  arch::ThreadRegisters registers{};
+  if (!read_registers(tid, registers) || !arch::hide_interruption(registers)) return;
+  iovec io{&registers, sizeof registers};
+  ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &io);
 }
 
 void nap(long microseconds) {

@@ -74,9 +74,13 @@ std::vector<Follow::Asker> Follow::asking(Measured measured) {
     if (ids[i] == 0) continue;
     const auto tid = static_cast<pid_t>(ids[i]);
     const process::ProcessStatus status = process::read_status(tid);
-    const Asker asker{tid, status.group, session_.news.start + kNewsAsking + i * sizeof(uint64_t)};
-    if (ids[i] <= INT32_MAX && status.inner_pid == tid && is_young(asker.process) && is_family(asker.process))
-      out.push_back(asker);
+    Asker asker{tid, status.group, session_.news.start + kNewsAsking + i * sizeof(uint64_t), std::nullopt};
+    if (ids[i] <= INT32_MAX && status.inner_pid == tid && is_young(asker.process))
+      if (auto memory = process::TargetMemory::open(asker.process);
+          memory && patch::is_in_place(session_, *memory))
+        asker.memory.emplace(std::move(*memory));
+    if (asker.memory)
+      out.push_back(std::move(asker));
     else
       answer(asker, measured);
   }

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -44,6 +45,7 @@ class Follow {
   struct Asker {
     pid_t tid, process;
     uint64_t place;  // of the answer
+    std::optional<process::TargetMemory> memory;
   };
   std::vector<Asker> asking(std::span<const Measurement* const> measured);
   // Lets it go on. False when that cannot be said now: it waits, and is found again.

@@ -29,24 +29,25 @@ Heartbeat::~Heartbeat() {
   thread_.join();
 }
 
-void Heartbeat::add(pid_t pid, const process::TargetMemory& memory, const patch::Journal& session) {
+void Heartbeat::add(const void* owner, pid_t pid, const process::TargetMemory& memory,
+                    const patch::Journal& session) {
   auto own = memory.duplicate();
   if (!own) return;  // the family's others have it
   const std::lock_guard lock(mutex_);
-  places_.push_back({pid, std::move(*own), session.news.start + kNewsBeat, &session});
+  places_.push_back({owner, pid, std::move(*own), session.news.start + kNewsBeat, &session});
   beat_all();
 }
 
-void Heartbeat::add(pid_t pid, const process::TargetMemory& memory, uint64_t word) {
+void Heartbeat::add(const void* owner, const process::TargetMemory& memory, uint64_t word) {
   auto own = memory.duplicate();
   if (!own) return;  // it goes on by itself, and is not measured
   const std::lock_guard lock(mutex_);
-  places_.push_back({pid, std::move(*own), word, nullptr});
+  places_.push_back({owner, 0, std::move(*own), word, nullptr});
 }
 
-void Heartbeat::drop(pid_t pid) {
+void Heartbeat::drop(const void* owner) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(places_, [pid](const Place& place) { return place.pid == pid; });
+  std::erase_if(places_, [owner](const Place& place) { return place.owner == owner; });
 }
 
 // The news are one page of all of a family: one of these is enough. Where an insertion or a removal is under

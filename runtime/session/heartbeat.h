@@ -23,14 +23,15 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  // The news of a process of this family, until drop(). `session` outlives that.
-  void add(pid_t pid, const process::TargetMemory& memory, const patch::Journal& session);
+  // The news of a process of this family, until drop(owner). `session` outlives that.
+  void add(const void* owner, pid_t pid, const process::TargetMemory& memory, const patch::Journal& session);
   // A word of a process that is on its way to its entry.
-  void add(pid_t pid, const process::TargetMemory& memory, uint64_t word);
-  void drop(pid_t pid);
+  void add(const void* owner, const process::TargetMemory& memory, uint64_t word);
+  void drop(const void* owner);
 
  private:
   struct Place {
+    const void* owner;
     pid_t pid;
     process::TargetMemory memory;
     uint64_t word;

@@ -15,7 +15,6 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLoading = 60s;  // libraries on a slow network, constructors that wait
-constexpr auto kLettingGo = 1s;
 
 std::string program_of(pid_t pid) {
   std::error_code unknown;
@@ -32,8 +31,16 @@ bool Programs::watches(pid_t process) const {
   return std::ranges::any_of(watches_, [&](const process::ExecWatch& one) { return one.pid() == process; });
 }
 
-bool Programs::watch(pid_t tid, pid_t process) {
-  auto watch = process::ExecWatch::begin(tid, process);
+bool Programs::watch_again(pid_t tid) {
+  const auto found =
+      std::ranges::find_if(watches_, [&](const process::ExecWatch& one) { return one.thread() == tid; });
+  if (found != watches_.end()) found->expect_another();
+  return found != watches_.end();
+}
+
+bool Programs::watch(pid_t tid, pid_t process, const process::TargetMemory& memory,
+                     std::span<const image::Range> code) {
+  auto watch = process::ExecWatch::begin(tid, process, memory, code);
   if (watch) watches_.push_back(std::move(*watch));
   return watch.has_value();
 }
@@ -46,9 +53,9 @@ void Programs::begin(pid_t pid) {
     process::let_go_or_reap(pid, 0);
     return;
   }
-  heart_.add(pid, arrival->memory(), arrival->beat_at());
-  arrival->begin();
-  arrivals_.push_back({std::move(*arrival), Clock::now()});
+  Loading& loading = arrivals_.emplace_back(Loading{std::move(*arrival), Clock::now()});
+  heart_.add(&loading, loading.arrival.memory(), loading.arrival.beat_at());
+  loading.arrival.begin();
 }
 
 // True when nothing is to be done with it any more.
@@ -56,7 +63,7 @@ bool Programs::look_at(Loading& loading, News& news) {
   const pid_t pid = loading.arrival.pid();
   const auto state = loading.arrival.look();
   if (state == process::Arrival::State::on_its_way && Clock::now() - loading.since < kLoading) return false;
-  heart_.drop(pid);
+  heart_.drop(&loading);
   if (state == process::Arrival::State::on_its_way)
     say_unmeasured(pid, "it has not come to its entry for 60 s");
   if (state != process::Arrival::State::here) return true;
@@ -69,6 +76,7 @@ bool Programs::look_at(Loading& loading, News& news) {
 
 Programs::News Programs::look() {
   News news;
+  process::stop_tracing_all();
   std::erase_if(watches_, [&](process::ExecWatch& watch) {
     switch (watch.look()) {
       case process::ExecWatch::State::waiting:
@@ -95,10 +103,10 @@ Programs::News Programs::look() {
 }
 
 void Programs::let_go() {
-  for (process::ExecWatch& watch : watches_) watch.let_go(kLettingGo);
+  for (process::ExecWatch& watch : watches_) watch.let_go();
   watches_.clear();
   for (const Loading& loading : arrivals_) {
-    heart_.drop(loading.arrival.pid());
+    heart_.drop(&loading);
     say_unmeasured(loading.arrival.pid(), "the measurement has ended before its entry");
   }
   // Those that wait at their entries are stopped there, and let go as they were: nothing of ours is left.

@@ -117,7 +117,7 @@ Session::Family& Session::add_family(std::unique_ptr<AttachedProcess> process) {
 
 void Session::add(Family& family, std::unique_ptr<AttachedProcess> process) {
   const Measurement& one = process->measurement();
-  if (heart_) heart_->add(one.pid(), one.memory(), family.follow->session());
+  if (heart_) heart_->add(&one, one.pid(), one.memory(), family.follow->session());
   family.processes.push_back(std::move(process));
 }
 
@@ -153,9 +153,14 @@ Measurement* Session::find(pid_t pid) const {
 
 // One thread of a process at a time: the others wait, or end with it (process/exec_watch.h).
 void Session::follow(const Follow::Asker& asker, Family& family) {
+  if (programs_->watch_again(asker.tid)) {
+    family.follow->answer(asker, family.measured());
+    return;
+  }
   if (programs_->watches(asker.process)) return;
   Measurement* own = find(asker.process);
-  const bool watched = programs_->watch(asker.tid, asker.process);
+  const bool watched =
+      programs_->watch(asker.tid, asker.process, *asker.memory, family.follow->session().code);
   if (own) own->expect_program(watched);
   if (!watched && process::is_alive_thread(asker.tid))
     fmt::print(stderr, "warning: process {} executes a program that cannot be followed: may it be traced?\n",
@@ -221,7 +226,7 @@ void Session::settle() {
     for (const auto& one : family.processes) {
       Measurement& measurement = one->measurement();
       if (!measurement.result()) continue;
-      if (heart_) heart_->drop(measurement.pid());
+      if (heart_) heart_->drop(&measurement);
       note_result(measurement.pid(), *measurement.result());
       one->report_to(found_);
     }
@@ -250,7 +255,7 @@ void Session::take_out() {
       for (auto& one : family.processes) {
         if (one->measurement().result()) continue;
         look_for_children(family, false);
-        if (heart_) heart_->drop(one->measurement().pid());
+        if (heart_) heart_->drop(&one->measurement());
         one->measurement().take_out();
       }
   } while (look_for_children(true));

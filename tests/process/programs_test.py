@@ -61,6 +61,18 @@ class Programs(LiveTest):
             with self.subTest(way=way):
                 self.assertEqual(self.total(PROGRAMS / "executes", way, *f"{BYTES}500".split()), 500)
 
+    def test_in_a_signal_handler(self):
+        started = time.monotonic()
+        self.assertEqual(self.total(PROGRAMS / "executes", "handler", *f"{BYTES}500".split()), 500)
+        self.assertLess(time.monotonic() - started, 30)
+
+    def test_behind_a_filter(self):
+        """Nobody makes a call there that the program does not make."""
+        for way in ("prctl", "seccomp"):
+            with self.subTest(way=way):
+                done = run(*self.command("sh", "-c", f"{PROGRAMS}/executes {way} {BYTES}500; echo $?"))
+                self.assertEqual((done.returncode, done.stdout), (0, "0\n"), done.stderr)
+
     def test_many_at_once(self):
         script = f"seq 40 | xargs -P 8 -I{{}} {BYTES}1{{}}"
         self.assertEqual(self.total("sh", "-c", script) - 1, sum(int(f"1{n}") for n in range(1, 41)))  # one of seq

@@ -1,22 +1,33 @@
 // Executes a command, in one of the ways in which programs do that:
 //
-//   executes threads|spawn|vfork|search|descriptor|held COMMAND ARGUMENTS...
+//   executes WAY COMMAND ARGUMENTS...
 //
 //   threads     four threads execute it at once: one of them does
 //   spawn       posix_spawn, and waits
 //   vfork       vfork and execve, and waits
 //   search      execve of files that are not there, before
 //   descriptor  fexecve
-//   held        a thread is inside `t_hold` meanwhile, which main has entered twice
+//   held        inside `t_hold`, which was entered three times
+//   handler     behind many in vain, which a signal handler interrupts that executes something in vain, too
+//   prctl, seccomp   in a child that has put itself under a filter before: it ends whoever makes another call
+//               than dd does
 // It says nothing itself, and ends with 1 when the command cannot be executed, or as that ends.
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -42,6 +53,25 @@ int end_of(pid_t child) {
 void execute() {
   execve(command[0], command, environ);
   _exit(1);
+}
+
+void execute_nothing(int = 0) {
+  char name[] = "/nowhere/at/all";
+  char* nothing[] = {name, nullptr};
+  execve(name, nothing, environ);
+}
+
+void confine(bool by_prctl) {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_nanosleep, 3, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_gettid, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpid, 1, 0),    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+  sock_fprog program = {std::size(filter), filter};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  const long failed = by_prctl ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)
+                               : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+  if (failed) _exit(1);
 }
 
 }  // namespace
@@ -75,7 +105,21 @@ int main(int argc, char** argv) {
     return end_of(child);
   }
   if (is("search")) {
-    for (int i = 0; i < 20; i++) execve("/nowhere/at/all", command, environ);
+    for (int i = 0; i < 20; i++) execute_nothing();
+    execute();
+  }
+  if (is("handler")) {
+    signal(SIGALRM, execute_nothing);
+    itimerval often = {{0, 7000}, {0, 7000}}, never = {};
+    setitimer(ITIMER_REAL, &often, nullptr);
+    for (int i = 0; i < 100; i++) execute_nothing();
+    setitimer(ITIMER_REAL, &never, nullptr);
+    execute();
+  }
+  if (is("prctl") || is("seccomp")) {
+    const pid_t child = fork();
+    if (child != 0) return end_of(child);
+    confine(is("prctl"));
     execute();
   }
   if (is("descriptor")) fexecve(open(command[0], O_RDONLY | O_CLOEXEC), command, environ);

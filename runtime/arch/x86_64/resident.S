@@ -10,6 +10,8 @@
         .globl  mdl_resident_begin
         .globl  mdl_resident_exit
         .globl  mdl_resident_exec
+        .globl  mdl_resident_prctl
+        .globl  mdl_resident_syscall
         .globl  mdl_resident_catch
         .globl  mdl_resident_jump
         .globl  mdl_resident_thread_end
@@ -32,9 +34,11 @@
         .equ    kNanosleep, 35
         .equ    kGetpid, 39
         .equ    kGetrusage, 98
+        .equ    kPrctl, 157
         .equ    kGettid, 186
         .equ    kClockGettime, 228
         .equ    kProcessVmReadv, 310
+        .equ    kSeccomp, 317
 
         // A call of our own. Its return address does not stay on the stack, where it would be found in a
         // local variable that is not set yet, and taken for a frame of ours by who has no frame information.

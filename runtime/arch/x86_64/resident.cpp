@@ -8,7 +8,7 @@
 #include "runtime/arch/arch.h"
 #include "runtime/arch/x86_64/deferred.h"
 
-extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_exec[], mdl_resident_catch[],
+extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_exec[], mdl_resident_prctl[], mdl_resident_syscall[], mdl_resident_catch[],
     mdl_resident_jump[], mdl_resident_thread_end[], mdl_resident_cpu[], mdl_resident_cpu_clock[],
     mdl_resident_event[], mdl_resident_read[], mdl_resident_call[], mdl_resident_parameters[],
     mdl_resident_keys[], mdl_resident_span[], mdl_resident_defer[], mdl_resident_end_deferred[],
@@ -142,6 +142,10 @@ uint64_t hook_offset(Hook hook) {
       return offset_of(mdl_resident_exit);
     case Hook::exec:
       return offset_of(mdl_resident_exec);
+    case Hook::prctl:
+      return offset_of(mdl_resident_prctl);
+    case Hook::syscall:
+      return offset_of(mdl_resident_syscall);
     case Hook::catch_:
       return offset_of(mdl_resident_catch);
     case Hook::jump:
