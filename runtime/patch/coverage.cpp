@@ -195,11 +195,8 @@ constexpr HookedName kHooks[] = {
 
 // Where forks are followed. A child that executes another program ends as far as it is measured.
 constexpr HookedName kFollowed[] = {
-    {"execve", arch::Hook::exec},
-    {"execveat", arch::Hook::exec},
-    {"fexecve", arch::Hook::exec},
-    {"prctl", arch::Hook::prctl},
-    {"syscall", arch::Hook::syscall},
+    {"execve", arch::Hook::exec}, {"execveat", arch::Hook::exec},   {"fexecve", arch::Hook::exec},
+    {"prctl", arch::Hook::prctl}, {"syscall", arch::Hook::syscall},
 };
 
 // What Rust's std::panic::catch_unwind calls where it has caught, as its versions name it. In a stripped

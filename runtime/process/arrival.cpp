@@ -23,7 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kStopping = 2s;  // for a thread that naps for 0.1 ms
+constexpr auto kStopping = 2s;               // for a thread that naps for 0.1 ms
 constexpr uint64_t kMostOfStack = 16 << 20;  // arguments and environment, as pointers
 
 // The address of the value that the kernel has put on the stack for AT_ENTRY. From the stack pointer on lie
@@ -109,8 +109,8 @@ Arrival::State Arrival::look() const {
   return memory_.is_of(pid_) && !has_ended(pid_) ? State::on_its_way : State::gone;
 }
 
-// True when it stands in the stub. A signal that stops it first is its own: it is handled, and then the thread may be
-// in the handler for a while. Otherwise who is not in the stub has left it.
+// True when it stands in the stub. A signal that stops it first is its own: it is handled, and then the
+// thread may be in the handler for a while. Otherwise who is not in the stub has left it.
 bool Arrival::stop_in_stub(arch::ThreadRegisters& registers, Clock::time_point until) {
   bool handles = false;
   ptrace(PTRACE_INTERRUPT, pid_, nullptr, nullptr);

@@ -91,11 +91,13 @@ bool waits_in(pid_t tid, const TargetMemory& memory, std::span<const image::Rang
   for (int status = 0; Clock::now() < until; nap(20)) {
     const pid_t got = wait_now(tid, status);
     if (got == 0) continue;
-    if (got < 0 || !WIFSTOPPED(status) || status >> 8 == kExecuted || memory.runs(tid) != Runs::here) return false;
+    if (got < 0 || !WIFSTOPPED(status) || status >> 8 == kExecuted || memory.runs(tid) != Runs::here)
+      return false;
     if (!is_signal(status)) {
       arch::ThreadRegisters registers{};
       if (!read_registers(tid, registers)) return false;
-      if (std::ranges::any_of(code, [&](const image::Range& range) { return range.contains(arch::pc(registers)); }))
+      if (std::ranges::any_of(code,
+                              [&](const image::Range& range) { return range.contains(arch::pc(registers)); }))
         return true;
       hide_interruption(tid);
     }
@@ -110,7 +112,8 @@ bool waits_in(pid_t tid, const TargetMemory& memory, std::span<const image::Rang
 
 std::optional<ExecWatch> ExecWatch::begin(pid_t tid, pid_t process, const TargetMemory& memory,
                                           std::span<const image::Range> code) {
-  if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) != 0) return std::nullopt;
+  if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) != 0)
+    return std::nullopt;
   ExecWatch out(tid, process);
   if (!waits_in(tid, memory, code)) {
     stop_tracing(tid);

@@ -28,9 +28,10 @@ class Programs {
   explicit Programs(Heartbeat& heart) : heart_(heart) {}  // which outlives it
 
   bool watches(pid_t process) const;
-  // Of a thread that waits for it, in `code` of a process that has `memory`; true when it is watched, and may be let
-  // go on.
-  bool watch(pid_t tid, pid_t process, const process::TargetMemory& memory, std::span<const image::Range> code);
+  // Of a thread that waits for it, in `code` of a process that has `memory`; true when it is watched, and may
+  // be let go on.
+  bool watch(pid_t tid, pid_t process, const process::TargetMemory& memory,
+             std::span<const image::Range> code);
   // Whether the thread is watched already: it waits a second time, in a signal handler.
   bool watch_again(pid_t tid);
 

@@ -8,11 +8,11 @@
 #include "runtime/arch/arch.h"
 #include "runtime/arch/x86_64/deferred.h"
 
-extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_exec[], mdl_resident_prctl[], mdl_resident_syscall[], mdl_resident_catch[],
-    mdl_resident_jump[], mdl_resident_thread_end[], mdl_resident_cpu[], mdl_resident_cpu_clock[],
-    mdl_resident_event[], mdl_resident_read[], mdl_resident_call[], mdl_resident_parameters[],
-    mdl_resident_keys[], mdl_resident_span[], mdl_resident_defer[], mdl_resident_end_deferred[],
-    mdl_resident_end[];
+extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_exec[], mdl_resident_prctl[],
+    mdl_resident_syscall[], mdl_resident_catch[], mdl_resident_jump[], mdl_resident_thread_end[],
+    mdl_resident_cpu[], mdl_resident_cpu_clock[], mdl_resident_event[], mdl_resident_read[],
+    mdl_resident_call[], mdl_resident_parameters[], mdl_resident_keys[], mdl_resident_span[],
+    mdl_resident_defer[], mdl_resident_end_deferred[], mdl_resident_end[];
 
 namespace mdl::arch {
 namespace {
