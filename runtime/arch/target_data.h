@@ -49,6 +49,8 @@
   X(BlockOrigin, 24)     /* and the block that it is a copy of */                                      \
   /* Of a hit, in ticks (arch/x86_64/hit_time.h) */                                                    \
   X(LongestHit, 1 << 19)                                                                              \
+  X(LongestRead, 1 << 14)                                                                             \
+  X(UsualRead, 600)                                                                                   \
   X(LongestAway, 1 << 28)                                                                             \
   /* From timer to timer: {value, depth, the outermost frame's stack pointer, unused} */               \
   X(TimerSize, 32)                                                                                    \

@@ -220,7 +220,7 @@ void emit_hit_ends(Emitter& e, const HitTime& time, const KnownOfHit& hit) {
   const double around = time.around + time.per_saved * static_cast<double>(hit.saved);
   emit_read_counter(e);
   e.bytes({0x49, 0x2b, 0x53, at(kBlockBegan)});                          // sub kBlockBegan(%r11), %rdx
-  e.bytes({0x48, 0x81, 0xfa}), e.imm32(kLongestHit);                     // cmp $kLongestHit, %rdx
+  e.bytes({0x48, 0x81, 0xfa}), e.imm32(hit.cpu ? kLongestRead : kLongestHit);  // cmp $longest, %rdx
   e.bytes({0x76, 30});                                                   // jbe behind the next seven
   e.bytes({0xb8}), e.imm32(ticks(usual));                                // mov $usual, %eax
   e.bytes({0x48, 0x81, 0xfa}), e.imm32(kLongestAway);                    // cmp $kLongestAway, %rdx

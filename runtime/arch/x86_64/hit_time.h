@@ -22,7 +22,8 @@
 // A hit that is interrupted takes longer, and that counts as well: interrupts and the scheduler come with
 // time, so the program without hits would not have met them. (Where each interrupt ends in a hypervisor,
 // they are 5 % of all time, and most of them meet a hit when hits are most of the time.) A hit of more
-// than kLongestHit did not run all the while, so what it took is not all CPU time. One of more than
+// than kLongestHit did not run all the while, so what it took is not all CPU time. Where it reads the CPU
+// time, kLongestRead will do, and a second read tells what was (resident_clocks.inc). One of more than
 // kLongestAway was stopped by somebody who meant the program, and counts as a usual one; so does one in
 // which a signal handler had hits, because these have moved kBlockBegan: the handler's time is the
 // program's.
@@ -57,6 +58,7 @@ struct KnownOfHit {
   size_t saved;
   double stencils, routines;
   uint32_t request;
+  bool cpu;  // it may ask for the CPU time
 };
 // As the last thing.
 void emit_hit_ends(Emitter& e, const HitTime& time, const KnownOfHit& hit);

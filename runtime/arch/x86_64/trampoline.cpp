@@ -417,11 +417,11 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
   if (timed) emit_read_counter(e);
   emit_lookup(e, lookup, saving.scratch, slow.fields);
   slow.found = e.here();
-  if (timed)
-    emit_hit_begins(
-        e, frame.ends_deferred || frame.deferral || std::ranges::any_of(pieces, [](const Piece& piece) {
-             return !piece.stencil->info.routines.empty() || !piece.tracks.empty();
-           }));
+  const bool may_read_cpu =
+      frame.ends_deferred || frame.deferral || std::ranges::any_of(pieces, [](const Piece& piece) {
+        return !piece.stencil->info.routines.empty() || !piece.tracks.empty();
+      });
+  if (timed) emit_hit_begins(e, may_read_cpu);
   auto depth =
       static_cast<uint32_t>(static_cast<int32_t>(saving.bytes() + (red_zone ? 128 : 0)) + frame.distance);
   std::vector<size_t> not_armed = emit_arming(e, frame, depth, anomalies_offset);
@@ -432,7 +432,7 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
   if (timed)
     emit_hit_ends(e, time,
                   {saving.bytes() / 8, stencils_take(pieces, time), routines_take(pieces, time),
-                   pieces.empty() ? 0 : pieces.front().request});
+                   pieces.empty() ? 0 : pieces.front().request, may_read_cpu});
   if (time.kept && !timed) emit_plain_hit(e, plain_ticks(pieces, time));
   if (flags) {
     e.pop(rax);
