@@ -133,12 +133,13 @@ void Threads::detach(pid_t tid, int signal) {
   if (!let_go(tid, signal)) ending_.insert(tid);
 }
 
-// Threads that were killed. One that executes a program waits until all others are gone.
+// Threads that were killed. One that executes a program waits until all others are gone; its own id may
+// vanish, which is no end.
 void Threads::reap_ended() {
   std::erase_if(ending_, has_been_reaped);
   std::erase_if(threads_, [](const auto& entry) {
     const auto& [tid, thread] = entry;
-    return tid != thread.process && has_been_reaped(tid);
+    return tid != thread.process && reap(tid);
   });
 }
 

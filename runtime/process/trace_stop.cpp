@@ -58,10 +58,13 @@ pid_t wait_now(pid_t tid, int& status) {
 }
 
 bool has_been_reaped(pid_t tid) {
-  if (read_status(tid).tracer != getpid()) return true;  // it has ended, or the id has come to mean another
+  return read_status(tid).tracer != getpid() || reap(tid);
+}
+
+bool reap(pid_t tid) {
   // The kernel reports the stop of a tracee also to one who asks only for ends, so it is looked at first.
   siginfo_t info{};
-  if (waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0) return true;
+  if (waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0) return false;
   const bool ended = info.si_pid == tid &&
                      (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED);
   return ended && waitpid(tid, nullptr, __WALL | WNOHANG) == tid;

@@ -28,8 +28,10 @@ std::optional<int> stop_code(pid_t tid);
 // (wait_task_stopped() clears the code that ptrace_signal() goes on with).
 pid_t wait_now(pid_t tid, int& status);
 
-// True when the thread that had this id and was traced is gone, and is taken note of: until its tracer has
-// done that, a thread that was killed stays, and its process with it.
+// Takes note of the end of a traced thread, if that is there: true then. Until its tracer has done that, a
+// thread that was killed stays, and its process with it.
+bool reap(pid_t tid);
+// The same; true also when the thread is not there any more, or has never been traced by us.
 bool has_been_reaped(pid_t tid);
 
 // Detaches a stopped thread; false when it was killed in its stop: then it is to be reaped.

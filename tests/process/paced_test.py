@@ -223,7 +223,7 @@ class ShortTurns(Interrupted):
                 hog.kill()
 
     def test_cpu_time(self):
-        self.assert_left_out("cpu", 0.045)
+        self.assert_left_out("cpu", 0.15)  # what follows it is what matters (share)
 
 
 class OnePoint(LiveTest):
