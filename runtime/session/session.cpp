@@ -215,22 +215,25 @@ void Session::note_result(pid_t pid, const Result<int>& result) {
     fmt::print(stderr, "mdl-inject: {}\n", result.error().text);
 }
 
+void Session::end_waiting(const Measurement& measurement) {
+  if (heart_) heart_->drop(&measurement);
+}
+
 void Session::settle() {
   for (Family& family : families_) {
-    // When the last one has ended, its children may not have said anything yet.
-    if (family.follow && !family.is_extinct && family.measured().empty() &&
-        !look_for_children(family, true)) {
-      family.is_extinct = true;
-      if (!family.follow->has_unmeasured()) family.follow.reset();
-    }
     for (const auto& one : family.processes) {
-      Measurement& measurement = one->measurement();
+      const Measurement& measurement = one->measurement();
       if (!measurement.result()) continue;
-      if (heart_) heart_->drop(&measurement);
+      end_waiting(measurement);
       note_result(measurement.pid(), *measurement.result());
       one->report_to(found_);
     }
     std::erase_if(family.processes, [](const auto& one) { return one->measurement().result().has_value(); });
+    // When the last one has ended, its children may not have said anything yet.
+    if (family.follow && !family.is_extinct && family.processes.empty() && !look_for_children(family, true)) {
+      family.is_extinct = true;
+      if (!family.follow->has_unmeasured()) family.follow.reset();
+    }
   }
   std::erase_if(families_, [](const Family& family) { return family.processes.empty() && !family.follow; });
 }
@@ -240,12 +243,15 @@ bool Session::is_over() {
          (!programs_ || programs_->empty());
 }
 
+void Session::end_following() {
+  if (!programs_) return;
+  programs_->let_go();
+  for (Family& family : families_)
+    if (family.follow) family.follow->ignore_programs(family.measured());
+}
+
 void Session::take_out() {
-  if (programs_) {
-    programs_->let_go();
-    for (Family& family : families_)
-      if (family.follow) family.follow->ignore_programs(family.measured());
-  }
+  end_following();
   if (options_.detach)
     for (Family& family : families_)
       if (family.follow) family.follow->leave(family.measured());
@@ -255,7 +261,7 @@ void Session::take_out() {
       for (auto& one : family.processes) {
         if (one->measurement().result()) continue;
         look_for_children(family, false);
-        if (heart_) heart_->drop(&one->measurement());
+        end_waiting(one->measurement());
         one->measurement().take_out();
       }
   } while (look_for_children(true));
@@ -266,11 +272,14 @@ void Session::take_out() {
 
 // The targets come first.
 void Session::abandon(const Error& why) {
-  if (programs_) programs_->let_go();
+  end_following();
   do {
     for (Family& family : families_)
-      for (auto& one : family.processes)
-        if (!one->measurement().result()) one->measurement().abandon(why);
+      for (auto& one : family.processes) {
+        if (one->measurement().result()) continue;
+        end_waiting(one->measurement());
+        one->measurement().abandon(why);
+      }
   } while (look_for_children(true));
   for (Family& family : families_)
     if (family.follow) family.follow->clean();

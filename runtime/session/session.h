@@ -66,6 +66,9 @@ class Session {
   // True when there is nothing left to be measured, nor on its way.
   bool is_over();
 
+  // Whoever waits for us goes on.
+  void end_following();
+  void end_waiting(const Measurement& measurement);
   void take_out();
   void abandon(const Error& why);
   Result<int> result() const;
@@ -77,8 +80,8 @@ class Session {
   output::Feed& feed_;
   const pid_t first_pid_;
   Clock::time_point started_;
-  std::optional<Heartbeat> heart_;  // where forks are followed
   std::list<Family> families_;
+  std::optional<Heartbeat> heart_;    // where forks are followed; it ends before the families that it reads
   std::optional<Programs> programs_;  // where they are followed, too
   Found found_;
   Clock::time_point looked_;
