@@ -32,6 +32,9 @@
   X(NewsEntries, 256)                                                                                 \
   X(NewsAsking, 2176)    /* their ids, each until it may go on */                                      \
   X(NewsAskers, 128)                                                                                   \
+  /* Waiting for the injector: naps, of so many ns and what the kernel adds; some 0.8 s */             \
+  X(Naps, 5000)                                                                                       \
+  X(NapNs, 100000)                                                                                    \
   /* A slot of the directory: {thread pointer, block}; 0 = free */                                     \
   X(SlotSize, 16)                                                                                     \
   /* A thread's block. Two words have one meaning while the thread lives and another in a copy. */     \

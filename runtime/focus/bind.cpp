@@ -84,11 +84,11 @@ Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const Bi
   const Names names(image, std::move(*exclusions));
   Requests requests(plan, names, options, codes);
   if (auto laid = lay_statements(requests, plan); !laid) return laid.error();
-  std::vector<std::string> lost, absent(options.elsewhere ? wanted->size() : 0);
+  std::vector<std::string> lost, absent;
   for (const Wanted& one : *wanted) {
-    auto foci = resolve(one.focus, names, options.await || options.again || options.elsewhere);
+    auto foci = resolve(one.focus, names, options.may_come());
     if (!foci && options.again) lost.push_back(foci.error().text);
-    if (!foci && options.elsewhere) absent[static_cast<size_t>(&one - wanted->data())] = foci.error().text;
+    absent.push_back(foci ? "" : foci.error().text);
     if (!foci && (options.again || options.elsewhere)) continue;
     if (!foci) return foci.error();
     if (auto bound = bind_foci(requests, one, std::move(*foci)); !bound) return bound.error();

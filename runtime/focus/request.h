@@ -128,7 +128,8 @@ struct Binding {
   std::vector<KeyTable> key_tables;
   std::vector<std::string> lost =
       {};  // with BindOptions::again: why requests have no place any more, or never had
-  // With BindOptions::elsewhere, by the requests as they were asked for: why there is none; "" = there is.
+  // By the requests as they were asked for: why there is none (only with BindOptions::again or elsewhere); ""
+  // = there is.
   std::vector<std::string> absent = {};
 };
 
@@ -140,6 +141,7 @@ struct BindOptions {
   bool await = false;                 // objects that are not there may come: such a focus is no error
   bool again = false;                 // bound before: what has gone since is no error either
   bool elsewhere = false;  // other programs may have what this one does not: so nothing is no error
+  bool may_come() const { return await || again || elsewhere; }
   std::vector<uint64_t> starts = {};  // addresses in the start routines of the process's threads: $start
   double ps_per_cycle = 0;            // of this machine, in picoseconds: $cost
   std::map<format::Routine, std::string> denied = {};  // what the process may not run, with the reason

@@ -35,7 +35,7 @@ Requests::Requests(const plan::Plan& plan, const Names& names, const BindOptions
       starts_(options.starts),
       flavor_(flavor_of(options)),
       allow_calls_(options.allow_calls),
-      await_(options.await || options.again || options.elsewhere),
+      await_(options.may_come()),
       denied_(options.denied),
       draft_(plan) {
   for (const format::Constraint& constraint : plan.manifest.constraints)

@@ -336,7 +336,7 @@ void refuse_shared(Coverage& out) {
 void drop_unwinding_hooks(Coverage& coverage) {
   coverage.unhooked.clear();
   for (FunctionPlan& f : coverage.functions) {
-    if (f.hook == arch::Hook::none || !unwinds(f.hook)) continue;
+    if (!unwinds(f.hook)) continue;
     f.hook = arch::Hook::none;
     drop_windows(f.sites.windows, [&](const Window& window) { return f.sites_of(window) == 0; });
   }

@@ -1,16 +1,10 @@
 #include "runtime/process/arrival.h"
 
 #include <elf.h>
-#include <fmt/format.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <optional>
 
-#include "base/read_text.h"
 #include "runtime/image/image.h"
 #include "runtime/process/remote.h"
 #include "runtime/process/seccomp.h"
@@ -21,7 +15,6 @@ namespace mdl::process {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 constexpr auto kStopping = 2s;               // for a thread that naps for 0.1 ms
 constexpr uint64_t kMostOfStack = 16 << 20;  // arguments and environment, as pointers
@@ -69,7 +62,7 @@ Result<Arrival> Arrival::prepare(pid_t pid) {
   Arrival out(pid, std::move(*memory));
   arch::ThreadRegisters registers{};
   if (!read_registers(pid, registers)) return Error{"it has ended"};
-  out.entry_ = auxiliary_value(read_text(fmt::format("/proc/{}/auxv", pid)), AT_ENTRY).value_or(0);
+  out.entry_ = out.memory_.auxiliary(AT_ENTRY).value_or(0);
   if (out.entry_ == 0) return Error{"its entry cannot be found"};
   if (arch::pc(registers) == out.entry_)
     return Error{"it has no loader (it is static): it can be attached to when it runs"};
@@ -109,48 +102,22 @@ Arrival::State Arrival::look() const {
   return memory_.is_of(pid_) && !has_ended(pid_) ? State::on_its_way : State::gone;
 }
 
-// True when it stands in the stub. A signal that stops it first is its own: it is handled, and then the
-// thread may be in the handler for a while. Otherwise who is not in the stub has left it.
-bool Arrival::stop_in_stub(arch::ThreadRegisters& registers, Clock::time_point until) {
-  bool handles = false;
-  ptrace(PTRACE_INTERRUPT, pid_, nullptr, nullptr);
-  for (int status = 0;; nap(20)) {
-    const pid_t got = wait_now(pid_, status);
-    if (got < 0 || (got == pid_ && !WIFSTOPPED(status)) || Clock::now() > until) return false;
-    if (got == 0) continue;
-    if (status >> 8 == kExecuted || memory_.runs(pid_) != Runs::here) return false;
-    if (is_signal(status)) {
-      handles = true;
-    } else {
-      if (!read_registers(pid_, registers)) return false;
-      if (stub_.waits.contains(arch::pc(registers))) return true;
-      hide_interruption(pid_);
-      if (!handles) return false;
-    }
-    ptrace(PTRACE_CONT, pid_, nullptr, is_signal(status) ? WSTOPSIG(status) : 0);
-    nap(1000);
-    ptrace(PTRACE_INTERRUPT, pid_, nullptr, nullptr);
-  }
-}
-
 Result<TargetMemory> Arrival::take() {
   const Error lost{"it ended, or executed another program, before its entry, or went on by itself"};
-  for (int attempt = 0; ptrace(PTRACE_SEIZE, pid_, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) != 0;
-       attempt++) {
+  for (int attempt = 0; !seize(pid_); attempt++) {
     if (errno != EPERM || attempt == 200 || !is_alive_thread(pid_)) return lost;
     nap(500);  // another mdl-inject has a look
   }
   arch::ThreadRegisters registers{};
   std::vector<std::byte> stack(arch::kEntryStubStack);
-  if (!stop_in_stub(registers, Clock::now() + kStopping) ||
+  // Who is not in the stub has left it.
+  if (!stop_in(pid_, memory_, std::span(&stub_.waits, 1), false, kStopping, registers) ||
       !memory_.read(arch::stack_pointer(registers), stack)) {
     stop_tracing(pid_);
     return lost;
   }
   memory_.hold(pid_);
-  registers = arch::leave_entry_stub(registers, stack, entry_);
-  iovec io{&registers, sizeof registers};
-  if (ptrace(PTRACE_SETREGSET, pid_, NT_PRSTATUS, &io) != 0) return lost;
+  if (!write_registers(pid_, arch::leave_entry_stub(registers, stack, entry_))) return lost;
   if (!memory_.write(address_, original_)) return Error{"what was put behind its code cannot be taken away"};
   return std::move(memory_);
 }

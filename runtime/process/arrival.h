@@ -13,7 +13,6 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -48,7 +47,6 @@ class Arrival {
  private:
   Arrival(pid_t pid, TargetMemory memory) : pid_(pid), memory_(std::move(memory)) {}
   Result<void> place_stub(const arch::ThreadRegisters& registers);
-  bool stop_in_stub(arch::ThreadRegisters& registers, std::chrono::steady_clock::time_point until);
 
   pid_t pid_;
   TargetMemory memory_;

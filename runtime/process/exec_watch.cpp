@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/audit.h>
 #include <linux/capability.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -10,10 +9,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <string>
 
 #include "base/read_text.h"
@@ -84,38 +81,14 @@ std::optional<std::string> executed_file(pid_t tid, const __ptrace_syscall_info&
   return path.empty() ? from : from + "/" + path;
 }
 
-// Stops the thread where it naps. It may be in a signal handler just then.
-bool waits_in(pid_t tid, const TargetMemory& memory, std::span<const image::Range> code) {
-  const auto until = Clock::now() + kStops;
-  ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
-  for (int status = 0; Clock::now() < until; nap(20)) {
-    const pid_t got = wait_now(tid, status);
-    if (got == 0) continue;
-    if (got < 0 || !WIFSTOPPED(status) || status >> 8 == kExecuted || memory.runs(tid) != Runs::here)
-      return false;
-    if (!is_signal(status)) {
-      arch::ThreadRegisters registers{};
-      if (!read_registers(tid, registers)) return false;
-      if (std::ranges::any_of(code,
-                              [&](const image::Range& range) { return range.contains(arch::pc(registers)); }))
-        return true;
-      hide_interruption(tid);
-    }
-    ptrace(PTRACE_CONT, tid, nullptr, is_signal(status) ? WSTOPSIG(status) : 0);
-    nap(1000);
-    ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
-  }
-  return false;
-}
-
 }  // namespace
 
 std::optional<ExecWatch> ExecWatch::begin(pid_t tid, pid_t process, const TargetMemory& memory,
                                           std::span<const image::Range> code) {
-  if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) != 0)
-    return std::nullopt;
+  if (!seize(tid)) return std::nullopt;
   ExecWatch out(tid, process);
-  if (!waits_in(tid, memory, code)) {
+  arch::ThreadRegisters registers{};
+  if (!stop_in(tid, memory, code, true, kStops, registers)) {
     stop_tracing(tid);
     return std::nullopt;
   }

@@ -46,7 +46,7 @@ bool wait_executed(pid_t pid) {
   }
 }
 
-Error failed(const std::string& program, const char* what) {
+Error failed(const std::string& program, std::string_view what) {
   return {fmt::format("cannot start {}: {}", program, what)};
 }
 
@@ -55,7 +55,7 @@ Result<TargetMemory> run_to_entry(pid_t pid, const std::string& program) {
       failed(program, "it ended, or executed another program, before its entry: is a library missing?");
   if (!wait_executed(pid)) return failed(program, "it ended before its first instruction");
   auto arrival = Arrival::prepare(pid);
-  if (!arrival) return failed(program, arrival.error().text.c_str());
+  if (!arrival) return failed(program, arrival.error().text);
   arrival->begin();
   for (;; nap(200)) switch (arrival->look()) {
       case Arrival::State::on_its_way:
@@ -72,7 +72,7 @@ Result<TargetMemory> run_to_entry(pid_t pid, const std::string& program) {
 
 Result<Launch> Launch::start(const std::vector<std::string>& command) {
   auto guard = Guard::start();
-  if (!guard) return failed(command[0], guard.error().text.c_str());
+  if (!guard) return failed(command[0], guard.error().text);
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) return failed(command[0], std::strerror(errno));
   pid_t pid = fork();

@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kMarkAt = 5;                   // behind the stub's first jump
+constexpr size_t kMarkAt = 5;  // behind the stub's first jump
 
 // Executable bytes that nothing refers to: behind the code of files, and where that is too short, behind the
 // vdso.
@@ -327,8 +327,7 @@ class Visit {
 
 }  // namespace
 
-// One that holds the stub of an injector that died is left alone:
-// a thread may be in it.
+// One that holds the stub of an injector that died is left alone: a thread may be in it.
 std::optional<uint64_t> find_slack(const image::Image& image, size_t size, const TargetMemory& memory) {
   for (const image::Range& range : slack_of(image)) {
     uint64_t start = stub_place(range);

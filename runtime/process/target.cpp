@@ -14,11 +14,14 @@
 #include <charconv>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 
 #include "base/read_text.h"
 #include "runtime/arch/arch.h"
 #include "runtime/image/image.h"
 #include "runtime/process/permission.h"
+#include "runtime/process/trace_stop.h"
 
 namespace mdl::process {
 namespace {
@@ -211,8 +214,7 @@ bool ends_now(pid_t pid) {
   constexpr int kNaps = 20, kMostNaps = 2000;  // of 1 ms: it may still have to learn that it was killed
   for (int naps = 0; naps < kMostNaps && (naps < kNaps || flags(pid) & kExiting); naps++) {
     if (has_ended(pid)) return true;
-    timespec nap{0, 1'000'000};
-    nanosleep(&nap, nullptr);
+    nap(1000);
   }
   return has_ended(pid);
 }
@@ -263,6 +265,11 @@ std::vector<pid_t> memory_sharers(pid_t pid) {
 
 bool is_running(pid_t pid, uint64_t start) {
   return start != 0 && start_time(pid) == start && is_alive_thread(pid);
+}
+
+std::string program_of(pid_t pid) {
+  std::error_code unknown;
+  return std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), unknown).string();
 }
 
 uint64_t start_time(pid_t pid) {

@@ -69,6 +69,9 @@ std::vector<pid_t> memory_sharers(pid_t pid);
 // True when the process that had this pid and start time still runs.
 bool is_running(pid_t pid, uint64_t start);
 
+// The file of its program; "" when the kernel does not say.
+std::string program_of(pid_t pid);
+
 // The time at which the process started, in clock ticks after boot: with the pid, its identity.
 uint64_t start_time(pid_t pid);
 

@@ -96,7 +96,7 @@ Result<TargetMemory> TargetMemory::duplicate() const {
 
 void TargetMemory::kill_at_end() {
   kills_ = true;
-  ptrace(PTRACE_SETOPTIONS, held_, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL);
+  ptrace(PTRACE_SETOPTIONS, held_, nullptr, kTraceOptions | PTRACE_O_EXITKILL);
 }
 
 void TargetMemory::let_run() {
@@ -112,7 +112,7 @@ bool TargetMemory::is_of(pid_t pid) const {
 }
 
 Runs TargetMemory::runs(pid_t tid) const {
-  const uint64_t ours_at = auxiliary_value(vector_, AT_RANDOM).value_or(0);
+  const uint64_t ours_at = auxiliary(AT_RANDOM).value_or(0);
   // A program that writes to these bytes in just that moment makes them differ once.
   constexpr int kAttempts = 3;
   for (int attempt = 0; attempt < kAttempts; attempt++) {

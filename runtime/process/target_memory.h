@@ -60,6 +60,9 @@ class TargetMemory final : public image::Memory {
   // Writes all of `bytes` and reads them back; false when they are not there afterwards.
   bool write(uint64_t address, std::span<const std::byte> bytes) const;
 
+  // Of the program's auxiliary vector.
+  std::optional<uint64_t> auxiliary(uint64_t key) const { return auxiliary_value(vector_, key); }
+
   // Holds for as long as the thread is stopped. Of one that runs it is what was true a moment ago.
   Runs runs(pid_t tid) const;
   // False when the process executes another program, or the id has come to mean another process.

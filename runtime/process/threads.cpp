@@ -157,9 +157,7 @@ Result<void> Threads::seize(pid_t tid, pid_t process) {
     return {};
   }
   for (int attempt = 0;; attempt++) {
-    // TRACESYSGOOD tells system-call stops from SIGTRAP; it asks for no stop by itself. EXITKILL is not among
-    // them: the process must survive us.
-    if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC) == 0) {
+    if (process::seize(tid)) {
       threads_[tid] = {.process = process};
       return {};
     }

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <set>
@@ -96,11 +97,45 @@ bool read_registers(pid_t tid, arch::ThreadRegisters& registers) {
   return ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &io) == 0;
 }
 
+bool write_registers(pid_t tid, const arch::ThreadRegisters& registers) {
+  arch::ThreadRegisters copy = registers;
+  iovec io{&copy, sizeof copy};
+  return ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &io) == 0;
+}
+
 void hide_interruption(pid_t tid) {
   arch::ThreadRegisters registers{};
-  if (!read_registers(tid, registers) || !arch::hide_interruption(registers)) return;
-  iovec io{&registers, sizeof registers};
-  ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &io);
+  if (read_registers(tid, registers) && arch::hide_interruption(registers)) write_registers(tid, registers);
+}
+
+bool seize(pid_t tid) {
+  return ptrace(PTRACE_SEIZE, tid, nullptr, kTraceOptions) == 0;
+}
+
+bool stop_in(pid_t tid, const TargetMemory& memory, std::span<const image::Range> code, bool may_return,
+             std::chrono::milliseconds patience, arch::ThreadRegisters& registers) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+  for (int status = 0; std::chrono::steady_clock::now() < until; nap(20)) {
+    const pid_t got = wait_now(tid, status);
+    if (got == 0) continue;
+    if (got < 0 || !WIFSTOPPED(status) || status >> 8 == kExecuted || memory.runs(tid) != Runs::here)
+      return false;
+    if (is_signal(status)) {
+      may_return = true;
+    } else {
+      if (!read_registers(tid, registers)) return false;
+      const uint64_t at = arch::pc(registers);
+      if (std::ranges::any_of(code, [at](const image::Range& range) { return range.contains(at); }))
+        return true;
+      hide_interruption(tid);
+      if (!may_return) return false;
+    }
+    ptrace(PTRACE_CONT, tid, nullptr, is_signal(status) ? WSTOPSIG(status) : 0);
+    nap(1000);
+    ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+  }
+  return false;
 }
 
 void nap(long microseconds) {

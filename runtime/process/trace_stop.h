@@ -7,8 +7,10 @@
 #include <chrono>
 #include <csignal>
 #include <optional>
+#include <span>
 
 #include "runtime/arch/arch.h"
+#include "runtime/process/target_memory.h"
 
 namespace mdl::process {
 
@@ -44,7 +46,20 @@ void let_go_or_reap(pid_t tid, int signal);
 void stop_tracing(pid_t tid);
 void stop_tracing_all();
 
+// PTRACE_SEIZE. TRACESYSGOOD tells system-call stops from SIGTRAP; it asks for no stop by itself. EXITKILL is
+// not among them: the process must survive us.
+inline constexpr long kTraceOptions = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
+bool seize(pid_t tid);
+
+// Stops a seized thread in `code`, where it sleeps for moments, with `memory`: true then, with its registers.
+// Signals that stop it first are its own, and are handled. It is waited for where it may come back: in a
+// signal handler, or wherever it is when it `may_return`. False: it is elsewhere, or has ended; it may run,
+// and is traced still.
+bool stop_in(pid_t tid, const TargetMemory& memory, std::span<const image::Range> code, bool may_return,
+             std::chrono::milliseconds patience, arch::ThreadRegisters& registers);
+
 bool read_registers(pid_t tid, arch::ThreadRegisters& registers);
+bool write_registers(pid_t tid, const arch::ThreadRegisters& registers);
 // Of a thread in a stop of ours, which runs a program that we may change: no EINTR is seen for it.
 void hide_interruption(pid_t tid);
 

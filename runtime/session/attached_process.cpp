@@ -190,10 +190,10 @@ std::vector<bool> AttachedProcess::hollow() const {
   return libraries_->reach().hollow(binding_);
 }
 
-void AttachedProcess::look_for_libraries() {
-  if (!libraries_) return;
-  libraries_->look();
+bool AttachedProcess::look_for_libraries() {
+  if (!libraries_ || !libraries_->look()) return false;
   if (options_->follows_programs()) measurement_->hide(hollow());
+  return true;
 }
 
 void AttachedProcess::report_to(Found& found) const {

@@ -43,7 +43,8 @@ class AttachedProcess {
   // where other programs may have it.
   std::vector<bool> hollow() const;
   Measurement& measurement() const { return *measurement_; }
-  void look_for_libraries();
+  // True when what was hollow may not be any more.
+  bool look_for_libraries();
   // What its requests found, at its end.
   void report_to(Found& found) const;
 

@@ -74,7 +74,7 @@ std::vector<Follow::Asker> Follow::asking(Measured measured) {
     if (ids[i] == 0) continue;
     const auto tid = static_cast<pid_t>(ids[i]);
     const process::ProcessStatus status = process::read_status(tid);
-    Asker asker{tid, status.group, session_.news.start + kNewsAsking + i * sizeof(uint64_t), std::nullopt};
+    Asker asker{tid, status.group, kNewsAsking + i * sizeof(uint64_t), std::nullopt};
     if (ids[i] <= INT32_MAX && status.inner_pid == tid && is_young(asker.process))
       if (auto memory = process::TargetMemory::open(asker.process);
           memory && patch::is_in_place(session_, *memory))
@@ -88,7 +88,7 @@ std::vector<Follow::Asker> Follow::asking(Measured measured) {
 }
 
 bool Follow::answer(const Asker& asker, Measured measured) {
-  return write(measured, asker.place - session_.news.start, std::array<uint64_t, 1>{});
+  return write(measured, asker.place, std::array<uint64_t, 1>{});
 }
 
 void Follow::ignore_programs(Measured measured) {
@@ -107,7 +107,8 @@ void Follow::read_news(Measured measured) {
   if (reader == measured.end() || (made == read_ && !nobody)) return;
   // As in Measurement::write_data(): nothing is written where a removal may be under way, or has been.
   const process::TargetMemory& memory = (*reader)->memory();
-  auto lock = process::TransactionLock::take((*reader)->pid(), std::chrono::milliseconds(0));
+  constexpr std::chrono::milliseconds kPatience{5};  // the beat has the lock for some microseconds at a time
+  auto lock = process::TransactionLock::take((*reader)->pid(), kPatience);
   if (!lock || !patch::is_in_place(session_, memory)) return;
   if (nobody) write_word(memory, news + kNewsNobody, 0);  // we are here, after all
   if (made - read_ > kNewsEntries) {

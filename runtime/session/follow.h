@@ -44,7 +44,7 @@ class Follow {
   // Who does: threads of the family. Others that claim to be are answered here.
   struct Asker {
     pid_t tid, process;
-    uint64_t place;  // of the answer
+    uint64_t place;  // of the answer, in the news
     std::optional<process::TargetMemory> memory;
   };
   std::vector<Asker> asking(std::span<const Measurement* const> measured);

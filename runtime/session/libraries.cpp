@@ -99,7 +99,7 @@ std::unique_ptr<Libraries::Prepared> Libraries::prepare() const {
   return out;
 }
 
-void Libraries::insert(Prepared& prepared) {
+bool Libraries::insert(Prepared& prepared) {
   std::vector<std::string> names;
   for (const image::Object* object : prepared.objects) names.push_back(object->name);
   std::sort(names.begin(), names.end());
@@ -108,7 +108,7 @@ void Libraries::insert(Prepared& prepared) {
                                   [](const patch::FunctionPlan& f) { return !f.sites.windows.empty(); });
   for (const std::string& why : prepared.lost)
     if (said_.insert(why).second) fmt::print(stderr, "warning: {} was loaded: {}\n", who, why);
-  if (prepared.problem.empty() && !wanted) return;
+  if (prepared.problem.empty() && !wanted) return false;
   if (prepared.problem.empty()) {
     const patch::InsertInput input{.plan = input_.plan,
                                    .binding = prepared.graft.binding,
@@ -140,14 +140,15 @@ void Libraries::insert(Prepared& prepared) {
             "the attach\n",
             who);
       extensions_.push_back(std::move(*extension));
-      return;
+      return true;
     }
     prepared.problem = extension.error().text;
   }
   // Another mdl-inject has put the original code back: nothing was loaded, and the next sample finds that
   // out.
-  if (!patch::is_in_place(session_, memory_)) return;
-  fmt::print(stderr, "warning: {} was loaded and is not instrumented: {}\n", who, prepared.problem);
+  if (patch::is_in_place(session_, memory_))
+    fmt::print(stderr, "warning: {} was loaded and is not instrumented: {}\n", who, prepared.problem);
+  return false;
 }
 
 void Libraries::forget_unloaded(const image::Image& image) {
@@ -197,23 +198,25 @@ bool Libraries::some_were_reloaded() {
   });
 }
 
-void Libraries::look() {
+bool Libraries::look() {
   const auto now = std::chrono::steady_clock::now();
-  if (!list_ || now < next_) return;
+  if (!list_ || now < next_) return false;
   next_ = now + kLookForLibraries;
+  bool inserted = false;
   if (preparing_.valid()) {
-    if (preparing_.wait_for(0s) != std::future_status::ready) return;
+    if (preparing_.wait_for(0s) != std::future_status::ready) return false;
     const std::unique_ptr<Prepared> prepared = preparing_.get();
-    if (prepared->image.objects.empty()) return;  // it is ending
-    insert(*prepared);
+    if (prepared->image.objects.empty()) return false;  // it is ending
+    inserted = insert(*prepared);
     forget_unloaded(prepared->image);
     known_ = identities(prepared->image);
     watch_windows();
   }
   auto loaded = list_->read(memory_);
-  if (!loaded || (*loaded == loaded_ && !some_were_reloaded() && !some_were_left(now))) return;
+  if (!loaded || (*loaded == loaded_ && !some_were_reloaded() && !some_were_left(now))) return inserted;
   loaded_ = std::move(*loaded);
   preparing_ = std::async(std::launch::async, [this] { return prepare(); });
+  return inserted;
 }
 
 }  // namespace mdl::inject

@@ -28,7 +28,8 @@ class Libraries {
             patch::Journal& session);
   ~Libraries();
 
-  void look();
+  // True when something was inserted.
+  bool look();
   // What was inserted, at the attach and since.
   const Reach& reach() const { return reach_; }
 
@@ -38,7 +39,7 @@ class Libraries {
   struct Prepared;
 
   std::unique_ptr<Prepared> prepare() const;
-  void insert(Prepared& prepared);
+  bool insert(Prepared& prepared);
   void forget_unloaded(const image::Image& image);
   static std::set<Identity> identities(const image::Image& image);
   void watch_windows();

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "base/read_text.h"
@@ -306,8 +304,7 @@ Result<int> Measurement::lost(const Error& why) {
 std::optional<std::string> Measurement::other_program() const {
   const std::string now = read_text(fmt::format("/proc/{}/auxv", pid()));
   if (now.empty() || auxiliary_.empty() || now == auxiliary_) return std::nullopt;
-  std::error_code unknown;
-  return std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid()), unknown).string();
+  return process::program_of(pid());
 }
 
 // Who starts a program with --run wants that one measured: when it was only the way to another, this failed.

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
+#include "runtime/process/target.h"
 #include "runtime/process/trace_stop.h"
 
 namespace mdl::inject {
@@ -16,13 +15,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kLoading = 60s;  // libraries on a slow network, constructors that wait
 
-std::string program_of(pid_t pid) {
-  std::error_code unknown;
-  return std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), unknown).string();
-}
-
 void say_unmeasured(pid_t pid, const std::string& why) {
-  const std::string program = program_of(pid);
+  const std::string program = process::program_of(pid);
   fmt::print(stderr, "warning: process {} executes {} and is not measured: {}\n", pid,
              program.empty() ? "another program" : program, why);
 }

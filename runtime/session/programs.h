@@ -65,7 +65,5 @@ class Programs {
 
 // "warning: process N executes PROGRAM and is not measured: ..."
 void say_unmeasured(pid_t pid, const std::string& why);
-// The file of its program.
-std::string program_of(pid_t pid);
 
 }  // namespace mdl::inject

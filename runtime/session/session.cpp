@@ -93,8 +93,7 @@ void Session::look_at_all() {
   for (Family& family : families_)
     for (auto& one : family.processes) {
       if (one->measurement().result()) continue;
-      one->look_for_libraries();
-      family.hidden = one->measurement().hidden();
+      if (one->look_for_libraries()) family.hidden = one->measurement().hidden();
       one->measurement().look();
     }
 }
@@ -106,13 +105,12 @@ Session::Measured Session::Family::measured() const {
   return out;
 }
 
-Session::Family& Session::add_family(std::unique_ptr<AttachedProcess> process) {
+void Session::add_family(std::unique_ptr<AttachedProcess> process) {
   Family& family = families_.emplace_back();
   family.hidden = process->measurement().hidden();
   if (options_.follow_fork) family.follow.emplace(process->measurement().journal());
   add(family, std::move(process));
   if (programs_) family.follow->expect_programs(family.measured());
-  return family;
 }
 
 void Session::add(Family& family, std::unique_ptr<AttachedProcess> process) {
@@ -191,7 +189,7 @@ Result<void> Session::attach(Programs::Arrived& arrived) {
   if (auto ok = (*process)->insert(arrived.memory, feed_, elapsed_s()); !ok) return ok;
   Measurement& measurement = (*process)->measurement();
   if (!measurement.is_hidden()) {
-    fmt::print(stderr, "process {} executes {}: ", arrived.pid, program_of(arrived.pid));
+    fmt::print(stderr, "process {} executes {}: ", arrived.pid, process::program_of(arrived.pid));
     (*process)->say_inserted();
   }
   add_family(std::move(*process));
@@ -238,7 +236,7 @@ void Session::settle() {
   std::erase_if(families_, [](const Family& family) { return family.processes.empty() && !family.follow; });
 }
 
-bool Session::is_over() {
+bool Session::is_over() const {
   return std::ranges::all_of(families_, [](const Family& family) { return family.processes.empty(); }) &&
          (!programs_ || programs_->empty());
 }

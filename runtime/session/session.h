@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -49,7 +48,7 @@ class Session {
   Result<void> sample();
   void look_at_all();
 
-  Family& add_family(std::unique_ptr<AttachedProcess> process);
+  void add_family(std::unique_ptr<AttachedProcess> process);
   void add(Family& family, std::unique_ptr<AttachedProcess> process);
   // Children that were forked; true when there are some.
   bool look_for_children(Family& family, bool thoroughly);
@@ -64,7 +63,7 @@ class Session {
   void settle();
   void note_result(pid_t pid, const Result<int>& result);
   // True when there is nothing left to be measured, nor on its way.
-  bool is_over();
+  bool is_over() const;
 
   // Whoever waits for us goes on.
   void end_following();

@@ -190,12 +190,14 @@ class Stopped(Interrupted):
 
 
 class Contended(Interrupted):
+    HOG = "while True: pass"
+
     @contextlib.contextmanager
     def interruptions(self, pid):
         """Somebody else who wants the processor."""
         processor = {min(os.sched_getaffinity(0))}
         os.sched_setaffinity(pid, processor)
-        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as hog:
+        with subprocess.Popen([sys.executable, "-c", self.HOG]) as hog:
             try:
                 os.sched_setaffinity(hog.pid, processor)
                 yield
@@ -206,21 +208,10 @@ class Contended(Interrupted):
         self.assert_left_out("cpu", 0.045)
 
 
-class ShortTurns(Interrupted):
+class ShortTurns(Contended):
+    """Somebody else who runs for 0.1 ms at a time: too short to be seen in the time that a hit takes."""
     HOG = ("import time\nwhile True:\n time.sleep(0.0005)\n until = time.monotonic_ns() + 100_000\n"
            " while time.monotonic_ns() < until: pass")
-
-    @contextlib.contextmanager
-    def interruptions(self, pid):
-        """Somebody else who runs for 0.1 ms at a time: too short to be seen in the time that a hit takes."""
-        processor = {min(os.sched_getaffinity(0))}
-        os.sched_setaffinity(pid, processor)
-        with subprocess.Popen([sys.executable, "-c", self.HOG]) as hog:
-            try:
-                os.sched_setaffinity(hog.pid, processor)
-                yield
-            finally:
-                hog.kill()
 
     def test_cpu_time(self):
         self.assert_left_out("cpu", 0.15)  # what follows it is what matters (share)

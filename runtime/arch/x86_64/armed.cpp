@@ -5,7 +5,7 @@
 namespace mdl::arch {
 namespace {
 
-constexpr uint8_t kBelow = 2, kAboveOrEqual = 3, kAbove = 7, kNotSign = 9, kLess = 12;  // condition codes
+constexpr uint8_t kAboveOrEqual = 3, kAbove = 7, kNotSign = 9, kLess = 12;  // condition codes
 constexpr uint32_t kStack = 64u << 20;  // as in resident.S: frames of one stack are not farther apart
 constexpr uint32_t kEntry = 8;
 

@@ -80,5 +80,6 @@ class Emitter {
 
 inline constexpr uint8_t kEqual = 4;     // je: condition codes, SDM volume 1, appendix B
 inline constexpr uint8_t kNotEqual = 5;  // jne
+inline constexpr uint8_t kBelow = 2;     // jb
 
 }  // namespace mdl::arch

@@ -11,8 +11,7 @@ namespace mdl::arch {
 namespace {
 
 constexpr Reg kKept[] = {rax, rcx, rdx, rbx, rsi, rdi, r11};
-constexpr uint32_t kNaps = 5000;  // of 0.1 ms and more: some 0.8 s
-constexpr uint64_t kNapNs = 100'000, kRedZone = 128;
+constexpr uint64_t kRedZone = 128;
 constexpr size_t kTime = 2;  // words of struct timespec
 
 }  // namespace
@@ -33,7 +32,7 @@ EntryStub entry_stub(std::string_view mark, pid_t pid, uint64_t entry, uint64_t 
   e.bytes({0x0f, 0x05});  // syscall
   e.bytes({0x3d});        // cmp $pid, %eax
   e.imm32(static_cast<uint32_t>(pid));
-  const size_t other = e.branch(5);  // jne: a child that was forked on the way
+  const size_t other = e.branch(kNotEqual);  // a child that was forked on the way
   e.mov_imm64(rax, entry);
   e.mov_imm64(rcx, word);
   e.bytes({0x48, 0x89, 0x01});  // mov %rax, (%rcx)
@@ -47,13 +46,13 @@ EntryStub entry_stub(std::string_view mark, pid_t pid, uint64_t entry, uint64_t 
   e.bytes({0x0f, 0x05});        // syscall
   e.bytes({0x48, 0x8b, 0x0d});  // mov beat(%rip), %rcx
   e.imm32(static_cast<uint32_t>(stub.beat - (e.here() + 4)));
-  e.bytes({0x48, 0x39, 0xd1});              // cmp %rdx, %rcx
-  const size_t same = e.branch(4);          // je
+  e.bytes({0x48, 0x39, 0xd1});  // cmp %rdx, %rcx
+  const size_t same = e.branch(kEqual);
   e.bytes({0x48, 0x89, 0xca, 0x31, 0xdb});  // mov %rcx, %rdx; xor %ebx, %ebx
   e.fill(same, e.here());
   e.bytes({0xff, 0xc3, 0x81, 0xfb});  // inc %ebx; cmp $kNaps, %ebx
   e.imm32(kNaps);
-  e.branch(2, stub.waits.start);  // jb
+  e.branch(kBelow, stub.waits.start);
   stub.waits.end = e.here();
   e.bytes({0x48, 0x8d, 0x64, 0x24, 0x10});  // lea 16(%rsp), %rsp
   e.fill(other, e.here());

@@ -465,7 +465,7 @@ mdl_resident_jump:
         .endm
 .Lnap:                                  // nanosleep({0, 100000}, 0); the flags are lost
         enter_call_of_kernel
-        pushq   $100000
+        pushq   $kNapNs
         pushq   $0
         movq    %rsp, %rdi
         xorl    %esi, %esi
