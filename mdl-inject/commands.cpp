@@ -7,24 +7,25 @@
 
 #include "mdl-inject/origin.h"
 #include "runtime/image/image.h"
-#include "runtime/patch/journal.h"
 #include "runtime/patch/recover.h"
 #include "runtime/patch/remove.h"
 #include "runtime/plan/plan.h"
 #include "runtime/process/remote.h"
 #include "runtime/process/target.h"
+#include "runtime/resident/footprint.h"
+#include "runtime/resident/journal.h"
 #include "runtime/session/report.h"
 #include "runtime/session/session_values.h"
 
 namespace mdl::inject {
 namespace {
 
-bool is_alive(const patch::Journal& journal) {
+bool is_alive(const resident::Journal& journal) {
   return process::is_running(journal.owner, journal.owner_start);
 }
 
 // False in a child that has only inherited the data: nobody reads its copy.
-bool is_measured(pid_t pid, const patch::Journal& journal, const image::Memory& memory) {
+bool is_measured(pid_t pid, const resident::Journal& journal, const image::Memory& memory) {
   if (!journal.news.end) return journal.target == pid;
   uint64_t process = 0;
   return memory.read(journal.data.start + kHeaderProcess, std::as_writable_bytes(std::span(&process, 1))) &&
@@ -32,9 +33,9 @@ bool is_measured(pid_t pid, const patch::Journal& journal, const image::Memory& 
 }
 
 // The journal says what was to be done; the code says what is.
-void print_windows(const patch::Journal& journal, const image::Memory& memory) {
+void print_windows(const resident::Journal& journal, const image::Memory& memory) {
   uint64_t points = 0, whole = 0, original = 0;
-  for (const patch::PatchedWindow& window : journal.windows) {
+  for (const resident::PatchedWindow& window : journal.windows) {
     std::vector<uint8_t> now(window.patched.size());
     if (!memory.read(window.address, std::as_writable_bytes(std::span(now)))) continue;
     if (now == window.patched) whole++, points += window.points;
@@ -45,7 +46,7 @@ void print_windows(const patch::Journal& journal, const image::Memory& memory) {
              points, whole, journal.windows.size(), original, journal.windows.size() - whole - original);
 }
 
-void print_journal(pid_t pid, const patch::Journal& journal, const image::Memory& memory) {
+void print_journal(pid_t pid, const resident::Journal& journal, const image::Memory& memory) {
   auto started =
       std::chrono::system_clock::time_point(std::chrono::duration_cast<std::chrono::system_clock::duration>(
           std::chrono::nanoseconds(journal.started_ns)));
@@ -61,7 +62,7 @@ void print_journal(pid_t pid, const patch::Journal& journal, const image::Memory
   auto snapshot = values::read_values(block_layout(journal), memory, clocks);
   if (!snapshot) fmt::print("values cannot be read: {}\n", snapshot.error().text);
   for (size_t i = 0; i < journal.requests.size(); i++) {
-    const patch::JournalRequest& request = journal.requests[i];
+    const resident::JournalRequest& request = journal.requests[i];
     if (snapshot && request.thread == focus::kEachThread) {
       for (const auto& [thread, value] : snapshot->each[i])
         fmt::print("  {}@{} = {} {}\n", request.metric, focus::of_thread(request.focus, thread), value,
@@ -91,7 +92,7 @@ void print_stubs(pid_t pid) {
         stubs, pid);
 }
 
-int print_without_journal(pid_t pid, const patch::Session& session, const image::Memory& memory) {
+int print_without_journal(pid_t pid, const resident::Footprint& session, const image::Memory& memory) {
   auto image = image::read_image(pid, image::Depth::code);
   if (!image) return fail(image.error());
   auto windows = patch::find_windows(*image, session, memory);
@@ -147,7 +148,7 @@ int status(const Options& options) {
   auto maps = image::read_maps(options.pid);
   if (!maps) return fail(maps.error());
   image::LiveMemory memory(image::live_thread(options.pid));
-  patch::Session session = patch::find_session(*maps, memory);
+  resident::Footprint session = resident::find_footprint(*maps, memory);
   if (session.journal) {
     print_journal(options.pid, *session.journal, memory);
     return 0;
@@ -167,7 +168,7 @@ int check(const Options& options) {
   if (!memory) return fail(memory.error());
   auto maps = image::read_maps(options.pid);
   if (!maps) return fail(maps.error());
-  const patch::Session session = patch::find_session(*maps, *memory);
+  const resident::Footprint session = resident::find_footprint(*maps, *memory);
   if (!session.journal) {
     fmt::print("process {} is not instrumented{}\n", options.pid,
                session.mappings.empty() ? "" : ", or its journal is lost: see mdl-inject --status");
@@ -186,7 +187,7 @@ int remove(const Options& options) {
   if (!memory) return fail(memory.error());
   patch::Removal removal(options.pid, *memory);
   if (auto ok = removal.restore(nullptr, std::chrono::seconds(5)); !ok) return fail(ok.error());
-  const patch::Session& session = removal.session();
+  const resident::Footprint& session = removal.session();
   const bool owned =
       session.journal && is_alive(*session.journal) && is_measured(options.pid, *session.journal, *memory);
   if (auto ok = removal.finish(); !ok) return fail(ok.error());

@@ -21,8 +21,8 @@ Result<void> apply(const format::Tunable& tunable, Options& options) {
     options.interval = tunable.value;
   }
   if (tunable.name == "maxKeys" && !options.max_keys_given) {
-    if (!(tunable.value >= 1 && tunable.value <= static_cast<double>(patch::kMostKeys)))
-      return out_of_range(1, patch::kMostKeys);
+    if (!(tunable.value >= 1 && tunable.value <= static_cast<double>(resident::kMostKeys)))
+      return out_of_range(1, resident::kMostKeys);
     options.max_keys = static_cast<uint64_t>(tunable.value);
   }
   return {};

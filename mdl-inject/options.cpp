@@ -161,7 +161,7 @@ Parsed parse_options(int argc, const char* const* argv) {
       app.add_option("--max-keys", o.max_keys,
                      "Keys of a focus such as /Message/* (default 2097152, or the plan's maxKeys)")
           ->type_name("N")
-          ->check(CLI::Range(uint64_t{1}, patch::kMostKeys));
+          ->check(CLI::Range(uint64_t{1}, resident::kMostKeys));
   bool list = false, run = false, status = false, remove = false, verify = false;
   app.add_flag(
          "--run", run,

@@ -2,8 +2,8 @@
 //
 // Each line is a constant kNAME in namespace mdl, and a symbol kNAME in assembly. All are bytes, but for
 // numbers of entries; offsets are from the beginning of what the name's first word says. What the words mean
-// is in patch/layout.h (header, news, slots, blocks), arch/x86_64/hit_time.h (a block's clocks), format/kinds.h
-// (cells) and patch/key_table.h (tables of keys).
+// is in resident/layout.h (header, news, slots, blocks), arch/x86_64/hit_time.h (a block's clocks), format/kinds.h
+// (cells) and resident/key_table.h (tables of keys).
 #ifndef MDL_RUNTIME_ARCH_TARGET_DATA_H
 #define MDL_RUNTIME_ARCH_TARGET_DATA_H
 

@@ -1,6 +1,6 @@
 // A focus with `*` in a hierarchy whose resources are numbers that are known only once they are seen: the
 // keyed form of the constraint's code (compiler/passes/keyed_constraints.h) says which key is active, and the
-// resident code keeps what each has counted (patch/key_table.h).
+// resident code keeps what each has counted (resident/key_table.h).
 #pragma once
 
 #include "runtime/focus/requests.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "runtime/patch/thread_blocks.h"
+#include "runtime/resident/thread_blocks.h"
 #include "runtime/values/spans.h"
 
 namespace mdl::patch {
@@ -25,11 +25,12 @@ class ActiveFrames {
     });
     std::set<uint64_t> armed = armed_returns();
     if (inside.empty() && armed.empty() && !each) return {};
-    ThreadBlocks blocks(stage_, memory_);
+    resident::ThreadBlocks blocks(
+        {stage_.layout, stage_.data.start, stage_.journal.target, stage_.journal.ticks_per_second}, memory_);
     if (auto ok = blocks.read(); !ok) return ok;
     for (const auto& [tid, r] : regs) {
       std::vector<uint64_t> calls;
-      std::map<focus::CellId, Active> cells = active(r, inside, armed, tid, calls);
+      std::map<focus::CellId, resident::Active> cells = active(r, inside, armed, tid, calls);
       if (cells.empty() && calls.empty() && !each) continue;
       auto block = blocks.claim(tid, arch::thread_pointer(r));
       if (!block) return block.error();
@@ -123,8 +124,8 @@ class ActiveFrames {
   }
 
   // The spans of flags that are up from now on.
-  Result<void> open_spans(ThreadBlocks& blocks, uint64_t block, pid_t tid,
-                          const std::map<focus::CellId, Active>& flags) {
+  Result<void> open_spans(resident::ThreadBlocks& blocks, uint64_t block, pid_t tid,
+                          const std::map<focus::CellId, resident::Active>& flags) {
     for (const focus::Track& track : input_.binding.tracks) {
       if (!flags.contains(track.flag)) continue;
       const uint64_t at = block + stage_.layout.cells[track.span];
@@ -169,10 +170,11 @@ class ActiveFrames {
            memory_.write(block + kBlockArmed, std::as_bytes(std::span(&depth, 1)));
   }
 
-  std::map<focus::CellId, Active> active(const arch::ThreadRegisters& regs, const std::vector<Inside>& inside,
-                                         const std::set<uint64_t>& armed, pid_t tid,
-                                         std::vector<uint64_t>& calls) {
-    std::map<focus::CellId, Active> out;
+  std::map<focus::CellId, resident::Active> active(const arch::ThreadRegisters& regs,
+                                                   const std::vector<Inside>& inside,
+                                                   const std::set<uint64_t>& armed, pid_t tid,
+                                                   std::vector<uint64_t>& calls) {
+    std::map<focus::CellId, resident::Active> out;
     image::Stack stack = unwinder_.walk(arch::unwind_registers(regs), memory_);
     if (!stack.complete)
       out_.warnings.push_back(
@@ -204,11 +206,11 @@ class ActiveFrames {
   }
 
   void enter(const image::Stack& stack, size_t i, const Inside& range,
-             std::map<focus::CellId, Active>& cells) {
+             std::map<focus::CellId, resident::Active>& cells) {
     if (!std::all_of(range.guards.begin(), range.guards.end(),
                      [&](focus::CellId guard) { return cells.contains(guard); }))
       return;
-    Active& flag = cells[range.flag];
+    resident::Active& flag = cells[range.flag];
     // There its return address lies.
     if (flag.count == 0)
       flag.outermost = (range.of_call ? stack.frames[i - 1] : stack.frames[i]).cfa - sizeof(uint64_t);

@@ -9,6 +9,7 @@
 #include "runtime/patch/stack_scan.h"
 #include "runtime/patch/transaction.h"
 #include "runtime/process/lock.h"
+#include "runtime/resident/footprint.h"
 
 namespace mdl::patch {
 namespace {
@@ -58,12 +59,12 @@ bool give_back(const std::vector<image::Range>& regions, const image::Image& ima
 }  // namespace
 
 Result<Extension> extend(const InsertInput& input, const process::TargetMemory& memory, uint32_t number,
-                         Journal& session) {
+                         resident::Journal& session) {
   const Clock::time_point begun = Clock::now();
   auto lock = process::TransactionLock::take(input.image.pid, 2s);
   if (!lock) return lock.error();
   // New code would write to data that are not there any more.
-  if (!is_in_place(session, memory))
+  if (!resident::is_in_place(session, memory))
     return Error{
         fmt::format("another mdl-inject has removed the instrumentation of process {}", input.image.pid)};
   if (!session.armed.end) refuse_armed(input.coverage);
@@ -78,26 +79,27 @@ Result<Extension> extend(const InsertInput& input, const process::TargetMemory& 
   if (!stage) return stage.error();
   out.regions = stage->journal.code;
   out.files = stage->journal.files;
-  absorb(session, stage->journal);
+  resident::absorb(session, stage->journal);
   session.ends_deferred.merge(ends_deferred(input.coverage));
   out.inserted.took = Clock::now() - begun;
   return out;
 }
 
-bool is_unloaded(const Extension& extension, const Journal& session,
+bool is_unloaded(const Extension& extension, const resident::Journal& session,
                  const std::vector<image::Mapping>& mappings, const image::Memory& memory) {
-  return std::ranges::none_of(extension.files, [&](const PatchedFile& file) {
-    return is_still_there(extension.files, mappings, file.at.start) ||
-           std::ranges::any_of(session.windows, [&](const PatchedWindow& window) {
-             return file.at.contains(window.address) && is_copied(extension.files, mappings, window, memory);
+  return std::ranges::none_of(extension.files, [&](const resident::PatchedFile& file) {
+    return resident::is_still_there(extension.files, mappings, file.at.start) ||
+           std::ranges::any_of(session.windows, [&](const resident::PatchedWindow& window) {
+             return file.at.contains(window.address) &&
+                    resident::is_copied(extension.files, mappings, window, memory);
            });
   });
 }
 
-bool forget(const Extension& extension, const Journal& session, const image::Image& image,
+bool forget(const Extension& extension, const resident::Journal& session, const image::Image& image,
             const process::TargetMemory& memory) {
   auto lock = process::TransactionLock::take(image.pid, 0ms);
-  return lock && is_in_place(session, memory) && give_back(extension.regions, image, memory);
+  return lock && resident::is_in_place(session, memory) && give_back(extension.regions, image, memory);
 }
 
 }  // namespace mdl::patch

@@ -6,6 +6,7 @@
 #include "runtime/patch/transaction.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/target.h"
+#include "runtime/resident/footprint.h"
 
 namespace mdl::patch {
 namespace {
@@ -15,7 +16,7 @@ using namespace std::chrono_literals;
 
 // The insertion failed: what was staged is taken out as a session is. Threads may have been moved
 // into trampolines already, and windows written.
-Error take_back(pid_t pid, const process::TargetMemory& memory, const Journal& journal, Error why) {
+Error take_back(pid_t pid, const process::TargetMemory& memory, const resident::Journal& journal, Error why) {
   Removal removal(pid, memory);
   Result<void> out = removal.restore(&journal, 10s);
   if (out) out = removal.finish();
@@ -27,7 +28,7 @@ Error take_back(pid_t pid, const process::TargetMemory& memory, const Journal& j
 
 Result<void> refuse_occupied(pid_t pid, const std::vector<image::Mapping>& mappings,
                              const image::Memory& memory) {
-  Session session = find_session(mappings, memory);
+  resident::Footprint session = resident::find_footprint(mappings, memory);
   if (session.mappings.empty()) return {};
   bool alive = session.journal && process::is_running(session.journal->owner, session.journal->owner_start);
   if (alive)

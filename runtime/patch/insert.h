@@ -14,15 +14,15 @@
 #include "base/result.h"
 #include "runtime/patch/coverage.h"
 #include "runtime/patch/island.h"
-#include "runtime/patch/journal.h"
-#include "runtime/patch/key_table.h"
 #include "runtime/process/target_memory.h"
 #include "runtime/process/threads.h"
+#include "runtime/resident/journal.h"
+#include "runtime/resident/key_table.h"
 
 namespace mdl::patch {
 
 struct Inserted {
-  Journal journal;
+  resident::Journal journal;
   uint64_t points = 0;
   std::chrono::nanoseconds took{};
   std::chrono::nanoseconds paused{};
@@ -38,7 +38,7 @@ struct InsertInput {
   const image::Image& image;
   uint64_t ticks_per_second = 0;     // of wall timers, where there are any (arch::ticks_per_second)
   uint32_t thread_at = 0;            // arch::Lookup::thread_at (thread_identity.h)
-  uint64_t max_keys = kDefaultKeys;  // of each request such as /Message/*
+  uint64_t max_keys = resident::kDefaultKeys;  // of each request such as /Message/*
   bool follow = false;               // forks are followed (child.h)
   arch::HitTime hit_time = {};       // kept where there are timers
 };

@@ -13,6 +13,7 @@
 #include "runtime/process/memory_group.h"
 #include "runtime/process/remote.h"
 #include "runtime/process/target.h"
+#include "runtime/resident/footprint.h"
 
 namespace mdl::patch {
 namespace {
@@ -106,7 +107,7 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
     offset += size;
   }
   calls.push_back({arch::kCalls.close, {arch::kLastResult}, false});
-  std::string text = std::string(kSessionName) + (first ? "" : "-more") + '\0';
+  std::string text = std::string(resident::kSessionName) + (first ? "" : "-more") + '\0';
   auto results = process::remote_calls(input.image.pid, threads, memory, input.image, calls, text);
   if (!results) return results.error();
   failure = (*results)[0] < 0 ? (*results)[0] : std::min<int64_t>((*results)[1], 0);
@@ -182,7 +183,7 @@ Result<void> write_stage(const process::TargetMemory& memory, Stage& stage) {
   Error failed{"cannot write to the memory mapped for the instrumentation"};
   for (size_t i = 0; i < stage.islands.size(); i++)
     if (!memory.write(stage.islands[i].start, std::as_bytes(std::span(stage.island_code[i])))) return failed;
-  std::vector<uint64_t> directory = empty_directory(stage.layout, stage.data.start);
+  std::vector<uint64_t> directory = resident::empty_directory(stage.layout, stage.data.start);
   if (!stage.extends &&
       !memory.write(stage.data.start + stage.layout.directory(), std::as_bytes(std::span(directory))))
     return failed;
@@ -193,9 +194,9 @@ Result<void> write_stage(const process::TargetMemory& memory, Stage& stage) {
       !memory.write(stage.data.start + kHeaderProcess, std::as_bytes(std::span(&process, 1))))
     return failed;
   // Last: from here on the journal is valid and a removal relies on it.
-  std::vector<std::byte> journal = write_journal(stage.journal);
+  std::vector<std::byte> journal = resident::write_journal(stage.journal);
   if (!memory.write(stage.journal_at.start, journal)) return failed;
-  stage.journal.head.assign(journal.begin(), journal.begin() + kJournalHead);
+  stage.journal.head.assign(journal.begin(), journal.begin() + resident::kJournalHead);
   return {};
 }
 

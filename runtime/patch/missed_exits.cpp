@@ -61,12 +61,12 @@ bool is_behind_indirect_call(const image::Memory& memory, uint64_t address) {
 }
 
 // Where a flag or a timer says that it is up, in a thread's block.
-std::optional<arch::Raised> raised_of(const Journal& journal, const RaisedCell& cell,
+std::optional<arch::Raised> raised_of(const resident::Journal& journal, const resident::RaisedCell& cell,
                                       std::span<const uint64_t> block) {
   if (cell.cell >= journal.kinds.size() || cell.cell >= journal.layout.cells.size()) return {};
   const format::CellKind kind = journal.kinds[cell.cell];
   if (kind != format::CellKind::flag && !format::is_timer(kind)) return {};
-  const arch::Raised out = raised_cell(journal.layout, cell.cell, kind);
+  const arch::Raised out = resident::raised_cell(journal.layout, cell.cell, kind);
   if (static_cast<uint64_t>(out.outermost) / sizeof(uint64_t) >= block.size()) return {};
   return out;
 }
@@ -76,7 +76,7 @@ uint64_t count(const arch::Raised& raised, std::span<const uint64_t> block) {
 
 // A thread that waits at the end of its process (mdl_resident_exit), as it was at its call of _exit; any
 // other as it is.
-arch::ThreadRegisters outside_of_exit(const Journal& journal, const image::Memory& memory,
+arch::ThreadRegisters outside_of_exit(const resident::Journal& journal, const image::Memory& memory,
                                       const arch::ThreadRegisters& registers) {
   constexpr size_t kMostPushed = 32;
   const auto piece_of = [&](uint64_t address) {
@@ -105,8 +105,8 @@ arch::ThreadRegisters outside_of_exit(const Journal& journal, const image::Memor
 
 }  // namespace
 
-bool any_raised(const Journal& journal, const image::Memory& memory) {
-  const Layout& layout = journal.layout;
+bool any_raised(const resident::Journal& journal, const image::Memory& memory) {
+  const resident::Layout& layout = journal.layout;
   if (journal.raised.empty() || layout.calls > kMostFlags) return false;
   std::vector<uint64_t> directory(layout.slots * 2), block(layout.calls / sizeof(uint64_t));
   if (!memory.read(journal.data.start + layout.directory(), std::as_writable_bytes(std::span(directory))))
@@ -115,13 +115,13 @@ bool any_raised(const Journal& journal, const image::Memory& memory) {
     if (directory[slot * 2] == 0) continue;
     if (!memory.read(journal.data.start + layout.block(slot), std::as_writable_bytes(std::span(block))))
       return false;
-    for (const RaisedCell& cell : journal.raised)
+    for (const resident::RaisedCell& cell : journal.raised)
       if (auto raised = raised_of(journal, cell, block); raised && count(*raised, block) != 0) return true;
   }
   return false;
 }
 
-MissedExits::MissedExits(const Journal& journal, const image::Image& image,
+MissedExits::MissedExits(const resident::Journal& journal, const image::Image& image,
                          const process::TargetMemory& memory)
     : journal_(journal), image_(image), memory_(memory), stack_start_(process::stack_start(image.pid)) {
   for (uint32_t i = 0; i < journal.functions.size(); i++)
@@ -160,7 +160,7 @@ class ThreadExits {
         stacks_(stacks) {}
 
   ExitCheck find() {
-    const Layout& layout = journal_.layout;
+    const resident::Layout& layout = journal_.layout;
     if (layout.calls > kMostFlags) return {};  // a journal that lies
     directory_.resize(layout.slots * 2);
     if (!memory_.read(journal_.data.start + layout.directory(),
@@ -177,16 +177,16 @@ class ThreadExits {
   static constexpr std::string_view kUnclear = "a coroutine that does not run, or an old word at its place";
 
   void look_at(pid_t tid, const arch::ThreadRegisters& stopped) {
-    const Layout& layout = journal_.layout;
+    const resident::Layout& layout = journal_.layout;
     const arch::ThreadRegisters registers = outside_of_exit(journal_, memory_, stopped);
     const uint64_t pointer = arch::thread_pointer(registers);
-    const uint32_t slot = find_slot(directory_, pointer);
+    const uint32_t slot = resident::find_slot(directory_, pointer);
     if (slot == layout.slots || pointer == 0 || directory_[slot * 2] != pointer) return;
     block_.resize(layout.calls / sizeof(uint64_t));
     block_at_ = journal_.data.start + layout.block(slot);
     if (!memory_.read(block_at_, std::as_writable_bytes(std::span(block_)))) return;
-    std::vector<const RaisedCell*> up;
-    for (const RaisedCell& cell : journal_.raised)
+    std::vector<const resident::RaisedCell*> up;
+    for (const resident::RaisedCell& cell : journal_.raised)
       if (auto raised = raised_of(cell); raised && count(*raised) != 0) up.push_back(&cell);
     if (up.empty() || !is_of(tid, pointer)) return;
     out_.up += up.size();
@@ -197,7 +197,7 @@ class ThreadExits {
     }
     const std::vector<uint32_t> there = what_.functions_on(stack);
     std::optional<bool> quiet;
-    for (const RaisedCell* cell : up) {
+    for (const resident::RaisedCell* cell : up) {
       const auto is_one = [&](uint32_t f) { return std::ranges::binary_search(cell->functions, f); };
       if (std::ranges::any_of(there, is_one)) continue;
       const uint64_t at = place(*raised_of(*cell));
@@ -216,7 +216,7 @@ class ThreadExits {
     }
   }
 
-  std::optional<arch::Raised> raised_of(const RaisedCell& cell) const {
+  std::optional<arch::Raised> raised_of(const resident::RaisedCell& cell) const {
     return patch::raised_of(journal_, cell, block_);
   }
   uint64_t count(const arch::Raised& raised) const { return patch::count(raised, block_); }
@@ -242,7 +242,7 @@ class ThreadExits {
 
   // Why it is not certain that the frame for which the cell is up has ended; empty when it is. No frame of
   // its functions is on the stack.
-  std::string_view doubt(const RaisedCell& cell, const arch::ThreadRegisters& registers,
+  std::string_view doubt(const resident::RaisedCell& cell, const arch::ThreadRegisters& registers,
                          const image::Stack& stack) const {
     if (!cell.tied) return "it is raised and lowered in the middle of functions";
     if (what_.copies_stacks_) return "the program copies stacks away";
@@ -257,7 +257,7 @@ class ThreadExits {
 
   // True when a tail jump has left the cell up for the frame at this place: the function that it leads to is
   // on the walked stack in its frame (docs/injection.md, "Tail calls").
-  bool waits(const RaisedCell& cell, uint64_t at) const {
+  bool waits(const resident::RaisedCell& cell, uint64_t at) const {
     const uint64_t used = block_[kBlockDeferred / sizeof(uint64_t)];
     if (journal_.layout.deferred == 0 || used == 0 || used > kDeferredBytes) return false;
     std::vector<std::array<uint64_t, 2>> notes(used / sizeof(std::array<uint64_t, 2>));
@@ -329,7 +329,7 @@ class ThreadExits {
   }
 
   const MissedExits& what_;
-  const Journal& journal_;
+  const resident::Journal& journal_;
   const process::TargetMemory& memory_;
   const process::Threads& threads_;
   const std::vector<image::Mapping>& mappings_;
@@ -346,17 +346,17 @@ ExitCheck MissedExits::find(const process::Threads& threads, const std::vector<i
   return ThreadExits(*this, threads, mappings, stacks).find();
 }
 
-Result<ExitCheck> check_exits(pid_t pid, const Journal& journal, const process::TargetMemory& memory,
-                              std::chrono::milliseconds patience) {
+Result<ExitCheck> check_exits(pid_t pid, const resident::Journal& journal,
+                              const process::TargetMemory& memory, std::chrono::milliseconds patience) {
   using namespace std::chrono_literals;
   constexpr int kAttempts = 5;  // for threads that were just in a trampoline
   auto lock = process::TransactionLock::take(pid, patience);
   if (!lock) return lock.error();
   auto image = image::read_image(pid, image::Depth::code);
   if (!image) return image.error();
-  if (!is_in_place(journal, memory))
+  if (!resident::is_in_place(journal, memory))
     return Error{fmt::format("process {} no longer holds the instrumentation", pid)};
-  for (const PatchedWindow& window : journal.windows) {
+  for (const resident::PatchedWindow& window : journal.windows) {
     std::vector<uint8_t> now(window.original.size());
     if (window.original != window.patched &&
         memory.read(window.address, std::as_writable_bytes(std::span(now))) && now == window.original)
@@ -364,7 +364,7 @@ Result<ExitCheck> check_exits(pid_t pid, const Journal& journal, const process::
           "not all of the instrumentation of process {} is in place: its flags say nothing", pid)};
   }
   const MissedExits missed(journal, *image, memory);
-  const image::Unwinder unwinder(*image, relay_places(journal.windows));
+  const image::Unwinder unwinder(*image, resident::relay_places(journal.windows));
   ExitCheck out;
   for (int attempt = 0; attempt < kAttempts; attempt++) {
     process::Threads threads(pid, memory);

@@ -22,15 +22,15 @@
 
 #include "base/result.h"
 #include "runtime/image/image.h"
-#include "runtime/patch/journal.h"
 #include "runtime/patch/stack_scan.h"
 #include "runtime/process/target_memory.h"
 #include "runtime/process/threads.h"
+#include "runtime/resident/journal.h"
 
 namespace mdl::patch {
 
 struct MissedExit {
-  const RaisedCell* cell = nullptr;  // in the journal
+  const resident::RaisedCell* cell = nullptr;  // in the journal
   uint64_t entries = 0;              // of frames that are not there, over all threads
   uint64_t threads = 0;
 };
@@ -45,7 +45,8 @@ struct ExitCheck {
 // Prepared while the process runs. The journal, the image and the memory outlive it.
 class MissedExits {
  public:
-  MissedExits(const Journal& journal, const image::Image& image, const process::TargetMemory& memory);
+  MissedExits(const resident::Journal& journal, const image::Image& image,
+              const process::TargetMemory& memory);
 
   // Of threads that are stopped and whose code is instrumented, or was until a moment ago. Only reads.
   ExitCheck find(const process::Threads& threads, const std::vector<image::Mapping>& mappings,
@@ -61,7 +62,7 @@ class MissedExits {
   friend class ThreadExits;
   std::vector<uint32_t> functions_on(const image::Stack& stack) const;  // sorted
 
-  const Journal& journal_;
+  const resident::Journal& journal_;
   const image::Image& image_;
   const process::TargetMemory& memory_;
   std::vector<Code> code_;  // by address
@@ -70,12 +71,13 @@ class MissedExits {
 };
 
 // Whether any flag or timer is up: where none is, a check finds nothing. Threads may run.
-bool any_raised(const Journal& journal, const image::Memory& memory);
+bool any_raised(const resident::Journal& journal, const image::Memory& memory);
 
 // Of a process that goes on, or waits at its end: stops its threads for that. An error when they cannot be
 // stopped, when the session is not there any more, or when another looks at the process for longer than
 // `patience`.
-Result<ExitCheck> check_exits(pid_t pid, const Journal& journal, const process::TargetMemory& memory,
+Result<ExitCheck> check_exits(pid_t pid, const resident::Journal& journal,
+                              const process::TargetMemory& memory,
                               std::chrono::milliseconds patience = std::chrono::seconds(5));
 
 }  // namespace mdl::patch

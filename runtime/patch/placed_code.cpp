@@ -50,7 +50,7 @@ std::vector<arch::Track> PlacedCode::tracks() const {
 }
 
 int64_t PlacedCode::anomalies(const FunctionPlan& f, const focus::BoundSnippet& snippet) const {
-  const Layout& layout = stage_.layout;
+  const resident::Layout& layout = stage_.layout;
   const auto& uses = input_.plan.stencils[snippet.stencil].info.cells;
   std::optional<focus::CellId> kept;  // the one flag or timer that it changes
   for (size_t i = 0; i < uses.size(); i++) {
@@ -61,8 +61,8 @@ int64_t PlacedCode::anomalies(const FunctionPlan& f, const focus::BoundSnippet& 
   }
   if (!kept || layout.anomalies == 0) return kBlockAnomalies;
   const auto others = static_cast<int64_t>(layout.anomalies_of(layout.cells[*kept]) + sizeof(uint64_t));
-  const std::vector<RaisedCell>& raised = stage_.journal.raised;
-  const auto cell = std::ranges::lower_bound(raised, *kept, {}, &RaisedCell::cell);
+  const std::vector<resident::RaisedCell>& raised = stage_.journal.raised;
+  const auto cell = std::ranges::lower_bound(raised, *kept, {}, &resident::RaisedCell::cell);
   const auto function = stage_.functions.find(f.function);
   if (cell == raised.end() || cell->cell != *kept || !cell->words || function == stage_.functions.end())
     return others;
@@ -96,7 +96,8 @@ std::vector<arch::Piece> PlacedCode::pieces(const FunctionPlan& f, const Functio
     for (auto [flag, end] = flags_.equal_range(f.function); flag != end; ++flag)
       if ((raises || lowers) && !piece.keys && raises_or_lowers(input_.plan, snippet, flag->second, raises))
         (raises ? piece.raises : piece.lowers)
-            .push_back(raised_cell(stage_.layout, flag->second, input_.binding.cells[flag->second].kind));
+            .push_back(
+                resident::raised_cell(stage_.layout, flag->second, input_.binding.cells[flag->second].kind));
     out.push_back(std::move(piece));
   }
   return out;
@@ -109,7 +110,7 @@ PointPieces PlacedCode::pieces(const FunctionPlan& f, uint64_t resident) const {
 }
 
 arch::Bytes PlacedCode::resident_code() const {
-  const Layout& layout = stage_.layout;
+  const resident::Layout& layout = stage_.layout;
   arch::ResidentParameters p;
   p.header = stage_.data.start;
   p.directory = stage_.data.start + layout.directory();

@@ -13,12 +13,12 @@ using format::PointKind;
 
 class RaisedCells {
  public:
-  RaisedCells(const plan::Plan& plan, const focus::Binding& binding, Journal& journal)
+  RaisedCells(const plan::Plan& plan, const focus::Binding& binding, resident::Journal& journal)
       : plan_(plan), binding_(binding), journal_(journal) {
     for (const focus::Balance& balance : binding.balances) {
       (balance.of_calls ? by_calls_ : by_entries_).insert({balance.function, balance.flag});
       if (!is_kept(balance.flag)) continue;
-      RaisedCell& cell = of(balance.flag);
+      resident::RaisedCell& cell = of(balance.flag);
       cell.requests.insert(cell.requests.end(), balance.requests.begin(), balance.requests.end());
     }
   }
@@ -48,8 +48,8 @@ class RaisedCells {
     const format::CellKind kind = binding_.cells[cell].kind;
     return kind == format::CellKind::flag || format::is_timer(kind);
   }
-  RaisedCell& of(focus::CellId cell) {
-    RaisedCell& out = cells_[cell];
+  resident::RaisedCell& of(focus::CellId cell) {
+    resident::RaisedCell& out = cells_[cell];
     out.cell = cell;
     return out;
   }
@@ -58,7 +58,7 @@ class RaisedCells {
     const bool at_ends = kind == PointKind::entry || kind == PointKind::return_;
     const bool at_calls = kind == PointKind::call_before || kind == PointKind::call_after;
     const std::pair key{f.function, id};
-    RaisedCell& cell = of(id);
+    resident::RaisedCell& cell = of(id);
     if (!(at_ends && by_entries_.contains(key)) && !(at_calls && by_calls_.contains(key))) {
       cell.tied = false;  // by a loop, a block, between the calls of a timed function
       return;
@@ -78,9 +78,9 @@ class RaisedCells {
 
   const plan::Plan& plan_;
   const focus::Binding& binding_;
-  Journal& journal_;
+  resident::Journal& journal_;
   std::set<std::pair<const image::Function*, focus::CellId>> by_entries_, by_calls_;
-  std::map<focus::CellId, RaisedCell> cells_;
+  std::map<focus::CellId, resident::RaisedCell> cells_;
   std::map<const image::Function*, uint32_t> functions_;  // where they are in the journal
 };
 
@@ -105,10 +105,10 @@ bool jumps_out(const image::Code& code) {
   return false;
 }
 
-size_t number_words(std::vector<RaisedCell>& cells, size_t first) {
+size_t number_words(std::vector<resident::RaisedCell>& cells, size_t first) {
   constexpr size_t kMost = 64;  // functions that are told apart
   size_t next = first;
-  for (RaisedCell& cell : cells) {
+  for (resident::RaisedCell& cell : cells) {
     if (cell.functions.size() < 2 || cell.functions.size() > kMost) continue;
     cell.words = static_cast<uint32_t>(next);
     next += cell.functions.size();
@@ -119,7 +119,8 @@ size_t number_words(std::vector<RaisedCell>& cells, size_t first) {
 
 std::map<const image::Function*, uint32_t> describe_raised(const plan::Plan& plan,
                                                            const focus::Binding& binding,
-                                                           const Coverage& coverage, Journal& journal) {
+                                                           const Coverage& coverage,
+                                                           resident::Journal& journal) {
   RaisedCells cells(plan, binding, journal);
   for (const FunctionPlan& f : coverage.functions)
     if (!f.sites.windows.empty()) cells.add(f);

@@ -7,6 +7,7 @@
 
 #include "runtime/arch/arch.h"
 #include "runtime/patch/relay.h"
+#include "runtime/resident/footprint.h"
 
 namespace mdl::patch {
 namespace {
@@ -16,12 +17,13 @@ constexpr uint64_t kOverlap = 16;  // so that no window is cut in two
 
 bool is_code_of_a_file(const image::Mapping& mapping) {
   return mapping.execute && mapping.read && !mapping.shared && mapping.inode != 0 &&
-         mapping.path.starts_with('/') && !is_session_mapping(mapping);
+         mapping.path.starts_with('/') && !resident::is_session_mapping(mapping);
 }
 
 class Comparison {
  public:
-  Comparison(const Session& session, std::vector<PatchedWindow>& out) : session_(session), out_(out) {}
+  Comparison(const resident::Footprint& session, std::vector<resident::PatchedWindow>& out)
+      : session_(session), out_(out) {}
 
   // `live` and `file`: the bytes at `address`, as they are and as they were.
   void compare(uint64_t address, std::span<const std::byte> live, std::span<const std::byte> file) {
@@ -48,33 +50,37 @@ class Comparison {
   void add_short_jumps() {
     for (const ShortJump& jump : short_jumps_) {
       auto relay = std::find_if(out_.begin(), out_.end(),
-                                [&](const PatchedWindow& w) { return w.address == jump.target; });
+                                [&](const resident::PatchedWindow& w) { return w.address == jump.target; });
       if (relay == out_.end() || relay->patched.size() != arch::kJumpSize) continue;
-      relay->part = PatchedWindow::Part::relay;
+      relay->part = resident::PatchedWindow::Part::relay;
       out_.push_back(jump.window);
     }
     std::sort(out_.begin(), out_.end(),
-              [](const PatchedWindow& a, const PatchedWindow& b) { return a.address < b.address; });
-    out_.erase(
-        std::unique(out_.begin(), out_.end(),
-                    [](const PatchedWindow& a, const PatchedWindow& b) { return a.address == b.address; }),
-        out_.end());
+              [](const resident::PatchedWindow& a, const resident::PatchedWindow& b) {
+                return a.address < b.address;
+              });
+    out_.erase(std::unique(out_.begin(), out_.end(),
+                           [](const resident::PatchedWindow& a, const resident::PatchedWindow& b) {
+                             return a.address == b.address;
+                           }),
+               out_.end());
   }
 
   // A jump with jumps right behind it may be a host with its relays. Where it is none, nothing is lost by
   // putting them back together.
   void join_hosts() {
-    std::vector<PatchedWindow> joined;
-    for (PatchedWindow& window : out_) {
-      PatchedWindow* before = joined.empty() ? nullptr : &joined.back();
-      const bool in_host = before && before->part != PatchedWindow::Part::relay && is_jump(*before) &&
-                           is_jump(window) && before->address + before->patched.size() == window.address &&
+    std::vector<resident::PatchedWindow> joined;
+    for (resident::PatchedWindow& window : out_) {
+      resident::PatchedWindow* before = joined.empty() ? nullptr : &joined.back();
+      const bool in_host = before && before->part != resident::PatchedWindow::Part::relay &&
+                           is_jump(*before) && is_jump(window) &&
+                           before->address + before->patched.size() == window.address &&
                            before->patched.size() <= kMostRelays * arch::kJumpSize;
       if (!in_host) {
         joined.push_back(std::move(window));
         continue;
       }
-      before->part = PatchedWindow::Part::host;
+      before->part = resident::PatchedWindow::Part::host;
       before->original.insert(before->original.end(), window.original.begin(), window.original.end());
       before->patched.insert(before->patched.end(), window.patched.begin(), window.patched.end());
     }
@@ -83,21 +89,21 @@ class Comparison {
 
  private:
   struct ShortJump {
-    PatchedWindow window;
+    resident::PatchedWindow window;
     uint64_t target = 0;
   };
 
   // True when it begins with one.
-  static bool is_jump(const PatchedWindow& window) {
+  static bool is_jump(const resident::PatchedWindow& window) {
     auto target = arch::branch_target(window.address, std::as_bytes(std::span(window.patched)));
     if (!target) return false;
     const arch::Bytes jump = arch::window_jump(window.address, *target);
     return std::equal(jump.begin(), jump.end(), window.patched.begin());
   }
 
-  static PatchedWindow window_of(uint64_t address, std::span<const std::byte> live,
-                                 std::span<const std::byte> file) {
-    PatchedWindow window;
+  static resident::PatchedWindow window_of(uint64_t address, std::span<const std::byte> live,
+                                           std::span<const std::byte> file) {
+    resident::PatchedWindow window;
     window.address = address;
     for (std::byte b : file) window.original.push_back(static_cast<uint8_t>(b));
     for (std::byte b : live) window.patched.push_back(static_cast<uint8_t>(b));
@@ -128,16 +134,17 @@ class Comparison {
     out_.push_back(window_of(address, live, file));
   }
 
-  const Session& session_;
-  std::vector<PatchedWindow>& out_;
+  const resident::Footprint& session_;
+  std::vector<resident::PatchedWindow>& out_;
   std::vector<ShortJump> short_jumps_;  // that may be ours
 };
 
 }  // namespace
 
-Result<std::vector<PatchedWindow>> find_windows(const image::Image& image, const Session& session,
-                                                const image::Memory& memory) {
-  std::vector<PatchedWindow> out;
+Result<std::vector<resident::PatchedWindow>> find_windows(const image::Image& image,
+                                                          const resident::Footprint& session,
+                                                          const image::Memory& memory) {
+  std::vector<resident::PatchedWindow> out;
   std::vector<std::byte> live, file;
   Comparison comparison(session, out);
   for (const image::Mapping& mapping : image.mappings) {

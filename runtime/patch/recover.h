@@ -13,12 +13,14 @@
 #include "base/result.h"
 #include "runtime/image/image.h"
 #include "runtime/image/memory.h"
-#include "runtime/patch/journal.h"
+#include "runtime/resident/footprint.h"
+#include "runtime/resident/journal.h"
 
 namespace mdl::patch {
 
 // By address. An error when the file of a mapping that differs cannot be read.
-Result<std::vector<PatchedWindow>> find_windows(const image::Image& image, const Session& session,
-                                                const image::Memory& memory);
+Result<std::vector<resident::PatchedWindow>> find_windows(const image::Image& image,
+                                                          const resident::Footprint& session,
+                                                          const image::Memory& memory);
 
 }  // namespace mdl::patch

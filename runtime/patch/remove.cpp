@@ -25,7 +25,8 @@ bool Removal::anyone_inside(WalkedStacks& stacks) {
   std::vector<image::Range> code = process::left_stubs(memory_, *image_);
   code.insert(code.end(), relays_.begin(), relays_.end());
   for (const image::Mapping& mapping : *mappings)
-    if (is_session_mapping(mapping) && mapping.execute) code.push_back({mapping.start, mapping.end});
+    if (resident::is_session_mapping(mapping) && mapping.execute)
+      code.push_back({mapping.start, mapping.end});
   auto inside = [&](uint64_t address) {
     return std::any_of(code.begin(), code.end(),
                        [&](const image::Range& range) { return range.contains(address); });
@@ -40,11 +41,11 @@ bool Removal::anyone_inside(WalkedStacks& stacks) {
 }
 
 // The lock is held: what is there now stays until we change it.
-Result<void> Removal::look(const Journal* own) {
+Result<void> Removal::look(const resident::Journal* own) {
   auto image = image::read_image(pid_, image::Depth::code);
   if (!image) return image.error();
   image_ = std::move(*image);
-  session_ = find_session(image_->mappings, memory_);
+  session_ = resident::find_footprint(image_->mappings, memory_);
   if (own) {
     // Its own memory of it is better than what the target may have written over. An own journal that was
     // never written has changed no code.
@@ -58,17 +59,17 @@ Result<void> Removal::look(const Journal* own) {
     auto windows = find_windows(*image_, session_, memory_);
     if (!windows) return Error{windows.error().text, Status::left_inert};
     windows_ = std::move(*windows);
-    files_ = files_at(image_->mappings, windows_);
+    files_ = resident::files_at(image_->mappings, windows_);
   }
-  for (const PatchedWindow& window : windows_) {
-    hosts_left_ = hosts_left_ || window.part == PatchedWindow::Part::host;
-    if (window.part == PatchedWindow::Part::relay)
+  for (const resident::PatchedWindow& window : windows_) {
+    hosts_left_ = hosts_left_ || window.part == resident::PatchedWindow::Part::host;
+    if (window.part == resident::PatchedWindow::Part::relay)
       relays_.push_back({window.address, window.address + window.patched.size()});
   }
   return {};
 }
 
-Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds deadline,
+Result<void> Removal::restore(const resident::Journal* own, std::chrono::milliseconds deadline,
                               const std::function<void()>& meanwhile) {
   Clock::time_point until = Clock::now() + deadline;
   if (threads_.executed()) return threads_.left_alone();
@@ -78,9 +79,9 @@ Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds dead
   if (auto ok = look(own); !ok) return ok;
   if (gone_) lock_.reset();
   if (gone_) return {};
-  const image::Unwinder unwinder(*image_, relay_places(windows_));
+  const image::Unwinder unwinder(*image_, resident::relay_places(windows_));
   WalkedStacks stacks(unwinder, memory_);
-  const Journal* journal = own ? own : session_.journal ? &*session_.journal : nullptr;
+  const resident::Journal* journal = own ? own : session_.journal ? &*session_.journal : nullptr;
   std::optional<MissedExits> missed;
   if (journal) missed.emplace(*journal, *image_, memory_);
   Result<void> done = put_all_back(own, until, meanwhile, missed ? &*missed : nullptr, stacks);
@@ -88,7 +89,7 @@ Result<void> Removal::restore(const Journal* own, std::chrono::milliseconds dead
   return done;
 }
 
-Result<void> Removal::put_all_back(const Journal* own, Clock::time_point until,
+Result<void> Removal::put_all_back(const resident::Journal* own, Clock::time_point until,
                                    const std::function<void()>& meanwhile, const MissedExits* missed,
                                    WalkedStacks& stacks) {
   bool written = false;
@@ -97,7 +98,7 @@ Result<void> Removal::put_all_back(const Journal* own, Clock::time_point until,
     if (!stopped && (Clock::now() > until || threads_.executed() || process::has_ended(pid_))) return stopped;
     if (stopped && !written) {
       written = true;
-      Result<void> done = put_back(PatchedWindow::Part::window);
+      Result<void> done = put_back(resident::PatchedWindow::Part::window);
       if (!own) take_over();
       if (!done) return done;
       if (missed) check_exits(*missed, stacks);
@@ -107,7 +108,7 @@ Result<void> Removal::put_all_back(const Journal* own, Clock::time_point until,
     if (stopped) {
       inside_ = hosts_left_ || anyone_inside(stacks);
       // Relays go last: a thread could be about to execute one.
-      if (!inside_) return put_back(PatchedWindow::Part::relay);
+      if (!inside_) return put_back(resident::PatchedWindow::Part::relay);
       if (Clock::now() > until) return {};
     }
     threads_.release_all();
@@ -126,7 +127,7 @@ void Removal::check_exits(const MissedExits& missed, WalkedStacks& stacks) {
 void Removal::take_over() const {
   constexpr uint32_t kTaken = 1;
   if (session_.journal)
-    memory_.write(session_.journal->at.start + kJournalTaken, std::as_bytes(std::span(&kTaken, 1)));
+    memory_.write(session_.journal->at.start + resident::kJournalTaken, std::as_bytes(std::span(&kTaken, 1)));
 }
 
 // A relay that is there leads on whether a thread executes it or is put where it leads.
@@ -146,9 +147,10 @@ bool Removal::leave_relays(const std::map<uint64_t, uint64_t>& relays) {
 Result<void> Removal::put_back_hosts(WalkedStacks& stacks) {
   std::map<uint64_t, uint64_t> relays;  // where each leads
   std::map<uint64_t, uint64_t> hosts;   // in which each lies
-  for (const PatchedWindow& window : windows_) {
-    if (window.part != PatchedWindow::Part::host || !holds(window.address, window.patched)) continue;
-    for (const Relay& relay : relays_of(window))
+  for (const resident::PatchedWindow& window : windows_) {
+    if (window.part != resident::PatchedWindow::Part::host || !holds(window.address, window.patched))
+      continue;
+    for (const resident::Relay& relay : resident::relays_of(window))
       relays[relay.at] = relay.target, hosts[relay.at] = window.address;
   }
   auto mappings = image::read_maps(pid_);
@@ -163,7 +165,7 @@ Result<void> Removal::put_back_hosts(WalkedStacks& stacks) {
       if (auto host = hosts.find(word); host != hosts.end()) waiting.insert(host->second);
   }
   hosts_left_ = !waiting.empty();
-  return put_back(PatchedWindow::Part::host, waiting);
+  return put_back(resident::PatchedWindow::Part::host, waiting);
 }
 
 bool Removal::holds(uint64_t address, const std::vector<uint8_t>& bytes) const {
@@ -172,16 +174,17 @@ bool Removal::holds(uint64_t address, const std::vector<uint8_t>& bytes) const {
 }
 
 // Those of one part, but for the ones that begin at these addresses.
-Result<void> Removal::put_back(PatchedWindow::Part part, const std::set<uint64_t>& but) {
+Result<void> Removal::put_back(resident::PatchedWindow::Part part, const std::set<uint64_t>& but) {
   // Of all threads none runs: what is mapped now stays so. A library that was unloaded is not written to,
   // nor what lies at its place now; code that the program has copied to other memory, with the jumps in it,
   // is.
   auto mappings = image::read_maps(pid_);
   if (!mappings) return mappings.error();
   std::vector<Edit> edits;
-  for (const PatchedWindow& window : windows_)
+  for (const resident::PatchedWindow& window : windows_)
     if (window.part == part && !but.contains(window.address) &&
-        (is_still_there(files_, *mappings, window.address) || is_copied(files_, *mappings, window, memory_)))
+        (resident::is_still_there(files_, *mappings, window.address) ||
+         resident::is_copied(files_, *mappings, window, memory_)))
       edits.push_back({window.address, window.patched, window.original});
   std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
   Edited done = apply_edits(edits, memory_);
@@ -229,7 +232,7 @@ Result<void> Removal::finish() {
   for (int attempt = 0; attempt < 20 && std::chrono::steady_clock::now() < deadline; attempt++) {
     auto mappings = image::read_maps(pid_);
     if (!mappings) break;  // it has ended
-    Session session = find_session(*mappings, memory_);
+    resident::Footprint session = resident::find_footprint(*mappings, memory_);
     done =
         session.mappings.empty() ? Result<void>{} : unmap(pid_, threads_, memory_, *image_, session.mappings);
     if (done) break;

@@ -23,11 +23,12 @@
 
 #include "base/result.h"
 #include "runtime/image/unwind.h"
-#include "runtime/patch/journal.h"
 #include "runtime/patch/missed_exits.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/target_memory.h"
 #include "runtime/process/threads.h"
+#include "runtime/resident/footprint.h"
+#include "runtime/resident/journal.h"
 
 namespace mdl::patch {
 
@@ -42,7 +43,7 @@ class Removal {
   // `own` is the journal of a session that the caller has made, and the only one that it removes: when it is
   // not there any more, is_gone() says so and nothing has been done. Without it, whatever there is.
   // `meanwhile` is called while threads are waited for, with the lock held and all threads running.
-  Result<void> restore(const Journal* own, std::chrono::milliseconds deadline,
+  Result<void> restore(const resident::Journal* own, std::chrono::milliseconds deadline,
                        const std::function<void()>& meanwhile = {});
   // Status::left_inert when something had to stay.
   Result<void> finish();
@@ -51,7 +52,7 @@ class Removal {
   // The process executes another program: nothing of ours is in that, and nothing was done to it. Then
   // restore() and finish() fail.
   bool is_executed() const { return threads_.executed(); }
-  const Session& session() const { return session_; }  // as it was found by restore()
+  const resident::Footprint& session() const { return session_; }  // as it was found by restore()
   size_t restored() const { return restored_; }
   // Windows in which somebody has set breakpoints, which were left there.
   size_t breakpoints() const { return breakpoints_.size(); }
@@ -59,12 +60,12 @@ class Removal {
   int stubs() const { return stubs_; }               // of remote calls, that finish() took out
 
  private:
-  Result<void> look(const Journal* own);
-  Result<void> put_all_back(const Journal* own, std::chrono::steady_clock::time_point until,
+  Result<void> look(const resident::Journal* own);
+  Result<void> put_all_back(const resident::Journal* own, std::chrono::steady_clock::time_point until,
                             const std::function<void()>& meanwhile, const MissedExits* missed,
                             WalkedStacks& stacks);
   void take_over() const;
-  Result<void> put_back(PatchedWindow::Part part, const std::set<uint64_t>& but = {});
+  Result<void> put_back(resident::PatchedWindow::Part part, const std::set<uint64_t>& but = {});
   void check_exits(const MissedExits& missed, WalkedStacks& stacks);
   Result<void> put_back_hosts(WalkedStacks& stacks);
   bool leave_relays(const std::map<uint64_t, uint64_t>& relays);
@@ -76,9 +77,9 @@ class Removal {
   process::Threads threads_;
   std::optional<process::TransactionLock> lock_;
   std::optional<image::Image> image_;
-  Session session_;
-  std::vector<PatchedWindow> windows_;
-  std::vector<PatchedFile> files_;  // that they are in
+  resident::Footprint session_;
+  std::vector<resident::PatchedWindow> windows_;
+  std::vector<resident::PatchedFile> files_;  // that they are in
   std::vector<image::Range> relays_;
   size_t restored_ = 0;
   std::set<uint64_t> breakpoints_,

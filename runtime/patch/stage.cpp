@@ -9,12 +9,12 @@
 #include <set>
 
 #include "runtime/patch/island.h"
-#include "runtime/patch/key_table.h"
 #include "runtime/patch/placed_code.h"
 #include "runtime/patch/raised_cells.h"
 #include "runtime/patch/relay.h"
 #include "runtime/plan/verify.h"
 #include "runtime/process/target.h"
+#include "runtime/resident/key_table.h"
 
 namespace mdl::patch {
 namespace {
@@ -72,7 +72,7 @@ std::vector<Cluster> make_clusters(const Coverage& coverage, const std::vector<i
 class Builder {
  public:
   Builder(const InsertInput& input, const std::vector<image::Mapping>& mappings, uint64_t apart,
-          const Journal* session)
+          const resident::Journal* session)
       : input_(input), mappings_(mappings), apart_(apart), session_(session) {}
 
   Result<Stage> build() {
@@ -90,7 +90,7 @@ class Builder {
               [](const StagedWindow& a, const StagedWindow& b) { return a.window->start < b.window->start; });
     fill_journal();
     // The journal names its own place, whose digits do not change its size by a page.
-    uint64_t size = pages(write_journal(out_.journal).size() + 64);
+    uint64_t size = pages(resident::write_journal(out_.journal).size() + 64);
     if (auto ok = place(out_.journal_at, near, size, UINT64_MAX / 2); !ok) return ok.error();
     out_.journal.code.push_back(out_.journal_at);
     out_.journal.at = out_.journal_at;
@@ -116,12 +116,12 @@ class Builder {
 
   // What all islands share.
   Result<void> place_data(const image::Range& near) {
-    const size_t pairs = anomaly_pairs(input_.binding.cells);
+    const size_t pairs = resident::anomaly_pairs(input_.binding.cells);
     const size_t words = number_words(out_.journal.raised, pairs);
-    out_.layout = make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size(),
-                              defers(input_.coverage), words);
+    out_.layout = resident::make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size(),
+                                        defers(input_.coverage), words);
     if (out_.layout.anomalies_end - out_.layout.anomalies < (pairs + words) * sizeof(uint64_t))
-      for (RaisedCell& cell : out_.journal.raised) cell.words = cell.words_end = 0;
+      for (resident::RaisedCell& cell : out_.journal.raised) cell.words = cell.words_end = 0;
     out_.layout.thread_at = input_.thread_at;
     out_.layout.keeps_hit_time = input_.hit_time.kept;
     if (auto ok = place(out_.data, near, out_.layout.size(), UINT64_MAX / 2); !ok) return ok;
@@ -133,7 +133,7 @@ class Builder {
     }
     for (size_t i = 0; i < input_.binding.key_tables.size(); i++) {
       out_.tables.emplace_back();
-      const uint64_t size = KeyTableShape{input_.max_keys}.size();
+      const uint64_t size = resident::KeyTableShape{input_.max_keys}.size();
       if (auto ok = place(out_.tables[i], near, size, UINT64_MAX / 2); !ok) return ok;
     }
     return {};
@@ -144,8 +144,8 @@ class Builder {
     out_.data = session_->data;
     out_.news = session_->news;
     out_.armed = session_->armed;
-    for (const JournalTable& table : session_->tables) out_.tables.push_back(table.at);
-    out_.session_relays = relay_places(session_->windows);
+    for (const resident::JournalTable& table : session_->tables) out_.tables.push_back(table.at);
+    out_.session_relays = resident::relay_places(session_->windows);
     return {};
   }
 
@@ -275,7 +275,7 @@ class Builder {
         staged.patched = arch::window_short_jump(window.start, window.relay);
         if (!window.hosted)
           staged.relay = {window.relay, image::bytes_at(f.code, window.relay, arch::kJumpSize),
-                          arch::window_jump(window.relay, target), 0, PatchedWindow::Part::relay};
+                          arch::window_jump(window.relay, target), 0, resident::PatchedWindow::Part::relay};
         break;
       case Tactic::punned:
         staged.patched = arch::window_jump(window.start, stubs_.at(window.start));
@@ -294,7 +294,7 @@ class Builder {
   }
 
   void fill_journal() {
-    Journal& journal = out_.journal;
+    resident::Journal& journal = out_.journal;
     journal.owner = getpid();
     journal.owner_start = process::start_time(getpid());
     journal.target = input_.image.pid;
@@ -316,8 +316,9 @@ class Builder {
     for (size_t i = 0; i < out_.tables.size(); i++) {
       const focus::KeyTable& table = input_.binding.key_tables[i];
       const std::vector<uint32_t>& at = out_.layout.cells;
-      out_.table_headers.push_back(key_table_header({input_.max_keys}, at[table.keys], at[table.key],
-                                                    at[table.change], at[table.base], table.by_thread));
+      out_.table_headers.push_back(resident::key_table_header({input_.max_keys}, at[table.keys],
+                                                              at[table.key], at[table.change], at[table.base],
+                                                              table.by_thread));
       journal.tables.push_back(
           {out_.tables[i], input_.max_keys, table.request, at[table.keys], at[table.base], table.by_thread});
     }
@@ -345,21 +346,22 @@ class Builder {
     }
   }
 
-  void fill_windows(Journal& journal) {
+  void fill_windows(resident::Journal& journal) {
     for (const StagedWindow& window : out_.windows) {
       const uint64_t points = window.function->sites_of(*window.window);
-      const auto part = window.window->relays ? PatchedWindow::Part::host : PatchedWindow::Part::window;
+      const auto part =
+          window.window->relays ? resident::PatchedWindow::Part::host : resident::PatchedWindow::Part::window;
       journal.windows.push_back({window.window->start, window.original, window.patched, points, part});
       if (window.relay.address) journal.windows.push_back(window.relay);
       journal.points += points;
     }
-    journal.files = files_at(input_.image.mappings, journal.windows);
+    journal.files = resident::files_at(input_.image.mappings, journal.windows);
   }
 
   const InsertInput& input_;
   const std::vector<image::Mapping>& mappings_;
   uint64_t apart_;
-  const Journal* session_;
+  const resident::Journal* session_;
   arch::ArmedCalls calls_;
   std::vector<image::Range> taken_;
   std::map<uint64_t, uint64_t> stubs_;  // of punned windows, by where these begin
@@ -394,14 +396,14 @@ void give_up(Stage& stage, Coverage& coverage, std::map<const FunctionPlan*, std
   for (const StagedWindow& window : stage.windows)
     if (reasons.contains(window.function)) places.insert({window.window->start, window.relay.address});
   std::erase_if(stage.journal.windows,
-                [&](const PatchedWindow& patched) { return places.contains(patched.address); });
+                [&](const resident::PatchedWindow& patched) { return places.contains(patched.address); });
   std::erase_if(stage.windows, [&](const StagedWindow& window) { return reasons.contains(window.function); });
   for (FunctionPlan& f : coverage.functions)
     if (auto reason = reasons.find(&f); reason != reasons.end()) give_up(coverage, f, reason->second);
 }
 
 Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings,
-                          uint64_t apart, const Journal* session) {
+                          uint64_t apart, const resident::Journal* session) {
   return Builder(input, mappings, apart, session).build();
 }
 

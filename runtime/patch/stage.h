@@ -18,11 +18,11 @@ struct StagedWindow {
   Trampoline trampoline;
   std::vector<uint8_t> original;
   std::vector<uint8_t> patched;
-  PatchedWindow relay;  // of a short jump, in padding; nothing is in it for other windows
+  resident::PatchedWindow relay;  // of a short jump, in padding; nothing is in it for other windows
 };
 
 struct Stage {
-  Layout layout;
+  resident::Layout layout;
   image::Range data;
   image::Range news;  // empty where forks are not followed
   image::Range journal_at;
@@ -32,7 +32,7 @@ struct Stage {
   std::vector<image::Range> islands;
   std::vector<arch::Bytes> island_code;  // the resident code, then the trampolines
   std::vector<StagedWindow> windows;     // by address
-  Journal journal;
+  resident::Journal journal;
   std::map<const image::Function*, uint32_t> functions;  // indices into Journal::functions
   std::vector<uint64_t> session_relays;                  // of the session that is extended
   bool code_written = false;                             // some of the windows are in place, or may be
@@ -47,6 +47,6 @@ void give_up(Stage& stage, Coverage& coverage, std::map<const FunctionPlan*, std
 // room, and builds all code for them.
 // `session`: null, or what is to be extended; its data and layout are used then.
 Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings,
-                          uint64_t apart, const Journal* session = nullptr);
+                          uint64_t apart, const resident::Journal* session = nullptr);
 
 }  // namespace mdl::patch

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "runtime/patch/layout.h"
+#include "runtime/resident/layout.h"
 
 namespace mdl::patch {
 namespace {

@@ -14,7 +14,7 @@ namespace mdl::patch {
 
 // What is put into a process, besides InsertInput.
 struct Addition {
-  const Journal* session = nullptr;  // what is extended; null: the session is new
+  const resident::Journal* session = nullptr;  // what is extended; null: the session is new
   uint32_t number = 0;               // Journal::extension
   // Asked with the mappings of each attempt; none: they are good.
   std::function<Result<void>(const std::vector<image::Mapping>&)> check = {};

@@ -10,13 +10,13 @@ namespace mdl::inject {
 namespace {
 
 // One function, or those that share a flag or timer.
-std::string name_of(const patch::Journal& journal, std::span<const uint32_t> functions) {
+std::string name_of(const resident::Journal& journal, std::span<const uint32_t> functions) {
   const std::string& first = journal.functions[functions[0]].name;
   if (functions.size() == 1) return first;
   return fmt::format("{} or {} other{}", first, functions.size() - 1, functions.size() == 2 ? "" : "s");
 }
 
-std::vector<output::Anomaly> of_cell(const patch::Journal& journal, const patch::RaisedCell& cell,
+std::vector<output::Anomaly> of_cell(const resident::Journal& journal, const resident::RaisedCell& cell,
                                      std::span<const uint64_t> words) {
   std::vector<output::Anomaly> out;
   if (cell.functions.empty() || cell.cell >= journal.layout.cells.size()) return out;
@@ -31,11 +31,11 @@ std::vector<output::Anomaly> of_cell(const patch::Journal& journal, const patch:
 
 }  // namespace
 
-std::map<uint32_t, std::vector<output::Anomaly>> anomalies_of(const patch::Journal& journal,
+std::map<uint32_t, std::vector<output::Anomaly>> anomalies_of(const resident::Journal& journal,
                                                               std::span<const uint64_t> words) {
   std::map<uint32_t, std::vector<output::Anomaly>> out;
   if (std::ranges::all_of(words, [](uint64_t word) { return word == 0; })) return out;
-  for (const patch::RaisedCell& cell : journal.raised) {
+  for (const resident::RaisedCell& cell : journal.raised) {
     const std::vector<output::Anomaly> found = of_cell(journal, cell, words);
     for (uint32_t request : cell.requests)
       out[request].insert(out[request].end(), found.begin(), found.end());
@@ -43,14 +43,14 @@ std::map<uint32_t, std::vector<output::Anomaly>> anomalies_of(const patch::Journ
   return out;
 }
 
-void say_anomalies(pid_t pid, const patch::Journal& journal, std::span<const uint64_t> words) {
+void say_anomalies(pid_t pid, const resident::Journal& journal, std::span<const uint64_t> words) {
   constexpr size_t kMost = 5;
   struct Said {
     output::Anomaly what;
-    const patch::RaisedCell* cell;
+    const resident::RaisedCell* cell;
   };
   std::vector<Said> all;
-  for (const patch::RaisedCell& cell : journal.raised)
+  for (const resident::RaisedCell& cell : journal.raised)
     for (output::Anomaly& one : of_cell(journal, cell, words)) all.push_back({std::move(one), &cell});
   std::ranges::stable_sort(all, std::ranges::greater{},
                            [](const Said& one) { return one.what.vanished + one.what.unmatched; });
@@ -62,7 +62,7 @@ void say_anomalies(pid_t pid, const patch::Journal& journal, std::span<const uin
       text += fmt::format("{}exits without an entry: {}", text.empty() ? "" : ", ", what.unmatched);
     std::string request;
     if (!cell->requests.empty() && cell->requests[0] < journal.requests.size()) {
-      const patch::JournalRequest& first = journal.requests[cell->requests[0]];
+      const resident::JournalRequest& first = journal.requests[cell->requests[0]];
       request = fmt::format(
           " ({}{}{}{})", first.metric, first.focus.empty() ? "" : "@", first.focus,
           cell->requests.size() > 1 ? fmt::format(" and {} more", cell->requests.size() - 1) : "");

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "runtime/output/series.h"
-#include "runtime/patch/journal.h"
+#include "runtime/resident/journal.h"
 
 namespace mdl::inject {
 
 // By request. `words`: Snapshot::anomaly_words.
-std::map<uint32_t, std::vector<output::Anomaly>> anomalies_of(const patch::Journal& journal,
+std::map<uint32_t, std::vector<output::Anomaly>> anomalies_of(const resident::Journal& journal,
                                                               std::span<const uint64_t> words);
 
 // At the end, on standard error: the functions that have most.
-void say_anomalies(pid_t pid, const patch::Journal& journal, std::span<const uint64_t> words);
+void say_anomalies(pid_t pid, const resident::Journal& journal, std::span<const uint64_t> words);
 
 }  // namespace mdl::inject

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "runtime/patch/stage_audit.h"
-#include "runtime/patch/thread_identity.h"
 #include "runtime/process/lock.h"
+#include "runtime/resident/thread_identity.h"
 #include "runtime/session/budget.h"
 #include "runtime/session/report.h"
 #include "runtime/session/thread_starts.h"
@@ -143,10 +143,10 @@ Result<void> AttachedProcess::identify(const process::TargetMemory& memory) {
     input_->ticks_per_second = *rate;
   }
   if (!options_->raw_times) keep_hit_time();
-  if (allowed_.asks_id && !options_->follow_fork && !patch::needs_identity(*plan_, binding_) &&
+  if (allowed_.asks_id && !options_->follow_fork && !resident::needs_identity(*plan_, binding_) &&
       !patch::arms_calls(coverage_))
     return {};
-  auto place = patch::find_thread_place(image_.pid, memory);
+  auto place = resident::find_thread_place(image_.pid, memory);
   if (!place) return place.error();
   input_->thread_at = *place;
   if (*place == 0 && options_->follow_fork)

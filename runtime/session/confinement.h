@@ -13,7 +13,7 @@
 namespace mdl::inject {
 
 struct Allowed {
-  // A thread may be asked for its id; otherwise it must be found in its memory (patch/thread_identity.h).
+  // A thread may be asked for its id; otherwise it must be found in its memory (resident/thread_identity.h).
   bool asks_id = true;
   std::map<format::Routine, std::string> denied;  // with the reason
 };

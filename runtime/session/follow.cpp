@@ -9,10 +9,11 @@
 #include <cstdlib>
 #include <utility>
 
-#include "runtime/patch/child.h"
 #include "runtime/patch/remove.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/target.h"
+#include "runtime/resident/child.h"
+#include "runtime/resident/footprint.h"
 #include "runtime/session/measurement.h"
 
 namespace mdl::inject {
@@ -37,7 +38,7 @@ std::set<pid_t> all_processes() {
 
 }  // namespace
 
-Follow::Follow(const patch::Journal& session) : session_(session), since_(process::start_time(getpid())) {}
+Follow::Follow(const resident::Journal& session) : session_(session), since_(process::start_time(getpid())) {}
 
 std::vector<Follow::Child> Follow::look(Measured measured, bool thoroughly,
                                         const std::function<bool(pid_t)>& busy) {
@@ -54,7 +55,7 @@ std::vector<Follow::Child> Follow::look(Measured measured, bool thoroughly,
 bool Follow::write(Measured measured, uint64_t offset, std::span<const uint64_t> words) const {
   return std::ranges::any_of(measured, [&](const Measurement* one) {
     auto lock = process::TransactionLock::take(one->pid(), std::chrono::milliseconds(100));
-    return lock && patch::is_in_place(session_, one->memory()) &&
+    return lock && resident::is_in_place(session_, one->memory()) &&
            one->memory().write(session_.news.start + offset, std::as_bytes(words));
   });
 }
@@ -77,7 +78,7 @@ std::vector<Follow::Asker> Follow::asking(Measured measured) {
     Asker asker{tid, status.group, kNewsAsking + i * sizeof(uint64_t), std::nullopt};
     if (ids[i] <= INT32_MAX && status.inner_pid == tid && is_young(asker.process))
       if (auto memory = process::TargetMemory::open(asker.process);
-          memory && patch::is_in_place(session_, *memory))
+          memory && resident::is_in_place(session_, *memory))
         asker.memory.emplace(std::move(*memory));
     if (asker.memory)
       out.push_back(std::move(asker));
@@ -109,7 +110,7 @@ void Follow::read_news(Measured measured) {
   const process::TargetMemory& memory = (*reader)->memory();
   constexpr std::chrono::milliseconds kPatience{5};  // the beat has the lock for some microseconds at a time
   auto lock = process::TransactionLock::take((*reader)->pid(), kPatience);
-  if (!lock || !patch::is_in_place(session_, memory)) return;
+  if (!lock || !resident::is_in_place(session_, memory)) return;
   if (nobody) write_word(memory, news + kNewsNobody, 0);  // we are here, after all
   if (made - read_ > kNewsEntries) {
     read_ = made;
@@ -148,7 +149,7 @@ bool Follow::is_young(pid_t pid) const {
 
 bool Follow::is_family(pid_t pid) const {
   auto memory = process::TargetMemory::open(pid);
-  return memory && patch::is_in_place(session_, *memory);
+  return memory && resident::is_in_place(session_, *memory);
 }
 
 void Follow::consider(pid_t pid, Measured measured) {
@@ -169,14 +170,14 @@ void Follow::consider(pid_t pid, Measured measured) {
   // The memory is that of whoever forked last.
   for (const Measurement* one : measured)
     if (!one->result() && process::shares_memory(pid, one->pid()))
-      return patch::let_sharer_pass(pid, session_, one->memory());
+      return resident::let_sharer_pass(pid, session_, one->memory());
   pid_t owner = pid;
   for (pid_t parent = process::read_status(pid).parent; parent > 0 && process::shares_memory(owner, parent);
        parent = process::read_status(owner).parent)
     owner = parent;
   if (!known(owner) && !busy_(owner)) admit(owner);
   if (owner == pid) return;
-  if (auto memory = process::TargetMemory::open(pid)) patch::let_sharer_pass(pid, session_, *memory);
+  if (auto memory = process::TargetMemory::open(pid)) resident::let_sharer_pass(pid, session_, *memory);
 }
 
 void Follow::admit(pid_t pid) {
@@ -186,21 +187,21 @@ void Follow::admit(pid_t pid) {
   if (!memory) return give_up(pid, memory.error().text);
   auto maps = image::read_maps(pid);
   if (!maps) return give_up(pid, maps.error().text);
-  auto session = patch::find_session(*maps, *memory);
+  auto session = resident::find_footprint(*maps, *memory);
   if (!session.journal || session.journal->head != session_.head)
     return give_up(pid, "its copy of the session is damaged");
   // What is in no journal.
   session.journal->armed = session_.armed;
-  auto admitted = patch::admit(pid, *session.journal, *memory);
+  auto admitted = resident::admit(pid, *session.journal, *memory);
   if (!admitted) return give_up(pid, admitted.error().text);
   switch (*admitted) {
-    case patch::Admitted::yes:
+    case resident::Admitted::yes:
       admitted_.insert(pid);
       found_.push_back({std::move(*process), std::move(*session.journal), std::move(*memory)});
       return;
-    case patch::Admitted::missed:
+    case resident::Admitted::missed:
       return give_up(pid, "it waited in vain for this mdl-inject, which was held up");
-    case patch::Admitted::foreign:
+    case resident::Admitted::foreign:
       return give_up(pid, "it was not made by its C library, which does not know of it");
   }
 }
@@ -208,7 +209,7 @@ void Follow::admit(pid_t pid) {
 void Follow::give_up(pid_t pid, const std::string& why) {
   others_.insert(pid);
   unmeasured_.push_back(pid);
-  if (auto memory = process::TargetMemory::open(pid)) patch::let_miss(pid, session_, *memory);
+  if (auto memory = process::TargetMemory::open(pid)) resident::let_miss(pid, session_, *memory);
   fmt::print(stderr, "warning: process {} was forked and is not measured: {}\n", pid, why);
 }
 

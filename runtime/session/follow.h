@@ -2,7 +2,7 @@
 // it. Finds those and lets them count (--follow-fork).
 //
 // A child that is about to count something for the first time writes its pid to the news, a page that it
-// shares with all of its family, and waits (patch/child.h). Who counts nothing is found in /proc, by the
+// shares with all of its family, and waits (resident/child.h). Who counts nothing is found in /proc, by the
 // journal at its place: however the family has been torn apart meanwhile (a daemon's parent ends).
 //
 // A thread that is about to execute a program writes its id there, too, and waits until it is answered.
@@ -16,8 +16,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/patch/journal.h"
 #include "runtime/process/target_memory.h"
+#include "runtime/resident/journal.h"
 #include "runtime/session/watch.h"
 
 namespace mdl::inject {
@@ -26,11 +26,11 @@ class Measurement;
 
 class Follow {
  public:
-  explicit Follow(const patch::Journal& session);  // a copy is kept
+  explicit Follow(const resident::Journal& session);  // a copy is kept
 
   struct Child {
     Process process;
-    patch::Journal journal;
+    resident::Journal journal;
     process::TargetMemory memory;
   };
   // Children that have been admitted now. `measured`: all processes that are; `thoroughly`: looks at all
@@ -57,7 +57,7 @@ class Follow {
   void leave(std::span<const Measurement* const> measured);
   // Whether there are children that are not measured.
   bool has_unmeasured() const { return !unmeasured_.empty(); }
-  const patch::Journal& session() const { return session_; }
+  const resident::Journal& session() const { return session_; }
   // Takes the code out of children that are not measured.
   void clean();
 
@@ -73,7 +73,7 @@ class Follow {
   bool is_young(pid_t pid) const;
   bool is_family(pid_t pid) const;
 
-  patch::Journal session_;
+  resident::Journal session_;
   uint64_t since_;           // no child is older
   uint64_t read_ = 0;        // entries of the news
   bool incomplete_ = false;  // the news name somebody who is not there: in another pid namespace, or ended

@@ -30,7 +30,7 @@ Heartbeat::~Heartbeat() {
 }
 
 void Heartbeat::add(const void* owner, pid_t pid, const process::TargetMemory& memory,
-                    const patch::Journal& session) {
+                    const resident::Journal& session) {
   auto own = memory.duplicate();
   if (!own) return;  // the family's others have it
   const std::lock_guard lock(mutex_);
@@ -53,14 +53,14 @@ void Heartbeat::drop(const void* owner) {
 // The news are one page of all of a family: one of these is enough. Where an insertion or a removal is under
 // way, or has been, nothing is written (measurement.h).
 void Heartbeat::beat_all() {
-  std::set<const patch::Journal*> done;
+  std::set<const resident::Journal*> done;
   beat_++;
   for (const Place& place : places_) {
     if (place.session && done.contains(place.session)) continue;
     std::optional<Result<process::TransactionLock>> lock;
     if (place.session) {
       lock.emplace(process::TransactionLock::take(place.pid, 0ms));
-      if (!*lock || !patch::is_in_place(*place.session, place.memory)) continue;
+      if (!*lock || !resident::is_in_place(*place.session, place.memory)) continue;
     }
     if (place.memory.write(place.word, std::as_bytes(std::span(&beat_, 1)))) done.insert(place.session);
   }

@@ -11,8 +11,8 @@
 #include <mutex>
 #include <thread>
 
-#include "runtime/patch/journal.h"
 #include "runtime/process/target_memory.h"
+#include "runtime/resident/journal.h"
 
 namespace mdl::inject {
 
@@ -24,7 +24,8 @@ class Heartbeat {
   Heartbeat& operator=(const Heartbeat&) = delete;
 
   // The news of a process of this family, until drop(owner). `session` outlives that.
-  void add(const void* owner, pid_t pid, const process::TargetMemory& memory, const patch::Journal& session);
+  void add(const void* owner, pid_t pid, const process::TargetMemory& memory,
+           const resident::Journal& session);
   // A word of a process that is on its way to its entry.
   void add(const void* owner, const process::TargetMemory& memory, uint64_t word);
   void drop(const void* owner);
@@ -35,7 +36,7 @@ class Heartbeat {
     pid_t pid;
     process::TargetMemory memory;
     uint64_t word;
-    const patch::Journal* session;  // nullptr: not in the news
+    const resident::Journal* session;  // nullptr: not in the news
   };
   void beat_all();
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/focus/graft.h"
+#include "runtime/resident/footprint.h"
 
 namespace mdl::inject {
 
@@ -17,7 +18,7 @@ namespace {
 std::set<std::tuple<uint64_t, uint64_t, uint64_t>> mapped_code(const std::vector<image::Mapping>& mappings) {
   std::set<std::tuple<uint64_t, uint64_t, uint64_t>> out;
   for (const image::Mapping& mapping : mappings)
-    if (mapping.execute && mapping.inode != 0 && !patch::is_session_mapping(mapping))
+    if (mapping.execute && mapping.inode != 0 && !resident::is_session_mapping(mapping))
       out.insert({mapping.start, mapping.device, mapping.inode});
   return out;
 }
@@ -40,7 +41,7 @@ struct Libraries::Prepared {
 };
 
 Libraries::Libraries(const patch::InsertInput& input, focus::BindOptions options,
-                     const process::TargetMemory& memory, patch::Journal& session)
+                     const process::TargetMemory& memory, resident::Journal& session)
     : input_(input),
       options_(std::move(options)),
       memory_(memory),
@@ -146,7 +147,7 @@ bool Libraries::insert(Prepared& prepared) {
   }
   // Another mdl-inject has put the original code back: nothing was loaded, and the next sample finds that
   // out.
-  if (patch::is_in_place(session_, memory_))
+  if (resident::is_in_place(session_, memory_))
     fmt::print(stderr, "warning: {} was loaded and is not instrumented: {}\n", who, prepared.problem);
   return false;
 }
@@ -174,8 +175,8 @@ bool Libraries::some_were_left(std::chrono::steady_clock::time_point now) {
 
 void Libraries::watch_windows() {
   watched_.clear();
-  for (const patch::PatchedFile& file : session_.files)
-    for (const patch::PatchedWindow& window : session_.windows)
+  for (const resident::PatchedFile& file : session_.files)
+    for (const resident::PatchedWindow& window : session_.windows)
       if (file.at.contains(window.address)) {
         watched_.push_back(window);
         break;
@@ -185,14 +186,15 @@ void Libraries::watch_windows() {
 // Unloaded and loaded again at the same place between two looks: only the code tells. (A removal by another
 // looks the same; extend() finds that out.)
 bool Libraries::some_were_reloaded() {
-  return std::erase_if(watched_, [&](const patch::PatchedWindow& window) {
+  return std::erase_if(watched_, [&](const resident::PatchedWindow& window) {
     std::vector<uint8_t> now(window.original.size());
     if (!memory_.read(window.address, std::as_writable_bytes(std::span(now))) || now != window.original)
       return false;
     std::erase_if(known_, [&](const Identity& identity) {
-      return std::any_of(session_.files.begin(), session_.files.end(), [&](const patch::PatchedFile& file) {
-        return file.at.contains(window.address) && file.at.start == std::get<0>(identity);
-      });
+      return std::any_of(session_.files.begin(), session_.files.end(),
+                         [&](const resident::PatchedFile& file) {
+                           return file.at.contains(window.address) && file.at.start == std::get<0>(identity);
+                         });
     });
     return true;
   });

@@ -25,7 +25,7 @@ class Libraries {
  public:
   // All of these outlive it. `input` is that of the insertion.
   Libraries(const patch::InsertInput& input, focus::BindOptions options, const process::TargetMemory& memory,
-            patch::Journal& session);
+            resident::Journal& session);
   ~Libraries();
 
   // True when something was inserted.
@@ -49,14 +49,14 @@ class Libraries {
   const patch::InsertInput& input_;
   focus::BindOptions options_;
   const process::TargetMemory& memory_;
-  patch::Journal& session_;
+  resident::Journal& session_;
   std::optional<image::LoadedList> list_;
   std::vector<uint64_t> loaded_;
   std::set<Identity> known_;
   Reach reach_;
   std::set<std::string> said_;  // why requests cannot be, each once
   std::vector<patch::Extension> extensions_;
-  std::vector<patch::PatchedWindow> watched_;  // one of each file
+  std::vector<resident::PatchedWindow> watched_;  // one of each file
   uint32_t number_ = 0;
   std::chrono::steady_clock::time_point next_, next_unloaded_;
   std::chrono::nanoseconds wait_{0};  // from one look for what is left to the next

@@ -36,7 +36,7 @@ uint64_t cpu_ns(pid_t pid) {
 
 }  // namespace
 
-Measurement::Measurement(const SessionOptions& options, Process process, patch::Journal journal,
+Measurement::Measurement(const SessionOptions& options, Process process, resident::Journal journal,
                          process::TargetMemory memory, output::Feed& feed, double began_s)
     : options_(options),
       process_(std::move(process)),
@@ -63,7 +63,7 @@ Result<values::Sample> Measurement::take_sample() {
   requests_.read_keys(memory_);
   // What was read is ours only if the journal is still there afterwards: whoever unmaps does it while
   // everything stands still.
-  if (!patch::is_in_place(journal_, memory_)) return Error{"the journal is not in its place"};
+  if (!resident::is_in_place(journal_, memory_)) return Error{"the journal is not in its place"};
   free_taken();
   return out;
 }
@@ -79,7 +79,7 @@ bool Measurement::write_data(uint64_t address, std::span<const uint64_t> words,
                              std::chrono::milliseconds patience) {
   if (removes_) return memory_.write(address, std::as_bytes(words));
   auto lock = process::TransactionLock::take(pid(), patience);
-  return lock && patch::is_in_place(journal_, memory_) && memory_.write(address, std::as_bytes(words));
+  return lock && resident::is_in_place(journal_, memory_) && memory_.write(address, std::as_bytes(words));
 }
 
 uint64_t Measurement::exit_word(uint64_t index) const {
@@ -155,7 +155,7 @@ double Measurement::overhead(const values::Sample& sample) {
 std::string Measurement::dearest_text() const {
   const std::optional<uint32_t> index = dearest_.request();
   if (!index || *index >= journal_.requests.size()) return "";
-  const patch::JournalRequest& request = journal_.requests[*index];
+  const resident::JournalRequest& request = journal_.requests[*index];
   return fmt::format(", most of it by {}{}{}", request.metric, request.focus.empty() ? "" : "@",
                      request.focus);
 }

@@ -27,12 +27,12 @@ namespace mdl::inject {
 class Measurement {
  public:
   // `options` and `feed` outlive it. `began_s`: when, in seconds since the session began.
-  Measurement(const SessionOptions& options, Process process, patch::Journal journal,
+  Measurement(const SessionOptions& options, Process process, resident::Journal journal,
               process::TargetMemory memory, output::Feed& feed, double began_s);
 
   pid_t pid() const { return process_.pid(); }
   const Process& process() const { return process_; }
-  patch::Journal& journal() { return journal_; }
+  resident::Journal& journal() { return journal_; }
   const process::TargetMemory& memory() const { return memory_; }
 
   // Nothing while it goes on; then how it went, as an exit status.
@@ -102,7 +102,7 @@ class Measurement {
 
   const SessionOptions& options_;
   Process process_;
-  patch::Journal journal_;
+  resident::Journal journal_;
   process::TargetMemory memory_;
   output::Feed& feed_;
   double began_s_;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/patch/key_table.h"
+#include "runtime/resident/key_table.h"
 
 namespace mdl::inject {
 
@@ -33,7 +33,7 @@ struct SessionOptions {
   // What is asked for may come with a library or a program that is not there yet.
   bool may_come_later() const { return await || follows_programs(); }
   std::optional<double> budget;  // nanoseconds that the code of a point may take; none = a warning (budget.h)
-  uint64_t max_keys = patch::kDefaultKeys;
+  uint64_t max_keys = resident::kDefaultKeys;
 };
 
 }  // namespace mdl::inject

@@ -170,7 +170,7 @@ std::string counted(uint64_t number, const char* what) {
 
 }  // namespace
 
-void say_missed_exits(pid_t pid, const patch::Journal& journal, const patch::ExitCheck& check) {
+void say_missed_exits(pid_t pid, const resident::Journal& journal, const patch::ExitCheck& check) {
   // A function's flag, its timers and the flags of other requests are up for the same frames.
   std::map<std::vector<uint32_t>, patch::MissedExit> by_functions;
   std::map<std::vector<uint32_t>, std::vector<std::string>> suspect;

@@ -24,7 +24,7 @@ void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch
 int print_functions(std::FILE* out, const image::Image& image, const std::string& glob);
 
 // Functions whose exits were missed, and the requests that are suspect for it: on standard error.
-void say_missed_exits(pid_t pid, const patch::Journal& journal, const patch::ExitCheck& check);
+void say_missed_exits(pid_t pid, const resident::Journal& journal, const patch::ExitCheck& check);
 
 // --check: how many flags and timers were up, and what is known of them.
 void print_check(std::FILE* out, const patch::ExitCheck& check);

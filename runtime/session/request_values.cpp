@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/patch/key_table.h"
+#include "runtime/resident/key_table.h"
 #include "runtime/values/fold.h"
 
 namespace mdl::inject {
@@ -20,7 +20,7 @@ std::string of_key(const std::string& focus, const std::string& key) {
   return focus.substr(0, star) + key + focus.substr(star + 1);
 }
 
-std::string focus_of(const patch::JournalRequest& request, const RequestValue& value) {
+std::string focus_of(const resident::JournalRequest& request, const RequestValue& value) {
   std::string out = request.focus;
   if (request.keyed) out = of_key(out, value.others ? "?" : fmt::format("{}", value.of.key));
   return request.thread == focus::kEachThread && !value.others ? focus::of_thread(out, value.of.thread) : out;
@@ -28,7 +28,7 @@ std::string focus_of(const patch::JournalRequest& request, const RequestValue& v
 
 // By key, or by key and thread. `threads`: how many the metric is folded over.
 std::map<values::KeyOf, int64_t> fold(const std::map<values::KeyOf, int64_t>& totals,
-                                      const patch::JournalRequest& request, int64_t threads) {
+                                      const resident::JournalRequest& request, int64_t threads) {
   std::map<values::KeyOf, int64_t> out;
   if (request.thread == focus::kEachThread) return totals;
   const bool all = request.thread == focus::kAllThreads;
@@ -45,11 +45,11 @@ std::map<values::KeyOf, int64_t> fold(const std::map<values::KeyOf, int64_t>& to
 
 }  // namespace
 
-RequestValues::RequestValues(const patch::Journal& journal, const values::BlockLayout& layout,
+RequestValues::RequestValues(const resident::Journal& journal, const values::BlockLayout& layout,
                              output::Feed& feed, pid_t pid)
     : journal_(journal), feed_(feed), pid_(pid) {
-  for (const patch::JournalTable& table : journal.tables) {
-    const values::KeyPlace place{table.at.start, table.most, patch::KeyTableShape{table.most}.totals(),
+  for (const resident::JournalTable& table : journal.tables) {
+    const values::KeyPlace place{table.at.start, table.most, resident::KeyTableShape{table.most}.totals(),
                                  table.keys,     table.base, table.by_thread};
     keys_.try_emplace(table.request, layout, place);
   }
@@ -60,7 +60,7 @@ void RequestValues::read_keys(const image::Memory& memory) {
 }
 
 std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot& snapshot) const {
-  const patch::JournalRequest& request = journal_.requests[index];
+  const resident::JournalRequest& request = journal_.requests[index];
   if (!request.keyed && request.thread != focus::kEachThread) return {{false, {}, snapshot.cells[index]}};
   std::vector<RequestValue> out;
   if (!request.keyed)
@@ -77,7 +77,7 @@ std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot
 const output::Series& RequestValues::series(size_t index, const RequestValue& value) {
   const output::Series*& known = series_[{index, value.others, value.of}];
   if (known) return *known;
-  const patch::JournalRequest& request = journal_.requests[index];
+  const resident::JournalRequest& request = journal_.requests[index];
   output::Series series;
   series.metric = request.metric;
   series.name = request.name;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/output/series.h"
-#include "runtime/patch/journal.h"
+#include "runtime/resident/journal.h"
 #include "runtime/values/keys.h"
 #include "runtime/values/sampler.h"
 
@@ -22,7 +22,7 @@ struct RequestValue {
 class RequestValues {
  public:
   // All outlive it; `pid` is the journal's process, or the child that has a copy of the journal.
-  RequestValues(const patch::Journal& journal, const values::BlockLayout& layout, output::Feed& feed,
+  RequestValues(const resident::Journal& journal, const values::BlockLayout& layout, output::Feed& feed,
                 pid_t pid);
 
   // Reads the keys as they are now. What cannot be read keeps its last values.
@@ -34,7 +34,7 @@ class RequestValues {
   uint64_t more_keys() const;
 
  private:
-  const patch::Journal& journal_;
+  const resident::Journal& journal_;
   output::Feed& feed_;
   pid_t pid_;
   std::map<size_t, values::KeyReader> keys_;  // of keyed requests

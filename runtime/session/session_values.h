@@ -1,14 +1,14 @@
 // What a journal says of where values are, as the readers of values want it.
 #pragma once
 
-#include "runtime/patch/journal.h"
+#include "runtime/resident/journal.h"
 #include "runtime/values/values.h"
 
 namespace mdl::inject {
 
 // One cell per request, in the journal's order.
-inline values::BlockLayout block_layout(const patch::Journal& journal) {
-  const patch::Layout& layout = journal.layout;
+inline values::BlockLayout block_layout(const resident::Journal& journal) {
+  const resident::Layout& layout = journal.layout;
   values::BlockLayout out;
   out.directory = journal.data.start + layout.directory();
   out.slots = layout.slots;
@@ -24,7 +24,7 @@ inline values::BlockLayout block_layout(const patch::Journal& journal) {
   out.ticks_per_second = journal.ticks_per_second;
   out.identified = layout.thread_at != 0;
   out.keeps_hit_time = layout.keeps_hit_time;
-  for (const patch::JournalRequest& request : journal.requests) {
+  for (const resident::JournalRequest& request : journal.requests) {
     values::CellPlace cell{journal.kinds[request.value], layout.cells[request.value], request.aggregate,
                            request.event};
     if (request.thread != focus::kAllThreads)

@@ -1,4 +1,4 @@
-// The values of a request by key (patch/key_table.h): the totals of its table, and what the keys that are
+// The values of a request by key (resident/key_table.h): the totals of its table, and what the keys that are
 // active in some thread have counted since they were raised.
 //
 // While threads run, an active key may be settled between two reads. A key is active with the same beginning

@@ -6,7 +6,7 @@
 // the address that a slot holds is only compared with it.
 //
 // A thread that has ended leaves its block to the next one with its thread pointer; a copy of what it held
-// goes through a ring (patch/layout.h). Blocks are read first, then the copies: a block that is being
+// goes through a ring (resident/layout.h). Blocks are read first, then the copies: a block that is being
 // handed over while it is read is in the ring by then, and the copy counts in its place.
 //
 // A timer that runs holds what it had less the clock at its start (format/kinds.h). The clock that is added

@@ -288,7 +288,7 @@ mdl_resident_exit:
 // mdl_resident_catch, mdl_resident_jump: called at the entries of __cxa_begin_catch and longjmp. Frames
 // below a limit on this stack have vanished without a return. Flags and timers whose outermost frame is one
 // of them are lowered and stopped, calls into the application that will not come back are forgotten; each is
-// an anomaly, counted with the flag or timer (patch/layout.h). "On this stack" means within kStack below the limit: frames of another stack (a signal stack,
+// an anomaly, counted with the flag or timer (resident/layout.h). "On this stack" means within kStack below the limit: frames of another stack (a signal stack,
 // a coroutine) are farther away, or left alone. Keep all registers and flags.
         // Goes on at `alive` unless the frame at \where has vanished; rax: the limit, r10 is lost
         .macro  skip_if_alive where, alive

@@ -17,7 +17,7 @@ class Deferred : public PointCode {
     lower_ = count_;
     for (size_t i = 7; i < 11; i++) lower_.code[i] = std::byte{0xff};  // addq $-1
     arch::Piece up = piece(kFlag), down = piece(kFlag);
-    up.raises = {patch::raised_cell(layout_, kFlag, format::CellKind::flag)};
+    up.raises = {resident::raised_cell(layout_, kFlag, format::CellKind::flag)};
     down.stencil = &lower_, down.lowers = up.raises, down.waits = layout_.cells[kFlag];
     down_ = {down};
     entry_ = emit(std::span(&up, 1), ~0u);
@@ -110,7 +110,7 @@ TEST_F(Deferred, ATimerRunsUntilTheReturn) {
   const uint64_t place = flag()[1];
   flag()[0] = 0;
   arch::Piece stop = piece(0);
-  stop.lowers = {patch::raised_cell(layout_, kTimer, format::CellKind::wall_timer)};
+  stop.lowers = {resident::raised_cell(layout_, kTimer, format::CellKind::wall_timer)};
   stop.waits = layout_.cells[kTimer];
   const void* jump = emit_jump(std::span(&stop, 1), direct_, kCodeAt + 1024);
   const uint64_t begun = arch::wall_ticks();

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "runtime/patch/child.h"
+#include "runtime/resident/child.h"
 #include "runtime/values/spans.h"
 #include "tests/unit/runtime/patch/point_code.h"
 
@@ -138,8 +138,8 @@ TEST(BeginAnew, WhatTheForkingThreadKeeps) {
                                               {CellKind::wall_timer, "w"},    {CellKind::process_timer, "p"},
                                               {CellKind::process_timer, "s"}, {CellKind::span_, "open"},
                                               {CellKind::span_, "closed"},    {CellKind::call, "call"}};
-  patch::Journal journal;
-  journal.layout = patch::make_layout(cells, 1);
+  resident::Journal journal;
+  journal.layout = resident::make_layout(cells, 1);
   for (const focus::CellSlot& cell : cells) journal.kinds.push_back(cell.kind);
   journal.requests.resize(3);
   journal.requests[0].value = 0, journal.requests[0].children = 2;
@@ -158,7 +158,7 @@ TEST(BeginAnew, WhatTheForkingThreadKeeps) {
   word(5) = values::open_span(30, 400);
   word(6) = 70;
   word(7) = 0x7020;
-  patch::begin_anew(journal, block, 55, 12345);
+  resident::begin_anew(journal, block, 55, 12345);
   EXPECT_THAT(std::vector(block.begin(), block.begin() + 3), testing::ElementsAre(0, 55, 0));
   EXPECT_EQ(word(0), 0u);
   EXPECT_EQ(word(1), 2u);

@@ -110,7 +110,7 @@ TEST_F(PointCode, APieceReadsWhatAnEarlierOneHasWritten) {
 // have vanished.
 TEST_F(PointCode, AFlagIsLoweredByItsOutermostFrame) {
   arch::Piece raise = piece(1), lower = piece(2);
-  raise.raises = {patch::raised_cell(layout_, 1, format::CellKind::flag)};
+  raise.raises = {resident::raised_cell(layout_, 1, format::CellKind::flag)};
   lower.lowers = raise.raises;
   auto up = reinterpret_cast<void (*)()>(const_cast<void*>(emit(std::span(&raise, 1), ~0u)));
   up(), up(), up();

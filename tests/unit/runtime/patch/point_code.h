@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/arch/arch.h"
-#include "runtime/patch/layout.h"
+#include "runtime/resident/layout.h"
 
 namespace mdl {
 
@@ -84,7 +84,7 @@ class PointCode : public testing::Test {
     cells_ = {{format::CellKind::counter, "a"},       {format::CellKind::flag, "f"},
               {format::CellKind::counter, "b"},       {format::CellKind::wall_timer, "w"},
               {format::CellKind::process_timer, "p"}, {format::CellKind::call, "c"}};
-    layout_ = patch::make_layout(cells_, 1, true);
+    layout_ = resident::make_layout(cells_, 1, true);
     layout_.slots = kSlots;
     layout_.ended = 4;
     data_.resize(layout_.size() / 8);
@@ -118,13 +118,13 @@ class PointCode : public testing::Test {
   uint64_t address() const { return reinterpret_cast<uint64_t>(code_); }
   uint64_t* directory() { return data_.data() + layout_.directory() / 8; }
   void reset() {
-    auto fresh = patch::empty_directory(layout_, base_);
+    auto fresh = resident::empty_directory(layout_, base_);
     std::copy(fresh.begin(), fresh.end(), directory());
   }
   uint64_t& cell(uint32_t slot, uint32_t index) {
     return data_[(layout_.block(slot) + layout_.cells[index]) / 8];
   }
-  uint32_t slot_of(uint64_t tp) { return patch::find_slot({directory(), kSlots * 2}, tp); }
+  uint32_t slot_of(uint64_t tp) { return resident::find_slot({directory(), kSlots * 2}, tp); }
 
   // The code of a point followed by ret, at `code_ + kCodeAt` or elsewhere.
   const void* emit(std::span<const arch::Piece> pieces, image::Registers live,
@@ -144,7 +144,7 @@ class PointCode : public testing::Test {
   }
 
   std::vector<focus::CellSlot> cells_;
-  patch::Layout layout_;
+  resident::Layout layout_;
   std::vector<uint64_t> data_;
   uint64_t base_ = 0;
   uint8_t* code_ = nullptr;

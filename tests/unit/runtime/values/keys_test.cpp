@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "runtime/arch/arch.h"
-#include "runtime/patch/key_table.h"
+#include "runtime/resident/key_table.h"
 #include "runtime/values/spans.h"
 
 namespace mdl {
@@ -36,7 +36,7 @@ class Keys : public testing::Test {
     by_thread_ = by_thread;
     shape_.most = most;
     table_.assign(shape_.size() / 8 + 1, 0);
-    auto header = patch::key_table_header(shape_, kKeys, kKey, kChange, kBase, by_thread);
+    auto header = resident::key_table_header(shape_, kKeys, kKey, kChange, kBase, by_thread);
     std::copy(header.begin(), header.end(), table_.begin());
     layout_.slots = slots;
     layout_.stride = kStride;
@@ -81,7 +81,7 @@ class Keys : public testing::Test {
     return *read;
   }
 
-  patch::KeyTableShape shape_;
+  resident::KeyTableShape shape_;
   std::vector<uint64_t> table_, data_;
   values::BlockLayout layout_;
   uint8_t* code_ = nullptr;

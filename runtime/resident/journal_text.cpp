@@ -1,5 +1,3 @@
-#include "runtime/patch/journal.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,16 +8,15 @@
 
 #include "base/digest.h"
 #include "base/json.h"
-#include "runtime/arch/arch.h"
-#include "runtime/patch/key_table.h"
+#include "runtime/resident/journal.h"
+#include "runtime/resident/key_table.h"
 
-namespace mdl::patch {
+namespace mdl::resident {
 namespace {
 
 using nlohmann::json;
 
 constexpr char kMagic[8] = {'M', 'D', 'L', 'J', 'R', 'N', 'L', '\n'};
-constexpr uint64_t kMaxText = 256u << 20;
 constexpr uint64_t kMaxWindow = 16;
 
 struct Head {
@@ -256,119 +253,7 @@ Journal from_json(const json& in) {
   return out;
 }
 
-// All that it says to be the session's is.
-bool is_within(const Journal& journal, const std::vector<image::Range>& mappings) {
-  const auto is_mapped = [&](const image::Range& range) {
-    return std::any_of(mappings.begin(), mappings.end(), [&](const image::Range& mapping) {
-      return range.start >= mapping.start && range.end <= mapping.end;
-    });
-  };
-  return is_mapped(journal.data) && (!journal.news.end || is_mapped(journal.news)) &&
-         std::all_of(journal.tables.begin(), journal.tables.end(),
-                     [&](const JournalTable& table) { return is_mapped(table.at); });
-}
-
 }  // namespace
-
-std::vector<Relay> relays_of(const PatchedWindow& window) {
-  std::vector<Relay> out;
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(window.patched));
-  for (size_t at = window.part == PatchedWindow::Part::host ? arch::kJumpSize : 0;
-       window.part != PatchedWindow::Part::window && at < bytes.size(); at += arch::kJumpSize) {
-    auto target = arch::branch_target(window.address + at, bytes.subspan(at));
-    if (!target) return {};
-    out.push_back({window.address + at, *target});
-  }
-  return out;
-}
-
-std::vector<uint64_t> relay_places(const std::vector<PatchedWindow>& windows) {
-  std::vector<uint64_t> out;
-  for (const PatchedWindow& window : windows)
-    for (const Relay& relay : relays_of(window)) out.push_back(relay.at);
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-namespace {
-
-void join(std::vector<uint32_t>& list, const std::vector<uint32_t>& more, size_t first) {
-  for (const uint32_t index : more) list.push_back(static_cast<uint32_t>(first + index));
-  std::ranges::sort(list);
-  list.erase(std::unique(list.begin(), list.end()), list.end());
-}
-
-void absorb_raised(Journal& session, const Journal& extension) {
-  const size_t first = session.functions.size();
-  session.functions.insert(session.functions.end(), extension.functions.begin(), extension.functions.end());
-  for (const RaisedCell& more : extension.raised) {
-    auto known = std::ranges::find(session.raised, more.cell, &RaisedCell::cell);
-    if (known == session.raised.end())
-      known = session.raised.insert(known, RaisedCell{more.cell, more.tied, more.moves, {}, {}});
-    known->tied = known->tied && more.tied;
-    known->moves = known->moves || more.moves;
-    join(known->functions, more.functions, first);
-    join(known->requests, more.requests, 0);
-  }
-}
-
-}  // namespace
-
-void absorb(Journal& session, const Journal& extension) {
-  auto replaced = [&](uint64_t address) {
-    return std::any_of(extension.files.begin(), extension.files.end(),
-                       [&](const PatchedFile& file) { return file.at.contains(address); });
-  };
-  std::erase_if(session.windows, [&](const PatchedWindow& window) { return replaced(window.address); });
-  std::erase_if(session.files, [&](const PatchedFile& file) { return replaced(file.at.start); });
-  session.windows.insert(session.windows.end(), extension.windows.begin(), extension.windows.end());
-  session.files.insert(session.files.end(), extension.files.begin(), extension.files.end());
-  session.points += extension.points;
-  absorb_raised(session, extension);
-}
-
-namespace {
-
-const image::Mapping* mapping_of(const std::vector<image::Mapping>& mappings, uint64_t address) {
-  auto after = std::upper_bound(mappings.begin(), mappings.end(), address,
-                                [](uint64_t value, const image::Mapping& one) { return value < one.start; });
-  return after != mappings.begin() && address < std::prev(after)->end ? &*std::prev(after) : nullptr;
-}
-
-}  // namespace
-
-std::vector<PatchedFile> files_at(const std::vector<image::Mapping>& mappings,
-                                  const std::vector<PatchedWindow>& windows) {
-  std::vector<PatchedFile> out;
-  for (const PatchedWindow& window : windows) {  // by address, as the mappings
-    if (!out.empty() && out.back().at.contains(window.address)) continue;
-    if (const image::Mapping* mapping = mapping_of(mappings, window.address))
-      out.push_back({{mapping->start, mapping->end}, mapping->device, mapping->inode});
-  }
-  return out;
-}
-
-bool is_still_there(const std::vector<PatchedFile>& files, const std::vector<image::Mapping>& mappings,
-                    uint64_t address) {
-  auto file = std::find_if(files.begin(), files.end(),
-                           [&](const PatchedFile& one) { return one.at.contains(address); });
-  const image::Mapping* mapping = mapping_of(mappings, address);
-  return file != files.end() && mapping && mapping->device == file->device && mapping->inode == file->inode;
-}
-
-bool is_copied(const std::vector<PatchedFile>& files, const std::vector<image::Mapping>& mappings,
-               const PatchedWindow& window, const image::Memory& memory) {
-  auto file =
-      std::ranges::find_if(files, [&](const PatchedFile& one) { return one.at.contains(window.address); });
-  const image::Mapping* mapping = mapping_of(mappings, window.address);
-  if (file == files.end() || !mapping || !mapping->execute) return false;
-  const bool is_loaded = std::ranges::any_of(mappings, [&](const image::Mapping& one) {
-    return one.device == file->device && one.inode == file->inode;
-  });
-  std::vector<uint8_t> now(window.patched.size());
-  return is_loaded && memory.read(window.address, std::as_writable_bytes(std::span(now))) &&
-         now == window.patched;
-}
 
 std::vector<std::byte> write_journal(const Journal& journal) {
   std::string text = write_json(to_json(journal));
@@ -403,58 +288,4 @@ Result<Journal> read_journal(std::span<const std::byte> bytes) {
   }
 }
 
-bool is_in_place(const Journal& journal, const image::Memory& memory) {
-  std::vector<std::byte> head(kJournalHead);
-  return memory.read(journal.at.start, head) && head == journal.head;
-}
-
-bool is_session_mapping(const image::Mapping& mapping) {
-  return mapping.path.starts_with(std::string("/memfd:") + kSessionName);
-}
-
-namespace {
-
-// The first of a session's files; the others have longer names.
-bool may_hold_journal(const image::Mapping& mapping) {
-  const std::string name = std::string("/memfd:") + kSessionName;
-  return mapping.offset == 0 && (mapping.path == name || mapping.path.starts_with(name + " "));
-}
-
-}  // namespace
-
-Session find_session(const std::vector<image::Mapping>& mappings, const image::Memory& memory) {
-  Session out;
-  std::vector<Journal> extensions;
-  for (const image::Mapping& mapping : mappings) {
-    if (!is_session_mapping(mapping)) continue;
-    out.mappings.push_back({mapping.start, mapping.end});
-    uint64_t size = std::min(mapping.end - mapping.start, kMaxText);
-    if (!may_hold_journal(mapping)) continue;
-    std::vector<std::byte> bytes(size);
-    if (!memory.read(mapping.start, bytes)) continue;
-    auto journal = read_journal(bytes);
-    if (!journal) {
-      if (std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; }))
-        out.damage = journal.error().text;
-      continue;
-    }
-    journal->at = {mapping.start, mapping.end};
-    if (journal->extension)
-      extensions.push_back(std::move(*journal));
-    else if (!out.journal)
-      out.journal = std::move(*journal);
-  }
-  if (out.journal && !is_within(*out.journal, out.mappings))
-    out.damage = "the journal names memory that is not the session's";
-  if (!out.damage.empty()) {  // of the session, or of what was added to it: not all is known any more
-    out.journal.reset();
-    return out;
-  }
-  std::sort(extensions.begin(), extensions.end(),
-            [](const Journal& a, const Journal& b) { return a.extension < b.extension; });
-  for (const Journal& extension : extensions)
-    if (out.journal) absorb(*out.journal, extension);
-  return out;
-}
-
-}  // namespace mdl::patch
+}  // namespace mdl::resident

@@ -1,4 +1,4 @@
-#include "runtime/patch/child.h"
+#include "runtime/resident/child.h"
 
 #include <fmt/format.h>
 
@@ -9,18 +9,17 @@
 
 #include "runtime/arch/arch.h"
 #include "runtime/arch/clock.h"
-#include "runtime/patch/key_table.h"
-#include "runtime/patch/thread_identity.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/target.h"
+#include "runtime/resident/key_table.h"
+#include "runtime/resident/thread_identity.h"
 #include "runtime/values/spans.h"
 
-namespace mdl::patch {
+namespace mdl::resident {
 namespace {
 
 constexpr uint64_t kAbove = uint64_t{1} << 56;  // what is added to the clocks of threads (format/kinds.h)
 constexpr size_t kKeyWords = 5, kKeyEntries = 8, kKeyBase = 2;  // of a cell of keys, likewise
-constexpr uint64_t kTableUsed = 48;                             // key_table.h
 constexpr uint64_t kTotalsAtOnce = 4096;
 
 // The data of one child.
@@ -195,4 +194,4 @@ Result<Admitted> admit(pid_t pid, const Journal& journal, const process::TargetM
   return *missed ? Admitted::missed : Admitted::yes;
 }
 
-}  // namespace mdl::patch
+}  // namespace mdl::resident

@@ -1,4 +1,4 @@
-#include "runtime/patch/thread_identity.h"
+#include "runtime/resident/thread_identity.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "runtime/process/target.h"
 #include "runtime/process/threads.h"
 
-namespace mdl::patch {
+namespace mdl::resident {
 namespace {
 
 using namespace std::chrono_literals;
@@ -68,4 +68,4 @@ Result<uint32_t> find_thread_place(pid_t pid, const process::TargetMemory& memor
   return Error{fmt::format("no thread of process {} can be stopped: try again later", pid)};
 }
 
-}  // namespace mdl::patch
+}  // namespace mdl::resident

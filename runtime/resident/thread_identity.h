@@ -10,7 +10,7 @@
 #include "runtime/focus/request.h"
 #include "runtime/process/target_memory.h"
 
-namespace mdl::patch {
+namespace mdl::resident {
 
 // True when something of the binding belongs to single threads: then threads are told apart at each hit,
 // for one load and one comparison more. Plain counters do not care who added to them.
@@ -20,4 +20,4 @@ bool needs_identity(const plan::Plan& plan, const focus::Binding& binding);
 // which is stopped for that. 0 when no known place holds it.
 Result<uint32_t> find_thread_place(pid_t pid, const process::TargetMemory& memory);
 
-}  // namespace mdl::patch
+}  // namespace mdl::resident

@@ -1,13 +1,14 @@
 // Layout, gaps and the journal: what is computed, and what is believed of the target.
+#include "runtime/resident/journal.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "runtime/patch/island.h"
-#include "runtime/patch/journal.h"
-#include "runtime/patch/layout.h"
+#include "runtime/resident/layout.h"
 
-namespace mdl::patch {
+namespace mdl::resident {
 namespace {
 
 image::Mapping mapping(uint64_t start, uint64_t end, std::string path = {}) {
@@ -170,7 +171,7 @@ TEST(Island, BelowTheProgramBeforeAboveItsHeap) {
   image::Mapping text = mapping(0x555555554000, 0x555555560000),
                  heap = mapping(0x555555570000, 0x555555590000, "[heap]");
   image::Mapping maps[] = {text, heap};
-  auto gap = find_gap(maps, {}, {text.start, text.end}, 0x4000, 0x70000000);
+  auto gap = patch::find_gap(maps, {}, {text.start, text.end}, 0x4000, 0x70000000);
   ASSERT_TRUE(gap);
   EXPECT_LT(*gap, text.start);
   EXPECT_GT(*gap, text.start - 0x100000);
@@ -179,7 +180,7 @@ TEST(Island, BelowTheProgramBeforeAboveItsHeap) {
 
 TEST(Island, AboveWhenThereIsNoRoomBelow) {
   image::Mapping text = mapping(0x400000, 0x500000);
-  auto gap = find_gap(std::span(&text, 1), {}, {text.start, text.end}, 0x800000, 0x70000000);
+  auto gap = patch::find_gap(std::span(&text, 1), {}, {text.start, text.end}, 0x800000, 0x70000000);
   ASSERT_TRUE(gap);
   EXPECT_GT(*gap, text.end);
   EXPECT_LT(*gap + 0x800000, 0x400000u + 0x70000000u);
@@ -187,15 +188,15 @@ TEST(Island, AboveWhenThereIsNoRoomBelow) {
 
 TEST(Island, KeepsApart) {
   image::Mapping text = mapping(0x7f0000000000, 0x7f0000100000);
-  auto gap = find_gap(std::span(&text, 1), {}, {text.start, text.end}, 0x4000, 0x70000000, 0x10000000);
+  auto gap = patch::find_gap(std::span(&text, 1), {}, {text.start, text.end}, 0x4000, 0x70000000, 0x10000000);
   ASSERT_TRUE(gap);
   EXPECT_EQ(*gap, text.start - 0x10000000 - 0x4000);
 }
 
 TEST(Island, NoneWhenNothingIsInReach) {
   image::Mapping maps[] = {mapping(0x10000, 0x100000000)};
-  EXPECT_FALSE(find_gap(maps, {}, {0x400000, 0x500000}, 0x1000, 0x70000000));
+  EXPECT_FALSE(patch::find_gap(maps, {}, {0x400000, 0x500000}, 0x1000, 0x70000000));
 }
 
 }  // namespace
-}  // namespace mdl::patch
+}  // namespace mdl::resident

@@ -10,10 +10,10 @@
 #pragma once
 
 #include "base/result.h"
-#include "runtime/patch/journal.h"
 #include "runtime/process/target_memory.h"
+#include "runtime/resident/journal.h"
 
-namespace mdl::patch {
+namespace mdl::resident {
 
 enum class Admitted {
   yes,
@@ -34,4 +34,4 @@ void let_miss(pid_t pid, const Journal& journal, const process::TargetMemory& me
 // The words of the block of a thread that has forked, as the child begins with it. `now`: the wall clock.
 void begin_anew(const Journal& journal, std::span<uint64_t> block, uint64_t thread, uint64_t now);
 
-}  // namespace mdl::patch
+}  // namespace mdl::resident

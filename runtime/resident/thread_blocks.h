@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/patch/stage.h"
 #include "runtime/process/target_memory.h"
+#include "runtime/resident/layout.h"
 
-namespace mdl::patch {
+namespace mdl::resident {
 
 // Frames on a thread's stack that raised a flag, or started a timer.
 struct Active {
@@ -18,9 +18,17 @@ struct Active {
   uint64_t outermost = 0;  // the stack pointer at the entry of the outermost frame
 };
 
+// A session's data, as they lie in its process.
+struct SessionData {
+  const Layout& layout;
+  uint64_t at = 0;  // an address
+  pid_t process = 0;
+  uint64_t ticks_per_second = 0;  // of wall timers
+};
+
 class ThreadBlocks {
  public:
-  ThreadBlocks(const Stage& stage, const process::TargetMemory& memory) : stage_(stage), memory_(memory) {}
+  ThreadBlocks(const SessionData& data, const process::TargetMemory& memory) : data_(data), memory_(memory) {}
   Result<void> read();  // the directory
   // The thread's block, as its own code will find it: an address.
   Result<uint64_t> claim(pid_t tid, uint64_t thread_pointer);
@@ -33,9 +41,9 @@ class ThreadBlocks {
  private:
   Result<void> write(uint64_t at, std::span<const uint64_t> words);
 
-  const Stage& stage_;
+  SessionData data_;
   const process::TargetMemory& memory_;
   std::vector<uint64_t> directory_;
 };
 
-}  // namespace mdl::patch
+}  // namespace mdl::resident

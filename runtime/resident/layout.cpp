@@ -1,9 +1,9 @@
-#include "runtime/patch/layout.h"
+#include "runtime/resident/layout.h"
 
 #include <algorithm>
 #include <bit>
 
-namespace mdl::patch {
+namespace mdl::resident {
 namespace {
 
 constexpr uint64_t kLinePair = 128;
@@ -110,4 +110,4 @@ uint32_t find_slot(std::span<const uint64_t> directory, uint64_t thread_pointer)
   return slots;
 }
 
-}  // namespace mdl::patch
+}  // namespace mdl::resident

@@ -18,11 +18,10 @@
 #include "base/result.h"
 #include "format/manifest.h"
 #include "runtime/image/image.h"
-#include "runtime/patch/layout.h"
+#include "runtime/resident/layout.h"
 
-namespace mdl::patch {
+namespace mdl::resident {
 
-inline constexpr const char* kSessionName = "mdl-session";
 inline constexpr uint32_t kJournalVersion = 7;
 
 struct PatchedWindow {
@@ -94,7 +93,7 @@ struct RaisedCell {
   uint32_t words = 0, words_end = 0;
 };
 
-struct JournalTable {  // patch/key_table.h
+struct JournalTable {  // resident/key_table.h
   image::Range at;
   uint64_t most = 0;
   uint32_t request = 0;         // index of a keyed one
@@ -164,13 +163,4 @@ bool is_in_place(const Journal& journal, const image::Memory& memory);
 // Checks everything; ranges must not overflow and windows must be no longer than 16 bytes.
 Result<Journal> read_journal(std::span<const std::byte> bytes);
 
-// What a process has of ours.
-struct Session {
-  std::vector<image::Range> mappings;  // all of the session, also without a valid journal
-  std::optional<Journal> journal;      // none when it was never completed, or is damaged
-  std::string damage;                  // what is wrong with one that is not empty
-};
-bool is_session_mapping(const image::Mapping& mapping);
-Session find_session(const std::vector<image::Mapping>& mappings, const image::Memory& memory);
-
-}  // namespace mdl::patch
+}  // namespace mdl::resident

@@ -3,19 +3,17 @@
 //   page 0      header: overflow count, exit rendezvous, ended threads (kHeader… below)
 //   directory   `slots` entries of 16 bytes {thread pointer, block}; 0 = free
 //   blocks      `slots` blocks of `stride` bytes; behind them the overflow block, the block of the ended
-//   (what
-//               did not fit into the ring, added up), the block of the taken (what the injector took, added
-//               up)
+//               (the sum of what did not fit into the ring), the block of the taken (the sum of what the
+//               injector took)
 //   ended       `ended` blocks: copies of blocks whose thread has ended, a ring
 //
-// A block is a 64-byte header {anomalies that are not told apart, thread id, sequence and origin of a copy;
-// where hit times are kept, those and the thread's clock (arch/x86_64/hit_time.h); at its end the depths of
-// what waits at tail jumps and of armed calls} followed by the cells: flags, timers, call cells, event
-// counters, counters, spans, words for anomalies, keys; and the list of what waits at tail jumps, where
-// something does. Blocks are as far apart as two cache lines, so that no two threads write the same one (or
-// the pair that the prefetcher takes together). The region is private memory that the kernel fills on demand,
-// so slots that no thread uses cost nothing. A slot names its block by address: later chunks of blocks can
-// lie elsewhere.
+// A block begins with a header: anomalies that are not told apart, the thread's id, sequence and origin of a
+// copy; where hit times are kept, those and the thread's clock (arch/x86_64/hit_time.h); the depths of what
+// waits at tail jumps and of armed calls. The cells follow, by group (format/kinds.h), with words for
+// anomalies in front of the keys; then the list of what waits at tail jumps, where something does. Blocks are
+// as far apart as two cache lines, so that no two threads write the same one (or the pair that the prefetcher
+// takes together). The region is private memory that the kernel fills on demand, so slots that no thread uses
+// cost nothing. A slot names its block by address: later chunks of blocks can lie elsewhere.
 //
 // When a thread pointer is used again, the new thread finds the old one's block. It copies it to the
 // ring, from which the injector takes it, and clears it; when the ring is full, it adds counters and
@@ -34,7 +32,7 @@
 #include "runtime/arch/arch.h"
 #include "runtime/focus/request.h"
 
-namespace mdl::patch {
+namespace mdl::resident {
 
 struct Layout {
   uint32_t slots = 0;           // a power of two
@@ -84,4 +82,4 @@ std::vector<uint64_t> empty_directory(const Layout& layout, uint64_t base);
 // where it would be claimed; `slots` when there is none.
 uint32_t find_slot(std::span<const uint64_t> directory, uint64_t thread_pointer);
 
-}  // namespace mdl::patch
+}  // namespace mdl::resident

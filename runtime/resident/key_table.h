@@ -1,5 +1,5 @@
 // The shared table of one request such as /Message/*: which keys there have been, and how much each has
-// counted while it was active. The resident code (arch/x86_64/resident_vectors.inc) fills it:
+// counted while it was active. The resident code fills it:
 //
 //   +0    offsets in a block: keys, key, change, base; slots less one, most totals, totals so far, offset of
 //         the totals, whether they are kept for each thread
@@ -17,7 +17,7 @@
 
 #include "runtime/arch/target_data.h"
 
-namespace mdl::patch {
+namespace mdl::resident {
 
 inline constexpr uint64_t kDefaultKeys = 2097152;
 inline constexpr uint64_t kMostKeys = uint64_t{1} << 26;
@@ -34,4 +34,4 @@ struct KeyTableShape {
 std::array<uint64_t, 9> key_table_header(const KeyTableShape& shape, uint64_t keys, uint64_t key,
                                          uint64_t change, uint64_t base, bool by_thread);
 
-}  // namespace mdl::patch
+}  // namespace mdl::resident

@@ -1,8 +1,8 @@
-#include "runtime/patch/key_table.h"
+#include "runtime/resident/key_table.h"
 
 #include <bit>
 
-namespace mdl::patch {
+namespace mdl::resident {
 
 uint64_t KeyTableShape::slots() const {
   return std::bit_ceil(most * 2);
@@ -13,4 +13,4 @@ std::array<uint64_t, 9> key_table_header(const KeyTableShape& shape, uint64_t ke
   return {keys, key, change, base, shape.slots() - 1, shape.most, 0, shape.totals(), by_thread};
 }
 
-}  // namespace mdl::patch
+}  // namespace mdl::resident

@@ -1,0 +1,22 @@
+// What a process has of ours: mappings by their name, and the journal in them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/resident/journal.h"
+
+namespace mdl::resident {
+
+inline constexpr const char* kSessionName = "mdl-session";  // of the memfds
+
+struct Footprint {
+  std::vector<image::Range> mappings;  // all of the session, also without a valid journal
+  std::optional<Journal> journal;      // none when it was never completed, or is damaged
+  std::string damage;                  // what is wrong with one that is not empty
+};
+bool is_session_mapping(const image::Mapping& mapping);
+Footprint find_footprint(const std::vector<image::Mapping>& mappings, const image::Memory& memory);
+
+}  // namespace mdl::resident
