@@ -34,9 +34,9 @@ std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Ins
   switch (inst.op) {
     case ir::Op::start_timer:
     case ir::Op::stop_timer: {
-      const format::CellKind kind = snippet.cells[inst.index].kind;
-      if (kind == format::CellKind::wall_timer) return std::nullopt;
-      return kind == format::CellKind::process_timer ? format::Routine::cpu : format::Routine::event;
+      const format::CellClock clock = format::info(snippet.cells[inst.index].kind).clock;
+      if (clock == format::CellClock::wall) return std::nullopt;
+      return clock == format::CellClock::cpu ? format::Routine::cpu : format::Routine::event;
     }
     case ir::Op::sample_event:
       return format::Routine::event;

@@ -13,7 +13,8 @@ constexpr PointKindInfo kPoints[] = {
 };
 
 constexpr CellKindInfo kCells[] = {
-#define X(id, name, size, feature) {name, size, feature},
+#define X(id, name, size, room, group, clock, feature) \
+  {name, size, room, CellGroup::group, CellClock::clock, feature},
     MDL_CELL_KINDS(X)
 #undef X
 };
@@ -64,7 +65,16 @@ std::string_view name(Aggregate value) {
 }
 
 bool is_timer(CellKind kind) {
-  return kind == CellKind::wall_timer || kind == CellKind::process_timer || kind == CellKind::event_timer;
+  return info(kind).group == CellGroup::timers;
+}
+
+bool is_time(CellKind kind) {
+  const CellClock clock = info(kind).clock;
+  return clock == CellClock::wall || clock == CellClock::cpu;
+}
+
+bool is_raised(CellKind kind) {
+  return is_timer(kind) || info(kind).group == CellGroup::flags;
 }
 
 std::optional<PointKind> point_kind(std::string_view wanted) {

@@ -59,27 +59,41 @@ struct PointKindInfo {
 // Keys are a thread's active keys of a request such as /Message/*, also the injector's: 8 entries {count,
 // key, base at the raise, stack pointer of the frame that raised it, address of the key's total}, and how
 // often there were more. A count of 0 is a free entry, below 0 one that is being changed.
-//          enumerator     name            size  feature
-#define MDL_CELL_KINDS(X)                         \
-  X(counter, "counter", 8, "counters")            \
-  X(flag, "flag", 16, "counters")                 \
-  X(wall_timer, "wall_timer", 16, "timers")       \
-  X(process_timer, "process_timer", 16, "timers") \
-  X(event_timer, "event_timer", 16, "events")     \
-  X(event_counter, "event_counter", 16, "events") \
-  X(call, "call", 64, "calls-out")                \
-  X(span_, "span", 8, "vectors")                  \
-  X(keys, "keys", 328, "vectors")
+//
+// `size`: what a stencil may use; `room`: what it takes in a block, with the injector's own words. `group`:
+// which cells lie together in a block, and what is done with them when their thread ends, when a process
+// forks and when frames vanish. `clock`: what a timer reads.
+//          enumerator     name            size  room  group     clock  feature
+#define MDL_CELL_KINDS(X)                                             \
+  X(counter, "counter", 8, 8, sums, none, "counters")                 \
+  X(flag, "flag", 16, 16, flags, none, "counters")                    \
+  X(wall_timer, "wall_timer", 16, 32, timers, wall, "timers")         \
+  X(process_timer, "process_timer", 16, 32, timers, cpu, "timers")    \
+  X(event_timer, "event_timer", 16, 32, timers, event, "events")      \
+  X(event_counter, "event_counter", 16, 16, samples, event, "events") \
+  X(call, "call", 64, 64, calls, none, "calls-out")                   \
+  X(span_, "span", 8, 8, spans, none, "vectors")                      \
+  X(keys, "keys", 328, 328, keys, none, "vectors")
 
 enum class CellKind : uint8_t {
-#define X(id, name, size, feature) id,
+#define X(id, name, size, room, group, clock, feature) id,
   MDL_CELL_KINDS(X)
 #undef X
 };
 
+// In the order in which they lie in a block. Flags and timers are raised and lowered, by frames; a process's
+// sums, samples among them, are the sums of its threads'.
+enum class CellGroup : uint8_t { flags, timers, calls, samples, sums, spans, keys };
+inline constexpr int kCellGroups = 7;
+
+enum class CellClock : uint8_t { none, wall, cpu, event };
+
 struct CellKindInfo {
   std::string_view name;
   uint32_t size;
+  uint32_t room;
+  CellGroup group;
+  CellClock clock;
   std::string_view feature;
 };
 
@@ -146,7 +160,9 @@ inline constexpr std::string_view kAggregates[] = {"sum", "min", "max", "avg"};
 const PointKindInfo& info(PointKind);
 const CellKindInfo& info(CellKind);
 std::string_view name(Aggregate);
-bool is_timer(CellKind);  // {value, depth}, see above
+bool is_timer(CellKind);   // {value, depth}, see above
+bool is_time(CellKind);    // a timer of time
+bool is_raised(CellKind);  // a flag or a timer: for each raise there must be a fall
 
 struct EventInfo {
   std::string_view name;

@@ -222,10 +222,8 @@ std::vector<Placement> read_placements(const Node& list, uint32_t depth) {
 
 Cell read_cell(const Node& node) {
   Cell result{node.key("name").name(), node.key("kind").kind(cell_kind), {}};
-  if (result.kind == CellKind::event_timer || result.kind == CellKind::event_counter)
-    result.event = info(node.key("event").kind(event)).name;
-  if (result.kind == CellKind::span_ || result.kind == CellKind::keys)
-    node.key("kind").fail("is one that only the injector makes");
+  if (info(result.kind).clock == CellClock::event) result.event = info(node.key("event").kind(event)).name;
+  if (info(result.kind).group > CellGroup::sums) node.key("kind").fail("is one that only the injector makes");
   return result;
 }
 

@@ -122,7 +122,7 @@ class Parser {
     std::optional<format::CellKind> kind = format::cell_kind(word);
     if (!kind) return fmt::format("unknown kind of cell \"{}\"", word);
     std::string event;
-    if (*kind == format::CellKind::event_timer || *kind == format::CellKind::event_counter) {
+    if (format::info(*kind).clock == format::CellClock::event) {
       event = words.next();
       if (!format::event(event)) return fmt::format("unknown event \"{}\"", event);
     }

@@ -93,13 +93,11 @@ class Verifier {
   std::string check_cell(const Inst& inst) {
     using format::CellKind;
     CellKind kind = snippet_.cells[inst.index].kind;
-    bool timer =
-        kind == CellKind::wall_timer || kind == CellKind::process_timer || kind == CellKind::event_timer;
     bool right = false;
     switch (inst.op) {
       case Op::start_timer:
       case Op::stop_timer:
-        right = timer;
+        right = format::is_timer(kind);
         break;
       case Op::sample_event:
         right = kind == CellKind::event_counter;

@@ -81,7 +81,7 @@ Result<void> bind_alone(Requests& requests, const Wanted& wanted, const Resolved
   draft.binding().requests.push_back(std::move(bound));
   requests.laid().emplace(metric.id + "@" + focus.code_text, request);
   for (size_t i = 0; i < defined.size(); ++i)
-    if (format::is_timer(defined[i]->kind) || defined[i]->kind == format::CellKind::flag)
+    if (format::is_raised(defined[i]->kind))
       draft.balance(base->insertions, *defined[i], cells[i].second, request);
   return draft.lay(base->insertions, cells, guards, Draft::kNoInstance, request);
 }

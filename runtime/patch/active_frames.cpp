@@ -67,8 +67,8 @@ class ActiveFrames {
     std::map<const image::Function*, const FunctionPlan*> plans;
     for (const StagedWindow& window : stage_.windows) plans[window.function->function] = window.function;
     for (const focus::Balance& balance : input_.binding.balances) {
-      format::CellKind kind = input_.binding.cells[balance.flag].kind;
-      if (kind != format::CellKind::flag && !format::is_timer(kind)) continue;  // which key is not known
+      const format::CellKind kind = input_.binding.cells[balance.flag].kind;
+      if (!format::is_raised(kind)) continue;  // which key is not known
       auto it = plans.find(balance.function);
       if (it == plans.end()) continue;
       const FunctionPlan& f = *it->second;

@@ -54,17 +54,13 @@ std::vector<uint8_t> bytes_at(const image::Memory& memory, uint64_t address) {
 }
 
 // Cells whose value means nothing when a function changes them at some of its points only.
-bool must_stay_even(format::CellKind kind) {
-  return kind == format::CellKind::flag || format::is_timer(kind);
-}
-
 // Such cells that code writes.
 std::set<focus::CellId> even_cells(const plan::Plan& plan, const focus::Binding& binding,
                                    const std::vector<BoundSnippet>& snippets) {
   std::set<focus::CellId> out;
   for (const BoundSnippet& snippet : snippets)
     for (focus::CellId cell : snippet.cells)
-      if (must_stay_even(binding.cells[cell].kind) && writes_flag(plan, snippet, cell)) out.insert(cell);
+      if (format::is_raised(binding.cells[cell].kind) && writes_flag(plan, snippet, cell)) out.insert(cell);
   return out;
 }
 

@@ -65,7 +65,7 @@ std::optional<arch::Raised> raised_of(const resident::Journal& journal, const re
                                       std::span<const uint64_t> block) {
   if (cell.cell >= journal.kinds.size() || cell.cell >= journal.layout.cells.size()) return {};
   const format::CellKind kind = journal.kinds[cell.cell];
-  if (kind != format::CellKind::flag && !format::is_timer(kind)) return {};
+  if (!format::is_raised(kind)) return {};
   const arch::Raised out = resident::raised_cell(journal.layout, cell.cell, kind);
   if (static_cast<uint64_t>(out.outermost) / sizeof(uint64_t) >= block.size()) return {};
   return out;

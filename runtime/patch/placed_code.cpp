@@ -54,7 +54,7 @@ int64_t PlacedCode::anomalies(const FunctionPlan& f, const focus::BoundSnippet& 
   const auto& uses = input_.plan.stencils[snippet.stencil].info.cells;
   std::optional<focus::CellId> kept;  // the one flag or timer that it changes
   for (size_t i = 0; i < uses.size(); i++) {
-    const bool counts = uses[i].kind == format::CellKind::flag || format::is_timer(uses[i].kind);
+    const bool counts = format::is_raised(uses[i].kind);
     if (!uses[i].writes || !counts || kept == snippet.cells[i]) continue;
     if (kept) return kBlockAnomalies;
     kept = snippet.cells[i];

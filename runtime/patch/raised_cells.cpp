@@ -44,10 +44,7 @@ class RaisedCells {
   }
 
  private:
-  bool is_kept(focus::CellId cell) const {
-    const format::CellKind kind = binding_.cells[cell].kind;
-    return kind == format::CellKind::flag || format::is_timer(kind);
-  }
+  bool is_kept(focus::CellId cell) const { return format::is_raised(binding_.cells[cell].kind); }
   resident::RaisedCell& of(focus::CellId cell) {
     resident::RaisedCell& out = cells_[cell];
     out.cell = cell;

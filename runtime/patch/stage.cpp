@@ -289,8 +289,7 @@ class Builder {
 
   // Times are reported in nanoseconds, whatever the metric calls its unit.
   static std::string units_of(const focus::CellSlot& value, const format::Metric& metric) {
-    bool time = value.kind == format::CellKind::wall_timer || value.kind == format::CellKind::process_timer;
-    return time ? "ns" : metric.units;
+    return format::is_time(value.kind) ? "ns" : metric.units;
   }
 
   void fill_journal() {

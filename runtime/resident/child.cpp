@@ -13,12 +13,12 @@
 #include "runtime/process/target.h"
 #include "runtime/resident/key_table.h"
 #include "runtime/resident/thread_identity.h"
+#include "runtime/values/cell_kinds.h"
 #include "runtime/values/spans.h"
 
 namespace mdl::resident {
 namespace {
 
-constexpr uint64_t kAbove = uint64_t{1} << 56;  // what is added to the clocks of threads (format/kinds.h)
 constexpr size_t kKeyWords = 5, kKeyEntries = 8, kKeyBase = 2;  // of a cell of keys, likewise
 constexpr uint64_t kTotalsAtOnce = 4096;
 
@@ -133,13 +133,11 @@ void begin_anew(const Journal& journal, std::span<uint64_t> block, uint64_t thre
   if (layout.keeps_hit_time)  // the hit that waits has read the counter before
     block[kBlockClock / 8] = block[kBlockBegan / 8] = now;
   std::fill(block.begin() + static_cast<std::ptrdiff_t>(layout.sums / 8), block.end(), 0);
-  // A timer that runs holds less than nothing. The thread's own clocks begin at 0 with the child.
-  for (size_t i = 0; i < journal.kinds.size(); i++) {
-    if (!format::is_timer(journal.kinds[i])) continue;
-    uint64_t& value = block[layout.cells[i] / 8];
-    const bool runs = static_cast<int64_t>(value) < 0;
-    value = !runs ? 0 : uint64_t{0} - (journal.kinds[i] == format::CellKind::wall_timer ? now : kAbove);
-  }
+  for (size_t i = 0; i < journal.kinds.size(); i++)
+    if (const auto anew = values::routines(journal.kinds[i]).anew) {
+      uint64_t& word = block[layout.cells[i] / 8];
+      word = anew(word, now);
+    }
   for (const JournalRequest& request : journal.requests) {
     if (journal.kinds[request.value] != format::CellKind::span_) continue;
     const uint64_t at = layout.cells[request.value] / 8;

@@ -8,34 +8,18 @@ namespace {
 
 constexpr uint64_t kLinePair = 128;
 using arch::kPage;
+using Group = format::CellGroup;
 constexpr uint64_t kMaxRegion = uint64_t{1} << 30;  // of address space; slots shrink before it is passed
 constexpr uint32_t kMinSlots = 256, kUsualSlots = 4096, kMaxSlots = 65536;
 constexpr size_t kMostAnomalyWords = 4096;  // 32 KiB of each block
 constexpr uint32_t kEnded = 1024;           // threads that may end between two looks of the injector
 
-// The order of cells in a block.
-enum Group { kFlags, kTimers, kCalls, kEventCounters, kCounters, kSpans, kKeys, kGroups };
-Group group_of(format::CellKind kind) {
-  switch (kind) {
-    case format::CellKind::flag:
-      return kFlags;
-    case format::CellKind::wall_timer:
-    case format::CellKind::process_timer:
-    case format::CellKind::event_timer:
-      return kTimers;
-    case format::CellKind::call:
-      return kCalls;
-    case format::CellKind::event_counter:
-      return kEventCounters;
-    case format::CellKind::span_:
-      return kSpans;
-    case format::CellKind::keys:
-      return kKeys;
-    case format::CellKind::counter:
-      break;
-  }
-  return kCounters;
-}
+// The assembly's view of the same cells.
+#define X(id, name, size, room, group, clock, feature) \
+  static_assert(Group::group != Group::timers || room == kTimerSize);
+MDL_CELL_KINDS(X)
+#undef X
+static_assert(kActiveEntries * kActiveSize + 8 == 328);
 
 }  // namespace
 
@@ -44,36 +28,38 @@ uint64_t Layout::size() const {
 }
 
 size_t anomaly_pairs(std::span<const focus::CellSlot> cells) {
-  return 2 * static_cast<size_t>(std::ranges::count_if(cells, [](const focus::CellSlot& cell) {
-           return group_of(cell.kind) == kFlags || group_of(cell.kind) == kTimers;
-         }));
+  return 2 * static_cast<size_t>(std::ranges::count_if(
+                 cells, [](const focus::CellSlot& cell) { return format::is_raised(cell.kind); }));
 }
 
 Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool defers,
                    size_t function_words) {
   Layout out;
   uint64_t offset = kBlockHeader;
-  uint64_t ends[kGroups] = {};
+  uint64_t ends[format::kCellGroups] = {};
   out.cells.resize(cells.size());
-  for (int group = 0; group < kGroups; group++) {
-    if (group == kKeys) {
+  for (int i = 0; i < format::kCellGroups; i++) {
+    const auto group = static_cast<Group>(i);
+    if (group == Group::keys) {
       size_t words = anomaly_pairs(cells) + function_words;
       if (words > kMostAnomalyWords) words = anomaly_pairs(cells);
       if (words > kMostAnomalyWords) words = 0;
       if (words) out.anomalies = offset, offset += words * sizeof(uint64_t), out.anomalies_end = offset;
       out.cells_end = offset;
     }
-    for (size_t i = 0; i < cells.size(); i++) {
-      if (group_of(cells[i].kind) != group) continue;
-      out.cells[i] = static_cast<uint32_t>(offset);
-      offset += group == kTimers ? kTimerSize : format::info(cells[i].kind).size;
-      if (group == kTimers) out.timer_cells.push_back(static_cast<focus::CellId>(i));
+    for (size_t cell = 0; cell < cells.size(); cell++) {
+      const format::CellKindInfo& kind = format::info(cells[cell].kind);
+      if (kind.group != group) continue;
+      out.cells[cell] = static_cast<uint32_t>(offset);
+      offset += kind.room;
+      if (group == Group::timers) out.timer_cells.push_back(static_cast<focus::CellId>(cell));
     }
-    ends[group] = offset;
+    ends[i] = offset;
   }
-  out.timers = ends[kFlags];
-  out.calls = ends[kTimers];
-  out.sums = ends[kCalls];
+  const auto end_of = [&](Group group) { return ends[static_cast<size_t>(group)]; };
+  out.timers = end_of(Group::flags);
+  out.calls = end_of(Group::timers);
+  out.sums = end_of(Group::calls);
   if (defers) out.deferred = offset, offset += kDeferredBytes;
   out.stride = (offset + kLinePair - 1) & ~(kLinePair - 1);
   uint64_t floor = std::bit_ceil(std::clamp<uint64_t>(threads * 4, kMinSlots, kMaxSlots));

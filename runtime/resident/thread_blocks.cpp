@@ -43,9 +43,10 @@ Result<uint64_t> ThreadBlocks::claim(pid_t tid, uint64_t thread_pointer) {
 }
 
 Result<uint64_t> ThreadBlocks::clock(uint64_t block, pid_t tid, const focus::CellSlot& slot) {
-  auto now = values::clock_now({slot.kind, slot.event}, data_.process, tid);
-  if (!now || !data_.layout.keeps_hit_time || slot.kind == format::CellKind::event_timer) return now;
-  const bool wall = slot.kind == format::CellKind::wall_timer;
+  const format::CellClock kind = format::info(slot.kind).clock;
+  auto now = values::clock_now({kind, slot.event}, data_.process, tid);
+  if (!now || !data_.layout.keeps_hit_time || kind == format::CellClock::event) return now;
+  const bool wall = kind == format::CellClock::wall;
   const uint64_t last_at = block + (wall ? kBlockClock : kBlockCpuClock);
   uint64_t taken = 0, away = 0, last = 0;
   if (!memory_.read(block + kBlockTaken, std::as_writable_bytes(std::span(&taken, 1))) ||

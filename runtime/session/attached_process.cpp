@@ -48,8 +48,9 @@ Result<void> refuse_go(const image::Image& image, const std::string& name) {
       image.pid, name)};
 }
 
-bool has_cell(const focus::Binding& binding, format::CellKind kind) {
-  return std::ranges::any_of(binding.cells, [&](const focus::CellSlot& cell) { return cell.kind == kind; });
+bool has_clock(const focus::Binding& binding, format::CellClock clock) {
+  return std::ranges::any_of(
+      binding.cells, [&](const focus::CellSlot& cell) { return format::info(cell.kind).clock == clock; });
 }
 
 }  // namespace
@@ -120,9 +121,7 @@ Result<void> AttachedProcess::check() const {
 
 // Where there are timers and the counter can be trusted, they leave out what hits take.
 void AttachedProcess::keep_hit_time() {
-  if (!has_cell(binding_, format::CellKind::wall_timer) &&
-      !has_cell(binding_, format::CellKind::process_timer))
-    return;
+  if (!has_clock(binding_, format::CellClock::wall) && !has_clock(binding_, format::CellClock::cpu)) return;
   if (std::ranges::any_of(plan_->stencils, &plan::Stencil::reads_otherwise)) {
     fmt::print(stderr,
                "warning: the plan reads the clock in a way of its own: its times include what the "
@@ -137,7 +136,7 @@ void AttachedProcess::keep_hit_time() {
 
 // What the code in the target needs to know of threads and clocks.
 Result<void> AttachedProcess::identify(const process::TargetMemory& memory) {
-  if (has_cell(binding_, format::CellKind::wall_timer)) {
+  if (has_clock(binding_, format::CellClock::wall)) {
     auto rate = arch::ticks_per_second(since_);
     if (!rate) return rate.error();
     input_->ticks_per_second = *rate;

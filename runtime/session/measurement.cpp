@@ -190,8 +190,9 @@ void Measurement::compare_clocks() {
 // Hits keep what they have taken of a thread's CPU time in ticks of the counter, too.
 bool Measurement::is_time(size_t request) const {
   const format::CellKind kind = block_layout(journal_).cells[request].value_kind();
-  return kind == format::CellKind::wall_timer ||
-         (kind == format::CellKind::process_timer && journal_.layout.keeps_hit_time);
+  const format::CellClock clock = format::info(kind).clock;
+  return clock == format::CellClock::wall ||
+         (clock == format::CellClock::cpu && journal_.layout.keeps_hit_time);
 }
 
 void Measurement::append(const values::Sample& sample, std::vector<output::Point>& points) {

@@ -9,11 +9,11 @@
 #include "base/read_text.h"
 #include "runtime/arch/clock.h"
 #include "runtime/process/target.h"
+#include "runtime/values/cell_kinds.h"
 
 namespace mdl::values {
 namespace {
 
-constexpr uint64_t kAbove = uint64_t{1} << 56;  // what the target adds to the clocks of threads
 constexpr uint64_t kBlockBytes = 512;           // ru_inblock and ru_oublock count these
 
 std::string task_file(pid_t pid, pid_t tid, const char* name) {
@@ -72,7 +72,7 @@ std::optional<uint64_t> event_count(format::Event event, pid_t pid, pid_t tid) {
 
 std::optional<uint64_t> thread_clock(const ClockOf& clock, pid_t pid, pid_t tid) {
   std::optional<uint64_t> count;
-  if (clock.kind == format::CellKind::process_timer) {
+  if (clock.clock == format::CellClock::cpu) {
     std::string text = task_file(pid, tid, "schedstat");  // the first number is the CPU time in nanoseconds
     if (!text.empty()) count = std::strtoull(text.c_str(), nullptr, 10);
   } else {
@@ -90,7 +90,7 @@ uint64_t nanoseconds(uint64_t ticks, uint64_t ticks_per_second) {
 }
 
 Result<uint64_t> clock_now(const ClockOf& clock, pid_t pid, pid_t tid) {
-  if (clock.kind == format::CellKind::wall_timer) return arch::wall_ticks();
+  if (clock.clock == format::CellClock::wall) return arch::wall_ticks();
   if (auto now = thread_clock(clock, pid, tid)) return *now;
   return Error{fmt::format("cannot read the clocks of thread {} of process {} in /proc", tid, pid)};
 }

@@ -15,9 +15,10 @@
 
 namespace mdl::values {
 
-struct ClockOf {
-  format::CellKind kind = format::CellKind::wall_timer;
+struct ClockOf {  // a kind's, with its event
+  format::CellClock clock = format::CellClock::wall;
   format::Event event = format::Event::minor_faults;
+  bool operator==(const ClockOf&) const = default;
 };
 
 // Ticks of the wall clock.

@@ -23,12 +23,10 @@ Spans::Spans(const BlockLayout& layout) {
     if (cells_.empty()) bases_begin_ = cell.base, begin_ = cell.offset;
     bases_begin_ = std::min(bases_begin_, cell.base), bases_end_ = std::max(bases_end_, cell.base + 8);
     begin_ = std::min(begin_, cell.offset), end_ = std::max(end_, cell.offset + 8);
-    const auto same = [&](const BaseClock& one) {
-      return one.of.kind == cell.base_kind && one.of.event == cell.event;
-    };
-    const auto clock = std::find_if(clocks_.begin(), clocks_.end(), same);
+    const ClockOf of = {format::info(cell.base_kind).clock, cell.event};
+    const auto clock = std::ranges::find(clocks_, of, &BaseClock::of);
     cells_.push_back({i, cell.offset, cell.base, static_cast<size_t>(clock - clocks_.begin())});
-    if (clock == clocks_.end()) clocks_.push_back({{cell.base_kind, cell.event}, {}});
+    if (clock == clocks_.end()) clocks_.push_back({of, {}});
   }
   bases_.resize(bases_end_ - bases_begin_);
   again_.resize(end_ - begin_);
@@ -36,7 +34,7 @@ Spans::Spans(const BlockLayout& layout) {
 
 std::optional<uint64_t> Spans::base_value(const Cell& cell, uint64_t word) const {
   const BaseClock& clock = clocks_[cell.clock];
-  if (!format::is_timer(clock.of.kind) || static_cast<int64_t>(word) >= 0) return word;
+  if (clock.of.clock == format::CellClock::none || static_cast<int64_t>(word) >= 0) return word;
   if (!clock.now) return std::nullopt;
   return word + *clock.now;
 }
@@ -45,7 +43,7 @@ std::optional<uint64_t> Spans::base_value(const Cell& cell, uint64_t word) const
 bool Spans::read(const image::Memory& memory, uint64_t address, std::span<const std::byte> block,
                  const Clock& clock, const Take& take) {
   for (BaseClock& one : clocks_)
-    if (format::is_timer(one.of.kind)) one.now = clock(one.of);
+    if (one.of.clock != format::CellClock::none) one.now = clock(one.of);
   if (!memory.read(address + bases_begin_, bases_) || !memory.read(address + begin_, again_)) return false;
   for (const Cell& cell : cells_) {
     const uint64_t span = word(block, cell.offset);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/arch/arch.h"
+#include "runtime/values/cell_kinds.h"
 #include "runtime/values/spans.h"
 
 namespace mdl::values {
@@ -64,6 +65,11 @@ Result<void> check(const BlockLayout& layout) {
 
 int64_t signed_word(const std::vector<uint64_t>& words, uint64_t offset) {
   return static_cast<int64_t>(words[offset / 8]);
+}
+
+// In ticks of the wall clock, in the target.
+bool is_ticks(format::CellKind kind) {
+  return format::info(kind).clock == format::CellClock::wall;
 }
 
 // Blocks are read up to the last cell only.
@@ -128,11 +134,11 @@ int64_t Collector::last_value(uint32_t slot, uint64_t thread, size_t cell) const
   return known != living_.end() && known->second.id == thread ? known->second.last[cell] : 0;
 }
 
-// What a thread had when it ended. How long a timer ran that was not stopped, nobody saw.
+// What a thread had when it ended.
 int64_t Collector::ended_value(const Words& copy, uint32_t slot, size_t cell) const {
   const int64_t value = signed_word(copy, layout_.cells[cell].offset);
-  if (!format::is_timer(layout_.cells[cell].value_kind())) return value;
-  return std::max(value, last_value(slot, copy[kThread], cell));
+  const auto ended = routines(layout_.cells[cell].value_kind()).ended;
+  return ended ? ended(value, last_value(slot, copy[kThread], cell)) : value;
 }
 
 void Collector::take(const Words& copy, uint32_t slot) {
@@ -186,44 +192,62 @@ uint64_t Collector::wall_of(const Words& words) const {
 
 std::optional<uint64_t> Collector::less_taken(const image::Memory& memory, const Seen& seen,
                                               const ClockOf& of, uint64_t clock) const {
-  if (!layout_.keeps_hit_time || of.kind == format::CellKind::event_timer) return clock;
-  if (of.kind == format::CellKind::wall_timer) return wall_of(seen.words);
+  if (!layout_.keeps_hit_time || of.clock == format::CellClock::event) return clock;
+  if (of.clock == format::CellClock::wall) return wall_of(seen.words);
   Words words(kBlockHeader / 8);
   if (!memory.read(slot_address(seen.slot), std::as_writable_bytes(std::span(words)))) return std::nullopt;
   return clock - taken_ns(words);
 }
 
-int64_t Collector::timer_value(const image::Memory& memory, Clocks& clocks, const Seen& seen,
-                               size_t index) const {
-  const CellPlace& cell = layout_.cells[index];
-  const uint64_t thread = seen.words[kThread];
-  const int64_t last = last_value(seen.slot, thread, index);
-  int64_t value = signed_word(seen.words, cell.offset);
-  if (value >= 0) return std::max(value, last);
-  const ClockOf of{cell.kind, cell.event};
-  if (cell.kind == format::CellKind::wall_timer) {
-    if (!clocks.alive(thread)) return last;
-    const auto now = less_taken(memory, seen, of, wall_);
-    return now ? std::max(value + static_cast<int64_t>(*now), last) : last;
+class Collector::Reading final : public CellReading {
+ public:
+  Reading(const Collector& all, const image::Memory& memory, Clocks& clocks, const Seen& seen)
+      : all_(all), memory_(memory), clocks_(clocks), seen_(seen), thread_(seen.words[kThread]) {}
+  int64_t of(size_t index) {
+    index_ = index;
+    const auto read = routines(cell().kind).read;
+    return read ? read(*this) : word();
   }
-  auto now = clocks.of_thread(of, thread);
-  uint64_t again = 0;
-  if (!now ||
-      !memory.read(slot_address(seen.slot) + cell.offset, std::as_writable_bytes(std::span(&again, 1))) ||
-      !(now = less_taken(memory, seen, of, *now)))
-    return last;
-  value = static_cast<int64_t>(again);
-  return std::max(value < 0 ? value + static_cast<int64_t>(*now) : value, last);
-}
+  int64_t word() const override { return signed_word(seen_.words, cell().offset); }
+  int64_t last() const override { return all_.last_value(seen_.slot, thread_, index_); }
+  std::optional<Running> running() override {
+    const ClockOf of{format::info(cell().kind).clock, cell().event};
+    auto now = clock(of);
+    if (!now) return std::nullopt;
+    Running out{word(), 0};
+    // The wall clock was read before the block; a clock of the thread has been read now.
+    if (of.clock != format::CellClock::wall && !memory_.read(all_.slot_address(seen_.slot) + cell().offset,
+                                                             std::as_writable_bytes(std::span(&out.word, 1))))
+      return std::nullopt;
+    now = all_.less_taken(memory_, seen_, of, *now);
+    if (!now) return std::nullopt;
+    out.clock = *now;
+    return out;
+  }
+  // Nothing when the thread has ended.
+  std::optional<uint64_t> clock(const ClockOf& of) {
+    if (of.clock != format::CellClock::wall) return clocks_.of_thread(of, thread_);
+    return clocks_.alive(thread_) ? std::optional(all_.wall_) : std::nullopt;
+  }
+
+ private:
+  const CellPlace& cell() const { return all_.layout_.cells[index_]; }
+
+  const Collector& all_;
+  const image::Memory& memory_;
+  Clocks& clocks_;
+  const Seen& seen_;
+  const uint64_t thread_;
+  size_t index_ = 0;
+};
 
 Result<void> Collector::fold_living(const image::Memory& memory, Clocks& clocks, Snapshot& out) {
   Spans spans(layout_);
   for (const Seen& seen : seen_) {
     const uint64_t thread = seen.words[kThread];
-    const auto clock = [&](const ClockOf& of) -> std::optional<uint64_t> {
-      const bool wall = of.kind == format::CellKind::wall_timer;
-      if (wall && !clocks.alive(thread)) return std::nullopt;
-      const auto now = wall ? std::optional(wall_) : clocks.of_thread(of, thread);
+    Reading reading(*this, memory, clocks, seen);
+    const auto clock = [&](const ClockOf& of) {
+      const auto now = reading.clock(of);
       return now ? less_taken(memory, seen, of, *now) : now;
     };
     count_anomalies(seen.words, out);
@@ -238,9 +262,7 @@ Result<void> Collector::fold_living(const image::Memory& memory, Clocks& clocks,
       return unreadable("a thread's block", slot_address(seen.slot));
     for (size_t i = 0; i < layout_.cells.size(); ++i) {
       const CellPlace& cell = layout_.cells[i];
-      if (cell.kind != format::CellKind::span_)
-        values[i] = format::is_timer(cell.kind) ? timer_value(memory, clocks, seen, i)
-                                                : signed_word(seen.words, cell.offset);
+      if (cell.kind != format::CellKind::span_) values[i] = reading.of(i);
       if (cell.whose == Whose::each)
         each_[i][thread] += values[i];
       else if (cell.whose == Whose::all || cell.thread == thread)
@@ -274,7 +296,7 @@ Result<void> Collector::fold_overflow(const image::Memory& memory, Snapshot& out
   std::vector<int64_t> values(layout_.cells.size());
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = signed_word(*words, layout_.cells[i].offset);
-    if (format::is_timer(layout_.cells[i].kind)) values[i] = std::max<int64_t>(values[i], 0);
+    if (const auto shared = routines(layout_.cells[i].kind).shared) values[i] = shared(values[i]);
   }
   Spans spans(layout_);
   const auto take = [&](size_t cell, int64_t value) { values[cell] = value; };
@@ -301,7 +323,7 @@ uint64_t Collector::taken_ns(const Words& words) const {
 }
 
 int64_t Collector::in_units(const CellPlace& cell, int64_t value) const {
-  if (cell.value_kind() != format::CellKind::wall_timer || layout_.ticks_per_second == 0) return value;
+  if (!is_ticks(cell.value_kind()) || layout_.ticks_per_second == 0) return value;
   __extension__ using Wide = __int128;
   return static_cast<int64_t>(Wide{value} * 1'000'000'000 / static_cast<int64_t>(layout_.ticks_per_second));
 }

@@ -133,7 +133,7 @@ class Collector {
   // A clock of the thread, less what its hits have taken by now; `clock` was read before.
   std::optional<uint64_t> less_taken(const image::Memory& memory, const Seen& seen, const ClockOf& of,
                                      uint64_t clock) const;
-  int64_t timer_value(const image::Memory& memory, Clocks& clocks, const Seen& seen, size_t cell) const;
+  class Reading;  // of a thread's cells
   Result<void> fold_living(const image::Memory& memory, Clocks& clocks, Snapshot& out);
   Result<void> fold_overflow(const image::Memory& memory, Snapshot& out);
   void fold_sums(const Words& words, Snapshot& out);
