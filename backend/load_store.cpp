@@ -21,9 +21,10 @@ bool is_number(const Operand& operand) {
 Needs needs_load_store(const Counted& code, size_t at, const LoadStoreMachine& machine) {
   const Inst& inst = code.snippet.insts[at];
   Needs result;
-  if (routine(code.snippet, inst)) result.destroys = machine.routine;
+  if (routine(code.snippet, inst)) result.destroys = inst.op == Op::update ? machine.update : machine.routine;
   switch (inst.op) {
     case Op::copy:
+    case Op::update:
     case Op::read_address:
     case Op::jump_zero:
       break;
@@ -118,6 +119,8 @@ void LoadStoreSelector::select(const Inst& inst) {
       return stop_timer(inst);
     case Op::sample_event:
       return sample_event(inst);
+    case Op::update:
+      return update(inst);
     case Op::read_address:
       set(target_.scratch, inst.a);
       call_routine(Routine::read);
@@ -299,6 +302,12 @@ void LoadStoreSelector::sample_event(const Inst& inst) {
   subtract(now, last);
   add_to(address, now);
   lines_.place(done);
+}
+
+void LoadStoreSelector::update(const Inst& inst) {
+  set(target_.scratch, inst.a);
+  set_address(target_.updated, cell(inst.index));
+  call_routine(*routine(snippet_, inst));
 }
 
 void LoadStoreSelector::enter_call(const Inst& inst) {

@@ -18,7 +18,8 @@ struct LoadStoreMachine {
   Register zero;  // the one that always reads as 0
   std::string_view zero_name;
   std::string_view or_, xor_, left, right;  // the two shifts
-  std::span<const Register> routine;        // what a call of a routine destroys
+  std::span<const Register> routine;        // what a call of a routine destroys,
+  std::span<const Register> update;         // and of one that updates a cell
   bool wide_needs_own = false;              // setting a number of 64 bits takes a register besides its own
 };
 
@@ -105,6 +106,7 @@ class LoadStoreSelector {
   void start_timer(const ir::Inst& inst);
   void stop_timer(const ir::Inst& inst);
   void sample_event(const ir::Inst& inst);
+  void update(const ir::Inst& inst);
   void enter_call(const ir::Inst& inst);
   void call(const ir::Inst& inst);
   void jump_zero(const ir::Inst& inst);

@@ -40,6 +40,8 @@ std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Ins
     }
     case ir::Op::sample_event:
       return format::Routine::event;
+    case ir::Op::update:
+      return format::info(snippet.cells[inst.index].kind).update;
     case ir::Op::read_address:
       return format::Routine::read;
     case ir::Op::call:

@@ -101,6 +101,7 @@ struct Target {
   Register result;                              // $return
   Register scratch;                             // free for every stencil, in no clobber list; resident
                                                 // routines take and give their value in it
+  Register updated;                             // the address of the cell that a routine updates
   std::span<const Register> order;  // those a stencil may write, cheapest first; never the thread block's
 
   std::span<const Shape> shapes;

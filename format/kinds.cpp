@@ -1,7 +1,10 @@
 #include "format/kinds.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+
+#include "format/manifest.h"
 
 namespace mdl::format {
 namespace {
@@ -13,8 +16,8 @@ constexpr PointKindInfo kPoints[] = {
 };
 
 constexpr CellKindInfo kCells[] = {
-#define X(id, name, size, room, group, clock, feature) \
-  {name, size, room, CellGroup::group, CellClock::clock, feature},
+#define X(id, name, type, size, room, group, clock, update, feature) \
+  {name, type, size, room, CellGroup::group, CellClock::clock, update, feature},
     MDL_CELL_KINDS(X)
 #undef X
 };
@@ -77,11 +80,23 @@ bool is_raised(CellKind kind) {
   return is_timer(kind) || info(kind).group == CellGroup::flags;
 }
 
+bool is_known_feature(std::string_view wanted) {
+  const auto has = [&](const auto& row) { return row.feature == wanted; };
+  return std::ranges::any_of(kPoints, has) || std::ranges::any_of(kCells, has) ||
+         std::ranges::any_of(kRoutines, has) ||
+         std::ranges::find(kOtherFeatures, wanted) != std::end(kOtherFeatures);
+}
+
 std::optional<PointKind> point_kind(std::string_view wanted) {
   return named<PointKind>(kPoints, wanted);
 }
 std::optional<CellKind> cell_kind(std::string_view wanted) {
   return named<CellKind>(kCells, wanted);
+}
+std::optional<CellKind> cell_type(std::string_view wanted) {
+  for (const CellKindInfo& one : kCells)
+    if (wanted == one.type && !wanted.empty()) return static_cast<CellKind>(&one - kCells);
+  return std::nullopt;
 }
 std::optional<Event> event(std::string_view wanted) {
   return named<Event>(kEvents, wanted);

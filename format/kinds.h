@@ -38,6 +38,27 @@ struct PointKindInfo {
   std::string_view feature;
 };
 
+// Resident routines: code of the injector that stencils call, because a stencil may do none of it
+// itself (architecture, decision 9). In: the target's routine registers (backend/target.h); out: the
+// scratch register. They keep all else but the condition flags, and the thread's block where it is. A routine
+// that updates a cell has the cell's address in the register for that (backend/target.h). `nanoseconds` is
+// what a call of one takes, which is the kernel's to say and not the pipeline's: as bench/cost measured it on
+// the machine of docs/benchmarks.md. The first three are system calls, `read` two. `call` is without what the
+// function itself takes: it saves and restores the extended registers (XSAVE), on that machine with AVX-512.
+//          enumerator     name     feature         nanoseconds
+#define MDL_ROUTINES(X)                                                                                   \
+  X(cpu, "cpu", "timers", 240)              /* -> the thread's CPU time in ns, plus 2^56 */               \
+  X(event, "event", "events", 190)          /* number of an event -> its count, plus 2^56 */              \
+  X(read, "read", "read-address", 480)      /* address -> the 8 bytes there, 0 where nothing is mapped */ \
+  X(call, "call", "calls-out", 130)         /* address of a call cell -> the function's result */         \
+  X(observe, "observe", "distributions", 2) /* a value, for a histogram */
+
+enum class Routine : uint8_t {
+#define X(id, name, feature, nanoseconds) id,
+  MDL_ROUTINES(X)
+#undef X
+};
+
 // Cells: per-thread values. `size` in bytes. A flag is a counter that guards test and that never
 // goes below zero; the injector keeps in its second word where the outermost frame that raised it lies.
 //
@@ -60,23 +81,34 @@ struct PointKindInfo {
 // key, base at the raise, stack pointer of the frame that raised it, address of the key's total}, and how
 // often there were more. A count of 0 is a free entry, below 0 one that is being changed.
 //
-// `size`: what a stencil may use; `room`: what it takes in a block, with the injector's own words. `group`:
-// which cells lie together in a block, and what is done with them when their thread ends, when a process
-// forks and when frames vanish. `clock`: what a timer reads.
-//          enumerator     name            size  room  group     clock  feature
-#define MDL_CELL_KINDS(X)                                             \
-  X(counter, "counter", 8, 8, sums, none, "counters")                 \
-  X(flag, "flag", 16, 16, flags, none, "counters")                    \
-  X(wall_timer, "wall_timer", 16, 32, timers, wall, "timers")         \
-  X(process_timer, "process_timer", 16, 32, timers, cpu, "timers")    \
-  X(event_timer, "event_timer", 16, 32, timers, event, "events")      \
-  X(event_counter, "event_counter", 16, 16, samples, event, "events") \
-  X(call, "call", 64, 64, calls, none, "calls-out")                   \
-  X(span_, "span", 8, 8, spans, none, "vectors")                      \
-  X(keys, "keys", 328, 328, keys, none, "vectors")
+// A histogram is {sum, buckets}: how often values of each size were observed. Values below 2^kHistogramBits
+// have a bucket each; above, so many share the next power of two, so that the middle of a bucket is off by
+// less than a part in 2^(kHistogramBits + 1). Negative values count as 0, too large ones in the last bucket.
+// All words are sums: threads' histograms are added up word by word.
+//
+// `type`: its name in sources, "" where it is no type of a value. `size`: what a stencil may use; `room`:
+// what it takes in a block, with the injector's own words. `group`: which cells lie together in a block, and
+// what is done with them when their thread ends, when a process forks and when frames vanish. `clock`: what a
+// timer reads. `update`: the routine that takes a value for it.
+//          enumerator     name             type            size   room   group    clock  update feature
+#define MDL_CELL_KINDS(X)                                                              \
+  X(counter, "counter", "counter", 8, 8, sums, none, {}, "counters")                   \
+  X(flag, "flag", "", 16, 16, flags, none, {}, "counters")                             \
+  X(wall_timer, "wall_timer", "wallTimer", 16, 32, timers, wall, {}, "timers")         \
+  X(process_timer, "process_timer", "processTimer", 16, 32, timers, cpu, {}, "timers") \
+  X(event_timer, "event_timer", "hwTimer", 16, 32, timers, event, {}, "events")        \
+  X(event_counter, "event_counter", "hwCounter", 16, 16, samples, event, {}, "events") \
+  X(call, "call", "", 64, 64, calls, none, {}, "calls-out")                            \
+  X(span_, "span", "", 8, 8, spans, none, {}, "vectors")                               \
+  X(keys, "keys", "", 328, 328, keys, none, {}, "vectors")                             \
+  X(histogram, "histogram", "histogram", 22024, 22024, sums, none, Routine::observe, "distributions")
+
+inline constexpr uint32_t kHistogramBits = 6;    // 64 buckets for each power of two
+inline constexpr uint32_t kHistogramRange = 48;  // up to 2^48
+inline constexpr uint32_t kHistogramBuckets = (kHistogramRange - kHistogramBits + 1) << kHistogramBits;
 
 enum class CellKind : uint8_t {
-#define X(id, name, size, room, group, clock, feature) id,
+#define X(id, name, type, size, room, group, clock, update, feature) id,
   MDL_CELL_KINDS(X)
 #undef X
 };
@@ -90,10 +122,12 @@ enum class CellClock : uint8_t { none, wall, cpu, event };
 
 struct CellKindInfo {
   std::string_view name;
+  std::string_view type;
   uint32_t size;
   uint32_t room;
   CellGroup group;
   CellClock clock;
+  std::optional<Routine> update;
   std::string_view feature;
 };
 
@@ -112,20 +146,6 @@ struct CellKindInfo {
   X(page_faults, "PAGE_FAULTS", "page-faults", 64, 72)        \
   X(context_switches, "CONTEXT_SWITCHES", "context-switches", 128, 136)
 
-// Resident routines: code of the injector that stencils call, because a stencil may do none of it
-// itself (architecture, decision 9). In: the target's routine registers (backend/target.h); out: the
-// scratch register. They keep all else but the condition flags, and the thread's block where it is.
-// `nanoseconds` is what a call of one takes, which is the kernel's to say and not the pipeline's: as
-// bench/cost measured it on the machine of docs/benchmarks.md. The first three are system calls, `read` two.
-// `call` is without what the function itself takes: it saves and restores the extended registers (XSAVE),
-// on that machine with AVX-512.
-//          enumerator     name     feature         nanoseconds
-#define MDL_ROUTINES(X)                                                                              \
-  X(cpu, "cpu", "timers", 240)         /* -> the thread's CPU time in ns, plus 2^56 */               \
-  X(event, "event", "events", 190)     /* number of an event -> its count, plus 2^56 */              \
-  X(read, "read", "read-address", 480) /* address -> the 8 bytes there, 0 where nothing is mapped */ \
-  X(call, "call", "calls-out", 130)    /* address of a call cell -> the function's result */
-
 enum class Event : uint8_t {
 #define X(id, name, alias, offset, more) id,
   MDL_EVENTS(X)
@@ -136,12 +156,6 @@ inline constexpr int kEventCount = 0
     MDL_EVENTS(X)
 #undef X
     ;
-enum class Routine : uint8_t {
-#define X(id, name, feature, nanoseconds) id,
-  MDL_ROUTINES(X)
-#undef X
-};
-
 // What the keyed form of a constraint's code leaves in its second counter; the key is in the first.
 enum class KeyChange : uint8_t {
   none,
@@ -183,6 +197,7 @@ std::optional<Routine> routine(std::string_view name);
 
 std::optional<PointKind> point_kind(std::string_view name);
 std::optional<CellKind> cell_kind(std::string_view name);
+std::optional<CellKind> cell_type(std::string_view type);  // by its name in sources
 std::optional<Aggregate> aggregate(std::string_view name);
 
 }  // namespace mdl::format

@@ -45,12 +45,11 @@ inline constexpr const char* kNextSymbol = "mdl_next";          // the continuat
 inline constexpr const char* kAnomalySymbol = "mdl_anomalies";  // byte offset of the block's anomaly counter
 inline constexpr const char* kGuardStencil = "mdl.guard";       // the stencil's symbol that tests one guard
 
-// Features a reader must know to use a plan; an unknown one is refused (exit status 4). Points, cells and
-// routines name theirs in kinds.h.
-inline constexpr const char* kKnownFeatures[] = {
-    "entry-return",    "counters", "calls",        "loops",       "blocks",    "timers",
-    "events",          "symbols",  "read-address", "calls-out",   "thread-id", "vectors",
-    "named-arguments", "costs",    "value-types",  "metric-flags"};
+// Features that a reader must know to use a plan, besides those of points, cells and routines (kinds.h).
+inline constexpr const char* kOtherFeatures[] = {"symbols", "thread-id", "named-arguments", "value-types",
+                                                 "metric-flags"};
+// An unknown one is refused (exit status 4).
+bool is_known_feature(std::string_view name);
 
 struct Position {
   uint32_t file = 0;    // ordinal of the file on the command line

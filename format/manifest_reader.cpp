@@ -322,9 +322,7 @@ void read_header(const Node& root, Manifest& manifest) {
   Node features = root.key("features");
   manifest.features = features.names();
   for (const std::string& feature : manifest.features) {
-    bool known = false;
-    for (const char* name : kKnownFeatures) known = known || feature == name;
-    if (!known)
+    if (!is_known_feature(feature))
       features.fail(fmt::format("has \"{}\", which this program does not know: use a newer one", feature));
   }
   manifest.target = root.key("target").name();

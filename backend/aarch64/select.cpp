@@ -17,13 +17,15 @@ using ir::Op;
 using ir::Operand;
 
 constexpr Register kRoutine[] = {kScratch, kLink};
+constexpr Register kUpdate[] = {kScratch, kUpdated, kLink};
 constexpr LoadStoreMachine kMachine = {.zero = kZero,
                                        .zero_name = "xzr",
                                        .or_ = "orr",
                                        .xor_ = "eor",
                                        .left = "lsl",
                                        .right = "asr",
-                                       .routine = kRoutine};
+                                       .routine = kRoutine,
+                                       .update = kUpdate};
 constexpr int64_t kMaxImmediate = 4095;  // of add, sub and cmp
 
 struct Condition {

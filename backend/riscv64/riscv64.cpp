@@ -35,6 +35,7 @@ const Target kTarget = {
     .arguments = kArguments,
     .result = a0,
     .scratch = kScratch,
+    .updated = kUpdated,
     .order = kOrder,
     .shapes = kShapes,
     .peepholes = kPeepholes,

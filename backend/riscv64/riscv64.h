@@ -44,7 +44,7 @@ enum : Register {
   t6,
   kRegisters
 };
-inline constexpr Register kScratch = t5, kBlock = t6;
+inline constexpr Register kScratch = t5, kBlock = t6, kUpdated = t4;
 
 // select.cpp
 Needs needs(const Counted& snippet, size_t at);

@@ -18,6 +18,7 @@ using ir::Op;
 using ir::Operand;
 
 constexpr Register kRoutine[] = {kScratch, t0};
+constexpr Register kUpdate[] = {kScratch, kUpdated, t0};
 constexpr LoadStoreMachine kMachine = {.zero = zero,
                                        .zero_name = "zero",
                                        .or_ = "or",
@@ -25,6 +26,7 @@ constexpr LoadStoreMachine kMachine = {.zero = zero,
                                        .left = "sll",
                                        .right = "sra",
                                        .routine = kRoutine,
+                                       .update = kUpdate,
                                        .wide_needs_own = true};
 
 // A comparison: the branch that is taken when it does not hold.

@@ -18,6 +18,7 @@ using ir::Op;
 
 constexpr Register kClock[] = {rax, rdx};
 constexpr Register kRoutine[] = {r10};
+constexpr Register kUpdate[] = {r10, rax};
 
 // The words of a cell (format/kinds.h).
 std::string word(uint32_t cell, int index = 0) {
@@ -48,6 +49,8 @@ class Outside {
         return stop_timer();
       case Op::sample_event:
         return sample_event();
+      case Op::update:
+        return update();
       case Op::read_address:
         return read_address();
       case Op::enter_call:
@@ -150,6 +153,12 @@ class Outside {
     copy(r10, own_);
   }
 
+  void update() {
+    fetch(r10);
+    lines_.move("leaq {}, %rax", word(inst_.index));
+    call_routine(*routine(snippet_, inst_));
+  }
+
   void read_address() {
     fetch(r10);
     call_routine(Routine::read);
@@ -196,9 +205,9 @@ class Outside {
 }  // namespace
 
 bool is_outside(Op op) {
-  constexpr Op kOutside[] = {Op::symbol,     Op::thread,       Op::address,      Op::start_timer,
-                             Op::stop_timer, Op::sample_event, Op::read_address, Op::enter_call,
-                             Op::call_arg,   Op::call,         Op::leave_call};
+  constexpr Op kOutside[] = {Op::symbol,     Op::thread,       Op::address, Op::start_timer,
+                             Op::stop_timer, Op::sample_event, Op::update,  Op::read_address,
+                             Op::enter_call, Op::call_arg,     Op::call,    Op::leave_call};
   return std::find(std::begin(kOutside), std::end(kOutside), op) != std::end(kOutside);
 }
 
@@ -206,7 +215,9 @@ Needs needs_outside(const Counted& code, size_t at) {
   const Inst& inst = code.snippet.insts[at];
   Needs result;
   const bool timer = inst.op == Op::start_timer || inst.op == Op::stop_timer;
-  if (routine(code.snippet, inst))
+  if (inst.op == Op::update)
+    result.destroys = kUpdate;
+  else if (routine(code.snippet, inst))
     result.destroys = kRoutine;
   else if (timer)
     result.destroys = kClock;

@@ -144,6 +144,7 @@ class Selector {
       case Op::start_timer:
       case Op::stop_timer:
       case Op::sample_event:
+      case Op::update:
       case Op::read_address:
       case Op::enter_call:
       case Op::call_arg:

@@ -46,6 +46,7 @@ const Target kTarget = {
     .arguments = kArguments,
     .result = rax,
     .scratch = r10,
+    .updated = rax,
     .order = kOrder,
     .shapes = kShapes,
     .peepholes = kPeepholes,

@@ -121,6 +121,9 @@ void interpret(const Snippet& snippet, Machine& machine) {
       case Op::add_cell:
         machine.cells[inst.index] = wrapping_add(machine.cells[inst.index], a);
         break;
+      case Op::update:  // of a histogram: the sum, which is its first word
+        machine.cells[inst.index] = wrapping_add(machine.cells[inst.index], a);
+        break;
       case Op::release:
         if (machine.cells[inst.index] > 0)
           machine.cells[inst.index] = released(machine.cells[inst.index], a);

@@ -102,6 +102,9 @@ class Verifier {
       case Op::sample_event:
         right = kind == CellKind::event_counter;
         break;
+      case Op::update:
+        right = format::info(kind).update.has_value();
+        break;
       case Op::enter_call:
       case Op::call_arg:
       case Op::call:

@@ -45,7 +45,7 @@ bool changes(const ast::Expr& e) {
 
 bool is_change(Op op) {
   return op == Op::store || op == Op::add_cell || op == Op::release || op == Op::start_timer ||
-         op == Op::stop_timer || op == Op::sample_event;
+         op == Op::stop_timer || op == Op::sample_event || op == Op::update;
 }
 
 // Whether a path leads to a change before a call is entered. Control flow goes forward only: when a

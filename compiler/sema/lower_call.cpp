@@ -43,8 +43,8 @@ Operand Lowering::built_in(const ast::Expr& e, const ast::Call& c, const CallFor
   if (form.width != 0) return conversion(c, form);
   if (form.assigns) return assign(c.args[0], *form.assigns, c.args[1], c.callee->span, use);
   if (form.cell) {
-    if (use == Use::value) return not_a_value(e.span, "something done to a timer");
-    return timer_call(c, form);
+    if (use == Use::value) return not_a_value(e.span, "a change of a cell");
+    return form.op == Op::update ? update(c, form) : timer_call(c, form);
   }
   if (form.name == "readSymbol") return read_symbol(e, c, form);
   if (form.name == "readAddress") return emit(Op::read_address, value(c.args[0]));

@@ -45,6 +45,7 @@ std::optional<uint32_t> Lowering::counter(const ast::Expr& e) {
   }
   diagnostics_.report(Code::not_assignable, e.span, noun(kind))
       .hint(kind == format::CellKind::event_counter ? "sampleHwCounter changes it"
+            : format::info(kind).update             ? "observe(VALUE) changes it"
                                                     : "a timer is started and stopped");
   return std::nullopt;
 }
@@ -94,6 +95,20 @@ Operand Lowering::step(const ast::Step& s, Use use) {
   Operand before = use == Use::value && !s.prefix ? load() : Operand::imm(0);
   add_to(*found, Operand::imm(s.amount));
   return use == Use::value && s.prefix ? load() : before;
+}
+
+// observe(e), of a metric or a constraint whose value is a histogram.
+Operand Lowering::update(const ast::Call& c, const CallForm& form) {
+  const Operand amount = value(c.args[0]);
+  const format::Cell& own = owner_.cells[0];
+  if (own.kind != *form.cell || owner_.names.empty()) {
+    diagnostics_.report(Code::not_a_timer, c.callee->span, form.name,
+                        fmt::format("a value that is {}", noun(*form.cell)), own.name, noun(own.kind));
+    return failed();
+  }
+  owner_.histories[0].named = owner_.histories[0].changed = true;
+  effect(form.op, amount, cell(0));
+  return Operand::imm(0);
 }
 
 // startWallTimer(t) and its kind; it has no value.

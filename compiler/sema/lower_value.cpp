@@ -120,11 +120,9 @@ Operand Lowering::expr(const ast::Expr& e, Use use) {
 Operand Lowering::name(Span span, const std::string& name) {
   const format::PointKindInfo& point = format::info(snippet_.point);
   if (auto found = owner_.names.find(name); found != owner_.names.end()) {
-    using enum format::CellKind;
-    format::CellKind kind = owner_.cells[found->second].kind;
+    const format::CellKind kind = owner_.cells[found->second].kind;
     owner_.histories[found->second].named = true;
-    if (kind == wall_timer || kind == process_timer || kind == event_timer)
-      return not_a_value(span, noun(kind));
+    if (format::is_timer(kind) || format::info(kind).update) return not_a_value(span, noun(kind));
     return emit(Op::load, Operand::none(), Operand::none(), cell(found->second));
   }
   if (name == "$return") {

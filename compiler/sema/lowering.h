@@ -65,6 +65,7 @@ class Lowering {
   bool is_flag(uint32_t cell) const { return snippet_.cells[cell].kind == format::CellKind::flag; }
   CellHistory& history(uint32_t cell) { return owner_.histories[used_[cell]]; }
   Operand timer_call(const ast::Call& c, const CallForm& form);
+  Operand update(const ast::Call& c, const CallForm& form);
 
   // --- Calls ---
   Operand call(const ast::Expr& e, const ast::Call& c, Use use);

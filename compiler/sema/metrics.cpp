@@ -20,19 +20,7 @@ namespace {
 
 using format::CellKind;
 
-struct CellTypeRow {
-  std::string_view name;
-  std::optional<CellKind> kind;  // nothing: there is no value
-  bool event;                    // takes ("EVENT")
-};
-constexpr CellTypeRow kCellTypes[] = {
-    {"counter", CellKind::counter, false},
-    {"void", std::nullopt, false},
-    {"processTimer", CellKind::process_timer, false},
-    {"wallTimer", CellKind::wall_timer, false},
-    {"hwTimer", CellKind::event_timer, true},
-    {"hwCounter", CellKind::event_counter, true},
-};
+constexpr std::string_view kVoid = "void";  // there is no value
 
 // With perf's names, in parentheses or to choose from.
 std::vector<std::string_view> event_names() {
@@ -60,10 +48,11 @@ std::string canonical_event(std::string_view text) {
   return std::string(format::info(*format::event_or_alias(text)).name);
 }
 
-bool check_event(const ast::CellType& type, const CellTypeRow& row, Diagnostics& diagnostics) {
-  if (row.event != type.event.has_value()) {
+bool check_event(const ast::CellType& type, CellKind kind, Diagnostics& diagnostics) {
+  const bool needed = format::info(kind).clock == format::CellClock::event;
+  if (needed != type.event.has_value()) {
     diagnostics.report(Code::bad_value, type.event ? type.event->span : type.kind.span,
-                       fmt::format("'{}'", row.name), row.event ? "an event: (\"EVENT\")" : "no event");
+                       fmt::format("'{}'", type.kind.text), needed ? "an event: (\"EVENT\")" : "no event");
     return false;
   }
   if (!type.event || format::event_or_alias(type.event->text)) return true;
@@ -75,19 +64,21 @@ bool check_event(const ast::CellType& type, const CellTypeRow& row, Diagnostics&
 
 // Nothing when it is wrong, which has been reported. An in-line constraint cannot be void: what would it
 // replace the base's value by?
-std::optional<ValueType> check_cell_type(const ast::CellType& type, bool may_be_void,
-                                         Diagnostics& diagnostics) {
-  const CellTypeRow* row = std::ranges::find(kCellTypes, type.kind.text, &CellTypeRow::name);
-  if (row == std::end(kCellTypes) || (!row->kind && !may_be_void)) {
+std::optional<ValueType> check_cell_type(const ast::CellType& type, bool may_be_void, Context& context) {
+  Diagnostics& diagnostics = context.diagnostics;
+  const bool is_void = type.kind.text == kVoid;
+  const std::optional<CellKind> kind = format::cell_type(type.kind.text);
+  if (is_void ? !may_be_void : !kind) {
     const std::vector<std::string_view> names = cell_type_names(may_be_void);
     diagnostics.report(Code::bad_choice, type.kind.span, type.kind.text, "type of a value", one_of(names))
         .hint(did_you_mean(type.kind.text, names));
     return std::nullopt;
   }
-  if (!check_event(type, *row, diagnostics)) return std::nullopt;
+  if (kind && format::info(*kind).update && context.symbols.standard == Standard::classic)
+    diagnostics.report(Code::extension, type.kind.span, noun(*kind)).hint("--std=mdl26, the default, has it");
+  if (!check_event(type, kind.value_or(CellKind::counter), diagnostics)) return std::nullopt;
   return ValueType{
-      row->kind.has_value(),
-      {"", row->kind.value_or(CellKind::counter), type.event ? canonical_event(type.event->text) : ""}};
+      !is_void, {"", kind.value_or(CellKind::counter), type.event ? canonical_event(type.event->text) : ""}};
 }
 
 void add_cell(Owner& owner, const std::string& name, format::Cell cell) {
@@ -223,7 +214,7 @@ class MetricChecker {
     Owner owner;
     owner.name = c.name.text;
     bool has_path = check_path(c, owner, context_);
-    std::optional<ValueType> type = check_cell_type(c.type, false, context_.diagnostics);
+    std::optional<ValueType> type = check_cell_type(c.type, false, context_);
     if (!has_path || !type) return;
     add_cell(owner, c.name.text, type->cell);
     owner.names.emplace(metric_.name.text, 0);
@@ -245,16 +236,24 @@ class MetricChecker {
     result_.replacements.push_back(std::move(result));
   }
 
+  // Distributions are added up; a least or a mean one there is not.
+  void check_aggregate(CellKind kind) {
+    if (!format::info(kind).update || result_.aggregate == format::Aggregate::sum) return;
+    context_.diagnostics.report(Code::bad_value, metric_.bases[0].type.kind.span,
+                                fmt::format("the aggregateOperator of {}", noun(kind)), "sum");
+  }
+
   void base() {
     if (metric_.bases.empty()) return settings_.missing("base");
     const ast::Base& base = metric_.bases[0];
     if (metric_.bases.size() > 1) settings_.doubled("base", base.span, metric_.bases[1].span);
-    std::optional<ValueType> type = check_cell_type(base.type, true, context_.diagnostics);
+    std::optional<ValueType> type = check_cell_type(base.type, true, context_);
     if (!type) return;
 
     Owner owner;
     owner.name = metric_.name.text;
     add_cell(owner, metric_.name.text, type->cell);
+    check_aggregate(type->cell.kind);
     if (!type->has_cell) {  // the cell is there, since a request has a value; code cannot reach it
       owner.names.clear();
       owner.void_metric = metric_.name.text;
@@ -281,8 +280,11 @@ class MetricChecker {
 
 std::vector<std::string_view> cell_type_names(bool may_be_void) {
   std::vector<std::string_view> names;
-  for (const CellTypeRow& row : kCellTypes)
-    if (row.kind || may_be_void) names.push_back(row.name);
+#define X(id, name, type, size, room, group, clock, update, feature) names.emplace_back(type);
+  MDL_CELL_KINDS(X)
+#undef X
+  std::erase(names, "");
+  if (may_be_void) names.insert(names.begin() + 1, kVoid);
   return names;
 }
 
@@ -297,7 +299,7 @@ format::Constraint check_constraint(const ast::Constraint& c, Span span, Context
   owner.name = c.name.text;
   bool has_path = check_path(c, owner, context);
   if (c.is_default) return result;
-  std::optional<ValueType> type = check_cell_type(c.type, false, context.diagnostics);
+  std::optional<ValueType> type = check_cell_type(c.type, false, context);
   if (!has_path || !type) return result;
   if (type->cell.kind != CellKind::counter) {
     context.diagnostics.report(Code::flag_not_counter, c.type.kind.span, c.name.text, noun(type->cell.kind))

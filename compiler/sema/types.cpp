@@ -42,20 +42,10 @@ std::string_view noun(Kind kind) {
   return kNouns[static_cast<size_t>(kind)];
 }
 
-std::string_view noun(format::CellKind kind) {
-  using enum format::CellKind;
-  switch (kind) {
-    case wall_timer:
-      return "a wallTimer";
-    case process_timer:
-      return "a processTimer";
-    case event_timer:
-      return "an hwTimer";
-    case event_counter:
-      return "an hwCounter";
-    default:
-      return "a counter";
-  }
+std::string noun(format::CellKind kind) {
+  const std::string_view type = format::info(kind).type;
+  if (type.empty()) return "a counter";  // flags, in code
+  return fmt::format("{} {}", type.starts_with("hw") ? "an" : "a", type);
 }
 
 std::string_view noun(format::PointKind kind) {

@@ -21,7 +21,7 @@ struct Type {
 
 // For messages: "an integer", "a procedure"; "a counter", "a wallTimer"; "an entry", "a call".
 std::string_view noun(Kind kind);
-std::string_view noun(format::CellKind kind);
+std::string noun(format::CellKind kind);
 std::string_view noun(format::PointKind kind);
 
 // A member of a procedure, a module or a loop: `f.entry`.

@@ -79,7 +79,11 @@
   X(ActiveFrame, 24)                                                                                  \
   X(ActiveTotal, 32)                                                                                  \
   X(ActiveSize, 40)                                                                                   \
-  X(ActiveEntries, 8)
+  X(ActiveEntries, 8)                                                                                 \
+  /* A histogram (format/kinds.h): its sum, and behind it its buckets */                               \
+  X(HistogramCounts, 8)                                                                               \
+  X(HistogramShift, 6)                                                                                \
+  X(HistogramTop, 48)
 // clang-format on
 
 #ifdef __ASSEMBLER__

@@ -40,6 +40,11 @@ std::string escaped(const std::string& text, bool in_label) {
   return out;
 }
 
+std::string_view type_of(Series::Kind kind) {
+  constexpr std::string_view kTypes[] = {"counter", "gauge", "histogram"};
+  return kTypes[static_cast<size_t>(kind)];
+}
+
 class Prometheus final : public Consumer {
  public:
   explicit Prometheus(Sink& sink) : sink_(sink) {}
@@ -49,7 +54,7 @@ class Prometheus final : public Consumer {
       if (point.overhead >= 0) overheads_[series.process] = point.overhead;
       auto [known, fresh] = values_.try_emplace(series.id, nullptr);
       if (fresh) known->second = &value_of(series);
-      *known->second = point.value.total;
+      *known->second = point.value;
       if (point.suspect)
         suspect_.insert(fmt::format("{{pid=\"{}\",metric=\"{}\",focus=\"{}\"}}", series.process,
                                     escaped(series.metric, true), escaped(series.focus, true)));
@@ -61,17 +66,17 @@ class Prometheus final : public Consumer {
  private:
   struct Family {
     std::string metric, name, head;
-    std::deque<std::pair<std::string, int64_t>> values;  // with their labels, in the order in which they came
-    std::map<std::string, int64_t*> places;              // by labels
+    std::deque<std::pair<std::string, Value>> values;  // with their labels, in the order in which they came
+    std::map<std::string, Value*> places;              // by labels
   };
 
   // Where the series has its value; two with the same labels have one.
-  int64_t& value_of(const Series& series) {
+  Value& value_of(const Series& series) {
     Family& family = family_of(series);
     const std::string labels =
-        fmt::format("{{pid=\"{}\",focus=\"{}\"}}", series.process, escaped(series.focus, true));
+        fmt::format("pid=\"{}\",focus=\"{}\"", series.process, escaped(series.focus, true));
     auto [place, fresh] = family.places.try_emplace(labels, nullptr);
-    if (fresh) place->second = &family.values.emplace_back(labels, 0).second;
+    if (fresh) place->second = &family.values.emplace_back(labels, Number()).second;
     return *place->second;
   }
 
@@ -84,16 +89,27 @@ class Prometheus final : public Consumer {
     }
     const std::string head =
         fmt::format("# HELP {0} {1} ({2})\n# TYPE {0} {3}\n", name, escaped(series.name, false),
-                    escaped(series.units, false), series.kind == Series::Kind::level ? "gauge" : "counter");
+                    escaped(series.units, false), type_of(series.kind));
     return families_.emplace_back(Family{series.metric, name, head, {}, {}});
+  }
+
+  static std::string lines(const std::string& name, const std::string& labels, const Value& value) {
+    const auto* observed = std::get_if<Observed>(&value);
+    if (!observed) return fmt::format("{}{{{}}} {}\n", name, labels, number(value).total);
+    std::string out;
+    uint64_t count = 0;
+    for (const values::Bucket& one : observed->of.buckets)
+      out += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels,
+                         values::bounds_of(one.index).high - 1, count += one.count);
+    return out + fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n",
+                             name, labels, count, observed->of.sum);
   }
 
   std::string exposition() const {
     std::string text;
     for (const Family& family : families_) {
       text += family.head;
-      for (const auto& [labels, value] : family.values)
-        text += fmt::format("{}{} {}\n", family.name, labels, value);
+      for (const auto& [labels, value] : family.values) text += lines(family.name, labels, value);
     }
     if (!overheads_.empty())
       text +=
@@ -111,7 +127,7 @@ class Prometheus final : public Consumer {
 
   Sink& sink_;
   std::deque<Family> families_;          // in the order in which they came
-  std::map<uint32_t, int64_t*> values_;  // by series
+  std::map<uint32_t, Value*> values_;    // by series
   std::map<pid_t, double> overheads_;
   std::set<std::string> suspect_;  // labels
 };

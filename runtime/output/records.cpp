@@ -24,9 +24,21 @@ std::optional<double> rate(const Number& value) {
   return rounded(*value.rate, 1e3);
 }
 
+// Each bucket as {the least value above it, how many}.
+void put(const values::Distribution& of, nlohmann::ordered_json& line) {
+  line["count"] = of.count();
+  line["sum"] = of.sum;
+  line["min"] = of.buckets.empty() ? 0 : values::bounds_of(of.buckets.front().index).low;
+  line["max"] = of.quantile(1);
+  for (const Quantile& one : kQuantiles) line[one.name] = of.quantile(one.part);
+  line["buckets"] = nlohmann::ordered_json::array();
+  for (const values::Bucket& one : of.buckets)
+    line["buckets"].push_back({values::bounds_of(one.index).high, one.count});
+}
+
 std::string object(const Point& point, bool final) {
   const Series& series = *point.series;
-  const Number& value = point.value;
+  const Number& value = number(point.value);
   nlohmann::ordered_json line = {{"time_ns", point.time_ns},
                                  {"elapsed_s", elapsed(point)},
                                  {"pid", series.process},
@@ -39,6 +51,7 @@ std::string object(const Point& point, bool final) {
                                  {"refused", point.refused},
                                  {"final", final}};
   if (const auto known = rate(value)) line["rate"] = *known;
+  if (const auto* observed = std::get_if<Observed>(&point.value)) put(observed->of, line);
   if (!point.complete) line["complete"] = false;
   if (point.suspect) line["suspect"] = true;
   if (point.anomalies > 0) line["anomalies"] = point.anomalies;
@@ -110,12 +123,12 @@ class Csv final : public Consumer {
   Result<void> sample(std::span<const Point> points, bool final) override {
     std::string text;
     for (const Point& point : points)
-      text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", point.time_ns, elapsed(point),
-                          point.series->process, quoted(point.series->metric), quoted(point.series->focus),
-                          point.value.total, point.value.delta, rate_field(point.value),
-                          quoted(point.series->units), point.refused, final, point.complete, point.anomalies,
-                          point.overhead >= 0 ? fmt::format("{}", rounded(point.overhead, 1e4)) : "",
-                          point.suspect);
+      text += fmt::format(
+          "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", point.time_ns, elapsed(point),
+          point.series->process, quoted(point.series->metric), quoted(point.series->focus),
+          number(point.value).total, number(point.value).delta, rate_field(number(point.value)),
+          quoted(point.series->units), point.refused, final, point.complete, point.anomalies,
+          point.overhead >= 0 ? fmt::format("{}", rounded(point.overhead, 1e4)) : "", point.suspect);
     return sink_.write(text);
   }
 

@@ -28,7 +28,7 @@ Number Feed::next(const Series& series, int64_t total, std::optional<double> int
   Number out;
   out.total = total;
   out.delta = static_cast<int64_t>(static_cast<uint64_t>(total) - static_cast<uint64_t>(before));
-  if (series.kind == Series::Kind::total && interval_s && *interval_s >= kShortest)
+  if (series.kind != Series::Kind::level && interval_s && *interval_s >= kShortest)
     out.rate = static_cast<double>(out.delta) / *interval_s;
   return out;
 }

@@ -14,9 +14,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/values/distribution.h"
 
 namespace mdl::output {
 
@@ -24,6 +26,7 @@ struct Series {
   enum class Kind : uint8_t {
     total,  // since the insertion
     level,  // may fall, as a maximum or a size does: it has no rate
+    distribution,
   };
   uint32_t id = 0;     // in the session: 0, 1, 2, ...
   std::string metric;  // identifier
@@ -35,12 +38,30 @@ struct Series {
   uint32_t family = 0;  // series of one that is not 0 are the children of one request with `*`
 };
 
-// The value of a point.
+// The value of a point, or a part of it.
 struct Number {
   int64_t total = 0;
   int64_t delta = 0;           // since the point before; since zero in the first
   std::optional<double> rate;  // delta per second; none where that means nothing
 };
+
+// Values that were observed, of the series' units: how often each size, and the number that they add up to.
+struct Observed {
+  Number sum;
+  values::Distribution of;  // since the insertion
+};
+using Value = std::variant<Number, Observed>;
+inline const Number& number(const Value& value) {
+  const auto* observed = std::get_if<Observed>(&value);
+  return observed ? observed->sum : std::get<Number>(value);
+}
+
+// Those that are written, in all formats.
+struct Quantile {
+  const char* name;
+  double part;
+};
+inline constexpr Quantile kQuantiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}};
 
 // What went wrong with a flag or timer.
 struct Anomaly {
@@ -53,7 +74,7 @@ struct Point {
   const Series* series = nullptr;  // the feed's, which stays where it is
   uint64_t time_ns = 0;
   double elapsed_s = 0;
-  Number value;
+  Value value;
   uint64_t refused = 0;               // points of code that could not be instrumented
   bool complete = true;               // false: the target ended before its last values could be read
   bool suspect = false;               // an exit of a function was missed: the value may be too high

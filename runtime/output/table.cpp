@@ -59,8 +59,20 @@ std::string value_text(const Series& series, int64_t value) {
   return is_time(series) ? duration(static_cast<double>(value)) : grouped(value);
 }
 std::string rate_text(const Point& point) {
-  if (!point.value.rate) return "";
-  return is_time(*point.series) ? duration(*point.value.rate) : rate_number(*point.value.rate);
+  const std::optional<double> rate = number(point.value).rate;
+  if (!rate) return "";
+  return is_time(*point.series) ? duration(*rate) : rate_number(*rate);
+}
+
+// 12 values: p50 3, p90 10, p99 10, p999 10, max 10
+std::string distribution_text(const Series& series, const values::Distribution& of) {
+  std::string out = fmt::format("{} values", grouped(static_cast<int64_t>(of.count())));
+  if (of.buckets.empty()) return out;
+  const char* before = ": ";
+  for (const Quantile& one : kQuantiles)
+    out += fmt::format("{}{} {}", std::exchange(before, ", "), one.name,
+                       value_text(series, of.quantile(one.part)));
+  return out + ", max " + value_text(series, of.quantile(1));
 }
 
 // `first`: of its process in this sample, where what holds for all of it is said.
@@ -141,7 +153,9 @@ std::vector<const Point*> selected(std::span<const Point> points, std::map<const
     const size_t kept = std::min(family.size(), kRowsOfAFamily);
     std::partial_sort(family.begin(), family.begin() + static_cast<std::ptrdiff_t>(kept), family.end(),
                       [](const Point* a, const Point* b) {
-                        return a->value.total != b->value.total ? a->value.total > b->value.total : a < b;
+                        return number(a->value).total != number(b->value).total
+                                   ? number(a->value).total > number(b->value).total
+                                   : a < b;
                       });
     if (family.size() > kept) more[family[kept - 1]] = family.size() - kept;
     out.insert(out.end(), family.begin(), family.begin() + static_cast<std::ptrdiff_t>(kept));
@@ -165,9 +179,12 @@ Result<void> Table::sample(std::span<const Point> points, bool final) {
     const std::string time = lines.empty() ? fmt::format("{:.1f} s", point.elapsed_s) : "";
     const std::string& name = series.name.empty() ? series.metric : series.name;
     lines.push_back({time, fmt::format("{}", series.process), printable(name), printable(series.focus),
-                     value_text(series, point.value.total), value_text(series, point.value.delta),
-                     rate_text(point), is_time(series) ? "time" : printable(series.units),
-                     notes(point, first, final)});
+                     value_text(series, number(point.value).total),
+                     value_text(series, number(point.value).delta), rate_text(point),
+                     is_time(series) ? "time" : printable(series.units), notes(point, first, final)});
+    if (const auto* observed = std::get_if<Observed>(&point.value))
+      lines.push_back({"", fmt::format("{}", series.process), "", "", "", "", "", "",
+                       distribution_text(series, observed->of)});
     if (auto hidden = more.find(shown); hidden != more.end())
       lines.push_back({"", fmt::format("{}", series.process), fmt::format("({} more)", hidden->second), "",
                        "", "", "", "", ""});

@@ -15,11 +15,13 @@ constexpr size_t kMostAnomalyWords = 4096;  // 32 KiB of each block
 constexpr uint32_t kEnded = 1024;           // threads that may end between two looks of the injector
 
 // The assembly's view of the same cells.
-#define X(id, name, size, room, group, clock, feature) \
+#define X(id, name, type, size, room, group, clock, update, feature) \
   static_assert(Group::group != Group::timers || room == kTimerSize);
 MDL_CELL_KINDS(X)
 #undef X
 static_assert(kActiveEntries * kActiveSize + 8 == 328);
+static_assert(kHistogramCounts + 8 * format::kHistogramBuckets == 22024);
+static_assert(kHistogramShift == format::kHistogramBits && kHistogramTop == format::kHistogramRange);
 
 }  // namespace
 

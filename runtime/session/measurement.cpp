@@ -214,7 +214,11 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Point
     point.anomalies_of = own == anomalies.end() ? std::vector<output::Anomaly>() : own->second;
     for (const RequestValue& value : requests_.of(i, sample.values)) {
       point.series = &requests_.series(i, value);
-      point.value = feed_.next(*point.series, value.total, interval_s);
+      const output::Number number = feed_.next(*point.series, value.total, interval_s);
+      if (value.distribution)
+        point.value = output::Observed{number, *value.distribution};
+      else
+        point.value = number;
       points.push_back(point);
     }
   }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "runtime/resident/key_table.h"
+#include "runtime/values/cell_kinds.h"
 #include "runtime/values/fold.h"
 
 namespace mdl::inject {
@@ -61,10 +62,18 @@ void RequestValues::read_keys(const image::Memory& memory) {
 
 std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot& snapshot) const {
   const resident::JournalRequest& request = journal_.requests[index];
-  if (!request.keyed && request.thread != focus::kEachThread) return {{false, {}, snapshot.cells[index]}};
+  const auto distribution = [&](uint64_t thread) -> const values::Distribution* {
+    static const values::Distribution kNothing;
+    if (!values::routines(journal_.kinds[request.value]).fold) return nullptr;
+    const auto found = snapshot.distributions.find({index, thread});
+    return found == snapshot.distributions.end() ? &kNothing : &found->second;
+  };
+  if (!request.keyed && request.thread != focus::kEachThread)
+    return {{false, {}, snapshot.cells[index], distribution(0)}};
   std::vector<RequestValue> out;
   if (!request.keyed)
-    for (const auto& [thread, total] : snapshot.each[index]) out.push_back({false, {0, thread}, total});
+    for (const auto& [thread, total] : snapshot.each[index])
+      out.push_back({false, {0, thread}, total, distribution(thread)});
   if (const auto table = keys_.find(index); request.keyed && table != keys_.end()) {
     const values::KeyValues& now = table->second.last();
     for (const auto& [of, total] : fold(now.totals, request, snapshot.counts[index]))
@@ -84,7 +93,9 @@ const output::Series& RequestValues::series(size_t index, const RequestValue& va
   series.focus = focus_of(request, value);
   series.process = pid_;
   series.units = request.units;
-  series.kind = is_level(request) ? output::Series::Kind::level : output::Series::Kind::total;
+  series.kind = value.distribution  ? output::Series::Kind::distribution
+                : is_level(request) ? output::Series::Kind::level
+                                    : output::Series::Kind::total;
   // The children of one request with `*` belong together, and so do keys.
   if (request.keyed)
     series.family = static_cast<uint32_t>(index) + 1;

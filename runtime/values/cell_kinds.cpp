@@ -32,7 +32,12 @@ uint64_t own_timer_anew(uint64_t word, uint64_t) {
   return timer_anew(word, kAbove);
 }
 
+void fold_histogram(Distribution& into, std::span<const uint64_t> words) {
+  into.add(words);
+}
+
 constexpr CellRoutines kWord = {};
+constexpr CellRoutines kHistogram = {.fold = fold_histogram};
 constexpr CellRoutines kWallTimer = {read_timer, ended_timer, shared_timer, timer_anew};
 constexpr CellRoutines kOwnTimer = {read_timer, ended_timer, shared_timer, own_timer_anew};
 
@@ -45,6 +50,8 @@ const CellRoutines& routines(format::CellKind kind) {
     case format::CellKind::process_timer:
     case format::CellKind::event_timer:
       return kOwnTimer;
+    case format::CellKind::histogram:
+      return kHistogram;
     default:
       return kWord;
   }

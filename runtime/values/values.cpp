@@ -92,7 +92,10 @@ Collector::Collector(BlockLayout layout)
       has_timers_(std::any_of(layout_.cells.begin(), layout_.cells.end(),
                               [](const CellPlace& cell) { return format::is_timer(cell.value_kind()); })),
       ended_(layout_.cells.size()),
-      each_ended_(layout_.cells.size()) {}
+      each_ended_(layout_.cells.size()) {
+  for (size_t i = 0; i < layout_.cells.size(); i++)
+    if (routines(layout_.cells[i].kind).fold) folded_.push_back(i);
+}
 
 Result<Collector::Words> Collector::read_block(const image::Memory& memory, uint64_t address) const {
   Words words(words_needed(layout_));
@@ -142,6 +145,7 @@ int64_t Collector::ended_value(const Words& copy, uint32_t slot, size_t cell) co
 }
 
 void Collector::take(const Words& copy, uint32_t slot) {
+  distribute(copy, copy[kThread], distributions_ended_);
   for (size_t i = 0; i < layout_.cells.size(); ++i) {
     const CellPlace& cell = layout_.cells[i];
     if (cell.whose == Whose::one && cell.thread != copy[kThread]) continue;
@@ -252,6 +256,7 @@ Result<void> Collector::fold_living(const image::Memory& memory, Clocks& clocks,
     };
     count_anomalies(seen.words, out);
     out.taken_ns += taken_ns(seen.words);
+    distribute(seen.words, thread, distributions_);
     std::vector<int64_t> values(layout_.cells.size());
     const auto take = [&](size_t cell, int64_t value) {
       const bool timer = format::is_timer(layout_.cells[cell].base_kind);
@@ -305,6 +310,7 @@ Result<void> Collector::fold_overflow(const image::Memory& memory, Snapshot& out
     return unreadable("a thread's block", address);
   for (size_t i = 0; i < values.size(); ++i)
     if (layout_.cells[i].whose == Whose::all) folds_[i].add(values[i]);
+  distribute(*words, std::nullopt, distributions_);
   return {};
 }
 
@@ -316,6 +322,20 @@ void Collector::fold_sums(const Words& words, Snapshot& out) {
   for (size_t i = 0; i < layout_.cells.size(); ++i)
     if (layout_.cells[i].whose == Whose::all)
       folds_[i].add_to_sum(signed_word(words, layout_.cells[i].offset));
+  distribute(words, std::nullopt, distributions_);
+}
+
+void Collector::distribute(const Words& words, std::optional<uint64_t> thread, Distributions& into) const {
+  for (const size_t i : folded_) {
+    const CellPlace& cell = layout_.cells[i];
+    if (cell.whose != Whose::all && !thread) continue;
+    if (cell.whose == Whose::one && cell.thread != *thread) continue;
+    const std::span own = std::span(words).subspan(cell.offset / sizeof(uint64_t),
+                                                   format::info(cell.kind).size / sizeof(uint64_t));
+    uint64_t of = cell.whose == Whose::each ? *thread : 0;
+    if (of && into.size() >= kMostThreads && !into.contains({i, of})) of = 0;
+    routines(cell.kind).fold(into[{i, of}], own);
+  }
 }
 
 uint64_t Collector::taken_ns(const Words& words) const {
@@ -328,7 +348,7 @@ int64_t Collector::in_units(const CellPlace& cell, int64_t value) const {
   return static_cast<int64_t>(Wide{value} * 1'000'000'000 / static_cast<int64_t>(layout_.ticks_per_second));
 }
 
-void Collector::finish(Snapshot& out) const {
+void Collector::finish(Snapshot& out) {
   for (size_t i = 0; i < layout_.cells.size(); ++i) {
     const CellPlace& cell = layout_.cells[i];
     out.cells.push_back(in_units(cell, folds_[i].result(cell.aggregate)));
@@ -336,6 +356,7 @@ void Collector::finish(Snapshot& out) const {
     std::vector<ThreadValue>& each = out.each.emplace_back();
     for (const auto& [thread, value] : each_[i]) each.push_back({thread, in_units(cell, value)});
   }
+  out.distributions = std::move(distributions_);
   out.overflows = overflows_;
   out.unrecorded = unrecorded_;
 }
@@ -352,6 +373,7 @@ Result<Snapshot> Collector::read(const image::Memory& memory, Clocks& clocks) {
   Snapshot out;
   folds_ = ended_;
   each_ = each_ended_;
+  distributions_ = distributions_ended_;
   if (auto folded = fold_living(memory, clocks, out); !folded) return folded.error();
   if (auto folded = fold_overflow(memory, out); !folded) return folded.error();
   if (layout_.ring_entries != 0) {

@@ -16,13 +16,16 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "format/kinds.h"
 #include "runtime/image/memory.h"
 #include "runtime/values/clocks.h"
+#include "runtime/values/distribution.h"
 #include "runtime/values/fold.h"
 
 namespace mdl::values {
@@ -70,10 +73,14 @@ struct ThreadValue {
   int64_t value = 0;
 };
 
+// By index of BlockLayout::cells, and by thread for Whose::each, else 0.
+using Distributions = std::map<std::pair<size_t, uint64_t>, Distribution>;
+
 struct Snapshot {
   std::vector<int64_t> cells;                  // as BlockLayout::cells; sums wrap, averages truncate
   std::vector<std::vector<ThreadValue>> each;  // as BlockLayout::cells, for Whose::each; by thread
   std::vector<int64_t> counts;                 // as BlockLayout::cells: of how many threads
+  Distributions distributions;                 // of cells that have one; `cells` has the sum
   // Spans that changed each time they were looked at, so that they and their bases did not fit together:
   // what is in `cells` is not their value. By index, ascending.
   std::vector<size_t> unsettled;
@@ -137,9 +144,11 @@ class Collector {
   Result<void> fold_living(const image::Memory& memory, Clocks& clocks, Snapshot& out);
   Result<void> fold_overflow(const image::Memory& memory, Snapshot& out);
   void fold_sums(const Words& words, Snapshot& out);
+  // Of a block's histograms; `thread`: none where it is of several threads.
+  void distribute(const Words& words, std::optional<uint64_t> thread, Distributions& into) const;
   // `times`: 1, or -1 to take them away.
   void count_anomalies(const Words& words, Snapshot& out, uint64_t times = 1) const;
-  void finish(Snapshot& out) const;
+  void finish(Snapshot& out);
   uint64_t slot_address(uint64_t slot) const { return layout_.blocks + slot * layout_.stride; }
   int64_t in_units(const CellPlace& cell, int64_t value) const;
   uint64_t taken_ns(const Words& words) const;
@@ -148,15 +157,18 @@ class Collector {
   BlockLayout layout_;
   Result<void> layout_is_sound_;
   bool has_timers_ = false;
+  std::vector<size_t> folded_;  // indices of cells that have a distribution
   // Of one read:
   uint64_t wall_ = 0, made_ = 0, unrecorded_ = 0, overflows_ = 0;
   std::vector<Seen> seen_;
   std::vector<Fold> folds_;                        // as BlockLayout::cells
   std::vector<std::map<uint64_t, int64_t>> each_;  // likewise, by thread
+  Distributions distributions_;
   // From read to read:
   std::map<uint32_t, Living> living_;  // by slot
   std::vector<Fold> ended_;            // of threads that have ended
   std::vector<std::map<uint64_t, int64_t>> each_ended_;
+  Distributions distributions_ended_;
   Words earlier_;             // the block of the taken at the first read: another injector's
   Words taken_;               // the same, and what was taken since
   std::set<uint64_t> ahead_;  // copies taken that one which is not complete yet lies in front of

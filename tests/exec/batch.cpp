@@ -168,7 +168,7 @@ Result<void> Blob::run_from(size_t& next) {
   const size_t first = next;
   bytes_.assign(8 * kHeaderWords, std::byte{});
   for (const char* name : {"mdl_enter", "mdl_done", "mdl_routine_cpu", "mdl_routine_event",
-                           "mdl_routine_read", "mdl_routine_call"}) {
+                           "mdl_routine_read", "mdl_routine_call", "mdl_routine_observe"}) {
     align(16);
     support_[name] = kBase + bytes_.size();
     append(code_.functions.at(name).code);
@@ -273,7 +273,7 @@ void Blob::put_memory(const Run& run) {
     put(kVariableWord + i, run.inputs->variables[i].word);
   const auto& cells = jobs_[run.job].code.cells;
   for (size_t i = 0; i < cells.size(); i++) {
-    for (size_t word = 1; word < format::info(cells[i].kind).size / 8; word++) put(cell_word(i) + word, 0);
+    for (size_t word = 1; word < words_of(cells[i].kind); word++) put(cell_word(i) + word, 0);
     put(cell_word(i), machine.cells.at(i));
     if (has_second(cells[i].kind) && i < machine.seconds.size()) put(cell_word(i) + 1, machine.seconds[i]);
   }
@@ -339,7 +339,7 @@ std::string Blob::compare_block(const Run& run, const ir::Machine& expected, int
   for (size_t i = 0; i < run.inputs->variables.size() && i < kVariables; i++)
     words[kVariableWord + i] = static_cast<uint64_t>(run.inputs->variables[i].word);
   for (size_t i = 0; i < cells.size(); i++)
-    for (size_t w = 0; w < format::info(cells[i].kind).size / 8; w++)
+    for (size_t w = 0; w < words_of(cells[i].kind); w++)
       words[cell_word(i) + w] = word(run, 2 * kRegisterWords + cell_word(i) + w);  // compare_cells's
   for (size_t i = 0; i < kBlockWords; i++)
     if (word(run, 2 * kRegisterWords + i) != words[i])

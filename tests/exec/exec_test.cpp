@@ -227,6 +227,22 @@ TEST_P(Exec, Timers) {
   expect_right(jobs);
 }
 
+// The routine gets the value and the address of the cell.
+TEST_P(Exec, Updates) {
+  std::vector<Job> jobs;
+  for (const char* code : {"update h, 5", "%0 = arg 0\nupdate h, %0\nadd_cell g, %0",
+                           "%0 = arg 1\n%1 = mul %0, %0\nupdate h, %1\nupdate h, %0\nstore g, %1"}) {
+    auto parsed = ir::parse(fmt::format(
+        "snippet s at entry temps 2 labels 0 from 0:1:1 {{\ncell g counter\ncell h histogram\n{}\n}}", code));
+    ASSERT_TRUE(parsed) << parsed.error().text;
+    Inputs inputs;
+    inputs.machine.args = {-7, int64_t{1} << 33};
+    inputs.machine.cells = {1, 100};
+    jobs.push_back({parsed->at(0), parsed->at(0), {inputs}});
+  }
+  expect_right(jobs);
+}
+
 // The guard lets through what runs behind it when the flag, here cell a, is not 0.
 TEST_P(Exec, Guard) {
   std::vector<Job> jobs;
@@ -267,11 +283,13 @@ TEST(Stencils, RoutinesAreDeclared) {
   cell cpu process_timer
   cell faults event_timer MINOR_FAULTS
   cell out call
+  cell sizes histogram
   function "work"
   start_timer cpu
   start_timer faults
   %6 = read_address 4294967296
   %8 = call out, 0
+  update sizes, %6
 }
 )ir");
   ASSERT_TRUE(snippets) << snippets.error().text;
@@ -279,7 +297,7 @@ TEST(Stencils, RoutinesAreDeclared) {
     auto stencil = backend::make_stencil(snippets->at(0), *target);
     ASSERT_TRUE(stencil) << stencil.error().text;
     using enum format::Routine;
-    EXPECT_EQ(stencil->info.routines, (std::vector{cpu, event, read, call}));
+    EXPECT_EQ(stencil->info.routines, (std::vector{cpu, event, read, call, observe}));
   }
 }
 

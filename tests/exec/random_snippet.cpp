@@ -66,7 +66,7 @@ class Generator {
 
  private:
   static constexpr uint32_t kEnd = 0;  // the label that a call which is busy leads to
-  static constexpr uint32_t kCall = 7;
+  static constexpr uint32_t kCall = 7, kHistogram = 8;
   static constexpr Op kWithCells[] = {Op::load, Op::store, Op::store, Op::add_cell, Op::address, Op::call};
 
   static constexpr int64_t kWidths[] = {8, 16, 32, -8, -16, -32};
@@ -77,7 +77,8 @@ class Generator {
                               {"p", process_timer},
                               {"t", event_timer},
                               {"e", event_counter},
-                              {"c", call}})
+                              {"c", call},
+                              {"h", histogram}})
       snippet_.cells.push_back({name, kind});
     snippet_.cells[5].event = snippet_.cells[6].event = "MINOR_FAULTS";
     snippet_.symbols = {{"v", format::SymbolKind::variable}, {"g", format::SymbolKind::function}};
@@ -146,6 +147,7 @@ class Generator {
   uint32_t cell_for(Op op) {
     if (op == Op::start_timer || op == Op::stop_timer) return 3 + random_() % 3;
     if (op == Op::sample_event) return 6;
+    if (op == Op::update) return kHistogram;
     return random_() % 3;
   }
 

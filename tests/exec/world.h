@@ -2,6 +2,7 @@
 // (tests/exec/host.h) give alike.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -31,6 +32,10 @@ inline constexpr size_t kClockWord = 0, kStepWord = 1, kThreadWord = 2, kAnomaly
 inline constexpr size_t kVariables = 8, kFirstCell = 16, kCellDistance = 12;
 inline size_t cell_word(size_t cell) {
   return kFirstCell + cell * kCellDistance;
+}
+// Of a histogram the routines here change the sum only.
+inline size_t words_of(format::CellKind kind) {
+  return std::min<size_t>(format::info(kind).size / 8, kCellDistance);
 }
 inline int64_t block_offset(size_t word) {
   return kBias + 8 * static_cast<int64_t>(word);

@@ -20,6 +20,7 @@
         .globl  mdl_resident_event
         .globl  mdl_resident_read
         .globl  mdl_resident_call
+        .globl  mdl_resident_observe
         .globl  mdl_resident_parameters
         .globl  mdl_resident_keys
         .globl  mdl_resident_span
@@ -615,6 +616,32 @@ mdl_resident_call:
         popfq
         popq    %rbp
         ret
+
+// The histogram at rax observes r10. Each word is changed by one instruction, so a signal handler that observes
+// in between loses nothing.
+        .p2align 4
+mdl_resident_observe:
+        addq    %r10, (%rax)
+        pushq   %rcx
+        xorl    %ecx, %ecx
+        testq   %r10, %r10
+        cmovsq  %rcx, %r10
+        cmpq    $1 << kHistogramShift, %r10
+        jb      .Lbucket                // one for each value
+        bsrq    %r10, %rcx              // the power of two
+        cmpl    $kHistogramTop, %ecx
+        jae     .Llast_bucket
+        subl    $kHistogramShift, %ecx
+        shrq    %cl, %r10
+        shll    $kHistogramShift, %ecx
+        addq    %rcx, %r10
+.Lbucket:
+        popq    %rcx
+        incq    kHistogramCounts(%rax,%r10,8)
+        ret
+.Llast_bucket:
+        movl    $((kHistogramTop - kHistogramShift + 1) << kHistogramShift) - 1, %r10d
+        jmp     .Lbucket
 
         .p2align 3
 mdl_resident_parameters:                // filled when the code is injected: arch::ResidentParameters, in its order

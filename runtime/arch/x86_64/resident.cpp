@@ -10,9 +10,12 @@
 
 extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_exec[], mdl_resident_prctl[],
     mdl_resident_syscall[], mdl_resident_catch[], mdl_resident_jump[], mdl_resident_thread_end[],
-    mdl_resident_cpu[], mdl_resident_cpu_clock[], mdl_resident_event[], mdl_resident_read[],
-    mdl_resident_call[], mdl_resident_parameters[], mdl_resident_keys[], mdl_resident_span[],
+    mdl_resident_cpu_clock[], mdl_resident_parameters[], mdl_resident_keys[], mdl_resident_span[],
     mdl_resident_defer[], mdl_resident_end_deferred[], mdl_resident_end[];
+
+#define X(id, name, feature, nanoseconds) extern "C" const uint8_t mdl_resident_##id[];
+MDL_ROUTINES(X)
+#undef X
 
 namespace mdl::arch {
 namespace {
@@ -159,17 +162,12 @@ uint64_t hook_offset(Hook hook) {
 }
 
 uint64_t routine_offset(format::Routine routine) {
-  switch (routine) {
-    case format::Routine::cpu:
-      return offset_of(mdl_resident_cpu);
-    case format::Routine::event:
-      return offset_of(mdl_resident_event);
-    case format::Routine::read:
-      return offset_of(mdl_resident_read);
-    case format::Routine::call:
-      return offset_of(mdl_resident_call);
-  }
-  return 0;
+  static const uint8_t* const kRoutines[] = {
+#define X(id, name, feature, nanoseconds) mdl_resident_##id,
+      MDL_ROUTINES(X)
+#undef X
+  };
+  return offset_of(kRoutines[static_cast<size_t>(routine)]);
 }
 
 std::span<const uint32_t> thread_id_places() {

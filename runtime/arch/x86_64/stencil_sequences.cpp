@@ -20,7 +20,7 @@ class Sequences {
       const std::span<const Decoded> rest = code_.subspan(at);
       if (is_variable(rest)) add(rest.first(4));
       if (is_call(rest)) add(rest.first(4));
-      if (is_event(rest)) add(rest.first(2));
+      if (is_event(rest) || is_update(rest)) add(rest.first(2));
     }
     return std::move(found_);
   }
@@ -88,6 +88,16 @@ class Sequences {
     return c.size() >= 2 && c[0].name == "MOV32ri" && c[0].holes.empty() && c[0].operands[0].reg == kR10 &&
            c[0].operands[1].value >= 0 && c[0].operands[1].value < format::kEventCount &&
            calls(c[1], format::Routine::event);
+  }
+
+  // The routine of the cell's kind gets the address of that cell.
+  bool is_update(std::span<const Decoded> c) const {
+    if (c.size() < 2 || c[0].name != "LEA64r" || c[0].operands[0].reg != kRax || !is_at(c[0], kR11))
+      return false;
+    const Hole* cell = hole(c[0], c[0].memory + 3, HoleKind::cell);
+    if (!cell || cell->addend != 0 || cell->index >= stencil_.info.cells.size()) return false;
+    const std::optional<format::Routine> by = format::info(stencil_.info.cells[cell->index].kind).update;
+    return by && calls(c[1], *by);
   }
 
   const Stencil& stencil_;

@@ -95,10 +95,9 @@ std::vector<PlannedCall> routine_calls(format::Routine routine) {
     case format::Routine::read:
       return {{__NR_gettid, {}, "readAddress"},
               {__NR_process_vm_readv, {kUnknown, kUnknown, 1, kUnknown, 1, 0}, "readAddress"}};
-    case format::Routine::call:
-      break;
+    default:
+      return {};
   }
-  return {};
 }
 
 }  // namespace mdl::arch

@@ -49,7 +49,7 @@ class Points {
       out.push_back({&series_of(row),
                      row.time_ns,
                      row.elapsed_s,
-                     {row.value, row.delta, row.rate},
+                     Number{row.value, row.delta, row.rate},
                      row.refused,
                      row.complete,
                      row.suspect,

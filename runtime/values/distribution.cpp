@@ -1,0 +1,50 @@
+#include "runtime/values/distribution.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "format/kinds.h"
+
+namespace mdl::values {
+
+using format::kHistogramBits;
+using format::kHistogramBuckets;
+
+BucketBounds bounds_of(uint32_t bucket) {
+  constexpr uint32_t kShare = 1u << kHistogramBits;  // buckets of a power of two
+  if (bucket < kShare) return {bucket, int64_t{bucket} + 1};
+  const uint32_t power = bucket / kShare - 1;
+  const int64_t low = static_cast<int64_t>(kShare + bucket % kShare) << power;
+  return {low, bucket + 1 < kHistogramBuckets ? low + (int64_t{1} << power) : INT64_MAX};
+}
+
+uint64_t Distribution::count() const {
+  uint64_t out = 0;
+  for (const Bucket& one : buckets) out += one.count;
+  return out;
+}
+
+int64_t Distribution::quantile(double part) const {
+  const auto wanted = static_cast<uint64_t>(std::ceil(part * static_cast<double>(count())));
+  uint64_t seen = 0;
+  for (const Bucket& one : buckets)
+    if ((seen += one.count) >= wanted) {
+      const auto [low, high] = bounds_of(one.index);
+      return one.index + 1 < kHistogramBuckets ? low + (high - low) / 2 : low;
+    }
+  return 0;
+}
+
+void Distribution::add(std::span<const uint64_t> words) {
+  sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + words[0]);
+  std::vector<Bucket> both;
+  auto own = buckets.begin();
+  for (uint32_t i = 0; i + 1 < words.size() && i < kHistogramBuckets; i++) {
+    Bucket one{i, words[i + 1]};
+    if (own != buckets.end() && own->index == i) one.count += (own++)->count;
+    if (one.count) both.push_back(one);
+  }
+  buckets = std::move(both);
+}
+
+}  // namespace mdl::values

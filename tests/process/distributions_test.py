@@ -1,0 +1,120 @@
+"""Distributions: how often values of each size were observed, against a program that knows all of them."""
+
+import json
+import re
+import signal
+import subprocess
+import unittest
+
+from harness import CONSTRAINTS, MDL_INJECT, LiveTest, run
+
+SIZES = CONSTRAINTS + """
+resourceList sized is procedure { items { "t_size" }; flavor { unix }; }
+metric sizes {
+  name "Sizes"; units bytes; aggregateOperator sum; style EventCounter; flavor = { unix };
+  constraint procedure; constraint module;
+  base is histogram { foreach func in sized { append preInsn func.entry constrained (* observe($arg[0]); *) } }
+}
+"""
+LIMIT = 1 << 48  # larger ones are in the last bucket
+
+
+class Distributions(LiveTest):
+    def assert_is(self, line, truth):
+        """Sums are exact, buckets too; quantiles are off by less than 1 %."""
+        self.assertEqual((line["count"], line["sum"], line["value"]), (truth["count"],) + (truth["sum"],) * 2)
+        for name in ("p50", "p90", "p99", "p999"):
+            exact = truth[name + "0" * (4 - len(name))]
+            self.assertLessEqual(abs(line[name] - min(exact, LIMIT)), 0.01 * exact, (name, line[name], exact))
+        self.assertEqual(sum(count for _, count in line["buckets"]), truth["count"])
+        below = 1
+        for power, count in enumerate(truth["powers"][:48]):
+            inside = sum(n for upper, n in line["buckets"] if below // 2 < upper <= below)
+            self.assertEqual(inside, count, f"below {below}")
+            below *= 2
+
+    def test_exact_under_threads_and_signals(self):
+        program = self.start("observed")
+        before = self.remember(program.process.pid)
+        session = self.inject(program.process.pid, self.compile_text(SIZES))
+        session.wait_inserted()
+        for _ in range(3):  # new threads each time
+            truth = program.ask("go 20000")
+            session.fresh_values()
+        self.assert_stopped_well(session)
+        self.assert_is(session.final()["sizes", ""], truth)
+        self.assert_untouched(program.process.pid, before)
+
+    def test_by_thread_and_by_function(self):
+        program = self.start("observed")
+        session = self.inject(program.process.pid, self.compile_text(SIZES), "-m", "sizes@/Thread/*", "-m",
+                              "sizes@/Code/observed/*", "-m", "sizes")
+        session.wait_inserted()
+        truth = program.ask("go 5000")
+        self.assert_stopped_well(session)
+        lines = session.final().values()
+        whole = [line for line in lines if line["focus"] == ""]
+        threads = [line for line in lines if line["focus"].startswith("/Thread/")]
+        self.assert_is(whole[0], truth)
+        self.assertEqual(len([line for line in threads if line["count"]]), 4)
+        for key in ("count", "sum"):
+            self.assertEqual(sum(line[key] for line in threads), truth[key])
+        # A function with t_size inside of it has its own distribution.
+        inner = [line for line in lines if line["focus"].startswith("/Code/") and line["count"]]
+        self.assertTrue(inner)
+        for line in inner:
+            self.assertLessEqual(line["count"], truth["count"])
+
+    def test_formats(self):
+        program = self.start("observed")
+        plan = self.compile_text(SIZES)
+        shown = {}
+        for name in ("table", "prometheus", "csv", "json"):
+            injector = subprocess.Popen([MDL_INJECT, str(program.process.pid), plan, "--format", name, "-o",
+                                         self.folder / name, "-i", "60"], stderr=subprocess.PIPE, text=True)
+            self.addCleanup(injector.kill)
+            self.assertIn("inserted", injector.stderr.readline())
+            program.ask("go 1000")
+            injector.send_signal(signal.SIGINT)
+            self.assertEqual(injector.wait(30), 0)
+            injector.stderr.close()
+            shown[name] = (self.folder / name).read_text()
+        self.assertRegex(shown["table"], r"[\d,]+ values: p50 [\d,]+, p90 [\d,]+, p99 [\d,]+, p999 [\d,]+, max [\d,]+")
+        text = shown["prometheus"]
+        self.assertIn("# TYPE mdl_sizes histogram", text)
+        labels = rf'pid="{program.process.pid}",focus=""'
+        counts = [int(n) for n in re.findall(rf'mdl_sizes_bucket\{{{labels},le="\d+"\}} (\d+)', text)]
+        self.assertEqual(counts, sorted(counts))
+        self.assertIn(f'mdl_sizes_bucket{{{labels},le="+Inf"}} {counts[-1]}', text)
+        self.assertRegex(text, rf"mdl_sizes_sum\{{{labels}\}} -?\d+\nmdl_sizes_count\{{{labels}\}} {counts[-1]}\n")
+        self.assertIn("sizes", shown["csv"])
+        self.assertEqual(json.loads(shown["json"])[-1]["metric"], "sizes")
+
+    def test_children_begin_at_nothing(self):
+        """A fork's child has a copy of its parent's histograms."""
+        program = self.start("children")
+        text = SIZES.replace("t_size", "t_work").replace("$arg[0]", "700")
+        session = self.inject(program.process.pid, self.compile_text(text), "--follow-fork")
+        session.wait_inserted()
+        program.ask("work 30", None)
+        program.ask("fork 20", None)
+        self.assert_stopped_well(session)
+        lines = [line for line in session.lines if line["final"]]
+        self.assertEqual(sorted((line["count"], line["sum"]) for line in lines),
+                         [(20, 14000), (20, 14000), (30, 21000)])
+        for line in lines:
+            self.assertEqual(line["buckets"], [[704, line["count"]]])
+
+    def test_status_and_what_is_refused(self):
+        program = self.start("observed")
+        plan = self.compile_text(SIZES)
+        session = self.inject(program.process.pid, plan, "--detach", "-d", "0")
+        session.wait()
+        program.ask("go 100")
+        status = run(MDL_INJECT, "--status", program.process.pid)
+        self.assertIn("sizes = ", status.stdout)
+        self.assertEqual(run(MDL_INJECT, "--remove", program.process.pid).returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
