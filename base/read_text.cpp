@@ -31,8 +31,12 @@ int read_into(std::string& out, const std::string& path, size_t most) {
 
 std::string read_text(const std::string& path) {
   std::string out;
-  read_into(out, path, out.max_size());
+  read_text(path, out);
   return out;
+}
+
+int read_text(const std::string& path, std::string& out) {
+  return read_into(out, path, out.max_size());
 }
 
 Result<std::string> read_file(const std::string& path, size_t most) {

@@ -11,6 +11,8 @@ namespace mdl {
 // Of a small file, /proc's above all: such a file can vanish, or fail to read, at any moment, and that is no
 // exception. The content; what could be read when a read fails, "" when it cannot be opened.
 std::string read_text(const std::string& path);
+// Appends it to `out`; 0, or the errno of what failed.
+int read_text(const std::string& path, std::string& out);
 
 // Of a user's file. Where it is longer than `most` bytes, its first `most` + 1, so that the caller sees it.
 // The error is the system's word alone ("Permission denied").

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/nap.h"
 #include "runtime/image/unwind.h"
 #include "runtime/patch/active_frames.h"
 #include "runtime/patch/edit.h"
@@ -59,8 +60,7 @@ class Commit {
       out_.paused += Clock::now() - threads.stopped_since();
       if (!done) return done.error();
       if (*done) return {};
-      timespec nap{0, 2'000'000};
-      nanosleep(&nap, nullptr);
+      nap(2000);
     }
   }
 
@@ -198,8 +198,8 @@ class Commit {
     // Relays first: nothing jumps there yet. A host is as good without those that jump to its relays.
     std::vector<Edit> relays = relay_edits(stage_), all = edits(stage_);
     stage_.code_written = true;
-    if (apply_edits(relays, memory_).changed.size() == relays.size() &&
-        apply_edits(all, memory_).changed.size() == all.size()) {
+    if (memory_.edit(relays).changed.size() == relays.size() &&
+        memory_.edit(all).changed.size() == all.size()) {
       for (const StagedWindow& window : stage_.windows)
         out_.points += window.function->sites_of(*window.window);
       return {};
@@ -207,7 +207,7 @@ class Commit {
     bool undone = true;
     for (std::vector<Edit>* edits : {&all, &relays}) {
       for (Edit& edit : *edits) std::swap(edit.from, edit.to);
-      undone = undone && !apply_edits(*edits, memory_).failed;
+      undone = undone && !memory_.edit(*edits).failed;
     }
     stage_.code_written = !undone;
     return Error{fmt::format("cannot write the code of process {}: {}", input_.image.pid,
@@ -234,7 +234,7 @@ Result<void> check_unchanged(const InsertInput& input, const process::TargetMemo
       return Error{fmt::format("a library at {:#x} was unloaded while the insertion was prepared: try again",
                                file.at.start)};
   for (const std::vector<Edit>& all : {edits(stage), relay_edits(stage)}) {
-    Edited found = apply_edits(all, memory, true);
+    Edited found = memory.edit(all, true);
     if (found.changed.size() == all.size()) continue;
     const uint64_t where = all[found.foreign.empty() ? 0 : found.foreign[0]].address;
     const image::Object* object = image::object_at(input.image, where);

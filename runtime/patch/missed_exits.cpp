@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 #include <optional>
 #include <set>
 #include <span>
 #include <string_view>
 
+#include "base/nap.h"
 #include "runtime/image/code.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/target.h"
@@ -375,8 +375,7 @@ Result<ExitCheck> check_exits(pid_t pid, const resident::Journal& journal,
     threads.release_all();
     if (!mappings) return mappings.error();
     if (!out.unclear.contains(std::string(kNotWalked))) break;
-    timespec nap{0, 1'000'000};
-    nanosleep(&nap, nullptr);
+    nap(1000);
   }
   return out;
 }

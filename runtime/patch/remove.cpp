@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/nap.h"
 #include "runtime/patch/edit.h"
 #include "runtime/patch/map_stage.h"
 #include "runtime/patch/recover.h"
@@ -114,8 +115,7 @@ Result<void> Removal::put_all_back(const resident::Journal* own, Clock::time_poi
     threads_.release_all();
     stacks.forget();
     if (meanwhile) meanwhile();
-    timespec nap{0, std::min(round + 1, 20) * 500'000};
-    nanosleep(&nap, nullptr);
+    nap(std::min(round + 1, 20) * 500);
   }
 }
 
@@ -187,7 +187,7 @@ Result<void> Removal::put_back(resident::PatchedWindow::Part part, const std::se
          resident::is_copied(files_, *mappings, window, memory_)))
       edits.push_back({window.address, window.patched, window.original});
   std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
-  Edited done = apply_edits(edits, memory_);
+  Edited done = memory_.edit(edits);
   restored_ += done.changed.size();
   for (size_t i : done.foreign)
     if (edit_around_breakpoints(edits[i], memory_))
@@ -241,8 +241,7 @@ Result<void> Removal::finish() {
       lock_.reset();
       return threads_.left_alone();
     }
-    timespec nap{0, 5'000'000};
-    nanosleep(&nap, nullptr);
+    nap(5000);
     if (auto stopped = threads_.stop_all(2000ms); !stopped) done = stopped;
   }
   threads_.release_all();

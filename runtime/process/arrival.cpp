@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "base/nap.h"
 #include "runtime/image/image.h"
 #include "runtime/process/remote.h"
 #include "runtime/process/seccomp.h"
@@ -104,7 +105,7 @@ Arrival::State Arrival::look() const {
 
 Result<TargetMemory> Arrival::take() {
   const Error lost{"it ended, or executed another program, before its entry, or went on by itself"};
-  for (int attempt = 0; !seize(pid_); attempt++) {
+  for (int attempt = 0; !kernel::seize(pid_); attempt++) {
     if (errno != EPERM || attempt == 200 || !is_alive_thread(pid_)) return lost;
     nap(500);  // another mdl-inject has a look
   }

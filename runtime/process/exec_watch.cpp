@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <string>
 
+#include "base/nap.h"
 #include "base/read_text.h"
 #include "runtime/process/permission.h"
 #include "runtime/process/target_memory.h"
@@ -27,8 +28,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kStops = 200ms;  // a thread that sleeps for 0.1 ms at a time
 constexpr auto kExecutes = 5s;  // from the resident code to the stop behind execve
 constexpr auto kLook = 1ms;
-
-constexpr auto kSystemCall = static_cast<__ptrace_request>(0x420e);  // PTRACE_GET_SYSCALL_INFO, Linux 5.3
 
 bool may_trace_privileged() {
   const uint64_t ours = parse_credentials(read_text("/proc/self/status")).effective;
@@ -85,14 +84,14 @@ std::optional<std::string> executed_file(pid_t tid, const __ptrace_syscall_info&
 
 std::optional<ExecWatch> ExecWatch::begin(pid_t tid, pid_t process, const TargetMemory& memory,
                                           std::span<const image::Range> code) {
-  if (!seize(tid)) return std::nullopt;
+  if (!kernel::seize(tid)) return std::nullopt;
   ExecWatch out(tid, process);
   arch::ThreadRegisters registers{};
   if (!stop_in(tid, memory, code, true, kStops, registers)) {
     stop_tracing(tid);
     return std::nullopt;
   }
-  ptrace(PTRACE_SYSCALL, tid, nullptr, 0);
+  kernel::go_to_system_call(tid, 0);
   out.until_ = Clock::now() + kExecutes;
   return out;
 }
@@ -106,15 +105,14 @@ ExecWatch::State ExecWatch::leave(State out) {
 ExecWatch::State ExecWatch::after(int status) {
   if (status >> 8 == kExecuted) return State::executed;
   if (is_signal(status)) {
-    ptrace(PTRACE_SYSCALL, tid_, nullptr, WSTOPSIG(status));
+    kernel::go_to_system_call(tid_, WSTOPSIG(status));
     return State::waiting;
   }
   if (status >> 16 != 0) {  // ours, or a group stop
     if (WSTOPSIG(status) != SIGTRAP) return leave(State::over);
   } else {
     __ptrace_syscall_info call{};
-    if (ptrace(kSystemCall, tid_, sizeof call, &call) <= 0 || call.arch != arch::kAudit)
-      return leave(State::over);
+    if (!kernel::read_system_call(tid_, call) || call.arch != arch::kAudit) return leave(State::over);
     if (call.op == PTRACE_SYSCALL_INFO_ENTRY &&
         (call.entry.nr == SYS_execve || call.entry.nr == SYS_execveat)) {
       executes_ = true;
@@ -127,7 +125,7 @@ ExecWatch::State ExecWatch::after(int status) {
       if (--calls_ == 0) return leave(State::over);
     }
   }
-  ptrace(PTRACE_SYSCALL, tid_, nullptr, 0);
+  kernel::go_to_system_call(tid_, 0);
   return State::waiting;
 }
 

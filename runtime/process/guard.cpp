@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +11,8 @@
 #include <utility>
 
 #include "base/read_text.h"
+#include "runtime/kernel/handle.h"
+#include "runtime/kernel/trace.h"
 
 namespace mdl::process {
 namespace {
@@ -26,10 +26,10 @@ constexpr char kKnown = 'k', kRelease = 'r';
   closefrom(4);
   pid_t program = 0;
   if (!read_all(3, &program, sizeof program)) _exit(0);
-  const long handle = syscall(SYS_pidfd_open, program, 0);  // so that its number cannot become another's
+  const int handle = kernel::open_handle(program);  // so that its number cannot become another's
   char word = kKnown;
   if (write(3, &word, 1) != 1) _exit(0);
-  if (!read_all(3, &word, 1) && handle >= 0) syscall(SYS_pidfd_send_signal, handle, SIGKILL, nullptr, 0);
+  if (!read_all(3, &word, 1) && handle >= 0) kernel::send_signal(handle, SIGKILL);
   _exit(0);
 }
 
@@ -57,7 +57,7 @@ Guard::Guard(Guard&& other) noexcept
 Guard::~Guard() {
   if (pid_ < 0) return;
   close(connection_);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
+  while (kernel::wait_for(pid_, nullptr) < 0 && errno == EINTR) continue;
 }
 
 void Guard::guard_this() {

@@ -4,8 +4,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,8 +12,10 @@
 #include <cstring>
 #include <utility>
 
+#include "base/nap.h"
+#include "runtime/kernel/handle.h"
+#include "runtime/kernel/trace.h"
 #include "runtime/process/arrival.h"
-#include "runtime/process/trace_stop.h"
 
 namespace mdl::process {
 namespace {
@@ -30,7 +30,7 @@ namespace {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_DFL);
-  ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+  kernel::let_parent_trace();
   execvp(arguments[0], arguments.data());
   int problem = errno;
   [[maybe_unused]] ssize_t put = write(report, &problem, sizeof problem);
@@ -40,9 +40,9 @@ namespace {
 // Waits for the stop behind the execve; other signals are passed on. False when the process ended.
 bool wait_executed(pid_t pid) {
   for (int status = 0;;) {
-    if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) return false;
+    if (kernel::wait_for(pid, &status) != pid || !WIFSTOPPED(status)) return false;
     if (WSTOPSIG(status) == SIGTRAP) return true;
-    if (ptrace(PTRACE_CONT, pid, nullptr, WSTOPSIG(status)) != 0) return false;
+    if (!kernel::go_on(pid, WSTOPSIG(status))) return false;
   }
 }
 
@@ -79,8 +79,8 @@ Result<Launch> Launch::start(const std::vector<std::string>& command) {
   if (pid == 0) become(command, report[1], *guard);
   int problem = pid < 0 ? errno : 0;
   // It is our child and nobody has waited for it: the number is its own.
-  const int handle = pid < 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  if (pid > 0 && handle < 0) problem = errno, kill(pid, SIGKILL);
+  const int handle = pid < 0 ? -1 : kernel::open_handle(pid);
+  if (pid > 0 && handle < 0) problem = errno, kernel::kill_process(pid);
   close(report[1]);
   Launch launch(pid, handle, std::move(*guard));
   launch.waits_ = pid > 0;
@@ -105,13 +105,13 @@ Launch::~Launch() {
   if (waits_) {
     send(SIGKILL);
     memory_.reset();
-    waitpid(pid_, nullptr, 0);
+    kernel::wait_for(pid_, nullptr);
   }
   if (handle_ >= 0) close(handle_);
 }
 
 void Launch::send(int signal) const {
-  syscall(SYS_pidfd_send_signal, handle_, signal, nullptr, 0);
+  kernel::send_signal(handle_, signal);
 }
 
 TargetMemory Launch::take_memory() {

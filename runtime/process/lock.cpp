@@ -1,16 +1,16 @@
 #include "runtime/process/lock.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <utility>
 
+#include "base/nap.h"
 #include "runtime/image/image.h"
+#include "runtime/kernel/memory.h"
 #include "runtime/process/target.h"
 
 namespace mdl::process {
@@ -27,7 +27,7 @@ Result<TransactionLock> TransactionLock::share(pid_t pid, std::chrono::milliseco
 Result<TransactionLock> TransactionLock::wait_for(pid_t pid, std::chrono::milliseconds deadline,
                                                   int operation) {
   auto until = std::chrono::steady_clock::now() + deadline;
-  int file = open(fmt::format("/proc/{}/mem", image::live_thread(pid)).c_str(), O_RDONLY | O_CLOEXEC);
+  int file = kernel::open_memory(image::live_thread(pid));
   if (file < 0) {
     if (errno == EACCES || errno == EPERM) return permission_error(pid);
     return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(errno))};
@@ -41,8 +41,7 @@ Result<TransactionLock> TransactionLock::wait_for(pid_t pid, std::chrono::millis
           fmt::format("another mdl-inject is looking at process {}, inserting into it or removing from it: "
                       "try again later",
                       pid)};
-    timespec nap{0, 2'000'000};
-    nanosleep(&nap, nullptr);
+    nap(2000);
   }
   return lock;
 }

@@ -1,15 +1,15 @@
 #include "runtime/process/remote.h"
 
 #include <fmt/format.h>
-#include <sys/ptrace.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <optional>
 
+#include "base/nap.h"
+#include "runtime/kernel/memory.h"
+#include "runtime/kernel/trace.h"
 #include "runtime/process/limits.h"
 #include "runtime/process/seccomp.h"
 #include "runtime/process/target.h"
@@ -46,13 +46,8 @@ bool holds_stub(const image::Range& slack, const TargetMemory& memory) {
 
 // True when the thread is inside a restartable sequence (rseq(2)), which must not be left.
 bool in_restartable_sequence(pid_t tid, const TargetMemory& memory) {
-  struct {
-    uint64_t area;
-    uint32_t size, signature, flags, pad;
-  } configuration{};
-  constexpr int kGetRseq = 0x420f;  // PTRACE_GET_RSEQ_CONFIGURATION
-  long got = ptrace(static_cast<__ptrace_request>(kGetRseq), tid, sizeof configuration, &configuration);
-  if (got <= 0 || configuration.area == 0) return false;
+  kernel::RestartableSequences configuration{};
+  if (!kernel::read_restartable(tid, configuration) || configuration.area == 0) return false;
   uint64_t sequence = 0;  // struct rseq: cpu_id_start, cpu_id, rseq_cs
   return memory.read(configuration.area + 8, std::as_writable_bytes(std::span(&sequence, 1))) &&
          sequence != 0;
@@ -82,9 +77,7 @@ bool stack_grows(pid_t tid, uint64_t stack_pointer) {
 // Whether the stub has room on the thread's stack. /proc/PID/mem reads guard pages, too; this call does not.
 bool stack_usable(pid_t tid, const arch::ThreadRegisters& regs) {
   std::byte probe[kStackNeeded];
-  iovec here{probe, sizeof probe};
-  iovec there{reinterpret_cast<void*>(arch::stack_pointer(regs) - sizeof probe), sizeof probe};
-  return process_vm_readv(tid, &here, 1, &there, 1, 0) == static_cast<ssize_t>(sizeof probe) ||
+  return kernel::read_memory_of(tid, arch::stack_pointer(regs) - sizeof probe, probe) ||
          stack_grows(tid, arch::stack_pointer(regs));
 }
 
@@ -154,8 +147,7 @@ Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& mem
       if (threads.executed()) return threads.left_alone();
       threads.release(tid);
     }
-    timespec nap{0, 2'000'000};
-    nanosleep(&nap, nullptr);
+    nap(2000);
   }
   if (!may.denied().empty()) return Error{fmt::format("process {}: {}", pid, may.denied())};
   return Error{

@@ -1,7 +1,6 @@
 #include "runtime/process/seccomp.h"
 
 #include <fmt/format.h>
-#include <sys/ptrace.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <cstring>
 #include <set>
 
+#include "runtime/kernel/trace.h"
 #include "runtime/process/bpf.h"
 #include "runtime/process/target.h"
 #include "runtime/process/threads.h"
@@ -19,7 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kGetFilter = static_cast<__ptrace_request>(0x420c);  // PTRACE_SECCOMP_GET_FILTER, Linux 4.4
 constexpr long kMostFilters = 32768;  // the kernel has no more instructions than this on a thread
 
 // The call as a filter sees it, and which of its words are known.
@@ -69,16 +68,14 @@ std::string describe(uint32_t value) {
 // The filters of a thread, the newest first.
 std::string read_filters(pid_t tid, std::vector<Filter>& out) {
   for (long index = 0; index < kMostFilters; index++) {
-    long count = ptrace(kGetFilter, tid, index, nullptr);
-    if (count < 0 && errno == ENOENT) return {};
-    if (count > 0) {
-      Filter filter(static_cast<size_t>(count));
-      if (ptrace(kGetFilter, tid, index, filter.data()) == count) {
-        out.push_back(std::move(filter));
-        continue;
-      }
+    Filter filter;
+    if (kernel::read_filter(tid, index, filter)) {
+      out.push_back(std::move(filter));
+      continue;
     }
     switch (errno) {
+      case ENOENT:
+        return {};
       case EACCES:
         return "that takes CAP_SYS_ADMIN, and an mdl-inject that runs under no filter itself: run it as root";
       case EIO:
@@ -95,12 +92,8 @@ std::string read_filters(pid_t tid, std::vector<Filter>& out) {
 }  // namespace
 
 bool sends_calls_to_itself(pid_t tid) {
-  struct {
-    uint64_t mode, selector, offset, size;
-  } configuration{};
-  constexpr auto kGetDispatch =
-      static_cast<__ptrace_request>(0x4211);  // PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
-  return ptrace(kGetDispatch, tid, sizeof configuration, &configuration) == 0 && configuration.mode != 0;
+  kernel::CallDispatch dispatch{};
+  return kernel::read_dispatch(tid, dispatch) && dispatch.mode != 0;
 }
 
 std::string why_denied(const Confinement& confinement, const arch::PlannedCall& call) {

@@ -13,15 +13,15 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <system_error>
 
+#include "base/nap.h"
 #include "base/read_text.h"
 #include "runtime/arch/arch.h"
 #include "runtime/image/image.h"
+#include "runtime/kernel/memory.h"
 #include "runtime/process/permission.h"
-#include "runtime/process/trace_stop.h"
 
 namespace mdl::process {
 namespace {
@@ -173,8 +173,7 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
   for (int naps = 0;
        purpose == Purpose::attach && status.tracer != getpid() && is_fellow(status.tracer) && naps < kNaps;
        naps++) {
-    timespec nap{0, 5'000'000};
-    nanosleep(&nap, nullptr);
+    nap(5000);
     status = read_status(pid);
     if (!status.has_pid) return refuse(fmt::format("process {} has ended", pid));
   }
@@ -237,15 +236,8 @@ bool is_alive_thread(pid_t tid) {
   return state != 'Z' && state != 'X' && state != '?';
 }
 
-std::optional<bool> compare_memory(pid_t tid, pid_t other) {
-  constexpr int kSameMemory = 1;  // KCMP_VM, kcmp(2)
-  const long order = syscall(SYS_kcmp, tid, other, kSameMemory, 0, 0);
-  if (order < 0) return std::nullopt;
-  return order == 0;
-}
-
 bool shares_memory(pid_t tid, pid_t other) {
-  return compare_memory(tid, other) == true;
+  return kernel::compare_memory(tid, other) == true;
 }
 
 std::vector<pid_t> memory_sharers(pid_t pid) {

@@ -57,9 +57,7 @@ bool awaits_vfork(pid_t tid);
 // False when the thread has ended or waits to be reaped.
 bool is_alive_thread(pid_t tid);
 
-// Whether both threads run in the same memory (of one process, or by clone with CLONE_VM, or vfork). Nothing
-// when one has ended, or the kernel does not tell.
-std::optional<bool> compare_memory(pid_t tid, pid_t other);
+// True when both threads run in the same memory: of one process, or by clone with CLONE_VM, or vfork.
 bool shares_memory(pid_t tid, pid_t other);
 
 // Other processes that run in the same memory without being threads of it:

@@ -9,13 +9,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "base/read_text.h"
 #include "runtime/image/image.h"
+#include "runtime/kernel/handle.h"
+#include "runtime/kernel/memory.h"
 #include "runtime/process/target.h"
 #include "runtime/process/trace_stop.h"
 
@@ -30,13 +31,8 @@ struct RandomBytes {
 
 RandomBytes read_random(int memory, uint64_t at) {
   RandomBytes out;
-  do out.size = pread(memory, out.bytes.data(), out.bytes.size(), static_cast<off_t>(at));
-  while (out.size < 0 && errno == EINTR);
+  out.size = kernel::read_some(memory, at, out.bytes);
   return out;
-}
-
-int open_memory(pid_t tid, int mode) {
-  return open(fmt::format("/proc/{}/mem", tid).c_str(), mode | O_CLOEXEC);
 }
 
 }  // namespace
@@ -62,7 +58,7 @@ Result<TargetMemory> TargetMemory::open(pid_t pid) {
   for (int attempt = 0; attempt < kAttempts; attempt++) {
     const pid_t thread = image::live_thread(pid);
     const uint64_t start = start_time(pid);
-    const int file = open_memory(thread, O_RDWR);
+    const int file = kernel::open_memory_to_write(thread);
     if (file < 0 && (errno == EACCES || errno == EPERM)) return permission_error(pid);
     if (file < 0)
       return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(errno))};
@@ -76,7 +72,7 @@ Result<TargetMemory> TargetMemory::open(pid_t pid) {
 
 TargetMemory::~TargetMemory() {
   if (held_ && kills_)
-    kill(held_, SIGKILL);  // it is its process's first thread, and our tracee: the id is its own
+    kernel::kill_process(held_);  // it is its process's first thread, and our tracee: the id is its own
   let_run();
   if (file_ >= 0) close(file_);
 }
@@ -96,7 +92,7 @@ Result<TargetMemory> TargetMemory::duplicate() const {
 
 void TargetMemory::kill_at_end() {
   kills_ = true;
-  ptrace(PTRACE_SETOPTIONS, held_, nullptr, kTraceOptions | PTRACE_O_EXITKILL);
+  kernel::end_with_us(held_);
 }
 
 void TargetMemory::let_run() {
@@ -120,7 +116,7 @@ Runs TargetMemory::runs(pid_t tid) const {
     if (vector.empty() && (!is_alive_thread(tid) || !read_status(tid).has_memory)) return Runs::nowhere;
     const RandomBytes ours = read_random(file_, ours_at);
     if (ours.size == 0 || (!vector.empty() && vector != vector_)) return Runs::elsewhere;
-    const int file = vector.empty() ? -1 : open_memory(tid, O_RDONLY);
+    const int file = vector.empty() ? -1 : kernel::open_memory(tid);
     if (file < 0) return is_alive_thread(tid) ? Runs::hidden : Runs::nowhere;
     const RandomBytes theirs = read_random(file, ours_at);
     close(file);
@@ -130,24 +126,15 @@ Runs TargetMemory::runs(pid_t tid) const {
 }
 
 bool TargetMemory::read(uint64_t address, std::span<std::byte> into) const {
-  for (size_t done = 0; done < into.size();) {
-    ssize_t got = pread(file_, into.data() + done, into.size() - done, static_cast<off_t>(address + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    done += static_cast<size_t>(got);
-  }
-  return true;
+  return kernel::read_memory(file_, address, into);
 }
 
 bool TargetMemory::write(uint64_t address, std::span<const std::byte> bytes) const {
-  for (size_t done = 0; done < bytes.size();) {
-    ssize_t put = pwrite(file_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(address + done));
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    done += static_cast<size_t>(put);
-  }
-  std::vector<std::byte> back(bytes.size());
-  return read(address, back) && std::equal(bytes.begin(), bytes.end(), back.begin());
+  return kernel::overwrite(file_, address, bytes);
+}
+
+kernel::Edited TargetMemory::edit(std::span<const kernel::Edit> edits, bool only_look) const {
+  return kernel::apply_edits(file_, edits, only_look);
 }
 
 }  // namespace mdl::process

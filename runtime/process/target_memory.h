@@ -30,6 +30,7 @@
 
 #include "base/result.h"
 #include "runtime/image/memory.h"
+#include "runtime/kernel/edit.h"
 
 namespace mdl::process {
 
@@ -57,8 +58,9 @@ class TargetMemory final : public image::Memory {
   TargetMemory& operator=(TargetMemory&&) = delete;
 
   bool read(uint64_t address, std::span<std::byte> into) const override;
-  // Writes all of `bytes` and reads them back; false when they are not there afterwards.
+  // Both as in kernel/edit.h: code is edited, and only what is ours is written as it is.
   bool write(uint64_t address, std::span<const std::byte> bytes) const;
+  kernel::Edited edit(std::span<const kernel::Edit> edits, bool only_look = false) const;
 
   // Of the program's auxiliary vector.
   std::optional<uint64_t> auxiliary(uint64_t key) const { return auxiliary_value(vector_, key); }

@@ -1,11 +1,7 @@
 #include "runtime/process/threads.h"
 
-#include <elf.h>
 #include <fmt/format.h>
-#include <sys/ptrace.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,10 +9,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 #include <optional>
 
+#include "base/nap.h"
 #include "runtime/image/image.h"
+#include "runtime/kernel/handle.h"
+#include "runtime/kernel/memory.h"
 #include "runtime/process/target.h"
 #include "runtime/process/trace_stop.h"
 
@@ -82,7 +80,7 @@ Result<void> Threads::check_program() {
 Runs Threads::runs(pid_t tid, pid_t process) const {
   for (const auto& [other, thread] : threads_) {
     if (!thread.known || !thread.stopped || !stands(other)) continue;
-    if (auto same = compare_memory(other, tid)) return *same ? Runs::here : Runs::elsewhere;
+    if (auto same = kernel::compare_memory(other, tid)) return *same ? Runs::here : Runs::elsewhere;
     break;
   }
   return read_status(tid).group == process ? memory_.runs(tid) : Runs::elsewhere;
@@ -157,7 +155,7 @@ Result<void> Threads::seize(pid_t tid, pid_t process) {
     return {};
   }
   for (int attempt = 0;; attempt++) {
-    if (process::seize(tid)) {
+    if (kernel::seize(tid)) {
       threads_[tid] = {.process = process};
       return {};
     }
@@ -221,7 +219,7 @@ Result<void> Threads::stop_one(pid_t tid, std::chrono::milliseconds deadline) {
   auto found = threads_.find(tid);
   if (found == threads_.end()) return gone();
   if (found->second.stopped) return {};
-  ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+  kernel::interrupt(tid);
   if (!wait_stop(tid, Clock::now() + deadline))
     return Error{
         fmt::format("thread {} of process {} did not stop within {} ms (it may be in an uninterruptible "
@@ -268,7 +266,7 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline) {
     std::vector<pid_t> waiting;
     for (auto& [tid, thread] : threads_) {
       if (thread.stopped) continue;
-      ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+      kernel::interrupt(tid);
       waiting.push_back(tid);
     }
     // First threads last: may_set() wants their others stopped.
@@ -293,7 +291,7 @@ void Threads::release(pid_t tid) {
   auto found = threads_.find(tid);
   if (found == threads_.end()) return;
   if (!found->second.stopped) {  // detaching needs a stop
-    if (ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) != 0) return forget_ended(tid);
+    if (!kernel::interrupt(tid)) return forget_ended(tid);
     if (!wait_stop(tid, Clock::now() + std::chrono::seconds(2))) return;
     found = threads_.find(tid);
     if (found == threads_.end()) return;
@@ -302,7 +300,7 @@ void Threads::release(pid_t tid) {
   if (!code) return forget_ended(tid);
   if (*code == kExecuted) return leave(tid, 0);
   // It stands in a stop of ours: its id is its own.
-  if (found->second.stop_again) syscall(SYS_tgkill, found->second.process, tid, SIGSTOP);
+  if (found->second.stop_again) kernel::signal_thread(found->second.process, tid, SIGSTOP);
   if (tid == memory_.held())
     threads_.erase(found);
   else
@@ -339,17 +337,14 @@ std::vector<pid_t> Threads::stopped() const {
 
 Result<arch::ThreadRegisters> Threads::registers(pid_t tid) const {
   arch::ThreadRegisters regs{};
-  iovec io{&regs, sizeof regs};
-  if (ptrace(PTRACE_GETREGSET, tid, reinterpret_cast<void*>(NT_PRSTATUS), &io) != 0)
+  if (!read_registers(tid, regs))
     return Error{fmt::format("cannot read the registers of thread {}: {}", tid, std::strerror(errno))};
   return regs;
 }
 
 Result<void> Threads::set_registers(pid_t tid, const arch::ThreadRegisters& regs) {
   if (auto ok = may_set(tid); !ok) return ok;
-  arch::ThreadRegisters copy = regs;
-  iovec io{&copy, sizeof copy};
-  if (ptrace(PTRACE_SETREGSET, tid, reinterpret_cast<void*>(NT_PRSTATUS), &io) != 0)
+  if (!write_registers(tid, regs))
     return Error{fmt::format("cannot set the registers of thread {}: {}", tid, std::strerror(errno))};
   return {};
 }
@@ -360,17 +355,15 @@ bool Threads::has_signal(pid_t tid) const {
 }
 
 Result<uint64_t> Threads::signal_mask(pid_t tid) const {
-  constexpr auto kGetMask = static_cast<__ptrace_request>(0x420a);  // PTRACE_GETSIGMASK
   uint64_t mask = 0;
-  if (ptrace(kGetMask, tid, sizeof mask, &mask) != 0)
+  if (!kernel::read_signal_mask(tid, mask))
     return Error{fmt::format("cannot read the signal mask of thread {}: {}", tid, std::strerror(errno))};
   return mask;
 }
 
 Result<void> Threads::set_signal_mask(pid_t tid, uint64_t mask) {
   if (auto ok = may_set(tid); !ok) return ok;
-  constexpr auto kSetMask = static_cast<__ptrace_request>(0x420b);  // PTRACE_SETSIGMASK
-  if (ptrace(kSetMask, tid, sizeof mask, &mask) != 0)
+  if (!kernel::write_signal_mask(tid, mask))
     return Error{fmt::format("cannot set the signal mask of thread {}: {}", tid, std::strerror(errno))};
   return {};
 }
@@ -382,8 +375,8 @@ bool Threads::take_signal(pid_t tid, std::chrono::milliseconds deadline) {
   const int signal = found->second.signal;
   found->second.signal = 0;
   found->second.stopped = false;
-  ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
-  ptrace(PTRACE_CONT, tid, nullptr, signal);
+  kernel::interrupt(tid);
+  kernel::go_on(tid, signal);
   return wait_stop(tid, Clock::now() + deadline) && threads_.count(tid) != 0 && !has_signal(tid);
 }
 
@@ -395,9 +388,10 @@ Threads::Stop Threads::run(pid_t tid, Step step, std::chrono::milliseconds deadl
     Thread& thread = found->second;
     if (thread.signal != 0) return Stop::signal;
     thread.stopped = false;
-    auto request = step == Step::to_system_call ? PTRACE_SYSCALL : PTRACE_CONT;
-    if (step == Step::to_signals) ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
-    if (ptrace(request, tid, nullptr, nullptr) != 0 && errno == ESRCH) return Stop::exited;
+    if (step == Step::to_signals) kernel::interrupt(tid);
+    const bool goes =
+        step == Step::to_system_call ? kernel::go_to_system_call(tid, 0) : kernel::go_on(tid, 0);
+    if (!goes && errno == ESRCH) return Stop::exited;
     int status = 0;
     Waited waited = wait_event(tid, until, status);
     if (waited != Waited::stopped) return waited == Waited::ended ? Stop::exited : Stop::timeout;

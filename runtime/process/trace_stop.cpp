@@ -1,15 +1,13 @@
 #include "runtime/process/trace_stop.h"
 
-#include <elf.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 #include <set>
 
+#include "base/nap.h"
 #include "runtime/process/target.h"
 
 namespace mdl::process {
@@ -27,7 +25,7 @@ bool let_go_once_stopped(pid_t tid) {
   if (got < 0 || (got == tid && !WIFSTOPPED(status))) return true;
   const auto code = stop_code(tid);
   if (!code) {
-    ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+    kernel::interrupt(tid);
     return false;
   }
   if (*code != kExecuted && (got == 0 || !is_signal(status))) hide_interruption(tid);
@@ -43,19 +41,18 @@ bool is_signal(int status) {
 
 std::optional<int> stop_code(pid_t tid) {
   siginfo_t info{};
-  if (ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) == 0) return info.si_code;
+  if (kernel::read_signal(tid, info)) return info.si_code;
   if (errno == EINVAL) return 0;  // a group stop
   return std::nullopt;
 }
 
 pid_t wait_now(pid_t tid, int& status) {
   siginfo_t info{};
-  if (waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0)
-    return -1;
+  if (!kernel::look_at_event(tid, WEXITED | WSTOPPED, info)) return -1;
   if (info.si_pid == 0) return 0;
   status = info.si_status << 8 | 0x7f;  // of a stop, as waitpid() gives it
   if (info.si_code == CLD_TRAPPED && is_signal(status)) return tid;
-  return waitpid(tid, &status, __WALL | WNOHANG);
+  return kernel::take_event(tid, status);
 }
 
 bool has_been_reaped(pid_t tid) {
@@ -65,14 +62,15 @@ bool has_been_reaped(pid_t tid) {
 bool reap(pid_t tid) {
   // The kernel reports the stop of a tracee also to one who asks only for ends, so it is looked at first.
   siginfo_t info{};
-  if (waitid(P_PID, static_cast<id_t>(tid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0) return false;
+  if (!kernel::look_at_event(tid, WEXITED, info)) return false;
   const bool ended = info.si_pid == tid &&
                      (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED);
-  return ended && waitpid(tid, nullptr, __WALL | WNOHANG) == tid;
+  int status = 0;
+  return ended && kernel::take_event(tid, status) == tid;
 }
 
 bool let_go(pid_t tid, int signal) {
-  return ptrace(PTRACE_DETACH, tid, nullptr, signal) == 0 || errno != ESRCH;
+  return kernel::detach(tid, signal) || errno != ESRCH;
 }
 
 void let_go_or_reap(pid_t tid, int signal) {
@@ -93,14 +91,11 @@ void stop_tracing_all() {
 }
 
 bool read_registers(pid_t tid, arch::ThreadRegisters& registers) {
-  iovec io{&registers, sizeof registers};
-  return ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &io) == 0;
+  return kernel::read_registers(tid, std::as_writable_bytes(std::span(&registers, 1)));
 }
 
 bool write_registers(pid_t tid, const arch::ThreadRegisters& registers) {
-  arch::ThreadRegisters copy = registers;
-  iovec io{&copy, sizeof copy};
-  return ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &io) == 0;
+  return kernel::write_registers(tid, std::as_bytes(std::span(&registers, 1)));
 }
 
 void hide_interruption(pid_t tid) {
@@ -108,14 +103,10 @@ void hide_interruption(pid_t tid) {
   if (read_registers(tid, registers) && arch::hide_interruption(registers)) write_registers(tid, registers);
 }
 
-bool seize(pid_t tid) {
-  return ptrace(PTRACE_SEIZE, tid, nullptr, kTraceOptions) == 0;
-}
-
 bool stop_in(pid_t tid, const TargetMemory& memory, std::span<const image::Range> code, bool may_return,
              std::chrono::milliseconds patience, arch::ThreadRegisters& registers) {
   const auto until = std::chrono::steady_clock::now() + patience;
-  ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+  kernel::interrupt(tid);
   for (int status = 0; std::chrono::steady_clock::now() < until; nap(20)) {
     const pid_t got = wait_now(tid, status);
     if (got == 0) continue;
@@ -131,16 +122,11 @@ bool stop_in(pid_t tid, const TargetMemory& memory, std::span<const image::Range
       hide_interruption(tid);
       if (!may_return) return false;
     }
-    ptrace(PTRACE_CONT, tid, nullptr, is_signal(status) ? WSTOPSIG(status) : 0);
+    kernel::go_on(tid, is_signal(status) ? WSTOPSIG(status) : 0);
     nap(1000);
-    ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+    kernel::interrupt(tid);
   }
   return false;
-}
-
-void nap(long microseconds) {
-  timespec time{0, microseconds * 1000};
-  nanosleep(&time, nullptr);
 }
 
 }  // namespace mdl::process

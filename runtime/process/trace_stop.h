@@ -1,21 +1,19 @@
 // The ptrace(2) stops of threads that we trace.
 #pragma once
 
-#include <sys/ptrace.h>
 #include <sys/types.h>
 
 #include <chrono>
-#include <csignal>
 #include <optional>
 #include <span>
 
 #include "runtime/arch/arch.h"
+#include "runtime/kernel/trace.h"
 #include "runtime/process/target_memory.h"
 
 namespace mdl::process {
 
-// The stop of a thread behind its execve, as waitpid() (shifted by 8) and PTRACE_GETSIGINFO give it.
-inline constexpr int kExecuted = SIGTRAP | PTRACE_EVENT_EXEC << 8;
+using kernel::kExecuted;
 
 // A PTRACE_EVENT_STOP is ours or a group stop and carries nothing; anything else with no event, and no system
 // call's, is a signal on its way.
@@ -46,11 +44,6 @@ void let_go_or_reap(pid_t tid, int signal);
 void stop_tracing(pid_t tid);
 void stop_tracing_all();
 
-// PTRACE_SEIZE. TRACESYSGOOD tells system-call stops from SIGTRAP; it asks for no stop by itself. EXITKILL is
-// not among them: the process must survive us.
-inline constexpr long kTraceOptions = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
-bool seize(pid_t tid);
-
 // Stops a seized thread in `code`, where it sleeps for moments, with `memory`: true then, with its registers.
 // Signals that stop it first are its own, and are handled. It is waited for where it may come back: in a
 // signal handler, or wherever it is when it `may_return`. False: it is elsewhere, or has ended; it may run,
@@ -62,7 +55,5 @@ bool read_registers(pid_t tid, arch::ThreadRegisters& registers);
 bool write_registers(pid_t tid, const arch::ThreadRegisters& registers);
 // Of a thread in a stop of ours, which runs a program that we may change: no EINTR is seen for it.
 void hide_interruption(pid_t tid);
-
-void nap(long microseconds);
 
 }  // namespace mdl::process

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 
+#include "base/nap.h"
 #include "runtime/arch/arch.h"
 #include "runtime/process/target.h"
 #include "runtime/process/threads.h"
@@ -62,8 +62,7 @@ Result<uint32_t> find_thread_place(pid_t pid, const process::TargetMemory& memor
       if (place != 0 || asked == kAsked) return place;
     }
     if (asked != 0 && attempt >= kAsked) return 0;
-    timespec nap{0, 2'000'000};
-    nanosleep(&nap, nullptr);
+    nap(2000);
   }
   return Error{fmt::format("no thread of process {} can be stopped: try again later", pid)};
 }

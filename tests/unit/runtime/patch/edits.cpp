@@ -27,15 +27,15 @@ class Edits : public testing::Test {
 
 TEST_F(Edits, ManyInAPageAndInSeveral) {
   Edit edits[] = {{at(3), kOld, kNew}, {at(9), kOld, kNew}, {at(4094), kOld, kNew}, {at(8000), kOld, kNew}};
-  EXPECT_EQ(apply_edits(edits, *memory_, true).changed.size(), 4u);
+  EXPECT_EQ(memory_->edit(edits, true).changed.size(), 4u);
   EXPECT_EQ(page_[3], 0);
-  EXPECT_EQ(apply_edits(edits, *memory_).changed.size(), 4u);
+  EXPECT_EQ(memory_->edit(edits).changed.size(), 4u);
   for (size_t offset : {3, 9, 4094, 8000}) {
     EXPECT_EQ(page_[offset], 7);
     EXPECT_EQ(page_[offset + 1], 8);
   }
   EXPECT_EQ(page_[5], 0);
-  Edited again = apply_edits(edits, *memory_);
+  Edited again = memory_->edit(edits);
   EXPECT_TRUE(again.changed.empty());
   EXPECT_TRUE(again.foreign.empty());
 }
@@ -44,7 +44,7 @@ TEST_F(Edits, WhatIsSomebodyElsesStays) {
   mprotect(page_, 4096, PROT_READ | PROT_WRITE);
   page_[9] = 99;
   Edit edits[] = {{at(3), kOld, kNew}, {at(9), kOld, kNew}, {at(3 * 4096 + (uint64_t{1} << 40)), kOld, kNew}};
-  Edited done = apply_edits(edits, *memory_);
+  Edited done = memory_->edit(edits);
   EXPECT_EQ(done.changed, std::vector<size_t>{0});
   EXPECT_EQ(done.foreign, (std::vector<size_t>{1, 2}));
   EXPECT_EQ(page_[9], 99);

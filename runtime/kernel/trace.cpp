@@ -1,0 +1,105 @@
+#include "runtime/kernel/trace.h"
+
+#include <elf.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+namespace mdl::kernel {
+namespace {
+
+// Those that the C library does not name everywhere (linux/ptrace.h, which cannot be included with its
+// header).
+constexpr auto kGetMask = static_cast<__ptrace_request>(0x420a);      // PTRACE_GETSIGMASK
+constexpr auto kSetMask = static_cast<__ptrace_request>(0x420b);      // PTRACE_SETSIGMASK
+constexpr auto kGetFilter = static_cast<__ptrace_request>(0x420c);    // PTRACE_SECCOMP_GET_FILTER, Linux 4.4
+constexpr auto kGetCall = static_cast<__ptrace_request>(0x420e);      // PTRACE_GET_SYSCALL_INFO, Linux 5.3
+constexpr auto kGetRseq = static_cast<__ptrace_request>(0x420f);      // PTRACE_GET_RSEQ_CONFIGURATION
+constexpr auto kGetDispatch = static_cast<__ptrace_request>(0x4211);  // of struct CallDispatch
+
+// TRACESYSGOOD asks for no stop by itself. EXITKILL is not among them: the process must survive us.
+constexpr long kOptions = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
+
+}  // namespace
+
+bool seize(pid_t tid) {
+  return ptrace(PTRACE_SEIZE, tid, nullptr, kOptions) == 0;
+}
+
+bool end_with_us(pid_t tid) {
+  return ptrace(PTRACE_SETOPTIONS, tid, nullptr, kOptions | PTRACE_O_EXITKILL) == 0;
+}
+
+void let_parent_trace() {
+  ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+}
+
+bool interrupt(pid_t tid) {
+  return ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) == 0;
+}
+
+bool go_on(pid_t tid, int signal) {
+  return ptrace(PTRACE_CONT, tid, nullptr, signal) == 0;
+}
+
+bool go_to_system_call(pid_t tid, int signal) {
+  return ptrace(PTRACE_SYSCALL, tid, nullptr, signal) == 0;
+}
+
+bool detach(pid_t tid, int signal) {
+  return ptrace(PTRACE_DETACH, tid, nullptr, signal) == 0;
+}
+
+bool read_registers(pid_t tid, std::span<std::byte> block) {
+  iovec io{block.data(), block.size()};
+  return ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &io) == 0;
+}
+
+bool write_registers(pid_t tid, std::span<const std::byte> block) {
+  iovec io{const_cast<std::byte*>(block.data()), block.size()};  // the kernel only reads it
+  return ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &io) == 0;
+}
+
+bool read_signal_mask(pid_t tid, uint64_t& mask) {
+  return ptrace(kGetMask, tid, sizeof mask, &mask) == 0;
+}
+
+bool write_signal_mask(pid_t tid, uint64_t mask) {
+  return ptrace(kSetMask, tid, sizeof mask, &mask) == 0;
+}
+
+bool read_signal(pid_t tid, siginfo_t& info) {
+  return ptrace(PTRACE_GETSIGINFO, tid, nullptr, &info) == 0;
+}
+
+bool read_system_call(pid_t tid, __ptrace_syscall_info& call) {
+  return ptrace(kGetCall, tid, sizeof call, &call) > 0;
+}
+
+bool read_restartable(pid_t tid, RestartableSequences& out) {
+  return ptrace(kGetRseq, tid, sizeof out, &out) > 0;
+}
+
+bool read_dispatch(pid_t tid, CallDispatch& out) {
+  return ptrace(kGetDispatch, tid, sizeof out, &out) == 0;
+}
+
+bool read_filter(pid_t tid, long number, std::vector<sock_filter>& out) {
+  const long count = ptrace(kGetFilter, tid, number, nullptr);
+  if (count <= 0) return false;
+  out.resize(static_cast<size_t>(count));
+  return ptrace(kGetFilter, tid, number, out.data()) == count;
+}
+
+bool look_at_event(pid_t tid, int kinds, siginfo_t& info) {
+  return waitid(P_PID, static_cast<id_t>(tid), &info, kinds | WNOHANG | WNOWAIT | __WALL) == 0;
+}
+
+pid_t take_event(pid_t tid, int& status) {
+  return waitpid(tid, &status, __WALL | WNOHANG);
+}
+
+pid_t wait_for(pid_t child, int* status) {
+  return waitpid(child, status, 0);
+}
+
+}  // namespace mdl::kernel

@@ -1,0 +1,73 @@
+// Tracing threads of another process: ptrace(2) and wait(2), one call each.
+//
+// A call that fails says so by its value, and errno says why. What a stop means, and when a thread may be
+// touched, is the matter of runtime/process/ (trace_stop.h, threads.h). Registers are blocks of bytes here.
+//
+// A broker that makes these calls for somebody else has to check that each thread belongs to a process that
+// it was started for, or has been told of by a stop of that process. Registers and masks it sets only in a
+// thread that stands in a stop which it has seen itself, and not in the one behind an execve (threads.h,
+// may_set()).
+#pragma once
+
+#include <linux/filter.h>
+#include <sys/ptrace.h>
+#include <sys/types.h>
+
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace mdl::kernel {
+
+// The stop of a thread behind its execve, as waitpid() (shifted by 8) and PTRACE_GETSIGINFO give it.
+inline constexpr int kExecuted = SIGTRAP | PTRACE_EVENT_EXEC << 8;
+
+// PTRACE_SEIZE. System-call stops are told from SIGTRAP, and an execve stops the thread behind it. The
+// thread survives us.
+bool seize(pid_t tid);
+// From here on a seized thread that stands is killed when we end.
+bool end_with_us(pid_t tid);
+// The caller lets its parent trace it, and stops behind its next execve.
+void let_parent_trace();
+
+bool interrupt(pid_t tid);
+// A stopped thread goes on, with a signal or 0: until something stops it; or also at the next entry to a
+// system call, or exit from one; or without us.
+bool go_on(pid_t tid, int signal);
+bool go_to_system_call(pid_t tid, int signal);
+bool detach(pid_t tid, int signal);
+
+// Of a stopped thread: its general registers, in the kernel's layout (NT_PRSTATUS).
+bool read_registers(pid_t tid, std::span<std::byte> block);
+bool write_registers(pid_t tid, std::span<const std::byte> block);
+bool read_signal_mask(pid_t tid, uint64_t& mask);
+bool write_signal_mask(pid_t tid, uint64_t mask);
+// What it stopped for.
+bool read_signal(pid_t tid, siginfo_t& info);
+bool read_system_call(pid_t tid, __ptrace_syscall_info& call);
+
+struct RestartableSequences {  // PTRACE_GET_RSEQ_CONFIGURATION; rseq(2)
+  uint64_t area;
+  uint32_t size, signature, flags, pad;
+};
+bool read_restartable(pid_t tid, RestartableSequences& out);
+
+struct CallDispatch {  // PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, Linux 6.4
+  uint64_t mode, selector, offset, size;
+};
+bool read_dispatch(pid_t tid, CallDispatch& out);
+
+// The seccomp filter with this number, 0 for the newest. ENOENT: there are no more.
+bool read_filter(pid_t tid, long number, std::vector<sock_filter>& out);
+
+// What a child or tracee has to tell (`kinds` as of waitid(2)), if there is something: info.si_pid is 0
+// otherwise. It stays to be told.
+bool look_at_event(pid_t tid, int kinds, siginfo_t& info);
+// The same, and it is told; the thread, or 0 where there is nothing.
+pid_t take_event(pid_t tid, int& status);
+// Waits for a child of ours.
+pid_t wait_for(pid_t child, int* status);
+
+}  // namespace mdl::kernel
