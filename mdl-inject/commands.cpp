@@ -7,6 +7,7 @@
 
 #include "mdl-inject/origin.h"
 #include "runtime/image/image.h"
+#include "runtime/kernel/proc_file.h"
 #include "runtime/patch/recover.h"
 #include "runtime/patch/remove.h"
 #include "runtime/plan/plan.h"
@@ -147,7 +148,7 @@ int status(const Options& options) {
   if (auto ok = process::check_target(options.pid, process::Purpose::look); !ok) return fail(ok.error());
   auto maps = image::read_maps(options.pid);
   if (!maps) return fail(maps.error());
-  image::LiveMemory memory(image::live_thread(options.pid));
+  image::LiveMemory memory(kernel::live_thread(options.pid));
   resident::Footprint session = resident::find_footprint(*maps, memory);
   if (session.journal) {
     print_journal(options.pid, *session.journal, memory);

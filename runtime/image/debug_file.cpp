@@ -8,13 +8,15 @@
 
 #include <vector>
 
+#include "runtime/kernel/proc_file.h"
+
 namespace mdl::image {
 
 std::optional<ElfFile> find_debug_file(pid_t pid, const std::string& build_id) {
   if (build_id.size() < 4) return std::nullopt;
-  const std::string path = fmt::format("/proc/{}/root/usr/lib/debug/.build-id/{}/{}.debug", pid,
-                                       build_id.substr(0, 2), build_id.substr(2));
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const std::string path =
+      fmt::format("root/usr/lib/debug/.build-id/{}/{}.debug", build_id.substr(0, 2), build_id.substr(2));
+  const int descriptor = kernel::open_proc(pid, path, O_NONBLOCK);
   if (descriptor < 0) return std::nullopt;
   auto bytes = std::make_shared<FileMemory>(descriptor);
   struct stat status;

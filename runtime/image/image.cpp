@@ -12,12 +12,14 @@
 #include <map>
 #include <span>
 
+#include "runtime/image/auxiliary.h"
 #include "runtime/image/block_memory.h"
 #include "runtime/image/chosen.h"
 #include "runtime/image/debug_file.h"
 #include "runtime/image/elf.h"
 #include "runtime/image/frames.h"
 #include "runtime/image/object.h"
+#include "runtime/kernel/proc_file.h"
 
 namespace mdl::image {
 namespace {
@@ -38,24 +40,9 @@ struct Auxiliary {
 };
 
 Auxiliary read_auxiliary(pid_t pid) {
-  Auxiliary found;
-  int descriptor = open(fmt::format("/proc/{}/auxv", pid).c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return found;
-  Elf64_auxv_t entry;
-  while (::read(descriptor, &entry, sizeof entry) == sizeof entry) {
-    if (entry.a_type == AT_BASE) found.loader = entry.a_un.a_val;
-    if (entry.a_type == AT_SYSINFO_EHDR) found.vdso = entry.a_un.a_val;
-    if (entry.a_type == AT_ENTRY) found.entry = entry.a_un.a_val;
-    if (entry.a_type == AT_EXECFN) found.name = entry.a_un.a_val;
-  }
-  close(descriptor);
-  return found;
-}
-
-std::string executable_path(pid_t pid) {
-  char path[PATH_MAX];
-  ssize_t size = readlink(fmt::format("/proc/{}/exe", pid).c_str(), path, sizeof path);
-  return size > 0 ? std::string(path, static_cast<size_t>(size)) : std::string();
+  const std::string vector = kernel::proc_text(pid, "auxv");
+  const auto value = [&](uint64_t key) { return auxiliary_value(vector, key).value_or(0); };
+  return {value(AT_BASE), value(AT_SYSINFO_EHDR), value(AT_ENTRY), value(AT_EXECFN)};
 }
 
 struct OpenFile {
@@ -67,11 +54,9 @@ struct OpenFile {
 // itself but needs privilege; a file found by name must be the same inode.
 Result<OpenFile> open_mapped(pid_t pid, const Mapping& mapping) {
   struct stat status;
-  int descriptor = open(fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, mapping.start, mapping.end).c_str(),
-                        O_RDONLY | O_CLOEXEC);
+  int descriptor = kernel::open_proc(pid, fmt::format("map_files/{:x}-{:x}", mapping.start, mapping.end));
   if (descriptor < 0) {
-    descriptor =
-        open(fmt::format("/proc/{}/root{}", pid, mapping.path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    descriptor = kernel::open_proc(pid, "root" + mapping.path, O_NONBLOCK);
     if (descriptor < 0)
       return Error{fmt::format("cannot open {}, which process {} has mapped: {}", mapping.path, pid,
                                std::strerror(errno))};
@@ -170,7 +155,7 @@ void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>
     Object object = base;
     describe(*file, loaded, bias, object);
     if (depth == Depth::functions)
-      object.restartable = read_restartable(*file, object, LiveMemory(live_thread(pid)));
+      object.restartable = read_restartable(*file, object, LiveMemory(kernel::live_thread(pid)));
     if (depth == Depth::functions) object.problem = replaced_code(*file, object, loaded, mappings);
     if (depth == Depth::functions && object.problem.empty())
       add_functions(*file, object, debug ? &*debug : nullptr);
@@ -188,10 +173,9 @@ std::string started_as(pid_t pid, const Auxiliary& auxiliary) {
       break;
   struct stat named, program;
   std::string path = text;
-  std::string base =
-      path.starts_with('/') ? fmt::format("/proc/{}/root", pid) : fmt::format("/proc/{}/cwd/", pid);
-  if (path.empty() || stat((base + path).c_str(), &named) != 0 ||
-      stat(fmt::format("/proc/{}/exe", pid).c_str(), &program) != 0 || named.st_ino != program.st_ino ||
+  const std::string base = path.starts_with('/') ? "root" : "cwd/";
+  if (path.empty() || !kernel::stat_proc(pid, base + path, named) ||
+      !kernel::stat_proc(pid, "exe", program) || named.st_ino != program.st_ino ||
       named.st_dev != program.st_dev)
     return {};
   return path.substr(path.rfind('/') + 1);
@@ -247,7 +231,7 @@ Result<ElfFile> open_object(const Image& image, const Object& object) {
 Result<void> read_mapped(pid_t pid, const Mapping& mapping, uint64_t address, std::span<std::byte> into) {
   if (address < mapping.start || into.size() > mapping.end - address)
     return Error{fmt::format("{:#x} is not in the mapping of {}", address, mapping.path)};
-  auto opened = open_mapped(live_thread(pid), mapping);
+  auto opened = open_mapped(kernel::live_thread(pid), mapping);
   if (!opened) return opened.error();
   const uint64_t at = mapping.offset + (address - mapping.start);
   const uint64_t there = at < opened->size ? std::min<uint64_t>(into.size(), opened->size - at) : 0;
@@ -260,12 +244,12 @@ Result<void> read_mapped(pid_t pid, const Mapping& mapping, uint64_t address, st
 Result<Image> read_image(pid_t pid, Depth depth) {
   Image image;
   image.pid = pid;
-  pid_t live = live_thread(pid);
+  pid_t live = kernel::live_thread(pid);
   Result<std::vector<Mapping>> mappings = read_maps(live);
   if (!mappings) return mappings.error();
   image.mappings = std::move(*mappings);
   Auxiliary auxiliary = read_auxiliary(live);
-  std::string executable = executable_path(live);
+  std::string executable = kernel::proc_link(live, "exe");
 
   std::map<FileKey, MappedFile> files;
   for (const Mapping& mapping : image.mappings)

@@ -95,10 +95,6 @@ struct Image {
   Range vdso_unused;                              // zeros behind it, executable as it is; may be empty
 };
 
-// The process itself, or, when its first thread has ended before the others, one that lives:
-// /proc and process_vm_readv show a process's memory only through a living thread.
-pid_t live_thread(pid_t pid);
-
 // How much of an image is read. Finding functions is most of the time that it takes.
 enum class Depth : uint8_t {
   code,       // where code is and how it is unwound: `functions` and `parts` stay empty

@@ -4,30 +4,18 @@
 #include "runtime/image/main_function.h"
 
 #include <elf.h>
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 
 #include "runtime/arch/x86_64/decode.h"
+#include "runtime/image/auxiliary.h"
+#include "runtime/kernel/proc_file.h"
 
 namespace mdl::image {
 namespace {
 
 constexpr size_t kLongest = 128;   // bytes of the entry point
 constexpr int kFirstArgument = 7;  // %rdi, as instructions number it
-
-uint64_t entry_point(pid_t pid) {
-  uint64_t found = 0;
-  const int descriptor = open(fmt::format("/proc/{}/auxv", pid).c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return 0;
-  Elf64_auxv_t entry;
-  while (::read(descriptor, &entry, sizeof entry) == sizeof entry)
-    if (entry.a_type == AT_ENTRY) found = entry.a_un.a_val;
-  close(descriptor);
-  return found;
-}
 
 // What the instruction leaves in its destination, where that is an address that it names.
 std::optional<uint64_t> named(const x86_64::Detail& detail, uint64_t end, const Memory& memory) {
@@ -62,7 +50,7 @@ std::optional<uint64_t> main_from_entry(std::span<const std::byte> code, uint64_
 }
 
 std::optional<uint64_t> find_main(const Image& image, const Memory& memory) {
-  const uint64_t entry = entry_point(image.pid);
+  const uint64_t entry = auxiliary_value(kernel::proc_text(image.pid, "auxv"), AT_ENTRY).value_or(0);
   std::array<std::byte, kLongest> code;
   if (entry == 0 || !memory.read(entry, code)) return std::nullopt;
   const auto found = main_from_entry(code, entry, memory);

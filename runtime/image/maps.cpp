@@ -4,17 +4,15 @@
 //
 // A path may hold spaces, a newline is written as \012 by the kernel, and " (deleted)" is
 // appended to the name of an unlinked file.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 
 #include "runtime/image/image.h"
+#include "runtime/kernel/proc_file.h"
 
 namespace mdl::image {
 namespace {
@@ -72,32 +70,10 @@ Result<std::vector<Mapping>> parse_maps(std::string_view text) {
   return mappings;
 }
 
-pid_t live_thread(pid_t pid) {
-  auto has_memory = [](const std::string& path) {
-    int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    char byte;
-    bool readable = descriptor >= 0 && read(descriptor, &byte, 1) == 1;
-    if (descriptor >= 0) close(descriptor);
-    return readable;
-  };
-  if (has_memory(fmt::format("/proc/{}/maps", pid))) return pid;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid), error))
-    if (has_memory(entry.path() / "maps")) return static_cast<pid_t>(std::stol(entry.path().filename()));
-  return pid;
-}
-
 Result<std::vector<Mapping>> read_maps(pid_t pid) {
-  int descriptor = open(fmt::format("/proc/{}/maps", live_thread(pid)).c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return Error{why_unreadable(pid, errno)};
   std::string text;
-  char buffer[16384];
-  ssize_t count;
-  while ((count = read(descriptor, buffer, sizeof buffer)) > 0)
-    text.append(buffer, static_cast<size_t>(count));
-  int error = errno;
-  close(descriptor);
-  if (count < 0) return Error{why_unreadable(pid, error)};
+  if (const int failed = kernel::read_proc(kernel::live_thread(pid), "maps", text); failed != 0)
+    return Error{why_unreadable(pid, failed)};
   if (text.empty())
     return Error{fmt::format("process {} has no memory: it is a kernel thread or has ended", pid)};
   return parse_maps(text);

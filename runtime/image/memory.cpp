@@ -1,23 +1,15 @@
 #include "runtime/image/memory.h"
 
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cstring>
 
+#include "runtime/kernel/memory.h"
+
 namespace mdl::image {
 
 bool LiveMemory::read(uint64_t address, std::span<std::byte> into) const {
-  // A transfer stops at an unreadable page and reports what came before it.
-  size_t done = 0;
-  while (done < into.size()) {
-    iovec local{into.data() + done, into.size() - done};
-    iovec remote{reinterpret_cast<void*>(address + done), into.size() - done};
-    ssize_t count = process_vm_readv(pid_, &local, 1, &remote, 1, 0);
-    if (count <= 0) return false;
-    done += static_cast<size_t>(count);
-  }
-  return true;
+  return kernel::read_memory_of(pid_, address, into);
 }
 
 bool BufferMemory::read(uint64_t address, std::span<std::byte> into) const {

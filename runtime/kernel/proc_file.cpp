@@ -14,7 +14,7 @@ namespace mdl::kernel {
 namespace {
 
 std::string path_of(pid_t pid, std::string_view name) {
-  return fmt::format("/proc/{}/{}", pid, name);
+  return pid == kSelf ? fmt::format("/proc/self/{}", name) : fmt::format("/proc/{}/{}", pid, name);
 }
 
 // The numbers among the names in a folder.

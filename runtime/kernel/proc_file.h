@@ -20,6 +20,9 @@
 
 namespace mdl::kernel {
 
+// Instead of an id: who makes these calls.
+inline constexpr pid_t kSelf = 0;
+
 std::string proc_text(pid_t pid, std::string_view name);
 // Appends it to `out`; 0, or the errno of what failed.
 int read_proc(pid_t pid, std::string_view name, std::string& out);

@@ -14,7 +14,8 @@
 #include <string>
 
 #include "base/nap.h"
-#include "base/read_text.h"
+#include "runtime/kernel/proc_file.h"
+#include "runtime/kernel/trace.h"
 #include "runtime/process/permission.h"
 #include "runtime/process/target_memory.h"
 #include "runtime/process/trace_stop.h"
@@ -30,14 +31,26 @@ constexpr auto kExecutes = 5s;  // from the resident code to the stop behind exe
 constexpr auto kLook = 1ms;
 
 bool may_trace_privileged() {
-  const uint64_t ours = parse_credentials(read_text("/proc/self/status")).effective;
+  const uint64_t ours = parse_credentials(kernel::proc_text(kernel::kSelf, "status")).effective;
   return ours >> CAP_SYS_PTRACE & 1;
 }
 
+// What is executed: a path, or a name below /proc/PID of the thread that executes it (relative paths).
+struct Executed {
+  std::string path;
+  pid_t below = 0;
+};
+
+int open_executed(const Executed& what) {
+  constexpr int kMore = O_NONBLOCK | O_NOCTTY;
+  if (what.below) return kernel::open_proc(what.below, what.path, kMore);
+  return open(what.path.c_str(), O_RDONLY | O_CLOEXEC | kMore);
+}
+
 // Whether a file gives rights to who executes it, or its interpreter does: true where that is not known.
-bool gives_rights(const std::string& path, int depth = 0) {
+bool gives_rights(const Executed& what, int depth = 0) {
   constexpr int kDepth = 5;  // as the kernel's, of interpreters that are scripts
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const int file = open_executed(what);
   if (file < 0) return errno != ENOENT && errno != ENOTDIR;  // the call will fail, too
   struct stat status {};
   std::array<char, 256> head{};
@@ -51,19 +64,19 @@ bool gives_rights(const std::string& path, int depth = 0) {
   if (!text.starts_with("#!")) return false;
   const size_t begin = text.find_first_not_of(" \t", 2);
   if (begin == text.npos || text[begin] != '/' || depth == kDepth) return true;
-  return gives_rights(std::string(text.substr(begin, text.find_first_of(" \t\n", begin) - begin)), depth + 1);
+  return gives_rights({std::string(text.substr(begin, text.find_first_of(" \t\n", begin) - begin))},
+                      depth + 1);
 }
 
 bool same_root(pid_t tid) {
   struct stat ours {
   }, theirs{};
-  return stat("/proc/self/root", &ours) == 0 &&
-         stat(fmt::format("/proc/{}/root", tid).c_str(), &theirs) == 0 && ours.st_dev == theirs.st_dev &&
-         ours.st_ino == theirs.st_ino;
+  return kernel::stat_proc(kernel::kSelf, "root", ours) && kernel::stat_proc(tid, "root", theirs) &&
+         ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
 }
 
 // The file of an execve or execveat that the thread enters.
-std::optional<std::string> executed_file(pid_t tid, const __ptrace_syscall_info& call) {
+std::optional<Executed> executed_file(pid_t tid, const __ptrace_syscall_info& call) {
   const bool at = call.entry.nr == SYS_execveat;
   const uint64_t address = call.entry.args[at ? 1 : 0];
   auto memory = TargetMemory::open(tid);
@@ -73,11 +86,10 @@ std::optional<std::string> executed_file(pid_t tid, const __ptrace_syscall_info&
     if (!memory->read(address + path.size(), std::span(&next, 1))) return std::nullopt;
     if (next == std::byte{0}) break;
   }
-  if (path.starts_with('/')) return path;
+  if (path.starts_with('/')) return Executed{path};
   const int folder = at ? static_cast<int>(call.entry.args[0]) : AT_FDCWD;
-  const std::string from =
-      folder == AT_FDCWD ? fmt::format("/proc/{}/cwd", tid) : fmt::format("/proc/{}/fd/{}", tid, folder);
-  return path.empty() ? from : from + "/" + path;
+  const std::string from = folder == AT_FDCWD ? "cwd" : fmt::format("fd/{}", folder);
+  return Executed{path.empty() ? from : from + "/" + path, tid};
 }
 
 }  // namespace

@@ -1,16 +1,15 @@
 #include "runtime/process/limits.h"
 
-#include <fmt/format.h>
-
 #include <charconv>
-#include <fstream>
 #include <sstream>
 #include <string>
+
+#include "runtime/kernel/proc_file.h"
 
 namespace mdl::process {
 
 std::optional<uint64_t> soft_limit(pid_t pid, std::string_view row) {
-  std::ifstream limits(fmt::format("/proc/{}/limits", pid));
+  std::istringstream limits(kernel::proc_text(pid, "limits"));
   for (std::string line; std::getline(limits, line);) {
     if (!line.starts_with(row)) continue;
     std::istringstream rest(line.substr(row.size()));

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/nap.h"
-#include "runtime/image/image.h"
 #include "runtime/kernel/memory.h"
+#include "runtime/kernel/proc_file.h"
 #include "runtime/process/target.h"
 
 namespace mdl::process {
@@ -27,7 +27,7 @@ Result<TransactionLock> TransactionLock::share(pid_t pid, std::chrono::milliseco
 Result<TransactionLock> TransactionLock::wait_for(pid_t pid, std::chrono::milliseconds deadline,
                                                   int operation) {
   auto until = std::chrono::steady_clock::now() + deadline;
-  int file = kernel::open_memory(image::live_thread(pid));
+  int file = kernel::open_memory(kernel::live_thread(pid));
   if (file < 0) {
     if (errno == EACCES || errno == EPERM) return permission_error(pid);
     return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(errno))};

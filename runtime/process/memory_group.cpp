@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/read_text.h"
+#include "runtime/kernel/proc_file.h"
 
 namespace mdl::process {
 namespace {
@@ -98,7 +99,7 @@ std::optional<uint64_t> room_in(const MemoryGroup& group) {
 
 Result<void> check_memory(pid_t pid, uint64_t bytes) {
   for (const MemoryGroup& group :
-       memory_groups(read_text(fmt::format("/proc/{}/cgroup", pid)), read_text("/proc/self/mountinfo")))
+       memory_groups(kernel::proc_text(pid, "cgroup"), read_text("/proc/self/mountinfo")))
     if (const std::optional<uint64_t> room = room_in(group); room && *room < bytes)
       return Error{fmt::format(
           "process {} may take {} KiB more memory, the limit of its control group {}, and the "

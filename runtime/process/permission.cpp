@@ -2,16 +2,15 @@
 
 #include <fmt/format.h>
 #include <linux/capability.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <climits>
 #include <sstream>
 #include <vector>
 
 #include "base/read_text.h"
+#include "runtime/kernel/proc_file.h"
 
 namespace mdl::process {
 namespace {
@@ -97,14 +96,13 @@ bool are_all(const std::array<Id, 4>& ids, Id ours) {
   return std::all_of(ids.begin(), ids.begin() + 3, [&](Id id) { return id == ours; });
 }
 
-std::string link_of(const std::string& path) {
-  char text[PATH_MAX];
-  const ssize_t size = readlink(path.c_str(), text, sizeof text);
-  return size < 0 ? std::string() : std::string(text, static_cast<size_t>(size));
+std::string without_end(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\0')) text.pop_back();
+  return text;
 }
 
 pid_t parent_of(pid_t pid) {
-  return static_cast<pid_t>(number(line_of(read_text(fmt::format("/proc/{}/status", pid)), "PPid")));
+  return static_cast<pid_t>(number(line_of(kernel::proc_text(pid, "status"), "PPid")));
 }
 
 // With CAP_SYS_PTRACE little is left that can forbid it.
@@ -207,30 +205,24 @@ std::string explain_permission(const Attempt& a) {
 }
 
 Attempt read_attempt(pid_t pid) {
-  const auto text = [](std::string path) {
-    std::string out = read_text(path);
-    while (!out.empty() && (out.back() == '\n' || out.back() == '\0')) out.pop_back();
-    return out;
-  };
-  const std::string status = read_text(fmt::format("/proc/{}/status", pid));
+  const std::string status = kernel::proc_text(pid, "status");
   Attempt out;
   out.pid = pid;
   out.target = parse_status(status);
   out.theirs = parse_credentials(status);
-  out.ours = parse_credentials(read_text("/proc/self/status"));
-  if (out.target.tracer) out.tracer_name = text(fmt::format("/proc/{}/comm", out.target.tracer));
-  out.yama = text("/proc/sys/kernel/yama/ptrace_scope");
+  out.ours = parse_credentials(kernel::proc_text(kernel::kSelf, "status"));
+  if (out.target.tracer) out.tracer_name = without_end(kernel::proc_text(out.target.tracer, "comm"));
+  out.yama = without_end(read_text("/proc/sys/kernel/yama/ptrace_scope"));
   for (pid_t up = parent_of(pid), steps = 0; up > 0 && steps < 1000 && !out.is_descendant;
        up = parent_of(up), steps++)
     out.is_descendant = up == getpid();
   struct stat owner {};
   // Not the folder: that one is the process's own whatever it is.
-  if (stat(fmt::format("/proc/{}/mem", pid).c_str(), &owner) == 0)
-    out.is_dumpable = owner.st_uid == out.theirs.uid[1];
-  out.our_users = link_of("/proc/self/ns/user");
-  out.their_users = link_of(fmt::format("/proc/{}/ns/user", pid));
-  out.modules = text("/sys/kernel/security/lsm");
-  out.label = text(fmt::format("/proc/{}/attr/current", pid));
+  if (kernel::stat_proc(pid, "mem", owner)) out.is_dumpable = owner.st_uid == out.theirs.uid[1];
+  out.our_users = kernel::proc_link(kernel::kSelf, "ns/user");
+  out.their_users = kernel::proc_link(pid, "ns/user");
+  out.modules = without_end(read_text("/sys/kernel/security/lsm"));
+  out.label = without_end(kernel::proc_text(pid, "attr/current"));
   return out;
 }
 

@@ -1,11 +1,8 @@
 #include "runtime/process/target.h"
 
-#include <dirent.h>
 #include <elf.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,14 +10,11 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 
 #include "base/nap.h"
-#include "base/read_text.h"
 #include "runtime/arch/arch.h"
-#include "runtime/image/image.h"
 #include "runtime/kernel/memory.h"
+#include "runtime/kernel/proc_file.h"
 #include "runtime/process/permission.h"
 
 namespace mdl::process {
@@ -39,12 +33,18 @@ char stat_state(const std::string& stat) {
   return at == std::string::npos || at + 2 >= stat.size() ? '?' : stat[at + 2];
 }
 
+// By its stat: it has not ended, nor waits to be reaped.
+bool is_alive(const std::string& stat) {
+  const char state = stat_state(stat);
+  return state != 'Z' && state != 'X' && state != '?';
+}
+
 constexpr uint64_t kExiting = 0x4,
                    kKernelThread = 0x200000;  // PF_EXITING, PF_KTHREAD of the kernel's sched.h
 
 // A field of /proc/PID/stat by its number in proc(5); 0 when there is none.
 uint64_t stat_field(pid_t pid, int wanted) {
-  std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
+  std::string stat = kernel::proc_text(pid, "stat");
   size_t at = stat.rfind(") ");
   if (at == std::string::npos) return 0;
   // The state behind the name is field 3.
@@ -77,12 +77,6 @@ Error refuse(std::string text) {
   return {std::move(text), Status::failed};
 }
 
-std::string pid_namespace() {
-  char text[64];
-  const ssize_t size = readlink("/proc/self/ns/pid", text, sizeof text);
-  return size < 0 ? std::string() : std::string(text, static_cast<size_t>(size));
-}
-
 // Processes are stopped by their ids in our pid namespace; /proc shows those of the one that it was mounted
 // in.
 Result<void> check_proc() {
@@ -97,12 +91,12 @@ Result<void> check_proc() {
 
 // The ELF header of the program says whether its code is ours to read.
 Result<void> check_architecture(pid_t pid) {
-  std::string path = fmt::format("/proc/{}/exe", image::live_thread(pid));
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const pid_t live = kernel::live_thread(pid);
+  const int fd = kernel::open_proc(live, "exe");
   if (fd < 0) {
     if (errno == ENOENT) return refuse(fmt::format("process {} has ended", pid));
     if (errno == EACCES || errno == EPERM) return permission_error(pid);
-    return refuse(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+    return refuse(fmt::format("cannot open /proc/{}/exe: {}", live, std::strerror(errno)));
   }
   Elf64_Ehdr header{};
   ssize_t got = pread(fd, &header, sizeof header, 0);
@@ -120,7 +114,7 @@ Result<void> check_architecture(pid_t pid) {
 }  // namespace
 
 ProcessStatus read_status(pid_t pid) {
-  return parse_status(read_text(fmt::format("/proc/{}/status", pid)));
+  return parse_status(kernel::proc_text(pid, "status"));
 }
 
 ProcessStatus parse_status(std::string_view text) {
@@ -157,7 +151,8 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
   if (!status.has_pid)
     return refuse(
         fmt::format("there is no process {} (is it the right pid, and in this pid namespace?)", pid));
-  if (std::string why = refuse_init(pid, pid_namespace()); !why.empty()) return refuse(why);
+  if (std::string why = refuse_init(pid, kernel::proc_link(kernel::kSelf, "ns/pid")); !why.empty())
+    return refuse(why);
   if (status.group != pid)
     return refuse(fmt::format("{} is a thread of process {}: name the process", pid, status.group));
   if (status.state == 'Z' && live_threads(pid).empty())
@@ -180,7 +175,7 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
   if (purpose == Purpose::attach && status.tracer != 0 && status.tracer != getpid())
     return permission_error(pid);
   // The kernel decides when the file is opened, by more than its mode.
-  int memory = open(fmt::format("/proc/{}/mem", image::live_thread(pid)).c_str(), O_RDWR | O_CLOEXEC);
+  const int memory = kernel::open_memory_to_write(kernel::live_thread(pid));
   if (memory < 0) return permission_error(pid);
   close(memory);
   return status;
@@ -188,16 +183,8 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
 
 std::vector<pid_t> live_threads(pid_t pid) {
   std::vector<pid_t> out;
-  std::string folder = fmt::format("/proc/{}/task", pid);
-  DIR* dir = opendir(folder.c_str());
-  if (!dir) return out;
-  while (const dirent* entry = readdir(dir)) {
-    if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
-    char state = stat_state(read_text(fmt::format("{}/{}/stat", folder, entry->d_name)));
-    if (state != 'Z' && state != 'X' && state != '?')
-      out.push_back(static_cast<pid_t>(number(entry->d_name)));
-  }
-  closedir(dir);
+  for (pid_t tid : kernel::threads_of(pid))
+    if (is_alive(kernel::proc_text(pid, fmt::format("task/{}/stat", tid)))) out.push_back(tid);
   std::sort(out.begin(), out.end(), [pid](pid_t a, pid_t b) {
     return (a == pid) < (b == pid) || ((a == pid) == (b == pid) && a < b);
   });
@@ -219,9 +206,9 @@ bool ends_now(pid_t pid) {
 }
 
 bool awaits_vfork(pid_t tid) {
-  if (stat_state(read_text(fmt::format("/proc/{}/stat", tid))) != 'D') return false;
+  if (stat_state(kernel::proc_text(tid, "stat")) != 'D') return false;
   // The number of the system call that it sleeps in; "running" when it does not sleep.
-  const long call = number(read_text(fmt::format("/proc/{}/syscall", tid)));
+  const long call = number(kernel::proc_text(tid, "syscall"));
   for (long makes_processes : {
 #ifdef SYS_vfork
            long{SYS_vfork},
@@ -232,8 +219,7 @@ bool awaits_vfork(pid_t tid) {
 }
 
 bool is_alive_thread(pid_t tid) {
-  char state = stat_state(read_text(fmt::format("/proc/{}/stat", tid)));
-  return state != 'Z' && state != 'X' && state != '?';
+  return is_alive(kernel::proc_text(tid, "stat"));
 }
 
 bool shares_memory(pid_t tid, pid_t other) {
@@ -242,16 +228,10 @@ bool shares_memory(pid_t tid, pid_t other) {
 
 std::vector<pid_t> memory_sharers(pid_t pid) {
   std::vector<pid_t> out;
-  pid_t live = image::live_thread(pid);
+  const pid_t live = kernel::live_thread(pid);
   if (!read_status(live).has_memory) return out;  // it would share that with kernel threads
-  DIR* dir = opendir("/proc");
-  if (!dir) return out;
-  while (const dirent* entry = readdir(dir)) {
-    if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
-    auto other = static_cast<pid_t>(number(entry->d_name));
+  for (pid_t other : kernel::processes())
     if (other != pid && shares_memory(live, other)) out.push_back(other);
-  }
-  closedir(dir);
   return out;
 }
 
@@ -260,8 +240,7 @@ bool is_running(pid_t pid, uint64_t start) {
 }
 
 std::string program_of(pid_t pid) {
-  std::error_code unknown;
-  return std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), unknown).string();
+  return kernel::proc_link(pid, "exe");
 }
 
 uint64_t start_time(pid_t pid) {

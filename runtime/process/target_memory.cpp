@@ -13,10 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/read_text.h"
-#include "runtime/image/image.h"
 #include "runtime/kernel/handle.h"
 #include "runtime/kernel/memory.h"
+#include "runtime/kernel/proc_file.h"
 #include "runtime/process/target.h"
 #include "runtime/process/trace_stop.h"
 
@@ -37,14 +36,6 @@ RandomBytes read_random(int memory, uint64_t at) {
 
 }  // namespace
 
-std::optional<uint64_t> auxiliary_value(std::string_view vector, uint64_t key) {
-  for (Elf64_auxv_t entry; vector.size() >= sizeof entry; vector.remove_prefix(sizeof entry)) {
-    std::memcpy(&entry, vector.data(), sizeof entry);
-    if (entry.a_type == key) return entry.a_un.a_val;
-  }
-  return std::nullopt;
-}
-
 Error another_program(pid_t pid) {
   return {fmt::format(
       "process {} executes another program than the one that was looked at, or is another process by "
@@ -56,13 +47,13 @@ Result<TargetMemory> TargetMemory::open(pid_t pid) {
   // An execve between the two makes them differ: then both are opened again.
   constexpr int kAttempts = 20;
   for (int attempt = 0; attempt < kAttempts; attempt++) {
-    const pid_t thread = image::live_thread(pid);
+    const pid_t thread = kernel::live_thread(pid);
     const uint64_t start = start_time(pid);
     const int file = kernel::open_memory_to_write(thread);
     if (file < 0 && (errno == EACCES || errno == EPERM)) return permission_error(pid);
     if (file < 0)
       return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(errno))};
-    TargetMemory out(file, start, read_text(fmt::format("/proc/{}/auxv", thread)));
+    TargetMemory out(file, start, kernel::proc_text(thread, "auxv"));
     const Runs runs = out.runs(thread);
     if (runs == Runs::here) return out;
     if (runs == Runs::nowhere) break;
@@ -104,7 +95,7 @@ void TargetMemory::let_run() {
 
 bool TargetMemory::is_of(pid_t pid) const {
   const uint64_t start = start_time(pid);
-  return (start == 0 || start == start_) && runs(image::live_thread(pid)) != Runs::elsewhere;
+  return (start == 0 || start == start_) && runs(kernel::live_thread(pid)) != Runs::elsewhere;
 }
 
 Runs TargetMemory::runs(pid_t tid) const {
@@ -112,7 +103,7 @@ Runs TargetMemory::runs(pid_t tid) const {
   // A program that writes to these bytes in just that moment makes them differ once.
   constexpr int kAttempts = 3;
   for (int attempt = 0; attempt < kAttempts; attempt++) {
-    const std::string vector = read_text(fmt::format("/proc/{}/auxv", tid));
+    const std::string vector = kernel::proc_text(tid, "auxv");
     if (vector.empty() && (!is_alive_thread(tid) || !read_status(tid).has_memory)) return Runs::nowhere;
     const RandomBytes ours = read_random(file_, ours_at);
     if (ours.size == 0 || (!vector.empty() && vector != vector_)) return Runs::elsewhere;

@@ -26,16 +26,15 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "base/result.h"
+#include "runtime/image/auxiliary.h"
 #include "runtime/image/memory.h"
 #include "runtime/kernel/edit.h"
 
 namespace mdl::process {
 
-// The value of a key in an auxiliary vector (/proc/PID/auxv, getauxval(3)).
-std::optional<uint64_t> auxiliary_value(std::string_view vector, uint64_t key);
+using image::auxiliary_value;
 
 // Where a thread runs.
 enum class Runs : uint8_t {

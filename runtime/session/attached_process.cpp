@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/kernel/proc_file.h"
 #include "runtime/patch/stage_audit.h"
 #include "runtime/process/lock.h"
 #include "runtime/resident/thread_identity.h"
@@ -23,7 +24,7 @@ struct Looked {
   image::Image image;
 };
 Result<Looked> look_at(pid_t pid) {
-  const pid_t live = image::live_thread(pid);
+  const pid_t live = kernel::live_thread(pid);
   const image::LiveMemory memory(live);
   // Who measures there needs the lock, too: nobody who will be refused takes it.
   auto mappings = image::read_maps(live);
@@ -74,7 +75,7 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   image_ = std::move(looked->image);
   if (auto ok = refuse_go(image_, name); !ok) return ok;
 
-  image::LiveMemory code_memory(image::live_thread(pid_));
+  image::LiveMemory code_memory(kernel::live_thread(pid_));
   image::Codes codes(image_, code_memory);  // a copy of all the code that is looked at
   wanted_ = {.metrics = options_->metrics,
              .foci = options_->foci,

@@ -1,14 +1,13 @@
 #include "runtime/session/follow.h"
 
-#include <dirent.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <utility>
 
+#include "runtime/kernel/proc_file.h"
 #include "runtime/patch/remove.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/target.h"
@@ -24,16 +23,6 @@ bool read_word(const image::Memory& memory, uint64_t address, uint64_t& word) {
 }
 void write_word(const process::TargetMemory& memory, uint64_t address, uint64_t word) {
   memory.write(address, std::as_bytes(std::span(&word, 1)));
-}
-
-std::set<pid_t> all_processes() {
-  std::set<pid_t> out;
-  DIR* directory = opendir("/proc");
-  if (!directory) return out;
-  while (const dirent* entry = readdir(directory))
-    if (const int pid = std::atoi(entry->d_name); pid > 0) out.insert(pid);
-  closedir(directory);
-  return out;
 }
 
 }  // namespace
@@ -132,7 +121,8 @@ void Follow::read_news(Measured measured) {
 }
 
 void Follow::look_everywhere(Measured measured) {
-  const std::set<pid_t> all = all_processes();
+  const std::vector<pid_t> list = kernel::processes();
+  const std::set<pid_t> all(list.begin(), list.end());
   std::erase_if(others_, [&](pid_t pid) { return !all.contains(pid); });
   for (pid_t pid : all) {
     if (others_.contains(pid)) continue;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/focus/graft.h"
+#include "runtime/kernel/proc_file.h"
 #include "runtime/resident/footprint.h"
 
 namespace mdl::inject {
@@ -54,7 +55,7 @@ Libraries::Libraries(const patch::InsertInput& input, focus::BindOptions options
   watch_windows();
   // The list is read before the mappings: what is in it is in them.
   auto loaded = list_ ? list_->read(memory) : std::nullopt;
-  auto mappings = image::read_maps(image::live_thread(input.image.pid));
+  auto mappings = image::read_maps(kernel::live_thread(input.image.pid));
   if (loaded && mappings && mapped_code(*mappings) == mapped_code(input.image.mappings))
     loaded_ = std::move(*loaded);  // nothing came or went since the image was read
 }
@@ -85,7 +86,7 @@ std::unique_ptr<Libraries::Prepared> Libraries::prepare() const {
           !known_.contains({mapping.start, mapping.device, mapping.inode}))
         out->objects.insert(&object);
   if (out->objects.empty()) return out;
-  image::LiveMemory memory(image::live_thread(input_.image.pid));
+  image::LiveMemory memory(kernel::live_thread(input_.image.pid));
   image::Codes codes(out->image, memory);
   auto fresh = focus::bind(input_.plan, out->image, options_, &codes);
   if (!fresh) {
@@ -164,7 +165,7 @@ void Libraries::forget_unloaded(const image::Image& image) {
 bool Libraries::some_were_left(std::chrono::steady_clock::time_point now) {
   if (extensions_.empty()) wait_ = kLookForUnloaded;
   if (extensions_.empty() || now < next_unloaded_) return false;
-  const auto mappings = image::read_maps(image::live_thread(input_.image.pid));
+  const auto mappings = image::read_maps(kernel::live_thread(input_.image.pid));
   const bool found = mappings && std::ranges::any_of(extensions_, [&](const patch::Extension& extension) {
                        return patch::is_unloaded(extension, session_, *mappings, memory_);
                      });

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/read_text.h"
+#include "runtime/kernel/proc_file.h"
 #include "runtime/patch/remove.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/target.h"
@@ -44,7 +44,7 @@ Measurement::Measurement(const SessionOptions& options, Process process, residen
       memory_(std::move(memory)),
       feed_(feed),
       began_s_(began_s),
-      auxiliary_(read_text(fmt::format("/proc/{}/auxv", process_.pid()))),
+      auxiliary_(kernel::proc_text(process_.pid(), "auxv")),
       clocks_(process_.pid()),
       sampler_(block_layout(journal_), values::now()),
       requests_(journal_, block_layout(journal_), feed, process_.pid()),
@@ -307,7 +307,7 @@ Result<int> Measurement::lost(const Error& why) {
 }
 
 std::optional<std::string> Measurement::other_program() const {
-  const std::string now = read_text(fmt::format("/proc/{}/auxv", pid()));
+  const std::string now = kernel::proc_text(pid(), "auxv");
   if (now.empty() || auxiliary_.empty() || now == auxiliary_) return std::nullopt;
   return process::program_of(pid());
 }

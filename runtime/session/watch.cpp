@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,18 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/read_text.h"
+#include "runtime/kernel/handle.h"
+#include "runtime/kernel/proc_file.h"
 
 namespace mdl::inject {
 namespace {
-
-// struct pidfd_info and its ioctl, linux/pidfd.h of Linux 6.15.
-struct PidfdInfo {
-  uint64_t mask, cgroup;
-  uint32_t ids[11];
-  int32_t exit_code;
-};
-constexpr uint64_t kInfoExit = 1 << 3;  // PIDFD_INFO_EXIT
 
 std::optional<int> signal_of(int status) {
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -37,7 +28,7 @@ std::optional<int> signal_of(int status) {
 }  // namespace
 
 Result<Process> Process::open(pid_t pid) {
-  const int file = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  const int file = kernel::open_handle(pid);
   if (file < 0) return Error{fmt::format("there is no process {} to watch: {}", pid, std::strerror(errno))};
   return Process(pid, file);
 }
@@ -92,12 +83,9 @@ Watch::Event Watch::wait_until(std::chrono::steady_clock::time_point when,
 }
 
 std::optional<int> Process::killed_by() const {
-  PidfdInfo info{};
-  info.mask = kInfoExit;
-  if (ioctl(file_, _IOWR(0xff, 11, PidfdInfo), &info) == 0 && info.mask & kInfoExit)
-    return signal_of(info.exit_code);
+  if (const std::optional<int> end = kernel::end_of(file_)) return signal_of(*end);
   // Not waited for yet: the last field but none of /proc/PID/stat is the status (proc(5)).
-  std::string text = read_text(fmt::format("/proc/{}/stat", pid_));
+  std::string text = kernel::proc_text(pid_, "stat");
   size_t at = text.rfind(") ");
   if (at == std::string::npos || text[at + 2] != 'Z') return std::nullopt;
   std::istringstream fields(text.substr(at + 2));

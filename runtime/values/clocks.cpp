@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/read_text.h"
 #include "runtime/arch/clock.h"
+#include "runtime/kernel/proc_file.h"
 #include "runtime/process/target.h"
 #include "runtime/values/cell_kinds.h"
 
@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kBlockBytes = 512;           // ru_inblock and ru_oublock count these
 
 std::string task_file(pid_t pid, pid_t tid, const char* name) {
-  return read_text(fmt::format("/proc/{}/task/{}/{}", pid, tid, name));
+  return kernel::proc_text(pid, fmt::format("task/{}/{}", tid, name));
 }
 
 // The number behind `key` in a file of "key: number" lines.
