@@ -1,28 +1,22 @@
 #include "runtime/kernel/memory.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
 
+#include "runtime/kernel/proc_file.h"
+
 namespace mdl::kernel {
-namespace {
-
-int open_with(pid_t tid, int mode) {
-  return open(fmt::format("/proc/{}/mem", tid).c_str(), mode | O_CLOEXEC);
-}
-
-}  // namespace
 
 int open_memory(pid_t tid) {
-  return open_with(tid, O_RDONLY);
+  return open_proc(tid, "mem");
 }
 
 int open_memory_to_write(pid_t tid) {
-  return open_with(tid, O_RDWR);
+  return open_proc(tid, "mem", O_RDWR);
 }
 
 bool read_memory(int memory, uint64_t address, std::span<std::byte> into) {

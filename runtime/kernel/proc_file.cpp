@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <climits>
@@ -13,8 +12,19 @@
 namespace mdl::kernel {
 namespace {
 
+constexpr const char* kSelf = "self";
+
+std::string path_of(const std::string& whose, std::string_view name) {
+  return "/proc/" + whose + "/" + std::string(name);
+}
 std::string path_of(pid_t pid, std::string_view name) {
-  return pid == kSelf ? fmt::format("/proc/self/{}", name) : fmt::format("/proc/{}/{}", pid, name);
+  return path_of(std::to_string(pid), name);
+}
+
+std::string link_at(const std::string& path) {
+  char text[PATH_MAX];
+  const ssize_t size = readlink(path.c_str(), text, sizeof text);
+  return size < 0 ? std::string() : std::string(text, static_cast<size_t>(size));
 }
 
 // The numbers among the names in a folder.
@@ -47,9 +57,7 @@ int read_proc(pid_t pid, std::string_view name, std::string& out) {
 }
 
 std::string proc_link(pid_t pid, std::string_view name) {
-  char text[PATH_MAX];
-  const ssize_t size = readlink(path_of(pid, name).c_str(), text, sizeof text);
-  return size < 0 ? std::string() : std::string(text, static_cast<size_t>(size));
+  return link_at(path_of(pid, name));
 }
 
 bool stat_proc(pid_t pid, std::string_view name, struct stat& out) {
@@ -58,6 +66,18 @@ bool stat_proc(pid_t pid, std::string_view name, struct stat& out) {
 
 int open_proc(pid_t pid, std::string_view name, int more) {
   return open(path_of(pid, name).c_str(), O_RDONLY | O_CLOEXEC | more);
+}
+
+std::string own_text(std::string_view name) {
+  return read_text(path_of(kSelf, name));
+}
+
+std::string own_link(std::string_view name) {
+  return link_at(path_of(kSelf, name));
+}
+
+bool stat_own(std::string_view name, struct stat& out) {
+  return stat(path_of(kSelf, name).c_str(), &out) == 0;
 }
 
 std::vector<pid_t> processes() {
@@ -71,7 +91,7 @@ std::vector<pid_t> threads_of(pid_t pid) {
 pid_t live_thread(pid_t pid) {
   if (has_memory(pid, "maps")) return pid;
   for (pid_t tid : threads_of(pid))
-    if (has_memory(pid, fmt::format("task/{}/maps", tid))) return tid;
+    if (has_memory(pid, "task/" + std::to_string(tid) + "/maps")) return tid;
   return pid;
 }
 

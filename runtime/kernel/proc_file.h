@@ -4,11 +4,11 @@
 // by their own ids, too, though it does not list them. What cannot be read is empty, or -1; a process may
 // end at any moment, and that is no exception.
 //
-// A broker has to check the id, and that the name is one of those that are asked for: maps, stat, status,
-// auxv, exe, limits, cgroup, syscall, comm, root, attr/current, ns/user, schedstat, io, task; and as
-// descriptors exe, map_files/START-END, and files below root, cwd and fd. Descriptors are for reading only.
-// Its own credentials and namespaces are then those that count (/proc/self in process/permission.cpp,
-// exec_watch.cpp, target.cpp).
+// A broker has to check the id, and that the name is one of those that are asked for. As bytes these are
+// maps, stat, status, auxv, limits, cgroup, syscall, comm, attr/current, and stat, status, schedstat and io
+// of a task. As links and files to look at they are exe, ns/user, root, mem, and files below root and cwd.
+// As descriptors they are exe, map_files/START-END, and files below root, cwd and fd, for reading only. A link
+// below root may lead out of it, unless openat2(2) is told otherwise (RESOLVE_IN_ROOT).
 #pragma once
 
 #include <sys/stat.h>
@@ -20,9 +20,6 @@
 
 namespace mdl::kernel {
 
-// Instead of an id: who makes these calls.
-inline constexpr pid_t kSelf = 0;
-
 std::string proc_text(pid_t pid, std::string_view name);
 // Appends it to `out`; 0, or the errno of what failed.
 int read_proc(pid_t pid, std::string_view name, std::string& out);
@@ -30,6 +27,11 @@ std::string proc_link(pid_t pid, std::string_view name);
 bool stat_proc(pid_t pid, std::string_view name, struct stat& out);
 // A descriptor, or -1 and errno. `more`: flags of open(2) for a file that may be no regular one.
 int open_proc(pid_t pid, std::string_view name, int more = 0);
+
+// Of who makes these calls: its rights and namespaces are those that count.
+std::string own_text(std::string_view name);
+std::string own_link(std::string_view name);
+bool stat_own(std::string_view name, struct stat& out);
 
 // All of the system, and the threads of one of them, in no order.
 std::vector<pid_t> processes();

@@ -31,7 +31,7 @@ constexpr auto kExecutes = 5s;  // from the resident code to the stop behind exe
 constexpr auto kLook = 1ms;
 
 bool may_trace_privileged() {
-  const uint64_t ours = parse_credentials(kernel::proc_text(kernel::kSelf, "status")).effective;
+  const uint64_t ours = parse_credentials(kernel::own_text("status")).effective;
   return ours >> CAP_SYS_PTRACE & 1;
 }
 
@@ -71,7 +71,7 @@ bool gives_rights(const Executed& what, int depth = 0) {
 bool same_root(pid_t tid) {
   struct stat ours {
   }, theirs{};
-  return kernel::stat_proc(kernel::kSelf, "root", ours) && kernel::stat_proc(tid, "root", theirs) &&
+  return kernel::stat_own("root", ours) && kernel::stat_proc(tid, "root", theirs) &&
          ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
 }
 

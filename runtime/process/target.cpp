@@ -151,7 +151,7 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
   if (!status.has_pid)
     return refuse(
         fmt::format("there is no process {} (is it the right pid, and in this pid namespace?)", pid));
-  if (std::string why = refuse_init(pid, kernel::proc_link(kernel::kSelf, "ns/pid")); !why.empty())
+  if (std::string why = refuse_init(pid, kernel::own_link("ns/pid")); !why.empty())
     return refuse(why);
   if (status.group != pid)
     return refuse(fmt::format("{} is a thread of process {}: name the process", pid, status.group));
