@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/nap.h"
 #include "runtime/kernel/handle.h"
 #include "runtime/kernel/proc_file.h"
 
@@ -82,16 +83,21 @@ Watch::Event Watch::wait_until(std::chrono::steady_clock::time_point when,
   }
 }
 
+// While its parent waits for it, for a moment, neither is there.
 std::optional<int> Process::killed_by() const {
-  if (const std::optional<int> end = kernel::end_of(file_)) return signal_of(*end);
-  // Not waited for yet: the last field but none of /proc/PID/stat is the status (proc(5)).
-  std::string text = kernel::proc_text(pid_, "stat");
-  size_t at = text.rfind(") ");
-  if (at == std::string::npos || text[at + 2] != 'Z') return std::nullopt;
-  std::istringstream fields(text.substr(at + 2));
-  std::string field;
-  for (int i = 3; i <= 52; i++) fields >> field;  // field 52, exit_code
-  return fields ? signal_of(std::atoi(field.c_str())) : std::nullopt;
+  constexpr int kLooks = 10;
+  for (int look = 0; look < kLooks; look++, nap(500)) {
+    if (const std::optional<int> end = kernel::end_of(file_)) return signal_of(*end);
+    // Not waited for yet: the last field but none of /proc/PID/stat is the status (proc(5)).
+    std::string text = kernel::proc_text(pid_, "stat");
+    size_t at = text.rfind(") ");
+    if (at == std::string::npos || text[at + 2] != 'Z') continue;
+    std::istringstream fields(text.substr(at + 2));
+    std::string field;
+    for (int i = 3; i <= 52; i++) fields >> field;  // field 52, exit_code
+    return fields ? signal_of(std::atoi(field.c_str())) : std::nullopt;
+  }
+  return std::nullopt;
 }
 
 }  // namespace mdl::inject
