@@ -106,7 +106,7 @@ class Simulator {
 
   // Paths that are equal but for numbers are simulated once. On riscv64 a number is one to eight
   // instructions, so there it matters.
-  Result<Prediction> predict(const Stencil& stencil) {
+  Result<Prediction> predict(const StencilText& stencil) {
     const std::string inputs = set_inputs(stencil);
     auto before = known(inputs);
     if (!before) return before;
@@ -145,7 +145,7 @@ class Simulator {
   }
 
   // The inputs that a stencil destroys come anew each time, not from its last execution.
-  std::string set_inputs(const Stencil& stencil) const {
+  std::string set_inputs(const StencilText& stencil) const {
     std::string text = "\t.text\n";
     auto set = [&](Register r) {
       for (const std::string& clobber : stencil.info.clobbers)
@@ -231,7 +231,7 @@ class Simulator {
 
 }  // namespace
 
-Result<void> predict(Plan& plan, const Target& target, std::string_view cpu) {
+Result<void> predict(PlanText& plan, const Target& target, std::string_view cpu) {
   auto wanted = machine(target.triple, cpu);
   if (!wanted) return wanted.error();
   std::optional<Simulator> simulator(std::in_place, std::move(*wanted), target, cpu);

@@ -10,6 +10,6 @@ namespace mdl::backend {
 
 // Fills Manifest::cpu and each stencil's cycles and number of instructions on the longest path. A CPU
 // of which LLVM has no model is predicted as the target's default one, and that is the name it gets.
-Result<void> predict(Plan& plan, const Target& target, std::string_view cpu);
+Result<void> predict(PlanText& plan, const Target& target, std::string_view cpu);
 
 }  // namespace mdl::backend

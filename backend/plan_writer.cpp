@@ -31,7 +31,7 @@ void add_features(const format::StencilInfo& info, std::set<std::string, std::le
 }
 
 // A stencil as a function: quoted, because an identifier may begin with `$`.
-std::string function(const Stencil& stencil, size_t ordinal) {
+std::string function(const StencilText& stencil, size_t ordinal) {
   const std::string& name = stencil.info.name;
   return fmt::format(
       "\t.globl \"{0}\"\n\t.type \"{0}\", @function\n\"{0}\":\n{1}\t.size \"{0}\", .-\"{0}\"\n", name,
@@ -47,8 +47,9 @@ std::string unsigned_section(const format::SigningKey& key) {
 
 }  // namespace
 
-Plan make_plan(const Program& program, const Target& target, std::vector<Refusal>& refusals, bool peepholes) {
-  Plan plan;
+PlanText make_plan(const Program& program, const Target& target, std::vector<RefusedSnippet>& refusals,
+                   bool peepholes) {
+  PlanText plan;
   plan.manifest = program.manifest;
   plan.manifest.target = target.name;
   std::set<std::string, std::less<>> features(plan.manifest.features.begin(), plan.manifest.features.end());
@@ -56,7 +57,7 @@ Plan make_plan(const Program& program, const Target& target, std::vector<Refusal
     for (const format::Cell& cell : metric.cells)
       if (cell.kind == format::CellKind::flag) features.emplace("metric-flags");
   for (const ir::Snippet& snippet : program.snippets) {
-    Result<Stencil> stencil = make_stencil(snippet, target, peepholes);
+    Result<StencilText> stencil = make_stencil(snippet, target, peepholes);
     if (!stencil) {
       refusals.push_back({snippet.position, stencil.error().text});
       continue;
@@ -69,14 +70,14 @@ Plan make_plan(const Program& program, const Target& target, std::vector<Refusal
   return plan;
 }
 
-std::string assembly(const Plan& plan, const Target& target) {
+std::string assembly(const PlanText& plan, const Target& target) {
   std::string text(target.head);
   text += function(make_guard(target), plan.stencils.size());
   for (size_t i = 0; i < plan.stencils.size(); i++) text += function(plan.stencils[i], i);
   return text;
 }
 
-Result<std::vector<std::byte>> write_plan(const Plan& plan, const Target& target, std::string_view cpu,
+Result<std::vector<std::byte>> write_plan(const PlanText& plan, const Target& target, std::string_view cpu,
                                           const format::SigningKey* key) {
   std::string manifest = format::write_manifest(plan.manifest);
   // What no reader would accept is not written: the error is found here, not at the process.

@@ -15,27 +15,27 @@
 namespace mdl::backend {
 
 // A plan before it is bytes.
-struct Plan {
+struct PlanText {
   format::Manifest manifest;      // complete
-  std::vector<Stencil> stencils;  // as Manifest::stencils
+  std::vector<StencilText> stencils;  // as Manifest::stencils
 };
 
 // A snippet that has no stencil, and why: a mistake in the source.
-struct Refusal {
+struct RefusedSnippet {
   format::Position position;
   std::string text;
 };
 
 // One stencil for each snippet of the program, in order. With refusals the plan is incomplete.
-Plan make_plan(const Program& program, const Target& target, std::vector<Refusal>& refusals,
-               bool peepholes = true);
+PlanText make_plan(const Program& program, const Target& target, std::vector<RefusedSnippet>& refusals,
+                   bool peepholes = true);
 
 // The assembly of a plan's .text section, as it is assembled; mdlc --emit=asm.
-std::string assembly(const Plan& plan, const Target& target);
+std::string assembly(const PlanText& plan, const Target& target);
 
 // The file. Equal plans give equal bytes. Errors are defects of ours, but one: `cpu` is unknown.
 // With a key, the plan is signed.
-Result<std::vector<std::byte>> write_plan(const Plan& plan, const Target& target, std::string_view cpu,
+Result<std::vector<std::byte>> write_plan(const PlanText& plan, const Target& target, std::string_view cpu,
                                           const format::SigningKey* key = nullptr);
 
 }  // namespace mdl::backend

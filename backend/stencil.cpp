@@ -91,7 +91,7 @@ std::vector<std::string> clobbers(const std::vector<Line>& lines, const Counted&
 
 }  // namespace
 
-Result<Stencil> make_stencil(const ir::Snippet& snippet, const Target& target, bool peepholes) {
+Result<StencilText> make_stencil(const ir::Snippet& snippet, const Target& target, bool peepholes) {
   if (Result<void> verified = ir::verify(snippet); !verified)
     return Error{fmt::format("internal error: {}", verified.error().text)};
   if (Result<void> reachable = check_reachable(snippet, target); !reachable) return reachable.error();
@@ -99,7 +99,7 @@ Result<Stencil> make_stencil(const ir::Snippet& snippet, const Target& target, b
   Result<Allocation> allocation = allocate(code, target);
   if (!allocation) return allocation.error();
 
-  Stencil result;
+  StencilText result;
   result.lines = target.select(code, *allocation);
   result.info.name = snippet.name;
   result.info.point = snippet.point;
@@ -122,8 +122,8 @@ Result<Stencil> make_stencil(const ir::Snippet& snippet, const Target& target, b
   return result;
 }
 
-Stencil make_guard(const Target& target) {
-  Stencil result;
+StencilText make_guard(const Target& target) {
+  StencilText result;
   result.lines = target.guard();
   result.info.name = format::kGuardStencil;
   result.info.instructions = prune(result.lines);
@@ -131,7 +131,7 @@ Stencil make_guard(const Target& target) {
   return result;
 }
 
-std::string assembly(const Stencil& stencil, size_t ordinal) {
+std::string assembly(const StencilText& stencil, size_t ordinal) {
   std::string text;
   for (const Line& line : stencil.lines) {
     std::string label = fmt::format(".L{}_{}", ordinal, line.label);

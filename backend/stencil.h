@@ -9,19 +9,19 @@
 
 namespace mdl::backend {
 
-struct Stencil {
+struct StencilText {
   format::StencilInfo info;
   std::vector<Line> lines;
 };
 
 // The stencil of one snippet. The error is a sentence about the user's code, without a
 // position (the snippet has it): a value that the target cannot reach, or too few registers.
-Result<Stencil> make_stencil(const ir::Snippet& snippet, const Target& target, bool peepholes = true);
+Result<StencilText> make_stencil(const ir::Snippet& snippet, const Target& target, bool peepholes = true);
 
 // The stencil that tests one guard (format::kGuardStencil).
-Stencil make_guard(const Target& target);
+StencilText make_guard(const Target& target);
 
 // Assembly of a stencil's body, a line each; `ordinal` keeps local labels apart.
-std::string assembly(const Stencil& stencil, size_t ordinal);
+std::string assembly(const StencilText& stencil, size_t ordinal);
 
 }  // namespace mdl::backend

@@ -185,13 +185,13 @@ struct Exclude {
 
 // A program that `mdl-inject --run` starts when it is given no command: `process ID { ... }`, what its
 // daemon says where it says nothing itself.
-struct Process {
+struct ProcessDefinition {
   std::string name;
   std::string command;    // split at white space
   std::string directory;  // to start it in; "" = where mdl-inject is
   std::string flavor;     // "" = the default
   Position position;
-  bool operator==(const Process&) const = default;
+  bool operator==(const ProcessDefinition&) const = default;
 };
 
 // A default of mdl-inject; it knows samplingRate (seconds between samples) and maxKeys. Booleans are 0 or 1.
@@ -247,7 +247,7 @@ struct Manifest {
   std::vector<Placement> statements;  // top-level: belong to no metric
   std::vector<Cell> statement_cells;  // for their calls: all that their code can do
   std::vector<Exclude> excludes;
-  std::vector<Process> processes;
+  std::vector<ProcessDefinition> processes;
   std::vector<Tunable> tunables;
   std::vector<StencilInfo> stencils;
   bool operator==(const Manifest&) const = default;

@@ -277,7 +277,7 @@ Exclude read_exclude(const Node& node) {
   return {node.key("pattern").name(), node.key("regex").boolean(), node.key("no_case").boolean()};
 }
 
-Process read_process(const Node& node) {
+ProcessDefinition read_process(const Node& node) {
   return {node.key("name").name(), node.key("command").name(), node.key("directory").text(),
           node.key("flavor").text(), read_position(node.key("position"))};
 }

@@ -99,7 +99,7 @@ OrderedJson json(const Exclude& exclude) {
   return {{"pattern", exclude.pattern}, {"regex", exclude.regex}, {"no_case", exclude.no_case}};
 }
 
-OrderedJson json(const Process& process) {
+OrderedJson json(const ProcessDefinition& process) {
   return {{"name", process.name},
           {"command", process.command},
           {"directory", process.directory},
@@ -149,7 +149,7 @@ std::string write_manifest(const Manifest& manifest) {
       {"statements", placements(manifest.statements)},
       {"statement_cells", cells(manifest.statement_cells)},
       {"excludes", array(manifest.excludes, [](const Exclude& e) { return json(e); })},
-      {"processes", array(manifest.processes, [](const Process& p) { return json(p); })},
+      {"processes", array(manifest.processes, [](const ProcessDefinition& p) { return json(p); })},
       {"tunables", array(manifest.tunables,
                          [](const Tunable& t) {
                            return OrderedJson{{"name", t.name}, {"value", t.value}};

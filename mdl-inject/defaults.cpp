@@ -38,7 +38,7 @@ Result<void> apply_defaults(const format::Manifest& manifest, Options& options) 
     return Error{fmt::format("{} has {} processes, and no command is given: write -- COMMAND behind it",
                              options.plan, manifest.processes.size()),
                  Status::usage};
-  const format::Process& process = manifest.processes[0];
+  const format::ProcessDefinition& process = manifest.processes[0];
   std::istringstream words(process.command);
   for (std::string word; words >> word;) options.run.push_back(word);
   if (options.run.empty()) return Error{"the plan's process has an empty command", Status::plan_rejected};

@@ -54,7 +54,7 @@ Span place(const format::Position& position, const Sources& sources) {
 
 void warn_of_vectors(const Program& program, const Sources& sources, Diagnostics& diagnostics) {
   for (const passes::NotVector& n : passes::not_vectors(program))
-    diagnostics.report(Code::vector, place(n.position, sources), n.what, n.name, n.why);
+    diagnostics.report(DiagnosticCode::vector, place(n.position, sources), n.what, n.name, n.why);
 }
 
 // What trees from parse() mean, optimized; nothing when there are errors, which have been reported.
@@ -70,13 +70,13 @@ Result<std::optional<Program>> program_of(const std::vector<ast::File>& files, c
   return program;
 }
 
-Result<backend::Plan> translate(const Program& program, const Sources& sources, const Options& options,
-                                Diagnostics& diagnostics) {
-  std::vector<backend::Refusal> refusals;
-  backend::Plan plan = backend::make_plan(program, *options.target, refusals,
-                                          !passes::is_off("peephole", options.disabled_passes));
-  for (const backend::Refusal& refusal : refusals)
-    diagnostics.report(Code::no_stencil, place(refusal.position, sources), refusal.text);
+Result<backend::PlanText> translate(const Program& program, const Sources& sources, const Options& options,
+                                    Diagnostics& diagnostics) {
+  std::vector<backend::RefusedSnippet> refusals;
+  backend::PlanText plan = backend::make_plan(program, *options.target, refusals,
+                                              !passes::is_off("peephole", options.disabled_passes));
+  for (const backend::RefusedSnippet& refusal : refusals)
+    diagnostics.report(DiagnosticCode::no_stencil, place(refusal.position, sources), refusal.text);
   if (!diagnostics.has_errors())
     if (auto predicted = backend::predict(plan, *options.target, options.cpu); !predicted)
       return predicted.error();
@@ -96,11 +96,11 @@ Result<void> read_files(const Options& options, Sources& sources) {
   return {};
 }
 
-Result<backend::Plan> plan_of(const std::vector<ast::File>& files, const Sources& sources,
-                              const Options& options, Diagnostics& diagnostics) {
+Result<backend::PlanText> plan_of(const std::vector<ast::File>& files, const Sources& sources,
+                                  const Options& options, Diagnostics& diagnostics) {
   auto program = program_of(files, sources, options, diagnostics);
   if (!program) return program.error();
-  return *program ? translate(**program, sources, options, diagnostics) : backend::Plan();
+  return *program ? translate(**program, sources, options, diagnostics) : backend::PlanText();
 }
 
 Result<std::string> compile(const Options& options, const Sources& sources, Diagnostics& diagnostics) {

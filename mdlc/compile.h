@@ -19,7 +19,7 @@ Result<void> read_files(const Options& options, Sources& sources);
 Result<std::string> compile(const Options& options, const Sources& sources, Diagnostics& diagnostics);
 
 // The plan of trees from parse(), before it is bytes. It means nothing if there are errors.
-Result<backend::Plan> plan_of(const std::vector<ast::File>& files, const Sources& sources,
-                              const Options& options, Diagnostics& diagnostics);
+Result<backend::PlanText> plan_of(const std::vector<ast::File>& files, const Sources& sources,
+                                  const Options& options, Diagnostics& diagnostics);
 
 }  // namespace mdl::mdlc

@@ -51,7 +51,7 @@ Row row(const std::string& owner, const format::StencilInfo& info, uint64_t byte
 
 }  // namespace
 
-std::string cost_table(const backend::Plan& plan, const std::map<std::string, uint64_t>& sizes) {
+std::string cost_table(const backend::PlanText& plan, const std::map<std::string, uint64_t>& sizes) {
   const Owners owners = owners_of(plan.manifest);
   std::vector<Row> rows = {{"METRIC", "POINT", "BYTES", "INSTRUCTIONS", "CYCLES", "SCRATCH", "ROUTINES"}};
   for (uint32_t i = 0; i < plan.stencils.size(); i++) {

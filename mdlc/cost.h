@@ -11,6 +11,6 @@ namespace mdl::mdlc {
 
 // One line for each stencil, of a plan that backend::predict has seen, with the sizes of its functions;
 // docs/benchmarks.md explains it.
-std::string cost_table(const backend::Plan& plan, const std::map<std::string, uint64_t>& sizes);
+std::string cost_table(const backend::PlanText& plan, const std::map<std::string, uint64_t>& sizes);
 
 }  // namespace mdl::mdlc

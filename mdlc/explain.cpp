@@ -11,11 +11,11 @@ namespace mdl::mdlc {
 namespace {
 
 struct Explanation {
-  Code code;
+  DiagnosticCode code;
   const char* text;
 };
 constexpr Explanation kExplanations[] = {
-#define MDL_EXPLAIN(id, text) {Code::id, text},
+#define MDL_EXPLAIN(id, text) {DiagnosticCode::id, text},
 #include "mdlc/explain.def"
 #undef MDL_EXPLAIN
 };

@@ -16,20 +16,20 @@ bool touch(Span a, Span b) {
   return a.begin < b.end && b.begin < a.end;
 }
 
-bool fits(const Diagnostic& d, const std::vector<Edit>& accepted) {
-  return std::all_of(d.edits.begin(), d.edits.end(), [&](const Edit& edit) {
+bool fits(const Diagnostic& d, const std::vector<SourceEdit>& accepted) {
+  return std::all_of(d.edits.begin(), d.edits.end(), [&](const SourceEdit& edit) {
     return edit.span.file == d.span.file &&
            std::none_of(accepted.begin(), accepted.end(),
-                        [&](const Edit& a) { return touch(a.span, edit.span); });
+                        [&](const SourceEdit& a) { return touch(a.span, edit.span); });
   });
 }
 
-std::string edited(std::string_view text, std::vector<Edit> edits) {
+std::string edited(std::string_view text, std::vector<SourceEdit> edits) {
   std::stable_sort(edits.begin(), edits.end(),
-                   [](const Edit& a, const Edit& b) { return a.span.begin < b.span.begin; });
+                   [](const SourceEdit& a, const SourceEdit& b) { return a.span.begin < b.span.begin; });
   std::string result;
   uint32_t at = 0;
-  for (const Edit& edit : edits) {
+  for (const SourceEdit& edit : edits) {
     result += text.substr(at, edit.span.begin - at);
     result += edit.text;
     at = edit.span.end;
@@ -41,7 +41,7 @@ std::string edited(std::string_view text, std::vector<Edit> edits) {
 
 std::vector<FixedFile> fixed_files(const Diagnostics& diagnostics, const Sources& sources) {
   struct Changes {
-    std::vector<Edit> edits;
+    std::vector<SourceEdit> edits;
     size_t fixes = 0;
   };
   std::map<uint32_t, Changes> by_file;

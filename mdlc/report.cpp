@@ -48,7 +48,7 @@ Json sarif_location(Span span, const Sources& sources) {
 // The edits of a diagnostic are in its own file.
 Json sarif_fix(const Diagnostic& d, const Sources& sources) {
   Json replacements = Json::array();
-  for (const Edit& edit : d.edits)
+  for (const SourceEdit& edit : d.edits)
     replacements.push_back(
         {{"deletedRegion", sarif_region(edit.span, sources)}, {"insertedContent", {{"text", edit.text}}}});
   Json fix = {{"artifactChanges", Json::array({{{"artifactLocation", sarif_file(d.span, sources)},
@@ -75,7 +75,7 @@ std::string render_json(const Diagnostics& diagnostics, const Sources& sources) 
     }
     one["hints"] = d.hints;
     one["fixes"] = Json::array();
-    for (const Edit& edit : d.edits) {
+    for (const SourceEdit& edit : d.edits) {
       format::Position last = end_of(edit.span, sources);
       Json fix = place(edit.span, sources);
       fix.update({{"end_line", last.line}, {"end_column", last.column}, {"replacement", edit.text}});

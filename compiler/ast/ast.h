@@ -134,21 +134,21 @@ void each_child(const Expr& e, Visit visit) {
 
 // --- Code: what runs in the process ---
 
-struct Code;
-using CodePtr = std::unique_ptr<Code>;
+struct CodeStatement;
+using CodeStatementPtr = std::unique_ptr<CodeStatement>;
 
 struct ExprCode {
   Expr expr;
 };
 struct IfCode {
   Expr condition;
-  CodePtr then;
-  CodePtr otherwise;  // may be null
+  CodeStatementPtr then;
+  CodeStatementPtr otherwise;  // may be null
 };
 struct BlockCode {
-  std::vector<Code> body;
+  std::vector<CodeStatement> body;
 };
-struct Code {
+struct CodeStatement {
   Span span;
   std::variant<ExprCode, IfCode, BlockCode> node;
 };
@@ -175,7 +175,7 @@ struct Insert {
   std::optional<format::When> when;
   Expr point;
   std::optional<Span> constrained;
-  std::vector<Code> code;
+  std::vector<CodeStatement> code;
 };
 struct Statement {
   Span span;

@@ -143,13 +143,13 @@ class Dumper {
     codes(insert.code);
   }
 
-  void codes(const std::vector<Code>& body) {
+  void codes(const std::vector<CodeStatement>& body) {
     indented([&] {
-      for (const Code& c : body) code(c);
+      for (const CodeStatement& c : body) code(c);
     });
   }
 
-  void code(const Code& c) {
+  void code(const CodeStatement& c) {
     std::visit(Overloaded{
                    [&](const ExprCode& statement) { line(c.span, dump(statement.expr)); },
                    [&](const IfCode& branch) {

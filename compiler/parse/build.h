@@ -16,11 +16,12 @@ class CodeBuilder {
 
   ast::Expr place(MdlParser::PlaceContext* context);
   ast::Expr expr(MdlParser::ExprContext* context);
-  void add_code(std::vector<ast::Code>& body, MdlParser::CodeContext* context);  // `;` alone adds nothing
+  void add_code(std::vector<ast::CodeStatement>& body,
+                MdlParser::CodeContext* context);  // `;` alone adds nothing
 
  private:
   ast::ExprPtr child(MdlParser::ExprContext* context);
-  ast::CodePtr branch(MdlParser::CodeContext* context);
+  ast::CodeStatementPtr branch(MdlParser::CodeContext* context);
   ast::Expr expr_of_kind(MdlParser::ExprContext* context);
   ast::Expr name_use(antlr4::ParserRuleContext* context) const;
   ast::Expr number(MdlParser::NumberContext* context, bool negative);

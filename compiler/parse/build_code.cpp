@@ -76,7 +76,7 @@ ast::AssignOp assign_op(size_t token) {
 
 void CodeBuilder::extension(Span span, std::string_view what) {
   if (standard_ == Standard::classic)
-    diagnostics_.report(Code::extension, span, what).hint("--std=mdl26, the default, has it");
+    diagnostics_.report(DiagnosticCode::extension, span, what).hint("--std=mdl26, the default, has it");
 }
 
 ast::Name CodeBuilder::name(antlr4::ParserRuleContext* context) const {
@@ -102,7 +102,7 @@ int64_t CodeBuilder::integer(MdlParser::NumberContext* context, bool negative) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, hex ? 16 : 10);
   uint64_t most = static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) + (negative ? 1 : 0);
   if (error != std::errc() || (!hex && value > most))
-    diagnostics_.report(Code::big_number, span, printable(source_.text(span)));
+    diagnostics_.report(DiagnosticCode::big_number, span, printable(source_.text(span)));
   return static_cast<int64_t>(negative ? -value : value);
 }
 
@@ -120,7 +120,7 @@ ast::Expr CodeBuilder::name_use(antlr4::ParserRuleContext* context) const {
 ast::Expr CodeBuilder::place(MdlParser::PlaceContext* context) {
   ast::Expr result = name_use(context->word());
   if (context->selector().size() > kMaxSelectors) {
-    diagnostics_.report(Code::too_deep, span_of(source_, context), kMaxSelectors, "selectors");
+    diagnostics_.report(DiagnosticCode::too_deep, span_of(source_, context), kMaxSelectors, "selectors");
     return result;
   }
   for (MdlParser::SelectorContext* selector : context->selector()) {
@@ -192,7 +192,7 @@ ast::Expr CodeBuilder::call(MdlParser::CallExprContext* context) {
 ast::Expr CodeBuilder::expr(MdlParser::ExprContext* context) {
   Span span = span_of(source_, context);
   if (depth_ == kMaxDepth) {
-    if (!too_deep_) diagnostics_.report(Code::too_deep, span, kMaxDepth, "operators");
+    if (!too_deep_) diagnostics_.report(DiagnosticCode::too_deep, span, kMaxDepth, "operators");
     too_deep_ = true;
     return {span, ast::Integer{0}};
   }
@@ -225,14 +225,15 @@ ast::Expr CodeBuilder::expr_of_kind(MdlParser::ExprContext* context) {
   return {span, ast::Step{up ? 1 : -1, false, child(step->expr())}};
 }
 
-ast::CodePtr CodeBuilder::branch(MdlParser::CodeContext* context) {
-  std::vector<ast::Code> body;
+ast::CodeStatementPtr CodeBuilder::branch(MdlParser::CodeContext* context) {
+  std::vector<ast::CodeStatement> body;
   add_code(body, context);
-  if (body.size() == 1) return std::make_unique<ast::Code>(std::move(body[0]));
-  return std::make_unique<ast::Code>(ast::Code{span_of(source_, context), ast::BlockCode{}});
+  if (body.size() == 1) return std::make_unique<ast::CodeStatement>(std::move(body[0]));
+  return std::make_unique<ast::CodeStatement>(
+      ast::CodeStatement{span_of(source_, context), ast::BlockCode{}});
 }
 
-void CodeBuilder::add_code(std::vector<ast::Code>& body, MdlParser::CodeContext* context) {
+void CodeBuilder::add_code(std::vector<ast::CodeStatement>& body, MdlParser::CodeContext* context) {
   Span span = span_of(source_, context);
   if (auto* e = dynamic_cast<P::ExprCodeContext*>(context)) {
     body.push_back({span, ast::ExprCode{expr(e->expr())}});

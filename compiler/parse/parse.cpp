@@ -82,14 +82,14 @@ class DepthLimit : public antlr4::tree::ParseTreeListener {
 bool check_text(const Source& source, Diagnostics& diagnostics) {
   std::string_view text = source.text();
   if (text.size() > Source::kMaxBytes) {
-    diagnostics.report(Code::too_large, {source.ordinal(), 0, 0}, Source::kMaxBytes, "bytes");
+    diagnostics.report(DiagnosticCode::too_large, {source.ordinal(), 0, 0}, Source::kMaxBytes, "bytes");
     return false;
   }
   for (size_t i = 0; i < text.size();) {
     size_t length = text[i] == '\0' ? 0 : utf8_length(text.substr(i));
     if (length == 0) {
       auto at = static_cast<uint32_t>(i);
-      diagnostics.report(Code::not_text, {source.ordinal(), at, at + 1},
+      diagnostics.report(DiagnosticCode::not_text, {source.ordinal(), at, at + 1},
                          text[i] == '\0' ? "it has a NUL byte" : "it is not UTF-8");
       return false;
     }
@@ -112,12 +112,13 @@ std::vector<Span> check_tokens(const Source& source, antlr4::CommonTokenStream& 
     if (type == MdlLexer::STRAY && token->getLine() == stray_line) continue;
     if (type == MdlLexer::STRAY) {
       stray_line = token->getLine();
-      diagnostics.report(Code::stray, span, fmt::format("'{}'", text))
+      diagnostics.report(DiagnosticCode::stray, span, fmt::format("'{}'", text))
           .hint(text == "'" ? "a string stands in \"\"" : "");
     } else if (type == MdlLexer::OPEN_STRING)
-      diagnostics.report(Code::open_string, span).hint("strings have no escapes: they end at the next '\"'");
+      diagnostics.report(DiagnosticCode::open_string, span)
+          .hint("strings have no escapes: they end at the next '\"'");
     else
-      diagnostics.report(Code::bad_number, span, text);
+      diagnostics.report(DiagnosticCode::bad_number, span, text);
   }
   return wrong;
 }
@@ -136,7 +137,7 @@ ast::File parse(const Source& source, Standard standard, Diagnostics& diagnostic
   antlr4::CommonTokenStream tokens(&lexer);
   tokens.fill();
   if (lexer.ended_early()) {
-    diagnostics.report(Code::too_large, {source.ordinal(), 0, 0}, kMaxTokens, "tokens");
+    diagnostics.report(DiagnosticCode::too_large, {source.ordinal(), 0, 0}, kMaxTokens, "tokens");
     return none;
   }
   size_t before = diagnostics.errors();
@@ -156,11 +157,11 @@ ast::File parse(const Source& source, Standard standard, Diagnostics& diagnostic
     if (diagnostics.errors() > before) tree.broken = parser::broken_names(source, tokens, tree.definitions);
     return tree;
   } catch (const parser::TooDeep& deep) {
-    diagnostics.report(Code::too_deep, parser::span_of(source, deep.at), kMaxDepth, "levels");
+    diagnostics.report(DiagnosticCode::too_deep, parser::span_of(source, deep.at), kMaxDepth, "levels");
   } catch (const parser::TooManyErrors&) {
     // All that are shown have been reported.
   } catch (const antlr4::RuntimeException& error) {  // the error strategy lets none through
-    diagnostics.report(Code::not_text, {source.ordinal(), 0, 0}, error.what());
+    diagnostics.report(DiagnosticCode::not_text, {source.ordinal(), 0, 0}, error.what());
   }
   return none;
 }

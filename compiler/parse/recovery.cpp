@@ -191,7 +191,7 @@ void ErrorStrategy::report(antlr4::Parser* parser, Token* found, const Tokens& e
   wants_code_ = expected.contains(static_cast<size_t>(P::CODE_OPEN));
   if (wants_code_ || found->getType() == P::LPAREN) line_of_error_ = found->getLine();
   if (diagnostics_.errors() >= Diagnostics::kLimit) {
-    diagnostics_.report(Code::syntax, span_of(source_, found), "", "");  // counted only
+    diagnostics_.report(DiagnosticCode::syntax, span_of(source_, found), "", "");  // counted only
     if (++unread_ == kMaxUnread) throw TooManyErrors();
     return;
   }
@@ -199,12 +199,13 @@ void ErrorStrategy::report(antlr4::Parser* parser, Token* found, const Tokens& e
   if (words.size() == 1 && words[0] == "';'" && last != nullptr) {
     Span after = span_of(source_, last);
     Span place{after.file, after.end, after.end};
-    diagnostics_.report(Code::missing_semicolon, place, describe(source_, last)).edit(place, ";");
+    diagnostics_.report(DiagnosticCode::missing_semicolon, place, describe(source_, last)).edit(place, ";");
     return;
   }
   if (words.size() > kMaxListed) words.resize(kMaxListed);
   std::vector<std::string_view> views(words.begin(), words.end());
-  diagnostics_.report(Code::syntax, span_of(source_, found), one_of(views), describe(source_, found))
+  diagnostics_
+      .report(DiagnosticCode::syntax, span_of(source_, found), one_of(views), describe(source_, found))
       .hint(is_c_comment(found) ? "a comment is '//' to the end of its line" : "")
       .hint(hint(parser, found, expected))
       .hint(foreign_word(source_.text(span_of(source_, found))));

@@ -70,7 +70,7 @@ class Marker {
                    },
                    [&](const ast::Insert& insert) {
                      expr(insert.point);
-                     for (const ast::Code& c : insert.code) code(c);
+                     for (const ast::CodeStatement& c : insert.code) code(c);
                    },
                },
                s.node);
@@ -78,7 +78,7 @@ class Marker {
 
   // --- Code ---
 
-  void branch(const ast::Code& c, bool otherwise) {
+  void branch(const ast::CodeStatement& c, bool otherwise) {
     TokenMark& mark = marks_[c.span.begin];
     mark.otherwise = otherwise;
     bool block = source_.text(c.span).starts_with('{');
@@ -87,11 +87,11 @@ class Marker {
     code(c);
   }
 
-  void code(const ast::Code& c) {
+  void code(const ast::CodeStatement& c) {
     std::visit(ast::Overloaded{
                    [&](const ast::ExprCode& statement) { expr(statement.expr); },
                    [&](const ast::BlockCode& block) {
-                     for (const ast::Code& inner : block.body) code(inner);
+                     for (const ast::CodeStatement& inner : block.body) code(inner);
                    },
                    [&](const ast::IfCode& test) {
                      marks_[c.span.begin].condition = true;

@@ -72,8 +72,9 @@ class Collector {
 
   void check_name(const ast::Name& name) {
     if (name.text.starts_with('$'))
-      diagnostics_.report(Code::reserved_name, name.span, name.text, "names with '$' are built in");
-    if (name.text.empty()) diagnostics_.report(Code::reserved_name, name.span, "", "the name is empty");
+      diagnostics_.report(DiagnosticCode::reserved_name, name.span, name.text, "names with '$' are built in");
+    if (name.text.empty())
+      diagnostics_.report(DiagnosticCode::reserved_name, name.span, "", "the name is empty");
   }
 
   template <typename Table, typename Symbol>
@@ -82,7 +83,7 @@ class Collector {
     check_name(name);
     auto [first, fresh] = table.emplace(name.text, symbol);
     if (fresh) return;
-    diagnostics_.report(Code::redefinition, name.span, name.text)
+    diagnostics_.report(DiagnosticCode::redefinition, name.span, name.text)
         .note(span_of(first->second), "the first one is here")
         .hint(flavored && options_.flavor.empty()
                   ? "for definitions of different flavors, compile with --flavor=F"
@@ -162,7 +163,7 @@ class Checker {
       for (const ast::Definition& d : files[i].definitions)
         if (auto* c = std::get_if<ast::Constraint>(&d.node);
             c && !c->is_default && !used.contains(c->name.text))
-          context_.diagnostics.report(Code::unused_constraint, c->name.span, c->name.text);
+          context_.diagnostics.report(DiagnosticCode::unused_constraint, c->name.span, c->name.text);
   }
 
   // A list that the selected flavor does not have.

@@ -70,14 +70,14 @@ format::Expr Binder::make(ExprKind kind, Span span) const {
 }
 
 std::optional<Bound> Binder::undecidable(Span span, std::string_view what) {
-  diagnostics_.report(Code::not_decidable, span, what);
+  diagnostics_.report(DiagnosticCode::not_decidable, span, what);
   return std::nullopt;
 }
 
 std::optional<Bound> Binder::bind(const ast::Expr& e) {
   if (depth_ == format::kMaxDepth) {
     if (!too_deep_)
-      diagnostics_.report(Code::too_deep, e.span, format::kMaxDepth,
+      diagnostics_.report(DiagnosticCode::too_deep, e.span, format::kMaxDepth,
                           "operators in a binding-time expression");
     too_deep_ = true;
     return std::nullopt;
@@ -114,7 +114,7 @@ std::optional<Bound> Binder::bind_kind(const ast::Expr& e) {
           [&](const ast::Binary& b) { return binary(e, b); },
           [&](const ast::Call&) { return undecidable(e.span, "the result of a call"); },
           [&](const ast::Assign&) {
-            diagnostics_.report(Code::not_decidable, e.span, "an assignment").hint("'==' compares");
+            diagnostics_.report(DiagnosticCode::not_decidable, e.span, "an assignment").hint("'==' compares");
             return std::optional<Bound>();
           },
           [&](const ast::Step&) { return undecidable(e.span, "a counter"); },
@@ -125,7 +125,7 @@ std::optional<Bound> Binder::bind_kind(const ast::Expr& e) {
 std::optional<Bound> Binder::floating(Span span, std::string_view text) {
   std::optional<std::string> value = shortest_float(text);
   if (!value) {
-    diagnostics_.report(Code::big_number, span, printable(text));
+    diagnostics_.report(DiagnosticCode::big_number, span, printable(text));
     return std::nullopt;
   }
   Bound bound{make(ExprKind::string, span), {Kind::floating}};
@@ -170,7 +170,7 @@ std::optional<Bound> Binder::name_use(const ast::Expr& e, const std::string& nam
     if (b.name == name) {
       if (b.extension && refuse_extension(e.span, fmt::format("'{}'", name))) return std::nullopt;
       if (b.kind == ExprKind::points && owner_.is_constraint) {
-        diagnostics_.report(Code::no_points, e.span);
+        diagnostics_.report(DiagnosticCode::no_points, e.span);
         return std::nullopt;
       }
       return Bound{make(b.kind, e.span), b.type};
@@ -180,18 +180,18 @@ std::optional<Bound> Binder::name_use(const ast::Expr& e, const std::string& nam
     return undecidable(e.span, name);
   if (owner_.names.contains(name)) return undecidable(e.span, fmt::format("the counter '{}'", name));
   if (symbols_.broken.contains(name)) return std::nullopt;
-  diagnostics_.report(Code::unknown_name, e.span, name).hint(suggestion(name, {"$constraint"}));
+  diagnostics_.report(DiagnosticCode::unknown_name, e.span, name).hint(suggestion(name, {"$constraint"}));
   return std::nullopt;
 }
 
 bool Binder::refuse_extension(Span span, std::string_view what) {
   if (has_extensions()) return false;
-  diagnostics_.report(Code::extension, span, what).hint("--std=mdl26, the default, has it");
+  diagnostics_.report(DiagnosticCode::extension, span, what).hint("--std=mdl26, the default, has it");
   return true;
 }
 
 bool Binder::check_selection(Span span) {
-  if (!owner_.is_constraint) diagnostics_.report(Code::no_selection, span);
+  if (!owner_.is_constraint) diagnostics_.report(DiagnosticCode::no_selection, span);
   return owner_.is_constraint;
 }
 
@@ -207,7 +207,7 @@ std::optional<uint32_t> Binder::constant_index(const ast::Index& index, std::str
   if (n != nullptr && n->value >= 0 && static_cast<uint64_t>(n->value) < limit)
     return static_cast<uint32_t>(n->value);
   diagnostics_.report(
-      Code::bad_index, index.index->span, what,
+      DiagnosticCode::bad_index, index.index->span, what,
       limit == 1 ? std::string("0 here") : fmt::format("a number from 0 to {} here", limit - 1));
   return std::nullopt;
 }
@@ -221,7 +221,7 @@ std::optional<Bound> Binder::index(const ast::Expr& e, const ast::Index& index) 
   }
   std::optional<Bound> object = bind(*index.object);
   if (!object) return std::nullopt;
-  diagnostics_.report(Code::no_such_member, e.span, noun(object->type.kind), "[]")
+  diagnostics_.report(DiagnosticCode::no_such_member, e.span, noun(object->type.kind), "[]")
       .hint(object->type.kind == Kind::list ? "visit its elements: foreach v in LIST" : "");
   return std::nullopt;
 }
@@ -233,7 +233,7 @@ std::optional<Bound> Binder::field(const ast::Expr& e, const ast::Field& f) {
   Kind owner = object->expr.kind == ExprKind::start ? Kind::procedure : object->type.kind;
   const Member* member = find_member(owner, f.field.text);
   if (member == nullptr) {
-    diagnostics_.report(Code::no_such_member, f.field.span, noun(owner), f.field.text)
+    diagnostics_.report(DiagnosticCode::no_such_member, f.field.span, noun(owner), f.field.text)
         .hint(member_hint(owner, f.field.text, symbols_.standard != Standard::classic));
     return std::nullopt;
   }
@@ -252,7 +252,7 @@ std::optional<Bound> Binder::unary(const ast::Expr& e, const ast::Unary& u) {
   const bool negates = u.op == ast::UnaryOp::negate && operand->type.kind == Kind::floating;
   if (negates && operand->expr.kind == ExprKind::string) return floating(e.span, "-" + operand->expr.text);
   if (operand->type.kind != Kind::integer && !negates) {
-    diagnostics_.report(Code::not_a_condition, u.operand->span, noun(operand->type.kind));
+    diagnostics_.report(DiagnosticCode::not_a_condition, u.operand->span, noun(operand->type.kind));
     return std::nullopt;
   }
   Bound bound{make(ExprKind::unary, e.span), operand->type};
@@ -279,7 +279,7 @@ std::optional<Bound> Binder::chain(const ast::Expr& e, const ast::Binary& last) 
     std::optional<Bound> bound = bind(**part);
     if (!bound) continue;
     if (bound->type.kind != Kind::integer)
-      diagnostics_.report(Code::not_a_condition, (*part)->span, noun(bound->type.kind));
+      diagnostics_.report(DiagnosticCode::not_a_condition, (*part)->span, noun(bound->type.kind));
     operands.push_back(std::move(bound->expr));
   }
   if (operands.size() < parts.size()) return std::nullopt;
@@ -316,7 +316,7 @@ std::optional<Bound> Binder::binary(const ast::Expr& e, const ast::Binary& b) {
   bool numbers = is_number(l) && is_number(r) && (is_equality(b.op) || is_order(b.op));
   if (!texts && !numbers && (l != Kind::integer || r != Kind::integer)) {
     bool resource = l == Kind::procedure || l == Kind::module || r == Kind::procedure || r == Kind::module;
-    diagnostics_.report(Code::mixed_types, b.op_span, ast::spelling(b.op), noun(l), noun(r))
+    diagnostics_.report(DiagnosticCode::mixed_types, b.op_span, ast::spelling(b.op), noun(l), noun(r))
         .hint(resource && is_equality(b.op) ? "compare names: f.name == \"main\"" : "");
     return std::nullopt;
   }

@@ -87,13 +87,14 @@ format::ResourceList check_list(const ast::ResourceList& list, Span span, Diagno
   std::optional<Kind> element = list_element(list.type.text);
   const std::vector<std::string_view> types(std::begin(format::kListTypes), std::end(format::kListTypes));
   if (!element)
-    diagnostics.report(Code::bad_choice, list.type.span, list.type.text, "type of a list", one_of(types))
+    diagnostics
+        .report(DiagnosticCode::bad_choice, list.type.span, list.type.text, "type of a list", one_of(types))
         .hint(did_you_mean(list.type.text, types));
   if (const ast::Setting* items = settings.find("items", Need::required)) {
     for (const ast::Literal& item : items->values)
       if (element && !fits(item, *element))
-        diagnostics.report(Code::bad_value, item.span, fmt::format("a list of type {}", list.type.text),
-                           item_noun(*element));
+        diagnostics.report(DiagnosticCode::bad_value, item.span,
+                           fmt::format("a list of type {}", list.type.text), item_noun(*element));
     result.items = distinct(items->values, diagnostics);
     if (element == Kind::floating)
       for (std::string& item : result.items) item = shortest_float(item).value_or(item);
@@ -115,10 +116,11 @@ void check_tool(const ast::Tool& tool, Span span, Diagnostics& diagnostics) {
     auto field = std::find_if(std::begin(kToolFields), std::end(kToolFields),
                               [&](const ToolField& f) { return f.name == s.key.text; });
     if (field == std::end(kToolFields))
-      diagnostics.report(Code::unknown_field, s.key.span, noun_of_tool, s.key.text)
+      diagnostics.report(DiagnosticCode::unknown_field, s.key.span, noun_of_tool, s.key.text)
           .hint(did_you_mean(s.key.text, names));
     else if (!fits(s, field->holds))
-      diagnostics.report(Code::bad_value, s.key.span, fmt::format("'{}'", s.key.text), noun_of_setting(field->holds));
+      diagnostics.report(DiagnosticCode::bad_value, s.key.span, fmt::format("'{}'", s.key.text),
+                         noun_of_setting(field->holds));
   }
 }
 
@@ -132,7 +134,7 @@ const ast::Literal* daemon_of(const ast::Tool& process) {
   return value_of(&process, "daemon");
 }
 
-format::Process make_process(const ast::Tool& process, const ast::Tool* daemon) {
+format::ProcessDefinition make_process(const ast::Tool& process, const ast::Tool* daemon) {
   auto text = [&](std::string_view key) -> std::string {
     const ast::Literal* found = value_of(&process, key);
     if (found == nullptr) found = value_of(daemon, key);
@@ -149,7 +151,7 @@ std::vector<format::Tunable> check_tunables(const ast::Tunables& tunables, Diagn
     bool number = given.kind == LiteralKind::integer || given.kind == LiteralKind::floating;
     if (number) std::from_chars(given.text.data(), given.text.data() + given.text.size(), value);
     if (given.kind == LiteralKind::string)
-      diagnostics.report(Code::bad_value, given.span, fmt::format("'{}'", printable(s.key.text)),
+      diagnostics.report(DiagnosticCode::bad_value, given.span, fmt::format("'{}'", printable(s.key.text)),
                          "a number, true or false");
     result.push_back({s.key.text, value});
   }
@@ -166,7 +168,8 @@ format::Exclude check_exclude(const ast::Exclude& exclude, Diagnostics& diagnost
     why = "it is empty";
   else if (!result.regex && (!text.starts_with("/Code/") || text == "/Code/"))
     why = "a path is such as /Code/libc.so.6 or /Code/libc.so.6/malloc";
-  if (!why.empty()) diagnostics.report(Code::bad_exclude, exclude.pattern.span, printable(text), why);
+  if (!why.empty())
+    diagnostics.report(DiagnosticCode::bad_exclude, exclude.pattern.span, printable(text), why);
   return result;
 }
 

@@ -13,7 +13,7 @@ format::ResourceList check_list(const ast::ResourceList& list, Span span, Diagno
 void check_tool(const ast::Tool& tool, Span span, Diagnostics& diagnostics);
 std::vector<std::string_view> tool_fields();
 // What `mdl-inject --run` needs of a process. `daemon` is the one that it names, or null.
-format::Process make_process(const ast::Tool& process, const ast::Tool* daemon);
+format::ProcessDefinition make_process(const ast::Tool& process, const ast::Tool* daemon);
 // The name of the daemon that a process names; null when it names none.
 const ast::Literal* daemon_of(const ast::Tool& process);
 

@@ -51,7 +51,7 @@ std::optional<int64_t> known_value(const ast::Expr& e) {
 
 void warn_if_decided(const ast::Expr& condition, Diagnostics& diagnostics) {
   if (std::optional<int64_t> value = known_value(condition))
-    diagnostics.report(Code::decided_condition, condition.span, *value != 0 ? "true" : "false");
+    diagnostics.report(DiagnosticCode::decided_condition, condition.span, *value != 0 ? "true" : "false");
 }
 
 }  // namespace mdl::sema

@@ -114,14 +114,15 @@ uint32_t Lowering::cell(uint32_t of_owner) {
 
 // --- Code ---
 
-void Lowering::code(const ast::Code& c) {
+void Lowering::code(const ast::CodeStatement& c) {
   std::visit(ast::Overloaded{
                  [&](const ast::ExprCode& statement) {
-                   if (!changes(statement.expr)) diagnostics_.report(Code::unused_value, statement.expr.span);
+                   if (!changes(statement.expr))
+                     diagnostics_.report(DiagnosticCode::unused_value, statement.expr.span);
                    expr(statement.expr, Use::effect);
                  },
                  [&](const ast::BlockCode& block) {
-                   for (const ast::Code& inner : block.body) code(inner);
+                   for (const ast::CodeStatement& inner : block.body) code(inner);
                  },
                  [&](const ast::IfCode& branch) {
                    warn_if_decided(branch.condition, diagnostics_);
@@ -157,10 +158,10 @@ void Lowering::jump_if_false(const ast::Expr& e, uint32_t label) {
   }
 }
 
-ir::Snippet lower(const std::vector<ast::Code>& code, Owner& owner, format::PointKind point, Binder& binder,
-                  Diagnostics& diagnostics) {
+ir::Snippet lower(const std::vector<ast::CodeStatement>& code, Owner& owner, format::PointKind point,
+                  Binder& binder, Diagnostics& diagnostics) {
   Lowering lowering(owner, point, binder, diagnostics);
-  for (const ast::Code& c : code) lowering.code(c);
+  for (const ast::CodeStatement& c : code) lowering.code(c);
   return lowering.finish();
 }
 

@@ -10,7 +10,7 @@ namespace mdl::sema {
 // code calls the application gets a cell for that. The
 // snippet has no name yet; without errors it satisfies ir::verify. `binder` knows the
 // foreach variables in sight.
-ir::Snippet lower(const std::vector<ast::Code>& code, Owner& owner, format::PointKind point, Binder& binder,
-                  Diagnostics& diagnostics);
+ir::Snippet lower(const std::vector<ast::CodeStatement>& code, Owner& owner, format::PointKind point,
+                  Binder& binder, Diagnostics& diagnostics);
 
 }  // namespace mdl::sema

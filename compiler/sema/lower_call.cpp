@@ -16,16 +16,17 @@ Operand Lowering::call(const ast::Expr& e, const ast::Call& c, Use use) {
   if (form != nullptr) return built_in(e, c, *form, use);
   if (callee == nullptr || callee->text.starts_with('$') || binder_.knows(callee->text) ||
       owner_.names.contains(callee->text)) {
-    diagnostics_.report(Code::not_callable, c.callee->span)
+    diagnostics_.report(DiagnosticCode::not_callable, c.callee->span)
         .hint("a function of the application is called by its name: f(1), Call(\"f\", 1)");
     return failed();
   }
   std::vector<std::string_view> names = call_names();
   std::erase_if(names, is_conversion);  // `init` is a likelier function than a wrong `int`
   if (Suggestion near = did_you_mean(callee->text, std::move(names)); !near.empty())
-    diagnostics_.report(Code::application_call, c.callee->span, callee->text).hint(near);
+    diagnostics_.report(DiagnosticCode::application_call, c.callee->span, callee->text).hint(near);
   if (c.args.size() > kMaxArguments) {
-    diagnostics_.report(Code::wrong_arguments, e.span, printable(callee->text), "at most six arguments");
+    diagnostics_.report(DiagnosticCode::wrong_arguments, e.span, printable(callee->text),
+                        "at most six arguments");
     return failed();
   }
   return application_call(callee->text, c.args);
@@ -33,11 +34,11 @@ Operand Lowering::call(const ast::Expr& e, const ast::Call& c, Use use) {
 
 Operand Lowering::built_in(const ast::Expr& e, const ast::Call& c, const CallForm& form, Use use) {
   if (!form.modern.empty()) {
-    Diagnostic& obsolete = diagnostics_.report(Code::obsolete, c.callee->span, form.name);
+    Diagnostic& obsolete = diagnostics_.report(DiagnosticCode::obsolete, c.callee->span, form.name);
     edit_to_modern_form(form, e, use == Use::value, obsolete.hint(modern_form(form, c)));
   }
   if (c.args.size() < form.least || c.args.size() > form.most) {
-    diagnostics_.report(Code::wrong_arguments, e.span, form.name, form.takes);
+    diagnostics_.report(DiagnosticCode::wrong_arguments, e.span, form.name, form.takes);
     return failed();
   }
   if (form.width != 0) return conversion(c, form);
@@ -50,7 +51,7 @@ Operand Lowering::built_in(const ast::Expr& e, const ast::Call& c, const CallFor
   if (form.name == "readAddress") return emit(Op::read_address, value(c.args[0]));
   auto* function = std::get_if<ast::String>(&c.args[0].node);
   if (function == nullptr || function->text.empty()) {
-    diagnostics_.report(Code::wrong_arguments, c.args[0].span, form.name, form.takes)
+    diagnostics_.report(DiagnosticCode::wrong_arguments, c.args[0].span, form.name, form.takes)
         .hint("the name is a string: Call(\"f\", 1)");
     return failed();
   }
@@ -96,7 +97,7 @@ uint32_t Lowering::call_cell() {
 Operand Lowering::read_symbol(const ast::Expr& e, const ast::Call& c, const CallForm& form) {
   auto* variable = std::get_if<ast::String>(&c.args[0].node);
   if (variable == nullptr || variable->text.empty()) {
-    diagnostics_.report(Code::wrong_arguments, e.span, form.name, form.takes);
+    diagnostics_.report(DiagnosticCode::wrong_arguments, e.span, form.name, form.takes);
     return failed();
   }
   return emit(Op::symbol, Operand::none(), Operand::none(),

@@ -16,7 +16,7 @@ int64_t negated(int64_t value) {
 }  // namespace
 
 // The cell that an expression names; `otherwise` is reported when it names none.
-std::optional<uint32_t> Lowering::named_cell(const ast::Expr& e, Code otherwise) {
+std::optional<uint32_t> Lowering::named_cell(const ast::Expr& e, DiagnosticCode otherwise) {
   auto* use = std::get_if<ast::NameUse>(&e.node);
   if (use != nullptr) {
     if (auto found = owner_.names.find(use->text); found != owner_.names.end()) {
@@ -36,14 +36,14 @@ std::optional<uint32_t> Lowering::named_cell(const ast::Expr& e, Code otherwise)
 
 // The counter that an expression names, to be changed.
 std::optional<uint32_t> Lowering::counter(const ast::Expr& e) {
-  std::optional<uint32_t> found = named_cell(e, Code::not_assignable);
+  std::optional<uint32_t> found = named_cell(e, DiagnosticCode::not_assignable);
   if (!found) return std::nullopt;
   format::CellKind kind = snippet_.cells[*found].kind;
   if (kind == format::CellKind::counter || kind == format::CellKind::flag) {
     history(*found).changed = true;
     return found;
   }
-  diagnostics_.report(Code::not_assignable, e.span, noun(kind))
+  diagnostics_.report(DiagnosticCode::not_assignable, e.span, noun(kind))
       .hint(kind == format::CellKind::event_counter ? "sampleHwCounter changes it"
             : format::info(kind).update             ? "observe(VALUE) changes it"
                                                     : "a timer is started and stopped");
@@ -70,7 +70,7 @@ Operand Lowering::assign(const ast::Expr& target, ast::AssignOp op, const ast::E
   switch (op) {
     case ast::AssignOp::set:
       if (is_flag(*found) && owner_.counts_calls)
-        diagnostics_.report(Code::set_flag, at, snippet_.cells[*found].name)
+        diagnostics_.report(DiagnosticCode::set_flag, at, snippet_.cells[*found].name)
             .hint("write '+= 1' at the entry and '-= 1' at the return");
       effect(Op::store, amount, *found);
       return amount;
@@ -102,7 +102,7 @@ Operand Lowering::update(const ast::Call& c, const CallForm& form) {
   const Operand amount = value(c.args[0]);
   const format::Cell& own = owner_.cells[0];
   if (own.kind != *form.cell || owner_.names.empty()) {
-    diagnostics_.report(Code::not_a_timer, c.callee->span, form.name,
+    diagnostics_.report(DiagnosticCode::not_a_timer, c.callee->span, form.name,
                         fmt::format("a value that is {}", noun(*form.cell)), own.name, noun(own.kind));
     return failed();
   }
@@ -113,11 +113,12 @@ Operand Lowering::update(const ast::Call& c, const CallForm& form) {
 
 // startWallTimer(t) and its kind; it has no value.
 Operand Lowering::timer_call(const ast::Call& c, const CallForm& form) {
-  std::optional<uint32_t> found = named_cell(c.args[0], Code::no_cell);
+  std::optional<uint32_t> found = named_cell(c.args[0], DiagnosticCode::no_cell);
   if (!found) return failed();
   const format::Cell& cell = snippet_.cells[*found];
   if (cell.kind != *form.cell) {
-    diagnostics_.report(Code::not_a_timer, c.args[0].span, form.name, form.takes, cell.name, noun(cell.kind));
+    diagnostics_.report(DiagnosticCode::not_a_timer, c.args[0].span, form.name, form.takes, cell.name,
+                        noun(cell.kind));
     return failed();
   }
   CellHistory& seen = history(*found);

@@ -29,7 +29,7 @@ std::string register_name(const ast::Expr& e) {
 }
 
 Operand Lowering::not_a_value(Span span, std::string_view what) {
-  diagnostics_.report(Code::not_a_value, span, what);
+  diagnostics_.report(DiagnosticCode::not_a_value, span, what);
   return failed();
 }
 
@@ -67,7 +67,7 @@ Operand Lowering::some_argument(Operand place) {
 Operand Lowering::named_argument(Span span, const std::string& name) {
   if (binder_.refuse_extension(span, "'$args'")) return failed();
   if (!format::info(snippet_.point).args) {
-    diagnostics_.report(Code::arg_not_here, span, noun(snippet_.point))
+    diagnostics_.report(DiagnosticCode::arg_not_here, span, noun(snippet_.point))
         .hint("keep it in a counter at '.entry'");
     return failed();
   }
@@ -103,7 +103,7 @@ Operand Lowering::expr(const ast::Expr& e, Use use) {
             if (object == nullptr || (object->text != "$args" && object->text != "$arg"))
               return binding_value(e);
             if (object->text == "$args") return named_argument(e.span, f.field.text);
-            diagnostics_.report(Code::bad_index, e.span, "$arg", "missing")
+            diagnostics_.report(DiagnosticCode::bad_index, e.span, "$arg", "missing")
                 .hint(fmt::format("an argument by its name is $args.{}", f.field.text));
             return failed();
           },
@@ -127,13 +127,14 @@ Operand Lowering::name(Span span, const std::string& name) {
   }
   if (name == "$return") {
     if (point.result) return read_register(Op::result, 0, name);
-    diagnostics_.report(Code::result_not_here, span, noun(snippet_.point))
+    diagnostics_.report(DiagnosticCode::result_not_here, span, noun(snippet_.point))
         .hint("the value is known at '.return', and after a call");
     return failed();
   }
   if (name == "$constraint") return binder_.check_selection(span) ? selected(span, 0) : failed();
   if (name == "$arg") {
-    diagnostics_.report(Code::bad_index, span, "$arg", "missing").hint("the first argument is $arg[0]");
+    diagnostics_.report(DiagnosticCode::bad_index, span, "$arg", "missing")
+        .hint("the first argument is $arg[0]");
     return failed();
   }
   if (name == "$thread") return binder_.refuse_extension(span, "'$thread'") ? failed() : emit(Op::thread);
@@ -145,11 +146,12 @@ Operand Lowering::name(Span span, const std::string& name) {
   }
   if (name == "$args") {
     if (!binder_.refuse_extension(span, "'$args'"))
-      diagnostics_.report(Code::bad_index, span, "$args", "missing").hint("an argument is $args.NAME");
+      diagnostics_.report(DiagnosticCode::bad_index, span, "$args", "missing")
+          .hint("an argument is $args.NAME");
     return failed();
   }
   if (name == owner_.void_metric && !name.empty()) {
-    diagnostics_.report(Code::no_value_cell, span, name);
+    diagnostics_.report(DiagnosticCode::no_value_cell, span, name);
     return failed();
   }
   return binder_.knows(name) ? binding_value({span, ast::NameUse{name}}) : unknown_value(span, name);
@@ -158,7 +160,8 @@ Operand Lowering::name(Span span, const std::string& name) {
 Operand Lowering::unknown_value(Span span, const std::string& name) {
   std::vector<std::string_view> near{"$arg", "$args", "$return", "$constraint", "$thread", "$cost"};
   for (const auto& [known, cell] : owner_.names) near.push_back(known);
-  diagnostics_.report(Code::unknown_name, span, name).hint(binder_.suggestion(name, std::move(near)));
+  diagnostics_.report(DiagnosticCode::unknown_name, span, name)
+      .hint(binder_.suggestion(name, std::move(near)));
   return failed();
 }
 
@@ -206,7 +209,7 @@ Operand Lowering::index(const ast::Expr& e, const ast::Index& i) {
     return unknown_value(i.object->span, object->text);
   if (object == nullptr || object->text != "$arg") return binding_value(e);
   if (!format::info(snippet_.point).args) {
-    diagnostics_.report(Code::arg_not_here, e.span, noun(snippet_.point))
+    diagnostics_.report(DiagnosticCode::arg_not_here, e.span, noun(snippet_.point))
         .hint("keep it in a counter at '.entry'");
     return failed();
   }
@@ -223,7 +226,7 @@ Operand Lowering::unary(const ast::Expr& e, const ast::Unary& u) {
 
 // What may happen to the cell through its address is not seen.
 Operand Lowering::address(const ast::Expr& e, const ast::Expr& of) {
-  std::optional<uint32_t> found = named_cell(of, Code::no_address);
+  std::optional<uint32_t> found = named_cell(of, DiagnosticCode::no_address);
   if (!found) return failed();
   CellHistory& seen = history(*found);
   seen.changed = true;
@@ -293,7 +296,7 @@ Operand Lowering::binary(const ast::Expr& e, const ast::Binary& b) {
   Operand left = value(*b.left);
   Operand right = value(*b.right);
   bool divides = b.op == ast::BinaryOp::div || b.op == ast::BinaryOp::rem;
-  if (divides && is_zero(right)) diagnostics_.report(Code::divides_by_zero, b.op_span);
+  if (divides && is_zero(right)) diagnostics_.report(DiagnosticCode::divides_by_zero, b.op_span);
   std::optional<Op> op = operation(b.op);
   return op ? emit(*op, left, right) : remainder(left, right);
 }
@@ -306,7 +309,7 @@ void Lowering::warn_of_sign(const ast::Binary& b) {
     const std::string name = register_name(*side);
     const std::optional<int64_t> with = known_value(*other);
     if (name.empty() || !with || *with > 0 || (equality && *with == 0) || !binder_.has_extensions()) continue;
-    diagnostics_.report(Code::unknown_sign, side->span, name)
+    diagnostics_.report(DiagnosticCode::unknown_sign, side->span, name)
         .hint(fmt::format("write int({0}) where its type is int, long({0}) where it has 64 bits", name));
   }
 }

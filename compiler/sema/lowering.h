@@ -25,7 +25,7 @@ class Lowering {
     snippet_.point = point;
   }
 
-  void code(const ast::Code& c);
+  void code(const ast::CodeStatement& c);
   ir::Snippet finish();
 
  private:
@@ -58,7 +58,7 @@ class Lowering {
   // --- Changes ---
   Operand assign(const ast::Expr& target, ast::AssignOp op, const ast::Expr& e, Span at, Use use);
   Operand step(const ast::Step& s, Use use);
-  std::optional<uint32_t> named_cell(const ast::Expr& e, Code otherwise);
+  std::optional<uint32_t> named_cell(const ast::Expr& e, DiagnosticCode otherwise);
   std::optional<uint32_t> counter(const ast::Expr& e);
   void add_to(uint32_t cell, Operand amount);
   void subtract_from(uint32_t cell, Operand amount);

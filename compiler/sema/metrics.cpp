@@ -51,13 +51,13 @@ std::string canonical_event(std::string_view text) {
 bool check_event(const ast::CellType& type, CellKind kind, Diagnostics& diagnostics) {
   const bool needed = format::info(kind).clock == format::CellClock::event;
   if (needed != type.event.has_value()) {
-    diagnostics.report(Code::bad_value, type.event ? type.event->span : type.kind.span,
+    diagnostics.report(DiagnosticCode::bad_value, type.event ? type.event->span : type.kind.span,
                        fmt::format("'{}'", type.kind.text), needed ? "an event: (\"EVENT\")" : "no event");
     return false;
   }
   if (!type.event || format::event_or_alias(type.event->text)) return true;
   Suggestion near = did_you_mean(type.event->text, event_names());
-  diagnostics.report(Code::unknown_event, type.event->span, printable(type.event->text))
+  diagnostics.report(DiagnosticCode::unknown_event, type.event->span, printable(type.event->text))
       .hint(near.empty() ? fmt::format("there are {}", one_of(events_with_aliases())) : near.text());
   return false;
 }
@@ -70,12 +70,14 @@ std::optional<ValueType> check_cell_type(const ast::CellType& type, bool may_be_
   const std::optional<CellKind> kind = format::cell_type(type.kind.text);
   if (is_void ? !may_be_void : !kind) {
     const std::vector<std::string_view> names = cell_type_names(may_be_void);
-    diagnostics.report(Code::bad_choice, type.kind.span, type.kind.text, "type of a value", one_of(names))
+    diagnostics
+        .report(DiagnosticCode::bad_choice, type.kind.span, type.kind.text, "type of a value", one_of(names))
         .hint(did_you_mean(type.kind.text, names));
     return std::nullopt;
   }
   if (kind && format::info(*kind).update && context.symbols.standard == Standard::classic)
-    diagnostics.report(Code::extension, type.kind.span, noun(*kind)).hint("--std=mdl26, the default, has it");
+    diagnostics.report(DiagnosticCode::extension, type.kind.span, noun(*kind))
+        .hint("--std=mdl26, the default, has it");
   if (!check_event(type, kind.value_or(CellKind::counter), diagnostics)) return std::nullopt;
   return ValueType{
       !is_void, {"", kind.value_or(CellKind::counter), type.event ? canonical_event(type.event->text) : ""}};
@@ -92,17 +94,17 @@ void add_cell(Owner& owner, const std::string& name, format::Cell cell) {
 void warn_of_value(const Owner& owner, std::string_view noun, const ast::Name& name,
                    Diagnostics& diagnostics) {
   const CellHistory& value = owner.histories[0];
-  if (!value.changed) diagnostics.report(Code::never_changes, name.span, noun, name.text);
+  if (!value.changed) diagnostics.report(DiagnosticCode::never_changes, name.span, noun, name.text);
   if (value.started.has_value() != value.stopped.has_value())
-    diagnostics.report(Code::unbalanced_timer, value.started ? *value.started : *value.stopped, name.text,
-                       value.started ? "started and never stopped" : "stopped and never started");
+    diagnostics.report(DiagnosticCode::unbalanced_timer, value.started ? *value.started : *value.stopped,
+                       name.text, value.started ? "started and never stopped" : "stopped and never started");
 }
 
 // Path and selection, which named and in-line constraints have in common. False if there
 // is no such path.
 bool check_path(const ast::Constraint& c, Owner& owner, Context& context) {
   if (select_path(owner, c.path, c.is_default)) return true;
-  context.diagnostics.report(Code::unknown_path, c.path.span, printable(path_text(c.path)))
+  context.diagnostics.report(DiagnosticCode::unknown_path, c.path.span, printable(path_text(c.path)))
       .hint(path_hint(c.path));
   return false;
 }
@@ -147,7 +149,7 @@ class MetricChecker {
   bool claim(const ast::Name& name) {
     auto [first, fresh] = claimed_.emplace(name.text, name.span);
     if (!fresh)
-      context_.diagnostics.report(Code::redefinition, name.span, name.text)
+      context_.diagnostics.report(DiagnosticCode::redefinition, name.span, name.text)
           .note(first->second, "the first one is here");
     return fresh;
   }
@@ -158,7 +160,7 @@ class MetricChecker {
       if (claim(t)) temporaries_.push_back({&t, CellKind::counter});
     for (const ast::Name& f : metric_.flags) {
       if (context_.symbols.standard == Standard::classic)
-        context_.diagnostics.report(Code::extension, f.span, "a flag of a metric")
+        context_.diagnostics.report(DiagnosticCode::extension, f.span, "a flag of a metric")
             .hint("--std=mdl26, the default, has it");
       if (claim(f)) temporaries_.push_back({&f, CellKind::flag});
     }
@@ -178,7 +180,7 @@ class MetricChecker {
   void warn_of_temporaries() {
     for (size_t i = 0; i < temporaries_.size(); i++)
       if (!used_[i])
-        context_.diagnostics.report(Code::unused_temporary, temporaries_[i].name->span,
+        context_.diagnostics.report(DiagnosticCode::unused_temporary, temporaries_[i].name->span,
                                     temporaries_[i].name->text);
   }
 
@@ -194,7 +196,7 @@ class MetricChecker {
   void reference(const ast::Name& name) {
     std::vector<std::string>& used = result_.constraints;
     if (std::find(used.begin(), used.end(), name.text) != used.end()) {
-      context_.diagnostics.report(Code::repeated_item, name.span, name.text);
+      context_.diagnostics.report(DiagnosticCode::repeated_item, name.span, name.text);
       return;
     }
     if (!context_.symbols.constraints.contains(name.text)) {
@@ -202,7 +204,7 @@ class MetricChecker {
       std::vector<std::string_view> known;
       if (context_.diagnostics.errors() < Diagnostics::kLimit)
         for (const auto& [constraint, span] : context_.symbols.constraints) known.push_back(constraint);
-      context_.diagnostics.report(Code::unknown_constraint, name.span, metric_.name.text, name.text)
+      context_.diagnostics.report(DiagnosticCode::unknown_constraint, name.span, metric_.name.text, name.text)
           .hint(did_you_mean(name.text, known));
       return;
     }
@@ -239,7 +241,7 @@ class MetricChecker {
   // Distributions are added up; a least or a mean one there is not.
   void check_aggregate(CellKind kind) {
     if (!format::info(kind).update || result_.aggregate == format::Aggregate::sum) return;
-    context_.diagnostics.report(Code::bad_value, metric_.bases[0].type.kind.span,
+    context_.diagnostics.report(DiagnosticCode::bad_value, metric_.bases[0].type.kind.span,
                                 fmt::format("the aggregateOperator of {}", noun(kind)), "sum");
   }
 
@@ -302,7 +304,8 @@ format::Constraint check_constraint(const ast::Constraint& c, Span span, Context
   std::optional<ValueType> type = check_cell_type(c.type, false, context);
   if (!has_path || !type) return result;
   if (type->cell.kind != CellKind::counter) {
-    context.diagnostics.report(Code::flag_not_counter, c.type.kind.span, c.name.text, noun(type->cell.kind))
+    context.diagnostics
+        .report(DiagnosticCode::flag_not_counter, c.type.kind.span, c.name.text, noun(type->cell.kind))
         .hint("a timer is a metric's value, or that of a constraint in it: is replace");
     return result;
   }

@@ -41,7 +41,7 @@ class Placer {
     Placement placed;
     placed.position = sources_.position(s.span);
     if (depth_ == format::kMaxDepth) {  // what a plan can hold
-      diagnostics_.report(Code::too_deep, s.span, format::kMaxDepth, "statements");
+      diagnostics_.report(DiagnosticCode::too_deep, s.span, format::kMaxDepth, "statements");
       return placed;
     }
     depth_++;
@@ -67,7 +67,8 @@ class Placer {
     if (!list) return;  // the body would only repeat the error
     if (list->type.kind != Kind::list) {
       std::string_view hint = list->type.kind == Kind::module ? "a module's procedures are '.funcs'" : "";
-      diagnostics_.report(Code::not_a_list, loop.list.span, noun(list->type.kind)).hint(std::string(hint));
+      diagnostics_.report(DiagnosticCode::not_a_list, loop.list.span, noun(list->type.kind))
+          .hint(std::string(hint));
       return;
     }
     placed.expr = std::move(list->expr);
@@ -81,7 +82,7 @@ class Placer {
     warn_if_decided(branch.condition, diagnostics_);
     if (std::optional<Bound> bound = binder_.bind(branch.condition)) {
       if (bound->type.kind != Kind::integer)
-        diagnostics_.report(Code::not_a_condition, branch.condition.span, noun(bound->type.kind));
+        diagnostics_.report(DiagnosticCode::not_a_condition, branch.condition.span, noun(bound->type.kind));
       placed.expr = std::move(bound->expr);
     }
     placed.body.push_back(statement(*branch.body));
@@ -93,7 +94,7 @@ class Placer {
     std::optional<Bound> point = binder_.bind(insert.point);
     if (!point) return;  // whether $arg or $return is known in the code is not known
     if (point->type.kind != Kind::point) {
-      diagnostics_.report(Code::not_a_point, insert.point.span, noun(point->type.kind))
+      diagnostics_.report(DiagnosticCode::not_a_point, insert.point.span, noun(point->type.kind))
           .hint(point_hint(point->type));
       return;
     }
@@ -104,23 +105,23 @@ class Placer {
       kind = format::PointKind::call_after;
       placed.when = format::When::post;
     } else if (insert.when == format::When::post) {
-      diagnostics_.report(Code::useless_post, insert.point.span, noun(kind));
+      diagnostics_.report(DiagnosticCode::useless_post, insert.point.span, noun(kind));
     }
     placed.constrained = insert.constrained && owner_.unconstrained.empty();
     if (insert.constrained && !owner_.unconstrained.empty())
-      diagnostics_.report(Code::useless_constrained, *insert.constrained, owner_.unconstrained);
+      diagnostics_.report(DiagnosticCode::useless_constrained, *insert.constrained, owner_.unconstrained);
 
     ir::Snippet snippet = lower(insert.code, owner_, kind, binder_, diagnostics_);
     snippet.position = placed.position;
     if (snippet.temps > ir::kMaxTemps || snippet.labels > ir::kMaxLabels)
-      diagnostics_.report(Code::too_long, insert.point.span, ir::kMaxTemps, "values or branches");
+      diagnostics_.report(DiagnosticCode::too_long, insert.point.span, ir::kMaxTemps, "values or branches");
     const std::vector<ir::Snippet> variants = argument_variants(snippet);
     const bool by_type = !value_masks(snippet).empty();
     const uint32_t deeper = (variants.empty() ? 0 : 1) + (by_type ? 1 : 0);
     if (deeper == 0) {
       placed.stencil = snippets_.add(owner_.name, std::move(snippet));
     } else if (depth_ + deeper + 1 > format::kMaxDepth) {
-      diagnostics_.report(Code::too_deep, insert.point.span, format::kMaxDepth, "statements");
+      diagnostics_.report(DiagnosticCode::too_deep, insert.point.span, format::kMaxDepth, "statements");
     } else {
       placed = choose(std::move(placed), snippet, variants);
     }

@@ -8,11 +8,11 @@
 namespace mdl::sema {
 
 void Settings::missing(std::string_view key) {
-  diagnostics_.report(Code::missing_field, first_line(), subject_.noun, subject_.name.text, key);
+  diagnostics_.report(DiagnosticCode::missing_field, first_line(), subject_.noun, subject_.name.text, key);
 }
 
 void Settings::doubled(std::string_view key, Span first, Span second) {
-  diagnostics_.report(Code::doubled_field, first_line(), subject_.noun, subject_.name.text, key)
+  diagnostics_.report(DiagnosticCode::doubled_field, first_line(), subject_.noun, subject_.name.text, key)
       .note(first, "here")
       .note(second, "and here");
 }
@@ -38,7 +38,7 @@ std::string Settings::choice(std::string_view key, std::span<const std::string_v
   const ast::Literal& value = s->values[0];
   if (std::find(choices.begin(), choices.end(), value.text) != choices.end()) return value.text;
   const std::vector<std::string_view> words(choices.begin(), choices.end());
-  diagnostics_.report(Code::bad_choice, value.span, printable(value.text), key, one_of(words))
+  diagnostics_.report(DiagnosticCode::bad_choice, value.span, printable(value.text), key, one_of(words))
       .hint(did_you_mean(value.text, words));
   return fallback;
 }
@@ -60,7 +60,7 @@ std::vector<std::string> distinct(const std::vector<ast::Literal>& values, Diagn
     if (seen.insert(value.text).second)
       words.push_back(value.text);
     else
-      diagnostics.report(Code::repeated_item, value.span, printable(value.text));
+      diagnostics.report(DiagnosticCode::repeated_item, value.span, printable(value.text));
   }
   return words;
 }

@@ -15,21 +15,21 @@ constexpr CodeInfo kCodes[] = {
 };
 
 // Warnings that only -WNAME asks for.
-constexpr Code kOffByDefault[] = {Code::vector};
+constexpr DiagnosticCode kOffByDefault[] = {DiagnosticCode::vector};
 
 }  // namespace
 
-const CodeInfo& info(Code code) {
+const CodeInfo& info(DiagnosticCode code) {
   return kCodes[static_cast<size_t>(code)];
 }
 
-std::vector<Code> all_codes() {
-  std::vector<Code> codes;
-  for (size_t i = 0; i < std::size(kCodes); i++) codes.push_back(static_cast<Code>(i));
+std::vector<DiagnosticCode> all_codes() {
+  std::vector<DiagnosticCode> codes;
+  for (size_t i = 0; i < std::size(kCodes); i++) codes.push_back(static_cast<DiagnosticCode>(i));
   return codes;
 }
 
-std::string warning_name(Code code) {
+std::string warning_name(DiagnosticCode code) {
   std::string name(info(code).word);
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
@@ -37,7 +37,7 @@ std::string warning_name(Code code) {
 
 WarningPolicy::WarningPolicy(bool all_are_errors)
     : levels_(std::size(kCodes), all_are_errors ? Level::error : Level::warning) {
-  for (Code code : kOffByDefault) levels_[static_cast<size_t>(code)] = Level::off;
+  for (DiagnosticCode code : kOffByDefault) levels_[static_cast<size_t>(code)] = Level::off;
 }
 
 std::string WarningPolicy::apply(std::string_view word) {
@@ -58,7 +58,7 @@ std::string WarningPolicy::apply(std::string_view word) {
 
 std::string WarningPolicy::set(std::string_view name, Level level) {
   std::vector<std::string> names;
-  for (Code code : all_codes()) {
+  for (DiagnosticCode code : all_codes()) {
     if (info(code).severity != Severity::warning) continue;
     names.push_back(warning_name(code));
     if (name != names.back() && name != info(code).name) continue;
@@ -99,7 +99,7 @@ Diagnostic& Diagnostic::edit(Span at, std::string text) {
   return *this;
 }
 
-Diagnostic& Diagnostics::report_text(Code code, Span span, std::string message) {
+Diagnostic& Diagnostics::report_text(DiagnosticCode code, Span span, std::string message) {
   Severity severity = info(code).severity;
   WarningPolicy::Level level = policy_.of(code);
   if (severity == Severity::warning && level == WarningPolicy::Level::error) severity = Severity::error;

@@ -1,7 +1,8 @@
 // What the compiler has to say about the user's source.
 //
 //   Diagnostics diagnostics;
-//   diagnostics.report(Code::unknown_name, span, name).hint("did you mean 'x'?").note(other, "...");
+//   diagnostics.report(DiagnosticCode::unknown_name, span, name).hint("did you mean 'x'?").note(other,
+//   "...");
 //   ...
 //   std::cerr << render_text(diagnostics, sources, {});
 //   return diagnostics.has_failed() ? 1 : 0;
@@ -9,7 +10,8 @@
 // Every message has a code, a severity and a text with holes in diagnostics.def; a test
 // fails when a code has no golden case. report() never throws and never stops anything:
 // each step goes on as far as makes sense, and the driver asks has_errors() between steps. A warning that
-// -Werror makes an error is none there: no later warning is lost for it. The driver asks has_failed() at the end.
+// -Werror makes an error is none there: no later warning is lost for it. The driver asks has_failed() at the
+// end.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,7 +27,7 @@ namespace mdl {
 
 enum class Severity : uint8_t { error, warning };
 
-enum class Code : uint16_t {
+enum class DiagnosticCode : uint16_t {
 #define MDL_DIAGNOSTIC(id, code, severity, text) id,
 #include "compiler/support/diagnostics.def"
 #undef MDL_DIAGNOSTIC
@@ -37,9 +39,9 @@ struct CodeInfo {
   Severity severity;
   std::string_view text;  // with fmt holes
 };
-const CodeInfo& info(Code);
-std::vector<Code> all_codes();
-std::string warning_name(Code);  // "set-flag", which -W takes
+const CodeInfo& info(DiagnosticCode);
+std::vector<DiagnosticCode> all_codes();
+std::string warning_name(DiagnosticCode);  // "set-flag", which -W takes
 
 // What becomes of each warning: -WNAME, -Wno-NAME, -Werror, -Werror=NAME.
 class WarningPolicy {
@@ -47,7 +49,7 @@ class WarningPolicy {
   enum class Level : uint8_t { off, warning, error };
 
   explicit WarningPolicy(bool all_are_errors = false);
-  Level of(Code code) const { return levels_[static_cast<size_t>(code)]; }
+  Level of(DiagnosticCode code) const { return levels_[static_cast<size_t>(code)]; }
 
   // What stands behind -W: "NAME", "no-NAME", "error", "no-error", "error=NAME", "no-error=NAME",
   // where NAME may be a code, too. The later one counts. Returns what is wrong, "" for nothing.
@@ -65,7 +67,7 @@ struct Note {
 };
 
 // A change of the source: the text in place of the span.
-struct Edit {
+struct SourceEdit {
   Span span;
   std::string text;
 };
@@ -73,13 +75,13 @@ struct Edit {
 struct Suggestion;  // compiler/support/suggest.h
 
 struct Diagnostic {
-  Code code;
+  DiagnosticCode code;
   Severity severity;  // of this one: -Werror turns a warning into an error
   Span span;
   std::string message;
   std::vector<Note> notes;
   std::vector<std::string> hints;
-  std::vector<Edit> edits;  // what the hint says, for programs; all of them together
+  std::vector<SourceEdit> edits;  // what the hint says, for programs; all of them together
 
   Diagnostic& note(Span at, std::string text);
   Diagnostic& hint(std::string text);  // an empty one is left out
@@ -97,7 +99,7 @@ class Diagnostics {
 
   // The reference is good until the next report.
   template <typename... Args>
-  Diagnostic& report(Code code, Span span, const Args&... args) {
+  Diagnostic& report(DiagnosticCode code, Span span, const Args&... args) {
     return report_text(code, span, fmt::format(fmt::runtime(info(code).text), args...));
   }
 
@@ -109,7 +111,7 @@ class Diagnostics {
   std::vector<Diagnostic> sorted() const;  // by file and position; those at one place in order of report
 
  private:
-  Diagnostic& report_text(Code code, Span span, std::string message);
+  Diagnostic& report_text(DiagnosticCode code, Span span, std::string message);
 
   WarningPolicy policy_;
   std::vector<Diagnostic> kept_;

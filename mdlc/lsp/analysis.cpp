@@ -43,7 +43,7 @@ std::unique_ptr<Analysis> analyze_program(const Text& document, const std::vecto
 size_t missing_names(const Analysis& analysis) {
   std::vector<Diagnostic> all = analysis.diagnostics.sorted();
   return static_cast<size_t>(std::count_if(all.begin(), all.end(), [&](const Diagnostic& d) {
-    bool missing = d.code == Code::unknown_name || d.code == Code::unknown_constraint;
+    bool missing = d.code == DiagnosticCode::unknown_name || d.code == DiagnosticCode::unknown_constraint;
     return missing && d.span.file == analysis.file;
   }));
 }

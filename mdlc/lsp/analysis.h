@@ -26,7 +26,7 @@ struct Analysis {
   std::vector<ast::File> files;
   sema::Symbols symbols;
   Diagnostics diagnostics;
-  std::optional<backend::Plan> plan;  // if there is no error
+  std::optional<backend::PlanText> plan;  // if there is no error
 
   const Source& source() const { return sources[file]; }
 };

@@ -32,9 +32,9 @@ Json diagnostic(const Document& document, const Diagnostic& d, Encoding encoding
   return one;
 }
 
-Json edits(const Document& document, const std::vector<Edit>& edits, Encoding encoding) {
+Json edits(const Document& document, const std::vector<SourceEdit>& edits, Encoding encoding) {
   Json list = Json::array();
-  for (const Edit& edit : edits)
+  for (const SourceEdit& edit : edits)
     list.push_back(
         {{"range", range(document.analysis->source(), edit.span, encoding)}, {"newText", edit.text}});
   return list;

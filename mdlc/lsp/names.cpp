@@ -76,7 +76,7 @@ class Body {
                    [&](const ast::Insert& insert) {
                      index_.inserts.push_back(s.span);
                      expr(insert.point);
-                     for (const ast::Code& c : insert.code) code(c);
+                     for (const ast::CodeStatement& c : insert.code) code(c);
                    },
                },
                s.node);
@@ -101,11 +101,11 @@ class Body {
     return binder_.bind(e);
   }
 
-  void code(const ast::Code& c) {
+  void code(const ast::CodeStatement& c) {
     std::visit(ast::Overloaded{
                    [&](const ast::ExprCode& statement) { expr(statement.expr); },
                    [&](const ast::BlockCode& block) {
-                     for (const ast::Code& inner : block.body) code(inner);
+                     for (const ast::CodeStatement& inner : block.body) code(inner);
                    },
                    [&](const ast::IfCode& test) {
                      expr(test.condition);

@@ -160,7 +160,7 @@ struct TimerClock {
   format::Event event = format::Event::minor_faults;
 };
 
-// What follows code that writes a flag (focus::Track).
+// What follows code that writes a flag (focus::TrackedCells).
 struct Track {
   int64_t flag = 0;  // byte offsets in the block
   int64_t span = 0;

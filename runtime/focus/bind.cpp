@@ -21,7 +21,7 @@
 namespace mdl::focus {
 namespace {
 
-Result<void> bind_foci(Requests& requests, const Wanted& wanted, std::vector<ResolvedFocus> foci) {
+Result<void> bind_foci(Requests& requests, const WantedMetric& wanted, std::vector<ResolvedFocus> foci) {
   if (std::none_of(foci.begin(), foci.end(), has_keys)) {
     auto others = bind_children(requests, wanted, std::move(foci));
     if (!others) return others.error();
@@ -85,7 +85,7 @@ Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const Bi
   Requests requests(plan, names, options, codes);
   if (auto laid = lay_statements(requests, plan); !laid) return laid.error();
   std::vector<std::string> lost, absent;
-  for (const Wanted& one : *wanted) {
+  for (const WantedMetric& one : *wanted) {
     auto foci = resolve(one.focus, names, options.may_come());
     if (!foci && options.again) lost.push_back(foci.error().text);
     absent.push_back(foci ? "" : foci.error().text);

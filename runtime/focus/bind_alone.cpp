@@ -29,7 +29,8 @@ void bind_thread(Requests& requests, const ResolvedFocus& focus, uint32_t first)
 
 }  // namespace
 
-Result<void> bind_alone(Requests& requests, const Wanted& wanted, const ResolvedFocus& focus, size_t foci) {
+Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const ResolvedFocus& focus,
+                        size_t foci) {
   const format::Metric& metric = *wanted.metric;
   Draft& draft = requests.draft();
   if (!requests.is_new(metric, focus)) return {};

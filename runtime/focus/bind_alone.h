@@ -6,6 +6,7 @@
 namespace mdl::focus {
 
 // `foci`: how many the pattern stands for that the focus belongs to.
-Result<void> bind_alone(Requests& requests, const Wanted& wanted, const ResolvedFocus& focus, size_t foci);
+Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const ResolvedFocus& focus,
+                        size_t foci);
 
 }  // namespace mdl::focus

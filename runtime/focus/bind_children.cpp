@@ -109,7 +109,7 @@ Result<void> lay_children(Requests& requests, const format::Metric& metric, cons
 
 }  // namespace
 
-Result<std::vector<ResolvedFocus>> bind_children(Requests& requests, const Wanted& wanted,
+Result<std::vector<ResolvedFocus>> bind_children(Requests& requests, const WantedMetric& wanted,
                                                  std::vector<ResolvedFocus> foci) {
   const format::Metric& metric = *wanted.metric;
   if (!metric.additive || !may_vary_together(foci)) return foci;

@@ -20,7 +20,7 @@
 namespace mdl::focus {
 
 // Returns the foci that must be bound one by one; all, when one base cannot answer.
-Result<std::vector<ResolvedFocus>> bind_children(Requests& requests, const Wanted& wanted,
+Result<std::vector<ResolvedFocus>> bind_children(Requests& requests, const WantedMetric& wanted,
                                                  std::vector<ResolvedFocus> foci);
 
 }  // namespace mdl::focus

@@ -68,7 +68,7 @@ bool has_keys(const ResolvedFocus& focus) {
                      [](const Resource& resource) { return resource.every; });
 }
 
-Result<void> bind_keys(Requests& requests, const Wanted& wanted, const ResolvedFocus& focus) {
+Result<void> bind_keys(Requests& requests, const WantedMetric& wanted, const ResolvedFocus& focus) {
   const format::Metric& metric = *wanted.metric;
   if (!requests.is_new(metric, focus)) return {};
   auto selections = select(metric, focus, requests.constraints());

@@ -10,6 +10,6 @@ namespace mdl::focus {
 // Whether the focus asks for all keys of a hierarchy.
 bool has_keys(const ResolvedFocus& focus);
 
-Result<void> bind_keys(Requests& requests, const Wanted& wanted, const ResolvedFocus& focus);
+Result<void> bind_keys(Requests& requests, const WantedMetric& wanted, const ResolvedFocus& focus);
 
 }  // namespace mdl::focus

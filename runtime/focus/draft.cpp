@@ -122,7 +122,7 @@ void Draft::share_code(uint32_t first, uint32_t request) {
   for (Balance& balance : binding_.balances) join(balance.requests);
 }
 
-void Draft::track(size_t index, const Track& track) {
+void Draft::track(size_t index, const TrackedCells& track) {
   binding_.tracks.push_back(track);
   size_t done = SIZE_MAX;
   for (const size_t at : instances_[index].points) {

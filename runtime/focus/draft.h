@@ -53,7 +53,7 @@ class Draft {
   // A request for other threads' values of all code that the first one needs.
   void share_code(uint32_t first, uint32_t request);
   // Code that writes the flag of an instance is followed by what tracks it.
-  void track(size_t instance, const Track& track);
+  void track(size_t instance, const TrackedCells& track);
   // Code of the instance changes keys of the table.
   void change_keys(size_t instance, uint32_t table);
 

@@ -91,7 +91,7 @@ class Grafter {
       }
     out.requests = move(snippet.requests);
     out.tracks.clear();
-    for (const Track& track : snippet.tracks)
+    for (const TrackedCells& track : snippet.tracks)
       if (cells_[track.flag] && cells_[track.span] && cells_[track.base])
         out.tracks.push_back({*cells_[track.flag], *cells_[track.span], *cells_[track.base]});
     if (snippet.keys == BoundSnippet::kNoTable) return out;

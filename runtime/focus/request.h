@@ -43,7 +43,7 @@ struct CellSlot {
 
 // A child of a request with `*` (runtime/focus/bind_children.h): while `flag` is up, `span` grows as `base`
 // does.
-struct Track {
+struct TrackedCells {
   CellId flag = 0;
   CellId span = 0;
   CellId base = 0;
@@ -67,7 +67,7 @@ struct BoundSnippet {
   std::vector<CellId> guards;      // flags that must all be non-zero
   std::vector<int64_t> constants;  // for StencilInfo::constants
   std::vector<uint32_t> requests;  // indices of the requests that need it
-  std::vector<Track> tracks = {};  // of the flag that it writes: what is to be done behind it
+  std::vector<TrackedCells> tracks = {};  // of the flag that it writes: what is to be done behind it
   static constexpr uint32_t kNoTable = UINT32_MAX;
   uint32_t keys = kNoTable;   // index into Binding::key_tables: whose keys it changes
   std::string obstacle = {};  // why it is refused here, "" = it is not
@@ -124,7 +124,7 @@ struct Binding {
   std::vector<BoundRequest> requests;
   std::vector<BoundPoint> points;  // at most one per (function, kind, place)
   std::vector<Balance> balances;
-  std::vector<Track> tracks;  // all of them
+  std::vector<TrackedCells> tracks;  // all of them
   std::vector<KeyTable> key_tables;
   std::vector<std::string> lost =
       {};  // with BindOptions::again: why requests have no place any more, or never had

@@ -135,7 +135,7 @@ void Requests::balance_flags(const format::Metric& metric, const Cells& cells,
       draft_.balance(code, metric.cells[i], cells[i].second, request);
 }
 
-Result<void> Requests::leave_out(const Wanted& wanted, const Error& why) {
+Result<void> Requests::leave_out(const WantedMetric& wanted, const Error& why) {
   if (wanted.named) return why;
   if (!left_out_) left_out_ = why;
   return {};

@@ -47,9 +47,9 @@ class Requests {
                      uint32_t request);
 
   // True when what it counts may be in a library that is not loaded yet.
-  bool may_come(const Wanted& wanted) const { return await_ && wanted.named; }
+  bool may_come(const WantedMetric& wanted) const { return await_ && wanted.named; }
   // A request that cannot be: an error if it was asked for by name.
-  Result<void> leave_out(const Wanted& wanted, const Error& why);
+  Result<void> leave_out(const WantedMetric& wanted, const Error& why);
   // Why a request was left out, if one was.
   const std::optional<Error>& left_out() const { return left_out_; }
   // The process has none of the procedures that the metric looks for.

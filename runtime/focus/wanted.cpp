@@ -41,7 +41,7 @@ std::string flavor_of(const BindOptions& options) {
   return options.flavor.empty() ? "unix" : options.flavor;
 }
 
-Result<std::vector<Wanted>> read_options(const plan::Plan& plan, const BindOptions& options) {
+Result<std::vector<WantedMetric>> read_options(const plan::Plan& plan, const BindOptions& options) {
   const std::string flavor = flavor_of(options);
   std::vector<Focus> foci;
   for (const std::string& text : options.foci) {
@@ -50,7 +50,7 @@ Result<std::vector<Wanted>> read_options(const plan::Plan& plan, const BindOptio
     foci.push_back(std::move(*focus));
   }
   if (foci.empty()) foci.emplace_back();
-  std::vector<Wanted> wanted;
+  std::vector<WantedMetric> wanted;
   for (const std::string& text : options.metrics) {
     const RequestText request = split_request(text);
     auto metric = find_metric(plan, request.metric, flavor);

@@ -7,7 +7,7 @@
 
 namespace mdl::focus {
 
-struct Wanted {
+struct WantedMetric {
   const format::Metric* metric = nullptr;
   Focus focus;
   bool named = false;  // the user asked for this metric by name
@@ -17,6 +17,6 @@ struct Wanted {
 std::string flavor_of(const BindOptions& options);
 
 // The metrics and foci that the options name, in their order; without metrics, all of the flavor.
-Result<std::vector<Wanted>> read_options(const plan::Plan& plan, const BindOptions& options);
+Result<std::vector<WantedMetric>> read_options(const plan::Plan& plan, const BindOptions& options);
 
 }  // namespace mdl::focus

@@ -126,7 +126,7 @@ class ActiveFrames {
   // The spans of flags that are up from now on.
   Result<void> open_spans(resident::ThreadBlocks& blocks, uint64_t block, pid_t tid,
                           const std::map<focus::CellId, resident::Active>& flags) {
-    for (const focus::Track& track : input_.binding.tracks) {
+    for (const focus::TrackedCells& track : input_.binding.tracks) {
       if (!flags.contains(track.flag)) continue;
       const uint64_t at = block + stage_.layout.cells[track.span];
       uint64_t span = 0, base = 0;

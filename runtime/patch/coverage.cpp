@@ -113,7 +113,7 @@ void plan_windows(const plan::Plan& plan, FunctionPlan& f, StubSpace& stubs) {
     bool ends = f.ends_deferred && point.wanted.kind == format::PointKind::return_;
     return point.snippets.empty() && !hooked && !ends;
   });
-  std::vector<Wanted> wanted;
+  std::vector<WantedSite> wanted;
   for (FunctionPlan::Point& point : f.points) {
     auto readers =
         static_cast<size_t>(std::count_if(point.snippets.begin(), point.snippets.end(),

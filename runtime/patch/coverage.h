@@ -24,7 +24,7 @@ struct FunctionPlan {
   FunctionSites sites;
   // Its points; empty ones are of what runs there for no request: a hook at the entry, ends_deferred.
   struct Point {
-    Wanted wanted;
+    WantedSite wanted;
     std::vector<focus::BoundSnippet> snippets;  // what is left after refusals
   };
   std::vector<Point> points;           // by Site::point

@@ -126,9 +126,9 @@ MissedExits::MissedExits(const resident::Journal& journal, const image::Image& i
     : journal_(journal), image_(image), memory_(memory), stack_start_(process::stack_start(image.pid)) {
   for (uint32_t i = 0; i < journal.functions.size(); i++)
     for (const image::Range& range : journal.functions[i].code) code_.push_back({range, i, 0});
-  std::ranges::sort(code_, {}, [](const Code& code) { return code.range.start; });
+  std::ranges::sort(code_, {}, [](const CodeRange& code) { return code.range.start; });
   uint64_t reach = 0;
-  for (Code& code : code_) code.reach = reach = std::max(reach, code.range.end);
+  for (CodeRange& code : code_) code.reach = reach = std::max(reach, code.range.end);
   copies_stacks_ = std::ranges::any_of(image.objects, [](const image::Object& object) {
     return std::ranges::any_of(
         kStackCopiers, [&](std::string_view name) { return object.name.find(name) != std::string::npos; });
@@ -140,7 +140,7 @@ std::vector<uint32_t> MissedExits::functions_on(const image::Stack& stack) const
   for (const image::Frame& frame : stack.frames) {
     const uint64_t where = frame.is_call ? frame.pc - 1 : frame.pc;
     auto behind =
-        std::ranges::upper_bound(code_, where, {}, [](const Code& code) { return code.range.start; });
+        std::ranges::upper_bound(code_, where, {}, [](const CodeRange& code) { return code.range.start; });
     while (behind != code_.begin() && where < (--behind)->reach)
       if (where < behind->range.end) out.insert(behind->function);
   }

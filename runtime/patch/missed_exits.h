@@ -53,7 +53,7 @@ class MissedExits {
                  WalkedStacks& stacks) const;
 
  private:
-  struct Code {
+  struct CodeRange {
     image::Range range;
     uint32_t function = 0;  // index into Journal::functions
     uint64_t reach = 0;     // where the last range that begins here or before ends
@@ -65,7 +65,7 @@ class MissedExits {
   const resident::Journal& journal_;
   const image::Image& image_;
   const process::TargetMemory& memory_;
-  std::vector<Code> code_;  // by address
+  std::vector<CodeRange> code_;  // by address
   uint64_t stack_start_ = 0;
   bool copies_stacks_ = false;
 };

@@ -10,11 +10,11 @@ PlacedCode::PlacedCode(const InsertInput& input, const Stage& stage)
   for (const focus::Balance& balance : input.binding.balances) flags_.emplace(balance.function, balance.flag);
   // As resident code looks for them (resident_deferred.inc): flags lie in a block in the order of their
   // cells.
-  std::ranges::stable_sort(tracks_, {}, &focus::Track::flag);
-  for (const focus::Track& track : tracks_) spans_.emplace(track.span, spans_.size());
+  std::ranges::stable_sort(tracks_, {}, &focus::TrackedCells::flag);
+  for (const focus::TrackedCells& track : tracks_) spans_.emplace(track.span, spans_.size());
 }
 
-arch::Track PlacedCode::placed(const focus::Track& track, uint64_t resident) const {
+arch::Track PlacedCode::placed(const focus::TrackedCells& track, uint64_t resident) const {
   const std::vector<uint32_t>& at = stage_.layout.cells;
   arch::Track out{at[track.flag], at[track.span], at[track.base]};
   const focus::CellSlot& base = input_.binding.cells[track.base];
@@ -45,7 +45,7 @@ arch::Keys PlacedCode::placed(const FunctionPlan& f, uint32_t table, uint64_t re
 
 std::vector<arch::Track> PlacedCode::tracks() const {
   std::vector<arch::Track> out;
-  for (const focus::Track& track : tracks_) out.push_back(placed(track, 0));
+  for (const focus::TrackedCells& track : tracks_) out.push_back(placed(track, 0));
   return out;
 }
 
@@ -84,7 +84,7 @@ std::vector<arch::Piece> PlacedCode::pieces(const FunctionPlan& f, const Functio
     piece.stencil = &input_.plan.stencils[snippet.stencil];
     for (focus::CellId cell : snippet.cells) piece.cells.push_back(stage_.layout.cells[cell]);
     for (focus::CellId guard : snippet.guards) piece.guards.push_back(stage_.layout.cells[guard]);
-    for (const focus::Track& track : snippet.tracks) piece.tracks.push_back(placed(track, resident));
+    for (const focus::TrackedCells& track : snippet.tracks) piece.tracks.push_back(placed(track, resident));
     if (snippet.keys != focus::BoundSnippet::kNoTable) piece.keys = placed(f, snippet.keys, resident);
     if (const auto& ending = endings[out.size()]; ending && ending->can_wait)
       piece.waits = stage_.layout.cells[ending->cell];

@@ -23,7 +23,7 @@ class PlacedCode {
   PointPieces pieces(const FunctionPlan& f, uint64_t resident) const;
 
  private:
-  arch::Track placed(const focus::Track& track, uint64_t resident) const;
+  arch::Track placed(const focus::TrackedCells& track, uint64_t resident) const;
   arch::Keys placed(const FunctionPlan& f, uint32_t table, uint64_t resident) const;
   std::vector<arch::Piece> pieces(const FunctionPlan& f, const FunctionPlan::Point& point,
                                   uint64_t resident) const;
@@ -37,7 +37,7 @@ class PlacedCode {
   const InsertInput& input_;
   const Stage& stage_;
   std::multimap<const image::Function*, focus::CellId> flags_;  // kept by a function's entry and exits
-  std::vector<focus::Track> tracks_;                            // of the binding, by their flags
+  std::vector<focus::TrackedCells> tracks_;                     // of the binding, by their flags
   std::map<focus::CellId, size_t> spans_;                       // where among these
   Endings endings_;
 };

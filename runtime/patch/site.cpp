@@ -451,8 +451,8 @@ std::string_view name(Tactic tactic) {
   return "";
 }
 
-FunctionSites plan_sites(const image::Function& function, const Code& code, std::span<const Wanted> wanted,
-                         StubSpace* stubs) {
+FunctionSites plan_sites(const image::Function& function, const Code& code,
+                         std::span<const WantedSite> wanted, StubSpace* stubs) {
   std::optional<image::FlowGraph> graph;
   Planner planner(code, stubs);
   for (size_t i = 0; i < wanted.size(); i++) {

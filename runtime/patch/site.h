@@ -86,7 +86,7 @@ inline bool is_tail_jump(const Site& site) {
 
 // A point that is wanted of a function. `place` as in focus::BoundPoint; `result`: some of its code reads
 // the returned value, `only_result`: all of it does.
-struct Wanted {
+struct WantedSite {
   format::PointKind kind = format::PointKind::entry;
   uint64_t place = 0;
   bool result = false;
@@ -98,6 +98,6 @@ struct Wanted {
 
 // The windows for the sites of all these points. `stubs`: of punned jumps; null: there are none.
 FunctionSites plan_sites(const image::Function& function, const image::Code& code,
-                         std::span<const Wanted> wanted, StubSpace* stubs = nullptr);
+                         std::span<const WantedSite> wanted, StubSpace* stubs = nullptr);
 
 }  // namespace mdl::patch

@@ -22,7 +22,7 @@ constexpr size_t kMostSteps = 8;
 
 class Finder {
  public:
-  Finder(const image::Function& function, const Code& code, const FlowGraph* graph, const Wanted& wanted,
+  Finder(const image::Function& function, const Code& code, const FlowGraph* graph, const WantedSite& wanted,
          uint32_t index)
       : function_(function), code_(code), graph_(graph), wanted_(wanted), index_(index) {}
 
@@ -330,7 +330,7 @@ class Finder {
   const image::Function& function_;
   const Code& code_;
   const FlowGraph* graph_;
-  const Wanted& wanted_;
+  const WantedSite& wanted_;
   uint32_t index_;
   std::vector<Spot> out_;
 };
@@ -338,7 +338,7 @@ class Finder {
 }  // namespace
 
 std::vector<Spot> spots_of(const image::Function& function, const Code& code, const FlowGraph* graph,
-                           const Wanted& wanted, uint32_t index) {
+                           const WantedSite& wanted, uint32_t index) {
   return Finder(function, code, graph, wanted, index).find();
 }
 

@@ -33,6 +33,6 @@ struct Spot {
 
 // `graph` is of the code; it is needed for blocks and loops only. `index` becomes Site::point.
 std::vector<Spot> spots_of(const image::Function& function, const image::Code& code,
-                           const image::FlowGraph* graph, const Wanted& wanted, uint32_t index);
+                           const image::FlowGraph* graph, const WantedSite& wanted, uint32_t index);
 
 }  // namespace mdl::patch

@@ -169,7 +169,7 @@ Result<void> AttachedProcess::identify(const process::TargetMemory& memory) {
 }
 
 Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed& feed, double began_s) {
-  auto process = Process::open(pid_);
+  auto process = ProcessHandle::open(pid_);
   if (!process) return process.error();
   if (auto ok = identify(memory); !ok) return ok;
   auto inserted = patch::insert(*input_, memory);

@@ -18,7 +18,7 @@ void Reach::add(const plan::Plan& plan, const patch::Coverage& coverage) {
         const auto& uses = plan.stencils[snippet.stencil].info.cells;
         for (size_t i = 0; i < uses.size(); i++)
           written_[snippet.cells[i]] = written_[snippet.cells[i]] || uses[i].writes;
-        for (const focus::Track& track : snippet.tracks) written_[track.span] = true;
+        for (const focus::TrackedCells& track : snippet.tracks) written_[track.span] = true;
         for (uint32_t request : snippet.requests)
           guards_[request].insert(guards_[request].end(), snippet.guards.begin(), snippet.guards.end());
       }

@@ -171,7 +171,7 @@ void Follow::consider(pid_t pid, Measured measured) {
 }
 
 void Follow::admit(pid_t pid) {
-  auto process = Process::open(pid);
+  auto process = ProcessHandle::open(pid);
   if (!process) return give_up(pid, process.error().text);
   auto memory = process::TargetMemory::open(pid);
   if (!memory) return give_up(pid, memory.error().text);

@@ -29,7 +29,7 @@ class Follow {
   explicit Follow(const resident::Journal& session);  // a copy is kept
 
   struct Child {
-    Process process;
+    ProcessHandle process;
     resident::Journal journal;
     process::TargetMemory memory;
   };

@@ -36,7 +36,7 @@ uint64_t cpu_ns(pid_t pid) {
 
 }  // namespace
 
-Measurement::Measurement(const SessionOptions& options, Process process, resident::Journal journal,
+Measurement::Measurement(const SessionOptions& options, ProcessHandle process, resident::Journal journal,
                          process::TargetMemory memory, output::Feed& feed, double began_s)
     : options_(options),
       process_(std::move(process)),

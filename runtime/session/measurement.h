@@ -27,11 +27,11 @@ namespace mdl::inject {
 class Measurement {
  public:
   // `options` and `feed` outlive it. `began_s`: when, in seconds since the session began.
-  Measurement(const SessionOptions& options, Process process, resident::Journal journal,
+  Measurement(const SessionOptions& options, ProcessHandle process, resident::Journal journal,
               process::TargetMemory memory, output::Feed& feed, double began_s);
 
   pid_t pid() const { return process_.pid(); }
-  const Process& process() const { return process_; }
+  const ProcessHandle& process() const { return process_; }
   resident::Journal& journal() { return journal_; }
   const process::TargetMemory& memory() const { return memory_; }
 
@@ -101,7 +101,7 @@ class Measurement {
   Error still_there(const Error& why) const;
 
   const SessionOptions& options_;
-  Process process_;
+  ProcessHandle process_;
   resident::Journal journal_;
   process::TargetMemory memory_;
   output::Feed& feed_;

@@ -65,7 +65,7 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
       if (auto ok = sample(); !ok) return ok;
     }
     Clock::time_point until = std::min(next, now + kExitPoll);
-    std::vector<const Process*> alive;
+    std::vector<const ProcessHandle*> alive;
     for (const Family& family : families_)
       for (const Measurement* one : family.measured()) alive.push_back(&one->process());
     const Watch::Event event = watch_.wait_until(end ? std::min(until, *end) : until, alive);

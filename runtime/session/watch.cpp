@@ -28,19 +28,20 @@ std::optional<int> signal_of(int status) {
 
 }  // namespace
 
-Result<Process> Process::open(pid_t pid) {
+Result<ProcessHandle> ProcessHandle::open(pid_t pid) {
   const int file = kernel::open_handle(pid);
   if (file < 0) return Error{fmt::format("there is no process {} to watch: {}", pid, std::strerror(errno))};
-  return Process(pid, file);
+  return ProcessHandle(pid, file);
 }
 
-Process::~Process() {
+ProcessHandle::~ProcessHandle() {
   if (file_ >= 0) close(file_);
 }
 
-Process::Process(Process&& other) noexcept : pid_(other.pid_), file_(std::exchange(other.file_, -1)) {}
+ProcessHandle::ProcessHandle(ProcessHandle&& other) noexcept
+    : pid_(other.pid_), file_(std::exchange(other.file_, -1)) {}
 
-bool Process::ends_within(std::chrono::milliseconds time) const {
+bool ProcessHandle::ends_within(std::chrono::milliseconds time) const {
   pollfd file{file_, POLLIN, 0};
   return poll(&file, 1, static_cast<int>(time.count())) == 1;
 }
@@ -67,9 +68,9 @@ Watch::~Watch() {
 Watch::Watch(Watch&& other) noexcept : signals_(std::exchange(other.signals_, -1)) {}
 
 Watch::Event Watch::wait_until(std::chrono::steady_clock::time_point when,
-                               std::span<const Process* const> processes) const {
+                               std::span<const ProcessHandle* const> processes) const {
   std::vector<pollfd> files = {{signals_, POLLIN, 0}};
-  for (const Process* process : processes) files.push_back({process->file(), POLLIN, 0});
+  for (const ProcessHandle* process : processes) files.push_back({process->file(), POLLIN, 0});
   for (;;) {
     auto left =
         std::chrono::duration_cast<std::chrono::nanoseconds>(when - std::chrono::steady_clock::now()).count();
@@ -84,7 +85,7 @@ Watch::Event Watch::wait_until(std::chrono::steady_clock::time_point when,
 }
 
 // While its parent waits for it, for a moment, neither is there.
-std::optional<int> Process::killed_by() const {
+std::optional<int> ProcessHandle::killed_by() const {
   constexpr int kLooks = 10;
   for (int look = 0; look < kLooks; look++, nap(500)) {
     if (const std::optional<int> end = kernel::end_of(file_)) return signal_of(*end);

@@ -14,12 +14,12 @@
 namespace mdl::inject {
 
 // A process, whose pid may be another one's when it has ended.
-class Process {
+class ProcessHandle {
  public:
-  static Result<Process> open(pid_t pid);
-  ~Process();
-  Process(Process&& other) noexcept;
-  Process& operator=(Process&&) = delete;
+  static Result<ProcessHandle> open(pid_t pid);
+  ~ProcessHandle();
+  ProcessHandle(ProcessHandle&& other) noexcept;
+  ProcessHandle& operator=(ProcessHandle&&) = delete;
 
   pid_t pid() const { return pid_; }
   int file() const { return file_; }  // readable when it has ended
@@ -30,7 +30,7 @@ class Process {
   std::optional<int> killed_by() const;
 
  private:
-  Process(pid_t pid, int file) : pid_(pid), file_(file) {}
+  ProcessHandle(pid_t pid, int file) : pid_(pid), file_(file) {}
   pid_t pid_;
   int file_;
 };
@@ -49,7 +49,7 @@ class Watch {
   // `ended`: some process has.
   enum class Event { due, interrupted, ended };
   Event wait_until(std::chrono::steady_clock::time_point when,
-                   std::span<const Process* const> processes) const;
+                   std::span<const ProcessHandle* const> processes) const;
 
  private:
   explicit Watch(int signals) : signals_(signals) {}

@@ -56,8 +56,8 @@ Result<Code> compile(const Host& host, const std::vector<Job>& jobs, std::vector
     program.snippets.push_back(jobs[i].code);
     program.snippets.back().name = name_of(i, jobs[i].code);
   }
-  std::vector<backend::Refusal> refusals;
-  backend::Plan plan = backend::make_plan(program, target, refusals);
+  std::vector<backend::RefusedSnippet> refusals;
+  backend::PlanText plan = backend::make_plan(program, target, refusals);
   if (!refusals.empty()) return Error{refusals[0].text};
   for (size_t i = 0, made = 0; i < jobs.size(); i++) {
     if (!verdicts[i].refused.empty()) continue;
@@ -92,7 +92,7 @@ Result<Code> compile(const Host& host, const std::vector<Job>& jobs, std::vector
     code.plan = std::move(*read);
   } else {
     code.plan.manifest = plan.manifest;
-    for (const backend::Stencil& stencil : plan.stencils)
+    for (const backend::StencilText& stencil : plan.stencils)
       code.plan.stencils.push_back({stencil.info, {}, {}});
   }
   return code;

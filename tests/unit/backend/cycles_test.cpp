@@ -15,12 +15,13 @@ constexpr const char* kCells =
     "cell cpu process_timer\ncell wall wall_timer\n";
 
 // The plan of one snippet, predicted.
-Plan predicted(const std::string& target, const std::string& cpu, const std::string& body, int labels = 0) {
+PlanText predicted(const std::string& target, const std::string& cpu, const std::string& body,
+                   int labels = 0) {
   auto parsed = ir::parse(fmt::format("snippet s_entry at entry temps 4 labels {} from 0:1:1 {{\n{}{}\n}}",
                                       labels, kCells, body));
   EXPECT_TRUE(parsed) << parsed.error().text;
-  std::vector<Refusal> refusals;
-  Plan plan = make_plan({{}, *parsed}, *find_target(target), refusals);
+  std::vector<RefusedSnippet> refusals;
+  PlanText plan = make_plan({{}, *parsed}, *find_target(target), refusals);
   EXPECT_TRUE(refusals.empty());
   auto done = predict(plan, *find_target(target), cpu);
   EXPECT_TRUE(done) << done.error().text;

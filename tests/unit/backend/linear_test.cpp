@@ -83,8 +83,8 @@ Work compile(size_t count) {
   EXPECT_EQ(diagnostics.errors(), 0u) << render_text(diagnostics, sources);
   EXPECT_TRUE(passes::run_passes(program, {}));
   const Target* target = find_target("x86_64");
-  std::vector<Refusal> refusals;
-  Plan plan = make_plan(program, *target, refusals);
+  std::vector<RefusedSnippet> refusals;
+  PlanText plan = make_plan(program, *target, refusals);
   EXPECT_TRUE(refusals.empty());
   EXPECT_EQ(plan.manifest.metrics.size(), count);
   EXPECT_TRUE(predict(plan, *target, target->cpu));

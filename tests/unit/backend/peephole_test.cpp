@@ -32,7 +32,7 @@ std::vector<Line> lines(const std::vector<std::string>& texts) {
 }
 
 std::string text_of(const std::vector<Line>& from) {
-  Stencil stencil;
+  StencilText stencil;
   stencil.lines = from;
   return assembly(stencil, 0);
 }

@@ -45,8 +45,8 @@ const Target& target() {
 }
 
 std::vector<std::byte> written(const Program& program) {
-  std::vector<Refusal> refusals;
-  Plan plan = make_plan(program, target(), refusals);
+  std::vector<RefusedSnippet> refusals;
+  PlanText plan = make_plan(program, target(), refusals);
   EXPECT_TRUE(refusals.empty());
   auto bytes = write_plan(plan, target(), target().cpu);
   EXPECT_TRUE(bytes) << bytes.error().text;
@@ -180,8 +180,8 @@ TEST(PlanWriter, SameProgramSameBytes) {
 TEST(PlanWriter, NamesTheFeaturesOfItsPoints) {
   Program calls = program();
   calls.snippets[0].point = format::PointKind::call_before;
-  std::vector<Refusal> refusals;
-  Plan plan = make_plan(calls, target(), refusals);
+  std::vector<RefusedSnippet> refusals;
+  PlanText plan = make_plan(calls, target(), refusals);
   EXPECT_TRUE(refusals.empty());
   EXPECT_EQ(plan.manifest.features, (std::vector<std::string>{"calls", "counters", "entry-return"}));
 }
@@ -190,7 +190,7 @@ TEST(PlanWriter, DoesNotWriteWhatNoReaderAccepts) {
   Program wrong = program();
   wrong.manifest.lists = {{"twice", "procedure", {}, {}, false, {}},
                           {"twice", "procedure", {}, {}, false, {}}};
-  std::vector<Refusal> refusals;
+  std::vector<RefusedSnippet> refusals;
   auto bytes = write_plan(make_plan(wrong, target(), refusals), target(), target().cpu);
   ASSERT_FALSE(bytes);
   EXPECT_NE(bytes.error().text.find("two of its lists"), std::string::npos);
@@ -206,7 +206,7 @@ TEST(PlanWriter, UnknownProcessor) {
   ASSERT_FALSE(old);
   EXPECT_NE(old.error().text.find("cortex-a72 does not have \"lse\""), std::string::npos);
   EXPECT_EQ(native_cpu(arm.triple), "");
-  std::vector<Refusal> refusals;
+  std::vector<RefusedSnippet> refusals;
   auto bytes = write_plan(make_plan(program(), target(), refusals), target(), "z80");
   ASSERT_FALSE(bytes);
   EXPECT_EQ(bytes.error().status, Status::usage);

@@ -20,13 +20,13 @@ ir::Snippet snippet(const std::string& body, const std::string& point = "entry",
   return parsed->at(0);
 }
 
-Stencil stencil(const std::string& body, const std::string& point = "entry", bool peepholes = true) {
+StencilText stencil(const std::string& body, const std::string& point = "entry", bool peepholes = true) {
   auto made = make_stencil(snippet(body, point), x86_64(), peepholes);
   EXPECT_TRUE(made) << made.error().text;
   return *made;
 }
 // As it is selected, before the peephole pass.
-Stencil selected(const std::string& body, const std::string& point = "entry") {
+StencilText selected(const std::string& body, const std::string& point = "entry") {
   return stencil(body, point, false);
 }
 
@@ -45,7 +45,7 @@ TEST(Stencil, ACounterIsOneInstruction) {
 }
 
 TEST(Stencil, InputsStayWhereTheyAre) {
-  Stencil s = stencil("%0 = arg 0\n%1 = eq %0, 5\njump_zero %1, L0\nadd_cell c, 1\nL0:");
+  StencilText s = stencil("%0 = arg 0\n%1 = eq %0, 5\njump_zero %1, L0\nadd_cell c, 1\nL0:");
   EXPECT_EQ(assembly(s, 7), "\tcmpq $5, %rdi\n\tjne .L7_0\n\taddq $1, mdl_cell_0(%r11)\n.L7_0:\n");
   EXPECT_EQ(s.info.clobbers, Names());
   EXPECT_EQ(s.info.instructions, 3u);
@@ -53,7 +53,7 @@ TEST(Stencil, InputsStayWhereTheyAre) {
 }
 
 TEST(Stencil, MovesLeaveTheFlagsAlone) {
-  Stencil s = stencil("%0 = result\nstore c, %0\nstore f, 0", "return");
+  StencilText s = stencil("%0 = result\nstore c, %0\nstore f, 0", "return");
   EXPECT_EQ(assembly(s, 0), "\tmovq %rax, mdl_cell_0(%r11)\n\tmovq $0, mdl_cell_1(%r11)\n");
   EXPECT_FALSE(s.info.writes_flags);
 }
@@ -116,7 +116,7 @@ TEST(Stencil, RefusesIrThatDoesNotVerify) {
 }
 
 TEST(Stencil, Guard) {
-  Stencil guard = make_guard(x86_64());
+  StencilText guard = make_guard(x86_64());
   EXPECT_EQ(assembly(guard, 0), "\tcmpq $0, mdl_guard(%r11)\n\tje mdl_next\n");
   EXPECT_EQ(guard.info.name, "mdl.guard");
   EXPECT_TRUE(guard.info.writes_flags);

@@ -48,7 +48,7 @@ TEST(Render, CaretStandsUnderTheSpan) {
   Sources sources;
   sources.add("a.mdl", "one\n\t\xC3\xA9\xC3\xA9 word next\n");
   Diagnostics diagnostics;
-  diagnostics.report(Code::unknown_name, {0, 10, 14}, "word")
+  diagnostics.report(DiagnosticCode::unknown_name, {0, 10, 14}, "word")
       .note({0, 0, 3}, "see here")
       .hint("try this")
       .hint("");
@@ -66,7 +66,7 @@ TEST(Render, ControlBytesNeverReachTheTerminal) {
   Sources sources;
   sources.add("a\x1b[2J.mdl", "x \x1b[31m \x7f");
   Diagnostics diagnostics;
-  diagnostics.report(Code::stray, {0, 2, 3}, printable("\x1b"));
+  diagnostics.report(DiagnosticCode::stray, {0, 2, 3}, printable("\x1b"));
   EXPECT_EQ(render_text(diagnostics, sources).find('\x1b'), std::string::npos);
   EXPECT_NE(render_text(diagnostics, sources, {true}).find("\x1b[1;31merror:"), std::string::npos);
 }
@@ -75,7 +75,7 @@ TEST(Render, LongLinesAreCut) {
   Sources sources;
   sources.add("a.mdl", std::string(100000, 'x') + "y" + std::string(100000, 'x'));
   Diagnostics diagnostics;
-  diagnostics.report(Code::unused_value, {0, 100000, 150000});
+  diagnostics.report(DiagnosticCode::unused_value, {0, 100000, 150000});
   std::string text = render_text(diagnostics, sources);
   EXPECT_LT(text.size(), 600u);
   size_t line = text.find("  ...");
@@ -86,20 +86,20 @@ TEST(Render, LongLinesAreCut) {
 
 TEST(Diagnostics, SortedAndLimited) {
   Diagnostics diagnostics;
-  for (uint32_t i = 0; i < 150; i++) diagnostics.report(Code::unused_value, {0, 1000 - i, 1001});
-  diagnostics.report(Code::too_large, {0, 5, 5}, 1, "bytes");
+  for (uint32_t i = 0; i < 150; i++) diagnostics.report(DiagnosticCode::unused_value, {0, 1000 - i, 1001});
+  diagnostics.report(DiagnosticCode::too_large, {0, 5, 5}, 1, "bytes");
   EXPECT_EQ(diagnostics.warnings(), 150u);
   EXPECT_EQ(diagnostics.errors(), 1u);
   EXPECT_EQ(diagnostics.dropped(), 50u);
   auto sorted = diagnostics.sorted();
   ASSERT_EQ(sorted.size(), 101u);
-  EXPECT_EQ(sorted[0].code, Code::too_large);
+  EXPECT_EQ(sorted[0].code, DiagnosticCode::too_large);
   for (size_t i = 1; i < sorted.size(); i++) EXPECT_LE(sorted[i - 1].span.begin, sorted[i].span.begin);
 }
 
 TEST(Diagnostics, WarningsCanBeErrors) {
   Diagnostics diagnostics(WarningPolicy(true));
-  diagnostics.report(Code::unused_value, {0, 0, 1});
+  diagnostics.report(DiagnosticCode::unused_value, {0, 0, 1});
   EXPECT_TRUE(diagnostics.has_failed());
   EXPECT_EQ(diagnostics.sorted()[0].severity, Severity::error);
   EXPECT_FALSE(diagnostics.has_errors()) << "the source has none: checking goes on";
@@ -107,7 +107,7 @@ TEST(Diagnostics, WarningsCanBeErrors) {
 
 TEST(Diagnostics, CodesAreUniqueAndSayTheirSeverity) {
   std::vector<std::string_view> names;
-  for (Code code : all_codes()) {
+  for (DiagnosticCode code : all_codes()) {
     names.push_back(info(code).name);
     EXPECT_EQ(info(code).name[0], info(code).severity == Severity::error ? 'E' : 'W') << info(code).name;
   }

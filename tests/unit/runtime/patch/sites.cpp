@@ -33,7 +33,7 @@ image::Function function_of(const image::Code& code) {
 }
 
 FunctionSites plan(const image::Code& code, bool entry = true, bool exits = true) {
-  std::vector<Wanted> wanted;
+  std::vector<WantedSite> wanted;
   if (entry) wanted.push_back({PointKind::entry});
   if (exits) wanted.push_back({PointKind::return_});
   return plan_sites(function_of(code), code, wanted);
@@ -92,7 +92,7 @@ TEST(Sites, NoWindowBeginsInFrontOfTheEntry) {
   auto function = function_of(code);
   function.address = kAt + 1;
   code.entries = {kAt + 1};
-  const Wanted entry{PointKind::entry};
+  const WantedSite entry{PointKind::entry};
   auto sites = plan_sites(function, code, std::span(&entry, 1));
   ASSERT_EQ(sites.windows.size(), 1u);
   EXPECT_EQ(sites.windows[0].tactic, Tactic::call);
@@ -149,7 +149,7 @@ TEST(Sites, AJumpDoesNotCrossAPage) {
   code.instructions = image::decode(raw, 0x1ffe);
   image::Function f;
   f.address = 0x1ffe, f.size = 5;
-  Wanted wanted{PointKind::entry};
+  WantedSite wanted{PointKind::entry};
   auto sites = plan_sites(f, code, {&wanted, 1});
   ASSERT_EQ(sites.refusals.size(), 1u);
   EXPECT_NE(sites.refusals[0].reason.find("page"), std::string::npos);
@@ -168,7 +168,7 @@ TEST(Sites, DoubtAboutExitsRefusesThem) {
 TEST(Sites, ATailJumpHasNoResult) {
   auto code = code_of({0xe9, 0, 0x10, 0, 0}, {}, {{kAt, image::ExitKind::tail_jump}});  // jmp elsewhere
   EXPECT_EQ(plan(code, false, true).windows.size(), 1u);
-  Wanted wanted{PointKind::return_, 0, true, true};
+  WantedSite wanted{PointKind::return_, 0, true, true};
   auto sites = plan_sites(function_of(code), code, {&wanted, 1});
   EXPECT_TRUE(sites.windows.empty());
   ASSERT_EQ(sites.refusals.size(), 1u);
@@ -184,7 +184,7 @@ TEST(Sites, AnEntryStandsAtTheFirstCall) {
   EXPECT_EQ(sites.windows[0].tactic, Tactic::call);
   EXPECT_EQ(sites.windows[0].sites[0].address, kAt + 4);
   EXPECT_EQ(sites.windows[0].sites[0].deeper, 8u);
-  Wanted reader{PointKind::entry};
+  WantedSite reader{PointKind::entry};
   reader.arguments = true;
   EXPECT_EQ(plan_sites(function_of(code), code, {&reader, 1}).refusals.size(), 1u);
   code.targets = {kAt + 4};  // a branch leads to the call, past the entry
@@ -303,7 +303,7 @@ TEST(Sites, AHostIsAWindowLikeOthers) {
   code.exits[0].address += 0xff8;
   image::Function function;
   function.address = kAt + 0xff8, function.size = 23;
-  const Wanted wanted[] = {{PointKind::entry}, {PointKind::return_}};
+  const WantedSite wanted[] = {{PointKind::entry}, {PointKind::return_}};
   EXPECT_EQ(plan_sites(function, code, wanted).refusals.size(), 1u) << "its write would cross a page";
 }
 
@@ -326,7 +326,7 @@ TEST(Sites, AHostHasRoomForTwoRelays) {
 
 // A host takes no room from other points, also from those that come later.
 TEST(Sites, AHostKeepsItsRelaysWhenItGrows) {
-  const Wanted wanted[] = {{PointKind::return_}, {PointKind::entry}, {PointKind::call_before, kAt + 16}};
+  const WantedSite wanted[] = {{PointKind::return_}, {PointKind::entry}, {PointKind::call_before, kAt + 16}};
   auto code = plain();
   auto sites = plan_sites(function_of(code), code, wanted);
   EXPECT_TRUE(sites.refusals.empty());
@@ -362,7 +362,7 @@ TEST(Sites, APunnedJumpEndsWithWhatFollows) {
   code.exits[0].address += kFar;
   image::Function function;
   function.address = kFar + kAt, function.size = 11;
-  Wanted wanted{PointKind::return_};
+  WantedSite wanted{PointKind::return_};
   StubSpace space(mappings_at({{kFar, kFar + 0x10000}}));
   auto sites = plan_sites(function, code, {&wanted, 1}, &space);
   ASSERT_EQ(sites.windows.size(), 1u);
@@ -432,7 +432,7 @@ TEST(Stubs, AreBounded) {
 }
 
 FunctionSites plan_one(const image::Code& code, PointKind kind, uint64_t place, bool result = false) {
-  Wanted wanted{kind, place, result};
+  WantedSite wanted{kind, place, result};
   return plan_sites(function_of(code), code, {&wanted, 1});
 }
 

@@ -20,7 +20,7 @@ std::optional<int> kill_one(const Wait& wait) {
     pause();
     _exit(0);
   }
-  auto process = Process::open(pid);
+  auto process = ProcessHandle::open(pid);
   std::optional<int> signal;
   {
     std::jthread parent([&] { wait(pid); });
@@ -38,7 +38,7 @@ TEST(Processes, EndIsKnownAlsoWhileItsParentWaits) {
     pause();
     _exit(0);
   }
-  auto process = Process::open(waited);
+  auto process = ProcessHandle::open(waited);
   ASSERT_TRUE(process);
   EXPECT_FALSE(process->ends_within(0ms));
   kill(waited, SIGKILL);
