@@ -19,7 +19,9 @@
 #include <map>
 #include <vector>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/bytes.h"
+#include "runtime/arch/resident.h"
+#include "runtime/arch/target_data.h"
 #include "runtime/plan/plan.h"
 
 namespace {

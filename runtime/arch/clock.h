@@ -1,21 +1,20 @@
 // The machine's counter, which wall timers read, as a clock.
 //
-// It is one where it counts evenly, and the same on all processors. The processor says whether it does (on
-// x86-64 CPUID, invariant TSC), and the kernel whether it found so. A kernel that runs in a virtual machine
-// may not say that, though its own clock is computed from the counter, by the parameters of the hypervisor
-// (kvm-clock and its like); there it is compared with the system's clock on each processor. Such a machine
-// may be moved to another host at any moment, and any machine may sleep: a session compares the two for as
-// long as it runs.
+// It is one where it counts evenly, and the same on all processors. The processor says whether it does, and
+// the kernel whether it found so. A kernel that runs in a virtual machine may not say that, though its own
+// clock is computed from the counter, by the parameters of the hypervisor (kvm-clock and its like); there it
+// is compared with the system's clock on each processor. Such a machine may be moved to another host at any
+// moment, and any machine may sleep: a session compares the two for as long as it runs.
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "base/result.h"
 
 namespace mdl::arch {
 
 uint64_t wall_ticks();
+uint64_t monotonic_ns();  // CLOCK_MONOTONIC
 
 // One reading of the counter and of CLOCK_MONOTONIC, as close to each other as it gets.
 struct ClockPair {
@@ -27,18 +26,6 @@ ClockPair read_clocks();
 // How fast it counts, measured over what is left of 20 ms since `since`; an error when it is no clock on this
 // machine.
 Result<uint64_t> ticks_per_second(const ClockPair& since);
-
-// What is known of this machine's counter.
-struct CounterFacts {
-  bool invariant = false;  // as the processor says
-  std::string_view available =
-      {};  // of /sys/devices/system/clocksource/clocksource0; "" when it cannot be read
-  std::string_view current = {};  // likewise
-  // Whether it agrees with the system's clock on all processors that we may use.
-  Result<void> (*compared)(const ClockPair& since) = nullptr;
-};
-// The decision alone.
-Result<void> check_wall_clock(const CounterFacts& facts, const ClockPair& since);
 
 // Whether the counter has counted at this rate between two readings.
 struct Tolerance {

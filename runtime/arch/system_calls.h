@@ -12,8 +12,6 @@
 
 namespace mdl::arch {
 
-extern const uint32_t kAudit;  // AUDIT_ARCH_* of a call made in 64-bit code
-
 // A call as it will be made. What is not known in advance (addresses, the number of a file) is kUnknown: a
 // filter that looks at it cannot be asked.
 struct PlannedCall {

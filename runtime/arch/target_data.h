@@ -2,8 +2,8 @@
 //
 // Each line is a constant kNAME in namespace mdl, and a symbol kNAME in assembly. All are bytes, but for
 // numbers of entries; offsets are from the beginning of what the name's first word says. What the words mean
-// is in resident/layout.h (header, news, slots, blocks), arch/x86_64/hit_time.h (a block's clocks), format/kinds.h
-// (cells) and resident/key_table.h (tables of keys).
+// is in resident/layout.h (header, news, slots, blocks), arch/<target>/hit_time.h (a block's clocks),
+// format/kinds.h (cells) and resident/key_table.h (tables of keys).
 #ifndef MDL_RUNTIME_ARCH_TARGET_DATA_H
 #define MDL_RUNTIME_ARCH_TARGET_DATA_H
 
@@ -50,7 +50,7 @@
   X(BlockAway, 64)                                                                                    \
   X(BlockSequence, 16)   /* of a copy: its number, from 1, */                                          \
   X(BlockOrigin, 24)     /* and the block that it is a copy of */                                      \
-  /* Of a hit, in ticks (arch/x86_64/hit_time.h) */                                                    \
+  /* Of a hit, in ticks (arch/<target>/hit_time.h) */                                                    \
   X(LongestHit, 1 << 19)                                                                              \
   X(LongestRead, 1 << 14)                                                                             \
   X(UsualRead, 600)                                                                                   \

@@ -28,6 +28,8 @@ class Marks {
           pieces_.back().bits[(address - range.start) / 64] |= uint64_t{1} << (address - range.start) % 64;
     }
   }
+  // All that is watched, and what lies between.
+  Range span() const { return {first_, end_}; }
   bool has(uint64_t address) const {
     if (address < first_ || address >= end_) return false;  // mostly
     for (const auto& [range, bits] : pieces_)
@@ -99,48 +101,20 @@ class Finder {
 
   void look_at_text(std::span<const std::byte> raw, uint64_t start) {
     const Range text{start, start + raw.size()};
-    const auto* bytes = reinterpret_cast<const uint8_t*>(raw.data());
-    // Displacements of 32 bits follow an opcode (call e8, jmp e9, jcc 0f 80..8f) or the ModRM byte of an
-    // operand relative to the pc (SDM volume 2, table 2-2); code is no operand of an instruction with an
-    // immediate.
-    for (size_t at = 1; at + 4 <= raw.size(); ++at) {
-      const uint8_t before = bytes[at - 1];
-      const bool is_branch =
-          (before & 0xfe) == 0xe8 || ((before & 0xf0) == 0x80 && at > 1 && bytes[at - 2] == 0x0f);
-      const bool is_operand = (before & 0xc7) == 0x05;
-      if (!is_branch && !is_operand) continue;
-      int32_t displacement;
-      std::memcpy(&displacement, bytes + at, sizeof displacement);
-      const uint64_t to = text.start + at + 4 + static_cast<uint64_t>(int64_t{displacement});
-      if (marks_.has(to)) candidates_.push_back({text.start + at, to, "an instruction leads there"});
-      if (is_operand && at > 1 && bytes[at - 2] == 0x8d) note_base(text.start + at, to);  // lea
-    }
+    find_leads(raw, start, marks_.span(), [&](const Lead& lead) {
+      if (marks_.has(lead.to)) candidates_.push_back({lead.at, lead.to, "an instruction leads there"});
+      if (lead.is_address) note_base(lead.at, lead.to);
+    });
     for (const Range& range : watched_)
-      if (text.contains(range.start)) look_at_short_jumps(range, text, bytes);
-    if (text.end <= UINT32_MAX) look_at_absolute_operands(raw, text.start);
-    look_at_words(raw, text.start);
-  }
-
-  // A program at a fixed place below 4 GiB has its own addresses as operands of 32 bits.
-  void look_at_absolute_operands(std::span<const std::byte> bytes, uint64_t start) {
-    for (size_t at = 1; at + 4 <= bytes.size(); ++at) {
-      uint32_t word;
-      std::memcpy(&word, bytes.data() + at, sizeof word);
-      if (marks_.has(word)) candidates_.push_back({start + at, word, "an instruction has its address", true});
-    }
-  }
-
-  // jcc 70..7f, loop and jrcxz e0..e3, jmp eb, with a displacement of eight bits.
-  void look_at_short_jumps(const Range& range, const Range& text, const uint8_t* bytes) {
-    const uint64_t first = std::max(text.start + 1, range.start - std::min<uint64_t>(range.start, 128));
-    const uint64_t last = std::min(text.end, range.end + 128);
-    for (uint64_t at = first; at < last; ++at) {
-      const uint8_t opcode = bytes[at - 1 - text.start];
-      if ((opcode & 0xf0) != 0x70 && (opcode & 0xfc) != 0xe0 && opcode != 0xeb) continue;
-      const uint64_t to =
-          at + 1 + static_cast<uint64_t>(int64_t{static_cast<int8_t>(bytes[at - text.start])});
-      if (range.contains(to)) candidates_.push_back({at, to, "a short jump leads there"});
-    }
+      if (text.contains(range.start))
+        find_short_leads(raw, start, range, [&](const Lead& lead) {
+          candidates_.push_back({lead.at, lead.to, "a short jump leads there"});
+        });
+    find_constants(raw, start, marks_.span(), [&](const Lead& lead) {
+      if (marks_.has(lead.to))
+        candidates_.push_back({lead.at, lead.to, "an instruction has its address", true});
+    });
+    look_at_words(raw, start);
   }
 
   void look_at_words(std::span<const std::byte> bytes, uint64_t start) {

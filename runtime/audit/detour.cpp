@@ -66,7 +66,7 @@ class Check {
     if (has_same_effect(original, copy)) return copy.end();
     // What was added for the taken side of a branch stands between its inverse and a jump to its target.
     if (original.kind != Kind::branch || copy.kind != Kind::branch || copy.target <= copy.end() ||
-        original.condition == Instruction::kNoCondition || copy.condition != (original.condition ^ 1))
+        !is_opposite(original, copy))
       return std::nullopt;
     const Instruction* jump = before(copy.target);
     if (!jump || jump->kind != Kind::jump || jump->target != original.target || jump->address < copy.end() ||

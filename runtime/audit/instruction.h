@@ -1,5 +1,6 @@
-// An x86-64 instruction as the auditor sees it. It is decoded by Zydis, not by LLVM as everywhere else: the
-// two know nothing of each other, and Zydis takes a tenth of the time.
+// An instruction as the auditor sees it. A target decodes it here by other means than for all else
+// (runtime/arch/<target>/audit_instruction.cpp): the two decoders know nothing of each other. On x86_64 it is
+// Zydis, not LLVM, which takes ten times as long.
 #pragma once
 
 #include <array>
@@ -7,6 +8,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "runtime/image/image.h"
 
 namespace mdl::audit {
 
@@ -26,15 +30,15 @@ struct Instruction {
   uint64_t address = 0;
   uint8_t size = 0;
   Kind kind = Kind::plain;
-  uint8_t condition = kNoCondition;  // of a jcc: 0..15 (SDM volume 1, appendix B)
-  uint8_t operand_at = 0;            // offset of a 32-bit displacement relative to the pc, 0 = there is none
-  bool is_padding = false;           // nop of any length, int3
-  bool is_landing = false;           // endbr64
-  bool is_address = false;           // lea
+  uint8_t condition = kNoCondition;  // of a branch, where it has a longer form: as the machine numbers them
+  uint8_t operand_at = 0;            // offset of a displacement relative to the pc, 0 = there is none
+  bool is_padding = false;           // does nothing, or fills what lies between functions
+  bool is_landing = false;           // an indirect branch may lead there
+  bool is_address = false;           // its operand's address is its result
   uint64_t target = 0;               // of a direct jump, branch or call
   uint64_t operand = 0;              // the address that operand_at makes
   std::array<uint64_t, 2> constants{};  // an immediate, and a displacement that is not relative to the pc
-  std::array<uint8_t, 15> bytes{};
+  std::array<uint8_t, 15> bytes{};      // as many as the longest instruction of any machine has
 
   uint64_t end() const { return address + size; }
   // True when control never goes on behind it.
@@ -54,5 +58,24 @@ std::optional<Instruction> decode(std::span<const std::byte> bytes, uint64_t add
 bool has_same_effect(const Instruction& original, const Instruction& copy);
 // True when `jump` goes where `call` goes, to the same effect but for the return address.
 bool goes_on_as(const Instruction& call, const Instruction& jump);
+// True when the one branch is taken where the other is not.
+bool is_opposite(const Instruction& branch, const Instruction& other);
+
+// Bytes that may be a part of an instruction that leads somewhere: each byte of `text`, which lies at
+// `start`, is tried. They find too much, never too little.
+struct Lead {
+  uint64_t at = 0;          // of a byte of the instruction's displacement or operand
+  uint64_t to = 0;          // where it leads
+  bool is_address = false;  // it forms that address; those are reported wherever they lead
+};
+using Report = llvm::function_ref<void(const Lead&)>;
+// Branches, calls and operands relative to the pc that lead into `watched`.
+void find_leads(std::span<const std::byte> text, uint64_t start, const image::Range& watched, Report report);
+// Branches of a short form, likewise, from the code around `watched`.
+void find_short_leads(std::span<const std::byte> text, uint64_t start, const image::Range& watched,
+                      Report report);
+// Operands that are such an address themselves.
+void find_constants(std::span<const std::byte> text, uint64_t start, const image::Range& watched,
+                    Report report);
 
 }  // namespace mdl::audit

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "runtime/arch/description.h"
 #include "runtime/image/frames.h"
 
 namespace mdl::focus {
@@ -17,28 +18,25 @@ namespace {
 constexpr size_t kLongestPattern = 1024;
 constexpr size_t kMostRepetitions = 2;  // counted ones, `{n}`
 
-// `*` at either end stands for anything.
+// On any machine; each has others besides (arch::Description::own_abi). `*` at either end stands for
+// anything.
 struct AbiRow {
   std::string_view name;
   OwnAbi abi;
   bool unframed = false;  // only without call frame information in an object that has some
 };
 constexpr AbiRow kOwnAbi[] = {
-    {"__tls_get_addr*", OwnAbi::never},        // callers keep registers over it on some compilers
-    {"___tls_get_addr", OwnAbi::never},        // the same
-    {"_dl_tlsdesc*", OwnAbi::never},           // changes rax only
-    {"__fentry__", OwnAbi::never},             // runs before the prologue, all registers live
-    {"mcount", OwnAbi::never},                 // the same
-    {"_mcount", OwnAbi::never},                // the same
-    {"__mcount", OwnAbi::never},               // the same
-    {"_dl_runtime_resolve*", OwnAbi::never},   // all argument registers live, its own stack layout
-    {"_dl_runtime_profile*", OwnAbi::never},   // the same
-    {"__morestack*", OwnAbi::never},           // split stacks: returns to another stack
-    {"__x86_indirect_thunk*", OwnAbi::never},  // a jump through a register
-    {"__x86_return_thunk*", OwnAbi::never},    // a ret
-    {"__x86_indirect_call_thunk*", OwnAbi::never},
-    {"__llvm_retpoline*", OwnAbi::never},
-    {"__restore_rt", OwnAbi::never},  // the return of a signal handler: never called
+    {"__tls_get_addr*", OwnAbi::never},       // callers keep registers over it on some compilers
+    {"___tls_get_addr", OwnAbi::never},       // the same
+    {"_dl_tlsdesc*", OwnAbi::never},          // changes the result's register only
+    {"__fentry__", OwnAbi::never},            // runs before the prologue, all registers live
+    {"mcount", OwnAbi::never},                // the same
+    {"_mcount", OwnAbi::never},               // the same
+    {"__mcount", OwnAbi::never},              // the same
+    {"_dl_runtime_resolve*", OwnAbi::never},  // all argument registers live, its own stack layout
+    {"_dl_runtime_profile*", OwnAbi::never},  // the same
+    {"__morestack*", OwnAbi::never},          // split stacks: returns to another stack
+    {"__restore_rt", OwnAbi::never},          // the return of a signal handler: never called
     {"Builtins_*", OwnAbi::never,
      true},                      // V8's, made by V8: exceptions and dispatch enter them in the middle
     {"vfork", OwnAbi::unusual},  // returns twice on one stack
@@ -58,6 +56,8 @@ bool fits_pattern(std::string_view pattern, std::string_view name) {
 }
 
 OwnAbi own_abi(std::string_view name, bool unframed) {
+  for (const std::string_view pattern : arch::kMachine.own_abi)
+    if (fits_pattern(pattern, name)) return OwnAbi::never;
   for (const AbiRow& row : kOwnAbi)
     if (fits_pattern(row.name, name) && (unframed || !row.unframed)) return row.abi;
   return OwnAbi::no;
@@ -65,9 +65,9 @@ OwnAbi own_abi(std::string_view name, bool unframed) {
 
 }  // namespace
 
-// Its stack is in %rbp, and a continuation is an address in the middle of a function, before which data lie:
-// jumps to it are seen nowhere, and what is decoded there is not what runs. It has no call frame information,
-// or (ghc -g) such as says that the frame is open, counted from %rbp.
+// Its stack is in a register of its own, and a continuation is an address in the middle of a function, before
+// which data lie: jumps to it are seen nowhere, and what is decoded there is not what runs. It has no call
+// frame information, or (ghc -g) such as says that the frame is open, counted from that register.
 bool is_haskell(const image::Object& object, const image::Function& function) {
   return object.has_haskell &&
          !(object.frame_table && image::frame_is_closed(*object.frame_table, function.address));

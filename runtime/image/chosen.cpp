@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "llvm/BinaryFormat/ELF.h"
+#include "runtime/arch/description.h"
 #include "runtime/image/object.h"
 
 namespace mdl::image {
@@ -40,7 +41,7 @@ void add_names(const Function& resolver, std::set<std::string>& names) {
 void choose_by_resolver(Object& object, const std::vector<Relocation>& relocations, const Memory& memory,
                         Chosen& chosen) {
   for (const Relocation& relocation : relocations) {
-    if (relocation.type != elf::R_X86_64_IRELATIVE) continue;
+    if (relocation.type != arch::kMachine.relocations.irelative) continue;
     const Function* resolver = starting_at(object, object.bias + relocation.addend);
     if (resolver && resolver->is_ifunc) add_names(*resolver, chosen[slot_value(object, relocation, memory)]);
   }
@@ -50,8 +51,9 @@ void choose_by_resolver(Object& object, const std::vector<Relocation>& relocatio
 void choose_by_name(const Object& user, const ElfFile& file, const std::vector<Relocation>& relocations,
                     const std::set<std::string_view>& wanted, const Memory& memory, Chosen& chosen) {
   const SymbolTable symbols = file.symbols(elf::SHT_DYNSYM);
+  const auto& types = arch::kMachine.relocations;
   for (const Relocation& relocation : relocations) {
-    if (relocation.type != elf::R_X86_64_JUMP_SLOT && relocation.type != elf::R_X86_64_GLOB_DAT) continue;
+    if (relocation.type != types.jump_slot && relocation.type != types.glob_dat) continue;
     if (relocation.symbol >= symbols.symbols.size()) continue;
     const std::string_view name = symbols.symbols[relocation.symbol].name;
     if (wanted.contains(name)) chosen[slot_value(user, relocation, memory)].emplace(name);

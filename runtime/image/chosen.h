@@ -6,7 +6,7 @@
 namespace mdl::image {
 
 // A name such as memcpy belongs to a resolver, which the loader calls once; what it returned is kept in slots
-// that relocations fill: R_X86_64_IRELATIVE ones of the object itself, and those by which other objects
+// that relocations fill: those of the object itself that name a resolver, and those by which other objects
 // call it. The names of the resolver become aliases of the function that such a slot holds, so that asking
 // for memcpy asks for what runs. A slot's value is used only if it is where a function of the same object
 // starts. What nothing has used yet (lazy binding) stays unknown.

@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
+#include <string_view>
 
+#include "runtime/arch/decoder.h"
+#include "runtime/arch/description.h"
 #include "runtime/image/function_code.h"
 #include "runtime/image/incoming_jumps.h"
 #include "runtime/image/landing_pads.h"
@@ -142,9 +144,9 @@ std::vector<Instruction> read_padding(const FunctionCode& code, const Range& ran
   std::vector<Instruction> padding;
   uint64_t end = range.end;
   Decoded one;
-  while (x86_64::decode_instruction(std::span(bytes).subspan(end - range.end), end, one.instruction,
-                                    one.detail) &&
-         one.instruction.is_padding && !starts_something(code, end)) {
+  while (
+      arch::decode_instruction(std::span(bytes).subspan(end - range.end), end, one.instruction, one.detail) &&
+      one.instruction.is_padding && !starts_something(code, end)) {
     padding.push_back(one.instruction);
     end = one.end();
   }
@@ -193,9 +195,10 @@ class Summary {
   void enter(std::span<const IncomingJump> jumps);
   void add_what_follows(size_t index);
   void look_at(size_t index);
-  bool is_retpoline(uint64_t address) const {
-    const Function* thunk = function_starting_at(code_.object, address);
-    return thunk && thunk->name.starts_with("__x86_indirect_thunk");
+  bool is_jump_thunk(uint64_t address) const {
+    const std::string_view begins = arch::kMachine.jump_thunk;
+    const Function* thunk = begins.empty() ? nullptr : function_starting_at(code_.object, address);
+    return thunk && thunk->name.starts_with(begins);
   }
   void look_at_jump(const Instruction& one);
   bool may_run(size_t index) const;
@@ -269,7 +272,7 @@ void Summary::look_at_jump_to_end(size_t index) {
 
 void Summary::look_at_jump(const Instruction& one) {
   if (!code_.contains(one.target)) {
-    if (is_retpoline(one.target)) {
+    if (is_jump_thunk(one.target)) {
       result_.unresolved_jump = true;
       code_.set_doubt(fmt::format("where its jump at {:#x} leads is hidden in a retpoline", one.address));
     }
@@ -281,12 +284,12 @@ void Summary::look_at_jump(const Instruction& one) {
   result_.targets.push_back(one.target);
   const Decoded* around = code_.covering(one.target);
   if (!around || around->instruction.address == one.target) return;
-  // Into an instruction: old locks are skipped so (`je 1f; lock; 1: cmpxchg`). It is sound when
-  // both ways meet at the instruction's end.
+  // Into an instruction: a prefix is skipped so (old locks on x86). It is sound when both ways meet at the
+  // instruction's end.
   std::span bytes(around->instruction.bytes);
   Decoded inner;
-  if (!x86_64::decode_instruction(std::as_bytes(bytes.subspan(one.target - around->instruction.address)),
-                                  one.target, inner.instruction, inner.detail) ||
+  if (!arch::decode_instruction(std::as_bytes(bytes.subspan(one.target - around->instruction.address)),
+                                one.target, inner.instruction, inner.detail) ||
       inner.end() != around->end())
     code_.set_doubt(fmt::format("its jump at {:#x} leads into an instruction", one.address));
 }
@@ -331,7 +334,7 @@ void Summary::look_at_indirect_jump(size_t index) {
 void Summary::doubt_indirect_exits() {
   auto through_slot = [&](uint64_t address) {
     const Decoded* jump = code_.at(address);
-    if (!jump || !jump->detail.has_memory || jump->detail.memory.base != x86_64::kPcRegister) return false;
+    if (!jump || !jump->detail.has_memory || jump->detail.memory.base != kPcRegister) return false;
     uint64_t target = 0;
     return code_.memory.read(jump->end() + static_cast<uint64_t>(jump->detail.memory.displacement),
                              std::as_writable_bytes(std::span(&target, 1))) &&
@@ -353,11 +356,12 @@ void Summary::doubt_indirect_exits() {
 
 void Summary::look_at(size_t index) {
   const Instruction& one = code_.decoded[index].instruction;
-  // With -fcf-protection, every place that an indirect jump may reach starts so.
+  // Where the machine has landing instructions (-fcf-protection), every place that an indirect jump may reach
+  // starts so.
   if (one.is_landing && one.address != code_.function.address) result_.targets.push_back(one.address);
   switch (one.flow) {
     case Flow::jump:
-      if (leads_to_end(code_, one) && !is_retpoline(one.target))
+      if (leads_to_end(code_, one) && !is_jump_thunk(one.target))
         jumps_to_end_.push_back(index);
       else
         look_at_jump(one);
@@ -392,18 +396,6 @@ void Summary::look_at(size_t index) {
   }
 }
 
-// True for `movb $0, 1`, by which haproxy's BUG_ON ends a process: no system maps the first page for a
-// program that does not ask for just that.
-bool faults(const Instruction& one) {
-  // c6 and c7 with ModRM 04 and SIB 25: mov of an immediate to an absolute address (SDM volume 2, MOV
-  // and 2.1.5).
-  const InstructionBytes& bytes = one.bytes;
-  if (bytes.size() < 8 || (bytes[0] & 0xfe) != 0xc6 || bytes[1] != 0x04 || bytes[2] != 0x25) return false;
-  uint32_t address;
-  std::memcpy(&address, bytes.data() + 3, sizeof address);
-  return address < 4096;
-}
-
 // The functions that start in a range.
 std::span<const Function> functions_in(const Object& object, const Range& range) {
   auto at = [&](uint64_t address) {
@@ -421,7 +413,7 @@ void Summary::check_bounds() {
     for (const Decoded& one : code_.decoded)
       if (range.contains(one.instruction.address) && !one.instruction.is_padding) last = &one;
     if (last && (last->instruction.flow == Flow::next || last->instruction.flow == Flow::branch) &&
-        !code_.contains(range.end) && !faults(last->instruction))
+        !code_.contains(range.end) && !arch::faults(last->instruction))
       code_.set_doubt(fmt::format("it runs on behind its end at {:#x}", range.end));
     for (const Function& inner : functions_in(code_.object, {range.start + 1, range.end}))
       code_.set_doubt(fmt::format("{} starts inside of it", inner.name));
@@ -457,16 +449,19 @@ void Summary::take_instructions() {
             [](const Exit& a, const Exit& b) { return a.address < b.address; });
 }
 
-// Where memory has an int3 (cc) and the file has none: a debugger's breakpoint or a uprobe. What is read
-// behind it is not what runs, and whoever put it there will put back the byte that was there. 0: nowhere.
+// Where memory has a breakpoint instruction and the file has none: a debugger's or a uprobe. What is read
+// behind it is not what runs, and whoever put it there will put back what was there. 0: nowhere.
 uint64_t find_breakpoint(const FunctionCode& code) {
+  const std::span breakpoint = arch::kMachine.breakpoint;
   for (const Decoded& one : code.decoded) {
     const uint64_t address = one.instruction.address;
-    if (one.instruction.size != 1 || one.instruction.bytes[0] != 0xcc) continue;
+    if (one.instruction.size != breakpoint.size() || !std::ranges::equal(one.instruction.bytes, breakpoint))
+      continue;
     for (const Mapping& mapping : code.image.mappings) {
-      std::byte byte{0xcc};
+      std::vector<uint8_t> bytes(breakpoint.begin(), breakpoint.end());
       if (mapping.inode != 0 && mapping.start <= address && address < mapping.end &&
-          read_mapped(code.image.pid, mapping, address, std::span(&byte, 1)) && byte != std::byte{0xcc})
+          read_mapped(code.image.pid, mapping, address, std::as_writable_bytes(std::span(bytes))) &&
+          !std::ranges::equal(bytes, breakpoint))
         return address;
     }
   }

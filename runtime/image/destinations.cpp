@@ -1,16 +1,16 @@
 // Where direct jumps and calls lead: to another function (an exit), or to a part of this one
 // that the compiler placed elsewhere and that a stripped file does not name.
 //
-// The call frame information decides. A function starts with CFA = rsp + 8, and a tail call
-// happens only when the frame is taken down to that; so code reached by a jump whose CFA is
-// another one belongs to the function that jumps. Where both are rsp + 8, code that jumps back
+// The call frame information decides. A function starts with a CFA that the machine's calls make, and a tail
+// call happens only when the frame is taken down to that; so code reached by a jump whose CFA is
+// another one belongs to the function that jumps. Where both are that one, code that jumps back
 // into the function's body belongs to it, and so does code that may end without a return, if only this
 // function's jumps lead there (references.h). Other code is a function that is called last: its end is the
 // end of this function, counted at the jump, unless it never comes back.
 #include <algorithm>
 #include <array>
 
-#include "runtime/image/cfi_entries.h"
+#include "runtime/arch/decoder.h"
 #include "runtime/image/function_code.h"
 #include "runtime/image/references.h"
 
@@ -73,9 +73,9 @@ bool has_name(const Function& function, Test test) {
 
 // An entry of a table of jumps to functions, out of this one.
 bool is_cfi_entry(const FunctionCode& code, uint64_t address) {
-  std::array<std::byte, kMostOfCfiEntry> bytes;
+  std::array<std::byte, arch::kMostOfStub> bytes;
   if (!code.memory.read(address, bytes)) return false;
-  std::optional<CfiEntry> entry = read_cfi_entry(bytes, address);
+  std::optional<arch::CfiEntry> entry = arch::read_cfi_entry(bytes, address);
   return entry && !code.contains(entry->target) && function_starting_at(code.object, entry->target);
 }
 
@@ -130,19 +130,8 @@ bool is_own_cold_part(const FunctionCode& code, const Function& other) {
 }  // namespace
 
 uint64_t linkage_slot(const Memory& memory, uint64_t address) {
-  std::array<std::byte, 16> bytes;
-  if (!memory.read(address, bytes)) return 0;
-  Decoded one;
-  size_t at = 0;
-  for (int step = 0; step < 2; ++step) {
-    if (!x86_64::decode_instruction(std::span(bytes).subspan(at), address + at, one.instruction, one.detail))
-      return 0;
-    if (!one.instruction.is_landing) break;
-    at += one.instruction.size;
-  }
-  bool is_stub = one.instruction.flow == Flow::jump_indirect && one.detail.has_memory &&
-                 one.detail.memory.base == x86_64::kPcRegister;
-  return is_stub ? one.end() + static_cast<uint64_t>(one.detail.memory.displacement) : 0;
+  std::array<std::byte, arch::kMostOfStub> bytes;
+  return memory.read(address, bytes) ? arch::read_linkage_stub(bytes, address) : 0;
 }
 
 Destination classify_destination(const FunctionCode& code, uint64_t target) {
@@ -183,7 +172,7 @@ Comes comes_back(const FunctionCode& code, const Decoded& call) {
     if (!callee)
       if (uint64_t slot = linkage_slot(code.memory, call.instruction.target))
         callee = function_behind_slot(code, slot);
-  } else if (call.detail.has_memory && call.detail.memory.base == x86_64::kPcRegister) {
+  } else if (call.detail.has_memory && call.detail.memory.base == kPcRegister) {
     callee = function_behind_slot(code, call.end() + static_cast<uint64_t>(call.detail.memory.displacement));
   }
   if (callee && has_name(*callee, is_no_return)) return Comes::never;

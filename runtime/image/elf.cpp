@@ -7,6 +7,7 @@
 
 #include "llvm/BinaryFormat/ELF.h"
 #include "llvm/Object/ELFTypes.h"
+#include "runtime/arch/description.h"
 
 namespace mdl::image {
 namespace {
@@ -166,7 +167,7 @@ std::vector<Relocation> ElfFile::relocations() const {
     if (section.type != llvm::ELF::SHT_RELA || !(section.flags & llvm::ELF::SHF_ALLOC)) continue;
     std::vector<std::byte> bytes = contents(section);
     for (const Types::Rela& entry : as_array<Types::Rela>(bytes))
-      if (entry.getType(false) != llvm::ELF::R_X86_64_RELATIVE)
+      if (entry.getType(false) != arch::kMachine.relocations.relative)
         out.push_back({entry.r_offset, entry.getType(false), entry.getSymbol(false),
                        static_cast<uint64_t>(int64_t{entry.r_addend})});
   }
@@ -179,7 +180,7 @@ std::vector<uint64_t> ElfFile::relocated_pointers() const {
     if (section.type != llvm::ELF::SHT_RELA || !(section.flags & llvm::ELF::SHF_ALLOC)) continue;
     std::vector<std::byte> bytes = contents(section);
     for (const Types::Rela& entry : as_array<Types::Rela>(bytes))
-      if (entry.getType(false) == llvm::ELF::R_X86_64_RELATIVE)
+      if (entry.getType(false) == arch::kMachine.relocations.relative)
         out.push_back(static_cast<uint64_t>(int64_t{entry.r_addend}));
   }
   return out;

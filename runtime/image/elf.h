@@ -41,7 +41,7 @@ struct ElfSymbol {
   uint16_t section = 0;  // as in st_shndx
 };
 
-struct Relocation {  // with an addend, as x86_64 has them
+struct Relocation {  // with an addend, as all 64-bit machines have them
   uint64_t address = 0;
   uint32_t type = 0;
   uint32_t symbol = 0;  // index into the dynamic symbols, 0 = none

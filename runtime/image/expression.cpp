@@ -13,8 +13,8 @@ constexpr size_t kMaxSteps = 256;  // a branch may go backwards
 
 class Machine {
  public:
-  Machine(std::span<const std::byte> expression,
-          std::span<const std::optional<uint64_t>, kFrameRegisters> registers, const Memory& memory)
+  Machine(std::span<const std::byte> expression, std::span<const std::optional<uint64_t>> registers,
+          const Memory& memory)
       : data_(llvm::StringRef(reinterpret_cast<const char*>(expression.data()), expression.size()), true, 8),
         size_(expression.size()),
         registers_(registers),
@@ -63,7 +63,7 @@ class Machine {
 
   llvm::DataExtractor data_;
   uint64_t size_;
-  std::span<const std::optional<uint64_t>, kFrameRegisters> registers_;
+  std::span<const std::optional<uint64_t>> registers_;
   const Memory& memory_;
   std::array<uint64_t, kMaxDepth> stack_{};
   size_t depth_ = 0;
@@ -233,7 +233,7 @@ void Machine::step(llvm::DataExtractor::Cursor& cursor) {
 }  // namespace
 
 std::optional<uint64_t> evaluate(std::span<const std::byte> expression,
-                                 std::span<const std::optional<uint64_t>, kFrameRegisters> registers,
+                                 std::span<const std::optional<uint64_t>> registers,
                                  std::optional<uint64_t> initial, const Memory& memory) {
   return Machine(expression, registers, memory).run(initial);
 }

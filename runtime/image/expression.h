@@ -15,7 +15,7 @@ namespace mdl::image {
 // The value on top of the stack at the end; `initial` is pushed first where given. Nothing when
 // an operation is not one of this use, a register is unknown, or memory cannot be read.
 std::optional<uint64_t> evaluate(std::span<const std::byte> expression,
-                                 std::span<const std::optional<uint64_t>, kFrameRegisters> registers,
+                                 std::span<const std::optional<uint64_t>> registers,
                                  std::optional<uint64_t> initial, const Memory& memory);
 
 }  // namespace mdl::image

@@ -1,9 +1,10 @@
 // Runs the instructions of a CIE and an FDE up to a pc (DWARF 5, section 6.4.2, and the two
-// GNU extensions that x86_64 compilers emit).
-#include <array>
+// GNU extensions that compilers emit).
+#include <vector>
 
 #include "llvm/BinaryFormat/Dwarf.h"
 #include "llvm/Support/DataExtractor.h"
+#include "runtime/arch/description.h"
 #include "runtime/image/frames.h"
 
 namespace mdl::image {
@@ -41,7 +42,7 @@ class Interpreter {
   void advance(uint64_t& location, uint64_t delta) const { location += delta * cie_.code_align; }
   // Registers beyond the general ones (vector registers) are accepted and forgotten.
   void set(uint64_t number, Rule rule) {
-    if (number < kFrameRegisters) row_.registers[number] = rule;
+    if (number < count_) row_.registers[number] = rule;
   }
   int64_t factored(uint64_t value) const {
     return static_cast<int64_t>(value * static_cast<uint64_t>(cie_.data_align));
@@ -57,9 +58,9 @@ class Interpreter {
   std::span<const std::byte> section_;
   const Cie& cie_;
   uint64_t address_, bias_;
+  const size_t count_ = arch::kMachine.frames.registers;
   Row row_, initial_;
-  std::array<Row, kMaxRemembered> remembered_;
-  size_t depth_ = 0;
+  std::vector<Row> remembered_;  // not often any
 };
 
 bool Interpreter::define_cfa(uint8_t opcode, DataExtractor& data, DataExtractor::Cursor& cursor) {
@@ -106,7 +107,7 @@ bool Interpreter::define_register(uint8_t opcode, DataExtractor& data, DataExtra
       rule = {Rule::Kind::is_cfa, factored(static_cast<uint64_t>(data.getSLEB128(cursor)))};
       break;
     case dwarf::DW_CFA_restore_extended:
-      rule = number < kFrameRegisters ? initial_.registers[number] : rule;
+      rule = number < count_ ? initial_.registers[number] : rule;
       break;
     case dwarf::DW_CFA_undefined:
       rule.kind = Rule::Kind::undefined;
@@ -140,7 +141,7 @@ bool Interpreter::step(DataExtractor& data, DataExtractor::Cursor& cursor, uint6
       set(low, {Rule::Kind::at_cfa, factored(data.getULEB128(cursor))});
       return true;
     case dwarf::DW_CFA_restore:
-      if (low < kFrameRegisters) row_.registers[low] = initial_.registers[low];
+      if (low < count_) row_.registers[low] = initial_.registers[low];
       return true;
     default:
       break;
@@ -167,12 +168,13 @@ bool Interpreter::step(DataExtractor& data, DataExtractor::Cursor& cursor, uint6
       advance(location, data.getU32(cursor));
       return true;
     case dwarf::DW_CFA_remember_state:
-      if (depth_ == kMaxRemembered) return false;
-      remembered_[depth_++] = row_;
+      if (remembered_.size() == kMaxRemembered) return false;
+      remembered_.push_back(row_);
       return true;
     case dwarf::DW_CFA_restore_state:
-      if (depth_ == 0) return false;
-      row_ = remembered_[--depth_];
+      if (remembered_.empty()) return false;
+      row_ = remembered_.back();
+      remembered_.pop_back();
       return true;
     case dwarf::DW_CFA_GNU_args_size:
       data.getULEB128(cursor);

@@ -7,6 +7,7 @@
 
 #include "llvm/BinaryFormat/Dwarf.h"
 #include "llvm/Support/DataExtractor.h"
+#include "runtime/arch/description.h"
 
 namespace mdl::image {
 namespace {
@@ -187,18 +188,28 @@ const Fde* FrameTable::find(uint64_t pc) const {
   return pc < entry.end ? &entry : nullptr;
 }
 
-bool frame_is_open(const FrameTable& table, uint64_t pc) {
+namespace {
+
+enum class State : uint8_t { unknown, open, closed };
+
+State state_at(const FrameTable& table, uint64_t pc) {
   const Fde* entry = table.find(pc);
-  if (!entry) return false;
-  std::optional<Row> row = table.row_at(*entry, pc);
-  return row && (row->cfa_is_expression || row->cfa_register != kStackPointer || row->cfa_offset != 8);
+  const std::optional<Row> row = entry ? table.row_at(*entry, pc) : std::nullopt;
+  if (!row) return State::unknown;
+  const auto& frames = arch::kMachine.frames;
+  const bool is_closed = !row->cfa_is_expression && row->cfa_register == frames.stack_pointer &&
+                         row->cfa_offset == frames.cfa_at_entry;
+  return is_closed ? State::closed : State::open;
+}
+
+}  // namespace
+
+bool frame_is_open(const FrameTable& table, uint64_t pc) {
+  return state_at(table, pc) == State::open;
 }
 
 bool frame_is_closed(const FrameTable& table, uint64_t pc) {
-  const Fde* entry = table.find(pc);
-  if (!entry) return false;
-  std::optional<Row> row = table.row_at(*entry, pc);
-  return row && !row->cfa_is_expression && row->cfa_register == kStackPointer && row->cfa_offset == 8;
+  return state_at(table, pc) == State::closed;
 }
 
 }  // namespace mdl::image

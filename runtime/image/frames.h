@@ -50,14 +50,18 @@ struct Rule {
   uint32_t expression = 0, expression_end = 0;  // in the section
 };
 
-inline constexpr size_t kFrameRegisters = 17;  // DWARF numbers of x86_64, 16 = return address
+// By DWARF number. How many of them the machine has, and which is which: arch::Description::frames. Those
+// beyond are never looked at.
+inline constexpr size_t kMostFrameRegisters = 33;
+using RegisterFile = std::array<uint64_t, kMostFrameRegisters>;
+using FrameValues = std::array<std::optional<uint64_t>, kMostFrameRegisters>;  // as far as they are known
 
 struct Row {
   bool cfa_is_expression = false;
   uint64_t cfa_register = 0;
   int64_t cfa_offset = 0;
   uint32_t expression = 0, expression_end = 0;
-  std::array<Rule, kFrameRegisters> registers;
+  std::array<Rule, kMostFrameRegisters> registers;
 };
 
 class FrameTable {
@@ -85,10 +89,9 @@ class FrameTable {
   std::vector<Fde> entries_;
 };
 
-inline constexpr uint64_t kStackPointer = 7;  // DWARF number on x86_64
-
 // True when the CFA at `pc` is known and is not the one of a function's first instruction
-// (rsp + 8): a frame is open, so a jump from or to here does not leave the function.
+// (Description::Frames::cfa_at_entry): a frame is open, so a jump from or to here does not leave the
+// function.
 bool frame_is_open(const FrameTable& table, uint64_t pc);
 // True when it is known and is that one.
 bool frame_is_closed(const FrameTable& table, uint64_t pc);

@@ -4,36 +4,13 @@
 
 #include <algorithm>
 
+#include "runtime/arch/decoder.h"
+#include "runtime/arch/description.h"
+
 namespace mdl::image {
 namespace {
 
 constexpr uint64_t kMaxFunction = 16 << 20;  // node's largest is below 1 MiB
-
-constexpr Registers kStackRegister = 1u << 4;  // rsp
-
-// The opcode behind prefixes, and where it stands. Intel SDM volume 2, section 2.1.1: 66 operand size; 2.2.1:
-// 40 to 4f REX.
-size_t opcode_at(const InstructionBytes& bytes) {
-  size_t at = 0;
-  while (at + 1 < bytes.size() && (bytes[at] == 0x66 || (bytes[at] & 0xf0) == 0x40)) ++at;
-  return at;
-}
-
-// push of a register (50 to 57), an immediate (68, 6a) or memory (ff /6): SDM volume 2, PUSH.
-bool is_push(const InstructionBytes& bytes) {
-  const size_t at = opcode_at(bytes);
-  const uint8_t opcode = bytes[at];
-  if ((opcode & 0xf8) == 0x50 || opcode == 0x68 || opcode == 0x6a) return true;
-  return opcode == 0xff && at + 1 < bytes.size() && ((bytes[at + 1] >> 3) & 7) == 6;
-}
-
-// mov of a register or an immediate to (%rsp): 89 or c7 with ModRM mod 0, rm 4 and SIB 24 (SDM volume 2, MOV,
-// table 2-3).
-bool stores_to_top(const InstructionBytes& bytes) {
-  const size_t at = opcode_at(bytes);
-  return at + 2 < bytes.size() && (bytes[at] == 0x89 || bytes[at] == 0xc7) &&
-         (bytes[at + 1] & 0xc7) == 0x04 && bytes[at + 2] == 0x24;
-}
 
 }  // namespace
 
@@ -49,8 +26,8 @@ bool FunctionCode::add_range(Range range) {
   std::vector<Decoded> found;
   for (size_t at = 0; at < bytes.size();) {
     Decoded one;
-    if (!x86_64::decode_instruction(std::span(bytes).subspan(at), range.start + at, one.instruction,
-                                    one.detail)) {
+    if (!arch::decode_instruction(std::span(bytes).subspan(at), range.start + at, one.instruction,
+                                  one.detail)) {
       complete = false;
       set_doubt(fmt::format("its bytes at {:#x} are not an instruction: data, or code of another kind",
                             range.start + at));
@@ -120,8 +97,8 @@ bool goes_to_pushed_address(const FunctionCode& code, size_t index) {
     if (before.end() != code.decoded[index].instruction.address || one.flow != Flow::next ||
         one.bytes.empty())
       return false;
-    if (is_push(one.bytes) || stores_to_top(one.bytes)) return true;
-    if (one.touches & kStackRegister) return false;
+    if (arch::stores_on_top(one)) return true;
+    if (one.touches & register_bit(arch::kMachine.stack_pointer)) return false;
   }
   return false;
 }

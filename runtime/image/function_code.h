@@ -10,7 +10,6 @@
 #include <tuple>
 #include <vector>
 
-#include "runtime/arch/x86_64/decode.h"
 #include "runtime/image/code.h"
 #include "runtime/image/frames.h"
 
@@ -18,7 +17,7 @@ namespace mdl::image {
 
 struct Decoded {
   Instruction instruction;
-  x86_64::Detail detail;
+  Detail detail;
   uint64_t end() const { return instruction.address + instruction.size; }
 };
 
@@ -72,16 +71,15 @@ Destination classify_destination(const FunctionCode& code, uint64_t target);
 // information shows may as well be a part of another.
 const Function* function_starting_at(const Object& object, uint64_t address);
 
-// The slot of a stub of the procedure linkage table: `jmp *slot(%rip)`, perhaps behind endbr64. 0 when the
-// code is something else.
+// The slot of a stub of the procedure linkage table, 0 when the code is something else.
 uint64_t linkage_slot(const Memory& memory, uint64_t address);
 
 // How often a call comes back, by the name of what it calls, also through the linkage table.
 enum class Comes : uint8_t { back, never, twice };
 Comes comes_back(const FunctionCode& code, const Decoded& call);
 
-// Whether the `ret` at code.decoded[index] goes to an address that the instructions right before it have put
-// on the stack: a push that no pop takes away, or a store to the top (setcontext, retpolines). Such a `ret`
+// Whether the return at code.decoded[index] goes to an address that the instructions right before it have put
+// on the stack: a push that no pop takes away, or a store to the top (setcontext, retpolines). Such a return
 // is a jump and no way out.
 bool goes_to_pushed_address(const FunctionCode& code, size_t index);
 

@@ -12,7 +12,7 @@
 #include <unordered_set>
 
 #include "llvm/BinaryFormat/ELF.h"
-#include "runtime/image/cfi_entries.h"
+#include "runtime/arch/decoder.h"
 #include "runtime/image/frames.h"
 #include "runtime/image/object.h"
 #include "runtime/image/versions.h"
@@ -80,9 +80,9 @@ void collect(const SymbolTable& table, const CodeRanges& code, uint64_t bias, st
   }
 }
 
-// Names of entries in clang's tables of jumps become names of the code that they lead to (cfi_entries.h), for
-// functions that have their own name there: `f.cfi_jt` leads to f, or out of the file. A table's own symbol
-// is none.
+// Names of entries in clang's tables of jumps become names of the code that they lead to (arch/decoder.h),
+// for functions that have their own name there: `f.cfi_jt` leads to f, or out of the file. A table's own
+// symbol is none.
 void leave_out_cfi_entries(const ElfFile& file, uint64_t bias, std::vector<Symbol>& symbols) {
   constexpr std::string_view kCode = ".cfi", kEntry = ".cfi_jt", kTable = "_global_addr";
   std::unordered_map<std::string_view, std::vector<uint64_t>> codes;  // by the name of their entry
@@ -98,8 +98,8 @@ void leave_out_cfi_entries(const ElfFile& file, uint64_t bias, std::vector<Symbo
                         (symbol.name.starts_with("__typeid_") && symbol.name.ends_with(kTable));
     auto code = codes.find(symbol.name);
     if (!is_own && code == codes.end()) return false;
-    const std::optional<CfiEntry> entry =
-        read_cfi_entry(file.at_address(symbol.address - bias, kMostOfCfiEntry), symbol.address);
+    const std::optional<arch::CfiEntry> entry =
+        arch::read_cfi_entry(file.at_address(symbol.address - bias, arch::kMostOfStub), symbol.address);
     if (!entry || is_own) return entry.has_value();
     if (std::find(code->second.begin(), code->second.end(), entry->target) == code->second.end())
       return false;

@@ -1,6 +1,6 @@
 #include "runtime/image/image.h"
 
-#include <elf.h>  // the C library's: Elf64_auxv_t, EM_...
+#include <elf.h>  // the C library's: Elf64_auxv_t
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -12,6 +12,7 @@
 #include <map>
 #include <span>
 
+#include "runtime/arch/description.h"
 #include "runtime/image/auxiliary.h"
 #include "runtime/image/block_memory.h"
 #include "runtime/image/chosen.h"
@@ -132,9 +133,9 @@ void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>
   if (opened && !is_elf(*opened->bytes)) return;
   Result<ElfFile> file =
       opened ? ElfFile::read(opened->bytes, opened->size, path) : Result<ElfFile>(opened.error());
-  if (file && file->machine() != EM_X86_64)
-    file = Error{
-        fmt::format("{} is for {}; this build instruments x86_64", path, machine_name(file->machine()))};
+  if (file && file->machine() != arch::kMachine.elf_machine)
+    file = Error{fmt::format("{} is for {}; this build instruments {}", path, machine_name(file->machine()),
+                             arch::kMachine.name)};
   if (!file) {
     base.problem = file.error().text;
     for (const Mapping* mapping : mapped.mappings)

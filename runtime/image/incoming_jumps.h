@@ -4,10 +4,10 @@
 // instruction of memmove, so that a jump written over that entry would be torn. Decoding all
 // code of an object to find them costs seconds for a big one, so:
 //
-// - far jumps (32-bit displacements) are found by looking at every byte of the text for their
+// - far jumps are found by looking at every byte of the text for their
 //   opcodes, once per object (a few ms for each 10 MB). What is no jump is taken for one now and
 //   then; its random target costs a patch site in ten thousand.
-// - near jumps (8-bit) come from the neighbours, which are decoded.
+// - short jumps (Instruction::short_form) come from the neighbours, which are decoded.
 #pragma once
 
 #include <compare>

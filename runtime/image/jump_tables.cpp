@@ -4,26 +4,24 @@
 // independent switches), or of 8-byte addresses (others, and labels as values). The search
 // over-approximates: every address that the function forms is tried as either kind, and
 // consecutive entries that are instructions of the function are targets. A jump is inside when
-// its register comes from such a table, an exit when its frame is taken down (CFA = rsp + 8)
+// its register comes from such a table, an exit when its frame is taken down (frames.h)
 // and nothing speaks for a table; the rest is unresolved.
 #include <algorithm>
+#include <bit>
 
+#include "runtime/arch/description.h"
 #include "runtime/image/function_code.h"
 
 namespace mdl::image {
 namespace {
 
-using x86_64::kNoRegister;
-using x86_64::kPcRegister;
-using x86_64::Operation;
-
 constexpr size_t kMaxEntries = 1 << 16;
 constexpr size_t kLookBack = 40;
 
-// The address that an instruction forms: lea of a pc-relative operand, an absolute displacement
+// The address that an instruction forms: that of a pc-relative operand, an absolute displacement
 // beside an index, an immediate. 0 when it forms none.
 uint64_t formed_address(const Decoded& one) {
-  const x86_64::Detail& detail = one.detail;
+  const Detail& detail = one.detail;
   if (detail.has_memory && !detail.memory.has_segment) {
     if (detail.memory.base == kPcRegister)
       return detail.operation == Operation::address
@@ -93,7 +91,7 @@ struct Source {
   enum class Kind : uint8_t { table, plain, unknown };
   enum class Entry : uint8_t { absolute, offset, any };  // what is read from the table
   Kind kind = Kind::unknown;
-  uint32_t bases = 0;    // registers that may hold the table's address, as bits
+  Registers bases = 0;   // that may hold the table's address
   uint64_t address = 0;  // the table's address, where the operand holds it
   size_t at = 0;         // index of the instruction that uses the bases
   Entry entry = Entry::any;
@@ -101,14 +99,14 @@ struct Source {
 
 // A target that is read is 8 bytes of a table of addresses; one that is added up comes from a table of
 // offsets.
-Source table_of(const x86_64::MemoryOperand& memory, size_t at, Source::Entry entry) {
+Source table_of(const MemoryOperand& memory, size_t at, Source::Entry entry) {
   Source source{Source::Kind::table, 0, 0, at, entry};
-  if (memory.base >= 0 && memory.base < kPcRegister) source.bases |= 1u << memory.base;
+  if (memory.base >= 0 && memory.base != kPcRegister) source.bases |= register_bit(memory.base);
   if (memory.displacement > 0) source.address = static_cast<uint64_t>(memory.displacement);
   return source;
 }
 
-bool has_index(const x86_64::MemoryOperand& memory) {
+bool has_index(const MemoryOperand& memory) {
   return memory.index != kNoRegister;
 }
 
@@ -125,22 +123,21 @@ Source trace(const FunctionCode& code, size_t index) {
     const Decoded& one = code.decoded[index - back];
     Flow flow = one.instruction.flow;
     if (flow == Flow::call || flow == Flow::call_indirect) {
-      constexpr uint32_t kPreserved = 1u << 3 | 1u << 5 | 0xf000;  // rbx rbp r12..r15
-      if (wanted == 0) return {Source::Kind::plain};               // what the call returned
-      if (!(kPreserved >> wanted & 1)) return {};
+      if (wanted == arch::kMachine.result) return {Source::Kind::plain};  // what the call returned
+      if (!(arch::kMachine.preserved & register_bit(wanted))) return {};
       continue;
     }
     if (flow != Flow::next && flow != Flow::branch) return {};
     if (!(one.instruction.touches >> wanted & 1)) continue;
-    const x86_64::Detail& detail = one.detail;
+    const Detail& detail = one.detail;
     switch (detail.operation) {
       case Operation::move:
         if (detail.source < 0) return {};
         wanted = detail.source;
         break;
       case Operation::add: {
-        Source source{Source::Kind::table, 1u << wanted, 0, index - back, Source::Entry::offset};
-        if (detail.source >= 0) source.bases |= 1u << detail.source;
+        Source source{Source::Kind::table, register_bit(wanted), 0, index - back, Source::Entry::offset};
+        if (detail.source >= 0) source.bases |= register_bit(detail.source);
         return source;
       }
       case Operation::load:
@@ -198,13 +195,13 @@ Held held_before(const FunctionCode& code, size_t index, int base) {
 // Addresses that the registers of a source hold there: the one that is known, or else all that they are
 // set to anywhere in the function. What was read from memory is no address that the function forms.
 std::vector<uint64_t> addresses_in(const FunctionCode& code, const Source& source) {
-  uint32_t bases = source.bases;
+  Registers bases = source.bases;
   std::vector<uint64_t> addresses;
-  for (int base = 0; base < kPcRegister; ++base) {
-    if (!(bases >> base & 1)) continue;
+  for (Registers left = bases; left != 0; left &= left - 1) {
+    const int base = std::countr_zero(left);
     const Held held = held_before(code, source.at, base);
     if (held.kind == Held::Kind::address && readable_from(code, held.address) != 0) return {held.address};
-    if (held.kind == Held::Kind::loaded) bases &= ~(1u << base);
+    if (held.kind == Held::Kind::loaded) bases &= ~register_bit(base);
   }
   for (const Decoded& one : code.decoded) {
     if (one.detail.destination < 0 || !(bases >> one.detail.destination & 1)) continue;
@@ -223,10 +220,9 @@ bool takes_own_label(const FunctionCode& code) {
   });
 }
 
-// The number of entries that the range check before a switch allows: `cmp $n, index; ja
-// default` is n + 1, `jae` n. 0 when there is none in sight.
+// The number of entries that the range check before a switch allows: n + 1 where an index above n is led to
+// the default, n where one above or equal is. 0 when there is none in sight.
 size_t checked_entries(const FunctionCode& code, size_t index) {
-  constexpr int64_t kAboveOrEqual = 3, kAbove = 7;  // condition codes, SDM volume 1, appendix B
   for (size_t back = 1; back < kLookBack && back < index; ++back) {
     const Decoded& branch = code.decoded[index - back];
     const Decoded& compare = code.decoded[index - back - 1];
@@ -234,8 +230,8 @@ size_t checked_entries(const FunctionCode& code, size_t index) {
     if (branch.instruction.flow != Flow::branch || compare.detail.operation != Operation::compare) continue;
     int64_t last = compare.detail.immediate & 0xffffffff;
     if (last >= static_cast<int64_t>(kMaxEntries)) return 0;
-    if (branch.detail.immediate == kAbove) return static_cast<size_t>(last) + 1;
-    if (branch.detail.immediate == kAboveOrEqual) return static_cast<size_t>(last);
+    if (branch.detail.condition == Condition::above) return static_cast<size_t>(last) + 1;
+    if (branch.detail.condition == Condition::above_or_equal) return static_cast<size_t>(last);
     return 0;
   }
   return 0;

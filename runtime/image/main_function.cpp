@@ -1,31 +1,30 @@
-// The entry point of glibc (sysdeps/x86_64/start.S) and musl (crt_arch.h) is straight code up to its call:
-// `lea main(%rip),%rdi` in position-independent programs, `mov $main,%rdi` in others, or
-// `mov main@GOTPCREL(%rip),%rdi` where the linker has left it so.
+// The entry point of glibc (sysdeps/<machine>/start.S) and musl (crt_arch.h) is straight code up to its call.
+// It forms main's address relative to the pc in position-independent programs, or has it as a constant; or it
+// reads it from a word that the loader has filled in, where the linker has left it so.
 #include "runtime/image/main_function.h"
 
 #include <elf.h>
 
 #include <array>
 
-#include "runtime/arch/x86_64/decode.h"
+#include "runtime/arch/decoder.h"
+#include "runtime/arch/description.h"
 #include "runtime/image/auxiliary.h"
 #include "runtime/kernel/proc_file.h"
 
 namespace mdl::image {
 namespace {
 
-constexpr size_t kLongest = 128;   // bytes of the entry point
-constexpr int kFirstArgument = 7;  // %rdi, as instructions number it
+constexpr size_t kLongest = 128;  // bytes of the entry point
 
 // What the instruction leaves in its destination, where that is an address that it names.
-std::optional<uint64_t> named(const x86_64::Detail& detail, uint64_t end, const Memory& memory) {
-  if (detail.operation == x86_64::Operation::constant) return static_cast<uint64_t>(detail.immediate);
-  if (!detail.has_memory || detail.memory.base != x86_64::kPcRegister) return std::nullopt;
+std::optional<uint64_t> named(const Detail& detail, uint64_t end, const Memory& memory) {
+  if (detail.operation == Operation::constant) return static_cast<uint64_t>(detail.immediate);
+  if (!detail.has_memory || detail.memory.base != kPcRegister) return std::nullopt;
   const uint64_t at = end + static_cast<uint64_t>(detail.memory.displacement);
-  if (detail.operation == x86_64::Operation::address) return at;
+  if (detail.operation == Operation::address) return at;
   uint64_t word = 0;
-  if (detail.operation != x86_64::Operation::load ||
-      !memory.read(at, std::as_writable_bytes(std::span(&word, 1))))
+  if (detail.operation != Operation::load || !memory.read(at, std::as_writable_bytes(std::span(&word, 1))))
     return std::nullopt;
   return word;
 }
@@ -34,16 +33,16 @@ std::optional<uint64_t> named(const x86_64::Detail& detail, uint64_t end, const 
 
 std::optional<uint64_t> main_from_entry(std::span<const std::byte> code, uint64_t entry,
                                         const Memory& memory) {
+  const int first = arch::kMachine.first_argument;
   std::optional<uint64_t> argument;
   for (size_t at = 0; at < code.size();) {
     Instruction in;
-    x86_64::Detail detail;
-    if (!x86_64::decode_instruction(code.subspan(at), entry + at, in, detail)) return std::nullopt;
+    Detail detail;
+    if (!arch::decode_instruction(code.subspan(at), entry + at, in, detail)) return std::nullopt;
     if (in.flow == Flow::call || in.flow == Flow::call_indirect) return argument;
     if (in.flow != Flow::next) return std::nullopt;
-    if (in.touches & 1u << kFirstArgument)
-      argument =
-          detail.destination == kFirstArgument ? named(detail, entry + at + in.size, memory) : std::nullopt;
+    if (in.touches & register_bit(first))
+      argument = detail.destination == first ? named(detail, entry + at + in.size, memory) : std::nullopt;
     at += in.size;
   }
   return std::nullopt;

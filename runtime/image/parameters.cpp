@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <string_view>
 
 #include "llvm/DebugInfo/DWARF/DWARFCompileUnit.h"
 #include "llvm/DebugInfo/DWARF/DWARFContext.h"
 #include "llvm/DebugInfo/DWARF/DWARFDie.h"
+#include "runtime/arch/conventions.h"
+#include "runtime/arch/description.h"
 
 namespace mdl::image {
 namespace {
@@ -16,23 +19,27 @@ namespace dw = llvm::dwarf;
 
 constexpr int kMaxTypes = 64;           // typedefs and qualifiers around a type
 constexpr size_t kMaxParameters = 256;  // that are looked at
-// DWARF's numbers of %rdi %rsi %rdx %rcx %r8 %r9 (System V ABI for x86-64, figure 3.36).
-constexpr uint8_t kRegisters[] = {5, 4, 1, 2, 8, 9};
-constexpr int kRegisterCount = std::size(kRegisters);
+using Class = arch::ArgumentClass;
+using Shape = arch::ValueShape;
 
-// Which registers a value takes as an argument.
-enum class Class : uint8_t {
-  none,     // no general register: void, float, double, long double
-  integer,  // one general register
-  memory,   // a result that the caller makes room for, whose address is the first argument
-  unknown,  // it depends on what debug information does not say
-};
+// How many registers pass arguments.
+int register_count() {
+  return static_cast<int>(arch::kMachine.argument_registers.size());
+}
+constexpr std::string_view kNumbers[] = {"none", "one", "two",   "three", "four",
+                                         "five", "six", "seven", "eight", "nine"};
 
 struct Type {
   Class is = Class::unknown;
+  Shape::Kind kind = Shape::Kind::other;
   uint64_t size = 8;
   bool has_sign = false;
 };
+
+Type classified(Shape::Kind kind, uint64_t size, bool has_sign) {
+  const Class is = arch::class_of_argument({kind, size});
+  return is == Class::unknown ? Type{} : Type{is, kind, size, has_sign};
+}
 
 // Without typedefs, const and volatile; invalid for void.
 std::optional<DWARFDie> bare_type(DWARFDie of) {
@@ -61,10 +68,6 @@ uint64_t number(const DWARFDie& die, dw::Attribute attribute) {
   return dw::toUnsigned(die.find(attribute), 0);
 }
 
-bool is_one_register(uint64_t size) {
-  return size == 1 || size == 2 || size == 4 || size == 8;
-}
-
 Type base_type(const DWARFDie& type) {
   const uint64_t size = number(type, dw::DW_AT_byte_size);
   const uint64_t bits = number(type, dw::DW_AT_bit_size);
@@ -74,12 +77,12 @@ Type base_type(const DWARFDie& type) {
     case dw::DW_ATE_unsigned:
     case dw::DW_ATE_unsigned_char:
     case dw::DW_ATE_UTF:
-      return is_one_register(size) ? Type{Class::integer, size, false} : Type{};
+      return classified(Shape::Kind::integer, size, false);
     case dw::DW_ATE_signed:
     case dw::DW_ATE_signed_char:
-      return is_one_register(size) ? Type{Class::integer, size, true} : Type{};
+      return classified(Shape::Kind::integer, size, true);
     case dw::DW_ATE_float:
-      return {Class::none, size, false};  // in vector registers, or on the stack
+      return classified(Shape::Kind::floating, size, false);
     default:
       return {};
   }
@@ -88,8 +91,8 @@ Type base_type(const DWARFDie& type) {
 // An enumeration has its underlying type's sign; where that is not said, it has one if an enumerator is
 // negative.
 Type enumeration(const DWARFDie& type) {
-  Type result{Class::integer, number(type, dw::DW_AT_byte_size), false};
-  if (!is_one_register(result.size)) return {};
+  Type result = classified(Shape::Kind::integer, number(type, dw::DW_AT_byte_size), false);
+  if (result.is == Class::unknown) return {};
   auto underlying = bare_type(type);
   if (underlying && *underlying) {
     result.has_sign = base_type(*underlying).has_sign;
@@ -106,7 +109,7 @@ Type enumeration(const DWARFDie& type) {
 Type type_of(const DWARFDie& of) {
   std::optional<DWARFDie> type = bare_type(of);
   if (!type) return {};
-  if (!*type) return {Class::none, 0, false};
+  if (!*type) return classified(Shape::Kind::nothing, 0, false);
   switch (type->getTag()) {
     case dw::DW_TAG_base_type:
       return base_type(*type);
@@ -115,22 +118,22 @@ Type type_of(const DWARFDie& of) {
     case dw::DW_TAG_pointer_type:
     case dw::DW_TAG_reference_type:
     case dw::DW_TAG_rvalue_reference_type:
-      return {Class::integer, 8, false};
+      return classified(Shape::Kind::integer, 8, false);
     default:
       return {};
   }
 }
 
-// A structure of more than 16 bytes is returned through its caller's memory, whatever it holds.
 Class class_of_result(const DWARFDie& function) {
   std::optional<DWARFDie> type = bare_type(function);
   if (!type) return Class::unknown;
-  if (!*type) return Class::none;
+  if (!*type) return arch::class_of_result({Shape::Kind::nothing, 0});
   const bool is_structure =
       type->getTag() == dw::DW_TAG_structure_type || type->getTag() == dw::DW_TAG_class_type;
-  if (is_structure && number(*type, dw::DW_AT_byte_size) > 16) return Class::memory;
+  if (is_structure)
+    return arch::class_of_result({Shape::Kind::structure, number(*type, dw::DW_AT_byte_size)});
   const Type result = type_of(function);
-  return result.is == Class::integer ? Class::none : result.is;
+  return arch::class_of_result({result.kind, result.size});
 }
 
 // Debug information's own word for where the parameter is when the function begins: true when it is in that
@@ -178,7 +181,7 @@ bool follows_convention(const DWARFDie& function) {
 
 ValueType type_of_argument(const DWARFDie& function, uint64_t entry, int number) {
   const Class result = class_of_result(function);
-  if (result == Class::unknown || number < 0 || number >= kRegisterCount) return {};
+  if (result == Class::unknown || number < 0 || number >= register_count()) return {};
   int at = result == Class::memory ? 1 : 0;
   size_t seen = 0;
   for (DWARFDie child = function.getFirstChild(); child && !child.isNULL(); child = child.getSibling()) {
@@ -187,7 +190,10 @@ ValueType type_of_argument(const DWARFDie& function, uint64_t entry, int number)
     const Type type = type_of(child);
     if (type.is == Class::unknown || ++seen > kMaxParameters) return {};
     if (type.is != Class::integer) continue;
-    if (at == number) return is_at(child, entry, kRegisters[at]) ? value_type(type) : ValueType();
+    if (at == number)
+      return is_at(child, entry, arch::kMachine.argument_registers[static_cast<size_t>(at)])
+                 ? value_type(type)
+                 : ValueType();
     at++;
   }
   return {};
@@ -218,9 +224,10 @@ Parameter look(const DWARFDie& function, uint64_t entry, const std::string& name
     }
     if (type.is != Class::integer)
       return Parameter::unknown(fmt::format("`{}` is no integer or pointer in one register", name));
-    if (at >= kRegisterCount)
-      return Parameter::unknown(fmt::format("`{}` is on the stack: six are in registers", name));
-    if (!is_at(child, entry, kRegisters[at]))
+    if (at >= register_count())
+      return Parameter::unknown(fmt::format("`{}` is on the stack: {} are in registers", name,
+                                            kNumbers[static_cast<size_t>(register_count())]));
+    if (!is_at(child, entry, arch::kMachine.argument_registers[static_cast<size_t>(at)]))
       return Parameter::unknown(
           fmt::format("the compiler did not keep `{}` where the calling convention has it", name));
     Parameter found;

@@ -1,7 +1,7 @@
 // Where a function finds the parameters that its source names: `$args.name`.
 //
-// Debug information (DWARF 2 to 5) names a function's parameters, and the calling convention (System V ABI
-// for x86-64, section 3.2.3) says where each is when the function is entered. A wrong place would be a wrong
+// Debug information (DWARF 2 to 5) names a function's parameters, and the calling convention
+// (arch/conventions.h) says where each is when the function is entered. A wrong place would be a wrong
 // number, so a parameter is known only where nothing is left to doubt:
 //   - the function is one that follows the convention: no clone with parameters of its own (a name with a
 //     dot, such as f.constprop.0), not marked DW_CC_nocall;

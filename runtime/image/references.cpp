@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/arch/code_search.h"
+#include "runtime/arch/decoder.h"
 #include "runtime/image/function_code.h"
 #include "runtime/image/incoming_jumps.h"
 #include "runtime/image/landing_pads.h"
@@ -31,20 +33,6 @@ void add_words(std::span<const std::byte> bytes, const Range& text, std::vector<
     uint64_t word = 0;
     std::memcpy(&word, bytes.data() + at, width);
     if (word - text.start < size) places.push_back(word);
-  }
-}
-
-// Operands relative to the next instruction: ModRM with mod = 00 and rm = 101, then 32 bits (SDM volume 2,
-// 2.2.1.6). An instruction that takes an address (lea) has nothing behind them.
-void add_operands(std::span<const std::byte> bytes, uint64_t start, const Range& text,
-                  std::vector<uint64_t>& places) {
-  const uint64_t size = text.end - text.start;
-  for (size_t at = 0; at + 5 <= bytes.size(); ++at) {
-    if ((static_cast<unsigned>(bytes[at]) & 0xc7) != 0x05) continue;
-    int32_t displacement;
-    std::memcpy(&displacement, bytes.data() + at + 1, sizeof displacement);
-    const uint64_t place = start + at + 5 + static_cast<uint64_t>(int64_t{displacement});
-    if (place - text.start < size) places.push_back(place);
   }
 }
 
@@ -86,8 +74,8 @@ std::vector<Decoded> decode_whole(const FunctionCode& code, const Range& range) 
   std::vector<Decoded> out;
   for (size_t at = 0; at < bytes.size(); at += out.back().instruction.size) {
     Decoded one;
-    if (!x86_64::decode_instruction(std::span(bytes).subspan(at), range.start + at, one.instruction,
-                                    one.detail))
+    if (!arch::decode_instruction(std::span(bytes).subspan(at), range.start + at, one.instruction,
+                                  one.detail))
       return {};
     out.push_back(std::move(one));
   }
@@ -127,7 +115,7 @@ void References::scan(const Image& image, const Object& object, const Memory& me
     complete_ &=
         data <= kMostOfData && read_pieces(memory, range, [&](std::span<const std::byte> bytes, uint64_t at) {
           add_words(bytes, text, places_);
-          if (mapping.execute) add_operands(bytes, at, text, places_);
+          if (mapping.execute) arch::find_operands(bytes, at, text, places_);
         });
     if (!complete_) return;
   }

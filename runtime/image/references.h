@@ -7,8 +7,8 @@
 // code, it is treated as a part, and the number of returns is right whichever of the two it is: what happens
 // there happens for that function, so its own exits are the function's.
 //
-// The search takes too much rather than too little. Every four bytes that may be an operand relative to the
-// next instruction count, every word in the object's data, every landing pad. What it finds too much costs
+// The search takes too much rather than too little. Bytes that may be an operand relative to the
+// pc count, every word in the object's data, every landing pad. What it finds too much costs
 // only that the code stays another function.
 #pragma once
 

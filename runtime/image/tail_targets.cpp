@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <set>
 
 #include "llvm/BinaryFormat/ELF.h"
-#include "runtime/image/cfi_entries.h"
+#include "runtime/arch/decoder.h"
+#include "runtime/arch/description.h"
 #include "runtime/image/function_code.h"
 #include "runtime/image/object.h"
 
@@ -32,18 +32,19 @@ TailTarget not_known(std::string obstacle) {
   return out;
 }
 
-// The word that `jmp *word(%rip)` reads, 0 for any other jump.
+// The word at an address of its own that an indirect jump reads, 0 for any other jump.
 uint64_t word_of(const Instruction& jump) {
-  if (jump.pc_relative_at == 0 || size_t{jump.pc_relative_at} + 4 > jump.bytes.size()) return 0;
-  int32_t displacement = 0;
-  std::memcpy(&displacement, jump.bytes.data() + jump.pc_relative_at, sizeof displacement);
-  return jump.address + jump.size + static_cast<uint64_t>(int64_t{displacement});
+  Instruction in;
+  Detail detail;
+  if (!arch::decode_instruction(std::as_bytes(std::span(jump.bytes)), jump.address, in, detail)) return 0;
+  if (!detail.has_memory || detail.memory.base != kPcRegister) return 0;
+  return jump.address + jump.size + static_cast<uint64_t>(detail.memory.displacement);
 }
 
 const Function* behind_cfi_entry(const Object& object, uint64_t address, const Memory& memory) {
-  std::array<std::byte, kMostOfCfiEntry> bytes;
+  std::array<std::byte, arch::kMostOfStub> bytes;
   if (!memory.read(address, bytes)) return nullptr;
-  const std::optional<CfiEntry> entry = read_cfi_entry(bytes, address);
+  const std::optional<arch::CfiEntry> entry = arch::read_cfi_entry(bytes, address);
   return entry ? beginning_at(object, entry->target) : nullptr;
 }
 
@@ -81,7 +82,7 @@ const TailTargets::Slots& TailTargets::slots_of(const Object& object) {
   if (!file) return known->second;
   const SymbolTable symbols = file->symbols(llvm::ELF::SHT_DYNSYM);
   for (const Relocation& relocation : file->relocations())
-    if (relocation.type == llvm::ELF::R_X86_64_JUMP_SLOT && relocation.symbol < symbols.symbols.size())
+    if (relocation.type == arch::kMachine.relocations.jump_slot && relocation.symbol < symbols.symbols.size())
       known->second[object.bias + relocation.address] = symbols.symbols[relocation.symbol].name;
   return known->second;
 }

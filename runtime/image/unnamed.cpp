@@ -1,7 +1,7 @@
 // An FDE describes a function, or a part of one that the compiler placed elsewhere (GCC's `f.cold`), or
 // stubs.
 //
-//   - Where the frame is open at the first instruction (CFA other than rsp + 8), it is a part.
+//   - Where the frame is open at the first instruction (frames.h), it is a part.
 //   - A part in which the frame is closed gives itself away: it jumps into the middle of another FDE's code,
 //   or is
 //     jumped into, or an exception's landing pad of another one lies in it. All of that holds for the
@@ -16,10 +16,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "llvm/BinaryFormat/ELF.h"
+#include "runtime/arch/code_search.h"
 #include "runtime/image/code.h"
 #include "runtime/image/landing_pads.h"
 
@@ -92,43 +92,6 @@ class FileText final : public Memory {
   std::vector<Piece> pieces_;
 };
 
-// Where a displacement of 32 bits at the end of an instruction leads. These two see every byte of a program.
-inline uint64_t target_of(const uint8_t* bytes, size_t at, uint64_t start) {
-  int32_t word;
-  std::memcpy(&word, bytes + at, sizeof word);
-  return start + at + 4 + static_cast<uint64_t>(int64_t{word});
-}
-
-// A displacement of 32 bits behind the opcode of a jump: jmp is e9, jcc 0f 80..8f (SDM volume 2, JMP and
-// Jcc).
-inline bool is_of_jump(const uint8_t* bytes, size_t at) {
-  return (at >= 1 && bytes[at - 1] == 0xe9) ||
-         (at >= 2 && (bytes[at - 1] & 0xf0) == 0x80 && bytes[at - 2] == 0x0f);
-}
-
-// A displacement of 32 bits behind the opcode of a call, or behind the ModRM of an operand relative to %rip
-// (SDM volume 2, CALL and 2.1.5).
-inline bool is_of_reference(const uint8_t* bytes, size_t at) {
-  return at >= 1 && (bytes[at - 1] == 0xe8 || (bytes[at - 1] & 0xc7) == 0x05) && !is_of_jump(bytes, at);
-}
-
-// True when four bytes may be the displacement of a jump to a place of which `test` is true. The first bytes
-// of opcodes are looked for with memchr: programs have a hundred million bytes.
-template <typename Test>
-bool may_jump(std::span<const std::byte> bytes, uint64_t start, Test test) {
-  const auto* raw = reinterpret_cast<const uint8_t*>(bytes.data());
-  const uint8_t* end = raw + bytes.size();
-  for (const uint8_t opcode : {0xe9, 0x0f})
-    for (const uint8_t* at = raw; at < end; ++at) {
-      at = static_cast<const uint8_t*>(std::memchr(at, opcode, static_cast<size_t>(end - at)));
-      if (!at) break;
-      const auto behind = static_cast<size_t>(at - raw) + (opcode == 0xe9 ? 1 : 2);
-      if (behind + 4 > bytes.size()) break;
-      if (is_of_jump(raw, behind) && test(target_of(raw, behind, start))) return true;
-    }
-  return false;
-}
-
 // The FDEs that belong together with another one, one of the two being a candidate: they jump into its
 // middle, or it into theirs.
 class Related {
@@ -170,7 +133,7 @@ class Related {
     if (entry.end - entry.start > kMostBytes) return;
     const std::span bytes = text_.at({entry.start, entry.end});
     const bool is_candidate = in_candidate(entry.start);
-    const bool may = may_jump(bytes, entry.start, [&](uint64_t target) {
+    const bool may = arch::any_far_jump(bytes, entry.start, [&](uint64_t target) {
       return (is_candidate || in_candidate(target)) && middle_of(target, entry);
     });
     if (!may) return;
@@ -204,16 +167,11 @@ std::set<uint64_t> referred_to(const std::set<uint64_t>& doubtful, const ElfFile
                                const FileText& text) {
   std::set<uint64_t> out;
   if (doubtful.empty()) return out;
-  const uint64_t first = *doubtful.begin(), last = *doubtful.rbegin();
-  for (const FileText::Piece& piece : text.pieces()) {
-    const auto* raw = reinterpret_cast<const uint8_t*>(piece.bytes.data());
-    const size_t size = piece.bytes.size();
-    for (size_t at = 0; at + 4 <= size; ++at) {
-      if (!is_of_reference(raw, at)) continue;
-      const uint64_t target = target_of(raw, at, piece.start);
-      if (target >= first && target <= last && doubtful.contains(target)) out.insert(target);
-    }
-  }
+  std::vector<uint64_t> places;
+  for (const FileText::Piece& piece : text.pieces())
+    arch::find_references(piece.bytes, piece.start, {*doubtful.begin(), *doubtful.rbegin() + 1}, places);
+  for (const uint64_t place : places)
+    if (doubtful.contains(place)) out.insert(place);
   for (const uint64_t pointer : file.relocated_pointers())
     if (doubtful.contains(pointer + bias)) out.insert(pointer + bias);
   return out;

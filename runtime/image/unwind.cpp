@@ -15,16 +15,15 @@
 #include <cstring>
 #include <optional>
 
+#include "runtime/arch/description.h"
+#include "runtime/arch/signal_frame.h"
 #include "runtime/image/expression.h"
 #include "runtime/image/frames.h"
 
 namespace mdl::image {
 namespace {
 
-constexpr size_t kReturnAddress = 16;
 constexpr size_t kMaxSignalFrames = 64;
-
-using Values = std::array<std::optional<uint64_t>, kFrameRegisters>;
 
 std::optional<uint64_t> load(const Memory& memory, uint64_t address) {
   uint64_t value = 0;
@@ -36,7 +35,7 @@ std::span<const std::byte> part(const FrameTable& table, uint32_t from, uint32_t
   return table.section().subspan(from, to - from);
 }
 
-std::optional<uint64_t> find_cfa(const FrameTable& table, const Row& row, const Values& values,
+std::optional<uint64_t> find_cfa(const FrameTable& table, const Row& row, const FrameValues& values,
                                  const Memory& memory) {
   if (row.cfa_is_expression)
     return evaluate(part(table, row.expression, row.expression_end), values, std::nullopt, memory);
@@ -45,7 +44,7 @@ std::optional<uint64_t> find_cfa(const FrameTable& table, const Row& row, const 
 }
 
 std::optional<uint64_t> apply(const FrameTable& table, const Rule& rule, size_t number, uint64_t cfa,
-                              const Values& values, const Memory& memory) {
+                              const FrameValues& values, const Memory& memory) {
   switch (rule.kind) {
     case Rule::Kind::same:
       return values[number];
@@ -70,29 +69,11 @@ std::optional<uint64_t> apply(const FrameTable& table, const Rule& rule, size_t 
   return std::nullopt;
 }
 
-// `mov $15, %rax; syscall`: rt_sigreturn, as glibc and musl have it.
-bool is_restorer(const Memory& memory, uint64_t pc) {
-  constexpr std::array<uint8_t, 9> kBytes = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
-  std::array<uint8_t, 9> bytes;
-  return memory.read(pc, std::as_writable_bytes(std::span(bytes))) && bytes == kBytes;
-}
-
-// The registers that rt_sigreturn restores: at rsp lies a struct ucontext whose general
-// registers start at 40, in the kernel's order (arch/x86/include/uapi/asm/sigcontext.h).
-bool restore_signal_context(const Memory& memory, Values& values) {
-  constexpr uint64_t kRegistersAt = 40;
-  // r8..r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip as DWARF numbers
-  constexpr std::array<size_t, 17> kOrder = {
-      8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, kReturnAddress};
-  std::array<uint64_t, 17> saved;
-  if (!values[kStackPointer] ||
-      !memory.read(*values[kStackPointer] + kRegistersAt, std::as_writable_bytes(std::span(saved))))
-    return false;
-  for (size_t i = 0; i < kOrder.size(); ++i) values[kOrder[i]] = saved[i];
-  return true;
-}
-
 }  // namespace
+
+uint64_t place_of(const Frame& frame) {
+  return frame.cfa - static_cast<uint64_t>(arch::kMachine.frames.cfa_at_entry);
+}
 
 struct Unwinder::State {
   struct Entry {
@@ -166,10 +147,10 @@ class PageMemory final : public Memory {
 class Walk {
  public:
   Walk(const RegisterFile& registers, const Memory& memory) : memory_(memory) {
-    std::copy(registers.begin(), registers.end(), values_.begin());
+    std::copy_n(registers.begin(), frames_.registers, values_.begin());
   }
 
-  uint64_t pc() const { return *values_[kReturnAddress]; }
+  uint64_t pc() const { return *values_[frames_.pc]; }
   bool is_call() const { return is_call_; }
   // The address whose row holds: a call's is the one before its return address.
   uint64_t lookup_pc() const { return is_call_ ? pc() - 1 : pc(); }
@@ -189,8 +170,11 @@ class Walk {
     return std::nullopt;
   }
 
+  std::optional<uint64_t>& stack_pointer() { return values_[frames_.stack_pointer]; }
+
+  const arch::Description::Frames& frames_ = arch::kMachine.frames;
   const Memory& memory_;
-  Values values_;
+  FrameValues values_, caller_;
   bool is_call_ = false;
   bool ended_ = false;
   std::string doubt_;
@@ -202,41 +186,43 @@ std::optional<uint64_t> Walk::step(const FrameTable& table, const Fde& entry) {
   std::optional<uint64_t> cfa = find_cfa(table, *row, values_, memory_);
   if (!cfa) return stop(fmt::format("the frame at {:#x} cannot be found", pc()));
   bool is_signal = table.cie(entry).is_signal_frame;
-  Values caller;
-  for (size_t i = 0; i < kFrameRegisters; ++i)
-    caller[i] = apply(table, row->registers[i], i, *cfa, values_, memory_);
-  const Rule& stack_rule = row->registers[kStackPointer];
-  if (stack_rule.kind == Rule::Kind::same) caller[kStackPointer] = *cfa;  // rsp is the CFA by definition
-  const Rule& return_rule =
-      row->registers[table.cie(entry).return_register < kFrameRegisters ? table.cie(entry).return_register
-                                                                        : kReturnAddress];
-  bool grows = !is_call_ || !values_[kStackPointer] || *cfa > *values_[kStackPointer];
+  for (size_t i = 0; i < frames_.registers; ++i)
+    caller_[i] = apply(table, row->registers[i], i, *cfa, values_, memory_);
+  const Rule& stack_rule = row->registers[frames_.stack_pointer];
+  if (stack_rule.kind == Rule::Kind::same) caller_[frames_.stack_pointer] = *cfa;  // it is, by definition
+  const uint64_t column = table.cie(entry).return_register;
+  const Rule& return_rule = row->registers[column < frames_.registers ? column : frames_.return_address];
+  bool grows = !is_call_ || !stack_pointer() || *cfa > *stack_pointer();
   if (!is_signal && !grows)
     return stop(fmt::format("the frame at {:#x} does not lie above its callee", pc()));
   if (return_rule.kind == Rule::Kind::undefined) {
     ended_ = true;
     return cfa;
   }
-  if (return_rule.kind == Rule::Kind::same || !caller[kReturnAddress])
+  // It is in its register still, in the innermost frame.
+  const bool is_in_register = frames_.return_address != frames_.pc && !is_call_;
+  if ((return_rule.kind == Rule::Kind::same && !is_in_register) || !caller_[frames_.return_address])
     return stop(fmt::format("the return address of the frame at {:#x} cannot be read", pc()));
-  values_ = caller;
+  caller_[frames_.pc] = caller_[frames_.return_address];
+  std::copy_n(caller_.begin(), frames_.registers, values_.begin());
   is_call_ = !is_signal;
   return cfa;
 }
 
 std::optional<uint64_t> Walk::step_over_leaf() {
-  if (!values_[kStackPointer]) return std::nullopt;
-  std::optional<uint64_t> caller = load(memory_, *values_[kStackPointer]);
+  if (!stack_pointer()) return std::nullopt;
+  const std::optional<uint64_t> caller =
+      arch::kMachine.call_pushes == 0 ? values_[frames_.return_address] : load(memory_, *stack_pointer());
   if (!caller) return std::nullopt;
-  values_[kReturnAddress] = caller;
-  *values_[kStackPointer] += sizeof(uint64_t);
+  values_[frames_.pc] = caller;
+  *stack_pointer() += static_cast<uint64_t>(arch::kMachine.call_pushes);
   is_call_ = true;
-  return values_[kStackPointer];
+  return stack_pointer();
 }
 
 std::optional<uint64_t> Walk::step_over_signal() {
-  uint64_t at = values_[kStackPointer].value_or(0);
-  if (!restore_signal_context(memory_, values_))
+  uint64_t at = stack_pointer().value_or(0);
+  if (!arch::restore_signal_context(memory_, values_))
     return stop(fmt::format("the signal frame at {:#x} cannot be read", at));
   is_call_ = false;
   return at;
@@ -263,8 +249,8 @@ Stack Unwinder::walk(const RegisterFile& registers, const Memory& uncached, size
     const FrameTable* table = state_->table_at(walk.lookup_pc());
     const Fde* entry = table ? table->find(walk.lookup_pc()) : nullptr;
     // glibc's restorer is described from the byte before it on; another one may just follow code.
-    if (entry && entry->end <= frame.pc && is_restorer(memory, frame.pc)) entry = nullptr;
-    bool is_signal = entry ? table->cie(*entry).is_signal_frame : is_restorer(memory, frame.pc);
+    if (entry && entry->end <= frame.pc && arch::is_signal_return(memory, frame.pc)) entry = nullptr;
+    bool is_signal = entry ? table->cie(*entry).is_signal_frame : arch::is_signal_return(memory, frame.pc);
     if (is_signal && ++signal_frames > kMaxSignalFrames) {
       stack.doubt = fmt::format("there are more than {} signal frames", kMaxSignalFrames);
       return stack;

@@ -9,19 +9,20 @@
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/image/frames.h"
 #include "runtime/image/image.h"
 
 namespace mdl::image {
-
-// General registers in DWARF order of the target (x86_64: rax rdx rcx rbx rsi rdi rbp rsp
-// r8..r15, then the return address column = pc).
-using RegisterFile = std::array<uint64_t, 17>;
 
 struct Frame {
   uint64_t pc = 0;       // where the frame executes, or its return address
   uint64_t cfa = 0;      // the caller's stack pointer after the return: identifies the frame
   bool is_call = false;  // pc is a return address (look up pc - 1)
 };
+
+// Where the stack pointer was at the first instruction of the frame's function. On machines whose calls push
+// it, the return address lies there. Trampolines tell frames apart by it (arch::PointFrame::distance).
+uint64_t place_of(const Frame& frame);
 
 struct Stack {
   std::vector<Frame> frames;  // innermost first
@@ -38,7 +39,8 @@ class Unwinder {
   ~Unwinder();
   Unwinder(Unwinder&&) noexcept;
 
-  // At most `limit` frames. Signal frames are crossed.
+  // At most `limit` frames. `registers`: general registers, and the pc (Description::Frames).
+  // Signal frames are crossed.
   Stack walk(const RegisterFile& registers, const Memory& memory, size_t limit = 10'000'000) const;
 
  private:

@@ -49,9 +49,9 @@ bool detach(pid_t tid, int signal) {
   return ptrace(PTRACE_DETACH, tid, nullptr, signal) == 0;
 }
 
-bool read_registers(pid_t tid, std::span<std::byte> block) {
+size_t read_registers(pid_t tid, std::span<std::byte> block) {
   iovec io{block.data(), block.size()};
-  return ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &io) == 0;
+  return ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &io) == 0 ? io.iov_len : 0;
 }
 
 bool write_registers(pid_t tid, std::span<const std::byte> block) {

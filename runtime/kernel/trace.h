@@ -39,8 +39,9 @@ bool go_on(pid_t tid, int signal);
 bool go_to_system_call(pid_t tid, int signal);
 bool detach(pid_t tid, int signal);
 
-// Of a stopped thread: its general registers, in the kernel's layout (NT_PRSTATUS).
-bool read_registers(pid_t tid, std::span<std::byte> block);
+// Of a stopped thread: its general registers, in the kernel's layout (NT_PRSTATUS). How many bytes they
+// are, 0 when they cannot be read; none of them is missing where `block` is larger.
+size_t read_registers(pid_t tid, std::span<std::byte> block);
 bool write_registers(pid_t tid, std::span<const std::byte> block);
 bool read_signal_mask(pid_t tid, uint64_t& mask);
 bool write_signal_mask(pid_t tid, uint64_t mask);

@@ -183,7 +183,7 @@ class ActiveFrames {
                       tid, stack.doubt));
     for (size_t i = 1; i < stack.frames.size(); i++)
       if (stack.frames[i].is_call && armed.contains(stack.frames[i].pc))
-        calls.push_back(stack.frames[i - 1].cfa - sizeof(uint64_t));
+        calls.push_back(image::place_of(stack.frames[i - 1]));
     // As they were entered: the outermost frame first, and in each the flags before the timers, which they
     // guard.
     for (size_t i = stack.frames.size(); i-- > 0;)
@@ -211,9 +211,8 @@ class ActiveFrames {
                      [&](focus::CellId guard) { return cells.contains(guard); }))
       return;
     resident::Active& flag = cells[range.flag];
-    // There its return address lies.
     if (flag.count == 0)
-      flag.outermost = (range.of_call ? stack.frames[i - 1] : stack.frames[i]).cfa - sizeof(uint64_t);
+      flag.outermost = image::place_of(range.of_call ? stack.frames[i - 1] : stack.frames[i]);
     flag.count = range.counts ? flag.count + 1 : 1;
     out_.frames++;
   }

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/result.h"
-#include "runtime/arch/arch.h"
+#include "runtime/arch/thread_registers.h"
 #include "runtime/image/unwind.h"
 #include "runtime/patch/insert.h"
 #include "runtime/patch/stage.h"

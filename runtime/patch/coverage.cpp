@@ -4,6 +4,7 @@
 #include <set>
 #include <thread>
 
+#include "runtime/arch/description.h"
 #include "runtime/patch/relay.h"
 #include "runtime/patch/tail_calls.h"
 
@@ -35,7 +36,7 @@ bool reads_result(const plan::Plan& plan, const BoundSnippet& snippet) {
 
 // Anything but its own scratch registers: what they hold is known at the entry only.
 bool reads_arguments(const plan::Plan& plan, const BoundSnippet& snippet) {
-  return (plan.stencils[snippet.stencil].read & ~arch::scratch_registers()) != 0;
+  return (plan.stencils[snippet.stencil].read & ~arch::kMachine.scratch) != 0;
 }
 
 void charge(Coverage& out, const std::vector<BoundSnippet>& snippets) {
@@ -294,7 +295,7 @@ std::vector<bool> sharing_code(const std::vector<FunctionPlan>& functions) {
     for (const Window& window : functions[i].sites.windows) {
       // What a punned jump ends with must not be changed by another function either.
       pieces.push_back({window.start, window.end + window.kept.size(), i});
-      if (window.relay) pieces.push_back({window.relay, window.relay + arch::kJumpSize, i});
+      if (window.relay) pieces.push_back({window.relay, window.relay + arch::kMachine.jump_size, i});
     }
   std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.start < b.start; });
   std::vector<bool> out(functions.size());

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/arch/arch.h"
+#include "runtime/arch/point.h"
+#include "runtime/arch/resident.h"
 #include "runtime/focus/request.h"
 #include "runtime/patch/site.h"
 

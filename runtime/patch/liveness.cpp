@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/description.h"
 
 namespace mdl::patch {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using image::Flow;
 using image::Instruction;
 
-constexpr image::Registers kAll = ~0u;
+constexpr image::Registers kAll = ~image::Registers{0};
 constexpr size_t kSteps = 400;  // instructions looked at before giving up
 
 const Instruction* find(const image::Code& code, uint64_t address) {
@@ -27,7 +27,7 @@ Liveness::Liveness(const image::Code& code) : code_(code) {
   if (!code.complete || code.unresolved_jump) return;
   for (const Instruction& in : code.instructions) {
     // What a direct call changes is the callee's affair, and a caller may know that too.
-    if (in.flow != Flow::call) free_at_exit_ |= in.touches & arch::scratch_registers();
+    if (in.flow != Flow::call) free_at_exit_ |= in.touches & arch::kMachine.scratch;
   }
 }
 
@@ -57,7 +57,7 @@ image::Registers Liveness::before(uint64_t address, bool at_entry) const {
         if (find(code_, in->target))
           work.emplace_back(in->target, open);
         else  // out of the function: a static chain may travel on
-          live |= open & ~(free_at_exit & ~arch::static_chain_register());
+          live |= open & ~(free_at_exit & ~arch::kMachine.static_chain);
         break;
       case Flow::return_:
         live |= open & ~free_at_exit;

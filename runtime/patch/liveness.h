@@ -3,7 +3,7 @@
 // Everything is live unless proved dead (architecture, decision 3). Two proofs:
 //   - on every path from the instruction the register is replaced before it is read. Calls,
 //     returns, jumps out and everything not understood count as reading all registers;
-//   - seen from the entry, at a way out, a scratch register (arch::scratch_registers) is dead when the
+//   - seen from the entry, at a way out, a scratch register (arch::Description::scratch) is dead when the
 //     function itself changes it or calls code through a pointer: no caller can then rely on
 //     finding its own value again, not even one compiled with -fipa-ra, which allocates registers
 //     across a call by what the callee's code leaves alone. Seen from a way out it is not: there

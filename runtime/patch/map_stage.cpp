@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "runtime/arch/description.h"
 #include "runtime/process/limits.h"
 #include "runtime/process/memory_group.h"
 #include "runtime/process/remote.h"
@@ -75,9 +76,10 @@ Result<int64_t> open_unlocked(const InsertInput& input, process::Threads& thread
   for (const Region& region : regions) {
     if (!is_roomy(region)) continue;
     const uint64_t size = region.at.end - region.at.start;
-    calls.push_back({arch::kCalls.munlock, {region.at.start, size}, false});
-    calls.push_back(
-        {arch::kCalls.mprotect, {region.at.start, size, static_cast<uint64_t>(region.protection)}, false});
+    calls.push_back({arch::kMachine.calls.munlock, {region.at.start, size}, false});
+    calls.push_back({arch::kMachine.calls.mprotect,
+                     {region.at.start, size, static_cast<uint64_t>(region.protection)},
+                     false});
   }
   if (calls.empty()) return 0;
   auto results = process::remote_calls(input.image.pid, threads, memory, input.image, calls, {});
@@ -93,12 +95,12 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
   uint64_t total = 0;
   for (const Region& region : regions) total += region.at.end - region.at.start;
   std::vector<arch::RemoteCall> calls;
-  calls.push_back({arch::kCalls.memfd_create, {arch::kTextTag, MFD_CLOEXEC}, true});
-  calls.push_back({arch::kCalls.ftruncate, {arch::kLastResult, total}, false});
+  calls.push_back({arch::kMachine.calls.memfd_create, {arch::kTextTag, MFD_CLOEXEC}, true});
+  calls.push_back({arch::kMachine.calls.ftruncate, {arch::kLastResult, total}, false});
   uint64_t offset = 0;
   for (const Region& region : regions) {
     uint64_t size = region.at.end - region.at.start;
-    calls.push_back({arch::kCalls.mmap,
+    calls.push_back({arch::kMachine.calls.mmap,
                      {region.at.start, size,
                       static_cast<uint64_t>(locked && is_roomy(region) ? PROT_NONE : region.protection),
                       (region.shared ? MAP_SHARED : MAP_PRIVATE) | MAP_NORESERVE | kFixedNoReplace,
@@ -106,7 +108,7 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
                      false});
     offset += size;
   }
-  calls.push_back({arch::kCalls.close, {arch::kLastResult}, false});
+  calls.push_back({arch::kMachine.calls.close, {arch::kLastResult}, false});
   std::string text = std::string(resident::kSessionName) + (first ? "" : "-more") + '\0';
   auto results = process::remote_calls(input.image.pid, threads, memory, input.image, calls, text);
   if (!results) return results.error();
@@ -206,7 +208,8 @@ Result<void> unmap(pid_t pid, process::Threads& threads, const process::TargetMe
   for (size_t first = 0; first < regions.size(); first += kAtOnce) {
     std::vector<arch::RemoteCall> calls;
     for (size_t i = first; i < std::min(first + kAtOnce, regions.size()); i++)
-      calls.push_back({arch::kCalls.munmap, {regions[i].start, regions[i].end - regions[i].start}, false});
+      calls.push_back(
+          {arch::kMachine.calls.munmap, {regions[i].start, regions[i].end - regions[i].start}, false});
     auto results = process::remote_calls(pid, threads, memory, image, calls, {});
     if (!results) return results.error();
     for (int64_t result : *results)

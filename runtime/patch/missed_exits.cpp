@@ -10,6 +10,9 @@
 #include <string_view>
 
 #include "base/nap.h"
+#include "runtime/arch/description.h"
+#include "runtime/arch/resident.h"
+#include "runtime/arch/windows.h"
 #include "runtime/image/code.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/target.h"
@@ -50,8 +53,8 @@ bool is_code(std::span<const image::Mapping> mappings, uint64_t address) {
 }
 
 bool is_behind_indirect_call(const image::Memory& memory, uint64_t address) {
-  constexpr size_t kShortest = 2, kLongest = 7;
-  for (size_t size = kShortest; size <= kLongest; size++) {
+  const auto [shortest, longest] = arch::kMachine.indirect_calls;
+  for (size_t size = shortest; size <= longest; size++) {
     std::vector<std::byte> bytes(size);
     if (!memory.read(address - size, bytes)) return false;
     const std::vector<image::Instruction> code = image::decode(bytes, address - size);
@@ -89,7 +92,7 @@ arch::ThreadRegisters outside_of_exit(const resident::Journal& journal, const im
   if (!memory.read(sp, std::as_writable_bytes(std::span(words)))) return registers;
   for (size_t i = 0; i < kMostPushed; i++) {
     const auto piece = piece_of(words[i]);
-    std::vector<std::byte> call(arch::kJumpSize);
+    std::vector<std::byte> call(arch::kMachine.jump_size);
     if (piece == journal.code.end() || !memory.read(words[i] - call.size(), call)) continue;
     const auto called = arch::branch_target(words[i] - call.size(), call);
     if (called != piece->start + arch::hook_offset(arch::Hook::exit) &&
@@ -225,9 +228,8 @@ class ThreadExits {
   }
 
   static bool is_frame_at(const image::Stack& stack, uint64_t at) {
-    return std::ranges::any_of(stack.frames, [&](const image::Frame& frame) {
-      return frame.cfa - sizeof(uint64_t) == at;  // there its return address lies
-    });
+    return std::ranges::any_of(stack.frames,
+                               [&](const image::Frame& frame) { return image::place_of(frame) == at; });
   }
 
   // False when the block is that of a thread that has ended, whose thread pointer this one has.

@@ -5,7 +5,8 @@
 #include <map>
 #include <vector>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/bytes.h"
+#include "runtime/arch/point.h"
 #include "runtime/patch/insert.h"
 #include "runtime/patch/stage.h"
 #include "runtime/patch/tail_calls.h"

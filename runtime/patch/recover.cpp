@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/bytes.h"
+#include "runtime/arch/description.h"
+#include "runtime/arch/windows.h"
 #include "runtime/patch/relay.h"
 #include "runtime/resident/footprint.h"
 
@@ -29,7 +31,7 @@ class Comparison {
   void compare(uint64_t address, std::span<const std::byte> live, std::span<const std::byte> file) {
     for (size_t at = 0; at < live.size(); at++) {
       if (live[at] == file[at]) continue;
-      const size_t size = arch::kJumpSize;
+      const size_t size = arch::kMachine.jump_size;
       // It may begin at a byte that is the same: a call keeps its first one.
       for (size_t start = at < size - 1 ? 0 : at - (size - 1); start <= at && start + size <= live.size();
            start++) {
@@ -51,7 +53,7 @@ class Comparison {
     for (const ShortJump& jump : short_jumps_) {
       auto relay = std::find_if(out_.begin(), out_.end(),
                                 [&](const resident::PatchedWindow& w) { return w.address == jump.target; });
-      if (relay == out_.end() || relay->patched.size() != arch::kJumpSize) continue;
+      if (relay == out_.end() || relay->patched.size() != arch::kMachine.jump_size) continue;
       relay->part = resident::PatchedWindow::Part::relay;
       out_.push_back(jump.window);
     }
@@ -75,7 +77,7 @@ class Comparison {
       const bool in_host = before && before->part != resident::PatchedWindow::Part::relay &&
                            is_jump(*before) && is_jump(window) &&
                            before->address + before->patched.size() == window.address &&
-                           before->patched.size() <= kMostRelays * arch::kJumpSize;
+                           before->patched.size() <= kMostRelays * arch::kMachine.jump_size;
       if (!in_host) {
         joined.push_back(std::move(window));
         continue;
@@ -113,7 +115,7 @@ class Comparison {
   // One of whose bytes the one at `at` is: the first, or the second where that is the same as in the file.
   void look_for_short_jump(uint64_t address, std::span<const std::byte> live, std::span<const std::byte> file,
                            size_t at) {
-    const size_t size = arch::kShortJumpSize;
+    const size_t size = arch::kMachine.short_jump_size;
     for (size_t start = at < size - 1 ? 0 : at - (size - 1); start <= at && start + size <= live.size();
          start++) {
       auto target = arch::short_jump_target(address + start, live.subspan(start, size));

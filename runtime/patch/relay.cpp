@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/description.h"
+#include "runtime/arch/windows.h"
 
 namespace mdl::patch {
 namespace {
@@ -40,14 +41,14 @@ std::vector<Range> unreachable_padding(const image::Code& code) {
       if (code.unresolved_jump && is_inside(code, list[k].address)) break;
       run.end += list[k].size;
     }
-    if (run.end - run.start >= arch::kJumpSize) out.push_back(run);
+    if (run.end - run.start >= arch::kMachine.jump_size) out.push_back(run);
   }
   return out;
 }
 
 uint64_t written_by(const Window& window) {
-  if (window.tactic == Tactic::short_) return arch::kShortJumpSize;
-  return uint64_t{arch::kJumpSize} * (1 + window.relays);
+  if (window.tactic == Tactic::short_) return arch::kMachine.short_jump_size;
+  return uint64_t{arch::kMachine.jump_size} * (1 + window.relays);
 }
 
 uint64_t next_relay(const Window& host) {
@@ -67,7 +68,7 @@ void drop_windows(std::vector<Window>& windows, const std::function<bool(const W
 
 bool changes(const Window& window, const Range& bytes) {
   return overlap({window.start, window.end}, bytes) ||
-         (window.relay && overlap({window.relay, window.relay + arch::kJumpSize}, bytes));
+         (window.relay && overlap({window.relay, window.relay + arch::kMachine.jump_size}, bytes));
 }
 
 bool occupies(const Window& window, const Range& bytes) {
@@ -76,10 +77,11 @@ bool occupies(const Window& window, const Range& bytes) {
 
 std::optional<uint64_t> find_relay(std::span<const Range> padding, std::span<const Window> windows,
                                    uint64_t from) {
+  const uint64_t reach = arch::kMachine.short_reach;
   for (const Range& run : padding) {
-    if (run.end + kShortReach < from || run.start > from + 2 * kShortReach) continue;
-    for (uint64_t at = run.start; at + arch::kJumpSize <= run.end; at++) {
-      Range relay{at, at + arch::kJumpSize};
+    if (run.end + reach < from || run.start > from + 2 * reach) continue;
+    for (uint64_t at = run.start; at + arch::kMachine.jump_size <= run.end; at += arch::kMachine.alignment) {
+      Range relay{at, at + arch::kMachine.jump_size};
       bool in_page = at / kPage == (relay.end - 1) / kPage;
       if (!in_page || !arch::short_jump_reaches(from, at)) continue;
       if (std::none_of(windows.begin(), windows.end(),

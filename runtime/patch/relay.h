@@ -1,7 +1,7 @@
 // Relays: jumps of full length for windows that have room for a short jump only. They lie where nothing else
 // is executed, of which there are two kinds:
 //
-//   padding  what stands behind a return or an unconditional jump, is nops or int3, and is the target of
+//   padding  what stands behind a return or an unconditional jump, is padding, and is the target of
 //            nothing. Such a relay is written before the window that jumps there and put back after it, when
 //            no thread is about to execute it.
 //   a host   a window of the same function that is longer than its own jump: the instructions behind that run
@@ -27,8 +27,7 @@ namespace mdl::patch {
 // Runs of bytes of the function, or behind it, that are never executed.
 std::vector<image::Range> unreachable_padding(const image::Code& code);
 
-inline constexpr uint64_t kShortReach = 128;  // a short jump leads no farther, and a little more
-inline constexpr uint32_t kMostRelays = 2;    // of a host; a record of the journal has 16 bytes
+inline constexpr uint32_t kMostRelays = 2;  // of a host; a record of the journal has 16 bytes
 
 // What is written over a window's beginning: its jump, and the relays that it hosts.
 uint64_t written_by(const Window& window);

@@ -7,7 +7,10 @@
 #include <string_view>
 #include <tuple>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/description.h"
+#include "runtime/arch/displacement.h"
+#include "runtime/arch/point.h"
+#include "runtime/arch/windows.h"
 #include "runtime/image/flow_graph.h"
 #include "runtime/patch/relay.h"
 #include "runtime/patch/spots.h"
@@ -148,7 +151,7 @@ class Planner {
                    site.arming != arch::Arming::test;
     if (at_call && take_call(*at, site)) return "";
     std::string_view why;
-    for (auto [first, last] : candidates(*at, arch::kJumpSize)) {
+    for (auto [first, last] : candidates(*at, arch::kMachine.jump_size)) {
       std::string_view objected = take(first, last, site);
       if (objected.empty()) return "";
       if (why.empty()) why = objected;
@@ -190,7 +193,7 @@ class Planner {
     std::vector<Run> out;
     for (size_t first = at - std::min<size_t>(at, 3); first <= at; first++)
       for (size_t last = at + 1; last <= code_.instructions.size(); last++) {
-        if (bytes_of({first, last}) >= arch::kJumpSize) break;
+        if (bytes_of({first, last}) >= arch::kMachine.jump_size) break;
         out.emplace_back(first, last);
       }
     std::stable_sort(out.begin(), out.end(),
@@ -311,8 +314,8 @@ class Planner {
 
   // A short jump to a jump in padding.
   bool take_short(size_t at, const Site& site) {
-    for (const Run& run : candidates(at, arch::kShortJumpSize)) {
-      auto window = close_window(run, arch::kShortJumpSize, site);
+    for (const Run& run : candidates(at, arch::kMachine.short_jump_size)) {
+      auto window = close_window(run, arch::kMachine.short_jump_size, site);
       if (!window) continue;
       window->tactic = Tactic::short_;
       out_.windows.push_back(*window);  // its own bytes are no room for its relay
@@ -326,8 +329,8 @@ class Planner {
 
   // A short jump to a jump in a host.
   bool take_hosted(size_t at, const Site& site) {
-    for (const Run& run : candidates(at, arch::kShortJumpSize)) {
-      auto window = close_window(run, arch::kShortJumpSize, site);
+    for (const Run& run : candidates(at, arch::kMachine.short_jump_size)) {
+      auto window = close_window(run, arch::kMachine.short_jump_size, site);
       if (!window) continue;
       window->tactic = Tactic::short_, window->hosted = true;
       const size_t index = out_.windows.size();
@@ -369,11 +372,12 @@ class Planner {
   // In a window that is made for it, as near as can be.
   std::optional<uint64_t> relay_in_new_window(uint64_t from) {
     std::vector<size_t> near;
+    const uint64_t reach = 2 * arch::kMachine.short_reach;
     auto from_here =
         std::lower_bound(code_.instructions.begin(), code_.instructions.end(), from,
-                         [](const Instruction& in, uint64_t a) { return in.address + 2 * kShortReach < a; });
-    for (auto in = from_here; in != code_.instructions.end() && in->address < from + 2 * kShortReach; ++in)
-      if (arch::short_jump_reaches(from, in->address + arch::kJumpSize))
+                         [&](const Instruction& in, uint64_t a) { return in.address + reach < a; });
+    for (auto in = from_here; in != code_.instructions.end() && in->address < from + reach; ++in)
+      if (arch::short_jump_reaches(from, in->address + arch::kMachine.jump_size))
         near.push_back(static_cast<size_t>(in - code_.instructions.begin()));
     std::stable_sort(near.begin(), near.end(), [&](size_t a, size_t b) {
       return distance(from, code_.instructions[a].address) < distance(from, code_.instructions[b].address);
@@ -385,7 +389,7 @@ class Planner {
       if (!run || !objection(code_, first, run->second, written_by(host)).empty()) continue;
       lay(host, *run);
       if (is_occupied({host.start, host.end})) continue;
-      const uint64_t relay = host.start + arch::kJumpSize;
+      const uint64_t relay = host.start + arch::kMachine.jump_size;
       out_.windows.push_back(std::move(host));
       return relay;
     }
@@ -398,13 +402,14 @@ class Planner {
   bool take_punned(size_t at, const Site& site) {
     if (!stubs_) return false;
     for (const Run& run : short_runs(at)) {
-      auto window = close_window(run, arch::kJumpSize, site);
+      auto window = close_window(run, arch::kMachine.jump_size, site);
       if (!window) continue;
       window->tactic = Tactic::punned;
-      window->kept = image::bytes_at(code_, window->end, window->start + arch::kJumpSize - window->end);
+      window->kept =
+          image::bytes_at(code_, window->end, window->start + arch::kMachine.jump_size - window->end);
       const auto written = static_cast<uint32_t>(window->end - window->start);
-      if (window->kept.size() != arch::kJumpSize - written) continue;
-      image::Range tail{window->end, window->start + arch::kJumpSize};
+      if (window->kept.size() != arch::kMachine.jump_size - written) continue;
+      image::Range tail{window->end, window->start + arch::kMachine.jump_size};
       if (std::any_of(out_.windows.begin(), out_.windows.end(),
                       [&](const Window& other) { return changes(other, tail); }))
         continue;

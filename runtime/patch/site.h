@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "format/kinds.h"
-#include "runtime/arch/arch.h"
+#include "runtime/arch/point.h"
 #include "runtime/image/code.h"
 #include "runtime/image/image.h"
 #include "runtime/patch/stubs.h"

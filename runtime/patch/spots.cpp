@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/conventions.h"
+#include "runtime/arch/displacement.h"
+#include "runtime/arch/point.h"
 
 namespace mdl::patch {
 namespace {

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/thread_registers.h"
 #include "runtime/image/image.h"
 #include "runtime/image/unwind.h"
 

@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 
+#include "runtime/arch/description.h"
+#include "runtime/arch/windows.h"
 #include "runtime/patch/island.h"
 #include "runtime/patch/placed_code.h"
 #include "runtime/patch/raised_cells.h"
@@ -168,7 +170,7 @@ class Builder {
     for (const image::Range& region : space.regions()) {
       taken_.push_back(region);
       out_.islands.push_back(region);
-      out_.island_code.emplace_back(region.end - region.start, 0xcc);  // int3: never executed
+      out_.island_code.emplace_back(region.end - region.start, arch::kMachine.fill);  // never executed
     }
   }
 
@@ -190,7 +192,7 @@ class Builder {
     for (size_t index : cluster.functions)
       if (auto ok = build_function(index, context, cluster.near.start, &size, nullptr); !ok) return ok;
     image::Range island;
-    if (auto ok = place(island, cluster.near, size, arch::kReach); !ok) return ok;
+    if (auto ok = place(island, cluster.near, size, arch::kMachine.reach); !ok) return ok;
     context.lookup.slow_path = island.start;
     arch::Bytes code = std::move(resident);
     for (size_t index : cluster.functions)
@@ -214,7 +216,7 @@ class Builder {
     Liveness liveness(f.code);
     const PointPieces pieces = placed_.pieces(f, context.lookup.slow_path);
     for (const Window& window : f.sites.windows) {
-      if (code) code->resize(aligned(code->size()), 0xcc);  // int3: never executed
+      if (code) code->resize(aligned(code->size()), arch::kMachine.fill);  // never executed
       auto trampoline = build_trampoline(window, liveness, pieces, context, base + (code ? code->size() : 0));
       if (!trampoline) return trampoline.error();
       if (size) *size += aligned(trampoline->code.size());
@@ -233,7 +235,7 @@ class Builder {
     const std::span<StagedWindow> windows = std::span(out_.windows).subspan(first);
     for (StagedWindow& host : windows)
       for (uint32_t i = 0; i < host.window->relays; i++) {
-        const uint64_t at = host.window->start + arch::kJumpSize * (1 + uint64_t{i});
+        const uint64_t at = host.window->start + arch::kMachine.jump_size * (1 + uint64_t{i});
         auto from = std::find_if(windows.begin(), windows.end(),
                                  [&](const StagedWindow& w) { return w.window->relay == at; });
         const StagedWindow& leads = from == windows.end() ? host : *from;
@@ -274,7 +276,7 @@ class Builder {
       case Tactic::short_:
         staged.patched = arch::window_short_jump(window.start, window.relay);
         if (!window.hosted)
-          staged.relay = {window.relay, image::bytes_at(f.code, window.relay, arch::kJumpSize),
+          staged.relay = {window.relay, image::bytes_at(f.code, window.relay, arch::kMachine.jump_size),
                           arch::window_jump(window.relay, target), 0, resident::PatchedWindow::Part::relay};
         break;
       case Tactic::punned:

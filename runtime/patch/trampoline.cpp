@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/arch/description.h"
+#include "runtime/arch/displacement.h"
 #include "runtime/resident/layout.h"
 
 namespace mdl::patch {
@@ -78,8 +80,9 @@ class TrampolineBuilder {
   static int32_t frame_distance(const Window& window, const Site& site) {
     bool of_callee =
         site.kind == format::PointKind::call_before || site.kind == format::PointKind::call_after;
-    return (of_callee ? -arch::kReturnAddress : 0) +
-           (window.tactic == Tactic::call ? arch::kReturnAddress : 0) + static_cast<int32_t>(site.deeper);
+    return (of_callee ? -arch::kMachine.call_pushes : 0) +
+           (window.tactic == Tactic::call ? arch::kMachine.call_pushes : 0) +
+           static_cast<int32_t>(site.deeper);
   }
 
   bool has(const Window& window, const image::Instruction& in, Where where) const {

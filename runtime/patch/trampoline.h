@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/arch/arch.h"
+#include "runtime/arch/bytes.h"
+#include "runtime/arch/point.h"
+#include "runtime/arch/resident.h"
 #include "runtime/patch/liveness.h"
 #include "runtime/patch/site.h"
 

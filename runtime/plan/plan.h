@@ -49,8 +49,8 @@ struct Stencil {
   std::vector<std::byte> code;
   std::vector<Hole> holes;  // by offset
   // General registers that the code was seen to change and to read, bits as in the machine's encoding.
-  uint32_t written = 0;
-  uint32_t read = 0;
+  uint64_t written = 0;
+  uint64_t read = 0;
   // Where it reads the machine's counter, in the words that the injector knows and can replace; whether it
   // does so in other words.
   std::vector<uint32_t> counter_reads = {};

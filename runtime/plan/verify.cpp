@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "runtime/arch/x86_64/stencil_rules.h"
+#include "runtime/arch/description.h"
 
 namespace mdl::plan {
 namespace {
@@ -14,8 +14,6 @@ constexpr RuleInfo kRules[] = {
     MDL_STENCIL_RULES(X)
 #undef X
 };
-
-constexpr const TargetRules* kTargets[] = {&x86_64::kStencilRules};
 
 Error blame(const Stencil& stencil, const Error& error) {
   return {fmt::format("stencil `{}` is not admissible: {}", stencil.info.name, error.text),
@@ -42,15 +40,12 @@ Error broken(Rule rule, const std::string& what) {
 }
 
 const TargetRules* rules_for(std::string_view target) {
-  for (const TargetRules* rules : kTargets)
-    if (rules->target == target) return rules;
-  return nullptr;
+  const TargetRules* own = arch::kMachine.stencil_rules;
+  return own->target == target ? own : nullptr;
 }
 
 std::vector<std::string_view> known_targets() {
-  std::vector<std::string_view> out;
-  for (const TargetRules* rules : kTargets) out.push_back(rules->target);
-  return out;
+  return {arch::kMachine.stencil_rules->target};
 }
 
 Result<void> verify(const TargetRules& rules, const Stencil& stencil) {

@@ -11,7 +11,7 @@
 //   - a division is reached only where it cannot trap.
 //
 // The rules speak of a target's instructions, so each target brings a TargetRules
-// (runtime/arch/<target>/stencil_rules.h); this file is the same for all.
+// (arch::Description::stencil_rules); this file is the same for all.
 #pragma once
 
 #include <cstdint>

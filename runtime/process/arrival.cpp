@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/nap.h"
+#include "runtime/arch/description.h"
 #include "runtime/image/image.h"
 #include "runtime/process/remote.h"
 #include "runtime/process/seccomp.h"
@@ -21,7 +22,8 @@ constexpr auto kStopping = 2s;               // for a thread that naps for 0.1 m
 constexpr uint64_t kMostOfStack = 16 << 20;  // arguments and environment, as pointers
 
 // The address of the value that the kernel has put on the stack for AT_ENTRY. From the stack pointer on lie
-// argc, the arguments, 0, the environment, 0, and the vector (System V ABI, x86-64: 3.4.1).
+// argc, the arguments, 0, the environment, 0, and the vector, on every
+// machine (Linux, fs/binfmt_elf.c, create_elf_tables).
 std::optional<uint64_t> find_entry_word(const TargetMemory& memory, uint64_t stack, uint64_t entry) {
   std::vector<uint64_t> words(512);
   int zeros = 0;
@@ -110,7 +112,7 @@ Result<TargetMemory> Arrival::take() {
     nap(500);  // another mdl-inject has a look
   }
   arch::ThreadRegisters registers{};
-  std::vector<std::byte> stack(arch::kEntryStubStack);
+  std::vector<std::byte> stack(stub_.stack);
   // Who is not in the stub has left it.
   if (!stop_in(pid_, memory_, std::span(&stub_.waits, 1), false, kStopping, registers) ||
       !memory_.read(arch::stack_pointer(registers), stack)) {

@@ -18,7 +18,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/arch/arch.h"
+#include "runtime/arch/entry_stub.h"
+#include "runtime/arch/thread_registers.h"
 #include "runtime/process/target_memory.h"
 
 namespace mdl::process {

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/nap.h"
+#include "runtime/arch/description.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/kernel/trace.h"
 #include "runtime/process/permission.h"
@@ -124,7 +125,7 @@ ExecWatch::State ExecWatch::after(int status) {
     if (WSTOPSIG(status) != SIGTRAP) return leave(State::over);
   } else {
     __ptrace_syscall_info call{};
-    if (!kernel::read_system_call(tid_, call) || call.arch != arch::kAudit) return leave(State::over);
+    if (!kernel::read_system_call(tid_, call) || call.arch != arch::kMachine.audit) return leave(State::over);
     if (call.op == PTRACE_SYSCALL_INFO_ENTRY &&
         (call.entry.nr == SYS_execve || call.entry.nr == SYS_execveat)) {
       executes_ = true;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/nap.h"
+#include "runtime/arch/description.h"
 #include "runtime/kernel/memory.h"
 #include "runtime/kernel/trace.h"
 #include "runtime/process/limits.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/arch/arch.h"
+#include "runtime/arch/remote_stub.h"
 #include "runtime/image/image.h"
 #include "runtime/process/target_memory.h"
 #include "runtime/process/threads.h"

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <set>
 
+#include "runtime/arch/description.h"
 #include "runtime/kernel/trace.h"
 #include "runtime/process/bpf.h"
 #include "runtime/process/target.h"
@@ -31,7 +32,7 @@ static_assert(sizeof(seccomp_data) == 16 * sizeof(uint32_t));
 Question question_of(const arch::PlannedCall& call) {
   Question out;
   out.data.nr = static_cast<int>(call.number);
-  out.data.arch = arch::kAudit;
+  out.data.arch = arch::kMachine.audit;
   out.known = 0b11;  // the instruction pointer, words 2 and 3, is not known
   for (size_t i = 0; i < std::size(out.data.args); i++) {
     // A register of an argument that the call does not have may hold anything.

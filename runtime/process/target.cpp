@@ -12,7 +12,9 @@
 #include <cstring>
 
 #include "base/nap.h"
-#include "runtime/arch/arch.h"
+#include "runtime/arch/description.h"
+#include "runtime/arch/target_data.h"
+#include "runtime/image/image.h"
 #include "runtime/kernel/memory.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/process/permission.h"
@@ -103,11 +105,11 @@ Result<void> check_architecture(pid_t pid) {
   close(fd);
   if (got != static_cast<ssize_t>(sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
     return refuse(fmt::format("the program of process {} is not an ELF file that can be read", pid));
-  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != arch::kElfMachine)
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != arch::kMachine.elf_machine)
     return refuse(
         fmt::format("process {} is not a {} program (ELF machine {}, class {}): use the mdl-inject of its "
                     "architecture",
-                    pid, arch::kTarget, header.e_machine, header.e_ident[EI_CLASS]));
+                    pid, arch::kMachine.name, header.e_machine, header.e_ident[EI_CLASS]));
   return {};
 }
 

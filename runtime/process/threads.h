@@ -44,7 +44,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/arch/arch.h"
+#include "runtime/arch/thread_registers.h"
 #include "runtime/process/target_memory.h"
 
 namespace mdl::process {

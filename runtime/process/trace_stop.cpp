@@ -91,11 +91,12 @@ void stop_tracing_all() {
 }
 
 bool read_registers(pid_t tid, arch::ThreadRegisters& registers) {
-  return kernel::read_registers(tid, std::as_writable_bytes(std::span(&registers, 1)));
+  registers.size = kernel::read_registers(tid, std::as_writable_bytes(std::span(registers.words)));
+  return registers.size != 0;
 }
 
 bool write_registers(pid_t tid, const arch::ThreadRegisters& registers) {
-  return kernel::write_registers(tid, std::as_bytes(std::span(&registers, 1)));
+  return kernel::write_registers(tid, std::as_bytes(std::span(registers.words)).first(registers.size));
 }
 
 void hide_interruption(pid_t tid) {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/thread_registers.h"
 #include "runtime/kernel/trace.h"
 #include "runtime/process/target_memory.h"
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/arch/arch.h"
 #include "runtime/arch/clock.h"
+#include "runtime/arch/target_data.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/target.h"
 #include "runtime/resident/key_table.h"

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/description.h"
+#include "runtime/arch/windows.h"
 
 namespace mdl::resident {
 namespace {
@@ -39,8 +40,8 @@ const image::Mapping* mapping_of(const std::vector<image::Mapping>& mappings, ui
 std::vector<Relay> relays_of(const PatchedWindow& window) {
   std::vector<Relay> out;
   const std::span<const std::byte> bytes = std::as_bytes(std::span(window.patched));
-  for (size_t at = window.part == PatchedWindow::Part::host ? arch::kJumpSize : 0;
-       window.part != PatchedWindow::Part::window && at < bytes.size(); at += arch::kJumpSize) {
+  for (size_t at = window.part == PatchedWindow::Part::host ? arch::kMachine.jump_size : 0;
+       window.part != PatchedWindow::Part::window && at < bytes.size(); at += arch::kMachine.jump_size) {
     auto target = arch::branch_target(window.address + at, bytes.subspan(at));
     if (!target) return {};
     out.push_back({window.address + at, *target});

@@ -8,6 +8,9 @@
 
 #include "base/digest.h"
 #include "base/json.h"
+#include "runtime/arch/description.h"
+#include "runtime/arch/target_data.h"
+#include "runtime/arch/windows.h"
 #include "runtime/resident/journal.h"
 #include "runtime/resident/key_table.h"
 

@@ -1,5 +1,5 @@
 // The shared table of one request such as /Message/*: which keys there have been, and how much each has
-// counted while it was active. The resident code fills it:
+// counted while it was active. The resident code (arch/resident.h) fills it:
 //
 //   +0    offsets in a block: keys, key, change, base; slots less one, most totals, totals so far, offset of
 //         the totals, whether they are kept for each thread

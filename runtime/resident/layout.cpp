@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "runtime/arch/description.h"
+
 namespace mdl::resident {
 namespace {
 

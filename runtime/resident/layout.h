@@ -8,7 +8,7 @@
 //   ended       `ended` blocks: copies of blocks whose thread has ended, a ring
 //
 // A block begins with a header: anomalies that are not told apart, the thread's id, sequence and origin of a
-// copy; where hit times are kept, those and the thread's clock (arch/x86_64/hit_time.h); the depths of what
+// copy; where hit times are kept, those and the thread's clock (arch/hit_time.h); the depths of what
 // waits at tail jumps and of armed calls. The cells follow, by group (format/kinds.h), with words for
 // anomalies in front of the keys; then the list of what waits at tail jumps, where something does. Blocks are
 // as far apart as two cache lines, so that no two threads write the same one (or the pair that the prefetcher
@@ -29,7 +29,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/point.h"
+#include "runtime/arch/target_data.h"
 #include "runtime/focus/request.h"
 
 namespace mdl::resident {

@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "base/nap.h"
-#include "runtime/arch/arch.h"
+#include "runtime/arch/description.h"
+#include "runtime/arch/thread_registers.h"
 #include "runtime/process/target.h"
 #include "runtime/process/threads.h"
 
@@ -20,7 +21,7 @@ bool uses_thread(const plan::Stencil& stencil) {
 }
 
 uint32_t place_in(uint64_t thread_pointer, pid_t id, const process::TargetMemory& memory) {
-  for (uint32_t place : arch::thread_id_places()) {
+  for (uint32_t place : arch::kMachine.thread_id_places) {
     int32_t word = 0;
     if (memory.read(thread_pointer + place, std::as_writable_bytes(std::span(&word, 1))) && word == id)
       return place;

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "runtime/arch/description.h"
 #include "runtime/output/table.h"
 
 namespace mdl::inject {
@@ -216,9 +217,9 @@ void say_breakpoints(pid_t pid, size_t windows) {
   if (windows == 0) return;
   fmt::print(
       stderr,
-      "warning: {} windows of process {} held breakpoints (int3) of a debugger or a uprobe, which were left "
+      "warning: {} windows of process {} held breakpoints ({}) of a debugger or a uprobe, which were left "
       "there; what is around them is the original code\n",
-      windows, pid);
+      windows, pid, arch::kMachine.breakpoint_name);
 }
 
 }  // namespace mdl::inject

@@ -13,7 +13,7 @@ constexpr size_t kWords = kActiveSize / sizeof(uint64_t), kTotalWords = kTotalSi
 constexpr uint64_t kAtOnce = 65536;  // totals
 
 struct Entry {
-  int32_t count = 0;  // 0: free; below: being filled or settled (resident_vectors.inc)
+  int32_t count = 0;  // 0: free; below: being filled or settled (by the resident code)
   int64_t key = 0;
   uint64_t base = 0;
   uint64_t frame = 0;

@@ -8,7 +8,8 @@
 #include <span>
 #include <utility>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/point.h"
+#include "runtime/arch/target_data.h"
 #include "runtime/values/cell_kinds.h"
 #include "runtime/values/spans.h"
 

@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "runtime/arch/target_data.h"
+
 namespace mdl::arch {
 namespace {
 

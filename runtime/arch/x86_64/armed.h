@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/point.h"
 #include "runtime/arch/x86_64/emitter.h"
 
 namespace mdl::arch {

@@ -1,5 +1,5 @@
 // The time stamp counter as a wall clock: TSC of the Intel SDM, volume 3, 18.17.
-#include "runtime/arch/clock.h"
+#include "runtime/arch/x86_64/clock.h"
 
 #include <cpuid.h>
 #include <fmt/format.h>
@@ -18,14 +18,7 @@ namespace mdl::arch {
 namespace {
 
 constexpr uint64_t kBaseline = 20'000'000;     // ns; a pair of readings is some 50 ns apart: 5 in a million
-constexpr int kReadings = 16;                  // of which the closest pair counts
 constexpr Tolerance kSameCounter{1e-4, 2000};  // between processors
-
-uint64_t monotonic_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 bool is_invariant() {  // CPUID 0x80000007, edx bit 8
   uint32_t a = 0, b = 0, c = 0, d = 0;
@@ -92,25 +85,6 @@ double picoseconds_per_cycle() {
   }
   std::nth_element(runs.begin(), runs.begin() + 2, runs.end());
   return static_cast<double>(runs[2]) * 1000 / static_cast<double>(kRounds * kMultiplications * kLatency);
-}
-
-ClockPair read_clocks() {
-  ClockPair best;
-  uint64_t closest = UINT64_MAX;
-  for (int i = 0; i < kReadings; i++) {
-    uint64_t before = wall_ticks(), ns = monotonic_ns(), after = wall_ticks();
-    if (after - before >= closest) continue;
-    closest = after - before;
-    best = {before + closest / 2, ns};
-  }
-  return best;
-}
-
-bool agree(const ClockPair& before, const ClockPair& now, uint64_t ticks_per_second, Tolerance most) {
-  const double ns = static_cast<double>(now.ns - before.ns);
-  const double counted = static_cast<double>(static_cast<int64_t>(now.ticks - before.ticks)) * 1e9 /
-                         static_cast<double>(ticks_per_second);
-  return std::abs(counted - ns) <= most.part * ns + most.ns;
 }
 
 Result<void> check_wall_clock(const CounterFacts& facts, const ClockPair& since) {

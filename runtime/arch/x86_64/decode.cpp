@@ -1,21 +1,36 @@
-#include "runtime/arch/x86_64/decode.h"
-
+// x86_64 instructions, decoded with LLVM MC.
+//
+// What an instruction does to the general registers and the flags comes from LLVM's
+// instruction tables, corrected where they describe what a compiler may assume and not what the
+// machine does (bsf leaves its destination alone for a zero source; a repeated string
+// instruction may run no times). Where nothing certain is known, an instruction reads everything.
 #include <algorithm>
 #include <array>
 #include <string_view>
 
+#include "runtime/arch/decoder.h"
 #include "runtime/arch/x86_64/disassembler.h"
 
-namespace mdl::image::x86_64 {
+namespace mdl::arch {
 namespace {
 
+using image::Condition;
+using image::Detail;
+using image::Flow;
+using image::Instruction;
+using image::InstructionBytes;
+using image::kFlags;
+using image::kNoRegister;
+using image::kPcRegister;
+using image::Operation;
+using image::Registers;
 using llvm::MCInst;
 using llvm::MCInstrDesc;
 using llvm::MCOperand;
 
 constexpr Registers kEverything = kFlags | 0xffff;
 constexpr Registers bit(int number) {
-  return 1u << number;
+  return image::register_bit(number);
 }
 constexpr Registers kRax = bit(0), kRcx = bit(1), kRsp = bit(4), kRsi = bit(6), kRdi = bit(7), kR11 = bit(11);
 
@@ -136,7 +151,7 @@ struct RegisterFact {
   bool replaces_all = false;  // 64 bits wide, or 32: those clear the upper half (SDM vol. 1, 3.4.1.1)
 };
 
-constexpr std::array<std::pair<const char*, const char*>, 16> kNames = {{
+constexpr std::array<std::pair<const char*, const char*>, 16> kGeneralRegisters = {{
     {"RAX", "EAX"},
     {"RCX", "ECX"},
     {"RDX", "EDX"},
@@ -172,7 +187,7 @@ class Decoder {
   bool is_pc(unsigned reg) const { return reg == rip_ || reg == eip_; }
 
  private:
-  const arch::x86_64::Disassembler& disassembler_ = arch::x86_64::Disassembler::instance();
+  const x86_64::Disassembler& disassembler_ = x86_64::Disassembler::instance();
   std::vector<Opcode> opcodes_;
   std::vector<RegisterFact> registers_;
   unsigned flags_ = 0, rip_ = 0, eip_ = 0;
@@ -190,12 +205,12 @@ Decoder::Decoder() {
     if (name == "EFLAGS") flags_ = reg;
     if (name == "RIP") rip_ = reg;
     if (name == "EIP") eip_ = reg;
-    for (size_t number = 0; number < kNames.size(); ++number) {
-      if (name != kNames[number].first) continue;
+    for (size_t number = 0; number < kGeneralRegisters.size(); ++number) {
+      if (name != kGeneralRegisters[number].first) continue;
       for (unsigned sub : registers.subregs_inclusive(reg)) {
         std::string_view sub_name = registers.getName(sub);
-        registers_[sub] = {static_cast<int8_t>(number),
-                           sub_name == kNames[number].first || sub_name == kNames[number].second};
+        registers_[sub] = {static_cast<int8_t>(number), sub_name == kGeneralRegisters[number].first ||
+                                                            sub_name == kGeneralRegisters[number].second};
       }
     }
   }
@@ -316,6 +331,15 @@ int memory_operand(const MCInst& inst, const MCInstrDesc& description) {
   return -1;
 }
 
+// Of a jcc, whose operands are where it leads and the condition's code (SDM volume 1, appendix B).
+Condition condition_of(const MCInst& inst) {
+  constexpr int64_t kAboveOrEqual = 3, kAbove = 7;
+  if (decoder().opcode(inst).flow != Flow::branch || inst.getNumOperands() != 2) return Condition::other;
+  const MCOperand& code = inst.getOperand(1);
+  if (code.isImm() && code.getImm() == kAbove) return Condition::above;
+  return code.isImm() && code.getImm() == kAboveOrEqual ? Condition::above_or_equal : Condition::other;
+}
+
 void note_detail(const MCInst& inst, Detail& detail) {
   const Decoder& tables = decoder();
   const MCInstrDesc& description = tables.description(inst);
@@ -348,6 +372,7 @@ void note_detail(const MCInst& inst, Detail& detail) {
       detail.source = tables.fact(operand.getReg()).number;
   }
   if (detail.operation == Operation::add && detail.has_memory) detail.source = kNoRegister;
+  detail.condition = condition_of(inst);
 }
 
 // Where the displacement of a pc-relative memory operand is; false when it is not where the
@@ -409,19 +434,4 @@ bool decode_instruction(std::span<const std::byte> bytes, uint64_t address, Inst
   return find_pc_relative(inst, bytes, detail, instruction) && find_target(inst, opcode, instruction);
 }
 
-}  // namespace mdl::image::x86_64
-
-namespace mdl::image {
-
-std::vector<Instruction> decode(std::span<const std::byte> bytes, uint64_t address) {
-  std::vector<Instruction> instructions;
-  Instruction instruction;
-  x86_64::Detail detail;
-  for (size_t at = 0; at < bytes.size(); at += instruction.size) {
-    if (!x86_64::decode_instruction(bytes.subspan(at), address + at, instruction, detail)) break;
-    instructions.push_back(instruction);
-  }
-  return instructions;
-}
-
-}  // namespace mdl::image
+}  // namespace mdl::arch

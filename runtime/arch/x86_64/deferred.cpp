@@ -1,5 +1,7 @@
 #include "runtime/arch/x86_64/deferred.h"
 
+#include "runtime/arch/target_data.h"
+
 namespace mdl::arch {
 namespace {
 

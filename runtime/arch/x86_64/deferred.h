@@ -2,7 +2,7 @@
 // the list (resident_deferred.inc); the code of a point calls it when it must.
 #pragma once
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/point.h"
 #include "runtime/arch/x86_64/emitter.h"
 
 namespace mdl::arch {

@@ -6,7 +6,7 @@
 // (which have no long form) are not moved.
 #include <cstdint>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/displacement.h"
 #include "runtime/arch/x86_64/emitter.h"
 
 namespace mdl::arch {

@@ -1,11 +1,14 @@
 // Where a started program waits at its entry. All registers are kept; the stack below 128 bytes under the
 // stack pointer is used. Only getpid and nanosleep are called.
+#include "runtime/arch/entry_stub.h"
+
 #include <asm/unistd_64.h>
 
 #include <cstring>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/target_data.h"
 #include "runtime/arch/x86_64/emitter.h"
+#include "runtime/arch/x86_64/thread_words.h"
 
 namespace mdl::arch {
 namespace {
@@ -13,11 +16,13 @@ namespace {
 constexpr Reg kKept[] = {rax, rcx, rdx, rbx, rsi, rdi, r11};
 constexpr uint64_t kRedZone = 128;
 constexpr size_t kTime = 2;  // words of struct timespec
+constexpr size_t kStackWords = kTime + std::size(kKept) + 1;  // and the flags
 
 }  // namespace
 
 EntryStub entry_stub(std::string_view mark, pid_t pid, uint64_t entry, uint64_t word, uint64_t address) {
   EntryStub stub;
+  stub.stack = kStackWords * sizeof(uint64_t);
   Bytes& out = stub.code;
   Emitter e(out, address);
   const size_t code = e.jump();
@@ -64,19 +69,17 @@ EntryStub entry_stub(std::string_view mark, pid_t pid, uint64_t entry, uint64_t 
   return stub;
 }
 
-const size_t kEntryStubStack = (kTime + std::size(kKept) + 1) * sizeof(uint64_t);
-
 ThreadRegisters leave_entry_stub(const ThreadRegisters& registers, std::span<const std::byte> stack,
                                  uint64_t entry) {
   ThreadRegisters out = registers;
-  uint64_t words[kTime + std::size(kKept) + 1];
+  uint64_t words[kStackWords];
   std::memcpy(words, stack.data(), sizeof words);
   size_t at = kTime;
-  for (auto* place : {&out.r11, &out.rdi, &out.rsi, &out.rbx, &out.rdx, &out.rcx, &out.rax, &out.eflags})
-    *place = words[at++];
-  out.rsp += sizeof words + kRedZone;
-  out.rip = entry;
-  out.orig_rax = static_cast<decltype(out.orig_rax)>(-1);
+  for (const Word word : {word_r11, word_rdi, word_rsi, word_rbx, word_rdx, word_rcx, word_rax, word_eflags})
+    out.words[word] = words[at++];
+  out.words[word_rsp] += sizeof words + kRedZone;
+  out.words[word_rip] = entry;
+  out.words[word_orig_rax] = kNoCall;
   return out;
 }
 

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "runtime/arch/clock.h"
+#include "runtime/arch/description.h"
+#include "runtime/arch/target_data.h"
 
 namespace mdl::arch {
 namespace {
@@ -112,8 +114,8 @@ class Function {
     frame.reads_clock = kind != Kind::plain;
     frame.below_is_dead = kind != Kind::heavy;
     const auto light = kKept | (entry ? kArguments : 1u << rax);
-    emit_point(out, trampolines_.start() + out.size(), {}, guard, kind == Kind::heavy ? ~0u : light, lookup,
-               0, placed, frame);
+    emit_point(out, trampolines_.start() + out.size(), {}, guard,
+               kind == Kind::heavy ? ~image::Registers{0} : light, lookup, 0, placed, frame);
   }
 
   // What short functions do, and those that call them: half of the numbers are negative, in no order that a

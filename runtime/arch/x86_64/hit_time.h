@@ -37,7 +37,8 @@
 // A signal handler that hits in the middle of this moves the clock on; the exchange then leaves it there.
 #pragma once
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/hit_time.h"
+#include "runtime/arch/point.h"
 #include "runtime/arch/x86_64/emitter.h"
 
 namespace mdl::arch {

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/x86_64/thread_words.h"
 
 namespace mdl::arch {
 namespace {
@@ -46,37 +46,41 @@ constexpr long kInterruptible[] = {
 }  // namespace
 
 uint64_t pc(const ThreadRegisters& regs) {
-  return regs.rip;
+  return regs.words[word_rip];
 }
 void set_pc(ThreadRegisters& regs, uint64_t address) {
-  regs.rip = address;
+  regs.words[word_rip] = address;
 }
 uint64_t stack_pointer(const ThreadRegisters& regs) {
-  return regs.rsp;
+  return regs.words[word_rsp];
 }
 void set_stack_pointer(ThreadRegisters& regs, uint64_t address) {
-  regs.rsp = address;
+  regs.words[word_rsp] = address;
 }
 uint64_t thread_pointer(const ThreadRegisters& regs) {
-  return regs.fs_base;
+  return regs.words[word_fs_base];
 }
 
-image::RegisterFile unwind_registers(const ThreadRegisters& r) {
-  return {r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8,
-          r.r9,  r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rip};
+image::RegisterFile unwind_registers(const ThreadRegisters& regs) {
+  constexpr Word kOrder[] = {word_rax, word_rdx, word_rcx, word_rbx, word_rsi, word_rdi,
+                             word_rbp, word_rsp, word_r8,  word_r9,  word_r10, word_r11,
+                             word_r12, word_r13, word_r14, word_r15, word_rip};
+  image::RegisterFile out{};
+  for (size_t i = 0; i < std::size(kOrder); ++i) out[i] = regs.words[kOrder[i]];
+  return out;
 }
 
 long system_call(const ThreadRegisters& regs) {
-  auto number = static_cast<int64_t>(regs.orig_rax);
+  auto number = static_cast<int64_t>(regs.words[word_orig_rax]);
   return number >= 0 && number < 0x10000 ? static_cast<long>(number) : -1;
 }
 
 bool hide_interruption(ThreadRegisters& regs) {
   long number = system_call(regs);
-  if (number < 0 || static_cast<int64_t>(regs.rax) != -EINTR) return false;
+  if (number < 0 || static_cast<int64_t>(regs.words[word_rax]) != -EINTR) return false;
   if (std::find(std::begin(kInterruptible), std::end(kInterruptible), number) == std::end(kInterruptible))
     return false;
-  regs.rax = static_cast<uint64_t>(kRestartNoHandler);
+  regs.words[word_rax] = static_cast<uint64_t>(kRestartNoHandler);
   return true;
 }
 

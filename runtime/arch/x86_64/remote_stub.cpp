@@ -9,12 +9,14 @@
 // So no EINTR is seen, and nothing but the stub itself knows where to go back to.
 // It blocks all signals for its calls, and gives the thread its mask back: none has to be kept for it
 // elsewhere, where it would be lost with the injector.
+#include "runtime/arch/remote_stub.h"
+
 #include <asm/unistd_64.h>
 
 #include <cstdint>
 
-#include "runtime/arch/arch.h"
 #include "runtime/arch/x86_64/emitter.h"
+#include "runtime/arch/x86_64/thread_words.h"
 
 namespace mdl::arch {
 namespace {
@@ -45,18 +47,15 @@ struct Return {
 
 Return way_back(const ThreadRegisters& regs) {
   long number = system_call(regs);
-  auto result = static_cast<int64_t>(regs.rax);
+  auto result = static_cast<int64_t>(regs.words[word_rax]);
   constexpr uint64_t kSyscallSize = 2;  // 0f 05
   if (number >= 0 && result <= -512 && result >= -514)
-    return {regs.rip - kSyscallSize, static_cast<uint64_t>(number)};
-  if (number >= 0 && result == -516) return {regs.rip - kSyscallSize, __NR_restart_syscall};
-  return {regs.rip, regs.rax};
+    return {regs.words[word_rip] - kSyscallSize, static_cast<uint64_t>(number)};
+  if (number >= 0 && result == -516) return {regs.words[word_rip] - kSyscallSize, __NR_restart_syscall};
+  return {regs.words[word_rip], regs.words[word_rax]};
 }
 
 }  // namespace
-
-const RemoteNumbers kCalls = {__NR_memfd_create, __NR_ftruncate, __NR_mmap,  __NR_munlock,
-                              __NR_mprotect,     __NR_munmap,    __NR_close, __NR_rt_sigprocmask};
 
 RemoteStub remote_stub(std::span<const RemoteCall> calls, std::string_view text,
                        const ThreadRegisters& registers, uint64_t signal_mask, uint64_t address) {
@@ -108,25 +107,25 @@ RemoteStub remote_stub(std::span<const RemoteCall> calls, std::string_view text,
 }
 
 bool is_at(const ThreadRegisters& registers, const RemoteStub::Call& call) {
-  return registers.rip == call.next && system_call(registers) == call.number;
+  return registers.words[word_rip] == call.next && system_call(registers) == call.number;
 }
 
 // The kernel takes -1 for no call: rax becomes -ENOSYS.
 void drop_call(ThreadRegisters& registers) {
-  registers.orig_rax = static_cast<decltype(registers.orig_rax)>(-1);
+  registers.words[word_orig_rax] = kNoCall;
 }
 
 ThreadRegisters remote_entry(const ThreadRegisters& registers, uint64_t address) {
   constexpr uint64_t kTrapFlag = 0x100;  // of a program that steps through itself
   ThreadRegisters out = registers;
-  out.rip = address;
-  out.eflags &= ~kTrapFlag;  // a trap while signals are blocked ends a program
-  out.orig_rax = static_cast<decltype(out.orig_rax)>(-1);
+  out.words[word_rip] = address;
+  out.words[word_eflags] &= ~kTrapFlag;  // a trap while signals are blocked ends a program
+  out.words[word_orig_rax] = kNoCall;
   return out;
 }
 
 int64_t remote_result(const ThreadRegisters& registers) {
-  return static_cast<int64_t>(registers.rax);
+  return static_cast<int64_t>(registers.words[word_rax]);
 }
 
 }  // namespace mdl::arch

@@ -1,11 +1,12 @@
 // The resident code with its parameters: resident.S holds the instructions.
+#include "runtime/arch/resident.h"
+
 #include <cpuid.h>
 #include <immintrin.h>
 
 #include <algorithm>
 #include <array>
 
-#include "runtime/arch/arch.h"
 #include "runtime/arch/x86_64/deferred.h"
 
 extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_exec[], mdl_resident_prctl[],
@@ -168,13 +169,6 @@ uint64_t routine_offset(format::Routine routine) {
 #undef X
   };
   return offset_of(kRoutines[static_cast<size_t>(routine)]);
-}
-
-std::span<const uint32_t> thread_id_places() {
-  // struct pthread: glibc's has it behind 704 bytes of header and a list's two pointers, musl's behind
-  // self, dtv, prev, next, sysinfo and canary.
-  static constexpr std::array<uint32_t, 2> kPlaces = {0x2d0, 0x30};
-  return kPlaces;
 }
 
 }  // namespace mdl::arch

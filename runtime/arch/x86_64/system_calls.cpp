@@ -3,7 +3,6 @@
 
 #include <asm/unistd_64.h>
 #include <fmt/format.h>
-#include <linux/audit.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -38,8 +37,6 @@ constexpr uint64_t kMaskBytes = 8;
 constexpr uint64_t kNoReplace = 0x100000;  // MAP_FIXED_NOREPLACE
 
 }  // namespace
-
-const uint32_t kAudit = AUDIT_ARCH_X86_64;
 
 std::string call_name(long number) {
   for (const Named& named : kNames)

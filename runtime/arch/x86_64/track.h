@@ -1,7 +1,7 @@
 // What stands behind code that raises or lowers a flag whose spans are kept (format/kinds.h, "A span").
 #pragma once
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/point.h"
 
 namespace mdl::arch {
 

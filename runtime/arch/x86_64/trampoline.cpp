@@ -16,7 +16,12 @@
 #include <cstring>
 #include <optional>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/description.h"
+#include "runtime/arch/displacement.h"
+#include "runtime/arch/point.h"
+#include "runtime/arch/resident.h"
+#include "runtime/arch/target_data.h"
+#include "runtime/arch/windows.h"
 #include "runtime/arch/x86_64/armed.h"
 #include "runtime/arch/x86_64/counter_read.h"
 #include "runtime/arch/x86_64/deferred.h"
@@ -30,8 +35,8 @@ namespace {
 constexpr uint32_t kHash = 0x1e35a7bd;  // odd, positive as a sign-extended imm32
 constexpr int kHashShift = 28;
 
-image::Registers bit(Reg r) {
-  return 1u << r;
+constexpr image::Registers bit(Reg r) {
+  return image::register_bit(r);
 }
 
 uint8_t rex(Reg reg, Reg rm) {
@@ -251,7 +256,7 @@ Saving plan_saving(std::span<const Piece> pieces, image::Registers live, image::
   if (flags) dead &= ~bit(rax);
   auto take = [&]() -> std::optional<Reg> {
     if (dead == 0) return std::nullopt;
-    auto first = static_cast<Reg>(__builtin_ctz(dead));
+    auto first = static_cast<Reg>(__builtin_ctzll(dead));
     dead &= ~bit(first);
     return first;
   };
@@ -381,11 +386,6 @@ class PieceWriter {
 
 }  // namespace
 
-const std::string_view kTarget = "x86_64";
-const uint16_t kElfMachine = 62;  // EM_X86_64
-const int32_t kReturnAddress = 8;
-const uint64_t kReach = 0x70000000;
-
 uint32_t home_slot(uint64_t thread_pointer, uint32_t slots) {
   return static_cast<uint32_t>((thread_pointer * kHash) >> kHashShift) / 16 % slots;
 }
@@ -465,26 +465,16 @@ void emit_jump(Bytes& out, uint64_t address, uint64_t target) {
 }
 
 std::optional<uint64_t> branch_target(uint64_t at, std::span<const std::byte> bytes) {
-  if (bytes.size() < kJumpSize) return std::nullopt;
+  if (bytes.size() < kMachine.jump_size) return std::nullopt;
   const auto opcode = static_cast<uint8_t>(bytes[0]);
   if (opcode != 0xe9 && opcode != 0xe8) return std::nullopt;  // jmp, call rel32
   int32_t distance = 0;
   std::memcpy(&distance, bytes.data() + 1, sizeof distance);
-  return at + kJumpSize + static_cast<uint64_t>(static_cast<int64_t>(distance));
+  return at + kMachine.jump_size + static_cast<uint64_t>(static_cast<int64_t>(distance));
 }
 
 void emit_call(Bytes& out, uint64_t address, uint64_t target) {
   Emitter(out, address).call_own(target);
-}
-
-image::Registers kept_behind_calls(bool result) {
-  return bit(rsp) | (result ? bit(rax) : 0);
-}
-image::Registers scratch_registers() {
-  return bit(r10) | bit(r11);
-}
-image::Registers static_chain_register() {
-  return bit(r10);
 }
 
 }  // namespace mdl::arch

@@ -4,10 +4,13 @@
 // the first of its bytes are written: those behind it, of the next instruction, are the upper bytes of its
 // displacement as they stand (a punned jump: Duck and others, "Binary rewriting without control flow
 // recovery", PLDI 2020). A call in the place of a longer one has prefixes that mean nothing there.
+#include "runtime/arch/windows.h"
+
 #include <algorithm>
 #include <cstdint>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/description.h"
+#include "runtime/arch/displacement.h"
 #include "runtime/arch/x86_64/emitter.h"
 
 namespace mdl::arch {
@@ -48,10 +51,6 @@ constexpr uint8_t kCallIndirect = 2, kJumpIndirect = 4;  // ff /2, ff /4
 
 }  // namespace
 
-const uint32_t kJumpSize = 5;       // e9 rel32
-const uint32_t kShortJumpSize = 2;  // eb rel8
-const uint32_t kFarJumpSize = 15;   // 3e ff 25 rel32, and the address behind it
-
 std::optional<uint32_t> pushed_by(const image::Instruction& in) {
   size_t at = opcode_at(in);
   uint8_t opcode = byte_at(in, at), operand = byte_at(in, at + 1);
@@ -60,13 +59,13 @@ std::optional<uint32_t> pushed_by(const image::Instruction& in) {
   constexpr uint8_t kSubRsp = 0xec;                            // /5, rsp
   bool wide = at == 1 && in.bytes[0] == 0x48;
   if (wide && opcode == 0x83 && operand == kSubRsp && in.size == 4 && in.bytes[3] < 0x80) return in.bytes[3];
-  if (in.touches & 1u << rsp) return std::nullopt;
+  if (in.touches & image::register_bit(rsp)) return std::nullopt;
   if (!works_on_registers(in, at)) return std::nullopt;
   return 0;
 }
 
 bool can_turn(const image::Instruction& in) {
-  if (in.flow == image::Flow::call) return in.size == kJumpSize;
+  if (in.flow == image::Flow::call) return in.size == kMachine.jump_size;
   if (in.flow != image::Flow::call_indirect || in.size < 6 || in.size > 7) return false;
   size_t at = opcode_at(in);
   uint8_t operand = byte_at(in, at + 1);
@@ -108,24 +107,25 @@ size_t call_prefixes(std::span<const std::byte> before) {
 }
 
 std::optional<uint64_t> short_jump_target(uint64_t at, std::span<const std::byte> bytes) {
-  if (bytes.size() < kShortJumpSize || bytes[0] != std::byte{0xeb}) return std::nullopt;
-  return at + kShortJumpSize + static_cast<uint64_t>(int64_t{static_cast<int8_t>(bytes[1])});
+  if (bytes.size() < kMachine.short_jump_size || bytes[0] != std::byte{0xeb}) return std::nullopt;
+  return at + kMachine.short_jump_size + static_cast<uint64_t>(int64_t{static_cast<int8_t>(bytes[1])});
 }
 
 bool short_jump_reaches(uint64_t at, uint64_t target) {
-  auto distance = static_cast<int64_t>(target - at - kShortJumpSize);
+  auto distance = static_cast<int64_t>(target - at - kMachine.short_jump_size);
   return distance == static_cast<int8_t>(distance);
 }
 
 Bytes window_short_jump(uint64_t at, uint64_t target) {
-  return {0xeb, static_cast<uint8_t>(target - at - kShortJumpSize)};
+  return {0xeb, static_cast<uint8_t>(target - at - kMachine.short_jump_size)};
 }
 
 image::Range punned_targets(uint64_t at, uint32_t written, std::span<const uint8_t> kept) {
   uint32_t displacement = 0;
   for (size_t i = 0; i < kept.size(); i++)
     displacement |= static_cast<uint32_t>(kept[i]) << 8 * (written - 1 + i);
-  uint64_t first = at + kJumpSize + static_cast<uint64_t>(int64_t{static_cast<int32_t>(displacement)});
+  uint64_t first =
+      at + kMachine.jump_size + static_cast<uint64_t>(int64_t{static_cast<int32_t>(displacement)});
   return {first, first + (uint64_t{1} << 8 * (written - 1))};
 }
 

@@ -1,5 +1,5 @@
 // The machine's counter as a clock: when it is refused, and how fast it runs.
-#include "runtime/arch/clock.h"
+#include "runtime/arch/x86_64/clock.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,11 @@
 // Where a thread must be when it makes the calls of a remote stub.
+#include "runtime/arch/remote_stub.h"
+
 #include <asm/unistd_64.h>
 #include <gtest/gtest.h>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/description.h"
+#include "runtime/arch/x86_64/thread_words.h"
 
 namespace mdl::arch {
 namespace {
@@ -10,8 +13,8 @@ namespace {
 constexpr uint64_t kAddress = 0x401000;
 
 RemoteStub stub_of_two() {
-  const std::vector<RemoteCall> calls = {{kCalls.memfd_create, {kTextTag, 1}, true},
-                                         {kCalls.close, {kLastResult}, false}};
+  const std::vector<RemoteCall> calls = {{kMachine.calls.memfd_create, {kTextTag, 1}, true},
+                                         {kMachine.calls.close, {kLastResult}, false}};
   return remote_stub(calls, "text", ThreadRegisters{}, 0, kAddress);
 }
 
@@ -34,16 +37,16 @@ TEST(RemoteStub, SaysWhereItsCallsAre) {
 TEST(RemoteStub, IsLeftByAnotherCallOrPlace) {
   const RemoteStub::Call call = stub_of_two().calls[1];
   ThreadRegisters registers{};
-  registers.rip = call.next;
-  registers.orig_rax = __NR_memfd_create;
+  registers.words[word_rip] = call.next;
+  registers.words[word_orig_rax] = __NR_memfd_create;
   EXPECT_TRUE(is_at(registers, call));
   EXPECT_FALSE(is_at(registers, stub_of_two().calls[2]));
-  registers.orig_rax = __NR_execve;
+  registers.words[word_orig_rax] = __NR_execve;
   EXPECT_FALSE(is_at(registers, call));
-  registers.orig_rax = __NR_memfd_create;
-  registers.rip++;
+  registers.words[word_orig_rax] = __NR_memfd_create;
+  registers.words[word_rip]++;
   EXPECT_FALSE(is_at(registers, call));
-  registers.rip = call.next;
+  registers.words[word_rip] = call.next;
   drop_call(registers);
   EXPECT_FALSE(is_at(registers, call));
   EXPECT_LT(system_call(registers), 0);

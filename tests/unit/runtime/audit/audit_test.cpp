@@ -12,7 +12,8 @@
 #include <cstring>
 #include <functional>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/displacement.h"
+#include "runtime/arch/windows.h"
 #include "runtime/patch/liveness.h"
 #include "runtime/patch/trampoline.h"
 #include "tests/unit/runtime/image/program.h"

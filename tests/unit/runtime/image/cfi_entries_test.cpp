@@ -1,22 +1,23 @@
-#include "runtime/image/cfi_entries.h"
-
 #include <gtest/gtest.h>
 
 #include <initializer_list>
 #include <vector>
 
+#include "runtime/arch/decoder.h"
+
 namespace mdl::image {
 namespace {
 
-std::optional<CfiEntry> read(std::initializer_list<int> bytes, uint64_t address) {
+std::optional<arch::CfiEntry> read(std::initializer_list<int> bytes, uint64_t address) {
   std::vector<std::byte> list;
   for (int one : bytes) list.push_back(static_cast<std::byte>(one));
-  return read_cfi_entry(list, address);
+  return arch::read_cfi_entry(list, address);
 }
 
 TEST(CfiEntries, AreJumpsFilledUpWithTraps) {
   // jmp 0x1c60; int3; int3; int3 at 0x1e20, and what comes next.
-  std::optional<CfiEntry> entry = read({0xe9, 0x3b, 0xfe, 0xff, 0xff, 0xcc, 0xcc, 0xcc, 0xe9, 0x43}, 0x1e20);
+  std::optional<arch::CfiEntry> entry =
+      read({0xe9, 0x3b, 0xfe, 0xff, 0xff, 0xcc, 0xcc, 0xcc, 0xe9, 0x43}, 0x1e20);
   ASSERT_TRUE(entry);
   EXPECT_EQ(entry->size, 8u);
   EXPECT_EQ(entry->target, 0x1c60u);

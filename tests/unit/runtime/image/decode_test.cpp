@@ -1,10 +1,9 @@
 // What an instruction does, against Intel's manual (SDM volume 2). Bytes carry their assembly.
-#include "runtime/arch/x86_64/decode.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "runtime/arch/decoder.h"
 #include "runtime/image/code.h"
 
 namespace mdl::image {

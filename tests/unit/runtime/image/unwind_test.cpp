@@ -223,7 +223,7 @@ TEST(Frames, AnyDamageIsSurvived) {
 
 std::optional<uint64_t> value_of(std::vector<uint8_t> expression,
                                  std::optional<uint64_t> initial = std::nullopt) {
-  std::array<std::optional<uint64_t>, kFrameRegisters> registers{};
+  FrameValues registers{};
   registers[7] = 0x7000;
   registers[16] = 0x401005;
   std::vector<std::byte> memory(16);

@@ -20,11 +20,11 @@ class Deferred : public PointCode {
     up.raises = {resident::raised_cell(layout_, kFlag, format::CellKind::flag)};
     down.stencil = &lower_, down.lowers = up.raises, down.waits = layout_.cells[kFlag];
     down_ = {down};
-    entry_ = emit(std::span(&up, 1), ~0u);
+    entry_ = emit(std::span(&up, 1), kAllLive);
     jump_ = emit_jump(down_, direct_, kCodeAt + 1024);
     arch::PointFrame ends;
     ends.ends_deferred = true;
-    return_ = emit({}, ~0u, format::PointKind::return_, ends, kCodeAt + 2048);
+    return_ = emit({}, kAllLive, format::PointKind::return_, ends, kCodeAt + 2048);
     run(entry_);  // claims the slot
     slot_ = slot_of(thread_pointer());
     flag()[0] = 0;
@@ -33,7 +33,7 @@ class Deferred : public PointCode {
   const void* emit_jump(std::span<const arch::Piece> pieces, const arch::Deferral& deferral, uint64_t where) {
     arch::PointFrame frame;
     frame.deferral = &deferral;
-    return emit(pieces, ~0u, format::PointKind::return_, frame, where);
+    return emit(pieces, kAllLive, format::PointKind::return_, frame, where);
   }
 
   // All registers and flags are kept.

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/description.h"
 #include "runtime/patch/edit.h"
 
 namespace mdl::patch {
@@ -53,9 +53,9 @@ TEST_F(Edits, WhatIsSomebodyElsesStays) {
 TEST_F(Edits, BreakpointsStay) {
   mprotect(page_, 4096, PROT_READ | PROT_WRITE);
   const Edit edit{at(3), kNew, kOld};
-  page_[3] = arch::kBreakpoint, page_[4] = kNew[1];
+  page_[3] = arch::kMachine.breakpoint[0], page_[4] = kNew[1];
   EXPECT_TRUE(edit_around_breakpoints(edit, *memory_));
-  EXPECT_EQ(page_[3], arch::kBreakpoint);
+  EXPECT_EQ(page_[3], arch::kMachine.breakpoint[0]);
   EXPECT_EQ(page_[4], kOld[1]);
   EXPECT_TRUE(edit_around_breakpoints(edit, *memory_)) << "a second time";
   page_[4] = 99;

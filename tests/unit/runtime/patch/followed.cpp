@@ -18,7 +18,7 @@ class Followed : public PointCode {
     PointCode::SetUp();
     process() = static_cast<uint64_t>(getpid());
     arch::Piece pieces[] = {piece(0)};
-    count_one_ = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, ~0u)));
+    count_one_ = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, kAllLive)));
     count_one_();
     slot_ = slot_of(thread_pointer());
   }
@@ -89,7 +89,7 @@ TEST_F(Followed, OneWaitsInVainAndNobodyAfterIt) {
 
 TEST_F(Followed, WaitingKeepsRegistersAndFlags) {
   arch::Piece pieces[] = {piece(0)};
-  const void* at = emit(pieces, ~0u, format::PointKind::call_before);
+  const void* at = emit(pieces, kAllLive, format::PointKind::call_before);
   for (bool nobody : {false, true}) {
     fork();
     page_[kNewsNobody / 8] = nobody;

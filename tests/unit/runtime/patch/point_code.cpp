@@ -7,7 +7,7 @@ namespace {
 
 TEST_F(PointCode, CountsInTheThreadsOwnBlock) {
   arch::Piece pieces[] = {piece(0)};
-  auto code = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, ~0u)));
+  auto code = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, kAllLive)));
   for (int i = 0; i < 1000; i++) code();
   uint64_t other_tp = 0;
   std::thread([&] {
@@ -25,7 +25,7 @@ TEST_F(PointCode, CollidingThreadsProbeOn) {
   directory()[home * 2] = 0x1000;
   directory()[(home + 1) % kSlots * 2] = 0x2000;
   arch::Piece pieces[] = {piece(0)};
-  auto code = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, ~0u)));
+  auto code = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, kAllLive)));
   for (int i = 0; i < 5; i++) code();
   EXPECT_EQ(directory()[(home + 2) % kSlots * 2], thread_pointer());
   EXPECT_EQ(cell((home + 2) % kSlots, 0), 5u);
@@ -34,7 +34,7 @@ TEST_F(PointCode, CollidingThreadsProbeOn) {
 TEST_F(PointCode, AFullDirectoryOverflowsAndSaysSo) {
   for (uint32_t i = 0; i < kSlots; i++) directory()[i * 2] = 0x1000 + i;
   arch::Piece pieces[] = {piece(0)};
-  auto code = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, ~0u)));
+  auto code = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, kAllLive)));
   for (int i = 0; i < 3; i++) code();
   EXPECT_EQ(data_[kHeaderOverflow / 8], 3u);
   EXPECT_EQ(cell(kSlots, 0), 3u);
@@ -43,7 +43,7 @@ TEST_F(PointCode, AFullDirectoryOverflowsAndSaysSo) {
 TEST_F(PointCode, GuardsAreTestedOnceForARunOfPieces) {
   auto flag = static_cast<int64_t>(layout_.cells[1]);
   arch::Piece pieces[] = {piece(0, {flag}), piece(2, {flag}), piece(0)};
-  auto code = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, ~0u)));
+  auto code = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, kAllLive)));
   code();
   uint32_t slot = slot_of(thread_pointer());
   EXPECT_EQ(cell(slot, 0), 1u);
@@ -54,8 +54,8 @@ TEST_F(PointCode, GuardsAreTestedOnceForARunOfPieces) {
   EXPECT_EQ(cell(slot, 2), 1u);
   arch::Bytes one, two;
   arch::Piece single[] = {piece(0, {flag})}, pair[] = {piece(0, {flag}), piece(0, {flag})};
-  arch::emit_point(one, address(), single, guard_, ~0u, lookup_, 0, placed_, {.below_is_dead = true});
-  arch::emit_point(two, address(), pair, guard_, ~0u, lookup_, 0, placed_, {.below_is_dead = true});
+  arch::emit_point(one, address(), single, guard_, kAllLive, lookup_, 0, placed_, {.below_is_dead = true});
+  arch::emit_point(two, address(), pair, guard_, kAllLive, lookup_, 0, placed_, {.below_is_dead = true});
   EXPECT_EQ(two.size() - one.size(), count_.code.size());
 }
 
@@ -67,7 +67,7 @@ TEST_F(PointCode, AWrittenGuardIsTestedAgain) {
   lower.code[10] = std::byte{0xff};  // addq $-1
   lower.info.cells[0].kind = format::CellKind::flag;
   arch::Piece pieces[] = {{&lower, {flag}, {}, {flag}, {}, {}, {}}, piece(0, {flag})};
-  auto code = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, ~0u)));
+  auto code = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, kAllLive)));
   code();  // claims the slot
   uint32_t slot = slot_of(thread_pointer());
   cell(slot, 1) = 1;
@@ -77,7 +77,8 @@ TEST_F(PointCode, AWrittenGuardIsTestedAgain) {
 }
 
 // What is live: all; all but rcx (which keeps something instead of the stack); all but rcx, r8 and the flags.
-constexpr image::Registers kLive[] = {~0u, ~(1u << 1), ~(1u << 1 | 1u << 8 | image::kFlags)};
+constexpr image::Registers kLive[] = {kAllLive, ~image::register_bit(1),
+                                      ~(image::register_bit(1) | image::register_bit(8) | image::kFlags)};
 
 // What one piece writes, the next one reads as the target left it; also when the function itself has no
 // use for it, and from a dead register as well as from the stack.
@@ -96,7 +97,9 @@ TEST_F(PointCode, APieceReadsWhatAnEarlierOneHasWritten) {
   arch::Piece first = piece(0), second = piece(2);
   first.stencil = &destroys, second.stencil = &adds;
   arch::Piece pieces[] = {first, second};
-  for (image::Registers live : {~0u, ~(1u << 2), ~(1u << 2 | 1u << 1), ~(1u << 2 | image::kFlags)}) {
+  for (image::Registers live :
+       {kAllLive, ~image::register_bit(2), ~(image::register_bit(2) | image::register_bit(1)),
+        ~(image::register_bit(2) | image::kFlags)}) {
     const void* code = emit(pieces, live);
     State state{};
     state.regs[2] = 1234, state.flags = 0x246;
@@ -112,13 +115,13 @@ TEST_F(PointCode, AFlagIsLoweredByItsOutermostFrame) {
   arch::Piece raise = piece(1), lower = piece(2);
   raise.raises = {resident::raised_cell(layout_, 1, format::CellKind::flag)};
   lower.lowers = raise.raises;
-  auto up = reinterpret_cast<void (*)()>(const_cast<void*>(emit(std::span(&raise, 1), ~0u)));
+  auto up = reinterpret_cast<void (*)()>(const_cast<void*>(emit(std::span(&raise, 1), kAllLive)));
   up(), up(), up();
   uint32_t slot = slot_of(thread_pointer());
   EXPECT_EQ(cell(slot, 1), 3u);
   uint64_t outermost = (&cell(slot, 1))[1];
   auto down = reinterpret_cast<void (*)()>(
-      const_cast<void*>(emit(std::span(&lower, 1), ~0u, format::PointKind::return_)));
+      const_cast<void*>(emit(std::span(&lower, 1), kAllLive, format::PointKind::return_)));
   (&cell(slot, 1))[1] = outermost + 64;
   down();
   EXPECT_EQ(cell(slot, 1), 3u);  // another frame's return

@@ -11,7 +11,11 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/bytes.h"
+#include "runtime/arch/description.h"
+#include "runtime/arch/point.h"
+#include "runtime/arch/resident.h"
+#include "runtime/arch/target_data.h"
 #include "runtime/resident/layout.h"
 
 namespace mdl {
@@ -73,7 +77,8 @@ __attribute__((noinline)) inline void run_with(State* state, const void* code) {
       : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "memory", "cc");
 }
 
-constexpr uint32_t kThreadAt = 0x2d0;  // as glibc keeps it (arch::thread_id_places)
+constexpr image::Registers kAllLive = ~image::Registers{0};
+constexpr uint32_t kThreadAt = 0x2d0;  // as glibc keeps it (arch::Description::thread_id_places)
 
 class PointCode : public testing::Test {
  protected:

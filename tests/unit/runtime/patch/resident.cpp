@@ -7,7 +7,7 @@ namespace {
 
 TEST_F(PointCode, FramesThatVanishLowerTheirFlags) {
   arch::Piece pieces[] = {piece(0)};
-  reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, ~0u)))();  // claims the slot
+  reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, kAllLive)))();  // claims the slot
   uint32_t slot = slot_of(thread_pointer());
   uint64_t* flag = &cell(slot, 1);
   auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
@@ -34,7 +34,7 @@ TEST_F(PointCode, FramesThatVanishLowerTheirFlags) {
 // Timers of frames that have vanished are stopped, calls that will not come back are forgotten.
 TEST_F(PointCode, FramesThatVanishStopTheirTimers) {
   arch::Piece pieces[] = {piece(0)};
-  reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, ~0u)))();  // claims the slot
+  reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, kAllLive)))();  // claims the slot
   uint32_t slot = slot_of(thread_pointer());
   auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
   uint64_t *wall = &cell(slot, 3), *cpu = &cell(slot, 4), *call = &cell(slot, 5);
@@ -127,7 +127,7 @@ class ReusedThreadPointer : public PointCode {
     thread_at_ = kThreadAt;
     PointCode::SetUp();
     arch::Piece pieces[] = {piece(0)};
-    code_of_point_ = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, ~0u)));
+    code_of_point_ = reinterpret_cast<void (*)()>(const_cast<void*>(emit(pieces, kAllLive)));
     code_of_point_();
     slot_ = slot_of(thread_pointer());
   }
@@ -188,7 +188,8 @@ TEST_F(ReusedThreadPointer, AddsUpWhenTheRingIsFull) {
 
 TEST_F(ReusedThreadPointer, KeepsRegistersAndFlags) {
   arch::Piece pieces[] = {piece(0)};
-  for (image::Registers live : {~0u, ~(1u << 1), ~(1u << 9)}) {  // the lookup's own register: r10, rcx, r9
+  for (image::Registers live : {kAllLive, ~image::register_bit(1),
+                                ~image::register_bit(9)}) {  // the lookup's own register: r10, rcx, r9
     const void* at = emit(pieces, live, format::PointKind::call_before);
     for (bool reused : {true, false}) {
       if (reused) belongs_to(1);

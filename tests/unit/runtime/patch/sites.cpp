@@ -1,7 +1,10 @@
 // Which windows are taken and which are refused, on code written by hand.
 #include <gtest/gtest.h>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/bytes.h"
+#include "runtime/arch/description.h"
+#include "runtime/arch/point.h"
+#include "runtime/arch/windows.h"
 #include "runtime/patch/liveness.h"
 #include "runtime/patch/relay.h"
 #include "runtime/patch/site.h"
@@ -283,7 +286,7 @@ TEST(Sites, WithoutAnotherPointAHostIsMade) {
   ASSERT_EQ(sites.windows.size(), 2u);
   const Window* window = window_at(sites, kAt + 21);
   ASSERT_TRUE(window);
-  const Window* host = window_at(sites, window->relay - arch::kJumpSize);
+  const Window* host = window_at(sites, window->relay - arch::kMachine.jump_size);
   ASSERT_TRUE(host);
   EXPECT_TRUE(host->sites.empty());
   EXPECT_GE(host->end, host->start + 10);
@@ -405,7 +408,7 @@ TEST(Stubs, AreApartAndShareAPage) {
   StubSpace space(mappings_at({{0x40000000, 0x50000000}}));
   auto first = space.take({0x10000000, 0x11000000}), second = space.take({0x10000000, 0x11000000});
   ASSERT_TRUE(first && second);
-  EXPECT_GE(*second, *first + arch::kFarJumpSize);
+  EXPECT_GE(*second, *first + arch::kMachine.far_jump_size);
   EXPECT_EQ(space.regions().size(), 1u);
   EXPECT_FALSE(space.take({*first + 1, *first + 2}));           // inside of the first one
   EXPECT_FALSE(space.take({0x40000000, 0x40001000}));           // mapped
@@ -527,9 +530,9 @@ TEST(Liveness, AnIndirectCallFreesScratchRegistersOfTheEntry) {
   // test %edi,%edi; je .+2; call *%rax; ret
   auto code = code_of({0x85, 0xff, 0x74, 0x02, 0xff, 0xd0, 0xc3});
   Liveness liveness(code);
-  EXPECT_TRUE(liveness.before(kAt, true) & arch::static_chain_register());   // the call may take it
-  EXPECT_FALSE(liveness.before(kAt + 6, true) & arch::scratch_registers());  // nobody else can want it
-  EXPECT_EQ(liveness.before(kAt + 6, false) & arch::scratch_registers(), arch::scratch_registers());
+  EXPECT_TRUE(liveness.before(kAt, true) & arch::kMachine.static_chain);  // the call may take it
+  EXPECT_FALSE(liveness.before(kAt + 6, true) & arch::kMachine.scratch);  // nobody else can want it
+  EXPECT_EQ(liveness.before(kAt + 6, false) & arch::kMachine.scratch, arch::kMachine.scratch);
 }
 
 }  // namespace

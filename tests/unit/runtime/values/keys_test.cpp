@@ -9,7 +9,9 @@
 #include <random>
 #include <thread>
 
-#include "runtime/arch/arch.h"
+#include "runtime/arch/bytes.h"
+#include "runtime/arch/resident.h"
+#include "runtime/arch/target_data.h"
 #include "runtime/resident/key_table.h"
 #include "runtime/values/spans.h"
 

@@ -1,9 +1,13 @@
-#include "runtime/audit/instruction.h"
-
+// The auditor's x86-64 instructions, decoded by Zydis. Nothing else of this folder is used here.
+//
+// Displacements of 32 bits follow an opcode (call e8, jmp e9, jcc 0f 80..8f) or the ModRM byte of an operand
+// relative to the pc (SDM volume 2, table 2-2); code is no operand of an instruction with an immediate.
 #include <Zydis/Zydis.h>
 
 #include <algorithm>
 #include <cstring>
+
+#include "runtime/audit/instruction.h"
 
 namespace mdl::audit {
 namespace {
@@ -139,6 +143,51 @@ bool goes_on_as(const Instruction& call, const Instruction& jump) {
   as_jump.bytes[modrm] = static_cast<uint8_t>((call.bytes[modrm] & ~0x38) | 0x20);
   const size_t at = call.operand_at ? call.operand_at : call.size;
   return equal_but_for(as_jump, jump, at, at + kOperandSize);
+}
+
+bool is_opposite(const Instruction& branch, const Instruction& other) {
+  return branch.condition != Instruction::kNoCondition && other.condition == (branch.condition ^ 1);
+}
+
+void find_leads(std::span<const std::byte> text, uint64_t start, const image::Range& watched, Report report) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
+  for (size_t at = 1; at + 4 <= text.size(); ++at) {
+    const uint8_t before = bytes[at - 1];
+    const bool is_branch =
+        (before & 0xfe) == 0xe8 || ((before & 0xf0) == 0x80 && at > 1 && bytes[at - 2] == 0x0f);
+    const bool is_operand = (before & 0xc7) == 0x05;
+    if (!is_branch && !is_operand) continue;
+    int32_t displacement;
+    std::memcpy(&displacement, bytes + at, sizeof displacement);
+    const uint64_t to = start + at + 4 + static_cast<uint64_t>(int64_t{displacement});
+    const bool is_address = is_operand && at > 1 && bytes[at - 2] == 0x8d;  // lea
+    if (is_address || watched.contains(to)) report({start + at, to, is_address});
+  }
+}
+
+// A program at a fixed place below 4 GiB has its own addresses as operands of 32 bits.
+void find_constants(std::span<const std::byte> text, uint64_t start, const image::Range& watched,
+                    Report report) {
+  if (start + text.size() > UINT32_MAX) return;
+  for (size_t at = 1; at + 4 <= text.size(); ++at) {
+    uint32_t word;
+    std::memcpy(&word, text.data() + at, sizeof word);
+    if (watched.contains(word)) report({start + at, word});
+  }
+}
+
+// jcc 70..7f, loop and jrcxz e0..e3, jmp eb, with a displacement of eight bits.
+void find_short_leads(std::span<const std::byte> text, uint64_t start, const image::Range& watched,
+                      Report report) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
+  const uint64_t first = std::max(start + 1, watched.start - std::min<uint64_t>(watched.start, 128));
+  const uint64_t last = std::min(start + text.size(), watched.end + 128);
+  for (uint64_t at = first; at < last; ++at) {
+    const uint8_t opcode = bytes[at - 1 - start];
+    if ((opcode & 0xf0) != 0x70 && (opcode & 0xfc) != 0xe0 && opcode != 0xeb) continue;
+    const uint64_t to = at + 1 + static_cast<uint64_t>(int64_t{static_cast<int8_t>(bytes[at - start])});
+    if (watched.contains(to)) report({at, to});
+  }
 }
 
 }  // namespace mdl::audit

@@ -1,0 +1,37 @@
+// Searches through all code of an object, hundreds of megabytes: every byte is tried as the beginning or the
+// operand of an instruction, and nothing is decoded. So they find too much, never too little.
+//
+// In all of them `bytes` are code that lies at `start`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "runtime/image/image.h"
+
+namespace mdl::arch {
+
+struct FarBranch {
+  uint64_t source = 0;
+  uint64_t target = 0;
+  bool is_call = false;
+};
+// Direct jumps, branches and calls that are no short ones and lead into `within`, by address.
+void find_far_branches(std::span<const std::byte> bytes, uint64_t start, const image::Range& within,
+                       llvm::function_ref<void(const FarBranch&)> found);
+// True when one that is no call leads to an address of which `test` is true. In any order.
+bool any_far_jump(std::span<const std::byte> bytes, uint64_t start, llvm::function_ref<bool(uint64_t)> test);
+// True when there may be a branch of Instruction::short_form into `into`.
+bool may_branch_into(std::span<const std::byte> bytes, uint64_t start, const image::Range& into);
+
+// Addresses in `within` that operands relative to the pc may make; appended to `places`, in no order.
+void find_operands(std::span<const std::byte> bytes, uint64_t start, const image::Range& within,
+                   std::vector<uint64_t>& places);
+// The same, and where calls lead; without what a jump's displacement is.
+void find_references(std::span<const std::byte> bytes, uint64_t start, const image::Range& within,
+                     std::vector<uint64_t>& places);
+
+}  // namespace mdl::arch

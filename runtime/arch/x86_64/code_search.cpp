@@ -1,0 +1,96 @@
+// Displacements of 32 bits follow the opcode of a call (e8) or a jump (jmp e9, jcc 0f 80..8f), or the ModRM
+// of an operand relative to %rip: mod = 00 and rm = 101 (SDM volume 2, CALL, JMP, Jcc and 2.2.1.6).
+#include "runtime/arch/code_search.h"
+
+#include <cstring>
+
+namespace mdl::arch {
+namespace {
+
+// Where a displacement of 32 bits at the end of an instruction leads.
+inline uint64_t target_of(const uint8_t* bytes, size_t at, uint64_t start) {
+  int32_t word;
+  std::memcpy(&word, bytes + at, sizeof word);
+  return start + at + 4 + static_cast<uint64_t>(int64_t{word});
+}
+
+// A displacement behind the opcode of a jump.
+inline bool is_of_jump(const uint8_t* bytes, size_t at) {
+  return (at >= 1 && bytes[at - 1] == 0xe9) ||
+         (at >= 2 && (bytes[at - 1] & 0xf0) == 0x80 && bytes[at - 2] == 0x0f);
+}
+
+// A displacement behind the opcode of a call, or behind such a ModRM.
+inline bool is_of_reference(const uint8_t* bytes, size_t at) {
+  return at >= 1 && (bytes[at - 1] == 0xe8 || (bytes[at - 1] & 0xc7) == 0x05) && !is_of_jump(bytes, at);
+}
+
+const uint8_t* raw_bytes(std::span<const std::byte> bytes) {
+  return reinterpret_cast<const uint8_t*>(bytes.data());
+}
+
+}  // namespace
+
+void find_far_branches(std::span<const std::byte> bytes, uint64_t start, const image::Range& within,
+                       llvm::function_ref<void(const FarBranch&)> found) {
+  const uint8_t* raw = raw_bytes(bytes);
+  const uint64_t size = within.end - within.start;
+  for (size_t i = 0; i + 6 <= bytes.size(); ++i) {
+    const bool is_call = raw[i] == 0xe8;
+    const bool is_branch = raw[i] == 0x0f && (raw[i + 1] & 0xf0) == 0x80;
+    if (!is_call && raw[i] != 0xe9 && !is_branch) continue;
+    const uint64_t target = target_of(raw, i + (is_branch ? 2 : 1), start);
+    if (target - within.start < size) found({start + i, target, is_call});
+  }
+}
+
+// The first bytes of opcodes are looked for with memchr: programs have a hundred million bytes.
+bool any_far_jump(std::span<const std::byte> bytes, uint64_t start, llvm::function_ref<bool(uint64_t)> test) {
+  const uint8_t* raw = raw_bytes(bytes);
+  const uint8_t* end = raw + bytes.size();
+  for (const uint8_t opcode : {0xe9, 0x0f})
+    for (const uint8_t* at = raw; at < end; ++at) {
+      at = static_cast<const uint8_t*>(std::memchr(at, opcode, static_cast<size_t>(end - at)));
+      if (!at) break;
+      const auto behind = static_cast<size_t>(at - raw) + (opcode == 0xe9 ? 1 : 2);
+      if (behind + 4 > bytes.size()) break;
+      if (is_of_jump(raw, behind) && test(target_of(raw, behind, start))) return true;
+    }
+  return false;
+}
+
+// jcc rel8 is 70..7f, loop and jrcxz e0..e3, jmp rel8 eb (SDM volume 2).
+bool may_branch_into(std::span<const std::byte> bytes, uint64_t start, const image::Range& into) {
+  const uint8_t* raw = raw_bytes(bytes);
+  for (size_t i = 0; i + 2 <= bytes.size(); ++i) {
+    if ((raw[i] & 0xf0) != 0x70 && (raw[i] & 0xfc) != 0xe0 && raw[i] != 0xeb) continue;
+    if (into.contains(start + i + 2 + static_cast<uint64_t>(int64_t{static_cast<int8_t>(raw[i + 1])})))
+      return true;
+  }
+  return false;
+}
+
+// An instruction that takes an address (lea) has nothing behind its displacement.
+void find_operands(std::span<const std::byte> bytes, uint64_t start, const image::Range& within,
+                   std::vector<uint64_t>& places) {
+  const uint8_t* raw = raw_bytes(bytes);
+  const uint64_t size = within.end - within.start;
+  for (size_t at = 1; at + 4 <= bytes.size(); ++at) {
+    if ((raw[at - 1] & 0xc7) != 0x05) continue;
+    const uint64_t place = target_of(raw, at, start);
+    if (place - within.start < size) places.push_back(place);
+  }
+}
+
+void find_references(std::span<const std::byte> bytes, uint64_t start, const image::Range& within,
+                     std::vector<uint64_t>& places) {
+  const uint8_t* raw = raw_bytes(bytes);
+  const uint64_t size = within.end - within.start;
+  for (size_t at = 0; at + 4 <= bytes.size(); ++at) {
+    if (!is_of_reference(raw, at)) continue;
+    const uint64_t target = target_of(raw, at, start);
+    if (target - within.start < size) places.push_back(target);
+  }
+}
+
+}  // namespace mdl::arch
