@@ -10,10 +10,13 @@ namespace mdl::format {
 namespace {
 
 constexpr PointKindInfo kPoints[] = {
-#define X(id, name, args, result, feature) {name, args, result, feature},
+#define X(id, name, args, result, feature, owner, field, many, rank, noun) \
+  {name, args, result, feature, PointOwner::owner, field, many, rank, noun},
     MDL_POINT_KINDS(X)
 #undef X
 };
+
+static_assert(std::size(kPoints) == kPointKinds);
 
 constexpr CellKindInfo kCells[] = {
 #define X(id, name, type, size, room, group, clock, update, feature) \
@@ -89,6 +92,11 @@ bool is_known_feature(std::string_view wanted) {
 
 std::optional<PointKind> point_kind(std::string_view wanted) {
   return named<PointKind>(kPoints, wanted);
+}
+std::optional<PointKind> point_field(PointOwner owner, std::string_view field) {
+  for (const PointKindInfo& one : kPoints)
+    if (one.owner == owner && one.field == field) return static_cast<PointKind>(&one - kPoints);
+  return std::nullopt;
 }
 std::optional<CellKind> cell_kind(std::string_view wanted) {
   return named<CellKind>(kCells, wanted);

@@ -12,30 +12,43 @@ namespace mdl::format {
 // reader of the plan must know. A loop's points are those of a natural loop: on the edges into its
 // head from outside, on the edges out of it, at its head, and on the edges back to the head. `every` is no
 // place of its own: code for each point that has code anyway ($points).
-//          enumerator   name               args   result  feature
-#define MDL_POINT_KINDS(X)                                \
-  X(entry, "entry", true, false, "entry-return")          \
-  X(return_, "return", false, true, "entry-return")       \
-  X(call_before, "call", true, false, "calls")            \
-  X(call_after, "call_after", false, true, "calls")       \
-  X(loop_enter, "loop_enter", false, false, "loops")      \
-  X(loop_exit, "loop_exit", false, false, "loops")        \
-  X(loop_start, "loop_start_iter", false, false, "loops") \
-  X(loop_end, "loop_end_iter", false, false, "loops")     \
-  X(block, "block", false, false, "blocks")               \
-  X(every, "every", false, false, "costs")
+//
+// `owner` and `field`: how it is named, as a member of a procedure or a loop; `many`: there is a list of them
+// in a procedure. `rank`: which code comes first where several points meet at one instruction; what ends comes
+// before what begins. `noun` is for messages.
+//          enumerator   name             args   result  feature      owner      field  many  rank  noun
+#define MDL_POINT_KINDS(X)                                                                                   \
+  X(entry, "entry", true, false, "entry-return", procedure, "entry", false, 0, "an entry")                   \
+  X(return_, "return", false, true, "entry-return", procedure, "return", false, 8, "a return")               \
+  X(call_before, "call", true, false, "calls", procedure, "calls", true, 7, "a call")                        \
+  X(call_after, "call_after", false, true, "calls", none, "", false, 1, "the return from a call")            \
+  X(loop_enter, "loop_enter", false, false, "loops", loop, "enter", false, 4, "a point of a loop")           \
+  X(loop_exit, "loop_exit", false, false, "loops", loop, "exit", false, 2, "a point of a loop")              \
+  X(loop_start, "loop_start_iter", false, false, "loops", loop, "start_iter", false, 5, "a point of a loop") \
+  X(loop_end, "loop_end_iter", false, false, "loops", loop, "end_iter", false, 3, "a point of a loop")       \
+  X(block, "block", false, false, "blocks", procedure, "blocks", true, 6, "a block")                         \
+  X(every, "every", false, false, "costs", none, "", false, 9, "$points")
 
 enum class PointKind : uint8_t {
-#define X(id, name, args, result, feature) id,
+#define X(id, name, args, result, feature, owner, field, many, rank, noun) id,
   MDL_POINT_KINDS(X)
 #undef X
 };
+
+inline constexpr size_t kPointKinds = static_cast<size_t>(PointKind::every) + 1;
+
+enum class PointOwner : uint8_t { none, procedure, loop };
 
 struct PointKindInfo {
   std::string_view name;
   bool args;
   bool result;
   std::string_view feature;
+  PointOwner owner;
+  std::string_view field;
+  bool many;
+  int rank;
+  std::string_view noun;
 };
 
 // Resident routines: code of the injector that stencils call, because a stencil may do none of it
@@ -196,6 +209,7 @@ std::optional<Event> event_or_alias(std::string_view name);  // what users may w
 std::optional<Routine> routine(std::string_view name);
 
 std::optional<PointKind> point_kind(std::string_view name);
+std::optional<PointKind> point_field(PointOwner owner, std::string_view field);
 std::optional<CellKind> cell_kind(std::string_view name);
 std::optional<CellKind> cell_type(std::string_view type);  // by its name in sources
 std::optional<Aggregate> aggregate(std::string_view name);

@@ -152,10 +152,21 @@ ExprKind read_expr_kind(const Node& node) {
   return ExprKind::integer;
 }
 
+std::span<const std::string_view> fields() {
+  static const std::vector<std::string_view> all = [] {
+    std::vector<std::string_view> out(std::begin(kOtherFields), std::end(kOtherFields));
+    for (size_t i = 0; i < kPointKinds; i++)
+      if (const PointKindInfo& point = info(static_cast<PointKind>(i)); point.owner != PointOwner::none)
+        out.push_back(point.field);
+    return out;
+  }();
+  return all;
+}
+
 std::string read_expr_text(const Node& node, ExprKind kind) {
   switch (kind) {
     case ExprKind::field:
-      return node.word(kFields);
+      return node.word(fields());
     case ExprKind::binary:
       return node.word(kBinaryOperators);
     case ExprKind::unary:

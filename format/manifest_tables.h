@@ -40,9 +40,7 @@ inline constexpr std::string_view kUnitsTypes[] = {"normalized", "unnormalized",
 inline constexpr std::string_view kStyles[] = {"EventCounter", "SampledFunction"};
 inline constexpr std::string_view kModes[] = {"developer", "normal"};
 inline constexpr std::string_view kSymbolKinds[] = {"variable", "function"};
-inline constexpr std::string_view kFields[] = {"name",   "entry", "return",     "calls",
-                                               "module", "loops", "blocks",     "funcs",
-                                               "enter",  "exit",  "start_iter", "end_iter"};
+inline constexpr std::string_view kOtherFields[] = {"name", "module", "loops", "funcs"};  // of no point kind
 inline constexpr std::string_view kBinaryOperators[] = {"==", "!=", "<", "<=", ">", ">=", "&&", "||", "+",
                                                         "-",  "*",  "/", "%",  "&", "|",  "^",  "<<", ">>"};
 inline constexpr std::string_view kRegisterValues[] = {"$arg[0]", "$arg[1]", "$arg[2]", "$arg[3]",

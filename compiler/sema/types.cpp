@@ -12,22 +12,40 @@ namespace {
 
 using format::PointKind;
 
-constexpr Member kMembers[] = {
-    // owner, name, type, extension
-    {Kind::procedure, "name", {Kind::string}, false},
-    {Kind::procedure, "entry", {Kind::point, Kind::integer, PointKind::entry}, false},
-    {Kind::procedure, "return", {Kind::point, Kind::integer, PointKind::return_}, false},
-    {Kind::procedure, "calls", {Kind::list, Kind::point, PointKind::call_before}, false},
-    {Kind::procedure, "module", {Kind::module}, true},
-    {Kind::procedure, "loops", {Kind::list, Kind::loop}, true},
-    {Kind::procedure, "blocks", {Kind::list, Kind::point, PointKind::block}, true},
-    {Kind::module, "name", {Kind::string}, false},
-    {Kind::module, "funcs", {Kind::list, Kind::procedure}, false},
-    {Kind::loop, "enter", {Kind::point, Kind::integer, PointKind::loop_enter}, true},
-    {Kind::loop, "exit", {Kind::point, Kind::integer, PointKind::loop_exit}, true},
-    {Kind::loop, "start_iter", {Kind::point, Kind::integer, PointKind::loop_start}, true},
-    {Kind::loop, "end_iter", {Kind::point, Kind::integer, PointKind::loop_end}, true},
-};
+// Points that the classic language does not have.
+bool is_extension(const format::PointKindInfo& point) {
+  return point.owner != format::PointOwner::procedure ||
+         (point.feature != "entry-return" && point.feature != "calls");
+}
+
+void add_points(std::vector<Member>& members, Kind owner, format::PointOwner of, bool extensions) {
+  for (size_t i = 0; i < format::kPointKinds; i++) {
+    const auto kind = static_cast<PointKind>(i);
+    const format::PointKindInfo& point = format::info(kind);
+    if (point.owner != of || is_extension(point) != extensions) continue;
+    const Type type =
+        point.many ? Type{Kind::list, Kind::point, kind} : Type{Kind::point, Kind::integer, kind};
+    members.push_back({owner, point.field, type, extensions});
+  }
+}
+
+// In the order in which hints name them.
+std::vector<Member> make_members() {
+  std::vector<Member> out = {{Kind::procedure, "name", {Kind::string}, false}};
+  add_points(out, Kind::procedure, format::PointOwner::procedure, false);
+  out.push_back({Kind::procedure, "module", {Kind::module}, true});
+  out.push_back({Kind::procedure, "loops", {Kind::list, Kind::loop}, true});
+  add_points(out, Kind::procedure, format::PointOwner::procedure, true);
+  out.push_back({Kind::module, "name", {Kind::string}, false});
+  out.push_back({Kind::module, "funcs", {Kind::list, Kind::procedure}, false});
+  add_points(out, Kind::loop, format::PointOwner::loop, true);
+  return out;
+}
+
+const std::vector<Member>& members() {
+  static const std::vector<Member> all = make_members();
+  return all;
+}
 
 // The elements of format::kListTypes.
 constexpr Kind kListElements[] = {Kind::procedure, Kind::module, Kind::string, Kind::integer, Kind::floating};
@@ -49,34 +67,18 @@ std::string noun(format::CellKind kind) {
 }
 
 std::string_view noun(format::PointKind kind) {
-  using enum format::PointKind;
-  switch (kind) {
-    case entry:
-      return "an entry";
-    case return_:
-      return "a return";
-    case call_before:
-      return "a call";
-    case call_after:
-      return "the return from a call";
-    case block:
-      return "a block";
-    case every:
-      return "$points";
-    default:
-      return "a point of a loop";
-  }
+  return format::info(kind).noun;
 }
 
 const Member* find_member(Kind owner, std::string_view name) {
-  for (const Member& member : kMembers)
+  for (const Member& member : members())
     if (member.owner == owner && member.name == name) return &member;
   return nullptr;
 }
 
 std::vector<std::string_view> member_names(Kind owner, bool with_extensions) {
   std::vector<std::string_view> names;
-  for (const Member& member : kMembers)
+  for (const Member& member : members())
     if (member.owner == owner && (with_extensions || !member.extension)) names.push_back(member.name);
   return names;
 }

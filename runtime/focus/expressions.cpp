@@ -138,17 +138,14 @@ Result<Value> Expressions::field_of(const Expr& expr, const Value& of) {
   const std::string& name = expr.text;
   if (const auto* procedure = get<Procedure>(of)) {
     if (name == "name") return Value{ProcedureName{procedure->function}};
-    if (name == "entry") return Value{PointAt{*procedure, format::PointKind::entry}};
-    if (name == "return") return Value{PointAt{*procedure, format::PointKind::return_}};
     if (name == "module") return Value{Module{procedure->object, ""}};
-    if (name == "calls" || name == "loops" || name == "blocks") return parts_of(expr, *procedure);
+    const auto point = format::point_field(format::PointOwner::procedure, name);
+    if (point && !format::info(*point).many) return Value{PointAt{*procedure, *point}};
+    if (point || name == "loops") return parts_of(expr, *procedure, point);
   }
   if (const auto* loop = get<LoopAt>(of)) {
-    if (name == "enter") return Value{PointAt{loop->procedure, format::PointKind::loop_enter, loop->head}};
-    if (name == "exit") return Value{PointAt{loop->procedure, format::PointKind::loop_exit, loop->head}};
-    if (name == "start_iter")
-      return Value{PointAt{loop->procedure, format::PointKind::loop_start, loop->head}};
-    if (name == "end_iter") return Value{PointAt{loop->procedure, format::PointKind::loop_end, loop->head}};
+    if (const auto point = format::point_field(format::PointOwner::loop, name))
+      return Value{PointAt{loop->procedure, *point, loop->head}};
   }
   if (const auto* module = get<Module>(of)) {
     if (name == "name") return Value{module->source.empty() ? module->object->name : module->source};
@@ -161,30 +158,38 @@ Result<Value> Expressions::field_of(const Expr& expr, const Value& of) {
   return wrong(expr.position, fmt::format("`{}` is not a field of what stands before it", name));
 }
 
-// The call sites, loops and blocks of a function. Where its code is not understood there is one of
-// each, at no place: it will be refused, with the reason.
-Result<Value> Expressions::parts_of(const Expr& expr, const Procedure& procedure) {
+// Where a function has points of a kind of which it has many; 0 where its code is not understood.
+std::vector<uint64_t> Expressions::places_of(format::PointKind kind, const image::Function& function,
+                                             const image::Code& code) {
+  std::vector<uint64_t> out;
+  if (kind == format::PointKind::call_before) {
+    for (const image::Instruction& in : code.instructions)
+      if (in.flow == image::Flow::call || in.flow == image::Flow::call_indirect) out.push_back(in.address);
+    if (out.empty() && !code.doubt.empty()) out.push_back(0);
+  } else {
+    for (const image::Block& block : image::make_flow_graph(function, code).blocks)
+      out.push_back(block.start);
+    if (out.empty()) out.push_back(0);
+  }
+  return out;
+}
+
+// The loops of a function, or its points of a kind. Where its code is not understood there is one, at no
+// place: it will be refused, with the reason.
+Result<Value> Expressions::parts_of(const Expr& expr, const Procedure& procedure,
+                                    std::optional<format::PointKind> kind) {
   if (!scope_.codes)
     return wrong(expr.position, fmt::format("`{}`: the code of no function is known here", expr.text));
   const image::Code& code = scope_.codes->of(*procedure.object, *procedure.function);
   Values values;
-  if (expr.text == "calls") {
-    for (const image::Instruction& in : code.instructions)
-      if (in.flow == image::Flow::call || in.flow == image::Flow::call_indirect)
-        values.push_back({PointAt{procedure, format::PointKind::call_before, in.address}});
-    if (values.empty() && !code.doubt.empty())
-      values.push_back({PointAt{procedure, format::PointKind::call_before, 0}});
+  if (kind) {
+    for (const uint64_t place : places_of(*kind, *procedure.function, code))
+      values.push_back({PointAt{procedure, *kind, place}});
   } else {
     const image::FlowGraph graph = image::make_flow_graph(*procedure.function, code);
-    if (expr.text == "blocks") {
-      for (const image::Block& block : graph.blocks)
-        values.push_back({PointAt{procedure, format::PointKind::block, block.start}});
-      if (values.empty()) values.push_back({PointAt{procedure, format::PointKind::block, 0}});
-    } else {
-      for (const image::Loop& loop : graph.loops) values.push_back({LoopAt{procedure, loop.head}});
-      for (const uint64_t head : graph.irreducible) values.push_back({LoopAt{procedure, head}});
-      if (!graph.loop_doubt.empty()) values.push_back({LoopAt{procedure, 0}});
-    }
+    for (const image::Loop& loop : graph.loops) values.push_back({LoopAt{procedure, loop.head}});
+    for (const uint64_t head : graph.irreducible) values.push_back({LoopAt{procedure, head}});
+    if (!graph.loop_doubt.empty()) values.push_back({LoopAt{procedure, 0}});
   }
   if (auto spent = spend(expr.position, values.size() + code.instructions.size() / 64); !spent)
     return spent.error();

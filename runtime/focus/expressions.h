@@ -39,7 +39,10 @@ class Expressions {
   Result<Value> selected(const format::Expr& expr) const;
   Result<Value> field(const format::Expr& expr);
   Result<Value> field_of(const format::Expr& expr, const Value& of);
-  Result<Value> parts_of(const format::Expr& expr, const Procedure& procedure);
+  static std::vector<uint64_t> places_of(format::PointKind kind, const image::Function& function,
+                                         const image::Code& code);
+  Result<Value> parts_of(const format::Expr& expr, const Procedure& procedure,
+                         std::optional<format::PointKind> kind);
   Result<Value> binary(const format::Expr& expr);
   Result<Value> unary(const format::Expr& expr);
   Result<Value> parameter(const format::Expr& expr);

@@ -24,34 +24,6 @@ using image::Instruction;
 
 using arch::kPage;  // a write inside one is whole
 
-// Which event comes first where several meet at one instruction: what ends comes before what
-// begins.
-int rank(format::PointKind kind) {
-  switch (kind) {
-    case format::PointKind::entry:
-      return 0;
-    case format::PointKind::call_after:
-      return 1;
-    case format::PointKind::loop_exit:
-      return 2;
-    case format::PointKind::loop_end:
-      return 3;
-    case format::PointKind::loop_enter:
-      return 4;
-    case format::PointKind::loop_start:
-      return 5;
-    case format::PointKind::block:
-      return 6;
-    case format::PointKind::call_before:
-      return 7;
-    case format::PointKind::return_:
-      return 8;
-    case format::PointKind::every:  // of no site: it is a stencil's
-      break;
-  }
-  return 9;
-}
-
 bool ends(const Instruction& in) {
   return in.flow == Flow::return_ || in.flow == Flow::jump || in.flow == Flow::jump_indirect;
 }
@@ -101,7 +73,8 @@ class Planner {
     for (auto& [spot, why] : left_) refuse(spot.choices[0][0], std::move(why));
     for (Window& window : out_.windows)
       std::stable_sort(window.sites.begin(), window.sites.end(), [](const Site& a, const Site& b) {
-        return std::tuple(a.address, a.where, rank(a.kind)) < std::tuple(b.address, b.where, rank(b.kind));
+        return std::tuple(a.address, a.where, format::info(a.kind).rank) <
+               std::tuple(b.address, b.where, format::info(b.kind).rank);
       });
     std::sort(out_.windows.begin(), out_.windows.end(),
               [](const Window& a, const Window& b) { return a.start < b.start; });
