@@ -38,6 +38,7 @@ struct Row {
   uint64_t anomalies = 0;
   double overhead = -1;
   bool suspect = false, level = false;
+  values::Distribution observed = {};  // where it has buckets, the value is a distribution
 };
 
 // The points of rows. Two rows of one series have its id.
@@ -49,7 +50,7 @@ class Points {
       out.push_back({&series_of(row),
                      row.time_ns,
                      row.elapsed_s,
-                     Number{row.value, row.delta, row.rate},
+                     value_of(row),
                      row.refused,
                      row.complete,
                      row.suspect,
@@ -66,8 +67,16 @@ class Points {
           one.name == row.name && one.units == row.units)
         return one;
     return series_.emplace_back(Series{static_cast<uint32_t>(series_.size()), row.metric, row.name, row.focus,
-                                       row.pid, row.units,
-                                       row.level ? Series::Kind::level : Series::Kind::total, 0});
+                                       row.pid, row.units, kind_of(row), 0});
+  }
+  static Series::Kind kind_of(const Row& row) {
+    if (!row.observed.buckets.empty()) return Series::Kind::distribution;
+    return row.level ? Series::Kind::level : Series::Kind::total;
+  }
+  static Value value_of(const Row& row) {
+    const Number number{row.value, row.delta, row.rate};
+    if (row.observed.buckets.empty()) return number;
+    return Observed{number, row.observed};
   }
   std::deque<Series> series_;
 };
@@ -355,6 +364,53 @@ TEST(Output, Files) {
   ASSERT_TRUE(standard);
   EXPECT_TRUE(standard->close());  // does not close the descriptor
   EXPECT_EQ(fcntl(STDOUT_FILENO, F_GETFD) >= 0, true);
+}
+
+// Values 3, 3, 3 and some from 128 up to 129.
+Row distribution() {
+  Row r = row();
+  r.metric = "sizes", r.name = "Sizes", r.units = "bytes", r.value = 137, r.delta = 137;
+  r.observed = {137, {{3, 3}, {128, 1}}};
+  return r;
+}
+
+TEST(Distributions, Ndjson) {
+  EXPECT_EQ(written("ndjson", {{distribution()}}),
+            R"({"time_ns":1700000000000000001,"elapsed_s":1.0,"pid":42,"metric":"sizes",)"
+            R"("focus":"/Code/app/work","value":137,"delta":137,"rate":1000.0,"units":"bytes",)"
+            R"("refused":0,"final":true,"count":4,"sum":137,"min":3,"max":129,"p50":3,"p90":129,"p99":129,)"
+            R"("p999":129,"buckets":[[4,3],[130,1]]})"
+            "\n");
+}
+
+TEST(Distributions, Table) {
+  EXPECT_THAT(written("table", {{distribution()}}),
+              HasSubstr("4 values: p50 3, p90 129, p99 129, p999 129, max 129"));
+  Row r = distribution();
+  r.units = "ns";
+  EXPECT_THAT(written("table", {{r}}), HasSubstr("p50 3 ns, p90 129 ns"));
+}
+
+TEST(Distributions, Prometheus) {
+  EXPECT_EQ(written("prometheus", {{distribution()}}),
+            "# HELP mdl_sizes Sizes (bytes)\n"
+            "# TYPE mdl_sizes histogram\n"
+            "mdl_sizes_bucket{pid=\"42\",focus=\"/Code/app/work\",le=\"3\"} 3\n"
+            "mdl_sizes_bucket{pid=\"42\",focus=\"/Code/app/work\",le=\"129\"} 4\n"
+            "mdl_sizes_bucket{pid=\"42\",focus=\"/Code/app/work\",le=\"+Inf\"} 4\n"
+            "mdl_sizes_sum{pid=\"42\",focus=\"/Code/app/work\"} 137\n"
+            "mdl_sizes_count{pid=\"42\",focus=\"/Code/app/work\"} 4\n");
+}
+
+TEST(Influx, IsALineAPoint) {
+  Row other = row();
+  other.metric = "$calls, all=1", other.focus = "", other.rate.reset(), other.complete = false;
+  EXPECT_EQ(written("influx", {{row(), other}, {distribution()}}),
+            "procedure_calls,pid=42,focus=/Code/app/work value=1234567i,delta=1000i,rate=999.99951 "
+            "1700000000000000001\n"
+            "$calls\\,\\ all\\=1,pid=42 value=1234567i,delta=1000i,complete=false 1700000000000000001\n"
+            "sizes,pid=42,focus=/Code/app/work value=137i,delta=137i,rate=999.99951,count=4i,p50=3i,p90=129i,"
+            "p99=129i,p999=129i 1700000000000000001\n");
 }
 
 // The format holds a metric's name once and a series once, without times: the latest values, at the end.

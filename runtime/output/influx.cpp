@@ -1,0 +1,58 @@
+// InfluxDB's line protocol (docs.influxdata.com, "Line protocol"), which Telegraf and others read: a line a
+// point, with the identifier as measurement, pid and focus as tags, and the time in nanoseconds.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "runtime/output/formats.h"
+#include "runtime/output/table.h"
+
+namespace mdl::output {
+namespace {
+
+// Commas, spaces and, in tags, equals signs end a name; a line break, which nothing escapes, is replaced.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    if (c == ',' || c == ' ' || c == '=' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string line(const Point& point) {
+  const Series& series = *point.series;
+  const Number& value = number(point.value);
+  std::string out = fmt::format("{},pid={}", escaped(series.metric), series.process);
+  if (!series.focus.empty()) out += ",focus=" + escaped(series.focus);  // an empty tag there cannot be
+  out += fmt::format(" value={}i,delta={}i", value.total, value.delta);
+  if (value.rate && std::isfinite(*value.rate)) out += fmt::format(",rate={}", *value.rate);
+  if (const auto* observed = std::get_if<Observed>(&point.value)) {
+    out += fmt::format(",count={}i", observed->of.count());
+    for (const Quantile& one : kQuantiles)
+      out += fmt::format(",{}={}i", one.name, observed->of.quantile(one.part));
+  }
+  if (!point.complete) out += ",complete=false";
+  return out + fmt::format(" {}\n", point.time_ns);
+}
+
+class Influx final : public Consumer {
+ public:
+  explicit Influx(Sink& sink) : sink_(sink) {}
+  Result<void> sample(std::span<const Point> points, bool) override {
+    std::string text;
+    for (const Point& point : points) text += line(point);
+    return sink_.write(text);
+  }
+
+ private:
+  Sink& sink_;
+};
+
+}  // namespace
+
+std::unique_ptr<Consumer> make_influx(Sink& sink, bool) {
+  return std::make_unique<Influx>(sink);
+}
+
+}  // namespace mdl::output
