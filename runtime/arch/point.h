@@ -96,7 +96,7 @@ struct Piece {
 // (docs/injection.md, "Calls"). Each thread's block has an area of kArmedBytes for its armed calls, the areas
 // in the order of the blocks.
 struct ArmedCalls {
-  uint64_t blocks = 0, stride = 0;  // of the blocks: patch/layout.h
+  uint64_t blocks = 0, stride = 0;  // of the blocks: resident/layout.h
   uint64_t area = 0;                // of the first block
 };
 inline constexpr uint64_t kArmedBytes = uint64_t{1} << 16;  // 8 for a call that has not come back

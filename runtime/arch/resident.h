@@ -15,7 +15,7 @@ namespace mdl::arch {
 // The resident code (runtime/arch/<target>/resident.S): position independent, the search for a block at its
 // start.
 struct ResidentParameters {
-  uint64_t header = 0;  // address of the data's header (patch/layout.h)
+  uint64_t header = 0;  // address of the data's header (resident/layout.h)
   uint64_t directory = 0;
   uint64_t directory_bytes = 0;
   uint64_t overflow_block = 0;

@@ -3,8 +3,7 @@
 //
 //   - Where the frame is open at the first instruction (frames.h), it is a part.
 //   - A part in which the frame is closed gives itself away: it jumps into the middle of another FDE's code,
-//   or is
-//     jumped into, or an exception's landing pad of another one lies in it. All of that holds for the
+//     or is jumped into, or an exception's landing pad of another one lies in it. All of that holds for the
 //     function that it belongs to as well; but that is called, or its address taken, and the part never is.
 //   - What is left is reached by jumps at most, does not come back, and so may be seen as a function that is
 //     called last: at the jump the other one ends (destinations.cpp).

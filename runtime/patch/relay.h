@@ -5,10 +5,9 @@
 //            nothing. Such a relay is written before the window that jumps there and put back after it, when
 //            no thread is about to execute it.
 //   a host   a window of the same function that is longer than its own jump: the instructions behind that run
-//   in
-//            its trampoline. Its jump and its relays, one behind the other, are one write. They are written
-//            before the windows that jump there; put back together after these, when no thread will come back
-//            to a relay, and a thread that is at one has been sent on where it leads (remove.h).
+//            in its trampoline. Its jump and its relays, one behind the other, are one write. They are
+//            written before the windows that jump there; put back together after these, when no thread will
+//            come back to a relay, and a thread that is at one has been sent on where it leads (remove.h).
 //
 // Code without alignment (-O0, -Os) has no padding: `call f; leave; ret` is followed by the next function.
 #pragma once

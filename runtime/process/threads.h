@@ -19,13 +19,11 @@
 // tracer that has CAP_SYS_PTRACE). So registers and signal masks are set in one place, may_set(), and only in
 // a thread
 // - that we have seen in a stop of ours, where it ran in the memory that was opened (target_memory.h). The
-// kernel
-//   tells us of each execve from then on (PTRACE_O_TRACEEXEC, set by the seizing itself);
+//   kernel tells us of each execve from then on (PTRACE_O_TRACEEXEC, set by the seizing itself);
 // - that is in a ptrace stop now, and not in the one behind an execve. Such a stop lasts until we end it;
 // - whose id nobody can take over meanwhile: before anything is set in the first thread of a process, all
-// others of
-//   it that we trace have stopped. One that we do not trace takes the id with it, and ptrace finds nobody of
-//   ours.
+//   others of it that we trace have stopped. One that we do not trace takes the id with it, and ptrace finds
+//   nobody of ours.
 // A program that is not the one that was opened is let go as it is.
 //
 // A thread that is held already (TargetMemory::hold) is taken as it stands, and stands when it is released.

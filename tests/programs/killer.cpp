@@ -12,8 +12,7 @@
 //   first    the first stop at which it touched another process (ptrace); 0 when it never did
 //   sent     whether STOP was reached; then `call` and `request`: the call's number, and its first argument
 //   mending  at that stop some thread of the command's own tracee had been interrupted and was not mended
-//   yet: a
-//            call in which it slept may fail with EINTR now, and only then
+//            yet: a call in which it slept may fail with EINTR now, and only then
 //   status   of its end: an exit status, or minus the signal that ended it
 //
 // It ends with status 0, or 1 when it could not do its work.

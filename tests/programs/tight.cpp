@@ -4,8 +4,7 @@
 //   tight [SECONDS]      ends by itself after SECONDS (default 120), should its test die
 //
 //   go N      three threads do N rounds each, while signals reach them whose handler does a round, too;
-//   answers
-//             {"event":"done", ...} when the threads have ended
+//             answers {"event":"done", ...} when the threads have ended
 //   calm N    the same without signals
 //   start     the threads do rounds until told to pause; answers {"event":"running"}
 //   pause     answers {"event":"done", ...} when they have ended

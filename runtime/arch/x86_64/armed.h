@@ -7,8 +7,7 @@
 // exception, longjmp).
 //   arm      pushes. The depth grows first, so that a handler in between works above what is not written yet
 //   test     passes when the return address of this call lies below the stack pointer, where a return has
-//   just
-//            left it, and the place is in the stack, which is cut there
+//            just left it, and the place is in the stack, which is cut there
 //   catch_, jump   cut off what vanishes, at the entries of __cxa_begin_catch and longjmp
 // r11 is the block.
 #pragma once

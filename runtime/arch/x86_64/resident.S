@@ -110,7 +110,7 @@ mdl_resident_begin:
         subq    $16, %rdx
         jne     .Lprobe
         movq    .Lheader(%rip), %rax
-        lock incq 8(%rax)               // patch::kHeaderOverflow
+        lock incq kHeaderOverflow(%rax)
         movq    .Loverflow_block(%rip), %r11
         jmp     .Lout
 .Lfound:
@@ -287,10 +287,11 @@ mdl_resident_exit:
         ret
 
 // mdl_resident_catch, mdl_resident_jump: called at the entries of __cxa_begin_catch and longjmp. Frames
-// below a limit on this stack have vanished without a return. Flags and timers whose outermost frame is one
-// of them are lowered and stopped, calls into the application that will not come back are forgotten; each is
-// an anomaly, counted with the flag or timer (resident/layout.h). "On this stack" means within kStack below the limit: frames of another stack (a signal stack,
-// a coroutine) are farther away, or left alone. Keep all registers and flags.
+// below a limit on this stack have vanished without a return. Flags and timers whose outermost frame is
+// one of them are lowered and stopped, calls into the application that will not come back are forgotten;
+// each is an anomaly, counted with the flag or timer (resident/layout.h). "On this stack" means within
+// kStack below the limit: frames of another stack (a signal stack, a coroutine) are farther away, or
+// left alone. Keep all registers and flags.
         // Goes on at `alive` unless the frame at \where has vanished; rax: the limit, r10 is lost
         .macro  skip_if_alive where, alive
         movq    \where, %r10

@@ -157,9 +157,8 @@ bool writes_one_of(const Piece& piece, std::span<const int64_t> flags) {
 // signal handler of this thread may raise and lower the same at any instruction. One that comes between the
 // note and the raise leaves its own frame noted, and another one of the same thread may have its frame at
 // the same place later on, so
-//   - who lowers the outermost marks the note as over: no frame has an odd place. (Nor is it forgotten: where
-//   a
-//     frame has vanished is seen by its place, resident.S.)
+//   - who lowers the outermost marks the note as over: no frame has an odd place. It is not forgotten,
+//     because the place tells whether a frame has vanished (resident.S);
 //   - who has raised it notes the frame once more.
 
 // Before something is raised: when it is down, this frame is the outermost. r10 is its place then, else 0.
