@@ -97,11 +97,11 @@ Operand Lowering::step(const ast::Step& s, Use use) {
   return use == Use::value && s.prefix ? load() : before;
 }
 
-// observe(e), of a metric or a constraint whose value is a histogram.
+// observe(e), of a metric or a constraint whose value a routine updates, as that of a histogram.
 Operand Lowering::update(const ast::Call& c, const CallForm& form) {
   const Operand amount = value(c.args[0]);
   const format::Cell& own = owner_.cells[0];
-  if (own.kind != *form.cell || owner_.names.empty()) {
+  if (!format::info(own.kind).update || owner_.names.empty()) {
     diagnostics_.report(DiagnosticCode::not_a_timer, c.callee->span, form.name,
                         fmt::format("a value that is {}", noun(*form.cell)), own.name, noun(own.kind));
     return failed();
