@@ -123,6 +123,8 @@ bool Table::widen(const std::vector<Line>& lines) {
 }
 
 std::string Table::render(const Line& line, bool title) const {
+  if (line[kMetric].empty())  // more of the line above
+    return std::string(widths_[kTime] + 4, ' ') + line[kNotes] + '\n';
   std::string text;
   for (size_t i = 0; i < kColumns; ++i) {
     if ((i == kFocus && !focus_) || (i == kPid && !pid_)) continue;
@@ -183,8 +185,7 @@ Result<void> Table::sample(std::span<const Point> points, bool final) {
                      value_text(series, number(point.value).delta), rate_text(point),
                      is_time(series) ? "time" : printable(series.units), notes(point, first, final)});
     if (const auto* observed = std::get_if<Observed>(&point.value))
-      lines.push_back({"", fmt::format("{}", series.process), "", "", "", "", "", "",
-                       distribution_text(series, observed->of)});
+      lines.push_back({"", "", "", "", "", "", "", "", distribution_text(series, observed->of)});
     if (auto hidden = more.find(shown); hidden != more.end())
       lines.push_back({"", fmt::format("{}", series.process), fmt::format("({} more)", hidden->second), "",
                        "", "", "", "", ""});

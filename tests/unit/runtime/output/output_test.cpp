@@ -385,7 +385,7 @@ TEST(Distributions, Ndjson) {
 
 TEST(Distributions, Table) {
   EXPECT_THAT(written("table", {{distribution()}}),
-              HasSubstr("4 values: p50 3, p90 129, p99 129, p999 129, max 129"));
+              HasSubstr("\n         4 values: p50 3, p90 129, p99 129, p999 129, max 129\n"));
   Row r = distribution();
   r.units = "ns";
   EXPECT_THAT(written("table", {{r}}), HasSubstr("p50 3 ns, p90 129 ns"));

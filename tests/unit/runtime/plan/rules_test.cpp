@@ -41,6 +41,10 @@ struct Broken {
 
 const std::vector<Broken>& broken_stencils() {
   static const Change second_word = [](Stencil& s) { s.holes[0].addend = 8; };
+  static const Change with_histogram = [](Stencil& s) {
+    s.info.cells.push_back({"sizes", format::CellKind::histogram, true, true});
+    s.info.routines.push_back(format::Routine::observe);
+  };
   static const std::vector<Broken> all = {
       {Rule::decodes, "06"},
       {Rule::decodes, "49 83 83"},
@@ -92,6 +96,13 @@ const std::vector<Broken>& broken_stencils() {
       {Rule::routine, "49 c7 c2 [cpu]"},
       {Rule::prepared, "e8 [event]"},
       {Rule::prepared, "4d 8d 93 [cell1] e8 [call]"},
+      {Rule::prepared, "e8 [observe]", with_histogram},
+      {Rule::prepared, "49 8d 83 [cell1] e8 [observe]", with_histogram},  // the cell of a call
+      {Rule::prepared, "49 8d 93 [cell2] e8 [observe]", with_histogram},  // in rdx
+      {Rule::prepared, "49 8d 83 [cell2] 49 ff c2 e8 [observe]", with_histogram},
+      {Rule::prepared, "4d 85 d2 74 07 49 8d 83 [cell2] e8 [observe]", with_histogram},
+      {Rule::hole_kind, "49 8d 83 [cell2] e8 [observe]",
+       [](Stencil& s) { with_histogram(s), s.holes[0].addend = 8; }},
       {Rule::function, "4d 89 93 [cell1]", second_word},
       {Rule::function, "49 83 83 [cell1] 01", second_word},
       {Rule::symbol, "48 b8 [symbol0:8]"},
