@@ -39,6 +39,7 @@
   X(SlotSize, 16)                                                                                     \
   /* A thread's block. Two words have one meaning while the thread lives and another in a copy. */     \
   X(BlockHeader, 128)                                                                                 \
+  X(LargestBlock, 16 << 20)                                                                           \
   X(BlockAnomalies, 0)   /* that are not told apart */                                                 \
   X(BlockThread, 8)      /* id of the thread, -1 while the block is made ready for another */          \
   X(BlockCpuClock, 16)                                                                                \

@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "format/kinds.h"
 #include "runtime/output/formats.h"
 #include "runtime/output/table.h"
 
@@ -98,9 +99,16 @@ class Prometheus final : public Consumer {
     if (!observed) return fmt::format("{}{{{}}} {}\n", name, labels, number(value).total);
     std::string out;
     uint64_t count = 0;
-    for (const values::Bucket& one : observed->of.buckets)
-      out += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels,
-                         values::bounds_of(one.index).high - 1, count += one.count);
+    // The same bounds each time, from the beginning, or a rate would see what lies below a new one. The last
+    // bucket has no end.
+    auto bucket = observed->of.buckets.begin();
+    for (uint32_t power = 0; power < format::kHistogramRange; power++) {
+      const int64_t bound = int64_t{1} << power;
+      while (bucket != observed->of.buckets.end() && values::bounds_of(bucket->index).high <= bound)
+        count += (bucket++)->count;
+      out += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, bound - 1, count);
+    }
+    for (; bucket != observed->of.buckets.end(); ++bucket) count += bucket->count;
     return out + fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n",
                              name, labels, count, observed->of.sum);
   }

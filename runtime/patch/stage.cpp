@@ -122,6 +122,11 @@ class Builder {
     const size_t words = number_words(out_.journal.raised, pairs);
     out_.layout = resident::make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size(),
                                         defers(input_.coverage), words);
+    if (out_.layout.stride > kLargestBlock)
+      return Error{fmt::format(
+          "the requests would take {:.1f} MB of memory for each thread of process {}, and may take "
+          "{} MB: ask for fewer (a histogram takes 22 KB)",
+          static_cast<double>(out_.layout.stride) / (1 << 20), input_.image.pid, kLargestBlock >> 20)};
     if (out_.layout.anomalies_end - out_.layout.anomalies < (pairs + words) * sizeof(uint64_t))
       for (resident::RaisedCell& cell : out_.journal.raised) cell.words = cell.words_end = 0;
     out_.layout.thread_at = input_.thread_at;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/arch/clock.h"
+#include "runtime/arch/description.h"
 #include "runtime/arch/target_data.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/target.h"
@@ -45,28 +46,43 @@ class Copy {
            });
   }
 
-  // Empties everything but what the thread with this id keeps.
+  // Empties everything but what the thread with this id keeps. Its block gets its id last: until then each of
+  // its hits waits, and nobody else writes there.
   bool empty(uint64_t thread) const {
     std::vector<uint64_t> pointers;
     if (!read_pointers(pointers)) return false;
+    std::optional<uint64_t> own;
     for (uint64_t slot = 0; slot < layout_.slots; slot++) {
       if (pointers[slot] == 0) continue;
-      std::vector<uint64_t> block(layout_.stride / 8);
-      if (is_of(pointers[slot], thread)) {
-        if (!memory_.read(journal_.data.start + layout_.block(slot),
-                          std::as_writable_bytes(std::span(block))))
-          return false;
+      std::vector<uint64_t> block(layout_.stride / 8), before(block.size());
+      if (!memory_.read(journal_.data.start + layout_.block(slot), std::as_writable_bytes(std::span(before))))
+        return false;
+      if (!own && is_of(pointers[slot], thread)) {
+        own = layout_.block(slot);
+        block = before;
         begin_anew(journal_, block, thread, arch::wall_ticks());
-      } else {
-        std::fill(block.begin(), block.end(), 0);
+        block[kBlockThread / 8] = before[kBlockThread / 8];
       }
-      if (!write(layout_.block(slot), block)) return false;
+      if (!change(layout_.block(slot), before, block)) return false;
     }
-    return empty_sums() && std::all_of(journal_.tables.begin(), journal_.tables.end(),
-                                       [&](const JournalTable& table) { return empty_table(table); });
+    const auto is_empty = [&](const JournalTable& table) { return empty_table(table); };
+    return empty_sums() && std::ranges::all_of(journal_.tables, is_empty) &&
+           (!own || write(*own + kBlockThread, thread));
   }
 
  private:
+  // Writes the pages that differ: what the child has not written it shares with its parent.
+  bool change(uint64_t offset, std::span<const uint64_t> before, std::span<const uint64_t> after) const {
+    constexpr size_t kWords = arch::kPage / sizeof(uint64_t);
+    for (size_t at = 0; at < after.size(); at += kWords) {
+      const std::span part = after.subspan(at, std::min(kWords, after.size() - at));
+      if (!std::ranges::equal(part, before.subspan(at, part.size())) &&
+          !write(offset + at * sizeof(uint64_t), part))
+        return false;
+    }
+    return true;
+  }
+
   // The thread pointers whose blocks there are, by slot; 0 where there is none.
   bool read_pointers(std::vector<uint64_t>& out) const {
     std::vector<uint64_t> directory(layout_.slots * 2);
@@ -91,8 +107,13 @@ class Copy {
     auto made = word(kHeaderEnded);
     if (!made) return false;
     taken[kSequenceWord] = *made;
-    return write(layout_.taken_block(), taken) && write(layout_.ended_block(), nothing) &&
-           write(layout_.overflow_block(), nothing) && write(kHeaderEnded + 8, 0) &&
+    std::vector<uint64_t> before(layout_.stride / 8);
+    const auto put = [&](uint64_t block, const std::vector<uint64_t>& words) {
+      return memory_.read(journal_.data.start + block, std::as_writable_bytes(std::span(before))) &&
+             change(block, before, words);
+    };
+    return put(layout_.taken_block(), taken) && put(layout_.ended_block(), nothing) &&
+           put(layout_.overflow_block(), nothing) && write(kHeaderEnded + 8, 0) &&
            write(kHeaderOverflow, 0) && write(kHeaderExit, std::array<uint64_t, 3>{0, 0, 1});
   }
 

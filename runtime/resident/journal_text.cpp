@@ -184,7 +184,7 @@ Layout layout_of(const json& in, std::vector<format::CellKind>& kinds, const ima
       out.cells_end > out.stride)
     throw std::out_of_range("layout");
   if (!std::has_single_bit(out.slots) || out.slots > (1u << 20) || out.stride < kBlockHeader ||
-      out.stride > (1u << 30) || out.size() > data.end - data.start || out.deferred % 8 != 0 ||
+      out.stride > kLargestBlock || out.size() > data.end - data.start || out.deferred % 8 != 0 ||
       (out.deferred && out.deferred + kDeferredBytes > out.stride))
     throw std::out_of_range("layout");
   for (const json& cell : in.at("cells")) {

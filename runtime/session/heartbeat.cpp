@@ -15,10 +15,16 @@ using namespace std::chrono_literals;
 constexpr auto kBeat = 100ms;
 
 Heartbeat::Heartbeat()
-    : thread_([this] {
+    : until_(std::chrono::steady_clock::now() + 2s), thread_([this] {
         std::unique_lock lock(mutex_);
-        while (!ended_.wait_for(lock, kBeat, [this] { return ends_; })) beat_all();
+        while (!ended_.wait_for(lock, kBeat, [this] { return ends_; }))
+          if (std::chrono::steady_clock::now() < until_) beat_all();
       }) {}
+
+void Heartbeat::go_on_for(std::chrono::seconds time) {
+  const std::lock_guard lock(mutex_);
+  until_ = std::chrono::steady_clock::now() + time;
+}
 
 Heartbeat::~Heartbeat() {
   {

@@ -1,10 +1,12 @@
 // What waits for us in followed processes waits for as long as we live: a word that changes says so
 // (target_data.h, kNewsBeat; process/arrival.h). A thread of its own changes it, since the session may be
-// busy with another process for seconds.
+// busy with another process for seconds. The session says for how long it may be: one that stands still, as
+// behind a reader that does not read, must not hold the target's processes.
 #pragma once
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <list>
@@ -18,11 +20,13 @@ namespace mdl::inject {
 
 class Heartbeat {
  public:
-  Heartbeat();
+  Heartbeat();  // beats for a moment
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
+  // Beats for so long from now on, and no longer unless it is told again.
+  void go_on_for(std::chrono::seconds time);
   // The news of a process of this family, until drop(owner). `session` outlives that.
   void add(const void* owner, pid_t pid, const process::TargetMemory& memory,
            const resident::Journal& session);
@@ -44,6 +48,7 @@ class Heartbeat {
   std::condition_variable ended_;
   std::list<Place> places_;
   uint64_t beat_ = 0;
+  std::chrono::steady_clock::time_point until_;
   bool ends_ = false;
   std::thread thread_;
 };

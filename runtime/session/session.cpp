@@ -12,6 +12,9 @@ using namespace std::chrono_literals;
 
 constexpr auto kExitPoll = 1ms;        // how often processes are asked whether they stand at their exit
 constexpr auto kChildrenLook = 500ms;  // from look to look for children that have announced nothing
+// How long a turn of the session may take, writing a sample to a reader that may not read, and an insertion
+// into another program: what waits in followed processes goes on after that.
+constexpr auto kTurn = 5s, kWrite = 1s, kAttach = 60s;
 
 Session::Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch,
                  output::Feed& feed, std::unique_ptr<AttachedProcess> first)
@@ -70,6 +73,7 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
       for (const Measurement* one : family.measured()) alive.push_back(&one->process());
     const Watch::Event event = watch_.wait_until(end ? std::min(until, *end) : until, alive);
     if (event == Watch::Event::interrupted) break;
+    keep_waiting(kTurn);
     // Before a process that stands at its end is let go: its children may be known only to it.
     look_for_children(Clock::now() - looked_ >= kChildrenLook);
     if (event == Watch::Event::ended) end_the_ended();
@@ -86,6 +90,7 @@ Result<void> Session::sample() {
   for (Family& family : families_)
     for (auto& one : family.processes)
       if (!one->measurement().result()) one->measurement().sample(points);
+  keep_waiting(kWrite);
   return points.empty() ? Result<void>{} : feed_.sample(points, false);
 }
 
@@ -180,7 +185,12 @@ void Session::look_for_programs() {
     if (auto ok = attach(arrived); !ok) say_unmeasured(arrived.pid, ok.error().text);
 }
 
+void Session::keep_waiting(std::chrono::seconds time) {
+  if (heart_) heart_->go_on_for(time);
+}
+
 Result<void> Session::attach(Programs::Arrived& arrived) {
+  keep_waiting(kAttach);
   auto process = AttachedProcess::look(options_, plan_, arrived.pid, process::read_status(arrived.pid).name,
                                        arrived.memory);
   if (!process) return process.error();
@@ -249,6 +259,7 @@ void Session::end_following() {
 }
 
 void Session::take_out() {
+  keep_waiting(kAttach);
   end_following();
   if (options_.detach)
     for (Family& family : families_)
@@ -270,6 +281,7 @@ void Session::take_out() {
 
 // The targets come first.
 void Session::abandon(const Error& why) {
+  keep_waiting(kAttach);
   end_following();
   do {
     for (Family& family : families_)

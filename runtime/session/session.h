@@ -65,6 +65,8 @@ class Session {
   // True when there is nothing left to be measured, nor on its way.
   bool is_over() const;
 
+  // What waits for us waits while this does not take longer.
+  void keep_waiting(std::chrono::seconds time);
   // Whoever waits for us goes on.
   void end_following();
   void end_waiting(const Measurement& measurement);

@@ -18,7 +18,6 @@ namespace {
 
 // The layout is ours, but may have come back from a journal in the target.
 constexpr uint32_t kMostSlots = 1u << 20;
-constexpr uint64_t kLargestStride = 16u << 20;
 constexpr uint32_t kSlotsAtOnce = 4096;
 constexpr uint64_t kWholeAddressSpace = uint64_t{1} << 56;
 constexpr size_t kMostThreads = 65536;  // that are told apart after they have ended; the rest are thread 0
@@ -44,7 +43,7 @@ Result<void> check(const BlockLayout& layout) {
   if (layout.slots == 0 || layout.slots > kMostSlots || layout.ring_entries > kMostSlots ||
       (layout.ring_entries & (layout.ring_entries - 1)) != 0)
     return bad("an impossible number of slots");
-  if (layout.stride < kBlockHeader || layout.stride > kLargestStride || layout.stride % 8 != 0)
+  if (layout.stride < kBlockHeader || layout.stride > kLargestBlock || layout.stride % 8 != 0)
     return bad("an impossible size of a block");
   for (uint64_t address :
        {layout.directory, layout.blocks, layout.overflow_address, layout.ring, layout.ended_address})

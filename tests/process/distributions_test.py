@@ -85,8 +85,10 @@ class Distributions(LiveTest):
         labels = rf'pid="{program.process.pid}",focus=""'
         counts = [int(n) for n in re.findall(rf'mdl_sizes_bucket\{{{labels},le="\d+"\}} (\d+)', text)]
         self.assertEqual(counts, sorted(counts))
-        self.assertIn(f'mdl_sizes_bucket{{{labels},le="+Inf"}} {counts[-1]}', text)
-        self.assertRegex(text, rf"mdl_sizes_sum\{{{labels}\}} -?\d+\nmdl_sizes_count\{{{labels}\}} {counts[-1]}\n")
+        self.assertEqual(len(counts), 48, "the same bounds each time")
+        whole = int(re.search(rf'mdl_sizes_bucket\{{{labels},le="\+Inf"\}} (\d+)', text)[1])
+        self.assertGreaterEqual(whole, counts[-1])
+        self.assertRegex(text, rf"mdl_sizes_sum\{{{labels}\}} -?\d+\nmdl_sizes_count\{{{labels}\}} {whole}\n")
         self.assertIn("sizes", shown["csv"])
         self.assertEqual(json.loads(shown["json"])[-1]["metric"], "sizes")
 
@@ -104,6 +106,33 @@ class Distributions(LiveTest):
                          [(20, 14000), (20, 14000), (30, 21000)])
         for line in lines:
             self.assertEqual(line["buckets"], [[704, line["count"]]])
+
+    def test_more_than_a_thread_has_room_for(self):
+        """Refused before anything is mapped, and the process is not blamed."""
+        program = self.start("observed")
+        before = self.remember(program.process.pid)
+        head, metric = SIZES.split("metric sizes")
+        plan = self.compile_text(head + "".join(f"metric sizes_{i}{metric}" for i in range(800)))
+        refused = run(MDL_INJECT, program.process.pid, plan, "-d", "0")
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertRegex(refused.stderr, r"would take 16\.\d MB of memory for each thread .* ask for fewer")
+        self.assertNotIn("damaged", refused.stderr)
+        self.assert_untouched(program.process.pid, before)
+
+    def test_children_that_run_are_admitted(self):
+        """A child that begins to count in the very moment in which its data are made its own."""
+        program = self.start("children")
+        head, metric = SIZES.replace("t_size", "t_work").split("metric sizes")
+        text = head + "".join(f"metric sizes_{i}{metric}" for i in range(20))
+        session = self.inject(program.process.pid, self.compile_text(text), "--follow-fork", interval="60")
+        session.wait_inserted()
+        for _ in range(10):
+            program.ask("fork 200", None)
+            session.read_on()
+        self.assert_stopped_well(session)
+        self.assertNotIn("cannot be measured", session.errors)
+        counts = [line["count"] for line in session.lines if line["final"] and line["metric"] == "sizes_1"]
+        self.assertEqual(sorted(counts)[-20:], [200] * 20, session.errors)
 
     def test_status_and_what_is_refused(self):
         program = self.start("observed")

@@ -2,6 +2,7 @@
 fork, and is what it was in the end.
 """
 
+import fcntl
 import json
 import os
 import signal
@@ -307,6 +308,24 @@ class Killed(Family):
                     self.assert_untouched(pid, self.before)
                 self.program.ask("end")
                 self.assertEqual(self.program.end(), 0)
+
+    def test_a_reader_that_does_not_read(self):
+        """Who stops our output (less, Ctrl-S) must not stop the children of the process."""
+        program = self.start("forks")
+        plan = self.compile_text(PLAN)
+        injector = subprocess.Popen(
+            [MDL_INJECT, str(program.pid), plan, *EVERY, "--follow-fork", "--format", "ndjson", "-i", "0.01"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(injector.kill)
+        fcntl.fcntl(injector.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        injector.stdout.readline()
+        time.sleep(1)  # the pipe is full
+        begun = time.monotonic()
+        program.ask("short 3")
+        self.assertLess(time.monotonic() - begun, 20)
+        injector.stdout.close()
+        injector.wait(30)
+        self.assertEqual(program.end(), 0)
 
     def test_held_up(self):
         """Stopped for a while: children that waited in vain are not measured, and that is said."""

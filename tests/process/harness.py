@@ -152,10 +152,14 @@ class Session:
         self.lines.append(json.loads(line))
         return self
 
+    def read_on(self):
+        """Takes what has come, so that it need not wait for room in the pipe."""
+        self.lines += [json.loads(line) for line in self._lines.available()]
+
     def fresh_values(self):
         """{(metric, focus): value} of a sample taken after this call began."""
         keys = {(line["metric"], line["focus"]) for line in self.lines}
-        self.lines += [json.loads(line) for line in self._lines.available()]
+        self.read_on()
         # Of what comes now, the first sample, and one more that waited for room in the pipe,
         # may be from before.
         seen = dict.fromkeys(keys, 0)

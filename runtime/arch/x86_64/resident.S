@@ -238,7 +238,10 @@ mdl_resident_renew:
         cmpq    .Lcells_end(%rip), %rcx
         jae     .Lclear
         movq    (%r8,%rcx), %rax
+        testq   %rax, %rax
+        jz      .Lno_sum                // most words of a histogram
         lock addq %rax, (%rdi,%rcx)
+.Lno_sum:
         addq    $8, %rcx
         jmp     .Ladd_sum
 .Lclear:

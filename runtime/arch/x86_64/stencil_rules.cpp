@@ -186,6 +186,14 @@ Result<void> Verifier::check_address(const Decoded& d) {
     return at(d, Rule::address,
               fmt::format("it takes the address of cell `{}`, which it does not declare to read and write",
                           use.name));
+  if (!block_size_) return {};
+  const int64_t offset = d.operands[d.memory + 3].value;
+  const uint64_t size = format::info(use.kind).size;
+  if (offset < 0 || offset % kCellBytes != 0 || size > *block_size_ ||
+      static_cast<uint64_t>(offset) > *block_size_ - size)
+    return at(d, Rule::filled_cell,
+              fmt::format("offset {} is no place of cell `{}` in a thread block of {} bytes", offset,
+                          use.name, *block_size_));
   return {};
 }
 

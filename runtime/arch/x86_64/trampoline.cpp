@@ -426,6 +426,9 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
   std::vector<size_t> not_armed = emit_arming(e, frame, depth, anomalies_offset);
   Place place{out, e.here() - out.size(), anomalies_offset, lookup.slow_path, time.kept, placed};
   PieceWriter(place, guard, depth, saving, frame.deferral).write(pieces, lost);
+  // The return address of a stencil's call of a routine does not stay, as with call_own.
+  if (std::ranges::any_of(pieces, [](const Piece& piece) { return !piece.stencil->info.routines.empty(); }))
+    e.bytes({0x48, 0xc7, 0x44, 0x24, 0xf8, 0, 0, 0, 0});  // movq $0, -8(%rsp)
   for (size_t field : not_armed) e.fill(field, e.here());
   if (frame.ends_deferred) emit_end_deferred(e, depth, lookup.slow_path);
   if (timed)

@@ -391,15 +391,19 @@ TEST(Distributions, Table) {
   EXPECT_THAT(written("table", {{r}}), HasSubstr("p50 3 ns, p90 129 ns"));
 }
 
+// The bounds are the same in each sample, whatever was observed: a power of two each.
 TEST(Distributions, Prometheus) {
-  EXPECT_EQ(written("prometheus", {{distribution()}}),
-            "# HELP mdl_sizes Sizes (bytes)\n"
-            "# TYPE mdl_sizes histogram\n"
-            "mdl_sizes_bucket{pid=\"42\",focus=\"/Code/app/work\",le=\"3\"} 3\n"
-            "mdl_sizes_bucket{pid=\"42\",focus=\"/Code/app/work\",le=\"129\"} 4\n"
-            "mdl_sizes_bucket{pid=\"42\",focus=\"/Code/app/work\",le=\"+Inf\"} 4\n"
-            "mdl_sizes_sum{pid=\"42\",focus=\"/Code/app/work\"} 137\n"
-            "mdl_sizes_count{pid=\"42\",focus=\"/Code/app/work\"} 4\n");
+  const std::string labels = "{pid=\"42\",focus=\"/Code/app/work\"";
+  std::string expected = "# HELP mdl_sizes Sizes (bytes)\n# TYPE mdl_sizes histogram\n";
+  for (int power = 0; power < 48; power++)
+    expected += "mdl_sizes_bucket" + labels + ",le=\"" + std::to_string((int64_t{1} << power) - 1) + "\"} " +
+                (power < 2   ? "0"
+                 : power < 8 ? "3"
+                             : "4") +
+                "\n";
+  expected += "mdl_sizes_bucket" + labels + ",le=\"+Inf\"} 4\n" + "mdl_sizes_sum" + labels + "} 137\n" +
+              "mdl_sizes_count" + labels + "} 4\n";
+  EXPECT_EQ(written("prometheus", {{distribution()}}), expected);
 }
 
 TEST(Influx, IsALineAPoint) {
