@@ -1,12 +1,12 @@
 // A stencil is simulated as a loop of its longest path, executions behind each other without a memory
 // dependence between them: in a program other code stands in between, and each thread has cells of its
-// own. What one more execution takes is the difference between a long run and a short one, divided by
-// the executions between: start-up and draining of the pipeline drop out.
+// own. The cost of one more execution is the difference between a long run and a short one, divided by the
+// executions between: start-up and draining of the pipeline drop out.
 //
-// Calls of resident routines are left out: what those take is the kernel's, not the pipeline's, and is added
-// up by itself (format::MDL_ROUTINES). So is what the models have wrong (Target::measured): they know when
-// rdtsc has its answer, not that the next one waits for it. A measured instruction during which all else goes
-// on takes the place of what that takes, where it is longer.
+// Calls of resident routines are left out: their time is the kernel's, not the pipeline's, and is added up by
+// itself (format::MDL_ROUTINES). So is what the models have wrong (Target::measured): they know when rdtsc
+// has its answer, not that the next one waits for it. A measured instruction during which all else goes on
+// takes the place of what that takes, where it is longer.
 #include "backend/cycles.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What a target's selector writes: lines of assembly, and labels of its own besides the snippet's.
+// The output of a target's selector: lines of assembly, and labels of its own besides the snippet's.
 #pragma once
 
 #include <fmt/format.h>

@@ -2,8 +2,8 @@
 // riscv64 have in common. Which instructions an operation takes is decided here, in the words of the virtual
 // functions below; how they are spelled is the target's.
 //
-// What an operation needs for itself (needs_load_store) and what it takes (LoadStoreSelector::own) stand in
-// the same file, so that they fit.
+// The needs of an operation (needs_load_store) and the registers that it takes (LoadStoreSelector::own) stand
+// in the same file, so that they fit.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace mdl::backend {
 
-// What differs in the registers, and in the names of instructions that are alike.
+// Differences in the registers, and in the names of instructions that are alike.
 struct LoadStoreMachine {
   Register zero;  // the one that always reads as 0
   std::string_view zero_name;
@@ -47,7 +47,7 @@ class LoadStoreSelector {
   // --- what a target spells ---
   virtual void copy_register(Register from, Register to) = 0;  // two different ones
   virtual void set_number(Register to, int64_t value) = 0;
-  // What `prefix` + index, or a half of it, stands for: 64 bits. `own` as in
+  // The 64 bits that `prefix` + index, or a half of it, stands for. `own` as in
   // LoadStoreMachine::wide_needs_own.
   virtual void set_wide(Register to, const char* prefix, uint32_t index, Register own) = 0;
   // The block register plus the symbol's offset; the word there.

@@ -1,4 +1,4 @@
-// What LLVM knows of a machine: shared by the parts of the backend that LLVM does, mc_emitter.cpp and
+// LLVM's knowledge of a machine: shared by the parts of the backend that LLVM does, mc_emitter.cpp and
 // cycles.cpp, and by nobody else.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace mdl::backend {
 
-// What is known of a target and CPU, for as long as it is used.
+// LLVM's objects for a target and CPU, for as long as they are used.
 struct Machine {
   llvm::Triple triple;
   const llvm::Target* target = nullptr;

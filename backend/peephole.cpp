@@ -1,4 +1,4 @@
-// One walk from the end. What stands behind a line is final when the line is looked at, and so is which
+// One walk from the end. The code behind a line is final when the line is looked at, and so is which
 // registers anybody reads there: branches go forward only. So a row is tried where its first line is met, and
 // again on what it has left; each makes the code shorter, or an instruction's operands fewer, so that ends.
 //
@@ -207,7 +207,7 @@ class Walk {
     return false;
   }
 
-  // What a row's `from` has matched.
+  // The match of a row's `from`.
   struct Matched {
     size_t count = 0;  // lines
     uint32_t label = 0;

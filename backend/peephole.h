@@ -1,8 +1,8 @@
 // Peephole optimization: the last pass, on the lines that instruction selection wrote, before they are
 // assembled. `mdlc --disable-pass=peephole` leaves it out.
 //
-// What may be replaced by what is a table of the target (Target::peepholes). A row's `from` are instructions
-// as a selector writes them, separated by "; ", with words in braces for what varies:
+// A table of the target (Target::peepholes) says which instructions may be replaced by which. A row's `from`
+// are instructions as a selector writes them, separated by "; ", with words in braces for what varies:
 //
 //     {a} {b} {r} ...  a register; the same letter again is the same register, different letters may be, too
 //     {m}              a symbol with its addend: a cell, for the most part

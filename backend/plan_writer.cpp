@@ -18,7 +18,7 @@ bool has_kind(const format::Expr& expr, format::ExprKind kind) {
                      [&](const format::Expr& operand) { return has_kind(operand, kind); });
 }
 
-// What a reader must know to use a stencil.
+// Adds the features that a reader must know to use a stencil.
 void add_features(const format::StencilInfo& info, std::set<std::string, std::less<>>& features) {
   features.emplace(format::info(info.point).feature);
   for (const format::CellUse& use : info.cells) features.emplace(format::info(use.kind).feature);
@@ -80,7 +80,7 @@ std::string assembly(const PlanText& plan, const Target& target) {
 Result<std::vector<std::byte>> write_plan(const PlanText& plan, const Target& target, std::string_view cpu,
                                           const format::SigningKey* key) {
   std::string manifest = format::write_manifest(plan.manifest);
-  // What no reader would accept is not written: the error is found here, not at the process.
+  // A manifest that no reader would accept is not written: the error is found here, not at the process.
   if (auto read = format::read_manifest(manifest); !read)
     return Error{fmt::format("internal error: {}", read.error().text)};
   std::vector<DataSection> sections = {{format::kManifestSection, manifest}};

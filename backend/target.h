@@ -1,5 +1,5 @@
-// What a machine is to the backend: a const description plus five functions. Shared
-// code (allocate, stencil, plan_writer, mc_emitter) never asks which target it works for.
+// A machine, as the backend sees it: a const description plus five functions. Shared code
+// (allocate, stencil, plan_writer, mc_emitter) never asks which target it works for.
 // docs/adding-a-target.md goes through it.
 #pragma once
 
@@ -45,7 +45,7 @@ struct Counted {
   std::vector<uint32_t> writes, reads;  // how often each temporary is written and read
 };
 
-// What one IR instruction asks of the register allocator.
+// The demands of one IR instruction on the register allocator.
 struct Needs {
   uint8_t temporaries = 0;             // registers for the instruction's own use, at most 2
   bool no_result = false;              // its result never exists: the next instruction takes it over

@@ -58,7 +58,7 @@ void limit(int resource, rlim_t most, rlim_t more) {
   setrlimit(static_cast<__rlimit_resource>(resource), &less);
 }
 
-// What this process has that must not act in the other.
+// Resets all that a child inherits and that must not act in it (signals, descriptors), and limits it.
 void confine(int connection, unsigned seconds, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it ended before that

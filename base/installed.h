@@ -1,5 +1,5 @@
-// What is installed beside a program: share/mdl/ next to the bin/ that it is in. A build folder has the same
-// shape.
+// The files installed beside a program: share/mdl/ next to the bin/ that it is in. A build folder has the
+// same shape.
 #pragma once
 
 #include <string>

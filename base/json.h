@@ -1,5 +1,5 @@
 // JSON from text and to text. The parser and the printer of the library are templates, which take seconds to
-// compile in each file that uses them: here they are compiled once. Who looks into values includes
+// compile in each file that uses them: here they are compiled once. A file that looks into values includes
 // <nlohmann/json.hpp> besides.
 #pragma once
 

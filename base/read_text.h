@@ -8,14 +8,14 @@
 
 namespace mdl {
 
-// Of a small file, /proc's above all: such a file can vanish, or fail to read, at any moment, and that is no
-// exception. The content; what could be read when a read fails, "" when it cannot be opened.
+// The content of a small file, /proc's above all: such a file can vanish, or fail to read, at any moment, and
+// that is no exception. When a read fails, the part before it; "" when the file cannot be opened.
 std::string read_text(const std::string& path);
 // Appends it to `out`; 0, or the errno of what failed.
 int read_text(const std::string& path, std::string& out);
 
-// Of a user's file. Where it is longer than `most` bytes, its first `most` + 1, so that the caller sees it.
-// The error is the system's word alone ("Permission denied").
+// The content of a user's file. Where it is longer than `most` bytes, its first `most` + 1, so that the
+// caller sees it. The error is the system's word alone ("Permission denied").
 Result<std::string> read_file(const std::string& path, size_t most);
 
 // `size` bytes from an open file, pipe or socket; false where it ends or fails before.

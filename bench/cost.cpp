@@ -1,11 +1,11 @@
 // Compares what mdlc predicts for stencils with what they take on this CPU, without the site's jumps, and
 // measures the constants that predictions are made of. docs/benchmarks.md explains the tables.
 //
-// What is predicted is what one more execution takes that waits for no earlier one. So a loop runs 48 copies
-// of a stencil, each on cells of its own; the loop itself is a few per cent. Registers that the stencil
-// destroys and reads are set anew in front of each copy, timers are put where the longest path begins; both
-// are in the time measured, a fraction of a cycle. Conditions decide the path on what they read: all inputs
-// are the same number, a few numbers are tried, and the dearest counts.
+// A prediction is the time of one more execution that waits for no earlier one. So a loop runs 48 copies of a
+// stencil, each on cells of its own; the loop itself is a few per cent. Registers that the stencil destroys
+// and reads are set anew in front of each copy, timers are put where the longest path begins; both are in the
+// time measured, a fraction of a cycle. Conditions decide the path on what they read: all inputs are the same
+// number, a few numbers are tried, and the dearest counts.
 #include <fmt/format.h>
 #include <getopt.h>
 #include <sys/mman.h>
@@ -191,7 +191,7 @@ class Loop {
     count_ = static_cast<uint64_t>(
         std::clamp(effort.microseconds * 1000 * 8 / nanoseconds_of(code_, 8), 4.0, 1e6));
   }
-  // Of one copy.
+  // The nanoseconds of one copy.
   double run() const { return nanoseconds_of(code_, count_) / static_cast<double>(count_ * kCopies); }
 
  private:
@@ -227,7 +227,7 @@ Time time_of(int32_t input, const Effort& effort, const std::function<void(Code&
 
 void reset_cells(const Stencil& stencil, int32_t input) {
   std::memset(block, 0, sizeof block);
-  // What readAddress reads must be there: failing is quicker.
+  // The address that readAddress reads must be there: failing is quicker.
   const auto& routines = stencil.info.routines;
   const bool reads = std::find(routines.begin(), routines.end(), Routine::read) != routines.end();
   const int64_t counted = reads ? static_cast<int64_t>(address_of(&variable)) : input;
@@ -285,8 +285,8 @@ bool is_off(double predicted, double measured) {
   return std::abs(predicted - measured) > std::max(1.0, 0.3 * measured);
 }
 
-// What a routine takes is the kernel's and the machine's, which a plan does not know: here it is measured, in
-// cycles, so that the stencils around it can be judged.
+// The time of a routine depends on the kernel and the machine, which a plan does not know: here it is
+// measured, in cycles, so that the stencils around it can be judged.
 std::map<Routine, double> measure_routines(const Effort& effort) {
   std::map<Routine, double> cycles;
   fmt::print("{:<36} {:>7} {:>12} {:>11}\n", "routine", "", "in plans, ns", "measured ns");
@@ -303,8 +303,8 @@ std::map<Routine, double> measure_routines(const Effort& effort) {
   return cycles;
 }
 
-// Of the routines that a stencil calls, as often as it does: where there are several kinds, in the plan's
-// proportions.
+// The cycles of the routines that a stencil calls, as often as it does: where there are several kinds, in the
+// plan's proportions.
 double routine_cycles(const Stencil& stencil, const std::map<Routine, double>& measured) {
   double cycles = 0, in_plans = 0;
   for (Routine routine : stencil.info.routines)

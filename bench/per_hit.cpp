@@ -1,4 +1,4 @@
-// What a counter at a function's entry costs, against a patch written by hand.
+// The cost of a counter at a function's entry, against a patch written by hand.
 //
 //   bench_per_hit --inject MDL_INJECT --plan PLAN [--calls N] [--repetitions N] [--check]
 //

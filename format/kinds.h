@@ -169,7 +169,7 @@ inline constexpr int kEventCount = 0
     MDL_EVENTS(X)
 #undef X
     ;
-// What the keyed form of a constraint's code leaves in its second counter; the key is in the first.
+// The value that the keyed form of a constraint's code leaves in its second counter; the key is in the first.
 enum class KeyChange : uint8_t {
   none,
   raise,      // the key's flag += 1

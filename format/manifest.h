@@ -82,7 +82,7 @@ enum class ExprKind : uint8_t {
                // ParameterFact; -1 and 0 where its type is not known
 };
 
-// What is known of `$args.name`, `$arg[n]` or `$return` when a request is bound, from debug information. A
+// The facts that debug information gives of `$args.name`, `$arg[n]` or `$return` when a request is bound. A
 // value that is narrower than its register is ((register & mask) ^ sign) - sign.
 enum class ParameterFact : uint8_t {
   place,  // n, where it is $arg[n]; -1 where that is not known, which is no error in a condition
@@ -168,9 +168,9 @@ struct Metric {
   std::vector<Constraint> replacements;  // in-line constraints
   std::vector<Cell> cells;
   std::vector<Placement> placement;
-  // What a request has counted while a flag was up is the growth of one that runs unconstrained: each piece
-  // of the base is `constrained` and only adds to the value what reads no cell, or, of a timer, only starts
-  // or stops it with the frames that raise and lower flags (compiler/passes/vectorize.h finds it out).
+  // The count of a request while a flag was up is the growth of one that runs unconstrained: each piece of
+  // the base is `constrained` and only adds to the value what reads no cell, or, of a timer, only starts or
+  // stops it with the frames that raise and lower flags (compiler/passes/vectorize.h finds it out).
   bool additive = false;
   Position position;
   bool operator==(const Metric&) const = default;
@@ -201,7 +201,7 @@ struct Tunable {
   bool operator==(const Tunable&) const = default;
 };
 
-// What of the application a stencil refers to.
+// The kinds of things in the application that a stencil refers to.
 enum class SymbolKind : uint8_t { variable, function };
 struct SymbolUse {
   std::string name;  // as the user wrote it
@@ -218,8 +218,8 @@ struct CellUse {
   bool operator==(const CellUse&) const = default;
 };
 
-// What the injector must know of a stencil besides its code and holes. On entry to a
-// stencil the target's block register holds the thread block; the stencil leaves it there.
+// The facts that the injector must know of a stencil besides its code and holes. On entry to a stencil the
+// target's block register holds the thread block; the stencil leaves it there.
 struct StencilInfo {
   std::string name;  // the ELF symbol: <owner>_<point>, made unique by a suffix .2, .3, ...
   PointKind point = PointKind::entry;

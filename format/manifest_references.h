@@ -1,5 +1,4 @@
-// What a manifest's parts say of each other: unique names, and every reference to
-// something that is there.
+// References between a manifest's parts: names are unique, and every reference is to a part that is there.
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@
 
 namespace mdl::format {
 
-// What each kind of expression carries. Rows are in the order of ExprKind.
+// The parts that each kind of expression carries. Rows are in the order of ExprKind.
 struct ExprShape {
   std::string_view name;
   bool text;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kHow = "make one with: openssl genpkey -algorithm ed25519 -out KEY.pem";
 constexpr std::string_view kHowPublic = "write one with: openssl pkey -in KEY.pem -pubout -out PUBLIC.pem";
-// What the signature is of, so that no other use of the key can be taken for it.
+// The beginning of the text that is signed, so that no other use of the key can be taken for it.
 constexpr std::string_view kContext = "mdl plan signature 1\n";
 constexpr size_t kMostBytes = 65536;  // of a key file
 

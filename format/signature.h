@@ -6,7 +6,7 @@
 // PKCS #8 and SubjectPublicKeyInfo (RFC 8410) in PEM. Both are of one fixed form for this kind of key, so
 // the fixed bytes are compared and nothing of ASN.1 is interpreted.
 //
-// What is signed is the whole file, with the signature and the checksum taken as zero; the checksum then
+// The signature is of the whole file, with the signature and the checksum taken as zero; the checksum then
 // covers the signature, too (docs/plan-format.md).
 #pragma once
 

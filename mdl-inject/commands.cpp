@@ -80,7 +80,7 @@ void print_journal(pid_t pid, const resident::Journal& journal, const image::Mem
   }
 }
 
-// What a killed injector has left behind code, apart from a session.
+// Prints the stubs that a killed injector has left behind code, apart from a session.
 void print_stubs(pid_t pid) {
   auto image = image::read_image(pid, image::Depth::code);
   auto memory = process::TargetMemory::open(pid);

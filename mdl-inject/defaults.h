@@ -1,5 +1,5 @@
-// What a plan says of how it is to be used: its tunables and processes (docs/language.md, "Tools").
-// The command line comes first.
+// A plan's own defaults for its use: its tunables and processes (docs/language.md, "Tools"). The command line
+// comes first.
 #pragma once
 
 #include "base/result.h"

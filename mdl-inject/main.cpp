@@ -33,8 +33,8 @@ int run(const mdl::inject::Options& options) {
   return static_cast<int>(mdl::Status::usage);
 }
 
-// A closed standard descriptor must not become one of the files that are opened later. What is written to a
-// standard output that was closed fails; messages are lost.
+// A closed standard descriptor must not become one of the files that are opened later. Output to a standard
+// output that was closed fails; messages are lost.
 void open_standard_files() {
   for (int file = 0; file <= 2; file++)
     if (fcntl(file, F_GETFD) < 0) (void)open("/dev/null", file == 2 ? O_WRONLY : O_RDONLY);

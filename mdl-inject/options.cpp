@@ -42,7 +42,7 @@ std::string find_plan(const std::string& name) {
   return access(standard.c_str(), F_OK) == 0 ? standard : name;
 }
 
-// What the positional words mean depends on the command.
+// The meaning of the positional words depends on the command.
 std::optional<std::string> assign_words(Options& out, const std::vector<std::string>& words) {
   auto pid_of = [&](const std::string& text) -> std::optional<std::string> {
     bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;

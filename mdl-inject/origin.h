@@ -1,4 +1,4 @@
-// Who made a plan: its signature against the keys that the user trusts (--require-signed).
+// The origin of a plan: its signature against the keys that the user trusts (--require-signed).
 #pragma once
 
 #include <optional>

@@ -57,7 +57,7 @@ void warn_of_vectors(const Program& program, const Sources& sources, Diagnostics
     diagnostics.report(DiagnosticCode::vector, place(n.position, sources), n.what, n.name, n.why);
 }
 
-// What trees from parse() mean, optimized; nothing when there are errors, which have been reported.
+// The program of trees from parse(), optimized; nothing when there are errors, which have been reported.
 Result<std::optional<Program>> program_of(const std::vector<ast::File>& files, const Sources& sources,
                                           const Options& options, Diagnostics& diagnostics) {
   if (!are_readable(files)) return std::optional<Program>();

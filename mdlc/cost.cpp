@@ -31,7 +31,7 @@ Owners owners_of(const format::Manifest& manifest) {
   return owners;
 }
 
-// What they take comes on top of the predicted cycles: a system call, mostly.
+// The routines that a stencil calls. Their time comes on top of the predicted cycles: a system call, mostly.
 std::string routines(const format::StencilInfo& info) {
   std::string text;
   for (format::Routine routine : info.routines)

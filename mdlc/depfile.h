@@ -1,4 +1,4 @@
-// What an output was made of, for make and ninja.
+// The files that an output was made of, for make and ninja.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a diagnostic's code means, at more length than its message (mdlc --explain CODE).
+// The meaning of a diagnostic's code, at more length than its message (mdlc --explain CODE).
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What the peephole pass knows of aarch64: a product or a shifted number is part of the addition that it is
-// made for (Arm ARM, C6.2, MADD, MSUB, ADD shifted register).
+// The peepholes of aarch64: a product or a shifted number is part of the addition that it is made for (Arm
+// ARM, C6.2, MADD, MSUB, ADD shifted register).
 #pragma once
 
 #include "backend/target.h"

@@ -1,5 +1,5 @@
-// What the peephole pass knows of riscv64: a short number is part of the instruction, and a branch compares
-// by itself (RISC-V ISA, 2.4 and 2.5).
+// The peepholes of riscv64: a short number is part of the instruction, and a branch compares by itself
+// (RISC-V ISA, 2.4 and 2.5).
 #pragma once
 
 #include "backend/target.h"

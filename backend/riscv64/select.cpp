@@ -61,7 +61,7 @@ class Selector final : public LoadStoreSelector {
     set_symbol(to, fmt::format("{}{}{}", prefix, format::kLowHalf, index));
     lines_.move("add {0}, {0}, {1}", name(to), name(own));
   }
-  // What %lo of the symbol is to be added to.
+  // The base to which %lo of the symbol is to be added.
   void set_base(Register to, const std::string& symbol) {
     lines_.move("lui {}, %hi({})", name(to), symbol);
     lines_.move("add {0}, {0}, t6", name(to));

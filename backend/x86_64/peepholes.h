@@ -1,7 +1,7 @@
-// What the peephole pass knows of x86_64. A comparison or an arithmetic instruction takes one operand from
-// memory, so a cell that is read for one use needs no register, which the injector then need not save. The
-// verifier admits these forms (runtime/arch/x86_64/stencil_decode.cpp). Not here: xor for a move of zero,
-// which sets the flags that a stencil without arithmetic leaves alone.
+// The peepholes of x86_64. A comparison or an arithmetic instruction takes one operand from memory, so a cell
+// that is read for one use needs no register, which the injector then need not save. The verifier admits
+// these forms (runtime/arch/x86_64/stencil_decode.cpp). Not here: xor for a move of zero, which sets the
+// flags that a stencil without arithmetic leaves alone.
 #pragma once
 
 #include "backend/target.h"

@@ -19,8 +19,8 @@ static_assert(std::size(kRegisterNames) == kRegisters);
 constexpr Register kArguments[] = {rdi, rsi, rdx, rcx, r8, r9};
 
 // Measured by bench/cost on Sapphire Rapids and Zen 5. rdtsc is microcode that waits for what is before it:
-// the models have its latency only. idiv of 64 bits: the model has the throughput of shorter ones. What other
-// CPUs' models say of idiv (Sandy Bridge 10, Zen 3 17) could not be checked here and is left to them.
+// the models have its latency only. idiv of 64 bits: the model has the throughput of shorter ones. Other
+// CPUs' models of idiv (Sandy Bridge 10, Zen 3 17) could not be checked here and are left as they are.
 constexpr Measured kMeasured[] = {
     {"rdtsc", "", 2900, true}, {"idivq", "sapphirerapids", 1000}, {"idivq", "znver5", 700}};
 

@@ -9,7 +9,7 @@
 
 namespace mdl::ir {
 
-// What lies around a snippet, as far as it can see it. Answers of one that is not there are 0.
+// The surroundings of a snippet, as far as it can see them. Answers of a world that is not there are 0.
 struct World {
   virtual ~World() = default;
   virtual int64_t clock(const format::Cell& of) = 0;  // of a timer or event counter; never falls
@@ -19,7 +19,7 @@ struct World {
   virtual int64_t address(const format::Cell& of) = 0;
 };
 
-// What a snippet sees and changes: the values of one thread at one point.
+// The state that a snippet sees and changes: the values of one thread at one point.
 struct Machine {
   std::vector<int64_t> args;       // $arg[n]; one that is not here is 0
   int64_t result = 0;              // $return

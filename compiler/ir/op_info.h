@@ -33,9 +33,9 @@ void each_use(const Inst& inst, Function f) {
 // Whether an instruction does more than define its temporary, so that it stays when nobody reads that.
 bool has_effect(Op op);
 
-// What an operation without side effects and without inputs other than its operands
-// yields (copy, add .. ge): the one definition of the language's arithmetic, which folding
-// and the interpreter share and generated code is tested against. nullopt for others.
+// The result of an operation without side effects and inputs besides its operands (copy,
+// add .. ge): the one definition of the language's arithmetic, which folding and the
+// interpreter share and generated code is tested against. nullopt for others.
 std::optional<int64_t> evaluate(Op op, int64_t a, int64_t b);
 
 // The new value of a cell that `release` gives back `amount` of; the cell is above 0.

@@ -1,5 +1,5 @@
-// ANTLR's tree to ours: definitions and statements. What is built has no syntax error, so every
-// part that the grammar requires is there.
+// ANTLR's tree to ours: definitions and statements. A tree that is built has no syntax error, so every part
+// that the grammar requires is there.
 #include "compiler/parse/build.h"
 
 #include "compiler/parse/broken.h"

@@ -14,8 +14,8 @@
 namespace mdl {
 namespace parser {
 
-// What the lexer is shown of a byte above it: it means the same everywhere, and ANTLR remembers
-// its transitions only for symbols up to this one (25 times as fast).
+// The lexer is shown this in place of a byte above it: such bytes mean the same everywhere, and ANTLR
+// remembers its transitions only for symbols up to this one (25 times as fast).
 constexpr size_t kAnyHighByte = 0x7f;
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";

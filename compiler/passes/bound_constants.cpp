@@ -81,7 +81,7 @@ class Folder {
   const uint32_t* constant(const Operand& operand) const {
     if (operand.kind != Operand::Kind::temp) return nullptr;
     const uint32_t* index = known_.find(static_cast<ir::Temp>(operand.value));
-    // What a point costs is known only when all of its code is: the injector cannot compute with it.
+    // The cost of a point is known only when all of its code is: the injector cannot compute with it.
     return index && snippet_.constants[*index].kind != ExprKind::cost ? index : nullptr;
   }
 

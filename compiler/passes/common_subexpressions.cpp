@@ -1,5 +1,5 @@
-// One walk forward over a table from expressions to the operands that hold their values. What is read may
-// change: a cell where it is written, cells, variables and memory where the application is called.
+// One walk forward over a table from expressions to the operands that hold their values. Values that are read
+// may change: a cell where it is written, cells, variables and memory where the application is called.
 // Nothing else changes within a snippet, which is short, as the language has it.
 //
 // A value that is held takes a register until its last use, and a snippet has no stack: what would need
@@ -58,7 +58,7 @@ void forget_temp(Held& held, ir::Temp temp) {
   });
 }
 
-// What an instruction may change.
+// Forgets values that an instruction may change.
 void forget_changed(Held& held, const Inst& inst) {
   bool calls = inst.op == Op::call;
   bool writes = !ir::info(inst.op).defines && ir::info(inst.op).field == ir::FieldRule::CELL;
@@ -95,7 +95,7 @@ void replace(Inst& inst, Held& held) {
   if (!reads_itself) remember(held, e, Operand::temp(dst));
 }
 
-// What the registers will have to hold when copies are gone.
+// How much the registers will have to hold when copies are gone.
 size_t final_pressure(ir::Snippet snippet) {
   constant_fold(snippet);
   dead_code(snippet);

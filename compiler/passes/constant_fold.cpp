@@ -1,5 +1,5 @@
-// One walk forward. What is known at a label is what is known, and equal, on every jump to
-// it and on the way that falls into it; all jumps come before it.
+// One walk forward. A fact holds at a label when it holds, equal, on every jump to it and
+// on the way that falls into it; all jumps come before it.
 //
 // A known value is an operand: an immediate, or another temporary that the temporary is a
 // copy of. The latter holds as long as neither of the two is written again.
@@ -35,7 +35,7 @@ void learn_zero(Known& known, const Operand& condition) {
   if (condition.kind == Operand::Kind::temp) known[static_cast<ir::Temp>(condition.value)] = Operand::imm(0);
 }
 
-// What an operation is when one operand alone decides: an operand to copy.
+// The operand that an operation copies where one operand alone decides.
 std::optional<Operand> identity(const Inst& inst) {
   const Operand& a = inst.a;
   const Operand& b = inst.b;

@@ -1,6 +1,6 @@
-// What a walk forward knows of temporaries, with what holds at labels. Control flow goes forward only: when
-// a label is reached, every jump to it has been seen, and what is known there is what is known, and
-// equal, on each of them and on the way that falls into it.
+// The facts that a walk forward knows of temporaries, and those that hold at labels. Control flow goes
+// forward only: when a label is reached, every jump to it has been seen, and a fact holds there when it
+// holds, equal, on each of them and on the way that falls into it.
 #pragma once
 
 #include <map>

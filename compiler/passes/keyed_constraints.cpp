@@ -155,7 +155,7 @@ class Rewriter {
     return "";
   }
 
-  // What is lowered is up: that is all that code may ask.
+  // A flag that is lowered is up: that is all that code may ask.
   std::string check_loads() const {
     for (const Inst& load : snippet_.insts) {
       if (load.op != Op::load) continue;

@@ -8,10 +8,10 @@
 // it. The index function, the paper's map from an address to a memory block or any other, is the expression
 // that is compared with $constraint[0].
 //
-// What is recognized: each snippet changes the flag once, by `= 1`, `+= 1`, `-= 1` or `= 0`, on one branch of
-// at most one comparison `E == $constraint[0]`. A raise must stand behind the comparison; a lowering
-// without it is meant for every active key. Lowering may ask whether the flag is above 0: only active keys
-// are lowered. Where the code goes must not depend on the key. All else is left, with the reason.
+// The form that is recognized: each snippet changes the flag once, by `= 1`, `+= 1`, `-= 1` or `= 0`, on one
+// branch of at most one comparison `E == $constraint[0]`. A raise must stand behind the comparison; a
+// lowering without it is meant for every active key. Lowering may ask whether the flag is above 0: only
+// active keys are lowered. Where the code goes must not depend on the key. All else is left, with the reason.
 #pragma once
 
 #include "compiler/program.h"

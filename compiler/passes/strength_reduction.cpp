@@ -182,7 +182,7 @@ class Reducer {
     }
   }
 
-  // What is known behind the instruction.
+  // Notes the facts that hold behind the instruction.
   void note(const Inst& inst) {
     const ir::OpInfo& rule = ir::info(inst.op);
     auto& made = made_.now();

@@ -14,8 +14,8 @@ using format::Placement;
 using format::PlacementKind;
 
 // Its only traffic with cells is adding to the first one of the owner, and reading flags of the metric, which
-// no focus has a part in. What it adds comes from the process or from constants, because another load would
-// be traffic too.
+// no focus has a part in. The amount that it adds comes from the process or from constants, because another
+// load would be traffic too.
 bool adds_only(const ir::Snippet& snippet, const std::string& value) {
   return std::all_of(snippet.insts.begin(), snippet.insts.end(), [&](const ir::Inst& inst) {
     if (ir::info(inst.op).field != ir::FieldRule::CELL) return true;

@@ -30,14 +30,14 @@ namespace mdl::passes {
 // Sets Metric::additive, and what keyed_constraints() sets. Changes no code that is there.
 void vectorize(Program& program);
 
-// What stands in the way of one value for all children, after vectorize().
+// A reason against one value for all children, after vectorize().
 struct NotVector {
   std::string_view what;  // "metric", "constraint"
   std::string name;
   std::string why;
   format::Position position;
 };
-// Of the metrics that have constraints, and of the constraints whose resource is a number.
+// The reasons of the metrics that have constraints, and of the constraints whose resource is a number.
 std::vector<NotVector> not_vectors(const Program& program);
 
 }  // namespace mdl::passes

@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kBlanks = " \t\f\v";
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// What stands between two tokens: white space and comments.
+// The text between two tokens: white space and comments.
 class Gap {
  public:
   Gap(std::string_view text, bool at_begin, Item& item) : text_(text), own_line_(at_begin), item_(item) {}

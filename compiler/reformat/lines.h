@@ -25,7 +25,7 @@ class Lines {
   void end_line() { (line_.empty() ? continued_ : ended_) = !line_.empty(); }
   void empty_line();  // if a line begins here, and not the first of a block
 
-  // What a line that goes on is indented by, from now on. Returns what it was.
+  // Sets the indentation of lines that go on, from now on. Returns the one before.
   size_t set_continuation(size_t columns);
 
   bool at_begin() const { return !continued_ && (line_.empty() || ended_); }

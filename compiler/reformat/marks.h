@@ -1,5 +1,5 @@
-// What the syntax tree knows about single tokens, by their offset in the source. The printer
-// goes through tokens; this is all that it needs of the tree.
+// The syntax tree's knowledge about single tokens, by their offset in the source. The printer goes through
+// tokens; this is all that it needs of the tree.
 #pragma once
 
 #include <cstdint>

@@ -107,7 +107,7 @@ class Printer {
     return close + 1;
   }
 
-  // What stands before a token: comments, an empty line.
+  // Prints the comments, or an empty line, before a token.
   void lead(size_t i) {
     const Item& item = items_[i];
     bool apart = item.mark.definition && after_block_;

@@ -15,7 +15,7 @@ using sema::Kind;
 
 using Daemons = std::map<std::string_view, const ast::Tool*>;  // by name
 
-// What the metrics of the files from `first` on name.
+// The constraints that the metrics of the files from `first` on name.
 std::set<std::string_view> used_constraints(const std::vector<ast::File>& files, size_t first) {
   std::set<std::string_view> used;
   for (size_t i = first; i < files.size(); ++i)

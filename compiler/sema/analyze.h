@@ -30,7 +30,7 @@ struct SemaOptions {
 Program analyze(const std::vector<ast::File>& files, const Sources& sources, const SemaOptions& options,
                 Diagnostics& diagnostics);
 
-// What the files define, without a word about mistakes: for tools that look names up.
+// The definitions of the files, without a word about mistakes: for tools that look names up.
 sema::Symbols collect_symbols(const std::vector<ast::File>& files, const SemaOptions& options);
 
 }  // namespace mdl

@@ -19,8 +19,8 @@ struct CallForm {
   std::string_view takes;   // the same in words
   std::string_view modern;  // of an obsolete primitive: what is written today, {0} {1} its arguments
   std::optional<ast::AssignOp> assigns;  // it is this assignment of its two arguments
-  // Its argument is a cell of this kind, which the operation changes. Of Op::update it is a value, for the
-  // owner's own cell, of this kind or another one that a routine updates.
+  // Its argument is a cell of this kind, which the operation changes. The argument of Op::update is a value,
+  // for the owner's own cell, of this kind or another one that a routine updates.
   std::optional<format::CellKind> cell;
   ir::Op op;
   int64_t width = 0;  // of a conversion: operand b of ir::Op::extend, or 64; 0 for what is none

@@ -33,7 +33,7 @@ std::string_view item_noun(Kind element) {
   return element == Kind::floating ? "numbers" : "strings";
 }
 
-// What the fields of daemon, process and visi hold.
+// The values that fields of daemon, process and visi hold.
 enum class Holds : uint8_t { word, number, words };
 struct ToolField {
   std::string_view name;

@@ -9,10 +9,10 @@ namespace mdl::sema {
 
 format::ResourceList check_list(const ast::ResourceList& list, Span span, Diagnostics& diagnostics);
 
-// Reports what is wrong with a daemon, a process or a visi. Of a visi nothing else is used.
+// Reports what is wrong with a daemon, a process or a visi. Nothing else of a visi is used.
 void check_tool(const ast::Tool& tool, Span span, Diagnostics& diagnostics);
 std::vector<std::string_view> tool_fields();
-// What `mdl-inject --run` needs of a process. `daemon` is the one that it names, or null.
+// The part of a process that `mdl-inject --run` needs. `daemon` is the one that it names, or null.
 format::ProcessDefinition make_process(const ast::Tool& process, const ast::Tool* daemon);
 // The name of the daemon that a process names; null when it names none.
 const ast::Literal* daemon_of(const ast::Tool& process);

@@ -1,4 +1,4 @@
-// What the source alone decides.
+// Expressions that the source alone decides.
 #pragma once
 
 #include <cstdint>

@@ -224,7 +224,7 @@ Operand Lowering::unary(const ast::Expr& e, const ast::Unary& u) {
   return u.op == ast::UnaryOp::negate ? emit(Op::neg, operand) : emit(Op::xor_, operand, Operand::imm(-1));
 }
 
-// What may happen to the cell through its address is not seen.
+// Changes of the cell through its address are not seen: it counts as changed, started and stopped.
 Operand Lowering::address(const ast::Expr& e, const ast::Expr& of) {
   std::optional<uint32_t> found = named_cell(of, DiagnosticCode::no_address);
   if (!found) return failed();

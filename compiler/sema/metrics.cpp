@@ -38,7 +38,7 @@ std::vector<std::string_view> events_with_aliases() {
   };
 }
 
-// What `base is X`, `is X` says.
+// The meaning of `base is X`, `is X`.
 struct ValueType {
   bool has_cell = true;  // else it is void
   format::Cell cell;     // without its name
@@ -90,7 +90,7 @@ void add_cell(Owner& owner, const std::string& name, format::Cell cell) {
   owner.histories.emplace_back();
 }
 
-// What is sound to say of an owner's value; not while there are errors, whose code was not looked at.
+// Warnings that are sound for an owner's value; not while there are errors, whose code was not looked at.
 void warn_of_value(const Owner& owner, std::string_view noun, const ast::Name& name,
                    Diagnostics& diagnostics) {
   const CellHistory& value = owner.histories[0];

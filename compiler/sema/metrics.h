@@ -5,7 +5,7 @@
 
 namespace mdl::sema {
 
-// What the definitions of one program share while they are checked.
+// Shared by the definitions of one program while they are checked.
 struct Context {
   const Symbols& symbols;
   const Sources& sources;
@@ -13,7 +13,7 @@ struct Context {
   Diagnostics& diagnostics;
 };
 
-// What `is X` may name. Only the base of a metric may be void.
+// The types that `is X` may name. Only the base of a metric may be void.
 std::vector<std::string_view> cell_type_names(bool may_be_void);
 
 format::Constraint check_constraint(const ast::Constraint& constraint, Span span, Context& context);

@@ -1,4 +1,4 @@
-// What a program defines, and what the code of one definition may use of it.
+// The names that a program defines, and those of them that the code of one definition may use.
 #pragma once
 
 #include <map>
@@ -29,7 +29,7 @@ struct Symbols {
   std::set<std::string, std::less<>> broken;  // have syntax errors: what uses them may be right
 };
 
-// What code does with a cell, for warnings.
+// The uses that code makes of a cell, for warnings.
 struct CellHistory {
   bool named = false;
   bool changed = false;         // or its address is taken, so that it may be

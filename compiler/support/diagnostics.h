@@ -1,4 +1,4 @@
-// What the compiler has to say about the user's source.
+// The compiler's messages about the user's source.
 //
 //   Diagnostics diagnostics;
 //   diagnostics.report(DiagnosticCode::unknown_name, span, name).hint("did you mean 'x'?").note(other,
@@ -43,7 +43,7 @@ const CodeInfo& info(DiagnosticCode);
 std::vector<DiagnosticCode> all_codes();
 std::string warning_name(DiagnosticCode);  // "set-flag", which -W takes
 
-// What becomes of each warning: -WNAME, -Wno-NAME, -Werror, -Werror=NAME.
+// The level of each warning: -WNAME, -Wno-NAME, -Werror, -Werror=NAME.
 class WarningPolicy {
  public:
   enum class Level : uint8_t { off, warning, error };
@@ -51,8 +51,8 @@ class WarningPolicy {
   explicit WarningPolicy(bool all_are_errors = false);
   Level of(DiagnosticCode code) const { return levels_[static_cast<size_t>(code)]; }
 
-  // What stands behind -W: "NAME", "no-NAME", "error", "no-error", "error=NAME", "no-error=NAME",
-  // where NAME may be a code, too. The later one counts. Returns what is wrong, "" for nothing.
+  // Takes the word behind -W: "NAME", "no-NAME", "error", "no-error", "error=NAME", "no-error=NAME", where
+  // NAME may be a code, too. The later one counts. Returns what is wrong, "" for nothing.
   std::string apply(std::string_view word);
 
  private:

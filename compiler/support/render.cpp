@@ -1,8 +1,8 @@
 // Diagnostics as text for people.
 //
-// The source line is hostile: it may be a megabyte long and hold escape sequences. What is
-// shown of it is a window around the caret, with control bytes replaced. Tabs are kept, in
-// the caret line too, so that both lines align whatever the terminal's tab stops are; a
+// The source line is hostile: it may be a megabyte long and hold escape sequences. A
+// window around the caret is shown, with control bytes replaced. Tabs are kept, in the
+// caret line too, so that both lines align whatever the terminal's tab stops are; a
 // multi-byte character counts as one column of the caret line.
 #include <algorithm>
 

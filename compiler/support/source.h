@@ -30,7 +30,7 @@ Span join(Span a, Span b);
 
 class Source {
  public:
-  // What parse() accepts; 5,000 metrics are about 2 MB.
+  // The limit of parse(); 5,000 metrics are about 2 MB.
   static constexpr size_t kMaxBytes = size_t{8} << 20;
 
   // `text` may be any bytes: parse() says what is wrong with them.

@@ -1,6 +1,6 @@
-// What the generated parser and compiler/parse use of ANTLR's runtime, instead of the library's own header of this
-// name, which includes all of it: one of the other headers is no C++ to Clang (4.7.2, InterpreterDataReader.h), and
-// all of them take twice as long.
+// The part of ANTLR's runtime that the generated parser and compiler/parse use, instead of the library's own
+// header of this name, which includes all of it: one of the other headers is no C++ to Clang (4.7.2,
+// InterpreterDataReader.h), and all of them take twice as long.
 #pragma once
 
 #include "CharStream.h"

@@ -1,4 +1,4 @@
-// What the compiler knows about an open document, as a part of its program.
+// The compiler's knowledge about an open document, as a part of its program.
 #pragma once
 
 #include <memory>

@@ -159,7 +159,7 @@ class Completer {
     keywords({"if", "else"});
   }
 
-  // What the value before the dot has.
+  // The members of the value before the dot.
   void members() {
     with_binder([&](sema::Binder& binder) {
       std::optional<sema::Bound> object = bind(binder, context_.object);

@@ -1,4 +1,4 @@
-// What could stand at a place.
+// Completion: the words that could stand at a place.
 #pragma once
 
 #include <string>

@@ -67,7 +67,7 @@ class Scanner {
     }
   }
 
-  // What `{` opens here.
+  // The place that `{` opens here.
   Place inside() const {
     Place place = frames_.back().place;
     std::string_view first = word(0);

@@ -40,7 +40,7 @@ Json edits(const Document& document, const std::vector<SourceEdit>& edits, Encod
   return list;
 }
 
-// What the code put there costs: "`m_entry`: 1 instruction, 0.31 cycles (x86_64)".
+// The cost of the code put there: "`m_entry`: 1 instruction, 0.31 cycles (x86_64)".
 std::string cost(const Document& document, uint32_t offset, std::string_view target) {
   const Analysis& analysis = *document.analysis;
   const Span* insert = document.index.insert_at(offset);

@@ -32,7 +32,7 @@ Index index_of(const Analysis& analysis);
 // "a list of procedures" and the like.
 std::string about(const sema::Type& type);
 
-// What a definition looks like in a line.
+// A definition in one line.
 std::string headline(const ast::Constraint& constraint);
 std::string headline(const ast::ResourceList& list);
 

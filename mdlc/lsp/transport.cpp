@@ -78,7 +78,7 @@ Transport::Received Transport::receive() {
   return received;
 }
 
-// What is too long is read and forgotten.
+// A body that is too long is read and forgotten.
 Transport::Received Transport::body(uint64_t length) {
   bool keeps = length <= kMaxBytes;
   Received received{Received::Kind::message, ""};

@@ -1,5 +1,5 @@
 // Messages of the language server protocol as bytes: "Content-Length: N", an empty line, N
-// bytes of JSON. What comes in may be anything; what is kept of it is bounded.
+// bytes of JSON. Input may be anything; the part of it that is kept is bounded.
 #pragma once
 
 #include <cstdint>

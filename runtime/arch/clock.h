@@ -34,7 +34,7 @@ struct Tolerance {
 };
 bool agree(const ClockPair& before, const ClockPair& now, uint64_t ticks_per_second, Tolerance most = {});
 
-// What a cycle of this processor takes now: its clock may be another one than the counter's.
+// The time that a cycle of this processor takes now: its clock may be another one than the counter's.
 double picoseconds_per_cycle();
 
 }  // namespace mdl::arch

@@ -21,7 +21,7 @@ enum class ArgumentClass : uint8_t {
   unknown,  // it depends on what debug information does not say
 };
 ArgumentClass class_of_argument(const ValueShape& shape);
-// What a function's result takes of the registers for arguments: none, memory, or unknown.
+// Which registers for arguments a function's result takes: none, memory, or unknown.
 ArgumentClass class_of_result(const ValueShape& shape);
 
 // Registers that an instruction behind a call must leave alone for code that belongs right behind the call to

@@ -36,7 +36,7 @@ struct CfiEntry {
   uint64_t size = 0;
   uint64_t target = 0;
 };
-// What these bytes at an address are, if they are an entry. kMostOfStub bytes are enough.
+// The entry that these bytes at an address are, if they are one. kMostOfStub bytes are enough.
 std::optional<CfiEntry> read_cfi_entry(std::span<const std::byte> bytes, uint64_t address);
 
 }  // namespace mdl::arch

@@ -1,7 +1,7 @@
 // The facts about the machine that the injector runs on, and its target with it: one const description, which
-// the target's folder defines (runtime/arch/<target>/description.cpp). What is more than a fact is a function
-// in one of the other headers of this folder. The folder of the host is linked; shared code never asks which
-// it is.
+// the target's folder defines (runtime/arch/<target>/description.cpp). Anything more than a fact is a
+// function in one of the other headers of this folder. The folder of the host is linked; shared code never
+// asks which it is.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ struct Description {
     uint32_t pc = 0;              // the column in which the pc is kept, else the same
     int64_t cfa_at_entry = 0;     // the CFA at a function's first instruction, from the stack pointer
   } frames;
-  // Of the registers that pass arguments, in order. At most nine.
+  // The numbers of the registers that pass arguments, in order. At most nine.
   std::span<const uint8_t> argument_registers;
 
   // Places behind the thread pointer where known C libraries keep a thread's id (4 bytes).

@@ -28,7 +28,7 @@ std::optional<uint32_t> pushed_by(const image::Instruction& instruction);
 
 // True when a call can be turned to a trampoline in its place, so that it returns to where it did.
 bool can_turn(const image::Instruction& call);
-// What such a trampoline goes on with: a jump to what was called; false when its operand is out of reach.
+// The end of such a trampoline: a jump to what was called; false when its operand is out of reach.
 bool emit_turned(Bytes& out, uint64_t address, const image::Instruction& call);
 
 }  // namespace mdl::arch

@@ -1,4 +1,4 @@
-// What hits take of a thread's time is kept in its block, so that timers can leave it out
+// The time that hits take of a thread is kept in its block, so that timers can leave it out
 // (runtime/arch/<target>/hit_time.h).
 #pragma once
 

@@ -43,7 +43,7 @@ struct TimerClock {
   format::Event event = format::Event::minor_faults;
 };
 
-// What follows code that writes a flag (focus::Track).
+// The code that follows code which writes a flag (focus::Track).
 struct Track {
   int64_t flag = 0;  // byte offsets in the block
   int64_t span = 0;
@@ -64,7 +64,7 @@ struct Raised {
   bool is_timer = false;
 };
 
-// What follows code that may change keys (focus::KeyTable).
+// The code that follows code which may change keys (focus::KeyTable).
 struct Keys {
   int64_t key = 0, change = 0;  // byte offsets in the block
   uint64_t table = 0;           // its address
@@ -83,7 +83,7 @@ struct Piece {
   std::vector<Track> tracks = {};
   std::span<const plan::SymbolValue> symbols = {};  // for StencilInfo::symbols
   std::optional<Keys> keys = {};
-  // Of a piece that lowers one cell and does nothing else: the cell's byte offset in the block. It can wait
+  // For a piece that lowers one cell and does nothing else: the cell's byte offset in the block. It can wait
   // at a tail jump (Deferral). 0 = it cannot.
   uint32_t waits = 0;
   uint32_t request = 0;  // one of those that it is for
@@ -108,9 +108,10 @@ enum class Arming : uint8_t {
   jump,    // of longjmp: calls that vanish are forgotten
 };
 
-// What a tail jump leaves raised for the return of the function that it leads to (docs/injection.md, "Tail
-// calls"). A thread's block lists what waits: for each {the place of the frame's return address, the byte
-// offset of the cell}. Only the outermost frame that raised a cell waits; an inner one lowers it at once.
+// Cells that a tail jump leaves raised for the return of the function that it leads to (docs/injection.md,
+// "Tail calls"). A thread's block lists what waits: for each {the place of the frame's return address, the
+// byte offset of the cell}. Only the outermost frame that raised a cell waits; an inner one lowers it at
+// once.
 struct Deferral {
   // A word that the jump goes through, and what it must hold: otherwise nothing waits, which is an anomaly.
   uint64_t slot = 0;  // 0 = it is direct

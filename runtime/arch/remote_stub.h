@@ -40,7 +40,7 @@ RemoteStub remote_stub(std::span<const RemoteCall> calls, std::string_view text,
                        const ThreadRegisters& registers, uint64_t signal_mask, uint64_t address);
 // True for a thread that enters or leaves this call.
 bool is_at(const ThreadRegisters&, const RemoteStub::Call& call);
-// Of a thread that is about to enter a call: it enters none, and leaves it with an error.
+// For a thread that is about to enter a call: it enters none, and leaves it with an error.
 void drop_call(ThreadRegisters&);
 // Registers with which the thread executes the stub.
 ThreadRegisters remote_entry(const ThreadRegisters&, uint64_t address);

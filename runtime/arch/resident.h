@@ -40,11 +40,11 @@ Bytes resident_code(const ResidentParameters&, std::span<const TimerClock> timer
 uint64_t cpu_clock_offset();  // in it, of what does the routine `cpu` where hit times are kept
 uint64_t keys_offset();       // in it, of the routine for Keys::routine
 uint64_t span_offset();       // of the routine for Track::routine
-// Of what it knows of a span, by the index in `spans`.
+// The offset of its knowledge of a span, by the index in `spans`.
 uint64_t span_entry_offset(size_t timers, size_t index);
 // Where a stencil's routine begins in it.
 uint64_t routine_offset(format::Routine routine);
-// What can be hooked at a function's entry, and where in the resident code its routine begins. All
+// The hooks that a function's entry can have, and where in the resident code the routine of each begins. All
 // keep every register and flag.
 enum class Hook : uint8_t {
   none,

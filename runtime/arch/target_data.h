@@ -1,8 +1,8 @@
 // Where things lie in the data that a session has in its target: one list, for C++ and for the assembler.
 //
 // Each line is a constant kNAME in namespace mdl, and a symbol kNAME in assembly. All are bytes, but for
-// numbers of entries; offsets are from the beginning of what the name's first word says. What the words mean
-// is in resident/layout.h (header, news, slots, blocks), arch/<target>/hit_time.h (a block's clocks),
+// numbers of entries; offsets are from the beginning of what the name's first word says. The meaning of the
+// words is in resident/layout.h (header, news, slots, blocks), arch/<target>/hit_time.h (a block's clocks),
 // format/kinds.h (cells) and resident/key_table.h (tables of keys).
 #ifndef MDL_RUNTIME_ARCH_TARGET_DATA_H
 #define MDL_RUNTIME_ARCH_TARGET_DATA_H

@@ -1,5 +1,5 @@
-// What is written over code: jumps of several sizes, and calls in the place of calls. And the way back: where
-// such bytes lead.
+// The bytes that are written over code: jumps of several sizes, and calls in the place of calls. And the way
+// back: where such bytes lead.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace mdl::arch {
 
-// What a window holds: a jump, a call in the place of a call of `size` bytes, or a short jump to another
+// The contents of a window: a jump, a call in the place of a call of `size` bytes, or a short jump to another
 // jump.
 Bytes window_jump(uint64_t at, uint64_t target);
 Bytes window_call(uint64_t at, uint32_t size, uint64_t target);

@@ -8,8 +8,8 @@
 //     another one begins, or with an entry that leads to no code.
 //
 // Decoding a whole program takes seconds, so each byte of the text is first tried as if it belonged to such
-// an instruction. What seems to lead to a changed byte is then confirmed: by decoding the piece of code that
-// it lies in from its beginning. Where bytes there are no code it counts.
+// an instruction. A match that seems to lead to a changed byte is then confirmed: by decoding the piece of
+// code that it lies in from its beginning. Where bytes there are no code it counts.
 #pragma once
 
 #include <cstdint>

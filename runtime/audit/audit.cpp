@@ -33,7 +33,7 @@ uint64_t changed_bytes(const Edit& edit) {
   return count;
 }
 
-// What an edit replaces, as the object's code shows it.
+// The code that an edit replaces, as the object shows it.
 struct Replaced {
   std::vector<Instruction> instructions;  // from the edit's beginning on, at least as far as it changes bytes
   std::optional<Instruction> before;      // the last one before it that is no padding

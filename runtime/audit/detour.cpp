@@ -64,7 +64,7 @@ class Check {
     const Instruction& original = input_.originals[index];
     if (input_.is_called) return goes_on_as(original, copy) ? std::optional(copy.end()) : std::nullopt;
     if (has_same_effect(original, copy)) return copy.end();
-    // What was added for the taken side of a branch stands between its inverse and a jump to its target.
+    // Code that was added for the taken side of a branch stands between its inverse and a jump to its target.
     if (original.kind != Kind::branch || copy.kind != Kind::branch || copy.target <= copy.end() ||
         !is_opposite(original, copy))
       return std::nullopt;

@@ -18,7 +18,7 @@ auto last_before(const List& list, uint64_t address, Start start) -> decltype(&*
   return after == list.begin() ? nullptr : &*std::prev(after);
 }
 
-// Of two pieces that begin at or before an address, the nearer one, or when both begin there the longer one:
+// Takes the nearer of two pieces that begin at or before an address, or when both begin there the longer one:
 // call frame information of hand-written code may end in the middle of it.
 void take_nearer(std::optional<image::Range>& best, const image::Range& other) {
   if (!best || other.start > best->start || (other.start == best->start && other.end > best->end))
@@ -90,7 +90,7 @@ Listing::Listing(const image::Range& piece, const image::Memory& memory)
   }
 }
 
-// Of the instruction, or byte that is none, which covers an address in the listing.
+// The place of the instruction, or byte that is none, which covers an address in the listing.
 Listing::Place Listing::place_of(uint64_t address) const {
   const auto step = std::prev(std::ranges::upper_bound(addresses_, address)) - addresses_.begin();
   Place place{static_cast<size_t>(step) * kStep, addresses_[static_cast<size_t>(step)]};

@@ -34,7 +34,8 @@ class Listing {
   // Instructions one behind the other: from the one that covers `first` to the one that covers the byte
   // before `end`.
   std::vector<Instruction> between(uint64_t first, uint64_t end) const;
-  // What ends at an address, and what is before that, back over padding to the first that is none; backwards.
+  // The instruction that ends at an address, and those before it, back over padding to the first that is
+  // none; backwards.
   std::vector<Instruction> before(uint64_t address) const;
 
  private:

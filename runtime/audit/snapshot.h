@@ -1,4 +1,4 @@
-// What an audit reads of an object, read once.
+// The memory of an object that an audit reads, read once.
 //
 // The process goes on meanwhile: a library may be unloaded in the middle of an audit, and be there again at
 // its end. Read twice, or in parts, it would be something that it never was; so everything that the file has
@@ -18,7 +18,7 @@ class Snapshot final : public image::Memory {
   // `memory`: of the process; what lies outside of the object is read there each time.
   explicit Snapshot(const image::Memory& memory) : memory_(memory) {}
 
-  // Of another object than before; false when some of it cannot be read.
+  // Reads another object than before; false when some of it cannot be read.
   bool take(const image::Object& object, const image::Image& image);
 
   bool read(uint64_t address, std::span<std::byte> into) const override {

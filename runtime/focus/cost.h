@@ -1,4 +1,4 @@
-// What the code of a point is predicted to take: what the plan says of its stencils (StencilInfo::cycles,
+// The predicted time of a point's code: the plan's prediction for its stencils (StencilInfo::cycles,
 // routine_ns), and the way to the code and back.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace mdl::focus {
 
-// Of one hit, in picoseconds, when every guard lets through. Not in it: registers that must be saved, and
-// what requests with `*` do besides (tracks, keys).
+// The time of one hit, in picoseconds, when every guard lets through. Not in it: registers that must be
+// saved, and what requests with `*` do besides (tracks, keys).
 uint64_t predicted_ps(const plan::Plan& plan, std::span<const BoundSnippet> snippets, double ps_per_cycle);
 
 }  // namespace mdl::focus

@@ -57,7 +57,7 @@ class Draft {
   // Code of the instance changes keys of the table.
   void change_keys(size_t instance, uint32_t table);
 
-  // What is at $points, to be laid when all else is.
+  // The snippets at $points, to be laid when all else is.
   std::vector<EverySnippet> take_every() { return std::move(every_); }
   // Everything else, with the pieces at their points.
   Binding take();

@@ -1,5 +1,5 @@
-// What must not be instrumented: what a plan excludes, and functions that do not follow
-// the calling convention.
+// Functions that must not be instrumented: those that a plan excludes, and those that do not follow the
+// calling convention.
 #pragma once
 
 #include <memory>

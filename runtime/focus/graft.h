@@ -15,8 +15,8 @@ struct Graft {
 };
 
 // `first` is in the process, `fresh` is the same requests bound to the process as it is now. Cells have the
-// same meaning where they have the same label and kind, and each of the two has as many of them. What has no
-// such cell (the lines of new children of a request with `*`) is left out.
+// same meaning where they have the same label and kind, and each of the two has as many of them. Code that
+// has no such cell (for the lines of new children of a request with `*`) is left out.
 Graft graft(const Binding& first, const Binding& fresh, const std::set<const image::Object*>& objects);
 
 }  // namespace mdl::focus

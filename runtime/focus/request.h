@@ -95,7 +95,7 @@ struct Balance {
   std::vector<uint32_t> requests;
 };
 
-// Whose values a request asks for: a thread's id, or one of these.
+// The threads whose values a request asks for: one thread's id, or one of these.
 inline constexpr int64_t kAllThreads = 0;   // of all, combined
 inline constexpr int64_t kEachThread = -1;  // of each, on its own
 

@@ -1,5 +1,5 @@
-// What the three ways to bind a request share (bind_alone.h, bind_children.h, bind_keys.h): the plan, the
-// process, the draft, and which requests and constraints it holds already.
+// The state that the three ways to bind a request share (bind_alone.h, bind_children.h, bind_keys.h): the
+// plan, the process, the draft, and which requests and constraints it holds already.
 //
 // Constraint code is shared: a constraint at a resource has one flag, and its code stands once at a
 // point however many requests select it. That keeps every request's own order, because a

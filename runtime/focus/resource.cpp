@@ -177,7 +177,7 @@ Result<std::vector<Resource>> resolve_thread(const std::vector<std::string>& pat
                                   names.image().pid));
 }
 
-// Whose values a resolved resource of /Thread asks for.
+// The threads whose values a resolved resource of /Thread asks for.
 int64_t thread_of(const Resource& resource) {
   if (resource.path[1] == kEvery) return kEachThread;
   return process::read_status(static_cast<pid_t>(std::stoi(resource.path[1]))).inner_pid;

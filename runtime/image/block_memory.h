@@ -10,8 +10,8 @@
 
 namespace mdl::image {
 
-// What was read once is as it was then (reads of more than a block are not kept): for code, its tables and
-// its linkage. Who changes code compares its bytes first. Any number of threads may read.
+// Bytes that were read once stay as they were then (reads of more than a block are not kept): for code, its
+// tables and its linkage. Writers of code compare its bytes first. Any number of threads may read.
 class BlockMemory final : public Memory {
  public:
   explicit BlockMemory(std::shared_ptr<const Memory> memory) : memory_(std::move(memory)) {}

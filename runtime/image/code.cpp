@@ -39,7 +39,7 @@ void add_known_ranges(FunctionCode& code) {
 }
 
 // Behind a call that does not come back, clang without optimization leaves a jump to nowhere: to the end of
-// the function. What such a jump does if it runs all the same is told by Summary.
+// the function. Summary tells what such a jump does if it runs all the same.
 bool leads_to_end(const FunctionCode& code, const Instruction& one) {
   return one.flow == Flow::jump && !code.contains(one.target) &&
          std::any_of(code.ranges.begin(), code.ranges.end(),
@@ -121,7 +121,7 @@ bool starts_something(const FunctionCode& code, uint64_t address) {
   return entry && entry->start == address;
 }
 
-// What the instruction at an address does, decoded from where call frame information says that code begins:
+// The flow of the instruction at an address, decoded from where call frame information says that code begins:
 // jumps are looked for by their bytes. Flow::next when none begins there.
 Flow flow_at(const FunctionCode& code, uint64_t address) {
   const FrameTable* table = code.object.frame_table.get();
@@ -449,8 +449,8 @@ void Summary::take_instructions() {
             [](const Exit& a, const Exit& b) { return a.address < b.address; });
 }
 
-// Where memory has a breakpoint instruction and the file has none: a debugger's or a uprobe. What is read
-// behind it is not what runs, and whoever put it there will put back what was there. 0: nowhere.
+// Where memory has a breakpoint instruction and the file has none: a debugger's or a uprobe. The bytes read
+// behind it are not those that run, and whoever put it there will put back what was there. 0: nowhere.
 uint64_t find_breakpoint(const FunctionCode& code) {
   const std::span breakpoint = arch::kMachine.breakpoint;
   for (const Decoded& one : code.decoded) {

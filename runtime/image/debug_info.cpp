@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What runs in the reader's process. LLVM keeps pointers into the sections.
+// The reader, in a process of its own. LLVM keeps pointers into the sections.
 class Reader {
  public:
   explicit Reader(DebugSections sections) : sections_(std::move(sections)) {}

@@ -1,4 +1,4 @@
-// What debug information says about a process's functions: their parameters (parameters.h) and source files.
+// Facts from debug information about a process's functions: their parameters (parameters.h) and source files.
 //
 // It is that of the object's file, or of /usr/lib/debug/.build-id as the process sees it, and read when first
 // asked for. LLVM reads it; it is not trusted, nor is LLVM with it: LLVM 19's reader of DWARF runs past the
@@ -19,7 +19,7 @@
 
 namespace mdl::image {
 
-// Of one file. Addresses are those of the file.
+// The debug information of one file. Addresses are those of the file.
 class FileDebugInfo {
  public:
   // `seconds`: of processor time that reading may take.
@@ -36,7 +36,7 @@ class FileDebugInfo {
   Confined reader_;
 };
 
-// Of a process's objects.
+// The debug information of a process's objects.
 class DebugInfo {
  public:
   explicit DebugInfo(const Image& image);  // which must outlive this
@@ -45,8 +45,8 @@ class DebugInfo {
   // Stays valid.
   const Parameter& parameter(const Object& object, const Function& function, const std::string& name);
 
-  // Of $arg[number] or, for kResult, of $return, where the function has one name: several may be functions
-  // that the linker has folded into one, whose types differ.
+  // The type of $arg[number] or, for kResult, of $return, where the function has one name: several may be
+  // functions that the linker has folded into one, whose types differ.
   ValueType value_type(const Object& object, const Function& function, int number);
 
   // Those that begin in a source file with this name, in the object's order. The name is the last component

@@ -17,7 +17,7 @@ namespace mdl::image {
 using DebugSections = std::vector<std::pair<std::string, std::vector<char>>>;
 Result<DebugSections> read_debug_sections(const Image& image, const Object& object);
 
-// Of one file, which `name` calls in the error.
+// The sections of one file; the error calls it `name`.
 Result<DebugSections> read_debug_sections(const ElfFile& file, const std::string& name);
 
 }  // namespace mdl::image

@@ -17,8 +17,8 @@
 namespace mdl::image {
 namespace {
 
-// Functions of the C and C++ runtimes that do not come back. What follows a call to one is
-// reached by a jump, if at all.
+// Functions of the C and C++ runtimes that do not come back. Code that follows a call to one is reached by a
+// jump, if at all.
 constexpr std::array<std::string_view, 36> kNoReturn = {"__stack_chk_fail",
                                                         "__fortify_fail",
                                                         "__chk_fail",
@@ -99,7 +99,7 @@ bool find_way_back(const FunctionCode& code, const Range& range) {
   return false;
 }
 
-// What `find` says of a range, found once for each: entries of a table often lead into one.
+// The answer of `find` for a range, found once for each: entries of a table often lead into one.
 bool remember(FunctionCode::Known& known, const FunctionCode& code, const Range& range,
               bool (*find)(const FunctionCode&, const Range&)) {
   auto [found, fresh] = known.try_emplace({range.start, range.end, code.ranges.size()}, false);

@@ -68,9 +68,10 @@ class ElfFile {
   std::vector<std::byte> contents(const Section& section) const;
   // The same, of a compressed section as they are in the file.
   std::vector<std::byte> bytes_of(const Section& section) const;
-  // Of the first section of this type (SHT_SYMTAB, SHT_DYNSYM); empty when there is none.
+  // The symbols of the first section of this type (SHT_SYMTAB, SHT_DYNSYM); empty when there is none.
   SymbolTable symbols(uint32_t section_type) const;
-  // Of the sections that are loaded, without those that only add the file's place in memory (relative ones).
+  // The relocations of the sections that are loaded, without those that only add the file's place in memory
+  // (relative ones).
   std::vector<Relocation> relocations() const;
   // Addresses in the file that the loader writes into its data: the addends of relative relocations.
   std::vector<uint64_t> relocated_pointers() const;

@@ -2,9 +2,9 @@
 //
 // A block begins where control may arrive other than from the instruction before, and behind each
 // jump; a call does not end one. A loop is natural: its head dominates the sources of the edges back
-// to it; edges back to one head are one loop. What a goto enters in the middle is no natural loop and
-// is listed apart. Exceptions count as edges from a call to its landing pad, so that a handler inside a
-// loop belongs to the loop; nothing can be inserted on them.
+// to it; edges back to one head are one loop. A cycle that a goto enters in the middle is no natural loop and
+// is listed apart. Exceptions count as edges from a call to its landing pad, so that a handler inside a loop
+// belongs to the loop; nothing can be inserted on them.
 //
 // Blocks are over-approximated safely (one that nothing enters has a count of 0); loops are not, so
 // `loop_doubt` says when an edge may be missing or may not exist.

@@ -66,8 +66,8 @@ struct Row {
 
 class FrameTable {
  public:
-  // `section` are the bytes of .eh_frame, which the process has at `address`. What is
-  // malformed ends the table; the entries before it are kept.
+  // `section` are the bytes of .eh_frame, which the process has at `address`. A malformed entry ends the
+  // table; the entries before it are kept.
   FrameTable(std::vector<std::byte> section, uint64_t address, uint64_t bias);
 
   const std::vector<Fde>& entries() const { return entries_; }  // by start, not overlapping in sound files

@@ -116,7 +116,7 @@ bool names_haskell(const SymbolTable& table) {
                      [](const ElfSymbol& symbol) { return symbol.name == "stg_upd_frame_info"; });
 }
 
-// Of the names of one address: the shortest that is not local, then the first.
+// The best name of one address is the shortest that is not local, then the first.
 bool is_better_name(const Symbol& a, const Symbol& b) {
   if (a.is_local != b.is_local) return b.is_local;
   if (!a.is_local && a.name.size() != b.name.size()) return a.name.size() < b.name.size();

@@ -32,7 +32,7 @@ std::string without_deleted(std::string path) {
   return path;
 }
 
-// What the kernel told the program at its start (getauxval(3)).
+// The addresses that the kernel told the program at its start (getauxval(3)).
 struct Auxiliary {
   uint64_t loader = 0;  // AT_BASE
   uint64_t vdso = 0;    // AT_SYSINFO_EHDR
@@ -93,7 +93,7 @@ struct MappedFile {
 };
 
 // Code in the place of the file's own: some programs copy theirs to huge pages at their start (node
-// --use-largepages). What is there is not known, nor where it jumps to.
+// --use-largepages). The code there is not known, nor where it jumps to.
 std::string replaced_code(const ElfFile& file, const Object& object, std::span<const Mapping* const> loaded,
                           const std::vector<Mapping>& mappings) {
   auto is_loaded = [&](const Mapping& one) {

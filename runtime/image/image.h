@@ -1,4 +1,4 @@
-// What is mapped in a live process: its objects, and the functions in them.
+// The contents of a live process's memory: its objects, and the functions in them.
 //
 // Objects are the main program and every shared library (an ELF file with an executable
 // mapping), opened through /proc/PID/map_files or /proc/PID/root so that mount namespaces
@@ -6,8 +6,8 @@
 // Functions come from .symtab (of the file, of its separate debug file or of .gnu_debugdata) and .dynsym
 // (STT_FUNC, STT_GNU_IFUNC, defined, in an executable section), and where no symbol is, from .eh_frame
 // (unnamed.h); one address is one Function, its other names are aliases. A symbol without a size is bounded
-// by the next symbol, the FDE or the section's end. What an IFUNC's resolver chose has its names, too
-// (chosen.h). All addresses are run-time addresses in the target.
+// by the next symbol, the FDE or the section's end. The function that an IFUNC's resolver chose has its
+// names, too (chosen.h). All addresses are run-time addresses in the target.
 #pragma once
 
 #include <sys/types.h>
@@ -104,7 +104,7 @@ enum class Depth : uint8_t {
 // Reads a live process without stopping it.
 Result<Image> read_image(pid_t pid, Depth depth = Depth::functions);
 
-// What the file behind a mapping holds for these addresses of it: the bytes that the process would have there
+// The bytes of the file behind a mapping for these addresses of it: those that the process would have there
 // if it had never written them. Past the file's end they are zero.
 Result<void> read_mapped(pid_t pid, const Mapping& mapping, uint64_t address, std::span<std::byte> into);
 

@@ -5,7 +5,7 @@
 // code of an object to find them costs seconds for a big one, so:
 //
 // - far jumps are found by looking at every byte of the text for their
-//   opcodes, once per object (a few ms for each 10 MB). What is no jump is taken for one now and
+//   opcodes, once per object (a few ms for each 10 MB). Other bytes are taken for a jump now and
 //   then; its random target costs a patch site in ten thousand.
 // - short jumps (Instruction::short_form) come from the neighbours, which are decoded.
 #pragma once

@@ -86,7 +86,7 @@ class TableReader {
   size_t position_ = 0;
 };
 
-// What an indirect jump's target is computed from.
+// The source from which an indirect jump's target is computed.
 struct Source {
   enum class Kind : uint8_t { table, plain, unknown };
   enum class Entry : uint8_t { absolute, offset, any };  // what is read from the table
@@ -163,7 +163,7 @@ bool is_joined(const FunctionCode& code, uint64_t address) {
   return std::binary_search(code.direct_targets().begin(), code.direct_targets().end(), address);
 }
 
-// What a register holds at an instruction, by the instructions before it.
+// The value that a register holds at an instruction, by the instructions before it.
 struct Held {
   enum class Kind : uint8_t {
     address,  // that of `address`, formed by an instruction before
@@ -193,7 +193,7 @@ Held held_before(const FunctionCode& code, size_t index, int base) {
 }
 
 // Addresses that the registers of a source hold there: the one that is known, or else all that they are
-// set to anywhere in the function. What was read from memory is no address that the function forms.
+// set to anywhere in the function. A value that was read from memory is no address that the function forms.
 std::vector<uint64_t> addresses_in(const FunctionCode& code, const Source& source) {
   Registers bases = source.bases;
   std::vector<uint64_t> addresses;
@@ -271,8 +271,9 @@ std::vector<Labels> labels_behind(const FunctionCode& code, const Source& source
   return found;
 }
 
-// What a table of labels leads to is a part of the function even where it looks like a function of its own:
-// code that has no frame, returns from nowhere and jumps to nothing, as a call of abort. Not what has a name.
+// Code to which a table of labels leads is a part of the function even where it looks like a function of its
+// own: code that has no frame, returns from nowhere and jumps to nothing, as a call of abort. Code with a
+// name is not.
 std::optional<Range> part_at_label(const FunctionCode& code, uint64_t target) {
   Destination destination = classify_destination(code, target);
   if (destination.kind == Destination::Kind::part) return destination.part;

@@ -1,4 +1,4 @@
-// What the dynamic linker has loaded: cheap to ask often, so that libraries which come and go are noticed.
+// The dynamic linker's list of objects: cheap to ask often, so that libraries which come and go are noticed.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kLongest = 128;  // bytes of the entry point
 
-// What the instruction leaves in its destination, where that is an address that it names.
+// The value that the instruction leaves in its destination, where that is an address that it names.
 std::optional<uint64_t> named(const Detail& detail, uint64_t end, const Memory& memory) {
   if (detail.operation == Operation::constant) return static_cast<uint64_t>(detail.immediate);
   if (!detail.has_memory || detail.memory.base != kPcRegister) return std::nullopt;

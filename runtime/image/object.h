@@ -18,7 +18,8 @@ std::optional<uint64_t> bias_of(const ElfFile& file, const Mapping& mapping);
 // The file of an object, opened again.
 Result<ElfFile> open_object(const Image& image, const Object& object);
 
-// What the file says of an Object but for its functions. `mappings` are those of the file at this bias.
+// Fills an Object with all that the file says of it but its functions. `mappings` are those of the file at
+// this bias.
 void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object);
 // Its restartable sequences (rseq(2)), after describe(), by their descriptions in `__rseq_cs`, and where each
 // begins again. All of its code when these cannot be read, or hold no addresses yet.

@@ -8,7 +8,7 @@
 //   - its result, the parameter and all before it are of class INTEGER in one register (integers, pointers,
 //     references, enumerations, bool, char), or are in no such register: float, double, long double;
 //   - where its code begins, debug information has the parameter in that very register, or, in code
-//     that was not optimized, on the frame. What is optimized away is not known.
+//     that was not optimized, on the frame. A parameter that is optimized away is not known.
 // Anything else (a structure among them, which may take two registers or none) is a reason.
 //
 // Nothing of it is trusted: what leads nowhere is a reason.
@@ -52,9 +52,9 @@ class FoldedFunctions {
   std::unordered_map<const llvm::DWARFUnit*, std::unordered_set<uint64_t>> by_unit_;
 };
 
-// Of $arg[number], or of $return, by its declared type. Nothing is guessed: where the parameter is not
-// certain, by the rules above, and where two functions of one unit begin at the address, the type is not
-// known.
+// The width and sign of $arg[number], or of $return, by its declared type. Nothing is guessed: where the
+// parameter is not certain, by the rules above, and where two functions of one unit begin at the address, the
+// type is not known.
 ValueType find_value_type(llvm::DWARFContext& context, FoldedFunctions& folded, uint64_t entry, int number);
 
 // `entry`: the function's first address, as the file has it.

@@ -8,8 +8,8 @@
 // there happens for that function, so its own exits are the function's.
 //
 // The search takes too much rather than too little. Bytes that may be an operand relative to the
-// pc count, every word in the object's data, every landing pad. What it finds too much costs
-// only that the code stays another function.
+// pc count, every word in the object's data, every landing pad. The only cost of a false find is that the
+// code stays another function.
 #pragma once
 
 #include <cstdint>

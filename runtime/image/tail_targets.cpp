@@ -13,7 +13,7 @@
 namespace mdl::image {
 namespace {
 
-// Of any kind: also one that only call frame information shows.
+// A function of any kind: also one that only call frame information shows.
 const Function* beginning_at(const Object& object, uint64_t address) {
   auto found = std::lower_bound(object.functions.begin(), object.functions.end(), address,
                                 [](const Function& one, uint64_t value) { return one.address < value; });

@@ -2,8 +2,8 @@
 //
 // Known is a function's beginning to which the jump leads directly, or through one word that the linker
 // keeps: a slot of the linkage table, or a word that the program cannot write (the global offset table of
-// -fno-plt). What such a word holds is read now; who relies on it compares the word again at each jump. A
-// jump through a register or a pointer of the program may lead anywhere.
+// -fno-plt). Such a word is read now; code that relies on it compares the word again at each jump. A jump
+// through a register or a pointer of the program may lead anywhere.
 //
 // A slot that nothing has used yet leads to the dynamic linker, which looks for the slot's name at the first
 // jump. Where just one function of the process has that name, it will find this one. It is not known where

@@ -1,5 +1,5 @@
-// A frame's caller has pc and registers as the row of the frame's pc says (frames.h). What
-// ends a walk soundly: a return address that is undefined (glibc marks _start and clone so) or
+// A frame's caller has pc and registers as the row of the frame's pc says (frames.h). A walk
+// ends soundly at a return address that is undefined (glibc marks _start and clone so) or
 // zero. Everything else is a doubt.
 //
 // A signal frame interrupts its caller: the caller's pc is where it executes, not a return

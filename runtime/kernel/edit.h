@@ -2,8 +2,8 @@
 //
 // Code is changed by edits: each says which bytes it expects, and one write makes all edits of a page. Such
 // a write is inside one page and so is whole, also when the writer is killed: the kernel copies it in one
-// piece. What is written is read back. Bytes that are neither what an edit expects nor what it makes of
-// them belong to somebody else and are never touched.
+// piece. Every write is read back. Bytes that are neither what an edit expects nor what it makes of them
+// belong to somebody else and are never touched.
 //
 // Data that belongs to the injector, and code that no thread executes yet, is overwritten as it is.
 //

@@ -14,8 +14,8 @@
 
 namespace mdl::kernel {
 
-// Of a process, or of the thread that has the id; -1 and errno when it may not be opened. It reads pages
-// that the process itself may not read, and writes such that it may not write (code).
+// The memory of a process, or of the thread that has the id; -1 and errno when it may not be opened. It reads
+// pages that the process itself may not read, and writes such that it may not write (code).
 int open_memory(pid_t tid);
 int open_memory_to_write(pid_t tid);
 

@@ -1,8 +1,8 @@
-// What /proc shows of other processes: bytes, links and descriptors. Who reads the bytes parses them.
+// Other processes, as /proc shows them: bytes, links and descriptors. The readers of the bytes parse them.
 //
 // A name is a path below /proc/PID ("maps", "task/12/stat"). An id may be a thread's: /proc shows threads
-// by their own ids, too, though it does not list them. What cannot be read is empty, or -1; a process may
-// end at any moment, and that is no exception.
+// by their own ids, too, though it does not list them. Anything that cannot be read is empty, or -1; a
+// process may end at any moment, and that is no exception.
 //
 // A broker has to check the id, and that the name is one of those that are asked for. As bytes these are
 // maps, stat, status, auxv, limits, cgroup, syscall, comm, attr/current, and stat, status, schedstat and io
@@ -28,7 +28,7 @@ bool stat_proc(pid_t pid, std::string_view name, struct stat& out);
 // A descriptor, or -1 and errno. `more`: flags of open(2) for a file that may be no regular one.
 int open_proc(pid_t pid, std::string_view name, int more = 0);
 
-// Of who makes these calls: its rights and namespaces are those that count.
+// The same for the process that makes these calls: its rights and namespaces are those that count.
 std::string own_text(std::string_view name);
 std::string own_link(std::string_view name);
 bool stat_own(std::string_view name, struct stat& out);

@@ -1,6 +1,6 @@
 // Tracing threads of another process: ptrace(2) and wait(2), one call each.
 //
-// A call that fails says so by its value, and errno says why. What a stop means, and when a thread may be
+// A call that fails says so by its value, and errno says why. The meaning of a stop, and when a thread may be
 // touched, is the matter of runtime/process/ (trace_stop.h, threads.h). Registers are blocks of bytes here.
 //
 // A broker that makes these calls for somebody else has to check that each thread belongs to a process that
@@ -39,13 +39,13 @@ bool go_on(pid_t tid, int signal);
 bool go_to_system_call(pid_t tid, int signal);
 bool detach(pid_t tid, int signal);
 
-// Of a stopped thread: its general registers, in the kernel's layout (NT_PRSTATUS). How many bytes they
-// are, 0 when they cannot be read; none of them is missing where `block` is larger.
+// The general registers of a stopped thread, in the kernel's layout (NT_PRSTATUS). How many bytes they are, 0
+// when they cannot be read; none of them is missing where `block` is larger.
 size_t read_registers(pid_t tid, std::span<std::byte> block);
 bool write_registers(pid_t tid, std::span<const std::byte> block);
 bool read_signal_mask(pid_t tid, uint64_t& mask);
 bool write_signal_mask(pid_t tid, uint64_t mask);
-// What it stopped for.
+// The reason for its stop.
 bool read_signal(pid_t tid, siginfo_t& info);
 bool read_system_call(pid_t tid, __ptrace_syscall_info& call);
 
@@ -63,7 +63,7 @@ bool read_dispatch(pid_t tid, CallDispatch& out);
 // The seccomp filter with this number, 0 for the newest. ENOENT: there are no more.
 bool read_filter(pid_t tid, long number, std::vector<sock_filter>& out);
 
-// What a child or tracee has to tell (`kinds` as of waitid(2)), if there is something: info.si_pid is 0
+// The event that a child or tracee has to tell (`kinds` as of waitid(2)), if there is one: info.si_pid is 0
 // otherwise. It stays to be told.
 bool look_at_event(pid_t tid, int kinds, siginfo_t& info);
 // The same, and it is told; the thread, or 0 where there is nothing.

@@ -1,5 +1,5 @@
-// What --format may name: consumers of points that write them for people (table) or programs (the others).
-// The contract of an ndjson line, which scripts rely on, is in docs/architecture.md.
+// The formats that --format may name: consumers of points that write them for people (table) or programs (the
+// others). The contract of an ndjson line, which scripts rely on, is in docs/architecture.md.
 #pragma once
 
 #include <memory>

@@ -63,7 +63,7 @@ struct Quantile {
 };
 inline constexpr Quantile kQuantiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}};
 
-// What went wrong with a flag or timer.
+// Errors in the count of a flag or timer.
 struct Anomaly {
   std::string function;    // or several
   uint64_t vanished = 0;   // frames that an exception or longjmp took

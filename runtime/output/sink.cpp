@@ -24,7 +24,7 @@ Error failed(const char* what, const std::string& name, int number) {
   return {fmt::format("cannot {} {}: {}{}", what, name, std::strerror(number), advice)};
 }
 
-// Signals are blocked while a process is measured (inject/watch.h): they wait, and so do we for a reader.
+// Signals are blocked while a process is measured (session/watch.h): they wait, and so do we for a reader.
 bool is_interrupted() {
   sigset_t pending;
   sigpending(&pending);

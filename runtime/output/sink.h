@@ -1,5 +1,5 @@
-// Where output goes. What is written at once reaches the file in one piece, so that the reader of a pipe sees
-// a sample at once and whole.
+// Where output goes. Text that is written at once reaches the file in one piece, so that the reader of a pipe
+// sees a sample at once and whole.
 // SIGPIPE must be ignored by the program; a reader that went away is then an error here.
 #pragma once
 

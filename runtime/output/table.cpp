@@ -142,7 +142,7 @@ std::string Table::render(const Line& line, bool title) const {
   return text + '\n';
 }
 
-// Of each family the largest points, in place of all of them: `shown` points, and how many are behind each.
+// The largest points of each family, in place of all; `more`: how many are left out behind a family's last.
 std::vector<const Point*> selected(std::span<const Point> points, std::map<const Point*, size_t>& more) {
   std::vector<const Point*> out;
   for (size_t i = 0; i < points.size();) {

@@ -29,7 +29,7 @@ std::vector<Edit> edits(const Stage& stage) {
     if (!window.window->relays) out.push_back({window.window->start, window.original, window.patched});
   return out;
 }
-// Of relays, and of hosts with theirs.
+// The edits of relays, and of hosts with theirs.
 std::vector<Edit> relay_edits(const Stage& stage) {
   std::vector<Edit> out;
   for (const StagedWindow& window : stage.windows) {
@@ -89,7 +89,7 @@ class Commit {
     return true;
   }
 
-  // What is inserted makes system calls here and there.
+  // Inserted code makes system calls here and there.
   Result<void> check_calls(pid_t tid) const {
     if (!process::sends_calls_to_itself(tid)) return {};
     return Error{

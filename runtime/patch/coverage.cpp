@@ -65,7 +65,7 @@ std::set<focus::CellId> even_cells(const plan::Plan& plan, const focus::Binding&
   return out;
 }
 
-// What does not run at a site: all code of its point, or at a tail jump what reads the returned value.
+// The code that does not run at a site: all of its point, or at a tail jump what reads the returned value.
 struct Loss {
   Site site;
   std::string reason;
@@ -196,8 +196,8 @@ constexpr HookedName kFollowed[] = {
     {"prctl", arch::Hook::prctl}, {"syscall", arch::Hook::syscall},
 };
 
-// What Rust's std::panic::catch_unwind calls where it has caught, as its versions name it. In a stripped
-// program, or where link-time optimization has taken the function in, a caught panic is not seen.
+// The function that Rust's std::panic::catch_unwind calls where it has caught, as its versions name it. In a
+// stripped program, or where link-time optimization has taken the function in, a caught panic is not seen.
 bool is_rust_catch(const image::Function& function) {
   if (function.name.find("9panicking") == std::string::npos ||
       function.name.find("7cleanup") == std::string::npos)
@@ -284,7 +284,7 @@ void drop_parts(std::vector<FunctionPlan>& functions) {
 }
 
 // Hand-written code may be shared: two functions have a common end, and each would want its returns there.
-// What is counted then belongs to neither.
+// A count there would belong to neither.
 std::vector<bool> sharing_code(const std::vector<FunctionPlan>& functions) {
   struct Piece {
     uint64_t start, end;
@@ -293,7 +293,7 @@ std::vector<bool> sharing_code(const std::vector<FunctionPlan>& functions) {
   std::vector<Piece> pieces;
   for (size_t i = 0; i < functions.size(); i++)
     for (const Window& window : functions[i].sites.windows) {
-      // What a punned jump ends with must not be changed by another function either.
+      // The bytes that a punned jump ends with must not be changed by another function either.
       pieces.push_back({window.start, window.end + window.kept.size(), i});
       if (window.relay) pieces.push_back({window.relay, window.relay + arch::kMachine.jump_size, i});
     }
@@ -307,7 +307,7 @@ std::vector<bool> sharing_code(const std::vector<FunctionPlan>& functions) {
   return out;
 }
 
-// What nobody has asked for goes first: the returns at which others end.
+// Points that nobody has asked for go first: the returns at which others end.
 void withdraw_shared(Coverage& out, const plan::Plan& plan, StubSpace& stubs, TailCalls& tails) {
   const std::vector<bool> shares = sharing_code(out.functions);
   for (size_t i = 0; i < out.functions.size(); i++) {
@@ -403,7 +403,7 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
   out.refused_of.resize(binding.requests.size());
   out.early_of.resize(binding.requests.size());
   out.functions = by_function(binding);
-  // What frames that vanish leave behind must be put right.
+  // State that vanished frames leave behind must be put right.
   bool flags = !binding.balances.empty() ||
                std::any_of(binding.cells.begin(), binding.cells.end(),
                            [](const focus::CellSlot& cell) { return cell.kind == format::CellKind::call; });

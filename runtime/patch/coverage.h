@@ -1,6 +1,6 @@
-// What of a binding can be patched: every function is decoded and its sites decided,
-// refusals are charged to the requests that wanted them, and what belongs together is taken
-// together (architecture, decision 6). Reads the running process, changes nothing.
+// Which points of a binding can be patched: every function is decoded and its sites
+// decided, refusals are charged to the requests that wanted them, and what belongs together
+// is taken together (architecture, decision 6). Reads the running process, changes nothing.
 #pragma once
 
 #include <map>
@@ -57,7 +57,7 @@ struct EarlyEnd {
   std::string reason;
 };
 
-// What an extension of a session has to do with tail calls.
+// The part that tail calls have in an extension of a session.
 struct TailScope {
   bool may_wait = true;     // there is room for what waits
   std::set<uint64_t> ends;  // functions of the session whose returns end it

@@ -71,8 +71,8 @@ Result<Extension> extend(const InsertInput& input, const process::TargetMemory& 
   Extension out;
   auto stage = put_in(input, memory, {.session = &session, .number = number}, out.inserted,
                       [&](Stage& failed, const Error& why) {
-                        // Threads may have been moved inside. What stays is inert, and taken out with the
-                        // session.
+                        // Threads may have been moved inside. Code that stays is inert, and taken out with
+                        // the session.
                         (void)give_back(failed.journal.code, input.image, memory);
                         return why;
                       });

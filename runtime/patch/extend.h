@@ -5,8 +5,8 @@
 // (focus/graft.h). Its journal is complete before any code changes, as that of an insertion; find_footprint()
 // puts the journals together, so that --remove takes everything out.
 //
-// A library that was unloaded has taken its windows with it. What the extension mapped for it is given back
-// when no thread is inside; nothing is ever written to where the library was.
+// A library that was unloaded has taken its windows with it. Memory that the extension mapped for it is given
+// back when no thread is inside; nothing is ever written to where the library was.
 #pragma once
 
 #include <vector>

@@ -26,7 +26,7 @@ const Instruction* find(const image::Code& code, uint64_t address) {
 Liveness::Liveness(const image::Code& code) : code_(code) {
   if (!code.complete || code.unresolved_jump) return;
   for (const Instruction& in : code.instructions) {
-    // What a direct call changes is the callee's affair, and a caller may know that too.
+    // Registers that a direct call changes are the callee's affair, and a caller may know that too.
     if (in.flow != Flow::call) free_at_exit_ |= in.touches & arch::kMachine.scratch;
   }
 }

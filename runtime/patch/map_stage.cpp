@@ -32,7 +32,7 @@ Result<void> check_file_size(pid_t pid, uint64_t size) {
       pid, *limit, size)};
 }
 
-// What to do about it, where that is known.
+// The remedy, where one is known.
 std::string remedy(pid_t pid, int64_t failure) {
   if (failure == -EMFILE)
     return fmt::format(
@@ -130,8 +130,8 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
   return {};
 }
 
-// What is written takes memory: what is mapped for it twice, in the process and in the memfd that it is a
-// copy of.
+// The memory that a stage takes when it is written: its mappings twice, in the process and in the memfd that
+// they are a copy of.
 uint64_t memory_needed(const Stage& stage, uint64_t threads) {
   constexpr uint64_t kRest = 1 << 20;  // page tables, the first threads' small blocks, and to be sure
   uint64_t mapped = stage.journal_at.end - stage.journal_at.start;

@@ -1,7 +1,7 @@
 // The memory of a session in the target: mapped, written and unmapped while its threads run.
 //
-// The target makes the system calls itself (process/remote.h). What is mapped is a memfd, privately, so that
-// the name of the mappings says whose they are; and never in place of a mapping that the target has made
+// The target makes the system calls itself (process/remote.h). The mappings are of a memfd, and private, so
+// that the name of the mappings says whose they are; and never in place of a mapping that the target has made
 // meanwhile.
 #pragma once
 

@@ -38,7 +38,7 @@ constexpr std::array<uint64_t, 3> kExceptionClasses = {0x474e5543432b2b00,   // 
                                                        0x434c4e47432b2b00,   // CLNGC++
                                                        0x4d4f5a0052555354};  // MOZ\0RUST
 
-// struct _Unwind_Exception begins so: {class, cleanup, private_1, ..}. Of one that ends a thread, private_1
+// struct _Unwind_Exception begins so: {class, cleanup, private_1, ..}. In one that ends a thread, private_1
 // is a function, too.
 using Exception = std::array<uint64_t, 4>;
 constexpr size_t kThreadData = 2304;  // bytes of struct pthread, glibc

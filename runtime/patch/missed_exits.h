@@ -48,7 +48,8 @@ class MissedExits {
   MissedExits(const resident::Journal& journal, const image::Image& image,
               const process::TargetMemory& memory);
 
-  // Of threads that are stopped and whose code is instrumented, or was until a moment ago. Only reads.
+  // The missed exits of threads that are stopped and whose code is instrumented, or was until a moment ago.
+  // Only reads.
   ExitCheck find(const process::Threads& threads, const std::vector<image::Mapping>& mappings,
                  WalkedStacks& stacks) const;
 
@@ -73,9 +74,9 @@ class MissedExits {
 // Whether any flag or timer is up: where none is, a check finds nothing. Threads may run.
 bool any_raised(const resident::Journal& journal, const image::Memory& memory);
 
-// Of a process that goes on, or waits at its end: stops its threads for that. An error when they cannot be
-// stopped, when the session is not there any more, or when another looks at the process for longer than
-// `patience`.
+// The same for a process that goes on, or waits at its end: stops its threads for that. An error when they
+// cannot be stopped, when the session is not there any more, or when another looks at the process for longer
+// than `patience`.
 Result<ExitCheck> check_exits(pid_t pid, const resident::Journal& journal,
                               const process::TargetMemory& memory,
                               std::chrono::milliseconds patience = std::chrono::seconds(5));

@@ -1,5 +1,5 @@
-// What the binding says of code, for a session whose data has its place: cells become offsets in a thread's
-// block, tables and routines addresses. From this the resident code and the trampolines are made.
+// The binding's code, for a session whose data has its place: cells become offsets in a thread's block,
+// tables and routines addresses. From this the resident code and the trampolines are made.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ namespace mdl::patch {
 
 class PlacedCode {
  public:
-  // Of the stage only the layout and the places of data and tables are read, and when code is asked for.
+  // Only the layout and the places of data and tables are read of the stage, and when code is asked for.
   PlacedCode(const InsertInput& input, const Stage& stage);
 
   arch::Bytes resident_code() const;

@@ -28,7 +28,7 @@ std::vector<image::Range> unreachable_padding(const image::Code& code);
 
 inline constexpr uint32_t kMostRelays = 2;  // of a host; a record of the journal has 16 bytes
 
-// What is written over a window's beginning: its jump, and the relays that it hosts.
+// The number of bytes written over a window's beginning: its jump, and the relays that it hosts.
 uint64_t written_by(const Window& window);
 // Where the next relay of a host would lie.
 uint64_t next_relay(const Window& host);

@@ -123,7 +123,7 @@ void Removal::check_exits(const MissedExits& missed, WalkedStacks& stacks) {
   if (auto mappings = image::read_maps(pid_)) exits_ = missed.find(threads_, *mappings, stacks);
 }
 
-// Who measures must not put anything in again, nor take what is counted from now on for all there is.
+// A measuring session must not put anything in again, nor take what is counted from now on for all there is.
 void Removal::take_over() const {
   constexpr uint32_t kTaken = 1;
   if (session_.journal)
@@ -175,9 +175,8 @@ bool Removal::holds(uint64_t address, const std::vector<uint8_t>& bytes) const {
 
 // Those of one part, but for the ones that begin at these addresses.
 Result<void> Removal::put_back(resident::PatchedWindow::Part part, const std::set<uint64_t>& but) {
-  // Of all threads none runs: what is mapped now stays so. A library that was unloaded is not written to,
-  // nor what lies at its place now; code that the program has copied to other memory, with the jumps in it,
-  // is.
+  // No thread runs: what is mapped now stays so. A library that was unloaded is not written to, nor what lies
+  // at its place now; code that the program has copied to other memory, with the jumps in it, is.
   auto mappings = image::read_maps(pid_);
   if (!mappings) return mappings.error();
   std::vector<Edit> edits;

@@ -11,7 +11,7 @@
 // In the same stop in which the first bytes go back, stacks are compared with the flags that are up
 // (missed_exits.h): threads that run on without the code leave functions without lowering anything.
 //
-// What is there is looked at only when the lock is held: before, somebody else may still be inserting
+// The process is looked at only when the lock is held: before, somebody else may still be inserting
 // or removing. Where the journal is lost, the windows are found by comparing code with its files (recover.h).
 #pragma once
 

@@ -61,7 +61,7 @@ class Planner {
       left_.emplace_back(std::move(spot), std::move(why));
   }
 
-  // What has no room for a jump gets a shorter one, when everything else has its place: relays lie in
+  // A site that has no room for a jump gets a shorter one, when everything else has its place: relays lie in
   // padding, punned jumps end with bytes that must not change any more. Code that would have to make room for
   // relays, and is the slower for it, comes last.
   FunctionSites finish() {
@@ -181,7 +181,7 @@ class Planner {
     return std::nullopt;
   }
 
-  // What a window of this run consists of.
+  // Fills in the instructions that a window of this run consists of.
   void lay(Window& window, const Run& run) const {
     window.start = code_.instructions[run.first].address;
     window.end = window.start + bytes_of(run);

@@ -92,7 +92,7 @@ struct WantedSite {
   bool result = false;
   bool only_result = false;
   bool arguments = false;  // some of its code must see the registers as they are at that instruction
-  // Of a request. Else it is not counted among what is wanted, and at the exits only returns are meant.
+  // A request asks for it. Else it is not counted as wanted, and at the exits only returns are meant.
   bool asked = true;
 };
 

@@ -210,7 +210,7 @@ class Finder {
         break;
       }
       spot.choices.push_back({site(next->address)});
-      // What follows is as good, unless the code wants what this one changes.
+      // The next instruction is as good, unless the code wants what this one changes.
       if (next->flow != Flow::next || next->touches & arch::kept_behind_calls(wanted_.result)) break;
       next = at(next->address + next->size);
     }

@@ -32,8 +32,8 @@ uint64_t aligned(uint64_t size) {
   return (size + kAlign - 1) & ~(kAlign - 1);
 }
 
-// What the windows of a function's object must reach: its code and data. What else is mapped of
-// the file far away (V8 maps a part of node's a second time) is none of it.
+// The range that the windows of a function's object must reach: its code and data. Other mappings of the
+// file, far away (V8 maps a part of node's a second time), are none of it.
 image::Range extent(const FunctionPlan& f, const std::vector<image::Mapping>& mappings) {
   uint64_t here = f.sites.windows.front().start;
   image::Range out{here, here + 1};
@@ -116,7 +116,7 @@ class Builder {
                              : image::Range{mappings_[0].start, mappings_[0].end};
   }
 
-  // What all islands share.
+  // The data that all islands share.
   Result<void> place_data(const image::Range& near) {
     const size_t pairs = resident::anomaly_pairs(input_.binding.cells);
     const size_t words = number_words(out_.journal.raised, pairs);
@@ -156,8 +156,8 @@ class Builder {
     return {};
   }
 
-  // Where punned jumps lead is fixed by what they end with, so their stubs come first. What was free when the
-  // windows were chosen may be mapped by now.
+  // Where punned jumps lead is fixed by what they end with, so their stubs come first. A range that was free
+  // when the windows were chosen may be mapped by now.
   void place_stubs() {
     StubSpace space(mappings_);
     for (FunctionPlan& f : input_.coverage.functions)

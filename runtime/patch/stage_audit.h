@@ -12,10 +12,10 @@ namespace mdl::patch {
 // refusal is an error of the planner's. An error where the code is not what it was when it was read.
 Result<uint64_t> audit_stage(const InsertInput& input, const image::Memory& memory, Stage& stage);
 
-// What is said of it.
+// The warning for this number of points that are given up.
 std::string audit_warning(uint64_t points);
 
-// What an insertion does up to there, for a process that is not touched; the number of points as above.
+// Does what an insertion does up to there, for a process that is not touched; the number of points as above.
 Result<uint64_t> rehearse(const InsertInput& input, const image::Memory& memory);
 
 }  // namespace mdl::patch

@@ -206,7 +206,7 @@ void TailCalls::find_obstacles(const Coverage& coverage) {
   }
 }
 
-// Who ends with a jump that is not waited for cannot be waited for.
+// A function that ends with a jump that is not waited for cannot be waited for.
 void TailCalls::spread_obstacles() {
   std::multimap<const image::Function*, Node*> before;  // who jumps there
   std::vector<const image::Function*> work;

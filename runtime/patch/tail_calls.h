@@ -29,8 +29,8 @@ class Endings {
     focus::CellId cell = 0;  // a flag, a timer, a thread's active keys
     bool can_wait = false;   // the piece lowers this cell and does nothing else
   };
-  // What each piece at a return ends, as they stand there; nothing at other points. Nothing, too, for a timer
-  // that the same metric stops before calls: a tail call is one.
+  // The cell that each piece at a return ends, as they stand there; nothing at other points. Nothing, too,
+  // for a timer that the same metric stops before calls: a tail call is one.
   std::vector<std::optional<Ending>> of(const FunctionPlan& f, const FunctionPlan::Point& point) const;
 
  private:

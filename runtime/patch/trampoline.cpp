@@ -40,7 +40,7 @@ class TrampolineBuilder {
  private:
   uint64_t here() const { return out_.address + out_.code.size(); }
 
-  // What is live is asked at `at`: an instruction before which the registers are as they are here.
+  // Liveness is asked at `at`: an instruction before which the registers are as they are here.
   void point(const Window& window, const Site& site, uint64_t at) {
     bool entry = site.kind == format::PointKind::entry;
     bool arms = site.arming == arch::Arming::arm;  // the code runs behind the call

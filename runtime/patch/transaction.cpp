@@ -11,8 +11,8 @@ namespace {
 
 constexpr uint64_t kMegabyte = uint64_t{1} << 20;
 
-// What is kept free around our mappings, by attempt. The kernel maps the next thread's stack beside the
-// lowest mapping, so in a program that starts threads all the time a near gap is soon taken.
+// The bytes that are kept free around our mappings, by attempt. The kernel maps the next thread's stack
+// beside the lowest mapping, so in a program that starts threads all the time a near gap is soon taken.
 constexpr uint64_t kAparts[] = {kApart,          kApart,           16 * kMegabyte,  64 * kMegabyte,
                                 256 * kMegabyte, 512 * kMegabyte,  640 * kMegabyte, 192 * kMegabyte,
                                 896 * kMegabyte, 1280 * kMegabyte, kApart};

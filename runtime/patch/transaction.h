@@ -1,4 +1,4 @@
-// What an insertion and an extension have in common: stage, audit, map, write, commit.
+// The steps that an insertion and an extension have in common: stage, audit, map, write, commit.
 //
 // Where the addresses that a stage has chosen are taken before it is mapped, all of it is done again further
 // away.
@@ -12,7 +12,7 @@
 
 namespace mdl::patch {
 
-// What is put into a process, besides InsertInput.
+// The addition to a process, besides InsertInput.
 struct Addition {
   const resident::Journal* session = nullptr;  // what is extended; null: the session is new
   uint32_t number = 0;               // Journal::extension
@@ -20,8 +20,8 @@ struct Addition {
   std::function<Result<void>(const std::vector<image::Mapping>&)> check = {};
 };
 
-// The caller holds the lock. `out` gets all but the journal and the time that it took. What was mapped stays
-// after an error: then `take_back` is called, and says what failed. The stage that is committed.
+// The caller holds the lock. `out` gets all but the journal and the time that it took. Mappings stay after an
+// error: then `take_back` is called, and says what failed. The stage that is committed.
 Result<Stage> put_in(const InsertInput& input, const process::TargetMemory& memory, const Addition& addition,
                      Inserted& out, const std::function<Error(Stage&, const Error&)>& take_back);
 

@@ -112,7 +112,7 @@ Result<std::string> check_digest(const Elf& elf, const Section& section, std::sp
   return fmt::format("{:02x}", fmt::join(digest, ""));
 }
 
-// Who signed the file, when anybody did. A signature that does not fit is an error, whoever asks.
+// The key that signed the file, when one did. A signature that does not fit is an error, whoever asks.
 Result<std::optional<format::PublicKey>> check_signature(const Elf& elf, const Sections& sections,
                                                          std::span<const std::byte> file) {
   if (!sections.signature) return std::optional<format::PublicKey>();

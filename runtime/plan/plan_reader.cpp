@@ -153,7 +153,7 @@ std::optional<Hole> hole_of(const std::string& symbol) {
   return hole;
 }
 
-// What a hole may be, whatever the instruction around it is.
+// Checks all of a hole that does not depend on the instruction around it.
 Result<void> check_hole(const Stencil& stencil, const Hole& hole, const FieldShape& shape, bool is_guard) {
   const auto wrong = [&](const std::string& what) {
     return reject(

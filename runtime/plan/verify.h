@@ -1,6 +1,5 @@
 // The stencil verifier: the injector does not trust the plan (decision 9 of the
-// architecture). What a stencil may do is decided by decoding it, not by what the plan
-// says about it:
+// architecture). A stencil is judged by decoding it, not by what the plan says of it:
 //
 //   - instructions of a short list only, without prefixes; registers, the flags and the
 //     thread's block are all that they can change, and of these only what is declared;

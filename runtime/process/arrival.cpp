@@ -113,7 +113,7 @@ Result<TargetMemory> Arrival::take() {
   }
   arch::ThreadRegisters registers{};
   std::vector<std::byte> stack(stub_.stack);
-  // Who is not in the stub has left it.
+  // A thread that is not in the stub has left it.
   if (!stop_in(pid_, memory_, std::span(&stub_.waits, 1), false, kStopping, registers) ||
       !memory_.read(arch::stack_pointer(registers), stack)) {
     stop_tracing(pid_);

@@ -36,7 +36,7 @@ bool may_trace_privileged() {
   return ours >> CAP_SYS_PTRACE & 1;
 }
 
-// What is executed: a path, or a name below /proc/PID of the thread that executes it (relative paths).
+// The executed file: a path, or a name below /proc/PID of the thread that executes it (relative paths).
 struct Executed {
   std::string path;
   pid_t below = 0;
@@ -114,7 +114,7 @@ ExecWatch::State ExecWatch::leave(State out) {
   return out;
 }
 
-// Of a thread that is stopped.
+// The state after a stop of the thread.
 ExecWatch::State ExecWatch::after(int status) {
   if (status >> 8 == kExecuted) return State::executed;
   if (is_signal(status)) {

@@ -31,7 +31,7 @@ std::optional<uint64_t> whole_number(std::string_view text) {
   return out;
 }
 
-// Of lines "name value".
+// The value of this name among lines "name value".
 uint64_t value_of(const std::string& text, std::string_view name) {
   for (const std::string& line : parts_of(text, '\n'))
     if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ' ')

@@ -22,7 +22,8 @@ struct MemoryGroup {
 // The group of a process and those around it that can be seen here. `groups`: as in /proc/PID/cgroup;
 // `mounts`: as in /proc/self/mountinfo.
 std::vector<MemoryGroup> memory_groups(std::string_view groups, std::string_view mounts);
-// What may be added before somebody is killed; caches of files make room. Nothing when there is no limit.
+// The bytes that may be added before somebody is killed; caches of files make room. Nothing when there is no
+// limit.
 std::optional<uint64_t> room_in(const MemoryGroup& group);
 
 // An error when `bytes` more are too much for one of its groups.

@@ -16,7 +16,7 @@
 
 namespace mdl::process {
 
-// Of /proc/PID/status: who a process is.
+// The identity of a process, from /proc/PID/status.
 struct Credentials {
   std::array<uid_t, 4> uid{};  // real, effective, saved, file system
   std::array<gid_t, 4> gid{};

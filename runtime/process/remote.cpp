@@ -262,7 +262,7 @@ class Visit {
     return regs && arch::pc(*regs) == address_;
   }
 
-  // Of a thread that was sent to the stub and does not come back: it stops, and is there still. A frozen
+  // Stops a thread that was sent to the stub and does not come back: true when it is there still. A frozen
   // process can be traced, but does not run.
   bool has_not_moved() { return threads_.stop_one(thread_, kPatience) && is_at_start(); }
 

@@ -26,7 +26,7 @@ Result<std::vector<int64_t>> remote_calls(pid_t pid, Threads& threads, const Tar
                                           const image::Image& image, std::span<const arch::RemoteCall> calls,
                                           std::string_view text);
 
-// What the text of a stub begins with: how one that is left is found.
+// The beginning of a stub's text, by which one that is left is found.
 inline constexpr std::string_view kStubMark = "MDLSTUB1";
 // Where `size` bytes of slack are free.
 std::optional<uint64_t> find_slack(const image::Image& image, size_t size, const TargetMemory& memory);

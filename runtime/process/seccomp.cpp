@@ -43,7 +43,7 @@ Question question_of(const arch::PlannedCall& call) {
   return out;
 }
 
-// What an action does to a call; "" when the call is made.
+// The effect of an action on a call; "" when the call is made.
 std::string describe(uint32_t value) {
   switch (value & SECCOMP_RET_ACTION_FULL) {
     case SECCOMP_RET_ALLOW:

@@ -23,7 +23,7 @@ namespace mdl::process {
 
 using Filter = std::vector<sock_filter>;
 
-// What holds for one thread.
+// The rules that hold for one thread.
 struct Confinement {
   pid_t thread = 0;
   bool dispatched = false;  // sends_calls_to_itself()
@@ -34,14 +34,14 @@ struct Confinement {
 
 // True when the system calls of a thread, stopped by us, come back to it as SIGSYS
 // (prctl(PR_SET_SYSCALL_USER_DISPATCH); Wine does that): when it says so in its memory, and from all code but
-// some of its own. Of kernels before 6.4 that cannot be asked.
+// some of its own. Kernels before 6.4 cannot be asked that.
 bool sends_calls_to_itself(pid_t tid);
 
 // "" when the thread may make the call, else what happens instead: "a seccomp filter kills the process at
 // mmap".
 std::string why_denied(const Confinement& confinement, const arch::PlannedCall& call);
 
-// Of a thread that is stopped by us.
+// The confinement of a thread that is stopped by us.
 Confinement read_confinement(pid_t tid);
 
 // All confined threads of a process; each is stopped for a moment. A thread that starts later has the filters

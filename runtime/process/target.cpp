@@ -63,7 +63,7 @@ uint64_t flags(pid_t pid) {
   return stat_field(pid, 9);
 }
 
-// What has lost its memory but is no zombie yet is ending, unless it never had any.
+// A process that has lost its memory but is no zombie yet is ending, unless it never had any.
 bool is_kernel_thread(pid_t pid) {
   return flags(pid) & kKernelThread;
 }

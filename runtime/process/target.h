@@ -31,7 +31,7 @@ struct ProcessStatus {
 ProcessStatus parse_status(std::string_view text);
 ProcessStatus read_status(pid_t pid);
 
-// What a failed attach means: names the setting that forbids it and the remedy (permission.h).
+// The error of a failed attach: names the setting that forbids it and the remedy (permission.h).
 Error permission_error(pid_t pid);
 
 // Checks a process before anything else: it exists, is not ourselves or a kernel thread,
@@ -47,8 +47,7 @@ std::vector<pid_t> live_threads(pid_t pid);
 // thread never had any.
 bool has_ended(pid_t pid);
 
-// Of a process with which something has failed: whether that was because it ends. Waits for the end of one
-// that does.
+// Whether something has failed with a process because it ends. Waits for the end of one that does.
 bool ends_now(pid_t pid);
 
 // True while the thread waits for the child of a vfork (or posix_spawn): nothing can stop it then.

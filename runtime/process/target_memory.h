@@ -44,7 +44,7 @@ enum class Runs : uint8_t {
   hidden,     // we may not see that, so nor trace it
 };
 
-// What is said when a process does not run in the memory any more that was opened.
+// The error for a process that does not run in the memory any more that was opened.
 Error another_program(pid_t pid);
 
 class TargetMemory final : public image::Memory {
@@ -61,10 +61,10 @@ class TargetMemory final : public image::Memory {
   bool write(uint64_t address, std::span<const std::byte> bytes) const;
   kernel::Edited edit(std::span<const kernel::Edit> edits, bool only_look = false) const;
 
-  // Of the program's auxiliary vector.
+  // A value of the program's auxiliary vector.
   std::optional<uint64_t> auxiliary(uint64_t key) const { return auxiliary_value(vector_, key); }
 
-  // Holds for as long as the thread is stopped. Of one that runs it is what was true a moment ago.
+  // Holds for as long as the thread is stopped. For one that runs it was true a moment ago.
   Runs runs(pid_t tid) const;
   // False when the process executes another program, or the id has come to mean another process.
   bool is_of(pid_t pid) const;

@@ -38,9 +38,9 @@ Threads::~Threads() {
   end_pause();
 }
 
-// Who presses Ctrl-C while threads are stopped would end us between a thread's stop and its mending. And a
-// process that waits for us must not wait for others: on a busy machine we go first then, if we may (a thread
-// of Linux has a nice value of its own).
+// A Ctrl-C while threads are stopped would end us between a thread's stop and its mending. And a process that
+// waits for us must not wait for others: on a busy machine we go first then, if we may (a thread of Linux has
+// a nice value of its own).
 void Threads::begin_pause() {
   if (pausing_) return;
   pausing_ = true;
@@ -75,8 +75,8 @@ Result<void> Threads::check_program() {
   return {};
 }
 
-// Of a thread that has just stopped. Where one is known, its address space is compared, which is cheaper than
-// to compare with the descriptor, and tells copies that fork(2) has made from each other.
+// Where a thread runs that has just stopped. Where another one is known, its address space is compared, which
+// is cheaper than to compare with the descriptor, and tells copies that fork(2) has made from each other.
 Runs Threads::runs(pid_t tid, pid_t process) const {
   for (const auto& [other, thread] : threads_) {
     if (!thread.known || !thread.stopped || !stands(other)) continue;

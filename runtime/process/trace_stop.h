@@ -39,8 +39,8 @@ bool let_go(pid_t tid, int signal);
 // The same for one that nobody else waits for.
 void let_go_or_reap(pid_t tid, int signal);
 
-// Of a thread that is traced, and runs or stands: from here on it is not. One that cannot be stopped now is
-// let go once it can be: stop_tracing_all() is to be called from time to time.
+// Ends the tracing of a thread that runs or stands. One that cannot be stopped now is let go once it can be:
+// stop_tracing_all() is to be called from time to time.
 void stop_tracing(pid_t tid);
 void stop_tracing_all();
 
@@ -53,7 +53,7 @@ bool stop_in(pid_t tid, const TargetMemory& memory, std::span<const image::Range
 
 bool read_registers(pid_t tid, arch::ThreadRegisters& registers);
 bool write_registers(pid_t tid, const arch::ThreadRegisters& registers);
-// Of a thread in a stop of ours, which runs a program that we may change: no EINTR is seen for it.
+// For a thread in a stop of ours, which runs a program that we may change: it sees no EINTR for the stop.
 void hide_interruption(pid_t tid);
 
 }  // namespace mdl::process

@@ -1,5 +1,5 @@
-// A fork's child has a copy of its parent's data. What it counts itself begins at the fork: so the copy must
-// lose what the parent had counted before the child counts anything.
+// A fork's child has a copy of its parent's data. Its own count begins at the fork: so the copy must lose
+// what the parent had counted before the child counts anything.
 //
 // A child tells by a thread's id: the kernel writes the child's into the word that the C library keeps, and
 // the thread's block holds the parent's. So its first hit leads to resident code (resident.S,

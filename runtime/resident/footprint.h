@@ -1,4 +1,4 @@
-// What a process has of ours: mappings by their name, and the journal in them.
+// The traces of a session in a process: mappings by their name, and the journal in them.
 #pragma once
 
 #include <optional>

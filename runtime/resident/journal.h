@@ -29,7 +29,7 @@ struct PatchedWindow {
   std::vector<uint8_t> original;
   std::vector<uint8_t> patched;
   uint64_t points = 0;  // that it holds
-  // What it is, in the order in which the parts are written; they are put back the other way round (relay.h).
+  // Its kind, in the order in which the parts are written; they are put back the other way round (relay.h).
   enum class Part : uint8_t {
     relay,   // a jump in padding to which a short one of another window leads
     host,    // a jump, and behind it jumps to which short ones lead
@@ -89,7 +89,7 @@ struct RaisedCell {
   bool moves = false;               // some of them leave by jumps: their frame may be another function's then
   std::vector<uint32_t> functions;  // indices into Journal::functions, sorted
   std::vector<uint32_t> requests;   // that it is wrong for when it is wrong, likewise into Journal::requests
-  // Of the words of anomalies, the first of as many as it has functions at the attach; 0 = they have none.
+  // Its words of anomalies: the first of as many as it has functions at the attach; 0 = they have none.
   uint32_t words = 0, words_end = 0;
 };
 

@@ -1,6 +1,6 @@
 // Where values live in the target: the data region of a session.
 //
-//   page 0      header: overflow count, exit rendezvous, ended threads (kHeader… below)
+//   page 0      header: overflow count, exit rendezvous, ended threads (kHeader…)
 //   directory   `slots` entries of 16 bytes {thread pointer, block}; 0 = free
 //   blocks      `slots` blocks of `stride` bytes; behind them the overflow block, the block of the ended
 //               (the sum of what did not fit into the ring), the block of the taken (the sum of what the
@@ -59,7 +59,8 @@ struct Layout {
   uint64_t taken_block() const { return block(slots + uint64_t{2}); }  // its sequence: how many were taken
   uint64_t ring() const { return block(slots + uint64_t{3}); }
   uint64_t size() const;  // whole pages
-  // Of the flag or timer at this offset: where its words are, and which of Snapshot::anomaly_words they are.
+  // The anomalies of the flag or timer at this offset: where the words are, and which of
+  // Snapshot::anomaly_words they are.
   uint64_t anomalies_of(uint32_t cell) const {
     return anomalies + (cell < timers ? cell - kBlockHeader : timers - kBlockHeader + (cell - timers) / 2);
   }

@@ -17,8 +17,8 @@ namespace mdl::inject {
 using namespace std::chrono_literals;
 namespace {
 
-// What a process holds, while nobody changes it: code in which somebody else inserts, or from which he
-// removes, is not the program's own.
+// The contents of a process, held still: code in which somebody else inserts, or from which he removes, is
+// not the program's own.
 struct Looked {
   process::TransactionLock lock;
   image::Image image;
@@ -26,7 +26,7 @@ struct Looked {
 Result<Looked> look_at(pid_t pid) {
   const pid_t live = kernel::live_thread(pid);
   const image::LiveMemory memory(live);
-  // Who measures there needs the lock, too: nobody who will be refused takes it.
+  // The session that measures there needs the lock, too: nobody who will be refused takes it.
   auto mappings = image::read_maps(live);
   if (!mappings) return mappings.error();
   if (auto ok = patch::refuse_occupied(pid, *mappings, memory); !ok) return ok.error();
@@ -135,7 +135,7 @@ void AttachedProcess::keep_hit_time() {
   input_->hit_time = arch::measure_hit_time(input_->ticks_per_second, wanted_.ps_per_cycle);
 }
 
-// What the code in the target needs to know of threads and clocks.
+// Finds the facts of threads and clocks that the code in the target needs.
 Result<void> AttachedProcess::identify(const process::TargetMemory& memory) {
   if (has_clock(binding_, format::CellClock::wall)) {
     auto rate = arch::ticks_per_second(since_);

@@ -45,7 +45,7 @@ class AttachedProcess {
   Measurement& measurement() const { return *measurement_; }
   // True when what was hollow may not be any more.
   bool look_for_libraries();
-  // What its requests found, at its end.
+  // Adds what its requests found, at its end.
   void report_to(Found& found) const;
 
  private:
@@ -55,7 +55,7 @@ class AttachedProcess {
   Result<void> identify(const process::TargetMemory& memory);
   void keep_hit_time();
 
-  // Of a forked child all but the measurement is empty.
+  // A forked child has a measurement only; all else is empty.
   const SessionOptions* options_ = nullptr;
   const plan::Plan* plan_ = nullptr;
   pid_t pid_ = 0;

@@ -1,5 +1,5 @@
-// What the code of one point may take: the plan says what it is predicted to, so it is known before anything
-// is changed.
+// The budget: how long the code of one point may take. The plan predicts the time, so it is known before
+// anything is changed.
 #pragma once
 
 #include <cstdio>

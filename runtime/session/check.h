@@ -32,7 +32,7 @@ class Reach {
   std::vector<std::vector<focus::CellId>> guards_;  // by request
 };
 
-// What was found of the requests, in all programs of a session.
+// The findings about the requests, in all programs of a session.
 class Found {
  public:
   void add(const focus::Binding& binding, const Reach& reach);

@@ -1,4 +1,4 @@
-// What seccomp lets an insertion do, asked before anything else is done to the process.
+// The calls that seccomp lets an insertion make, asked before anything else is done to the process.
 #pragma once
 
 #include <sys/types.h>

@@ -180,7 +180,7 @@ void Follow::admit(pid_t pid) {
   auto session = resident::find_footprint(*maps, *memory);
   if (!session.journal || session.journal->head != session_.head)
     return give_up(pid, "its copy of the session is damaged");
-  // What is in no journal.
+  // The place of armed calls is in no journal.
   session.journal->armed = session_.armed;
   auto admitted = resident::admit(pid, *session.journal, *memory);
   if (!admitted) return give_up(pid, admitted.error().text);

@@ -2,8 +2,8 @@
 // it. Finds those and lets them count (--follow-fork).
 //
 // A child that is about to count something for the first time writes its pid to the news, a page that it
-// shares with all of its family, and waits (resident/child.h). Who counts nothing is found in /proc, by the
-// journal at its place: however the family has been torn apart meanwhile (a daemon's parent ends).
+// shares with all of its family, and waits (resident/child.h). A child that counts nothing is found in /proc,
+// by the journal at its place: however the family has been torn apart meanwhile (a daemon's parent ends).
 //
 // A thread that is about to execute a program writes its id there, too, and waits until it is answered.
 #pragma once
@@ -34,14 +34,14 @@ class Follow {
     process::TargetMemory memory;
   };
   // Children that have been admitted now. `measured`: all processes that are; `thoroughly`: looks at all
-  // processes, not at the news alone. What cannot be measured is said on standard error. `busy`: of processes
-  // that cannot be stopped just now, and are looked at later.
+  // processes, not at the news alone. Children that cannot be measured are reported on standard error.
+  // `busy`: of processes that cannot be stopped just now, and are looked at later.
   std::vector<Child> look(std::span<const Measurement* const> measured, bool thoroughly,
                           const std::function<bool(pid_t)>& busy);
 
-  // From now on who is about to execute a program asks before.
+  // From now on a thread that is about to execute a program asks before.
   void expect_programs(std::span<const Measurement* const> measured);
-  // Who does: threads of the family. Others that claim to be are answered here.
+  // Threads of the family that do. Others that claim to be are answered here.
   struct Asker {
     pid_t tid, process;
     uint64_t place;  // of the answer, in the news

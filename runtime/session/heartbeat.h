@@ -1,4 +1,4 @@
-// What waits for us in followed processes waits for as long as we live: a word that changes says so
+// Threads that wait for us in followed processes wait for as long as we live: a word that changes says so
 // (target_data.h, kNewsBeat; process/arrival.h). A thread of its own changes it, since the session may be
 // busy with another process for seconds. The session says for how long it may be: one that stands still, as
 // behind a reader that does not read, must not hold the target's processes.

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// What is mapped as code from files: start, device and inode of each; not what a session has put there.
+// The mappings of code from files: start, device and inode of each; not those of a session.
 std::set<std::tuple<uint64_t, uint64_t, uint64_t>> mapped_code(const std::vector<image::Mapping>& mappings) {
   std::set<std::tuple<uint64_t, uint64_t, uint64_t>> out;
   for (const image::Mapping& mapping : mappings)
@@ -31,7 +31,7 @@ constexpr auto kLookForLibraries =
 constexpr auto kLookForUnloaded = 500ms;  // at first; twice as long each time that it was in vain
 constexpr auto kLongestWait = 60s;
 
-// What was found out of the process as it is now.
+// The findings about the process as it is now.
 struct Libraries::Prepared {
   image::Image image;
   std::set<const image::Object*> objects;  // the new ones

@@ -30,11 +30,11 @@ class Libraries {
 
   // True when something was inserted.
   bool look();
-  // What was inserted, at the attach and since.
+  // The reach of all that was inserted, at the attach and since.
   const Reach& reach() const { return reach_; }
 
  private:
-  // What a file was mapped as: its first code's address, device and inode.
+  // The identity of a mapped file: its first code's address, device and inode.
   using Identity = std::tuple<uint64_t, uint64_t, uint64_t>;
   struct Prepared;
 

@@ -61,8 +61,8 @@ Result<values::Sample> Measurement::take_sample() {
   auto out = sampler_.sample(memory_, clocks_, values::now());
   if (!out) return out;
   requests_.read_keys(memory_);
-  // What was read is ours only if the journal is still there afterwards: whoever unmaps does it while
-  // everything stands still.
+  // The values that were read are ours only if the journal is still there afterwards: whoever unmaps does it
+  // while everything stands still.
   if (!resident::is_in_place(journal_, memory_)) return Error{"the journal is not in its place"};
   free_taken();
   return out;
@@ -312,7 +312,7 @@ std::optional<std::string> Measurement::other_program() const {
   return process::program_of(pid());
 }
 
-// Who starts a program with --run wants that one measured: when it was only the way to another, this failed.
+// The program that --run starts is the one to be measured: when it was only the way to another, this failed.
 Result<int> Measurement::replaced(const std::string& program) {
   const bool started = options_.start && options_.pid == pid();
   Result<void> written = write_last(last_known());

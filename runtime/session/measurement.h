@@ -72,13 +72,13 @@ class Measurement {
     return write_data(exit_word(index), std::span(&value, 1), patience);
   }
   bool ends_soon(std::chrono::milliseconds patience) const;
-  // What hits took, as a part of the CPU time since the beginning; below 0 where that is not known.
+  // The time that hits took, as a part of the CPU time since the beginning; below 0 where that is not known.
   double overhead(const values::Sample& sample);
   // ", most of it by METRIC@FOCUS", or nothing where that is not known.
   std::string dearest_text() const;
   // Where flags are up when the process ends: whether exits were missed.
   void check_at_end();
-  // What a check of exits has found: said, and remembered for the lines.
+  // Says what a check of exits has found, and remembers it for the lines.
   void take(const patch::ExitCheck& check);
   bool is_suspect(size_t request) const;
   // Where the machine's counter does not agree with the system's clock any more, times are not to be trusted.
@@ -86,7 +86,7 @@ class Measurement {
   bool is_time(size_t request) const;
   void append(const values::Sample& sample, std::vector<output::Point>& points);
   Result<void> write_last(const values::Sample& sample);
-  // Of a process that says nothing any more: exact when it had said that it ends.
+  // The last values of a process that says nothing any more: exact when it had said that it ends.
   values::Sample last_known();
   Result<int> ended();
   Result<int> lost(const Error& why);

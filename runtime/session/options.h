@@ -1,4 +1,4 @@
-// What is asked of a session.
+// The options of a session.
 #pragma once
 
 #include <sys/types.h>
@@ -30,7 +30,7 @@ struct SessionOptions {
   bool await = false;
   // --run --follow-fork: programs that processes execute are measured, too.
   bool follows_programs() const { return start && follow_fork; }
-  // What is asked for may come with a library or a program that is not there yet.
+  // A thing that is asked for may come with a library or a program that is not there yet.
   bool may_come_later() const { return await || follows_programs(); }
   std::optional<double> budget;  // nanoseconds that the code of a point may take; none = a warning (budget.h)
   uint64_t max_keys = resident::kDefaultKeys;

@@ -28,8 +28,8 @@ class Programs {
   explicit Programs(Heartbeat& heart) : heart_(heart) {}  // which outlives it
 
   bool watches(pid_t process) const;
-  // Of a thread that waits for it, in `code` of a process that has `memory`; true when it is watched, and may
-  // be let go on.
+  // Watches a thread that waits for it, in `code` of a process that has `memory`; true when it is watched,
+  // and may be let go on.
   bool watch(pid_t tid, pid_t process, const process::TargetMemory& memory,
              std::span<const image::Range> code);
   // Whether the thread is watched already: it waits a second time, in a signal handler.
@@ -44,7 +44,7 @@ class Programs {
     std::vector<pid_t> executed;  // those that run another program now
     std::vector<Arrived> arrived;
   };
-  // To be called often. What cannot be followed is said on standard error.
+  // To be called often. Programs that cannot be followed are reported on standard error.
   News look();
   bool empty() const { return watches_.empty() && arrivals_.empty(); }
   // Lets all go, unmeasured.

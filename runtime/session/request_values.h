@@ -26,7 +26,7 @@ class RequestValues {
   RequestValues(const resident::Journal& journal, const values::BlockLayout& layout, output::Feed& feed,
                 pid_t pid);
 
-  // Reads the keys as they are now. What cannot be read keeps its last values.
+  // Reads the keys as they are now. Keys that cannot be read keep their last values.
   void read_keys(const image::Memory& memory);
   // The values of a request, in an order that stays; keys as they were read last.
   std::vector<RequestValue> of(size_t request, const values::Snapshot& snapshot) const;

@@ -65,9 +65,9 @@ class Session {
   // True when there is nothing left to be measured, nor on its way.
   bool is_over() const;
 
-  // What waits for us waits while this does not take longer.
+  // Followed processes wait for us for so long from now on.
   void keep_waiting(std::chrono::seconds time);
-  // Whoever waits for us goes on.
+  // Lets those go on that wait for us.
   void end_following();
   void end_waiting(const Measurement& measurement);
   void take_out();

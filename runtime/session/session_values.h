@@ -1,4 +1,4 @@
-// What a journal says of where values are, as the readers of values want it.
+// The places of values in a journal, as the readers of values want them.
 #pragma once
 
 #include "runtime/resident/journal.h"

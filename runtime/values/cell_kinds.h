@@ -1,4 +1,5 @@
-// What a cell of each kind says of a thread: the routines beside the numbers in format/kinds.h.
+// The value of a thread in a cell of each kind: the routines beside the numbers in
+// format/kinds.h.
 //
 // A kind whose word is its value, as a counter's is, needs none of them.
 #pragma once
@@ -28,9 +29,9 @@ class CellReading {
 
 struct CellRoutines {
   int64_t (*read)(CellReading& cell) = nullptr;  // null: the word; also of spans, which are read together
-  // Of a thread that has ended, from its first word and the last value that was read.
+  // The value of a thread that has ended, from its first word and the last value that was read.
   int64_t (*ended)(int64_t word, int64_t last) = nullptr;  // null: the word
-  // Of threads that share a block.
+  // The value of threads that share a block.
   int64_t (*shared)(int64_t word) = nullptr;  // null: the word
   // The first word with which a fork's child begins; `wall`: the wall clock now.
   // Null: 0 where it is a sum, else the word.

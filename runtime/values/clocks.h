@@ -24,7 +24,8 @@ struct ClockOf {  // a kind's, with its event
 // Ticks of the wall clock.
 uint64_t nanoseconds(uint64_t ticks, uint64_t ticks_per_second);
 
-// Of one thread, `tid` as we see it. Thread clocks are larger by 2^56, as in the target (format/kinds.h).
+// The clock of one thread, `tid` as we see it. Thread clocks are larger by 2^56, as in the target
+// (format/kinds.h).
 Result<uint64_t> clock_now(const ClockOf& clock, pid_t pid, pid_t tid);
 
 // The clocks of a process's threads by the ids that the process itself knows them by.

@@ -11,7 +11,7 @@ class Fold {
  public:
   void add(int64_t value);
   void add_zeros(int64_t count);
-  // Of threads that nobody knows one by one any more.
+  // Adds a value of threads that nobody knows one by one any more.
   void add_to_sum(int64_t value) { sum_ += value; }
   int64_t count() const { return count_; }
   int64_t result(format::Aggregate aggregate) const;  // sums wrap, averages truncate

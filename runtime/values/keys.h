@@ -3,8 +3,8 @@
 //
 // While threads run, an active key may be settled between two reads. A key is active with the same beginning
 // before and after the totals were read: then total and open part fit together. Where it is not, the part
-// is left out, and the value of the sample before stands if it was larger. What is read when nobody counts is
-// exact. Nothing read is trusted: numbers are bounded by the table's shape, keys are only printed.
+// is left out, and the value of the sample before stands if it was larger. Values that are read when nobody
+// counts are exact. Nothing read is trusted: numbers are bounded by the table's shape, keys are only printed.
 #pragma once
 
 #include <compare>

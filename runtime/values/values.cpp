@@ -137,7 +137,7 @@ int64_t Collector::last_value(uint32_t slot, uint64_t thread, size_t cell) const
   return known != living_.end() && known->second.id == thread ? known->second.last[cell] : 0;
 }
 
-// What a thread had when it ended.
+// The value that a thread had when it ended.
 int64_t Collector::ended_value(const Words& copy, uint32_t slot, size_t cell) const {
   const int64_t value = signed_word(copy, layout_.cells[cell].offset);
   const auto ended = routines(layout_.cells[cell].value_kind()).ended;

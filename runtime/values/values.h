@@ -32,7 +32,7 @@ namespace mdl::values {
 
 inline constexpr uint64_t kRenewed = UINT64_MAX;  // thread id of a block that is being handed over
 
-// Whose values a request is about.
+// The threads whose values a request is about.
 enum class Whose : uint8_t { all, each, one };
 
 // A cell that is reported, and how the threads' values of it combine.
@@ -104,8 +104,8 @@ class Collector {
   // Takes copies of ended threads only, when there are many.
   Result<void> drain(const image::Memory& memory);
 
-  // Of each thread of the last read, where hit times are kept: what hits have taken by now, in ticks, and
-  // whose request the last one was.
+  // The hits of each thread of the last read, where hit times are kept: the time that they have taken by now,
+  // in ticks, and the request of the last one.
   struct Hit {
     uint32_t slot = 0;
     uint64_t taken = 0;
@@ -113,8 +113,8 @@ class Collector {
   };
   std::vector<Hit> hits(const image::Memory& memory) const;
 
-  // What is to be written over the block of the taken after a read, so that the ring's entries are free
-  // again and their sums are not lost to another reader. Empty when nothing was taken.
+  // The words that are to be written over the block of the taken after a read, so that the ring's entries are
+  // free again and their sums are not lost to another reader. Empty when nothing was taken.
   uint64_t taken_address() const;
   std::vector<uint64_t> taken();
 
@@ -135,7 +135,7 @@ class Collector {
   Result<void> read_ring(const image::Memory& memory);
   void take(const Words& copy, uint32_t slot);
   int64_t ended_value(const Words& copy, uint32_t slot, size_t cell) const;
-  // What was last seen of a thread, where that is kept: a timer never falls.
+  // The value that was last seen of a thread, where that is kept: a timer never falls.
   int64_t last_value(uint32_t slot, uint64_t thread, size_t cell) const;
   // A clock of the thread, less what its hits have taken by now; `clock` was read before.
   std::optional<uint64_t> less_taken(const image::Memory& memory, const Seen& seen, const ClockOf& of,
@@ -144,7 +144,7 @@ class Collector {
   Result<void> fold_living(const image::Memory& memory, Clocks& clocks, Snapshot& out);
   Result<void> fold_overflow(const image::Memory& memory, Snapshot& out);
   void fold_sums(const Words& words, Snapshot& out);
-  // Of a block's histograms; `thread`: none where it is of several threads.
+  // Adds a block's histograms; `thread`: none where it is of several threads.
   void distribute(const Words& words, std::optional<uint64_t> thread, Distributions& into) const;
   // `times`: 1, or -1 to take them away.
   void count_anomalies(const Words& words, Snapshot& out, uint64_t times = 1) const;
@@ -158,7 +158,7 @@ class Collector {
   Result<void> layout_is_sound_;
   bool has_timers_ = false;
   std::vector<size_t> folded_;  // indices of cells that have a distribution
-  // Of one read:
+  // The state of one read:
   uint64_t wall_ = 0, made_ = 0, unrecorded_ = 0, overflows_ = 0;
   std::vector<Seen> seen_;
   std::vector<Fold> folds_;                        // as BlockLayout::cells

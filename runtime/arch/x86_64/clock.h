@@ -7,7 +7,7 @@
 
 namespace mdl::arch {
 
-// What is known of this machine's counter.
+// The known facts of this machine's counter.
 struct CounterFacts {
   bool invariant = false;  // as the processor says
   std::string_view available =

@@ -1,6 +1,6 @@
 // x86_64 instructions, decoded with LLVM MC.
 //
-// What an instruction does to the general registers and the flags comes from LLVM's
+// The effect of an instruction on the general registers and the flags comes from LLVM's
 // instruction tables, corrected where they describe what a compiler may assume and not what the
 // machine does (bsf leaves its destination alone for a zero source; a repeated string
 // instruction may run no times). Where nothing certain is known, an instruction reads everything.
@@ -34,7 +34,7 @@ constexpr Registers bit(int number) {
 }
 constexpr Registers kRax = bit(0), kRcx = bit(1), kRsp = bit(4), kRsi = bit(6), kRdi = bit(7), kR11 = bit(11);
 
-// What LLVM's tables do not say about an opcode, found once per opcode by its name.
+// Facts about an opcode that LLVM's tables do not have, found once per opcode by its name.
 enum class FlagEffect : uint8_t {
   partial,  // some flags, or on a condition
   all,      // every arithmetic flag gets a new or an undefined value, whatever the operands
@@ -170,7 +170,7 @@ constexpr std::array<std::pair<const char*, const char*>, 16> kGeneralRegisters 
     {"R15", "R15D"},
 }};
 
-// What is made of LLVM's descriptions; made once, then only read.
+// Tables made of LLVM's descriptions; made once, then only read.
 class Decoder {
  public:
   Decoder();
@@ -331,7 +331,7 @@ int memory_operand(const MCInst& inst, const MCInstrDesc& description) {
   return -1;
 }
 
-// Of a jcc, whose operands are where it leads and the condition's code (SDM volume 1, appendix B).
+// The condition of a jcc, whose operands are its target and the condition's code (SDM volume 1, appendix B).
 Condition condition_of(const MCInst& inst) {
   constexpr int64_t kAboveOrEqual = 3, kAbove = 7;
   if (decoder().opcode(inst).flow != Flow::branch || inst.getNumOperands() != 2) return Condition::other;

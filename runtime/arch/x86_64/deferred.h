@@ -1,5 +1,5 @@
-// What waits at a tail jump, and its end at a return (docs/injection.md, "Tail calls"). Resident code keeps
-// the list (resident_deferred.inc); the code of a point calls it when it must.
+// Cells that wait at a tail jump, and their end at a return (docs/injection.md, "Tail calls"). Resident code
+// keeps the list (resident_deferred.inc); the code of a point calls it when it must.
 #pragma once
 
 #include "runtime/arch/point.h"
@@ -20,7 +20,7 @@ struct Waiting {
 Waiting emit_defer(Emitter& e, const Piece& piece, const Deferral& deferral, uint32_t depth,
                    uint64_t resident, int64_t anomalies);
 
-// Of code under a guard, behind a piece at the same point that would have lowered it in the outermost frame:
+// For code under a guard, behind a piece at the same point that would have lowered it in the outermost frame:
 // the branch that is taken when this is that frame. The guard is up.
 size_t emit_is_outermost(Emitter& e, const Raised& guard, uint32_t depth);
 

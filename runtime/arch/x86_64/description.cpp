@@ -1,4 +1,4 @@
-// The facts about x86-64. What a number means is said in runtime/arch/description.h.
+// The facts about x86-64. The meaning of each number is in runtime/arch/description.h.
 #include "runtime/arch/description.h"
 
 #include <asm/unistd_64.h>

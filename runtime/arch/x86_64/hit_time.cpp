@@ -49,7 +49,7 @@ class Function {
 
   bool usable() const { return usable_; }
 
-  // Of a call, in ticks: what it takes, and what its hits know to have taken of that.
+  // The time of a call, in ticks: all of it, and the part that its hits know to have taken.
   struct Call {
     double all, known;
   };
@@ -101,7 +101,7 @@ class Function {
     return out;
   }
 
-  // What is alive at an entry: arguments, and what calls keep; at a return the result.
+  // Registers that are alive at an entry: arguments, and those that calls keep; at a return the result.
   static constexpr image::Registers kKept = 1u << rbx | 1u << rsp | 1u << rbp | 0xf000;
   static constexpr image::Registers kArguments =
       1u << rdi | 1u << rsi | 1u << rdx | 1u << rcx | 1u << r8 | 1u << r9;
@@ -118,9 +118,9 @@ class Function {
                kind == Kind::heavy ? ~image::Registers{0} : light, lookup, 0, placed, frame);
   }
 
-  // What short functions do, and those that call them: half of the numbers are negative, in no order that a
-  // processor could learn, and what is done with each does not wait for the one before, but where hits are
-  // between.
+  // The work of short functions, and of those that call them: half of the numbers are negative, in no order
+  // that a processor could learn, and what is done with each does not wait for the one before, but where hits
+  // are between.
   static void next_number(Emitter& e) {
     e.bytes({0x69, 0xed}), e.imm32(1664525);     // imul $1664525, %ebp, %ebp
     e.bytes({0x81, 0xc5}), e.imm32(1013904223);  // add $1013904223, %ebp

@@ -11,10 +11,10 @@
 //   kBlockCpuClock  the same as kBlockClock of the thread's CPU time, read when it is first asked for: until
 //                   then with bit 62 set
 //
-// A hit whose code reads a clock reads the counter as the first thing and as the last. What is between was
-// taken. What lies outside of the two is a constant, because the hit waits: for what the program has begun,
-// before it reads the counter (so that is the program's), for its own code before it reads it again, and
-// for all of it before it goes back. So nothing of it overlaps with the program, however little that does
+// A hit whose code reads a clock reads the counter as the first thing and as the last. The time in between
+// was taken. The time outside of the two is a constant, because the hit waits: for what the program has
+// begun, before it reads the counter (so that is the program's), for its own code before it reads it again,
+// and for all of it before it goes back. So nothing of it overlaps with the program, however little that does
 // between two hits. The constant is measured at the attach; it is the same for a comparison of 2 ns and for
 // long chains, to 3 %, where one that does not wait differs by half. A hit whose code reads no clock adds a
 // constant, and waits for nothing.
@@ -29,8 +29,8 @@
 // program's.
 //
 // The clock never goes back, so that no timer does: where too much was taken for once, it stands until the
-// counter has caught up. What is above kMostBehind is given back. So errors of single hits even out, and
-// those of many hits do not add up to a piece of the time that follows them. More than kMostGivenBack was not
+// counter has caught up. Time above kMostBehind is given back. So errors of single hits even out, and those
+// of many hits do not add up to a piece of the time that follows them. More than kMostGivenBack was not
 // taken: somebody else has moved the clock on (a signal handler, an insertion) since this hit has read the
 // counter.
 //
@@ -53,8 +53,8 @@ inline constexpr image::Registers kHitTimeRegisters = 1u << rax | 1u << rdx | 1u
 void emit_read_counter(Emitter& e);
 // The clock, from rdx, behind the search. `cpu`: the hit may ask for the CPU time.
 void emit_hit_begins(Emitter& e, bool cpu);
-// What is known of a hit before it runs: how many words it saves on the stack; what its stencils and the
-// routines that they call are predicted to take, in ticks; one of its requests.
+// The facts that are known of a hit before it runs: how many words it saves on the stack; what its stencils
+// and the routines that they call are predicted to take, in ticks; one of its requests.
 struct KnownOfHit {
   size_t saved;
   double stencils, routines;

@@ -39,7 +39,7 @@ void set_mask(Emitter& e, bool to_all) {
   e.bytes({0x0f, 0x05});  // syscall
 }
 
-// What must be in rax when the thread is back, and where it is back.
+// Where the thread is when it is back, and what must be in rax then.
 struct Return {
   uint64_t pc;
   uint64_t rax;

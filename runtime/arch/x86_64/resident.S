@@ -76,7 +76,7 @@
         leaq    (%rcx,%rdx), %rax
         .endm
 
-// mdl_resident_find_block: the slow path of the search for the calling thread's block.
+// mdl_resident_begin: the slow path of the search for the calling thread's block.
 //   out: r11 the thread's block; the flags are lost, all else is kept
 // Slots are {thread pointer, block} pairs; a free one has thread pointer 0. All blocks are
 // there from the start, so claiming a slot is one compare-and-swap and nothing has to be
@@ -551,10 +551,10 @@ mdl_resident_read:                      // process_vm_readv(gettid(), {&word, 8}
         popq    %rdx
         leave_call_of_kernel
         ret
-// A call into the application, by a call cell {busy, function, 6 arguments}. What the calling
-// convention lets a function change and a place in the middle of other code may still need is kept:
-// general registers, and all of the vector, mask, x87 and control state (XSAVE, or FXSAVE where the
-// kernel has not enabled it).
+// A call into the application, by a call cell {busy, function, 6 arguments}. State that the calling
+// convention lets a function change and a place in the middle of other code may still need is kept: general
+// registers, and all of the vector, mask, x87 and control state (XSAVE, or FXSAVE where the kernel has not
+// enabled it).
         .p2align 4
 mdl_resident_call:
         pushq   %rbp

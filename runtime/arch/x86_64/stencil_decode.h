@@ -46,7 +46,7 @@ enum class Access : uint8_t { none, load, store, update };
 
 enum class Flow : uint8_t { next, jump, if_equal, if_not_equal, if_other };
 
-// What the verifier follows in values: enough to see that a division cannot trap.
+// The effects on values that the verifier follows: enough to see that a division cannot trap.
 enum class Effect : uint8_t {
   plain,
   set,         // operand 0 = operand 1, an immediate

@@ -50,7 +50,7 @@ std::optional<FieldShape> field_shape(uint32_t relocation_type) {
   }
 }
 
-// What is known of the registers at one point on every path that leads there.
+// Facts of the registers at one point that hold on every path that leads there.
 struct Facts {
   uint32_t not_zero = 0;       // bit per register
   uint32_t not_minus_one = 0;  // bit per register
@@ -157,7 +157,7 @@ Result<void> Verifier::check_memory(const Decoded& d) {
   return check_cell_access(d, *displacement);
 }
 
-// The displacement is that of one of the cell's words. Of a flag only the first is the stencil's.
+// The displacement is that of one of the cell's words. Only the first word of a flag is the stencil's.
 Result<void> Verifier::check_word(const Decoded& d, const Hole& hole) {
   int64_t size = kCellBytes;
   if (hole.kind == HoleKind::cell && hole.index < stencil_.info.cells.size()) {

@@ -1,4 +1,4 @@
-// What a stencil of x86_64 may do. The rules and their reasons: runtime/plan/verify.h.
+// The checks of x86_64 stencils. The rules and their reasons: runtime/plan/verify.h.
 #pragma once
 
 #include "runtime/plan/verify.h"

@@ -1,11 +1,11 @@
-// What stands behind code that raises or lowers a flag whose spans are kept (format/kinds.h, "A span").
+// The code behind code that raises or lowers a flag whose spans are kept (format/kinds.h, "A span").
 #pragma once
 
 #include "runtime/arch/point.h"
 
 namespace mdl::arch {
 
-// What emit_track writes besides the condition flags: rax and r10.
+// Registers that emit_track writes besides the condition flags: rax and r10.
 inline constexpr image::Registers kTrackRegisters = 1u << 0 | 1u << 10;
 
 // Opens the span when the flag is up and it is closed, closes it when the flag is down and it is open.

@@ -8,7 +8,7 @@
 //     mov %fs:0,%t; cmp %t,(%r11); jne slow                          ours?
 //     mov 8(%r11),%r11                                               block
 //     mov %fs:id,%t; cmp %t,8(%r11); jne slow                        still ours? (Lookup::thread_at)
-// where t is a register that is dead anyway, else r10. What must survive and is needed is kept in
+// where t is a register that is dead anyway, else r10. Registers that are needed and must survive are kept in
 // other dead registers (a move costs next to nothing), and pushed when there are none.
 // Saving is plain pushes where nothing below the stack pointer is alive; elsewhere the red zone is
 // stepped over.
@@ -153,13 +153,13 @@ bool writes_one_of(const Piece& piece, std::span<const int64_t> flags) {
   return false;
 }
 
-// What raises a flag or starts a timer notes whose frame is the outermost one: the one that finds it down. A
-// signal handler of this thread may raise and lower the same at any instruction. One that comes between the
-// note and the raise leaves its own frame noted, and another one of the same thread may have its frame at
-// the same place later on, so
-//   - who lowers the outermost marks the note as over: no frame has an odd place. It is not forgotten,
+// Code that raises a flag or starts a timer notes whose frame is the outermost one: the one that finds it
+// down. A signal handler of this thread may raise and lower the same at any instruction. One that comes
+// between the note and the raise leaves its own frame noted, and another one of the same thread may have its
+// frame at the same place later on, so
+//   - code that lowers the outermost marks the note as over: no frame has an odd place. It is not forgotten,
 //     because the place tells whether a frame has vanished (resident.S);
-//   - who has raised it notes the frame once more.
+//   - code that has raised it notes the frame once more.
 
 // Before something is raised: when it is down, this frame is the outermost. r10 is its place then, else 0.
 // `depth`: from the stack pointer to the frame's return address.
@@ -209,7 +209,7 @@ struct Saving {
   bool flags = false;  // pushed last, through rax
 
   size_t bytes() const { return 8 * (pushed.size() + flags); }
-  // Of pushed[i] from the stack pointer: at most 15 registers and the flags, so it fits.
+  // The offset of pushed[i] from the stack pointer: at most 15 registers and the flags, so it fits.
   uint8_t offset(size_t i) const { return static_cast<uint8_t>(bytes() - 8 * (i + 1)); }
 };
 
@@ -234,7 +234,7 @@ double stencils_take(std::span<const Piece> pieces, const HitTime& time) {
   return out;
 }
 
-// Of a hit that reads no clock: the constant and what is predicted for its stencils.
+// The ticks of a hit that reads no clock: the constant and the prediction for its stencils.
 uint32_t plain_ticks(std::span<const Piece> pieces, const HitTime& time) {
   return static_cast<uint32_t>(std::min(time.plain + stencils_take(pieces, time), double{kLongestHit}));
 }
@@ -287,7 +287,7 @@ class PieceWriter {
               const Deferral* deferral)
       : place_(place), out_(place.out), guard_(guard), depth_(depth), saving_(saving), deferral_(deferral) {}
 
-  // What was lost before the first of them is fetched back, too.
+  // Registers that were lost before the first of them are fetched back, too.
   void write(std::span<const Piece> pieces, image::Registers lost) {
     fetch_back(lost, pieces);
     for (size_t i = 0; i < pieces.size();) {

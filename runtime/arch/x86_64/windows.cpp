@@ -1,4 +1,4 @@
-// What is written over code: jumps of several sizes, and calls in the place of calls.
+// The bytes that are written over code: jumps of several sizes, and calls in the place of calls.
 //
 // e9 rel32 is the usual jump. Where there is no room for it, eb rel8 leads to one in padding nearby, or only
 // the first of its bytes are written: those behind it, of the next instruction, are the upper bytes of its
