@@ -259,7 +259,6 @@ void Session::end_following() {
 }
 
 void Session::take_out() {
-  keep_waiting(kAttach);
   end_following();
   if (options_.detach)
     for (Family& family : families_)
@@ -269,6 +268,7 @@ void Session::take_out() {
       // Children that are found meanwhile come behind.
       for (auto& one : family.processes) {
         if (one->measurement().result()) continue;
+        keep_waiting(kTurn);
         look_for_children(family, false);
         end_waiting(one->measurement());
         one->measurement().take_out();
@@ -281,12 +281,12 @@ void Session::take_out() {
 
 // The targets come first.
 void Session::abandon(const Error& why) {
-  keep_waiting(kAttach);
   end_following();
   do {
     for (Family& family : families_)
       for (auto& one : family.processes) {
         if (one->measurement().result()) continue;
+        keep_waiting(kTurn);
         end_waiting(one->measurement());
         one->measurement().abandon(why);
       }
