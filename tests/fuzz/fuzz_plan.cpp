@@ -21,7 +21,7 @@
 namespace {
 
 using namespace mdl;
-constexpr uint64_t kBlockSize = 4096;
+constexpr uint64_t kBlockSize = 1 << 16;  // each cell has room in it
 
 void require(bool holds) {
   if (!holds) std::abort();
