@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "runtime/output/formats.h"
+#include "runtime/output/line_writer.h"
 #include "runtime/output/table.h"
 
 namespace mdl::output {
@@ -20,7 +21,7 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-std::string line(const Point& point) {
+std::string line(const Point& point, bool) {
   const Series& series = *point.series;
   const Number& value = number(point.value);
   std::string out = fmt::format("{},pid={}", escaped(series.metric), series.process);
@@ -36,23 +37,10 @@ std::string line(const Point& point) {
   return out + fmt::format(" {}\n", point.time_ns);
 }
 
-class Influx final : public Consumer {
- public:
-  explicit Influx(Sink& sink) : sink_(sink) {}
-  Result<void> sample(std::span<const Point> points, bool) override {
-    std::string text;
-    for (const Point& point : points) text += line(point);
-    return sink_.write(text);
-  }
-
- private:
-  Sink& sink_;
-};
-
 }  // namespace
 
 std::unique_ptr<Consumer> make_influx(Sink& sink, bool) {
-  return std::make_unique<Influx>(sink);
+  return std::make_unique<LineWriter>(sink, line);
 }
 
 }  // namespace mdl::output

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "runtime/output/formats.h"
+#include "runtime/output/line_writer.h"
 
 namespace mdl::output {
 namespace {
@@ -62,18 +63,9 @@ std::string object(const Point& point, bool final) {
   return write_json(line);
 }
 
-class Ndjson final : public Consumer {
- public:
-  explicit Ndjson(Sink& sink) : sink_(sink) {}
-  Result<void> sample(std::span<const Point> points, bool final) override {
-    std::string text;
-    for (const Point& point : points) text += object(point, final) + '\n';
-    return sink_.write(text);
-  }
-
- private:
-  Sink& sink_;
-};
+std::string object_line(const Point& point, bool final) {
+  return object(point, final) + '\n';
+}
 
 // One document: an array of the same objects, written as they come and closed at the end.
 class Json final : public Consumer {
@@ -112,40 +104,30 @@ std::string rate_field(const Number& value) {
 }
 
 // RFC 4180, with a header line; booleans are true and false, `complete` and `anomalies` always there.
-class Csv final : public Consumer {
- public:
-  explicit Csv(Sink& sink) : sink_(sink) {}
-  Result<void> begin() override {
-    return sink_.write(
-        "time_ns,elapsed_s,pid,metric,focus,value,delta,rate,units,refused,final,complete,anomalies,"
-        "overhead,suspect\r\n");
-  }
-  Result<void> sample(std::span<const Point> points, bool final) override {
-    std::string text;
-    for (const Point& point : points)
-      text += fmt::format(
-          "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", point.time_ns, elapsed(point),
-          point.series->process, quoted(point.series->metric), quoted(point.series->focus),
-          number(point.value).total, number(point.value).delta, rate_field(number(point.value)),
-          quoted(point.series->units), point.refused, final, point.complete, point.anomalies,
-          point.overhead >= 0 ? fmt::format("{}", rounded(point.overhead, 1e4)) : "", point.suspect);
-    return sink_.write(text);
-  }
+constexpr std::string_view kCsvHead =
+    "time_ns,elapsed_s,pid,metric,focus,value,delta,rate,units,refused,final,complete,anomalies,"
+    "overhead,suspect\r\n";
 
- private:
-  Sink& sink_;
-};
+std::string csv_line(const Point& point, bool final) {
+  const Series& series = *point.series;
+  const Number& value = number(point.value);
+  return fmt::format(
+      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", point.time_ns, elapsed(point), series.process,
+      quoted(series.metric), quoted(series.focus), value.total, value.delta, rate_field(value),
+      quoted(series.units), point.refused, final, point.complete, point.anomalies,
+      point.overhead >= 0 ? fmt::format("{}", rounded(point.overhead, 1e4)) : "", point.suspect);
+}
 
 }  // namespace
 
 std::unique_ptr<Consumer> make_ndjson(Sink& sink, bool) {
-  return std::make_unique<Ndjson>(sink);
+  return std::make_unique<LineWriter>(sink, object_line);
 }
 std::unique_ptr<Consumer> make_json(Sink& sink, bool) {
   return std::make_unique<Json>(sink);
 }
 std::unique_ptr<Consumer> make_csv(Sink& sink, bool) {
-  return std::make_unique<Csv>(sink);
+  return std::make_unique<LineWriter>(sink, csv_line, kCsvHead);
 }
 
 }  // namespace mdl::output

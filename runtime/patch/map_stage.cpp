@@ -132,15 +132,15 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
 
 // The memory that a stage takes when it is written: its mappings twice, in the process and in the memfd that
 // they are a copy of.
-uint64_t memory_needed(const Stage& stage, uint64_t threads) {
+uint64_t memory_needed(pid_t pid, const Stage& stage) {
   constexpr uint64_t kRest = 1 << 20;  // page tables, the first threads' small blocks, and to be sure
   uint64_t mapped = stage.journal_at.end - stage.journal_at.start;
   for (const image::Range& island : stage.islands) mapped += island.end - island.start;
   if (!stage.extends) mapped += stage.layout.blocks() + stage.tables.size() * arch::kPage;
   // Who reads a block takes its pages, also those that nobody has written: of each thread, of the three that
   // are nobody's, and of some threads that end between two looks.
-  const uint64_t blocks = threads + 3 + stage.layout.ended / 8;
-  if (!stage.extends && stage.layout.stride > arch::kPage) mapped += blocks * stage.layout.stride;
+  if (!stage.extends && stage.layout.stride > arch::kPage)
+    mapped += (process::live_threads(pid).size() + 3 + stage.layout.ended / 8) * stage.layout.stride;
   std::set<uint64_t> pages;
   for (const StagedWindow& window : stage.windows) pages.insert(window.window->start / arch::kPage);
   return 2 * mapped + pages.size() * arch::kPage + kRest;
@@ -163,8 +163,7 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
   for (const Region& region : regions) total += region.at.end - region.at.start;
   pid_t pid = input.image.pid;
   if (auto ok = check_file_size(pid, total); !ok) return ok;
-  if (auto ok = process::check_memory(pid, memory_needed(stage, process::live_threads(pid).size())); !ok)
-    return ok;
+  if (auto ok = process::check_memory(pid, memory_needed(pid, stage)); !ok) return ok;
   const bool locked = process::read_status(pid).locks_memory;
   process::Threads threads(pid, memory);
   std::vector<image::Range> mapped;
