@@ -242,6 +242,19 @@ Result<void> read_mapped(pid_t pid, const Mapping& mapping, uint64_t address, st
   return {};
 }
 
+Result<std::vector<std::byte>> read_loaded(pid_t pid, const Mapping& mapping, uint64_t address,
+                                           uint64_t most) {
+  auto opened = open_mapped(kernel::live_thread(pid), mapping);
+  if (!opened) return opened.error();
+  auto file = ElfFile::read(opened->bytes, opened->size, mapping.path);
+  if (!file) return file.error();
+  const std::optional<uint64_t> bias = bias_of(*file, mapping);
+  std::vector<std::byte> bytes;
+  if (bias) bytes = file->at_address(address - *bias, most);
+  if (bytes.empty()) return Error{fmt::format("{} has nothing at {:#x}", mapping.path, address)};
+  return bytes;
+}
+
 Result<Image> read_image(pid_t pid, Depth depth) {
   Image image;
   image.pid = pid;

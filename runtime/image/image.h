@@ -108,6 +108,11 @@ Result<Image> read_image(pid_t pid, Depth depth = Depth::functions);
 // if it had never written them. Past the file's end they are zero.
 Result<void> read_mapped(pid_t pid, const Mapping& mapping, uint64_t address, std::span<std::byte> into);
 
+// The bytes that the file of a mapping has loaded at an address, which need not be in that mapping: those of the
+// segment there, at most `most`. An error where it has none there.
+Result<std::vector<std::byte>> read_loaded(pid_t pid, const Mapping& mapping, uint64_t address,
+                                           uint64_t most);
+
 // Demangled name with and without parameters; the linkage name itself when it is not mangled.
 struct DemangledName {
   std::string full;   // "ns::f(int)"

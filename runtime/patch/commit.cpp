@@ -229,8 +229,9 @@ Result<void> check_unchanged(const InsertInput& input, const process::TargetMemo
                              const Stage& stage) {
   auto mappings = image::read_maps(input.image.pid);
   if (!mappings) return mappings.error();
+  const resident::FilePlaces places(stage.journal.files, *mappings);
   for (const resident::PatchedFile& file : stage.journal.files)
-    if (!resident::is_still_there(stage.journal.files, *mappings, file.at.start))
+    if (!places.is_still_there(file.at.start))
       return Error{fmt::format("a library at {:#x} was unloaded while the insertion was prepared: try again",
                                file.at.start)};
   for (const std::vector<Edit>& all : {edits(stage), relay_edits(stage)}) {

@@ -87,11 +87,11 @@ Result<Extension> extend(const InsertInput& input, const process::TargetMemory& 
 
 bool is_unloaded(const Extension& extension, const resident::Journal& session,
                  const std::vector<image::Mapping>& mappings, const image::Memory& memory) {
+  const resident::FilePlaces places(extension.files, mappings);
   return std::ranges::none_of(extension.files, [&](const resident::PatchedFile& file) {
-    return resident::is_still_there(extension.files, mappings, file.at.start) ||
+    return places.is_still_there(file.at.start) ||
            std::ranges::any_of(session.windows, [&](const resident::PatchedWindow& window) {
-             return file.at.contains(window.address) &&
-                    resident::is_copied(extension.files, mappings, window, memory);
+             return file.at.contains(window.address) && places.is_copied(window, memory);
            });
   });
 }

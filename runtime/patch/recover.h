@@ -23,4 +23,9 @@ Result<std::vector<resident::PatchedWindow>> find_windows(const image::Image& im
                                                           const resident::Footprint& session,
                                                           const image::Memory& memory);
 
+// An error when code that a removal would put back by this journal is not what the files behind it hold: the
+// journal comes from the target, which must not write by our hand what it may not write itself.
+Result<void> check_originals(const image::Image& image, const std::vector<resident::PatchedWindow>& windows,
+                             const std::vector<resident::PatchedFile>& files, const image::Memory& memory);
+
 }  // namespace mdl::patch

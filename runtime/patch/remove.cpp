@@ -56,6 +56,8 @@ Result<void> Removal::look(const resident::Journal* own) {
   } else if (session_.journal) {
     windows_ = session_.journal->windows;
     files_ = session_.journal->files;
+    // The target may have forged it: what is written is what the program has of its files.
+    if (auto ok = check_originals(*image_, windows_, files_, memory_); !ok) return ok;
   } else if (!session_.mappings.empty()) {
     auto windows = find_windows(*image_, session_, memory_);
     if (!windows) return Error{windows.error().text, Status::left_inert};
@@ -180,10 +182,10 @@ Result<void> Removal::put_back(resident::PatchedWindow::Part part, const std::se
   auto mappings = image::read_maps(pid_);
   if (!mappings) return mappings.error();
   std::vector<Edit> edits;
+  const resident::FilePlaces places(files_, *mappings);
   for (const resident::PatchedWindow& window : windows_)
     if (window.part == part && !but.contains(window.address) &&
-        (resident::is_still_there(files_, *mappings, window.address) ||
-         resident::is_copied(files_, *mappings, window, memory_)))
+        (places.is_still_there(window.address) || places.is_copied(window, memory_)))
       edits.push_back({window.address, window.patched, window.original});
   std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
   Edited done = memory_.edit(edits);

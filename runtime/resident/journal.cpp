@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <utility>
 
 #include "runtime/arch/description.h"
 #include "runtime/arch/windows.h"
@@ -81,26 +83,48 @@ std::vector<PatchedFile> files_at(const std::vector<image::Mapping>& mappings,
   return out;
 }
 
-bool is_still_there(const std::vector<PatchedFile>& files, const std::vector<image::Mapping>& mappings,
-                    uint64_t address) {
-  auto file = std::find_if(files.begin(), files.end(),
-                           [&](const PatchedFile& one) { return one.at.contains(address); });
-  const image::Mapping* mapping = mapping_of(mappings, address);
-  return file != files.end() && mapping && mapping->device == file->device && mapping->inode == file->inode;
+FilePlaces::FilePlaces(std::vector<PatchedFile> files, const std::vector<image::Mapping>& mappings)
+    : mappings_(mappings) {
+  std::map<std::pair<uint64_t, uint64_t>, const image::Mapping*> mapped;  // by device and inode
+  for (const image::Mapping& one : mappings) mapped.try_emplace({one.device, one.inode}, &one);
+  std::ranges::stable_sort(files, {}, [](const PatchedFile& file) { return file.at.start; });
+  for (const PatchedFile& file : files) {
+    const auto found = mapped.find({file.device, file.inode});
+    places_.push_back({file, found == mapped.end() ? nullptr : found->second});
+  }
 }
 
-bool is_copied(const std::vector<PatchedFile>& files, const std::vector<image::Mapping>& mappings,
-               const PatchedWindow& window, const image::Memory& memory) {
-  auto file =
-      std::ranges::find_if(files, [&](const PatchedFile& one) { return one.at.contains(window.address); });
-  const image::Mapping* mapping = mapping_of(mappings, window.address);
-  if (file == files.end() || !mapping || !mapping->execute) return false;
-  const bool is_loaded = std::ranges::any_of(mappings, [&](const image::Mapping& one) {
-    return one.device == file->device && one.inode == file->inode;
-  });
+const FilePlaces::Place* FilePlaces::place_of(uint64_t address) const {
+  const auto after =
+      std::ranges::upper_bound(places_, address, {}, [](const Place& place) { return place.file.at.start; });
+  return after != places_.begin() && std::prev(after)->file.at.contains(address) ? &*std::prev(after)
+                                                                                 : nullptr;
+}
+
+bool FilePlaces::is_still_there(uint64_t address) const {
+  const Place* place = place_of(address);
+  const image::Mapping* mapping = mapping_of(mappings_, address);
+  return place && mapping && mapping->device == place->file.device && mapping->inode == place->file.inode;
+}
+
+const image::Mapping* FilePlaces::any_mapping_of(uint64_t address) const {
+  const Place* place = place_of(address);
+  return place ? place->mapping : nullptr;
+}
+
+bool FilePlaces::is_copied(const PatchedWindow& window, const image::Memory& memory) const {
+  const image::Mapping* mapping = mapping_of(mappings_, window.address);
+  if (!any_mapping_of(window.address) || !mapping || !mapping->execute) return false;
   std::vector<uint8_t> now(window.patched.size());
-  return is_loaded && memory.read(window.address, std::as_writable_bytes(std::span(now))) &&
-         now == window.patched;
+  return memory.read(window.address, std::as_writable_bytes(std::span(now))) && now == window.patched;
+}
+
+bool is_sound(const Journal& journal) {
+  return std::ranges::all_of(journal.raised, [&](const RaisedCell& cell) {
+    return cell.cell < journal.kinds.size() && format::is_raised(journal.kinds[cell.cell]) &&
+           std::ranges::all_of(cell.requests,
+                               [&](uint32_t request) { return request < journal.requests.size(); });
+  });
 }
 
 bool is_in_place(const Journal& journal, const image::Memory& memory) {

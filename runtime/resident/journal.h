@@ -142,15 +142,32 @@ struct Journal {
 
 // Adds what an extension changed. Windows of what was mapped at its places before are gone.
 void absorb(Journal& session, const Journal& extension);
+// False where it names cells or requests that it does not have: it was forged.
+bool is_sound(const Journal& journal);
 // The files at these places now; an address whose file is another one by now is not to be written to.
 std::vector<PatchedFile> files_at(const std::vector<image::Mapping>& mappings,
                                   const std::vector<PatchedWindow>& windows);
-bool is_still_there(const std::vector<PatchedFile>& files, const std::vector<image::Mapping>& mappings,
-                    uint64_t address);
-// Code of another mapping by now, but with our jump, of a file that is still mapped elsewhere: the program
-// has copied its code there.
-bool is_copied(const std::vector<PatchedFile>& files, const std::vector<image::Mapping>& mappings,
-               const PatchedWindow& window, const image::Memory& memory);
+// The files that windows are in, among what is mapped now.
+class FilePlaces {
+ public:
+  FilePlaces(std::vector<PatchedFile> files, const std::vector<image::Mapping>& mappings);
+  bool is_still_there(uint64_t address) const;
+  // Code of another mapping by now, but with our jump, of a file that is still mapped elsewhere: the program
+  // has copied its code there.
+  bool is_copied(const PatchedWindow& window, const image::Memory& memory) const;
+  // A mapping of the file that was at this address; null where there is none.
+  const image::Mapping* any_mapping_of(uint64_t address) const;
+
+ private:
+  struct Place {
+    PatchedFile file;
+    const image::Mapping* mapping = nullptr;  // one of the file's
+  };
+  const Place* place_of(uint64_t address) const;
+
+  const std::vector<image::Mapping>& mappings_;  // which must outlive this
+  std::vector<Place> places_;                    // by address
+};
 
 // The bytes as they lie in the target.
 std::vector<std::byte> write_journal(const Journal& journal);
@@ -160,7 +177,20 @@ inline constexpr size_t kJournalHead = 56;  // of them, what Journal::head holds
 inline constexpr uint64_t kJournalTaken = 12;
 // True while it lies there.
 bool is_in_place(const Journal& journal, const image::Memory& memory);
-// Checks everything; ranges must not overflow and windows must be no longer than 16 bytes.
+// A journal's bytes without the rest of its mapping, and what all journals of a process may have together. They
+// are many times what a large session has: one with a window at each entry and return of node (30 MB of code)
+// has 180,000 windows, 7.5 MB and 1.1 million values.
+struct JournalBudget {
+  uint64_t bytes = uint64_t{32} << 20;
+  size_t values = 2'500'000;
+};
+// Whether a new one fits into the budget.
+bool is_readable(std::span<const std::byte> journal);
+// Checks everything; ranges must not overflow and windows must be no longer than 16 bytes. `budget` is less by
+// what was read.
+Result<Journal> read_journal(std::span<const std::byte> bytes, JournalBudget& budget);
 Result<Journal> read_journal(std::span<const std::byte> bytes);
+// How long a journal is by its head, which is all that is looked at; an error where it is none of this version.
+Result<uint64_t> journal_size(std::span<const std::byte> head);
 
 }  // namespace mdl::resident

@@ -180,10 +180,10 @@ Layout layout_of(const json& in, std::vector<format::CellKind>& kinds, const ima
         out.anomalies_end < out.anomalies || out.anomalies_end - out.anomalies < pairs)
       throw std::out_of_range("anomalies");
   }
-  if (out.ended > (1u << 20) || out.timers > out.calls || out.calls > out.sums || out.sums > out.cells_end ||
+  if (out.ended > kMostEnded || out.timers > out.calls || out.calls > out.sums || out.sums > out.cells_end ||
       out.cells_end > out.stride)
     throw std::out_of_range("layout");
-  if (!std::has_single_bit(out.slots) || out.slots > (1u << 20) || out.stride < kBlockHeader ||
+  if (!std::has_single_bit(out.slots) || out.slots > kMostSlots || out.stride < kBlockHeader ||
       out.stride > kLargestBlock || out.size() > data.end - data.start || out.deferred % 8 != 0 ||
       (out.deferred && out.deferred + kDeferredBytes > out.stride))
     throw std::out_of_range("layout");
@@ -256,6 +256,18 @@ Journal from_json(const json& in) {
   return out;
 }
 
+// What is behind the head.
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()) + sizeof(Head), bytes.size() - sizeof(Head)};
+}
+
+std::string beyond(std::string_view text, const JournalBudget& budget) {
+  constexpr size_t kDepth = 8;
+  if (text.size() > budget.bytes)
+    return fmt::format("it has {} bytes, and {} is the most", text.size(), budget.bytes);
+  return mdl::beyond(text, {kDepth, budget.values});
+}
+
 }  // namespace
 
 std::vector<std::byte> write_journal(const Journal& journal) {
@@ -271,7 +283,11 @@ std::vector<std::byte> write_journal(const Journal& journal) {
   return out;
 }
 
-Result<Journal> read_journal(std::span<const std::byte> bytes) {
+bool is_readable(std::span<const std::byte> journal) {
+  return beyond(text_of(journal), JournalBudget()).empty();
+}
+
+Result<uint64_t> journal_size(std::span<const std::byte> bytes) {
   Head head{};
   if (bytes.size() < sizeof head) return Error{"the journal is truncated"};
   std::memcpy(&head, bytes.data(), sizeof head);
@@ -279,9 +295,21 @@ Result<Journal> read_journal(std::span<const std::byte> bytes) {
   if (head.version != kJournalVersion)
     return Error{fmt::format("the journal has version {}, this mdl-inject knows {}: use the one that made it",
                              head.version, kJournalVersion)};
-  if (head.length > bytes.size() - sizeof head) return Error{"the journal is truncated"};
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof head, head.length);
+  return head.length > UINT64_MAX - sizeof head ? UINT64_MAX : head.length + sizeof head;
+}
+
+Result<Journal> read_journal(std::span<const std::byte> bytes, JournalBudget& budget) {
+  const Result<uint64_t> size = journal_size(bytes);
+  if (!size) return size.error();
+  if (*size > bytes.size()) return Error{"the journal is truncated"};
+  Head head{};
+  std::memcpy(&head, bytes.data(), sizeof head);
+  const std::string_view text = text_of(bytes).substr(0, head.length);
   if (checksum(text) != head.checksum) return Error{"the journal's checksum is wrong"};
+  if (const std::string why = beyond(text, budget); !why.empty())
+    return Error{fmt::format("the journal is not valid: {}", why)};
+  budget.bytes -= *size;
+  budget.values -= json_values(text);
   try {
     Journal out = from_json(read_json(text));
     out.head.assign(bytes.begin(), bytes.begin() + kJournalHead);
@@ -289,6 +317,11 @@ Result<Journal> read_journal(std::span<const std::byte> bytes) {
   } catch (const std::exception& problem) {
     return Error{fmt::format("the journal is not valid: {}", problem.what())};
   }
+}
+
+Result<Journal> read_journal(std::span<const std::byte> bytes) {
+  JournalBudget budget;
+  return read_journal(bytes, budget);
 }
 
 }  // namespace mdl::resident

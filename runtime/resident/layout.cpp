@@ -12,9 +12,8 @@ constexpr uint64_t kLinePair = 128;
 using arch::kPage;
 using Group = format::CellGroup;
 constexpr uint64_t kMaxRegion = uint64_t{1} << 30;  // of address space; slots shrink before it is passed
-constexpr uint32_t kMinSlots = 256, kUsualSlots = 4096, kMaxSlots = 65536;
+constexpr uint32_t kMinSlots = 256, kUsualSlots = 4096;
 constexpr size_t kMostAnomalyWords = 4096;  // 32 KiB of each block
-constexpr uint32_t kEnded = 1024;           // threads that may end between two looks of the injector
 
 // The assembly's view of the same cells.
 #define X(id, name, type, size, room, group, clock, update, feature) \
@@ -66,9 +65,9 @@ Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool 
   out.sums = end_of(Group::calls);
   if (defers) out.deferred = offset, offset += kDeferredBytes;
   out.stride = (offset + kLinePair - 1) & ~(kLinePair - 1);
-  uint64_t floor = std::bit_ceil(std::clamp<uint64_t>(threads * 4, kMinSlots, kMaxSlots));
+  uint64_t floor = std::bit_ceil(std::clamp<uint64_t>(threads * 4, kMinSlots, kMostSlots));
   out.slots = static_cast<uint32_t>(std::max<uint64_t>(floor, kUsualSlots));
-  out.ended = kEnded;
+  out.ended = kMostEnded;
   while ((out.slots > floor || out.ended > 1) && out.size() > kMaxRegion) {
     if (out.ended > 64 || out.slots <= floor)
       out.ended /= 2;

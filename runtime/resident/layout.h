@@ -35,6 +35,9 @@
 
 namespace mdl::resident {
 
+inline constexpr uint32_t kMostSlots = 65536;
+inline constexpr uint32_t kMostEnded = 1024;  // threads that may end between two looks of the injector
+
 struct Layout {
   uint32_t slots = 0;           // a power of two
   uint64_t stride = 0;          // bytes from block to block

@@ -36,6 +36,7 @@ class Clocks {
   // Nothing when the thread has ended.
   virtual std::optional<uint64_t> of_thread(const ClockOf& clock, uint64_t thread) = 0;
   virtual bool alive(uint64_t thread) = 0;
+  virtual size_t count() = 0;  // of threads
 };
 
 class TargetClocks final : public Clocks {
@@ -44,6 +45,7 @@ class TargetClocks final : public Clocks {
   uint64_t wall() override;  // begins a new look at the threads
   std::optional<uint64_t> of_thread(const ClockOf& clock, uint64_t thread) override;
   bool alive(uint64_t thread) override;
+  size_t count() override { return threads().size(); }
 
  private:
   const std::map<uint64_t, pid_t>& threads();

@@ -20,6 +20,7 @@ namespace {
 constexpr uint32_t kMostSlots = 1u << 20;
 constexpr uint32_t kSlotsAtOnce = 4096;
 constexpr uint64_t kWholeAddressSpace = uint64_t{1} << 56;
+constexpr size_t kEndedBytes = 192 << 20;  // of blocks whose threads have ended
 constexpr size_t kMostThreads = 65536;  // that are told apart after they have ended; the rest are thread 0
 
 // Words of a block.
@@ -114,7 +115,8 @@ Result<void> Collector::read_header(const image::Memory& memory) {
   return {};
 }
 
-Result<void> Collector::read_slots(const image::Memory& memory, uint32_t first, uint32_t count) {
+Result<void> Collector::read_slots(const image::Memory& memory, uint32_t first, uint32_t count,
+                                   Clocks& clocks) {
   std::vector<uint64_t> slots(count * kSlotSize / 8);
   const uint64_t address = layout_.directory + first * kSlotSize;
   if (!memory.read(address, std::as_writable_bytes(std::span(slots))))
@@ -124,6 +126,10 @@ Result<void> Collector::read_slots(const image::Memory& memory, uint32_t first, 
     if (block != slot_address(first + i))
       return damaged(fmt::format("slot {} of the directory holds {:#x}", first + i, block));
     if (pointer == 0) continue;
+    // Each thread has one, and some that have ended had. A program may write that all slots are taken.
+    bytes_ += words_needed(layout_) * sizeof(uint64_t);
+    if (bytes_ > kEndedBytes && bytes_ - kEndedBytes > clocks.count() * layout_.stride)
+      return damaged("many more threads have counted than there are");
     auto words = read_block(memory, block);
     if (!words) return words.error();
     if (layout_.identified && (*words)[kThread] == 0) continue;
@@ -364,10 +370,11 @@ void Collector::finish(Snapshot& out) {
 Result<Snapshot> Collector::read(const image::Memory& memory, Clocks& clocks) {
   if (!layout_is_sound_) return layout_is_sound_.error();
   seen_.clear();
+  bytes_ = 0;
   wall_ = clocks.wall();
   if (auto read = read_header(memory); !read) return read.error();
   for (uint32_t first = 0; first < layout_.slots; first += kSlotsAtOnce)
-    if (auto read = read_slots(memory, first, std::min(kSlotsAtOnce, layout_.slots - first)); !read)
+    if (auto read = read_slots(memory, first, std::min(kSlotsAtOnce, layout_.slots - first), clocks); !read)
       return read.error();
   if (auto read = read_ring(memory); !read) return read.error();
   Snapshot out;

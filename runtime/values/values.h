@@ -131,7 +131,7 @@ class Collector {
 
   Result<Words> read_block(const image::Memory& memory, uint64_t address) const;
   Result<void> read_header(const image::Memory& memory);
-  Result<void> read_slots(const image::Memory& memory, uint32_t first, uint32_t count);
+  Result<void> read_slots(const image::Memory& memory, uint32_t first, uint32_t count, Clocks& clocks);
   Result<void> read_ring(const image::Memory& memory);
   void take(const Words& copy, uint32_t slot);
   int64_t ended_value(const Words& copy, uint32_t slot, size_t cell) const;
@@ -161,6 +161,7 @@ class Collector {
   // The state of one read:
   uint64_t wall_ = 0, made_ = 0, unrecorded_ = 0, overflows_ = 0;
   std::vector<Seen> seen_;
+  uint64_t bytes_ = 0;                             // of their blocks
   std::vector<Fold> folds_;                        // as BlockLayout::cells
   std::vector<std::map<uint64_t, int64_t>> each_;  // likewise, by thread
   Distributions distributions_;

@@ -103,15 +103,36 @@ TEST(Journal, AnAddressIsThatOfAFileOnlyWhileThatFileIsThere) {
   const std::vector<PatchedFile> files = sample().files;
   std::vector<image::Mapping> mappings = {mapping(0x400000, 0x401000, "/a"),
                                           mapping(0x401000, 0x402000, "/a")};
+  const auto is_still_there = [&](const std::vector<image::Mapping>& now, uint64_t address) {
+    return FilePlaces(files, now).is_still_there(address);
+  };
   mappings[0].device = mappings[1].device = 8, mappings[0].inode = mappings[1].inode = 1000;
   EXPECT_EQ(files_at(mappings, sample().windows).size(), 1u);
-  EXPECT_TRUE(is_still_there(files, mappings, 0x401800));
-  EXPECT_FALSE(is_still_there(files, mappings, 0x400800)) << "no window was there";
-  EXPECT_FALSE(is_still_there(files, {mappings[0]}, 0x401800)) << "unloaded";
+  EXPECT_TRUE(is_still_there(mappings, 0x401800));
+  EXPECT_FALSE(is_still_there(mappings, 0x400800)) << "no window was there";
+  EXPECT_FALSE(is_still_there({mappings[0]}, 0x401800)) << "unloaded";
   mappings[1].inode = 1001;
-  EXPECT_FALSE(is_still_there(files, mappings, 0x401800)) << "another file";
+  EXPECT_FALSE(is_still_there(mappings, 0x401800)) << "another file";
   mappings[1].inode = 1000, mappings[1].device = 9;
-  EXPECT_FALSE(is_still_there(files, mappings, 0x401800)) << "another file system";
+  EXPECT_FALSE(is_still_there(mappings, 0x401800)) << "another file system";
+}
+
+TEST(Journal, WhatIsTooLargeIsRefusedBeforeItIsParsed) {
+  const std::vector<std::byte> bytes = write_journal(sample());
+  JournalBudget budget;
+  ASSERT_TRUE(read_journal(bytes, budget));
+  EXPECT_LT(budget.bytes, JournalBudget().bytes);
+  EXPECT_LT(budget.values, JournalBudget().values);
+  JournalBudget few{JournalBudget().bytes, 10};
+  const auto refused = read_journal(bytes, few);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text.find("and 10 is the most"), std::string::npos) << refused.error().text;
+  JournalBudget small{100, JournalBudget().values};
+  EXPECT_FALSE(read_journal(bytes, small));
+  Journal large = sample();
+  large.windows.resize(600'000, large.windows[0]);
+  EXPECT_FALSE(is_readable(write_journal(large)));
+  EXPECT_TRUE(is_readable(bytes));
 }
 
 TEST(Journal, EveryDamagedByteIsNoticed) {

@@ -29,6 +29,7 @@ class FixedClocks final : public Clocks {
     return found == threads.end() ? std::nullopt : std::optional(found->second);
   }
   bool alive(uint64_t thread) override { return threads.contains(thread); }
+  size_t count() override { return threads.size(); }
 
   uint64_t wall_now = 0;
   std::map<uint64_t, uint64_t> threads;  // the clock of each that lives
@@ -383,6 +384,35 @@ TEST(Sampler, Times) {
   EXPECT_TRUE(sample->complete);
   EXPECT_DOUBLE_EQ(seconds({0, 1'000'000'000}, {9, 1'500'000'000}), 0.5);
   EXPECT_EQ(seconds({0, 2}, {0, 1}), 0);
+}
+
+// Zero pages cost the target nothing: all slots of a large block, taken by nobody.
+class ManyBlocks final : public image::Memory {
+ public:
+  ManyBlocks() {
+    layout.directory = kBase + 4096, layout.slots = 65536;
+    layout.blocks = layout.directory + layout.slots * kSlotSize, layout.stride = 1 << 20;
+    layout.overflow_address = kBase + 8;
+    layout.cells = {{CellKind::counter, (1 << 20) - 8, Aggregate::sum}};
+  }
+  bool read(uint64_t address, std::span<std::byte> into) const override {
+    std::ranges::fill(into, std::byte{0});
+    for (size_t i = 0; i + 8 <= into.size() && address >= layout.directory && address < layout.blocks;
+         i += 8) {
+      const uint64_t slot = (address + i - layout.directory) / kSlotSize;
+      const uint64_t word = i % kSlotSize == 0 ? 0x1000 + slot : layout.blocks + slot * layout.stride;
+      std::memcpy(into.data() + i, &word, sizeof word);
+    }
+    return true;
+  }
+  BlockLayout layout;
+};
+
+TEST(Values, MoreBlocksThanThreadsAreDamage) {
+  ManyBlocks memory;
+  auto read = read_values(memory.layout, memory, no_clocks);
+  ASSERT_FALSE(read);
+  EXPECT_THAT(read.error().text, HasSubstr("many more threads have counted than there are"));
 }
 
 TEST(Sampler, RepeatsWhenTheMemoryIsGone) {

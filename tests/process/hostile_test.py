@@ -1,0 +1,191 @@
+"""What belongs to an attacker: processes that he forges, under a user id without any right, and an injector as root that
+looks at them. It refuses with the cause, in bounded memory and time, and writes nothing that the process did not have.
+tests/programs/hostile.cpp.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+import process_text
+from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, Program, metric
+
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+MOST_MB = 256      # more than for the same process when it is honest
+MOST_SECONDS = 10  # a fortieth of that on a quiet machine; the attacks took 20 and more
+MIB = 1 << 20
+LEFT_INERT = 5
+
+
+class Done:
+    """An mdl-inject to its end: what it said, its status, and what it took."""
+
+    def __init__(self, *command):
+        began = time.monotonic()
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen([MDL_INJECT, *map(str, command)], stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = self.status = os.waitstatus_to_exitcode(status)
+            out.seek(0), errors.seek(0)
+            self.bytes = out.read() + errors.read()
+        self.text = self.bytes.decode(errors="replace")
+        self.seconds = time.monotonic() - began
+        self.mb = usage.ru_maxrss / 1024
+
+
+def sealed(text):
+    """A journal of this text, as an injector would have written it (runtime/resident/journal.h)."""
+    return b"MDLJRNL\n" + struct.pack("<IIQ", 7, 0, len(text)) + hashlib.sha256(text).digest() + text
+
+
+class Hostile(LiveTest):
+    def setUp(self):
+        super().setUp()
+        self.folder.chmod(0o755)
+
+    def file(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content)
+        path.chmod(0o755)
+        return path
+
+    def hostile(self, *what, under=NOBODY):
+        program = Program("hostile", command=[*under, str(PROGRAMS / "hostile"), "120", *map(str, what)])
+        self.addCleanup(program.kill)
+        return program
+
+    def in_bounds(self, done, base=20):
+        self.assertLess(done.mb, base + MOST_MB, done.text[:400])
+        self.assertLess(done.seconds, MOST_SECONDS, done.text[:400])
+        self.assertGreaterEqual(done.status, 0, done.text[:400])
+        return done
+
+    def plan(self):
+        return self.compile_text(CONSTRAINTS + metric("work_calls", ["t_work"], constraints=["procedure"]) +
+                                 metric("returns", ["t_work"], "return"))
+
+
+class Journals(Hostile):
+    def commands(self, pid):
+        yield "status", Done("--status", pid)
+        yield "attach", Done(pid, self.plan(), "-d", "0")
+        yield "remove", Done("--remove", pid)
+
+    def honest(self, *what):
+        """A process with what a killed injector has left, and the journal in it."""
+        program = self.hostile(*what)
+        self.before = self.remember(program.pid)
+        session = self.inject(program.pid, self.plan(), "-m", "work_calls@/Code/hostile/t_work", "-m", "returns").wait_inserted()
+        session.kill()
+        place = next(one for one in process_text.mappings(program.pid)
+                     if one.path.startswith("/memfd:mdl-session") and one.offset == 0)
+        with open(f"/proc/{program.pid}/mem", "rb", buffering=0) as memory:
+            memory.seek(place.start)
+            content = memory.read(place.end - place.start)
+        length, = struct.unpack_from("<Q", content, 16)
+        return program, json.loads(content[56:56 + length])
+
+    def test_texts_that_grow_when_they_are_parsed(self):
+        """64 MiB of brackets cost 5 GB and 24 s once."""
+        n = 2_400_000
+        for name, text, cause in (("brackets", b"[" * (64 * MIB), "more than 32 MiB"), ("deep", b"[" * (31 * MIB), "deep"),
+                                  ("numbers", b"[" + b"1," * (8 * MIB) + b"1]", "values"),
+                                  ("lists", b"[" + b"[]," * (n // 2) + b"0]", "not valid"),
+                                  ("names", b"[" + b'{"a":1},' * (n // 4) + b"0]", "not valid"),
+                                  ("words", b"[" + b'["aaaaaaaaaaaaaaaaaaaaaaaa"],' * MIB + b"0]", "not valid")):
+            with self.subTest(text=name):
+                program = self.hostile("file", self.file(name, sealed(text)))
+                for command, done in self.commands(program.pid):
+                    self.in_bounds(done)
+                    if command == "status":
+                        self.assertIn(cause, done.text)
+                self.assertEqual(process_text.leftovers(program.pid), [])
+                self.assertEqual(program.ask("work 3")["work"], 3)
+
+    def test_many_journals(self):
+        """Each of them is within the limits; all of them are not."""
+        files = [word for i in range(40)
+                 for word in ("file", self.file(f"{i}", sealed(b'{"a":"' + b"x" * MIB + b'"}')))]
+        program = self.hostile(*files)
+        for _, done in self.commands(program.pid):
+            self.in_bounds(done)
+
+    def test_journals_of_valid_lists(self):
+        """Lists as long as the budget allows, each of them what a journal may hold."""
+        _, journal = self.honest()
+        window = journal["windows"][0]
+        request = journal["requests"][0]
+        data = journal["data"]
+        for key, value in (("windows", [window] * 350_000), ("files", [[[4096 * (i + 1), 4096 * (i + 2)], 1, i] for i in range(400_000)]),
+                           ("functions", [["f", [0, 1 << 40]]] * 400_000), ("requests", [request] * 100_000),
+                           ("tables", [[data, 1, 0, 200, 300, False]] * 200_000),
+                           ("raised", [[0, True, True, list(range(1000)), [0] * 1000, 0, 0]] * 1000)):
+            with self.subTest(list=key):
+                forged = dict(journal, **{key: value})
+                program = self.hostile("file", self.file(key, sealed(json.dumps(forged, separators=(",", ":")).encode())))
+                for _, done in self.commands(program.pid):
+                    self.in_bounds(done)
+
+    def test_code_is_put_back_from_files_only(self):
+        """The journal says that other bytes were there before: the injector would write them for the process."""
+        program, journal = self.honest()
+        before = self.remember(program.pid)
+        forged = json.loads(json.dumps(journal))
+        for window in forged["windows"]:
+            window[1] = "cc" * (len(window[1]) // 2)
+        self.write_journal(program.pid, forged)
+        done = Done("--remove", program.pid)
+        self.assertEqual(done.status, LEFT_INERT, done.text)
+        self.assertIn("says of the code at 0x", done.text)
+        self.assertEqual(self.remember(program.pid), before)
+        self.write_journal(program.pid, journal)
+        self.assertEqual(Done("--remove", program.pid).status, 0)
+        self.assertEqual(process_text.leftovers(program.pid), [])
+        self.assertEqual(program.ask("work 3")["work"], 3)
+
+    def write_journal(self, pid, journal):
+        content = sealed(json.dumps(journal, separators=(",", ":")).encode())
+        place = next(one for one in process_text.mappings(pid)
+                     if one.path.startswith("/memfd:mdl-session") and one.offset == 0)
+        with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+            memory.seek(place.start)
+            memory.write(content)
+
+    def test_a_forged_journal_does_not_hide_a_session(self):
+        """Two journals: none is believed, and the code is put back from the files before anything is unmapped."""
+        _, journal = self.honest()
+        empty = dict(journal, windows=[], files=[], points=0, code=[[0x10000000, 0x10001000]])
+        # Its data are those of the honest session, which lie where they lay in the process before.
+        program, journal = self.honest("later", self.file("empty", b""))
+        before_session = self.before
+        empty["data"] = journal["data"]
+        self.file("empty", sealed(json.dumps(empty, separators=(",", ":")).encode()))
+        program.ask("map")
+        status = Done("--status", program.pid)
+        self.assertIn("there are two", status.text)
+        self.assertEqual(Done(program.pid, self.plan(), "-d", "0").status, 1)
+        removed = Done("--remove", program.pid)
+        self.assertEqual(removed.status, 0, removed.text)
+        self.assert_untouched(program.pid, before_session)
+        self.assertEqual(program.ask("work 3")["work"], 3)
+
+    def test_requests_that_are_not_there(self):
+        program, journal = self.honest()
+        raised = journal["raised"] or self.fail("nothing is raised")
+        raised[0][4] = [1 << 30]
+        self.write_journal(program.pid, journal)
+        done = Done("--status", program.pid)
+        self.assertEqual(done.status, 0, done.text)
+        self.assertIn("does not have", done.text)
+        self.assertEqual(Done("--remove", program.pid).status, 0)
+        self.assertEqual(program.ask("work 3")["work"], 3)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,133 @@
+// The session that a process's mappings show: what a target may have mapped by the name of one is not believed.
+#include "runtime/resident/footprint.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace mdl::resident {
+namespace {
+
+constexpr uint64_t kJournalAt = 0x10000, kDataAt = 0x10000000;
+
+// Some mappings with their bytes, the rest of each zero.
+class Mapped final : public image::Memory {
+ public:
+  std::vector<image::Mapping> mappings;
+
+  void map(uint64_t start, uint64_t size, std::string path, std::vector<std::byte> bytes = {}) {
+    image::Mapping one;
+    one.start = start, one.end = start + size;
+    one.read = true, one.inode = 5, one.path = std::move(path);
+    mappings.insert(std::ranges::upper_bound(mappings, start, {}, &image::Mapping::start), one);
+    bytes_[start] = std::move(bytes);
+  }
+  bool read(uint64_t address, std::span<std::byte> into) const override {
+    for (const image::Mapping& one : mappings) {
+      if (address < one.start || address + into.size() > one.end) continue;
+      std::fill(into.begin(), into.end(), std::byte{0});
+      const std::vector<std::byte>& bytes = bytes_.at(one.start);
+      if (const uint64_t at = address - one.start; at < bytes.size())
+        std::memcpy(into.data(), bytes.data() + at, std::min<size_t>(into.size(), bytes.size() - at));
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  std::map<uint64_t, std::vector<std::byte>> bytes_;
+};
+
+constexpr const char* kName = "/memfd:mdl-session (deleted)";
+
+Journal small_session() {
+  Journal out;
+  out.owner = 10, out.target = 20, out.plan = "ab";
+  out.code = {{kJournalAt, kJournalAt + 0x10000}};
+  std::vector<focus::CellSlot> cells = {{format::CellKind::counter, "c"}, {format::CellKind::flag, "f"}};
+  out.layout = make_layout(cells, 3);
+  out.kinds = {format::CellKind::counter, format::CellKind::flag};
+  out.data = {kDataAt, kDataAt + out.layout.size()};
+  out.requests = {{"calls", "/Code/a/b", "Calls", "calls", format::Aggregate::max, 0, 2}};
+  out.functions = {{"/Code/a/b", {{0x401000, 0x401020}}}};
+  return out;
+}
+
+Mapped session(const Journal& journal) {
+  Mapped out;
+  out.map(kJournalAt, 0x10000, kName, write_journal(journal));
+  out.map(kDataAt, journal.layout.size(), kName);
+  out.mappings.back().write = true, out.mappings.back().offset = 0x10000;
+  return out;
+}
+
+Footprint found_in(const Mapped& in) {
+  return find_footprint(in.mappings, in);
+}
+
+TEST(Footprint, IsFoundByNameAndJournal) {
+  const Footprint found = found_in(session(small_session()));
+  EXPECT_EQ(found.mappings.size(), 2u);
+  ASSERT_TRUE(found.journal) << found.damage;
+  EXPECT_EQ(found.journal->at.start, kJournalAt);
+}
+
+TEST(Footprint, OtherNamesAreNoSessions) {
+  for (const char* name :
+       {"/memfd:mdl-session", "/memfd:mdl-sessions (deleted)", "/x/memfd:mdl-session (deleted)",
+        "/memfd:mdl-session-more", "[anon:mdl-session]"}) {
+    Mapped other;
+    other.map(kJournalAt, 0x10000, name, write_journal(small_session()));
+    EXPECT_TRUE(found_in(other).mappings.empty()) << name;
+  }
+}
+
+TEST(Footprint, AJournalThatOthersMayWriteIsNone) {
+  for (bool image::Mapping::*access :
+       {&image::Mapping::write, &image::Mapping::execute, &image::Mapping::shared}) {
+    Mapped changed = session(small_session());
+    changed.mappings[0].*access = true;
+    const Footprint found = found_in(changed);
+    EXPECT_FALSE(found.journal);
+    EXPECT_NE(found.damage.find("access"), std::string::npos) << found.damage;
+    EXPECT_EQ(found.mappings.size(), 2u) << "it is given back all the same";
+  }
+}
+
+// A second journal must not hide the first one's windows, whichever of them is the forged one.
+TEST(Footprint, OfTwoJournalsNoneIsBelieved) {
+  Mapped two = session(small_session());
+  two.map(kJournalAt + 0x20000, 0x10000, kName, write_journal(small_session()));
+  const Footprint found = found_in(two);
+  EXPECT_FALSE(found.journal);
+  EXPECT_NE(found.damage.find("two"), std::string::npos) << found.damage;
+  EXPECT_EQ(found.mappings.size(), 3u);
+}
+
+TEST(Footprint, JournalsTogetherHaveABudget) {
+  Mapped many = session(small_session());
+  Journal large = small_session();
+  large.windows.resize(100'000, {0x401000, {1, 2, 3, 4, 5}, {0xe9, 0, 0, 0, 0}, 1});
+  for (uint32_t i = 1; i <= 12; i++) {
+    large.extension = i;
+    many.map(kDataAt + i * 0x10000000, 0x1000000, kName, write_journal(large));
+  }
+  const Footprint found = found_in(many);
+  EXPECT_FALSE(found.journal);
+  EXPECT_NE(found.damage.find("is the most"), std::string::npos) << found.damage;
+}
+
+TEST(Footprint, RequestsThatAreNotThereAreForged) {
+  Journal journal = small_session();
+  journal.raised = {{1, true, false, {0}, {0}}};
+  EXPECT_TRUE(found_in(session(journal)).journal);
+  journal.raised[0].requests = {0, 1};
+  EXPECT_FALSE(found_in(session(journal)).journal);
+  journal.raised[0].requests = {0}, journal.raised[0].cell = 0;
+  EXPECT_FALSE(found_in(session(journal)).journal) << "a counter is never up";
+}
+
+}  // namespace
+}  // namespace mdl::resident
