@@ -1,6 +1,5 @@
 #include "runtime/image/debug_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <lzma.h>
 #include <sys/stat.h>
@@ -15,12 +14,12 @@ namespace mdl::image {
 std::optional<ElfFile> find_debug_file(pid_t pid, const std::string& build_id) {
   if (build_id.size() < 4) return std::nullopt;
   const std::string path =
-      fmt::format("root/usr/lib/debug/.build-id/{}/{}.debug", build_id.substr(0, 2), build_id.substr(2));
-  const int descriptor = kernel::open_proc(pid, path, O_NONBLOCK);
+      fmt::format("/usr/lib/debug/.build-id/{}/{}.debug", build_id.substr(0, 2), build_id.substr(2));
+  const int descriptor = kernel::open_below_root(pid, path);
   if (descriptor < 0) return std::nullopt;
   auto bytes = std::make_shared<FileMemory>(descriptor);
   struct stat status;
-  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  if (fstat(descriptor, &status) != 0) return std::nullopt;
   auto file = ElfFile::read(std::move(bytes), static_cast<uint64_t>(status.st_size), path);
   if (!file || file->build_id() != build_id) return std::nullopt;
   return std::move(*file);

@@ -55,9 +55,12 @@ struct OpenFile {
 // itself but needs privilege; a file found by name must be the same inode.
 Result<OpenFile> open_mapped(pid_t pid, const Mapping& mapping) {
   struct stat status;
-  int descriptor = kernel::open_proc(pid, fmt::format("map_files/{:x}-{:x}", mapping.start, mapping.end));
+  int descriptor =
+      kernel::open_proc(pid, fmt::format("map_files/{:x}-{:x}", mapping.start, mapping.end), O_PATH);
+  if (descriptor >= 0 && (descriptor = kernel::open_regular(descriptor)) < 0 && errno == EACCES)
+    return Error{fmt::format("{}, which process {} has mapped, is not a regular file", mapping.path, pid)};
   if (descriptor < 0) {
-    descriptor = kernel::open_proc(pid, "root" + mapping.path, O_NONBLOCK);
+    descriptor = kernel::open_below_root(pid, mapping.path);
     if (descriptor < 0)
       return Error{fmt::format("cannot open {}, which process {} has mapped: {}", mapping.path, pid,
                                std::strerror(errno))};
@@ -71,8 +74,8 @@ Result<OpenFile> open_mapped(pid_t pid, const Mapping& mapping) {
     }
   }
   auto bytes = std::make_shared<BlockMemory>(std::make_shared<FileMemory>(descriptor));
-  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
-    return Error{fmt::format("{}, which process {} has mapped, is not a regular file", mapping.path, pid)};
+  if (fstat(descriptor, &status) != 0)
+    return Error{fmt::format("cannot look at {}, which process {} has mapped", mapping.path, pid)};
   return OpenFile{std::move(bytes), static_cast<uint64_t>(status.st_size)};
 }
 

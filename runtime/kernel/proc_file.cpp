@@ -2,10 +2,15 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <utility>
 
 #include "base/read_text.h"
 
@@ -38,6 +43,28 @@ std::vector<pid_t> ids_in(const std::string& folder) {
   return out;
 }
 
+// The file of a path whose parts are no links, with O_PATH.
+int walk(int root, const std::string& path) {
+  int at = fcntl(root, F_DUPFD_CLOEXEC, 0);
+  for (size_t begin = 0; at >= 0 && begin <= path.size();) {
+    const size_t end = std::min(path.find('/', begin), path.size());
+    const std::string part = path.substr(begin, end - begin);
+    begin = end + 1;
+    if (part.empty() || part == ".") continue;
+    struct stat status {};
+    // A link that is opened with these flags is the link itself.
+    int next = part == ".." ? -1 : openat(at, part.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    const bool is_link =
+        part == ".." || (next >= 0 && (fstat(next, &status) != 0 || S_ISLNK(status.st_mode)));
+    int failed = errno;
+    if (next >= 0 && is_link) close(next), next = -1;
+    if (is_link) failed = ELOOP;
+    close(std::exchange(at, next));
+    errno = failed;
+  }
+  return at;
+}
+
 bool has_memory(pid_t pid, std::string_view maps) {
   const int file = open_proc(pid, maps);
   char byte;
@@ -66,6 +93,36 @@ bool stat_proc(pid_t pid, std::string_view name, struct stat& out) {
 
 int open_proc(pid_t pid, std::string_view name, int more) {
   return open(path_of(pid, name).c_str(), O_RDONLY | O_CLOEXEC | more);
+}
+
+int open_regular(int path_descriptor) {
+  if (path_descriptor < 0) return -1;
+  struct stat status {};
+  int file = -1, failed = EACCES;
+  if (fstat(path_descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
+    file = open(path_of(kSelf, "fd/" + std::to_string(path_descriptor)).c_str(),
+                O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    failed = errno;
+  }
+  close(path_descriptor);
+  errno = failed;
+  return file;
+}
+
+int open_below_root(pid_t pid, std::string_view path) {
+  const int root = open_proc(pid, "root", O_PATH | O_DIRECTORY);
+  if (root < 0) return -1;
+  const std::string name(path.substr(std::min(path.find_first_not_of('/'), path.size())));
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  int found = static_cast<int>(syscall(SYS_openat2, root, name.c_str(), &how, sizeof how));
+  if (found < 0 && (errno == ENOSYS || errno == EPERM))
+    found = walk(root, name);  // EPERM: an old container's filter
+  const int failed = errno;
+  close(root);
+  errno = failed;
+  return open_regular(found);
 }
 
 std::string own_text(std::string_view name) {

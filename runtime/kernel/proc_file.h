@@ -7,8 +7,7 @@
 // A broker has to check the id, and that the name is one of those that are asked for. As bytes these are
 // maps, stat, status, auxv, limits, cgroup, syscall, comm, attr/current, and stat, status, schedstat and io
 // of a task. As links and files to look at they are exe, ns/user, root, mem, and files below root and cwd.
-// As descriptors they are exe, map_files/START-END, and files below root, cwd and fd, for reading only. A link
-// below root may lead out of it, unless openat2(2) is told otherwise (RESOLVE_IN_ROOT).
+// As descriptors they are exe, map_files/START-END, and files below root, cwd and fd, for reading only.
 #pragma once
 
 #include <sys/stat.h>
@@ -27,6 +26,14 @@ std::string proc_link(pid_t pid, std::string_view name);
 bool stat_proc(pid_t pid, std::string_view name, struct stat& out);
 // A descriptor, or -1 and errno. `more`: flags of open(2) for a file that may be no regular one.
 int open_proc(pid_t pid, std::string_view name, int more = 0);
+
+// A regular file for reading, by its path in the process's root; -1 and errno, EACCES where it is no regular file.
+// Links lead where they lead the process, none of /proc is followed, and where the kernel cannot do that
+// (before Linux 5.6) none is at all. Nothing is opened before it is known to be a regular file: a device acts
+// when it is opened.
+int open_below_root(pid_t pid, std::string_view path);
+// The same of a descriptor with O_PATH, which it takes; or of -1.
+int open_regular(int path_descriptor);
 
 // The same for the process that makes these calls: its rights and namespaces are those that count.
 std::string own_text(std::string_view name);

@@ -36,16 +36,17 @@ bool may_trace_privileged() {
   return ours >> CAP_SYS_PTRACE & 1;
 }
 
-// The executed file: a path, or a name below /proc/PID of the thread that executes it (relative paths).
+// The executed file: a path in the root of the thread that executes it, or a name below /proc/PID of that
+// (relative paths).
 struct Executed {
+  pid_t by = 0;
   std::string path;
-  pid_t below = 0;
+  bool is_relative = false;
 };
 
 int open_executed(const Executed& what) {
-  constexpr int kMore = O_NONBLOCK | O_NOCTTY;
-  if (what.below) return kernel::open_proc(what.below, what.path, kMore);
-  return open(what.path.c_str(), O_RDONLY | O_CLOEXEC | kMore);
+  if (!what.is_relative) return kernel::open_below_root(what.by, what.path);
+  return kernel::open_regular(kernel::open_proc(what.by, what.path, O_PATH));
 }
 
 // Whether a file gives rights to who executes it, or its interpreter does: true where that is not known.
@@ -65,7 +66,7 @@ bool gives_rights(const Executed& what, int depth = 0) {
   if (!text.starts_with("#!")) return false;
   const size_t begin = text.find_first_not_of(" \t", 2);
   if (begin == text.npos || text[begin] != '/' || depth == kDepth) return true;
-  return gives_rights({std::string(text.substr(begin, text.find_first_of(" \t\n", begin) - begin))},
+  return gives_rights({what.by, std::string(text.substr(begin, text.find_first_of(" \t\n", begin) - begin))},
                       depth + 1);
 }
 
@@ -87,10 +88,10 @@ std::optional<Executed> executed_file(pid_t tid, const __ptrace_syscall_info& ca
     if (!memory->read(address + path.size(), std::span(&next, 1))) return std::nullopt;
     if (next == std::byte{0}) break;
   }
-  if (path.starts_with('/')) return Executed{path};
+  if (path.starts_with('/')) return Executed{tid, path};
   const int folder = at ? static_cast<int>(call.entry.args[0]) : AT_FDCWD;
   const std::string from = folder == AT_FDCWD ? "cwd" : fmt::format("fd/{}", folder);
-  return Executed{path.empty() ? from : from + "/" + path, tid};
+  return Executed{tid, path.empty() ? from : from + "/" + path, true};
 }
 
 }  // namespace

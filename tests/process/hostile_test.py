@@ -14,7 +14,7 @@ import time
 import unittest
 
 import process_text
-from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, Program, metric
+from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, Program, metric, run
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 MOST_MB = 256      # more than for the same process when it is honest
@@ -185,6 +185,43 @@ class Journals(Hostile):
         self.assertIn("does not have", done.text)
         self.assertEqual(Done("--remove", program.pid).status, 0)
         self.assertEqual(program.ask("work 3")["work"], 3)
+
+
+class Links(Hostile):
+    """A root folder of the attacker's, whose links lead out of it where somebody else follows them."""
+
+    def start_below(self, link_to):
+        """A stripped program in a root in which its debug file is a link."""
+        root = self.folder / "root"
+        build_id = run("readelf", "-n", PROGRAMS / "images-static").stdout.split("Build ID: ")[1].split()[0]
+        place = root / "usr/lib/debug/.build-id" / build_id[:2] / f"{build_id[2:]}.debug"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        for path in (self.folder / "secret.debug", root / "own.debug"):
+            self.assertEqual(run("objcopy", "--only-keep-debug", PROGRAMS / "images-static", path).returncode, 0)
+        self.assertEqual(run("objcopy", "-S", PROGRAMS / "images-static", root / "images").returncode, 0)
+        place.unlink(missing_ok=True)
+        place.symlink_to(link_to)
+        program = Program("images", command=["chroot", "--userspec=65534:65534", root, "/images", "120"])
+        self.addCleanup(program.kill)
+        return program
+
+    def test_links_lead_where_they_lead_the_process(self):
+        done = Done("--list", self.start_below("/own.debug").pid, "*t_image_local")
+        self.assertIn("t_image_local", done.text)
+
+    def test_no_file_outside_of_the_root_is_opened(self):
+        for outside in (self.folder / "secret.debug", pathlib.Path("../../../../../../..", *self.folder.parts[1:], "secret.debug"),
+                        "/proc/self/root/proc/1/exe", "/dev/zero"):
+            with self.subTest(link=str(outside)):
+                done = self.in_bounds(Done("--list", self.start_below(outside).pid, "*t_image_local"))
+                self.assertEqual((done.status, "t_image_local" in done.text), (1, True), done.text)
+                self.assertIn("no function of process", done.text)
+
+    def test_devices_in_the_place_of_code(self):
+        """A program that maps a device as code: it is not opened, and the rest of the program is measured."""
+        program = self.hostile("code", "/dev/zero")
+        done = Done("--list", program.pid, "*t_work")
+        self.assertEqual(done.status, 0, done.text)
 
 
 if __name__ == "__main__":

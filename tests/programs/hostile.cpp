@@ -50,7 +50,8 @@ void map_code(const char* path) {
   const int file = open(path, O_RDONLY);
   struct stat status {};
   check(file >= 0 && fstat(file, &status) == 0, path);
-  const auto size = static_cast<size_t>(status.st_size < (1 << 20) ? status.st_size : 1 << 20);
+  const bool is_usual = S_ISREG(status.st_mode) && status.st_size < (1 << 20);
+  const size_t size = is_usual ? static_cast<size_t>(status.st_size) : 1 << 20;
   check(mmap(nullptr, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) != MAP_FAILED, "mmap");
   close(file);
 }
