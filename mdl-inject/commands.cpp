@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "base/say.h"
 #include "mdl-inject/origin.h"
 #include "runtime/image/image.h"
 #include "runtime/kernel/proc_file.h"
@@ -43,40 +44,40 @@ void print_windows(const resident::Journal& journal, const image::Memory& memory
     if (now == window.original) original++;
   }
   if (whole == journal.windows.size()) return;
-  fmt::print("in place: {} points, in {} of {} windows; {} hold the original code, {} something else\n",
-             points, whole, journal.windows.size(), original, journal.windows.size() - whole - original);
+  say("in place: {} points, in {} of {} windows; {} hold the original code, {} something else\n", points,
+      whole, journal.windows.size(), original, journal.windows.size() - whole - original);
 }
 
 void print_journal(pid_t pid, const resident::Journal& journal, const image::Memory& memory) {
   auto started =
       std::chrono::system_clock::time_point(std::chrono::duration_cast<std::chrono::system_clock::duration>(
           std::chrono::nanoseconds(journal.started_ns)));
-  fmt::print("instrumented by mdl-inject {} ({}) since {:%Y-%m-%d %H:%M:%S} UTC\n", journal.owner,
-             is_alive(journal) ? "running" : "ended", fmt::gmtime(started));
+  say("instrumented by mdl-inject {} ({}) since {:%Y-%m-%d %H:%M:%S} UTC\n", journal.owner,
+      is_alive(journal) ? "running" : "ended", fmt::gmtime(started));
   if (journal.target != pid)
-    fmt::print("inherited from process {}; {}\n", journal.target,
-               is_alive(journal) && is_measured(pid, journal, memory) ? "measured with it, from its fork on"
-                                                                      : "nobody reads the values here");
-  fmt::print("plan {}, {} points, {} requests\n", journal.plan, journal.points, journal.requests.size());
+    say("inherited from process {}; {}\n", journal.target,
+        is_alive(journal) && is_measured(pid, journal, memory) ? "measured with it, from its fork on"
+                                                               : "nobody reads the values here");
+  say("plan {}, {} points, {} requests\n", journal.plan, journal.points, journal.requests.size());
   print_windows(journal, memory);
   values::TargetClocks clocks(pid);
   auto snapshot = values::read_values(block_layout(journal), memory, clocks);
-  if (!snapshot) fmt::print("values cannot be read: {}\n", snapshot.error().text);
+  if (!snapshot) say("values cannot be read: {}\n", snapshot.error().text);
   for (size_t i = 0; i < journal.requests.size(); i++) {
     const resident::JournalRequest& request = journal.requests[i];
     if (snapshot && request.thread == focus::kEachThread) {
       for (const auto& [thread, value] : snapshot->each[i])
-        fmt::print("  {}@{} = {} {}\n", request.metric, focus::of_thread(request.focus, thread), value,
-                   request.units);
+        say("  {}@{} = {} {}\n", request.metric, focus::of_thread(request.focus, thread), value,
+            request.units);
       continue;
     }
-    fmt::print("  {}{}{}", request.metric, request.focus.empty() ? "" : "@", request.focus);
-    if (request.children) fmt::print(": {} children, in all", request.children);
-    if (request.keyed) fmt::print(": by key, in all");
-    if (snapshot) fmt::print(" = {} {}", snapshot->cells[i], request.units);
+    say("  {}{}{}", request.metric, request.focus.empty() ? "" : "@", request.focus);
+    if (request.children) say(": {} children, in all", request.children);
+    if (request.keyed) say(": by key, in all");
+    if (snapshot) say(" = {} {}", snapshot->cells[i], request.units);
     uint64_t refused = journal.refused_of(i);
-    fmt::print("{}{}\n", refused ? fmt::format(" ({} refused)", refused) : "",
-               journal.ends_early(i) ? " (incomplete: ends before what is called last)" : "");
+    say("{}{}\n", refused ? fmt::format(" ({} refused)", refused) : "",
+        journal.ends_early(i) ? " (incomplete: ends before what is called last)" : "");
   }
 }
 
@@ -87,8 +88,7 @@ void print_stubs(pid_t pid) {
   if (!image || !memory) return;
   size_t stubs = process::left_stubs(*memory, *image).size();
   if (stubs)
-    fmt::print(
-        "behind its code lie {} parts of a remote call that was not ended; they are inert: take them out "
+    say("behind its code lie {} parts of a remote call that was not ended; they are inert: take them out "
         "with mdl-inject --remove {}\n",
         stubs, pid);
 }
@@ -97,23 +97,22 @@ int print_without_journal(pid_t pid, const resident::Footprint& session, const i
   auto image = image::read_image(pid, image::Depth::code);
   if (!image) return fail(image.error());
   auto windows = patch::find_windows(*image, session, memory);
-  fmt::print("process {} holds {} mappings of an mdl-inject, ", pid, session.mappings.size());
+  say("process {} holds {} mappings of an mdl-inject, ", pid, session.mappings.size());
   if (session.damage.empty() && windows && windows->empty())
-    fmt::print("which was killed before it changed any code");
+    say("which was killed before it changed any code");
   else if (windows)
-    fmt::print("whose journal is lost ({}); {} windows of code lead there",
-               session.damage.empty() ? "it is empty" : session.damage, windows->size());
+    say("whose journal is lost ({}); {} windows of code lead there",
+        session.damage.empty() ? "it is empty" : session.damage, windows->size());
   else
-    fmt::print("whose journal is lost");
-  fmt::print(": take them out with mdl-inject --remove {}\n", pid);
+    say("whose journal is lost");
+  say(": take them out with mdl-inject --remove {}\n", pid);
   return windows ? 0 : fail(windows.error());
 }
 
 }  // namespace
 
 int fail(const Error& error) {
-  // Not fmt::print, which throws: standard error may be what is closed.
-  std::fputs(fmt::format("mdl-inject: {}\n", error.text).c_str(), stderr);
+  say(stderr, "mdl-inject: {}\n", error.text);
   return static_cast<int>(error.status);
 }
 
@@ -123,7 +122,7 @@ int list(const Options& options) {
   if (!image) return fail(image.error());
   int printed = print_functions(stdout, *image, options.glob);
   if (printed != 0)
-    fmt::print(stderr, "mdl-inject: no function of process {} matches '{}'\n", options.pid, options.glob);
+    say(stderr, "mdl-inject: no function of process {} matches '{}'\n", options.pid, options.glob);
   return printed;
 }
 
@@ -132,15 +131,15 @@ int verify(const Options& options) {
   if (!plan) return fail(plan.error());
   auto origin = check_origin(*plan, options.plan, options.trusted);
   if (!origin) return fail(origin.error());
-  fmt::print("{}: a valid plan for {}: {} metrics, {} constraints, {} stencils\n", options.plan,
-             plan->manifest.target, plan->manifest.metrics.size(), plan->manifest.constraints.size(),
-             plan->stencils.size());
+  say("{}: a valid plan for {}: {} metrics, {} constraints, {} stencils\n", options.plan,
+      plan->manifest.target, plan->manifest.metrics.size(), plan->manifest.constraints.size(),
+      plan->stencils.size());
   if (!plan->signer)
-    fmt::print("not signed\n");
+    say("not signed\n");
   else
-    fmt::print("signed with {}{}\n", name(*plan->signer), origin->empty() ? "" : ", trusted: " + *origin);
+    say("signed with {}{}\n", name(*plan->signer), origin->empty() ? "" : ", trusted: " + *origin);
   for (const format::Metric& metric : plan->manifest.metrics)
-    fmt::print("  {} ({}, {})\n", metric.id, metric.name, metric.units);
+    say("  {} ({}, {})\n", metric.id, metric.name, metric.units);
   return 0;
 }
 
@@ -155,7 +154,7 @@ int status(const Options& options) {
     return 0;
   }
   if (session.mappings.empty()) {
-    fmt::print("process {} is not instrumented\n", options.pid);
+    say("process {} is not instrumented\n", options.pid);
     print_stubs(options.pid);
     return 0;
   }
@@ -171,8 +170,8 @@ int check(const Options& options) {
   if (!maps) return fail(maps.error());
   const resident::Footprint session = resident::find_footprint(*maps, *memory);
   if (!session.journal) {
-    fmt::print("process {} is not instrumented{}\n", options.pid,
-               session.mappings.empty() ? "" : ", or its journal is lost: see mdl-inject --status");
+    say("process {} is not instrumented{}\n", options.pid,
+        session.mappings.empty() ? "" : ", or its journal is lost: see mdl-inject --status");
     return session.mappings.empty() ? 0 : static_cast<int>(Status::failed);
   }
   auto checked = patch::check_exits(options.pid, *session.journal, *memory);
@@ -193,18 +192,17 @@ int remove(const Options& options) {
       session.journal && is_alive(*session.journal) && is_measured(options.pid, *session.journal, *memory);
   if (auto ok = removal.finish(); !ok) return fail(ok.error());
   if (session.mappings.empty())
-    fmt::print("process {} is not instrumented\n", options.pid);
+    say("process {} is not instrumented\n", options.pid);
   else
-    fmt::print("removed: {} windows restored, {} mappings unmapped\n", removal.restored(),
-               session.mappings.size());
+    say("removed: {} windows restored, {} mappings unmapped\n", removal.restored(), session.mappings.size());
   // Where not all of it was in place, flags say nothing.
   if (session.journal && removal.restored() == session.journal->windows.size())
     say_missed_exits(options.pid, *session.journal, removal.exits());
-  if (removal.stubs()) fmt::print("removed: {} left parts of a remote call\n", removal.stubs());
-  if (owned) fmt::print("mdl-inject {} was still measuring: it ends by itself\n", session.journal->owner);
+  if (removal.stubs()) say("removed: {} left parts of a remote call\n", removal.stubs());
+  if (owned) say("mdl-inject {} was still measuring: it ends by itself\n", session.journal->owner);
   if (!session.journal && !session.damage.empty())
-    fmt::print(stderr, "mdl-inject: its journal was lost ({}): the code was restored from its files\n",
-               session.damage);
+    say(stderr, "mdl-inject: its journal was lost ({}): the code was restored from its files\n",
+        session.damage);
   say_breakpoints(options.pid, removal.breakpoints());
   return 0;
 }

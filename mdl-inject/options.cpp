@@ -9,6 +9,7 @@
 
 #include "base/installed.h"
 #include "base/result.h"
+#include "base/say.h"
 #include "mdl-inject/origin.h"
 #include "runtime/output/formats.h"
 
@@ -31,7 +32,7 @@ constexpr const char* kFooter =
     "by a signal; 4 the plan was rejected; 5 something had to be left inert in the target.";
 
 int usage(const std::string& text) {
-  std::fputs(fmt::format("mdl-inject: {}\nTry 'mdl-inject --help'.\n", text).c_str(), stderr);
+  say(stderr, "mdl-inject: {}\nTry 'mdl-inject --help'.\n", text);
   return static_cast<int>(Status::usage);
 }
 
@@ -178,8 +179,7 @@ Parsed parse_options(int argc, const char* const* argv) {
     out.exit = problem.get_exit_code() == 0 ? app.exit(problem) : usage(problem.what());
     return out;
   }
-  if (traps)
-    fmt::print(stderr, "mdl-inject: note: --allow-traps changes nothing: this version sets no traps\n");
+  if (traps) say(stderr, "mdl-inject: note: --allow-traps changes nothing: this version sets no traps\n");
   // With a process alone it is a command.
   const bool check = o.check && words.size() == 1 && !(list || run || status || remove || verify);
   if (list + run + status + remove + verify > 1) {

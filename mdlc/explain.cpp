@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/result.h"
+#include "base/say.h"
 #include "compiler/support/diagnostics.h"
 
 namespace mdl::mdlc {
@@ -27,13 +28,11 @@ int explain(const std::string& code) {
     const CodeInfo& about = info(row.code);
     bool warning = about.severity == Severity::warning;
     if (about.name != code && !(warning && warning_name(row.code) == code)) continue;
-    fmt::print("{}: {}: {}\n\n{}\n", about.name,
-               warning ? fmt::format("warning (-W{})", warning_name(row.code)) : "error", about.text,
-               row.text);
+    const std::string kind = warning ? fmt::format("warning (-W{})", warning_name(row.code)) : "error";
+    say_text(stdout, fmt::format("{}: {}: {}\n\n{}\n", about.name, kind, about.text, row.text));
     return static_cast<int>(Status::done);
   }
-  fmt::print(
-      stderr,
+  say(stderr,
       "mdlc: there is no code or warning '{}'; codes look like E0201, names like set-flag, and both stand "
       "in brackets behind a message\n",
       code);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 
+#include "base/say.h"
 #include "mdlc/output.h"
 
 namespace mdl::mdlc {
@@ -61,7 +62,7 @@ std::vector<FixedFile> fixed_files(const Diagnostics& diagnostics, const Sources
 Result<void> apply_fixes(const Diagnostics& diagnostics, const Sources& sources) {
   for (const FixedFile& file : fixed_files(diagnostics, sources)) {
     if (auto written = write_output(file.path, file.text); !written) return written;
-    fmt::print(stderr, "mdlc: {}: {} fixed\n", file.path, file.fixes);
+    say(stderr, "mdlc: {}: {} fixed\n", file.path, file.fixes);
   }
   return {};
 }

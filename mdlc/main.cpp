@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/say.h"
 #include "mdlc/compile.h"
 #include "mdlc/depfile.h"
 #include "mdlc/explain.h"
@@ -20,7 +21,7 @@ namespace mdl::mdlc {
 namespace {
 
 int finish(const Error& error) {
-  fmt::print(stderr, "mdlc: {}\n", error.text);
+  say(stderr, "mdlc: {}\n", error.text);
   return static_cast<int>(error.status);
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "backend/mc_emitter.h"
+#include "base/say.h"
 #include "compiler/passes/passes.h"
 #include "format/manifest.h"
 #include "mdlc/arguments.h"
@@ -118,7 +119,7 @@ void declare(CLI::App& app, Options& options, std::string& target, std::vector<s
 }
 
 int usage(const std::string& what) {
-  fmt::print(stderr, "mdlc: {}\nTry 'mdlc --help'.\n", what);
+  say(stderr, "mdlc: {}\nTry 'mdlc --help'.\n", what);
   return static_cast<int>(Status::usage);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "base/say.h"
 #include "compiler/reformat/reformat.h"
 #include "mdlc/output.h"
 
@@ -15,7 +16,7 @@ Result<void> take(const Options& options, const Source& source, const std::strin
   bool same = text == source.text();
   differs = differs || !same;
   if (options.check_only) {
-    if (!same) fmt::print(stderr, "mdlc: {}: would be reformatted\n", source.path());
+    if (!same) say(stderr, "mdlc: {}: would be reformatted\n", source.path());
     return {};
   }
   if (!options.in_place) return write_output(options.output.empty() ? "-" : options.output, text);
@@ -30,7 +31,7 @@ int reformat_files(const Options& options, Diagnostics& diagnostics, const Sourc
     std::optional<std::string> text = reformat(sources[i], options.standard, diagnostics);
     if (!text) continue;
     if (auto taken = take(options, sources[i], *text, differs); !taken) {
-      fmt::print(stderr, "mdlc: {}\n", taken.error().text);
+      say(stderr, "mdlc: {}\n", taken.error().text);
       return static_cast<int>(taken.error().status);
     }
   }

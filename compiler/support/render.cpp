@@ -6,6 +6,7 @@
 // multi-byte character counts as one column of the caret line.
 #include <algorithm>
 
+#include "base/say.h"
 #include "base/utf8.h"
 #include "compiler/support/diagnostics.h"
 
@@ -21,14 +22,8 @@ struct Style {
 constexpr Style kPlain{"", "", "", "", "", ""};
 constexpr Style kColour{"\033[1m", "\033[1;31m", "\033[1;35m", "\033[1;36m", "\033[1;32m", "\033[0m"};
 
-bool is_control(char c) {
-  return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
-}
-
 std::string without_controls(std::string_view text) {
-  std::string shown(text);
-  std::replace_if(shown.begin(), shown.end(), is_control, '?');
-  return shown;
+  return harmless(text, "\t");
 }
 
 void write_excerpt(std::string& out, const Source& source, Span span, const Style& style) {
@@ -60,13 +55,13 @@ void write_excerpt(std::string& out, const Source& source, Span span, const Styl
 void write_message(std::string& out, const Sources& sources, Span span, std::string_view label,
                    std::string_view colour, std::string_view text, const Style& style) {
   if (span.file >= sources.size()) {
-    out += fmt::format("{}{}:{} {}\n", colour, label, style.reset, text);
+    out += fmt::format("{}{}:{} {}\n", colour, label, style.reset, without_controls(text));
     return;
   }
   const Source& source = sources[span.file];
   format::Position at = source.position(span.begin);
   out += fmt::format("{}{}:{}:{}:{} {}{}:{} {}\n", style.bold, without_controls(source.path()), at.line,
-                     at.column, style.reset, colour, label, style.reset, text);
+                     at.column, style.reset, colour, label, style.reset, without_controls(text));
   write_excerpt(out, source, span, style);
 }
 
@@ -82,7 +77,7 @@ std::string render_text(const Diagnostics& diagnostics, const Sources& sources, 
     for (const Note& note : d.notes)
       write_message(out, sources, note.span, "note", style.note, note.text, style);
     for (const std::string& hint : d.hints)
-      out += fmt::format("{}hint:{} {}\n", style.note, style.reset, hint);
+      out += fmt::format("{}hint:{} {}\n", style.note, style.reset, without_controls(hint));
   }
   if (size_t more = diagnostics.dropped()) out += fmt::format("note: {} more not shown\n", more);
   return out;

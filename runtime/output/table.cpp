@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/say.h"
 #include "base/utf8.h"
 #include "runtime/output/formats.h"
 
@@ -205,18 +206,7 @@ Result<void> Table::sample(std::span<const Point> points, bool final) {
 }  // namespace
 
 std::string printable(std::string_view text) {
-  std::string result;
-  while (!text.empty()) {
-    const size_t size = utf8_length(text);
-    const auto first = static_cast<unsigned char>(text[0]);
-    // C0, DEL, and C1 (U+0080 to U+009F), which terminals obey as well.
-    const bool control = first < 0x20 || first == 0x7f ||
-                         (size == 2 && first == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0);
-    const size_t taken = std::max<size_t>(size, 1);
-    result += size == 0 || control ? std::string_view("?") : text.substr(0, taken);
-    text.remove_prefix(taken);
-  }
-  return result;
+  return harmless(text);
 }
 
 size_t columns(std::string_view text) {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "runtime/output/table.h"
+#include "base/say.h"
 
 namespace mdl::inject {
 namespace {
@@ -67,11 +67,10 @@ void say_anomalies(pid_t pid, const resident::Journal& journal, std::span<const 
           " ({}{}{}{})", first.metric, first.focus.empty() ? "" : "@", first.focus,
           cell->requests.size() > 1 ? fmt::format(" and {} more", cell->requests.size() - 1) : "");
     }
-    fmt::print(stderr, "anomalies in process {}: {}: {}{}\n", pid, output::printable(what.function), text,
-               output::printable(request));
+    say(stderr, "anomalies in process {}: {}: {}{}\n", pid, what.function, text, request);
   }
   if (all.size() > kMost)
-    fmt::print(stderr, "anomalies in process {}: {} more functions\n", pid, all.size() - kMost);
+    say(stderr, "anomalies in process {}: {} more functions\n", pid, all.size() - kMost);
 }
 
 }  // namespace mdl::inject

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/say.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/patch/stage_audit.h"
 #include "runtime/process/lock.h"
@@ -96,7 +97,7 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   if (!options_->dry_run) return {};
   auto refused = patch::rehearse(*input_, memory);
   if (!refused) return refused.error();
-  if (*refused) fmt::print(stderr, "warning: {}\n", patch::audit_warning(*refused));
+  if (*refused) say(stderr, "warning: {}\n", patch::audit_warning(*refused));
   return {};
 }
 
@@ -115,8 +116,8 @@ Result<void> AttachedProcess::check() const {
   if (auto ok = check_coverage(*plan_, binding_, coverage_, *options_); !ok) return ok;
   for (const image::Object& object : image_.objects)
     if (object.is_go)
-      fmt::print(stderr, "warning: {} is Go code, which is not instrumented: nothing of it is counted\n",
-                 object.name);
+      say(stderr, "warning: {} is Go code, which is not instrumented: nothing of it is counted\n",
+          object.name);
   return check_budget(*plan_, binding_, wanted_.ps_per_cycle, options_->budget);
 }
 
@@ -124,9 +125,9 @@ Result<void> AttachedProcess::check() const {
 void AttachedProcess::keep_hit_time() {
   if (!has_clock(binding_, format::CellClock::wall) && !has_clock(binding_, format::CellClock::cpu)) return;
   if (std::ranges::any_of(plan_->stencils, &plan::Stencil::reads_otherwise)) {
-    fmt::print(stderr,
-               "warning: the plan reads the clock in a way of its own: its times include what the "
-               "instrumentation takes, as with --raw-times\n");
+    say(stderr,
+        "warning: the plan reads the clock in a way of its own: its times include what the "
+        "instrumentation takes, as with --raw-times\n");
     return;
   }
   if (input_->ticks_per_second == 0)
@@ -160,8 +161,7 @@ Result<void> AttachedProcess::identify(const process::TargetMemory& memory) {
                     "where they are known to be: its threads cannot be told apart",
                     image_.pid)};
   if (*place == 0)
-    fmt::print(
-        stderr,
+    say(stderr,
         "warning: the C library of process {} does not keep thread ids where they are known to be: a thread "
         "that ends inside a constraint or with a running timer may leave it to a later one\n",
         image_.pid);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/say.h"
 #include "runtime/focus/cost.h"
 
 namespace mdl::inject {
@@ -50,16 +51,16 @@ Result<void> check_budget(const plan::Plan& plan, const focus::Binding& binding,
   if (budget)
     return Error{fmt::format("{}: more than the budget of {} ns (--budget; ask for less, or see mdlc --cost)",
                              what, *budget)};
-  fmt::print(stderr, "warning: {}; --budget NS refuses what takes more\n", what);
+  say(stderr, "warning: {}; --budget NS refuses what takes more\n", what);
   return {};
 }
 
 void print_cost(std::FILE* out, const plan::Plan& plan, const focus::Binding& binding, double ps_per_cycle) {
   const Costs costs = costs_of(plan, binding, ps_per_cycle, kWarnAboveNs);
   if (!costs.dearest) return;
-  fmt::print(out, "predicted: {} to {} ns a hit, most at {} (cycles of {}, at {:.2f} GHz here)\n",
-             ns_text(costs.least), ns_text(costs.most), where(*costs.dearest), plan.manifest.cpu,
-             1000 / ps_per_cycle);
+  say(out, "predicted: {} to {} ns a hit, most at {} (cycles of {}, at {:.2f} GHz here)\n",
+      ns_text(costs.least), ns_text(costs.most), where(*costs.dearest), plan.manifest.cpu,
+      1000 / ps_per_cycle);
 }
 
 }  // namespace mdl::inject

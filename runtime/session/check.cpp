@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/say.h"
+
 namespace mdl::inject {
 
 void Reach::add(const plan::Plan& plan, const patch::Coverage& coverage) {
@@ -61,16 +63,16 @@ bool Found::say_never_came() const {
   for (const std::string& name : order_) {
     if (reached_.contains(name)) continue;
     any = true;
-    fmt::print(stderr, "mdl-inject: {} was awaited, and nothing came that it could count{}\n", name,
-               missing_.at(name));
+    say(stderr, "mdl-inject: {} was awaited, and nothing came that it could count{}\n", name,
+        missing_.at(name));
   }
   for (const auto& [index, why] : absent_) {
     if (present_.contains(index)) continue;
     any = true;
-    fmt::print(stderr, "mdl-inject: in no program: {}\n", why);
+    say(stderr, "mdl-inject: in no program: {}\n", why);
   }
   if (order_.empty() && absent_.empty())
-    fmt::print(stderr, "mdl-inject: no program had anything that was asked for\n");
+    say(stderr, "mdl-inject: no program had anything that was asked for\n");
   return any;
 }
 
@@ -93,11 +95,11 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
                              coverage.refused.size(), example)};
   for (size_t i = 0; i < hollow.size() && count <= 20 && !options.may_come_later(); i++)
     if (hollow[i])
-      fmt::print(stderr, "warning: {}@{} cannot be measured: {}\n", binding.requests[i].metric,
-                 binding.requests[i].focus,
-                 coverage.refused_of[i] != 0
-                     ? "its points are refused"
-                     : "the functions have no such points (one that never returns has no returns)");
+      say(stderr, "warning: {}@{} cannot be measured: {}\n", binding.requests[i].metric,
+          binding.requests[i].focus,
+          coverage.refused_of[i] != 0
+              ? "its points are refused"
+              : "the functions have no such points (one that never returns has no returns)");
   return {};
 }
 

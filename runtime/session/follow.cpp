@@ -7,6 +7,7 @@
 #include <array>
 #include <utility>
 
+#include "base/say.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/patch/remove.h"
 #include "runtime/process/lock.h"
@@ -154,7 +155,7 @@ void Follow::consider(pid_t pid, Measured measured) {
   if (!is_young(pid) || !is_family(pid)) {
     incomplete_ = true;
     if (process::start_time(pid) == 0 && !admitted_.contains(pid))
-      fmt::print(stderr, "warning: process {} was forked and has ended before it could be measured\n", pid);
+      say(stderr, "warning: process {} was forked and has ended before it could be measured\n", pid);
     return;
   }
   // The memory is that of whoever forked last.
@@ -200,7 +201,7 @@ void Follow::give_up(pid_t pid, const std::string& why) {
   others_.insert(pid);
   unmeasured_.push_back(pid);
   if (auto memory = process::TargetMemory::open(pid)) resident::let_miss(pid, session_, *memory);
-  fmt::print(stderr, "warning: process {} was forked and is not measured: {}\n", pid, why);
+  say(stderr, "warning: process {} was forked and is not measured: {}\n", pid, why);
 }
 
 void Follow::leave(Measured measured) {
@@ -216,8 +217,8 @@ void Follow::clean() {
     Result<void> done = removal.restore(nullptr, std::chrono::seconds(5));
     if (done) done = removal.finish();
     if (!done && !removal.is_executed())
-      fmt::print(stderr, "warning: process {0} is still instrumented ({1}): mdl-inject --remove {0}\n", pid,
-                 done.error().text);
+      say(stderr, "warning: process {0} is still instrumented ({1}): mdl-inject --remove {0}\n", pid,
+          done.error().text);
   }
 }
 

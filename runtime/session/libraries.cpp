@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/say.h"
 #include "runtime/focus/graft.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/resident/footprint.h"
@@ -109,7 +110,7 @@ bool Libraries::insert(Prepared& prepared) {
   const bool wanted = std::any_of(prepared.coverage.functions.begin(), prepared.coverage.functions.end(),
                                   [](const patch::FunctionPlan& f) { return !f.sites.windows.empty(); });
   for (const std::string& why : prepared.lost)
-    if (said_.insert(why).second) fmt::print(stderr, "warning: {} was loaded: {}\n", who, why);
+    if (said_.insert(why).second) say(stderr, "warning: {} was loaded: {}\n", who, why);
   if (prepared.problem.empty() && !wanted) return false;
   if (prepared.problem.empty()) {
     const patch::InsertInput input{.plan = input_.plan,
@@ -127,17 +128,14 @@ bool Libraries::insert(Prepared& prepared) {
         session_.requests[i].refused += prepared.coverage.refused_of[i];
         session_.requests[i].early += prepared.coverage.early_of[i];
       }
-      fmt::print(stderr, "{} was loaded: inserted {} points in {:.1f} ms, paused {:.1f} ms{}\n", who,
-                 extension->inserted.points, static_cast<double>(extension->inserted.took.count()) / 1e6,
-                 static_cast<double>(extension->inserted.paused.count()) / 1e6,
-                 prepared.coverage.refused.empty()
-                     ? ""
-                     : fmt::format(", {} refused", prepared.coverage.refused.size()));
-      for (const std::string& warning : extension->inserted.warnings)
-        fmt::print(stderr, "warning: {}\n", warning);
+      say(stderr, "{} was loaded: inserted {} points in {:.1f} ms, paused {:.1f} ms{}\n", who,
+          extension->inserted.points, static_cast<double>(extension->inserted.took.count()) / 1e6,
+          static_cast<double>(extension->inserted.paused.count()) / 1e6,
+          prepared.coverage.refused.empty() ? ""
+                                            : fmt::format(", {} refused", prepared.coverage.refused.size()));
+      for (const std::string& warning : extension->inserted.warnings) say(stderr, "warning: {}\n", warning);
       if (prepared.graft.left_out)
-        fmt::print(
-            stderr,
+        say(stderr,
             "warning: functions of {} that would be lines of their own have none: they were not there at "
             "the attach\n",
             who);
@@ -149,7 +147,7 @@ bool Libraries::insert(Prepared& prepared) {
   // Another mdl-inject has put the original code back: nothing was loaded, and the next sample finds that
   // out.
   if (resident::is_in_place(session_, memory_))
-    fmt::print(stderr, "warning: {} was loaded and is not instrumented: {}\n", who, prepared.problem);
+    say(stderr, "warning: {} was loaded and is not instrumented: {}\n", who, prepared.problem);
   return false;
 }
 

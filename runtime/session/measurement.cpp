@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/say.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/patch/remove.h"
 #include "runtime/process/lock.h"
@@ -144,8 +145,7 @@ double Measurement::overhead(const values::Sample& sample) {
   const bool may_know_more = !dearest_.request() && ++high_ < kHighSamples;
   warned_ = !may_know_more;
   if (warned_)
-    fmt::print(
-        stderr,
+    say(stderr,
         "warning: {:.0f} % of the CPU time of process {} is taken by the instrumentation{}: times leave it "
         "out, but caches and threads that wait for each other feel it; ask for fewer functions\n",
         100 * last_overhead_, pid(), dearest_text());
@@ -179,8 +179,7 @@ void Measurement::compare_clocks() {
   uneven_ = !arch::agree(compared_, now, journal_.ticks_per_second);
   compared_ = now;
   if (uneven_)
-    fmt::print(
-        stderr,
+    say(stderr,
         "warning: the processor's time stamp counter does not agree with the system's clock any more (was "
         "the machine suspended, or moved to another host?): times of process {} are not to be trusted "
         "from here on; measure again\n",
@@ -232,17 +231,16 @@ Result<void> Measurement::write_last(const values::Sample& sample) {
   if (auto ok = feed_.sample(points, true); !ok) return ok;
   say_anomalies(pid(), journal_, sample.values.anomaly_words);
   if (sample.values.overflows)
-    fmt::print(stderr,
-               "warning: more threads than slots: {} hits shared one block and may have lost counts\n",
-               sample.values.overflows);
+    say(stderr, "warning: more threads than slots: {} hits shared one block and may have lost counts\n",
+        sample.values.overflows);
   if (sample.values.unrecorded)
-    fmt::print(stderr, "warning: {} threads ended so fast that only the sums of their values are known\n",
-               sample.values.unrecorded);
+    say(stderr, "warning: {} threads ended so fast that only the sums of their values are known\n",
+        sample.values.unrecorded);
   if (requests_.more_keys())
-    fmt::print(stderr,
-               "warning: threads had more than 8 active keys {} times; what they counted under the others is "
-               "missing\n",
-               requests_.more_keys());
+    say(stderr,
+        "warning: threads had more than 8 active keys {} times; what they counted under the others is "
+        "missing\n",
+        requests_.more_keys());
   return {};
 }
 
@@ -275,13 +273,13 @@ Result<int> Measurement::ended() {
   Result<void> written = write_last(last);
   std::optional<int> signal = process_.killed_by();
   if (signal && *signal) {
-    fmt::print(stderr, "mdl-inject: process {} was killed by signal {} ({})\n", pid(), *signal,
-               sigdescr_np(*signal));
+    say(stderr, "mdl-inject: process {} was killed by signal {} ({})\n", pid(), *signal,
+        sigdescr_np(*signal));
     return static_cast<int>(Status::target_killed);
   }
   if (!is_hidden())
-    fmt::print(stderr, "mdl-inject: process {} has ended{}\n", pid(),
-               last.complete ? "" : ": its last values could not be read");
+    say(stderr, "mdl-inject: process {} has ended{}\n", pid(),
+        last.complete ? "" : ": its last values could not be read");
   if (!written) return written.error();
   return 0;
 }
@@ -300,8 +298,8 @@ Result<int> Measurement::lost(const Error& why) {
   Result<void> written = write_last(last_known());
   if (!out) return still_there(out.error());
   if (same_program && !removal.is_gone()) return damaged(why);
-  fmt::print(stderr, "mdl-inject: process {} no longer holds the instrumentation: {}\n", pid(),
-             same_program ? "another mdl-inject has removed it" : "it executes another program");
+  say(stderr, "mdl-inject: process {} no longer holds the instrumentation: {}\n", pid(),
+      same_program ? "another mdl-inject has removed it" : "it executes another program");
   if (!written) return written.error();
   return 0;
 }
@@ -317,8 +315,7 @@ Result<int> Measurement::replaced(const std::string& program) {
   const bool started = options_.start && options_.pid == pid();
   Result<void> written = write_last(last_known());
   if (program_follows_) return written ? Result<int>(0) : written.error();
-  fmt::print(
-      stderr,
+  say(stderr,
       "mdl-inject: process {} no longer holds the instrumentation: it executes another program, {}, which is "
       "not measured{}\n",
       pid(), program,
@@ -352,14 +349,13 @@ Result<int> Measurement::leave() {
     if (checked)
       take(*checked);
     else
-      fmt::print(stderr, "warning: exits were not checked: {}\n", checked.error().text);
+      say(stderr, "warning: exits were not checked: {}\n", checked.error().text);
   }
   auto sample = take_sample();
   if (!sample) return lost(sample.error());
   if (auto ok = write_last(*sample); !ok) return ok.error();
-  fmt::print(stderr,
-             "left in process {0}: see mdl-inject --status {0}, take it out with mdl-inject --remove {0}\n",
-             pid());
+  say(stderr, "left in process {0}: see mdl-inject --status {0}, take it out with mdl-inject --remove {0}\n",
+      pid());
   return 0;
 }
 

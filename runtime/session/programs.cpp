@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/say.h"
 #include "runtime/process/target.h"
 #include "runtime/process/trace_stop.h"
 
@@ -17,8 +18,8 @@ constexpr auto kLoading = 60s;  // libraries on a slow network, constructors tha
 
 void say_unmeasured(pid_t pid, const std::string& why) {
   const std::string program = process::program_of(pid);
-  fmt::print(stderr, "warning: process {} executes {} and is not measured: {}\n", pid,
-             program.empty() ? "another program" : program, why);
+  say(stderr, "warning: process {} executes {} and is not measured: {}\n", pid,
+      program.empty() ? "another program" : program, why);
 }
 
 bool Programs::watches(pid_t process) const {
@@ -80,8 +81,7 @@ Programs::News Programs::look() {
         begin(watch.pid());
         return true;
       case process::ExecWatch::State::privileged:
-        fmt::print(
-            stderr,
+        say(stderr,
             "warning: process {} executes a program that may get more rights than it has, which it would not "
             "get while it is traced: it is not measured\n",
             watch.pid());

@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "base/say.h"
 #include "runtime/arch/description.h"
-#include "runtime/output/table.h"
 
 namespace mdl::inject {
 namespace {
@@ -45,8 +45,8 @@ std::string_view site_text(const patch::Site& site) {
 
 void print_early_ends(std::FILE* out, const patch::Coverage& coverage) {
   for (const patch::EarlyEnd& early : coverage.early)
-    fmt::print(out, "ends early: {} {} at {:#x}: {}\n", function_text(early.object, early.function),
-               site_text(early.site), early.site.address, early.reason);
+    say(out, "ends early: {} {} at {:#x}: {}\n", function_text(early.object, early.function),
+        site_text(early.site), early.site.address, early.reason);
 }
 
 void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::Coverage& coverage) {
@@ -58,37 +58,36 @@ void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::
                     [](const auto& point) { return !point.snippets.empty(); }))
       functions.insert(f.function);
   for (const auto& refused : coverage.refused) functions.insert(refused.function);
-  fmt::print(out, "{} points in {} functions: {} would be patched", coverage.sites, functions.size(), taken);
-  for (const auto& [tactic, count] : coverage.by_tactic) fmt::print(out, ", {} by {}", count, tactic);
-  fmt::print(out, ", {} refused\n", coverage.refused.size());
+  say(out, "{} points in {} functions: {} would be patched", coverage.sites, functions.size(), taken);
+  for (const auto& [tactic, count] : coverage.by_tactic) say(out, ", {} by {}", count, tactic);
+  say(out, ", {} refused\n", coverage.refused.size());
   for (size_t i = 0; i < binding.requests.size(); i++) {
     const focus::BoundRequest& request = binding.requests[i];
     if (request.of != focus::BoundRequest::kNone && !coverage.refused_of[i] && !coverage.early_of[i])
       continue;
-    fmt::print(out, "  {}: {} refused", request_text(request), coverage.refused_of[i]);
-    if (coverage.early_of[i]) fmt::print(out, ", {} end early", coverage.early_of[i]);
-    fmt::print(out, "{}\n", request.children ? fmt::format(", {} children", request.children) : "");
+    say(out, "  {}: {} refused", request_text(request), coverage.refused_of[i]);
+    if (coverage.early_of[i]) say(out, ", {} end early", coverage.early_of[i]);
+    say(out, "{}\n", request.children ? fmt::format(", {} children", request.children) : "");
   }
   print_early_ends(out, coverage);
   std::map<std::string, uint64_t> reasons;
   for (const patch::RefusedSite& refused : coverage.refused) reasons[refused.reason]++;
-  for (const auto& [reason, count] : reasons) fmt::print(out, "  {:6}  {}\n", count, reason);
+  for (const auto& [reason, count] : reasons) say(out, "  {:6}  {}\n", count, reason);
   for (const patch::RefusedSite& refused : coverage.refused)
-    fmt::print(out, "refused: {} {} at {:#x}: {} [{:02x}]\n", function_text(refused.object, refused.function),
-               site_text(refused.site), refused.site.address, refused.reason, fmt::join(refused.bytes, " "));
+    say(out, "refused: {} {} at {:#x}: {} [{:02x}]\n", function_text(refused.object, refused.function),
+        site_text(refused.site), refused.site.address, refused.reason, fmt::join(refused.bytes, " "));
 }
 
 namespace {
 
 void print_snippet(std::FILE* out, const plan::Plan& plan, const focus::Binding& binding,
                    const focus::BoundPoint& point, const focus::BoundSnippet& snippet) {
-  fmt::print(out, "  {} of {}{}: {}", format::info(point.kind).name,
-             function_text(point.object, point.function),
-             point.place ? fmt::format("+{:#x}", point.place - point.function->address) : "",
-             plan.stencils[snippet.stencil].info.name);
-  for (focus::CellId guard : snippet.guards) fmt::print(out, ", while {}", binding.cells[guard].label);
-  if (!snippet.obstacle.empty()) fmt::print(out, ", refused: {}", snippet.obstacle);
-  fmt::print(out, "\n");
+  say(out, "  {} of {}{}: {}", format::info(point.kind).name, function_text(point.object, point.function),
+      point.place ? fmt::format("+{:#x}", point.place - point.function->address) : "",
+      plan.stencils[snippet.stencil].info.name);
+  for (focus::CellId guard : snippet.guards) say(out, ", while {}", binding.cells[guard].label);
+  if (!snippet.obstacle.empty()) say(out, ", refused: {}", snippet.obstacle);
+  say(out, "\n");
 }
 
 }  // namespace
@@ -97,10 +96,10 @@ void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding&
   for (size_t i = 0; i < binding.requests.size(); i++) {
     const focus::BoundRequest& request = binding.requests[i];
     if (request.of != focus::BoundRequest::kNone) continue;  // thousands, and all alike
-    fmt::print(out, "{} ({})\n", request_text(request), request.definition->name);
+    say(out, "{} ({})\n", request_text(request), request.definition->name);
     if (request.children)
-      fmt::print(out, "  one value for {} children, each with a flag and a span of it\n", request.children);
-    for (const std::string& name : request.missing) fmt::print(out, "  not in this process: {}\n", name);
+      say(out, "  one value for {} children, each with a flag and a span of it\n", request.children);
+    for (const std::string& name : request.missing) say(out, "  not in this process: {}\n", name);
     for (const focus::BoundPoint& point : binding.points)
       for (const focus::BoundSnippet& snippet : point.snippets) {
         if (std::find(snippet.requests.begin(), snippet.requests.end(), i) == snippet.requests.end())
@@ -112,7 +111,7 @@ void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding&
   for (const focus::BoundPoint& point : binding.points)
     for (const focus::BoundSnippet& snippet : point.snippets) {
       if (!snippet.requests.empty()) continue;
-      if (!any) fmt::print(out, "code outside metrics\n");
+      if (!any) say(out, "code outside metrics\n");
       any = true;
       print_snippet(out, plan, binding, point, snippet);
     }
@@ -120,17 +119,16 @@ void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding&
 
 void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch::Coverage& coverage) {
   auto ms = [](std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; };
-  fmt::print(out, "inserted {} points in {:.1f} ms, paused {:.1f} ms ({} threads", inserted.points,
-             ms(inserted.took), ms(inserted.paused), inserted.threads);
-  if (inserted.frames) fmt::print(out, ", {} active frames", inserted.frames);
-  fmt::print(out, "){}\n",
-             coverage.refused.empty() ? "" : fmt::format(", {} refused", coverage.refused.size()));
-  for (const std::string& warning : inserted.warnings) fmt::print(out, "warning: {}\n", warning);
+  say(out, "inserted {} points in {:.1f} ms, paused {:.1f} ms ({} threads", inserted.points,
+      ms(inserted.took), ms(inserted.paused), inserted.threads);
+  if (inserted.frames) say(out, ", {} active frames", inserted.frames);
+  say(out, "){}\n", coverage.refused.empty() ? "" : fmt::format(", {} refused", coverage.refused.size()));
+  for (const std::string& warning : inserted.warnings) say(out, "warning: {}\n", warning);
   for (const std::string& why : coverage.unhooked)
-    fmt::print(out,
-               "warning: not hooked: {} (docs/injection.md, \"Frames that vanish\" and \"The end of the "
-               "process\")\n",
-               why);
+    say(out,
+        "warning: not hooked: {} (docs/injection.md, \"Frames that vanish\" and \"The end of the "
+        "process\")\n",
+        why);
 }
 
 int print_functions(std::FILE* out, const image::Image& image, const std::string& glob) {
@@ -147,10 +145,10 @@ int print_functions(std::FILE* out, const image::Image& image, const std::string
         wanted = wanted || fnmatch(glob.c_str(), alias.c_str(), 0) == 0;
       if (!wanted) continue;
       printed++;
-      fmt::print(out, "{}", text);
-      if (plain != function.name) fmt::print(out, "  {}", full);
-      for (const std::string& alias : function.aliases) fmt::print(out, "  ={}", alias);
-      fmt::print(out, "{}\n", function.is_ifunc ? "  (IFUNC)" : "");
+      say(out, "{}", text);
+      if (plain != function.name) say(out, "  {}", full);
+      for (const std::string& alias : function.aliases) say(out, "  ={}", alias);
+      say(out, "{}\n", function.is_ifunc ? "  (IFUNC)" : "");
     }
   return printed ? 0 : 1;
 }
@@ -187,36 +185,33 @@ void say_missed_exits(pid_t pid, const resident::Journal& journal, const patch::
   for (const auto& [functions, missed] : by_functions) {
     std::vector<std::string> names;
     for (uint32_t f : functions) names.push_back(journal.functions[f].name);
-    fmt::print(stderr,
-               "warning: process {}: {}{} was entered {} more often than it was left, in {}, and is not "
-               "active there: exits were missed; suspect: {}\n",
-               pid, names.size() == 1 ? "" : fmt::format("one of {} functions, ", names.size()),
-               output::printable(listed(names)),
-               missed.entries == 1 ? "once" : fmt::format("{} times", missed.entries),
-               counted(missed.threads, "thread"), output::printable(listed(suspect[functions])));
+    say(stderr,
+        "warning: process {}: {}{} was entered {} more often than it was left, in {}, and is not "
+        "active there: exits were missed; suspect: {}\n",
+        pid, names.size() == 1 ? "" : fmt::format("one of {} functions, ", names.size()), listed(names),
+        missed.entries == 1 ? "once" : fmt::format("{} times", missed.entries),
+        counted(missed.threads, "thread"), listed(suspect[functions]));
   }
 }
 
 void print_check(std::FILE* out, const patch::ExitCheck& check) {
   if (!check.done) {
-    fmt::print(out, "exits were not checked: the session's data cannot be read\n");
+    say(out, "exits were not checked: the session's data cannot be read\n");
     return;
   }
   uint64_t missed = 0, unclear = 0;
   for (const patch::MissedExit& one : check.missed) missed += one.threads;
   for (const auto& [why, count] : check.unclear) unclear += count;
-  fmt::print(
-      out,
+  say(out,
       "checked exits: flags and timers up in threads: {}; for active frames {}, for frames that are gone {}, "
       "not checked {}\n",
       check.up, check.up - missed - unclear, missed, unclear);
-  for (const auto& [why, count] : check.unclear) fmt::print(out, "  {} not checked: {}\n", count, why);
+  for (const auto& [why, count] : check.unclear) say(out, "  {} not checked: {}\n", count, why);
 }
 
 void say_breakpoints(pid_t pid, size_t windows) {
   if (windows == 0) return;
-  fmt::print(
-      stderr,
+  say(stderr,
       "warning: {} windows of process {} held breakpoints ({}) of a debugger or a uprobe, which were left "
       "there; what is around them is the original code\n",
       windows, pid, arch::kMachine.breakpoint_name);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/say.h"
 #include "runtime/process/target.h"
 
 namespace mdl::inject {
@@ -134,7 +135,7 @@ bool Session::look_for_children(Family& family, bool thoroughly) {
                                       std::move(child.memory), feed_, elapsed_s());
     measurement->hide(family.hidden);
     if (!measurement->is_hidden())
-      fmt::print(stderr, "process {} was forked: it is measured, too\n", measurement->pid());
+      say(stderr, "process {} was forked: it is measured, too\n", measurement->pid());
     add(family, std::make_unique<AttachedProcess>(std::move(measurement)));
   }
   return !children.empty();
@@ -166,8 +167,8 @@ void Session::follow(const Follow::Asker& asker, Family& family) {
       programs_->watch(asker.tid, asker.process, *asker.memory, family.follow->session().code);
   if (own) own->expect_program(watched);
   if (!watched && process::is_alive_thread(asker.tid))
-    fmt::print(stderr, "warning: process {} executes a program that cannot be followed: may it be traced?\n",
-               asker.process);
+    say(stderr, "warning: process {} executes a program that cannot be followed: may it be traced?\n",
+        asker.process);
   family.follow->answer(asker, family.measured());
 }
 
@@ -199,7 +200,7 @@ Result<void> Session::attach(Programs::Arrived& arrived) {
   if (auto ok = (*process)->insert(arrived.memory, feed_, elapsed_s()); !ok) return ok;
   Measurement& measurement = (*process)->measurement();
   if (!measurement.is_hidden()) {
-    fmt::print(stderr, "process {} executes {}: ", arrived.pid, process::program_of(arrived.pid));
+    say(stderr, "process {} executes {}: ", arrived.pid, process::program_of(arrived.pid));
     (*process)->say_inserted();
   }
   add_family(std::move(*process));
@@ -220,7 +221,7 @@ void Session::note_result(pid_t pid, const Result<int>& result) {
   else if (!result && !first_problem_)
     first_problem_ = result.error();
   else if (!result)
-    fmt::print(stderr, "mdl-inject: {}\n", result.error().text);
+    say(stderr, "mdl-inject: {}\n", result.error().text);
 }
 
 void Session::end_waiting(const Measurement& measurement) {
@@ -300,7 +301,7 @@ void Session::abandon(const Error& why) {
 Result<int> Session::result() const {
   if (!first_problem_) return first_result_;
   if (first_result_) return *first_problem_;
-  fmt::print(stderr, "mdl-inject: {}\n", first_problem_->text);
+  say(stderr, "mdl-inject: {}\n", first_problem_->text);
   return first_result_;
 }
 

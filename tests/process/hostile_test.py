@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 import pathlib
+import re
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -29,7 +31,7 @@ class Done:
     def __init__(self, *command):
         began = time.monotonic()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen([MDL_INJECT, *map(str, command)], stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
+            process = subprocess.Popen([MDL_INJECT, *(one if isinstance(one, bytes) else str(one) for one in command)], stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = self.status = os.waitstatus_to_exitcode(status)
             out.seek(0), errors.seek(0)
@@ -222,6 +224,48 @@ class Links(Hostile):
         program = self.hostile("code", "/dev/zero")
         done = Done("--list", program.pid, "*t_work")
         self.assertEqual(done.status, 0, done.text)
+
+
+class Terminals(Hostile):
+    """Names that a terminal would obey, wherever an attacker may choose one."""
+
+    EVIL = b"\x1b[31m\xc2\x9b2J\xe2\x80\xae\x07"
+    HARMFUL = re.compile(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
+
+    def start_evil(self):
+        """A program of an evil file name, symbol and process name, which a session measures."""
+        folder = os.path.join(os.fsencode(self.folder), b"f" + self.EVIL)
+        os.mkdir(folder, 0o755)
+        path = os.path.join(folder, b"p" + self.EVIL)
+        subprocess.run(["objcopy", "--redefine-sym", b"t_work=t_" + self.EVIL + b"\nt_line", PROGRAMS / "hostile", path], check=True)
+        os.chmod(path, 0o755)
+        program = Program("hostile", command=[*NOBODY, path, "120", "name", b"n" + self.EVIL + b"%nx"])
+        self.addCleanup(program.kill)
+        return program
+
+    def test_whatever_is_said(self):
+        program = self.start_evil()
+        plan = self.compile_text(metric("calls", ["t_*"]))
+        evil = os.path.join(os.fsencode(self.folder), self.EVIL + b".bin")
+        shutil.copy(plan, evil)
+        shown = 0
+        for words in ((program.pid, evil, "-d", "0", "--explain", "--format", "table"), (program.pid, evil, "--dry-run"),
+                      (program.pid, evil, "--detach", "-d", "0", "--format", "table"), ("--status", program.pid),
+                      (program.pid, evil, "-d", "0"), ("--check", program.pid), ("--remove", program.pid), ("--list", program.pid),
+                      ("--list", program.pid, self.EVIL), ("--verify", evil), (program.pid, self.EVIL), ("--verify", self.EVIL + b"/"),
+                      (program.pid, evil, "-m", b"calls@/Code/" + self.EVIL), ("--remove", self.EVIL), (b"--" + self.EVIL,),
+                      (program.pid, evil, "-d", "0", "-o", os.path.join(os.fsencode(self.folder), self.EVIL, b"x"))):
+            done = Done(*words)
+            self.assertEqual(self.HARMFUL.findall(done.bytes), [], (words, done.text))
+            shown += done.text.count("?[31m")
+        self.assertGreater(shown, 5, "the names were shown")
+        self.assertEqual(process_text.leftovers(program.pid), [])
+
+    def test_names_stay_in_their_line(self):
+        program = self.start_evil()
+        lines = Done("--list", program.pid).text.splitlines()
+        self.assertEqual([line for line in lines if line.startswith("t_line")], [])
+        self.assertTrue(any("?t_line" in line for line in lines))
 
 
 if __name__ == "__main__":

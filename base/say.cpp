@@ -1,0 +1,54 @@
+#include "base/say.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "base/utf8.h"
+
+namespace mdl {
+namespace {
+
+// U+0080 to U+009F are two bytes that begin with c2.
+bool is_c1(std::string_view character) {
+  return character.size() == 2 && character[0] == '\xc2' && static_cast<unsigned char>(character[1]) < 0xa0;
+}
+
+bool is_direction_or_separator(std::string_view character) {
+  constexpr std::string_view kRanges[][2] = {
+      {"\u200e", "\u200f"}, {"\u2028", "\u202e"}, {"\u2066", "\u2069"}};
+  return std::ranges::any_of(kRanges, [&](const auto& range) {
+    return character.size() == 3 && range[0] <= character && character <= range[1];
+  });
+}
+
+bool is_harmless(std::string_view character, std::string_view kept) {
+  if (character.size() > 1) return !is_c1(character) && !is_direction_or_separator(character);
+  const auto byte = static_cast<unsigned char>(character[0]);
+  return (byte >= 0x20 && byte != 0x7f) || kept.find(character[0]) != kept.npos;
+}
+
+}  // namespace
+
+std::string harmless(std::string_view text, std::string_view kept) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const size_t size = utf8_length(text);
+    const std::string_view character = text.substr(0, std::max<size_t>(size, 1));
+    if (size > 0 && is_harmless(character, kept))
+      out += character;
+    else
+      out += '?';
+    text.remove_prefix(character.size());
+  }
+  return out;
+}
+
+void say_text(std::FILE* to, std::string_view text) {
+  const std::string out = harmless(text, "\n\t");
+  if (std::fwrite(out.data(), 1, out.size(), to) < out.size() && to != stderr)
+    throw std::system_error(errno, std::generic_category(), "cannot write");
+}
+
+}  // namespace mdl
