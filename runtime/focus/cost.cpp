@@ -17,9 +17,9 @@ uint64_t predicted_ps(const plan::Plan& plan, std::span<const BoundSnippet> snip
   uint64_t routines_ps = 0;
   std::set<CellId> guards;  // those in a row are tested once
   for (const BoundSnippet& snippet : snippets) {
-    const format::StencilInfo& info = plan.stencils[snippet.stencil].info;
-    cycles += info.cycles / 100.0;
-    routines_ps += uint64_t{info.routine_ns} * 1000;
+    const plan::StencilCost& cost = plan.stencils[snippet.stencil].cost;
+    cycles += static_cast<double>(cost.cycles) / 100;
+    routines_ps += cost.routine_ns * 1000;
     guards.insert(snippet.guards.begin(), snippet.guards.end());
   }
   cycles += kGuardCycles * static_cast<double>(guards.size());

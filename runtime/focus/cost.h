@@ -1,5 +1,5 @@
-// The predicted time of a point's code: the plan's prediction for its stencils (StencilInfo::cycles,
-// routine_ns), and the way to the code and back.
+// The predicted time of a point's code: what its stencils take (Stencil::cost: the plan's prediction, or more
+// where the decoded code shows more), and the way to the code and back.
 #pragma once
 
 #include <cstdint>

@@ -44,6 +44,12 @@ struct Hole {
   int64_t addend = 0;  // value + addend goes into the field; minus the field's address when pc-relative
 };
 
+// The time of one execution on the dearest path.
+struct StencilCost {
+  uint64_t cycles = 0;      // hundredths
+  uint64_t routine_ns = 0;  // besides, in routines; what a function of the application takes is not in it
+};
+
 struct Stencil {
   format::StencilInfo info;
   std::vector<std::byte> code;
@@ -55,6 +61,8 @@ struct Stencil {
   // does so in other words.
   std::vector<uint32_t> counter_reads = {};
   bool reads_otherwise = false;
+  // What the code was seen to take at least; not less than the plan says.
+  StencilCost cost = {};
 };
 
 // A symbol of the application as the holes of a stencil want it (format::kSymbolSymbol).

@@ -251,7 +251,10 @@ Result<Plan> read_plan(std::span<const std::byte> bytes) {
   for (const Placed& p : *placed) {
     if (auto ordered = order_holes(*p.stencil); !ordered) return ordered.error();
     if (auto verified = verify(*rules, *p.stencil); !verified) return verified.error();
-    rules->note_registers(*p.stencil);
+    Stencil& stencil = *p.stencil;
+    rules->note(stencil);
+    stencil.cost = {std::max<uint64_t>(stencil.cost.cycles, stencil.info.cycles),
+                    std::max<uint64_t>(stencil.cost.routine_ns, stencil.info.routine_ns)};
   }
   if (plan.guard.holes.size() != 2 || plan.guard.holes[0].kind == plan.guard.holes[1].kind)
     return reject("its guard must test one flag and branch to `mdl_next` once");

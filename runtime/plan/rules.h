@@ -38,6 +38,7 @@ namespace mdl::plan {
   X(reached, "reached", "code that nothing reaches")                                                   \
   X(dividend, "dividend", "a division of anything but a number extended by cqo")                       \
   X(divisor, "divisor", "a division by what may be 0 or -1")                                           \
+  X(dear, "dear", "a path of more than 100,000 cycles, or of more than 100 µs in routines")            \
   X(filled_cell, "filled-cell", "filled: a cell outside of the thread's block")                        \
   X(filled_next, "filled-next", "filled: a continuation that is not behind the stencil")               \
   X(filled_routine, "filled-routine", "filled: a routine inside of the stencil")                       \

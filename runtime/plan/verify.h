@@ -40,7 +40,8 @@ struct TargetRules {
   std::optional<FieldShape> (*field)(uint32_t relocation_type);
   // Both name the offending offset and instruction.
   Result<void> (*verify)(const Stencil& stencil);
-  void (*note_registers)(Stencil& stencil);  // fills `written` and `read` of a verified stencil
+  // Fills all of a verified stencil that is found by decoding: registers, reads of the counter, the cost.
+  void (*note)(Stencil& stencil);
   Result<void> (*verify_filled)(const Stencil& stencil, std::span<const std::byte> code, uint64_t block_size);
 };
 
@@ -48,6 +49,10 @@ struct TargetRules {
 const TargetRules* rules_for(std::string_view target);
 // The names of those that it knows.
 std::vector<std::string_view> known_targets();
+
+// No stencil may take longer than this, whatever the user's budget is.
+inline constexpr uint64_t kMostCycles = 100'000 * 100;  // hundredths
+inline constexpr uint64_t kMostRoutineNs = 100'000;
 
 // A stencil as it is in the plan.
 Result<void> verify(const TargetRules& rules, const Stencil& stencil);

@@ -51,6 +51,8 @@ Result<void> check_budget(const plan::Plan& plan, const focus::Binding& binding,
   if (budget)
     return Error{fmt::format("{}: more than the budget of {} ns (--budget; ask for less, or see mdlc --cost)",
                              what, *budget)};
+  if (static_cast<double>(costs.most) > kRefuseAboveNs * 1000)
+    return Error{fmt::format("{}: more than {} ns need --budget NS", what, kRefuseAboveNs)};
   say(stderr, "warning: {}; --budget NS refuses what takes more\n", what);
   return {};
 }

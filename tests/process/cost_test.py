@@ -2,8 +2,11 @@
 kept before anything is changed.
 """
 
+import json
 import re
 import unittest
+
+from hostile_plan_test import Elf
 
 from harness import LiveTest, MDL_INJECT, metric, run
 
@@ -61,6 +64,30 @@ class Cost(LiveTest):
         session = self.inject(self.program.pid, plan, *request, "--budget", "5000").wait_inserted()
         self.assert_stopped_well(session)
         self.assertNotIn("predicted", session.errors)
+        self.end()
+
+    def lying(self, reads):
+        """A plan of so many reads of memory that says that they take no time."""
+        body = " ".join(f"reads += readAddress($arg[0] + {8 * i});" for i in range(reads))
+        name = self.folder / f"lie{reads}.mdl"
+        name.write_text(DEAR[:DEAR.index("reads +=")] + body + " *) } }\n}\n")
+        elf = Elf(self.compile(name).read_bytes())
+        manifest = json.loads(elf.get(".mdl.manifest"))
+        for stencil in manifest["stencils"]:
+            stencil["cycles"] = stencil["routine_ns"] = stencil["instructions"] = 0
+        elf.put(".mdl.manifest", json.dumps(manifest, separators=(",", ":")).encode())
+        plan = self.folder / f"lie{reads}.bin"
+        plan.write_bytes(elf.sealed())
+        return plan
+
+    def test_a_plan_that_lies_is_not_believed(self):
+        """The cost is that of the code: no plan gets below a budget by saying 0, and past a limit none is taken."""
+        done = run(MDL_INJECT, self.program.pid, self.lying(4), "-d", "0", "--budget", "5")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"is predicted to take 19\d\d ns a hit.*more than the budget of 5 ns")
+        done = run(MDL_INJECT, self.program.pid, self.lying(250), "-d", "0", "--budget", "1000000000")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertRegex(done.stderr, r"`reads_entry` is not admissible: .* 120 us in routines \[dear\]")
         self.end()
 
     def test_dear_code_is_warned_of(self):

@@ -66,7 +66,7 @@ Result<void> verify_filled_stencil(const Stencil& stencil, std::span<const std::
   return verify_stencil(stencil);
 }
 
-void note_registers(Stencil& stencil) {
+void note_decoded(Stencil& stencil) {
   for (size_t offset = 0; offset < stencil.code.size(); offset += kSize) {
     image::Instruction in;
     image::Detail detail;
@@ -79,7 +79,7 @@ void note_registers(Stencil& stencil) {
 }  // namespace
 
 extern const TargetRules kStencilRules;
-const TargetRules kStencilRules = {"toy",          0x70f,          field_shape,
-                                   verify_stencil, note_registers, verify_filled_stencil};
+const TargetRules kStencilRules = {"toy",          0x70f,        field_shape,
+                                   verify_stencil, note_decoded, verify_filled_stencil};
 
 }  // namespace mdl::plan::toy

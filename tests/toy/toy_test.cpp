@@ -41,7 +41,7 @@ plan::Stencil stencil_of(std::initializer_list<toy::Word> words, std::vector<pla
     out.code.insert(out.code.end(), bytes, bytes + kSize);
   }
   out.holes = std::move(holes);
-  arch::kMachine.stencil_rules->note_registers(out);
+  arch::kMachine.stencil_rules->note(out);
   return out;
 }
 

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "runtime/arch/x86_64/counter_read.h"
+#include "runtime/arch/x86_64/stencil_cost.h"
 #include "runtime/arch/x86_64/stencil_decode.h"
 #include "runtime/arch/x86_64/stencil_sequences.h"
 
@@ -413,7 +414,11 @@ Result<void> Verifier::run() {
 Result<void> verify_stencil(const Stencil& stencil) {
   auto code = decode_stencil(stencil);
   if (!code) return code.error();
-  return Verifier(stencil, std::move(*code), std::nullopt).run();
+  if (auto ok = Verifier(stencil, *code, std::nullopt).run(); !ok) return ok;
+  const StencilCost cost = cost_of(stencil, *code);
+  if (cost.cycles <= kMostCycles && cost.routine_ns <= kMostRoutineNs) return {};
+  return broken(Rule::dear, fmt::format("a path through it takes {} cycles and {} us in routines",
+                                        cost.cycles / 100, cost.routine_ns / 1000));
 }
 
 Result<void> verify_filled_stencil(const Stencil& stencil, std::span<const std::byte> filled,
@@ -445,7 +450,7 @@ void note_counter_read(Stencil& stencil, uint32_t offset, std::span<const Decode
 
 }  // namespace
 
-void note_registers(Stencil& stencil) {
+void note_decoded(Stencil& stencil) {
   auto code = decode_stencil(stencil);
   if (!code) return;
   for (const Decoded& decoded : *code) {
@@ -453,11 +458,12 @@ void note_registers(Stencil& stencil) {
     stencil.read |= decoded.read;
     if (decoded.name == "RDTSC") note_counter_read(stencil, decoded.offset, *code);
   }
+  stencil.cost = cost_of(stencil, *code);
 }
 
 }  // namespace
 
 const TargetRules kStencilRules = {"x86_64",       llvm::ELF::EM_X86_64, field_shape,
-                                   verify_stencil, note_registers,       verify_filled_stencil};
+                                   verify_stencil, note_decoded,         verify_filled_stencil};
 
 }  // namespace mdl::plan::x86_64

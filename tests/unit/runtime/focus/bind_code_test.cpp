@@ -136,8 +136,8 @@ TEST(BindCode, EveryPointAndItsCost) {
   const uint32_t hit = maker.stencil("hits_entry", kEntry, "hits");
   const uint32_t every = maker.stencil("spent_every", PointKind::every, "spent", CellKind::counter, 1);
   plan::Plan& plan = maker.plan;
-  plan.stencils[hit].info.cycles = 1000, plan.stencils[hit].info.routine_ns = 7;
-  plan.stencils[every].info.cycles = 200;
+  plan.stencils[hit].cost = {.cycles = 1000, .routine_ns = 7};
+  plan.stencils[every].cost = {.cycles = 200};
   plan.stencils[every].info.constants[0] = {};
   plan.stencils[every].info.constants[0].kind = format::ExprKind::cost;
   format::Expr points;

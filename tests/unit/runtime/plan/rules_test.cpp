@@ -33,6 +33,12 @@ Stencil world(const std::string& code, const Change& change = {}) {
   return s;
 }
 
+std::string repeated(int times, const std::string& code) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += " " + code;
+  return out;
+}
+
 struct Broken {
   Rule rule;
   std::string code;
@@ -120,6 +126,8 @@ const std::vector<Broken>& broken_stencils() {
       {Rule::divisor, "48 99 48 f7 f9"},
       {Rule::divisor, "48 85 c9 74 05 48 99 48 f7 f9"},  // 0 is excluded, -1 is not
       {Rule::divisor, "48 c7 c1 [const0] 48 99 48 f7 f9"},
+      {Rule::dear, repeated(500, "e8 [cpu]")},
+      {Rule::dear, repeated(9000, "4d 87 93 [cell0]")},  // xchg: locked
   };
   return all;
 }
@@ -188,6 +196,29 @@ TEST(Rules, EachIsBrokenByAStencil) {
 #define X(id, name, what) EXPECT_TRUE(seen.contains(Rule::id)) << "no stencil breaks the rule " << name;
   MDL_STENCIL_RULES(X)
 #undef X
+}
+
+// The cost is that of the code, whatever the plan says: of the dearest path, and of a chain where it is long.
+TEST(Cost, IsThatOfTheCode) {
+  const auto cost = [](const std::string& code) {
+    Stencil s = world(code);
+    EXPECT_TRUE(verify(rules(), s)) << code;
+    rules().note(s);
+    return s.cost;
+  };
+  const std::string add = "49 83 83 [cell0] 01";
+  EXPECT_EQ(cost("").cycles, 0u);
+  EXPECT_LE(cost(add).cycles, 100u);  // what mdlc predicts
+  EXPECT_EQ(cost(add).routine_ns, 0u);
+  EXPECT_LE(cost(repeated(10, add)).cycles, 1000u);
+  // On most processors each waits for the one before, and then it is 5 cycles.
+  EXPECT_GT(cost(repeated(1000, add)).cycles, 400'000u);
+  const uint64_t one = cost("e8 [cpu]").routine_ns;
+  EXPECT_EQ(one, format::info(format::Routine::cpu).nanoseconds);
+  EXPECT_EQ(cost(repeated(100, "e8 [cpu]")).routine_ns, 100 * one);
+  // A branch over a call: the path with it counts, and so does it when more instructions are on the other.
+  EXPECT_EQ(cost("4d 85 d2 74 05 e8 [cpu]").routine_ns, one);
+  EXPECT_EQ(cost("4d 85 d2 74 07 e8 [cpu] eb 0c" + repeated(4, "49 ff c2")).routine_ns, one);
 }
 
 TEST(Rules, EachIsInTheManual) {
