@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/say.h"
+#include "mdl-inject/consent.h"
 #include "mdl-inject/origin.h"
 #include "runtime/image/image.h"
 #include "runtime/kernel/proc_file.h"
@@ -138,6 +139,7 @@ int verify(const Options& options) {
     say("not signed\n");
   else
     say("signed with {}{}\n", name(*plan->signer), origin->empty() ? "" : ", trusted: " + *origin);
+  print_capabilities(stdout, *plan, options.plan);
   for (const format::Metric& metric : plan->manifest.metrics)
     say("  {} ({}, {})\n", metric.id, metric.name, metric.units);
   return 0;

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "mdl-inject/commands.h"
+#include "mdl-inject/consent.h"
 #include "mdl-inject/defaults.h"
 #include "mdl-inject/origin.h"
 #include "runtime/output/formats.h"
@@ -65,6 +66,7 @@ int measure(const Options& asked) {
   auto plan = plan::read_plan_file(options.plan);
   if (!plan) return fail(plan.error());
   if (auto ok = check_origin(*plan, options.plan, options.trusted); !ok) return fail(ok.error());
+  if (auto ok = apply_consent(*plan, options); !ok) return fail(ok.error());
   auto sink = options.output.empty() || !options.dry_run ? output::Sink::open(options.output)
                                                          : output::Sink::open("");
   if (!sink) return fail(sink.error());

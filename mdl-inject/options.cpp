@@ -139,6 +139,9 @@ Parsed parse_options(int argc, const char* const* argv) {
       "Measure the children that the process forks, too, and theirs; with --run, the programs that they "
       "execute, too");
   app.add_flag("--allow-calls", o.allow_calls, "Let code of metrics call functions of the application");
+  app.add_flag("--allow-reads", o.allow_reads,
+               "Let code of metrics read memory of the application at addresses that it computes");
+  app.add_flag("--allow-command", o.allow_command, "With --run: start the plan's own command");
   app.add_flag("--raw-times", o.raw_times,
                "Times as the clocks show them: with what the instrumentation takes inside of them");
   double budget = 0;

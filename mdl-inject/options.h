@@ -18,6 +18,7 @@ struct Options : SessionOptions {  // pid: none yet where a program is to be sta
   std::vector<std::string> run;        // the program to start, with its arguments; empty = the plan's process
   std::string format;                  // one of output::formats(); "" = table on a terminal, else ndjson
   std::string output;                  // file; "" = standard output
+  bool allow_command = false;          // start the plan's own command
   std::optional<std::string> trusted;  // file or directory of keys: the plan must be signed with one
   // Else the plan may have another default (defaults.h).
   bool interval_given = false;

@@ -138,6 +138,7 @@ struct BindOptions {
   std::vector<std::string> foci;      // for metrics that name none; empty: the whole program
   std::string flavor;                 // "" = unix
   bool allow_calls = false;           // into the application
+  bool allow_reads = false;           // of memory, at addresses that code computes
   bool await = false;                 // objects that are not there may come: such a focus is no error
   bool again = false;                 // bound before: what has gone since is no error either
   bool elsewhere = false;  // other programs may have what this one does not: so nothing is no error

@@ -7,6 +7,7 @@
 
 #include "runtime/focus/nearest.h"
 #include "runtime/image/symbols.h"
+#include "runtime/plan/capabilities.h"
 
 namespace mdl::focus {
 namespace {
@@ -35,6 +36,7 @@ Requests::Requests(const plan::Plan& plan, const Names& names, const BindOptions
       starts_(options.starts),
       flavor_(flavor_of(options)),
       allow_calls_(options.allow_calls),
+      allow_reads_(options.allow_reads),
       await_(options.may_come()),
       denied_(options.denied),
       draft_(plan) {
@@ -48,9 +50,14 @@ Scope Requests::scope(const Resource* selected, std::string owner) {
 
 Result<void> Requests::use_symbols(const std::vector<Insertion>& code, const std::string& owner) {
   for (const Insertion& insertion : code) {
-    const format::StencilInfo& info = plan_.stencils[insertion.stencil].info;
-    if (!allow_calls_ &&
-        std::find(info.routines.begin(), info.routines.end(), format::Routine::call) != info.routines.end())
+    const plan::Stencil& stencil = plan_.stencils[insertion.stencil];
+    const format::StencilInfo& info = stencil.info;
+    if (!allow_reads_ && plan::uses(stencil, format::Routine::read))
+      return Error{fmt::format(
+          "{} reads memory of the application at addresses that its code computes: allow that with "
+          "--allow-reads",
+          owner)};
+    if (!allow_calls_ && plan::uses(stencil, format::Routine::call))
       return Error{
           fmt::format("{} calls functions of the application, which may change what it does: allow that with "
                       "--allow-calls",

@@ -29,6 +29,7 @@ class Requests {
   // How the owner's code is evaluated.
   Scope scope(const Resource* selected, std::string owner);
   // Looks up what code refers to in the application, once for each stencil.
+  // An error where the code may not do what it does.
   Result<void> use_symbols(const std::vector<Insertion>& code, const std::string& owner);
 
   // False when the request is bound already.
@@ -65,7 +66,7 @@ class Requests {
   image::Codes* codes_;
   std::span<const uint64_t> starts_;
   std::string flavor_;
-  bool allow_calls_;
+  bool allow_calls_, allow_reads_;
   bool await_;
   std::map<format::Routine, std::string> denied_;
   Constraints constraints_;

@@ -82,6 +82,7 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
              .foci = options_->foci,
              .flavor = options_->flavor,
              .allow_calls = options_->allow_calls,
+             .allow_reads = options_->allow_reads,
              .await = options_->await,
              .elsewhere = options_->follows_programs(),
              .ps_per_cycle = arch::picoseconds_per_cycle(),

@@ -26,6 +26,7 @@ struct SessionOptions {
   bool check = false;
   bool follow_fork = false;
   bool allow_calls = false;
+  bool allow_reads = false;  // of memory, at addresses that code computes
   bool raw_times = false;
   bool await = false;
   // --run --follow-fork: programs that processes execute are measured, too.

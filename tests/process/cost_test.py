@@ -82,7 +82,7 @@ class Cost(LiveTest):
 
     def test_a_plan_that_lies_is_not_believed(self):
         """The cost is that of the code: no plan gets below a budget by saying 0, and past a limit none is taken."""
-        done = run(MDL_INJECT, self.program.pid, self.lying(4), "-d", "0", "--budget", "5")
+        done = run(MDL_INJECT, self.program.pid, self.lying(4), "--allow-reads", "-d", "0", "--budget", "5")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertRegex(done.stderr, r"is predicted to take 19\d\d ns a hit.*more than the budget of 5 ns")
         done = run(MDL_INJECT, self.program.pid, self.lying(250), "-d", "0", "--budget", "1000000000")
@@ -92,7 +92,7 @@ class Cost(LiveTest):
 
     def test_dear_code_is_warned_of(self):
         (self.folder / "dear.mdl").write_text(DEAR)
-        session = self.inject(self.program.pid, self.compile(self.folder / "dear.mdl")).wait_inserted()
+        session = self.inject(self.program.pid, self.compile(self.folder / "dear.mdl"), "--allow-reads").wait_inserted()
         self.assert_stopped_well(session)
         self.assertRegex(session.errors, r"warning: the code at entry of /Code/standard/do_heap is predicted to take "
                                          r"\d{4} ns a hit; --budget NS refuses")

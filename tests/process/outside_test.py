@@ -60,7 +60,7 @@ class Outside(LiveTest):
 
     def test_memory_by_address(self):
         values, answer, _ = self.measure([counter("read", "t_address", "read += readAddress($arg[0]);")],
-                                         "read 200")
+                                         "read 200", options=["--allow-reads"])
         self.assertEqual(values["read"], answer["read"])
 
     CALL = counter("it", "t_call", "it += t_callee($arg[0], $arg[1], 3, 4, 5, 6);")

@@ -131,7 +131,7 @@ class EveryRegister(LiveTest):
                  if line.startswith("metric ")]
         words = [word for name in names for focus in foci for word in ("-m", f"{name}@{focus}" if focus else name)]
         first = self.program.ask("go 1")
-        session = self.inject(self.program.pid, plan, "--allow-calls", *options, *words, interval="0.5").wait_inserted()
+        session = self.inject(self.program.pid, plan, "--allow-calls", "--allow-reads", *options, *words, interval="0.5").wait_inserted()
         done = self.program.ask("go 3")
         self.assert_stopped_well(session)
         self.assertEqual(done["wrong"], [])

@@ -144,7 +144,8 @@ daemon local {{ command ""; dir "{self.folder}"; flavor unix; }}
 process echo {{ command "{PROGRAMS}/churn 3"; daemon local; }}
 tunable_constant {{ "samplingRate" 0.05; "maxKeys" 10; }}
 """)
-        with subprocess.Popen([MDL_INJECT, "--run", plan, "-m", "mains", "--format", "ndjson", "-o", self.folder / "values"],
+        with subprocess.Popen([MDL_INJECT, "--run", plan, "--allow-command", "-m", "mains", "--format", "ndjson", "-o",
+                               self.folder / "values"],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             self.assertIn(b"ready", process.stdout.readline())
             time.sleep(0.5)

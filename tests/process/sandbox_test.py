@@ -55,7 +55,7 @@ class Sandboxes(LiveTest):
 
     def refused(self, program, plan, *words):
         before = self.remember(program.pid)
-        done = run(MDL_INJECT, program.pid, plan, "-d", "0.1")
+        done = run(MDL_INJECT, program.pid, plan, "-d", "0.1", "--allow-reads")
         self.assertEqual((done.returncode, done.stdout), (FAILED, ""), done.stderr)
         for word in words:
             self.assertIn(word, done.stderr)
@@ -178,7 +178,7 @@ class DebiansRedis(LiveTest):
         text = TIMER + ADDRESS.split("}\n", 1)[1]  # one list for both
         plan = self.compile_text(text.replace('"t_work"', '"call"'))
         before = self.remember(self.server.pid)
-        session = self.inject(self.server.pid, plan).wait_inserted()
+        session = self.inject(self.server.pid, plan, "--allow-reads").wait_inserted()
         with self.server.connect() as client:
             for _ in range(100):
                 self.assertEqual(client.command("PING"), "PONG")

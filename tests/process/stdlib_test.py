@@ -439,7 +439,7 @@ print("done"); input()
 
         plain = soon(connected, "openssl s_server to listen")
         session = self.inject(server.pid, self.compile("code.mdl", "openssl.mdl"), "-m", "openssl_handshake_calls", "-m",
-                              "openssl_bytes_read", "-m", "openssl_bytes_written").wait_inserted()
+                              "openssl_bytes_read", "-m", "openssl_bytes_written", "--allow-reads").wait_inserted()
         with context.wrap_socket(plain) as client:
             client.sendall(b"y" * 50000)
             got = 0

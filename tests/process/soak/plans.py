@@ -138,7 +138,7 @@ class Plan:
             if self.metrics[name] == "all":
                 foci += ["/SyncObject/Message/*"]
             words += ["-m", "@".join(filter(None, (name, random.choice(foci))))]
-        return words + (["--allow-calls"] if self.calls else [])
+        return words + ["--allow-reads"] + (["--allow-calls"] if self.calls else [])
 
 
 def standard_requests(random, functions, metrics):
