@@ -7,6 +7,7 @@
 #include "compiler/sema/types.h"
 #include "compiler/support/suggest.h"
 #include "format/manifest_tables.h"
+#include "format/pattern.h"
 
 namespace mdl::sema {
 namespace {
@@ -163,11 +164,14 @@ format::Exclude check_exclude(const ast::Exclude& exclude, Diagnostics& diagnost
   for (const ast::Name& option : exclude.options)
     (option.text == "regex" ? result.regex : result.no_case) = true;
   const std::string& text = result.pattern;
-  std::string_view why;
-  if (text.empty())
+  std::string why;
+  if (text.empty()) {
     why = "it is empty";
-  else if (!result.regex && (!text.starts_with("/Code/") || text == "/Code/"))
+  } else if (result.regex) {
+    if (auto pattern = format::Pattern::make(text, result.no_case); !pattern) why = pattern.error().text;
+  } else if (!text.starts_with("/Code/") || text == "/Code/") {
     why = "a path is such as /Code/libc.so.6 or /Code/libc.so.6/malloc";
+  }
   if (!why.empty())
     diagnostics.report(DiagnosticCode::bad_exclude, exclude.pattern.span, printable(text), why);
   return result;

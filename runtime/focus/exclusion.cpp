@@ -1,22 +1,16 @@
-// LLVM's regular expressions (POSIX extended) match without recursion; the standard
-// library's recurse as deep as the text is long. Their compiler does recurse, and counted
-// repetitions multiply, so patterns from a plan are bounded before they are compiled.
 #include "runtime/focus/exclusion.h"
 
 #include <fmt/format.h>
 #include <llvm/ADT/StringRef.h>
-#include <llvm/Support/Regex.h>
 
 #include <algorithm>
 
+#include "format/pattern.h"
 #include "runtime/arch/description.h"
 #include "runtime/image/frames.h"
 
 namespace mdl::focus {
 namespace {
-
-constexpr size_t kLongestPattern = 1024;
-constexpr size_t kMostRepetitions = 2;  // counted ones, `{n}`
 
 // On any machine; each has others besides (arch::Description::own_abi). `*` at either end stands for
 // anything.
@@ -88,7 +82,7 @@ struct Exclusions::Patterns {
     bool no_case = false;
   };
   std::vector<Plain> plain;
-  std::vector<llvm::Regex> regular;
+  std::vector<format::Pattern> regular;
 };
 
 Exclusions::Exclusions(std::unique_ptr<Patterns> patterns) : patterns_(std::move(patterns)) {}
@@ -102,18 +96,12 @@ Result<Exclusions> Exclusions::make(const std::vector<format::Exclude>& excludes
       patterns->plain.push_back({exclude.pattern, exclude.no_case});
       continue;
     }
-    const auto bad = [&](const std::string& why) {
+    auto pattern = format::Pattern::make(exclude.pattern, exclude.no_case);
+    if (!pattern)
       return Error{fmt::format("the plan excludes by the regular expression `{}`, which cannot be used: {}",
-                               exclude.pattern.substr(0, 80), why),
+                               exclude.pattern.substr(0, 80), pattern.error().text),
                    Status::plan_rejected};
-    };
-    if (exclude.pattern.size() > kLongestPattern) return bad("it is too long");
-    if (std::count(exclude.pattern.begin(), exclude.pattern.end(), '{') > std::ptrdiff_t{kMostRepetitions})
-      return bad("it has more than two counted repetitions");
-    llvm::Regex regex(exclude.pattern, exclude.no_case ? llvm::Regex::IgnoreCase : llvm::Regex::NoFlags);
-    std::string why;
-    if (!regex.isValid(why)) return bad(why);
-    patterns->regular.push_back(std::move(regex));
+    patterns->regular.push_back(std::move(*pattern));
   }
   return Exclusions(std::move(patterns));
 }
@@ -126,7 +114,7 @@ bool Exclusions::matches(const std::string& path) const {
     if (starts && (whole.size() == wanted.size() || whole[wanted.size()] == '/')) return true;
   }
   return std::any_of(patterns_->regular.begin(), patterns_->regular.end(),
-                     [&](const llvm::Regex& regex) { return regex.match(path); });
+                     [&](const format::Pattern& pattern) { return pattern.is_in(path); });
 }
 
 bool Exclusions::excludes(const image::Object& object) const {

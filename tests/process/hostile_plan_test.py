@@ -10,7 +10,7 @@ import struct
 import sys
 import unittest
 
-from harness import CONSTRAINTS, MDL_INJECT, LiveTest, metric, run
+from harness import CONSTRAINTS, MDL_INJECT, MDLC, LiveTest, metric, run
 
 DONE, FAILED, REJECTED = 0, 1, 4
 MUTATIONS = 200
@@ -195,6 +195,25 @@ class HostilePlans(LiveTest):
         self.assert_stopped_well(session)
         self.assertEqual(session.final()["work_calls", ""]["value"], 5)
         self.assertEqual(self.attempt(content, "the plan itself"), DONE)
+        self.assert_untouched(self.program.pid, self.before)
+
+    def test_patterns_match_in_linear_time(self):
+        """A backreference makes a match take minutes: no such pattern is taken, neither by mdlc nor from a plan."""
+        source = 'exclude regex "PATTERN";\n' + metric("calls", ["t_work"])
+        for pattern in (r"(_*)*\1\1\1x", r"(a|aa)+\1$", r"^(?=.*x)", r"(((a{99}){99}){99}){99}"):
+            name = self.folder / "pattern.mdl"
+            name.write_text(source.replace("PATTERN", pattern))
+            done = run(MDLC, name, "-o", self.folder / "no.bin")
+            self.assertEqual(done.returncode, 1, pattern)
+            self.assertIn("[E0110]", done.stderr)
+            elf = Elf(self.compile_text(source.replace("PATTERN", "t_nothing")).read_bytes())
+            manifest = elf.get(".mdl.manifest").replace(b'"t_nothing"', json.dumps(pattern).encode())
+            elf.put(".mdl.manifest", manifest)
+            plan = self.folder / "pattern.bin"
+            plan.write_bytes(elf.sealed())
+            done = run(MDL_INJECT, self.program.pid, plan, "-d", "0")
+            self.assertEqual(done.returncode, REJECTED, f"{pattern}: {done.stderr}")
+            self.assertIn("which cannot be used", done.stderr)
         self.assert_untouched(self.program.pid, self.before)
 
     def test_manifests_that_grow(self):

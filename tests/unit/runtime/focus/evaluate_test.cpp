@@ -160,7 +160,8 @@ TEST(Evaluate, BadExclusions) {
   PlanMaker maker = standard();
   const image::Image image = process({"app: main"});
   for (const std::string& pattern :
-       {std::string("("), std::string(5000, '('), std::string("(((a{200}){200}){200}){200}")}) {
+       {std::string("("), std::string(5000, '('), std::string("(((a{200}){200}){200}){200}"),
+        std::string("(a*)*\\1b")}) {
     maker.plan.manifest.excludes = {{pattern, true, false}};
     const auto binding = bind(maker.plan, image, {});
     ASSERT_FALSE(binding);
