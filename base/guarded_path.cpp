@@ -1,6 +1,7 @@
 #include "base/guarded_path.h"
 
 #include <fmt/format.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,7 +30,7 @@ Result<void> check(const fs::path& one, uid_t user) {
 Result<std::string> guarded(const std::string& path, uid_t user) {
   std::error_code problem;
   const fs::path real = fs::canonical(path, problem);
-  if (problem) return Error{fmt::format("cannot find {}: {}", path, problem.message())};
+  if (problem) return Error{fmt::format("cannot read {}: {}", path, problem.message())};
   fs::path so_far;
   for (const fs::path& part : real) {
     so_far /= part;
@@ -41,7 +42,7 @@ Result<std::string> guarded(const std::string& path, uid_t user) {
 }  // namespace
 
 Result<std::string> guarded_path(const std::string& path) {
-  return guarded(path, geteuid());
+  return guarded(path, getauxval(AT_SECURE) ? 0 : geteuid());
 }
 
 Result<std::string> path_of_root(const std::string& path) {

@@ -9,7 +9,8 @@
 namespace mdl {
 
 // The real path, without symbolic links, if the file and each folder above it belong to root or to the
-// effective user, and nobody else can write to them. A folder with the sticky bit, such as /tmp, may be
+// effective user (to root alone, where the program has privileges that its user has not), and nobody else can
+// write to them. A folder with the sticky bit, such as /tmp, may be
 // written by others. The error names the first that is not so, and the command that mends it. Nobody else
 // can make the path that is returned mean another file; it is the one to open.
 Result<std::string> guarded_path(const std::string& path);

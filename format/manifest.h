@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "format/edition.h"
 #include "format/kinds.h"
 
 namespace mdl::format {
@@ -47,7 +48,7 @@ inline constexpr const char* kGuardStencil = "mdl.guard";       // the stencil's
 
 // Features that a reader must know to use a plan, besides those of points, cells and routines (kinds.h).
 inline constexpr const char* kOtherFeatures[] = {"symbols", "thread-id", "named-arguments", "value-types",
-                                                 "metric-flags"};
+                                                 "metric-flags", "editions"};
 // An unknown one is refused (exit status 4).
 bool is_known_feature(std::string_view name);
 
@@ -250,6 +251,7 @@ struct Manifest {
   std::vector<ProcessDefinition> processes;
   std::vector<Tunable> tunables;
   std::vector<StencilInfo> stencils;
+  Edition edition = {};
   bool operator==(const Manifest&) const = default;
 };
 

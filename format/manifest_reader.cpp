@@ -9,6 +9,7 @@
 // The JSON parser does not recurse; ours do, and stop at kMaxDepth.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -322,6 +323,14 @@ StencilInfo read_stencil(const Node& node) {
   return result;
 }
 
+Edition read_edition(const Node& node) {
+  Edition out{node.key("name").name(),
+              static_cast<uint64_t>(node.key("version").integer(0, std::numeric_limits<int64_t>::max())),
+              node.key("not_after").text()};
+  if (const std::string wrong = wrong_edition(out); !wrong.empty()) node.fail("cannot be: " + wrong);
+  return out;
+}
+
 // The header decides whether this reader may read the rest at all.
 void read_header(const Node& root, Manifest& manifest) {
   root.key("format").integer(1, std::numeric_limits<int32_t>::max());
@@ -398,6 +407,8 @@ Result<Manifest> read_manifest(const std::string& text) {
     return Tunable{n.key("name").name(), n.key("value").real()};
   });
   manifest.stencils = root.key("stencils").list(read_stencil);
+  if (std::ranges::find(manifest.features, kEditionFeature) != manifest.features.end())
+    manifest.edition = read_edition(root.key("edition"));
   if (!root.ok()) return rejected(errors.first);
   if (std::string wrong = check_references(manifest); !wrong.empty()) return rejected(wrong);
   return manifest;

@@ -156,6 +156,9 @@ std::string write_manifest(const Manifest& manifest) {
                          })},
       {"stencils", array(manifest.stencils, [](const StencilInfo& s) { return json(s); })},
   };
+  if (const Edition& edition = manifest.edition; !edition.name.empty())
+    result["edition"] = {
+        {"name", edition.name}, {"version", edition.version}, {"not_after", edition.not_after}};
   // The compiler admits UTF-8 only; `replace` is for callers that build manifests by hand.
   return write_json(result);
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sodium.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/guarded_path.h"
 #include "base/read_text.h"
 
 namespace mdl::format {
@@ -106,6 +108,12 @@ Result<SigningKey> SigningKey::read(const std::string& path) {
   const bool both =
       bytes && starts_with(*bytes, kPrivateHead2) && bytes->size() > sizeof kPrivateHead2 + kKeyBytes;
   if (!plain && !both) return Error{fmt::format("{} is no private Ed25519 key in PEM: {}", path, kHow)};
+  struct stat about {};
+  if (stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode) && (about.st_mode & 077))
+    return Error{
+        fmt::format("others may read or change the private key {0}, so it is not used: chmod 600 {0}; "
+                    "if somebody has read it, it must be replaced",
+                    path)};
   SigningKey out;
   crypto_sign_seed_keypair(out.public_.bytes.data(), out.secret_.data(), bytes->data() + sizeof kPrivateHead);
   sodium_memzero(bytes->data(), bytes->size());
@@ -130,8 +138,11 @@ bool is_signed(std::span<const std::byte> file, const PublicKey& key,
                                                            text.data(), text.size(), key.bytes.data()) == 0;
 }
 
-Result<std::vector<TrustedKey>> read_trusted_keys(const std::string& path) {
+Result<std::vector<TrustedKey>> read_trusted_keys(const std::string& given) {
   namespace fs = std::filesystem;
+  auto real = guarded_path(given);
+  if (!real) return Error{"no key is trusted that others could replace: " + real.error().text};
+  const std::string& path = *real;
   std::vector<std::string> files;
   std::error_code problem;
   if (fs::is_directory(path, problem)) {
@@ -145,7 +156,9 @@ Result<std::vector<TrustedKey>> read_trusted_keys(const std::string& path) {
   }
   std::vector<TrustedKey> out;
   for (const std::string& file : files) {
-    auto key = read_public_key(file);
+    auto own = guarded_path(file);
+    if (!own) return Error{"no key is trusted that others could replace: " + own.error().text};
+    auto key = read_public_key(*own);
     if (!key) return key.error();
     out.push_back({*key, file});
   }

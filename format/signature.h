@@ -35,7 +35,7 @@ std::string name(const PublicKey& key);
 // A private key; wiped when it goes away.
 class SigningKey {
  public:
-  // Errors name the file and say how such a key is made.
+  // Errors name the file and say how such a key is made. A file that others may read is refused.
   static Result<SigningKey> read(const std::string& path);
   ~SigningKey();
   SigningKey(const SigningKey&) = default;
@@ -59,7 +59,8 @@ struct TrustedKey {
   PublicKey key;
   std::string file;
 };
-// The public keys of a file, or of all files of a directory that end in .pem; at least one.
+// The public keys of a file, or of all files of a directory that end in .pem; at least one. Nobody but root
+// and the user may be able to change them (base/guarded_path.h).
 Result<std::vector<TrustedKey>> read_trusted_keys(const std::string& path);
 
 }  // namespace mdl::format

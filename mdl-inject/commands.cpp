@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/say.h"
+#include "mdl-inject/audit.h"
 #include "mdl-inject/consent.h"
 #include "mdl-inject/origin.h"
 #include "runtime/image/image.h"
@@ -127,9 +128,11 @@ int list(const Options& options) {
   return printed;
 }
 
-int verify(const Options& options) {
+int verify(const Options& options, const Policy& policy) {
   auto plan = plan::read_plan_file(options.plan);
   if (!plan) return fail(plan.error());
+  Options allowed = options;
+  if (auto ok = apply_policy(policy, *plan, allowed); !ok) return fail(ok.error());
   auto origin = check_origin(*plan, options.plan, options.trusted);
   if (!origin) return fail(origin.error());
   say("{}: a valid plan for {}: {} metrics, {} constraints, {} stencils\n", options.plan,
@@ -139,6 +142,10 @@ int verify(const Options& options) {
     say("not signed\n");
   else
     say("signed with {}{}\n", name(*plan->signer), origin->empty() ? "" : ", trusted: " + *origin);
+  say("checksum {}\n", plan->checksum);
+  if (const format::Edition& edition = plan->manifest.edition; !edition.name.empty())
+    say("edition {} of {}{}\n", edition.version, edition.name,
+               edition.not_after.empty() ? "" : fmt::format(", to be used until {}", edition.not_after));
   print_capabilities(stdout, *plan, options.plan);
   for (const format::Metric& metric : plan->manifest.metrics)
     say("  {} ({}, {})\n", metric.id, metric.name, metric.units);
@@ -183,15 +190,14 @@ int check(const Options& options) {
   return checked->missed.empty() ? 0 : static_cast<int>(Status::failed);
 }
 
-int remove(const Options& options) {
-  if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
-  auto memory = process::TargetMemory::open(options.pid);
-  if (!memory) return fail(memory.error());
-  patch::Removal removal(options.pid, *memory);
+namespace {
+
+int take_out(const Options& options, process::TargetMemory& memory) {
+  patch::Removal removal(options.pid, memory);
   if (auto ok = removal.restore(nullptr, std::chrono::seconds(5)); !ok) return fail(ok.error());
   const resident::Footprint& session = removal.session();
   const bool owned =
-      session.journal && is_alive(*session.journal) && is_measured(options.pid, *session.journal, *memory);
+      session.journal && is_alive(*session.journal) && is_measured(options.pid, *session.journal, memory);
   if (auto ok = removal.finish(); !ok) return fail(ok.error());
   if (session.mappings.empty())
     say("process {} is not instrumented\n", options.pid);
@@ -207,6 +213,21 @@ int remove(const Options& options) {
         session.damage);
   say_breakpoints(options.pid, removal.breakpoints());
   return 0;
+}
+
+}  // namespace
+
+int remove(const Options& options, const Policy& policy) {
+  if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
+  auto memory = process::TargetMemory::open(options.pid);
+  if (!memory) return fail(memory.error());
+  auto audit = Audit::open(policy.audit_required);
+  if (!audit) return fail(audit.error());
+  audit->is_about(options.pid, "", "", {});
+  if (auto ok = audit->say("removal", "begins"); !ok) return fail(ok.error());
+  const int ended = take_out(options, *memory);
+  (void)audit->say("removal", ended == 0 ? "done" : fmt::format("exit status {}", ended));
+  return ended;
 }
 
 }  // namespace mdl::inject

@@ -3,14 +3,15 @@
 
 #include "base/result.h"
 #include "mdl-inject/options.h"
+#include "mdl-inject/policy.h"
 
 namespace mdl::inject {
 
 int list(const Options& options);
-int verify(const Options& options);
+int verify(const Options& options, const Policy& policy);
 int status(const Options& options);
 int check(const Options& options);  // --check PID
-int remove(const Options& options);
+int remove(const Options& options, const Policy& policy);
 
 // Prints an error to standard error and returns its status.
 int fail(const Error& error);

@@ -7,6 +7,7 @@
 
 #include "base/guarded_path.h"
 #include "base/installed.h"
+#include "mdl-inject/origin.h"
 
 namespace mdl::inject {
 
@@ -29,6 +30,12 @@ Result<void> apply_consent(const plan::Plan& plan, Options& options) {
                   "the plan: -- {1}",
                   options.plan, process.command,
                   process.directory.empty() ? "" : fmt::format(" (in {})", process.directory))};
+}
+
+Result<void> admit(const plan::Plan& plan, const Policy& policy, Options& options) {
+  if (auto ok = apply_policy(policy, plan, options); !ok) return ok;
+  if (auto ok = check_origin(plan, options.plan, options.trusted); !ok) return ok.error();
+  return apply_consent(plan, options);
 }
 
 void print_capabilities(std::FILE* out, const plan::Plan& plan, const std::string& path) {

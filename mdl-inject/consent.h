@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "mdl-inject/options.h"
+#include "mdl-inject/policy.h"
 #include "runtime/plan/capabilities.h"
 
 namespace mdl::inject {
@@ -19,6 +20,9 @@ bool is_installed_plan(const std::string& path);
 // Adds to the options what a standard plan may do: read memory. An error, with the command, where the plan's own
 // command is to be started and nobody has allowed that.
 Result<void> apply_consent(const plan::Plan& plan, Options& options);
+
+// All that decides whether a plan is taken, in order: the policy, the keys of --require-signed, the consent.
+Result<void> admit(const plan::Plan& plan, const Policy& policy, Options& options);
 
 // --verify: what the plan can do, and the option that each needs. `path`: of the plan.
 void print_capabilities(std::FILE* out, const plan::Plan& plan, const std::string& path);

@@ -16,19 +16,21 @@ namespace {
 
 int run(const mdl::inject::Options& options) {
   using namespace mdl::inject;
+  const auto policy = read_policy();
+  if (!policy) return fail(policy.error());
   switch (options.command) {
     case Command::measure:
-      return measure(options);
+      return measure(options, *policy);
     case Command::list:
       return list(options);
     case Command::status:
       return status(options);
     case Command::remove:
-      return remove(options);
+      return remove(options, *policy);
     case Command::check:
       return check(options);
     case Command::verify:
-      return verify(options);
+      return verify(options, *policy);
   }
   return static_cast<int>(mdl::Status::usage);
 }

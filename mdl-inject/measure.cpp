@@ -9,10 +9,10 @@
 #include <optional>
 #include <string_view>
 
+#include "mdl-inject/audit.h"
 #include "mdl-inject/commands.h"
 #include "mdl-inject/consent.h"
 #include "mdl-inject/defaults.h"
-#include "mdl-inject/origin.h"
 #include "runtime/output/formats.h"
 #include "runtime/process/target.h"
 #include "runtime/session/attached_process.h"
@@ -29,7 +29,7 @@ Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetM
   return memory && !memory->is_of(pid) ? process::another_program(pid) : why;
 }
 
-Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed& feed,
+Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed& feed, Audit& audit,
                    std::optional<process::Launch>& launched) {
   const bool was_there = !process::has_ended(options.pid);
   auto target = process::check_target(options.pid);
@@ -46,8 +46,14 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed&
   if (options.dry_run) return (*process)->print_rehearsal();
   if (auto ok = (*process)->check(); !ok) return failed(ok.error());
   const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order
+  if (auto ok = audit.say("attach", "begins"); !ok) return ok.error();
   if (auto ok = (*process)->insert(*memory, feed, 0); !ok) return failed(ok.error());
-  return Session(options, plan, watch, feed, std::move(*process)).run(launched);
+  (void)audit.say("attach", "done");
+  auto status = Session(options, plan, watch, feed, std::move(*process)).run(launched);
+  if (status)
+    (void)audit.say(options.detach ? "detach" : "removal",
+                    *status == 0 ? "done" : fmt::format("exit status {}", *status));
+  return status;
 }
 
 // A program that was started for this and not let go yet ends with us (process::Guard).
@@ -59,14 +65,24 @@ void end_before_anything(int) {
 
 }  // namespace
 
-int measure(const Options& asked) {
+int measure(const Options& asked, const Policy& policy) {
   // Until the watch takes them over, nothing is in the process yet.
   for (int signal : ending_signals()) std::signal(signal, end_before_anything);
   Options options = asked;
   auto plan = plan::read_plan_file(options.plan);
   if (!plan) return fail(plan.error());
-  if (auto ok = check_origin(*plan, options.plan, options.trusted); !ok) return fail(ok.error());
-  if (auto ok = apply_consent(*plan, options); !ok) return fail(ok.error());
+  auto audit = Audit::open(policy.audit_required && !options.dry_run);
+  if (!audit) return fail(audit.error());
+  const auto refuse = [&](const Error& why) {
+    (void)audit->say("attach", why.text);
+    return fail(why);
+  };
+  const auto describe = [&] {
+    audit->is_about(options.pid, plan->checksum, plan->signer ? format::name(*plan->signer) : "",
+                    options.metrics);
+  };
+  describe();
+  if (auto ok = admit(*plan, policy, options); !ok) return refuse(ok.error());
   auto sink = options.output.empty() || !options.dry_run ? output::Sink::open(options.output)
                                                          : output::Sink::open("");
   if (!sink) return fail(sink.error());
@@ -81,9 +97,10 @@ int measure(const Options& asked) {
     if (!started) return fail(started.error());
     launched.emplace(std::move(*started));
     options.pid = launched->pid();
+    describe();
   }
-  auto status = attach(options, *plan, feed, launched);
-  if (!status) return fail(status.error());
+  auto status = attach(options, *plan, feed, *audit, launched);
+  if (!status) return refuse(status.error());
   if (auto ok = sink->close(); !ok) return fail(ok.error());
   return *status;
 }

@@ -2,10 +2,11 @@
 #pragma once
 
 #include "mdl-inject/options.h"
+#include "mdl-inject/policy.h"
 
 namespace mdl::inject {
 
 // Returns the exit status.
-int measure(const Options& options);
+int measure(const Options& options, const Policy& policy);
 
 }  // namespace mdl::inject

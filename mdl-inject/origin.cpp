@@ -11,7 +11,7 @@
 namespace mdl::inject {
 
 std::string default_keys() {
-  const char* named = std::getenv("MDL_TRUSTED_KEYS");
+  const char* named = secure_getenv("MDL_TRUSTED_KEYS");
   return named && *named ? named : "/etc/mdl/trusted-keys";
 }
 

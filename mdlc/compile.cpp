@@ -124,6 +124,11 @@ Result<std::string> compile(const Options& options, const Sources& sources, Diag
     if (!read) return read.error();
     key.emplace(*read);
   }
+  if (!options.edition.name.empty()) {
+    plan->manifest.edition = options.edition;
+    plan->manifest.features.emplace_back(format::kEditionFeature);
+    std::ranges::sort(plan->manifest.features);
+  }
   auto bytes = backend::write_plan(*plan, *options.target, options.cpu, key ? &*key : nullptr);
   if (!bytes) return bytes.error();
   if (options.cost) return cost_table(*plan, backend::function_sizes(*bytes));

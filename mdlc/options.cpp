@@ -97,6 +97,18 @@ void declare(CLI::App& app, Options& options, std::string& target, std::vector<s
       ->allow_extra_args(false);
   app.add_option("--sign", options.key, "sign the plan with a private Ed25519 key (PEM)")
       ->type_name("KEY.pem");
+  const auto take_edition = [&](const std::string& text) {
+    auto given = format::parse_edition(text);
+    if (!given) throw CLI::ValidationError("--edition", given.error().text);
+    options.edition.name = given->name;
+    options.edition.version = given->version;
+  };
+  app.add_option_function<std::string>("--edition", take_edition,
+                                       "with --sign: the plan's name and version, which the signature covers")
+      ->type_name("NAME=VERSION");
+  app.add_option("--not-after", options.edition.not_after,
+                 "with --edition: the last day on which the plan may be used (UTC)")
+      ->type_name("YYYY-MM-DD");
   app.add_option_function<std::vector<std::string>>(
          "-W", [&](const std::vector<std::string>& words) { set_warnings(options.warnings, words); },
          "-Wno-NAME: no such warning; -Werror, -Werror=NAME: as errors; names stand behind a warning; "
@@ -161,6 +173,13 @@ Parsed parse_options(int argc, const char* const* argv) {
   else if (!options.key.empty() && (options.emit != Emit::plan || options.check_only || options.cost ||
                                     options.reformat || options.language_server))
     parsed.exit = usage("--sign is for plans: not with --check, --cost, --reformat, --lsp or another --emit");
+  else if (!options.edition.name.empty() && options.key.empty())
+    parsed.exit = usage("--edition is for signed plans: it needs --sign");
+  else if (!options.edition.not_after.empty() && options.edition.name.empty())
+    parsed.exit = usage("--not-after needs --edition");
+  else if (!options.edition.not_after.empty() && !format::is_day(options.edition.not_after))
+    parsed.exit =
+        usage(fmt::format("--not-after: '{}' is no day such as 2027-01-31", options.edition.not_after));
   return parsed;
 }
 

@@ -9,6 +9,7 @@
 
 #include "backend/target.h"
 #include "compiler/parse/parse.h"
+#include "format/edition.h"
 
 namespace mdl::mdlc {
 
@@ -37,6 +38,7 @@ struct Options {
   Colour colour = Colour::automatic;
   Format diagnostics = Format::text;
   std::string key;           // file of the private key that signs the plan; "" = it is not signed
+  format::Edition edition;   // of the signed plan; no name = it has none
   std::string explain;       // a diagnostic's code or a warning's name
   std::string dependencies;  // the file that lists what the output was made of, for make
 };

@@ -33,6 +33,7 @@ struct SessionOptions {
   bool follows_programs() const { return start && follow_fork; }
   // A thing that is asked for may come with a library or a program that is not there yet.
   bool may_come_later() const { return await || follows_programs(); }
+  std::optional<std::vector<uid_t>> users = {};  // whose processes may be measured; none = all
   std::optional<double> budget;  // nanoseconds that the code of a point may take; none = a warning (budget.h)
   uint64_t max_keys = resident::kDefaultKeys;
 };

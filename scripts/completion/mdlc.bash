@@ -17,7 +17,7 @@ _mdlc() {
   esac
   if [[ $word == -* ]]; then
     COMPREPLY=($(compgen -W '-o -I --use --target= -mcpu= --std= --flavor= --emit= --check --cost --disable-pass= -Werror -Wno-
-      -MD --diagnostics= --color= --apply-fixes --reformat --in-place --lsp --sign --explain --version --help' -- "$word"))
+      -MD --diagnostics= --color= --apply-fixes --reformat --in-place --lsp --sign --edition --not-after --explain --version --help' -- "$word"))
     [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
   else
     COMPREPLY=($(compgen -f -X '!*.mdl' -- "$word") $(compgen -d -S / -- "$word"))

@@ -1,4 +1,6 @@
 """Signed plans: mdlc --sign, mdl-inject --require-signed, with keys as openssl writes them. Needs both tools."""
+import hashlib
+import json
 import os
 import pathlib
 import shutil
@@ -107,7 +109,6 @@ class Signed(MdlcCase):
 
     def test_the_checksum_alone_is_no_signature(self):
         """Somebody changes the plan and makes the checksum right again: the signature does not fit."""
-        import hashlib
         plan = bytearray(self.plan.read_bytes())
         at, size = section(plan, ".mdl.manifest")
         where = plan.index(b'"Calls"', at, at + size)
@@ -152,6 +153,85 @@ class Signed(MdlcCase):
                           ("empty.pem", "openssl pkey")):
             with self.subTest(key=key):
                 self.assertIn(word, self.verify(self.plan, "--require-signed", key, status=FAILED))
+
+    def test_a_private_key_that_others_may_read(self):
+        for mode in (0o640, 0o604, 0o620, 0o602, 0o644):
+            os.chmod(self.key, mode)
+            done = self.run_mdlc("good.mdl", "-o", "out.bin", "--sign", self.key, status=FAILED)
+            self.assertIn(f"others may read or change the private key {self.key}", done.stderr)
+            self.assertIn(f"chmod 600 {self.key}", done.stderr)
+            self.assertNotIn("out.bin", self.files())
+        os.chmod(self.key, 0o400)
+        self.run_mdlc("good.mdl", "-o", "out.bin", "--sign", self.key)
+
+    def test_trusted_keys_that_others_may_write(self):
+        """Whoever can write to the key, to its folder or to one above it could put his own key there."""
+        trusted = self.folder / "above" / "trusted"
+        trusted.mkdir(parents=True)
+        shutil.copy(self.public, trusted / "a.pem")
+        for place in (trusted / "a.pem", trusted, trusted.parent):
+            mode = place.stat().st_mode
+            for bit in (0o020, 0o002):
+                os.chmod(place, mode | bit)
+                for keys in (trusted, trusted / "a.pem"):
+                    text = self.verify(self.plan, "--require-signed", keys, status=FAILED)
+                    self.assertIn(f"others may write to {place}: chmod go-w {place}", text)
+            os.chmod(place, mode)
+            if os.geteuid() == 0:
+                os.chown(place, 65534, -1)
+                self.assertIn(f"{place} belongs to user 65534",
+                              self.verify(self.plan, "--require-signed", trusted, status=FAILED))
+                os.chown(place, 0, -1)
+        open_folder = self.folder / "open"
+        open_folder.mkdir()
+        os.chmod(open_folder, 0o777)
+        shutil.copy(self.public, open_folder / "a.pem")
+        (trusted / "b.pem").symlink_to(open_folder / "a.pem")
+        self.assertIn("others may write to", self.verify(self.plan, "--require-signed", trusted, status=FAILED))
+        (trusted / "b.pem").unlink()
+        self.verify(self.plan, "--require-signed", trusted)
+
+    def sign(self, name, *options, **named):
+        return self.run_mdlc("good.mdl", "-o", name, "--sign", self.key, *options, **named)
+
+    def test_an_edition_is_shown_and_signed(self):
+        self.sign("new.bin", "--edition", "good=7", "--not-after", "2999-12-31")
+        self.assertIn("edition 7 of good, to be used until 2999-12-31\n", self.verify("new.bin"))
+        self.sign("ever.bin", "--edition", "good=8")
+        self.assertIn("edition 8 of good\n", self.verify("ever.bin"))
+        self.assertNotIn("edition", self.verify(self.plan))
+        plan = bytearray((self.folder / "new.bin").read_bytes())
+        at = plan.index(b"2999-12-31")
+        plan[at:at + 4] = b"3999"
+        checksum, _ = section(plan, ".mdl.checksum")
+        plan[checksum:checksum + 32] = bytes(32)
+        plan[checksum:checksum + 32] = hashlib.sha256(plan).digest()
+        (self.folder / "longer.bin").write_bytes(plan)
+        self.assertIn("changed after it was signed", self.verify("longer.bin", status=REJECTED))
+
+    def test_a_plan_that_has_ended(self):
+        self.sign("old.bin", "--edition", "good=1", "--not-after", "2020-02-29")
+        text = self.verify("old.bin", status=REJECTED)
+        self.assertIn("old.bin was to be used until 2020-02-29, and it is ", text)
+
+    def test_readers_from_before_refuse_editions(self):
+        """A plan without an edition is the same as ever; one with an edition says so where old readers look."""
+        self.sign("new.bin", "--edition", "good=7")
+        for name, wanted in ((self.plan, False), ("new.bin", True)):
+            plan = (self.folder / name).read_bytes()
+            at, size = section(plan, ".mdl.manifest")
+            manifest = json.loads(plan[at:at + size])
+            self.assertEqual("editions" in manifest["features"], wanted)
+            self.assertEqual("edition" in manifest, wanted)
+
+    def test_editions_that_are_none(self):
+        for options in (("--edition", "good"), ("--edition", "good="), ("--edition", "good=-1"), ("--edition", "=1"),
+                        ("--edition", "a b=1"), ("--edition", "x" * 65 + "=1"), ("--edition", f"a={1 << 64}"),
+                        ("--edition", "a=1", "--not-after", "2027-02-30"), ("--edition", "a=1", "--not-after", "soon"),
+                        ("--not-after", "2027-01-31")):
+            self.sign("none.bin", *options, status=USAGE)
+            self.assertNotIn("none.bin", self.files())
+        self.run_mdlc("good.mdl", "-o", "none.bin", "--edition", "good=1", status=USAGE)
 
     def test_only_plans_are_signed(self):
         for option in ("--check", "--emit=ir", "--cost", "--reformat"):

@@ -1,0 +1,40 @@
+// The audit: a line in the system's log (syslog, facility authpriv) for each attach and each removal, with who
+// did it, to which process, by which plan, and how it ended. A host without /dev/log has no lines, unless the
+// policy requires them; then nothing is attached or removed there.
+//
+// A line has key=value pairs; texts that others have made (names of programs, plans, errors) are JSON strings of
+// ASCII, so that they cannot forge a line or a pair.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "mdl-inject/options.h"
+#include "runtime/plan/plan.h"
+
+namespace mdl::inject {
+
+class Audit {
+ public:
+  // An error only where the lines are required.
+  static Result<Audit> open(bool required);
+  Audit(Audit&& other) noexcept;
+  Audit& operator=(Audit&&) = delete;
+  ~Audit();
+
+  // The process and the plan of all later lines. Of the process, its name and user are read now.
+  void is_about(pid_t pid, const std::string& plan, const std::string& signer,
+                const std::vector<std::string>& requests);
+  // `result`: done, begins, or an error's text. The error of this is one that ends what was to be done.
+  Result<void> say(std::string_view action, const std::string& result);
+
+ private:
+  explicit Audit(bool required) : required_(required) {}
+  bool required_;
+  int socket_ = -1;
+  std::string about_;
+};
+
+}  // namespace mdl::inject

@@ -1,0 +1,334 @@
+"""The policy of a machine, /etc/mdl/policy.toml, and the audit: who may be measured, by whose plans, how dear, and the
+lines in the system's log. Each command runs in a mount namespace of its own with an /etc and a /dev of the test's, so
+the file has its real name: nothing else names a policy. Root only, because the file must be root's.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import socket
+import unittest
+
+from harness import MDLC, MDL_INJECT, PROGRAMS, LiveTest, metric, run
+
+NOBODY = 65534
+REJECTED = 4
+ALONE = 'mount --bind "$1" /etc && { [ -z "$2" ] || mount --bind "$2" /dev; } && shift 2 && exec "$@"'
+READS = """
+resourceList work is procedure { items { "t_work" }; flavor { unix }; }
+metric words { name "Words"; units Words; aggregateOperator sum; style EventCounter; flavor { unix };
+  base is counter { foreach func in work { append preInsn func.entry (* words += readAddress($arg[0]); *) } } }
+"""
+
+
+class PolicyTest(LiveTest):
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest("root only")
+        self.etc = self.folder / "etc"
+        (self.etc / "mdl").mkdir(parents=True)
+        for name in ("passwd", "group", "nsswitch.conf", "ld.so.cache"):
+            if pathlib.Path("/etc", name).exists():
+                shutil.copy(f"/etc/{name}", self.etc)
+        self.file = self.etc / "mdl" / "policy.toml"
+        self.dev = ""
+
+    def write(self, text):
+        self.file.write_text(text)
+        os.chmod(self.file, 0o644)
+
+    def tool(self, *words):
+        return run("unshare", "-m", "--propagation", "private", "sh", "-c", ALONE, "sh", self.etc, self.dev, MDL_INJECT, *words)
+
+    def refused(self, *words, text, status=REJECTED):
+        done = self.tool(*words)
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+        self.assertIn(text, done.stderr)
+
+    def taken(self, *words):
+        done = self.tool(*words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def make_key(self, name):
+        """The private key's file, and the public key's name."""
+        key = self.folder / f"{name}.pem"
+        self.assertEqual(run("openssl", "genpkey", "-algorithm", "ed25519", "-out", key).returncode, 0)
+        plan = self.sign(key, "name", metric("calls", ["t_work"]))
+        shown = run(MDL_INJECT, "--verify", plan).stdout
+        return key, next(line.split()[-1] for line in shown.splitlines() if line.startswith("signed with"))
+
+    def sign(self, key, name, text, *options):
+        source, plan = self.folder / f"{name}.mdl", self.folder / f"{name}.plan"
+        source.write_text(text)
+        done = run(MDLC, source, "-o", plan, "--sign", key, *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return plan
+
+
+class Files(PolicyTest):
+    def every_command_is_refused(self, text):
+        plan = self.compile_text(metric("calls", ["t_work"]))
+        program = self.start("children")
+        before = self.remember(program.pid)
+        for words in ((program.pid, plan, "-d", "0"), ("--list", program.pid), ("--status", program.pid),
+                      ("--remove", program.pid), ("--check", program.pid), ("--verify", plan),
+                      ("--run", plan, "--", "true")):
+            self.refused(*words, text=text, status=1)
+        self.assert_untouched(program.pid, before)
+
+    def test_without_one_all_is_as_before(self):
+        program = self.start("children")
+        self.taken(program.pid, self.compile_text(metric("calls", ["t_work"])), "-d", "0")
+
+    def test_one_that_others_could_change(self):
+        self.write("")
+        for place in (self.file, self.file.parent):
+            with self.subTest(place=place):
+                mode = place.stat().st_mode
+                shown = f"/etc/{place.relative_to(self.etc)}"
+                for bit in (0o020, 0o002):
+                    os.chmod(place, mode | bit)
+                    self.every_command_is_refused(f"others may write to {shown}: chmod go-w {shown}")
+                os.chmod(place, mode)
+                os.chown(place, NOBODY, -1)
+                self.every_command_is_refused(f"{shown} belongs to user {NOBODY}, who could change it: chown 0 {shown}")
+                os.chown(place, 0, -1)
+        self.file.rename(self.folder / "elsewhere")
+        os.chown(self.folder / "elsewhere", NOBODY, -1)
+        self.file.symlink_to(self.folder / "elsewhere")
+        self.every_command_is_refused("who could change it")
+        self.file.unlink()
+        self.file.mkdir()
+        self.every_command_is_refused("directory")
+
+    def test_what_is_wrong_in_it_has_line_and_column(self):
+        plan = self.compile_text(metric("calls", ["t_work"]))
+        key = "ed25519:" + "A" * 43 + "="
+        for text, where, what in (
+                ("audit = \"required\"\nsignin = 1\n", "2:10", "'signin' is not known here; known are: audit, budget, keys, "),
+                ("[signing]\nrequired = \"yes\"\n", "2:12", "true or false"),
+                ("[signing]\nrequierd = true\n", "2:12", "'requierd' is not known here"),
+                ("audit = \"sometimes\"", "1:9", "\"required\" or \"optional\""),
+                ("[[keys]]\nname = \"a\"\n", "1:1", "needs a `name` and a `key`"),
+                ("[[keys]]\nname = \"a\"\nkey = \"ed25519:short\"\n", "3:7", "44 letters"),
+                (f"[[keys]]\nname = \"a\"\nkey = \"{key}\"\nmay = [\"reads\", \"all\"]\n", "4:17", "'all' is none of"),
+                (f"[[keys]]\nname = \"a\"\nkey = \"{key}\"\nuntil = \"soon\"\n", "4:9", "a day, such as"),
+                ("[revoked]\nplans = [\"abc\"]\n", "2:10", "64 hexadecimal digits"),
+                ("[least-versions]\nredis = -1\n", "2:9", "a version"),
+                ("[targets]\nusers = [\"root\", \"nobody-such\"]\n", "2:18", "there is no user 'nobody-such'"),
+                ("[budget]\nmost-ns = \"low\"\n", "2:11", "nanoseconds"),
+                ("[budget\n", "1:", ""),
+                ("audit = \n", "1:", "")):
+            with self.subTest(text=text):
+                self.write(text)
+                done = self.tool("--verify", plan)
+                self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                self.assertIn(f"mdl-inject: /etc/mdl/policy.toml:{where}", done.stderr)
+                self.assertIn(what, done.stderr)
+
+
+class Plans(PolicyTest):
+    def setUp(self):
+        super().setUp()
+        self.key, self.name = self.make_key("ours")
+        self.other, self.other_name = self.make_key("other")
+        self.program = self.start("children")
+        self.before = self.remember(self.program.pid)
+        self.attach = (self.program.pid, "-d", "0")
+
+    def keys(self, more="", name=None):
+        return f"[[keys]]\nname = \"ours\"\nkey = \"{name or self.name}\"\n{more}\n"
+
+    def end(self):
+        self.assert_untouched(self.program.pid, self.before)
+
+    def test_signing_required(self):
+        self.write("[signing]\nrequired = true\n" + self.keys())
+        text = metric("calls", ["t_work"])
+        self.refused(*self.attach, self.compile_text(text), text="it is not signed, and the policy wants that")
+        self.refused(*self.attach, self.sign(self.other, "foreign", text), text="which is no key of the policy")
+        self.refused("--verify", self.sign(self.other, "foreign", text), text="which is no key of the policy")
+        self.refused(*self.attach, "code.plan", text="it is not signed")
+        self.taken(*self.attach, self.sign(self.key, "good", text))
+        self.write("[signing]\nrequired = true\nstandard-plans = true\n")
+        self.taken("--verify", "code.plan")
+        self.end()
+
+    def test_a_key_may_what_the_policy_says(self):
+        plan = self.sign(self.key, "reads", READS)
+        foreign = self.sign(self.other, "foreign", READS)
+        request = (*self.attach, "-m", "words")
+        self.write(self.keys())
+        self.refused(*request, plan, text="--allow-reads", status=1)
+        self.write(self.keys('may = ["calls", "command"]'))
+        self.refused(*request, plan, text="--allow-reads", status=1)
+        self.write(self.keys('may = ["reads"]'))
+        self.taken(*request, plan)
+        self.refused(*request, foreign, text="--allow-reads", status=1)
+        self.end()
+
+    def test_a_key_may_start_the_plans_command(self):
+        text = metric("mains", ["main"]) + f'process own {{ command "{PROGRAMS}/entry"; }}\n'
+        plan = self.sign(self.key, "starts", text)
+        self.write(self.keys('may = ["reads", "calls"]'))
+        self.refused("--run", plan, text="wants to start its own command", status=1)
+        self.write(self.keys('may = ["command"]'))
+        self.assertIn("as it was\n", self.taken("--run", plan).stdout)
+
+    def test_revoked_keys_and_plans(self):
+        good = self.sign(self.key, "good", metric("calls", ["t_work"]))
+        self.write(self.keys() + f"[revoked]\nkeys = [\"{self.name}\"]\n")
+        self.refused(*self.attach, good, text=f"the key {self.name} is revoked")
+        checksum = next(line.split()[1] for line in run(MDL_INJECT, "--verify", good).stdout.splitlines()
+                        if line.startswith("checksum "))
+        self.write(self.keys() + f"[revoked]\nplans = [\"{checksum}\"]\n")
+        self.refused(*self.attach, good, text="this plan is revoked")
+        self.taken(*self.attach, self.sign(self.key, "newer", metric("calls", ["t_work"], "return")))
+        self.write(self.keys("until = 2020-02-29"))
+        self.refused(*self.attach, good, text="the key 'ours' was good until 2020-02-29")
+        self.write(self.keys("until = 2999-12-31"))
+        self.taken(*self.attach, good)
+        self.end()
+
+    def test_no_version_comes_back(self):
+        text = metric("calls", ["t_work"])
+        old = self.sign(self.key, "old", text, "--edition", "work=2")
+        new = self.sign(self.key, "new", text, "--edition", "work=3")
+        without = self.sign(self.key, "without", text)
+        self.taken(*self.attach, old)
+        self.write(self.keys() + "[least-versions]\nwork = 3\n")
+        self.refused(*self.attach, old, text="its edition is 2 of 'work', and the least is 3")
+        self.taken(*self.attach, new)
+        self.taken(*self.attach, without)
+        self.write("[signing]\neditions = true\n" + self.keys())
+        self.refused(*self.attach, without, text="it is signed, and has no edition")
+        self.end()
+
+    def test_the_budget(self):
+        plan = self.compile_text(READS)
+        request = (*self.attach, "-m", "words", "--allow-reads", plan)
+        self.write("[budget]\nmost-ns = 50\n")
+        self.refused(*request, text="more than the budget of 50 ns", status=1)
+        self.refused(*request, "--budget", "1000000", text="the policy allows at most 50 ns", status=1)
+        self.write("[budget]\nmost-ns = 5000\n")
+        self.taken(*request)
+        self.end()
+
+
+class Users(PolicyTest):
+    def test_whose_processes_may_be_measured(self):
+        plan = self.compile_text(metric("calls", ["t_work"]))
+        mine = self.start("children")
+        theirs = self.start("children", command=["setpriv", f"--reuid={NOBODY}", "--clear-groups", f"--regid={NOBODY}",
+                                                 PROGRAMS / "children", "120"])
+        # A set-user-ID program in the making: one of its users is another.
+        mixed = self.start("children", command=["setpriv", f"--ruid={NOBODY}", PROGRAMS / "children", "120"])
+        for users, allowed, denied in (('["root"]', [mine], [theirs, mixed]), (f"[{NOBODY}]", [theirs], [mine, mixed]),
+                                       ('["root", "nobody"]', [mine, theirs, mixed], []), ("[]", [], [mine, theirs])):
+            self.write(f"[targets]\nusers = {users}\n")
+            for program in denied:
+                before = self.remember(program.pid)
+                self.refused(program.pid, plan, "-d", "0", text="whose processes the policy does not let be measured",
+                             status=1)
+                self.assert_untouched(program.pid, before)
+            for program in allowed:
+                self.taken(program.pid, plan, "-d", "0")
+
+
+class Audits(PolicyTest):
+    def setUp(self):
+        super().setUp()
+        self.dev = self.folder / "dev"
+        self.dev.mkdir()
+        for name in ("null", "zero", "urandom"):
+            run("cp", "-a", f"/dev/{name}", self.dev / name)
+        self.plan = self.compile_text(metric("calls", ["t_work"]))
+
+    def listen(self):
+        log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(log.close)
+        log.bind(str(self.dev / "log"))
+        log.settimeout(0)
+        return log
+
+    @staticmethod
+    def lines(log):
+        out = []
+        while True:
+            try:
+                out.append(log.recv(65536).decode())
+            except BlockingIOError:
+                return out
+
+    def test_each_attach_and_each_removal_has_its_lines(self):
+        log = self.listen()
+        program = self.start("children")
+        self.taken(program.pid, self.plan, "-m", "calls", "-d", "0")
+        checksum = next(line.split()[1] for line in run(MDL_INJECT, "--verify", self.plan).stdout.splitlines()
+                        if line.startswith("checksum "))
+        lines = self.lines(log)
+        for line, action, result in zip(lines, ("attach", "attach", "removal"), ("begins", "done", "done"), strict=True):
+            self.assertRegex(line, rf"^<85>\w{{3}} [ \d]\d \d\d:\d\d:\d\d mdl-inject\[\d+\]: {action} uid=0 loginuid=\w+ "
+                                   rf'pid={program.pid} program="children" target_uid=0 plan={checksum} signer=none '
+                                   rf'requests="calls" result="{result}"$')
+        self.taken("--remove", program.pid)
+        removal = self.lines(log)
+        self.assertEqual([line[line.index(": ") + 2:].split()[0] for line in removal], ["removal", "removal"])
+
+    def test_what_is_refused_has_one_too(self):
+        log = self.listen()
+        self.write("[signing]\nrequired = true\n")
+        program = self.start("children")
+        self.refused(program.pid, self.plan, "-d", "0", text="not signed")
+        lines = self.lines(log)
+        self.assertEqual(len(lines), 1)
+        self.assertIn("it is not signed", lines[0])
+
+    def test_no_name_forges_a_line(self):
+        """The name of a program is its own choice."""
+        log = self.listen()
+        evil = self.folder / 'a" uid=7 b="c'
+        shutil.copy(PROGRAMS / "children", evil)
+        program = self.start("children", command=[evil, "120"])
+        self.taken(program.pid, self.plan, "-d", "0")
+        lines = self.lines(log)
+        self.assertEqual(len(lines), 3)
+        for line in lines:
+            self.assertNotIn("\n", line)
+            name = line[line.index(" program=") + 9:line.index(" target_uid=")]
+            self.assertEqual(json.loads(name), evil.name)
+
+    def test_required_where_there_is_no_log(self):
+        program = self.start("children")
+        before = self.remember(program.pid)
+        self.taken(program.pid, self.plan, "-d", "0")
+        self.write('audit = "required"\n')
+        self.refused(program.pid, self.plan, "-d", "0", text="the policy requires an audit, and /dev/log cannot be reached",
+                     status=1)
+        self.refused("--remove", program.pid, text="the policy requires an audit", status=1)
+        self.assert_untouched(program.pid, before)
+        log = self.listen()
+        self.taken(program.pid, self.plan, "-d", "0")
+        self.assertEqual(len(self.lines(log)), 3)
+
+    def test_a_log_that_nobody_reads_holds_nobody(self):
+        log = self.listen()
+        filler = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        filler.connect(str(self.dev / "log"))
+        filler.setblocking(False)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                filler.send(b"x")
+        filler.close()
+        program = self.start("children")
+        self.taken(program.pid, self.plan, "-d", "0")
+        self.write('audit = "required"\n')
+        self.refused(program.pid, self.plan, "-d", "0", text="takes no line", status=1)
+        self.assertNotEqual(self.lines(log), [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
