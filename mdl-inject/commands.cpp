@@ -14,6 +14,7 @@
 #include "runtime/patch/recover.h"
 #include "runtime/patch/remove.h"
 #include "runtime/plan/plan.h"
+#include "runtime/process/lock.h"
 #include "runtime/process/remote.h"
 #include "runtime/process/target.h"
 #include "runtime/resident/footprint.h"
@@ -118,6 +119,15 @@ int fail(const Error& error) {
   return static_cast<int>(error.status);
 }
 
+Result<void> break_lock(const Options& options) {
+  if (!options.break_lock) return {};
+  auto ended = process::break_lock(options.pid);
+  if (!ended) return ended.error();
+  for (const std::string& name : *ended)
+    fmt::print(stderr, "mdl-inject: ended {}, which held the lock on process {}\n", name, options.pid);
+  return {};
+}
+
 int list(const Options& options) {
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
   auto image = image::read_image(options.pid);
@@ -172,6 +182,7 @@ int status(const Options& options) {
 
 // 1 when exits were missed, as when --list finds nothing.
 int check(const Options& options) {
+  if (auto ok = break_lock(options); !ok) return fail(ok.error());
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
   auto memory = process::TargetMemory::open(options.pid);
   if (!memory) return fail(memory.error());
@@ -218,6 +229,7 @@ int take_out(const Options& options, process::TargetMemory& memory) {
 }  // namespace
 
 int remove(const Options& options, const Policy& policy) {
+  if (auto ok = break_lock(options); !ok) return fail(ok.error());
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
   auto memory = process::TargetMemory::open(options.pid);
   if (!memory) return fail(memory.error());

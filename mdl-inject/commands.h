@@ -13,6 +13,9 @@ int status(const Options& options);
 int check(const Options& options);  // --check PID
 int remove(const Options& options, const Policy& policy);
 
+// With --break-lock, ends the mdl-inject that holds the process's lock, and says so.
+Result<void> break_lock(const Options& options);
+
 // Prints an error to standard error and returns its status.
 int fail(const Error& error);
 

@@ -31,6 +31,7 @@ Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetM
 
 Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed& feed, Audit& audit,
                    std::optional<process::Launch>& launched) {
+  if (auto ok = break_lock(options); !ok) return ok.error();
   const bool was_there = !process::has_ended(options.pid);
   auto target = process::check_target(options.pid);
   if (!target) return blamed(target.error(), options.pid, was_there, nullptr);

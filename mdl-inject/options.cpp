@@ -166,6 +166,8 @@ Parsed parse_options(int argc, const char* const* argv) {
                      "Keys of a focus such as /Message/* (default 2097152, or the plan's maxKeys)")
           ->type_name("N")
           ->check(CLI::Range(uint64_t{1}, resident::kMostKeys));
+  app.add_flag("--break-lock", o.break_lock,
+               "End another mdl-inject that holds the lock on the process and does not let go of it");
   bool list = false, run = false, status = false, remove = false, verify = false;
   app.add_flag(
          "--run", run,

@@ -20,6 +20,7 @@ struct Options : SessionOptions {  // pid: none yet where a program is to be sta
   std::string output;                  // file; "" = standard output
   bool allow_command = false;          // start the plan's own command
   std::optional<std::string> trusted;  // file or directory of keys: the plan must be signed with one
+  bool break_lock = false;             // an mdl-inject that holds the process's lock is ended
   // Else the plan may have another default (defaults.h).
   bool interval_given = false;
   bool max_keys_given = false;

@@ -55,6 +55,11 @@ Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& m
   auto lock = process::TransactionLock::take(pid, 10s);
   if (!lock) return lock.error();
   Inserted out;
+  if (!lock->passed_over().empty())
+    out.warnings.push_back(fmt::format(
+        "{} holds the lock of the memory of process {} and is no mdl-inject: it was passed over, and only "
+        "injectors of your own user wait for this one",
+        lock->passed_over(), pid));
   auto stage = put_in(input, memory,
                       {.check =
                            [&](const std::vector<image::Mapping>& mappings) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -46,6 +47,8 @@ bool wait_executed(pid_t pid) {
   }
 }
 
+constexpr std::chrono::seconds kLoading{60};  // libraries on a slow network, constructors that wait
+
 Error failed(const std::string& program, std::string_view what) {
   return {fmt::format("cannot start {}: {}", program, what)};
 }
@@ -57,8 +60,13 @@ Result<TargetMemory> run_to_entry(pid_t pid, const std::string& program) {
   auto arrival = Arrival::prepare(pid);
   if (!arrival) return failed(program, arrival.error().text);
   arrival->begin();
-  for (;; nap(200)) switch (arrival->look()) {
+  for (const auto until = std::chrono::steady_clock::now() + kLoading;; nap(200)) switch (arrival->look()) {
       case Arrival::State::on_its_way:
+        if (std::chrono::steady_clock::now() > until)
+          return failed(program,
+                        fmt::format("it has not come to its entry within {} s: what does it wait for "
+                                    "while it is loaded?",
+                                    kLoading.count()));
         continue;
       case Arrival::State::gone:
         return ended;

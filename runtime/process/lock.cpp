@@ -1,19 +1,127 @@
 #include "runtime/process/lock.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <map>
+#include <sstream>
 #include <utility>
 
 #include "base/nap.h"
+#include "base/read_text.h"
+#include "runtime/kernel/handle.h"
 #include "runtime/kernel/memory.h"
 #include "runtime/kernel/proc_file.h"
+#include "runtime/process/lock_folder.h"
 #include "runtime/process/target.h"
 
 namespace mdl::process {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+// The id is that of our pid namespace: another one that shares the folder has other files.
+std::string file_name(pid_t pid) {
+  const std::string link = kernel::own_link("ns/pid");
+  std::string space;
+  std::ranges::copy_if(link, std::back_inserter(space), [](char c) { return c >= '0' && c <= '9'; });
+  return fmt::format("{}-{}-{}", pid, start_time(pid), space);
+}
+
+// Makes the file where it is not there. -1 when somebody holds its lock, or it cannot be opened.
+int lock_own(int folder, const std::string& name, int operation) {
+  const int file = openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file < 0) return -1;
+  struct stat ours {};
+  struct stat there {};
+  // Its last holder may have removed it meanwhile: then others lock another file.
+  if (flock(file, operation | LOCK_NB) == 0 && fstat(file, &ours) == 0 &&
+      fstatat(folder, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == there.st_ino) {
+    const std::string holder = fmt::format("{:<10}\n", getpid());
+    [[maybe_unused]] const ssize_t put = write(file, holder.data(), holder.size());
+    return file;
+  }
+  close(file);
+  return -1;
+}
+
+// The process that has written its id last into the file, while somebody holds its lock; else 0.
+pid_t holder_of_own(pid_t pid) {
+  const int folder = open_lock_folder();
+  if (folder < 0) return 0;
+  const int file = openat(folder, file_name(pid).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  close(folder);
+  if (file < 0) return 0;
+  char text[16] = {};
+  const bool held = flock(file, LOCK_EX | LOCK_NB) != 0 && read(file, text, sizeof text - 1) > 0;
+  close(file);
+  return held ? static_cast<pid_t>(std::atoi(text)) : 0;
+}
+
+// The processes that hold a lock of flock(2) on the file, as the kernel shows them (proc_locks(5)). One in a
+// pid namespace that is not below ours is not shown.
+std::vector<pid_t> holders_of(int file) {
+  struct stat of {};
+  if (fstat(file, &of) != 0) return {};
+  const std::string wanted = fmt::format("{:02x}:{:02x}:{}", major(of.st_dev), minor(of.st_dev), of.st_ino);
+  std::vector<pid_t> out;
+  std::istringstream lines(read_text("/proc/locks"));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string number, kind, advisory, access, where;
+    pid_t holder = 0;
+    if (words >> number >> kind >> advisory >> access >> holder >> where && kind == "FLOCK" &&
+        where == wanted)
+      out.push_back(holder);
+  }
+  return out;
+}
+
+std::string named(pid_t holder) {
+  const ProcessStatus status = read_status(holder);
+  if (!status.has_pid) return fmt::format("process {}", holder);
+  return fmt::format("process {} ({}, uid {})", holder, status.name, status.uid);
+}
+
+std::string named(const std::vector<pid_t>& holders) {
+  if (holders.empty()) return "a process that cannot be seen from here";
+  std::vector<std::string> names;
+  for (pid_t holder : holders) names.push_back(named(holder));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+Error held_by(pid_t pid, const std::vector<pid_t>& holders) {
+  return {fmt::format(
+      "another mdl-inject is looking at process {}, inserting into it or removing from it: {} holds the "
+      "lock; try again later, or end the holder with --break-lock",
+      pid, named(holders))};
+}
+
+// Of both locks, those that are waited for.
+std::vector<pid_t> waited_for(pid_t pid) {
+  std::vector<pid_t> out;
+  if (const int memory = kernel::open_memory(kernel::live_thread(pid)); memory >= 0) {
+    for (pid_t holder : holders_of(memory))
+      if (is_injector(holder)) out.push_back(holder);
+    close(memory);
+  }
+  if (const pid_t own = holder_of_own(pid); own != 0 && std::ranges::find(out, own) == out.end())
+    out.push_back(own);
+  std::erase(out, getpid());
+  return out;
+}
+
+}  // namespace
 
 Result<TransactionLock> TransactionLock::take(pid_t pid, std::chrono::milliseconds deadline) {
   return wait_for(pid, deadline, LOCK_EX);
@@ -26,30 +134,77 @@ Result<TransactionLock> TransactionLock::share(pid_t pid, std::chrono::milliseco
 // `operation`: as of flock(2).
 Result<TransactionLock> TransactionLock::wait_for(pid_t pid, std::chrono::milliseconds deadline,
                                                   int operation) {
-  auto until = std::chrono::steady_clock::now() + deadline;
-  int file = kernel::open_memory(kernel::live_thread(pid));
+  const auto until = Clock::now() + deadline;
+  const int file = kernel::open_memory(kernel::live_thread(pid));
   if (file < 0) {
     if (errno == EACCES || errno == EPERM) return permission_error(pid);
     return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(errno))};
   }
-  TransactionLock lock(file);
+  TransactionLock lock(-1, open_lock_folder(), file_name(pid), file);
+  while (lock.folder_ >= 0 && (lock.own_ = lock_own(lock.folder_, lock.name_, operation)) < 0) {
+    if (Clock::now() > until) {
+      const pid_t holder = holder_of_own(pid);
+      return held_by(pid, holder ? std::vector<pid_t>{holder} : std::vector<pid_t>{});
+    }
+    nap(2000);
+  }
   while (flock(file, operation | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR)
       return Error{fmt::format("cannot take the lock on process {}: {}", pid, std::strerror(errno))};
-    if (std::chrono::steady_clock::now() > until)
-      return Error{
-          fmt::format("another mdl-inject is looking at process {}, inserting into it or removing from it: "
-                      "try again later",
-                      pid)};
+    const std::vector<pid_t> holders = holders_of(file);
+    if (lock.own_ >= 0 && !holders.empty() && std::ranges::none_of(holders, is_injector)) {
+      lock.passed_over_ = named(holders);
+      close(std::exchange(lock.memory_, -1));
+      break;
+    }
+    if (Clock::now() > until) return held_by(pid, holders);
     nap(2000);
   }
   return lock;
 }
 
+// The file is removed by its last holder. Others that have opened it see that (lock_own()).
 TransactionLock::~TransactionLock() {
-  if (file_ >= 0) close(file_);
+  if (own_ >= 0 && flock(own_, LOCK_EX | LOCK_NB) == 0) unlinkat(folder_, name_.c_str(), 0);
+  for (int file : {own_, folder_, memory_})
+    if (file >= 0) close(file);
 }
 
-TransactionLock::TransactionLock(TransactionLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+TransactionLock::TransactionLock(TransactionLock&& other) noexcept
+    : own_(std::exchange(other.own_, -1)),
+      folder_(std::exchange(other.folder_, -1)),
+      name_(std::move(other.name_)),
+      memory_(std::exchange(other.memory_, -1)),
+      passed_over_(std::move(other.passed_over_)) {}
+
+Result<std::vector<std::string>> break_lock(pid_t pid) {
+  std::map<pid_t, std::string> ended;
+  const auto begun = Clock::now();
+  for (;; nap(2000)) {
+    const std::vector<pid_t> holders = waited_for(pid);
+    if (holders.empty()) break;
+    if (Clock::now() - begun < 2s) continue;  // those that are at work are done soon
+    if (Clock::now() - begun > 7s) return held_by(pid, holders);
+    for (pid_t holder : holders) {
+      const int handle = kernel::open_handle(holder);
+      if (handle < 0) continue;  // it has ended
+      // The handle is of a process that holds the lock: nobody gets its id from here on.
+      const std::vector<pid_t> now = waited_for(pid);
+      const ProcessStatus status = read_status(holder);
+      const bool holds = std::ranges::find(now, holder) != now.end() && status.name == kInjectorName;
+      const bool is_ours = geteuid() == 0 || status.uid == geteuid();
+      const std::string name = named(holder);
+      const bool killed = holds && is_ours && kernel::send_signal(handle, SIGKILL);
+      close(handle);
+      if (holds && !killed)
+        return Error{fmt::format("the lock on process {} is held by {}, which only that user or root may end",
+                                 pid, name)};
+      if (killed) ended.emplace(holder, name);
+    }
+  }
+  std::vector<std::string> out;
+  for (const auto& [id, name] : ended) out.push_back(name);
+  return out;
+}
 
 }  // namespace mdl::process

@@ -1,13 +1,25 @@
 // One transaction at a time in one process: two injectors that use the same slack, or each
 // restore what the other has written, would be the end of the target. So would code that was read while
-// another changed it: who looks at code shares the lock with others who look. The lock is flock(2) on
-// /proc/PID/mem: it goes with its holder however that dies, and nobody who may not trace the process can take
-// it.
+// another changed it: an injector that only looks at code shares the lock with others that look.
+//
+// The target may be an enemy, and can lock every file that it can open. So there are two locks, both of
+// flock(2), which go with their holder however that dies:
+// - a file of our own user (lock_folder.h), which nobody else can open. It keeps injectors of one user
+//   apart;
+// - /proc/PID/mem, which everybody can open who may trace the process. It keeps injectors of two users
+//   apart. The process itself can hold it, and each accomplice of its user: a holder that is not called
+//   mdl-inject is passed over, once the first lock is ours. An accomplice with that name is waited for until
+//   the deadline, and then named.
+//
+// break_lock() ends holders that are ours, or anybody's when we are root: an injector may be killed at any
+// moment (runtime/patch/insert.h), but never overtaken.
 #pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -17,16 +29,28 @@ class TransactionLock {
  public:
   // Waits for another mdl-inject's insertion or removal to end; a deadline of zero does not wait.
   static Result<TransactionLock> take(pid_t pid, std::chrono::milliseconds deadline);
-  // The same, for somebody who only looks.
+  // The same, for an injector that only looks.
   static Result<TransactionLock> share(pid_t pid, std::chrono::milliseconds deadline);
   ~TransactionLock();
   TransactionLock(TransactionLock&& other) noexcept;
   TransactionLock& operator=(TransactionLock&&) = delete;
 
+  // The holder of the second lock that was passed over, as text; "" when there was none.
+  const std::string& passed_over() const { return passed_over_; }
+
  private:
   static Result<TransactionLock> wait_for(pid_t pid, std::chrono::milliseconds deadline, int operation);
-  explicit TransactionLock(int file) : file_(file) {}
-  int file_;
+  TransactionLock(int own, int folder, std::string name, int memory)
+      : own_(own), folder_(folder), name_(std::move(name)), memory_(memory) {}
+  int own_;     // -1 where no folder is safe
+  int folder_;  // that own_ lies in
+  std::string name_;
+  int memory_;  // -1 when its holder was passed over
+  std::string passed_over_;
 };
+
+// Kills what has held the lock on a process for two seconds: says which processes these were. An error
+// names a holder that is not ours to end.
+Result<std::vector<std::string>> break_lock(pid_t pid);
 
 }  // namespace mdl::process

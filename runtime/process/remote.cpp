@@ -129,6 +129,8 @@ std::optional<pid_t> choose_stopped(const Threads& threads, const TargetMemory& 
   return second;
 }
 
+constexpr std::chrono::seconds kChoosing{10};  // for a thread that stops and may make the calls
+
 // The same; when none is stopped yet, one is. Threads come and go, so that takes a few attempts.
 Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& memory,
                             std::span<const arch::RemoteCall> calls) {
@@ -136,11 +138,13 @@ Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& mem
   if (auto stopped = choose_stopped(threads, memory, may)) return *stopped;
   const bool none_stopped = threads.empty();
   constexpr int kAttempts = 1000, kDeniedAttempts = 20;  // a filter does not go away, but threads come
+  const auto until = std::chrono::steady_clock::now() + kChoosing;
   for (int attempt = 0; none_stopped && attempt < (may.denied().empty() ? kAttempts : kDeniedAttempts);
        attempt++) {
     if (has_ended(pid)) return Error{fmt::format("process {} has ended", pid)};
     for (pid_t tid : live_threads(pid)) {
       if (awaits_vfork(tid)) continue;
+      if (std::chrono::steady_clock::now() > until) break;  // each may take its time to refuse
       // A thread whose signals come all the time is taken at the beginning of a handler.
       if (threads.stop_one(tid, 200ms) && (!threads.has_signal(tid) || threads.take_signal(tid, 200ms)) &&
           suits(tid, threads, memory) && may(tid))
@@ -148,6 +152,7 @@ Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& mem
       if (threads.executed()) return threads.left_alone();
       threads.release(tid);
     }
+    if (std::chrono::steady_clock::now() > until) break;
     nap(2000);
   }
   if (!may.denied().empty()) return Error{fmt::format("process {}: {}", pid, may.denied())};
@@ -336,7 +341,8 @@ Result<std::vector<int64_t>> remote_calls(pid_t pid, Threads& threads, const Tar
   const std::vector<arch::RemoteCall> shifted = behind_mark(calls);
   const bool none_stopped = threads.empty();
   constexpr int kAttempts = 500;  // signals may come all the time
-  for (int attempt = 0; attempt < kAttempts; attempt++) {
+  const auto until = std::chrono::steady_clock::now() + kChoosing;
+  for (int attempt = 0; attempt < kAttempts && std::chrono::steady_clock::now() < until; attempt++) {
     auto thread = choose_thread(pid, threads, memory, calls);
     if (!thread) return thread.error();
     auto results = Visit(*thread, threads, memory, pid).make(image, shifted, marked);

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 
 #include "base/nap.h"
@@ -72,7 +73,7 @@ bool is_kernel_thread(pid_t pid) {
 bool is_fellow(pid_t pid) {
   if (pid == 0) return false;
   ProcessStatus status = read_status(pid);
-  return status.name == "mdl-inject" && status.state != 'T' && status.state != 't';
+  return status.name == kInjectorName && status.state != 'T' && status.state != 't';
 }
 
 Error refuse(std::string text) {
@@ -165,11 +166,10 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
     return refuse(
         fmt::format("process {} ({}) is a kernel thread: it has no program to instrument", pid, status.name));
   if (auto ok = check_architecture(pid); !ok) return ok.error();
-  // Another mdl-inject, at work for a moment; or who only has its name, for ever.
-  constexpr int kNaps = 3000;
-  for (int naps = 0;
-       purpose == Purpose::attach && status.tracer != getpid() && is_fellow(status.tracer) && naps < kNaps;
-       naps++) {
+  // Another mdl-inject, at work for a moment; or a process that only has its name, for ever.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (purpose == Purpose::attach && status.tracer != getpid() && is_fellow(status.tracer) &&
+         std::chrono::steady_clock::now() < until) {
     nap(5000);
     status = read_status(pid);
     if (!status.has_pid) return refuse(fmt::format("process {} has ended", pid));
@@ -191,6 +191,10 @@ std::vector<pid_t> live_threads(pid_t pid) {
     return (a == pid) < (b == pid) || ((a == pid) == (b == pid) && a < b);
   });
   return out;
+}
+
+bool is_injector(pid_t pid) {
+  return read_status(pid).name == kInjectorName;
 }
 
 bool has_ended(pid_t pid) {

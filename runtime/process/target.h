@@ -36,9 +36,14 @@ Error permission_error(pid_t pid);
 
 // Checks a process before anything else: it exists, is not ourselves or a kernel thread,
 // is of our architecture, is not traced (but to look at it, it may be), and we may read its memory. Another
-// mdl-inject that has it stopped is waited for: that takes no longer than its own deadlines.
+// mdl-inject that has it stopped is waited for, for five seconds.
 enum class Purpose { attach, look };
 Result<ProcessStatus> check_target(pid_t pid, Purpose purpose = Purpose::attach);
+
+// The name that an mdl-inject shows in /proc. Everybody can take it: it says that a process is worth waiting
+// for, until a deadline.
+inline constexpr std::string_view kInjectorName = "mdl-inject";
+bool is_injector(pid_t pid);
 
 // The threads of a process that are alive now (/proc/PID/task), zombies left out, the first thread last.
 std::vector<pid_t> live_threads(pid_t pid);

@@ -24,6 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kHurry = -20;  // the nice value of who goes first
+constexpr std::chrono::seconds kLettingGo{2};  // for threads that must stop once more to be let go
 constexpr std::chrono::seconds kReaping{2};  // for the kernel to end threads that were killed in their stops
 
 bool stands(pid_t tid) {
@@ -252,6 +253,13 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline) {
   for (bool changed = true, quiet = false; changed || !quiet;) {
     quiet = !changed;
     changed = false;
+    if (Clock::now() > until) {
+      release_all();
+      return Error{fmt::format(
+          "process {} starts threads faster than they can be stopped, for {} ms: nothing was changed, try "
+          "again later",
+          pid_, deadline.count())};
+    }
     std::vector<std::pair<pid_t, pid_t>> all;  // with their processes
     for (pid_t tid : live_threads(pid_)) all.emplace_back(tid, pid_);
     if (quiet)  // the threads cannot start anything any more: look for what else runs in their memory
@@ -288,11 +296,15 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline) {
 }
 
 void Threads::release(pid_t tid) {
+  release(tid, Clock::now() + kLettingGo);
+}
+
+void Threads::release(pid_t tid, Clock::time_point until) {
   auto found = threads_.find(tid);
   if (found == threads_.end()) return;
   if (!found->second.stopped) {  // detaching needs a stop
     if (!kernel::interrupt(tid)) return forget_ended(tid);
-    if (!wait_stop(tid, Clock::now() + std::chrono::seconds(2))) return;
+    if (!wait_stop(tid, until)) return;
     found = threads_.find(tid);
     if (found == threads_.end()) return;
   }
@@ -317,12 +329,13 @@ void Threads::release_all() {
     all.emplace_back(thread.stopped ? (first ? 0 : 1) : (first ? 3 : 2), tid);
   }
   std::sort(all.begin(), all.end());
-  for (auto& [turn, tid] : all) release(tid);
+  const auto let_go = Clock::now() + kLettingGo;  // all of them
+  for (auto& [turn, tid] : all) release(tid, let_go);
   // One that was found out to have another's id.
   std::vector<pid_t> ids;
   for (const auto& [tid, thread] : threads_) ids.push_back(tid);
   for (pid_t tid : ids)
-    if (std::ranges::none_of(all, [tid](const auto& one) { return one.second == tid; })) release(tid);
+    if (std::ranges::none_of(all, [tid](const auto& one) { return one.second == tid; })) release(tid, let_go);
   for (const auto until = Clock::now() + kReaping; !ending_.empty() && Clock::now() < until; nap(500))
     reap_ended();
   if (threads_.empty()) end_pause();

@@ -100,6 +100,7 @@ class Threads {
   Runs runs(pid_t tid, pid_t process) const;
   void detach(pid_t tid, int signal);
   void leave(pid_t tid, int signal);
+  void release(pid_t tid, std::chrono::steady_clock::time_point until);
   void lose(pid_t tid);
   void forget_ended(pid_t tid);
   void reap_ended();

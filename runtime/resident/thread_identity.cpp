@@ -47,9 +47,11 @@ Result<uint32_t> find_thread_place(pid_t pid, const process::TargetMemory& memor
   process::Threads threads(pid, memory);
   constexpr int kAsked = 20;
   int asked = 0;
-  for (int attempt = 0; attempt < 100; attempt++) {
+  const auto until = std::chrono::steady_clock::now() + 10s;
+  for (int attempt = 0; attempt < 100 && std::chrono::steady_clock::now() < until; attempt++) {
     for (pid_t tid : process::live_threads(pid)) {
       if (process::awaits_vfork(tid)) continue;
+      if (std::chrono::steady_clock::now() > until) break;
       bool stopped = threads.stop_one(tid, 200ms).operator bool();
       auto registers = stopped ? threads.registers(tid) : Result<arch::ThreadRegisters>(Error{});
       // Read while it is stopped: one that is let go may end, and its memory with it.

@@ -13,6 +13,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kExitPoll = 1ms;        // how often processes are asked whether they stand at their exit
 constexpr auto kChildrenLook = 500ms;  // from look to look for children that have announced nothing
+constexpr std::chrono::seconds kForking{30};  // for children that are made while others are let go
 // How long a turn of the session may take, writing a sample to a reader that may not read, and an insertion
 // into another program: what waits in followed processes goes on after that.
 constexpr auto kTurn = 5s, kWrite = 1s, kAttach = 60s;
@@ -259,22 +260,35 @@ void Session::end_following() {
     if (family.follow) family.follow->ignore_programs(family.measured());
 }
 
+// Children that were made while others were let go. They may make children as fast as these are let go: after
+// `until` the last ones are not looked for.
+bool Session::look_for_more(Clock::time_point until) {
+  if (Clock::now() < until) return look_for_children(true);
+  fmt::print(
+      stderr,
+      "warning: children came for {} s while the instrumentation was taken out: the last ones may keep "
+      "it; see mdl-inject --status, take it out with mdl-inject --remove\n",
+      kForking.count());
+  return false;
+}
+
 void Session::take_out() {
   end_following();
   if (options_.detach)
     for (Family& family : families_)
       if (family.follow) family.follow->leave(family.measured());
+  const auto until = Clock::now() + kForking;
   do {
     for (Family& family : families_)
       // Children that are found meanwhile come behind.
       for (auto& one : family.processes) {
         if (one->measurement().result()) continue;
         keep_waiting(kTurn);
-        look_for_children(family, false);
+        if (Clock::now() < until) look_for_children(family, false);
         end_waiting(one->measurement());
         one->measurement().take_out();
       }
-  } while (look_for_children(true));
+  } while (look_for_more(until));
   for (Family& family : families_)
     if (family.follow && !options_.detach) family.follow->clean();
   settle();
@@ -283,6 +297,7 @@ void Session::take_out() {
 // The targets come first.
 void Session::abandon(const Error& why) {
   end_following();
+  const auto until = Clock::now() + kForking;
   do {
     for (Family& family : families_)
       for (auto& one : family.processes) {
@@ -291,7 +306,7 @@ void Session::abandon(const Error& why) {
         end_waiting(one->measurement());
         one->measurement().abandon(why);
       }
-  } while (look_for_children(true));
+  } while (look_for_more(until));
   for (Family& family : families_)
     if (family.follow) family.follow->clean();
   settle();

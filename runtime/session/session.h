@@ -71,6 +71,7 @@ class Session {
   void end_following();
   void end_waiting(const Measurement& measurement);
   void take_out();
+  bool look_for_more(Clock::time_point until);
   void abandon(const Error& why);
   Result<int> result() const;
   double elapsed_s() const;

@@ -1,0 +1,146 @@
+// A target that does what it can to make an injector wait, with the rights of its user.
+//
+//   obstinate SECONDS [lock | lock-by-child | lock-of=PID | trace-by-child |
+//                      call-mdl-inject | threads=N | deep=BYTES]...
+//
+// `lock`: it holds flock(2) on its own memory; `lock-by-child`: a child holds it; `lock-of=PID`: it holds that of
+// another process. `trace-by-child`: a child has seized it. `call-mdl-inject`: the child, or without one the process
+// itself, has that name. `threads=N` threads sleep, each below so many bytes of stack (`deep`), where no table
+// describes the frames and every word is the address of turn(). Answers {"event":"ready","child":PID}. Commands:
+// `child` answers {"event":"done","alive":0 or 1}, `turn N` calls turn(), `longest` answers {"event":"done","ms":..},
+// the longest time for which the process stood, since the last such answer; `quit`.
+#include <alloca.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "protocol.h"
+
+extern "C" __attribute__((noinline, used)) unsigned long turn(unsigned long x) {
+  asm volatile("imul $3, %0, %0\n\tlea 1(%0), %0\n\timul $5, %0, %0" : "+r"(x));
+  return x + 1;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool lock_memory(pid_t of) {
+  const int file = open(("/proc/" + std::to_string(of) + "/mem").c_str(), O_RDONLY);
+  return file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0;
+}
+
+// A child does it, and says so. It ends with its parent.
+template <typename Do>
+pid_t in_child(bool named, const Do& act) {
+  int ends[2];
+  if (pipe(ends) != 0) _exit(90);
+  const pid_t parent = getpid();
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (named) prctl(PR_SET_NAME, "mdl-inject");
+    const char done = act(parent) ? 1 : 0;
+    if (write(ends[1], &done, 1) != 1) _exit(91);
+    for (;;) pause();
+  }
+  char done = 0;
+  if (child < 0 || read(ends[0], &done, 1) != 1 || done != 1) _exit(92);
+  return child;
+}
+
+// The frame below is described by no table: the walk ends here, and the stack is scanned.
+extern "C" void sleep_undescribed();
+asm(R"(
+  .text
+  .globl sleep_undescribed
+  .type sleep_undescribed, @function
+sleep_undescribed:
+  mov $34, %eax  # pause(2)
+  syscall
+  jmp sleep_undescribed
+  .size sleep_undescribed, . - sleep_undescribed
+)");
+
+__attribute__((noinline)) void sleep_deep(size_t bytes) {
+  auto* words = static_cast<volatile unsigned long*>(alloca(bytes));
+  for (size_t i = 0; i < bytes / sizeof *words; i++) words[i] = reinterpret_cast<unsigned long>(&turn) + 1;
+  sleep_undescribed();
+}
+
+struct Thread {
+  size_t bytes;
+  static void* run(void* self) {
+    sleep_deep(static_cast<Thread*>(self)->bytes);
+    return nullptr;
+  }
+};
+
+std::atomic<long> longest_ms;
+void watch() {
+  auto last = Clock::now();
+  for (;;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const auto now = Clock::now();
+    const long passed = std::chrono::duration_cast<std::chrono::milliseconds>(now - last).count();
+    if (passed > longest_ms) longest_ms = passed;
+    last = now;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
+  bool named = false;
+  size_t threads = 0, deep = 4096;
+  for (int i = 2; i < argc; i++) {
+    const std::string_view word = argv[i];
+    if (word == "call-mdl-inject") named = true;
+    if (word.starts_with("threads=")) threads = strtoul(argv[i] + 8, nullptr, 10);
+    if (word.starts_with("deep=")) deep = strtoul(argv[i] + 5, nullptr, 10);
+  }
+  pid_t child = 0;
+  for (int i = 2; i < argc; i++) {
+    const std::string_view word = argv[i];
+    if (word == "lock" && !lock_memory(getpid())) return 80;
+    if (word.starts_with("lock-of=") && !lock_memory(atoi(argv[i] + 8))) return 81;
+    if (word == "lock-by-child") child = in_child(named, lock_memory);
+    if (word == "trace-by-child")
+      child =
+          in_child(named, [](pid_t parent) { return ptrace(PTRACE_SEIZE, parent, nullptr, nullptr) == 0; });
+  }
+  if (named && child == 0) prctl(PR_SET_NAME, "mdl-inject");
+  std::vector<pthread_t> running(threads);
+  Thread thread{deep};
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, deep + (1 << 18));
+  for (pthread_t& one : running)
+    if (pthread_create(&one, &attributes, Thread::run, &thread) != 0) return 82;
+  std::thread watcher;
+  if (threads > 0) watcher = std::thread(watch);
+  protocol::say_event("ready", protocol::field("child", static_cast<unsigned>(child)));
+  for (;;) {
+    const protocol::Command command = protocol::next_command();
+    if (command.word.empty() || command.word == "quit") break;
+    unsigned long calls = 0;
+    for (unsigned long i = 0; command.word == "turn" && i < command.number; i++) calls = turn(calls);
+    int status = 0;
+    const bool alive = child > 0 && waitpid(child, &status, WNOHANG) == 0;
+    protocol::say_event("done",
+                        protocol::field("calls", calls) + "," + protocol::field("alive", alive) + "," +
+                            protocol::field("ms", static_cast<unsigned long>(longest_ms.exchange(0))));
+  }
+  _exit(0);
+}
