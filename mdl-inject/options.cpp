@@ -168,6 +168,13 @@ Parsed parse_options(int argc, const char* const* argv) {
           ->check(CLI::Range(uint64_t{1}, resident::kMostKeys));
   app.add_flag("--break-lock", o.break_lock,
                "End another mdl-inject that holds the lock on the process and does not let go of it");
+  int max_pause = static_cast<int>(process::kMaxPause.count());
+  app.add_option(
+         "--max-pause", max_pause,
+         "Stop the process for no more than so many milliseconds at once to insert, or take the attach "
+         "back (default 50)")
+      ->type_name("MS")
+      ->check(CLI::Range(1, 60000));
   bool list = false, run = false, status = false, remove = false, verify = false;
   app.add_flag(
          "--run", run,
@@ -198,6 +205,7 @@ Parsed parse_options(int argc, const char* const* argv) {
               : check  ? Command::check
                        : Command::measure;
   o.start = run;
+  o.max_pause = std::chrono::milliseconds(max_pause);
   o.interval_given = static_cast<bool>(*interval_option);
   o.max_keys_given = static_cast<bool>(*keys_option);
   if (*duration_option) o.duration = duration;

@@ -13,36 +13,48 @@ namespace {
 
 class ActiveFrames {
  public:
-  ActiveFrames(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
-               const image::Unwinder& unwinder, Inserted& out)
-      : input_(input), memory_(memory), stage_(stage), unwinder_(unwinder), out_(out) {}
+  ActiveFrames(const InsertInput& input, const process::TargetMemory& memory, process::PausedMemory& now,
+               const Stage& stage, const image::Unwinder& unwinder, Inserted& out)
+      : input_(input), memory_(memory), now_(now), stage_(stage), unwinder_(unwinder), out_(out) {}
 
-  Result<void> count(const Regs& regs) {
+  Result<bool> count(const Regs& regs) {
     std::vector<Inside> inside = raised_ranges();
     const auto& requests = input_.binding.requests;
     bool each = std::any_of(requests.begin(), requests.end(), [](const focus::BoundRequest& request) {
       return request.thread != focus::kAllThreads;  // then every thread is known from the start
     });
     std::set<uint64_t> armed = armed_returns();
-    if (inside.empty() && armed.empty() && !each) return {};
+    if (inside.empty() && armed.empty() && !each) return !now_.is_over();
     resident::ThreadBlocks blocks(
         {stage_.layout, stage_.data.start, stage_.journal.target, stage_.journal.ticks_per_second}, memory_);
-    if (auto ok = blocks.read(); !ok) return ok;
+    if (auto ok = blocks.read(); !ok) return ok.error();
+    // All are walked before anything is written.
+    std::map<pid_t, Found> found;
     for (const auto& [tid, r] : regs) {
-      std::vector<uint64_t> calls;
-      std::map<focus::CellId, resident::Active> cells = active(r, inside, armed, tid, calls);
+      now_.begin(tid);
+      Found& one = found[tid];
+      one.cells = active(r, inside, armed, tid, one.calls);
+      if (now_.is_over()) return false;
+    }
+    for (const auto& [tid, r] : regs) {
+      auto& [cells, calls] = found[tid];
       if (cells.empty() && calls.empty() && !each) continue;
       auto block = blocks.claim(tid, arch::thread_pointer(r));
       if (!block) return block.error();
       for (const auto& [cell, frames] : cells)
-        if (auto ok = blocks.raise(*block, tid, cell, input_.binding.cells[cell], frames); !ok) return ok;
-      if (auto ok = open_spans(blocks, *block, tid, cells); !ok) return ok;
+        if (auto ok = blocks.raise(*block, tid, cell, input_.binding.cells[cell], frames); !ok)
+          return ok.error();
+      if (auto ok = open_spans(blocks, *block, tid, cells); !ok) return ok.error();
       if (!arm(*block, calls)) return Error{"cannot write the session's data"};
     }
-    return {};
+    return true;
   }
 
  private:
+  struct Found {  // of one thread
+    std::map<focus::CellId, resident::Active> cells;
+    std::vector<uint64_t> calls;
+  };
   struct Inside {  // a range of code whose active frames raise a flag
     image::Range range;
     const FunctionPlan* function;
@@ -175,7 +187,7 @@ class ActiveFrames {
                                                    const std::set<uint64_t>& armed, pid_t tid,
                                                    std::vector<uint64_t>& calls) {
     std::map<focus::CellId, resident::Active> out;
-    image::Stack stack = unwinder_.walk(arch::unwind_registers(regs), memory_);
+    image::Stack stack = unwinder_.walk(arch::unwind_registers(regs), now_);
     if (!stack.complete)
       out_.warnings.push_back(
           fmt::format("the stack of thread {} could not be walked to its end ({}): constraining functions "
@@ -219,6 +231,7 @@ class ActiveFrames {
 
   const InsertInput& input_;
   const process::TargetMemory& memory_;
+  process::PausedMemory& now_;
   const Stage& stage_;
   const image::Unwinder& unwinder_;
   Inserted& out_;
@@ -226,9 +239,10 @@ class ActiveFrames {
 
 }  // namespace
 
-Result<void> count_active(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
-                          const image::Unwinder& unwinder, const Regs& regs, Inserted& out) {
-  return ActiveFrames(input, memory, stage, unwinder, out).count(regs);
+Result<bool> count_active(const InsertInput& input, const process::TargetMemory& memory,
+                          process::PausedMemory& now, const Stage& stage, const image::Unwinder& unwinder,
+                          const Regs& regs, Inserted& out) {
+  return ActiveFrames(input, memory, now, stage, unwinder, out).count(regs);
 }
 
 }  // namespace mdl::patch

@@ -18,8 +18,10 @@ namespace mdl::patch {
 using Regs = std::map<pid_t, arch::ThreadRegisters>;
 
 // Writes the blocks of the threads with active frames, and counts those frames in `out`, which also gets a
-// warning for each stack that could not be walked to its end.
-Result<void> count_active(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
-                          const image::Unwinder& unwinder, const Regs& regs, Inserted& out);
+// warning for each stack that could not be walked to its end. False when the time was over for which the
+// threads may stand: then nothing was written.
+Result<bool> count_active(const InsertInput& input, const process::TargetMemory& memory,
+                          process::PausedMemory& now, const Stage& stage, const image::Unwinder& unwinder,
+                          const Regs& regs, Inserted& out);
 
 }  // namespace mdl::patch

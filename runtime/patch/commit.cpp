@@ -21,6 +21,8 @@ using namespace std::chrono_literals;
 
 constexpr auto kStopDeadline = 2000ms;
 
+constexpr int kMostLate = 5;  // attempts that take too long: a busy machine is the reason of the first ones
+
 constexpr int kWaits = 25;  // times that windows with an address on some stack are waited for
 
 std::vector<Edit> edits(const Stage& stage) {
@@ -52,23 +54,52 @@ class Commit {
         unwinder_(input.image, stage.session_relays) {}
 
   Result<void> run() {
-    for (int wait = 0;; wait++) {
+    const Clock::time_point begun = Clock::now();
+    for (int waits = 0, late = 0;;) {
       process::Threads threads(input_.image.pid, memory_);
-      if (auto ok = threads.stop_all(kStopDeadline); !ok) return ok;
-      auto done = attempt(threads, wait < kWaits);
+      auto stopped = threads.stop_all(kStopDeadline, input_.max_pause);
+      if (!stopped && !threads.is_late()) return stopped;
+      process::PausedMemory now(memory_, threads.stopped_since(), input_.max_pause);
+      const size_t count = threads.stopped().size(), warnings = out_.warnings.size(), frames = out_.frames;
+      const Result<Attempt> done =
+          stopped ? attempt(threads, now, waits < kWaits) : Result<Attempt>(Attempt::late);
       threads.release_all();
-      out_.paused += Clock::now() - threads.stopped_since();
+      const Clock::duration pause = Clock::now() - threads.stopped_since();
+      out_.paused += pause;
       if (!done) return done.error();
-      if (*done) return {};
-      nap(2000);
+      if (*done == Attempt::done) return {};
+      out_.warnings.resize(warnings), out_.frames = frames;
+      if (*done == Attempt::busy) waits++;
+      // A thread that does not stop may sleep in the kernel, for a disk: it is given as long as a vfork is.
+      if (*done == Attempt::late && ++late >= kMostLate && (stopped || Clock::now() - begun > kStopDeadline))
+        return too_long(count, stopped ? now.slowest() : stopped.error().text);
+      process::rest_after(pause);
     }
   }
 
  private:
-  // True when everything is committed; false when a busy window is to be waited for.
-  Result<bool> attempt(process::Threads& threads, bool may_wait) {
+  enum class Attempt {
+    done,  // everything is committed
+    busy,  // a busy window is to be waited for
+    late,  // the target has stood for as long as it may; nothing was changed
+  };
+
+  Error too_long(size_t threads, const std::string& why) const {
+    return {fmt::format(
+        "process {} would have to stand for more than {} ms to be patched safely ({}): nothing was changed. "
+        "Allow more with --max-pause MS, or try again when there is more processor time",
+        input_.image.pid, input_.max_pause.count(),
+        threads == 0
+            ? why
+            : fmt::format("to look at the stacks of {} threads takes longer, of these the slowest is "
+                          "{}",
+                          threads, why))};
+  }
+
+  Result<Attempt> attempt(process::Threads& threads, process::PausedMemory& now, bool may_wait) {
     Regs regs;
     for (pid_t tid : threads.stopped()) {
+      if (now.is_over()) return Attempt::late;
       auto r = threads.registers(tid);
       if (!r) return r.error();
       if (auto ok = check_thread(tid, *r); !ok) return ok.error();
@@ -77,16 +108,21 @@ class Commit {
     }
     if (auto ok = check_pointers_differ(regs); !ok) return ok.error();
     if (auto ok = check_unchanged(input_, memory_, stage_); !ok) return ok.error();
-    std::set<const FunctionPlan*> busy = busy_functions(regs);
-    if (!busy.empty() && may_wait) return false;
+    std::set<const FunctionPlan*> busy = busy_functions(regs, now);
+    if (now.is_over()) return Attempt::late;
+    if (!busy.empty() && may_wait) return Attempt::busy;
     std::map<const FunctionPlan*, std::string> reasons;
     for (const FunctionPlan* function : busy) reasons[function] = "an interrupted thread stayed inside it";
     give_up(stage_, input_.coverage, reasons);
+    auto counted = count_active(input_, memory_, now, stage_, unwinder_, regs, out_);
+    if (!counted) return counted.error();
+    if (!*counted) return Attempt::late;
+    // From here on there is no way back but a removal, and nothing whose length the target decides.
+    stage_.entered = true;
     if (auto ok = move_threads(threads, regs); !ok) return ok.error();
-    if (auto ok = count_active(input_, memory_, stage_, unwinder_, regs, out_); !ok) return ok.error();
     if (auto ok = write_windows(); !ok) return ok.error();
     out_.threads = regs.size();
-    return true;
+    return Attempt::done;
   }
 
   // Inserted code makes system calls here and there.
@@ -138,7 +174,8 @@ class Commit {
     return {};
   }
 
-  StagedWindow* window_around(uint64_t address) {  // the window whose inside, less its first byte, holds it
+  const StagedWindow* window_around(
+      uint64_t address) const {  // the window whose inside, less its first byte, holds it
     auto it = std::upper_bound(stage_.windows.begin(), stage_.windows.end(), address,
                                [](uint64_t a, const StagedWindow& w) { return a <= w.window->start; });
     if (it == stage_.windows.begin()) return nullptr;
@@ -148,13 +185,15 @@ class Commit {
 
   // Functions with a window into which an address on some stack points: a handler
   // interrupted it and will return there. A thread's pc can be moved, such an address cannot.
-  std::set<const FunctionPlan*> busy_functions(const Regs& regs) {
+  std::set<const FunctionPlan*> busy_functions(const Regs& regs, process::PausedMemory& now) const {
     std::set<const FunctionPlan*> out;
     auto mappings = image::read_maps(input_.image.pid);
     if (!mappings) return out;
     const std::map<uint64_t, const FunctionPlan*> passed = passed_returns();
     for (const auto& [tid, r] : regs) {
-      std::vector<uint64_t> places = return_places(r, *mappings, memory_, unwinder_);
+      now.begin(tid);
+      std::vector<uint64_t> places = return_places(r, *mappings, now, unwinder_);
+      if (now.is_over()) return out;
       for (uint64_t word : places)
         if (const StagedWindow* window = window_around(word)) out.insert(window->function);
       places.push_back(arch::pc(r));

@@ -28,7 +28,7 @@ void refuse_armed(Coverage& coverage) {
 }
 
 bool anyone_inside(const process::Threads& threads, const std::vector<image::Range>& regions,
-                   const image::Image& image, const process::TargetMemory& memory) {
+                   const image::Image& image, const process::PausedMemory& memory) {
   auto inside = [&](uint64_t address) {
     return std::any_of(regions.begin(), regions.end(),
                        [&](const image::Range& range) { return range.contains(address); });
@@ -42,16 +42,17 @@ bool anyone_inside(const process::Threads& threads, const std::vector<image::Ran
     for (uint64_t place : return_places(*registers, *mappings, memory, unwinder))
       if (inside(place)) return true;
   }
-  return false;
+  return memory.is_over();
 }
 
 // The lock is held.
 bool give_back(const std::vector<image::Range>& regions, const image::Image& image,
                const process::TargetMemory& memory) {
   process::Threads threads(image.pid, memory);
-  if (auto stopped = threads.stop_all(500ms); !stopped) return false;
+  if (auto stopped = threads.stop_all(500ms, process::kMaxPause); !stopped) return false;
+  const process::PausedMemory now(memory, threads.stopped_since(), process::kMaxPause);
   const bool out =
-      !anyone_inside(threads, regions, image, memory) && unmap(image.pid, threads, memory, image, regions);
+      !anyone_inside(threads, regions, image, now) && unmap(image.pid, threads, memory, image, regions);
   threads.release_all();
   return out;
 }

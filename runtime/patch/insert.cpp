@@ -16,8 +16,10 @@ using namespace std::chrono_literals;
 
 // The insertion failed: what was staged is taken out as a session is. Threads may have been moved
 // into trampolines already, and windows written.
-Error take_back(pid_t pid, const process::TargetMemory& memory, const resident::Journal& journal, Error why) {
+Error take_back(pid_t pid, const process::TargetMemory& memory, const resident::Journal& journal,
+                bool entered, Error why) {
   Removal removal(pid, memory);
+  if (!entered) removal.expect_nobody();
   Result<void> out = removal.restore(&journal, 10s);
   if (out) out = removal.finish();
   if (!out && !removal.is_executed()) why = {why.text + "; " + out.error().text, Status::left_inert};
@@ -69,7 +71,7 @@ Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& m
                         { auto ended = std::move(*lock); }  // the removal takes it again
                         if (!failed.code_written)
                           failed.journal.windows.clear();  // nothing is to be put back
-                        return take_back(pid, memory, failed.journal, why);
+                        return take_back(pid, memory, failed.journal, failed.entered, why);
                       });
   if (!stage) return stage.error();
   out.journal = std::move(stage->journal);

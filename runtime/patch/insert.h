@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "runtime/patch/coverage.h"
 #include "runtime/patch/island.h"
+#include "runtime/process/paused_memory.h"
 #include "runtime/process/target_memory.h"
 #include "runtime/process/threads.h"
 #include "runtime/resident/journal.h"
@@ -39,6 +40,7 @@ struct InsertInput {
   uint64_t ticks_per_second = 0;     // of wall timers, where there are any (arch::ticks_per_second)
   uint32_t thread_at = 0;            // arch::Lookup::thread_at (thread_identity.h)
   uint64_t max_keys = resident::kDefaultKeys;  // of each request such as /Message/*
+  std::chrono::milliseconds max_pause = process::kMaxPause;  // that the target may be stopped for at once
   bool follow = false;               // forks are followed (child.h)
   arch::HitTime hit_time = {};       // kept where there are timers
 };

@@ -351,6 +351,7 @@ ExitCheck MissedExits::find(const process::Threads& threads, const std::vector<i
 Result<ExitCheck> check_exits(pid_t pid, const resident::Journal& journal,
                               const process::TargetMemory& memory, std::chrono::milliseconds patience) {
   using namespace std::chrono_literals;
+  using Clock = std::chrono::steady_clock;
   constexpr int kAttempts = 5;  // for threads that were just in a trampoline
   auto lock = process::TransactionLock::take(pid, patience);
   if (!lock) return lock.error();
@@ -370,14 +371,16 @@ Result<ExitCheck> check_exits(pid_t pid, const resident::Journal& journal,
   ExitCheck out;
   for (int attempt = 0; attempt < kAttempts; attempt++) {
     process::Threads threads(pid, memory);
-    if (auto ok = threads.stop_all(2s); !ok) return ok.error();
+    const auto stopped = threads.stop_all(2s, process::kMaxPause);
+    if (!stopped && (!threads.is_late() || attempt + 1 == kAttempts)) return stopped.error();
+    const process::PausedMemory now(memory, threads.stopped_since(), process::kMaxPause);
     auto mappings = image::read_maps(pid);
-    WalkedStacks stacks(unwinder, memory);
-    if (mappings) out = missed.find(threads, *mappings, stacks);
+    WalkedStacks stacks(unwinder, now);
+    if (stopped && mappings) out = missed.find(threads, *mappings, stacks);
     threads.release_all();
     if (!mappings) return mappings.error();
-    if (!out.unclear.contains(std::string(kNotWalked))) break;
-    nap(1000);
+    if (stopped && !out.unclear.contains(std::string(kNotWalked))) break;
+    process::rest_after(Clock::now() - threads.stopped_since());
   }
   return out;
 }

@@ -18,9 +18,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
+constexpr auto kLongestStop = 2000ms;  // for a thread that does not stop; a look at stacks may be longer
+
 }  // namespace
 
 bool Removal::anyone_inside(WalkedStacks& stacks) {
+  if (expects_nobody_) return false;
   auto mappings = image::read_maps(pid_);
   if (!mappings) return true;
   std::vector<image::Range> code = process::left_stubs(memory_, *image_);
@@ -35,7 +38,7 @@ bool Removal::anyone_inside(WalkedStacks& stacks) {
   for (pid_t tid : threads_.stopped()) {
     auto regs = threads_.registers(tid);
     if (!regs || inside(arch::pc(*regs))) return true;
-    for (uint64_t word : return_places(*regs, *mappings, memory_, stacks.of(tid, *regs)))
+    for (uint64_t word : return_places(*regs, *mappings, stacks.memory(), stacks.of(tid, *regs)))
       if (inside(word)) return true;
   }
   return false;
@@ -83,21 +86,23 @@ Result<void> Removal::restore(const resident::Journal* own, std::chrono::millise
   if (gone_) lock_.reset();
   if (gone_) return {};
   const image::Unwinder unwinder(*image_, resident::relay_places(windows_));
-  WalkedStacks stacks(unwinder, memory_);
   const resident::Journal* journal = own ? own : session_.journal ? &*session_.journal : nullptr;
   std::optional<MissedExits> missed;
   if (journal) missed.emplace(*journal, *image_, memory_);
-  Result<void> done = put_all_back(own, until, meanwhile, missed ? &*missed : nullptr, stacks);
+  Result<void> done = put_all_back(own, until, meanwhile, missed ? &*missed : nullptr, unwinder);
   if (!done) threads_.release_all();  // it may have been killed: then it ends only now
   return done;
 }
 
 Result<void> Removal::put_all_back(const resident::Journal* own, Clock::time_point until,
                                    const std::function<void()>& meanwhile, const MissedExits* missed,
-                                   WalkedStacks& stacks) {
+                                   const image::Unwinder& unwinder) {
   bool written = false;
+  std::chrono::milliseconds limit = process::kMaxPause;
   for (int round = 0;; round++) {
-    auto stopped = threads_.stop_all(2000ms);
+    auto stopped = threads_.stop_all(2000ms, std::min(limit, kLongestStop));
+    process::PausedMemory now(memory_, threads_.stopped_since(), limit);
+    WalkedStacks stacks(unwinder, now);
     if (!stopped && (Clock::now() > until || threads_.executed() || process::has_ended(pid_))) return stopped;
     if (stopped && !written) {
       written = true;
@@ -109,15 +114,21 @@ Result<void> Removal::put_all_back(const resident::Journal* own, Clock::time_poi
     if (stopped && hosts_left_)
       if (auto ok = put_back_hosts(stacks); !ok) return ok;
     if (stopped) {
-      inside_ = hosts_left_ || anyone_inside(stacks);
+      inside_ = hosts_left_ || anyone_inside(stacks) || (!expects_nobody_ && now.is_over());
+      unknown_ = now.is_over();
       // Relays go last: a thread could be about to execute one.
       if (!inside_) return put_back(resident::PatchedWindow::Part::relay);
       if (Clock::now() > until) return {};
     }
     threads_.release_all();
-    stacks.forget();
+    const Clock::duration pause = Clock::now() - threads_.stopped_since();
+    const bool is_late = stopped ? now.is_over() : threads_.is_late();
+    if (is_late) limit *= 4;
     if (meanwhile) meanwhile();
-    nap(std::min(round + 1, 20) * 500);
+    if (is_late)
+      process::rest_after(pause);
+    else
+      nap(std::min(round + 1, 20) * 500);
   }
 }
 
@@ -163,9 +174,10 @@ Result<void> Removal::put_back_hosts(WalkedStacks& stacks) {
   for (pid_t tid : threads_.stopped()) {
     auto regs = threads_.registers(tid);
     if (!regs || !moved) return {};
-    for (uint64_t word : return_places(*regs, *mappings, memory_, stacks.of(tid, *regs)))
+    for (uint64_t word : return_places(*regs, *mappings, stacks.memory(), stacks.of(tid, *regs)))
       if (auto host = hosts.find(word); host != hosts.end()) waiting.insert(host->second);
   }
+  if (stacks.memory().is_over()) return {};
   hosts_left_ = !waiting.empty();
   return put_back(resident::PatchedWindow::Part::host, waiting);
 }
@@ -207,13 +219,17 @@ Result<void> Removal::finish() {
     lock_.reset();
     return Error{
         fmt::format(
-            "a thread of process {0} is still inside the instrumentation (asleep in a signal handler?): "
-            "{1}; take it out later with mdl-inject --remove {0}",
-            pid_,
+            "{2}: {1}; take it out later with mdl-inject --remove {0}", pid_,
             hosts_left_ ? "some jumps are left, to code that does what the program's own would"
             : relays_.empty()
                 ? "its text is restored and the code left behind is inert"
-                : "its functions are restored; jumps between them and the code left behind are inert"),
+                : "its functions are restored; jumps between them and the code left behind are inert",
+            unknown_ ? fmt::format("process {} would have to stand for too long to find out whether a thread "
+                                   "is still inside the instrumentation",
+                                   pid_)
+                     : fmt::format("a thread of process {} is still inside the instrumentation (asleep in a "
+                                   "signal handler?)",
+                                   pid_)),
         Status::left_inert};
   }
   stubs_ = process::restore_slack(memory_, *image_);
@@ -243,7 +259,7 @@ Result<void> Removal::finish() {
       return threads_.left_alone();
     }
     nap(5000);
-    if (auto stopped = threads_.stop_all(2000ms); !stopped) done = stopped;
+    if (auto stopped = threads_.stop_all(2000ms, kLongestStop); !stopped) done = stopped;
   }
   threads_.release_all();
   lock_.reset();

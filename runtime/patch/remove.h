@@ -8,6 +8,10 @@
 // the deadline (asleep in a signal handler that interrupted a trampoline) keeps the code mapped: it is inert,
 // since nothing jumps to it.
 //
+// The process stands for no longer at once than at an insertion, first. But a removal must be possible, so a
+// stop that was too short to look at all stacks is tried again with a longer one, and the process runs for as
+// long in between.
+//
 // In the same stop in which the first bytes go back, stacks are compared with the flags that are up
 // (missed_exits.h): threads that run on without the code leave functions without lowering anything.
 //
@@ -45,6 +49,8 @@ class Removal {
   // `meanwhile` is called while threads are waited for, with the lock held and all threads running.
   Result<void> restore(const resident::Journal* own, std::chrono::milliseconds deadline,
                        const std::function<void()>& meanwhile = {});
+  // The code was mapped, but no thread was ever sent there: stacks need not be looked at.
+  void expect_nobody() { expects_nobody_ = true; }
   // Status::left_inert when something had to stay.
   Result<void> finish();
 
@@ -63,7 +69,7 @@ class Removal {
   Result<void> look(const resident::Journal* own);
   Result<void> put_all_back(const resident::Journal* own, std::chrono::steady_clock::time_point until,
                             const std::function<void()>& meanwhile, const MissedExits* missed,
-                            WalkedStacks& stacks);
+                            const image::Unwinder& unwinder);
   void take_over() const;
   Result<void> put_back(resident::PatchedWindow::Part part, const std::set<uint64_t>& but = {});
   void check_exits(const MissedExits& missed, WalkedStacks& stacks);
@@ -88,6 +94,8 @@ class Removal {
   int stubs_ = 0;
   bool gone_ = false;
   bool inside_ = false;
+  bool unknown_ = false;  // to look at all stacks took too long
+  bool expects_nobody_ = false;
   bool hosts_left_ = false;
 };
 

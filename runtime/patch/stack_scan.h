@@ -14,6 +14,7 @@
 #include "runtime/arch/thread_registers.h"
 #include "runtime/image/image.h"
 #include "runtime/image/unwind.h"
+#include "runtime/process/paused_memory.h"
 
 namespace mdl::patch {
 
@@ -33,14 +34,15 @@ const image::Mapping* mapping_at(std::span<const image::Mapping> mappings, uint6
 // The stacks of threads that stay stopped, each walked once.
 class WalkedStacks {
  public:
-  WalkedStacks(const image::Unwinder& unwinder, const image::Memory& memory)
+  WalkedStacks(const image::Unwinder& unwinder, const process::PausedMemory& memory)
       : unwinder_(unwinder), memory_(memory) {}
+  const process::PausedMemory& memory() const { return memory_; }
   const image::Stack& of(pid_t tid, const arch::ThreadRegisters& registers);
   void forget() { stacks_.clear(); }  // they run, or were moved
 
  private:
   const image::Unwinder& unwinder_;
-  const image::Memory& memory_;
+  const process::PausedMemory& memory_;
   std::map<pid_t, image::Stack> stacks_;
 };
 

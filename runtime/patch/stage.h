@@ -35,6 +35,7 @@ struct Stage {
   resident::Journal journal;
   std::map<const image::Function*, uint32_t> functions;  // indices into Journal::functions
   std::vector<uint64_t> session_relays;                  // of the session that is extended
+  bool entered = false;                                  // threads may be inside, or come there
   bool code_written = false;                             // some of the windows are in place, or may be
   bool extends = false;  // a session that is there: only islands and a journal of their own are new
 };

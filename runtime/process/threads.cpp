@@ -246,19 +246,21 @@ Result<void> Threads::wait_for_vforks(Clock::time_point until) const {
   }
 }
 
-Result<void> Threads::stop_all(std::chrono::milliseconds deadline) {
-  Clock::time_point until = Clock::now() + deadline;
-  if (auto ok = wait_for_vforks(until); !ok) return ok;
+Result<void> Threads::stop_all(std::chrono::milliseconds deadline, std::chrono::milliseconds limit) {
+  late_ = false;
+  if (auto ok = wait_for_vforks(Clock::now() + deadline); !ok) return ok;
   stopped_since_ = Clock::now();
+  const Clock::time_point until = stopped_since_ + limit;
   for (bool changed = true, quiet = false; changed || !quiet;) {
     quiet = !changed;
     changed = false;
     if (Clock::now() > until) {
+      late_ = true;
       release_all();
       return Error{fmt::format(
           "process {} starts threads faster than they can be stopped, for {} ms: nothing was changed, try "
           "again later",
-          pid_, deadline.count())};
+          pid_, limit.count())};
     }
     std::vector<std::pair<pid_t, pid_t>> all;  // with their processes
     for (pid_t tid : live_threads(pid_)) all.emplace_back(tid, pid_);
@@ -285,10 +287,11 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline) {
       if (in_time && !executed_) continue;
       release_all();
       if (in_time) return left_alone();
+      late_ = true;
       return Error{
           fmt::format("thread {} of process {} did not stop within {} ms (it may be in an uninterruptible "
                       "system call, or waiting for a vfork child): nothing was changed, try again later",
-                      tid, pid_, deadline.count())};
+                      tid, pid_, limit.count())};
     }
   }
   if (threads_.empty()) return Error{fmt::format("process {} has ended", pid_)};

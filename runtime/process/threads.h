@@ -55,8 +55,12 @@ class Threads {
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
-  // Stops every thread of the process, or lets all go again and says which one would not stop.
-  Result<void> stop_all(std::chrono::milliseconds deadline);
+  // Stops every thread of the process, or lets all go again and says which one would not stop. Nobody stands
+  // for longer than `limit` meanwhile; before anything is stopped, the parent of a vfork is waited for, until
+  // `deadline`.
+  Result<void> stop_all(std::chrono::milliseconds deadline, std::chrono::milliseconds limit);
+  // The last stop_all() failed because its limit was over.
+  bool is_late() const { return late_; }
   Result<void> stop_one(pid_t tid, std::chrono::milliseconds deadline);
   // Lets every thread go, with the registers that were set and the signals that are due.
   void release_all();
@@ -115,6 +119,7 @@ class Threads {
   pid_t pid_;
   const TargetMemory& memory_;
   bool executed_ = false;
+  bool late_ = false;
   bool pausing_ = false;  // from the first thread that is seized to the last that is let go
   sigset_t mask_{};       // before signals were held back
   int nice_ = 0;          // before

@@ -101,7 +101,7 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
              .elsewhere = options_->follows_programs(),
              .ps_per_cycle = arch::picoseconds_per_cycle(),
              .denied = allowed_.denied};
-  if (focus::uses_start(plan_->manifest)) wanted_.starts = thread_starts(image_, memory);
+  if (focus::uses_start(plan_->manifest)) wanted_.starts = thread_starts(image_, memory, options_->max_pause);
   auto binding = focus::bind(*plan_, image_, wanted_, &codes);
   if (!binding) return binding.error();
   binding_ = std::move(*binding);
@@ -109,6 +109,7 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   input_.emplace(patch::InsertInput{*plan_, binding_, coverage_, image_});
   input_->follow = options_->follow_fork;
   input_->max_keys = options_->max_keys;
+  input_->max_pause = options_->max_pause;
   if (!options_->dry_run) return {};
   auto refused = patch::rehearse(*input_, memory);
   if (!refused) return refused.error();

@@ -120,6 +120,7 @@ bool Libraries::insert(Prepared& prepared) {
                                    .ticks_per_second = input_.ticks_per_second,
                                    .thread_at = input_.thread_at,
                                    .max_keys = input_.max_keys,
+                                   .max_pause = input_.max_pause,
                                    .hit_time = input_.hit_time};
     auto extension = patch::extend(input, memory_, ++number_, session_);
     if (extension) {

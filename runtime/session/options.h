@@ -3,10 +3,12 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/process/paused_memory.h"
 #include "runtime/resident/key_table.h"
 
 namespace mdl::inject {
@@ -35,6 +37,7 @@ struct SessionOptions {
   bool may_come_later() const { return await || follows_programs(); }
   std::optional<std::vector<uid_t>> users = {};  // whose processes may be measured; none = all
   std::optional<double> budget;  // nanoseconds that the code of a point may take; none = a warning (budget.h)
+  std::chrono::milliseconds max_pause = process::kMaxPause;
   uint64_t max_keys = resident::kDefaultKeys;
 };
 

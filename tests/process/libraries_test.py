@@ -1,7 +1,6 @@
 """Libraries that come and go while they are measured."""
 
 import concurrent.futures
-import fcntl
 import random
 import threading
 import time
@@ -120,11 +119,11 @@ class Unloaded(LibraryTest):
         mapped = self.ours(program)
         program.ask("open 0")
         session.said(LOADED)
-        with open(f"/proc/{program.pid}/mem", "rb") as memory:
-            fcntl.flock(memory, fcntl.LOCK_SH)
-            program.ask("close")
-            time.sleep(1)  # many looks at what is loaded
-            self.assertGreater(self.ours(program), mapped)
+        other = self.start("obstinate", f"lock-of={program.pid}", "call-mdl-inject")
+        program.ask("close")
+        time.sleep(1)  # many looks at what is loaded
+        self.assertGreater(self.ours(program), mapped)
+        other.kill()
         soon(lambda: self.ours(program) == mapped, "the memory for the library to be given back")
         self.assert_stopped_well(session)
         self.assert_untouched(program.pid, self.before)

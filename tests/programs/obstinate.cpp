@@ -1,12 +1,12 @@
 // A target that does what it can to make an injector wait, with the rights of its user.
 //
 //   obstinate SECONDS [lock | lock-by-child | lock-of=PID | trace-by-child |
-//                      call-mdl-inject | threads=N | deep=BYTES]...
+//                      call-mdl-inject | threads=N | deep=BYTES | busy]...
 //
 // `lock`: it holds flock(2) on its own memory; `lock-by-child`: a child holds it; `lock-of=PID`: it holds that of
 // another process. `trace-by-child`: a child has seized it. `call-mdl-inject`: the child, or without one the process
 // itself, has that name. `threads=N` threads sleep, each below so many bytes of stack (`deep`), where no table
-// describes the frames and every word is the address of turn(). Answers {"event":"ready","child":PID}. Commands:
+// describes the frames; `busy`: each word there looks like the address of a place in turn(). Answers {"event":"ready","child":PID}. Commands:
 // `child` answers {"event":"done","alive":0 or 1}, `turn N` calls turn(), `longest` answers {"event":"done","ms":..},
 // the longest time for which the process stood, since the last such answer; `quit`.
 #include <alloca.h>
@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 
 bool lock_memory(pid_t of) {
   const int file = open(("/proc/" + std::to_string(of) + "/mem").c_str(), O_RDONLY);
-  return file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0;
+  return file >= 0 && flock(file, LOCK_EX) == 0;
 }
 
 // A child does it, and says so. It ends with its parent.
@@ -66,15 +66,19 @@ asm(R"(
   .globl sleep_undescribed
   .type sleep_undescribed, @function
 sleep_undescribed:
-  mov $34, %eax  # pause(2)
+  push %rsp  # or the frame could be guessed
+1: mov $34, %eax  # pause(2)
   syscall
-  jmp sleep_undescribed
+  jmp 1b
   .size sleep_undescribed, . - sleep_undescribed
 )");
 
+unsigned long filling;
+volatile unsigned long one = 1;
+
 __attribute__((noinline)) void sleep_deep(size_t bytes) {
   auto* words = static_cast<volatile unsigned long*>(alloca(bytes));
-  for (size_t i = 0; i < bytes / sizeof *words; i++) words[i] = reinterpret_cast<unsigned long>(&turn) + 1;
+  for (size_t i = 0; i < bytes / sizeof *words; i++) words[i] = filling;
   sleep_undescribed();
 }
 
@@ -107,6 +111,8 @@ int main(int argc, char** argv) {
   for (int i = 2; i < argc; i++) {
     const std::string_view word = argv[i];
     if (word == "call-mdl-inject") named = true;
+    // Not a constant: the injector would take that for a pointer into the code.
+    if (word == "busy") filling = reinterpret_cast<unsigned long>(&turn) + one;
     if (word.starts_with("threads=")) threads = strtoul(argv[i] + 8, nullptr, 10);
     if (word.starts_with("deep=")) deep = strtoul(argv[i] + 5, nullptr, 10);
   }

@@ -192,7 +192,7 @@ TEST(StoppedThreads, LeaveAnotherProgramAlone) {
   child.tell();
   until([&] { return memory->runs(child.pid()) == Runs::elsewhere; });
   Threads threads(child.pid(), *memory);
-  for (const auto& stopped : {threads.stop_all(2s), threads.stop_one(child.pid(), 2s)}) {
+  for (const auto& stopped : {threads.stop_all(2s, 2s), threads.stop_one(child.pid(), 2s)}) {
     ASSERT_FALSE(stopped);
     EXPECT_THAT(stopped.error().text, HasSubstr("executes another program"));
   }
@@ -260,7 +260,7 @@ TEST(StoppedThreads, SetNothingInWhoHasTakenTheId) {
   auto memory = TargetMemory::open(child.pid());
   ASSERT_TRUE(memory) << memory.error().text;
   Threads threads(child.pid(), *memory);
-  ASSERT_TRUE(threads.stop_all(2s));
+  ASSERT_TRUE(threads.stop_all(2s, 2s));
   const std::vector<pid_t> all = threads.stopped();
   ASSERT_EQ(all.size(), 3u);
   auto before = threads.registers(child.pid());

@@ -1,0 +1,68 @@
+"""A target decides neither how long it stands for an attach, nor how long for a removal: 100 threads on deep stacks
+whose frames no table describes (tests/programs/obstinate.cpp), which the program itself watches.
+"""
+
+import re
+import unittest
+
+from harness import MDL_INJECT, LiveTest, metric, run
+
+FAILED = 1
+# What the target may see of a stop that is limited to 50 ms: a thread that is about to be let go may have to wait for
+# the processor, on a machine that does other things. Without a limit it is 20 times that.
+SEEN_MS = 400
+
+
+class Pause(LiveTest):
+    def setUp(self):
+        super().setUp()
+        self.plan = self.compile_text(metric("turns", ["turn"]))
+
+    def measure(self, program, *options):
+        return run(MDL_INJECT, program.pid, self.plan, "-d", "0.1", "--format", "ndjson", *options, seconds=60)
+
+    def stood(self, program):
+        """Milliseconds, at most, since the last call."""
+        return program.ask("longest")["ms"]
+
+    def test_many_threads(self):
+        """Of an honest program: they fit into the limit."""
+        program = self.start("obstinate", "threads=100")
+        done = self.measure(program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_deep_stacks_are_refused(self):
+        for how in ([], ["busy"]):
+            program = self.start("obstinate", "threads=100", f"deep={8 << 20}", *how)
+            before = self.remember(program.pid)
+            self.stood(program)
+            done = self.measure(program)
+            self.assertEqual(done.returncode, FAILED, done.stderr)
+            self.assertRegex(done.stderr, r"would have to stand for more than 50 ms .*102 threads .*slowest is thread \d+")
+            self.assertIn("--max-pause", done.stderr)
+            self.assertLess(self.stood(program), SEEN_MS)
+            self.assert_untouched(program.pid, before)
+            program.kill()
+
+    def test_the_limit_is_the_users(self):
+        """A longer one lets the same process be measured, and a removal takes what it needs, bit by bit."""
+        program = self.start("obstinate", "threads=100", f"deep={8 << 20}")
+        before = self.remember(program.pid)
+        done = self.measure(program, "--max-pause", "20000", "--detach")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(float(re.search(r"paused ([\d.]+) ms", done.stderr)[1]), 50)
+        done = run(MDL_INJECT, "--remove", program.pid, seconds=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assert_untouched(program.pid, before)
+
+    def test_shorter_than_possible(self):
+        program = self.start("obstinate", "threads=400")
+        before = self.remember(program.pid)
+        done = self.measure(program, "--max-pause", "1")
+        self.assertEqual(done.returncode, FAILED, done.stderr)
+        self.assertIn("more than 1 ms", done.stderr)
+        self.assert_untouched(program.pid, before)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
