@@ -62,14 +62,17 @@ Result<OpenFile> open_mapped(pid_t pid, const Mapping& mapping) {
   if (descriptor < 0) {
     descriptor = kernel::open_below_root(pid, mapping.path);
     if (descriptor < 0)
-      return Error{fmt::format("cannot open {}, which process {} has mapped: {}", mapping.path, pid,
-                               std::strerror(errno))};
+      return Error{fmt::format(
+          "cannot open {}, which process {} has mapped: {}{}", mapping.path, pid, std::strerror(errno),
+          mapping.path.ends_with(" (deleted)")
+              ? "; run this as root or with CAP_CHECKPOINT_RESTORE, or restart the process"
+              : "")};
     if (fstat(descriptor, &status) != 0 || status.st_ino != mapping.inode ||
         status.st_dev != mapping.device) {
       close(descriptor);
       return Error{
-          fmt::format("{} was replaced since process {} mapped it: run this as root, or restart the "
-                      "process",
+          fmt::format("{} was replaced since process {} mapped it: run this as root or with "
+                      "CAP_CHECKPOINT_RESTORE, or restart the process",
                       mapping.path, pid)};
     }
   }

@@ -59,6 +59,7 @@ constexpr std::string_view kCapabilities[] = {"chown",
 static_assert(std::size(kCapabilities) == CAP_LAST_CAP + 1);
 
 constexpr uint64_t kTrace = uint64_t{1} << CAP_SYS_PTRACE;
+constexpr uint64_t kOverride = uint64_t{1} << CAP_DAC_OVERRIDE;
 
 // The value of a line "KEY:\tVALUE".
 std::string_view line_of(std::string_view text, std::string_view key) {
@@ -120,6 +121,16 @@ std::string explain_to_the_mighty(const Attempt& a) {
          "process's own user namespace";
 }
 
+// CAP_SYS_PTRACE says nothing of a file's mode, and that of /proc/PID/mem lets in its owner alone.
+std::string explain_owner(const Attempt& a) {
+  const uid_t owner = a.is_dumpable ? a.theirs.uid[1] : 0;
+  if (a.ours.effective & kOverride || a.ours.uid[3] == owner) return {};
+  return fmt::format(
+      "you have CAP_SYS_PTRACE, but its memory is a file that only uid {} may open: run mdl-inject as that "
+      "user, or give it CAP_DAC_OVERRIDE, too (docs/privileges.md)",
+      owner);
+}
+
 std::string explain_identity(const Attempt& a) {
   constexpr std::string_view kRemedy = "run mdl-inject as root or with CAP_SYS_PTRACE";
   const uid_t us = a.ours.uid[0];
@@ -157,7 +168,10 @@ std::string explain_refusal(const Attempt& a) {
         "it is in another user namespace ({}; you are in {}), where you do not have CAP_SYS_PTRACE: run "
         "mdl-inject outside of the container, or inside of the process's own (nsenter -U -t {})",
         a.their_users, a.our_users, a.pid);
-  if (a.ours.effective & kTrace) return explain_to_the_mighty(a);
+  if (a.ours.effective & kTrace) {
+    std::string why = explain_owner(a);
+    return why.empty() ? explain_to_the_mighty(a) : why;
+  }
   if (std::string why = explain_identity(a); !why.empty())
     return why + (a.ours.uid[1] == 0
                       ? " (you are root without that capability: docker run --cap-add=SYS_PTRACE)"

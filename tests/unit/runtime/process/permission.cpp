@@ -114,6 +114,19 @@ TEST(Permission, RootWithoutTheCapability) {
   EXPECT_THAT(explain_permission(attempt(kDocker)), HasSubstr("--cap-add=SYS_PTRACE"));
 }
 
+TEST(Permission, TracingIsNotOpening) {
+  const std::string ours =
+      "Uid:\t1000\t1000\t1000\t1000\nGid:\t1000\t1000\t1000\t1000\nCapPrm:\t0000000000080000\n"
+      "CapEff:\t0000000000080000\n";
+  Attempt a = attempt(ours.c_str());
+  EXPECT_THAT(explain_permission(a), HasSubstr("its memory is a file that only uid 112 may open"));
+  a.is_dumpable = false;
+  EXPECT_THAT(explain_permission(a), HasSubstr("its memory is a file that only uid 0 may open"));
+  // Where that is no obstacle, it is something else.
+  EXPECT_THAT(explain_permission(attempt(ours.c_str(), own().c_str())), HasSubstr("a security module"));
+  EXPECT_THAT(explain_permission(attempt(kRoot)), HasSubstr("a security module"));
+}
+
 TEST(Permission, SetuidIsNamed) {
   Attempt a = attempt(kUser, "Name:\tpasswd\nUid:\t1000\t0\t0\t0\nGid:\t1000\t1000\t1000\t1000\n");
   EXPECT_THAT(explain_permission(a),
