@@ -13,7 +13,7 @@ _mdlc() {
       strength-reduction jump-threading dead-stores dead-code bound-guards vectorize peephole' -- "$word")); return ;;
     -o | -MD | --sign) COMPREPLY=($(compgen -f -- "$word")); return ;;
     -I) COMPREPLY=($(compgen -d -- "$word")); return ;;
-    --flavor | --explain | -mcpu) return ;;
+    --flavor | --explain | -mcpu | --edition | --not-after) return ;;
   esac
   if [[ $word == -* ]]; then
     COMPREPLY=($(compgen -W '-o -I --use --target= -mcpu= --std= --flavor= --emit= --check --cost --disable-pass= -Werror -Wno-

@@ -90,6 +90,21 @@ class Cost(LiveTest):
         self.assertRegex(done.stderr, r"`reads_entry` is not admissible: .* 120 us in routines \[dear\]")
         self.end()
 
+    def test_code_of_a_millisecond_needs_a_budget(self):
+        """No stencil is above its limit; all of them stand at one point."""
+        body = " ".join(f"reads += readAddress($arg[0] + {8 * i});" for i in range(200))
+        text, part = DEAR[:DEAR.index("metric")], DEAR[DEAR.index("metric"):DEAR.index("reads +=")]
+        for i in range(12):
+            text += (part + body + " *) } }\n}\n").replace("reads", f"reads{i}")
+        (self.folder / "many.mdl").write_text(text)
+        plan = self.compile(self.folder / "many.mdl")
+        done = run(MDL_INJECT, self.program.pid, plan, "-d", "0", "--allow-reads")
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertRegex(done.stderr, r"is predicted to take 11\d{5} ns a hit: more than 1000000 ns need --budget NS")
+        done = run(MDL_INJECT, self.program.pid, plan, "-d", "0", "--allow-reads", "--budget", "2000000")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.end()
+
     def test_dear_code_is_warned_of(self):
         (self.folder / "dear.mdl").write_text(DEAR)
         session = self.inject(self.program.pid, self.compile(self.folder / "dear.mdl"), "--allow-reads").wait_inserted()
