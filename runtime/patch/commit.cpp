@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <set>
 
 #include "base/nap.h"
@@ -21,7 +22,8 @@ using namespace std::chrono_literals;
 
 constexpr auto kStopDeadline = 2000ms;
 
-constexpr int kMostLate = 5;  // attempts that take too long: a busy machine is the reason of the first ones
+constexpr int kMostLate = 5;  // attempts that take too long
+constexpr auto kBusy = 5s;    // for these on a busy machine
 
 constexpr int kWaits = 25;  // times that windows with an address on some stack are waited for
 
@@ -57,6 +59,7 @@ class Commit {
     const Clock::time_point begun = Clock::now();
     for (int waits = 0, late = 0;;) {
       process::Threads threads(input_.image.pid, memory_);
+      const std::clock_t cpu = std::clock();
       auto stopped = threads.stop_all(kStopDeadline, input_.max_pause);
       if (!stopped && !threads.is_late()) return stopped;
       process::PausedMemory now(memory_, threads.stopped_since(), input_.max_pause);
@@ -70,8 +73,10 @@ class Commit {
       if (*done == Attempt::done) return {};
       out_.warnings.resize(warnings), out_.frames = frames;
       if (*done == Attempt::busy) waits++;
-      // A thread that does not stop may sleep in the kernel, for a disk: it is given as long as a vfork is.
-      if (*done == Attempt::late && ++late >= kMostLate && (stopped || Clock::now() - begun > kStopDeadline))
+      // Where we have waited ourselves, for a processor or for a thread that sleeps in the kernel, another
+      // attempt may be shorter. Where we have worked, it will not be.
+      const bool have_worked = 2 * (std::clock() - cpu) / (CLOCKS_PER_SEC / 1000) > input_.max_pause.count();
+      if (*done == Attempt::late && ++late >= kMostLate && (have_worked || Clock::now() - begun > kBusy))
         return too_long(count, stopped ? now.slowest() : stopped.error().text);
       process::rest_after(pause);
     }
@@ -89,11 +94,9 @@ class Commit {
         "process {} would have to stand for more than {} ms to be patched safely ({}): nothing was changed. "
         "Allow more with --max-pause MS, or try again when there is more processor time",
         input_.image.pid, input_.max_pause.count(),
-        threads == 0
-            ? why
-            : fmt::format("to look at the stacks of {} threads takes longer, of these the slowest is "
-                          "{}",
-                          threads, why))};
+        threads == 0 ? why
+                     : fmt::format("to look at {} threads takes longer{}{}", threads,
+                                   why.empty() ? "" : ", of these the slowest is ", why))};
   }
 
   Result<Attempt> attempt(process::Threads& threads, process::PausedMemory& now, bool may_wait) {

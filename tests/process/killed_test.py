@@ -66,7 +66,9 @@ class Killed(LiveTest):
         self.before = self.remember(self.program.pid)
 
     def command(self, *more):
+        # killer.cpp makes each call of the injector long, so a stop is long, too.
         return [MDL_INJECT, str(self.program.pid), str(self.plan), "-i", "0.02", "-d", "0.03", "--format", "ndjson",
+                "--max-pause", "20000",
                 "-m", "work_calls@/Code/sleepers/t_sleepers_outer", "-m", "outer_calls", "-m", "outer_returns", *more]
 
     def strike(self, stop, with_signal=signal.SIGKILL, command=None, at=None):
