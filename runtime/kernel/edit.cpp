@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/watchdog.h"
 #include "runtime/kernel/memory.h"
 
 namespace mdl::kernel {
@@ -57,6 +58,7 @@ Edited apply_edits(int memory, std::span<const Edit> edits, bool only_look) {
 }
 
 bool overwrite(int memory, uint64_t address, std::span<const std::byte> bytes) {
+  const Watched watched;
   for (size_t done = 0; done < bytes.size();) {
     ssize_t put =
         pwrite(memory, bytes.data() + done, bytes.size() - done, static_cast<off_t>(address + done));

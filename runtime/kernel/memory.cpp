@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "base/watchdog.h"
 #include "runtime/kernel/proc_file.h"
 
 namespace mdl::kernel {
@@ -30,6 +31,7 @@ bool read_memory(int memory, uint64_t address, std::span<std::byte> into) {
 }
 
 ssize_t read_some(int memory, uint64_t address, std::span<std::byte> into) {
+  const Watched watched;
   ssize_t got = 0;
   do got = pread(memory, into.data(), into.size(), static_cast<off_t>(address));
   while (got < 0 && errno == EINTR);
@@ -37,6 +39,7 @@ ssize_t read_some(int memory, uint64_t address, std::span<std::byte> into) {
 }
 
 bool read_memory_of(pid_t tid, uint64_t address, std::span<std::byte> into) {
+  const Watched watched;
   // A transfer stops at an unreadable page and reports what came before it.
   while (!into.empty()) {
     iovec local{into.data(), into.size()};

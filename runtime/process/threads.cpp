@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/nap.h"
+#include "base/watchdog.h"
 #include "runtime/image/image.h"
 #include "runtime/kernel/handle.h"
 #include "runtime/kernel/memory.h"
@@ -45,6 +46,7 @@ Threads::~Threads() {
 void Threads::begin_pause() {
   if (pausing_) return;
   pausing_ = true;
+  target_stands(true);
   errno = 0;
   nice_ = getpriority(PRIO_PROCESS, 0);
   hurried_ = errno == 0 && setpriority(PRIO_PROCESS, 0, kHurry) == 0;
@@ -57,6 +59,7 @@ void Threads::begin_pause() {
 void Threads::end_pause() {
   if (!pausing_) return;
   pausing_ = false;
+  target_stands(false);
   if (hurried_) setpriority(PRIO_PROCESS, 0, nice_);
   pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
 }

@@ -120,6 +120,18 @@ class Waits(LiveTest):
             self.assertEqual(done.returncode, FAILED, done.stderr)
             self.assertIn(f"process {tracer} (mdl-inject)", done.stderr)
 
+    def test_page_that_nobody_fills(self):
+        """To read it would take for ever, in the kernel, with a thread of the target stopped."""
+        target = self.start("obstinate", "threads=1", "unfilled")
+        before = self.remember(target.pid)
+        target.ask("longest")
+        done = run(MDL_INJECT, target.pid, self.plan, "-d", "0.1", seconds=IN_TIME)
+        self.assertEqual(done.returncode, -signal.SIGKILL, done.stderr)
+        self.assertIn("a page of it waits for somebody to fill it", done.stderr)
+        self.assertEqual(pathlib.Path(f"/proc/{target.pid}/status").read_text().split("TracerPid:")[1].split()[0], "0")
+        self.assert_untouched(target.pid, before)
+        self.assertEqual(run(MDL_INJECT, "--remove", target.pid, seconds=IN_TIME).returncode, 0)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -1,19 +1,24 @@
 // A target that does what it can to make an injector wait, with the rights of its user.
 //
 //   obstinate SECONDS [lock | lock-by-child | lock-of=PID | trace-by-child |
-//                      call-mdl-inject | threads=N | deep=BYTES | busy]...
+//                      call-mdl-inject | threads=N | deep=BYTES | busy | unfilled]...
 //
 // `lock`: it holds flock(2) on its own memory; `lock-by-child`: a child holds it; `lock-of=PID`: it holds that of
 // another process. `trace-by-child`: a child has seized it. `call-mdl-inject`: the child, or without one the process
 // itself, has that name. `threads=N` threads sleep, each below so many bytes of stack (`deep`), where no table
-// describes the frames; `busy`: each word there looks like the address of a place in turn(). Answers {"event":"ready","child":PID}. Commands:
+// describes the frames; `busy`: each word there looks like the address of a place in turn(); `unfilled`: the
+// page below what is in use of the last one's stack waits for userfaultfd(2), and nobody fills it. Answers {"event":"ready","child":PID}. Commands:
 // `child` answers {"event":"done","alive":0 or 1}, `turn N` calls turn(), `longest` answers {"event":"done","ms":..},
 // the longest time for which the process stood, since the last such answer; `quit`.
 #include <alloca.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -75,10 +80,17 @@ sleep_undescribed:
 
 unsigned long filling;
 volatile unsigned long one = 1;
+std::atomic<unsigned long> below;  // the page below what is in use of the stack of one of the threads
 
 __attribute__((noinline)) void sleep_deep(size_t bytes) {
   auto* words = static_cast<volatile unsigned long*>(alloca(bytes));
   for (size_t i = 0; i < bytes / sizeof *words; i++) words[i] = filling;
+  // The stack pointer is moved to the lower end of a page.
+  constexpr unsigned long kPage = 4096, kAbove = 128;
+  const unsigned long in_page = reinterpret_cast<unsigned long>(words) % kPage;
+  auto* end = static_cast<volatile char*>(alloca(in_page + kPage - kAbove));
+  *end = 1;
+  below = reinterpret_cast<unsigned long>(end) / kPage * kPage - kPage;
   sleep_undescribed();
 }
 
@@ -89,6 +101,19 @@ struct Thread {
     return nullptr;
   }
 };
+
+// A page of it that nobody ever fills: userfaultfd(2).
+bool take_page_away(unsigned long start) {
+  constexpr unsigned long kPage = 4096;
+  const int faults = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC));
+  uffdio_api api{};
+  api.api = UFFD_API;
+  uffdio_register range{};
+  range.range = {start, kPage};
+  range.mode = UFFDIO_REGISTER_MODE_MISSING;
+  return faults >= 0 && ioctl(faults, UFFDIO_API, &api) == 0 && ioctl(faults, UFFDIO_REGISTER, &range) == 0 &&
+         madvise(reinterpret_cast<void*>(start), kPage, MADV_DONTNEED) == 0;
+}
 
 std::atomic<long> longest_ms;
 void watch() {
@@ -134,6 +159,12 @@ int main(int argc, char** argv) {
   pthread_attr_setstacksize(&attributes, deep + (1 << 18));
   for (pthread_t& one : running)
     if (pthread_create(&one, &attributes, Thread::run, &thread) != 0) return 82;
+  for (int i = 2; i < argc; i++)
+    if (std::string_view(argv[i]) == "unfilled") {
+      while (!below) usleep(1000);
+      usleep(100'000);
+      if (!take_page_away(below)) return 83;
+    }
   std::thread watcher;
   if (threads > 0) watcher = std::thread(watch);
   protocol::say_event("ready", protocol::field("child", static_cast<unsigned>(child)));

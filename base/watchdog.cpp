@@ -1,0 +1,94 @@
+#include "base/watchdog.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <mutex>
+#include <string_view>
+#include <thread>
+
+#include "base/nap.h"
+
+namespace mdl {
+namespace {
+
+constexpr size_t kMostThreads = 64;  // calls of more threads at a time are not watched
+constexpr long kLookUs = 100'000;
+// Looks that see one call, not a time: while we are stopped ourselves, nobody looks.
+constexpr int kPatience = 300, kPatienceWhileStanding = 50;
+
+struct Slot {
+  std::atomic<bool> taken = false;
+  std::atomic<uint64_t> calls = 0;  // begun and ended: odd during one
+};
+std::array<Slot, kMostThreads> slots;
+std::atomic<int> standing = 0;
+
+struct OwnSlot {
+  Slot* slot = nullptr;
+  OwnSlot() {
+    for (Slot& one : slots)
+      if (!one.taken.exchange(true)) {
+        slot = &one;
+        return;
+      }
+  }
+  ~OwnSlot() {
+    if (slot) slot->taken = false;
+  }
+};
+thread_local OwnSlot own;
+
+[[noreturn]] void end() {
+  constexpr std::string_view kText =
+      "mdl-inject: the memory of the process does not let itself be read: a page of it waits for somebody to "
+      "fill it "
+      "(FUSE, userfaultfd, a network file system). mdl-inject ends itself here; what it has put into the "
+      "process stays "
+      "inert: see mdl-inject --status\n";
+  [[maybe_unused]] const ssize_t put = write(STDERR_FILENO, kText.data(), kText.size());
+  kill(getpid(), SIGKILL);
+  for (;;) pause();
+}
+
+void watch() {
+  std::array<uint64_t, kMostThreads> seen{};
+  std::array<int, kMostThreads> looks{};
+  for (;; nap(kLookUs))
+    for (size_t i = 0; i < slots.size(); i++) {
+      const uint64_t calls = slots[i].calls;
+      looks[i] = calls % 2 == 1 && calls == seen[i] ? looks[i] + 1 : 0;
+      seen[i] = calls;
+      if (looks[i] > (standing > 0 ? kPatienceWhileStanding : kPatience)) end();
+    }
+}
+
+// Signals are for the others.
+void start() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread(watch).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+std::once_flag started;
+
+}  // namespace
+
+Watched::Watched() : is_outer_(own.slot && own.slot->calls % 2 == 0) {
+  std::call_once(started, start);
+  if (is_outer_) own.slot->calls++;
+}
+
+Watched::~Watched() {
+  if (is_outer_) own.slot->calls++;
+}
+
+void target_stands(bool stands) {
+  standing += stands ? 1 : -1;
+}
+
+}  // namespace mdl

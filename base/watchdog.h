@@ -1,0 +1,29 @@
+// Ends this process when a call that touches another process's memory does not return.
+//
+// A page of another process may be one that its owner has to fill: of a file system in user space (FUSE), of
+// userfaultfd(2), of a server that is away (NFS). The call that touches it sleeps in the kernel until then, where
+// nothing but the end of the whole process gets it out. So a thread of our own looks at all such calls. One that
+// does not return for 30 seconds, or 5 while threads of the target stand, ends us with a message. That is as good as
+// any other end of an injector: the kernel lets the target's threads go, and they run on as they are at any moment.
+#pragma once
+
+#include <cstdint>
+
+namespace mdl {
+
+// The call is made during the life of this.
+class Watched {
+ public:
+  Watched();
+  ~Watched();
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+ private:
+  bool is_outer_;
+};
+
+// Threads of a target stand from now on, or do no longer. Counts.
+void target_stands(bool stands);
+
+}  // namespace mdl
