@@ -20,7 +20,8 @@ std::optional<ElfFile> find_debug_file(pid_t pid, const std::string& build_id) {
   auto bytes = std::make_shared<FileMemory>(descriptor);
   struct stat status;
   if (fstat(descriptor, &status) != 0) return std::nullopt;
-  auto file = ElfFile::read(std::move(bytes), static_cast<uint64_t>(status.st_size), path);
+  auto file =
+      ElfFile::read(std::move(bytes), static_cast<uint64_t>(status.st_size), path, stored_bytes(status));
   if (!file || file->build_id() != build_id) return std::nullopt;
   return std::move(*file);
 }

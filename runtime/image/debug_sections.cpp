@@ -61,7 +61,7 @@ Result<DebugSections> read_debug_sections(const Image& image, const Object& obje
 
 Result<DebugSections> read_debug_sections(const ElfFile& file, const std::string& name) {
   DebugSections sections;
-  uint64_t left = kMaxUnpacked;
+  uint64_t left = std::min(kMaxUnpacked, file.most_bytes());
   for (const Section& section : file.sections()) {
     if (!section.name.starts_with('.')) continue;
     const std::string its = section.name.substr(1);

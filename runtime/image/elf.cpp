@@ -17,6 +17,16 @@ using Types = llvm::object::ELF64LE;
 // No section that is read here comes near this in a real program; a sparse file's may.
 constexpr uint64_t kMaxContents = 1ull << 29;
 
+// Bytes for each that is stored, and for any file: debug sections are packed by a factor of 4 and more, as are the
+// files of some file systems.
+constexpr uint64_t kMostTimes = 16, kAnyFile = uint64_t{4} << 20;
+constexpr uint64_t kMostNotes = 1 << 20;  // of a segment
+constexpr size_t kMostNeeded = 4096;
+// Names of symbols share their ends, so that a table of strings has less than all of them together.
+constexpr uint64_t kMostShared = 16;
+// As the kernel's, of a program: 64 KiB of program headers.
+constexpr uint16_t kMostSegments = 65536 / sizeof(Types::Phdr);
+
 template <typename T>
 std::span<const T> as_array(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
@@ -69,7 +79,7 @@ std::string machine_name(uint16_t machine) {
 }
 
 std::vector<std::byte> ElfFile::bytes_at(uint64_t offset, uint64_t size) const {
-  if (size > kMaxContents || offset > size_ || size > size_ - offset) return {};
+  if (size > std::min(kMaxContents, most_) || offset > size_ || size > size_ - offset) return {};
   std::vector<std::byte> bytes(size);
   if (!bytes_->read(offset, bytes)) return {};
   return bytes;
@@ -77,6 +87,7 @@ std::vector<std::byte> ElfFile::bytes_at(uint64_t offset, uint64_t size) const {
 
 bool ElfFile::read_segments(uint64_t offset, uint16_t count, uint16_t entry_size) {
   if (entry_size != sizeof(Types::Phdr)) return count == 0;
+  if (count > kMostSegments) return false;
   std::vector<std::byte> bytes = bytes_at(offset, uint64_t{count} * entry_size);
   if (bytes.empty()) return count == 0;
   for (const Types::Phdr& entry : as_array<Types::Phdr>(bytes))
@@ -104,8 +115,31 @@ void ElfFile::read_sections(uint64_t offset, uint64_t count, uint16_t entry_size
                          entry.sh_flags, entry.sh_addr, entry.sh_offset, entry.sh_size, entry.sh_link});
 }
 
-Result<ElfFile> ElfFile::read(std::shared_ptr<const Memory> bytes, uint64_t size, const std::string& name) {
+// Why they cannot be those of a linker; "" where they can.
+std::string ElfFile::problem_of_sections() const {
+  std::vector<const Section*> stored;
+  uint64_t total = 0;
+  for (const Section& section : sections_) {
+    const bool has_bytes = section.type != llvm::ELF::SHT_NULL && section.type != llvm::ELF::SHT_NOBITS;
+    if (!has_bytes || section.size == 0 || section.offset > size_ || section.size > size_ - section.offset)
+      continue;  // those that lie outside are not read
+    stored.push_back(&section);
+    total += section.size;
+  }
+  std::ranges::sort(stored, {}, &Section::offset);
+  for (size_t i = 1; i < stored.size(); i++)
+    if (stored[i - 1]->offset + stored[i - 1]->size > stored[i]->offset)
+      return fmt::format("two of its sections, {} and {}, have the same bytes", stored[i - 1]->name,
+                         stored[i]->name);
+  if (total > most_) return fmt::format("its sections have {} bytes, and its file stores far less", total);
+  return "";
+}
+
+Result<ElfFile> ElfFile::read(std::shared_ptr<const Memory> bytes, uint64_t size, const std::string& name,
+                              uint64_t stored) {
   ElfFile file;
+  stored = std::min(stored, size);
+  file.most_ = stored > (UINT64_MAX - kAnyFile) / kMostTimes ? UINT64_MAX : stored * kMostTimes + kAnyFile;
   file.bytes_ = std::move(bytes);
   file.size_ = size;
   std::vector<std::byte> start = file.bytes_at(0, sizeof(Types::Ehdr));
@@ -127,6 +161,8 @@ Result<ElfFile> ElfFile::read(std::shared_ptr<const Memory> bytes, uint64_t size
         fmt::format("{} is damaged: its {} program headers at offset {:#x} are outside of its {} bytes", name,
                     unsigned{header.e_phnum}, uint64_t{header.e_phoff}, size)};
   file.read_sections(header.e_shoff, header.e_shnum, header.e_shentsize, header.e_shstrndx);
+  if (const std::string problem = file.problem_of_sections(); !problem.empty())
+    return Error{fmt::format("{} is damaged: {}", name, problem)};
   return file;
 }
 
@@ -153,9 +189,13 @@ SymbolTable ElfFile::symbols(uint32_t section_type) const {
     std::vector<std::byte> bytes = contents(section);
     std::span entries = as_array<Types::Sym>(bytes);
     table.symbols.reserve(entries.size());
-    for (const Types::Sym& entry : entries)
+    uint64_t names = 0;
+    for (const Types::Sym& entry : entries) {
       table.symbols.push_back({string_at(table.strings, entry.st_name), entry.st_value, entry.st_size,
                                entry.getType(), entry.getBinding(), entry.st_shndx});
+      names += table.symbols.back().name.size();
+      if (names > kMostShared * table.strings.size() + kAnyFile) return {};
+    }
     break;
   }
   return table;
@@ -209,6 +249,7 @@ std::string ElfFile::soname() const {
       if (entry.getTag() == llvm::ELF::DT_SONAME) name = entry.getVal();
     }
     if (name != 0) return std::string(string_at(at_address(strings + name, 256), 0));
+    break;  // there is one
   }
   return {};
 }
@@ -225,14 +266,16 @@ std::vector<std::string> ElfFile::needed() const {
       if (entry.getTag() == llvm::ELF::DT_STRTAB) strings = entry.getPtr();
       if (entry.getTag() == llvm::ELF::DT_NEEDED) names.push_back(entry.getVal());
     }
+    names.resize(std::min(names.size(), kMostNeeded));
     for (uint64_t name : names) out.emplace_back(string_at(at_address(strings + name, 256), 0));
+    break;  // there is one
   }
   return out;
 }
 
 std::string ElfFile::build_id() const {
   for (const Segment& segment : segments_) {
-    if (segment.type != llvm::ELF::PT_NOTE) continue;
+    if (segment.type != llvm::ELF::PT_NOTE || segment.file_size > kMostNotes) continue;
     std::vector<std::byte> notes = bytes_at(segment.offset, segment.file_size);
     std::string text;
     for (std::byte byte : find_build_id(notes)) text += fmt::format("{:02x}", static_cast<unsigned>(byte));

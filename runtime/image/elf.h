@@ -55,8 +55,13 @@ struct SymbolTable {
 
 class ElfFile {
  public:
-  // `name` is for error texts. Refuses what is not a 64-bit little-endian ELF file.
-  static Result<ElfFile> read(std::shared_ptr<const Memory> bytes, uint64_t size, const std::string& name);
+  // `name` is for error texts. `stored`: how many bytes the file takes on its disk: a sparse file may say of any
+  // size. Refuses what is not a 64-bit little-endian ELF file, and what would cost more than such a file can:
+  // sections that share bytes, or that have many times what is stored.
+  static Result<ElfFile> read(std::shared_ptr<const Memory> bytes, uint64_t size, const std::string& name,
+                              uint64_t stored = UINT64_MAX);
+  // The most that may be made of it, once it is unpacked.
+  uint64_t most_bytes() const { return most_; }
 
   uint16_t machine() const { return machine_; }  // EM_...
   uint64_t entry() const { return entry_; }      // 0 when there is none
@@ -88,9 +93,11 @@ class ElfFile {
   std::vector<std::byte> bytes_at(uint64_t offset, uint64_t size) const;
   bool read_segments(uint64_t offset, uint16_t count, uint16_t entry_size);
   void read_sections(uint64_t offset, uint64_t count, uint16_t entry_size, uint32_t names);
+  std::string problem_of_sections() const;
 
   std::shared_ptr<const Memory> bytes_;
   uint64_t size_ = 0;
+  uint64_t most_ = 0;
   uint16_t machine_ = 0;
   uint64_t entry_ = 0;
   std::vector<Segment> segments_;

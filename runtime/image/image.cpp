@@ -32,6 +32,12 @@ std::string without_deleted(std::string path) {
   return path;
 }
 
+// A path as /proc/PID/maps has it.
+std::string as_in_maps(std::string path) {
+  for (size_t at = 0; (at = path.find('\n', at)) != path.npos;) path.replace(at, 1, "\\012");
+  return path;
+}
+
 // The addresses that the kernel told the program at its start (getauxval(3)).
 struct Auxiliary {
   uint64_t loader = 0;  // AT_BASE
@@ -49,6 +55,7 @@ Auxiliary read_auxiliary(pid_t pid) {
 struct OpenFile {
   std::shared_ptr<const Memory> bytes;
   uint64_t size = 0;
+  uint64_t stored = 0;  // of that, on its disk
 };
 
 // The file that a mapping maps, whatever its name leads to by now. map_files is that file
@@ -79,7 +86,7 @@ Result<OpenFile> open_mapped(pid_t pid, const Mapping& mapping) {
   auto bytes = std::make_shared<BlockMemory>(std::make_shared<FileMemory>(descriptor));
   if (fstat(descriptor, &status) != 0)
     return Error{fmt::format("cannot look at {}, which process {} has mapped", mapping.path, pid)};
-  return OpenFile{std::move(bytes), static_cast<uint64_t>(status.st_size)};
+  return OpenFile{std::move(bytes), static_cast<uint64_t>(status.st_size), stored_bytes(status)};
 }
 
 bool is_elf(const Memory& bytes) {
@@ -137,8 +144,8 @@ void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>
   base.path = (*first_code)->path;
   Result<OpenFile> opened = open_mapped(pid, **first_code);
   if (opened && !is_elf(*opened->bytes)) return;
-  Result<ElfFile> file =
-      opened ? ElfFile::read(opened->bytes, opened->size, path) : Result<ElfFile>(opened.error());
+  Result<ElfFile> file = opened ? ElfFile::read(opened->bytes, opened->size, path, opened->stored)
+                                : Result<ElfFile>(opened.error());
   if (file && file->machine() != arch::kMachine.elf_machine)
     file = Error{fmt::format("{} is for {}; this build instruments {}", path, machine_name(file->machine()),
                              arch::kMachine.name)};
@@ -230,7 +237,7 @@ Result<ElfFile> open_object(const Image& image, const Object& object) {
     if (object.text.empty() || mapping.start != object.text[0].start) continue;
     auto opened = open_mapped(image.pid, mapping);
     if (!opened) return opened.error();
-    return ElfFile::read(opened->bytes, opened->size, object.path);
+    return ElfFile::read(opened->bytes, opened->size, object.path, opened->stored);
   }
   return Error{fmt::format("{} is not mapped", object.path)};
 }
@@ -252,7 +259,7 @@ Result<std::vector<std::byte>> read_loaded(pid_t pid, const Mapping& mapping, ui
                                            uint64_t most) {
   auto opened = open_mapped(kernel::live_thread(pid), mapping);
   if (!opened) return opened.error();
-  auto file = ElfFile::read(opened->bytes, opened->size, mapping.path);
+  auto file = ElfFile::read(opened->bytes, opened->size, mapping.path, opened->stored);
   if (!file) return file.error();
   const std::optional<uint64_t> bias = bias_of(*file, mapping);
   std::vector<std::byte> bytes;
@@ -269,7 +276,7 @@ Result<Image> read_image(pid_t pid, Depth depth) {
   if (!mappings) return mappings.error();
   image.mappings = std::move(*mappings);
   Auxiliary auxiliary = read_auxiliary(live);
-  std::string executable = kernel::proc_link(live, "exe");
+  const std::string executable = as_in_maps(kernel::proc_link(live, "exe"));
 
   std::map<FileKey, MappedFile> files;
   for (const Mapping& mapping : image.mappings)

@@ -1,6 +1,7 @@
 // Reading another process's memory. The bytes are the target's and are not trusted.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -42,6 +43,12 @@ class BufferMemory final : public Memory {
   std::vector<std::byte> bytes_;
   uint64_t base_;
 };
+
+// How many bytes a file takes on its disk. Some file systems do not say.
+inline uint64_t stored_bytes(const struct stat& status) {
+  constexpr uint64_t kBlock = 512;  // stat(3type)
+  return status.st_blocks > 0 ? static_cast<uint64_t>(status.st_blocks) * kBlock : UINT64_MAX;
+}
 
 // An open file, by offset. It is read with pread and never mapped: a file that is truncated
 // meanwhile yields false, not SIGBUS. Owns the descriptor.

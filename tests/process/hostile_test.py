@@ -268,5 +268,94 @@ class Terminals(Hostile):
         self.assertTrue(any("?t_line" in line for line in lines))
 
 
+def elf(sections, segments=(), size=0):
+    """An ELF file for x86_64 with these section headers (type, flags, offset, size, link), its code at the beginning."""
+    segments = [(1, 5, 0, 0x1000), *segments]
+    head = 64 + 56 * len(segments)
+    out = bytearray(struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 3, 62, 1, 0, 64, head, 0, 64, 56, len(segments), 64,
+                                len(sections) % 0x10000, 0))
+    for kind, flags, offset, length in segments:
+        out += struct.pack("<IIQQQQQQ", kind, flags, offset, offset, offset, length, length, 0x1000)
+    for kind, flags, offset, length, link in sections:
+        out += struct.pack("<IIQQQQIIQQ", 0, kind, flags, offset, offset, length, link, 0, 1, 24)
+    return bytes(out) + bytes(max(0, size - len(out)))
+
+
+class Files(Hostile):
+    """ELF files of the attacker's that say of more than they hold, mapped as code."""
+
+    RELA, STRTAB, SYMTAB, DYNSYM, ALLOC = 4, 3, 2, 11, 2
+
+    def list_with(self, content, size):
+        path = self.file("evil.so", content)
+        os.truncate(path, max(size, len(content)))
+        program = self.hostile("code", path)
+        plan = self.compile_text(metric("calls", ["t_work"]))
+        done = [self.in_bounds(Done(*words)) for words in (("--list", program.pid), (program.pid, plan, "-d", "0", "--strict"),
+                                                           ("--status", program.pid), ("--remove", program.pid))]
+        self.assertIn("t_work", done[0].text)
+        self.assertEqual(program.ask("work 3")["work"], 3)
+        return done[0].text
+
+    def test_sections_over_one_sparse_range(self):
+        """28 KB on the disk cost 390 MB for each header."""
+        text = self.list_with(elf([(self.RELA, self.ALLOC, 0x10000, 390 * MIB, 0)] * 200), 400 * MIB)
+        self.assertNotIn("/Code/evil.so", text)
+
+    def test_sections_beside_each_other_in_a_sparse_file(self):
+        sections = [(self.RELA, self.ALLOC, 0x10000 + i * 400 * MIB, 390 * MIB, 0) for i in range(200)]
+        self.list_with(elf(sections), 200 * 400 * MIB + 0x20000)
+
+    def test_symbols_of_one_long_name(self):
+        symbols, strings = 40_000, 4 * MIB
+        start = 0x10000
+        content = bytearray(elf([(0, 0, 0, 0, 0), (self.SYMTAB, 0, start, 24 * symbols, 2),
+                                 (self.STRTAB, 0, start + 24 * symbols, strings, 0)], size=start))
+        content += b"".join(struct.pack("<IBBHQQ", i % 64, 0x12, 0, 1, 0x200 + i % 512, 1) for i in range(symbols))
+        content += b"n" * (strings - 1) + b"\0"
+        self.list_with(bytes(content), 0)
+
+    def test_segments_without_end(self):
+        for kind in (2, 4, 0x6474e550):
+            with self.subTest(type=kind):
+                self.list_with(elf([], [(kind, 4, 0x1000, 300 * MIB)] * 1100), 301 * MIB)
+
+
+class Lists(Hostile):
+    """What /proc tells of a process by lines and words that the process itself may choose."""
+
+    def test_many_mappings(self):
+        program = self.hostile("ranges", 64000)
+        plan = self.compile_text(metric("calls", ["t_work"]))
+        for words in (("--list", program.pid, "*t_work"), ("--status", program.pid), ("--remove", program.pid),
+                      (program.pid, plan, "-d", "0")):
+            self.assertEqual(self.in_bounds(Done(*words)).status, 0)
+
+    def test_names_that_look_like_other_fields(self):
+        """The name of a process stands in its stat between brackets, and in its status in a line of its own."""
+        for name in (") R 1 1 1", "a%nUid:%t0", ") Z 0 0 0 0", "%n%n", "((((", "%bn"):
+            with self.subTest(name=name):
+                program = self.hostile("name", name)
+                plan = self.compile_text(metric("calls", ["t_work"]))
+                session = self.inject(program.pid, plan).wait_inserted()
+                program.ask("work 7")
+                self.assert_stopped_well(session)
+                self.assertEqual(session.final()["calls", ""]["value"], 7)
+
+    def test_names_of_files(self):
+        for name in ("a\nb 7f0000000000-7f0000001000 r-xp 0 00:00 0 x", "a\\012b", "x (deleted)", "\t \v", "\xff"):
+            with self.subTest(name=name):
+                path = os.path.join(os.fsencode(self.folder), name.encode("latin-1").replace(b"/", b"_"))
+                shutil.copy(PROGRAMS / "hostile", path)
+                os.chmod(path, 0o755)
+                program = Program("hostile", command=[*NOBODY, path, "120"])
+                self.addCleanup(program.kill)
+                plan = self.compile_text(metric("calls", ["t_work"]))
+                session = self.inject(program.pid, plan).wait_inserted()
+                program.ask("work 7")
+                self.assert_stopped_well(session)
+                self.assertEqual(session.final()["calls", ""]["value"], 7)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
