@@ -36,9 +36,10 @@ int usage(const std::string& text) {
   return static_cast<int>(Status::usage);
 }
 
-// A plan's own name, without a folder, means the standard plan where there is no such file.
+// A name without a folder means the standard plan of that name where there is one: whoever may write to the current
+// folder must not put another in its place.
 std::string find_plan(const std::string& name) {
-  if (name.empty() || name.find('/') != std::string::npos || access(name.c_str(), F_OK) == 0) return name;
+  if (name.empty() || name.find('/') != std::string::npos) return name;
   const std::string standard = installed("plans/" + name);
   return access(standard.c_str(), F_OK) == 0 ? standard : name;
 }

@@ -13,6 +13,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
+
+#include "base/open_folder.h"
 
 namespace mdl::output {
 namespace {
@@ -35,12 +38,28 @@ bool is_interrupted() {
 
 Result<Sink> Sink::open(const std::string& path) {
   if (path.empty()) return Sink(STDOUT_FILENO, "standard output", false);
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return failed("open", path, errno);
-  return Sink(fd, path, true);
+  auto place = place_of(path);
+  if (!place) return place.error();
+  if (place->name.empty()) {
+    const int fd = ::open(place->as_it_is.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) return failed("open", path, errno);
+    return Sink(fd, path, true);
+  }
+  // Before anything is measured: afterwards it would be in vain.
+  if (faccessat(AT_FDCWD, place->folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+    return failed("open", path, errno);
+  Sink sink(-1, path, true);
+  sink.place_ = std::move(*place);
+  sink.is_begun_ = false;
+  return sink;
 }
 
-Sink::Sink(Sink&& other) noexcept : fd_(other.fd_), name_(std::move(other.name_)), owned_(other.owned_) {
+Sink::Sink(Sink&& other) noexcept
+    : place_(std::move(other.place_)),
+      is_begun_(other.is_begun_),
+      fd_(other.fd_),
+      name_(std::move(other.name_)),
+      owned_(other.owned_) {
   other.fd_ = -1;
 }
 
@@ -53,6 +72,12 @@ bool Sink::is_terminal() const {
 }
 
 Result<void> Sink::write(std::string_view text) {
+  if (!is_begun_) {
+    auto file = publish(text);
+    if (!file) return file.error();
+    fd_ = *file;
+    return {};
+  }
   constexpr int kPatienceMs = 1000;  // with a reader that does not read, when somebody wants us to end
   while (!text.empty()) {
     pollfd room{fd_, POLLOUT, 0};
@@ -71,26 +96,54 @@ Result<void> Sink::write(std::string_view text) {
 }
 
 bool Sink::can_replace() const {
-  struct stat status {};
-  return owned_ && fstat(fd_, &status) == 0 && S_ISREG(status.st_mode);
+  return !place_.name.empty();
+}
+
+// A new file of this text in the place; its descriptor.
+Result<int> Sink::publish(std::string_view text) {
+  const int folder = open_folder(place_.folder);
+  if (folder < 0) return failed("open", name_, errno);
+  const std::string next = fmt::format("{}.{}", place_.name, getpid());
+  struct stat old {};
+  const bool is_kept = fstatat(folder, place_.name.c_str(), &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+                       S_ISREG(old.st_mode) && (old.st_uid == geteuid() || old.st_uid == 0);
+  constexpr int kMounted = O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
+  constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  int fd = openat(folder, next.c_str(), kNew, 0600);
+  if (fd < 0 && errno == EEXIST && unlinkat(folder, next.c_str(), 0) == 0)
+    fd = openat(folder, next.c_str(), kNew, 0600);  // one of the same number left it
+  const int number = errno;
+  if (fd < 0) ::close(folder);
+  if (fd < 0) return failed("open", name_ + "." + std::to_string(getpid()), number);
+  Sink fresh(fd, name_, false);
+  Result<void> written = fresh.write(text);
+  if (written && is_kept && fchmod(fd, old.st_mode & 0777) != 0) written = failed("write", name_, errno);
+  if (written && renameat(folder, next.c_str(), folder, place_.name.c_str()) != 0) {
+    written = failed("replace", name_, errno);
+    // A file that is a mount, as containers have them, can only be written over.
+    const int mounted = errno == EBUSY ? openat(folder, place_.name.c_str(), kMounted) : -1;
+    if (mounted >= 0) {
+      unlinkat(folder, next.c_str(), 0);
+      ::close(std::exchange(fd, mounted));
+      written = Sink(fd, name_, false).write(text);
+    }
+  }
+  if (!written) unlinkat(folder, next.c_str(), 0);
+  ::close(folder);
+  if (written) {
+    is_begun_ = true;
+    return fd;
+  }
+  ::close(fd);
+  return written.error();
 }
 
 Result<void> Sink::replace(std::string_view text) {
-  char* const real = realpath(name_.c_str(), nullptr);  // a symbolic link stays one
-  const std::string path = real ? real : name_;
-  std::free(real);
-  const std::string next = fmt::format("{}.{}", path, getpid());
-  struct stat old {};
-  const mode_t mode = fstat(fd_, &old) == 0 ? old.st_mode & 07777 : 0666;
-  const int fd = ::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
-  if (fd < 0) return failed("open", next, errno);
-  Sink fresh(fd, next, true);
-  Result<void> written = fresh.write(text);
-  if (written && fchmod(fd, mode) != 0) written = failed("write", next, errno);
-  if (Result<void> closed = fresh.close(); written) written = closed;
-  if (written && rename(next.c_str(), path.c_str()) != 0) written = failed("replace", path, errno);
-  if (!written) unlink(next.c_str());
-  return written;
+  auto file = publish(text);
+  if (!file) return file.error();
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = *file;
+  return {};
 }
 
 Result<void> Sink::close() {

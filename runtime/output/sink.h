@@ -8,13 +8,16 @@
 #include <utility>
 
 #include "base/result.h"
+#include "runtime/output/place.h"
 
 namespace mdl::output {
 
 // A file descriptor, written whole or not at all as far as it tells.
 class Sink {
  public:
-  // Truncates the file; "" is standard output.
+  // "" is standard output. A file is there with the first text, beside which the old one stays until then: it is
+  // written under another name and renamed, for its owner only where it is new. What is no regular file is opened as
+  // it is.
   static Result<Sink> open(const std::string& path);
   Sink(int fd, std::string name, bool owned) : fd_(fd), name_(std::move(name)), owned_(owned) {}
   Sink(Sink&& other) noexcept;
@@ -22,13 +25,17 @@ class Sink {
   ~Sink();
 
   bool is_terminal() const;
-  Result<void> write(std::string_view text);
+  Result<void> write(std::string_view text);  // to a new file, the first time
   // True for a file: its contents can be replaced as a whole, so that a reader sees the old or the new ones.
   bool can_replace() const;
   Result<void> replace(std::string_view text);
   Result<void> close();  // reports what a delayed write found; a second call does nothing
 
  private:
+  Result<int> publish(std::string_view text);
+
+  Place place_;           // of a file that can be replaced; its name is "" where it is none
+  bool is_begun_ = true;  // false: nothing has been written to it
   int fd_;
   std::string name_;
   bool owned_;

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import pathlib
 import pty
 import re
 import select
@@ -149,6 +150,44 @@ class Output(LiveTest):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         self.assertTrue(lines[-1]["final"])
 
+    def test_output_file_of_a_request_that_fails(self):
+        """The old one stays; nothing is left beside it."""
+        path = self.folder / "out" / "samples"
+        path.parent.mkdir()
+        path.write_text("old")
+        done = run(MDL_INJECT, self.program.pid, self.plan, "-m", "none", "-d", "0", "-o", path)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(([one.name for one in path.parent.iterdir()], path.read_text()), (["samples"], "old"))
+
+    def test_output_file_is_its_owners(self):
+        path = self.folder / "samples"
+        self.measured("--format", "ndjson", "-o", path)
+        self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+        path.chmod(0o640)
+        self.measured("--format", "ndjson", "-o", path)
+        self.assertEqual(path.stat().st_mode & 0o777, 0o640)
+
+    def test_output_through_links(self):
+        """Through one's own, which stays one; not through another user's."""
+        file, link = self.folder / "file", self.folder / "link"
+        file.write_text("old")
+        link.symlink_to("file")
+        self.measured("--format", "ndjson", "-o", link)
+        self.assertTrue(link.is_symlink())
+        self.assertIn("final", file.read_text())
+        if os.geteuid() == 0:
+            file.write_text("old")
+            os.chown(link, 65534, 65534, follow_symlinks=False)
+            done = run(MDL_INJECT, self.program.pid, self.plan, "-d", "0", "-o", link)
+            self.assertEqual((done.returncode, file.read_text()), (1, "old"))
+            self.assertIn("a symbolic link of another user", done.stderr)
+
+    def test_output_to_what_is_no_file(self):
+        for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+            self.assertIn('"final":true', self.measured("--format", "ndjson", "-o", name).stdout)
+        self.measured("--format", "ndjson", "-o", "/dev/null")
+        self.assertFalse(pathlib.Path("/dev/null").is_file())
+
     def test_output_file_that_cannot_be_written(self):
         path = self.folder / "no-such-folder" / "samples"
         done = run(MDL_INJECT, self.program.pid, self.plan, "-d", "0.5", "-o", path)
@@ -261,12 +300,15 @@ class Output(LiveTest):
         self.assertTrue(re.search(r"^/Code/libc\.so\.6/", everything.stdout, re.M))
 
     def test_standard_plans_are_found_by_name(self):
-        """One command, in an empty folder; a file of that name there goes first."""
+        """One command, in an empty folder; a file of that name there is another one, which wants its folder."""
         request = [MDL_INJECT, str(self.program.pid), "code.plan", "-m", "procedure_calls@/Code/children/t_work", "-d", "0.2"]
         done = subprocess.run(request, cwd=self.folder, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(json.loads(done.stdout.splitlines()[-1])["final"])
         (self.folder / "code.plan").write_text("mine")
+        done = subprocess.run(request, cwd=self.folder, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        request[2] = "./code.plan"
         done = subprocess.run(request, cwd=self.folder, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 4, done.stderr)
         for plan in sorted((BIN.parent / "share" / "mdl" / "plans").iterdir()):
