@@ -1,0 +1,114 @@
+// What a target shows of itself, as it may have written it: the journal, and with it the directory, blocks, ring and
+// key tables of the session; and the files of /proc that have its names in them.
+//
+// An input is a byte that says which, and the bytes. A journal's text gets the head that makes it one; the memory of
+// a session is what follows the journal, again and again.
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/say.h"
+#include "runtime/image/image.h"
+#include "runtime/process/permission.h"
+#include "runtime/resident/footprint.h"
+#include "runtime/resident/key_table.h"
+#include "runtime/session/anomalies.h"
+#include "runtime/session/session_values.h"
+#include "runtime/values/keys.h"
+
+using namespace mdl;
+
+namespace {
+
+constexpr uint64_t kJournalAt = 0x10000, kPage = 4096;
+
+// A session's memory: the journal, and elsewhere the input's bytes over and over, as words that are often small.
+class Target final : public image::Memory {
+ public:
+  Target(std::vector<std::byte> journal, std::string_view rest) : journal_(std::move(journal)), rest_(rest) {
+    journal_.resize((journal_.size() + kPage - 1) / kPage * kPage);
+  }
+  bool read(uint64_t address, std::span<std::byte> into) const override {
+    if (address >= kJournalAt && address - kJournalAt + into.size() <= journal_.size()) {
+      std::memcpy(into.data(), journal_.data() + (address - kJournalAt), into.size());
+      return true;
+    }
+    for (size_t i = 0; i < into.size(); i++)
+      into[i] = rest_.empty() ? std::byte{0} : static_cast<std::byte>(rest_[(address + i) % rest_.size()]);
+    return into.size() < (size_t{1} << 30);
+  }
+
+ private:
+  std::vector<std::byte> journal_;
+  std::string_view rest_;
+};
+
+class NoClocks final : public values::Clocks {
+ public:
+  uint64_t wall() override { return 1; }
+  std::optional<uint64_t> of_thread(const values::ClockOf&, uint64_t thread) override { return thread; }
+  bool alive(uint64_t) override { return true; }
+  size_t count() override { return 4; }
+};
+
+std::vector<std::byte> sealed(std::string_view text) {
+  std::vector<std::byte> out(resident::kJournalHead + text.size());
+  const uint32_t version = resident::kJournalVersion;
+  const uint64_t length = text.size();
+  const Digest digest = sha256(std::as_bytes(std::span(text)));
+  std::memcpy(out.data(), "MDLJRNL\n", 8);
+  std::memcpy(out.data() + 8, &version, sizeof version);
+  std::memcpy(out.data() + 16, &length, sizeof length);
+  std::memcpy(out.data() + 24, digest.data(), digest.size());
+  std::memcpy(out.data() + resident::kJournalHead, text.data(), text.size());
+  return out;
+}
+
+void read_session(std::string_view text) {
+  const size_t end = text.rfind('}');
+  const std::string_view rest = end == text.npos ? "" : text.substr(end + 1);
+  Target memory(sealed(text.substr(0, end == text.npos ? text.size() : end + 1)), rest);
+  image::Mapping mapping;
+  mapping.start = kJournalAt, mapping.end = uint64_t{1} << 47;
+  mapping.read = true, mapping.inode = 1, mapping.path = "/memfd:mdl-session (deleted)";
+  const resident::Footprint found = resident::find_footprint({mapping}, memory);
+  if (!found.journal) return;
+  const resident::Journal& journal = *found.journal;
+  (void)resident::is_in_place(journal, memory);
+  (void)resident::relay_places(journal.windows);
+  const values::BlockLayout layout = inject::block_layout(journal);
+  NoClocks clocks;
+  if (auto values = values::read_values(layout, memory, clocks))
+    (void)inject::anomalies_of(journal, values->anomaly_words);
+  for (const resident::JournalTable& table : journal.tables) {
+    if (table.most > 4096 || layout.slots > 4096) continue;
+    const values::KeyPlace place{table.at.start, table.most, resident::KeyTableShape{table.most}.totals(),
+                                 table.keys,     table.base, table.by_thread};
+    values::KeyReader reader(layout, place);
+    for (int i = 0; i < 2; i++) (void)reader.read(memory).operator bool();
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0]) {
+    case 'm':
+      (void)image::parse_maps(text).operator bool();
+      break;
+    case 's':
+      (void)process::parse_credentials(std::string(text));
+      break;
+    case 'p':
+      if (harmless(harmless(text)) != harmless(text)) __builtin_trap();
+      break;
+    default:
+      read_session(text);
+  }
+  return 0;
+}
