@@ -124,7 +124,7 @@ Result<void> break_lock(const Options& options) {
   auto ended = process::break_lock(options.pid);
   if (!ended) return ended.error();
   for (const std::string& name : *ended)
-    fmt::print(stderr, "mdl-inject: ended {}, which held the lock on process {}\n", name, options.pid);
+    say(stderr, "mdl-inject: ended {}, which held the lock on process {}\n", name, options.pid);
   return {};
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/guarded_path.h"
 #include "base/installed.h"
+#include "base/say.h"
 #include "mdl-inject/origin.h"
 
 namespace mdl::inject {
@@ -40,15 +41,15 @@ Result<void> admit(const plan::Plan& plan, const Policy& policy, Options& option
 
 void print_capabilities(std::FILE* out, const plan::Plan& plan, const std::string& path) {
   const plan::Capabilities can = plan::capabilities(plan);
-  const auto say = [&](const std::vector<std::string>& names, std::string_view what) {
-    if (!names.empty()) fmt::print(out, "{}: {}\n", what, fmt::join(names, ", "));
+  const auto line = [&](const std::vector<std::string>& names, std::string_view what) {
+    if (!names.empty()) say(out, "{}: {}\n", what, fmt::join(names, ", "));
   };
-  say(can.reads, is_installed_plan(path) ? "reads memory at addresses that it computes (a standard plan may)"
+  line(can.reads, is_installed_plan(path) ? "reads memory at addresses that it computes (a standard plan may)"
                                          : "reads memory at addresses that it computes (--allow-reads)");
-  say(can.calls, "calls functions of the application (--allow-calls)");
-  say(can.commands, "starts a command (--allow-command)");
-  say(can.variables, "reads variables of the application");
-  say(can.keys, "lists what it finds at run time, by constraint");
+  line(can.calls, "calls functions of the application (--allow-calls)");
+  line(can.commands, "starts a command (--allow-command)");
+  line(can.variables, "reads variables of the application");
+  line(can.keys, "lists what it finds at run time, by constraint");
 }
 
 }  // namespace mdl::inject

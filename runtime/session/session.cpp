@@ -264,7 +264,7 @@ void Session::end_following() {
 // `until` the last ones are not looked for.
 bool Session::look_for_more(Clock::time_point until) {
   if (Clock::now() < until) return look_for_children(true);
-  fmt::print(
+  say(
       stderr,
       "warning: children came for {} s while the instrumentation was taken out: the last ones may keep "
       "it; see mdl-inject --status, take it out with mdl-inject --remove\n",
