@@ -46,11 +46,21 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed&
   if (options.explain) (*process)->explain();
   if (options.dry_run) return (*process)->print_rehearsal();
   if (auto ok = (*process)->check(); !ok) return failed(ok.error());
+  std::optional<Commands> commands;
+  if (options.changes()) {
+    auto opened = Commands::open(options.commands);
+    if (!opened) return failed(opened.error());
+    commands.emplace(std::move(*opened));
+  }
   const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order
   if (auto ok = audit.say("attach", "begins"); !ok) return ok.error();
   if (auto ok = (*process)->insert(*memory, feed, 0); !ok) return failed(ok.error());
   (void)audit.say("attach", "done");
-  auto status = Session(options, plan, watch, feed, std::move(*process)).run(launched);
+  const auto log = [&](const std::string& line, const std::string& outcome) {
+    return audit.say("change", fmt::format("{}: {}", line, outcome));
+  };
+  auto status = Session(options, plan, watch, feed, std::move(*process), commands ? &*commands : nullptr, log)
+                    .run(launched);
   if (status)
     (void)audit.say(options.detach ? "detach" : "removal",
                     *status == 0 ? "done" : fmt::format("exit status {}", *status));

@@ -159,6 +159,11 @@ Parsed parse_options(int argc, const char* const* argv) {
           ->type_name("[KEYS]");
   app.add_flag("--await", o.await,
                "What -m asks for may come with a library that is loaded later: wait for it");
+  app.add_option(
+         "--commands", o.commands,
+         "Read lines `add METRIC[@FOCUS]` and `remove METRIC[@FOCUS]` from a file or a FIFO, and change "
+         "what is measured")
+      ->type_name("FILE");
   bool traps = false;
   app.add_flag("--allow-traps", traps,
                "Permit traps where no jump fits; this version sets none, so nothing changes");
@@ -218,6 +223,8 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (!wrong && o.duration && !(*o.duration >= 0 && *o.duration <= 1e9))
     wrong = "the duration must not be negative";
   if (!wrong && o.budget && !(*o.budget >= 0 && *o.budget <= 1e12)) wrong = "the budget must not be negative";
+  if (!wrong && o.changes() && (o.follow_fork || o.await))
+    wrong = "--commands goes with neither --follow-fork nor --await";
   if (wrong) out.exit = usage(*wrong);
   o.plan = find_plan(o.plan);
   return out;

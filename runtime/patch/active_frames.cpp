@@ -18,7 +18,8 @@ class ActiveFrames {
       : input_(input), memory_(memory), now_(now), stage_(stage), unwinder_(unwinder), out_(out) {}
 
   Result<bool> count(const Regs& regs) {
-    std::vector<Inside> inside = raised_ranges();
+    std::vector<Inside> inside;
+    if (something_begins()) inside = raised_ranges();
     const auto& requests = input_.binding.requests;
     bool each = std::any_of(requests.begin(), requests.end(), [](const focus::BoundRequest& request) {
       return request.thread != focus::kAllThreads;  // then every thread is known from the start
@@ -41,9 +42,11 @@ class ActiveFrames {
       if (cells.empty() && calls.empty() && !each) continue;
       auto block = blocks.claim(tid, arch::thread_pointer(r));
       if (!block) return block.error();
-      for (const auto& [cell, frames] : cells)
+      for (const auto& [cell, frames] : cells) {
+        if (!begins(cell)) continue;
         if (auto ok = blocks.raise(*block, tid, cell, input_.binding.cells[cell], frames); !ok)
           return ok.error();
+      }
       if (auto ok = open_spans(blocks, *block, tid, cells); !ok) return ok.error();
       if (!arm(*block, calls)) return Error{"cannot write the session's data"};
     }
@@ -66,6 +69,16 @@ class ActiveFrames {
     std::vector<focus::CellId> guards;  // starts only while these are up,
     std::vector<image::Range> pauses;   // and stands during these calls
   };
+
+  // What threads have in other cells is right already.
+  bool begins(focus::CellId cell) const { return !input_.fresh || (*input_.fresh)[cell]; }
+
+  bool something_begins() const {
+    return std::ranges::any_of(input_.binding.balances,
+                               [&](const focus::Balance& balance) { return begins(balance.flag); }) ||
+           std::ranges::any_of(input_.binding.tracks,
+                               [&](const focus::TrackedCells& track) { return begins(track.span); });
+  }
 
   // The snippet that raises the flag, null when it is not inserted.
   const focus::BoundSnippet* raiser(const FunctionPlan::Point& point, focus::CellId flag) const {
@@ -139,7 +152,7 @@ class ActiveFrames {
   Result<void> open_spans(resident::ThreadBlocks& blocks, uint64_t block, pid_t tid,
                           const std::map<focus::CellId, resident::Active>& flags) {
     for (const focus::TrackedCells& track : input_.binding.tracks) {
-      if (!flags.contains(track.flag)) continue;
+      if (!flags.contains(track.flag) || !begins(track.span)) continue;
       const uint64_t at = block + stage_.layout.cells[track.span];
       uint64_t span = 0, base = 0;
       if (!memory_.read(at, std::as_writable_bytes(std::span(&span, 1))) ||

@@ -10,6 +10,9 @@
 #include "runtime/image/unwind.h"
 #include "runtime/patch/active_frames.h"
 #include "runtime/patch/edit.h"
+#include "runtime/patch/inside.h"
+#include "runtime/patch/map_stage.h"
+#include "runtime/patch/old_code.h"
 #include "runtime/patch/stack_scan.h"
 #include "runtime/process/seccomp.h"
 #include "runtime/process/target.h"
@@ -25,7 +28,9 @@ constexpr auto kStopDeadline = 2000ms;
 constexpr auto kWindow = 2us;
 
 constexpr int kMostLate = 5;  // attempts that take too long
-constexpr auto kBusy = 5s;    // for these on a busy machine
+constexpr auto kBusy = 5s;    // for these on a busy machine, and for a change of requests
+
+constexpr auto kDrain = 200ms;  // in one stop, for threads to come out, and at most half of it
 
 constexpr int kWaits = 25;  // times that windows with an address on some stack are waited for
 
@@ -50,13 +55,15 @@ std::vector<Edit> relay_edits(const Stage& stage) {
 // The commit: from the first stop to the last thread let go.
 class Commit {
  public:
-  Commit(const InsertInput& input, const process::TargetMemory& memory, Stage& stage, Inserted& out)
+  Commit(const InsertInput& input, const process::TargetMemory& memory, Stage& stage, Inserted& out,
+         const Replaced* replaced)
       : input_(input),
         memory_(memory),
         stage_(stage),
         out_(out),
+        replaced_(replaced),
         unwinder_(input.image, stage.session_relays),
-        limit_(input.max_pause + std::chrono::duration_cast<std::chrono::milliseconds>(kWindow * edits(stage).size())) {}
+        limit_(input.max_pause + time_to_write()) {}
 
   Result<void> run() {
     const Clock::time_point begun = Clock::now();
@@ -67,18 +74,22 @@ class Commit {
       if (!stopped && !threads.is_late()) return stopped;
       process::PausedMemory now(memory_, threads.stopped_since(), limit_);
       const size_t count = threads.stopped().size(), warnings = out_.warnings.size(), frames = out_.frames;
-      const Result<Attempt> done =
-          stopped ? attempt(threads, now, waits < kWaits) : Result<Attempt>(Attempt::late);
+      const Clock::time_point since = threads.stopped_since();
+      const Result<Attempt> done = !stopped    ? Result<Attempt>(Attempt::late)
+                                   : replaced_ ? replace(threads, now)
+                                               : attempt(threads, now, waits < kWaits);
       threads.release_all();
-      const Clock::duration pause = Clock::now() - threads.stopped_since();
+      const Clock::duration pause = Clock::now() - since;
       out_.paused += pause;
       if (!done) return done.error();
       if (*done == Attempt::done) return {};
       out_.warnings.resize(warnings), out_.frames = frames;
       if (*done == Attempt::busy) waits++;
+      if (*done == Attempt::busy && replaced_ && Clock::now() - begun > kBusy) return stays_busy();
       // Where we have waited ourselves, for a processor or for a thread that sleeps in the kernel, another
-      // attempt may be shorter. Where we have worked, it will not be.
-      const bool have_worked = 2 * (std::clock() - cpu) / (CLOCKS_PER_SEC / 1000) > limit_.count();
+      // attempt may be shorter. Where we have worked, it will not be, but for threads that had to come out.
+      const bool have_worked =
+          !replaced_ && 2 * (std::clock() - cpu) / (CLOCKS_PER_SEC / 1000) > limit_.count();
       if (*done == Attempt::late && ++late >= kMostLate && (have_worked || Clock::now() - begun > kBusy))
         return too_long(count, stopped ? now.slowest() : stopped.error().text);
       process::rest_after(pause);
@@ -88,9 +99,15 @@ class Commit {
  private:
   enum class Attempt {
     done,  // everything is committed
-    busy,  // a busy window is to be waited for
+    busy,  // a busy window, or a thread inside code that is to go, is to be waited for
     late,  // the target has stood for as long as it may; nothing was changed
   };
+
+  std::chrono::milliseconds time_to_write() const {
+    size_t windows = edits(stage_).size();
+    if (replaced_) windows += 2 * replaced_->session.windows.size();  // taken off, and perhaps put on again
+    return std::chrono::duration_cast<std::chrono::milliseconds>(kWindow * windows);
+  }
 
   Error too_long(size_t threads, const std::string& why) const {
     return {fmt::format(
@@ -100,6 +117,41 @@ class Commit {
         threads == 0 ? why
                      : fmt::format("to look at {} threads takes longer{}{}", threads,
                                    why.empty() ? "" : ", of these the slowest is ", why))};
+  }
+
+  Error stays_busy() const {
+    return {fmt::format("{} of process {} for {} s: nothing was changed, try again later", waits_for_,
+                        input_.image.pid, std::chrono::seconds(kBusy).count())};
+  }
+
+  // The old code out and the new one in, or all as it was.
+  Result<Attempt> replace(process::Threads& threads, process::PausedMemory& now) {
+    const OldCode old(replaced_->session, memory_);
+    auto mappings = image::read_maps(input_.image.pid);
+    if (!mappings) return mappings.error();
+    const std::vector<image::Range> leaving = replaced_->old_code(*mappings);
+    waits_for_ = "threads stayed inside the instrumentation";
+    auto drained =
+        drain(threads, old.code(leaving), input_.image.pid, now, unwinder_, std::min(kDrain, limit_ / 2));
+    if (!drained) return drained.error();
+    if (!*drained) return now.is_over() ? Attempt::late : Attempt::busy;
+    auto ready = replaced_->first_look();
+    if (!ready) return ready.error();
+    if (!*ready) waits_for_ = "flags or timers that are to go ended behind tail jumps only, in threads";
+    if (!*ready) return Attempt::busy;
+    if (now.is_over()) return Attempt::late;
+    if (auto ok = old.take_off(*mappings); !ok) return ok.error();
+    Result<Attempt> done = attempt(threads, now, true);
+    if (done && *done == Attempt::done) {
+      if (auto ok = replaced_->last_look(); !ok) out_.warnings.push_back(ok.error().text);
+      // What is not unmapped now is when the session ends, or at the next change.
+      if (!now.is_over())
+        (void)unmap(input_.image.pid, threads, memory_, input_.image, leaving).operator bool();
+      return done;
+    }
+    waits_for_ = "stacks lead into code that is to be replaced, in threads";
+    if (auto ok = old.put_on(*mappings); !ok) return ok.error();
+    return done;
   }
 
   Result<Attempt> attempt(process::Threads& threads, process::PausedMemory& now, bool may_wait) {
@@ -265,8 +317,10 @@ class Commit {
   const process::TargetMemory& memory_;
   Stage& stage_;
   Inserted& out_;
+  const Replaced* replaced_;
   image::Unwinder unwinder_;
   std::chrono::milliseconds limit_;  // of a stop
+  std::string waits_for_;            // of what is replaced
 };
 
 }  // namespace
@@ -293,8 +347,8 @@ Result<void> check_unchanged(const InsertInput& input, const process::TargetMemo
 }
 
 Result<void> commit(const InsertInput& input, const process::TargetMemory& memory, Stage& stage,
-                    Inserted& out) {
-  return Commit(input, memory, stage, out).run();
+                    Inserted& out, const Replaced* replaced) {
+  return Commit(input, memory, stage, out, replaced).run();
 }
 
 }  // namespace mdl::patch

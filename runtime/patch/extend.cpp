@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "runtime/image/unwind.h"
+#include "runtime/patch/inside.h"
 #include "runtime/patch/map_stage.h"
-#include "runtime/patch/stack_scan.h"
 #include "runtime/patch/transaction.h"
 #include "runtime/process/lock.h"
 #include "runtime/resident/footprint.h"
@@ -27,37 +27,19 @@ void refuse_armed(Coverage& coverage) {
   }
 }
 
-bool anyone_inside(const process::Threads& threads, const std::vector<image::Range>& regions,
-                   const image::Image& image, const process::PausedMemory& memory) {
-  auto inside = [&](uint64_t address) {
-    return std::any_of(regions.begin(), regions.end(),
-                       [&](const image::Range& range) { return range.contains(address); });
-  };
-  auto mappings = image::read_maps(image.pid);
-  if (!mappings) return true;
-  const image::Unwinder unwinder(image);
-  for (pid_t tid : threads.stopped()) {
-    auto registers = threads.registers(tid);
-    if (!registers || inside(arch::pc(*registers))) return true;
-    for (uint64_t place : return_places(*registers, *mappings, memory, unwinder))
-      if (inside(place)) return true;
-  }
-  return memory.is_over();
-}
+}  // namespace
 
-// The lock is held.
 bool give_back(const std::vector<image::Range>& regions, const image::Image& image,
                const process::TargetMemory& memory) {
   process::Threads threads(image.pid, memory);
   if (auto stopped = threads.stop_all(500ms, process::kMaxPause); !stopped) return false;
-  const process::PausedMemory now(memory, threads.stopped_since(), process::kMaxPause);
+  process::PausedMemory now(memory, threads.stopped_since(), process::kMaxPause);
   const bool out =
-      !anyone_inside(threads, regions, image, now) && unmap(image.pid, threads, memory, image, regions);
+      threads_inside(threads, threads.stopped(), regions, image.pid, now, image::Unwinder(image)).empty() &&
+      unmap(image.pid, threads, memory, image, regions);
   threads.release_all();
   return out;
 }
-
-}  // namespace
 
 Result<Extension> extend(const InsertInput& input, const process::TargetMemory& memory, uint32_t number,
                          resident::Journal& session) {

@@ -28,6 +28,11 @@ struct Extension {
 Result<Extension> extend(const InsertInput& input, const process::TargetMemory& memory, uint32_t number,
                          resident::Journal& session);
 
+// Unmaps code of a session to which nothing leads; false when a thread is inside, or cannot be stopped now. The
+// lock is held.
+bool give_back(const std::vector<image::Range>& regions, const image::Image& image,
+               const process::TargetMemory& memory);
+
 // True when nothing of the extension's files is mapped any more.
 bool is_unloaded(const Extension& extension, const resident::Journal& session,
                  const std::vector<image::Mapping>& mappings, const image::Memory& memory);

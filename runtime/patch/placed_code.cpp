@@ -8,9 +8,9 @@ namespace mdl::patch {
 PlacedCode::PlacedCode(const InsertInput& input, const Stage& stage)
     : input_(input), stage_(stage), tracks_(input.binding.tracks), endings_(input.plan, input.binding) {
   for (const focus::Balance& balance : input.binding.balances) flags_.emplace(balance.function, balance.flag);
-  // As resident code looks for them (resident_deferred.inc): flags lie in a block in the order of their
-  // cells.
-  std::ranges::stable_sort(tracks_, {}, &focus::TrackedCells::flag);
+  // As resident code looks for them (resident_deferred.inc): by where the flags lie in a block.
+  std::ranges::stable_sort(tracks_, {},
+                           [&](const focus::TrackedCells& track) { return stage.layout.cells[track.flag]; });
   for (const focus::TrackedCells& track : tracks_) spans_.emplace(track.span, spans_.size());
 }
 
@@ -129,8 +129,11 @@ arch::Bytes PlacedCode::resident_code() const {
   p.hit_time = input_.hit_time;
   p.ticks_per_second = input_.ticks_per_second;
   std::vector<arch::TimerClock> clocks;
-  for (focus::CellId cell : layout.timer_cells)
-    clocks.push_back({input_.binding.cells[cell].kind, input_.binding.cells[cell].event});
+  const focus::CellSlot spare{.kind = format::CellKind::wall_timer, .label = {}};
+  for (focus::CellId cell : layout.timer_cells) {
+    const focus::CellSlot& slot = cell == resident::kSpareCell ? spare : input_.binding.cells[cell];
+    clocks.push_back({slot.kind, slot.event});
+  }
   return arch::resident_code(p, clocks, tracks(), tables());
 }
 

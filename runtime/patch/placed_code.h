@@ -16,7 +16,7 @@ namespace mdl::patch {
 
 class PlacedCode {
  public:
-  // Only the layout and the places of data and tables are read of the stage, and when code is asked for.
+  // Only the layout and the places of data and tables are read of the stage, which has them.
   PlacedCode(const InsertInput& input, const Stage& stage);
 
   arch::Bytes resident_code() const;

@@ -53,7 +53,9 @@ Result<void> Removal::look(const resident::Journal* own) {
   if (own) {
     // Its own memory of it is better than what the target may have written over. An own journal that was
     // never written has changed no code.
-    bool other = session_.journal && !own->head.empty() && session_.journal->head != own->head;
+    const auto is_own = [&](const resident::Journal& one) { return one.head == own->head; };
+    bool other = session_.journal && !own->head.empty() && !is_own(*session_.journal) &&
+                 std::ranges::none_of(session_.others, is_own);
     gone_ = other || session_.mappings.empty();
     if (!gone_) windows_ = own->windows, files_ = own->files;
   } else if (session_.journal) {
@@ -67,10 +69,29 @@ Result<void> Removal::look(const resident::Journal* own) {
     windows_ = std::move(*windows);
     files_ = resident::files_at(image_->mappings, windows_);
   }
+  if (auto ok = add_other_generations(own); !ok) return ok;
   for (const resident::PatchedWindow& window : windows_) {
     hosts_left_ = hosts_left_ || window.part == resident::PatchedWindow::Part::host;
     if (window.part == resident::PatchedWindow::Part::relay)
       relays_.push_back({window.address, window.address + window.patched.size()});
+  }
+  return {};
+}
+
+// An injector that was killed while requests changed has left windows of two generations: each place holds what
+// one of them has put there, or the original code.
+Result<void> Removal::add_other_generations(const resident::Journal* own) {
+  if (gone_ || !session_.journal) return {};
+  std::vector<const resident::Journal*> others = {&*session_.journal};
+  for (const resident::Journal& other : session_.others) others.push_back(&other);
+  for (const resident::Journal* other : others) {
+    if (own ? other->head == own->head : other == &*session_.journal) continue;
+    if (auto ok = check_originals(*image_, other->windows, other->files, memory_); !ok) {
+      if (own) continue;  // what is ours is known without it
+      return ok;
+    }
+    windows_.insert(windows_.end(), other->windows.begin(), other->windows.end());
+    files_.insert(files_.end(), other->files.begin(), other->files.end());
   }
   return {};
 }
@@ -139,8 +160,11 @@ void Removal::check_exits(const MissedExits& missed, WalkedStacks& stacks) {
 // A measuring session must not put anything in again, nor take what is counted from now on for all there is.
 void Removal::take_over() const {
   constexpr uint32_t kTaken = 1;
-  if (session_.journal)
-    memory_.write(session_.journal->at.start + resident::kJournalTaken, std::as_bytes(std::span(&kTaken, 1)));
+  const auto take = [&](const resident::Journal& one) {
+    memory_.write(one.at.start + resident::kJournalTaken, std::as_bytes(std::span(&kTaken, 1)));
+  };
+  if (session_.journal) take(*session_.journal);
+  std::ranges::for_each(session_.others, take);
 }
 
 // A relay that is there leads on whether a thread executes it or is put where it leads.
@@ -187,6 +211,13 @@ bool Removal::holds(uint64_t address, const std::vector<uint8_t>& bytes) const {
   return memory_.read(address, std::as_writable_bytes(std::span(now))) && now == bytes;
 }
 
+// All windows that begin there hold what was there before any of them.
+bool Removal::is_original(uint64_t address) const {
+  return std::ranges::all_of(windows_, [&](const resident::PatchedWindow& window) {
+    return window.address != address || holds(address, window.original);
+  });
+}
+
 // Those of one part, but for the ones that begin at these addresses.
 Result<void> Removal::put_back(resident::PatchedWindow::Part part, const std::set<uint64_t>& but) {
   // No thread runs: what is mapped now stays so. A library that was unloaded is not written to, nor what lies
@@ -203,7 +234,9 @@ Result<void> Removal::put_back(resident::PatchedWindow::Part part, const std::se
   Edited done = memory_.edit(edits);
   restored_ += done.changed.size();
   for (size_t i : done.foreign)
-    if (edit_around_breakpoints(edits[i], memory_))
+    if (is_original(edits[i].address))  // what another generation had there is gone
+      continue;
+    else if (edit_around_breakpoints(edits[i], memory_))
       breakpoints_.insert(edits[i].address);
     else
       foreign_.insert(edits[i].address);
@@ -233,6 +266,7 @@ Result<void> Removal::finish() {
         Status::left_inert};
   }
   stubs_ = process::restore_slack(memory_, *image_);
+  std::erase_if(foreign_, [&](uint64_t address) { return is_original(address); });
   if (!foreign_.empty()) {
     threads_.release_all();
     lock_.reset();

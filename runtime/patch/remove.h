@@ -76,7 +76,9 @@ class Removal {
   Result<void> put_back_hosts(WalkedStacks& stacks);
   bool leave_relays(const std::map<uint64_t, uint64_t>& relays);
   bool anyone_inside(WalkedStacks& stacks);
+  Result<void> add_other_generations(const resident::Journal* own);
   bool holds(uint64_t address, const std::vector<uint8_t>& bytes) const;
+  bool is_original(uint64_t address) const;
 
   pid_t pid_;
   const process::TargetMemory& memory_;

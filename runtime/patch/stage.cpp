@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ctime>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "runtime/arch/description.h"
@@ -17,6 +18,7 @@
 #include "runtime/plan/verify.h"
 #include "runtime/process/target.h"
 #include "runtime/resident/key_table.h"
+#include "runtime/resident/spare_cells.h"
 
 namespace mdl::patch {
 namespace {
@@ -74,8 +76,8 @@ std::vector<Cluster> make_clusters(const Coverage& coverage, const std::vector<i
 class Builder {
  public:
   Builder(const InsertInput& input, const std::vector<image::Mapping>& mappings, uint64_t apart,
-          const resident::Journal* session)
-      : input_(input), mappings_(mappings), apart_(apart), session_(session) {}
+          const resident::Journal* session, const Successor* successor)
+      : input_(input), mappings_(mappings), apart_(apart), session_(session), successor_(successor) {}
 
   Result<Stage> build() {
     place_stubs();
@@ -83,6 +85,7 @@ class Builder {
     std::vector<Cluster> clusters = make_clusters(input_.coverage, mappings_);
     const image::Range near = clusters.empty() ? program() : clusters[0].near;  // nothing is to be inserted
     if (auto ok = session_ ? use_session() : place_data(near); !ok) return ok.error();
+    placed_.emplace(input_, out_);
     if (out_.armed.end)
       calls_ = {out_.data.start + out_.layout.blocks(), out_.layout.stride, out_.armed.start};
     for (const Cluster& cluster : clusters)
@@ -119,9 +122,11 @@ class Builder {
   // The data that all islands share.
   Result<void> place_data(const image::Range& near) {
     const size_t pairs = resident::anomaly_pairs(input_.binding.cells);
-    const size_t words = number_words(out_.journal.raised, pairs);
+    // Functions that raise a flag would change with the requests, and the words are theirs.
+    const size_t words = input_.changes ? 0 : number_words(out_.journal.raised, pairs);
     out_.layout = resident::make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size(),
-                                        defers(input_.coverage), words);
+                                        input_.changes || defers(input_.coverage), words,
+                                        input_.changes ? resident::kSpareCells : resident::SpareCells{});
     if (out_.layout.stride > kLargestBlock)
       return Error{fmt::format(
           "the requests would take {:.1f} MB of memory for each thread of process {}, and may take "
@@ -147,11 +152,12 @@ class Builder {
   }
   Result<void> use_session() {
     out_.extends = true;
-    out_.layout = session_->layout;
+    out_.layout = successor_ ? successor_->layout : session_->layout;
     out_.data = session_->data;
     out_.news = session_->news;
     out_.armed = session_->armed;
-    for (const resident::JournalTable& table : session_->tables) out_.tables.push_back(table.at);
+    for (const resident::JournalTable& table : successor_ ? successor_->tables : session_->tables)
+      out_.tables.push_back(table.at);
     out_.session_relays = resident::relay_places(session_->windows);
     return {};
   }
@@ -192,7 +198,7 @@ class Builder {
     TrampolineContext context{&input_.plan.guard,
                               {out_.data.start + out_.layout.directory(), out_.layout.slots,
                                cluster.near.start, out_.layout.thread_at, input_.hit_time}};
-    arch::Bytes resident = placed_.resident_code();
+    arch::Bytes resident = placed_->resident_code();
     uint64_t size = aligned(resident.size());
     for (size_t index : cluster.functions)
       if (auto ok = build_function(index, context, cluster.near.start, &size, nullptr); !ok) return ok;
@@ -219,7 +225,7 @@ class Builder {
     if (f.hook != arch::Hook::none) context.hook = context.lookup.slow_path + arch::hook_offset(f.hook);
     const size_t staged_before = out_.windows.size();
     Liveness liveness(f.code);
-    const PointPieces pieces = placed_.pieces(f, context.lookup.slow_path);
+    const PointPieces pieces = placed_->pieces(f, context.lookup.slow_path);
     for (const Window& window : f.sites.windows) {
       if (code) code->resize(aligned(code->size()), arch::kMachine.fill);  // never executed
       auto trampoline = build_trampoline(window, liveness, pieces, context, base + (code ? code->size() : 0));
@@ -314,12 +320,16 @@ class Builder {
     journal.news = out_.news;
     journal.armed = out_.armed;
     fill_windows(journal);
-    if (session_) {
+    if (session_) journal.generation = session_->generation + (successor_ ? 1 : 0);
+    if (successor_) {
+      journal.started_ns = session_->started_ns;
+      journal.tables = successor_->tables;
+    } else if (session_) {
       journal.layout = out_.layout;
       journal.layout.cells.clear();  // the session's journal says what they are
       return;
     }
-    for (size_t i = 0; i < out_.tables.size(); i++) {
+    for (size_t i = 0; i < out_.tables.size() && !session_; i++) {
       const focus::KeyTable& table = input_.binding.key_tables[i];
       const std::vector<uint32_t>& at = out_.layout.cells;
       out_.table_headers.push_back(resident::key_table_header({input_.max_keys}, at[table.keys],
@@ -368,13 +378,14 @@ class Builder {
   const std::vector<image::Mapping>& mappings_;
   uint64_t apart_;
   const resident::Journal* session_;
+  const Successor* successor_;
   arch::ArmedCalls calls_;
   std::vector<image::Range> taken_;
   std::map<uint64_t, uint64_t> stubs_;  // of punned windows, by where these begin
   std::vector<std::pair<uint64_t, arch::Bytes>> stub_code_;
   std::set<std::pair<const plan::Stencil*, std::string>> verified_;
   Stage out_;
-  PlacedCode placed_{input_, out_};
+  std::optional<PlacedCode> placed_;
 };
 
 // Those that end with a jump to one of them.
@@ -409,8 +420,8 @@ void give_up(Stage& stage, Coverage& coverage, std::map<const FunctionPlan*, std
 }
 
 Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings,
-                          uint64_t apart, const resident::Journal* session) {
-  return Builder(input, mappings, apart, session).build();
+                          uint64_t apart, const resident::Journal* session, const Successor* successor) {
+  return Builder(input, mappings, apart, session, successor).build();
 }
 
 }  // namespace mdl::patch

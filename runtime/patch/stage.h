@@ -40,14 +40,22 @@ struct Stage {
   bool extends = false;  // a session that is there: only islands and a journal of their own are new
 };
 
+// The next code of a session (change.h): its cells and key tables are where threads have them.
+struct Successor {
+  resident::Layout layout;                     // of the binding's cells
+  std::vector<resident::JournalTable> tables;  // as Binding::key_tables
+};
+
 // The windows of these functions are not staged any more, and are refused, each for its reason; likewise
 // those of functions that rely on them.
 void give_up(Stage& stage, Coverage& coverage, std::map<const FunctionPlan*, std::string> reasons);
 
 // Chooses addresses in the gaps of `mappings`, `apart` bytes from what is mapped where there is
 // room, and builds all code for them.
-// `session`: null, or what is to be extended; its data and layout are used then.
+// `session`: null, or what is to be extended; its data and layout are used then. `successor`: null, or what
+// replaces all code of the session.
 Result<Stage> build_stage(const InsertInput& input, const std::vector<image::Mapping>& mappings,
-                          uint64_t apart, const resident::Journal* session = nullptr);
+                          uint64_t apart, const resident::Journal* session = nullptr,
+                          const Successor* successor = nullptr);
 
 }  // namespace mdl::patch

@@ -26,12 +26,13 @@ Result<Stage> put_in(const InsertInput& input, const process::TargetMemory& memo
     if (!mappings) return mappings.error();
     if (addition.check)
       if (auto ok = addition.check(*mappings); !ok) return ok.error();
-    auto stage = build_stage(input, *mappings, kAparts[attempt], addition.session);
+    auto stage = build_stage(input, *mappings, kAparts[attempt], addition.session, addition.successor);
     if (!stage) return stage.error();
     stage->journal.extension = addition.number;
-    auto refused = audit_stage(input, memory, *stage);
+    auto refused = audit_stage(input, addition.original ? *addition.original : memory, *stage);
     if (!refused) return refused.error();
     if (*refused) {  // of a library that is being unloaded, the audit sees but a part
+      if (addition.successor) return Error{audit_warning(*refused)};
       if (auto ok = check_unchanged(input, memory, *stage); !ok) return ok.error();
       out.warnings.push_back(audit_warning(*refused));
     }
@@ -41,7 +42,7 @@ Result<Stage> put_in(const InsertInput& input, const process::TargetMemory& memo
       return ok.error();
     }
     Result<void> done = write_stage(memory, *stage);
-    if (done) done = commit(input, memory, *stage, out);
+    if (done) done = addition.commit ? addition.commit(*stage) : commit(input, memory, *stage, out);
     if (!done) return take_back(*stage, done.error());
     return stage;
   }

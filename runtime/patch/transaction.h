@@ -18,6 +18,11 @@ struct Addition {
   uint32_t number = 0;               // Journal::extension
   // Asked with the mappings of each attempt; none: they are good.
   std::function<Result<void>(const std::vector<image::Mapping>&)> check = {};
+  // Of a change (change.h): the session's next code, the program's memory as it is without a session, and
+  // what the commit does with the stage.
+  const Successor* successor = nullptr;
+  const image::Memory* original = nullptr;
+  std::function<Result<void>(Stage&)> commit = {};
 };
 
 // The caller holds the lock. `out` gets all but the journal and the time that it took. Mappings stay after an

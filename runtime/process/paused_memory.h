@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -29,6 +30,11 @@ class PausedMemory final : public image::Memory {
   }
   // Stays true.
   bool is_over() const { return is_over_ = is_over_ || Clock::now() > until_; }
+  // Who has waited for so long finds that it is over.
+  std::chrono::milliseconds left() const {
+    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(until_ - Clock::now());
+    return std::max(ms, std::chrono::milliseconds(0)) + std::chrono::milliseconds(1);
+  }
 
   // From here on, the stack of this thread is looked at.
   void begin(pid_t thread);

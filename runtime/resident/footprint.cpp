@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -71,6 +72,36 @@ class Journals {
   JournalBudget budget_;
 };
 
+// Generations of one session lie in one process: each once, all with the same data.
+bool are_generations(std::span<const Journal> sessions) {
+  std::set<uint32_t> numbers;
+  return std::ranges::all_of(sessions, [&](const Journal& one) {
+    return numbers.insert(one.generation).second && one.data.start == sessions[0].data.start &&
+           one.data.end == sessions[0].data.end && one.started_ns == sessions[0].started_ns;
+  });
+}
+
+size_t windows_in_place(const Journal& journal, const image::Memory& memory) {
+  return static_cast<size_t>(std::ranges::count_if(journal.windows, [&](const PatchedWindow& window) {
+    std::vector<uint8_t> now(window.patched.size());
+    return memory.read(window.address, std::as_writable_bytes(std::span(now))) && now == window.patched;
+  }));
+}
+
+// The one that runs is the one whose windows are in place; the first one where none has any.
+void choose(std::vector<Journal> sessions, const image::Memory& memory, Footprint& out) {
+  std::ranges::sort(sessions, {}, &Journal::generation);
+  size_t best = 0, most = 0;
+  for (size_t i = 0; i < sessions.size() && sessions.size() > 1; i++)
+    if (const size_t windows = windows_in_place(sessions[i], memory); windows > most)
+      best = i, most = windows;
+  for (size_t i = 0; i < sessions.size(); i++)
+    if (i == best)
+      out.journal = std::move(sessions[i]);
+    else
+      out.others.push_back(std::move(sessions[i]));
+}
+
 }  // namespace
 
 bool is_session_mapping(const image::Mapping& mapping) {
@@ -79,7 +110,7 @@ bool is_session_mapping(const image::Mapping& mapping) {
 
 Footprint find_footprint(const std::vector<image::Mapping>& mappings, const image::Memory& memory) {
   Footprint out;
-  std::vector<Journal> extensions;
+  std::vector<Journal> extensions, sessions;
   Journals journals(memory);
   for (const image::Mapping& mapping : mappings) {
     if (!is_session_mapping(mapping)) continue;
@@ -90,19 +121,22 @@ Footprint find_footprint(const std::vector<image::Mapping>& mappings, const imag
     if (!journal) continue;
     if (journal->extension)
       extensions.push_back(std::move(*journal));
-    else if (!out.journal)
-      out.journal = std::move(*journal);
     else
-      out.damage = "there are two, and one of them is forged";
+      sessions.push_back(std::move(*journal));
   }
+  if (out.damage.empty() && !are_generations(sessions))
+    out.damage = "there are two, and one of them is forged";
   std::ranges::sort(extensions, {}, &Journal::extension);
   for (const Journal& extension : extensions)
-    if (out.journal) absorb(*out.journal, extension);
-  if (out.damage.empty() && out.journal && !is_within(*out.journal, out.mappings))
-    out.damage = "the journal names memory that is not the session's";
-  if (out.damage.empty() && out.journal && !is_sound(*out.journal))
-    out.damage = "the journal names cells or requests that it does not have";
-  if (!out.damage.empty()) out.journal.reset();
+    for (Journal& session : sessions)
+      if (session.generation == extension.generation) absorb(session, extension);
+  for (const Journal& session : sessions) {
+    if (out.damage.empty() && !is_within(session, out.mappings))
+      out.damage = "the journal names memory that is not the session's";
+    if (out.damage.empty() && !is_sound(session))
+      out.damage = "the journal names cells or requests that it does not have";
+  }
+  if (out.damage.empty()) choose(std::move(sessions), memory, out);
   return out;
 }
 

@@ -11,9 +11,12 @@ namespace mdl::resident {
 
 inline constexpr const char* kSessionName = "mdl-session";  // of the memfds
 
+// Between two generations of a session (patch/change.h) both have their journals there, and windows hold what
+// one or the other of them says, or the original code.
 struct Footprint {
   std::vector<image::Range> mappings;  // all of the session, also without a valid journal
   std::optional<Journal> journal;      // none when it was never completed, or is damaged
+  std::vector<Journal> others;         // of generations that have nothing in place, or less than it
   std::string damage;                  // what is wrong with one that is not empty
 };
 bool is_session_mapping(const image::Mapping& mapping);

@@ -23,6 +23,8 @@
 namespace mdl::resident {
 
 inline constexpr uint32_t kJournalVersion = 7;
+// Of a generation that is not the first: whoever does not know of these takes one for all there is.
+inline constexpr uint32_t kJournalOfGenerations = 8;
 
 struct PatchedWindow {
   uint64_t address = 0;
@@ -121,6 +123,8 @@ struct Journal {
   std::vector<JournalFunction> functions;
   std::vector<RaisedCell> raised;  // by cell
   uint32_t extension = 0;          // what was added to the session for libraries that came later: 1, 2, ...
+  // How often requests have come or gone (patch/change.h); of an extension: its session's.
+  uint32_t generation = 0;
   // Not in its text: where it lies, and its first bytes there, which no other one has; Stage::armed;
   // TailScope::ends.
   image::Range at;

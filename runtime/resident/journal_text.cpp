@@ -114,6 +114,7 @@ json to_json(const Journal& j) {
   for (const JournalTable& t : j.tables)
     out["tables"].push_back(json::array({range_json(t.at), t.most, t.request, t.keys, t.base, t.by_thread}));
   if (j.extension) out["extension"] = j.extension;
+  if (j.generation) out["generation"] = j.generation;
   out["files"] = json::array();
   for (const PatchedFile& file : j.files)
     out["files"].push_back(json::array({range_json(file.at), file.device, file.inode}));
@@ -249,6 +250,7 @@ Journal from_json(const json& in) {
   }
   for (const json& table : in.at("tables")) out.tables.push_back(table_of(table, out));
   out.extension = in.value("extension", 0u);
+  out.generation = in.value("generation", 0u);
   for (const json& file : in.at("files"))
     out.files.push_back({range_of(file.at(0)), file.at(1).get<uint64_t>(), file.at(2).get<uint64_t>()});
   for (const json& window : in.at("windows")) out.windows.push_back(window_of(window));
@@ -274,7 +276,7 @@ std::vector<std::byte> write_journal(const Journal& journal) {
   std::string text = write_json(to_json(journal));
   Head head{};
   std::memcpy(head.magic, kMagic, sizeof kMagic);
-  head.version = kJournalVersion;
+  head.version = journal.generation ? kJournalOfGenerations : kJournalVersion;
   head.length = text.size();
   head.checksum = checksum(text);
   std::vector<std::byte> out(sizeof head + text.size());
@@ -292,9 +294,9 @@ Result<uint64_t> journal_size(std::span<const std::byte> bytes) {
   if (bytes.size() < sizeof head) return Error{"the journal is truncated"};
   std::memcpy(&head, bytes.data(), sizeof head);
   if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) return Error{"the journal was never completed"};
-  if (head.version != kJournalVersion)
+  if (head.version != kJournalVersion && head.version != kJournalOfGenerations)
     return Error{fmt::format("the journal has version {}, this mdl-inject knows {}: use the one that made it",
-                             head.version, kJournalVersion)};
+                             head.version, kJournalOfGenerations)};
   return head.length > UINT64_MAX - sizeof head ? UINT64_MAX : head.length + sizeof head;
 }
 

@@ -35,17 +35,18 @@ size_t anomaly_pairs(std::span<const focus::CellSlot> cells) {
                  cells, [](const focus::CellSlot& cell) { return format::is_raised(cell.kind); }));
 }
 
-Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool defers,
-                   size_t function_words) {
+Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool defers, size_t function_words,
+                   const SpareCells& spare) {
   Layout out;
+  const size_t pairs = anomaly_pairs(cells) + 2 * (size_t{spare.flags} + spare.timers);
   uint64_t offset = kBlockHeader;
   uint64_t ends[format::kCellGroups] = {};
   out.cells.resize(cells.size());
   for (int i = 0; i < format::kCellGroups; i++) {
     const auto group = static_cast<Group>(i);
     if (group == Group::keys) {
-      size_t words = anomaly_pairs(cells) + function_words;
-      if (words > kMostAnomalyWords) words = anomaly_pairs(cells);
+      size_t words = pairs + function_words;
+      if (words > kMostAnomalyWords) words = pairs;
       if (words > kMostAnomalyWords) words = 0;
       if (words) out.anomalies = offset, offset += words * sizeof(uint64_t), out.anomalies_end = offset;
       out.cells_end = offset;
@@ -57,6 +58,12 @@ Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool 
       offset += kind.room;
       if (group == Group::timers) out.timer_cells.push_back(static_cast<focus::CellId>(cell));
     }
+    if (group == Group::flags) offset += uint64_t{spare.flags} * format::info(format::CellKind::flag).room;
+    if (group == Group::timers) {
+      offset += uint64_t{spare.timers} * kTimerSize;
+      out.timer_cells.resize(out.timer_cells.size() + spare.timers, kSpareCell);
+    }
+    if (group == Group::spans) offset += uint64_t{spare.words} * sizeof(uint64_t);
     ends[i] = offset;
   }
   const auto end_of = [&](Group group) { return ends[static_cast<size_t>(group)]; };

@@ -37,6 +37,13 @@ namespace mdl::resident {
 
 inline constexpr uint32_t kMostSlots = 65536;
 inline constexpr uint32_t kMostEnded = 1024;  // threads that may end between two looks of the injector
+inline constexpr focus::CellId kSpareCell = UINT32_MAX;
+
+// Room for cells of requests that come while the session runs (spare_cells.h).
+struct SpareCells {
+  uint32_t flags = 0, timers = 0;
+  uint32_t words = 0;  // for sums, samples and spans
+};
 
 struct Layout {
   uint32_t slots = 0;           // a power of two
@@ -44,7 +51,7 @@ struct Layout {
   std::vector<uint32_t> cells;  // offset of each focus::CellId in a block
   // Where each kind begins in a block; flags begin right behind the header.
   uint64_t timers = 0, calls = 0, sums = 0, cells_end = 0;
-  std::vector<focus::CellId> timer_cells;  // by offset
+  std::vector<focus::CellId> timer_cells;  // by offset; kSpareCell where a timer may come later
   uint32_t ended = 0;                      // entries of the ring, a power of two
   uint32_t thread_at = 0;                  // arch::Lookup::thread_at
   // Anomalies, as sums: for each flag and then each timer, in the order in which they lie, {frames that
@@ -73,7 +80,7 @@ struct Layout {
 // Room for `threads` threads now and as many as can be expected later. `defers`: and for what waits at tail
 // jumps. `function_words`: for anomalies of single functions; there may be no room for them, or for any.
 Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool defers = false,
-                   size_t function_words = 0);
+                   size_t function_words = 0, const SpareCells& spare = {});
 // How many words there are for flags and timers: where those of functions begin.
 size_t anomaly_pairs(std::span<const focus::CellSlot> cells);
 

@@ -6,6 +6,7 @@
 
 #include "base/say.h"
 #include "runtime/kernel/proc_file.h"
+#include "runtime/patch/change.h"
 #include "runtime/patch/stage_audit.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/permission.h"
@@ -110,6 +111,7 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   input_->follow = options_->follow_fork;
   input_->max_keys = options_->max_keys;
   input_->max_pause = options_->max_pause;
+  input_->changes = options_->changes();
   if (!options_->dry_run) return {};
   auto refused = patch::rehearse(*input_, memory);
   if (!refused) return refused.error();
@@ -139,7 +141,9 @@ Result<void> AttachedProcess::check() const {
 
 // Where there are timers and the counter can be trusted, they leave out what hits take.
 void AttachedProcess::keep_hit_time() {
-  if (!has_clock(binding_, format::CellClock::wall) && !has_clock(binding_, format::CellClock::cpu)) return;
+  if (!options_->changes() && !has_clock(binding_, format::CellClock::wall) &&
+      !has_clock(binding_, format::CellClock::cpu))
+    return;
   if (std::ranges::any_of(plan_->stencils, &plan::Stencil::reads_otherwise)) {
     say(stderr,
         "warning: the plan reads the clock in a way of its own: its times include what the "
@@ -154,14 +158,14 @@ void AttachedProcess::keep_hit_time() {
 
 // Finds the facts of threads and clocks that the code in the target needs.
 Result<void> AttachedProcess::identify(const process::TargetMemory& memory) {
-  if (has_clock(binding_, format::CellClock::wall)) {
+  if (options_->changes() || has_clock(binding_, format::CellClock::wall)) {
     auto rate = arch::ticks_per_second(since_);
     if (!rate) return rate.error();
     input_->ticks_per_second = *rate;
   }
   if (!options_->raw_times) keep_hit_time();
-  if (allowed_.asks_id && !options_->follow_fork && !resident::needs_identity(*plan_, binding_) &&
-      !patch::arms_calls(coverage_))
+  if (allowed_.asks_id && !options_->follow_fork && !options_->changes() &&
+      !resident::needs_identity(*plan_, binding_) && !patch::arms_calls(coverage_))
     return {};
   auto place = resident::find_thread_place(image_.pid, memory);
   if (!place) return place.error();
@@ -210,6 +214,137 @@ bool AttachedProcess::look_for_libraries() {
   if (!libraries_ || !libraries_->look()) return false;
   if (options_->follows_programs()) measurement_->hide(hollow());
   return true;
+}
+
+// A change that is prepared: what the process holds now, and the requests bound to it.
+struct AttachedProcess::Next {
+  image::Image image;
+  focus::BindOptions wanted;
+  focus::Binding binding;
+  patch::Coverage coverage;
+};
+
+// The names by which requests are printed: a focus may be typed in another way.
+Result<std::vector<std::string>> AttachedProcess::names_of(const std::vector<std::string>& texts,
+                                                           const Next& next, image::Codes& codes) const {
+  std::vector<std::string> out;
+  if (texts.empty()) return out;
+  focus::BindOptions wanted = next.wanted;
+  wanted.metrics = texts;
+  auto alone = focus::bind(*plan_, next.image, wanted, &codes);
+  if (!alone) return alone.error();
+  for (const focus::BoundRequest& request : alone->requests)
+    if (request.of == focus::BoundRequest::kNone) out.push_back(focus::text_of(request));
+  return out;
+}
+
+Result<std::vector<std::string>> AttachedProcess::requests_after(const RequestChange& change,
+                                                                 const Next& next,
+                                                                 image::Codes& codes) const {
+  std::vector<std::string> out;
+  for (const focus::BoundRequest& request : binding_.requests)
+    if (request.of == focus::BoundRequest::kNone) out.push_back(focus::text_of(request));
+  // What is about something that is gone by now is found by its name only.
+  for (const std::string& text : change.remove) {
+    if (std::erase(out, text) != 0) continue;
+    auto names = names_of({text}, next, codes);
+    if (!names) return names.error();
+    for (const std::string& name : *names)
+      if (std::erase(out, name) == 0) return Error{fmt::format("{} is not measured", name)};
+  }
+  auto added = names_of(change.add, next, codes);
+  if (!added) return added.error();
+  for (const std::string& name : *added) {
+    if (std::ranges::any_of(binding_.requests, [&](const auto& one) { return focus::text_of(one) == name; }))
+      return Error{fmt::format("{} is measured", name)};
+    out.push_back(name);
+  }
+  if (out.empty()) return Error{"a session has at least one request: end it instead"};
+  return out;
+}
+
+Result<void> AttachedProcess::check(const Next& next, const focus::Kept& kept) const {
+  const resident::Journal& journal = measurement_->journal();
+  for (const std::string& name : next.wanted.metrics)
+    if (std::ranges::none_of(next.binding.requests, [&](const focus::BoundRequest& request) {
+          return request.of == focus::BoundRequest::kNone && focus::text_of(request) == name;
+        }))
+      return Error{fmt::format("{} could not be measured: what it is about is gone", name)};
+  if (patch::arms_calls(coverage_) || patch::arms_calls(next.coverage))
+    return Error{
+        "calls would have to be armed, before or after it: those that are in flight could not be told apart"};
+  Reach reach(next.binding);
+  reach.add(*plan_, next.coverage);
+  const std::vector<bool> hollow = reach.hollow(next.binding);
+  for (size_t i = 0; i < next.binding.requests.size(); i++) {
+    const std::string name = focus::text_of(next.binding.requests[i]);
+    const bool refused = next.coverage.refused_of[i] != 0;
+    if (!kept.requests[i] && hollow[i] && next.binding.requests[i].of == focus::BoundRequest::kNone)
+      return Error{fmt::format("{} cannot be measured: {}", name,
+                               refused ? "its points are refused" : "the functions have no such points")};
+    if (!kept.requests[i]) continue;
+    const resident::JournalRequest& before = journal.requests[*kept.requests[i]];
+    if (next.coverage.refused_of[i] > before.refused || next.coverage.early_of[i] > before.early)
+      return Error{fmt::format("{} would lose points that it has", name)};
+  }
+  if (options_->strict && !next.coverage.refused.empty())
+    return Error{fmt::format("{} points would be refused (--strict)", next.coverage.refused.size())};
+  return check_budget(*plan_, next.binding, wanted_.ps_per_cycle, options_->budget);
+}
+
+Result<std::string> AttachedProcess::change(const RequestChange& change, std::vector<output::Point>& points) {
+  if (!input_) return Error{"it was forked with the code that it has"};
+  const process::TargetMemory& memory = measurement_->memory();
+  const resident::Journal& session = measurement_->journal();
+  Next next;
+  next.wanted = wanted_;
+  next.wanted.foci.clear();
+  auto image = image::read_image(pid_);
+  if (!image) return image.error();
+  next.image = std::move(*image);
+  const patch::OriginalMemory original(memory, session, next.image.mappings);
+  image::Codes codes(next.image, original);
+  auto requests = requests_after(change, next, codes);
+  if (!requests) return requests.error();
+  next.wanted.metrics = std::move(*requests);
+  next.wanted.again = true;  // an error of those that stay has a reason of its own
+  auto binding = focus::bind(*plan_, next.image, next.wanted, &codes);
+  if (!binding) return binding.error();
+  next.wanted.again = false;
+  next.binding = std::move(*binding);
+  next.coverage = patch::plan_coverage(*plan_, next.binding, next.image, original, codes, nullptr, false,
+                                       {.may_wait = session.layout.deferred != 0, .ends = {}});
+  auto kept = focus::kept_in(binding_, next.binding);
+  if (!kept) return kept.error();
+  if (auto ok = check(next, *kept); !ok) return ok.error();
+  auto cells = patch::continue_cells(session, next.binding, kept->cells);
+  if (!cells) return cells.error();
+  const patch::InsertInput input{.plan = *plan_,
+                                 .binding = next.binding,
+                                 .coverage = next.coverage,
+                                 .image = next.image,
+                                 .ticks_per_second = input_->ticks_per_second,
+                                 .thread_at = input_->thread_at,
+                                 .max_keys = input_->max_keys,
+                                 .max_pause = options_->max_pause,
+                                 .hit_time = input_->hit_time,
+                                 .changes = true,
+                                 .fresh = &cells->fresh};
+  auto done = patch::change(input, memory, session, *cells,
+                            [this] { return measurement_->read_last_before_change(); });
+  if (!done) return done.error();
+  libraries_.reset();
+  measurement_->change(std::move(done->journal), kept->requests, cells->cleared, points);
+  image_ = std::move(next.image);
+  wanted_ = std::move(next.wanted);
+  binding_ = std::move(next.binding);
+  coverage_ = std::move(next.coverage);
+  libraries_.emplace(*input_, wanted_, measurement_->memory(), measurement_->journal());
+  for (const std::string& warning : done->warnings) say(stderr, "warning: {}\n", warning);
+  return fmt::format("{} points in {:.1f} ms, paused {:.1f} ms{}", done->points,
+                     static_cast<double>(done->took.count()) / 1e6,
+                     static_cast<double>(done->paused.count()) / 1e6,
+                     coverage_.refused.empty() ? "" : fmt::format(", {} refused", coverage_.refused.size()));
 }
 
 void AttachedProcess::report_to(Found& found) const {

@@ -10,7 +10,9 @@
 #include <optional>
 
 #include "runtime/arch/clock.h"
+#include "runtime/focus/continuation.h"
 #include "runtime/patch/insert.h"
+#include "runtime/session/commands.h"
 #include "runtime/session/confinement.h"
 #include "runtime/session/libraries.h"
 #include "runtime/session/measurement.h"
@@ -43,6 +45,9 @@ class AttachedProcess {
   // where other programs may have it.
   std::vector<bool> hollow() const;
   Measurement& measurement() const { return *measurement_; }
+  // Other requests from now on (patch/change.h), in one stop of the process. `points` gets a sample of the
+  // moment before. An error leaves all as it was. The insertion that it was, in words.
+  Result<std::string> change(const RequestChange& change, std::vector<output::Point>& points);
   // True when what was hollow may not be any more.
   bool look_for_libraries();
   // Adds what its requests found, at its end.
@@ -54,6 +59,14 @@ class AttachedProcess {
   Result<void> find_out(const std::string& name, const process::TargetMemory& memory);
   Result<void> identify(const process::TargetMemory& memory);
   void keep_hit_time();
+  struct Next;
+  Result<std::vector<std::string>> names_of(const std::vector<std::string>& texts, const Next& next,
+                                            image::Codes& codes) const;
+  // The requests as they are to be after a change.
+  Result<std::vector<std::string>> requests_after(const RequestChange& change, const Next& next,
+                                                  image::Codes& codes) const;
+  // Why a change cannot be, before anything is done.
+  Result<void> check(const Next& next, const focus::Kept& kept) const;
 
   // A forked child has a measurement only; all else is empty.
   const SessionOptions* options_ = nullptr;

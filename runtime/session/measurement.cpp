@@ -107,6 +107,30 @@ void Measurement::sample(std::vector<output::Point>& points) {
   append(*sample, points);
 }
 
+Result<void> Measurement::read_last_before_change() {
+  removes_ = true;
+  auto sample = take_sample();
+  removes_ = false;
+  if (!sample) return sample.error();
+  before_change_ = std::move(*sample);
+  return {};
+}
+
+void Measurement::change(resident::Journal journal, const std::vector<std::optional<uint32_t>>& kept,
+                         const std::vector<image::Range>& cleared, std::vector<output::Point>& points) {
+  if (before_change_) append(*std::exchange(before_change_, std::nullopt), points);
+  journal_ = std::move(journal);
+  std::vector<std::pair<uint64_t, uint64_t>> words;
+  for (const image::Range& range : cleared) words.emplace_back(range.start, range.end);
+  sampler_.change(block_layout(journal_), kept, words);
+  requests_.change(kept);
+  std::set<uint32_t> suspect;
+  for (uint32_t i = 0; i < kept.size(); i++)
+    if (kept[i] && suspect_.contains(*kept[i])) suspect.insert(i);
+  suspect_ = std::move(suspect);
+  dearest_ = {};
+}
+
 void Measurement::look() {
   // So that the ring of ended threads does not fill up.
   if (sampler_.collector().drain(memory_)) free_taken();

@@ -52,6 +52,13 @@ class Measurement {
   void expect_end();
   // Appends the points of one sample. When the data cannot be read any more, it is over.
   void sample(std::vector<output::Point>& points);
+  // Other requests are measured from now on (patch/change.h). First, while no thread runs: the last values of
+  // those that go.
+  Result<void> read_last_before_change();
+  // Then: their points; `kept`: by request of the new journal, which one of the old it is. `cleared`: as of
+  // patch::Continuation.
+  void change(resident::Journal journal, const std::vector<std::optional<uint32_t>>& kept,
+              const std::vector<image::Range>& cleared, std::vector<output::Point>& points);
   // Between samples: takes what ended threads have left, and the last values of a process at its end.
   void look();
   // The process has ended.
@@ -119,7 +126,8 @@ class Measurement {
   std::set<uint32_t> suspect_;                  // requests
   arch::ClockPair compared_;                    // when they last agreed
   bool uneven_ = false;                         // they do not any more
-  bool removes_ = false;                        // our removal holds the lock, and lets us write
+  bool removes_ = false;                        // our removal, or change, holds the lock, and lets us write
+  std::optional<values::Sample> before_change_;
   uint64_t exits_ = 0;                          // how often it was at its exit and was let go
   std::optional<Clock::time_point> announced_;  // when it said that it ends
   std::optional<values::Sample> at_end_;        // what was read then, and is not written yet

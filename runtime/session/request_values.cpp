@@ -56,6 +56,20 @@ RequestValues::RequestValues(const resident::Journal& journal, const values::Blo
   }
 }
 
+// A keyed request that stays has its table where it was. None has come.
+void RequestValues::change(const std::vector<std::optional<uint32_t>>& kept) {
+  decltype(keys_) keys;
+  decltype(series_) all_series;
+  for (size_t i = 0; i < kept.size(); i++) {
+    if (!kept[i]) continue;
+    if (auto known = keys_.extract(*kept[i])) keys.emplace(i, std::move(known.mapped()));
+    for (const auto& [of, series] : series_)
+      if (std::get<0>(of) == *kept[i]) all_series[{i, std::get<1>(of), std::get<2>(of)}] = series;
+  }
+  keys_ = std::move(keys);
+  series_ = std::move(all_series);
+}
+
 void RequestValues::read_keys(const image::Memory& memory) {
   for (auto& [request, reader] : keys_) (void)reader.read(memory).operator bool();
 }

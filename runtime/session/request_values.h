@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -25,6 +26,9 @@ class RequestValues {
   // All outlive it; `pid` is the journal's process, or the child that has a copy of the journal.
   RequestValues(const resident::Journal& journal, const values::BlockLayout& layout, output::Feed& feed,
                 pid_t pid);
+
+  // The journal has other requests now. `kept`: by request, which one of those before it is.
+  void change(const std::vector<std::optional<uint32_t>>& kept);
 
   // Reads the keys as they are now. Keys that cannot be read keep their last values.
   void read_keys(const image::Memory& memory);

@@ -19,11 +19,14 @@ constexpr std::chrono::seconds kForking{30};  // for children that are made whil
 constexpr auto kTurn = 5s, kWrite = 1s, kAttach = 60s;
 
 Session::Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch,
-                 output::Feed& feed, std::unique_ptr<AttachedProcess> first)
+                 output::Feed& feed, std::unique_ptr<AttachedProcess> first, Commands* commands,
+                 ChangeLog log)
     : options_(options),
       plan_(plan),
       watch_(watch),
       feed_(feed),
+      commands_(commands),
+      log_(std::move(log)),
       first_pid_(first->measurement().pid()),
       started_(Clock::now()) {
   if (options.follow_fork) heart_.emplace();
@@ -82,6 +85,7 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
     look_at_all();
     look_for_programs();
     settle();
+    obey();
   }
   take_out();
   return feed_.end();
@@ -103,6 +107,34 @@ void Session::look_at_all() {
       if (one->look_for_libraries()) family.hidden = one->measurement().hidden();
       one->measurement().look();
     }
+}
+
+Result<std::string> Session::change(const RequestChange& change) {
+  if (!options_.changes() || options_.follow_fork)
+    return Error{"this session has no room for other requests (--commands makes it)"};
+  if (families_.empty() || families_.front().processes.empty()) return Error{"there is no process any more"};
+  std::vector<output::Point> points;
+  auto done = families_.front().processes.front()->change(change, points);
+  if (!done || points.empty()) return done;
+  if (auto ok = feed_.sample(points, false); !ok) say(stderr, "mdl-inject: {}\n", ok.error().text);
+  return done;
+}
+
+// Each line of the commands is a transaction of its own, and is answered.
+void Session::obey() {
+  if (!commands_ || is_over()) return;
+  for (const std::string& line : commands_->read()) {
+    auto parsed = parse_command(line);
+    const Result<void> logged = parsed && log_ ? log_(line, "begins") : Result<void>();
+    auto done = !parsed   ? Result<std::string>(parsed.error())
+                : !logged ? Result<std::string>(logged.error())
+                          : change(*parsed);
+    if (parsed && logged && log_) (void)log_(line, done ? "done" : done.error().text);
+    if (done)
+      say(stderr, "{}: done: {}\n", line, *done);
+    else
+      say(stderr, "{}: refused: {}\n", line, done.error().text);
+  }
 }
 
 Session::Measured Session::Family::measured() const {

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/output/series.h"
@@ -22,16 +24,24 @@
 
 namespace mdl::inject {
 
+// The change, and what becomes of it: begins, done or an error's text.
+using ChangeLog = std::function<Result<void>(const std::string& change, const std::string& outcome)>;
+
 class Session {
  public:
-  // `first` has been instrumented; all else outlives it.
+  // `first` has been instrumented; all else outlives it. `commands`: where changes of the requests come from;
+  // null: from nowhere. `log` gets each of them with what becomes of it; where it fails at first, it is refused.
   Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch, output::Feed& feed,
-          std::unique_ptr<AttachedProcess> first);
+          std::unique_ptr<AttachedProcess> first, Commands* commands = nullptr, ChangeLog log = {});
 
   // Samples until something ends it, then takes everything out, whatever happens here.
   // A program that was started for it is let go when everything is ready for its end. Returns the exit
   // status.
   Result<int> run(std::optional<process::Launch>& launched);
+
+  // Requests come and go, in a transaction: all of it is done, or nothing. What was done, in words. A session
+  // with SessionOptions::changes() of one process only.
+  Result<std::string> change(const RequestChange& change);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -47,6 +57,7 @@ class Session {
   Result<void> sample_until_end(std::optional<process::Launch>& launched);
   Result<void> sample();
   void look_at_all();
+  void obey();
 
   void add_family(std::unique_ptr<AttachedProcess> process);
   void add(Family& family, std::unique_ptr<AttachedProcess> process);
@@ -80,6 +91,8 @@ class Session {
   const plan::Plan& plan_;
   const Watch& watch_;
   output::Feed& feed_;
+  Commands* commands_;
+  const ChangeLog log_;
   const pid_t first_pid_;
   Clock::time_point started_;
   std::list<Family> families_;

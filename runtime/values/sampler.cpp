@@ -30,6 +30,26 @@ Result<Sample> Sampler::sample(const image::Memory& memory, Clocks& clocks, Mome
   return Sample{at, seconds(start_, at), last_};
 }
 
+void Sampler::change(BlockLayout layout, const std::vector<std::optional<uint32_t>>& kept,
+                     const std::vector<std::pair<uint64_t, uint64_t>>& cleared) {
+  Snapshot next = last_;
+  next.cells.assign(kept.size(), 0);
+  next.each.assign(kept.size(), {});
+  next.counts.assign(kept.size(), 0);
+  next.distributions.clear();
+  next.unsettled.clear();
+  for (size_t i = 0; i < kept.size(); i++) {
+    if (!kept[i]) continue;
+    next.cells[i] = last_.cells[*kept[i]];
+    next.each[i] = last_.each[*kept[i]];
+    next.counts[i] = last_.counts[*kept[i]];
+    for (const auto& [of, distribution] : last_.distributions)
+      if (of.first == *kept[i]) next.distributions[{i, of.second}] = distribution;
+  }
+  last_ = std::move(next);
+  collector_.change(std::move(layout), kept, cleared);
+}
+
 Sample Sampler::repeat(Moment at) const {
   return {at, seconds(start_, at), last_, false};
 }

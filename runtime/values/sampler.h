@@ -31,6 +31,9 @@ class Sampler {
   Sampler(BlockLayout layout, Moment start);
 
   Result<Sample> sample(const image::Memory& memory, Clocks& clocks, Moment at);
+  // As of the collector.
+  void change(BlockLayout layout, const std::vector<std::optional<uint32_t>>& kept,
+              const std::vector<std::pair<uint64_t, uint64_t>>& cleared);
   // The last totals once more, marked incomplete: the memory is gone.
   Sample repeat(Moment at) const;
   // To be written to the target after a sample (values.h).

@@ -98,6 +98,42 @@ Collector::Collector(BlockLayout layout)
     if (routines(layout_.cells[i].kind).fold) folded_.push_back(i);
 }
 
+namespace {
+
+// The elements that are kept, at their new places.
+template <typename Element>
+std::vector<Element> rearranged(std::vector<Element>& before,
+                                const std::vector<std::optional<uint32_t>>& kept) {
+  std::vector<Element> out(kept.size());
+  for (size_t i = 0; i < kept.size(); ++i)
+    if (kept[i] && *kept[i] < before.size()) out[i] = std::move(before[*kept[i]]);
+  return out;
+}
+
+}  // namespace
+
+void Collector::change(BlockLayout layout, const std::vector<std::optional<uint32_t>>& kept,
+                       const std::vector<std::pair<uint64_t, uint64_t>>& cleared) {
+  Collector next(std::move(layout));
+  next.ended_ = rearranged(ended_, kept);
+  next.each_ended_ = rearranged(each_ended_, kept);
+  for (auto& [slot, thread] : living_) next.living_[slot] = {thread.id, rearranged(thread.last, kept)};
+  for (size_t i = 0; i < kept.size(); ++i)
+    for (auto& [of, distribution] : distributions_ended_)
+      if (kept[i] && of.first == *kept[i]) next.distributions_ended_[{i, of.second}] = distribution;
+  for (Words* words : {&taken_, &earlier_}) {
+    if (words->empty()) continue;
+    words->resize(words_needed(next.layout_));
+    for (const auto& [first, end] : cleared)
+      for (uint64_t at = first / 8; at < end / 8 && at < words->size(); ++at) (*words)[at] = 0;
+  }
+  next.taken_ = std::move(taken_);
+  next.earlier_ = std::move(earlier_);
+  next.ahead_ = std::move(ahead_);
+  next.changed_ = changed_;
+  *this = std::move(next);
+}
+
 Result<Collector::Words> Collector::read_block(const image::Memory& memory, uint64_t address) const {
   Words words(words_needed(layout_));
   if (!memory.read(address, std::as_writable_bytes(std::span(words))))

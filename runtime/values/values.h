@@ -97,6 +97,12 @@ class Collector {
  public:
   explicit Collector(BlockLayout layout);
 
+  // Goes on with other cells of the same blocks. `kept`: by the new cells, which one of those before each is.
+  // `cleared`: words of blocks {first, end} that are zero now, because nobody has them any more; no copy of a
+  // block waits to be taken.
+  void change(BlockLayout layout, const std::vector<std::optional<uint32_t>>& kept,
+              const std::vector<std::pair<uint64_t, uint64_t>>& cleared);
+
   // Fails when the memory cannot be read (the process has ended or executed another program) and
   // when it is not what was put there; the error says which.
   Result<Snapshot> read(const image::Memory& memory, Clocks& clocks);

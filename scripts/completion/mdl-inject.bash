@@ -13,11 +13,11 @@ _mdl_output_formats() {
 _mdl_inject() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
   local options="-m -f -i -d -o --format --dry-run --explain --strict --detach --check --follow-fork --flavor --max-keys --allow-calls --allow-reads --allow-command --raw-times --allow-traps --budget --max-pause --break-lock --require-signed
-    --await --run --status --remove --list --verify --help --version"
+    --await --commands --run --status --remove --list --verify --help --version"
   local pids word
   case $previous in
     --format) mapfile -t COMPREPLY < <(compgen -W "$(_mdl_output_formats)" -- "$current"); return ;;
-    -o | --verify | --run | --require-signed) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    -o | --verify | --run | --require-signed | --commands) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     -m | -f | -i | -d | --flavor | --max-keys | --max-pause | --budget) return ;;
   esac
   if [[ $current == -* ]]; then

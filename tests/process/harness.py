@@ -174,6 +174,18 @@ class Session:
             values[key] = self.lines[-1]["value"]
         return values
 
+    def next_sample(self):
+        """{(metric, focus): value} of a sample that was taken after this call began, whatever is measured by then."""
+        began = time.time_ns()
+        while True:
+            line = self._lines.next("another sample")
+            if line is None:
+                raise AssertionError("mdl-inject ended before another sample")
+            self.lines.append(json.loads(line))
+            if self.lines[-2:-1] and self.lines[-1]["time_ns"] > self.lines[-2]["time_ns"] > began:
+                return {(one["metric"], one["focus"]): one["value"] for one in self.lines
+                        if one["time_ns"] == self.lines[-2]["time_ns"]}
+
     def said(self, text):
         """Waits until it says something with this in it on standard error."""
         while text not in (line := self._said.next(f"mdl-inject to say '{text}'") or ""):
@@ -181,6 +193,14 @@ class Session:
                 raise AssertionError(f"mdl-inject ended and did not say '{text}': {self.errors}")
             self.errors += line + "\n"
         self.errors += line + "\n"
+
+    def read_until_said(self, text):
+        """The same, for one that waits for room in the pipe of its samples."""
+        def is_said():
+            self.read_on()
+            self.errors += "".join(line + "\n" for line in self._said.available())
+            return text in self.errors
+        soon(is_said, f"mdl-inject to say '{text}'")
 
     def stop(self, with_signal=signal.SIGINT, seconds=PATIENCE):
         """Ends it as Ctrl-C does and returns its exit status."""

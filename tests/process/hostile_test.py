@@ -177,6 +177,31 @@ class Journals(Hostile):
         self.assert_untouched(program.pid, before_session)
         self.assertEqual(program.ask("work 3")["work"], 3)
 
+    def later_generation(self, windows):
+        """A program with a session and a forged journal of a later generation of it, with these windows."""
+        program, journal = self.honest("later", self.file("later", b""))
+        forged = dict(journal, generation=1, windows=windows(journal["windows"]))
+        self.file("later", sealed(json.dumps(forged, separators=(",", ":")).encode()))
+        program.ask("map")
+        return program
+
+    def test_a_forged_generation_hides_nothing(self):
+        program = self.later_generation(lambda windows: [])
+        before = self.before
+        removed = Done("--remove", program.pid)
+        self.assertEqual(removed.status, 0, removed.text)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.ask("work 3")["work"], 3)
+
+    def test_a_generation_is_put_back_from_files_only(self):
+        program = self.later_generation(
+            lambda windows: [[at, "cc" * (len(old) // 2), *rest] for at, old, *rest in windows])
+        now = self.remember(program.pid)
+        done = Done("--remove", program.pid)
+        self.assertEqual(done.status, LEFT_INERT, done.text)
+        self.assertIn("says of the code at 0x", done.text)
+        self.assertEqual(self.remember(program.pid), now)
+
     def test_requests_that_are_not_there(self):
         program, journal = self.honest()
         raised = journal["raised"] or self.fail("nothing is raised")

@@ -287,6 +287,22 @@ class Audits(PolicyTest):
         self.assertEqual(len(lines), 1)
         self.assertIn("it is not signed", lines[0])
 
+    def test_each_change_of_requests_has_its_lines(self):
+        """A line that is no change has none."""
+        log = self.listen()
+        program = self.start("children")
+        commands = self.folder / "commands"
+        commands.write_text('more\nadd a"result=\nadd others\nremove others\n')
+        plan = self.compile_text(metric("calls", ["t_work"]) + metric("others", ["t_work"]))
+        done = self.taken(program.pid, plan, "-m", "calls", "-d", "1", "-i", "0.1", "--commands", commands)
+        changes = [line for line in self.lines(log) if "]: change " in line]
+        self.assertEqual(len(changes), 6, done.stderr)
+        results = [json.loads(line[line.index(" result=") + 8:]) for line in changes]
+        self.assertEqual(results[0], 'add a"result=: begins')
+        self.assertIn("has no metric", results[1])
+        self.assertEqual(results[2:], [f"{line}: {how}" for line in ("add others", "remove others")
+                                       for how in ("begins", "done")])
+
     def test_no_name_forges_a_line(self):
         """The name of a program is its own choice."""
         log = self.listen()

@@ -129,5 +129,84 @@ TEST(Footprint, RequestsThatAreNotThereAreForged) {
   EXPECT_FALSE(found_in(session(journal)).journal) << "a counter is never up";
 }
 
+// Two generations of the small session, whose windows lie in one page of code.
+class Generations : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kWindow = 0x401000;
+  Generations() {
+    for (uint32_t i = 0; i < 2; i++) {
+      journals_[i] = small_session();
+      journals_[i].generation = i;
+      const auto at = static_cast<uint8_t>(i + 1);
+      journals_[i].windows = {{kWindow, {1, 2, 3, 4, 5}, {0xe9, at, 0, 0, 0}, 1}};
+    }
+    mapped_.map(kDataAt, journals_[0].layout.size(), kName);
+    mapped_.mappings.back().write = true, mapped_.mappings.back().offset = 0x10000;
+  }
+  void put(const Journal& journal, uint64_t at) { mapped_.map(at, 0x10000, kName, write_journal(journal)); }
+  void code(const std::vector<uint8_t>& bytes) {
+    const auto text = std::as_bytes(std::span(bytes));
+    std::erase_if(mapped_.mappings, [](const image::Mapping& one) { return one.start == kWindow; });
+    mapped_.map(kWindow, 0x1000, "/bin/program", {text.begin(), text.end()});
+  }
+  // The generation that speaks, and how many others there are.
+  std::pair<int, size_t> found() const {
+    const Footprint out = found_in(mapped_);
+    return {out.journal ? static_cast<int>(out.journal->generation) : -1, out.others.size()};
+  }
+
+  Journal journals_[2];
+  Mapped mapped_;
+};
+
+TEST_F(Generations, TheOneWhoseWindowsAreInPlaceSpeaks) {
+  put(journals_[1], 0x20000);
+  put(journals_[0], 0x40000);
+  code(journals_[0].windows[0].patched);
+  EXPECT_EQ(found(), std::pair(0, size_t{1}));
+  code(journals_[1].windows[0].patched);
+  EXPECT_EQ(found(), std::pair(1, size_t{1}));
+  code(journals_[1].windows[0].original);
+  EXPECT_EQ(found(), std::pair(0, size_t{1}));
+}
+
+TEST_F(Generations, ALaterOneMayBeAlone) {
+  put(journals_[1], 0x20000);
+  code(journals_[1].windows[0].original);
+  EXPECT_EQ(found(), std::pair(1, size_t{0}));
+}
+
+TEST_F(Generations, AnExtensionBelongsToItsOwn) {
+  put(journals_[0], 0x20000);
+  put(journals_[1], 0x40000);
+  Journal more = journals_[0];
+  more.extension = 1;
+  more.windows[0].address = 0x501000;
+  put(more, 0x60000);
+  code(journals_[1].windows[0].patched);
+  const Footprint out = found_in(mapped_);
+  ASSERT_TRUE(out.journal);
+  EXPECT_EQ(out.journal->windows.size(), 1u);
+  ASSERT_EQ(out.others.size(), 1u);
+  EXPECT_EQ(out.others[0].windows.size(), 2u);
+}
+
+// A forged journal is not taken for another generation.
+TEST_F(Generations, HaveTheSameData) {
+  journals_[1].started_ns++;
+  put(journals_[0], 0x20000);
+  put(journals_[1], 0x40000);
+  code(journals_[1].windows[0].patched);
+  EXPECT_EQ(found(), std::pair(-1, size_t{0}));
+}
+
+TEST_F(Generations, AreAllSound) {
+  journals_[1].raised = {{1, true, false, {7}, {0}}};
+  put(journals_[0], 0x20000);
+  put(journals_[1], 0x40000);
+  code(journals_[0].windows[0].patched);
+  EXPECT_EQ(found(), std::pair(-1, size_t{0}));
+}
+
 }  // namespace
 }  // namespace mdl::resident

@@ -233,6 +233,32 @@ std::vector<std::pair<uint64_t, int64_t>> pairs(const std::vector<ThreadValue>& 
   return out;
 }
 
+// Cells that stay keep what threads have and what those had that have ended; new ones begin at zero, also where
+// another one's words were.
+TEST_F(Threads, CellsChangeBetweenTwoReads) {
+  use({kWall, kEachCount, kCounts});
+  region.put(region.block(6) + kCount, 5);  // what another injector took
+  thread(0, 11, 70, 2);
+  ended(0, 1, 12, 100, 3);
+  Collector collector(region.layout);
+  EXPECT_THAT(read(collector).cells, ElementsAre(170, 0, 10));
+  const auto now = collector.taken();
+  for (size_t i = 0; i < now.size(); i++) region.put(collector.taken_address() + i * 8, now[i]);
+  BlockLayout next = region.layout;
+  next.cells = {kEachCount, kWall};
+  collector.change(next, {1, 0}, {});
+  Snapshot after = read(collector);
+  EXPECT_THAT(pairs(after.each[0]), ElementsAre(std::pair(11, 2), std::pair(12, 3)));
+  EXPECT_EQ(after.cells[1], 170);
+  // The count goes, and another one gets its words, which are cleared.
+  for (uint32_t block : {0u, 6u}) region.put(region.block(block) + kCount, 0);
+  next.cells = {kWall, kCounts};
+  collector.change(next, {1, std::nullopt}, {{kCount, kCount + 8}});
+  EXPECT_THAT(read(collector).cells, ElementsAre(170, 0));
+  region.put(region.block(0) + kCount, 4);
+  EXPECT_THAT(read(collector).cells, ElementsAre(170, 4));
+}
+
 // A thread's clock is behind by what its hits have taken, and stands while one runs.
 TEST_F(Threads, TimesLeaveOutWhatHitsHaveTaken) {
   use({kWall, kCpu});

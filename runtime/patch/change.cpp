@@ -1,0 +1,172 @@
+#include "runtime/patch/change.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "runtime/focus/continuation.h"
+#include "runtime/patch/commit.h"
+#include "runtime/patch/extend.h"
+#include "runtime/patch/transaction.h"
+#include "runtime/process/lock.h"
+#include "runtime/resident/footprint.h"
+#include "runtime/resident/spare_cells.h"
+
+namespace mdl::patch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+bool meet(const image::Range& one, const image::Range& other) {
+  return one.start < other.end && other.start < one.end;
+}
+
+// The mappings of a session that only its code of before needs, whose data stay.
+std::vector<image::Range> old_code(const std::vector<image::Mapping>& mappings,
+                                   const resident::Journal& session, const Stage& stage) {
+  std::vector<image::Range> stay = {session.data, session.news, session.armed, stage.journal_at};
+  stay.insert(stay.end(), stage.islands.begin(), stage.islands.end());
+  std::vector<image::Range> out;
+  for (const image::Mapping& mapping : mappings) {
+    const image::Range at{mapping.start, mapping.end};
+    if (resident::is_session_mapping(mapping) && !mapping.write &&
+        std::ranges::none_of(stay, [&](const image::Range& one) { return meet(at, one); }))
+      out.push_back(at);
+  }
+  return out;
+}
+
+// The tables of keyed requests. Those that stay have them, with the same cells.
+Result<std::vector<resident::JournalTable>> tables_of(const resident::Journal& session,
+                                                      const focus::Binding& binding) {
+  std::vector<resident::JournalTable> out;
+  for (const focus::KeyTable& table : binding.key_tables) {
+    const focus::BoundRequest& request = binding.requests[table.request];
+    const auto known = std::ranges::find_if(session.tables, [&](const resident::JournalTable& one) {
+      const resident::JournalRequest& of = session.requests[one.request];
+      return of.metric == request.metric && of.focus == request.focus;
+    });
+    if (known == session.tables.end())
+      return Error{
+          fmt::format("{} needs a table of keys, and those are made at the attach", focus::text_of(request))};
+    out.push_back(*known);
+    out.back().request = table.request;
+  }
+  return out;
+}
+
+// Some thread is in a function to which another one has jumped, whose flag or timer ends with it: it is known
+// by the place of its cell.
+bool something_waits(const resident::Journal& session, const image::Memory& memory) {
+  const resident::Layout& layout = session.layout;
+  std::vector<uint64_t> directory(layout.slots * 2);
+  if (!memory.read(session.data.start + layout.directory(), std::as_writable_bytes(std::span(directory))))
+    return true;
+  for (uint64_t slot = 0; slot < layout.slots; slot++) {
+    uint64_t depth = 0;
+    if (directory[slot * 2] == 0) continue;
+    if (!memory.read(session.data.start + layout.block(slot) + kBlockDeferred,
+                     std::as_writable_bytes(std::span(&depth, 1))) ||
+        depth != 0)
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<Continuation> continue_cells(const resident::Journal& session, const focus::Binding& binding,
+                                    std::span<const std::optional<uint32_t>> kept) {
+  Continuation out;
+  auto tables = tables_of(session, binding);
+  if (!tables) return tables.error();
+  out.successor.tables = std::move(*tables);
+  auto layout = resident::change_cells(session.layout, session.kinds, binding.cells, kept);
+  if (!layout) return layout.error();
+  out.successor.layout = std::move(*layout);
+  std::vector<bool> stays(session.kinds.size());
+  for (const std::optional<uint32_t>& cell : kept) {
+    out.fresh.push_back(!cell);
+    if (cell) stays[*cell] = true;
+  }
+  const auto append = [&](std::vector<image::Range>& to, uint32_t offset, format::CellKind kind) {
+    for (const image::Range& words : resident::words_of(session.layout, offset, kind)) to.push_back(words);
+  };
+  for (size_t i = 0; i < stays.size(); i++) {
+    if (stays[i]) continue;
+    append(out.cleared, session.layout.cells[i], session.kinds[i]);
+    out.lowers = out.lowers || format::is_raised(session.kinds[i]);
+  }
+  for (size_t i = 0; i < kept.size(); i++)
+    if (!kept[i]) append(out.begun, out.successor.layout.cells[i], binding.cells[i].kind);
+  return out;
+}
+
+OriginalMemory::OriginalMemory(const image::Memory& live, const resident::Journal& session,
+                               const std::vector<image::Mapping>& mappings)
+    : live_(live) {
+  const resident::FilePlaces places(session.files, mappings);
+  for (const resident::PatchedWindow& window : session.windows)
+    if (places.is_still_there(window.address)) windows_.push_back(&window);
+  std::ranges::sort(windows_, {}, &resident::PatchedWindow::address);
+}
+
+bool OriginalMemory::read(uint64_t address, std::span<std::byte> into) const {
+  if (!live_.read(address, into)) return false;
+  const uint64_t longest = 64;  // no window has so many bytes
+  auto window = std::ranges::lower_bound(windows_, address < longest ? 0 : address - longest, {},
+                                         &resident::PatchedWindow::address);
+  for (; window != windows_.end() && (*window)->address < address + into.size(); ++window)
+    for (size_t i = 0; i < (*window)->original.size(); i++)
+      if (const uint64_t at = (*window)->address + i; at >= address && at - address < into.size())
+        into[at - address] = std::byte{(*window)->original[i]};
+  return true;
+}
+
+Result<Inserted> change(const InsertInput& input, const process::TargetMemory& memory,
+                        const resident::Journal& session, const Continuation& cells,
+                        const std::function<Result<void>()>& read_last) {
+  const Clock::time_point begun = Clock::now();
+  auto lock = process::TransactionLock::take(input.image.pid, 2s);
+  if (!lock) return lock.error();
+  if (!resident::is_in_place(session, memory))
+    return Error{
+        fmt::format("another mdl-inject has removed the instrumentation of process {}", input.image.pid)};
+  auto mappings = image::read_maps(input.image.pid);
+  if (!mappings) return mappings.error();
+  const OriginalMemory original(memory, session, *mappings);
+  Inserted out;
+  const auto commit_change = [&](Stage& stage) {
+    const Replaced replaced{
+        .session = session,
+        .old_code =
+            [&](const std::vector<image::Mapping>& mappings) { return old_code(mappings, session, stage); },
+        .first_look = [&]() -> Result<bool> {
+          if (cells.lowers && something_waits(session, memory)) return false;
+          if (auto ok = read_last(); !ok) return ok.error();
+          return true;
+        },
+        .last_look =
+            [&] { return resident::clear_words(session.layout, session.data.start, cells.cleared, memory); }};
+    return commit(input, memory, stage, out, &replaced);
+  };
+  auto stage = put_in(
+      input, memory,
+      {.session = &session, .successor = &cells.successor, .original = &original, .commit = commit_change},
+      out, [&](Stage& failed, const Error& why) {
+        if (failed.code_written) return why;  // some of it may be in use
+        (void)give_back(failed.journal.code, input.image, memory);
+        // Threads may have been counted as being inside already.
+        (void)resident::clear_words(session.layout, session.data.start, cells.begun, memory).operator bool();
+        return why;
+      });
+  if (!stage) return stage.error();
+  out.journal = std::move(stage->journal);
+  out.journal.ends_deferred = ends_deferred(input.coverage);
+  out.took = Clock::now() - begun;
+  return out;
+}
+
+}  // namespace mdl::patch
