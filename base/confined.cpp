@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -13,6 +14,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "base/read_text.h"
@@ -76,6 +78,15 @@ void confine(int connection, unsigned seconds, pid_t parent) {
 #endif
 }
 
+// Whoever asks cannot end this process by a signal where it is confined itself.
+void end_with(int connection) {
+  std::thread([connection] {
+    pollfd other{connection, POLLRDHUP, 0};
+    while (poll(&other, 1, -1) < 0 && errno == EINTR) continue;
+    _exit(0);
+  }).detach();
+}
+
 [[noreturn]] void serve(const Confined::Answer& answer) {
   std::string question;
   while (receive_text(kConnection, question) && send_text(kConnection, answer(question))) continue;
@@ -92,6 +103,7 @@ Result<Confined> Confined::start(Answer answer, unsigned seconds) {
   const pid_t pid = fork();
   if (pid == 0) {
     confine(ends[1], seconds, parent);
+    end_with(kConnection);
     serve(answer);
   }
   const int failed = errno;
@@ -118,7 +130,6 @@ Confined::~Confined() {
 
 Error Confined::ended() {
   close(std::exchange(connection_, -1));
-  kill(pid_, SIGKILL);  // nothing where it has ended by itself
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
   pid_ = -1;

@@ -11,8 +11,7 @@ namespace mdl {
 namespace {
 
 // Appends to `out` until it has `most` bytes; 0, or the errno of what failed.
-int read_into(std::string& out, const std::string& path, size_t most) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+int read_into(std::string& out, int file, size_t most) {
   if (file < 0) return errno;
   char buffer[16384];
   int failed = 0;
@@ -27,6 +26,10 @@ int read_into(std::string& out, const std::string& path, size_t most) {
   return failed;
 }
 
+int read_into(std::string& out, const std::string& path, size_t most) {
+  return read_into(out, open(path.c_str(), O_RDONLY | O_CLOEXEC), most);
+}
+
 }  // namespace
 
 std::string read_text(const std::string& path) {
@@ -37,6 +40,10 @@ std::string read_text(const std::string& path) {
 
 int read_text(const std::string& path, std::string& out) {
   return read_into(out, path, out.max_size());
+}
+
+int read_open(int file, std::string& out) {
+  return read_into(out, file, out.max_size());
 }
 
 Result<std::string> read_file(const std::string& path, size_t most) {

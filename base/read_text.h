@@ -14,6 +14,9 @@ std::string read_text(const std::string& path);
 // Appends it to `out`; 0, or the errno of what failed.
 int read_text(const std::string& path, std::string& out);
 
+// The same from an open file, which it closes.
+int read_open(int file, std::string& out);
+
 // The content of a user's file. Where it is longer than `most` bytes, its first `most` + 1, so that the
 // caller sees it. The error is the system's word alone ("Permission denied").
 Result<std::string> read_file(const std::string& path, size_t most);

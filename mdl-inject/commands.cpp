@@ -10,6 +10,7 @@
 #include "mdl-inject/consent.h"
 #include "mdl-inject/origin.h"
 #include "runtime/image/image.h"
+#include "runtime/kernel/broker.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/patch/recover.h"
 #include "runtime/patch/remove.h"
@@ -112,6 +113,11 @@ int print_without_journal(pid_t pid, const resident::Footprint& session, const i
   return windows ? 0 : fail(windows.error());
 }
 
+// From here on what is read of the process is read without privileges, where that is asked for.
+Result<void> separate(const Options& options) {
+  return options.separate ? kernel::separate({.named = options.pid}) : Result<void>{};
+}
+
 }  // namespace
 
 int fail(const Error& error) {
@@ -129,6 +135,7 @@ Result<void> break_lock(const Options& options) {
 }
 
 int list(const Options& options) {
+  if (auto ok = separate(options); !ok) return fail(ok.error());
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
   auto image = image::read_image(options.pid);
   if (!image) return fail(image.error());
@@ -163,6 +170,7 @@ int verify(const Options& options, const Policy& policy) {
 }
 
 int status(const Options& options) {
+  if (auto ok = separate(options); !ok) return fail(ok.error());
   if (auto ok = process::check_target(options.pid, process::Purpose::look); !ok) return fail(ok.error());
   auto maps = image::read_maps(options.pid);
   if (!maps) return fail(maps.error());
@@ -183,6 +191,7 @@ int status(const Options& options) {
 // 1 when exits were missed, as when --list finds nothing.
 int check(const Options& options) {
   if (auto ok = break_lock(options); !ok) return fail(ok.error());
+  if (auto ok = separate(options); !ok) return fail(ok.error());
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
   auto memory = process::TargetMemory::open(options.pid);
   if (!memory) return fail(memory.error());
@@ -230,11 +239,12 @@ int take_out(const Options& options, process::TargetMemory& memory) {
 
 int remove(const Options& options, const Policy& policy) {
   if (auto ok = break_lock(options); !ok) return fail(ok.error());
+  auto audit = Audit::open(policy.audit_required);
+  if (!audit) return fail(audit.error());
+  if (auto ok = separate(options); !ok) return fail(ok.error());
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
   auto memory = process::TargetMemory::open(options.pid);
   if (!memory) return fail(memory.error());
-  auto audit = Audit::open(policy.audit_required);
-  if (!audit) return fail(audit.error());
   audit->is_about(options.pid, "", "", {});
   if (auto ok = audit->say("removal", "begins"); !ok) return fail(ok.error());
   const int ended = take_out(options, *memory);

@@ -1,10 +1,6 @@
 #include "mdl-inject/defaults.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <sstream>
 
 namespace mdl::inject {
@@ -43,9 +39,7 @@ Result<void> apply_defaults(const format::Manifest& manifest, Options& options) 
   for (std::string word; words >> word;) options.run.push_back(word);
   if (options.run.empty()) return Error{"the plan's process has an empty command", Status::plan_rejected};
   if (options.flavor.empty()) options.flavor = process.flavor;
-  if (!process.directory.empty() && chdir(process.directory.c_str()) != 0)
-    return Error{fmt::format("cannot change to {}, the directory of the plan's process: {}",
-                             process.directory, std::strerror(errno))};
+  options.folder = process.directory;
   return {};
 }
 

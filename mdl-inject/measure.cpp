@@ -13,6 +13,8 @@
 #include "mdl-inject/commands.h"
 #include "mdl-inject/consent.h"
 #include "mdl-inject/defaults.h"
+#include "runtime/kernel/broker.h"
+#include "runtime/kernel/start.h"
 #include "runtime/output/formats.h"
 #include "runtime/process/target.h"
 #include "runtime/session/attached_process.h"
@@ -31,7 +33,6 @@ Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetM
 
 Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed& feed, Audit& audit,
                    std::optional<process::Launch>& launched) {
-  if (auto ok = break_lock(options); !ok) return ok.error();
   const bool was_there = !process::has_ended(options.pid);
   auto target = process::check_target(options.pid);
   if (!target) return blamed(target.error(), options.pid, was_there, nullptr);
@@ -67,7 +68,17 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed&
   return status;
 }
 
-// A program that was started for this and not let go yet ends with us (process::Guard).
+// Output files are made by the broker, since nobody else may open one any more.
+Result<void> separate(const Options& options, output::Sink& sink) {
+  if (!options.separate) return {};
+  kernel::Trust trust{.named = options.pid, .command = kernel::command_words(options.run)};
+  trust.publish = [&sink](std::string_view text) { return sink.publish(text); };
+  if (auto ok = kernel::separate(std::move(trust)); !ok) return ok;
+  sink.publish_through(kernel::publish);
+  return {};
+}
+
+// A program that was started for this and not let go yet ends with us (kernel/start.h).
 void end_before_anything(int) {
   constexpr std::string_view kText = "mdl-inject: interrupted before anything was changed\n";
   [[maybe_unused]] ssize_t put = ::write(STDERR_FILENO, kText.data(), kText.size());
@@ -103,8 +114,11 @@ int measure(const Options& asked, const Policy& policy) {
   feed.add(format->make(*sink, sink->is_terminal() && !std::getenv("NO_COLOR")));
   std::optional<process::Launch> launched;
   if (auto ok = apply_defaults(plan->manifest, options); !ok) return fail(ok.error());
+  if (!options.start)
+    if (auto ok = break_lock(options); !ok) return refuse(ok.error());
+  if (auto ok = separate(options, *sink); !ok) return fail(ok.error());
   if (options.start) {
-    auto started = process::Launch::start(options.run);
+    auto started = process::Launch::start(options.run, options.folder);
     if (!started) return fail(started.error());
     launched.emplace(std::move(*started));
     options.pid = launched->pid();

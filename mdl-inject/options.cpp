@@ -172,6 +172,8 @@ Parsed parse_options(int argc, const char* const* argv) {
                      "Keys of a focus such as /Message/* (default 2097152, or the plan's maxKeys)")
           ->type_name("N")
           ->check(CLI::Range(uint64_t{1}, resident::kMostKeys));
+  app.add_flag("--separate", o.separate,
+               "Give up all privileges but in a process that does nothing but touch the target (docs/security.md)");
   app.add_flag("--break-lock", o.break_lock,
                "End another mdl-inject that holds the lock on the process and does not let go of it");
   int max_pause = static_cast<int>(process::kMaxPause.count());
@@ -223,6 +225,7 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (!wrong && o.duration && !(*o.duration >= 0 && *o.duration <= 1e9))
     wrong = "the duration must not be negative";
   if (!wrong && o.budget && !(*o.budget >= 0 && *o.budget <= 1e12)) wrong = "the budget must not be negative";
+  if (!wrong && o.changes() && o.separate) wrong = "--commands does not go with --separate";
   if (!wrong && o.changes() && (o.follow_fork || o.await))
     wrong = "--commands goes with neither --follow-fork nor --await";
   if (wrong) out.exit = usage(*wrong);

@@ -16,9 +16,11 @@ struct Options : SessionOptions {  // pid: none yet where a program is to be sta
   std::string plan;                    // file, for measure and verify
   std::string glob;                    // for list; "" = all
   std::vector<std::string> run;        // the program to start, with its arguments; empty = the plan's process
+  std::string folder;                  // in which it begins; "" = the present one
   std::string format;                  // one of output::formats(); "" = table on a terminal, else ndjson
   std::string output;                  // file; "" = standard output
   bool allow_command = false;          // start the plan's own command
+  bool separate = false;               // privileges (kernel/broker.h)
   std::optional<std::string> trusted;  // file or directory of keys: the plan must be signed with one
   bool break_lock = false;             // an mdl-inject that holds the process's lock is ended
   // Else the plan may have another default (defaults.h).

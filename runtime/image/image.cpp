@@ -63,8 +63,8 @@ struct OpenFile {
 Result<OpenFile> open_mapped(pid_t pid, const Mapping& mapping) {
   struct stat status;
   int descriptor =
-      kernel::open_proc(pid, fmt::format("map_files/{:x}-{:x}", mapping.start, mapping.end), O_PATH);
-  if (descriptor >= 0 && (descriptor = kernel::open_regular(descriptor)) < 0 && errno == EACCES)
+      kernel::open_regular(pid, fmt::format("map_files/{:x}-{:x}", mapping.start, mapping.end));
+  if (descriptor < 0 && errno == EACCES)
     return Error{fmt::format("{}, which process {} has mapped, is not a regular file", mapping.path, pid)};
   if (descriptor < 0) {
     descriptor = kernel::open_below_root(pid, mapping.path);

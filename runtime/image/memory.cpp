@@ -8,8 +8,14 @@
 
 namespace mdl::image {
 
+LiveMemory::LiveMemory(pid_t pid) : file_(kernel::open_memory(pid)) {}
+
+LiveMemory::~LiveMemory() {
+  if (file_ >= 0) close(file_);
+}
+
 bool LiveMemory::read(uint64_t address, std::span<std::byte> into) const {
-  return kernel::read_memory_of(pid_, address, into);
+  return file_ >= 0 && kernel::read_memory(file_, address, into);
 }
 
 bool BufferMemory::read(uint64_t address, std::span<std::byte> into) const {

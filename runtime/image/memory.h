@@ -12,8 +12,8 @@
 
 namespace mdl::image {
 
-// A source of bytes by address. LiveMemory reads a process (process_vm_readv, which needs no
-// stop); tests use a buffer.
+// A source of bytes by address. LiveMemory reads a process, which needs no stop, and of it the program that it executed
+// when this was made; tests use a buffer.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -23,11 +23,14 @@ class Memory {
 
 class LiveMemory final : public Memory {
  public:
-  explicit LiveMemory(pid_t pid) : pid_(pid) {}
+  explicit LiveMemory(pid_t pid);
+  LiveMemory(const LiveMemory&) = delete;
+  LiveMemory& operator=(const LiveMemory&) = delete;
+  ~LiveMemory() override;
   bool read(uint64_t address, std::span<std::byte> into) const override;
 
  private:
-  pid_t pid_;
+  int file_;  // -1 where it may not be read
 };
 
 // Bytes held here, the first of them at `base`.

@@ -7,12 +7,8 @@
 //
 // Data that belongs to the injector, and code that no thread executes yet, is overwritten as it is.
 //
-// A broker that writes for somebody else has to check
-// - of an edit: that `to` is what the audit has admitted for `from` (runtime/audit/), or the way back from
-//   it;
-// - of what is overwritten: that it lies in a mapping of the injector's own, or is one of the few words
-//   outside: the stub of a remote call or of an arrival, in the slack behind code, what was there before,
-//   and the word of AT_ENTRY on the stack. All of these it can be told in advance.
+// A broker writes whatever it is asked to, to processes of its family only (rights.h): their owner may write
+// there himself. The second opinion on an edit is the audit's (runtime/audit/).
 #pragma once
 
 #include <cstddef>
@@ -28,16 +24,22 @@ struct Edit {
   std::span<const uint8_t> to;
 };
 
+// The smallest page there is, so a write in it is in one page of any size.
+inline constexpr uint64_t kPage = 4096;
+inline uint64_t page_of(const Edit& edit) {
+  return edit.address / kPage;
+}
+
 struct Edited {
   std::vector<size_t> changed;  // indices of the edits that were made
   std::vector<size_t> foreign;  // neither `from` nor `to` is there, or nothing can be read
   bool failed = false;          // a write was refused or did not read back; later pages were not tried
 };
 
-// `memory`: of memory.h. `edits` by address. `only_look`: change nothing, `changed` says what would be.
-Edited apply_edits(int memory, std::span<const Edit> edits, bool only_look = false);
+// `writer`: of memory.h. `edits` by address. `only_look`: change nothing, `changed` says what would be.
+Edited apply_edits(uint32_t writer, std::span<const Edit> edits, bool only_look = false);
 
 // Writes all of `bytes` and reads them back; false when they are not there afterwards.
-bool overwrite(int memory, uint64_t address, std::span<const std::byte> bytes);
+bool overwrite(uint32_t writer, uint64_t address, std::span<const std::byte> bytes);
 
 }  // namespace mdl::kernel

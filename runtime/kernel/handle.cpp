@@ -1,46 +1,65 @@
-#include "runtime/kernel/handle.h"
-
+#include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdint>
 
-namespace mdl::kernel {
-namespace {
+#include "runtime/kernel/direct.h"
 
-// struct pidfd_info and its ioctl, linux/pidfd.h of Linux 6.15.
-struct PidfdInfo {
-  uint64_t mask, cgroup;
-  uint32_t ids[11];
-  int32_t exit_code;
-};
-constexpr uint64_t kInfoExit = 1 << 3;  // PIDFD_INFO_EXIT
+namespace mdl::kernel::direct {
 
-}  // namespace
-
-int open_handle(pid_t pid) {
-  return static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+Opened open_handle(pid_t pid) {
+  return {static_cast<int>(syscall(SYS_pidfd_open, pid, 0))};
 }
+
+void take_short_turns() {
+  struct {
+    uint32_t size = 56, policy = SCHED_OTHER;
+    uint64_t flags = 1;  // SCHED_FLAG_RESET_ON_FORK
+    int32_t nice = 0;
+    uint32_t priority = 0;
+    uint64_t runtime = 100'000, deadline = 0, period = 0;  // ns, the least that may be asked for
+    uint32_t least = 0, most = 0;
+  } how;
+  how.nice = getpriority(PRIO_PROCESS, 0);
+  syscall(SYS_sched_setattr, 0, &how, 0);
+}
+
+bool stop_again(pid_t process, pid_t tid) {
+  siginfo_t info{};
+  return read_signal(tid, info) && syscall(SYS_tgkill, process, tid, SIGSTOP) == 0;
+}
+
+pid_t own_id() {
+  return getpid();
+}
+
+// A thread of Linux has a nice value of its own.
+bool hurry(pid_t tid, bool on) {
+  constexpr int kFirst = -20;
+  static const int usual = getpriority(PRIO_PROCESS, 0);
+  const int nice = on ? kFirst : usual;
+  return setpriority(PRIO_PROCESS, 0, nice) == 0 &&
+         setpriority(PRIO_PROCESS, static_cast<id_t>(tid), nice) == 0;
+}
+
+}  // namespace mdl::kernel::direct
+
+namespace mdl::kernel {
 
 bool send_signal(int handle, int signal) {
   return syscall(SYS_pidfd_send_signal, handle, signal, nullptr, 0) == 0;
 }
 
 std::optional<int> end_of(int handle) {
-  PidfdInfo info{};
+  constexpr uint64_t kInfoExit = 1 << 3;  // PIDFD_INFO_EXIT
+  direct::PidfdInfo info{};
   info.mask = kInfoExit;
-  if (ioctl(handle, _IOWR(0xff, 11, PidfdInfo), &info) != 0 || !(info.mask & kInfoExit)) return std::nullopt;
+  if (ioctl(handle, direct::kPidfdInfo, &info) != 0 || !(info.mask & kInfoExit)) return std::nullopt;
   return info.exit_code;
-}
-
-bool signal_thread(pid_t process, pid_t tid, int signal) {
-  return syscall(SYS_tgkill, process, tid, signal) == 0;
-}
-
-bool kill_process(pid_t pid) {
-  return kill(pid, SIGKILL) == 0;
 }
 
 }  // namespace mdl::kernel

@@ -1,4 +1,4 @@
-#include "runtime/kernel/memory.h"
+#include "runtime/kernel/direct.h"
 
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -8,34 +8,11 @@
 #include <cerrno>
 
 #include "base/watchdog.h"
-#include "runtime/kernel/proc_file.h"
 
-namespace mdl::kernel {
+namespace mdl::kernel::direct {
 
-int open_memory(pid_t tid) {
-  return open_proc(tid, "mem");
-}
-
-int open_memory_to_write(pid_t tid) {
-  return open_proc(tid, "mem", O_RDWR);
-}
-
-bool read_memory(int memory, uint64_t address, std::span<std::byte> into) {
-  while (!into.empty()) {
-    const ssize_t got = read_some(memory, address, into);
-    if (got <= 0) return false;
-    address += static_cast<size_t>(got);
-    into = into.subspan(static_cast<size_t>(got));
-  }
-  return true;
-}
-
-ssize_t read_some(int memory, uint64_t address, std::span<std::byte> into) {
-  const Watched watched;
-  ssize_t got = 0;
-  do got = pread(memory, into.data(), into.size(), static_cast<off_t>(address));
-  while (got < 0 && errno == EINTR);
-  return got;
+Opened open_memory(pid_t tid) {
+  return open_proc(tid, "mem", 0);
 }
 
 bool read_memory_of(pid_t tid, uint64_t address, std::span<std::byte> into) {
@@ -57,6 +34,28 @@ std::optional<bool> compare_memory(pid_t tid, pid_t other) {
   const long order = syscall(SYS_kcmp, tid, other, kSameMemory, 0, 0);
   if (order < 0) return std::nullopt;
   return order == 0;
+}
+
+}  // namespace mdl::kernel::direct
+
+namespace mdl::kernel {
+
+bool read_memory(int memory, uint64_t address, std::span<std::byte> into) {
+  while (!into.empty()) {
+    const ssize_t got = read_some(memory, address, into);
+    if (got <= 0) return false;
+    address += static_cast<size_t>(got);
+    into = into.subspan(static_cast<size_t>(got));
+  }
+  return true;
+}
+
+ssize_t read_some(int memory, uint64_t address, std::span<std::byte> into) {
+  const Watched watched;
+  ssize_t got = 0;
+  do got = pread(memory, into.data(), into.size(), static_cast<off_t>(address));
+  while (got < 0 && errno == EINTR);
+  return got;
 }
 
 }  // namespace mdl::kernel

@@ -1,8 +1,8 @@
 // Reading the memory of another process.
 //
 // The kernel binds a descriptor of /proc/PID/mem to the address space that the process had when it was
-// opened, not to the process (process/target_memory.h says what follows from that). A broker hands such a
-// descriptor out for reading only, and keeps the one that can be written through (edit.h) to itself.
+// opened, not to the process (process/target_memory.h says what follows from that). Such a descriptor is for
+// reading. Writing goes through a writer, a number: its descriptor stays with who makes the calls.
 #pragma once
 
 #include <sys/types.h>
@@ -17,7 +17,13 @@ namespace mdl::kernel {
 // The memory of a process, or of the thread that has the id; -1 and errno when it may not be opened. It reads
 // pages that the process itself may not read, and writes such that it may not write (code).
 int open_memory(pid_t tid);
-int open_memory_to_write(pid_t tid);
+
+// A writer of the memory; 0 and errno when it may not be opened. Another address space may be behind it than
+// behind a descriptor that was opened before or after it: what is read through both tells.
+uint32_t open_writer(pid_t tid);
+bool read_writer(uint32_t writer, uint64_t address, std::span<std::byte> into);
+bool duplicate_writer(uint32_t writer);  // it is to be closed once more
+void close_writer(uint32_t writer);
 
 // Fills all of `into`; false when any byte cannot be read.
 bool read_memory(int memory, uint64_t address, std::span<std::byte> into);

@@ -1,4 +1,4 @@
-#include "runtime/kernel/proc_file.h"
+#include "runtime/kernel/direct.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 #include "base/read_text.h"
 
-namespace mdl::kernel {
+namespace mdl::kernel::direct {
 namespace {
 
 constexpr const char* kSelf = "self";
@@ -66,7 +66,7 @@ int walk(int root, const std::string& path) {
 }
 
 bool has_memory(pid_t pid, std::string_view maps) {
-  const int file = open_proc(pid, maps);
+  const int file = open_proc(pid, maps, 0).file;
   char byte;
   const bool readable = file >= 0 && read(file, &byte, 1) == 1;
   if (file >= 0) close(file);
@@ -79,10 +79,6 @@ std::string proc_text(pid_t pid, std::string_view name) {
   return read_text(path_of(pid, name));
 }
 
-int read_proc(pid_t pid, std::string_view name, std::string& out) {
-  return read_text(path_of(pid, name), out);
-}
-
 std::string proc_link(pid_t pid, std::string_view name) {
   return link_at(path_of(pid, name));
 }
@@ -91,12 +87,15 @@ bool stat_proc(pid_t pid, std::string_view name, struct stat& out) {
   return stat(path_of(pid, name).c_str(), &out) == 0;
 }
 
-int open_proc(pid_t pid, std::string_view name, int more) {
-  return open(path_of(pid, name).c_str(), O_RDONLY | O_CLOEXEC | more);
+Opened open_proc(pid_t pid, std::string_view name, int more) {
+  return {open(path_of(pid, name).c_str(), O_RDONLY | O_CLOEXEC | more)};
 }
 
-int open_regular(int path_descriptor) {
-  if (path_descriptor < 0) return -1;
+namespace {
+
+// Of a descriptor with O_PATH, which it takes; or of -1.
+Opened open_if_regular(int path_descriptor) {
+  if (path_descriptor < 0) return {};
   struct stat status {};
   int file = -1, failed = EACCES;
   if (fstat(path_descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
@@ -106,12 +105,18 @@ int open_regular(int path_descriptor) {
   }
   close(path_descriptor);
   errno = failed;
-  return file;
+  return {file};
 }
 
-int open_below_root(pid_t pid, std::string_view path) {
-  const int root = open_proc(pid, "root", O_PATH | O_DIRECTORY);
-  if (root < 0) return -1;
+}  // namespace
+
+Opened open_regular(pid_t pid, std::string_view name) {
+  return open_if_regular(open_proc(pid, name, O_PATH).file);
+}
+
+Opened open_below_root(pid_t pid, std::string_view path) {
+  const int root = open_proc(pid, "root", O_PATH | O_DIRECTORY).file;
+  if (root < 0) return {};
   const std::string name(path.substr(std::min(path.find_first_not_of('/'), path.size())));
   open_how how{};
   how.flags = O_PATH | O_CLOEXEC;
@@ -122,7 +127,7 @@ int open_below_root(pid_t pid, std::string_view path) {
   const int failed = errno;
   close(root);
   errno = failed;
-  return open_regular(found);
+  return open_if_regular(found);
 }
 
 std::string own_text(std::string_view name) {
@@ -135,6 +140,10 @@ std::string own_link(std::string_view name) {
 
 bool stat_own(std::string_view name, struct stat& out) {
   return stat(path_of(kSelf, name).c_str(), &out) == 0;
+}
+
+std::string system_text(std::string_view path) {
+  return read_text(std::string(path));
 }
 
 std::vector<pid_t> processes() {
@@ -152,4 +161,4 @@ pid_t live_thread(pid_t pid) {
   return pid;
 }
 
-}  // namespace mdl::kernel
+}  // namespace mdl::kernel::direct

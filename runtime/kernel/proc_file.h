@@ -4,10 +4,7 @@
 // by their own ids, too, though it does not list them. Anything that cannot be read is empty, or -1; a
 // process may end at any moment, and that is no exception.
 //
-// A broker has to check the id, and that the name is one of those that are asked for. As bytes these are
-// maps, stat, status, auxv, limits, cgroup, syscall, comm, attr/current, and stat, status, schedstat and io
-// of a task. As links and files to look at they are exe, ns/user, root, mem, and files below root and cwd.
-// As descriptors they are exe, map_files/START-END, and files below root, cwd and fd, for reading only.
+// A broker shows stat, status and comm of everybody, as /proc does, and the rest of its family (rights.h).
 #pragma once
 
 #include <sys/stat.h>
@@ -32,13 +29,16 @@ int open_proc(pid_t pid, std::string_view name, int more = 0);
 // (before Linux 5.6) none is at all. Nothing is opened before it is known to be a regular file: a device acts
 // when it is opened.
 int open_below_root(pid_t pid, std::string_view path);
-// The same of a descriptor with O_PATH, which it takes; or of -1.
-int open_regular(int path_descriptor);
+// The same of a name below /proc/PID.
+int open_regular(pid_t pid, std::string_view name);
 
 // The same for the process that makes these calls: its rights and namespaces are those that count.
 std::string own_text(std::string_view name);
 std::string own_link(std::string_view name);
 bool stat_own(std::string_view name, struct stat& out);
+
+// A setting of the system, which everybody may read: a path below /proc/sys, /sys, or a control group's file.
+std::string system_text(std::string_view path);
 
 // All of the system, and the threads of one of them, in no order.
 std::vector<pid_t> processes();

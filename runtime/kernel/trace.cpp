@@ -1,10 +1,10 @@
-#include "runtime/kernel/trace.h"
+#include "runtime/kernel/direct.h"
 
 #include <elf.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-namespace mdl::kernel {
+namespace mdl::kernel::direct {
 namespace {
 
 // Those that the C library does not name everywhere (linux/ptrace.h, which cannot be included with its
@@ -16,21 +16,16 @@ constexpr auto kGetCall = static_cast<__ptrace_request>(0x420e);      // PTRACE_
 constexpr auto kGetRseq = static_cast<__ptrace_request>(0x420f);      // PTRACE_GET_RSEQ_CONFIGURATION
 constexpr auto kGetDispatch = static_cast<__ptrace_request>(0x4211);  // of struct CallDispatch
 
-// TRACESYSGOOD asks for no stop by itself. EXITKILL is not among them: the process must survive us.
-constexpr long kOptions = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
+// Nothing is set in a program that has just begun: it may have rights that the one before it had not.
+bool has_executed(pid_t tid) {
+  siginfo_t info{};
+  return read_signal(tid, info) && info.si_code == kExecuted;
+}
 
 }  // namespace
 
 bool seize(pid_t tid) {
-  return ptrace(PTRACE_SEIZE, tid, nullptr, kOptions) == 0;
-}
-
-bool end_with_us(pid_t tid) {
-  return ptrace(PTRACE_SETOPTIONS, tid, nullptr, kOptions | PTRACE_O_EXITKILL) == 0;
-}
-
-void let_parent_trace() {
-  ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+  return ptrace(PTRACE_SEIZE, tid, nullptr, kTraceOptions) == 0;
 }
 
 bool interrupt(pid_t tid) {
@@ -55,6 +50,7 @@ size_t read_registers(pid_t tid, std::span<std::byte> block) {
 }
 
 bool write_registers(pid_t tid, std::span<const std::byte> block) {
+  if (has_executed(tid)) return false;
   iovec io{const_cast<std::byte*>(block.data()), block.size()};  // the kernel only reads it
   return ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &io) == 0;
 }
@@ -64,7 +60,7 @@ bool read_signal_mask(pid_t tid, uint64_t& mask) {
 }
 
 bool write_signal_mask(pid_t tid, uint64_t mask) {
-  return ptrace(kSetMask, tid, sizeof mask, &mask) == 0;
+  return !has_executed(tid) && ptrace(kSetMask, tid, sizeof mask, &mask) == 0;
 }
 
 bool read_signal(pid_t tid, siginfo_t& info) {
@@ -98,8 +94,4 @@ pid_t take_event(pid_t tid, int& status) {
   return waitpid(tid, &status, __WALL | WNOHANG);
 }
 
-pid_t wait_for(pid_t child, int* status) {
-  return waitpid(child, status, 0);
-}
-
-}  // namespace mdl::kernel
+}  // namespace mdl::kernel::direct

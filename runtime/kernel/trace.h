@@ -3,10 +3,9 @@
 // A call that fails says so by its value, and errno says why. The meaning of a stop, and when a thread may be
 // touched, is the matter of runtime/process/ (trace_stop.h, threads.h). Registers are blocks of bytes here.
 //
-// A broker that makes these calls for somebody else has to check that each thread belongs to a process that
-// it was started for, or has been told of by a stop of that process. Registers and masks it sets only in a
-// thread that stands in a stop which it has seen itself, and not in the one behind an execve (threads.h,
-// may_set()).
+// A broker looks at the rights of a thread when it is seized (rights.h); all other calls fail by themselves
+// where the thread is not our tracee. Registers and masks it sets in no thread that stands behind an execve
+// (process/threads.h, may_set()).
 #pragma once
 
 #include <linux/filter.h>
@@ -27,11 +26,6 @@ inline constexpr int kExecuted = SIGTRAP | PTRACE_EVENT_EXEC << 8;
 // PTRACE_SEIZE. System-call stops are told from SIGTRAP, and an execve stops the thread behind it. The
 // thread survives us.
 bool seize(pid_t tid);
-// From here on a seized thread that stands is killed when we end.
-bool end_with_us(pid_t tid);
-// The caller lets its parent trace it, and stops behind its next execve.
-void let_parent_trace();
-
 bool interrupt(pid_t tid);
 // A stopped thread goes on, with a signal or 0: until something stops it; or also at the next entry to a
 // system call, or exit from one; or without us.
@@ -68,7 +62,4 @@ bool read_filter(pid_t tid, long number, std::vector<sock_filter>& out);
 bool look_at_event(pid_t tid, int kinds, siginfo_t& info);
 // The same, and it is told; the thread, or 0 where there is nothing.
 pid_t take_event(pid_t tid, int& status);
-// Waits for a child of ours.
-pid_t wait_for(pid_t child, int* status);
-
 }  // namespace mdl::kernel

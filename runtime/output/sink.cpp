@@ -59,7 +59,8 @@ Sink::Sink(Sink&& other) noexcept
       is_begun_(other.is_begun_),
       fd_(other.fd_),
       name_(std::move(other.name_)),
-      owned_(other.owned_) {
+      owned_(other.owned_),
+      other_(std::move(other.other_)) {
   other.fd_ = -1;
 }
 
@@ -101,6 +102,11 @@ bool Sink::can_replace() const {
 
 // A new file of this text in the place; its descriptor.
 Result<int> Sink::publish(std::string_view text) {
+  if (other_) {
+    auto file = other_(text);
+    is_begun_ = is_begun_ || file;
+    return file;
+  }
   const int folder = open_folder(place_.folder);
   if (folder < 0) return failed("open", name_, errno);
   const std::string next = fmt::format("{}.{}", place_.name, getpid());

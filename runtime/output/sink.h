@@ -3,6 +3,7 @@
 // SIGPIPE must be ignored by the program; a reader that went away is then an error here.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,16 +30,20 @@ class Sink {
   // True for a file: its contents can be replaced as a whole, so that a reader sees the old or the new ones.
   bool can_replace() const;
   Result<void> replace(std::string_view text);
+  // A new file of this text in the place; its descriptor. From here on somebody else makes it, who may.
+  Result<int> publish(std::string_view text);
+  using Publish = std::function<Result<int>(std::string_view)>;
+  void publish_through(Publish other) { other_ = std::move(other); }
   Result<void> close();  // reports what a delayed write found; a second call does nothing
 
  private:
-  Result<int> publish(std::string_view text);
 
   Place place_;           // of a file that can be replaced; its name is "" where it is none
   bool is_begun_ = true;  // false: nothing has been written to it
   int fd_;
   std::string name_;
   bool owned_;
+  Publish other_;
 };
 
 }  // namespace mdl::output

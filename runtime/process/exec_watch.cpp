@@ -46,7 +46,7 @@ struct Executed {
 
 int open_executed(const Executed& what) {
   if (!what.is_relative) return kernel::open_below_root(what.by, what.path);
-  return kernel::open_regular(kernel::open_proc(what.by, what.path, O_PATH));
+  return kernel::open_regular(what.by, what.path);
 }
 
 // Whether a file gives rights to who executes it, or its interpreter does: true where that is not known.

@@ -1,51 +1,19 @@
-// The child lets itself be traced and executes the program. The kernel stops it behind execve; from there on
-// it is brought to its entry as any program that is executed (arrival.h), and held there until it may run.
+// The program stands behind its execve (kernel/start.h). From there on it is brought to its entry as any program that
+// is executed (arrival.h), and held there until it may run.
 #include "runtime/process/launch.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstring>
 #include <utility>
 
 #include "base/nap.h"
-#include "runtime/kernel/handle.h"
-#include "runtime/kernel/trace.h"
+#include "runtime/kernel/start.h"
 #include "runtime/process/arrival.h"
 
 namespace mdl::process {
 namespace {
-
-// In the child; the pipe closes at execve, or carries the error.
-[[noreturn]] void become(const std::vector<std::string>& command, int report, Guard& guard) {
-  guard.guard_this();
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_DFL);
-  kernel::let_parent_trace();
-  execvp(arguments[0], arguments.data());
-  int problem = errno;
-  [[maybe_unused]] ssize_t put = write(report, &problem, sizeof problem);
-  _exit(127);
-}
-
-// Waits for the stop behind the execve; other signals are passed on. False when the process ended.
-bool wait_executed(pid_t pid) {
-  for (int status = 0;;) {
-    if (kernel::wait_for(pid, &status) != pid || !WIFSTOPPED(status)) return false;
-    if (WSTOPSIG(status) == SIGTRAP) return true;
-    if (!kernel::go_on(pid, WSTOPSIG(status))) return false;
-  }
-}
 
 constexpr std::chrono::seconds kLoading{60};  // libraries on a slow network, constructors that wait
 
@@ -56,7 +24,6 @@ Error failed(const std::string& program, std::string_view what) {
 Result<TargetMemory> run_to_entry(pid_t pid, const std::string& program) {
   const Error ended =
       failed(program, "it ended, or executed another program, before its entry: is a library missing?");
-  if (!wait_executed(pid)) return failed(program, "it ended before its first instruction");
   auto arrival = Arrival::prepare(pid);
   if (!arrival) return failed(program, arrival.error().text);
   arrival->begin();
@@ -78,24 +45,12 @@ Result<TargetMemory> run_to_entry(pid_t pid, const std::string& program) {
 
 }  // namespace
 
-Result<Launch> Launch::start(const std::vector<std::string>& command) {
-  auto guard = Guard::start();
-  if (!guard) return failed(command[0], guard.error().text);
-  int report[2];
-  if (pipe2(report, O_CLOEXEC) != 0) return failed(command[0], std::strerror(errno));
-  pid_t pid = fork();
-  if (pid == 0) become(command, report[1], *guard);
-  int problem = pid < 0 ? errno : 0;
-  // It is our child and nobody has waited for it: the number is its own.
-  const int handle = pid < 0 ? -1 : kernel::open_handle(pid);
-  if (pid > 0 && handle < 0) problem = errno, kernel::kill_process(pid);
-  close(report[1]);
-  Launch launch(pid, handle, std::move(*guard));
-  launch.waits_ = pid > 0;
-  if (problem == 0 && read(report[0], &problem, sizeof problem) != sizeof problem) problem = 0;
-  close(report[0]);
-  if (problem) return failed(command[0], std::strerror(problem));
-  auto memory = run_to_entry(pid, command[0]);
+Result<Launch> Launch::start(const std::vector<std::string>& command, const std::string& folder) {
+  const kernel::Started started = kernel::start_program(kernel::command_words(command), folder);
+  if (started.problem) return failed(command[0], std::strerror(started.problem));
+  if (!started.pid) return failed(command[0], "it ended before its first instruction");
+  Launch launch(started.pid);
+  auto memory = run_to_entry(started.pid, command[0]);
   if (!memory) return memory.error();
   memory->kill_at_end();
   launch.memory_.emplace(std::move(*memory));
@@ -103,23 +58,12 @@ Result<Launch> Launch::start(const std::vector<std::string>& command) {
 }
 
 Launch::Launch(Launch&& other) noexcept
-    : pid_(other.pid_),
-      handle_(std::exchange(other.handle_, -1)),
-      guard_(std::move(other.guard_)),
-      waits_(std::exchange(other.waits_, false)),
-      memory_(std::move(other.memory_)) {}
+    : pid_(other.pid_), waits_(std::exchange(other.waits_, false)), memory_(std::move(other.memory_)) {}
 
 Launch::~Launch() {
-  if (waits_) {
-    send(SIGKILL);
-    memory_.reset();
-    kernel::wait_for(pid_, nullptr);
-  }
-  if (handle_ >= 0) close(handle_);
-}
-
-void Launch::send(int signal) const {
-  kernel::send_signal(handle_, signal);
+  if (!waits_) return;
+  kernel::end_program();
+  memory_.reset();
 }
 
 TargetMemory Launch::take_memory() {
@@ -130,7 +74,7 @@ TargetMemory Launch::take_memory() {
 
 void Launch::let_go() {
   waits_ = false;
-  guard_.release();
+  kernel::let_program_go();
 }
 
 }  // namespace mdl::process

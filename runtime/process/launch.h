@@ -10,17 +10,17 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/process/guard.h"
 #include "runtime/process/target_memory.h"
 
 namespace mdl::process {
 
 class Launch {
  public:
-  // The program is found on PATH, and gets our standard files and environment. An error when it cannot be
+  // The program is found on PATH, and gets our standard files and environment, and begins in `folder`,
+  // "" for ours. An error when it cannot be
   // executed, with the reason; nothing is left behind then.
-  static Result<Launch> start(const std::vector<std::string>& command);
-  ~Launch();  // ends the program if it was never let go; so does the end of this process (guard.h)
+  static Result<Launch> start(const std::vector<std::string>& command, const std::string& folder);
+  ~Launch();  // ends the program if it was never let go; so does the end of this process (kernel/start.h)
   Launch(Launch&& other) noexcept;
   Launch& operator=(Launch&&) = delete;
 
@@ -31,11 +31,8 @@ class Launch {
   void let_go();
 
  private:
-  Launch(pid_t pid, int handle, Guard guard) : pid_(pid), handle_(handle), guard_(std::move(guard)) {}
-  void send(int signal) const;
+  explicit Launch(pid_t pid) : pid_(pid) {}
   pid_t pid_;
-  int handle_;  // a pidfd (pidfd_open(2)): what is sent through it reaches this program or nobody
-  Guard guard_;
   bool waits_ = true;
   std::optional<TargetMemory> memory_;
 };

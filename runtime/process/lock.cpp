@@ -17,11 +17,10 @@
 #include <utility>
 
 #include "base/nap.h"
-#include "base/read_text.h"
 #include "runtime/kernel/handle.h"
+#include "runtime/kernel/lock_file.h"
 #include "runtime/kernel/memory.h"
 #include "runtime/kernel/proc_file.h"
-#include "runtime/process/lock_folder.h"
 #include "runtime/process/target.h"
 
 namespace mdl::process {
@@ -38,29 +37,9 @@ std::string file_name(pid_t pid) {
   return fmt::format("{}-{}-{}", pid, start_time(pid), space);
 }
 
-// Makes the file where it is not there. -1 when somebody holds its lock, or it cannot be opened.
-int lock_own(int folder, const std::string& name, int operation) {
-  const int file = openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (file < 0) return -1;
-  struct stat ours {};
-  struct stat there {};
-  // Its last holder may have removed it meanwhile: then others lock another file.
-  if (flock(file, operation | LOCK_NB) == 0 && fstat(file, &ours) == 0 &&
-      fstatat(folder, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == there.st_ino) {
-    const std::string holder = fmt::format("{:<10}\n", getpid());
-    [[maybe_unused]] const ssize_t put = write(file, holder.data(), holder.size());
-    return file;
-  }
-  close(file);
-  return -1;
-}
-
 // The process that has written its id last into the file, while somebody holds its lock; else 0.
 pid_t holder_of_own(pid_t pid) {
-  const int folder = open_lock_folder();
-  if (folder < 0) return 0;
-  const int file = openat(folder, file_name(pid).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-  close(folder);
+  const int file = kernel::look_at_lock_file(file_name(pid));
   if (file < 0) return 0;
   char text[16] = {};
   const bool held = flock(file, LOCK_EX | LOCK_NB) != 0 && read(file, text, sizeof text - 1) > 0;
@@ -75,7 +54,7 @@ std::vector<pid_t> holders_of(int file) {
   if (fstat(file, &of) != 0) return {};
   const std::string wanted = fmt::format("{:02x}:{:02x}:{}", major(of.st_dev), minor(of.st_dev), of.st_ino);
   std::vector<pid_t> out;
-  std::istringstream lines(read_text("/proc/locks"));
+  std::istringstream lines(kernel::system_text("/proc/locks"));
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string number, kind, advisory, access, where;
@@ -140,8 +119,9 @@ Result<TransactionLock> TransactionLock::wait_for(pid_t pid, std::chrono::millis
     if (errno == EACCES || errno == EPERM) return permission_error(pid);
     return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(errno))};
   }
-  TransactionLock lock(-1, open_lock_folder(), file_name(pid), file);
-  while (lock.folder_ >= 0 && (lock.own_ = lock_own(lock.folder_, lock.name_, operation)) < 0) {
+  TransactionLock lock(-1, file_name(pid), file);
+  const std::string holder = fmt::format("{:<10}\n", getpid());
+  while ((lock.own_ = kernel::lock_file(lock.name_, operation, holder)) < 0 && errno == EWOULDBLOCK) {
     if (Clock::now() > until) {
       const pid_t holder = holder_of_own(pid);
       return held_by(pid, holder ? std::vector<pid_t>{holder} : std::vector<pid_t>{});
@@ -165,14 +145,13 @@ Result<TransactionLock> TransactionLock::wait_for(pid_t pid, std::chrono::millis
 
 // The file is removed by its last holder. Others that have opened it see that (lock_own()).
 TransactionLock::~TransactionLock() {
-  if (own_ >= 0 && flock(own_, LOCK_EX | LOCK_NB) == 0) unlinkat(folder_, name_.c_str(), 0);
-  for (int file : {own_, folder_, memory_})
+  for (int file : {own_, memory_})
     if (file >= 0) close(file);
+  if (own_ >= 0) kernel::remove_lock_file(name_);
 }
 
 TransactionLock::TransactionLock(TransactionLock&& other) noexcept
     : own_(std::exchange(other.own_, -1)),
-      folder_(std::exchange(other.folder_, -1)),
       name_(std::move(other.name_)),
       memory_(std::exchange(other.memory_, -1)),
       passed_over_(std::move(other.passed_over_)) {}

@@ -40,10 +40,8 @@ class TransactionLock {
 
  private:
   static Result<TransactionLock> wait_for(pid_t pid, std::chrono::milliseconds deadline, int operation);
-  TransactionLock(int own, int folder, std::string name, int memory)
-      : own_(own), folder_(folder), name_(std::move(name)), memory_(memory) {}
-  int own_;     // -1 where no folder is safe
-  int folder_;  // that own_ lies in
+  TransactionLock(int own, std::string name, int memory) : own_(own), name_(std::move(name)), memory_(memory) {}
+  int own_;  // -1 where no folder is safe
   std::string name_;
   int memory_;  // -1 when its holder was passed over
   std::string passed_over_;

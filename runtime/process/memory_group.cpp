@@ -6,7 +6,6 @@
 #include <charconv>
 #include <sstream>
 
-#include "base/read_text.h"
 #include "runtime/kernel/proc_file.h"
 
 namespace mdl::process {
@@ -84,12 +83,12 @@ std::vector<MemoryGroup> memory_groups(std::string_view groups, std::string_view
 
 std::optional<uint64_t> room_in(const MemoryGroup& group) {
   const auto text = [&](const char* one, const char* two) {
-    return read_text(fmt::format("{}/{}", group.folder, group.unified ? two : one));
+    return kernel::system_text(fmt::format("{}/{}", group.folder, group.unified ? two : one));
   };
   const std::optional<uint64_t> limit = whole_number(text("memory.limit_in_bytes", "memory.max"));
   const std::optional<uint64_t> used = whole_number(text("memory.usage_in_bytes", "memory.current"));
   if (!limit || !used) return {};
-  const std::string known = read_text(group.folder + "/memory.stat");
+  const std::string known = kernel::system_text(group.folder + "/memory.stat");
   const std::string_view prefix = group.unified ? "" : "total_";
   const uint64_t caches = value_of(known, fmt::format("{}inactive_file", prefix)) +
                           value_of(known, fmt::format("{}active_file", prefix));
@@ -99,7 +98,7 @@ std::optional<uint64_t> room_in(const MemoryGroup& group) {
 
 Result<void> check_memory(pid_t pid, uint64_t bytes) {
   for (const MemoryGroup& group :
-       memory_groups(kernel::proc_text(pid, "cgroup"), read_text("/proc/self/mountinfo")))
+       memory_groups(kernel::proc_text(pid, "cgroup"), kernel::own_text("mountinfo")))
     if (const std::optional<uint64_t> room = room_in(group); room && *room < bytes)
       return Error{fmt::format(
           "process {} may take {} KiB more memory, the limit of its control group {}, and the "

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <vector>
 
-#include "base/read_text.h"
+#include "runtime/kernel/handle.h"
 #include "runtime/kernel/proc_file.h"
 
 namespace mdl::process {
@@ -226,16 +226,16 @@ Attempt read_attempt(pid_t pid) {
   out.theirs = parse_credentials(status);
   out.ours = parse_credentials(kernel::own_text("status"));
   if (out.target.tracer) out.tracer_name = without_end(kernel::proc_text(out.target.tracer, "comm"));
-  out.yama = without_end(read_text("/proc/sys/kernel/yama/ptrace_scope"));
+  out.yama = without_end(kernel::system_text("/proc/sys/kernel/yama/ptrace_scope"));
   for (pid_t up = parent_of(pid), steps = 0; up > 0 && steps < 1000 && !out.is_descendant;
        up = parent_of(up), steps++)
-    out.is_descendant = up == getpid();
+    out.is_descendant = up == kernel::own_id();
   struct stat owner {};
   // Not the folder: that one is the process's own whatever it is.
   if (kernel::stat_proc(pid, "mem", owner)) out.is_dumpable = owner.st_uid == out.theirs.uid[1];
   out.our_users = kernel::own_link("ns/user");
   out.their_users = kernel::proc_link(pid, "ns/user");
-  out.modules = without_end(read_text("/sys/kernel/security/lsm"));
+  out.modules = without_end(kernel::system_text("/sys/kernel/security/lsm"));
   out.label = without_end(kernel::proc_text(pid, "attr/current"));
   return out;
 }

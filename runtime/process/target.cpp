@@ -16,6 +16,7 @@
 #include "runtime/arch/description.h"
 #include "runtime/arch/target_data.h"
 #include "runtime/image/image.h"
+#include "runtime/kernel/handle.h"
 #include "runtime/kernel/memory.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/process/permission.h"
@@ -83,10 +84,9 @@ Error refuse(std::string text) {
 // Processes are stopped by their ids in our pid namespace; /proc shows those of the one that it was mounted
 // in.
 Result<void> check_proc() {
-  char text[32];
-  const ssize_t size = readlink("/proc/self", text, sizeof text);
-  if (size < 0) return refuse("/proc is not mounted here: mount -t proc proc /proc");
-  if (std::string_view(text, static_cast<size_t>(size)) == std::to_string(getpid())) return {};
+  const pid_t shown = parse_status(kernel::own_text("status")).group;
+  if (shown == 0) return refuse("/proc is not mounted here: mount -t proc proc /proc");
+  if (shown == kernel::own_id()) return {};
   return refuse(
       "/proc is that of another pid namespace, where ids mean other processes: give this one its own (mount "
       "-t proc proc /proc, unshare --mount-proc), or run mdl-inject there");
@@ -149,7 +149,7 @@ ProcessStatus parse_status(std::string_view text) {
 Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
   if (pid <= 0) return refuse(fmt::format("{} is not a process id", pid));
   if (auto ok = check_proc(); !ok) return ok.error();
-  if (pid == getpid()) return refuse("mdl-inject cannot instrument itself: name another process");
+  if (pid == getpid() || pid == kernel::own_id()) return refuse("mdl-inject cannot instrument itself: name another process");
   ProcessStatus status = read_status(pid);
   if (!status.has_pid)
     return refuse(
@@ -168,18 +168,18 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
   if (auto ok = check_architecture(pid); !ok) return ok.error();
   // Another mdl-inject, at work for a moment; or a process that only has its name, for ever.
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-  while (purpose == Purpose::attach && status.tracer != getpid() && is_fellow(status.tracer) &&
+  while (purpose == Purpose::attach && status.tracer != kernel::own_id() && is_fellow(status.tracer) &&
          std::chrono::steady_clock::now() < until) {
     nap(5000);
     status = read_status(pid);
     if (!status.has_pid) return refuse(fmt::format("process {} has ended", pid));
   }
-  if (purpose == Purpose::attach && status.tracer != 0 && status.tracer != getpid())
+  if (purpose == Purpose::attach && status.tracer != 0 && status.tracer != kernel::own_id())
     return permission_error(pid);
   // The kernel decides when the file is opened, by more than its mode.
-  const int memory = kernel::open_memory_to_write(kernel::live_thread(pid));
-  if (memory < 0) return permission_error(pid);
-  close(memory);
+  const uint32_t writer = kernel::open_writer(kernel::live_thread(pid));
+  if (writer == 0) return permission_error(pid);
+  kernel::close_writer(writer);
   return status;
 }
 

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/kernel/handle.h"
 #include "runtime/kernel/memory.h"
 #include "runtime/kernel/proc_file.h"
+#include "runtime/kernel/start.h"
 #include "runtime/process/target.h"
 #include "runtime/process/trace_stop.h"
 
@@ -49,27 +49,30 @@ Result<TargetMemory> TargetMemory::open(pid_t pid) {
   for (int attempt = 0; attempt < kAttempts; attempt++) {
     const pid_t thread = kernel::live_thread(pid);
     const uint64_t start = start_time(pid);
-    const int file = kernel::open_memory_to_write(thread);
-    if (file < 0 && (errno == EACCES || errno == EPERM)) return permission_error(pid);
+    const uint32_t writer = kernel::open_writer(thread);
+    if (writer == 0 && (errno == EACCES || errno == EPERM)) return permission_error(pid);
+    const int file = writer ? kernel::open_memory(thread) : -1;
+    const int problem = errno;
+    TargetMemory out(file, writer, start, kernel::proc_text(thread, "auxv"));
     if (file < 0)
-      return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(errno))};
-    TargetMemory out(file, start, kernel::proc_text(thread, "auxv"));
+      return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(problem))};
     const Runs runs = out.runs(thread);
-    if (runs == Runs::here) return out;
+    if (runs == Runs::here && out.writes_what_it_reads()) return out;
     if (runs == Runs::nowhere) break;
   }
   return Error{fmt::format("process {} has ended, or executes one program after the other", pid)};
 }
 
 TargetMemory::~TargetMemory() {
-  if (held_ && kills_)
-    kernel::kill_process(held_);  // it is its process's first thread, and our tracee: the id is its own
+  if (held_ && kills_) kernel::end_program();
   let_run();
   if (file_ >= 0) close(file_);
+  if (writer_) kernel::close_writer(writer_);
 }
 
 TargetMemory::TargetMemory(TargetMemory&& other) noexcept
     : file_(std::exchange(other.file_, -1)),
+      writer_(std::exchange(other.writer_, 0)),
       start_(other.start_),
       vector_(std::move(other.vector_)),
       held_(std::exchange(other.held_, 0)),
@@ -78,12 +81,13 @@ TargetMemory::TargetMemory(TargetMemory&& other) noexcept
 Result<TargetMemory> TargetMemory::duplicate() const {
   const int file = fcntl(file_, F_DUPFD_CLOEXEC, 0);
   if (file < 0) return Error{fmt::format("no file descriptor is left: {}", std::strerror(errno))};
-  return TargetMemory(file, start_, vector_);
+  kernel::duplicate_writer(writer_);
+  return TargetMemory(file, writer_, start_, vector_);
 }
 
 void TargetMemory::kill_at_end() {
   kills_ = true;
-  kernel::end_with_us(held_);
+  kernel::end_program_with_us();
 }
 
 void TargetMemory::let_run() {
@@ -116,16 +120,23 @@ Runs TargetMemory::runs(pid_t tid) const {
   return Runs::elsewhere;
 }
 
+// Both were opened within a moment in which the process may have executed a program.
+bool TargetMemory::writes_what_it_reads() const {
+  const uint64_t at = auxiliary(AT_RANDOM).value_or(0);
+  RandomBytes read = read_random(file_, at), written = read;
+  return read.size > 0 && kernel::read_writer(writer_, at, written.bytes) && read == written;
+}
+
 bool TargetMemory::read(uint64_t address, std::span<std::byte> into) const {
   return kernel::read_memory(file_, address, into);
 }
 
 bool TargetMemory::write(uint64_t address, std::span<const std::byte> bytes) const {
-  return kernel::overwrite(file_, address, bytes);
+  return kernel::overwrite(writer_, address, bytes);
 }
 
 kernel::Edited TargetMemory::edit(std::span<const kernel::Edit> edits, bool only_look) const {
-  return kernel::apply_edits(file_, edits, only_look);
+  return kernel::apply_edits(writer_, edits, only_look);
 }
 
 }  // namespace mdl::process

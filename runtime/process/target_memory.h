@@ -1,7 +1,7 @@
 // A process's memory, and the program that runs in it.
 //
 // The memory is read and written through /proc/PID/mem, which may write private pages that the process itself
-// may not (code): no page is ever made writable. The descriptor is opened once. The kernel binds it to the
+// may not (code): no page is ever made writable. The descriptors, one to read and one to write, are opened once. The kernel binds it to the
 // address space that the process had then, not to the process (mem_open() in fs/proc/base.c), so a program
 // that the process executes meanwhile is never written to: execve(2) gives it an address space of its own.
 //
@@ -78,9 +78,12 @@ class TargetMemory final : public image::Memory {
   void kill_at_end();
 
  private:
-  TargetMemory(int file, uint64_t start, std::string vector)
-      : file_(file), start_(start), vector_(std::move(vector)) {}
-  int file_;
+  TargetMemory(int file, uint32_t writer, uint64_t start, std::string vector)
+      : file_(file), writer_(writer), start_(start), vector_(std::move(vector)) {}
+  bool writes_what_it_reads() const;
+
+  int file_;         // to read
+  uint32_t writer_;  // of the same address space
   uint64_t start_;      // of the process
   std::string vector_;  // the auxiliary vector
   pid_t held_ = 0;

@@ -1,7 +1,6 @@
 #include "runtime/process/threads.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +23,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kHurry = -20;  // the nice value of who goes first
 constexpr std::chrono::seconds kLettingGo{2};  // for threads that must stop once more to be let go
 constexpr std::chrono::seconds kReaping{2};  // for the kernel to end threads that were killed in their stops
 
@@ -41,15 +39,12 @@ Threads::~Threads() {
 }
 
 // A Ctrl-C while threads are stopped would end us between a thread's stop and its mending. And a process that
-// waits for us must not wait for others: on a busy machine we go first then, if we may (a thread of Linux has
-// a nice value of its own).
+// waits for us must not wait for others: on a busy machine we go first then, if we may.
 void Threads::begin_pause() {
   if (pausing_) return;
   pausing_ = true;
   target_stands(true);
-  errno = 0;
-  nice_ = getpriority(PRIO_PROCESS, 0);
-  hurried_ = errno == 0 && setpriority(PRIO_PROCESS, 0, kHurry) == 0;
+  hurried_ = kernel::hurry(true);
   sigset_t held;
   sigemptyset(&held);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) sigaddset(&held, signal);
@@ -60,7 +55,7 @@ void Threads::end_pause() {
   if (!pausing_) return;
   pausing_ = false;
   target_stands(false);
-  if (hurried_) setpriority(PRIO_PROCESS, 0, nice_);
+  if (hurried_) kernel::hurry(false);
   pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
 }
 
@@ -170,7 +165,7 @@ Result<void> Threads::seize(pid_t tid, pid_t process) {
     // A thread that is ending is refused like one that may not be traced, and like one that another
     // mdl-inject has traced: when that ends, it gives up the lock before its threads.
     if (!is_alive_thread(tid)) return {};
-    const bool is_ours = read_status(tid).tracer == getpid();  // for something else (exec_watch.h)
+    const bool is_ours = read_status(tid).tracer == kernel::own_id();  // for something else (exec_watch.h)
     if (attempt == 200 || is_ours) return permission_error(tid);
     nap(500);
   }
@@ -318,7 +313,7 @@ void Threads::release(pid_t tid, Clock::time_point until) {
   if (!code) return forget_ended(tid);
   if (*code == kExecuted) return leave(tid, 0);
   // It stands in a stop of ours: its id is its own.
-  if (found->second.stop_again) kernel::signal_thread(found->second.process, tid, SIGSTOP);
+  if (found->second.stop_again) kernel::stop_again(found->second.process, tid);
   if (tid == memory_.held())
     threads_.erase(found);
   else

@@ -122,7 +122,6 @@ class Threads {
   bool late_ = false;
   bool pausing_ = false;  // from the first thread that is seized to the last that is let go
   sigset_t mask_{};       // before signals were held back
-  int nice_ = 0;          // before
   bool hurried_ = false;
   std::chrono::steady_clock::time_point stopped_since_{};
   std::map<pid_t, Thread> threads_;

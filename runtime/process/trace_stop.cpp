@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/nap.h"
+#include "runtime/kernel/handle.h"
 #include "runtime/process/target.h"
 
 namespace mdl::process {
@@ -56,7 +57,7 @@ pid_t wait_now(pid_t tid, int& status) {
 }
 
 bool has_been_reaped(pid_t tid) {
-  return read_status(tid).tracer != getpid() || reap(tid);
+  return read_status(tid).tracer != kernel::own_id() || reap(tid);
 }
 
 bool reap(pid_t tid) {

@@ -1,12 +1,14 @@
-// Runs a command, stops it at each of its system calls, and sends it a signal at the one that was asked for.
+// Runs mdl-inject, stops it at each of the system calls that it makes with privilege, and sends it a signal at the one
+// that was asked for. With --separate these are the calls of its broker, its first child; what the two wait for each
+// other with (futex) is not counted, and neither are the calls of the worker, which cannot touch anybody.
 //
 //   killer REPORT STOP SIGNAL COMMAND ARGUMENTS...
 //
-// Every call is two stops, its entry and its exit; the first after execve is number 1. At stop number STOP
-// the command gets SIGNAL and is let go (0: never); SIGKILL ends it right there, before the call is made or
-// before the command learns of its result. STOP may be `writes:N`, too: the N-th stop at a pwrite64, with
-// which mdl-inject writes its target's memory. SIGNAL may be `SIGNAL@PID`: then that process gets it, and the
-// command goes on. REPORT is a file that gets one JSON object:
+// Every call is two stops, its entry and its exit; the first of the broker is number 1. At stop number STOP the command
+// gets SIGNAL and is let go (0: never). SIGKILL ends it right there, before the call is made or before anybody learns
+// of its result; of two processes both, but at even stops only the worker, whose end the broker has to notice. STOP may be
+// `writes:N`, too: the N-th stop at a pwrite64, with which mdl-inject writes its target's memory. SIGNAL may be
+// `SIGNAL@PID`: then that process gets it, and the command goes on. REPORT is a file that gets one JSON object:
 //
 //   stops    how many there were, and `writes`, how many of these at a pwrite64
 //   first    the first stop at which it touched another process (ptrace); 0 when it never did
@@ -15,7 +17,7 @@
 //            yet: a call in which it slept may fail with EINTR now, and only then
 //   status   of its end: an exit status, or minus the signal that ended it
 //
-// It ends with status 0, or 1 when it could not do its work.
+// It ends with status 0, or 1 when it could not do its work, and never before the broker has ended.
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
@@ -94,35 +96,89 @@ Blow blow(const char* text) {
   return {signal, *rest == '@' ? atoi(rest + 1) : 0};
 }
 
-void supervise(pid_t child, Where stop, Blow blow, Report& report) {
-  Mending mending;
-  bool entry = false;
-  int deliver = 0;
-  for (;;) {
-    if (ptrace(PTRACE_SYSCALL, child, nullptr, deliver) != 0) exit(1);
-    int status = wait_for(child);
-    if (!WIFSTOPPED(status)) {
-      report.status = end_of(status);
-      return;
+class Supervisor {
+ public:
+  // `caller`: who makes the calls; 0 = a child of the worker that there is not yet.
+  Supervisor(pid_t worker, pid_t caller, Where stop, Blow blow, Report& report)
+      : worker_(worker),
+        broker_(caller),
+        had_broker_(caller != 0),
+        stop_(stop),
+        blow_(blow),
+        report_(report) {}
+
+  void run() {
+    ptrace(worker_ == broker_ ? PTRACE_SYSCALL : PTRACE_CONT, worker_, nullptr, nullptr);
+    while (worker_ != 0 || broker_ != 0) {
+      int status = 0;
+      const pid_t pid = waitpid(-1, &status, __WALL);
+      if (pid < 0) exit(1);
+      if (!WIFSTOPPED(status))
+        ended(pid, status);
+      else if (pid == broker_ || (pid != worker_ && !had_broker_))
+        look_at_broker(pid, status);
+      else if (pid == worker_)
+        look_at_worker(status);
+      else
+        ptrace(PTRACE_DETACH, pid, nullptr, nullptr);  // another child of one of the two
     }
-    deliver = WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
-    if (deliver != 0) continue;
-    entry = !entry;
-    user_regs_struct regs;
-    if (ptrace(PTRACE_GETREGS, child, nullptr, &regs) != 0) exit(1);
-    ++report.stops;
-    mending.see(regs, entry);
-    if (report.first == 0 && regs.orig_rax == SYS_ptrace) report.first = report.stops;
-    bool write = regs.orig_rax == SYS_pwrite64;
-    if (write) ++report.writes;
-    if (stop.of_writes ? !write || report.writes != stop.number : report.stops != stop.number) continue;
-    report.sent = true, report.mending = mending.any();
-    report.call = static_cast<long>(regs.orig_rax), report.request = static_cast<long>(regs.rdi);
-    kill(blow.at ? blow.at : child, blow.signal);
-    ptrace(PTRACE_DETACH, child, nullptr, nullptr);
-    report.status = end_of(wait_for(child));
-    return;
   }
+
+ private:
+  void ended(pid_t pid, int status) {
+    if (pid == worker_) report_.status = end_of(status), worker_ = 0;
+    if (pid == broker_) broker_ = 0;
+  }
+
+  void look_at_worker(int status) {
+    unsigned long child = 0;
+    const bool forked = status >> 16 == PTRACE_EVENT_FORK;
+    if (forked && !had_broker_ && ptrace(PTRACE_GETEVENTMSG, worker_, nullptr, &child) == 0)
+      broker_ = static_cast<pid_t>(child), had_broker_ = true;
+    ptrace(PTRACE_CONT, worker_, nullptr, status >> 16 ? 0 : WSTOPSIG(status));
+  }
+
+  // Its first stop may be told before the fork.
+  void look_at_broker(pid_t pid, int status) {
+    broker_ = pid, had_broker_ = true;
+    const int signal = WSTOPSIG(status);
+    const bool call = signal == (SIGTRAP | 0x80);
+    if (call && !report_.sent) look_at_call();
+    const int deliver = call || status >> 16 || (signal == SIGSTOP && worker_ != broker_)
+                            ? 0
+                            : signal;  // which begins with ours
+    ptrace(report_.sent ? PTRACE_CONT : PTRACE_SYSCALL, broker_, nullptr, deliver);
+  }
+
+  void look_at_call() {
+    entry_ = !entry_;
+    user_regs_struct regs;
+    if (ptrace(PTRACE_GETREGS, broker_, nullptr, &regs) != 0) return;
+    if (worker_ != broker_ && regs.orig_rax == SYS_futex) return;
+    ++report_.stops;
+    mending_.see(regs, entry_);
+    if (report_.first == 0 && regs.orig_rax == SYS_ptrace) report_.first = report_.stops;
+    const bool write = regs.orig_rax == SYS_pwrite64;
+    if (write) ++report_.writes;
+    if (stop_.of_writes ? !write || report_.writes != stop_.number : report_.stops != stop_.number) return;
+    report_.sent = true, report_.mending = mending_.any();
+    report_.call = static_cast<long>(regs.orig_rax), report_.request = static_cast<long>(regs.rdi);
+    if (blow_.signal == SIGKILL && !blow_.at && stop_.number % 2) kill(broker_, SIGKILL);
+    kill(blow_.at ? blow_.at : worker_, blow_.signal);
+  }
+
+  pid_t worker_, broker_;
+  bool had_broker_, entry_ = false;
+  Where stop_;
+  Blow blow_;
+  Report& report_;
+  Mending mending_;
+};
+
+bool separates(char** words) {
+  for (; *words; words++)
+    if (strcmp(*words, "--separate") == 0) return true;
+  return false;
 }
 
 }  // namespace
@@ -136,9 +192,11 @@ int main(int argc, char** argv) {
     _exit(127);
   }
   if (child < 0 || !WIFSTOPPED(wait_for(child))) return 1;
-  if (ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) != 0) return 1;
+  if (ptrace(PTRACE_SETOPTIONS, child, nullptr,
+             PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_EXITKILL) != 0)
+    return 1;
   Report report;
-  supervise(child, where(argv[2]), blow(argv[3]), report);
+  Supervisor(child, separates(argv) ? 0 : child, where(argv[2]), blow(argv[3]), report).run();
   FILE* out = fopen(argv[1], "w");
   if (!out) return 1;
   fprintf(out,

@@ -12,7 +12,7 @@
 #include <ctime>
 #include <string>
 
-#include "base/read_text.h"
+#include "runtime/kernel/proc_file.h"
 
 namespace mdl::arch {
 namespace {
@@ -105,8 +105,8 @@ Result<void> check_wall_clock(const CounterFacts& facts, const ClockPair& since)
 
 Result<uint64_t> ticks_per_second(const ClockPair& since) {
   const std::string sources = "/sys/devices/system/clocksource/clocksource0/";
-  const std::string available = read_text(sources + "available_clocksource");
-  const std::string current = read_text(sources + "current_clocksource");
+  const std::string available = kernel::system_text(sources + "available_clocksource");
+  const std::string current = kernel::system_text(sources + "current_clocksource");
   const CounterFacts facts{is_invariant(), available, current, compare_on_all};
   if (auto ok = check_wall_clock(facts, since); !ok) return ok.error();
   return rate_since(since);

@@ -1,0 +1,213 @@
+// Each call goes to the broker, or is made here where there is none.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/read_text.h"
+#include "runtime/kernel/broker.h"
+#include "runtime/kernel/calls.h"
+
+namespace mdl::kernel {
+namespace {
+
+constexpr size_t kMost = size_t{1} << 20;  // of bytes at once
+constexpr size_t kMostEdits = 2048;        // their code is at most a page each
+
+}  // namespace
+
+bool seize(pid_t tid) {
+  return ask<direct::seize>(tid);
+}
+bool interrupt(pid_t tid) {
+  return ask<direct::interrupt>(tid);
+}
+bool go_on(pid_t tid, int signal) {
+  return ask<direct::go_on>(tid, signal);
+}
+bool go_to_system_call(pid_t tid, int signal) {
+  return ask<direct::go_to_system_call>(tid, signal);
+}
+bool detach(pid_t tid, int signal) {
+  return ask<direct::detach>(tid, signal);
+}
+size_t read_registers(pid_t tid, std::span<std::byte> block) {
+  return ask<direct::read_registers>(tid, block);
+}
+bool write_registers(pid_t tid, std::span<const std::byte> block) {
+  return ask<direct::write_registers>(tid, block);
+}
+bool read_signal_mask(pid_t tid, uint64_t& mask) {
+  return ask<direct::read_signal_mask>(tid, mask);
+}
+bool write_signal_mask(pid_t tid, uint64_t mask) {
+  return ask<direct::write_signal_mask>(tid, mask);
+}
+bool read_signal(pid_t tid, siginfo_t& info) {
+  return ask<direct::read_signal>(tid, info);
+}
+bool read_system_call(pid_t tid, __ptrace_syscall_info& call) {
+  return ask<direct::read_system_call>(tid, call);
+}
+bool read_restartable(pid_t tid, RestartableSequences& out) {
+  return ask<direct::read_restartable>(tid, out);
+}
+bool read_dispatch(pid_t tid, CallDispatch& out) {
+  return ask<direct::read_dispatch>(tid, out);
+}
+bool read_filter(pid_t tid, long number, std::vector<sock_filter>& out) {
+  return ask<direct::read_filter>(tid, number, out);
+}
+bool look_at_event(pid_t tid, int kinds, siginfo_t& info) {
+  return ask<direct::look_at_event>(tid, kinds, info);
+}
+pid_t take_event(pid_t tid, int& status) {
+  return ask<direct::take_event>(tid, status);
+}
+
+int open_handle(pid_t pid) {
+  return ask<direct::open_handle>(pid).file;
+}
+bool stop_again(pid_t process, pid_t tid) {
+  return ask<direct::stop_again>(process, tid);
+}
+pid_t own_id() {
+  static const pid_t id = ask<direct::own_id>();
+  return id;
+}
+bool hurry(bool on) {
+  return ask<direct::hurry>(gettid(), on);
+}
+
+Started start_program(std::string_view words, std::string_view folder) {
+  return ask<direct::start_program>(words, folder);
+}
+std::string command_words(std::span<const std::string> command) {
+  std::string out;
+  for (const std::string& word : command) out.append(word.c_str(), word.size() + 1);
+  return out;
+}
+void let_program_go() {
+  ask<direct::let_program_go>();
+}
+void end_program() {
+  ask<direct::end_program>();
+}
+void end_program_with_us() {
+  ask<direct::end_program_with_us>();
+}
+
+int open_memory(pid_t tid) {
+  return ask<direct::open_memory>(tid).file;
+}
+uint32_t open_writer(pid_t tid) {
+  return ask<direct::open_writer>(tid);
+}
+bool duplicate_writer(uint32_t writer) {
+  return ask<direct::duplicate_writer>(writer);
+}
+void close_writer(uint32_t writer) {
+  ask<direct::close_writer>(writer);
+}
+bool read_writer(uint32_t writer, uint64_t address, std::span<std::byte> into) {
+  return ask<direct::read_writer>(writer, address, into);
+}
+bool overwrite(uint32_t writer, uint64_t address, std::span<const std::byte> bytes) {
+  for (; !bytes.empty();
+       address += std::min(kMost, bytes.size()), bytes = bytes.subspan(std::min(kMost, bytes.size())))
+    if (!ask<direct::overwrite>(writer, address, bytes.first(std::min(kMost, bytes.size())))) return false;
+  return true;
+}
+Edited apply_edits(uint32_t writer, std::span<const Edit> edits, bool only_look) {
+  Edited out;
+  for (size_t first = 0; first < edits.size() && !out.failed;) {
+    size_t last = std::min(edits.size(), first + kMostEdits / 2);
+    while (last < edits.size() && last < first + kMostEdits &&
+           page_of(edits[last]) == page_of(edits[last - 1]))
+      last++;
+    const Edited some = ask<direct::apply_edits>(writer, edits.subspan(first, last - first), only_look);
+    for (size_t at : some.changed) out.changed.push_back(first + at);
+    for (size_t at : some.foreign) out.foreign.push_back(first + at);
+    out.failed = some.failed;
+    first = last;
+  }
+  return out;
+}
+bool read_memory_of(pid_t tid, uint64_t address, std::span<std::byte> into) {
+  for (; !into.empty();
+       address += std::min(kMost, into.size()), into = into.subspan(std::min(kMost, into.size())))
+    if (!ask<direct::read_memory_of>(tid, address, into.first(std::min(kMost, into.size())))) return false;
+  return true;
+}
+std::optional<bool> compare_memory(pid_t tid, pid_t other) {
+  return ask<direct::compare_memory>(tid, other);
+}
+
+std::string proc_text(pid_t pid, std::string_view name) {
+  std::string out;
+  read_proc(pid, name, out);
+  return out;
+}
+int read_proc(pid_t pid, std::string_view name, std::string& out) {
+  if (name != "maps") {
+    out += ask<direct::proc_text>(pid, name);
+    return out.empty() ? errno : 0;
+  }
+  // As long as the process wants it to be: it is read here.
+  const int file = open_proc(pid, name);
+  return file < 0 ? errno : read_open(file, out);
+}
+std::string proc_link(pid_t pid, std::string_view name) {
+  return ask<direct::proc_link>(pid, name);
+}
+bool stat_proc(pid_t pid, std::string_view name, struct stat& out) {
+  return ask<direct::stat_proc>(pid, name, out);
+}
+int open_proc(pid_t pid, std::string_view name, int more) {
+  return ask<direct::open_proc>(pid, name, more).file;
+}
+int open_regular(pid_t pid, std::string_view name) {
+  return ask<direct::open_regular>(pid, name).file;
+}
+int open_below_root(pid_t pid, std::string_view path) {
+  return ask<direct::open_below_root>(pid, path).file;
+}
+std::string own_text(std::string_view name) {
+  return ask<direct::own_text>(name);
+}
+std::string own_link(std::string_view name) {
+  return ask<direct::own_link>(name);
+}
+bool stat_own(std::string_view name, struct stat& out) {
+  return ask<direct::stat_own>(name, out);
+}
+std::string system_text(std::string_view path) {
+  return ask<direct::system_text>(path);
+}
+std::vector<pid_t> processes() {
+  return ask<direct::processes>();
+}
+std::vector<pid_t> threads_of(pid_t pid) {
+  return ask<direct::threads_of>(pid);
+}
+pid_t live_thread(pid_t pid) {
+  return ask<direct::live_thread>(pid);
+}
+
+int lock_file(std::string_view name, int operation, std::string_view text) {
+  return ask<direct::lock_file>(name, operation, text).file;
+}
+int look_at_lock_file(std::string_view name) {
+  return ask<direct::look_at_lock_file>(name).file;
+}
+void remove_lock_file(std::string_view name) {
+  ask<direct::remove_lock_file>(name);
+}
+
+Result<int> publish(std::string_view text) {
+  std::string problem;
+  const int file = ask<direct::publish>(text, problem).file;
+  if (file < 0) return Error{std::move(problem)};
+  return file;
+}
+
+}  // namespace mdl::kernel

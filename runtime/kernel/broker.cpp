@@ -1,0 +1,418 @@
+#include "runtime/kernel/broker.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "runtime/kernel/calls.h"
+#include "runtime/kernel/confine.h"
+#include "runtime/kernel/rights.h"
+
+namespace mdl::kernel {
+namespace {
+
+Trust trusted;  // as of separate(); the broker's, or of who has no broker
+
+// In the broker.
+
+pid_t worker = 0;
+std::unique_ptr<Family> family;
+
+std::optional<AsOwner> as_owner;  // while a call is made
+std::set<pid_t> looked_at;        // threads that had no more rights than they may have when they stood
+
+bool may_touch(pid_t tid) {
+  return family->may_touch(tid);
+}
+
+// For what is only looked at, an answer holds for a moment: most of the questions of an attach come in a row.
+bool may_look(pid_t tid) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kMoment{10};
+  static pid_t last = 0;
+  static Clock::time_point when;
+  if (tid == last && Clock::now() - when < kMoment) return true;
+  if (!may_touch(tid)) return false;
+  last = tid, when = Clock::now();
+  return true;
+}
+
+bool is_public(std::string_view name) {
+  return name == "stat" || name == "status" || name == "comm" || name == "schedstat";
+}
+
+bool is_private(std::string_view name) {
+  constexpr std::string_view kNames[] = {
+      "auxv", "limits", "cgroup", "syscall", "attr/current", "maps", "ns/user", "exe", "root", "mem", "io"};
+  return std::ranges::count(kNames, name) != 0;
+}
+
+// True from here to the end of the call.
+bool is_owner(pid_t tid) {
+  as_owner.emplace(tid);
+  if (as_owner->has_worked()) return true;
+  errno = EACCES;
+  return false;
+}
+
+// /proc shows some of it to everybody. Files are opened as the process's owner could: he is to be shown nothing that
+// he may not see.
+bool may_show(pid_t tid, std::string_view name) {
+  std::string_view plain = name;
+  if (name.starts_with("task/")) plain.remove_prefix(std::min(name.size(), name.find('/', 5) + 1));
+  if (is_public(plain)) return true;
+  if (is_private(plain) || name.starts_with("map_files/")) return may_look(tid);
+  errno = EPERM;
+  const bool is_file = name.starts_with("root/") || name.starts_with("cwd") || name.starts_with("fd/");
+  if (!is_file || name.find("..") != name.npos || !may_look(tid)) return false;
+  return is_owner(tid);
+}
+
+bool may_show_own(std::string_view name) {
+  return name == "status" || name == "root" || name == "loginuid" || name.starts_with("ns/") ||
+         name == "mountinfo";
+}
+
+bool is_setting(std::string_view path) {
+  if (path == "/proc/sys/kernel/yama/ptrace_scope" || path == "/sys/kernel/security/lsm" ||
+      path == "/proc/locks")
+    return true;
+  if (path.find("..") != path.npos) return false;
+  if (path.starts_with("/sys/devices/system/clocksource/")) return true;
+  struct statfs file {};
+  constexpr decltype(file.f_type) kGroups = 0x27e0eb, kUnifiedGroups = 0x63677270;  // linux/magic.h
+  return path.substr(path.rfind('/') + 1).starts_with("memory.") &&
+         statfs(std::string(path).c_str(), &file) == 0 &&
+         (file.f_type == kGroups || file.f_type == kUnifiedGroups);
+}
+
+bool is_worker(pid_t tid) {
+  struct stat status {};
+  return direct::stat_proc(worker, "task/" + std::to_string(tid), status);
+}
+
+// PID-START-NAMESPACE, of process/lock.h.
+bool is_lock(std::string_view name) {
+  return !name.empty() && name.find_first_not_of("0123456789-") == name.npos;
+}
+
+bool is_allowed_command(std::string_view words, std::string_view) {
+  return !words.empty() && words == trusted.command;
+}
+
+// A thread that stands does not change its rights; before, it may have.
+bool may_set(pid_t tid) {
+  if (looked_at.contains(tid)) return true;
+  siginfo_t info{};
+  if (!direct::read_signal(tid, info) || !may_touch(tid)) return false;
+  looked_at.insert(tid);
+  return true;
+}
+
+// What must be true for each call. The kernel itself answers those about threads that are not our tracees (ESRCH) or no
+// children of ours (ECHILD).
+template <auto F>
+constexpr std::nullptr_t kCheck = nullptr;
+constexpr auto kAlways = [](const auto&...) { return true; };
+constexpr auto kFamily = [](pid_t tid, const auto&...) { return may_touch(tid); };
+constexpr auto kStands = [](pid_t tid, const auto&...) { return may_set(tid); };
+constexpr auto kGoesOn = [](pid_t tid, const auto&...) { return looked_at.erase(tid), true; };
+template <>
+constexpr auto kCheck<direct::seize> = kFamily;
+template <>
+constexpr auto kCheck<direct::interrupt> = kAlways;
+template <>
+constexpr auto kCheck<direct::go_on> = kGoesOn;
+template <>
+constexpr auto kCheck<direct::go_to_system_call> = kGoesOn;
+template <>
+constexpr auto kCheck<direct::detach> = kGoesOn;
+template <>
+constexpr auto kCheck<direct::read_registers> = kStands;
+template <>
+constexpr auto kCheck<direct::write_registers> = kStands;
+template <>
+constexpr auto kCheck<direct::read_signal_mask> = kStands;
+template <>
+constexpr auto kCheck<direct::write_signal_mask> = kStands;
+template <>
+constexpr auto kCheck<direct::read_signal> = kAlways;
+template <>
+constexpr auto kCheck<direct::read_system_call> = kAlways;
+template <>
+constexpr auto kCheck<direct::read_restartable> = kAlways;
+template <>
+constexpr auto kCheck<direct::read_dispatch> = kAlways;
+template <>
+constexpr auto kCheck<direct::read_filter> = kAlways;
+template <>
+constexpr auto kCheck<direct::look_at_event> = kAlways;
+template <>
+constexpr auto kCheck<direct::take_event> = kGoesOn;
+template <>
+constexpr auto kCheck<direct::open_handle> = kAlways;  // nothing can be sent through it
+template <>
+constexpr auto kCheck<direct::stop_again> = kAlways;
+template <>
+constexpr auto kCheck<direct::own_id> = kAlways;
+template <>
+constexpr auto kCheck<direct::hurry> = [](pid_t tid, bool) { return is_worker(tid); };
+template <>
+constexpr auto kCheck<direct::start_program> = is_allowed_command;
+template <>
+constexpr auto kCheck<direct::let_program_go> = kAlways;
+template <>
+constexpr auto kCheck<direct::end_program> = kAlways;
+template <>
+constexpr auto kCheck<direct::end_program_with_us> = kAlways;
+template <>
+constexpr auto kCheck<direct::open_memory> = kFamily;
+template <>
+constexpr auto kCheck<direct::open_writer> = kFamily;
+template <>
+constexpr auto kCheck<direct::duplicate_writer> = kAlways;
+template <>
+constexpr auto kCheck<direct::close_writer> = kAlways;
+template <>
+constexpr auto kCheck<direct::read_writer> = kAlways;
+template <>
+constexpr auto kCheck<direct::overwrite> = kAlways;
+template <>
+constexpr auto kCheck<direct::apply_edits> = kAlways;
+template <>
+constexpr auto kCheck<direct::read_memory_of> = kFamily;
+template <>
+constexpr auto kCheck<direct::compare_memory> = kAlways;  // one bit
+template <>
+constexpr auto kCheck<direct::proc_text> = may_show;
+template <>
+constexpr auto kCheck<direct::proc_link> = may_show;
+template <>
+constexpr auto kCheck<direct::stat_proc> =
+    [](pid_t tid, std::string_view name, const auto&) { return may_show(tid, name); };
+template <>
+constexpr auto kCheck<direct::open_proc> =
+    [](pid_t tid, std::string_view name, int) { return name != "mem" && may_show(tid, name); };
+template <>
+constexpr auto kCheck<direct::open_regular> = may_show;
+template <>
+constexpr auto kCheck<direct::open_below_root> =
+    [](pid_t tid, std::string_view) { return may_look(tid) && is_owner(tid); };
+template <>
+constexpr auto kCheck<direct::own_text> = may_show_own;
+template <>
+constexpr auto kCheck<direct::own_link> = may_show_own;
+template <>
+constexpr auto kCheck<direct::stat_own> =
+    [](std::string_view name, const auto&) { return may_show_own(name); };
+template <>
+constexpr auto kCheck<direct::system_text> = is_setting;
+template <>
+constexpr auto kCheck<direct::processes> = kAlways;  // /proc lists them for everybody
+template <>
+constexpr auto kCheck<direct::threads_of> = kAlways;
+template <>
+constexpr auto kCheck<direct::live_thread> = kAlways;
+template <>
+constexpr auto kCheck<direct::lock_file> =
+    [](std::string_view name, const auto&...) { return is_lock(name); };
+template <>
+constexpr auto kCheck<direct::look_at_lock_file> = is_lock;
+template <>
+constexpr auto kCheck<direct::remove_lock_file> = is_lock;
+template <>
+constexpr auto kCheck<direct::publish> = kAlways;
+
+// Once more behind calls that took hold of something: it may have executed a program meanwhile that has more rights.
+// A thread that was seized is looked at when it stands (may_set).
+template <auto F>
+constexpr bool kTakesHold =
+    std::is_same_v<Tag<F>, Tag<direct::open_memory>> || std::is_same_v<Tag<F>, Tag<direct::open_writer>>;
+
+template <typename R>
+void undo(R& out) {
+  if constexpr (std::is_same_v<R, direct::Opened>) close(out.file);
+  if constexpr (std::is_same_v<R, uint32_t>) direct::close_writer(out);
+  out = R{};
+  errno = EPERM;
+}
+
+template <auto F, typename R, typename... A>
+bool serve_as(R (*)(A...), wire::Reader question, wire::Writer& answer, int& file) {
+  std::tuple<typename wire::Parameter<A>::Kept...> kept;
+  std::apply([&](auto&... one) { (wire::Parameter<A>::take(question, one), ...); }, kept);
+  if (!question.is_whole()) return false;
+  R out{};
+  errno = 0;
+  if (std::apply([](auto&... one) { return kCheck<F>(wire::Parameter<A>::pass(one)...); }, kept)) {
+    errno = 0;
+    out = std::apply([](auto&... one) { return F(wire::Parameter<A>::pass(one)...); }, kept);
+    if constexpr (kTakesHold<F>)
+      if (out != R{} && !may_touch(std::get<0>(kept))) undo(out);
+    if constexpr (std::is_same_v<Tag<F>, Tag<direct::open_writer>>)
+      if (out != R{}) family->take(std::get<0>(kept));
+  }
+  const int error = errno;
+  std::apply([&](auto&... one) { (wire::Parameter<A>::answer(answer, one), ...); }, kept);
+  if constexpr (std::is_same_v<R, direct::Opened>)
+    file = out.file;
+  else
+    wire::put(answer, out);
+  if constexpr (std::is_same_v<Tag<F>, Tag<direct::start_program>>)
+    if (out.pid) family->adopt(out.pid);
+  errno = error;
+  return true;
+}
+
+using Serve = bool (*)(wire::Reader, wire::Writer&, int&);
+
+template <auto... F>
+constexpr auto servers(List<F...>) {
+  static_assert((!std::is_same_v<std::remove_cv_t<decltype(kCheck<F>)>, std::nullptr_t> && ...),
+                "each call has a check");
+  return std::array<Serve, sizeof...(F)>{[](wire::Reader question, wire::Writer& answer, int& file) {
+    return serve_as<F>(F, question, answer, file);
+  }...};
+}
+
+[[noreturn]] void serve_all(Channel& channel) {
+  constexpr auto kServers = servers(Calls{});
+  std::vector<std::byte> question(Channel::kRoom);
+  while (const std::optional<size_t> size = channel.next(question)) {
+    wire::Reader reader{std::span(question).first(*size)};
+    wire::Writer answer(channel.room());
+    uint32_t call = UINT32_MAX;
+    wire::get(reader, call);
+    int file = -1;
+    if (call >= kServers.size() || !kServers[call](reader, answer, file) || !answer.fits()) break;
+    const int error = errno;
+    as_owner.reset();
+    channel.answer(answer.used(), error, file);
+    if (file >= 0) close(file);
+  }
+  _exit(1);
+}
+
+// A signal at the end of the worker (PR_SET_PDEATHSIG) would not come: that counts as sent by it, who may not any more.
+void end_with(pid_t parent) {
+  const int handle = direct::open_handle(parent).file;
+  if (handle < 0 || getppid() != parent) _exit(1);
+  std::thread([handle] {
+    pollfd end{handle, POLLIN, 0};
+    while (poll(&end, 1, -1) != 1) continue;
+    _exit(1);
+  }).detach();
+}
+
+[[noreturn]] void be_broker(Channel& channel, pid_t parent) {
+  prctl(PR_SET_DUMPABLE, 0);
+  sigset_t held;  // those of a terminal and of whoever ends mdl-inject are the worker's
+  sigemptyset(&held);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) sigaddset(&held, signal);
+  sigprocmask(SIG_BLOCK, &held, nullptr);
+  end_with(parent);
+  channel.answers();
+  direct::take_short_turns();
+  worker = parent;
+  family = std::make_unique<Family>(trusted.named);
+  serve_all(channel);
+}
+
+// In the worker.
+
+constexpr const char* kGone = "the process that has its privileges has ended";
+
+class Worker final : public Asking {
+ public:
+  explicit Worker(Channel channel) : channel_(std::move(channel)) { channel_.asks(); }
+  std::span<std::byte> begin() override {
+    turn_.lock();
+    return channel_.room();
+  }
+  Channel::Answer end(const wire::Writer& question) override {
+    if (!question.fits()) give_up("a question is too long");
+    auto answer = channel_.ask(question.used());
+    if (!answer) give_up(kGone);
+    return *answer;
+  }
+  void done() override { turn_.unlock(); }
+  // A measurement may have no question for a long time. Signals are for the other threads.
+  void end_with_broker() {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread([this] {
+      channel_.wait_gone();
+      give_up(kGone);
+    }).detach();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+ private:
+  std::mutex turn_;
+  Channel channel_;
+};
+
+Worker* worker_side = nullptr;  // for good: a thread looks at it to the end
+
+}  // namespace
+
+Asking* asking() {
+  return worker_side;
+}
+
+// The broker ends with us, and what it has stopped goes on.
+void give_up(const char* why) {
+  std::fputs("mdl-inject: it cannot go on, and has left what it did not take out (see mdl-inject --status): ",
+             stderr);
+  std::fputs(why, stderr);
+  std::fputs("\n", stderr);
+  std::_Exit(static_cast<int>(Status::left_inert));
+}
+
+namespace direct {
+
+Opened publish(std::string_view text, std::string& problem) {
+  if (!trusted.publish) return {};
+  auto file = trusted.publish(text);
+  if (!file) problem = file.error().text;
+  return {file ? *file : -1};
+}
+
+}  // namespace direct
+
+Result<void> separate(Trust trust) {
+  trusted = std::move(trust);
+  tzset();  // of the log's lines, while files can be opened
+  auto channel = Channel::make();
+  const pid_t parent = getpid();
+  const pid_t broker = channel ? fork() : -1;
+  if (broker < 0) return Error{std::string("cannot separate its privileges: ") + std::strerror(errno)};
+  if (broker == 0) be_broker(*channel, parent);
+  worker_side = new Worker(std::move(*channel));
+  direct::take_short_turns();
+#ifndef MDL_SANITIZED
+  if (!confine_worker()) return Error{std::string("cannot confine itself: ") + std::strerror(errno)};
+#endif
+  worker_side->end_with_broker();
+  return {};
+}
+
+}  // namespace mdl::kernel

@@ -1,0 +1,35 @@
+// Two processes instead of one. What has privilege, the broker, makes the calls of this room for the worker, which
+// reads everything that others have made (ELF, DWARF, frames, xz, journals, plans, JSON, /proc) and has no privilege.
+// docs/security.md says against whom, and what each of the two can do.
+//
+// The worker is the process that was started: signals, standard files and the exit status are its own. The broker is its
+// child, and is killed when it ends. A thread that the broker has stopped then goes on, as it does when a tracer ends.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace mdl::kernel {
+
+// Makes the output file of this text, and hands out its descriptor (output/sink.h).
+using Publish = std::function<Result<int>(std::string_view)>;
+
+struct Trust {
+  pid_t named = 0;           // the process that is measured; 0 when it is started
+  std::string command = {};  // what may be started, as command_words() makes it; "" = nothing
+  Publish publish = {};
+};
+
+// Once, before anything is parsed, and while there is one thread. Behind it this process is confined (confine.h). A
+// program under the sanitizers is not, since it takes what the filter forbids.
+Result<void> separate(Trust trust);
+
+// By the broker, as it was told.
+Result<int> publish(std::string_view text);
+
+}  // namespace mdl::kernel

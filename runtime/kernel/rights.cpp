@@ -1,0 +1,166 @@
+#include "runtime/kernel/rights.h"
+
+#include <grp.h>
+#include <sys/fsuid.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <sstream>
+#include <string_view>
+
+#include "runtime/kernel/direct.h"
+
+namespace mdl::kernel {
+namespace {
+
+constexpr int kGenerations = 64;
+
+template <typename Number>
+Number number(std::string_view text, int base = 10) {
+  Number out{};
+  std::from_chars(text.data(), text.data() + text.size(), out, base);
+  return out;
+}
+
+// The value of a line "KEY:\tVALUE"; the name of a process, which it may choose, holds no line's end.
+std::string_view value_of(std::string_view status, std::string_view key) {
+  for (size_t at = 0; at < status.size();) {
+    const std::string_view line = status.substr(at, status.find('\n', at) - at);
+    if (line.starts_with(key) && line.substr(key.size()).starts_with(":\t"))
+      return line.substr(key.size() + 2);
+    at += line.size() + 1;
+  }
+  return {};
+}
+
+void add_numbers(std::string_view text, std::vector<uint32_t>& out) {
+  std::istringstream words{std::string(text)};
+  for (uint32_t one; words >> one;) out.push_back(one);
+}
+
+Rights rights_of(pid_t pid, std::string_view status) {
+  Rights out;
+  add_numbers(value_of(status, "Uid"), out.uids);
+  add_numbers(value_of(status, "Gid"), out.gids);
+  add_numbers(value_of(status, "Groups"), out.gids);
+  out.capabilities =
+      number<uint64_t>(value_of(status, "CapPrm"), 16) | number<uint64_t>(value_of(status, "CapAmb"), 16);
+  out.users = direct::proc_link(pid, "ns/user");
+  return out;
+}
+
+// The time of its start (field 22 of proc(5)); its name is in parentheses and may hold anything. 0 when it is gone.
+uint64_t start_of(pid_t pid) {
+  const std::string stat = direct::proc_text(pid, "stat");
+  std::istringstream fields(stat.substr(std::min(stat.size(), stat.rfind(')') + 1)));
+  std::string field;
+  for (int i = 3; i <= 22; i++) fields >> field;
+  return fields ? number<uint64_t>(field) : 0;
+}
+
+bool are_among(const std::vector<uint32_t>& some, const std::vector<uint32_t>& all) {
+  return !some.empty() &&
+         std::ranges::all_of(some, [&](uint32_t one) { return std::ranges::count(all, one) != 0; });
+}
+
+}  // namespace
+
+bool within(const Rights& rights, const Rights& named, const std::string& ours) {
+  const bool same_users = !rights.users.empty() && rights.users == named.users;
+  if (!same_users && rights.users == ours) return false;
+  if (same_users && rights.capabilities & ~named.capabilities) return false;
+  // Who may change its user has the rights of all of them.
+  constexpr uint64_t kSetsUser = uint64_t{1} << 7;  // CAP_SETUID
+  return named.capabilities & kSetsUser ||
+         (are_among(rights.uids, named.uids) && are_among(rights.gids, named.gids));
+}
+
+AsOwner::AsOwner(pid_t pid) {
+  const std::string status = direct::proc_text(pid, "status");
+  std::vector<uint32_t> uids, gids;
+  std::vector<gid_t> groups;
+  add_numbers(value_of(status, "Uid"), uids);
+  add_numbers(value_of(status, "Gid"), gids);
+  add_numbers(value_of(status, "Groups"), groups);
+  if (uids.size() != 4 || gids.size() != 4) return;
+  if (uids[3] == geteuid() && gids[3] == getegid()) {
+    worked_ = true;
+    return;
+  }
+  groups_.resize(static_cast<size_t>(std::max(0, getgroups(0, nullptr))));
+  const int count = getgroups(static_cast<int>(groups_.size()), groups_.data());
+  if (count < 0 || setgroups(groups.size(), groups.data()) != 0) return;
+  changed_ = true;
+  setfsgid(gids[3]);
+  setfsuid(uids[3]);
+  constexpr uid_t kAsk = static_cast<uid_t>(-1);
+  worked_ = static_cast<uid_t>(setfsuid(kAsk)) == uids[3] && static_cast<gid_t>(setfsgid(kAsk)) == gids[3];
+}
+
+AsOwner::~AsOwner() {
+  if (!changed_) return;
+  setfsuid(geteuid());
+  setfsgid(getegid());
+  (void)!setgroups(groups_.size(), groups_.data());
+}
+
+Family::Family(pid_t named) {
+  ours_ = direct::own_link("ns/user");
+  if (named > 0) adopt(named);
+}
+
+void Family::adopt(pid_t pid) {
+  const std::string status = direct::proc_text(pid, "status");
+  const auto group = number<pid_t>(value_of(status, "Tgid"));
+  if (group == 0) return;
+  named_ = rights_of(group, status);
+  since_ = start_of(group);
+  remember(group, since_);
+}
+
+void Family::remember(pid_t process, uint64_t start) {
+  known_[process] = start;
+  if (std::string vector = direct::proc_text(process, "auxv"); !vector.empty())
+    vectors_.insert(std::move(vector));
+}
+
+bool Family::is_known(pid_t process) const {
+  const auto found = known_.find(process);
+  return found != known_.end() && found->second == start_of(process);
+}
+
+bool Family::belongs(pid_t process, int depth) {
+  if (is_known(process)) return true;
+  const uint64_t start = start_of(process);
+  if (start == 0) return false;
+  const auto parent = number<pid_t>(value_of(direct::proc_text(process, "status"), "PPid"));
+  // Its parent may have ended: then it is a copy of somebody's memory (fork(2)).
+  bool ours = start >= since_ && ((depth < kGenerations && parent > 1 && belongs(parent, depth + 1)) ||
+                                  vectors_.contains(direct::proc_text(process, "auxv")));
+  for (auto one = known_.begin(); !ours && one != known_.end(); ++one)
+    ours = is_known(one->first) && direct::compare_memory(one->first, process) == true;
+  if (ours && start_of(process) == start) remember(process, start);
+  return ours;
+}
+
+bool Family::may_touch(pid_t tid) {
+  const std::string status = direct::proc_text(tid, "status");
+  const auto group = number<pid_t>(value_of(status, "Tgid"));
+  if (group == 0) {
+    errno = ESRCH;
+    return false;
+  }
+  if (named_ && belongs(group, 0) && within(rights_of(tid, status), *named_, ours_)) return true;
+  errno = EPERM;
+  return false;
+}
+
+// A program that it has executed since has another vector.
+void Family::take(pid_t tid) {
+  const auto group = number<pid_t>(value_of(direct::proc_text(tid, "status"), "Tgid"));
+  if (const auto found = known_.find(group); found != known_.end()) remember(group, found->second);
+}
+
+}  // namespace mdl::kernel
