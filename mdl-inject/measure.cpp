@@ -71,7 +71,8 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed&
 // Output files are made by the broker, since nobody else may open one any more.
 Result<void> separate(const Options& options, output::Sink& sink) {
   if (!options.separate) return {};
-  kernel::Trust trust{.named = options.pid, .command = kernel::command_words(options.run)};
+  kernel::Trust trust{
+      .named = options.pid, .command = kernel::command_words(options.run), .folder = options.folder};
   trust.publish = [&sink](std::string_view text) { return sink.publish(text); };
   if (auto ok = kernel::separate(std::move(trust)); !ok) return ok;
   sink.publish_through(kernel::publish);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/read_text.h"
+#include "base/watchdog.h"
 #include "runtime/kernel/broker.h"
 #include "runtime/kernel/calls.h"
 
@@ -12,6 +13,19 @@ namespace {
 
 constexpr size_t kMost = size_t{1} << 20;  // of bytes at once
 constexpr size_t kMostEdits = 2048;        // their code is at most a page each
+
+// Calls it for one part after the other, until it fails.
+template <typename Bytes, typename Call>
+bool in_parts(uint64_t address, Bytes bytes, Call call) {
+  while (!bytes.empty()) {
+    const Watched watched;
+    const size_t size = std::min(kMost, bytes.size());
+    if (!call(address, bytes.first(size))) return false;
+    address += size;
+    bytes = bytes.subspan(size);
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -109,13 +123,12 @@ void close_writer(uint32_t writer) {
   ask<direct::close_writer>(writer);
 }
 bool read_writer(uint32_t writer, uint64_t address, std::span<std::byte> into) {
+  const Watched watched;
   return ask<direct::read_writer>(writer, address, into);
 }
 bool overwrite(uint32_t writer, uint64_t address, std::span<const std::byte> bytes) {
-  for (; !bytes.empty();
-       address += std::min(kMost, bytes.size()), bytes = bytes.subspan(std::min(kMost, bytes.size())))
-    if (!ask<direct::overwrite>(writer, address, bytes.first(std::min(kMost, bytes.size())))) return false;
-  return true;
+  return in_parts(address, bytes,
+                  [&](uint64_t at, auto part) { return ask<direct::overwrite>(writer, at, part); });
 }
 Edited apply_edits(uint32_t writer, std::span<const Edit> edits, bool only_look) {
   Edited out;
@@ -124,6 +137,7 @@ Edited apply_edits(uint32_t writer, std::span<const Edit> edits, bool only_look)
     while (last < edits.size() && last < first + kMostEdits &&
            page_of(edits[last]) == page_of(edits[last - 1]))
       last++;
+    const Watched watched;
     const Edited some = ask<direct::apply_edits>(writer, edits.subspan(first, last - first), only_look);
     for (size_t at : some.changed) out.changed.push_back(first + at);
     for (size_t at : some.foreign) out.foreign.push_back(first + at);
@@ -133,10 +147,8 @@ Edited apply_edits(uint32_t writer, std::span<const Edit> edits, bool only_look)
   return out;
 }
 bool read_memory_of(pid_t tid, uint64_t address, std::span<std::byte> into) {
-  for (; !into.empty();
-       address += std::min(kMost, into.size()), into = into.subspan(std::min(kMost, into.size())))
-    if (!ask<direct::read_memory_of>(tid, address, into.first(std::min(kMost, into.size())))) return false;
-  return true;
+  return in_parts(address, into,
+                  [&](uint64_t at, auto part) { return ask<direct::read_memory_of>(tid, at, part); });
 }
 std::optional<bool> compare_memory(pid_t tid, pid_t other) {
   return ask<direct::compare_memory>(tid, other);
@@ -162,8 +174,8 @@ std::string proc_link(pid_t pid, std::string_view name) {
 bool stat_proc(pid_t pid, std::string_view name, struct stat& out) {
   return ask<direct::stat_proc>(pid, name, out);
 }
-int open_proc(pid_t pid, std::string_view name, int more) {
-  return ask<direct::open_proc>(pid, name, more).file;
+int open_proc(pid_t pid, std::string_view name) {
+  return ask<direct::open_proc>(pid, name).file;
 }
 int open_regular(pid_t pid, std::string_view name) {
   return ask<direct::open_regular>(pid, name).file;

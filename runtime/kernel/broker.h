@@ -22,6 +22,7 @@ using Publish = std::function<Result<int>(std::string_view)>;
 struct Trust {
   pid_t named = 0;           // the process that is measured; 0 when it is started
   std::string command = {};  // what may be started, as command_words() makes it; "" = nothing
+  std::string folder = {};   // and where
   Publish publish = {};
 };
 

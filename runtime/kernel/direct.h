@@ -74,7 +74,7 @@ std::optional<bool> compare_memory(pid_t tid, pid_t other);
 std::string proc_text(pid_t pid, std::string_view name);
 std::string proc_link(pid_t pid, std::string_view name);
 bool stat_proc(pid_t pid, std::string_view name, struct stat& out);
-Opened open_proc(pid_t pid, std::string_view name, int more);
+Opened open_proc(pid_t pid, std::string_view name);
 Opened open_regular(pid_t pid, std::string_view name);
 Opened open_below_root(pid_t pid, std::string_view path);
 std::string own_text(std::string_view name);

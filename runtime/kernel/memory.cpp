@@ -12,7 +12,7 @@
 namespace mdl::kernel::direct {
 
 Opened open_memory(pid_t tid) {
-  return open_proc(tid, "mem", 0);
+  return open_proc(tid, "mem");
 }
 
 bool read_memory_of(pid_t tid, uint64_t address, std::span<std::byte> into) {

@@ -65,8 +65,12 @@ int walk(int root, const std::string& path) {
   return at;
 }
 
+int open_for(pid_t pid, std::string_view name, int how) {
+  return open(path_of(pid, name).c_str(), how | O_CLOEXEC);
+}
+
 bool has_memory(pid_t pid, std::string_view maps) {
-  const int file = open_proc(pid, maps, 0).file;
+  const int file = open_for(pid, maps, O_RDONLY);
   char byte;
   const bool readable = file >= 0 && read(file, &byte, 1) == 1;
   if (file >= 0) close(file);
@@ -87,8 +91,8 @@ bool stat_proc(pid_t pid, std::string_view name, struct stat& out) {
   return stat(path_of(pid, name).c_str(), &out) == 0;
 }
 
-Opened open_proc(pid_t pid, std::string_view name, int more) {
-  return {open(path_of(pid, name).c_str(), O_RDONLY | O_CLOEXEC | more)};
+Opened open_proc(pid_t pid, std::string_view name) {
+  return {open_for(pid, name, O_RDONLY)};
 }
 
 namespace {
@@ -111,11 +115,11 @@ Opened open_if_regular(int path_descriptor) {
 }  // namespace
 
 Opened open_regular(pid_t pid, std::string_view name) {
-  return open_if_regular(open_proc(pid, name, O_PATH).file);
+  return open_if_regular(open_for(pid, name, O_PATH));
 }
 
 Opened open_below_root(pid_t pid, std::string_view path) {
-  const int root = open_proc(pid, "root", O_PATH | O_DIRECTORY).file;
+  const int root = open_for(pid, "root", O_PATH | O_DIRECTORY);
   if (root < 0) return {};
   const std::string name(path.substr(std::min(path.find_first_not_of('/'), path.size())));
   open_how how{};

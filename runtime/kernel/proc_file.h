@@ -21,8 +21,8 @@ std::string proc_text(pid_t pid, std::string_view name);
 int read_proc(pid_t pid, std::string_view name, std::string& out);
 std::string proc_link(pid_t pid, std::string_view name);
 bool stat_proc(pid_t pid, std::string_view name, struct stat& out);
-// A descriptor, or -1 and errno. `more`: flags of open(2) for a file that may be no regular one.
-int open_proc(pid_t pid, std::string_view name, int more = 0);
+// A descriptor for reading, or -1 and errno: of a file of /proc itself, or of exe.
+int open_proc(pid_t pid, std::string_view name);
 
 // A regular file for reading, by its path in the process's root; -1 and errno, EACCES where it is no regular file.
 // Links lead where they lead the process, none of /proc is followed, and where the kernel cannot do that

@@ -131,14 +131,20 @@ bool Family::is_known(pid_t process) const {
   return found != known_.end() && found->second == start_of(process);
 }
 
+// Its parent has ended, and it is a copy of the memory of one of us (fork(2)). Another copy of what we are a copy of
+// ourselves still has its parent, which is one, too.
+bool Family::is_orphan(pid_t process, pid_t parent) const {
+  const std::string vector = direct::proc_text(process, "auxv");
+  return vectors_.contains(vector) && direct::proc_text(parent, "auxv") != vector;
+}
+
 bool Family::belongs(pid_t process, int depth) {
   if (is_known(process)) return true;
   const uint64_t start = start_of(process);
   if (start == 0) return false;
   const auto parent = number<pid_t>(value_of(direct::proc_text(process, "status"), "PPid"));
-  // Its parent may have ended: then it is a copy of somebody's memory (fork(2)).
   bool ours = start >= since_ && ((depth < kGenerations && parent > 1 && belongs(parent, depth + 1)) ||
-                                  vectors_.contains(direct::proc_text(process, "auxv")));
+                                  is_orphan(process, parent));
   for (auto one = known_.begin(); !ours && one != known_.end(); ++one)
     ours = is_known(one->first) && direct::compare_memory(one->first, process) == true;
   if (ours && start_of(process) == start) remember(process, start);

@@ -60,6 +60,7 @@ class Family {
   void remember(pid_t process, uint64_t start);
   bool belongs(pid_t process, int depth);
   bool is_known(pid_t process) const;
+  bool is_orphan(pid_t process, pid_t parent) const;
 
   std::string ours_;
   std::optional<Rights> named_;

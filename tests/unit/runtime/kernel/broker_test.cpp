@@ -1,0 +1,130 @@
+// Each question is asked as a worker that was taken over could ask it: by the calls themselves, with any arguments.
+#include "runtime/kernel/broker.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <functional>
+
+#include "runtime/kernel/calls.h"
+
+namespace mdl::kernel {
+namespace {
+
+// A process that is named, and waits.
+class Named {
+ public:
+  Named() : pid_(fork()) {
+    if (pid_ == 0) pause(), _exit(0);
+  }
+  ~Named() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+// Of a worker: a status other than 0 is the number of what was not as it should be.
+int in_a_worker(const Trust& trust, const std::function<int()>& check) {
+  const pid_t pid = fork();
+  if (pid == 0) _exit(separate(trust) ? check() : 99);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+}
+
+bool is_refused(int file) {
+  const int error = errno;
+  if (file >= 0) close(file);
+  return file < 0 && (error == EPERM || error == EACCES);
+}
+
+TEST(Broker, ShowsTheNamed) {
+  const Named named;
+  EXPECT_EQ(in_a_worker({.named = named.pid()},
+                        [&] {
+                          if (proc_text(named.pid(), "auxv").empty()) return 1;
+                          if (proc_text(named.pid(), "maps").empty()) return 2;
+                          const int exe = open_proc(named.pid(), "exe"), memory = open_memory(named.pid());
+                          if (exe < 0) return 3;
+                          return memory < 0 ? 4 : 0;
+                        }),
+            0);
+}
+
+TEST(Broker, NoNameLeadsOutOfAProcess) {
+  const Named named, other;
+  EXPECT_EQ(in_a_worker({.named = named.pid()},
+                        [&] {
+                          const std::string there = "/../../" + std::to_string(other.pid());
+                          int number = 0;
+                          for (const char* way : {"map_files", "task", "root", "cwd", "fd"})
+                            for (const char* what : {"/maps", "/mem", "/auxv", "/environ", "/exe"}) {
+                              const std::string name = way + there + what;
+                              number++;
+                              if (!is_refused(open_proc(named.pid(), name))) return number;
+                              if (!is_refused(open_regular(named.pid(), name))) return number;
+                              if (!proc_text(named.pid(), name).empty()) return number;
+                            }
+                          return 0;
+                        }),
+            0);
+}
+
+TEST(Broker, OthersAreNotTouched) {
+  const Named named, other;
+  EXPECT_EQ(in_a_worker({.named = named.pid()},
+                        [&] {
+                          std::array<std::byte, 8> word;
+                          if (!is_refused(open_memory(other.pid()))) return 1;
+                          if (open_writer(other.pid()) != 0) return 2;
+                          if (seize(other.pid())) return 3;
+                          if (read_memory_of(other.pid(), 0x400000, word)) return 4;
+                          if (!proc_text(other.pid(), "maps").empty()) return 5;
+                          if (!is_refused(open_below_root(other.pid(), "/etc/passwd"))) return 6;
+                          return proc_text(other.pid(), "stat").empty() ? 7 : 0;  // which everybody may see
+                        }),
+            0);
+}
+
+TEST(Broker, OnlyFilesOfProcAndTheProgramAreOpened) {
+  const Named named;
+  EXPECT_EQ(
+      in_a_worker({.named = named.pid()},
+                  [&] {
+                    int number = 0;
+                    for (const char* name : {"mem", "task/1/mem", "root", "cwd", "environ", "clear_refs"})
+                      if (number++; !is_refused(open_proc(named.pid(), name))) return number;
+                    return 0;
+                  }),
+      0);
+}
+
+TEST(Broker, NothingIsStartedButTheCommandInItsFolder) {
+  const std::array<std::string, 1> command = {"true"}, other = {"false"};
+  EXPECT_EQ(in_a_worker({.command = command_words(command), .folder = "/"},
+                        [&] {
+                          if (start_program(command_words(other), "/").pid) return 1;
+                          if (start_program(command_words(command), "/tmp").pid) return 2;
+                          if (start_program("", "").pid) return 3;
+                          const Started started = start_program(command_words(command), "/");
+                          end_program();
+                          return started.pid ? 0 : 4;
+                        }),
+            0);
+}
+
+TEST(Broker, FilesAreNotMadeUnlessItWasTold) {
+  EXPECT_EQ(in_a_worker({}, [] { return publish("text") ? 1 : 0; }), 0);
+}
+
+}  // namespace
+}  // namespace mdl::kernel
