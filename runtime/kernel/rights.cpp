@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/proc_text.h"
 #include "runtime/kernel/direct.h"
 
 namespace mdl::kernel {
@@ -24,17 +25,6 @@ Number number(std::string_view text, int base = 10) {
   return out;
 }
 
-// The value of a line "KEY:\tVALUE"; the name of a process, which it may choose, holds no line's end.
-std::string_view value_of(std::string_view status, std::string_view key) {
-  for (size_t at = 0; at < status.size();) {
-    const std::string_view line = status.substr(at, status.find('\n', at) - at);
-    if (line.starts_with(key) && line.substr(key.size()).starts_with(":\t"))
-      return line.substr(key.size() + 2);
-    at += line.size() + 1;
-  }
-  return {};
-}
-
 void add_numbers(std::string_view text, std::vector<uint32_t>& out) {
   std::istringstream words{std::string(text)};
   for (uint32_t one; words >> one;) out.push_back(one);
@@ -42,22 +32,19 @@ void add_numbers(std::string_view text, std::vector<uint32_t>& out) {
 
 Rights rights_of(pid_t pid, std::string_view status) {
   Rights out;
-  add_numbers(value_of(status, "Uid"), out.uids);
-  add_numbers(value_of(status, "Gid"), out.gids);
-  add_numbers(value_of(status, "Groups"), out.gids);
+  add_numbers(status_value(status, "Uid"), out.uids);
+  add_numbers(status_value(status, "Gid"), out.gids);
+  add_numbers(status_value(status, "Groups"), out.gids);
   out.capabilities =
-      number<uint64_t>(value_of(status, "CapPrm"), 16) | number<uint64_t>(value_of(status, "CapAmb"), 16);
+      number<uint64_t>(status_value(status, "CapPrm"), 16) | number<uint64_t>(status_value(status, "CapAmb"), 16);
   out.users = direct::proc_link(pid, "ns/user");
   return out;
 }
 
-// The time of its start (field 22 of proc(5)); its name is in parentheses and may hold anything. 0 when it is gone.
+// The time of its start; 0 when it is gone.
 uint64_t start_of(pid_t pid) {
-  const std::string stat = direct::proc_text(pid, "stat");
-  std::istringstream fields(stat.substr(std::min(stat.size(), stat.rfind(')') + 1)));
-  std::string field;
-  for (int i = 3; i <= 22; i++) fields >> field;
-  return fields ? number<uint64_t>(field) : 0;
+  constexpr int kStart = 22;
+  return number<uint64_t>(stat_field(direct::proc_text(pid, "stat"), kStart));
 }
 
 bool are_among(const std::vector<uint32_t>& some, const std::vector<uint32_t>& all) {
@@ -81,9 +68,9 @@ AsOwner::AsOwner(pid_t pid) {
   const std::string status = direct::proc_text(pid, "status");
   std::vector<uint32_t> uids, gids;
   std::vector<gid_t> groups;
-  add_numbers(value_of(status, "Uid"), uids);
-  add_numbers(value_of(status, "Gid"), gids);
-  add_numbers(value_of(status, "Groups"), groups);
+  add_numbers(status_value(status, "Uid"), uids);
+  add_numbers(status_value(status, "Gid"), gids);
+  add_numbers(status_value(status, "Groups"), groups);
   if (uids.size() != 4 || gids.size() != 4) return;
   if (uids[3] == geteuid() && gids[3] == getegid()) {
     worked_ = true;
@@ -113,7 +100,7 @@ Family::Family(pid_t named) {
 
 void Family::adopt(pid_t pid) {
   const std::string status = direct::proc_text(pid, "status");
-  const auto group = number<pid_t>(value_of(status, "Tgid"));
+  const auto group = number<pid_t>(status_value(status, "Tgid"));
   if (group == 0) return;
   named_ = rights_of(group, status);
   since_ = start_of(group);
@@ -142,7 +129,7 @@ bool Family::belongs(pid_t process, int depth) {
   if (is_known(process)) return true;
   const uint64_t start = start_of(process);
   if (start == 0) return false;
-  const auto parent = number<pid_t>(value_of(direct::proc_text(process, "status"), "PPid"));
+  const auto parent = number<pid_t>(status_value(direct::proc_text(process, "status"), "PPid"));
   bool ours = start >= since_ && ((depth < kGenerations && parent > 1 && belongs(parent, depth + 1)) ||
                                   is_orphan(process, parent));
   for (auto one = known_.begin(); !ours && one != known_.end(); ++one)
@@ -153,7 +140,7 @@ bool Family::belongs(pid_t process, int depth) {
 
 bool Family::may_touch(pid_t tid) {
   const std::string status = direct::proc_text(tid, "status");
-  const auto group = number<pid_t>(value_of(status, "Tgid"));
+  const auto group = number<pid_t>(status_value(status, "Tgid"));
   if (group == 0) {
     errno = ESRCH;
     return false;
@@ -165,7 +152,7 @@ bool Family::may_touch(pid_t tid) {
 
 // A program that it has executed since has another vector.
 void Family::take(pid_t tid) {
-  const auto group = number<pid_t>(value_of(direct::proc_text(tid, "status"), "Tgid"));
+  const auto group = number<pid_t>(status_value(direct::proc_text(tid, "status"), "Tgid"));
   if (const auto found = known_.find(group); found != known_.end()) remember(group, found->second);
 }
 

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/proc_text.h"
 #include "runtime/kernel/handle.h"
 #include "runtime/kernel/proc_file.h"
 
@@ -61,18 +62,6 @@ static_assert(std::size(kCapabilities) == CAP_LAST_CAP + 1);
 constexpr uint64_t kTrace = uint64_t{1} << CAP_SYS_PTRACE;
 constexpr uint64_t kOverride = uint64_t{1} << CAP_DAC_OVERRIDE;
 
-// The value of a line "KEY:\tVALUE".
-std::string_view line_of(std::string_view text, std::string_view key) {
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
-    if (line.starts_with(key) && line.substr(key.size()).starts_with(":\t"))
-      return line.substr(key.size() + 2);
-  }
-  return {};
-}
-
 template <typename Id>
 void read_ids(std::string_view line, std::array<Id, 4>& out) {
   std::istringstream words{std::string(line)};
@@ -103,7 +92,7 @@ std::string without_end(std::string text) {
 }
 
 pid_t parent_of(pid_t pid) {
-  return static_cast<pid_t>(number(line_of(kernel::proc_text(pid, "status"), "PPid")));
+  return static_cast<pid_t>(number(status_value(kernel::proc_text(pid, "status"), "PPid")));
 }
 
 // With CAP_SYS_PTRACE little is left that can forbid it.
@@ -192,11 +181,11 @@ std::string explain_refusal(const Attempt& a) {
 
 Credentials parse_credentials(std::string_view status) {
   Credentials out;
-  read_ids(line_of(status, "Uid"), out.uid);
-  read_ids(line_of(status, "Gid"), out.gid);
-  out.permitted = read_set(line_of(status, "CapPrm"));
-  out.effective = read_set(line_of(status, "CapEff"));
-  out.seccomp = static_cast<int>(number(line_of(status, "Seccomp")));
+  read_ids(status_value(status, "Uid"), out.uid);
+  read_ids(status_value(status, "Gid"), out.gid);
+  out.permitted = read_set(status_value(status, "CapPrm"));
+  out.effective = read_set(status_value(status, "CapEff"));
+  out.seccomp = static_cast<int>(number(status_value(status, "Seccomp")));
   return out;
 }
 

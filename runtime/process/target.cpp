@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "base/nap.h"
+#include "base/proc_text.h"
 #include "runtime/arch/description.h"
 #include "runtime/arch/target_data.h"
 #include "runtime/image/image.h"
@@ -31,10 +32,9 @@ long number(std::string_view text) {
   return value;
 }
 
-// The character behind the last ')' of /proc/PID/stat: the name may contain anything.
 char stat_state(const std::string& stat) {
-  size_t at = stat.rfind(") ");
-  return at == std::string::npos || at + 2 >= stat.size() ? '?' : stat[at + 2];
+  const std::string_view state = stat_field(stat, 3);
+  return state.empty() ? '?' : state[0];
 }
 
 // By its stat: it has not ended, nor waits to be reaped.
@@ -46,23 +46,13 @@ bool is_alive(const std::string& stat) {
 constexpr uint64_t kExiting = 0x4,
                    kKernelThread = 0x200000;  // PF_EXITING, PF_KTHREAD of the kernel's sched.h
 
-// A field of /proc/PID/stat by its number in proc(5); 0 when there is none.
-uint64_t stat_field(pid_t pid, int wanted) {
-  std::string stat = kernel::proc_text(pid, "stat");
-  size_t at = stat.rfind(") ");
-  if (at == std::string::npos) return 0;
-  // The state behind the name is field 3.
-  std::string_view rest = std::string_view(stat).substr(at + 2);
-  for (int field = 3; field < wanted; field++) {
-    size_t space = rest.find(' ');
-    if (space == std::string_view::npos) return 0;
-    rest = rest.substr(space + 1);
-  }
-  return static_cast<uint64_t>(number(rest));
+// 0 when there is none.
+uint64_t stat_number(pid_t pid, int field) {
+  return static_cast<uint64_t>(number(stat_field(kernel::proc_text(pid, "stat"), field)));
 }
 
 uint64_t flags(pid_t pid) {
-  return stat_field(pid, 9);
+  return stat_number(pid, 9);
 }
 
 // A process that has lost its memory but is no zombie yet is ending, unless it never had any.
@@ -250,11 +240,11 @@ std::string program_of(pid_t pid) {
 }
 
 uint64_t start_time(pid_t pid) {
-  return stat_field(pid, 22);
+  return stat_number(pid, 22);
 }
 
 uint64_t stack_start(pid_t pid) {
-  return stat_field(pid, 28);
+  return stat_number(pid, 28);
 }
 
 }  // namespace mdl::process

@@ -10,12 +10,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/nap.h"
+#include "base/proc_text.h"
 #include "runtime/kernel/handle.h"
 #include "runtime/kernel/proc_file.h"
 
@@ -89,14 +89,12 @@ std::optional<int> ProcessHandle::killed_by() const {
   constexpr int kLooks = 10;
   for (int look = 0; look < kLooks; look++, nap(500)) {
     if (const std::optional<int> end = kernel::end_of(file_)) return signal_of(*end);
-    // Not waited for yet: the last field but none of /proc/PID/stat is the status (proc(5)).
-    std::string text = kernel::proc_text(pid_, "stat");
-    size_t at = text.rfind(") ");
-    if (at == std::string::npos || text[at + 2] != 'Z') continue;
-    std::istringstream fields(text.substr(at + 2));
-    std::string field;
-    for (int i = 3; i <= 52; i++) fields >> field;  // field 52, exit_code
-    return fields ? signal_of(std::atoi(field.c_str())) : std::nullopt;
+    // Not waited for yet.
+    constexpr int kState = 3, kExitCode = 52;
+    const std::string text = kernel::proc_text(pid_, "stat");
+    if (stat_field(text, kState) != "Z") continue;
+    const std::string code(stat_field(text, kExitCode));
+    return code.empty() ? std::nullopt : signal_of(std::atoi(code.c_str()));
   }
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/proc_text.h"
 #include "runtime/arch/clock.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/process/target.h"
@@ -27,15 +28,10 @@ std::optional<uint64_t> number_of(const std::string& text, std::string_view key)
   return std::strtoull(text.c_str() + at + key.size(), nullptr, 10);
 }
 
-// Field n of /proc/PID/stat (proc(5)), counted from 1; the second may hold spaces and parentheses.
-std::optional<uint64_t> stat_field(const std::string& text, int field) {
-  size_t at = text.rfind(") ");
-  if (at == std::string::npos) return std::nullopt;
-  for (int i = 2; i < field; i++) {
-    at = text.find(' ', at + 1);
-    if (at == std::string::npos) return std::nullopt;
-  }
-  return std::strtoull(text.c_str() + at + 1, nullptr, 10);
+std::optional<uint64_t> stat_number(const std::string& stat, int field) {
+  const std::string text(stat_field(stat, field));
+  if (text.empty()) return std::nullopt;
+  return std::strtoull(text.c_str(), nullptr, 10);
 }
 
 std::optional<uint64_t> event_count(format::Event event, pid_t pid, pid_t tid) {
@@ -51,9 +47,9 @@ std::optional<uint64_t> event_count(format::Event event, pid_t pid, pid_t tid) {
   };
   switch (event) {
     case format::Event::minor_faults:
-      return stat_field(task_file(pid, tid, "stat"), 10);
+      return stat_number(task_file(pid, tid, "stat"), 10);
     case format::Event::major_faults:
-      return stat_field(task_file(pid, tid, "stat"), 12);
+      return stat_number(task_file(pid, tid, "stat"), 12);
     case format::Event::blocks_in:
       return blocks("\nread_bytes:");
     case format::Event::blocks_out:
