@@ -44,7 +44,7 @@ thread_local OwnSlot own;
 [[noreturn]] void end() {
   constexpr std::string_view kText =
       "mdl-inject: the memory of the process does not let itself be read: a page of it waits for somebody to "
-      "fill it "
+      "fill it, or a program that it executes "
       "(FUSE, userfaultfd, a network file system). mdl-inject ends itself here; what it has put into the "
       "process stays "
       "inert: see mdl-inject --status\n";

@@ -1,8 +1,10 @@
-#include "runtime/kernel/direct.h"
-
 #include <elf.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+
+#include "base/watchdog.h"
+#include "runtime/kernel/direct.h"
+#include "runtime/kernel/ends.h"
 
 namespace mdl::kernel::direct {
 namespace {
@@ -24,8 +26,13 @@ bool has_executed(pid_t tid) {
 
 }  // namespace
 
+// Waits for an execve of its process, which may wait for a file.
 bool seize(pid_t tid) {
-  return ptrace(PTRACE_SEIZE, tid, nullptr, kTraceOptions) == 0;
+  const Watched watched;
+  const Seizing seizing;
+  if (ptrace(PTRACE_SEIZE, tid, nullptr, kTraceOptions) != 0) return false;
+  expect_end(tid);
+  return true;
 }
 
 bool interrupt(pid_t tid) {
@@ -41,7 +48,9 @@ bool go_to_system_call(pid_t tid, int signal) {
 }
 
 bool detach(pid_t tid, int signal) {
-  return ptrace(PTRACE_DETACH, tid, nullptr, signal) == 0;
+  if (ptrace(PTRACE_DETACH, tid, nullptr, signal) != 0) return false;
+  forget_end(tid);
+  return true;
 }
 
 size_t read_registers(pid_t tid, std::span<std::byte> block) {
@@ -91,7 +100,9 @@ bool look_at_event(pid_t tid, int kinds, siginfo_t& info) {
 }
 
 pid_t take_event(pid_t tid, int& status) {
-  return waitpid(tid, &status, __WALL | WNOHANG);
+  const pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+  if (got != 0 && (got < 0 || !WIFSTOPPED(status))) forget_end(tid);
+  return got;
 }
 
 }  // namespace mdl::kernel::direct

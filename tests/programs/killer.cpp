@@ -7,10 +7,14 @@
 // Every call is two stops, its entry and its exit; the first of the broker is number 1. At stop number STOP the command
 // gets SIGNAL and is let go (0: never). SIGKILL ends it right there, before the call is made or before anybody learns
 // of its result; of two processes both, but at even stops only the worker, whose end the broker has to notice. STOP may be
-// `writes:N`, too: the N-th stop at a pwrite64, with which mdl-inject writes its target's memory. SIGNAL may be
-// `SIGNAL@PID`: then that process gets it, and the command goes on. REPORT is a file that gets one JSON object:
+// `writes:N`, too: the N-th stop at a pwrite64, with which mdl-inject writes its target's memory; or `touches:N`: the N-th
+// entry of a call that concerns another process (ptrace, kcmp, waits, signals, memory and files of /proc); or `seizes:N`, of a
+// PTRACE_SEIZE. SIGNAL may be
+// `SIGNAL@PID`: then that process gets it, and the command goes on. Or it is `ask`: then this says "stopped" in a line on
+// standard output, and the command goes on when there is a line on standard input.
+// REPORT is a file that gets one JSON object:
 //
-//   stops    how many there were, and `writes`, how many of these at a pwrite64
+//   stops    how many there were, and `writes`, how many of these at a pwrite64, `touches` and `seizes`
 //   first    the first stop at which it touched another process (ptrace); 0 when it never did
 //   sent     whether STOP was reached; then `call` and `request`: the call's number, and its first argument
 //   mending  at that stop some thread of the command's own tracee had been interrupted and was not mended
@@ -20,20 +24,24 @@
 // It ends with status 0, or 1 when it could not do its work, and never before the broker has ended.
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <string>
+#include <string_view>
 
 namespace {
 
 struct Report {
-  unsigned long stops = 0, writes = 0, first = 0;
+  unsigned long stops = 0, writes = 0, touches = 0, seizes = 0, first = 0;
   bool sent = false, mending = false;
   long call = -1, request = -1;
   int status = 0;
@@ -76,24 +84,78 @@ int end_of(int status) {
 
 struct Where {
   unsigned long number = 0;
-  bool of_writes = false;
+  std::string of;  // "" = all
 };
 
-Where where(const char* text) {
-  constexpr const char kWrites[] = "writes:";
-  bool of_writes = strncmp(text, kWrites, sizeof kWrites - 1) == 0;
-  return {strtoul(of_writes ? text + sizeof kWrites - 1 : text, nullptr, 10), of_writes};
+Where where(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == text.npos) return {std::stoul(text), ""};
+  return {std::stoul(text.substr(colon + 1)), text.substr(0, colon)};
 }
 
 struct Blow {
   int signal;
   pid_t at;  // 0 = the command
+  bool asks;
 };
 
 Blow blow(const char* text) {
   char* rest = nullptr;
   const auto signal = static_cast<int>(strtol(text, &rest, 10));
-  return {signal, *rest == '@' ? atoi(rest + 1) : 0};
+  return {signal, *rest == '@' ? atoi(rest + 1) : 0, strcmp(text, "ask") == 0};
+}
+
+// Whoever reads does what he wants to do while the command stands.
+void ask() {
+  if (write(STDOUT_FILENO, "stopped\n", 8) != 8) exit(1);
+  for (char c = 0; c != '\n';)
+    if (read(STDIN_FILENO, &c, 1) != 1) exit(1);
+}
+
+std::string text_of(pid_t pid, unsigned long address) {
+  char out[256] = {};
+  iovec here{out, sizeof out - 1}, there{reinterpret_cast<void*>(address), sizeof out - 1};
+  const size_t room = 4096 - address % 4096;
+  if (room < there.iov_len) here.iov_len = there.iov_len = room;
+  process_vm_readv(pid, &here, 1, &there, 1, 0);
+  return out;
+}
+
+bool is_file_of_process(const std::string& path) {
+  return path.size() > 6 && path.starts_with("/proc/") && isdigit(path[6]);
+}
+
+bool is_memory(pid_t pid, unsigned long descriptor) {
+  char out[64] = {};
+  const std::string link = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(descriptor);
+  if (readlink(link.c_str(), out, sizeof out - 1) <= 0) return false;
+  return is_file_of_process(out) && std::string_view(out).ends_with("/mem");
+}
+
+// At its entry.
+bool touches(pid_t pid, const user_regs_struct& regs) {
+  switch (regs.orig_rax) {
+    case SYS_ptrace:
+    case SYS_process_vm_readv:
+    case SYS_kcmp:
+    case SYS_pidfd_open:
+    case SYS_pidfd_send_signal:
+    case SYS_waitid:
+    case SYS_wait4:
+    case SYS_tgkill:
+    case SYS_openat2:
+      return true;
+    case SYS_pread64:
+    case SYS_pwrite64:
+      return is_memory(pid, regs.rdi);
+    case SYS_readlink:
+      return is_file_of_process(text_of(pid, regs.rdi));
+    case SYS_openat:
+    case SYS_newfstatat:
+      return is_file_of_process(text_of(pid, regs.rsi));
+    default:
+      return false;
+  }
 }
 
 class Supervisor {
@@ -160,11 +222,23 @@ class Supervisor {
     if (report_.first == 0 && regs.orig_rax == SYS_ptrace) report_.first = report_.stops;
     const bool write = regs.orig_rax == SYS_pwrite64;
     if (write) ++report_.writes;
-    if (stop_.of_writes ? !write || report_.writes != stop_.number : report_.stops != stop_.number) return;
+    const bool touch = entry_ && touches(broker_, regs);
+    if (touch) ++report_.touches;
+    const bool seize = touch && regs.orig_rax == SYS_ptrace && regs.rdi == PTRACE_SEIZE;
+    if (seize) ++report_.seizes;
+    if (!is_there(write, touch, seize)) return;
     report_.sent = true, report_.mending = mending_.any();
     report_.call = static_cast<long>(regs.orig_rax), report_.request = static_cast<long>(regs.rdi);
+    if (blow_.asks) return ask();
     if (blow_.signal == SIGKILL && !blow_.at && stop_.number % 2) kill(broker_, SIGKILL);
     kill(blow_.at ? blow_.at : worker_, blow_.signal);
+  }
+
+  bool is_there(bool write, bool touch, bool seize) const {
+    if (stop_.of == "writes") return write && report_.writes == stop_.number;
+    if (stop_.of == "seizes") return seize && report_.seizes == stop_.number;
+    if (stop_.of == "touches") return touch && report_.touches == stop_.number;
+    return report_.stops == stop_.number;
   }
 
   pid_t worker_, broker_;
@@ -200,9 +274,11 @@ int main(int argc, char** argv) {
   FILE* out = fopen(argv[1], "w");
   if (!out) return 1;
   fprintf(out,
-          "{\"stops\":%lu,\"writes\":%lu,\"first\":%lu,\"sent\":%s,\"mending\":%s,\"call\":%ld,\"request\":%"
-          "ld,\"status\":%d}\n",
-          report.stops, report.writes, report.first, report.sent ? "true" : "false",
-          report.mending ? "true" : "false", report.call, report.request, report.status);
+          "{\"stops\":%lu,\"writes\":%lu,\"touches\":%lu,\"seizes\":%lu,\"first\":%lu,\"sent\":%s,"
+          "\"mending\":%s,\"call\":%ld,"
+          "\"request\":%ld,\"status\":%d}\n",
+          report.stops, report.writes, report.touches, report.seizes, report.first,
+          report.sent ? "true" : "false", report.mending ? "true" : "false", report.call, report.request,
+          report.status);
   return fclose(out) == 0 ? 0 : 1;
 }

@@ -1,0 +1,93 @@
+#include "runtime/kernel/ends.h"
+
+#include <sys/wait.h>
+
+#include <atomic>
+#include <charconv>
+#include <csignal>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "base/nap.h"
+#include "base/proc_text.h"
+#include "runtime/kernel/direct.h"
+
+namespace mdl::kernel {
+namespace {
+
+constexpr long kLookUs = 5000;
+
+std::mutex mutex;  // of `expected`
+std::set<pid_t>& expected() {
+  static auto* all = new std::set<pid_t>;  // the thread looks at it to the end
+  return *all;
+}
+std::atomic<bool> seizing = false;
+
+bool is_first(pid_t tid) {
+  const std::string status = direct::proc_text(tid, "status");
+  const std::string_view group = status_value(status, "Tgid");
+  pid_t process = tid;
+  std::from_chars(group.data(), group.data() + group.size(), process);
+  return process == tid;
+}
+
+// Its stop would be told, too.
+bool has_ended(pid_t tid) {
+  siginfo_t info{};
+  return direct::look_at_event(tid, WEXITED, info) && info.si_pid == tid &&
+         (info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED);
+}
+
+void take_ends() {
+  const std::lock_guard lock(mutex);
+  std::erase_if(expected(), [](pid_t tid) {
+    int status = 0;
+    return has_ended(tid) && !is_first(tid) && waitpid(tid, &status, __WALL | WNOHANG) == tid;
+  });
+}
+
+void watch() {
+  for (int looks = 0;; nap(kLookUs)) {
+    looks = seizing ? looks + 1 : 0;
+    if (looks > 1) take_ends();
+    if (looks == 0) seizing.wait(false);
+  }
+}
+
+// Signals are for the others.
+void start() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread(watch).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+std::once_flag started;
+
+}  // namespace
+
+Seizing::Seizing() {
+  std::call_once(started, start);
+  seizing = true;
+  seizing.notify_one();
+}
+
+Seizing::~Seizing() {
+  seizing = false;
+}
+
+void expect_end(pid_t tid) {
+  const std::lock_guard lock(mutex);
+  expected().insert(tid);
+}
+
+void forget_end(pid_t tid) {
+  const std::lock_guard lock(mutex);
+  expected().erase(tid);
+}
+
+}  // namespace mdl::kernel
