@@ -32,7 +32,6 @@ from harness import MDL_INJECT, PROGRAMS, CONSTRAINTS, Lines, LiveTest, metric, 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all")
 STATUSES = (0, 1, 3, 5)  # success, failed, the target was killed, something is left inert
 IN_TIME = 20.0  # seconds, for what takes half of one
-SOME = 40       # strikes, where not all are asked for
 MOMENT = 0.03   # for a change; where the thread stands that is to make it, it comes later
 
 # Changes after which the process runs another program, no program, or the same one.
@@ -146,6 +145,7 @@ class Struck:
 
 class Between(LiveTest):
     stops = None  # set by main: which of all, as a slice
+    some = 32     # strikes, where not all are asked for
     more = ()     # options of mdl-inject
 
     def setUp(self):
@@ -364,7 +364,7 @@ class Between(LiveTest):
         print(f"{touches} calls, seed {seed}", flush=True)
         chance = random.Random(seed)
         strikes = [(stop, change) for stop in range(1, touches + 20) for change in CHANGES]
-        strikes = strikes[self.stops] if self.stops else chance.sample(strikes, SOME)
+        strikes = strikes[self.stops] if self.stops else chance.sample(strikes, self.some)
         for count, (stop, change) in enumerate(strikes):
             with self.subTest(stop=stop, change=change):
                 self.strike_once(f"touches:{stop}", change)
@@ -374,6 +374,13 @@ class Between(LiveTest):
                 print(f"{count + 1} of {len(strikes)}: {dict(self.seen)}", file=sys.stderr, flush=True)
         self.check_bystander()
         print(f"changed {len(strikes)} times: {dict(self.seen)}", flush=True)
+
+
+class BetweenSeparate(Between):
+    """The calls of the broker: its worker waits meanwhile."""
+    some = 8
+    more = ("--separate",)
+    test_a_change_is_noticed = test_an_execve_while_threads_are_seized = None
 
 
 if __name__ == "__main__":
