@@ -358,6 +358,15 @@ class Between(LiveTest):
                     self.strike_once(f"seizes:{stop}", change)
         self.assertGreater(self.seen["at once"], calls // 4, self.seen)
 
+    def test_an_execve_while_registers_are_set(self):
+        """In front of each call that sets registers or a signal mask. The execve waits for the thread that is to be set."""
+        calls = self.calm()["sets"]
+        self.assertGreater(calls, 5)
+        for stop in range(1, calls + 1):
+            with self.subTest(stop=stop):
+                self.strike_once(f"sets:{stop}", EXECUTES[stop % 2])
+        self.assertGreater(self.seen["status 1"], 0, "some came before it was done")
+
     def test_at_each_call(self):
         touches = self.calm()["touches"]
         seed = random.randrange(1 << 32)
@@ -381,6 +390,7 @@ class BetweenSeparate(Between):
     some = 8
     more = ("--separate",)
     test_a_change_is_noticed = test_an_execve_while_threads_are_seized = None
+    test_an_execve_while_registers_are_set = None
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@
 // of its result; of two processes both, but at even stops only the worker, whose end the broker has to notice. STOP may be
 // `writes:N`, too: the N-th stop at a pwrite64, with which mdl-inject writes its target's memory; or `touches:N`: the N-th
 // entry of a call that concerns another process (ptrace, kcmp, waits, signals, memory and files of /proc); or `seizes:N`, of a
-// PTRACE_SEIZE. SIGNAL may be
+// PTRACE_SEIZE, or `sets:N`, of one that sets registers or a signal mask. SIGNAL may be
 // `SIGNAL@PID`: then that process gets it, and the command goes on. Or it is `ask`: then this says "stopped" in a line on
 // standard output, and the command goes on when there is a line on standard input.
 // REPORT is a file that gets one JSON object:
 //
-//   stops    how many there were, and `writes`, how many of these at a pwrite64, `touches` and `seizes`
+//   stops    how many there were, and `writes`, how many of these at a pwrite64, `touches`, `seizes`, `sets`
 //   first    the first stop at which it touched another process (ptrace); 0 when it never did
 //   sent     whether STOP was reached; then `call` and `request`: the call's number, and its first argument
 //   mending  at that stop some thread of the command's own tracee had been interrupted and was not mended
@@ -41,7 +41,7 @@
 namespace {
 
 struct Report {
-  unsigned long stops = 0, writes = 0, touches = 0, seizes = 0, first = 0;
+  unsigned long stops = 0, writes = 0, touches = 0, seizes = 0, sets = 0, first = 0;
   bool sent = false, mending = false;
   long call = -1, request = -1;
   int status = 0;
@@ -226,7 +226,10 @@ class Supervisor {
     if (touch) ++report_.touches;
     const bool seize = touch && regs.orig_rax == SYS_ptrace && regs.rdi == PTRACE_SEIZE;
     if (seize) ++report_.seizes;
-    if (!is_there(write, touch, seize)) return;
+    const bool set = touch && regs.orig_rax == SYS_ptrace &&
+                     (regs.rdi == PTRACE_SETREGSET || regs.rdi == PTRACE_SETSIGMASK);
+    if (set) ++report_.sets;
+    if (stop_.of == "sets" ? !set || report_.sets != stop_.number : !is_there(write, touch, seize)) return;
     report_.sent = true, report_.mending = mending_.any();
     report_.call = static_cast<long>(regs.orig_rax), report_.request = static_cast<long>(regs.rdi);
     if (blow_.asks) return ask();
@@ -273,12 +276,13 @@ int main(int argc, char** argv) {
   Supervisor(child, separates(argv) ? 0 : child, where(argv[2]), blow(argv[3]), report).run();
   FILE* out = fopen(argv[1], "w");
   if (!out) return 1;
-  fprintf(out,
-          "{\"stops\":%lu,\"writes\":%lu,\"touches\":%lu,\"seizes\":%lu,\"first\":%lu,\"sent\":%s,"
-          "\"mending\":%s,\"call\":%ld,"
-          "\"request\":%ld,\"status\":%d}\n",
-          report.stops, report.writes, report.touches, report.seizes, report.first,
-          report.sent ? "true" : "false", report.mending ? "true" : "false", report.call, report.request,
-          report.status);
+  fprintf(
+      out,
+      "{\"stops\":%lu,\"writes\":%lu,\"touches\":%lu,\"seizes\":%lu,\"sets\":%lu,\"first\":%lu,\"sent\":%s,"
+      "\"mending\":%s,\"call\":%ld,"
+      "\"request\":%ld,\"status\":%d}\n",
+      report.stops, report.writes, report.touches, report.seizes, report.sets, report.first,
+      report.sent ? "true" : "false", report.mending ? "true" : "false", report.call, report.request,
+      report.status);
   return fclose(out) == 0 ? 0 : 1;
 }
