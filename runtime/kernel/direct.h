@@ -54,6 +54,7 @@ Opened open_handle(pid_t pid);
 void take_short_turns();
 bool stop_again(pid_t process, pid_t tid);
 bool hurry(pid_t tid, bool on);
+extern const int usual_nice;  // of a thread that is not in a hurry
 pid_t own_id();
 
 Started start_program(std::string_view words, std::string_view folder);

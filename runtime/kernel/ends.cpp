@@ -1,5 +1,6 @@
 #include "runtime/kernel/ends.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -16,8 +17,6 @@
 
 namespace mdl::kernel {
 namespace {
-
-constexpr long kLookUs = 5000;
 
 std::mutex mutex;  // of `expected`
 std::set<pid_t>& expected() {
@@ -50,7 +49,9 @@ void take_ends() {
 }
 
 void watch() {
-  for (int looks = 0;; nap(kLookUs)) {
+  // It may have begun in the middle of a pause, and has its beginner's priority.
+  (void)setpriority(PRIO_PROCESS, 0, direct::usual_nice);
+  for (int looks = 0;; nap(5000)) {
     looks = seizing ? looks + 1 : 0;
     if (looks > 1) take_ends();
     if (looks == 0) seizing.wait(false);
@@ -66,12 +67,10 @@ void start() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-std::once_flag started;
-
 }  // namespace
 
 Seizing::Seizing() {
-  std::call_once(started, start);
+  [[maybe_unused]] static const bool started = (start(), true);
   seizing = true;
   seizing.notify_one();
 }

@@ -37,11 +37,11 @@ pid_t own_id() {
   return getpid();
 }
 
+const int usual_nice = getpriority(PRIO_PROCESS, 0);
+
 // A thread of Linux has a nice value of its own.
 bool hurry(pid_t tid, bool on) {
-  constexpr int kFirst = -20;
-  static const int usual = getpriority(PRIO_PROCESS, 0);
-  const int nice = on ? kFirst : usual;
+  const int nice = on ? -20 : usual_nice;
   return setpriority(PRIO_PROCESS, 0, nice) == 0 &&
          setpriority(PRIO_PROCESS, static_cast<id_t>(tid), nice) == 0;
 }
