@@ -14,9 +14,9 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <thread>
 #include <utility>
 
+#include "base/aside.h"
 #include "base/read_text.h"
 
 namespace mdl {
@@ -80,11 +80,11 @@ void confine(int connection, unsigned seconds, pid_t parent) {
 
 // Whoever asks cannot end this process by a signal where it is confined itself.
 void end_with(int connection) {
-  std::thread([connection] {
+  run_aside([connection] {
     pollfd other{connection, POLLRDHUP, 0};
     while (poll(&other, 1, -1) < 0 && errno == EINTR) continue;
     _exit(0);
-  }).detach();
+  });
 }
 
 [[noreturn]] void serve(const Confined::Answer& answer) {

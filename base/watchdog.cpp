@@ -7,8 +7,8 @@
 #include <csignal>
 #include <mutex>
 #include <string_view>
-#include <thread>
 
+#include "base/aside.h"
 #include "base/nap.h"
 
 namespace mdl {
@@ -44,10 +44,8 @@ thread_local OwnSlot own;
 [[noreturn]] void end() {
   constexpr std::string_view kText =
       "mdl-inject: the memory of the process does not let itself be read: a page of it waits for somebody to "
-      "fill it, or a program that it executes "
-      "(FUSE, userfaultfd, a network file system). mdl-inject ends itself here; what it has put into the "
-      "process stays "
-      "inert: see mdl-inject --status\n";
+      "fill it, or a program that it executes (FUSE, userfaultfd, a network file system). mdl-inject ends "
+      "itself here; what it has put into the process stays inert: see mdl-inject --status\n";
   [[maybe_unused]] const ssize_t put = write(STDERR_FILENO, kText.data(), kText.size());
   kill(getpid(), SIGKILL);
   for (;;) pause();
@@ -65,21 +63,12 @@ void watch() {
     }
 }
 
-// Signals are for the others.
-void start() {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread(watch).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
 std::once_flag started;
 
 }  // namespace
 
 Watched::Watched() : is_outer_(own.slot && own.slot->calls % 2 == 0) {
-  std::call_once(started, start);
+  std::call_once(started, run_aside, watch);
   if (is_outer_) own.slot->calls++;
 }
 

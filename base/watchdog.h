@@ -2,9 +2,10 @@
 //
 // A page of another process may be one that its owner has to fill: of a file system in user space (FUSE), of
 // userfaultfd(2), of a server that is away (NFS). The call that touches it sleeps in the kernel until then, where
-// nothing but the end of the whole process gets it out. So does PTRACE_SEIZE while the process executes a file of such kind. So a thread of our own looks at all such calls. One that
-// does not return for 30 seconds, or 5 while threads of the target stand, ends us with a message. That is as good as
-// any other end of an injector: the kernel lets the target's threads go, and they run on as they are at any moment.
+// nothing but the end of the whole process gets it out. So does PTRACE_SEIZE while the process executes such a
+// file. So a thread of our own looks at all such calls. One that does not return for 30 seconds, or 5 while threads
+// of the target stand, ends us with a message. That is as good as any other end of an injector: the kernel lets the
+// target's threads go, and they run on as they are at any moment.
 #pragma once
 
 #include <cstdint>

@@ -18,9 +18,9 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
+#include "base/aside.h"
 #include "runtime/kernel/calls.h"
 #include "runtime/kernel/confine.h"
 #include "runtime/kernel/rights.h"
@@ -313,11 +313,11 @@ constexpr auto servers(List<F...>) {
 void end_with(pid_t parent) {
   const int handle = direct::open_handle(parent).file;
   if (handle < 0 || getppid() != parent) _exit(1);
-  std::thread([handle] {
+  run_aside([handle] {
     pollfd end{handle, POLLIN, 0};
     while (poll(&end, 1, -1) != 1) continue;
     _exit(1);
-  }).detach();
+  });
 }
 
 [[noreturn]] void be_broker(Channel& channel, pid_t parent) {
@@ -352,16 +352,12 @@ class Worker final : public Asking {
     return *answer;
   }
   void done() override { turn_.unlock(); }
-  // A measurement may have no question for a long time. Signals are for the other threads.
+  // A measurement may have no question for a long time.
   void end_with_broker() {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread([this] {
+    run_aside([this] {
       channel_.wait_gone();
       give_up(kGone);
-    }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    });
   }
 
  private:

@@ -4,13 +4,12 @@
 #include <sys/wait.h>
 
 #include <atomic>
-#include <charconv>
 #include <csignal>
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 
+#include "base/aside.h"
 #include "base/nap.h"
 #include "base/proc_text.h"
 #include "runtime/kernel/direct.h"
@@ -28,9 +27,7 @@ std::atomic<bool> seizing = false;
 bool is_first(pid_t tid) {
   const std::string status = direct::proc_text(tid, "status");
   const std::string_view group = status_value(status, "Tgid");
-  pid_t process = tid;
-  std::from_chars(group.data(), group.data() + group.size(), process);
-  return process == tid;
+  return group.empty() || group == std::to_string(tid);
 }
 
 // Its stop would be told, too.
@@ -58,19 +55,10 @@ void watch() {
   }
 }
 
-// Signals are for the others.
-void start() {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread(watch).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
 }  // namespace
 
 Seizing::Seizing() {
-  [[maybe_unused]] static const bool started = (start(), true);
+  [[maybe_unused]] static const bool started = (run_aside(watch), true);
   seizing = true;
   seizing.notify_one();
 }

@@ -4,7 +4,7 @@
 //
 // The target may be an enemy, and can lock every file that it can open. So there are two locks, both of
 // flock(2), which go with their holder however that dies:
-// - a file of our own user (lock_folder.h), which nobody else can open. It keeps injectors of one user
+// - a file of our own user (kernel/lock_file.h), which nobody else can open. It keeps injectors of one user
 //   apart;
 // - /proc/PID/mem, which everybody can open who may trace the process. It keeps injectors of two users
 //   apart. The process itself can hold it, and each accomplice of its user: a holder that is not called

@@ -27,9 +27,8 @@ import sys
 import time
 import unittest
 
-from harness import MDL_INJECT, PROGRAMS, CONSTRAINTS, Lines, LiveTest, metric, run, soon
+from harness import AS_NOBODY, MDL_INJECT, PROGRAMS, CONSTRAINTS, Lines, LiveTest, metric, run, soon
 
-NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all")
 STATUSES = (0, 1, 3, 5)  # success, failed, the target was killed, something is left inert
 IN_TIME = 20.0  # seconds, for what takes half of one
 MOMENT = 0.03   # for a change; where the thread stands that is to make it, it comes later
@@ -111,7 +110,7 @@ class Heir(Conversation):
 
 class Target(Conversation):
     def __init__(self, folder, address, as_root=False, plugin=True):
-        under = () if as_root else NOBODY
+        under = () if as_root else AS_NOBODY
         words = [folder / "libplugin.so"] if plugin else []
         super().__init__("setarch", "-R", *under, folder / "changeling", folder / "heir", address, *words)
         self.twin = self.hear("the target to begin")["twin"]
@@ -150,17 +149,9 @@ class Between(LiveTest):
 
     def setUp(self):
         super().setUp()
-        if os.geteuid() != 0:
-            self.fail("this test makes a set-user-ID program and is root to it: run it as root")
-        if os.statvfs(self.folder).f_flag & os.ST_NOSUID:
-            self.fail(f"{self.folder} does not admit set-user-ID programs (nosuid): set TMPDIR to a place that does")
-        self.folder.chmod(0o755)
-        for name in ("changeling", "heir", "libplugin.so"):
+        self.address = self.make_set_user_id("heir")[1]
+        for name in ("changeling", "libplugin.so"):
             shutil.copy(PROGRAMS / name, self.folder)
-        os.chown(self.folder / "heir", 0, 0)
-        (self.folder / "heir").chmod(0o4755)
-        symbols = run("nm", self.folder / "heir").stdout.splitlines()
-        self.address = next(line.split()[0] for line in symbols if line.endswith(" T spoil"))
         self.plan = self.compile_text(CONSTRAINTS + metric("works", ["t_work"], constraints=["procedure"]) +
                                       metric("returns", ["t_work", "t_plugin_work"], "return"))
         self.seen = collections.Counter()

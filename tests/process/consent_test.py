@@ -6,7 +6,7 @@ import os
 import shutil
 import unittest
 
-from harness import MDL_INJECT, PROGRAMS, LiveTest, metric, run
+from harness import NOBODY, MDL_INJECT, PROGRAMS, LiveTest, metric, run
 
 READS = """
 resourceList reading is procedure { items { "t_address" }; flavor { unix }; }
@@ -23,7 +23,6 @@ resourceList going is procedure { items { "t_point" }; flavor { unix }; }
 metric levels { name "Levels"; units Units; aggregateOperator sum; style EventCounter; flavor { unix };
   base is counter { foreach func in going { append preInsn func.entry (* levels += readSymbol("v_i32"); *) } } }
 """
-NOBODY = 65534
 
 
 class Reads(LiveTest):

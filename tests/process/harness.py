@@ -282,6 +282,11 @@ def run(*command, seconds=PATIENCE, **options):
                           text=True, timeout=seconds, check=False, **options)
 
 
+NOBODY = 65534
+# In front of a command of root's: it runs as nobody, and without what root could hand on.
+AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all")
+
+
 class LiveTest(unittest.TestCase):
     """A test with a folder of its own; what it started is gone when it ends."""
 
@@ -305,6 +310,24 @@ class LiveTest(unittest.TestCase):
         session = Session(pid, plan, *options, **named)
         self.addCleanup(session.kill)
         return session
+
+    def make_set_user_id(self, name):
+        """A copy of a program in the test's folder that is set-user-ID for root, and the address of its spoil()."""
+        if os.geteuid() != 0:
+            self.fail("this test makes a set-user-ID program and is root to it: run it as root")
+        if os.statvfs(self.folder).f_flag & os.ST_NOSUID:
+            self.fail(f"{self.folder} does not admit set-user-ID programs (nosuid): set TMPDIR to a place that does")
+        self.folder.chmod(0o755)
+        program = pathlib.Path(shutil.copy(PROGRAMS / name, self.folder))
+        os.chown(program, 0, 0)
+        program.chmod(0o4755)
+        return program, self.address_of_spoil(program)
+
+    @staticmethod
+    def address_of_spoil(program):
+        """Of the function that only a thread with another's registers calls."""
+        symbols = run("nm", program).stdout.splitlines()
+        return next(line.split()[0] for line in symbols if line.endswith(" T spoil"))
 
     def compile(self, *sources, name="plan.bin"):
         """Compiles MDL files to a plan in the test's folder."""

@@ -10,9 +10,8 @@ import shutil
 import socket
 import unittest
 
-from harness import MDLC, MDL_INJECT, PROGRAMS, LiveTest, metric, run
+from harness import AS_NOBODY, NOBODY, MDLC, MDL_INJECT, PROGRAMS, LiveTest, metric, run
 
-NOBODY = 65534
 REJECTED = 4
 ALONE = 'mount --bind "$1" /etc && { [ -z "$2" ] || mount --bind "$2" /dev; } && shift 2 && exec "$@"'
 READS = """
@@ -222,8 +221,7 @@ class Users(PolicyTest):
     def test_whose_processes_may_be_measured(self):
         plan = self.compile_text(metric("calls", ["t_work"]))
         mine = self.start("children")
-        theirs = self.start("children", command=["setpriv", f"--reuid={NOBODY}", "--clear-groups", f"--regid={NOBODY}",
-                                                 PROGRAMS / "children", "120"])
+        theirs = self.start("children", command=[*AS_NOBODY, PROGRAMS / "children", "120"])
         # A set-user-ID program in the making: one of its users is another.
         mixed = self.start("children", command=["setpriv", f"--ruid={NOBODY}", PROGRAMS / "children", "120"])
         for users, allowed, denied in (('["root"]', [mine], [theirs, mixed]), (f"[{NOBODY}]", [theirs], [mine, mixed]),

@@ -11,7 +11,7 @@ import time
 import unittest
 
 import process_text
-from harness import CONSTRAINTS, MDL_INJECT, MDLC, PROGRAMS, SOURCE, LiveTest, metric, run
+from harness import AS_NOBODY, CONSTRAINTS, MDL_INJECT, MDLC, PROGRAMS, SOURCE, LiveTest, metric, run
 
 FAILED, USAGE, REJECTED = 1, 2, 4
 
@@ -87,8 +87,7 @@ metric every_call {
         for path in (MDL_INJECT, self.plan):
             shutil.copy(path, public)
         public.chmod(0o755)
-        done = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
-                   "--bounding-set=-all", public / pathlib.Path(MDL_INJECT).name, self.program.pid,
+        done = run(*AS_NOBODY, "--bounding-set=-all", public / pathlib.Path(MDL_INJECT).name, self.program.pid,
                    public / self.plan.name)
         self.assertEqual((done.returncode, done.stdout), (FAILED, ""), done.stderr)
         self.assertIn("permission", done.stderr)
@@ -103,11 +102,8 @@ metric every_call {
         public.chmod(0o755)
         return [pathlib.Path(shutil.copy(path, public)) for path in files]
 
-    def as_nobody(self, *command):
-        return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", *map(str, command)]
-
     def start_as_nobody(self, program, *arguments):
-        return self.start_by(self.as_nobody(), program, *arguments)
+        return self.start_by([*AS_NOBODY], program, *arguments)
 
     def start_by(self, launcher, program, *arguments):
         process = subprocess.Popen([*launcher, program, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -120,7 +116,7 @@ metric every_call {
 
     def refused_as_nobody(self, tool, plan, pid, *words):
         before = self.remember(pid)
-        done = run(*self.as_nobody(tool, pid, plan, "-d", "0.1"))
+        done = run(*AS_NOBODY, tool, pid, plan, "-d", "0.1")
         self.assertEqual((done.returncode, done.stdout), (FAILED, ""), done.stderr)
         for word in words:
             self.assertIn(word, done.stderr)

@@ -4,15 +4,13 @@ own registers set in a set-user-ID program. Nothing of it may succeed, and what 
 
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import unittest
 
-from harness import MDL_INJECT, PROGRAMS, LiveTest, metric, put_down, run
+from harness import AS_NOBODY, MDL_INJECT, PROGRAMS, LiveTest, metric, put_down, run
 
 FAILED, LEFT_INERT = 1, 5
-NOBODY = 65534
 # Microseconds between the moment at which the accomplice sees a remote call and the one at which it writes over it.
 DELAYS = (0, 0, 10, 20, 50, 100)
 
@@ -20,27 +18,15 @@ DELAYS = (0, 0, 10, 20, 50, 100)
 class Thief(LiveTest):
     def setUp(self):
         super().setUp()
-        if os.geteuid() != 0:
-            self.fail("this test makes a set-user-ID program and is root to it: run it as root")
-        if os.statvfs(self.folder).f_flag & os.ST_NOSUID:
-            self.fail(f"{self.folder} does not admit set-user-ID programs (nosuid): set TMPDIR to a place that does")
-        self.folder.chmod(0o755)
-        self.victim = pathlib.Path(shutil.copy(PROGRAMS / "robbed", self.folder))
-        os.chown(self.victim, 0, 0)
-        self.victim.chmod(0o4755)
-        symbols = run("nm", self.victim).stdout.splitlines()
+        self.victim, self.address = self.make_set_user_id("robbed")
         shutil.copy(PROGRAMS / "thief", self.folder)
-        self.address = next(line.split()[0] for line in symbols if line.endswith(" T spoil"))
-
-    def as_nobody(self, *command):
-        return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all", *map(str, command)]
 
     def count(self, name):
         path = self.folder / name
         return path.stat().st_size if path.exists() else 0
 
     def start_thief(self, delay, *more):
-        thief = subprocess.Popen(self.as_nobody("./thief", self.victim, self.address, delay, *more), cwd=self.folder,
+        thief = subprocess.Popen([*AS_NOBODY, "./thief", self.victim, self.address, str(delay), *map(str, more)], cwd=self.folder,
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.addCleanup(put_down, thief)
         return thief, json.loads(thief.stdout.readline())["process"]
@@ -67,7 +53,7 @@ class Thief(LiveTest):
 
     def test_the_set_user_id_program_works(self):
         """Else nothing could be stolen, and the other tests would show nothing."""
-        done = run(*self.as_nobody(self.victim), cwd=self.folder)
+        done = run(*AS_NOBODY, self.victim, cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         for name in ("began", "ended"):
             self.assertEqual((self.folder / name).stat().st_uid, 0)

@@ -40,8 +40,7 @@ class Turmoil(LiveTest):
             shutil.copy(PROGRAMS / name, self.folder)
         self.plan = self.compile_text(CONSTRAINTS + metric("works", ["t_work"], constraints=["procedure"]) +
                                       metric("returns", ["t_work", "t_plugin_work"], "return"))
-        symbols = run("nm", self.folder / "heir").stdout.splitlines()
-        self.canary = Target(self.folder, next(line.split()[0] for line in symbols if line.endswith(" T spoil")), as_root=True)
+        self.canary = Target(self.folder, self.address_of_spoil(self.folder / "heir"), as_root=True)
         self.addCleanup(self.canary.end)
         self.before = self.remember(self.canary.pid)
         self.seen = collections.Counter()

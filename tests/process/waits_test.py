@@ -9,12 +9,11 @@ import subprocess
 import time
 import unittest
 
-from harness import MDL_INJECT, PROGRAMS, LiveTest, metric, run, soon
+import harness
+from harness import NOBODY, MDL_INJECT, PROGRAMS, LiveTest, metric, run, soon
 
 FAILED = 1
-NOBODY = 65534
-AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all",
-             "--bounding-set=-all")
+AS_NOBODY = (*harness.AS_NOBODY, "--bounding-set=-all")
 IN_TIME = 20  # seconds: longer than any deadline of one step, and no wait for ever
 
 

@@ -217,19 +217,10 @@ class Supervisor {
     user_regs_struct regs;
     if (ptrace(PTRACE_GETREGS, broker_, nullptr, &regs) != 0) return;
     if (worker_ != broker_ && regs.orig_rax == SYS_futex) return;
-    ++report_.stops;
     mending_.see(regs, entry_);
+    const bool there = is_there(regs);
     if (report_.first == 0 && regs.orig_rax == SYS_ptrace) report_.first = report_.stops;
-    const bool write = regs.orig_rax == SYS_pwrite64;
-    if (write) ++report_.writes;
-    const bool touch = entry_ && touches(broker_, regs);
-    if (touch) ++report_.touches;
-    const bool seize = touch && regs.orig_rax == SYS_ptrace && regs.rdi == PTRACE_SEIZE;
-    if (seize) ++report_.seizes;
-    const bool set = touch && regs.orig_rax == SYS_ptrace &&
-                     (regs.rdi == PTRACE_SETREGSET || regs.rdi == PTRACE_SETSIGMASK);
-    if (set) ++report_.sets;
-    if (stop_.of == "sets" ? !set || report_.sets != stop_.number : !is_there(write, touch, seize)) return;
+    if (!there) return;
     report_.sent = true, report_.mending = mending_.any();
     report_.call = static_cast<long>(regs.orig_rax), report_.request = static_cast<long>(regs.rdi);
     if (blow_.asks) return ask();
@@ -237,11 +228,24 @@ class Supervisor {
     kill(blow_.at ? blow_.at : worker_, blow_.signal);
   }
 
-  bool is_there(bool write, bool touch, bool seize) const {
-    if (stop_.of == "writes") return write && report_.writes == stop_.number;
-    if (stop_.of == "seizes") return seize && report_.seizes == stop_.number;
-    if (stop_.of == "touches") return touch && report_.touches == stop_.number;
-    return report_.stops == stop_.number;
+  // Counts the stop for each kind that it is of.
+  bool is_there(const user_regs_struct& regs) {
+    const bool touch = entry_ && touches(broker_, regs);
+    const bool trace = touch && regs.orig_rax == SYS_ptrace;
+    const struct {
+      std::string_view name;
+      bool is_one;
+      unsigned long& count;
+    } kinds[] = {
+        {"", true, report_.stops},
+        {"writes", regs.orig_rax == SYS_pwrite64, report_.writes},
+        {"touches", touch, report_.touches},
+        {"seizes", trace && regs.rdi == PTRACE_SEIZE, report_.seizes},
+        {"sets", trace && (regs.rdi == PTRACE_SETREGSET || regs.rdi == PTRACE_SETSIGMASK), report_.sets}};
+    bool there = false;
+    for (const auto& kind : kinds)
+      if (kind.is_one && ++kind.count == stop_.number && kind.name == stop_.of) there = true;
+    return there;
   }
 
   pid_t worker_, broker_;
