@@ -1,6 +1,9 @@
 #include "runtime/focus/names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 
 namespace mdl::focus {
 namespace {
@@ -155,6 +158,26 @@ std::vector<std::string> Names::known_functions(const Module& module) const {
     if (is_mangled(function->name)) names.push_back(image::demangle(function->name).plain);
   }
   return names;
+}
+
+std::string Names::say_inlined(const std::vector<const image::Object*>& objects,
+                               const std::string& name) const {
+  constexpr size_t kMost = 3;
+  constexpr auto kLongest = std::chrono::seconds(3);  // somebody waits for the message
+  const auto until = std::chrono::steady_clock::now() + kLongest;
+  const std::string bare = name.substr(name.rfind('/') + 1);
+  for (const image::Object* object : objects) {
+    if (std::chrono::steady_clock::now() > until) break;
+    const std::vector<std::string> holders = debug_info_.holders(*object, bare);
+    if (holders.empty()) continue;
+    std::string text =
+        fmt::format("; the compiler has inlined it into `{}`", image::demangle(holders[0]).plain);
+    for (size_t i = 1; i < std::min(kMost, holders.size()); ++i)
+      text += fmt::format(", `{}`", image::demangle(holders[i]).plain);
+    if (holders.size() > kMost) text += fmt::format(" and {} more", holders.size() - kMost);
+    return text + ", and calls of it cannot be counted";
+  }
+  return "";
 }
 
 }  // namespace mdl::focus

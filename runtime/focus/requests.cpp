@@ -159,10 +159,15 @@ Error Requests::nothing(const format::Metric& metric, const std::vector<std::str
             (has_go ? " (functions of Go code cannot be: its stacks move)" : "")};
   }
   std::vector<std::string> known;
-  for (const image::Object& object : names_.image().objects)
+  std::vector<const image::Object*> objects;
+  for (const image::Object& object : names_.image().objects) {
+    objects.push_back(&object);
     for (const image::Function& function : object.functions) known.push_back(function.name);
+  }
+  std::string hint = names_.say_inlined(objects, missing[0]);
+  if (hint.empty()) hint = did_you_mean(missing[0], known);
   return {fmt::format("{}: it looks for {}, which the process does not have{}", start,
-                      fmt::join(missing, ", "), did_you_mean(missing[0], known))};
+                      fmt::join(missing, ", "), hint)};
 }
 
 }  // namespace mdl::focus

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "llvm/DebugInfo/DWARF/DWARFContext.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "runtime/image/inlined.h"
 
 namespace mdl::image {
 namespace {
@@ -29,6 +30,8 @@ class Reader {
       const ValueType type = find_value_type(*context_, folded_, asked["entry"], asked["value"]);
       return write_json(Json{{"mask", type.mask}, {"sign", type.sign}});
     }
+    if (asked.contains("inlined"))
+      return write_json(Json(find_holders(*context_, std::string(asked["inlined"]))));
     Json files = Json::array();
     for (const Json& entry : asked["entries"]) files.push_back(source_file(entry));
     return write_json(files);
@@ -107,6 +110,11 @@ std::vector<std::string> FileDebugInfo::source_files(std::span<const uint64_t> e
   return files;
 }
 
+std::vector<std::string> FileDebugInfo::holders(const std::string& name) {
+  auto answer = ask(reader_, {{"inlined", name}});
+  return answer ? answer->get<std::vector<std::string>>() : std::vector<std::string>();
+}
+
 struct DebugInfo::State {
   explicit State(const Image& of) : image(of) {}
 
@@ -182,6 +190,14 @@ std::vector<const Function*> DebugInfo::functions_of_source(const Object& object
   for (size_t i = 0; i < sources.size(); ++i)
     if (last_component(sources[i]) == name) found.push_back(&object.functions[i]);
   return found;
+}
+
+std::vector<std::string> DebugInfo::holders(const Object& object, const std::string& name) {
+  constexpr unsigned kSeconds = 2;  // somebody waits for a message
+  auto sections = read_debug_sections(state_->image, object);
+  if (!sections) return {};
+  auto info = FileDebugInfo::open(std::move(*sections), kSeconds);
+  return info ? info->holders(name) : std::vector<std::string>();
 }
 
 }  // namespace mdl::image

@@ -30,6 +30,8 @@ class FileDebugInfo {
   // The source file in which the function at each address begins, as the compiler was told its name; "" where
   // that is not known.
   std::vector<std::string> source_files(std::span<const uint64_t> entries);
+  // inlined.h
+  std::vector<std::string> holders(const std::string& name);
 
  private:
   explicit FileDebugInfo(Confined reader) : reader_(std::move(reader)) {}
@@ -52,6 +54,9 @@ class DebugInfo {
   // Those that begin in a source file with this name, in the object's order. The name is the last component
   // of the file's: "db.c" for /build/src/db.c.
   std::vector<const Function*> functions_of_source(const Object& object, std::string_view name);
+
+  // The functions that hold inlined copies of `name` (inlined.h); none where that takes too long to find out.
+  std::vector<std::string> holders(const Object& object, const std::string& name);
 
  private:
   struct State;

@@ -1,7 +1,6 @@
-// Debug information of a target: the parameters of its functions by name, the types of their values, and its
-// source files. What is asked
-// for first is what is there. LLVM, which reads it, may crash in its own process; what comes back from there
-// must be sound.
+// Debug information of a target: the parameters of its functions by name, the types of their values, its
+// source files, and the holders of inlined copies. What is asked for first is what is there. LLVM, which reads
+// it, may crash in its own process; what comes back from there must be sound.
 #include <cstring>
 #include <memory>
 
@@ -35,6 +34,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const Parameter found = info->parameter(entry, name);
       if ((found.number >= 0) != found.why.empty() || found.number > 5) __builtin_trap();
     }
+  for (const std::string& holder : info->holders("count"))
+    if (holder.empty()) __builtin_trap();
   if (info->source_files(entries).size() != entries.size()) __builtin_trap();
   return 0;
 }

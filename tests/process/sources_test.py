@@ -56,6 +56,19 @@ class Sources(LiveTest):
         self.assertIn("has no object `nobody.cpp` and no debug information that has such a source file", session.errors)
         self.assertEqual(program.end(), 0)
 
+    def test_an_inlined_function(self):
+        """The message names who holds it, in all objects and in one that was named. (GCC's LTO does not note it.)"""
+        for flavor in ("gcc-O2", "clang-O2"):
+            with self.subTest(flavor):
+                program = self.start(f"sources-{flavor}")
+                for plan, focus in ((self.compile("code.mdl"), f"procedure_calls@/Code/sources-{flavor}/s_keep"),
+                                    (self.compile_text(LISTED.replace("sources.cpp/twin", "s_keep")), "one")):
+                    session = self.inject(program.pid, plan, "-m", focus)
+                    self.assertEqual(session.wait(), 1, session.errors)
+                    self.assertRegex(session.errors, "s_keep.*; the compiler has inlined it into `(s_there|main)`"
+                                                     ", and calls of it cannot be counted")
+                self.assertEqual(program.end(), 0)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

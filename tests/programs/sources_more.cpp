@@ -6,4 +6,11 @@ static __attribute__((noinline)) long twin(long value) {
 
 long s_last;
 
-__attribute__((noinline)) void s_there() { s_last = twin(twin(twin(1))); }
+// Has no code of its own.
+static inline __attribute__((always_inline)) void s_keep(long value) {
+  s_last = value;
+}
+
+__attribute__((noinline)) void s_there() {
+  s_keep(twin(twin(twin(1))));
+}

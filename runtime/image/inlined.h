@@ -1,0 +1,22 @@
+// The functions that hold inlined copies of another one, as debug information has them (DW_TAG_inlined_subroutine,
+// DWARF 5, section 3.3.8.2). A copy has no entry that could be counted, its holders have.
+//
+// Nothing of it is trusted: what leads nowhere is left out.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace llvm {
+class DWARFContext;
+}  // namespace llvm
+
+namespace mdl::image {
+
+// Names of functions with code of their own, each once, sorted: linkage names where they have one. `name` is the
+// inlined function's in the source, or its linkage name. Every unit is read, which takes a second for some
+// 100 MB of debug information.
+std::vector<std::string> find_holders(llvm::DWARFContext& context, std::string_view name);
+
+}  // namespace mdl::image
