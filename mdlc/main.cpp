@@ -59,6 +59,13 @@ Result<void> write_dependencies(const Options& options, const Sources& sources) 
   return write_output(options.dependencies, dependencies(output_path(options), files));
 }
 
+// On a terminal only: in a build, silence is success.
+void say_written(const Options& options, const std::string& path, size_t size) {
+  if (options.emit != Emit::plan || options.cost || path == "-" || !isatty(STDERR_FILENO)) return;
+  say(stderr, "mdlc: wrote {} ({} bytes, for {}): mdl-inject PID {}\n", path, size, options.target->name,
+      path.find('/') == path.npos ? "./" + path : path);
+}
+
 int run(const Options& options) {
   if (!options.explain.empty()) return explain(options.explain);
   if (options.language_server) return lsp::serve(options);
@@ -81,7 +88,9 @@ int run(const Options& options) {
   if (auto written = write_dependencies(options, sources); !written) return finish(written.error());
   if (options.check_only) return static_cast<int>(Status::done);
 
-  if (auto written = write_output(output_path(options), *bytes); !written) return finish(written.error());
+  const std::string path = output_path(options);
+  if (auto written = write_output(path, *bytes); !written) return finish(written.error());
+  say_written(options, path, bytes->size());
   return static_cast<int>(Status::done);
 }
 

@@ -156,6 +156,13 @@ class Options(MdlcCase):
         self.assertNotIn(ESCAPE, self.on_terminal("bad.mdl", TERM="dumb"))
         self.assertNotIn(ESCAPE, self.on_terminal("bad.mdl", "--color=never"))
 
+    def test_says_what_it_wrote(self):
+        """To a person; a build sees nothing."""
+        written = self.on_terminal("good.mdl", "-o", "said.plan")
+        self.assertRegex(written, r"mdlc: wrote said\.plan \(\d+ bytes, for x86_64\): mdl-inject PID \./said\.plan")
+        self.assertNotIn("wrote", self.on_terminal("good.mdl", "--emit=ir", "-o", "-"))
+        self.assertEqual(self.run_mdlc("good.mdl", "-o", "said.plan").stderr, "")
+
     def fixes(self, name, **named):
         report = json.loads(self.run_mdlc(name, "--check", "--diagnostics=json", **named).stderr)
         return [d["fixes"] for d in report["diagnostics"]]
