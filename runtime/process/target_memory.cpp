@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 #include <vector>
 
+#include "base/nap.h"
 #include "runtime/kernel/memory.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/kernel/start.h"
@@ -20,6 +22,9 @@
 #include "runtime/process/trace_stop.h"
 
 namespace mdl::process {
+
+using namespace std::chrono_literals;
+
 namespace {
 
 struct RandomBytes {
@@ -44,9 +49,10 @@ Error another_program(pid_t pid) {
 }
 
 Result<TargetMemory> TargetMemory::open(pid_t pid) {
-  // An execve between the two makes them differ: then both are opened again.
-  constexpr int kAttempts = 20;
-  for (int attempt = 0; attempt < kAttempts; attempt++) {
+  // An execve between the two makes them differ, and in the middle of one, which lasts as long as others have the
+  // processor, its vector is empty: then both are opened again.
+  const auto end = std::chrono::steady_clock::now() + 2s;
+  do {
     const pid_t thread = kernel::live_thread(pid);
     const uint64_t start = start_time(pid);
     const uint32_t writer = kernel::open_writer(thread);
@@ -59,7 +65,8 @@ Result<TargetMemory> TargetMemory::open(pid_t pid) {
     const Runs runs = out.runs(thread);
     if (runs == Runs::here && out.writes_what_it_reads()) return out;
     if (runs == Runs::nowhere) break;
-  }
+    nap(500);
+  } while (std::chrono::steady_clock::now() < end);
   return Error{fmt::format("process {} has ended, or executes one program after the other", pid)};
 }
 

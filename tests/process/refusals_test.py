@@ -215,7 +215,7 @@ metric every_call {
         found = []
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
             try:
-                status = (folder / "status").read_text()
+                status = (folder / "status").read_text(errors="replace")  # any bytes are a name
             except OSError:
                 continue  # it has ended
             if "\nPPid:\t2\n" in status and "VmSize" not in status:

@@ -144,9 +144,9 @@ TEST(TargetMemory, TellsAProgramFromItself) {
   const auto is_shell = [&] { return read_status(child.pid()).name == "sh"; };
   until(is_shell);
   for (int again = 0; again < 3; again++) {  // the shell's environment changes with the first
-    const std::string before = vector();
     auto memory = TargetMemory::open(child.pid());
     ASSERT_TRUE(memory) << memory.error().text;
+    const std::string before = vector();  // in an execve it would be empty
     child.tell("again\n");
     until([&] { return memory->runs(child.pid()) == Runs::elsewhere; });
     if (again == 2) until([&] { return vector() == before; });
