@@ -69,9 +69,10 @@ Result<values::Sample> Measurement::take_sample() {
   return out;
 }
 
-void Measurement::free_taken() {
+bool Measurement::free_taken() {
   std::vector<uint64_t> taken = sampler_.collector().taken();
   if (!taken.empty()) write_data(sampler_.collector().taken_address(), taken, 0ms);
+  return !taken.empty();
 }
 
 // Another mdl-inject may have taken the session out, and the target may have got the address for itself
@@ -131,18 +132,18 @@ void Measurement::change(resident::Journal journal, const std::vector<std::optio
   dearest_ = {};
 }
 
-void Measurement::look() {
+bool Measurement::look() {
   // So that the ring of ended threads does not fill up.
-  if (sampler_.collector().drain(memory_)) free_taken();
+  const bool taken = sampler_.collector().drain(memory_) && free_taken();
   uint64_t exits = 0;
   if (!memory_.read(exit_word(0), std::as_writable_bytes(std::span(&exits, 1)))) {
     // Said now: at the next sample the other program may have ended.
     if (auto program = other_program()) result_ = replaced(*program);
-    return;
+    return true;
   }
   if (exits == exits_) {
     if (announced_ && Clock::now() - *announced_ > kEnds) announced_.reset();
-    return;
+    return taken;
   }
   if (auto last = take_sample()) {
     at_end_ = std::move(*last);
@@ -150,6 +151,7 @@ void Measurement::look() {
   }
   check_at_end();
   if (set_exit_word(1, exits)) exits_ = exits;
+  return true;
 }
 
 // It waits for its last values, but not for long.

@@ -59,8 +59,9 @@ class Measurement {
   // patch::Continuation.
   void change(resident::Journal journal, const std::vector<std::optional<uint32_t>>& kept,
               const std::vector<image::Range>& cleared, std::vector<output::Point>& points);
-  // Between samples: takes what ended threads have left, and the last values of a process at its end.
-  void look();
+  // Between samples: takes what ended threads have left, and the last values of a process at its end. True when
+  // there was any of that.
+  bool look();
   // The process has ended.
   void end();
   // Takes everything out, with a last sample; or leaves it, as --detach wants.
@@ -72,7 +73,7 @@ class Measurement {
   using Clock = std::chrono::steady_clock;
 
   Result<values::Sample> take_sample();
-  void free_taken();
+  bool free_taken();  // true when something was taken
   bool write_data(uint64_t address, std::span<const uint64_t> words, std::chrono::milliseconds patience);
   uint64_t exit_word(uint64_t index) const;
   bool set_exit_word(uint64_t index, uint64_t value, std::chrono::milliseconds patience = {}) {

@@ -11,7 +11,9 @@ namespace mdl::inject {
 
 using namespace std::chrono_literals;
 
-constexpr auto kExitPoll = 1ms;        // how often processes are asked whether they stand at their exit
+// How often processes are asked whether they stand at their exit, where they wait to be asked: after a hundredth
+// of the time in which nothing has happened.
+constexpr auto kSoonest = 1ms, kLatest = 10ms;
 constexpr auto kChildrenLook = 500ms;  // from look to look for children that have announced nothing
 constexpr std::chrono::seconds kForking{30};  // for children that are made while others are let go
 // How long a turn of the session may take, writing a sample to a reader that may not read, and an insertion
@@ -57,7 +59,7 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
   first.measurement().expect_end();
   if (launched) launched->let_go();
   first.measurement().let_run();
-  started_ = Clock::now();
+  started_ = news_ = Clock::now();
   Clock::time_point next = started_;
   auto interval =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.interval));
@@ -72,7 +74,7 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
       next += interval * (1 + (now - next) / interval);
       if (auto ok = sample(); !ok) return ok;
     }
-    Clock::time_point until = std::min(next, now + kExitPoll);
+    Clock::time_point until = std::min(next, now + patience(now));
     std::vector<const ProcessHandle*> alive;
     for (const Family& family : families_)
       for (const Measurement* one : family.measured()) alive.push_back(&one->process());
@@ -100,12 +102,18 @@ Result<void> Session::sample() {
   return points.empty() ? Result<void>{} : feed_.sample(points, false);
 }
 
+// A fork's child waits, too, until it is seen.
+Session::Clock::duration Session::patience(Clock::time_point now) const {
+  if (options_.follow_fork) return kSoonest;
+  return std::clamp<Clock::duration>((now - news_) / 100, kSoonest, kLatest);
+}
+
 void Session::look_at_all() {
   for (Family& family : families_)
     for (auto& one : family.processes) {
       if (one->measurement().result()) continue;
       if (one->look_for_libraries()) family.hidden = one->measurement().hidden();
-      one->measurement().look();
+      if (one->measurement().look()) news_ = Clock::now();
     }
 }
 

@@ -56,6 +56,8 @@ class Session {
 
   Result<void> sample_until_end(std::optional<process::Launch>& launched);
   Result<void> sample();
+  // How long nobody asks processes whether they wait for us.
+  Clock::duration patience(Clock::time_point now) const;
   void look_at_all();
   void obey();
 
@@ -99,6 +101,7 @@ class Session {
   std::optional<Heartbeat> heart_;    // where forks are followed; it ends before the families that it reads
   std::optional<Programs> programs_;  // where they are followed, too
   Found found_;
+  Clock::time_point news_;  // when something came between samples
   Clock::time_point looked_;
   Result<int> first_result_ = 0;        // of the last program of the first process
   std::optional<Error> first_problem_;  // of any other
