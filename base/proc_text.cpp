@@ -18,6 +18,11 @@ std::string_view stat_field(std::string_view stat, int field) {
   return rest.substr(0, rest.find_first_of(" \n"));
 }
 
+bool stat_is_alive(std::string_view stat) {
+  const std::string_view state = stat_field(stat, 3);
+  return !state.empty() && state != "Z" && state != "X";
+}
+
 std::string_view status_value(std::string_view status, std::string_view key) {
   while (!status.empty()) {
     const std::string_view line = status.substr(0, status.find('\n'));

@@ -9,6 +9,9 @@ namespace mdl {
 // chooses and which may hold anything. "" where there is none.
 std::string_view stat_field(std::string_view stat, int field);
 
+// It has not ended, nor waits to be reaped; false also for "".
+bool stat_is_alive(std::string_view stat);
+
 // Of status: the value of the line "KEY:\tVALUE". A name that the process chooses holds no line's end there. "" where
 // there is none.
 std::string_view status_value(std::string_view status, std::string_view key);

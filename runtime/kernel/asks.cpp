@@ -77,6 +77,12 @@ bool look_at_event(pid_t tid, int kinds, siginfo_t& info) {
 pid_t take_event(pid_t tid, int& status) {
   return ask<direct::take_event>(tid, status);
 }
+pid_t next_event(pid_t tid, std::chrono::microseconds patience, int& status) {
+  return ask<direct::next_event>(tid, patience, status);
+}
+pid_t step(pid_t tid, bool to_signals, int& status) {
+  return ask<direct::step>(tid, to_signals, status);
+}
 
 int open_handle(pid_t pid) {
   return ask<direct::open_handle>(pid).file;
@@ -200,6 +206,9 @@ std::vector<pid_t> processes() {
 }
 std::vector<pid_t> threads_of(pid_t pid) {
   return ask<direct::threads_of>(pid);
+}
+std::vector<pid_t> sharers_of(pid_t tid) {
+  return ask<direct::sharers_of>(tid);
 }
 pid_t live_thread(pid_t pid) {
   return ask<direct::live_thread>(pid);

@@ -166,6 +166,10 @@ constexpr auto kCheck<direct::look_at_event> = kAlways;
 template <>
 constexpr auto kCheck<direct::take_event> = kGoesOn;
 template <>
+constexpr auto kCheck<direct::next_event> = kGoesOn;
+template <>
+constexpr auto kCheck<direct::step> = kGoesOn;
+template <>
 constexpr auto kCheck<direct::open_handle> = kAlways;  // nothing can be sent through it
 template <>
 constexpr auto kCheck<direct::stop_again> = kAlways;
@@ -227,6 +231,8 @@ template <>
 constexpr auto kCheck<direct::processes> = kAlways;  // /proc lists them for everybody
 template <>
 constexpr auto kCheck<direct::threads_of> = kAlways;
+template <>
+constexpr auto kCheck<direct::sharers_of> = kAlways;  // one bit of each
 template <>
 constexpr auto kCheck<direct::live_thread> = kAlways;
 template <>

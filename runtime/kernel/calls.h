@@ -19,14 +19,14 @@ using Calls =
     List<direct::seize, direct::interrupt, direct::go_on, direct::go_to_system_call, direct::detach,
          direct::read_registers, direct::write_registers, direct::read_signal_mask, direct::write_signal_mask,
          direct::read_signal, direct::read_system_call, direct::read_restartable, direct::read_dispatch,
-         direct::read_filter, direct::look_at_event, direct::take_event, direct::open_handle,
-         direct::stop_again, direct::own_id, direct::hurry, direct::start_program, direct::let_program_go,
-         direct::end_program, direct::end_program_with_us, direct::open_memory, direct::open_writer,
-         direct::duplicate_writer, direct::close_writer, direct::read_writer, direct::overwrite,
-         direct::apply_edits, direct::read_memory_of, direct::compare_memory, direct::proc_text,
-         direct::proc_link, direct::stat_proc, direct::open_proc, direct::open_regular,
+         direct::read_filter, direct::look_at_event, direct::take_event, direct::next_event, direct::step,
+         direct::open_handle, direct::stop_again, direct::own_id, direct::hurry, direct::start_program,
+         direct::let_program_go, direct::end_program, direct::end_program_with_us, direct::open_memory,
+         direct::open_writer, direct::duplicate_writer, direct::close_writer, direct::read_writer,
+         direct::overwrite, direct::apply_edits, direct::read_memory_of, direct::compare_memory,
+         direct::proc_text, direct::proc_link, direct::stat_proc, direct::open_proc, direct::open_regular,
          direct::open_below_root, direct::own_text, direct::own_link, direct::stat_own, direct::system_text,
-         direct::processes, direct::threads_of, direct::live_thread, direct::lock_file,
+         direct::processes, direct::threads_of, direct::sharers_of, direct::live_thread, direct::lock_file,
          direct::look_at_lock_file, direct::remove_lock_file, direct::publish>;
 
 template <auto F>

@@ -18,7 +18,10 @@ namespace mdl::kernel {
 namespace {
 
 constexpr uint32_t kAsks = 0, kAnswers = 1;  // whose turn it is
-constexpr int kSpins = 2000;                 // some 10 us: as long as it takes to sleep and to be woken
+constexpr int kSpins = 2000;                 // some 10 to 50 us: as long as it takes to sleep and to be woken
+// On a busy machine the other side has no processor while this one spins. After so many times in vain it is tried once
+// in so many times.
+constexpr int kInVain = 3, kSeldom = 32;
 
 void send_file(int socket, int file) {
   char word = 0;
@@ -73,7 +76,7 @@ std::optional<Channel> Channel::make() {
 }
 
 Channel::Channel(Channel&& other) noexcept
-    : shared_(std::exchange(other.shared_, nullptr)), own_(other.own_), spins_(other.spins_) {
+    : shared_(std::exchange(other.shared_, nullptr)), own_(other.own_), may_spin_(other.may_spin_) {
   std::swap(ends_, other.ends_);
 }
 
@@ -95,7 +98,7 @@ void Channel::answers() {
 // Processes that are forked from here on have no part in it.
 void Channel::take_side(int ours) {
   close(std::exchange(ends_[1 - ours], -1));
-  own_ = ends_[ours], spins_ = has_processors();
+  own_ = ends_[ours], may_spin_ = has_processors();
   madvise(shared_, sizeof(Shared), MADV_DONTFORK);
 }
 
@@ -120,10 +123,12 @@ void Channel::pass_turn(uint32_t to) {
 }
 
 bool Channel::wait_turn(uint32_t wanted) {
-  for (int spin = 0; spins_ && spin < kSpins; spin++) {
-    if (shared_->turn.load(std::memory_order_acquire) == wanted) return true;
+  const bool spins = may_spin_ && (slept_ < kInVain || slept_ % kSeldom == 0);
+  for (int spin = 0; spins && spin < kSpins; spin++) {
+    if (shared_->turn.load(std::memory_order_acquire) == wanted) return slept_ = 0, true;
     __builtin_ia32_pause();
   }
+  slept_++;
   while (shared_->turn.load() != wanted) {
     shared_->sleepers++;
     const timespec patience{1, 0};

@@ -55,7 +55,8 @@ class Channel {
   Shared* shared_;
   int ends_[2];  // of the socket; -1 where it is closed
   int own_ = -1;
-  bool spins_ = false;
+  bool may_spin_ = false;
+  int slept_ = 0;  // times in a row that to spin was in vain
 };
 
 }  // namespace mdl::kernel

@@ -47,6 +47,8 @@ bool read_dispatch(pid_t tid, CallDispatch& out);
 bool read_filter(pid_t tid, long number, std::vector<sock_filter>& out);
 bool look_at_event(pid_t tid, int kinds, siginfo_t& info);
 pid_t take_event(pid_t tid, int& status);
+pid_t next_event(pid_t tid, std::chrono::microseconds patience, int& status);
+pid_t step(pid_t tid, bool to_signals, int& status);
 
 Opened open_handle(pid_t pid);
 // Each question costs two changes of the running thread. On a busy machine the scheduler is asked to make them at once: a
@@ -84,6 +86,7 @@ bool stat_own(std::string_view name, struct stat& out);
 std::string system_text(std::string_view path);
 std::vector<pid_t> processes();
 std::vector<pid_t> threads_of(pid_t pid);
+std::vector<pid_t> sharers_of(pid_t tid);
 pid_t live_thread(pid_t pid);
 
 Opened lock_file(std::string_view name, int operation, std::string_view text);

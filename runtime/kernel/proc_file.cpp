@@ -1,5 +1,3 @@
-#include "runtime/kernel/direct.h"
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -12,7 +10,9 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/proc_text.h"
 #include "base/read_text.h"
+#include "runtime/kernel/direct.h"
 
 namespace mdl::kernel::direct {
 namespace {
@@ -155,12 +155,22 @@ std::vector<pid_t> processes() {
 }
 
 std::vector<pid_t> threads_of(pid_t pid) {
-  return ids_in(path_of(pid, "task"));
+  std::vector<pid_t> out = ids_in(path_of(pid, "task"));
+  std::erase_if(out, [pid](pid_t tid) {
+    return !stat_is_alive(proc_text(pid, "task/" + std::to_string(tid) + "/stat"));
+  });
+  return out;
+}
+
+std::vector<pid_t> sharers_of(pid_t tid) {
+  std::vector<pid_t> out = processes();
+  std::erase_if(out, [tid](pid_t other) { return compare_memory(tid, other) != true; });
+  return out;
 }
 
 pid_t live_thread(pid_t pid) {
   if (has_memory(pid, "maps")) return pid;
-  for (pid_t tid : threads_of(pid))
+  for (pid_t tid : ids_in(path_of(pid, "task")))
     if (has_memory(pid, "task/" + std::to_string(tid) + "/maps")) return tid;
   return pid;
 }

@@ -40,9 +40,11 @@ bool stat_own(std::string_view name, struct stat& out);
 // A setting of the system, which everybody may read: a path below /proc/sys, /sys, or a control group's file.
 std::string system_text(std::string_view path);
 
-// All of the system, and the threads of one of them, in no order.
+// In no order: all of the system; the threads of one of them that have not ended; and the processes of the system that
+// run in the same memory as the thread, its own among them.
 std::vector<pid_t> processes();
 std::vector<pid_t> threads_of(pid_t pid);
+std::vector<pid_t> sharers_of(pid_t tid);
 
 // The process itself, or, when its first thread has ended before the others, one that lives: /proc and
 // process_vm_readv show a process's memory only through a living thread.

@@ -2,6 +2,10 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <cerrno>
+
+#include "base/nap.h"
 #include "base/watchdog.h"
 #include "runtime/kernel/direct.h"
 #include "runtime/kernel/ends.h"
@@ -103,6 +107,32 @@ pid_t take_event(pid_t tid, int& status) {
   const pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
   if (got != 0 && (got < 0 || !WIFSTOPPED(status))) forget_end(tid);
   return got;
+}
+
+pid_t next_event(pid_t tid, std::chrono::microseconds patience, int& status) {
+  constexpr int kQuick = 20;  // looks before the first sleep
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + std::min(patience, kMoment);
+  siginfo_t info{};
+  for (int looks = 1;; looks++) {
+    if (!look_at_event(tid, WEXITED | WSTOPPED, info)) return -1;
+    if (info.si_pid != 0) break;
+    if (Clock::now() >= until) return 0;
+    if (looks > kQuick) nap(20);
+  }
+  status = info.si_status << 8 | 0x7f;  // of a stop, as waitpid() gives it
+  if (info.si_code == CLD_TRAPPED && is_signal(status)) return tid;
+  return take_event(tid, status);
+}
+
+pid_t step(pid_t tid, bool to_signals, int& status) {
+  siginfo_t info{};
+  if (!read_signal(tid, info) || info.si_code == kExecuted) return -1;
+  if (to_signals) interrupt(tid);
+  const bool goes = to_signals ? go_on(tid, 0) : go_to_system_call(tid, 0);
+  if (!goes && errno == ESRCH) return -1;
+  const pid_t got = next_event(tid, kMoment, status);
+  return got < 0 ? 0 : got;  // it is lost, which the next question about it says, too
 }
 
 }  // namespace mdl::kernel::direct

@@ -12,6 +12,7 @@
 #include <sys/ptrace.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +33,10 @@ bool interrupt(pid_t tid);
 bool go_on(pid_t tid, int signal);
 bool go_to_system_call(pid_t tid, int signal);
 bool detach(pid_t tid, int signal);
+// A thread that stands, and not behind an execve, goes on to the next entry to a system call or exit from one, or
+// with `to_signals` to where signals are handled; what comes of that within a moment is as of next_event(). -1 when it
+// does not stand so.
+pid_t step(pid_t tid, bool to_signals, int& status);
 
 // The general registers of a stopped thread, in the kernel's layout (NT_PRSTATUS). How many bytes they are, 0
 // when they cannot be read; none of them is missing where `block` is larger.
@@ -62,4 +67,14 @@ bool read_filter(pid_t tid, long number, std::vector<sock_filter>& out);
 bool look_at_event(pid_t tid, int kinds, siginfo_t& info);
 // The same, and it is told; the thread, or 0 where there is nothing.
 pid_t take_event(pid_t tid, int& status);
+// A PTRACE_EVENT_STOP is ours or a group stop and carries nothing; anything else with no event, and no system
+// call's, is a signal on its way.
+inline bool is_signal(int status) {
+  return status >> 16 == 0 && (status >> 8 & 0xff) != (SIGTRAP | 0x80);
+}
+// The same as take_event(), but for a stop at a signal, which is only looked at: the kernel delivers the signal of such
+// a stop when the tracer is killed, and forgets one of which the tracer has been told (wait_task_stopped() clears the
+// code that ptrace_signal() goes on with). Where there is nothing yet, it is waited for, for no longer than kMoment.
+inline constexpr std::chrono::microseconds kMoment{1000};
+pid_t next_event(pid_t tid, std::chrono::microseconds patience, int& status);
 }  // namespace mdl::kernel

@@ -32,17 +32,6 @@ long number(std::string_view text) {
   return value;
 }
 
-char stat_state(const std::string& stat) {
-  const std::string_view state = stat_field(stat, 3);
-  return state.empty() ? '?' : state[0];
-}
-
-// By its stat: it has not ended, nor waits to be reaped.
-bool is_alive(const std::string& stat) {
-  const char state = stat_state(stat);
-  return state != 'Z' && state != 'X' && state != '?';
-}
-
 constexpr uint64_t kExiting = 0x4,
                    kKernelThread = 0x200000;  // PF_EXITING, PF_KTHREAD of the kernel's sched.h
 
@@ -139,13 +128,13 @@ ProcessStatus parse_status(std::string_view text) {
 Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
   if (pid <= 0) return refuse(fmt::format("{} is not a process id", pid));
   if (auto ok = check_proc(); !ok) return ok.error();
-  if (pid == getpid() || pid == kernel::own_id()) return refuse("mdl-inject cannot instrument itself: name another process");
+  if (pid == getpid() || pid == kernel::own_id())
+    return refuse("mdl-inject cannot instrument itself: name another process");
   ProcessStatus status = read_status(pid);
   if (!status.has_pid)
     return refuse(
         fmt::format("there is no process {} (is it the right pid, and in this pid namespace?)", pid));
-  if (std::string why = refuse_init(pid, kernel::own_link("ns/pid")); !why.empty())
-    return refuse(why);
+  if (std::string why = refuse_init(pid, kernel::own_link("ns/pid")); !why.empty()) return refuse(why);
   if (status.group != pid)
     return refuse(fmt::format("{} is a thread of process {}: name the process", pid, status.group));
   if (status.state == 'Z' && live_threads(pid).empty())
@@ -174,9 +163,7 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
 }
 
 std::vector<pid_t> live_threads(pid_t pid) {
-  std::vector<pid_t> out;
-  for (pid_t tid : kernel::threads_of(pid))
-    if (is_alive(kernel::proc_text(pid, fmt::format("task/{}/stat", tid)))) out.push_back(tid);
+  std::vector<pid_t> out = kernel::threads_of(pid);
   std::sort(out.begin(), out.end(), [pid](pid_t a, pid_t b) {
     return (a == pid) < (b == pid) || ((a == pid) == (b == pid) && a < b);
   });
@@ -202,7 +189,7 @@ bool ends_now(pid_t pid) {
 }
 
 bool awaits_vfork(pid_t tid) {
-  if (stat_state(kernel::proc_text(tid, "stat")) != 'D') return false;
+  if (!stat_field(kernel::proc_text(tid, "stat"), 3).starts_with('D')) return false;
   // The number of the system call that it sleeps in; "running" when it does not sleep.
   const long call = number(kernel::proc_text(tid, "syscall"));
   for (long makes_processes : {
@@ -215,7 +202,7 @@ bool awaits_vfork(pid_t tid) {
 }
 
 bool is_alive_thread(pid_t tid) {
-  return is_alive(kernel::proc_text(tid, "stat"));
+  return stat_is_alive(kernel::proc_text(tid, "stat"));
 }
 
 bool shares_memory(pid_t tid, pid_t other) {
@@ -223,11 +210,10 @@ bool shares_memory(pid_t tid, pid_t other) {
 }
 
 std::vector<pid_t> memory_sharers(pid_t pid) {
-  std::vector<pid_t> out;
   const pid_t live = kernel::live_thread(pid);
-  if (!read_status(live).has_memory) return out;  // it would share that with kernel threads
-  for (pid_t other : kernel::processes())
-    if (other != pid && shares_memory(live, other)) out.push_back(other);
+  if (!read_status(live).has_memory) return {};  // it would share that with kernel threads
+  std::vector<pid_t> out = kernel::sharers_of(live);
+  std::erase(out, pid);
   return out;
 }
 

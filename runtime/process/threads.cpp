@@ -88,13 +88,16 @@ Runs Threads::runs(pid_t tid, pid_t process) const {
 Result<void> Threads::may_set(pid_t tid) const {
   const Error no{
       fmt::format("thread {} of process {} is not stopped any more: nothing was set in it", tid, pid_)};
-  auto found = threads_.find(tid);
-  if (found == threads_.end() || !found->second.stopped || !found->second.known || !stands(tid)) return no;
+  return is_ours(tid) && stands(tid) ? Result<void>{} : no;
+}
+
+bool Threads::is_ours(pid_t tid) const {
+  const auto found = threads_.find(tid);
+  if (found == threads_.end() || !found->second.stopped || !found->second.known) return false;
   const pid_t process = found->second.process;
-  if (tid == process)
-    for (const auto& [other, thread] : threads_)
-      if (thread.process == process && !thread.stopped) return no;
-  return {};
+  return tid != process || std::ranges::none_of(threads_, [process](const auto& one) {
+           return one.second.process == process && !one.second.stopped;
+         });
 }
 
 // It is not of the program that was opened, and goes on as it is. `signal`: of its own, due now.
@@ -183,22 +186,26 @@ void Threads::note_stop(pid_t tid, int status) {
   if (regs && arch::hide_interruption(*regs)) (void)set_registers(tid, *regs).operator bool();
 }
 
+// `got`: of kernel::next_event(). Nothing where that was nothing.
+std::optional<Threads::Waited> Threads::note_event(pid_t tid, pid_t got, int status) {
+  if (got == tid && WIFSTOPPED(status) && status >> 8 != kExecuted) return Waited::stopped;
+  if (got != tid && !(got < 0 && errno == ECHILD)) return std::nullopt;
+  if (got != tid)
+    lose(tid);
+  else if (WIFSTOPPED(status))
+    leave(tid, 0);
+  else
+    threads_.erase(tid);
+  return Waited::ended;
+}
+
 Threads::Waited Threads::wait_event(pid_t tid, Clock::time_point until, int& status) {
   for (int round = 0;; round++) {
-    pid_t got = wait_now(tid, status);
-    if (got == tid && WIFSTOPPED(status) && status >> 8 != kExecuted) return Waited::stopped;
-    if (got == tid || (got < 0 && errno == ECHILD)) {
-      if (got != tid)
-        lose(tid);
-      else if (WIFSTOPPED(status))
-        leave(tid, 0);
-      else
-        threads_.erase(tid);
-      return Waited::ended;
-    }
+    const pid_t got = kernel::next_event(tid, kernel::kMoment, status);
+    if (const auto noted = note_event(tid, got, status)) return *noted;
     if (Clock::now() > until) return Waited::timeout;
-    if (round % 64 == 63) reap_ended();
-    if (round > 20) nap(round > 200 ? 500 : 20);
+    if (round % 4 == 3) reap_ended();
+    if (round > 15) nap(500);
   }
 }
 
@@ -278,7 +285,8 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline, std::chrono::
       waiting.push_back(tid);
     }
     // First threads last: may_set() wants their others stopped.
-    std::stable_partition(waiting.begin(), waiting.end(), [&](pid_t tid) { return tid != threads_[tid].process; });
+    std::stable_partition(waiting.begin(), waiting.end(),
+                          [&](pid_t tid) { return tid != threads_[tid].process; });
     for (pid_t tid : waiting) {
       changed = true;
       const bool in_time = wait_stop(tid, until);
@@ -398,16 +406,15 @@ Threads::Stop Threads::run(pid_t tid, Step step, std::chrono::milliseconds deadl
   Clock::time_point until = Clock::now() + deadline;
   for (;;) {
     auto found = threads_.find(tid);
-    if (found == threads_.end() || !may_set(tid)) return Stop::exited;
+    if (found == threads_.end() || !is_ours(tid)) return Stop::exited;
     Thread& thread = found->second;
     if (thread.signal != 0) return Stop::signal;
-    thread.stopped = false;
-    if (step == Step::to_signals) kernel::interrupt(tid);
-    const bool goes =
-        step == Step::to_system_call ? kernel::go_to_system_call(tid, 0) : kernel::go_on(tid, 0);
-    if (!goes && errno == ESRCH) return Stop::exited;
     int status = 0;
-    Waited waited = wait_event(tid, until, status);
+    const pid_t got = kernel::step(tid, step == Step::to_signals, status);
+    if (got < 0) return Stop::exited;
+    thread.stopped = false;
+    const auto noted = note_event(tid, got, status);
+    const Waited waited = noted ? *noted : wait_event(tid, until, status);
     if (waited != Waited::stopped) return waited == Waited::ended ? Stop::exited : Stop::timeout;
     thread.stopped = true;
     if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return Stop::step;

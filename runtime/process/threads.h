@@ -38,6 +38,7 @@
 #include <chrono>
 #include <csignal>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -100,6 +101,7 @@ class Threads {
   };
   Result<void> seize(pid_t tid, pid_t process);
   Result<void> check_program();
+  bool is_ours(pid_t tid) const;
   Result<void> may_set(pid_t tid) const;
   Runs runs(pid_t tid, pid_t process) const;
   void detach(pid_t tid, int signal);
@@ -109,6 +111,7 @@ class Threads {
   void forget_ended(pid_t tid);
   void reap_ended();
   enum class Waited { stopped, ended, timeout };  // ended: we trace it no longer
+  std::optional<Waited> note_event(pid_t tid, pid_t got, int status);
   Waited wait_event(pid_t tid, std::chrono::steady_clock::time_point until, int& status);
   bool wait_stop(pid_t tid, std::chrono::steady_clock::time_point until);
   void note_stop(pid_t tid, int status);

@@ -36,10 +36,6 @@ bool let_go_once_stopped(pid_t tid) {
 
 }  // namespace
 
-bool is_signal(int status) {
-  return status >> 16 == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80);
-}
-
 std::optional<int> stop_code(pid_t tid) {
   siginfo_t info{};
   if (kernel::read_signal(tid, info)) return info.si_code;
@@ -48,12 +44,7 @@ std::optional<int> stop_code(pid_t tid) {
 }
 
 pid_t wait_now(pid_t tid, int& status) {
-  siginfo_t info{};
-  if (!kernel::look_at_event(tid, WEXITED | WSTOPPED, info)) return -1;
-  if (info.si_pid == 0) return 0;
-  status = info.si_status << 8 | 0x7f;  // of a stop, as waitpid() gives it
-  if (info.si_code == CLD_TRAPPED && is_signal(status)) return tid;
-  return kernel::take_event(tid, status);
+  return kernel::next_event(tid, {}, status);
 }
 
 bool has_been_reaped(pid_t tid) {

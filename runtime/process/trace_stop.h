@@ -13,19 +13,14 @@
 
 namespace mdl::process {
 
+using kernel::is_signal;
 using kernel::kExecuted;
-
-// A PTRACE_EVENT_STOP is ours or a group stop and carries nothing; anything else with no event, and no system
-// call's, is a signal on its way.
-bool is_signal(int status);
 
 // In which ptrace stop the thread is that has this id now; nothing where none of ours has it, or it is not
 // stopped.
 std::optional<int> stop_code(pid_t tid);
 
-// Like waitpid() with WNOHANG, but for a stop at a signal, which is only looked at: the kernel delivers the
-// signal of such a stop when the tracer is killed, and forgets one of which the tracer has been told
-// (wait_task_stopped() clears the code that ptrace_signal() goes on with).
+// kernel::next_event(), without waiting.
 pid_t wait_now(pid_t tid, int& status);
 
 // Takes note of the end of a traced thread, if that is there: true then. Until its tracer has done that, a
