@@ -1,7 +1,7 @@
 """mdl-inject is killed at one of its system calls: the program runs on, and says so itself.
 
-    killed_test.py            some of the calls, of all phases, and every other one that writes to the process: the odd
-                              or the even ones, by chance; it says which
+    killed_test.py            some of the calls, of all phases, and every third one that writes to the process; it says
+                              which
     killed_test.py all [N/M]  each of them, entry and exit; of these, every M-th, beginning with the N-th. Fewer threads
                               sleep then: for each of them the same calls are made
 
@@ -185,7 +185,7 @@ class Killed(LiveTest):
     def test_interrupted_at_its_system_calls(self):
         """Ctrl-C and SIGTERM are waited for while threads are stopped: nobody sees an EINTR, and it ends in order."""
         calm = self.strike(0)
-        some = range(1, calm["writes"] + 1, 4)
+        some = range(1, calm["writes"] + 1, 8)
         for turn, stop in enumerate([calm["first"] // 2, *(f"writes:{n}" for n in some)]):
             with self.subTest(stop=stop):
                 struck = self.strike(stop, signal.SIGTERM if turn % 2 else signal.SIGINT)
@@ -243,11 +243,11 @@ class Killed(LiveTest):
         self.assertEqual(self.program.end(), 0)
 
     def spread(self, calm):
-        """Every other one that changes the process, some that touch it, and a few that only read."""
-        first = random.choice((1, 2))
+        """Every third one that changes the process, some that touch it, and a few that only read."""
+        first = random.randrange(1, 4)
         # The first and the last few leave what no others do.
-        writes = sorted({1, 2, 3, *range(first, calm["writes"] + 1, 2), *range(calm["writes"] - 2, calm["writes"] + 1)})
-        print(f"writes {first}, {first + 2}, ... of {calm['writes']}", flush=True)
+        writes = sorted({1, 2, 3, *range(first, calm["writes"] + 1, 3), *range(calm["writes"] - 2, calm["writes"] + 1)})
+        print(f"writes {first}, {first + 3}, ... of {calm['writes']}", flush=True)
         reading = range(1, calm["first"], calm["first"] // 3)
         touching = range(calm["first"], calm["stops"], (calm["stops"] - calm["first"]) // TOUCHING)
         return [*reading, *(f"writes:{n}" for n in writes), *touching]

@@ -25,7 +25,8 @@ def parse(words):
     parser = argparse.ArgumentParser(
         prog="scripts/soak", description="Attaches to servers under load and leaves them, over and over. Exit status 1 "
         "when a request failed or a process was not what it was.",
-        epilog="Attacks on mdl-inject instead: scripts/soak --hostile [ATTACHES [SEED]], scripts/soak --between [N/M].")
+        epilog="Attacks on mdl-inject instead: scripts/soak --hostile [ATTACHES [SEED]], scripts/soak --between [N/M]. "
+        "It is killed at each call: scripts/soak --kills [N/M], scripts/soak --changes [N/M].")
     parser.add_argument("--cycles", type=int, default=1000, metavar="N", help="for each program (default 1000)")
     parser.add_argument("--only", default=",".join(SERVERS), metavar="NAMES",
                         help=f"some of {','.join(SERVERS)} (default all)")
