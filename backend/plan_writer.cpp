@@ -53,9 +53,11 @@ PlanText make_plan(const Program& program, const Target& target, std::vector<Ref
   plan.manifest = program.manifest;
   plan.manifest.target = target.name;
   std::set<std::string, std::less<>> features(plan.manifest.features.begin(), plan.manifest.features.end());
-  for (const format::Metric& metric : program.manifest.metrics)
+  for (const format::Metric& metric : program.manifest.metrics) {
     for (const format::Cell& cell : metric.cells)
       if (cell.kind == format::CellKind::flag) features.emplace("metric-flags");
+    if (!metric.focus.empty()) features.emplace("focus");
+  }
   for (const ir::Snippet& snippet : program.snippets) {
     Result<StencilText> stencil = make_stencil(snippet, target, peepholes);
     if (!stencil) {

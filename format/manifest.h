@@ -48,7 +48,7 @@ inline constexpr const char* kGuardStencil = "mdl.guard";       // the stencil's
 
 // Features that a reader must know to use a plan, besides those of points, cells and routines (kinds.h).
 inline constexpr const char* kOtherFeatures[] = {"symbols", "thread-id", "named-arguments", "value-types",
-                                                 "metric-flags", "editions"};
+                                                 "metric-flags", "editions",      "focus"};
 // An unknown one is refused (exit status 4).
 bool is_known_feature(std::string_view name);
 
@@ -165,6 +165,7 @@ struct Metric {
   std::string mode;        // developer normal
   Aggregate aggregate = Aggregate::sum;
   std::vector<std::string> flavors;
+  std::string focus;  // of requests that name none; "" = the whole program
   std::vector<std::string> constraints;  // names of Manifest::constraints, in the metric's order
   std::vector<Constraint> replacements;  // in-line constraints
   std::vector<Cell> cells;

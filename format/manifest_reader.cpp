@@ -41,6 +41,8 @@ class Node {
     return result;
   }
 
+  bool has(const char* name) const { return value_ && value_->is_object() && value_->contains(name); }
+
   template <typename Function>
   auto list(Function function, size_t most = SIZE_MAX) const {
     std::vector<decltype(function(*this))> result;
@@ -276,6 +278,7 @@ Metric read_metric(const Node& node) {
   result.mode = node.key("mode").word(kModes);
   result.aggregate = node.key("aggregate").kind(aggregate);
   result.flavors = node.key("flavors").names();
+  if (node.has("focus")) result.focus = node.key("focus").name();
   result.constraints = node.key("constraints").names();
   result.replacements = node.key("replacements").list(read_constraint);
   result.cells = node.key("cells").list(read_cell, kMaxCells);

@@ -79,20 +79,23 @@ OrderedJson json(const Constraint& constraint) {
 }
 
 OrderedJson json(const Metric& metric) {
-  return {{"id", metric.id},
-          {"name", metric.name},
-          {"units", metric.units},
-          {"units_type", metric.units_type},
-          {"style", metric.style},
-          {"mode", metric.mode},
-          {"aggregate", name(metric.aggregate)},
-          {"flavors", metric.flavors},
-          {"constraints", metric.constraints},
-          {"replacements", array(metric.replacements, [](const Constraint& c) { return json(c); })},
-          {"cells", cells(metric.cells)},
-          {"placement", placements(metric.placement)},
-          {"additive", metric.additive},
-          {"position", json(metric.position)}};
+  OrderedJson out = {
+      {"id", metric.id},
+      {"name", metric.name},
+      {"units", metric.units},
+      {"units_type", metric.units_type},
+      {"style", metric.style},
+      {"mode", metric.mode},
+      {"aggregate", name(metric.aggregate)},
+      {"flavors", metric.flavors},
+      {"constraints", metric.constraints},
+      {"replacements", array(metric.replacements, [](const Constraint& c) { return json(c); })},
+      {"cells", cells(metric.cells)},
+      {"placement", placements(metric.placement)},
+      {"additive", metric.additive},
+      {"position", json(metric.position)}};
+  if (!metric.focus.empty()) out["focus"] = metric.focus;
+  return out;
 }
 
 OrderedJson json(const Exclude& exclude) {

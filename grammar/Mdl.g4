@@ -13,6 +13,10 @@
 // compiler/parse reports. Its input symbols are bytes, not code points.
 grammar Mdl;
 
+// A path or a name with `::`. compiler/parse makes one of the tokens of a query that stand together: to the lexer
+// they are many, because what it does must not depend on the place.
+tokens { LONG_NAME }
+
 file : (definition | SEMI)* EOF ;
 
 definition
@@ -64,6 +68,7 @@ metricField
   | flavorField                                                     # metricFlavor
   | KW_COUNTER name SEMI                                            # temporary
   | KW_FLAG name SEMI                                               # flagTemporary
+  | KW_FOCUS string SEMI                                            # focusField
   | KW_CONSTRAINT name (SEMI | inlineConstraint)                    # metricConstraint
   | KW_BASE KW_IS cellType block                                    # base
   | SEMI                                                            # emptyField
@@ -136,6 +141,24 @@ expr
   | word                                                     # nameExpr
   ;
 
+// --- Queries: a metric in one line (docs/queries.md) ---
+
+query : word about? queryClause* EOF ;
+
+about : subjects | expr (KW_AT subjects)? ;
+
+subjects : subject (COMMA subject)* ;
+
+// The name behind the point is `entry` or `return`.
+subject : (word | string | LONG_NAME) STAR? (DOT word)? ;
+
+queryClause
+  : KW_IF expr                # ifClause
+  | KW_WITHIN subjects        # withinClause
+  | KW_BY expr (COMMA expr)*  # byClause
+  | KW_AS word                # asClause
+  ;
+
 // --- Leaves ---
 
 literal : string | boolean | MINUS? number ;
@@ -153,8 +176,8 @@ word : ID | reservable ;
 reservable
   : KW_LIST | KW_IS | KW_ITEMS | KW_FLAVOR | KW_LIBRARY | KW_FOREACH | KW_IN | KW_METRIC | KW_NAME | KW_UNITS
   | KW_UNITS_TYPE | KW_AGGREGATE | KW_STYLE | KW_MODE | KW_BASE | KW_APPEND | KW_PREPEND | KW_CONSTRAINT
-  | KW_CONSTRAINED | KW_REPLACE | KW_DEFAULT | KW_COUNTER | KW_FLAG | KW_DAEMON | KW_PROCESS | KW_VISI | KW_TUNABLE
-  | KW_EXCLUDE | KW_NO_CASE | KW_REGEX
+  | KW_CONSTRAINED | KW_REPLACE | KW_DEFAULT | KW_COUNTER | KW_FLAG | KW_FOCUS | KW_DAEMON | KW_PROCESS | KW_VISI | KW_TUNABLE
+  | KW_EXCLUDE | KW_NO_CASE | KW_REGEX | KW_AT | KW_WITHIN | KW_BY | KW_AS
   ;
 
 // --- Tokens ---
@@ -186,6 +209,11 @@ KW_REPLACE : 'replace' ;
 KW_DEFAULT : 'default' ;
 KW_COUNTER : 'counter' ;
 KW_FLAG : 'flag' ;
+KW_FOCUS : 'focus' ;
+KW_AT : 'at' ;
+KW_WITHIN : 'within' ;
+KW_BY : 'by' ;
+KW_AS : 'as' ;
 KW_DAEMON : 'daemon' ;
 KW_PROCESS : 'process' ;
 KW_VISI : 'visi' ;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -22,9 +23,14 @@ namespace {
 
 std::vector<ast::File> parse_all(const Options& options, const Sources& sources, Diagnostics& diagnostics) {
   std::vector<ast::File> files;
-  for (uint32_t i = 0; i < sources.size(); i++)
+  for (uint32_t i = 0; i + options.queries.size() < sources.size(); i++)
     files.push_back(parse(sources[i], options.standard, diagnostics));
   return files;
+}
+
+// The ordinal of the source that queries stand for.
+uint32_t expanded(const Options& options) {
+  return static_cast<uint32_t>(options.libraries.size() + options.files.size());
 }
 
 // Whether it is known what all files define, or are meant to.
@@ -103,7 +109,28 @@ Result<backend::PlanText> plan_of(const std::vector<ast::File>& files, const Sou
   return *program ? translate(**program, sources, options, diagnostics) : backend::PlanText();
 }
 
-Result<std::string> compile(const Options& options, const Sources& sources, Diagnostics& diagnostics) {
+query::Expansion add_queries(const Options& options, Sources& sources, Diagnostics& diagnostics) {
+  query::Expansion expansion;
+  if (options.queries.empty()) return expansion;
+  const auto first = static_cast<uint32_t>(sources.size() + 1);
+  std::deque<Source> texts;
+  std::vector<const Source*> pointers;
+  std::vector<ast::Query> queries;
+  for (const std::string& text : options.queries) {
+    const auto number = static_cast<uint32_t>(texts.size());
+    pointers.push_back(&texts.emplace_back(
+        first + number, options.queries.size() == 1 ? "query" : fmt::format("query {}", number + 1), text));
+    if (auto query = parse_query(texts.back(), diagnostics)) queries.push_back(std::move(*query));
+  }
+  expansion = query::expand(queries, pointers, options.flavor, diagnostics);
+  sources.add("query.mdl", expansion.mdl);
+  for (const Source& text : texts) sources.add(text.path(), std::string(text.text()));
+  return expansion;
+}
+
+namespace {
+
+Result<std::string> compile_all(const Options& options, const Sources& sources, Diagnostics& diagnostics) {
   std::vector<ast::File> files = parse_all(options, sources, diagnostics);
   if (options.emit == Emit::ast)
     return diagnostics.has_errors() || !are_readable(files) ? std::string() : dump_all(files, sources);
@@ -116,6 +143,7 @@ Result<std::string> compile(const Options& options, const Sources& sources, Diag
   auto plan = translate(**program, sources, options, diagnostics);
   if (!plan) return plan.error();
   if (diagnostics.has_errors()) return std::string();
+  if (options.emit == Emit::mdl) return std::string(sources[expanded(options)].text());
   if (options.emit == Emit::assembly) return backend::assembly(*plan, *options.target);
 
   std::optional<format::SigningKey> key;
@@ -133,6 +161,17 @@ Result<std::string> compile(const Options& options, const Sources& sources, Diag
   if (!bytes) return bytes.error();
   if (options.cost) return cost_table(*plan, backend::function_sizes(*bytes));
   return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+}
+
+}  // namespace
+
+Result<std::string> compile(const Options& options, const Sources& sources, const query::Expansion& queries,
+                            Diagnostics& diagnostics) {
+  if (diagnostics.has_errors()) return std::string();  // of queries
+  auto out = compile_all(options, sources, diagnostics);
+  if (!options.queries.empty())
+    diagnostics.move([&](Span span) { return span.file == expanded(options) ? queries.origin(span) : span; });
+  return out;
 }
 
 }  // namespace mdl::mdlc

@@ -55,7 +55,8 @@ std::string output_path(const Options& options) {
 Result<void> write_dependencies(const Options& options, const Sources& sources) {
   if (options.dependencies.empty()) return {};
   std::vector<std::string> files;
-  for (uint32_t i = 0; i < sources.size(); i++) files.push_back(sources[i].path());
+  const size_t read = options.libraries.size() + options.files.size();  // behind them stand queries
+  for (uint32_t i = 0; i < read; i++) files.push_back(sources[i].path());
   return write_output(options.dependencies, dependencies(output_path(options), files));
 }
 
@@ -79,7 +80,8 @@ int run(const Options& options) {
     std::fputs(render(diagnostics, sources, options).c_str(), stderr);
     return status;
   }
-  Result<std::string> bytes = compile(options, sources, diagnostics);
+  const query::Expansion queries = add_queries(options, sources, diagnostics);
+  Result<std::string> bytes = compile(options, sources, queries, diagnostics);
   std::fputs(render(diagnostics, sources, options).c_str(), stderr);
   if (options.apply_fixes)
     if (auto fixed = apply_fixes(diagnostics, sources); !fixed) return finish(fixed.error());

@@ -73,6 +73,10 @@ void declare(CLI::App& app, Options& options, std::string& target, std::vector<s
                  "read FILE for the constraints and lists that others use, without its metrics")
       ->type_name("FILE")
       ->allow_extra_args(false);
+  app.add_option("--query", options.queries,
+                 "compile a metric in one line, such as 'count malloc if $arg[0] > 4096'; may be repeated")
+      ->type_name("QUERY")
+      ->allow_extra_args(false);
   app.add_option("--target", target, "machine: " + target_names())->check(check_target)->type_name("NAME");
   app.add_option("--mcpu", options.cpu, "CPU of that machine (also -mcpu=CPU)")->type_name("CPU");
   add_choice<Standard>(app, "--std", options.standard,
@@ -80,8 +84,12 @@ void declare(CLI::App& app, Options& options, std::string& target, std::vector<s
                        "language: mdl26 (default) or classic");
   app.add_option("--flavor", options.flavor, "leave out what is of another flavor")->type_name("NAME");
   add_choice<Emit>(app, "--emit", options.emit,
-                   {{"plan", Emit::plan}, {"ast", Emit::ast}, {"ir", Emit::ir}, {"asm", Emit::assembly}},
-                   "KIND", "what to write: plan (default), ast, ir, asm");
+                   {{"plan", Emit::plan},
+                    {"ast", Emit::ast},
+                    {"ir", Emit::ir},
+                    {"asm", Emit::assembly},
+                    {"mdl", Emit::mdl}},
+                   "KIND", "what to write: plan (default), ast, ir, asm; mdl: what the queries stand for");
   CLI::Option* reformat =
       app.add_flag("--reformat", options.reformat,
                    "print the files in the standard layout; with --check, list which differ");
@@ -168,8 +176,13 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (auto cpu = backend::check_cpu(options.target->triple, options.cpu, options.target->required); !cpu)
     parsed.exit = usage(options.cpu.empty() ? fmt::format("this machine is none of {}", target)
                                             : fmt::format("{}", cpu.error().text));
-  else if (options.files.empty() && options.explain.empty() && !options.language_server)
+  else if (options.files.empty() && options.queries.empty() && options.explain.empty() &&
+           !options.language_server)
     parsed.exit = usage("no input file");
+  else if (!options.queries.empty() && (options.reformat || options.language_server || options.apply_fixes))
+    parsed.exit = usage("--query does not go with --reformat, --lsp and --apply-fixes, which are for files");
+  else if (options.emit == Emit::mdl && options.queries.empty())
+    parsed.exit = usage("--emit=mdl shows what a --query stands for");
   else if (!options.key.empty() && (options.emit != Emit::plan || options.check_only || options.cost ||
                                     options.reformat || options.language_server))
     parsed.exit = usage("--sign is for plans: not with --check, --cost, --reformat, --lsp or another --emit");

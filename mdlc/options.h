@@ -13,13 +13,14 @@
 
 namespace mdl::mdlc {
 
-enum class Emit : uint8_t { plan, ast, ir, assembly };
+enum class Emit : uint8_t { plan, ast, ir, assembly, mdl };
 enum class Colour : uint8_t { automatic, always, never };
 enum class Format : uint8_t { text, json, sarif };  // of diagnostics
 
 struct Options {
   std::vector<std::string> files;
   std::vector<std::string> libraries;    // read before them, for what they define
+  std::vector<std::string> queries;      // metrics in one line; the last of the plan, in this order
   std::vector<std::string> directories;  // where files are looked for, after the current one
   const backend::Target* target = nullptr;
   std::string cpu;     // "" = the target's default

@@ -235,7 +235,7 @@ struct MetricConstraint {
 
 struct Metric {
   Name name;
-  std::vector<Setting> settings;  // name units unitsType aggregateOperator style flavor mode
+  std::vector<Setting> settings;  // name units unitsType aggregateOperator style flavor mode focus
   std::vector<MetricConstraint> constraints;
   std::vector<Name> temporaries;
   std::vector<Name> flags;  // temporaries that count active calls

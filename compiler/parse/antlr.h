@@ -53,7 +53,8 @@ Span span_of(const Source& source, antlr4::Token* token);
 Span span_of(const Source& source, antlr4::ParserRuleContext* context);
 
 // Reports syntax errors in our words and resynchronizes the parser (recovery.cpp).
-std::shared_ptr<antlr4::ANTLRErrorStrategy> make_error_strategy(const Source& source,
+// `end`: what the end of the text is called.
+std::shared_ptr<antlr4::ANTLRErrorStrategy> make_error_strategy(const Source& source, std::string_view end,
                                                                 Diagnostics& diagnostics);
 
 // Thrown through the parser when the source is nested too deeply for the stack.
@@ -69,5 +70,11 @@ struct TooManyErrors {};
 // `wrong_tokens` are those that have been reported by themselves.
 ast::File build(const Source& source, Standard standard, MdlParser::FileContext* file,
                 const std::vector<Span>& wrong_tokens, Diagnostics& diagnostics);
+
+// The tokens of a query, where a path, or a name with `::`, is one (build_query.cpp).
+std::vector<std::unique_ptr<antlr4::Token>> join_long_names(const Source& source, BoundedLexer& lexer);
+
+// Precondition: the tree has no syntax error.
+ast::Query build_query(const Source& source, MdlParser::QueryContext* query, Diagnostics& diagnostics);
 
 }  // namespace mdl::parser

@@ -148,6 +148,8 @@ class Definitions {
       metric.temporaries.push_back(name(f->name()));
     } else if (auto* f = dynamic_cast<P::FlagTemporaryContext*>(field)) {
       metric.flags.push_back(name(f->name()));
+    } else if (auto* f = dynamic_cast<P::FocusFieldContext*>(field)) {
+      metric.settings.push_back({name(f->KW_FOCUS()), {string(f->string())}});
     } else if (auto* f = dynamic_cast<P::MetricConstraintContext*>(field)) {
       metric.constraints.push_back(metric_constraint(f));
     } else if (auto* f = dynamic_cast<P::BaseContext*>(field)) {

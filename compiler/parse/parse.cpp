@@ -123,6 +123,39 @@ std::vector<Span> check_tokens(const Source& source, antlr4::CommonTokenStream& 
   return wrong;
 }
 
+// Runs `build` on a parser of the tokens. False when it came to no end, which has been reported.
+template <typename Build>
+bool run(const Source& source, antlr4::CommonTokenStream& tokens, std::string_view end,
+         Diagnostics& diagnostics, Build build) {
+  MdlParser antlr(&tokens);
+  antlr.removeErrorListeners();
+  antlr.setErrorHandler(parser::make_error_strategy(source, end, diagnostics));
+  antlr.getInterpreter<antlr4::atn::ParserATNSimulator>()->setPredictionMode(
+      antlr4::atn::PredictionMode::SLL);
+  DepthLimit depth;
+  antlr.addParseListener(&depth);
+  try {
+    build(antlr);
+    return true;
+  } catch (const parser::TooDeep& deep) {
+    diagnostics.report(DiagnosticCode::too_deep, parser::span_of(source, deep.at), kMaxDepth, "levels");
+  } catch (const parser::TooManyErrors&) {
+    // All that are shown have been reported.
+  } catch (const antlr4::RuntimeException& error) {  // the error strategy lets none through
+    diagnostics.report(DiagnosticCode::not_text, {source.ordinal(), 0, 0}, error.what());
+  }
+  return false;
+}
+
+// Fills the stream. False where there are more tokens than are accepted.
+bool fill(const Source& source, parser::BoundedLexer& lexer, antlr4::BufferedTokenStream& tokens,
+          Diagnostics& diagnostics) {
+  tokens.fill();
+  if (!lexer.ended_early()) return true;
+  diagnostics.report(DiagnosticCode::too_large, {source.ordinal(), 0, 0}, kMaxTokens, "tokens");
+  return false;
+}
+
 }  // namespace
 
 ast::File parse(const Source& source, Standard standard, Diagnostics& diagnostics) {
@@ -135,35 +168,36 @@ ast::File parse(const Source& source, Standard standard, Diagnostics& diagnostic
   parser::BoundedLexer lexer(&bytes);
   lexer.removeErrorListeners();
   antlr4::CommonTokenStream tokens(&lexer);
-  tokens.fill();
-  if (lexer.ended_early()) {
-    diagnostics.report(DiagnosticCode::too_large, {source.ordinal(), 0, 0}, kMaxTokens, "tokens");
-    return none;
-  }
+  if (!fill(source, lexer, tokens, diagnostics)) return none;
   size_t before = diagnostics.errors();
   std::vector<Span> wrong = check_tokens(source, tokens, diagnostics);
 
-  MdlParser antlr(&tokens);
-  antlr.removeErrorListeners();
-  antlr.setErrorHandler(parser::make_error_strategy(source, diagnostics));
-  antlr.getInterpreter<antlr4::atn::ParserATNSimulator>()->setPredictionMode(
-      antlr4::atn::PredictionMode::SLL);
-  DepthLimit depth;
-  antlr.addParseListener(&depth);
-
-  try {
-    MdlParser::FileContext* file = antlr.file();
-    ast::File tree = parser::build(source, standard, file, wrong, diagnostics);
+  ast::File tree;
+  const bool parsed = run(source, tokens, "the end of the file", diagnostics, [&](MdlParser& antlr) {
+    tree = parser::build(source, standard, antlr.file(), wrong, diagnostics);
     if (diagnostics.errors() > before) tree.broken = parser::broken_names(source, tokens, tree.definitions);
-    return tree;
-  } catch (const parser::TooDeep& deep) {
-    diagnostics.report(DiagnosticCode::too_deep, parser::span_of(source, deep.at), kMaxDepth, "levels");
-  } catch (const parser::TooManyErrors&) {
-    // All that are shown have been reported.
-  } catch (const antlr4::RuntimeException& error) {  // the error strategy lets none through
-    diagnostics.report(DiagnosticCode::not_text, {source.ordinal(), 0, 0}, error.what());
-  }
-  return none;
+  });
+  return parsed ? std::move(tree) : std::move(none);
+}
+
+std::optional<ast::Query> parse_query(const Source& source, Diagnostics& diagnostics) {
+  const size_t before = diagnostics.errors();
+  if (!check_text(source, diagnostics)) return std::nullopt;
+  parser::ByteStream bytes(source);
+  parser::BoundedLexer lexer(&bytes);
+  lexer.removeErrorListeners();
+  antlr4::ListTokenSource joined(parser::join_long_names(source, lexer));
+  antlr4::CommonTokenStream tokens(&joined);
+  if (!fill(source, lexer, tokens, diagnostics)) return std::nullopt;
+  check_tokens(source, tokens, diagnostics);
+  if (diagnostics.errors() > before) return std::nullopt;
+
+  std::optional<ast::Query> query;
+  run(source, tokens, "the end of the query", diagnostics, [&](MdlParser& antlr) {
+    MdlParser::QueryContext* tree = antlr.query();
+    if (diagnostics.errors() == before) query = parser::build_query(source, tree, diagnostics);
+  });
+  return diagnostics.errors() == before ? std::move(query) : std::nullopt;
 }
 
 }  // namespace mdl

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "compiler/ast/ast.h"
+#include "compiler/ast/query.h"
 #include "compiler/support/diagnostics.h"
 
 namespace mdl {
@@ -22,5 +24,8 @@ ast::File parse(const Source& source, Standard standard, Diagnostics& diagnostic
 inline ast::File parse(const Source& source, Diagnostics& diagnostics) {
   return parse(source, Standard::mdl26, diagnostics);
 }
+
+// Parses a query, which is the whole text. Nothing when there are errors.
+std::optional<ast::Query> parse_query(const Source& source, Diagnostics& diagnostics);
 
 }  // namespace mdl

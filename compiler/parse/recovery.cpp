@@ -68,14 +68,15 @@ constexpr size_t kOperators[] = {
 // A set of tokens, taken away group by group as each is put into words.
 class Wording {
  public:
-  Wording(const Tokens& set, const antlr4::dfa::Vocabulary& vocabulary) : vocabulary_(vocabulary) {
+  Wording(const Tokens& set, std::string_view end, const antlr4::dfa::Vocabulary& vocabulary)
+      : end_(end), vocabulary_(vocabulary) {
     for (ssize_t type : set.toList()) left_.push_back(static_cast<size_t>(type));
   }
 
   std::vector<std::string> words() {
     groups();
     for (size_t type : left_)
-      say(type == Token::EOF ? "the end of the file" : fmt::format("'{}'", keyword(type, vocabulary_)));
+      say(type == Token::EOF ? std::string(end_) : fmt::format("'{}'", keyword(type, vocabulary_)));
     return std::move(said_);
   }
 
@@ -93,6 +94,12 @@ class Wording {
   }
 
   void groups() {
+    if (has(P::LONG_NAME)) {
+      say(has(P::NOT) ? "a function or a value" : "a function");
+      drop({P::LONG_NAME, P::ID, P::LPAREN, P::NOT, P::MINUS, P::TILDE, P::AMP, P::INC, P::DEC});
+      drop_if([](size_t t) { return is_keyword(t); });
+      drop_values();
+    }
     bool name = has(P::ID);
     if (name && has(P::NOT)) {
       say(has(P::KW_IF) ? "code" : "an expression");
@@ -133,6 +140,7 @@ class Wording {
     drop({P::STRING, P::OPEN_STRING, P::INT, P::HEX, P::FLOAT, P::BAD_NUMBER, P::KW_TRUE, P::KW_FALSE});
   }
 
+  std::string_view end_;
   const antlr4::dfa::Vocabulary& vocabulary_;
   std::vector<size_t> left_;
   std::vector<std::string> said_;
@@ -140,8 +148,8 @@ class Wording {
 
 class ErrorStrategy : public antlr4::DefaultErrorStrategy {
  public:
-  ErrorStrategy(const Source& source, Diagnostics& diagnostics)
-      : source_(source), diagnostics_(diagnostics) {}
+  ErrorStrategy(const Source& source, std::string_view end, Diagnostics& diagnostics)
+      : source_(source), end_(end), diagnostics_(diagnostics) {}
 
   void sync(antlr4::Parser* parser) override;
   Token* recoverInline(antlr4::Parser* parser) override;
@@ -173,14 +181,15 @@ class ErrorStrategy : public antlr4::DefaultErrorStrategy {
   void skip_braces(antlr4::Parser* parser);
 
   const Source& source_;
+  std::string_view end_;
   Diagnostics& diagnostics_;
   size_t unread_ = 0;         // errors that are only counted
   bool wants_code_ = false;   // the last error was that no code stands where code should
   size_t line_of_error_ = 0;  // of the last error at a bracket or at code
 };
 
-std::string describe(const Source& source, Token* token) {
-  if (token->getType() == Token::EOF) return "the end of the file";
+std::string describe(const Source& source, std::string_view end, Token* token) {
+  if (token->getType() == Token::EOF) return std::string(end);
   std::string text = printable(source.text(span_of(source, token)));
   return token->getType() == P::STRING ? text : fmt::format("'{}'", text);
 }
@@ -195,17 +204,18 @@ void ErrorStrategy::report(antlr4::Parser* parser, Token* found, const Tokens& e
     if (++unread_ == kMaxUnread) throw TooManyErrors();
     return;
   }
-  std::vector<std::string> words = Wording(expected, parser->getVocabulary()).words();
+  std::vector<std::string> words = Wording(expected, end_, parser->getVocabulary()).words();
   if (words.size() == 1 && words[0] == "';'" && last != nullptr) {
     Span after = span_of(source_, last);
     Span place{after.file, after.end, after.end};
-    diagnostics_.report(DiagnosticCode::missing_semicolon, place, describe(source_, last)).edit(place, ";");
+    diagnostics_.report(DiagnosticCode::missing_semicolon, place, describe(source_, end_, last))
+        .edit(place, ";");
     return;
   }
   if (words.size() > kMaxListed) words.resize(kMaxListed);
   std::vector<std::string_view> views(words.begin(), words.end());
   diagnostics_
-      .report(DiagnosticCode::syntax, span_of(source_, found), one_of(views), describe(source_, found))
+      .report(DiagnosticCode::syntax, span_of(source_, found), one_of(views), describe(source_, end_, found))
       .hint(is_c_comment(found) ? "a comment is '//' to the end of its line" : "")
       .hint(hint(parser, found, expected))
       .hint(foreign_word(source_.text(span_of(source_, found))));
@@ -337,9 +347,9 @@ void ErrorStrategy::skip_braces(antlr4::Parser* parser) {
 
 }  // namespace
 
-std::shared_ptr<antlr4::ANTLRErrorStrategy> make_error_strategy(const Source& source,
+std::shared_ptr<antlr4::ANTLRErrorStrategy> make_error_strategy(const Source& source, std::string_view end,
                                                                 Diagnostics& diagnostics) {
-  return std::make_shared<ErrorStrategy>(source, diagnostics);
+  return std::make_shared<ErrorStrategy>(source, end, diagnostics);
 }
 
 }  // namespace mdl::parser

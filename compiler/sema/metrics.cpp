@@ -143,6 +143,20 @@ class MetricChecker {
     result_.style = settings_.choice("style", format::kStyles, Need::required, "EventCounter");
     result_.flavors = settings_.flavors(Need::required);
     result_.mode = settings_.choice("mode", format::kModes, Need::optional, "normal");
+    focus();
+  }
+
+  void focus() {
+    const ast::Setting* setting = settings_.find("focus", Need::optional);
+    if (setting == nullptr) return;
+    const ast::Literal& value = setting->values[0];
+    if (context_.symbols.standard == Standard::classic)
+      context_.diagnostics.report(DiagnosticCode::extension, setting->key.span, "a metric's focus")
+          .hint("--std=mdl26, the default, has it");
+    if (!value.text.starts_with('/'))
+      context_.diagnostics.report(DiagnosticCode::bad_value, value.span, "'focus'",
+                                  "a focus such as \"/Code/OBJECT/*\"");
+    result_.focus = value.text;
   }
 
   // The metric's own names: itself, its temporaries, its in-line constraints.

@@ -114,6 +114,14 @@ Diagnostic& Diagnostics::report_text(DiagnosticCode code, Span span, std::string
   return kept_.emplace_back(std::move(diagnostic));
 }
 
+void Diagnostics::move(const std::function<Span(Span)>& to) {
+  for (Diagnostic& d : kept_) {
+    d.span = to(d.span);
+    for (Note& note : d.notes) note.span = to(note.span);
+    std::erase_if(d.edits, [&](const SourceEdit& edit) { return to(edit.span) != edit.span; });
+  }
+}
+
 size_t Diagnostics::dropped() const {
   return errors_ + promoted_ + warnings_ - kept_.size();
 }

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -102,6 +103,9 @@ class Diagnostics {
   Diagnostic& report(DiagnosticCode code, Span span, const Args&... args) {
     return report_text(code, span, fmt::format(fmt::runtime(info(code).text), args...));
   }
+
+  // Puts all that was reported elsewhere: `to` takes a place and returns another. Edits go: they were for the old places.
+  void move(const std::function<Span(Span)>& to);
 
   bool has_errors() const { return errors_ > 0; }  // in the source
   bool has_failed() const { return errors_ + promoted_ > 0; }

@@ -4,12 +4,14 @@
 #pragma once
 
 #include "CharStream.h"
+#include "CommonToken.h"
 #include "CommonTokenStream.h"
 #include "DefaultErrorStrategy.h"
 #include "Exceptions.h"
 #include "FailedPredicateException.h"
 #include "InputMismatchException.h"
 #include "Lexer.h"
+#include "ListTokenSource.h"
 #include "NoViableAltException.h"
 #include "Parser.h"
 #include "ParserRuleContext.h"

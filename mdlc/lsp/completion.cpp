@@ -19,8 +19,8 @@ using Words = std::vector<std::string_view>;
 
 const Words kDefinitions = {"resourceList", "constraint", "metric",           "daemon",
                             "process",      "visi",       "tunable_constant", "exclude"};
-const Words kMetricFields = {"name",   "units", "unitsType", "aggregateOperator", "style",
-                             "flavor", "mode",  "base",      "counter",           "constraint"};
+const Words kMetricFields = {"name", "units", "unitsType", "aggregateOperator", "style",     "flavor",
+                             "mode", "focus", "base",      "counter",           "constraint"};
 const Words kListFields = {"items", "flavor", "library"};
 const Words kStatements = {"foreach", "if", "append", "prepend"};
 

@@ -135,7 +135,7 @@ struct Binding {
 
 struct BindOptions {
   std::vector<std::string> metrics;   // METRIC[@FOCUS]; empty: every metric the process can have
-  std::vector<std::string> foci;      // for metrics that name none; empty: the whole program
+  std::vector<std::string> foci;      // for metrics that name none; empty: their own, or the whole program
   std::string flavor;                 // "" = unix
   bool allow_calls = false;           // into the application
   bool allow_reads = false;           // of memory, at addresses that code computes
@@ -146,6 +146,7 @@ struct BindOptions {
   std::vector<uint64_t> starts = {};  // addresses in the start routines of the process's threads: $start
   double ps_per_cycle = 0;            // of this machine, in picoseconds: $cost
   std::map<format::Routine, std::string> denied = {};  // what the process may not run, with the reason
+  std::vector<std::string> queries = {};  // metrics besides; all that they name must be there
 };
 
 // True when code is placed at $start: then BindOptions::starts is wanted.

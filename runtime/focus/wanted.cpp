@@ -15,6 +15,10 @@ bool has_flavor(const format::Metric& metric, const std::string& flavor) {
          std::find(metric.flavors.begin(), metric.flavors.end(), flavor) != metric.flavors.end();
 }
 
+bool is_query(const BindOptions& options, const format::Metric& metric) {
+  return std::find(options.queries.begin(), options.queries.end(), metric.id) != options.queries.end();
+}
+
 Result<const format::Metric*> find_metric(const plan::Plan& plan, const std::string& wanted,
                                           const std::string& flavor) {
   const auto& metrics = plan.manifest.metrics;
@@ -49,24 +53,42 @@ Result<std::vector<WantedMetric>> read_options(const plan::Plan& plan, const Bin
     if (!focus) return focus.error();
     foci.push_back(std::move(*focus));
   }
-  if (foci.empty()) foci.emplace_back();
+  // Where a request names no focus.
+  const auto foci_of = [&](const format::Metric& metric) -> Result<std::vector<Focus>> {
+    if (!foci.empty()) return foci;
+    auto own = parse_focus(metric.focus);
+    if (!own)
+      return Error{fmt::format("metric `{}`: {}", metric.id, own.error().text), Status::plan_rejected};
+    return std::vector<Focus>{std::move(*own)};
+  };
   std::vector<WantedMetric> wanted;
+  for (const format::Metric& metric : plan.manifest.metrics) {
+    if (!is_query(options, metric)) continue;
+    auto where = foci_of(metric);
+    if (!where) return where.error();
+    for (Focus& focus : *where) wanted.push_back({&metric, std::move(focus), true, true});
+  }
   for (const std::string& text : options.metrics) {
     const RequestText request = split_request(text);
     auto metric = find_metric(plan, request.metric, flavor);
     if (!metric) return metric.error();
     if (text.find('@') == std::string::npos) {
-      for (const Focus& focus : foci) wanted.push_back({*metric, focus, true});
+      auto where = foci_of(**metric);
+      if (!where) return where.error();
+      for (Focus& focus : *where) wanted.push_back({*metric, std::move(focus), true});
       continue;
     }
     auto focus = parse_focus(request.focus);
     if (!focus) return focus.error();
     wanted.push_back({*metric, std::move(*focus), true});
   }
-  if (options.metrics.empty())
-    for (const format::Metric& metric : plan.manifest.metrics)
-      if (has_flavor(metric, flavor))
-        for (const Focus& focus : foci) wanted.push_back({&metric, focus, false});
+  if (!options.metrics.empty()) return wanted;
+  for (const format::Metric& metric : plan.manifest.metrics) {
+    if (!has_flavor(metric, flavor) || is_query(options, metric)) continue;
+    auto where = foci_of(metric);
+    if (!where) return where.error();
+    for (Focus& focus : *where) wanted.push_back({&metric, std::move(focus), false});
+  }
   return wanted;
 }
 

@@ -11,6 +11,7 @@ struct WantedMetric {
   const format::Metric* metric = nullptr;
   Focus focus;
   bool named = false;  // the user asked for this metric by name
+  bool whole = false;  // each function that it names must be there
 };
 
 // The flavor that the options mean: unix unless they say another.

@@ -6,7 +6,7 @@ _mdlc() {
   case ${option:-$previous} in
     --target) COMPREPLY=($(compgen -W 'x86_64 aarch64 riscv64' -- "$word")); return ;;
     --std) COMPREPLY=($(compgen -W 'mdl26 classic' -- "$word")); return ;;
-    --emit) COMPREPLY=($(compgen -W 'plan ast ir asm' -- "$word")); return ;;
+    --emit) COMPREPLY=($(compgen -W 'plan ast ir asm mdl' -- "$word")); return ;;
     --color) COMPREPLY=($(compgen -W 'auto always never' -- "$word")); return ;;
     --diagnostics) COMPREPLY=($(compgen -W 'text json sarif' -- "$word")); return ;;
     --disable-pass) COMPREPLY=($(compgen -W 'all constant-fold bound-constants common-subexpressions
@@ -16,7 +16,7 @@ _mdlc() {
     --flavor | --explain | -mcpu | --edition | --not-after) return ;;
   esac
   if [[ $word == -* ]]; then
-    COMPREPLY=($(compgen -W '-o -I --use --target= -mcpu= --std= --flavor= --emit= --check --cost --disable-pass= -Werror -Wno-
+    COMPREPLY=($(compgen -W '-o -I --use --query= --target= -mcpu= --std= --flavor= --emit= --check --cost --disable-pass= -Werror -Wno-
       -MD --diagnostics= --color= --apply-fixes --reformat --in-place --lsp --sign --edition --not-after --explain --version --help' -- "$word"))
     [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
   else

@@ -17,7 +17,7 @@ class Driver(MdlcCase):
             (["-mcpu=z80", "good.mdl"], "z80"),
             (["-mcpu", "z80", "good.mdl"], "z80"),
             (["--disable-pass=magic", "good.mdl"], "constant-fold"),
-            (["--emit=poem", "good.mdl"], "asm, ast, ir, plan"),
+            (["--emit=poem", "good.mdl"], "asm, ast, ir, mdl, plan"),
             (["--std=c++", "good.mdl"], "classic"),
             (["--diagnostics=loud", "good.mdl"], "sarif"),
             (["--explain", "E9999"], "E9999"),

@@ -65,7 +65,9 @@ class Editors(unittest.TestCase):
         text = (SOURCE / "grammar/Mdl.g4").read_text()
         words = re.findall(r"'([A-Za-z_]+)'", " ".join(re.findall(r"^KW_\w+ : (.*) ;", text, re.M)))
         self.assertGreater(len(words), 30)
-        for word in words:
+        of_queries = {"at", "within", "by", "as"}  # in files they are names
+        self.assertLess(of_queries, set(words))
+        for word in set(words) - of_queries:
             with self.subTest(word=word):
                 self.assertRegex(scope(word, ["definition", "common"]) or "", "^(keyword|storage|support)")
 

@@ -55,7 +55,7 @@ class Tools(unittest.TestCase):
 
     def test_the_contract(self):
         contract = {
-            "mdlc": "-o -I --target --std --flavor --emit --check --cost --reformat --lsp --explain --disable-pass -mcpu "
+            "mdlc": "-o --query -I --target --std --flavor --emit --check --cost --reformat --lsp --explain --disable-pass -mcpu "
                     "-MD --diagnostics --sign",
             "mdl-inject": "-m -f -i -d -o --format --dry-run --explain --strict --detach --follow-fork --flavor --allow-calls --allow-reads --allow-command --raw-times --allow-traps --max-keys "
                           "--require-signed --run --status --remove --list --verify",

@@ -8,6 +8,7 @@ A case is a file *.test of sections; a section begins with a line `== NAME [ARGU
 
     == run --check --std=classic      arguments of mdlc; the input files' names come first
     == input [NAME]                   an input file, input.mdl by default; one or several
+    == queries                        in their place or besides: a query a line
     == exit 1                         the exit status; 0 when left out
     == stdout, == stderr              what is printed; nothing when left out
 
@@ -34,11 +35,12 @@ class Case:
         self.head = []  # lines before the outputs, kept as they are
         self.args = []
         self.inputs = {}
+        self.queries = []
         self.exit = 0
         self.out = {"stdout": "", "stderr": ""}
         lines, sink = None, None
         for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-            section = re.match(r"== (run|input|exit|stdout|stderr)\b *(.*)\n?$", line)
+            section = re.match(r"== (run|input|queries|exit|stdout|stderr)\b *(.*)\n?$", line)
             if section:
                 sink, argument = section.groups()
                 if sink == "run":
@@ -49,11 +51,13 @@ class Case:
                     lines = self.inputs.setdefault(argument or "input.mdl", [])
             elif sink == "input":
                 lines.append(line)
+            elif sink == "queries":
+                self.queries.append(line.rstrip("\n"))
             elif sink in self.out:
                 self.out[sink] += line
-            if sink is None or sink in ("run", "input"):
+            if sink is None or sink in ("run", "input", "queries"):
                 self.head.append(line)
-        if not self.inputs:
+        if not self.inputs and not self.queries:
             sys.exit(f"{self.name}: there is no `== input`")
 
     @staticmethod
@@ -75,7 +79,7 @@ class Case:
         with tempfile.TemporaryDirectory() as folder:
             for name, lines in self.inputs.items():
                 (pathlib.Path(folder) / name).write_bytes(self.expand(lines))
-            done = subprocess.run([mdlc, *self.inputs, *self.args], cwd=folder, timeout=TIMEOUT_S,
+            done = subprocess.run([mdlc, *self.inputs, *self.args, *(f"--query={query}" for query in self.queries)], cwd=folder, timeout=TIMEOUT_S,
                                   stdin=subprocess.DEVNULL, capture_output=True, check=False)
         return done.returncode, {"stdout": done.stdout.decode("utf-8", "backslashreplace"),
                                  "stderr": done.stderr.decode("utf-8", "backslashreplace")}

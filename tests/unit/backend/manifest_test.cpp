@@ -103,32 +103,6 @@ Manifest sample() {
   return m;
 }
 
-TEST(Manifest, RoundTrip) {
-  std::string text = write_manifest(sample());
-  Result<Manifest> read = read_manifest(text);
-  ASSERT_TRUE(read) << read.error().text;
-  EXPECT_EQ(*read, sample());
-  EXPECT_EQ(write_manifest(*read), text);
-  EXPECT_EQ(text.find('\n'), std::string::npos);
-}
-
-TEST(Manifest, EmptyRoundTrip) {
-  Manifest empty;
-  empty.target = "x86_64";
-  Result<Manifest> read = read_manifest(write_manifest(empty));
-  ASSERT_TRUE(read) << read.error().text;
-  EXPECT_EQ(*read, empty);
-}
-
-TEST(Manifest, UnknownKeysAreIgnored) {
-  Json json = Json::parse(write_manifest(sample()));
-  json["invented"] = {{"later", 1}};
-  json["metrics"][0]["invented"] = "later";
-  Result<Manifest> read = read_manifest(json.dump());
-  ASSERT_TRUE(read) << read.error().text;
-  EXPECT_EQ(*read, sample());
-}
-
 struct Case {
   const char* message;  // a part of it
   std::function<void(Json&)> damage;
@@ -147,6 +121,45 @@ void expect_refusals(const std::vector<Case>& cases) {
   for (const Case& c : cases)
     EXPECT_NE(refusal(c.damage).find(c.message), std::string::npos)
         << "wanted: " << c.message << "\n   got: " << refusal(c.damage);
+}
+
+TEST(Manifest, RoundTrip) {
+  std::string text = write_manifest(sample());
+  Result<Manifest> read = read_manifest(text);
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(*read, sample());
+  EXPECT_EQ(write_manifest(*read), text);
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+}
+
+TEST(Manifest, MetricsMayHaveAFocus) {
+  Manifest with = sample();
+  with.metrics[0].focus = "/Code/app/*,/Thread/*";
+  Result<Manifest> read = read_manifest(write_manifest(with));
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(*read, with);
+  EXPECT_EQ(write_manifest(sample()).find("focus"), std::string::npos);
+  EXPECT_NE(refusal([](Json& j) { j["metrics"][0]["focus"] = ""; }).find("focus is empty"),
+            std::string::npos);
+  EXPECT_NE(refusal([](Json& j) { j["metrics"][0]["focus"] = 1; }).find("is not a string"),
+            std::string::npos);
+}
+
+TEST(Manifest, EmptyRoundTrip) {
+  Manifest empty;
+  empty.target = "x86_64";
+  Result<Manifest> read = read_manifest(write_manifest(empty));
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(*read, empty);
+}
+
+TEST(Manifest, UnknownKeysAreIgnored) {
+  Json json = Json::parse(write_manifest(sample()));
+  json["invented"] = {{"later", 1}};
+  json["metrics"][0]["invented"] = "later";
+  Result<Manifest> read = read_manifest(json.dump());
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(*read, sample());
 }
 
 TEST(Manifest, RefusesWhatIsNotAManifest) {

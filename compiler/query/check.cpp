@@ -1,0 +1,254 @@
+#include "compiler/query/check.h"
+
+#include <algorithm>
+#include <array>
+
+#include "compiler/support/suggest.h"
+
+namespace mdl::query {
+namespace {
+
+using Kind = ast::Subject::Kind;
+
+constexpr std::array<Verb, 7> kVerbs = {{
+    {"count", "counter", "Calls", "EventCounter"},
+    {"calls", "counter", "Calls", "EventCounter"},
+    {"sum", "counter", "Sum", "EventCounter", true},
+    {"hist", "histogram", "Values", "EventCounter", true},
+    {"time", "wallTimer", "ns", "SampledFunction"},
+    {"cpu", "processTimer", "ns", "SampledFunction"},
+    {"self", "wallTimer", "ns", "SampledFunction", false, true},
+}};
+
+// Words that have a meaning for whoever asks, and what he can ask for today.
+struct NotYet {
+  std::string_view word, instead;
+};
+constexpr NotYet kVerbsNotYet[] = {
+    {"latency", "`time F` is the time of all calls, `count F` says how many: the quotient is the mean"},
+    {"min", "`hist VALUE at F` shows the least value, the largest one and those between"},
+    {"max", "`hist VALUE at F` shows the least value, the largest one and those between"},
+    {"avg", "`hist VALUE at F` shows the count and the sum: the quotient is the mean"},
+    {"bytes", "`sum long($return) at read, write if long($return) > 0` adds up what they returned"},
+};
+constexpr NotYet kValuesNotYet[] = {
+    {"elapsed", "`time F` is the time of all calls, `count F` says how many: the quotient is the mean"},
+    {"$elapsed", "`time F` is the time of all calls, `count F` says how many: the quotient is the mean"},
+    {"$now", "`time F` is the time that passes in F"},
+    {"caller", "`count F within G` counts the calls of F while G is active"},
+    {"$caller", "`count F within G` counts the calls of F while G is active"},
+    {"symbol", "an address can be compared with a number: if $arg[0] == 0x601040"},
+    {"str", "a string is an address here: its first 8 bytes are readAddress($arg[0])"},
+    {"fd", "a file descriptor can be compared with a number: if int($arg[0]) == 7"},
+    {"file", "a file descriptor can be compared with a number: if int($arg[0]) == 7"},
+};
+
+template <size_t N>
+const NotYet* find(const NotYet (&rows)[N], std::string_view word) {
+  const auto row =
+      std::find_if(std::begin(rows), std::end(rows), [&](const NotYet& one) { return one.word == word; });
+  return row == std::end(rows) ? nullptr : row;
+}
+
+// Calls `visit` with each name in an expression.
+template <typename Visit>
+void each_name(const ast::Expr& e, Visit visit) {
+  if (const auto* name = std::get_if<ast::NameUse>(&e.node)) visit(*name, e.span);
+  ast::each_child(e, [&](const ast::Expr& child) { each_name(child, visit); });
+}
+
+bool names(const ast::Expr& e, std::string_view wanted) {
+  bool found = false;
+  each_name(e, [&](const ast::NameUse& name, Span) { found = found || name.text == wanted; });
+  return found;
+}
+
+bool is_thread(const ast::Expr& key) {
+  const auto* name = std::get_if<ast::NameUse>(&key.node);
+  return name != nullptr && name->text == "thread";
+}
+
+class Checker {
+ public:
+  Checker(const ast::Query& query, Diagnostics& diagnostics) : query_(query), diagnostics_(diagnostics) {}
+
+  void check() {
+    if (!verb()) return;
+    once();
+    value();
+    subjects();
+    within();
+    keys();
+    values();
+    place();
+  }
+
+ private:
+  bool verb() {
+    const ast::Name& word = query_.verb;
+    if (const NotYet* row = find(kVerbsNotYet, word.text)) {
+      not_yet(word.span, word.text, *row);
+      return false;
+    }
+    verb_ = verb_of(query_);
+    if (verb_ != nullptr) return true;
+    std::vector<std::string_view> words;
+    for (const Verb& verb : kVerbs) words.push_back(verb.word);
+    const Suggestion near = did_you_mean(word.text, words);
+    diagnostics_.report(DiagnosticCode::query_verb, word.span, printable(word.text))
+        .hint(near)
+        .hint(near.empty() ? "a query begins with " + one_of(words) + ": `count malloc`" : "");
+    return false;
+  }
+
+  void not_yet(Span span, std::string_view what, const NotYet& row) {
+    diagnostics_.report(DiagnosticCode::query_not_yet, span, fmt::format("'{}'", what))
+        .hint(std::string(row.instead));
+  }
+  void clash(Span span, std::string_view what, std::string_view with, std::string hint) {
+    diagnostics_.report(DiagnosticCode::query_clash, span, what, with).hint(std::move(hint));
+  }
+
+  // Each clause stands once.
+  void once() {
+    if (query_.conditions.size() > 1)
+      clash(query_.conditions[1].span, "a second 'if'", "the first one", "write `if A && B`");
+    if (query_.within.size() > 1) clash(query_.within[1][0].span, "a second 'within'", "the first one", "");
+    if (query_.keys.size() > 1) clash(query_.keys[1][0].span, "a second 'by'", "the first one", "");
+    if (query_.names.size() > 1) clash(query_.names[1].span, "a second 'as'", "the first one", "");
+  }
+
+  void value() {
+    const std::string form = fmt::format("{} VALUE at FUNCTION", verb_->word);
+    if (verb_->takes_value && (!query_.value || query_.subjects.empty())) {
+      diagnostics_
+          .report(DiagnosticCode::query_missing, query_.value ? query_.value->span : query_.verb.span,
+                  verb_->word, query_.value ? "a function behind 'at'" : "a value and a function")
+          .hint(fmt::format("{}: `{} $arg[0] at malloc`, `{} $return at read`", form, verb_->word,
+                            verb_->word));
+      return;
+    }
+    if (!verb_->takes_value && query_.value)
+      diagnostics_
+          .report(DiagnosticCode::query_part, query_.value->span, fmt::format("behind '{}'", verb_->word),
+                  "the name of a function, and no value")
+          .hint("`sum VALUE at FUNCTION` and `hist VALUE at FUNCTION` take a value");
+    else if (query_.subjects.empty())
+      diagnostics_.report(DiagnosticCode::query_missing, query_.verb.span, verb_->word, "a function")
+          .hint(fmt::format("`{} malloc`, `{} /Code/OBJECT/*`", verb_->word, verb_->word));
+  }
+
+  void subjects() {
+    const std::vector<ast::Subject>& all = query_.subjects;
+    for (const ast::Subject& one : all) {
+      if (one.kind != Kind::function && all.size() > 1)
+        clash(one.span, "a path that stands for several functions", "another one",
+              "ask in two queries: several may be measured at once");
+      if (one.point && verb_->is_timer())
+        clash(one.point->span, fmt::format("'.{}'", one.point->text), fmt::format("'{}'", verb_->word),
+              "time runs from the entry to the return");
+    }
+    for (const ast::Subject& one : all)
+      if (one.point && all[0].point && one.point->text != all[0].point->text)
+        return clash(one.point->span, fmt::format("'.{}'", one.point->text),
+                     fmt::format("'.{}'", all[0].point->text),
+                     "ask in two queries: several may be measured at once");
+    if (verb_->is_timer() && !query_.conditions.empty())
+      clash(query_.conditions[0].span, "a condition", fmt::format("'{}'", verb_->word),
+            "`count F if …` says how many calls it is about");
+    const bool each =
+        !all.empty() && (all[0].kind == Kind::each_function || all[0].kind == Kind::each_object);
+    if (each && !query_.within.empty())
+      clash(query_.within[0][0].span, "'within'", "a value for each function",
+            "name the functions, or ask for the object as a whole: /Code/OBJECT");
+  }
+
+  void within() {
+    for (const std::vector<ast::Subject>& list : query_.within)
+      for (const ast::Subject& one : list) {
+        if (one.kind != Kind::function)
+          diagnostics_.report(DiagnosticCode::query_part, one.span, "behind 'within'", "a function")
+              .hint("within /Code/OBJECT/FUNCTION");
+        if (verb_->is_timer() && &one != &list[0])
+          clash(one.span, "a second function behind 'within'", fmt::format("'{}'", verb_->word), "");
+        if (verb_->is_timer() && one.kind == Kind::function && one.item.find('/') == one.item.npos)
+          diagnostics_
+              .report(DiagnosticCode::query_part, one.span,
+                      fmt::format("behind '{}' and 'within'", verb_->word), "a function with its object")
+              .hint(fmt::format("within /Code/OBJECT/{}: `mdl-inject --list PID '*{}*'` shows its object",
+                                one.item, one.item));
+        if (one.point)
+          diagnostics_.report(DiagnosticCode::query_part, one.point->span, "behind 'within'",
+                              "a function without a point: it is within from its entry to its return");
+      }
+  }
+
+  void keys() {
+    for (const std::vector<ast::Expr>& list : query_.keys)
+      for (const ast::Expr& key : list) {
+        if (is_thread(key)) continue;
+        std::string_view instead =
+            "`by thread` is what there is; `hist VALUE at F` shows how often each value comes";
+        each_name(key, [&](const ast::NameUse& name, Span) {
+          if (name.text == "$thread") instead = "write `by thread`";
+          if (const NotYet* row = find(kValuesNotYet, name.text)) instead = row->instead;
+        });
+        diagnostics_.report(DiagnosticCode::query_not_yet, key.span, "a value for each of these")
+            .hint(std::string(instead));
+      }
+  }
+
+  // Names in values and conditions that this language does not have, and would take for functions of the application.
+  void values() {
+    const auto check = [&](const ast::Expr& e) {
+      each_name(e, [&](const ast::NameUse& name, Span span) {
+        if (const NotYet* row = find(kValuesNotYet, name.text)) not_yet(span, name.text, *row);
+      });
+    };
+    if (query_.value) check(*query_.value);
+    for (const ast::Expr& condition : query_.conditions) check(condition);
+  }
+
+  // Arguments are known at the entry, the result at the return.
+  void place() {
+    if (verb_->is_timer() || query_.subjects.empty()) return;
+    const auto& point = query_.subjects[0].point;
+    const bool result = reads_result(query_), at_return = point ? point->text == "return" : result;
+    const auto look = [&](const ast::Expr& e) {
+      each_name(e, [&](const ast::NameUse& name, Span span) {
+        const bool argument = name.text == "$arg" || name.text == "$args";
+        if (argument && at_return)
+          clash(span, "an argument", result ? "$return" : "'.return'",
+                "arguments are known at the entry only, and results at the return");
+        if (name.text == "$return" && !at_return)
+          clash(span, "$return", "'.entry'", "results are known at the return only");
+      });
+    };
+    if (query_.value) look(*query_.value);
+    for (const ast::Expr& condition : query_.conditions) look(condition);
+  }
+
+  const ast::Query& query_;
+  Diagnostics& diagnostics_;
+  const Verb* verb_ = nullptr;
+};
+
+}  // namespace
+
+const Verb* verb_of(const ast::Query& query) {
+  const auto verb = std::find_if(kVerbs.begin(), kVerbs.end(),
+                                 [&](const Verb& one) { return one.word == query.verb.text; });
+  return verb == kVerbs.end() ? nullptr : &*verb;
+}
+
+bool reads_result(const ast::Query& query) {
+  const auto reads = [](const ast::Expr& e) { return names(e, "$return"); };
+  return (query.value && reads(*query.value)) ||
+         std::any_of(query.conditions.begin(), query.conditions.end(), reads);
+}
+
+void check(const ast::Query& query, Diagnostics& diagnostics) {
+  Checker(query, diagnostics).check();
+}
+
+}  // namespace mdl::query

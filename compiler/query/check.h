@@ -1,0 +1,31 @@
+// The rules of queries that their grammar does not say.
+#pragma once
+
+#include <string_view>
+
+#include "compiler/ast/query.h"
+#include "compiler/support/diagnostics.h"
+
+namespace mdl::query {
+
+// What the first word of a query measures.
+struct Verb {
+  std::string_view word;
+  std::string_view base;  // the type of its value: a counter, a histogram, a timer
+  std::string_view units, style;
+  bool takes_value = false;  // sum VALUE at FUNCTION
+  bool is_own = false;       // a timer that stands while the function is in one of its callees
+
+  bool is_timer() const { return base == "wallTimer" || base == "processTimer"; }
+};
+
+// Null for a word that begins no query.
+const Verb* verb_of(const ast::Query& query);
+
+// Whether the query's code reads $return, so that its place is the return unless it is said.
+bool reads_result(const ast::Query& query);
+
+// Reports what is wrong or cannot be measured.
+void check(const ast::Query& query, Diagnostics& diagnostics);
+
+}  // namespace mdl::query

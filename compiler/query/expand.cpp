@@ -1,0 +1,309 @@
+#include "compiler/query/expand.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "compiler/query/check.h"
+
+namespace mdl::query {
+namespace {
+
+using Kind = ast::Subject::Kind;
+
+constexpr size_t kLongestName = 60;  // of a metric that has no name of its own
+
+// The text, with the parts of a query that parts of it stand for.
+class Writer {
+ public:
+  explicit Writer(Expansion& into) : into_(into) {}
+
+  void put(std::string_view text) { into_.mdl += text; }
+  // Text that stands for a part of the query, or is that part.
+  void put(std::string_view text, Span origin, bool verbatim) {
+    const uint32_t begin = at();
+    put(text);
+    into_.passages.push_back({begin, at(), origin, verbatim});
+  }
+  // The lines from `begin` on stand for a part of the query.
+  void end_line(uint32_t begin, Span origin) {
+    put("\n");
+    into_.passages.push_back({begin, at(), origin, false});
+  }
+  void line(int depth, std::string_view text, Span origin) {
+    const uint32_t begin = indent(depth);
+    put(text);
+    end_line(begin, origin);
+  }
+  // Begins a line; where it begins.
+  uint32_t indent(int depth) {
+    const uint32_t begin = at();
+    into_.mdl.append(static_cast<size_t>(2 * depth), ' ');
+    return begin;
+  }
+
+ private:
+  uint32_t at() const { return static_cast<uint32_t>(into_.mdl.size()); }
+  Expansion& into_;
+};
+
+// `count malloc, free` as `count_malloc_free`: letters and digits of the words, until it is long enough.
+std::string identifier(const ast::Query& query) {
+  std::string name = query.verb.text;
+  const auto add = [&](std::string_view text) {
+    if (name.size() >= kLongestName) return;
+    name += '_';
+    for (char c : text) {
+      const bool word = std::isalnum(static_cast<unsigned char>(c)) != 0;
+      if (word || name.back() != '_') name += word ? c : '_';
+    }
+    while (name.back() == '_') name.pop_back();
+  };
+  for (const ast::Subject& one : query.subjects)
+    add(one.kind == Kind::function ? std::string_view(one.item).substr(one.item.find('/') + 1) : one.item);
+  if (!query.within.empty()) add("within"), add(query.within[0][0].item);
+  return name.substr(0, kLongestName);
+}
+
+// The query on one line, as a string of MDL can have it: no `"`, no control character.
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (char c : text) {
+    const bool blank = static_cast<unsigned char>(c) <= ' ';
+    if (blank && (line.empty() || line.back() == ' ')) continue;
+    line += blank ? ' ' : c == '"' ? '\'' : c;
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return line;
+}
+
+class Expander {
+ public:
+  Expander(const ast::Query& query, std::string name, std::string_view flavor,
+           const std::vector<const Source*>& texts, uint32_t first, Expansion& into)
+      : query_(query),
+        verb_(*verb_of(query)),
+        name_(std::move(name)),
+        flavor_(flavor.empty() ? "unix" : flavor),
+        texts_(texts),
+        first_(first),
+        out_(into) {}
+
+  void expand() {
+    const std::string_view text = texts_[query_.span.file - first_]->text();
+    line(0, "// " + one_line(text));
+    lists();
+    line(0, fmt::format("metric {} {{", name_));
+    line(1, fmt::format("name \"{}\";", query_.names.empty() ? one_line(text) : name_));
+    line(1, fmt::format("units {};", at_return() && verb_.units == "Calls" && !reads_result(query_)
+                                         ? "Returns"
+                                         : verb_.units));
+    line(1, "aggregateOperator sum;");
+    line(1, fmt::format("style {};", verb_.style));
+    line(1, fmt::format("flavor {{ {} }};", flavor_));
+    if (const std::string focus = this->focus(); !focus.empty())
+      line(1, fmt::format("focus \"{}\";", focus),
+           query_.keys.empty() ? query_.subjects[0].span : query_.span);
+    if (has_flag()) line(1, fmt::format("flag {}_inside;", name_), query_.within[0][0].span);
+    if (has_constraint()) line(1, fmt::format("constraint {}_within;", name_), query_.within[0][0].span);
+    if (is_each()) each();
+    base();
+    line(0, "}");
+  }
+
+ private:
+  void line(int depth, std::string_view text) { out_.line(depth, text, query_.span); }
+  void line(int depth, std::string_view text, Span origin) { out_.line(depth, text, origin); }
+
+  bool is_each() const {
+    return query_.subjects[0].kind == Kind::each_function || query_.subjects[0].kind == Kind::each_object;
+  }
+  // A timer that waits for a flag of its metric would not know which frames of its function had found the flag up, where
+  // they are active at the attach: a constraint's flag it does.
+  bool has_constraint() const { return verb_.is_timer() && !query_.within.empty(); }
+  bool has_flag() const { return !verb_.is_timer() && !query_.within.empty(); }
+  bool of_objects() const {
+    return query_.subjects[0].kind == Kind::object || query_.subjects[0].kind == Kind::each_object;
+  }
+  bool at_return() const {
+    const auto& point = query_.subjects[0].point;
+    return !verb_.is_timer() && (point ? point->text == "return" : reads_result(query_));
+  }
+
+  std::string focus() const {
+    std::string focus = is_each()          ? "/Code/" + query_.subjects[0].item
+                        : has_constraint() ? "/Code/" + query_.within[0][0].item
+                                           : "";
+    if (!query_.keys.empty()) focus += focus.empty() ? "/Thread/*" : ",/Thread/*";
+    return focus;
+  }
+
+  void list(std::string_view suffix, std::string_view type, const std::vector<ast::Subject>& subjects) {
+    line(0, fmt::format("resourceList {}_{} is {} {{", name_, suffix, type));
+    const uint32_t begin = out_.indent(1);
+    out_.put("items { ");
+    for (const ast::Subject& one : subjects) {
+      if (&one != &subjects[0]) out_.put(", ");
+      out_.put(fmt::format("\"{}\"", one.item), one.span, false);
+    }
+    out_.put(" };");
+    out_.end_line(begin, query_.span);
+    line(1, fmt::format("flavor {{ {} }};", flavor_));
+    line(1, "library true;");
+    line(0, "}");
+    line(0, "");
+  }
+
+  void lists() {
+    if (!is_each())
+      list(of_objects() ? "objects" : "functions", of_objects() ? "module" : "procedure", query_.subjects);
+    if (has_flag()) list("within", "procedure", query_.within[0]);
+    if (!has_constraint()) return;
+    const Span origin = query_.within[0][0].span;
+    line(0, fmt::format("constraint {}_within /Code/*/* is counter {{", name_), origin);
+    line(1, fmt::format("append preInsn $constraint[0].entry (* {}_within += 1; *)", name_), origin);
+    line(1, fmt::format("prepend preInsn $constraint[0].return (* {}_within -= 1; *)", name_), origin);
+    line(0, "}");
+    line(0, "");
+  }
+
+  // An insertion, which stands for the query's subject.
+  void insert(int depth, std::string_view where, std::string_view code) {
+    line(depth, fmt::format("{} (* {} *)", where, code), query_.subjects[0].span);
+  }
+
+  std::string value_name(bool each) const { return each ? name_ + "_of_each" : name_; }
+
+  // Counts at a point of `function`.
+  void count(int depth, std::string_view function, const std::string& value) {
+    const uint32_t begin = out_.indent(depth);
+    const auto copy = [&](const ast::Expr& e) {
+      out_.put(texts_[e.span.file - first_]->text(e.span), e.span, true);
+    };
+    out_.put(fmt::format("{} preInsn {}.{} (* ", at_return() ? "prepend" : "append", function,
+                         at_return() ? "return" : "entry"));
+    if (has_flag() && !query_.conditions.empty()) {
+      out_.put(fmt::format("if ({}_inside && (", name_));
+      copy(query_.conditions[0]);
+      out_.put(")) ");
+    } else if (!query_.conditions.empty()) {
+      out_.put("if (");
+      copy(query_.conditions[0]);
+      out_.put(") ");
+    } else if (has_flag()) {
+      out_.put(fmt::format("if ({}_inside) ", name_));
+    }
+    if (!query_.value) {
+      out_.put(value + "++;");
+    } else {
+      const bool observes = verb_.base == "histogram";
+      out_.put(observes ? "observe(" : value + " += ");
+      copy(*query_.value);
+      out_.put(observes ? ");" : ";");
+    }
+    out_.put(" *)");
+    out_.end_line(begin, query_.subjects[0].span);
+  }
+
+  // The timer runs from the entry to the return; if it is a function's own, not in its calls.
+  void time(int depth, std::string_view function, const std::string& value) {
+    const std::string_view word = verb_.base == "processTimer" ? "ProcessTimer" : "WallTimer";
+    const std::string start = fmt::format("start{}({});", word, value),
+                      stop = fmt::format("stop{}({});", word, value);
+    const std::string_view guard = has_constraint() ? " constrained" : "";
+    insert(depth, fmt::format("append preInsn {}.entry{}", function, guard), start);
+    insert(depth, fmt::format("prepend preInsn {}.return{}", function, guard), stop);
+    if (!verb_.is_own) return;
+    line(depth, fmt::format("foreach call in {}.calls {{", function), query_.subjects[0].span);
+    insert(depth + 1, fmt::format("append preInsn call{}", guard), stop);
+    insert(depth + 1, fmt::format("prepend postInsn call{}", guard), start);
+    line(depth, "}");
+  }
+
+  void measure(int depth, std::string_view function, const std::string& value) {
+    verb_.is_timer() ? time(depth, function, value) : count(depth, function, value);
+  }
+
+  // The in-line constraint that replaces the base for each function, or each object.
+  void each() {
+    const std::string value = value_name(true);
+    line(1,
+         fmt::format("constraint {} /Code/*{} is replace {} {{", value, of_objects() ? "" : "/*", verb_.base),
+         query_.subjects[0].span);
+    if (of_objects()) {
+      line(2, "foreach function in $constraint[0].funcs {");
+      measure(3, "function", value);
+      line(2, "}");
+    } else {
+      measure(2, "$constraint[0]", value);
+    }
+    line(1, "}");
+  }
+
+  void base() {
+    line(1, fmt::format("base is {} {{", verb_.base));
+    if (has_flag()) {
+      const Span origin = query_.within[0][0].span;
+      line(2, fmt::format("foreach function in {}_within {{", name_), origin);
+      line(3, fmt::format("append preInsn function.entry (* {}_inside += 1; *)", name_), origin);
+      line(3, fmt::format("prepend preInsn function.return (* {}_inside -= 1; *)", name_), origin);
+      line(2, "}");
+    }
+    int depth = 2;
+    if (of_objects())
+      line(depth++, fmt::format("foreach object in {} {{", is_each() ? "$modules" : name_ + "_objects"));
+    line(depth, fmt::format("foreach function in {} {{", of_objects() ? "object.funcs"
+                                                         : is_each()  ? "$procedures"
+                                                                      : name_ + "_functions"));
+    measure(depth + 1, "function", value_name(false));
+    line(depth, "}");
+    if (of_objects()) line(--depth, "}");
+    line(1, "}");
+  }
+
+  const ast::Query& query_;
+  const Verb& verb_;
+  std::string name_, flavor_;
+  const std::vector<const Source*>& texts_;
+  uint32_t first_;
+  Writer out_;
+};
+
+}  // namespace
+
+Span Expansion::origin(Span in_mdl) const {
+  const Passage* best = nullptr;
+  for (const Passage& one : passages) {
+    if (one.begin > in_mdl.begin || one.end < in_mdl.end) continue;
+    if (best == nullptr || one.end - one.begin < best->end - best->begin) best = &one;
+  }
+  if (best == nullptr) return passages.empty() ? in_mdl : passages.front().origin;
+  if (!best->verbatim) return best->origin;
+  const uint32_t begin = best->origin.begin + in_mdl.begin - best->begin;
+  return {best->origin.file, begin, begin + in_mdl.end - in_mdl.begin};
+}
+
+Expansion expand(const std::vector<ast::Query>& queries, const std::vector<const Source*>& texts,
+                 std::string_view flavor, Diagnostics& diagnostics) {
+  Expansion result;
+  std::set<std::string> taken;
+  for (const ast::Query& query : queries) {
+    const size_t before = diagnostics.errors();
+    check(query, diagnostics);
+    if (diagnostics.errors() > before) continue;
+    std::string name = query.names.empty() ? identifier(query) : query.names[0].text;
+    if (query.names.empty())
+      for (int i = 2; taken.contains(name); i++) name = fmt::format("{}_{}", identifier(query), i);
+    if (!taken.insert(name).second) {
+      diagnostics.report(DiagnosticCode::redefinition, query.names[0].span, name);
+      continue;
+    }
+    if (!result.mdl.empty()) result.mdl += "\n";
+    Expander(query, std::move(name), flavor, texts, texts[0]->ordinal(), result).expand();
+  }
+  return result;
+}
+
+}  // namespace mdl::query
