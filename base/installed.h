@@ -9,4 +9,7 @@ namespace mdl {
 // share/mdl/NAME; "" when the program's own place is not known. It need not exist.
 std::string installed(const std::string& name);
 
+// A program in the same bin/; "" when the program's own place is not known. It need not exist.
+std::string beside(const std::string& program);
+
 }  // namespace mdl

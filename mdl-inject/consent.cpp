@@ -36,6 +36,8 @@ Result<void> apply_consent(const plan::Plan& plan, Options& options) {
 Result<void> admit(const plan::Plan& plan, const Policy& policy, Options& options) {
   if (auto ok = apply_policy(policy, plan, options); !ok) return ok;
   if (auto ok = check_origin(plan, options.plan, options.trusted); !ok) return ok.error();
+  // Who types an address to read has agreed to it, unless somebody else has to.
+  options.allow_reads = options.allow_reads || (options.is_query() && !policy.signed_only);
   return apply_consent(plan, options);
 }
 
@@ -45,7 +47,7 @@ void print_capabilities(std::FILE* out, const plan::Plan& plan, const std::strin
     if (!names.empty()) say(out, "{}: {}\n", what, fmt::join(names, ", "));
   };
   line(can.reads, is_installed_plan(path) ? "reads memory at addresses that it computes (a standard plan may)"
-                                         : "reads memory at addresses that it computes (--allow-reads)");
+                                          : "reads memory at addresses that it computes (--allow-reads)");
   line(can.calls, "calls functions of the application (--allow-calls)");
   line(can.commands, "starts a command (--allow-command)");
   line(can.variables, "reads variables of the application");

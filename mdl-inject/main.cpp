@@ -9,15 +9,24 @@
 #include <exception>
 
 #include "mdl-inject/commands.h"
+#include "mdl-inject/compile.h"
+#include "mdl-inject/find_process.h"
 #include "mdl-inject/measure.h"
 #include "mdl-inject/options.h"
 
 namespace {
 
-int run(const mdl::inject::Options& options) {
+int run(const mdl::inject::Options& asked) {
   using namespace mdl::inject;
+  if (asked.show_mdl) return show_mdl(asked);
   const auto policy = read_policy();
   if (!policy) return fail(policy.error());
+  Options options = asked;
+  if (!options.process.empty()) {
+    const auto found = find_process(options.process);
+    if (!found) return fail(found.error());
+    options.pid = *found;
+  }
   switch (options.command) {
     case Command::measure:
       return measure(options, *policy);

@@ -11,6 +11,7 @@
 
 #include "mdl-inject/audit.h"
 #include "mdl-inject/commands.h"
+#include "mdl-inject/compile.h"
 #include "mdl-inject/consent.h"
 #include "mdl-inject/defaults.h"
 #include "runtime/kernel/broker.h"
@@ -92,7 +93,7 @@ int measure(const Options& asked, const Policy& policy) {
   // Until the watch takes them over, nothing is in the process yet.
   for (int signal : ending_signals()) std::signal(signal, end_before_anything);
   Options options = asked;
-  auto plan = plan::read_plan_file(options.plan);
+  auto plan = read_or_compile(options);
   if (!plan) return fail(plan.error());
   auto audit = Audit::open(policy.audit_required && !options.dry_run);
   if (!audit) return fail(audit.error());
@@ -101,8 +102,9 @@ int measure(const Options& asked, const Policy& policy) {
     return fail(why);
   };
   const auto describe = [&] {
-    audit->is_about(options.pid, plan->checksum, plan->signer ? format::name(*plan->signer) : "",
-                    options.metrics);
+    std::vector<std::string> requests = options.queries;
+    requests.insert(requests.end(), options.metrics.begin(), options.metrics.end());
+    audit->is_about(options.pid, plan->checksum, plan->signer ? format::name(*plan->signer) : "", requests);
   };
   describe();
   if (auto ok = admit(*plan, policy, options); !ok) return refuse(ok.error());

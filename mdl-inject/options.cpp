@@ -5,7 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cstdio>
+#include <span>
 
 #include "base/installed.h"
 #include "base/result.h"
@@ -18,8 +21,11 @@ namespace {
 
 constexpr const char* kDescription =
     "Measures a running process by a compiled plan of metrics, and takes the instrumentation out again.\n\n"
-    "  mdl-inject PID plan.bin [-m METRIC[@FOCUS]]... [options]   measure\n"
+    "  mdl-inject PID 'count malloc if $arg[0] > 4096'            ask in one line: docs/queries.md\n"
+    "  mdl-inject -p redis-server 'calls /Code/redis-server/*' 'time call'\n"
+    "  mdl-inject PID plan.bin [-m METRIC[@FOCUS]]... [options]   measure by a plan\n"
     "  mdl-inject PID redis.plan                                  by standard metrics\n"
+    "  mdl-inject PID mine.mdl                                    by sources\n"
     "  mdl-inject --run plan.bin [options] -- COMMAND ARGS...     start and measure\n"
     "  mdl-inject --list PID [GLOB]                               what can be named in a focus\n"
     "  mdl-inject --status PID                                    what is in a process\n"
@@ -44,36 +50,82 @@ std::string find_plan(const std::string& name) {
   return access(standard.c_str(), F_OK) == 0 ? standard : name;
 }
 
-// The meaning of the positional words depends on the command.
-std::optional<std::string> assign_words(Options& out, const std::vector<std::string>& words) {
-  auto pid_of = [&](const std::string& text) -> std::optional<std::string> {
-    bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-    if (!digits || text.find_first_not_of('0') == std::string::npos)
-      return fmt::format("'{}' is not a process id", text);
-    // A number that no process can have is not wrong usage: it is a process that is not there.
-    long value = text.size() > 9 ? INT32_MAX : std::strtol(text.c_str(), nullptr, 10);
-    out.pid = static_cast<pid_t>(value);
-    return std::nullopt;
-  };
-  if (out.start) {  // the words are the plan, then the command
-    if (words.empty()) return "a plan is needed, and a command unless the plan has a process";
-    out.plan = words[0];
-    out.run.assign(words.begin() + 1, words.end());
-    return std::nullopt;
+// A query has several words, of which the first one is lower-case letters. A file is not looked for: whoever may write
+// to the current folder must not put one in its place.
+bool is_query(const std::string& word) {
+  const size_t end = word.find_first_not_of("abcdefghijklmnopqrstuvwxyz");
+  const bool file = word.ends_with(".plan") || word.ends_with(".bin") || word.ends_with(".mdl");
+  return end != 0 && end != std::string::npos && std::isspace(static_cast<unsigned char>(word[end])) && !file;
+}
+
+// What is to be measured: queries and sources, or one plan.
+std::optional<std::string> add_metrics(Options& out, std::span<const std::string> words) {
+  for (const std::string& word : words) {
+    if (is_query(word)) {
+      if (std::find(out.typed.begin(), out.typed.end(), word) == out.typed.end()) out.typed.push_back(word);
+    } else if (word.ends_with(".mdl")) {
+      out.sources.push_back(word);
+    } else if (!out.plan.empty()) {
+      return fmt::format(
+          "'{}' is one argument too many: a second plan (queries and sources may be several, and "
+          "are written like 'count malloc' and mine.mdl)",
+          word);
+    } else {
+      out.plan = word;
+    }
   }
-  size_t most = out.command == Command::measure || out.command == Command::list ? 2 : 1;
-  size_t least = out.command == Command::measure ? 2 : 1;
+  const bool compiled = !out.typed.empty() || !out.sources.empty();
+  if (compiled && !out.plan.empty())
+    return fmt::format(
+        "{} is a plan, and the others are not: they are compiled together, and it is compiled already",
+        out.plan);
+  return std::nullopt;
+}
+
+std::optional<std::string> set_pid(Options& out, const std::string& text) {
+  bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  if (!digits || text.find_first_not_of('0') == std::string::npos)
+    return fmt::format("'{}' is not a process id{}", text,
+                       is_query(text) ? "; it is a query, and needs one in front of it, or -p NAME"
+                                      : fmt::format("; by its name a process is asked for with -p {}", text));
+  // A number that no process can have is not wrong usage: it is a process that is not there.
+  long value = text.size() > 9 ? INT32_MAX : std::strtol(text.c_str(), nullptr, 10);
+  out.pid = static_cast<pid_t>(value);
+  return std::nullopt;
+}
+
+// The meaning of the positional words depends on the command. `behind`: how many stand behind `--`.
+std::optional<std::string> assign_words(Options& out, std::span<const std::string> words, size_t behind) {
+  if (out.show_mdl) {  // of no process
+    for (const std::string& word : words)
+      if (is_query(word)) out.typed.push_back(word);
+    return out.typed.empty() ? std::optional<std::string>("--show-mdl needs a query, such as 'count malloc'")
+                             : std::nullopt;
+  }
+  if (out.start) {  // the words are what to measure, then the command
+    if (words.empty()) return "a plan is needed, and a command unless the plan has a process";
+    const size_t ours = behind > 0 && behind < words.size() ? words.size() - behind : 1;
+    out.run.assign(words.begin() + static_cast<ptrdiff_t>(ours), words.end());
+    return add_metrics(out, words.first(ours));
+  }
+  const bool wants_pid = out.command != Command::verify && out.process.empty();
+  const bool measures = out.command == Command::measure;
+  const size_t least = (wants_pid ? 1 : 0) + (measures || out.command == Command::verify ? 1 : 0);
+  if (words.size() < least && wants_pid && !words.empty() && is_query(words[0]))
+    return set_pid(out, words[0]);
   if (words.size() < least)
-    return out.command == Command::measure  ? "a process id and a plan are needed"
+    return measures
+               ? (wants_pid ? "a process id and a query or a plan are needed" : "a query or a plan is needed")
            : out.command == Command::verify ? "a plan is needed"
                                             : "a process id is needed";
-  if (words.size() > most) return fmt::format("'{}' is one argument too many", words[most]);
-  if (out.command == Command::verify) {
-    out.plan = words[0];
-    return std::nullopt;
+  if (wants_pid) {
+    if (auto wrong = set_pid(out, words[0])) return wrong;
+    words = words.subspan(1);
   }
-  if (auto wrong = pid_of(words[0])) return wrong;
-  if (words.size() == 2) (out.command == Command::list ? out.glob : out.plan) = words[1];
+  if (measures) return add_metrics(out, words);
+  const size_t most = out.command == Command::list || out.command == Command::verify ? 1 : 0;
+  if (words.size() > most) return fmt::format("'{}' is one argument too many", words[most]);
+  if (words.size() == 1) (out.command == Command::list ? out.glob : out.plan) = words[0];
   return std::nullopt;
 }
 
@@ -95,6 +147,37 @@ std::vector<std::string> arguments(int argc, const char* const* argv) {
   return out;
 }
 
+// "2", "0.5s", "100ms", "1m", "2h", in seconds.
+std::optional<double> seconds(const std::string& text) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"m", 60}, {"min", 60}, {"h", 3600}};
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [behind, problem] = std::from_chars(text.data(), end, number);
+  if (problem != std::errc()) return std::nullopt;
+  for (const auto& [unit, size] : kUnits)
+    if (unit == std::string_view(behind, static_cast<size_t>(end - behind))) return number * size;
+  return std::nullopt;
+}
+
+CLI::Option* add_time(CLI::App& app, const char* name, double& into, const char* description) {
+  const auto take = [name, &into](const std::string& text) {
+    const auto given = seconds(text);
+    if (!given)
+      throw CLI::ValidationError(name,
+                                 fmt::format("'{}' is no time: 2 (seconds), 100ms, 1.5s, 1m or 2h", text));
+    into = *given;
+  };
+  return app.add_option_function<std::string>(name, take, description)->type_name("TIME");
+}
+
+// How many words stand behind `--`.
+size_t words_behind(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; i++)
+    if (std::string_view(argv[i]) == "--") return static_cast<size_t>(argc - i - 1);
+  return 0;
+}
+
 }  // namespace
 
 Parsed parse_options(int argc, const char* const* argv) {
@@ -108,7 +191,11 @@ Parsed parse_options(int argc, const char* const* argv) {
   std::string trusted;
   std::vector<std::string> formats;
   for (const output::Format& format : output::formats()) formats.emplace_back(format.name);
-  app.add_option("words", words, "PID and plan")->group("");
+  app.add_option("words", words, "PID, and queries, sources or a plan")->group("");
+  app.add_option("-p,--process", o.process,
+                 "In the place of PID: the process of this name, of which there is one")
+      ->type_name("NAME|PID");
+  app.add_flag("--show-mdl", o.show_mdl, "Print the MDL that the queries stand for, and measure nothing");
   app.add_option("-m,--metric", o.metrics,
                  "A metric of the plan, with its focus; may be repeated (default: all)")
       ->type_name("METRIC[@FOCUS]")
@@ -116,11 +203,9 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_option("-f,--focus", o.foci, "A focus for each -m that names none; may be repeated")
       ->type_name("FOCUS")
       ->allow_extra_args(false);
-  auto* interval_option = app.add_option("-i,--interval", o.interval,
-                                         "Seconds between samples (default 1, or the plan's samplingRate)")
-                              ->type_name("SECONDS");
-  auto* duration_option =
-      app.add_option("-d,--duration", duration, "Stop after so many seconds")->type_name("SECONDS");
+  auto* interval_option = add_time(app, "-i,--interval", o.interval,
+                                   "Time between samples (default 1 second, or the plan's samplingRate)");
+  auto* duration_option = add_time(app, "-d,--duration", duration, "Stop after so long");
   app.add_option("--format", o.format,
                  output::format_names("or") + " (default: table on a terminal, else ndjson)")
       ->check(CLI::IsMember(formats));
@@ -172,8 +257,9 @@ Parsed parse_options(int argc, const char* const* argv) {
                      "Keys of a focus such as /Message/* (default 2097152, or the plan's maxKeys)")
           ->type_name("N")
           ->check(CLI::Range(uint64_t{1}, resident::kMostKeys));
-  app.add_flag("--separate", o.separate,
-               "Give up all privileges but in a process that does nothing but touch the target (docs/security.md)");
+  app.add_flag(
+      "--separate", o.separate,
+      "Give up all privileges but in a process that does nothing but touch the target (docs/security.md)");
   app.add_flag("--break-lock", o.break_lock,
                "End another mdl-inject that holds the lock on the process and does not let go of it");
   int max_pause = static_cast<int>(process::kMaxPause.count());
@@ -201,7 +287,8 @@ Parsed parse_options(int argc, const char* const* argv) {
   }
   if (traps) say(stderr, "mdl-inject: note: --allow-traps changes nothing: this version sets no traps\n");
   // With a process alone it is a command.
-  const bool check = o.check && words.size() == 1 && !(list || run || status || remove || verify);
+  const bool check =
+      o.check && words.size() == (o.process.empty() ? 1 : 0) && !(list || run || status || remove || verify);
   if (list + run + status + remove + verify > 1) {
     out.exit = usage("--list, --run, --status, --remove and --verify exclude each other");
     return out;
@@ -219,13 +306,19 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (*duration_option) o.duration = duration;
   if (*budget_option) o.budget = budget;
   if (*trusted_option) o.trusted = trusted;
-  std::optional<std::string> wrong = assign_words(o, words);
+  std::optional<std::string> wrong = assign_words(o, words, words_behind(argc, argv));
+  if (!wrong && !o.process.empty() && (run || verify)) wrong = "-p does not go with --run and --verify";
+  if (!wrong && !o.process.empty() && o.process.find_first_not_of("0123456789") == std::string::npos) {
+    wrong = set_pid(o, o.process);
+    o.process.clear();
+  }
   if (!wrong && !(o.interval >= 0.001 && o.interval <= 86400))
     wrong = "the interval must be between 0.001 and 86400 seconds";
   if (!wrong && o.duration && !(*o.duration >= 0 && *o.duration <= 1e9))
     wrong = "the duration must not be negative";
   if (!wrong && o.budget && !(*o.budget >= 0 && *o.budget <= 1e12)) wrong = "the budget must not be negative";
   if (!wrong && o.changes() && o.separate) wrong = "--commands does not go with --separate";
+  if (!wrong && o.changes() && !o.typed.empty()) wrong = "--commands does not go with queries";
   if (!wrong && o.changes() && (o.follow_fork || o.await))
     wrong = "--commands goes with neither --follow-fork nor --await";
   if (wrong) out.exit = usage(*wrong);

@@ -13,16 +13,22 @@ enum class Command { measure, list, status, remove, verify, check };
 
 struct Options : SessionOptions {  // pid: none yet where a program is to be started (--run)
   Command command = Command::measure;
-  std::string plan;                    // file, for measure and verify
-  std::string glob;                    // for list; "" = all
-  std::vector<std::string> run;        // the program to start, with its arguments; empty = the plan's process
-  std::string folder;                  // in which it begins; "" = the present one
-  std::string format;                  // one of output::formats(); "" = table on a terminal, else ndjson
-  std::string output;                  // file; "" = standard output
-  bool allow_command = false;          // start the plan's own command
-  bool separate = false;               // privileges (kernel/broker.h)
+  std::string plan;                  // file, for measure and verify; "" where queries or sources stand for it
+  std::vector<std::string> typed;    // queries, as they were typed
+  std::vector<std::string> sources;  // files of MDL
+  std::string process;               // -p: a name or an id; "" = pid is given
+  bool show_mdl = false;             // print what the queries stand for, and measure nothing
+  std::string glob;                  // for list; "" = all
+  std::vector<std::string> run;      // the program to start, with its arguments; empty = the plan's process
+  std::string folder;                // in which it begins; "" = the present one
+  std::string format;                // one of output::formats(); "" = table on a terminal, else ndjson
+  std::string output;                // file; "" = standard output
+  bool allow_command = false;        // start the plan's own command
+  bool separate = false;             // privileges (kernel/broker.h)
   std::optional<std::string> trusted;  // file or directory of keys: the plan must be signed with one
   bool break_lock = false;             // an mdl-inject that holds the process's lock is ended
+  // All that is measured was typed for this.
+  bool is_query() const { return !typed.empty() && sources.empty(); }
   // Else the plan may have another default (defaults.h).
   bool interval_given = false;
   bool max_keys_given = false;

@@ -147,6 +147,7 @@ Policy read(const toml::value& root) {
              {{"audit", audit},
               {"signing", table({{"required", [&](const auto& v) { out.signed_only = boolean(v); }},
                                  {"standard-plans", [&](const auto& v) { out.standard = boolean(v); }},
+                                 {"queries", [&](const auto& v) { out.queries = boolean(v); }},
                                  {"editions", [&](const auto& v) { out.editions = boolean(v); }}})},
               {"keys", [&](const auto& v) { out.keys = list(v, read_key); }},
               {"revoked", table({{"keys", [&](const auto& v) { out.revoked_keys = list(v, key_name); }},
@@ -183,6 +184,13 @@ Result<void> check_signature(const Policy& policy, const plan::Plan& plan, const
   if (key && !key->until.empty() && format::today() > key->until)
     return refused(options, fmt::format("the key '{}' was good until {}", key->name, key->until));
   if (!policy.signed_only || key || (policy.standard && is_installed_plan(options.plan))) return {};
+  const bool is_query = options.is_query();
+  if (is_query && policy.queries) return {};
+  if (is_query)
+    return refused(
+        options,
+        "it is not signed, and the policy wants that; `queries = true` behind [signing] would let those "
+        "pass that are typed");
   return refused(options, plan.signer ? fmt::format("it is signed with {}, which is no key of the policy",
                                                     format::name(*plan.signer))
                                       : "it is not signed, and the policy wants that: mdlc --sign KEY.pem");

@@ -25,6 +25,7 @@ struct PolicyKey {
 struct Policy {
   bool signed_only = false;
   bool standard = false;  // with signed_only: standard plans need no signature
+  bool queries = false;   // likewise: a query that is typed does not, either
   bool editions = false;  // signed plans must have one
   std::vector<PolicyKey> keys;
   std::vector<std::string> revoked_keys, revoked_plans;  // as format::name(); checksums in hex

@@ -51,6 +51,8 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   const Scope scope = requests.scope(replacement.resource, fmt::format("metric `{}`", metric.id));
   auto base = evaluate(scope, replaced ? replacement.constraint->placement : metric.placement);
   if (!base) return base.error();
+  if (wanted.whole && !base->missing.empty() && !requests.may_come(wanted))
+    return requests.lacks(metric, base->missing);
   if (base->insertions.empty() && !base->idle() && !requests.may_come(wanted))
     return requests.leave_out(wanted, requests.nothing(metric, base->missing));
   if (base->insertions.size() > kMostSnippets / foci) return too_much();

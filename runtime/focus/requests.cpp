@@ -158,16 +158,24 @@ Error Requests::nothing(const format::Metric& metric, const std::vector<std::str
     return {start + ": no function is left to instrument" +
             (has_go ? " (functions of Go code cannot be: its stacks move)" : "")};
   }
+  return {fmt::format("{}: it looks for {}, which the process does not have{}", start,
+                      fmt::join(missing, ", "), hint_for(missing[0]))};
+}
+
+Error Requests::lacks(const format::Metric& metric, const std::vector<std::string>& missing) const {
+  return {fmt::format("`{}` cannot be measured: process {} has no {}{}", metric.id, names_.image().pid,
+                      fmt::join(missing, ", no "), hint_for(missing[0]))};
+}
+
+std::string Requests::hint_for(const std::string& missing) const {
   std::vector<std::string> known;
   std::vector<const image::Object*> objects;
   for (const image::Object& object : names_.image().objects) {
     objects.push_back(&object);
     for (const image::Function& function : object.functions) known.push_back(function.name);
   }
-  std::string hint = names_.say_inlined(objects, missing[0]);
-  if (hint.empty()) hint = did_you_mean(missing[0], known);
-  return {fmt::format("{}: it looks for {}, which the process does not have{}", start,
-                      fmt::join(missing, ", "), hint)};
+  const std::string hint = names_.say_inlined(objects, missing);
+  return hint.empty() ? did_you_mean(missing, known) : hint;
 }
 
 }  // namespace mdl::focus

@@ -55,12 +55,15 @@ class Requests {
   const std::optional<Error>& left_out() const { return left_out_; }
   // The process has none of the procedures that the metric looks for.
   Error nothing(const format::Metric& metric, const std::vector<std::string>& missing) const;
+  // It has not all of those that a metric names, of which each must be there.
+  Error lacks(const format::Metric& metric, const std::vector<std::string>& missing) const;
 
   // The first request with this code, whatever its thread.
   std::unordered_map<std::string, uint32_t>& laid() { return laid_; }
   size_t& children() { return children_; }
 
  private:
+  std::string hint_for(const std::string& missing) const;
   const plan::Plan& plan_;
   const Names& names_;
   image::Codes* codes_;

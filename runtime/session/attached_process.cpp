@@ -101,7 +101,8 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
              .await = options_->await,
              .elsewhere = options_->follows_programs(),
              .ps_per_cycle = arch::picoseconds_per_cycle(),
-             .denied = allowed_.denied};
+             .denied = allowed_.denied,
+             .queries = options_->queries};
   if (focus::uses_start(plan_->manifest)) wanted_.starts = thread_starts(image_, memory, options_->max_pause);
   auto binding = focus::bind(*plan_, image_, wanted_, &codes);
   if (!binding) return binding.error();

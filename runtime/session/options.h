@@ -18,6 +18,8 @@ struct SessionOptions {
   bool start = false;  // the process is started for it
   std::vector<std::string> metrics;
   std::vector<std::string> foci;
+  // Metrics that are measured besides, by the names that they have.
+  std::vector<std::string> queries = {};
   std::string flavor;
   double interval = 1;             // seconds between samples
   std::optional<double> duration;  // seconds; none = until interrupted or the end of the target

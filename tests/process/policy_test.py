@@ -156,6 +156,23 @@ class Plans(PolicyTest):
         self.taken("--verify", "code.plan")
         self.end()
 
+    def test_queries_that_are_typed(self):
+        read = "sum readAddress($arg[0]) at t_work"
+        source = self.folder / "mine.mdl"
+        source.write_text(metric("calls", ["t_work"]))
+        self.write("")
+        self.taken(*self.attach, "count t_work", read)
+        self.write("[signing]\nrequired = true\n")
+        self.refused(*self.attach, "count t_work", text="the query: it is not signed, and the policy wants that")
+        self.refused(*self.attach, source, text="mine.mdl: it is not signed, and the policy wants that")
+        self.write("[signing]\nrequired = true\nqueries = true\n")
+        self.taken(*self.attach, "count t_work")
+        self.refused(*self.attach, read, text="--allow-reads", status=1)
+        self.taken(*self.attach, read, "--allow-reads")
+        self.refused(*self.attach, source, text="it is not signed, and the policy wants that")
+        self.refused(*self.attach, source, "count t_work", text="it is not signed, and the policy wants that")
+        self.end()
+
     def test_a_key_may_what_the_policy_says(self):
         plan = self.sign(self.key, "reads", READS)
         foreign = self.sign(self.other, "foreign", READS)

@@ -27,6 +27,21 @@ TEST(InjectOptions, Measures) {
   EXPECT_EQ(p.options.duration, 3);
 }
 
+TEST(InjectOptions, Times) {
+  for (const auto& [text, seconds] : std::vector<std::pair<const char*, double>>{{"2", 2},
+                                                                                 {"0.5s", 0.5},
+                                                                                 {"100ms", 0.1},
+                                                                                 {"1m", 60},
+                                                                                 {"2min", 120},
+                                                                                 {"1.5h", 5400},
+                                                                                 {"2000us", 0.002}}) {
+    EXPECT_DOUBLE_EQ(parsed({"12", "p.plan", "-i", text}).options.interval, seconds) << text;
+    EXPECT_DOUBLE_EQ(*parsed({"12", "p.plan", "-d", text}).options.duration, seconds) << text;
+  }
+  for (const char* text : {"", "s", "1x", "1 s", "m1", "nan", "inf", "1e400", "1ss"})
+    EXPECT_EQ(parsed({"12", "p.plan", "-d", text}).exit, kUsage) << text;
+}
+
 TEST(InjectOptions, OtherCommands) {
   EXPECT_EQ(parsed({"--list", "12", "a*"}).options.command, Command::list);
   EXPECT_EQ(parsed({"--list", "12", "a*"}).options.glob, "a*");
@@ -37,6 +52,37 @@ TEST(InjectOptions, OtherCommands) {
   ASSERT_FALSE(run.exit);
   EXPECT_TRUE(run.options.start);
   EXPECT_THAT(run.options.run, testing::ElementsAre("./a.out", "-x", "--list"));
+}
+
+TEST(InjectOptions, QueriesAndSources) {
+  const Parsed p = parsed({"12", "count f", "mine.mdl", "sum $arg[0] at f", "count f"});
+  ASSERT_FALSE(p.exit);
+  EXPECT_THAT(p.options.typed, testing::ElementsAre("count f", "sum $arg[0] at f"));
+  EXPECT_THAT(p.options.sources, testing::ElementsAre("mine.mdl"));
+  EXPECT_EQ(p.options.plan, "");
+  EXPECT_FALSE(p.options.is_query());
+  EXPECT_TRUE(parsed({"12", "count f"}).options.is_query());
+  for (const char* plan : {"count", "/a b/c", "a b.plan", "a b.bin", "Count f", "./count f", "", " count f"})
+    EXPECT_EQ(parsed({"12", plan}).options.plan, plan);
+  const Parsed run = parsed({"--run", "count f", "time g", "--", "./a.out", "count f"});
+  ASSERT_FALSE(run.exit);
+  EXPECT_THAT(run.options.typed, testing::ElementsAre("count f", "time g"));
+  EXPECT_THAT(run.options.run, testing::ElementsAre("./a.out", "count f"));
+  EXPECT_THAT(parsed({"--run", "count f", "./a.out"}).options.run, testing::ElementsAre("./a.out"));
+}
+
+TEST(InjectOptions, ProcessesByName) {
+  const Parsed p = parsed({"-p", "redis-server", "count f"});
+  ASSERT_FALSE(p.exit);
+  EXPECT_EQ(p.options.process, "redis-server");
+  EXPECT_EQ(parsed({"-p", "12", "count f"}).options.pid, 12);
+  EXPECT_EQ(parsed({"-p", "12", "count f"}).options.process, "");
+  EXPECT_EQ(parsed({"--status", "-p", "x"}).options.process, "x");
+  EXPECT_EQ(parsed({"--list", "-p", "x", "a*"}).options.glob, "a*");
+  EXPECT_EQ(parsed({"--check", "-p", "x"}).options.command, Command::check);
+  EXPECT_EQ(parsed({"-p", "x", "--check", "count f"}).options.command, Command::measure);
+  EXPECT_TRUE(parsed({"--show-mdl", "count f"}).options.show_mdl);
+  EXPECT_THAT(parsed({"--show-mdl", "12", "count f"}).options.typed, testing::ElementsAre("count f"));
 }
 
 TEST(InjectOptions, WhatIsWrongIsUsage) {
@@ -51,6 +97,16 @@ TEST(InjectOptions, WhatIsWrongIsUsage) {
            {"12", "p.plan", "--max-keys", "0"},
            {"--list", "--status", "12"},
            {"12", "p.plan", "--budget", "-1"},
+           {"12", "p.plan", "q.plan"},
+           {"12", "p.plan", "count f"},
+           {"12", "p.plan", "mine.mdl"},
+           {"count f"},
+           {"-p", "x"},
+           {"-p", "0", "count f"},
+           {"-p", "x", "--run", "count f"},
+           {"--show-mdl", "12"},
+           {"12", "count f", "--commands", "lines"},
+           {"--status", "12", "count f"},
        }) {
     const Parsed p = parsed(words);
     EXPECT_EQ(p.exit, kUsage) << testing::PrintToString(words);

@@ -1,0 +1,89 @@
+#include "mdl-inject/compile.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <span>
+#include <string_view>
+
+#include "base/installed.h"
+#include "base/program_output.h"
+#include "base/say.h"
+#include "mdl-inject/commands.h"
+
+namespace mdl::inject {
+namespace {
+
+// The compiler's path. That beside this program is of the same version.
+Result<std::string> find_compiler() {
+  constexpr const char* kName = "mdlc";
+  std::string path = beside(kName);
+  if (access(path.c_str(), X_OK) == 0) return path;
+  const char* variable = std::getenv("PATH");
+  std::string_view folders = variable == nullptr ? "" : variable;
+  while (!folders.empty()) {
+    const std::string_view folder = folders.substr(0, folders.find(':'));
+    folders.remove_prefix(std::min(folder.size() + 1, folders.size()));
+    if (!folder.starts_with('/')) continue;  // not whatever the current folder has
+    std::string found = fmt::format("{}/{}", folder, kName);
+    if (access(found.c_str(), X_OK) == 0) return found;
+  }
+  return Error{
+      fmt::format("queries and sources are compiled by mdlc, and there is none: neither {} nor on PATH",
+                  path.empty() ? "beside mdl-inject" : path)};
+}
+
+Result<ProgramOutput> run_compiler(const Options& options, const std::string& kind) {
+  auto compiler = find_compiler();
+  if (!compiler) return compiler.error();
+  std::vector<std::string> words = {*compiler, "--emit=" + kind, "-o", "-"};
+  if (!options.flavor.empty()) words.push_back("--flavor=" + options.flavor);
+  for (const std::string& query : options.typed) words.push_back("--query=" + query);
+  words.emplace_back("--");
+  words.insert(words.end(), options.sources.begin(), options.sources.end());
+  // Queries are the operator's own, and need no file; sources may be anybody's, and where nobody else may read.
+  return run_program(words, options.sources.empty() ? ProgramRights::none : ProgramRights::less);
+}
+
+// The metrics of queries are the last ones of the plan, in their order. From here on each is called what was typed,
+// unless the query has a name for it: then that is the display name, too.
+Result<void> name_queries(plan::Plan& plan, Options& options) {
+  std::vector<format::Metric>& metrics = plan.manifest.metrics;
+  if (metrics.size() < options.typed.size())
+    return Error{"mdlc has made fewer metrics than there are queries: it is of another version",
+                 Status::plan_rejected};
+  const size_t first = metrics.size() - options.typed.size();
+  for (size_t i = 0; i < options.typed.size(); ++i) {
+    format::Metric& metric = metrics[first + i];
+    if (metric.name != metric.id) metric.id = options.typed[i];
+    options.queries.push_back(metric.id);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<plan::Plan> read_or_compile(Options& options) {
+  if (options.typed.empty() && options.sources.empty()) return plan::read_plan_file(options.plan);
+  auto output = run_compiler(options, "plan");
+  if (!output) return output.error();
+  if (output->status != 0)
+    return Error{options.sources.empty() ? "nothing was changed: the query has no meaning as it is"
+                 : options.typed.empty() ? "nothing was changed: the sources have errors"
+                                         : "nothing was changed: the queries or the sources have errors"};
+  auto plan = plan::read_plan(std::as_bytes(std::span(output->bytes)));
+  if (!plan) return plan.error();
+  options.plan = !options.sources.empty() ? options.sources[0] : "the query";
+  if (auto ok = name_queries(*plan, options); !ok) return ok.error();
+  return plan;
+}
+
+int show_mdl(const Options& options) {
+  auto output = run_compiler(options, "mdl");
+  if (!output) return fail(output.error());
+  say_text(stdout, output->bytes);
+  return output->status == 0 ? 0 : static_cast<int>(Status::failed);
+}
+
+}  // namespace mdl::inject

@@ -1,0 +1,368 @@
+"""Questions in one line, against programs that know the answer themselves."""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import textwrap
+import unittest
+
+from harness import MDL_INJECT, MDLC, PROGRAMS, SOURCE, LiveTest, run
+
+
+class Queries(LiveTest):
+    def ask(self, program, *words, **named):
+        """A session of queries; `words` may have options, too."""
+        return self.inject(program.pid, words[0], *words[1:], **named).wait_inserted()
+
+    def values(self, session):
+        """{(metric, focus): value} of the last sample."""
+        self.assert_stopped_well(session)
+        self.assertEqual({line["refused"] for line in session.lines if line["final"]}, {0}, session.errors)
+        return {key: line["value"] for key, line in session.final().items()}
+
+    def refused(self, program, *words, status=1):
+        before = self.remember(program.pid)
+        done = run(MDL_INJECT, program.pid, *words, "-d", "0")
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+        self.assert_untouched(program.pid, before)
+        return done.stderr
+
+
+class Counts(Queries):
+    def test_functions_lists_and_names(self):
+        """The metric of a line is the query as it was typed, or its name; recursion, exceptions and longjmp are in it."""
+        program = self.start("counted-gcc-O2")
+        before = self.remember(program.pid)
+        session = self.ask(program, "count t_fib", "count t_fib, t_ping as both", "count t_fib.return",
+                           "count  /Code/counted-gcc-O2/t_throw_deep")
+        entered, left = self.counts(program, program.ask("go 30"))
+        values = self.values(session)
+        self.assertGreater(entered["t_fib"], 1000)
+        self.assertEqual(values, {
+            ("count t_fib", ""): entered["t_fib"],
+            ("both", ""): entered["t_fib"] + entered["t_ping"],
+            ("count t_fib.return", ""): left["t_fib"],
+            ("count  /Code/counted-gcc-O2/t_throw_deep", ""): entered["t_throw_deep"],
+        })
+        self.assert_untouched(program.pid, before)
+
+    @staticmethod
+    def counts(program, answer):
+        """How often each function was entered, and how often left, since the start."""
+        return tuple({name: pair[i] - program.ready["counts"][name][i] for name, pair in answer["counts"].items()} for i in (0, 1))
+
+    def test_conditions_and_sums(self):
+        program = self.start("arguments")
+        session = self.ask(program, "sum $arg[2] at t_six", "sum $return at t_six", "count t_six if $arg[0] >= 0 || $arg[0] < 0",
+                           "sum $arg[0] / 3 at t_six", "count t_six if $arg[0] != $arg[0]", "count t_six if long($return) == $return")
+        truth = program.ask("go 5000")
+        values = self.values(session)
+        self.assertEqual(list(values.values()), [truth["third"], truth["result"], truth["calls"], truth["first_thirds"], 0,
+                                                 truth["calls"]])
+
+    def test_names_of_cxx(self):
+        program = self.start("names")
+        session = self.ask(program, 'count "shapes::area(int)"', 'count "shapes::Box<long>::area(long) const"', "count shapes::area as overloads",
+                           "count t_second_name", 'count "/Code/names/shapes::area(unsigned long, char)"')
+        truth = program.ask("work 500")["calls"]
+        self.assertEqual(sorted(self.values(session).values()), [truth] * 4 + [truth * 2])
+
+    def test_within(self):
+        """The calls of t_g while t_h is active on the calling thread: also in frames that were active at the attach, and
+        after an exception and a longjmp."""
+        program = self.start("within")
+        start = program.ready
+        session = self.ask(program, "count t_g within t_h", "count t_g", "sum 2 at t_g within t_h, t_h as twice")
+        for command in ("go 50", "throw 20", "jump 20", "wake"):
+            truth = program.ask(command)
+        values = self.values(session)
+        inside, total = (truth[name] - start[name] for name in ("inside", "total"))
+        self.assertEqual(values, {("count t_g within t_h", ""): inside, ("count t_g", ""): total, ("twice", ""): 2 * inside})
+
+    def test_each_function(self):
+        """A line for each function: its own calls, and not those below it."""
+        program = self.start("counted-gcc-O2")
+        session = self.inject(program.pid, "calls /Code/counted-gcc-O2/t_*").wait_inserted()
+        entered, _ = self.counts(program, program.ask("go 30"))
+        self.assert_stopped_well(session)
+        lines = {focus: line for (_, focus), line in session.final().items()}
+        self.assertGreater(len(lines), 40)
+        compared = 0
+        for name, truth in entered.items():
+            line = lines.get(f"/Code/counted-gcc-O2/{name}")
+            if line and not line["refused"]:
+                self.assertEqual((name, line["value"]), (name, truth))
+                compared += 1
+        self.assertGreater(compared, 40)
+        self.assertEqual({line["metric"] for line in lines.values()}, {"calls /Code/counted-gcc-O2/t_*"})
+
+    def test_an_object_is_one_line(self):
+        program = self.start("observed")
+        session = self.inject(program.pid, "count /Code/observed", "calls /Code/observed/*").wait_inserted()
+        program.ask("go 2000")
+        self.assert_stopped_well(session)
+        whole = {line["value"] for (metric, _), line in session.final().items() if metric == "count /Code/observed"}
+        each = [line["value"] for (metric, _), line in session.final().items() if metric == "calls /Code/observed/*"]
+        self.assertEqual(whole, {sum(each)})
+        self.assertGreater(len(each), 5)
+
+    def test_by_thread(self):
+        program = self.start("timed")
+        session = self.ask(program, "count t_work by thread")
+        truth = program.ask("threads 7")["threads"]
+        self.assert_stopped_well(session)
+        self.assertEqual({focus.removeprefix("/Thread/"): line["value"] for (_, focus), line in session.final().items()
+                          if line["value"]}, truth)
+
+    def test_distributions(self):
+        program = self.start("observed")
+        session = self.ask(program, "hist $arg[0] at t_size", "hist $arg[0] at t_size if $arg[0] >= 0 as positive")
+        truth = program.ask("go 5000")
+        self.assert_stopped_well(session)
+        line = session.final()["hist $arg[0] at t_size", ""]
+        self.assertEqual((line["count"], line["sum"]), (truth["count"], truth["sum"]))
+        self.assertLess(session.final()["positive", ""]["count"], truth["count"])
+        self.assertGreater(session.final()["positive", ""]["sum"], truth["sum"])
+
+    def test_children(self):
+        program = self.start("forks")
+        session = self.ask(program, "count t_work", "--follow-fork")
+        family = program.ask("workers 50")["family"]
+        self.assert_stopped_well(session)
+        self.assertEqual({line["pid"]: line["value"] for line in session.lines if line["final"]},
+                         {one["pid"]: one["work"] for one in family})
+
+    def test_a_program_that_is_started(self):
+        done = run(MDL_INJECT, "--run", "count t_work", "count t_timed as timed", "--format", "ndjson", "-o", self.folder / "lines", "--",
+                   PROGRAMS / "timed", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)  # it has no input, and ends
+        lines = (self.folder / "lines").read_text().splitlines()
+        self.assertEqual({json.loads(line)["metric"] for line in lines}, {"count t_work", "timed"})
+
+
+class Times(Queries):
+    RATE = 0.001  # of the machine's counter
+
+    def assert_between(self, value, pair):
+        self.assertGreaterEqual(value, pair[0] * (1 - self.RATE))
+        self.assertLessEqual(value, pair[1] * (1 + self.RATE))
+
+    def test_time_and_cpu(self):
+        """Between what the program measures inside of the function and outside of it. `self` has not the sleep."""
+        program = self.start("timed")
+        session = self.ask(program, "time t_timed", "cpu t_timed", "time t_timed, t_around as both", "--raw-times")
+        for command in ("sleep 10", "spin 20", "nest 5"):
+            truth = program.ask(command)
+        values = {metric: value for (metric, _), value in self.values(session).items()}
+        self.assert_between(values["time t_timed"], truth["wall"])
+        self.assert_between(values["both"], truth["wall"])
+        self.assert_between(values["cpu t_timed"], truth["cpu"])
+
+    def test_self(self):
+        """Not the time in what a function calls: t_timed sleeps in usleep, and t_around does nothing but to call it."""
+        program = self.start("timed")
+        session = self.ask(program, "self t_around", "self t_timed", "time t_timed", "self t_timed, t_around as both")
+        truth = program.ask("sleep 20")["wall"]
+        values = {metric: value for (metric, _), value in self.values(session).items()}
+        self.assertLess(values["self t_around"], truth[0] / 10)
+        self.assertLess(values["self t_timed"], truth[0] / 4)
+        self.assertGreater(values["time t_timed"], 20_000_000)
+        self.assertAlmostEqual(values["both"], values["self t_around"] + values["self t_timed"], delta=truth[0] / 10)
+
+    def test_time_within(self):
+        """t_timed is in t_around at each call of it; a call that is active at the attach is, too."""
+        program = self.start("timed")
+        program.ask("hold")
+        session = self.ask(program, "time t_timed within /Code/timed/t_around", "time t_timed", "time t_around within /Code/timed/t_timed")
+        program.ask("release")
+        program.ask("sleep 10")
+        values = {metric: value for (metric, _), value in self.values(session).items()}
+        self.assertGreater(values["time t_timed"], 10_000_000)
+        self.assertAlmostEqual(values["time t_timed within /Code/timed/t_around"] / values["time t_timed"], 1, delta=0.01)
+        self.assertEqual(values["time t_around within /Code/timed/t_timed"], 0)
+
+    def test_by_thread_and_each_function(self):
+        program = self.start("timed")
+        session = self.inject(program.pid, "time /Code/timed/t_*", "self /Code/timed/t_*", "time t_work by thread", "--raw-times").wait_inserted()
+        threads = program.ask("threads 3")["threads"]
+        truth = program.ask("sleep 10")
+        self.assert_stopped_well(session)
+        times = {key: line["value"] for key, line in session.final().items()}
+        self.assert_between(times["time /Code/timed/t_*", "/Code/timed/t_timed"], truth["wall"])
+        self.assertLess(times["self /Code/timed/t_*", "/Code/timed/t_timed"], truth["wall"][0] / 2)
+        self.assertEqual({focus for (metric, focus), value in times.items() if metric == "time t_work by thread" and value},
+                         {f"/Thread/{thread}" for thread in threads})
+
+
+class Redis(Queries):
+    def test_against_the_servers_statistics(self):
+        server = self.start_redis()
+        before = self.remember(server.pid)
+        with server.connect() as client:
+            for i in range(10):
+                client.command("SET", f"k{i}", "x" * 100)
+            first = client.info("stats")
+            session = self.ask(server, "count call as commands", "count lookupKeyReadOrReply within getCommand", "count getCommand",
+                               "sum long($return) at /Code/libc.so.6/write.return if long($return) > 0 as written",
+                               "calls /Code/redis-server/*Command", "count setCommand, getCommand by thread as both")
+            for i in range(500):
+                client.command("GET", f"k{i % 20}")
+            for i in range(100):
+                client.command("SET", f"k{i}", "y" * 10)
+            self.assert_stopped_well(session)
+            last = client.info("stats")
+        final = session.final()
+        processed = int(last["total_commands_processed"]) - int(first["total_commands_processed"]) - 1
+        self.assertEqual(processed, 600)
+        self.assertEqual(final["commands", ""]["value"], processed)
+        self.assertEqual(final["count getCommand", ""]["value"], 500)
+        self.assertEqual(final["count lookupKeyReadOrReply within getCommand", ""]["value"], 500)
+        sent = int(last["total_net_output_bytes"]) - int(first["total_net_output_bytes"]) - int(first["reply_bytes"])
+        self.assertEqual(final["written", ""]["value"], sent)
+        each = {focus.rsplit("/", 1)[1]: line["value"] for (metric, focus), line in final.items() if metric.startswith("calls")}
+        self.assertEqual((each["getCommand"], each["setCommand"], each["lpushCommand"]), (500, 100, 0))
+        self.assertEqual(sum(line["value"] for (metric, _), line in final.items() if metric == "both"), 600)
+        self.assert_untouched(server.pid, before)
+
+
+class Refusals(Queries):
+    """Nothing is measured where a part of the question has no answer."""
+
+    def test_messages(self):
+        program = self.start("timed")
+        for query, texts in {
+            "count t_timde": ["`count t_timde` cannot be measured", "no t_timde; did you mean `t_timed`"],
+            "count t_work, t_wrok": ["no t_wrok; did you mean `t_work`"],
+            "count t_work within t_arround": ["no t_arround; did you mean `t_around`"],
+            "count /Code/timde": ["no timde"],
+            "time t_work within /Code/timed/t_arround": ["did you mean `t_around`"],
+            "latency t_work": ["query:1:1: error: 'latency' cannot be asked for yet [E0406]", "hint: `time F`"],
+            "count t_work by $arg[0]": ["query:1:17: error:", "hint: `by thread`"],
+            "count t_work if elapsed > 5": ["query:1:17: error: 'elapsed' cannot be asked for"],
+            "count t_*": ["query:1:7: error: 't_*' is a pattern", "/Code/OBJECT/"],
+            "time t_work within t_around": ["query:1:20: error:", "within /Code/OBJECT/t_around"],
+            "count t_work wihtin t_around": ["query:1:14: error: expected", "did you mean 'within'?"],
+            "cuont t_work": ["no query begins with 'cuont'", "did you mean 'count'?"],
+        }.items():
+            with self.subTest(query=query):
+                said = self.refused(program, query)
+                for text in texts:
+                    self.assertIn(text, said)
+
+    def test_a_wrong_one_stops_all(self):
+        program = self.start("timed")
+        said = self.refused(program, "count t_work", "count t_timed if", "count nothing_like_it")
+        self.assertIn("query 2:1:", said)
+
+    def test_what_does_not_go_together(self):
+        program = self.start("timed")
+        plan = self.compile_text("")
+        for words, text in {
+            ("count t_work", plan): "is compiled already",
+            ("one.plan", "two.plan"): "a second plan",
+            ("count t_work", "--commands", "x"): "--commands does not go with queries",
+        }.items():
+            self.assertIn(text, self.refused(program, *words, status=2))
+        self.assertIn("it is a query, and needs one in front of it", run(MDL_INJECT, "count t_work", "-d", "0").stderr)
+
+    def test_reads_and_calls(self):
+        """Who types an address agrees to read it; a call may change what the program does."""
+        program = self.start("outside")
+        session = self.ask(program, "sum readAddress($arg[0]) at t_address")
+        self.assert_stopped_well(session)
+        said = self.refused(program, "sum t_callee(1, 2, 3, 4, 5, 6) at t_call")
+        self.assertIn("allow that with --allow-calls", said)
+        key, public = self.folder / "key.pem", self.folder / "public.pem"
+        run("openssl", "genpkey", "-algorithm", "ed25519", "-out", key)
+        run("openssl", "pkey", "-in", key, "-pubout", "-out", public)
+        self.assertIn("the query is not signed", self.refused(program, "count t_call", "--require-signed", public, status=4))
+
+    def test_no_compiler(self):
+        """Without mdlc beside it, or on PATH."""
+        program = self.start("timed")
+        tool = self.folder / "bin" / "mdl-inject"
+        tool.parent.mkdir()
+        shutil.copy(MDL_INJECT, tool)
+        done = run(tool, program.pid, "count t_work", "-d", "0", env={"PATH": ".:/nowhere"}, cwd=self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("queries and sources are compiled by mdlc, and there is none", done.stderr)
+        done = run(tool, program.pid, "count t_work", "-d", "0", env={"PATH": f"/nowhere:{pathlib.Path(MDLC).parent}"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Processes(Queries):
+    """-p NAME."""
+
+    def test_by_name(self):
+        name = f"only-{os.getpid()}"
+        shutil.copy(PROGRAMS / "timed", self.folder / name)
+        command = [self.folder / name, "120"]
+        program = self.start("timed", command=command)
+        done = run(MDL_INJECT, "-p", name, "count t_work", "-d", "0", "--format", "ndjson")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout.splitlines()[0])["pid"], program.pid)
+        self.assertEqual(run(MDL_INJECT, "-p", program.pid, "count t_work", "-d", "0").returncode, 0)
+        self.assertEqual(run(MDL_INJECT, "--status", "-p", name).returncode, run(MDL_INJECT, "--status", program.pid).returncode)
+        other = self.start("timed", command=command)
+        done = run(MDL_INJECT, "-p", name, "count t_work", "-d", "0")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, rf"2 processes are called {name}; name one by its id: {program.pid} \(.*\), {other.pid} \(")
+        done = run(MDL_INJECT, "-p", name[:-1] + "x", "count t_work", "-d", "0")
+        self.assertRegex(done.stderr, rf"no process is called {name[:-1]}x; did you mean `{name}`")
+
+
+class Sources(Queries):
+    MINE = """
+resourceList worked is procedure { items { "t_work", "t_absent" }; flavor { unix }; }
+metric works { name "Works"; units Calls; aggregateOperator sum; style EventCounter; flavor { unix };
+  base is counter { foreach f in worked { append preInsn f.entry (* works++; *) } } }
+metric absent { name "Absent"; units Calls; aggregateOperator sum; style EventCounter; flavor { unix };
+  base is counter { foreach f in lost { append preInsn f.entry (* absent++; *) } } }
+resourceList lost is procedure { items { "t_absent" }; flavor { unix }; }
+"""
+
+    def test_sources_and_queries_together(self):
+        """All of a source that the process can have, and all that is typed."""
+        program = self.start("timed")
+        source = self.folder / "mine.mdl"
+        source.write_text(self.MINE)
+        session = self.ask(program, source, "count t_timed", "count t_work as again")
+        program.ask("threads 4")
+        self.assertEqual(self.values(session), {("works", ""): 10, ("count t_timed", ""): 0, ("again", ""): 10})
+        session = self.ask(program, source, "-m", "works@/Thread/*", "count t_work as all")
+        program.ask("threads 3")
+        self.assert_stopped_well(session)
+        self.assertEqual(sum(line["value"] for (metric, _), line in session.final().items() if metric == "works"), 6)
+        self.assertEqual(session.final()["all", ""]["value"], 6)
+
+    def test_the_page_shows_what_is_shown(self):
+        """The block of docs/queries.md behind `$ mdl-inject --show-mdl`."""
+        page = (SOURCE / "docs/queries.md").read_text()
+        command, block = re.search(r"^    \$ mdl-inject (--show-mdl .*)\n((?:    .*\n|\n)+)", page, re.M).groups()
+        self.assertEqual(run(MDL_INJECT, *shlex.split(command)).stdout, textwrap.dedent(block).rstrip() + "\n")
+
+    def test_what_is_shown_is_what_is_measured(self):
+        """The MDL of a query compiles by itself to the same plan, and measures the same."""
+        queries = ("count t_timed if $arg[0] == 1 within t_around", "calls /Code/timed/t_*", "time t_work by thread", "hist $arg[0] at t_work")
+        shown = run(MDL_INJECT, "--show-mdl", *queries)
+        self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+        source = self.folder / "kept.mdl"
+        source.write_text(shown.stdout)
+        kept = self.compile(source)
+        direct = self.folder / "direct.bin"
+        self.assertEqual(run(MDLC, *(f"--query={query}" for query in queries), "-o", direct).returncode, 0)
+        self.assertEqual(kept.read_bytes(), direct.read_bytes())
+        program = self.start("timed")
+        session = self.inject(program.pid, kept).wait_inserted()
+        threads = program.ask("threads 5")["threads"]
+        self.assert_stopped_well(session)
+        by_thread = {focus: line["value"] for (metric, focus), line in session.final().items() if metric == "time_t_work" and line["value"]}
+        self.assertEqual(set(by_thread), {f"/Thread/{thread}" for thread in threads})
+        self.assertEqual(session.final()["calls_timed_t", "/Code/timed/t_work"]["value"], 15)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
