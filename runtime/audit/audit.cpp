@@ -192,13 +192,13 @@ class Auditor {
 
   // --- where it leads
 
-  // The bytes as they will be.
+  // The bytes as they will be; one region may go on where another one ends.
   bool read_new(uint64_t address, std::span<std::byte> into) const {
     for (const Region& region : proposal_.code)
       if (address >= region.address && address - region.address < region.bytes.size()) {
         const auto from = std::as_bytes(region.bytes).subspan(address - region.address);
         std::copy_n(from.begin(), std::min(from.size(), into.size()), into.begin());
-        return from.size() >= into.size();
+        return from.size() >= into.size() || read_new(address + from.size(), into.subspan(from.size()));
       }
     if (!object_now_.read(address, into)) return false;
     auto edit =

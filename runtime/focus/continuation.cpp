@@ -49,7 +49,8 @@ Groups groups_of(const Binding& binding, const RequestNames& names, const std::s
   const auto users = users_of(binding, names);
   for (uint32_t i = 0; i < binding.cells.size(); i++) {
     std::set<std::string> own;
-    std::ranges::set_intersection(users[i], going_on, std::inserter(own, own.end()));
+    for (const std::string& user : users[i])
+      if (going_on.contains(user)) own.insert(own.end(), user);
     const CellSlot& cell = binding.cells[i];
     if (!own.empty()) out[{cell.label, cell.kind, cell.event, std::move(own)}].push_back(i);
   }
@@ -73,10 +74,13 @@ Result<Kept> kept_in(const Binding& before, const Binding& after) {
   out.requests.resize(new_names.size());
   out.cells.resize(after.cells.size());
   std::set<std::string> going_on = {""};
+  std::map<std::string, uint32_t> before_by_name;
+  for (size_t i = 0; i < old_names.size(); i++)
+    before_by_name.emplace(old_names[i], static_cast<uint32_t>(i));
   for (size_t i = 0; i < new_names.size(); i++) {
-    const auto known = std::ranges::find(old_names, new_names[i]);
-    if (known == old_names.end()) continue;
-    out.requests[i] = static_cast<uint32_t>(known - old_names.begin());
+    const auto known = before_by_name.find(new_names[i]);
+    if (known == before_by_name.end()) continue;
+    out.requests[i] = known->second;
     going_on.insert(new_names[i]);
   }
   Groups old_cells = groups_of(before, old_names, going_on);

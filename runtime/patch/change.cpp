@@ -23,19 +23,31 @@ bool meet(const image::Range& one, const image::Range& other) {
   return one.start < other.end && other.start < one.end;
 }
 
-// The mappings of a session that only its code of before needs, whose data stay.
+// What `ranges` have in common with none of `stay`.
+std::vector<image::Range> rest_of(std::vector<image::Range> ranges, const std::vector<image::Range>& stay) {
+  for (const image::Range& one : stay) {
+    std::vector<image::Range> rest;
+    for (const image::Range& range : ranges) {
+      if (!meet(range, one)) rest.push_back(range);
+      if (!meet(range, one)) continue;
+      if (range.start < one.start) rest.push_back({range.start, one.start});
+      if (one.end < range.end) rest.push_back({one.end, range.end});
+    }
+    ranges = std::move(rest);
+  }
+  return ranges;
+}
+
+// The memory of a session that only its code of before needs, whose data stay.
 std::vector<image::Range> old_code(const std::vector<image::Mapping>& mappings,
                                    const resident::Journal& session, const Stage& stage) {
   std::vector<image::Range> stay = {session.data, session.news, session.armed, stage.journal_at};
   stay.insert(stay.end(), stage.islands.begin(), stage.islands.end());
+  for (const ReusedStubs& reused : stage.reused) stay.push_back(reused.at);
   std::vector<image::Range> out;
-  for (const image::Mapping& mapping : mappings) {
-    const image::Range at{mapping.start, mapping.end};
-    if (resident::is_session_mapping(mapping) && !mapping.write &&
-        std::ranges::none_of(stay, [&](const image::Range& one) { return meet(at, one); }))
-      out.push_back(at);
-  }
-  return out;
+  for (const image::Mapping& mapping : mappings)
+    if (resident::is_session_mapping(mapping) && !mapping.write) out.push_back({mapping.start, mapping.end});
+  return rest_of(std::move(out), stay);
 }
 
 // The tables of keyed requests. Those that stay have them, with the same cells.
@@ -125,9 +137,21 @@ bool OriginalMemory::read(uint64_t address, std::span<std::byte> into) const {
   return true;
 }
 
+std::vector<image::Range> stub_pages(const resident::Journal& session,
+                                     const std::vector<image::Mapping>& mappings) {
+  std::vector<image::Range> out;
+  for (const image::Mapping& mapping : mappings) {
+    if (!resident::is_session_mapping(mapping) || !mapping.execute) continue;
+    for (const image::Range& one : session.stubs)
+      if (meet(one, {mapping.start, mapping.end}))
+        out.push_back({std::max(one.start, mapping.start), std::min(one.end, mapping.end)});
+  }
+  return out;
+}
+
 Result<Inserted> change(const InsertInput& input, const process::TargetMemory& memory,
                         const resident::Journal& session, const Continuation& cells,
-                        const std::function<Result<void>()>& read_last) {
+                        const ChangeSteps& steps) {
   const Clock::time_point begun = Clock::now();
   auto lock = process::TransactionLock::take(input.image.pid, 2s);
   if (!lock) return lock.error();
@@ -137,6 +161,8 @@ Result<Inserted> change(const InsertInput& input, const process::TargetMemory& m
   auto mappings = image::read_maps(input.image.pid);
   if (!mappings) return mappings.error();
   const OriginalMemory original(memory, session, *mappings);
+  Successor successor = cells.successor;
+  successor.stubs = stub_pages(session, *mappings);
   Inserted out;
   const auto commit_change = [&](Stage& stage) {
     const Replaced replaced{
@@ -145,7 +171,7 @@ Result<Inserted> change(const InsertInput& input, const process::TargetMemory& m
             [&](const std::vector<image::Mapping>& mappings) { return old_code(mappings, session, stage); },
         .first_look = [&]() -> Result<bool> {
           if (cells.lowers && something_waits(session, memory)) return false;
-          if (auto ok = read_last(); !ok) return ok.error();
+          if (auto ok = steps.read_last(); !ok) return ok.error();
           return true;
         },
         .last_look =
@@ -154,16 +180,24 @@ Result<Inserted> change(const InsertInput& input, const process::TargetMemory& m
   };
   auto stage = put_in(
       input, memory,
-      {.session = &session, .successor = &cells.successor, .original = &original, .commit = commit_change},
+      {.session = &session,
+       .successor = &successor,
+       .original = &original,
+       .commit = commit_change,
+       .check_coverage = steps.check_coverage},
       out, [&](Stage& failed, const Error& why) {
         if (failed.code_written) return why;  // some of it may be in use
-        (void)give_back(failed.journal.code, input.image, memory);
+        std::vector<image::Range> mapped = failed.islands;
+        mapped.push_back(failed.journal_at);
+        (void)give_back(mapped, input.image, memory);
         // Threads may have been counted as being inside already.
         (void)resident::clear_words(session.layout, session.data.start, cells.begun, memory).operator bool();
         return why;
       });
   if (!stage) return stage.error();
   out.journal = std::move(stage->journal);
+  for (size_t i = 0; i < out.journal.requests.size(); i++)
+    out.journal.requests[i].refused = input.coverage.refused_of[i];
   out.journal.ends_deferred = ends_deferred(input.coverage);
   out.took = Clock::now() - begun;
   return out;

@@ -3,8 +3,11 @@
 // Some requests come and others go; the rest goes on, with exact values. The session gets a new generation of
 // code: trampolines for all requests that it has now, for the same cells of the same blocks, and a journal of
 // its own. All of this is staged while the program runs. Then one stop takes the old code out and puts the
-// new one in (commit.h), and the old one is unmapped. No thread runs between the two, so nothing is counted
+// new one in (commit.h); then the old one is unmapped. No thread runs between the two, so nothing is counted
 // twice and nothing is missed; frames that are active count as entered for new flags and timers only.
+//
+// Where a punned jump leads is fixed by the program's own bytes, so both generations need the same pages for
+// its stubs. Those pages stay mapped, and are written anew in that stop, while nothing leads there.
 //
 // An injector that is killed half-way leaves windows of one generation, of the other, or none; the journals of
 // both lie there, and a removal goes by both (resident/footprint.h).
@@ -47,11 +50,21 @@ class OriginalMemory final : public image::Memory {
   std::vector<const resident::PatchedWindow*> windows_;  // by address
 };
 
-// `input`: the new binding with its coverage of the original code. `read_last`, called while no thread runs,
-// reads the last values of what goes, and takes what threads that have ended left behind. An error leaves the
-// session as it was.
+// The pages with stubs of the session, of those that are mapped still: its next code may have them.
+std::vector<image::Range> stub_pages(const resident::Journal& session,
+                                     const std::vector<image::Mapping>& mappings);
+
+// What the caller of a change does for it.
+struct ChangeSteps {
+  std::function<Result<void>()> check_coverage;  // as of Addition
+  // While no thread runs: reads the last values of what goes, and takes what threads that have ended left
+  // behind.
+  std::function<Result<void>()> read_last;
+};
+
+// `input`: the new binding with its coverage of the original code. An error leaves the session as it was.
 Result<Inserted> change(const InsertInput& input, const process::TargetMemory& memory,
                         const resident::Journal& session, const Continuation& cells,
-                        const std::function<Result<void>()>& read_last);
+                        const ChangeSteps& steps);
 
 }  // namespace mdl::patch

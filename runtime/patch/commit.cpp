@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/nap.h"
+#include "runtime/arch/description.h"
 #include "runtime/image/unwind.h"
 #include "runtime/patch/active_frames.h"
 #include "runtime/patch/edit.h"
@@ -52,6 +53,16 @@ std::vector<Edit> relay_edits(const Stage& stage) {
   return out;
 }
 
+// Of the session's pages of stubs, one at a time.
+std::vector<Edit> stub_edits(const Stage& stage) {
+  std::vector<Edit> out;
+  for (const ReusedStubs& reused : stage.reused)
+    for (uint64_t at = 0; at < reused.after.size(); at += arch::kPage)
+      out.push_back({reused.at.start + at, std::span(reused.before).subspan(at, arch::kPage),
+                     std::span(reused.after).subspan(at, arch::kPage)});
+  return out;
+}
+
 // The commit: from the first stop to the last thread let go.
 class Commit {
  public:
@@ -82,7 +93,10 @@ class Commit {
       const Clock::duration pause = Clock::now() - since;
       out_.paused += pause;
       if (!done) return done.error();
-      if (*done == Attempt::done) return {};
+      if (*done == Attempt::done) {
+        give_back();
+        return {};
+      }
       out_.warnings.resize(warnings), out_.frames = frames;
       if (*done == Attempt::busy) waits++;
       if (*done == Attempt::busy && replaced_ && Clock::now() - begun > kBusy) return stays_busy();
@@ -106,6 +120,7 @@ class Commit {
   std::chrono::milliseconds time_to_write() const {
     size_t windows = edits(stage_).size();
     if (replaced_) windows += 2 * replaced_->session.windows.size();  // taken off, and perhaps put on again
+    windows += 4 * stub_edits(stage_).size();                         // likewise, and each is a page
     return std::chrono::duration_cast<std::chrono::milliseconds>(kWindow * windows);
   }
 
@@ -129,10 +144,10 @@ class Commit {
     const OldCode old(replaced_->session, memory_);
     auto mappings = image::read_maps(input_.image.pid);
     if (!mappings) return mappings.error();
-    const std::vector<image::Range> leaving = replaced_->old_code(*mappings);
+    std::vector<image::Range> leaving = replaced_->old_code(*mappings), code = old.code(leaving);
+    for (const ReusedStubs& reused : stage_.reused) code.push_back(reused.at);
     waits_for_ = "threads stayed inside the instrumentation";
-    auto drained =
-        drain(threads, old.code(leaving), input_.image.pid, now, unwinder_, std::min(kDrain, limit_ / 2));
+    auto drained = drain(threads, code, input_.image.pid, now, unwinder_, std::min(kDrain, limit_ / 2));
     if (!drained) return drained.error();
     if (!*drained) return now.is_over() ? Attempt::late : Attempt::busy;
     auto ready = replaced_->first_look();
@@ -144,14 +159,21 @@ class Commit {
     Result<Attempt> done = attempt(threads, now, true);
     if (done && *done == Attempt::done) {
       if (auto ok = replaced_->last_look(); !ok) out_.warnings.push_back(ok.error().text);
-      // What is not unmapped now is when the session ends, or at the next change.
-      if (!now.is_over())
-        (void)unmap(input_.image.pid, threads, memory_, input_.image, leaving).operator bool();
+      leaving_ = std::move(leaving);
       return done;
     }
+    if (stage_.code_written) return done;  // the old code may need what could not be put back
     waits_for_ = "stacks lead into code that is to be replaced, in threads";
     if (auto ok = old.put_on(*mappings); !ok) return ok.error();
     return done;
+  }
+
+  // Nobody is inside of what the old code alone needed, and nothing leads there: the process runs on meanwhile.
+  // What cannot be unmapped now is at the next change, or when the session ends.
+  void give_back() const {
+    if (leaving_.empty()) return;
+    process::Threads threads(input_.image.pid, memory_);
+    (void)unmap(input_.image.pid, threads, memory_, input_.image, leaving_).operator bool();
   }
 
   Result<Attempt> attempt(process::Threads& threads, process::PausedMemory& now, bool may_wait) {
@@ -292,17 +314,19 @@ class Commit {
   }
 
   Result<void> write_windows() {
-    // Relays first: nothing jumps there yet. A host is as good without those that jump to its relays.
-    std::vector<Edit> relays = relay_edits(stage_), all = edits(stage_);
+    // Stubs and relays first: nothing jumps there yet. A host is as good without those that jump to its relays.
+    std::vector<Edit> stubs = stub_edits(stage_), relays = relay_edits(stage_), all = edits(stage_);
     stage_.code_written = true;
-    if (memory_.edit(relays).changed.size() == relays.size() &&
-        memory_.edit(all).changed.size() == all.size()) {
+    const auto is_made = [&](const std::vector<Edit>& some) {
+      return memory_.edit(some).changed.size() == some.size();
+    };
+    if (is_made(stubs) && is_made(relays) && is_made(all)) {
       for (const StagedWindow& window : stage_.windows)
         out_.points += window.function->sites_of(*window.window);
       return {};
     }
     bool undone = true;
-    for (std::vector<Edit>* edits : {&all, &relays}) {
+    for (std::vector<Edit>* edits : {&all, &relays, &stubs}) {
       for (Edit& edit : *edits) std::swap(edit.from, edit.to);
       undone = undone && !memory_.edit(*edits).failed;
     }
@@ -319,8 +343,9 @@ class Commit {
   Inserted& out_;
   const Replaced* replaced_;
   image::Unwinder unwinder_;
-  std::chrono::milliseconds limit_;  // of a stop
-  std::string waits_for_;            // of what is replaced
+  std::chrono::milliseconds limit_;    // of a stop
+  std::string waits_for_;              // of what is replaced
+  std::vector<image::Range> leaving_;  // likewise, when it is replaced
 };
 
 }  // namespace
@@ -334,7 +359,7 @@ Result<void> check_unchanged(const InsertInput& input, const process::TargetMemo
     if (!places.is_still_there(file.at.start))
       return Error{fmt::format("a library at {:#x} was unloaded while the insertion was prepared: try again",
                                file.at.start)};
-  for (const std::vector<Edit>& all : {edits(stage), relay_edits(stage)}) {
+  for (const std::vector<Edit>& all : {edits(stage), relay_edits(stage), stub_edits(stage)}) {
     Edited found = memory.edit(all, true);
     if (found.changed.size() == all.size()) continue;
     const uint64_t where = all[found.foreign.empty() ? 0 : found.foreign[0]].address;

@@ -7,8 +7,9 @@
 // the frame to end, with the threads let go in between; who does not end has its function refused.
 //
 // Where the stage replaces a session's code, the same stop takes the old code out first: when no thread is
-// inside of it, the original bytes are put back, and from there on it is an insertion. What cannot be done
-// without waiting is not done: the old code is put in again, and all of it is tried anew.
+// inside of it, the original bytes are put back, and from there on it is an insertion. Before its windows are
+// written, the pages of stubs that it takes over are. What cannot be done without waiting is not done: the old
+// code is put in again, and all of it is tried anew.
 #pragma once
 
 #include <functional>

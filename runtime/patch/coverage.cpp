@@ -397,8 +397,7 @@ bool raises_or_lowers(const plan::Plan& plan, const BoundSnippet& snippet, focus
 }
 
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
-                       const image::Memory& memory, image::Codes& codes,
-                       const std::set<const image::Object*>* only, bool follow, const TailScope& scope) {
+                       const image::Memory& memory, image::Codes& codes, const CoverageScope& scope) {
   Coverage out;
   out.refused_of.resize(binding.requests.size());
   out.early_of.resize(binding.requests.size());
@@ -410,12 +409,12 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
   bool may_arm = std::any_of(binding.points.begin(), binding.points.end(), [](const BoundPoint& point) {
     return point.kind == format::PointKind::call_after;
   });
-  add_hooks(image, flags || may_arm, follow, only, out.functions);
+  add_hooks(image, flags || may_arm, scope.follow, scope.only, out.functions);
   read_codes(codes, out.functions);
-  TailCalls tails(plan, binding, image, memory, only, scope);
+  TailCalls tails(plan, binding, image, memory, scope.only, scope.tails);
   tails.add_targets(out.functions, codes);
   drop_parts(out.functions);
-  StubSpace stubs(image.mappings);
+  StubSpace stubs(image.mappings, scope.stubs);
   for (FunctionPlan& f : out.functions) plan_function(plan, binding, memory, f, stubs, out);
   withdraw_shared(out, plan, stubs, tails);
   refuse_shared(out);

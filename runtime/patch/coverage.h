@@ -74,12 +74,17 @@ struct Coverage {
   std::vector<std::string> unhooked;          // hooks that could not be taken, with the reason
 };
 
-// Hooks are taken too: of the exit, and where flags are kept, of what makes frames vanish; where `only` is
-// given, in these objects. `follow`: forks are followed, and the execution of another program is hooked.
+// The process beyond its binding.
+struct CoverageScope {
+  const std::set<const image::Object*>* only = nullptr;  // hooks are taken in these objects; null: in all
+  bool follow = false;  // forks are followed: what executes programs is hooked
+  TailScope tails = {};
+  std::vector<image::Range> stubs = {};  // pages of the session that stubs may have (stubs.h)
+};
+
+// Hooks are taken too: of the exit, and where flags are kept, of what makes frames vanish.
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
-                       const image::Memory& memory, image::Codes& codes,
-                       const std::set<const image::Object*>* only = nullptr, bool follow = false,
-                       const TailScope& tails = {});
+                       const image::Memory& memory, image::Codes& codes, const CoverageScope& scope = {});
 
 // All windows of a function are given up; their sites are refused. So are those of functions that end with a
 // jump to it, and rely on its returns.

@@ -189,6 +189,11 @@ Result<void> write_stage(const process::TargetMemory& memory, Stage& stage) {
   Error failed{"cannot write to the memory mapped for the instrumentation"};
   for (size_t i = 0; i < stage.islands.size(); i++)
     if (!memory.write(stage.islands[i].start, std::as_bytes(std::span(stage.island_code[i])))) return failed;
+  for (ReusedStubs& reused : stage.reused) {
+    reused.before.resize(reused.after.size());
+    if (!memory.read(reused.at.start, std::as_writable_bytes(std::span(reused.before))))
+      return Error{"cannot read the code of the instrumentation"};
+  }
   std::vector<uint64_t> directory = resident::empty_directory(stage.layout, stage.data.start);
   if (!stage.extends &&
       !memory.write(stage.data.start + stage.layout.directory(), std::as_bytes(std::span(directory))))

@@ -1,7 +1,8 @@
 // The code of a session that is to be replaced: taken off its windows and put on again, while no thread runs.
 //
 // Windows go before the jumps that they lead to, and come after them. So whoever is killed in between leaves
-// each window whole, with all that it needs.
+// each window whole, with all that it needs. While they are off, nothing leads to the pages of the session's
+// stubs, and nobody is inside: then the next code may write its own there.
 #pragma once
 
 #include <vector>

@@ -165,7 +165,7 @@ class Builder {
   // Where punned jumps lead is fixed by what they end with, so their stubs come first. A range that was free
   // when the windows were chosen may be mapped by now.
   void place_stubs() {
-    StubSpace space(mappings_);
+    StubSpace space(mappings_, successor_ ? successor_->stubs : std::vector<image::Range>());
     for (FunctionPlan& f : input_.coverage.functions)
       for (const Window& window : f.sites.windows) {
         if (window.tactic != Tactic::punned) continue;
@@ -181,16 +181,31 @@ class Builder {
     for (const image::Range& region : space.regions()) {
       taken_.push_back(region);
       out_.islands.push_back(region);
-      out_.island_code.emplace_back(region.end - region.start, arch::kMachine.fill);  // never executed
+      out_.island_code.push_back(filled(region));
+    }
+    out_.journal.stubs = space.regions();
+    for (const image::Range& region : space.kept_regions()) {
+      out_.reused.push_back({region, {}, filled(region)});
+      out_.journal.stubs.push_back(region);
     }
   }
 
+  static arch::Bytes filled(const image::Range& region) {  // never executed
+    return arch::Bytes(region.end - region.start, arch::kMachine.fill);
+  }
+
+  // A stub may begin in a page that is kept and end in a new one, or the other way round.
   void fill_stubs() {
-    for (const auto& [at, code] : stub_code_)
-      for (size_t i = 0; i < out_.islands.size(); i++)
-        if (out_.islands[i].contains(at))
-          std::copy(code.begin(), code.end(),
-                    out_.island_code[i].begin() + static_cast<std::ptrdiff_t>(at - out_.islands[i].start));
+    for (const auto& [at, code] : stub_code_) {
+      for (size_t i = 0; i < out_.islands.size(); i++) copy(at, code, out_.islands[i], out_.island_code[i]);
+      for (ReusedStubs& reused : out_.reused) copy(at, code, reused.at, reused.after);
+    }
+  }
+
+  // The part of the code at `at` that lies in the region.
+  static void copy(uint64_t at, const arch::Bytes& code, const image::Range& region, arch::Bytes& into) {
+    for (size_t i = 0; i < code.size(); i++)
+      if (region.contains(at + i)) into[at + i - region.start] = code[i];
   }
 
   // Sizes first, at a place from where everything is in reach; then the island; then the code.
@@ -316,6 +331,7 @@ class Builder {
     journal.ticks_per_second = input_.ticks_per_second;
     journal.plan = input_.plan.checksum;
     journal.code = out_.islands;
+    for (const ReusedStubs& reused : out_.reused) journal.code.push_back(reused.at);
     journal.data = out_.data;
     journal.news = out_.news;
     journal.armed = out_.armed;

@@ -21,6 +21,13 @@ struct StagedWindow {
   resident::PatchedWindow relay;  // of a short jump, in padding; nothing is in it for other windows
 };
 
+// Pages of the session's stubs that hold those of the next code. They are written while no thread runs and the
+// original code is in place.
+struct ReusedStubs {
+  image::Range at;
+  arch::Bytes before, after;  // what is there, read when the stage is written, and what will be
+};
+
 struct Stage {
   resident::Layout layout;
   image::Range data;
@@ -29,8 +36,9 @@ struct Stage {
   image::Range armed;                // the areas of armed calls, empty when there are none
   std::vector<image::Range> tables;  // of keys, as Binding::key_tables
   std::vector<std::array<uint64_t, 9>> table_headers;
-  std::vector<image::Range> islands;
+  std::vector<image::Range> islands;     // that are mapped for it
   std::vector<arch::Bytes> island_code;  // the resident code, then the trampolines
+  std::vector<ReusedStubs> reused;       // of a change (change.h)
   std::vector<StagedWindow> windows;     // by address
   resident::Journal journal;
   std::map<const image::Function*, uint32_t> functions;  // indices into Journal::functions
@@ -44,6 +52,7 @@ struct Stage {
 struct Successor {
   resident::Layout layout;                     // of the binding's cells
   std::vector<resident::JournalTable> tables;  // as Binding::key_tables
+  std::vector<image::Range> stubs;             // pages of the session that stubs may have
 };
 
 // The windows of these functions are not staged any more, and are refused, each for its reason; likewise

@@ -27,6 +27,7 @@ audit::Proposal proposal_of(const Stage& stage) {
   std::ranges::sort(out.detours, {}, [](const audit::Detour& one) { return one.code.start; });
   for (size_t i = 0; i < stage.islands.size(); i++)
     out.code.push_back({stage.islands[i].start, stage.island_code[i]});
+  for (const ReusedStubs& reused : stage.reused) out.code.push_back({reused.at.start, reused.after});
   return out;
 }
 

@@ -32,10 +32,13 @@ Result<Stage> put_in(const InsertInput& input, const process::TargetMemory& memo
     auto refused = audit_stage(input, addition.original ? *addition.original : memory, *stage);
     if (!refused) return refused.error();
     if (*refused) {  // of a library that is being unloaded, the audit sees but a part
-      if (addition.successor) return Error{audit_warning(*refused)};
-      if (auto ok = check_unchanged(input, memory, *stage); !ok) return ok.error();
+      // What a change replaces is not the code that its audit is about.
+      if (!addition.successor)
+        if (auto ok = check_unchanged(input, memory, *stage); !ok) return ok.error();
       out.warnings.push_back(audit_warning(*refused));
     }
+    if (addition.check_coverage)
+      if (auto ok = addition.check_coverage(); !ok) return ok.error();
     bool taken = false;
     if (auto ok = map_stage(input, memory, *stage, taken); !ok) {
       if (taken && attempt + 1 < std::size(kAparts)) continue;

@@ -15,7 +15,7 @@ namespace mdl::patch {
 // The addition to a process, besides InsertInput.
 struct Addition {
   const resident::Journal* session = nullptr;  // what is extended; null: the session is new
-  uint32_t number = 0;               // Journal::extension
+  uint32_t number = 0;                         // Journal::extension
   // Asked with the mappings of each attempt; none: they are good.
   std::function<Result<void>(const std::vector<image::Mapping>&)> check = {};
   // Of a change (change.h): the session's next code, the program's memory as it is without a session, and
@@ -23,6 +23,8 @@ struct Addition {
   const Successor* successor = nullptr;
   const image::Memory* original = nullptr;
   std::function<Result<void>(Stage&)> commit = {};
+  // Of a change: what may be lost by it, asked when all is known that is refused before the first stop.
+  std::function<Result<void>()> check_coverage = {};
 };
 
 // The caller holds the lock. `out` gets all but the journal and the time that it took. Mappings stay after an

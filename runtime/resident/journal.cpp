@@ -68,6 +68,7 @@ void absorb(Journal& session, const Journal& extension) {
   std::erase_if(session.files, [&](const PatchedFile& file) { return replaced(file.at.start); });
   session.windows.insert(session.windows.end(), extension.windows.begin(), extension.windows.end());
   session.files.insert(session.files.end(), extension.files.begin(), extension.files.end());
+  session.stubs.insert(session.stubs.end(), extension.stubs.begin(), extension.stubs.end());
   session.points += extension.points;
   absorb_raised(session, extension);
 }

@@ -125,11 +125,12 @@ struct Journal {
   uint32_t extension = 0;          // what was added to the session for libraries that came later: 1, 2, ...
   // How often requests have come or gone (patch/change.h); of an extension: its session's.
   uint32_t generation = 0;
-  // Not in its text: where it lies, and its first bytes there, which no other one has; Stage::armed;
-  // TailScope::ends.
+  // Not in its text: where it lies, and its first bytes there, which no other one has; Stage::armed; pages with
+  // stubs of punned jumps; TailScope::ends.
   image::Range at;
   std::vector<std::byte> head;
   image::Range armed;
+  std::vector<image::Range> stubs;
   std::set<uint64_t> ends_deferred;
 
   // Points that a request wanted and does not have.

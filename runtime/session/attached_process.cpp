@@ -107,7 +107,8 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   auto binding = focus::bind(*plan_, image_, wanted_, &codes);
   if (!binding) return binding.error();
   binding_ = std::move(*binding);
-  coverage_ = patch::plan_coverage(*plan_, binding_, image_, memory, codes, nullptr, options_->follow_fork);
+  coverage_ =
+      patch::plan_coverage(*plan_, binding_, image_, memory, codes, {.follow = options_->follow_fork});
   input_.emplace(patch::InsertInput{*plan_, binding_, coverage_, image_});
   input_->follow = options_->follow_fork;
   input_->max_keys = options_->max_keys;
@@ -285,9 +286,12 @@ Result<void> AttachedProcess::check(const Next& next, const focus::Kept& kept) c
                                refused ? "its points are refused" : "the functions have no such points")};
     if (!kept.requests[i]) continue;
     const resident::JournalRequest& before = journal.requests[*kept.requests[i]];
-    if (next.coverage.refused_of[i] > before.refused || next.coverage.early_of[i] > before.early)
-      return Error{fmt::format("{} would lose points that it has", name)};
+    if (next.coverage.early_of[i] > before.early)
+      return Error{fmt::format("flags or timers of {} would end before their functions", name)};
   }
+  if (auto loser = libraries_->inserted().loser(next.binding, next.coverage, kept.requests))
+    return Error{
+        fmt::format("{} would lose points that it has", focus::text_of(next.binding.requests[*loser]))};
   if (options_->strict && !next.coverage.refused.empty())
     return Error{fmt::format("{} points would be refused (--strict)", next.coverage.refused.size())};
   return check_budget(*plan_, next.binding, wanted_.ps_per_cycle, options_->budget);
@@ -313,8 +317,9 @@ Result<std::string> AttachedProcess::change(const RequestChange& change, std::ve
   if (!binding) return binding.error();
   next.wanted.again = false;
   next.binding = std::move(*binding);
-  next.coverage = patch::plan_coverage(*plan_, next.binding, next.image, original, codes, nullptr, false,
-                                       {.may_wait = session.layout.deferred != 0, .ends = {}});
+  next.coverage = patch::plan_coverage(*plan_, next.binding, next.image, original, codes,
+                                       {.tails = {.may_wait = session.layout.deferred != 0, .ends = {}},
+                                        .stubs = patch::stub_pages(session, next.image.mappings)});
   auto kept = focus::kept_in(binding_, next.binding);
   if (!kept) return kept.error();
   if (auto ok = check(next, *kept); !ok) return ok.error();
@@ -332,7 +337,8 @@ Result<std::string> AttachedProcess::change(const RequestChange& change, std::ve
                                  .changes = true,
                                  .fresh = &cells->fresh};
   auto done = patch::change(input, memory, session, *cells,
-                            [this] { return measurement_->read_last_before_change(); });
+                            {.check_coverage = [&] { return check(next, *kept); },
+                             .read_last = [this] { return measurement_->read_last_before_change(); }});
   if (!done) return done.error();
   libraries_.reset();
   measurement_->change(std::move(done->journal), kept->requests, cells->cleared, points);

@@ -52,6 +52,7 @@ Libraries::Libraries(const patch::InsertInput& input, focus::BindOptions options
       known_(identities(input.image)),
       reach_(input.binding) {
   reach_.add(input.plan, input.coverage);
+  if (input.changes) inserted_.add(input.coverage);
   options_.again = true;
   watch_windows();
   // The list is read before the mappings: what is in it is in them.
@@ -96,9 +97,10 @@ std::unique_ptr<Libraries::Prepared> Libraries::prepare() const {
   }
   out->lost = std::move(fresh->lost);
   out->graft = focus::graft(input_.binding, *fresh, out->objects);
-  out->coverage =
-      patch::plan_coverage(input_.plan, out->graft.binding, out->image, memory, codes, &out->objects, false,
-                           {session_.layout.deferred != 0, session_.ends_deferred});
+  out->coverage = patch::plan_coverage(
+      input_.plan, out->graft.binding, out->image, memory, codes,
+      {.only = &out->objects,
+       .tails = {.may_wait = session_.layout.deferred != 0, .ends = session_.ends_deferred}});
   return out;
 }
 
@@ -125,6 +127,7 @@ bool Libraries::insert(Prepared& prepared) {
     auto extension = patch::extend(input, memory_, ++number_, session_);
     if (extension) {
       reach_.add(input_.plan, prepared.coverage);
+      if (input_.changes) inserted_.add(prepared.coverage);
       for (size_t i = 0; i < session_.requests.size(); i++) {
         session_.requests[i].refused += prepared.coverage.refused_of[i];
         session_.requests[i].early += prepared.coverage.early_of[i];

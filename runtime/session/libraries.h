@@ -14,6 +14,7 @@
 #include "runtime/image/loaded.h"
 #include "runtime/patch/extend.h"
 #include "runtime/session/check.h"
+#include "runtime/session/inserted_code.h"
 
 namespace mdl::inject {
 
@@ -32,6 +33,8 @@ class Libraries {
   bool look();
   // The reach of all that was inserted, at the attach and since.
   const Reach& reach() const { return reach_; }
+  // All of that, where requests may change; else nothing.
+  const InsertedCode& inserted() const { return inserted_; }
 
  private:
   // The identity of a mapped file: its first code's address, device and inode.
@@ -54,6 +57,7 @@ class Libraries {
   std::vector<uint64_t> loaded_;
   std::set<Identity> known_;
   Reach reach_;
+  InsertedCode inserted_;
   std::set<std::string> said_;  // why requests cannot be, each once
   std::vector<patch::Extension> extensions_;
   std::vector<resident::PatchedWindow> watched_;  // one of each file

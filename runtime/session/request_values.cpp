@@ -60,12 +60,15 @@ RequestValues::RequestValues(const resident::Journal& journal, const values::Blo
 void RequestValues::change(const std::vector<std::optional<uint32_t>>& kept) {
   decltype(keys_) keys;
   decltype(series_) all_series;
+  std::map<size_t, size_t> now;  // by the index before
   for (size_t i = 0; i < kept.size(); i++) {
     if (!kept[i]) continue;
+    now.emplace(*kept[i], i);
     if (auto known = keys_.extract(*kept[i])) keys.emplace(i, std::move(known.mapped()));
-    for (const auto& [of, series] : series_)
-      if (std::get<0>(of) == *kept[i]) all_series[{i, std::get<1>(of), std::get<2>(of)}] = series;
   }
+  for (const auto& [of, series] : series_)
+    if (const auto one = now.find(std::get<0>(of)); one != now.end())
+      all_series[{one->second, std::get<1>(of), std::get<2>(of)}] = series;
   keys_ = std::move(keys);
   series_ = std::move(all_series);
 }

@@ -1,6 +1,7 @@
 #include "runtime/values/sampler.h"
 
 #include <chrono>
+#include <map>
 
 namespace mdl::values {
 
@@ -38,14 +39,17 @@ void Sampler::change(BlockLayout layout, const std::vector<std::optional<uint32_
   next.counts.assign(kept.size(), 0);
   next.distributions.clear();
   next.unsettled.clear();
+  std::map<size_t, size_t> now;  // by the index before
   for (size_t i = 0; i < kept.size(); i++) {
     if (!kept[i]) continue;
+    now.emplace(*kept[i], i);
     next.cells[i] = last_.cells[*kept[i]];
     next.each[i] = last_.each[*kept[i]];
     next.counts[i] = last_.counts[*kept[i]];
-    for (const auto& [of, distribution] : last_.distributions)
-      if (of.first == *kept[i]) next.distributions[{i, of.second}] = distribution;
   }
+  for (const auto& [of, distribution] : last_.distributions)
+    if (const auto one = now.find(of.first); one != now.end())
+      next.distributions[{one->second, of.second}] = distribution;
   last_ = std::move(next);
   collector_.change(std::move(layout), kept, cleared);
 }

@@ -18,7 +18,9 @@ import unittest
 
 import process_text
 from distributions_test import SIZES
-from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, metric, run, tag_by_argument
+from harness import (CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, entries_and_returns, metric, run,
+                     tag_by_argument)
+from tight_test import FUNCTIONS as TIGHT
 from timers_test import TIMER
 
 WORKS, OUTERS, DEEPS, TINIES, RETURNS = "works", "outers", "deeps", "tinies", "returns"
@@ -31,6 +33,11 @@ TIMED = 'resourceList timed is procedure { items { "t_outer" }; flavor { unix };
 
 DEAR = TIMED + TIMER.format(name="dear", kind="processTimer", start="startProcessTimer", stop="stopProcessTimer",
                             constraints="", constrained="")
+TIGHT_COME = ["entries_t_punned_entry", "returns_t_punned_return", "entries_t_call_first", "returns_t_hosted_twice",
+              "entries_t_short_entry"]
+TIGHT_STAY = [f"{point}_{name}" for name in TIGHT for point in ("entries", "returns")
+              if f"{point}_{name}" not in TIGHT_COME]
+
 READING = """
 resourceList peeked is procedure { items { "t_work" }; flavor { unix }; }
 metric peeks { name "Peeks"; units Units; aggregateOperator sum; style EventCounter; flavor { unix };
@@ -38,34 +45,24 @@ metric peeks { name "Peeks"; units Units; aggregateOperator sum; style EventCoun
 """
 
 
-class Changes(LiveTest):
-    def begin(self, *requests, threads="4", options=(), text=METRICS):
-        self.program = self.start("changing", threads)
-        self.before = self.remember(self.program.pid)
-        plan = self.compile_text(CONSTRAINTS + tag_by_argument("t_message") + text)
+class Commanded(LiveTest):
+    """A session that obeys commands from a FIFO."""
+
+    def open(self, pid, plan, *requests, options=(), **named):
         self.commands = self.folder / "commands"
         os.mkfifo(self.commands)
-        named = [word for request in requests for word in ("-m", request)]
-        self.session = self.inject(self.program.pid, plan, "--commands", str(self.commands), *named, *options)
+        words = [word for request in requests for word in ("-m", request)]
+        self.session = self.inject(pid, plan, "--commands", str(self.commands), *words, *options, **named)
         self.session.wait_inserted()
 
     def command(self, text, answer="done"):
         with open(self.commands, "w", encoding="ascii") as commands:
             commands.write(text + "\n")
-        self.session.read_on()
-        self.session.said(f"{text}: ")
-        answered = self.session.errors.splitlines()[-1]
+        since = len(self.session.errors)
+        self.session.read_until_said(f"{text}: ", since)
+        answered = next(line for line in self.session.errors[since:].splitlines() if line.startswith(f"{text}: "))
         self.assertTrue(answered.startswith(f"{text}: {answer}"), self.session.errors)
         return answered
-
-    def finish(self):
-        """The last sample, and the truth of the same moment."""
-        truth = self.program.ask("pause", "paused")
-        self.assert_stopped_well(self.session)
-        self.assertEqual(truth["wrong"], 0)
-        self.assert_untouched(self.program.pid, self.before)
-        self.assertEqual(self.program.end(), 0)
-        return truth, {key: line["value"] for key, line in self.session.final().items()}
 
     def samples(self):
         """Each sample, {(metric, focus): value}."""
@@ -94,6 +91,23 @@ class Changes(LiveTest):
         for growth, value in lives:
             self.assertEqual(value, growth, key)
         return lives
+
+
+class Changes(Commanded):
+    def begin(self, *requests, threads="4", options=(), text=METRICS):
+        self.program = self.start("changing", threads)
+        self.before = self.remember(self.program.pid)
+        plan = self.compile_text(CONSTRAINTS + tag_by_argument("t_message") + text)
+        self.open(self.program.pid, plan, *requests, options=options)
+
+    def finish(self):
+        """The last sample, and the truth of the same moment."""
+        truth = self.program.ask("pause", "paused")
+        self.assert_stopped_well(self.session)
+        self.assertEqual(truth["wrong"], 0)
+        self.assert_untouched(self.program.pid, self.before)
+        self.assertEqual(self.program.end(), 0)
+        return truth, {key: line["value"] for key, line in self.session.final().items()}
 
     def test_fifty_changes_at_full_load(self):
         """New windows, windows of another shape, flags and timers; every request is exact all the time."""
@@ -307,6 +321,20 @@ class Changes(LiveTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn("cannot read commands from", done.stderr)
 
+    def test_a_point_that_the_audit_refuses(self):
+        """A request that stays never had it, and loses nothing; one that has no other is refused."""
+        self.begin("both", WORKS, text=METRICS + metric("both", ["t_work", "t_marked"]) + metric("marked", ["t_marked"]))
+        self.program.ask("start", "running")
+        for _ in range(2):
+            self.command(f"add {DEEPS}")
+            self.assertIn("marked cannot be measured: its points are refused",
+                          self.command("add marked", "refused: "))
+            self.command(f"remove {DEEPS}")
+        truth, last = self.finish()
+        self.assertEqual(last, {("both", ""): truth["work"], (WORKS, ""): truth["work"]})
+        self.assertEqual({line["refused"] for line in self.session.lines if line["metric"] == "both"}, {1})
+        self.assertIn("refused by the audit", self.session.errors)
+
     def test_a_plain_file_that_grows(self):
         program = self.start("changing")
         plan = self.compile_text(CONSTRAINTS + tag_by_argument("t_message") + METRICS)
@@ -337,6 +365,50 @@ class Changes(LiveTest):
         self.assertEqual((removed.returncode, removed.stderr), (0, ""))
         self.assert_untouched(self.program.pid, self.before)
         self.assertEqual(self.program.end(), 0)
+
+
+class Tight(Commanded):
+    """Functions without room for a jump: for the stub of a punned one there is one place in all the memory."""
+
+    def begin(self):
+        self.program = self.start("tight")
+        self.before = self.remember(self.program.pid)
+        self.open(self.program.pid, self.compile_text(entries_and_returns(TIGHT)), *TIGHT_STAY)
+
+    def values(self):
+        return {metric: value for (metric, _), value in self.session.next_sample().items()}
+
+    def check_change(self, more):
+        """In rounds, whose handlers interrupt threads anywhere: the requests that stay, and those that came."""
+        first, before = self.program.ask("pause", "done"), self.values()
+        self.program.ask("start", "running")
+        time.sleep(0.05)
+        last, after = self.program.ask("pause", "done"), self.values()
+        self.program.ask("start", "running")
+        self.assertEqual(last["wrong"], 0)
+        rounds = last["rounds"] - first["rounds"]
+        self.assertGreater(rounds, 0)
+        self.assertEqual(set(after), {*TIGHT_STAY, *more})
+        self.assertEqual({name: after[name] - before[name] for name in after}, dict.fromkeys(after, rounds))
+        self.assertEqual({after[name] for name in TIGHT_STAY}, {last["rounds"] - self.program.ready["rounds"]})
+
+    def test_at_full_load(self):
+        self.begin()
+        self.program.ask("start", "running")
+        there = []
+        for turn in range(14):
+            if len(there) == 3 or turn > 11:
+                self.command(f"remove {there.pop(0)}")
+            else:
+                there.append(TIGHT_COME[turn % len(TIGHT_COME)])
+                self.command(f"add {there[-1]}")
+            self.check_change(there)
+        self.program.ask("pause", "done")
+        self.assert_stopped_well(self.session)
+        self.assertEqual({line["refused"] for line in self.session.lines}, {0})
+        self.assert_untouched(self.program.pid, self.before)
+        self.assertEqual(self.program.ask("go 100", "done")["wrong"], 0)
+        self.assertEqual(self.program.end(), 7)
 
 
 class Others(LiveTest):
@@ -485,13 +557,17 @@ class Killed(LiveTest):
 
     WRITES = None  # set by main: which of all, as a slice
     OTHERS = 5  # calls of all kinds
+    PROGRAM, PAUSED = ("changing", "3600", "3"), "paused"
+    TEXT = CONSTRAINTS + tag_by_argument("t_message") + METRICS
+    REQUESTS = (WORKS, OUTERS, f"{WORKS}@{DEEP}")
+    COMMANDS = (f"add {DEEPS}", f"add {WORKS}@{OUTER}", f"remove {OUTERS}", f"remove {WORKS}@{DEEP}")
 
     def setUp(self):
         super().setUp()
-        self.plan = self.compile_text(CONSTRAINTS + tag_by_argument("t_message") + METRICS)
+        self.plan = self.compile_text(self.TEXT)
         self.commands = self.folder / "commands"
-        self.commands.write_text(f"add {DEEPS}\nadd {WORKS}@{OUTER}\nremove {OUTERS}\nremove {WORKS}@{DEEP}\n")
-        self.program = self.start("changing", "3")
+        self.commands.write_text("".join(f"{command}\n" for command in self.COMMANDS))
+        self.program = self.start(*self.PROGRAM, alone=True)
         self.before = self.remember(self.program.pid)
         self.program.ask("start", "running")
         self.seen = collections.Counter()
@@ -499,8 +575,8 @@ class Killed(LiveTest):
     def strike(self, stop):
         report = self.folder / "report"
         done = run(PROGRAMS / "killer", report, stop, int(signal.SIGKILL), MDL_INJECT, self.program.pid, self.plan,
-                   "--format", "ndjson", "-i", "0.05", "-d", "0.1", "--commands", self.commands, "-m", WORKS, "-m",
-                   OUTERS, "-m", f"{WORKS}@{DEEP}", seconds=120)
+                   "--format", "ndjson", "-i", "0.05", "-d", "0.1", "--commands", self.commands,
+                   *(word for request in self.REQUESTS for word in ("-m", request)), seconds=120)
         found = json.loads(report.read_text())
         report.unlink()
         return found, done.stderr
@@ -516,7 +592,7 @@ class Killed(LiveTest):
         removed = run(MDL_INJECT, "--remove", self.program.pid)
         self.assertEqual((removed.returncode, removed.stderr), (0, ""), status.stdout)
         self.assert_untouched(self.program.pid, self.before)
-        self.assertEqual(self.program.ask("pause", "paused")["wrong"], 0)
+        self.assertEqual(self.program.ask("pause", self.PAUSED)["wrong"], 0)
         self.program.ask("start", "running")
 
     def test_killed_while_requests_change(self):
@@ -535,7 +611,16 @@ class Killed(LiveTest):
                     raise
         print(f"{calm['writes']} writes: {dict(self.seen)}", flush=True)
         self.assertTrue(any(done for _, done in self.seen))
-        self.assertEqual(self.program.end(), 0)
+        self.program.ask("pause", self.PAUSED)
+        self.assertIn(self.program.end(), (0, 7))
+
+
+class KilledTight(Killed):
+    """Likewise, where the next code has its stubs in the pages of the old one's."""
+
+    PROGRAM, PAUSED = ("tight", "3600"), "done"
+    TEXT, REQUESTS = entries_and_returns(TIGHT), TIGHT_STAY
+    COMMANDS = [f"{what} {request}" for what in ("add", "remove") for request in TIGHT_COME[:2]]
 
 
 if __name__ == "__main__":

@@ -194,12 +194,12 @@ class Session:
             self.errors += line + "\n"
         self.errors += line + "\n"
 
-    def read_until_said(self, text):
-        """The same, for one that waits for room in the pipe of its samples."""
+    def read_until_said(self, text, since=0):
+        """The same, for one that waits for room in the pipe of its samples. `since`: where in `errors`."""
         def is_said():
             self.read_on()
             self.errors += "".join(line + "\n" for line in self._said.available())
-            return text in self.errors
+            return text in self.errors[since:]
         soon(is_said, f"mdl-inject to say '{text}'")
 
     def stop(self, with_signal=signal.SIGINT, seconds=PATIENCE):

@@ -419,6 +419,37 @@ TEST(Stubs, AreApartAndShareAPage) {
   EXPECT_TRUE(space.take({*first + 1, *first + 2}));
 }
 
+TEST(Stubs, AreInThePagesThatTheSessionHas) {
+  const image::Range page{0x20000000, 0x20001000};
+  const auto mappings =
+      mappings_at({{0x1fff0000, page.start}, {page.start, page.end}, {page.end, 0x20010000}});
+  const std::vector<image::Range> kept = {page};
+  EXPECT_FALSE(StubSpace(mappings).take({page.start + 0x11, page.start + 0x12}));
+  StubSpace space(mappings, kept);
+  EXPECT_TRUE(space.take({page.start + 0x11, page.start + 0x12}));
+  EXPECT_FALSE(space.take({page.start + 0x11, page.start + 0x12}));
+  EXPECT_FALSE(space.take({page.end - 8, page.end - 7}));  // over its end
+  // Where any place will do, before a new page.
+  const auto anywhere = StubSpace(mappings, kept).take({0x10000000, 0x30000000});
+  ASSERT_TRUE(anywhere);
+  EXPECT_TRUE(page.contains(*anywhere));
+  EXPECT_TRUE(space.regions().empty());
+  ASSERT_EQ(space.kept_regions().size(), 1u);
+  EXPECT_EQ(space.kept_regions()[0].start, page.start);
+  EXPECT_TRUE(space.take({0x10000000, 0x10000001}));
+  EXPECT_EQ(space.regions().size(), 1u);
+}
+
+// A stub may begin in a page that is there and end in a new one.
+TEST(Stubs, MayEndBehindAPageThatIsKept) {
+  const std::vector<image::Range> kept = {{0x20000000, 0x20001000}};
+  StubSpace space(mappings_at({{0x20000000, 0x20001000}}), kept);
+  EXPECT_TRUE(space.take({0x20000ff8, 0x20000ff9}));
+  ASSERT_EQ(space.regions().size(), 1u);
+  EXPECT_EQ(space.regions()[0].start, 0x20001000u);
+  EXPECT_EQ(space.kept_regions().size(), 1u);
+}
+
 // The last mapping is above what a process may map.
 TEST(Stubs, AreInUserSpace) {
   StubSpace space(mappings_at({{0x40000000, 0x50000000}, {0xffffffffff600000, 0xffffffffff601000}}));
