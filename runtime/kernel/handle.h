@@ -26,7 +26,8 @@ bool stop_again(pid_t process, pid_t tid);
 // The id of the process that makes the calls: its threads trace. The caller's own where there is no broker.
 pid_t own_id();
 
-// It, and the thread that calls this, go before all others, or not any more. False where that may not be.
+// It, and the thread that calls this, go before all others, until as many have said not any more. False where that may
+// not be.
 bool hurry(bool on);
 
 }  // namespace mdl::kernel

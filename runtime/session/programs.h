@@ -28,6 +28,7 @@ class Programs {
   explicit Programs(Heartbeat& heart) : heart_(heart) {}  // which outlives it
 
   bool watches(pid_t process) const;
+  bool watches_any() const { return !watches_.empty(); }
   // Watches a thread that waits for it, in `code` of a process that has `memory`; true when it is watched,
   // and may be let go on.
   bool watch(pid_t tid, pid_t process, const process::TargetMemory& memory,

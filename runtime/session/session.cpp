@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/say.h"
+#include "runtime/kernel/handle.h"
 #include "runtime/process/target.h"
 
 namespace mdl::inject {
@@ -14,7 +15,7 @@ using namespace std::chrono_literals;
 // How often processes are asked whether they stand at their exit, where they wait to be asked: after a hundredth
 // of the time in which nothing has happened.
 constexpr auto kSoonest = 1ms, kLatest = 10ms;
-constexpr auto kChildrenLook = 500ms;  // from look to look for children that have announced nothing
+constexpr auto kChildrenLook = 500ms;         // from look to look for children that have announced nothing
 constexpr std::chrono::seconds kForking{30};  // for children that are made while others are let go
 // How long a turn of the session may take, writing a sample to a reader that may not read, and an insertion
 // into another program: what waits in followed processes goes on after that.
@@ -203,6 +204,7 @@ void Session::follow(const Follow::Asker& asker, Family& family) {
     return;
   }
   if (programs_->watches(asker.process)) return;
+  go_first(true);
   Measurement* own = find(asker.process);
   const bool watched =
       programs_->watch(asker.tid, asker.process, *asker.memory, family.follow->session().code);
@@ -225,6 +227,12 @@ void Session::look_for_programs() {
     if (Measurement* one = find(pid)) one->look();
   for (Programs::Arrived& arrived : news.arrived)
     if (auto ok = attach(arrived); !ok) say_unmeasured(arrived.pid, ok.error().text);
+  go_first(programs_->watches_any());
+}
+
+// A thread that is to execute a program waits for us, so on a busy machine we do not wait for others, if we may.
+void Session::go_first(bool on) {
+  if (on != goes_first_) goes_first_ = kernel::hurry(on) && on;
 }
 
 void Session::keep_waiting(std::chrono::seconds time) {
@@ -304,8 +312,7 @@ void Session::end_following() {
 // `until` the last ones are not looked for.
 bool Session::look_for_more(Clock::time_point until) {
   if (Clock::now() < until) return look_for_children(true);
-  say(
-      stderr,
+  say(stderr,
       "warning: children came for {} s while the instrumentation was taken out: the last ones may keep "
       "it; see mdl-inject --status, take it out with mdl-inject --remove\n",
       kForking.count());

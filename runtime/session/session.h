@@ -67,6 +67,7 @@ class Session {
   bool look_for_children(Family& family, bool thoroughly);
   bool look_for_children(bool thoroughly);
   void look_for_programs();
+  void go_first(bool on);
   void follow(const Follow::Asker& asker, Family& family);
   Result<void> attach(Programs::Arrived& arrived);
   Measurement* find(pid_t pid) const;
@@ -100,6 +101,7 @@ class Session {
   std::list<Family> families_;
   std::optional<Heartbeat> heart_;    // where forks are followed; it ends before the families that it reads
   std::optional<Programs> programs_;  // where they are followed, too
+  bool goes_first_ = false;
   Found found_;
   Clock::time_point news_;  // when something came between samples
   Clock::time_point looked_;
