@@ -40,8 +40,8 @@ std::string login_user() {
 
 }  // namespace
 
-Result<Audit> Audit::open(bool required) {
-  Audit out(required);
+Result<Audit> Audit::open(bool required, bool separate) {
+  Audit out(required, separate);
   out.socket_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   struct sockaddr_un to {};
   to.sun_family = AF_UNIX;
@@ -57,6 +57,8 @@ Result<Audit> Audit::open(bool required) {
 
 Audit::Audit(Audit&& other) noexcept
     : required_(other.required_),
+      separate_(other.separate_),
+      user_(other.user_),
       socket_(std::exchange(other.socket_, -1)),
       about_(std::move(other.about_)) {}
 
@@ -75,9 +77,10 @@ void Audit::is_about(pid_t pid, const std::string& plan, const std::string& sign
 
 Result<void> Audit::say(std::string_view action, const std::string& result) {
   if (socket_ < 0) return {};
-  const std::string line = fmt::format(
-      "<{}>{:%b %e %H:%M:%S} mdl-inject[{}]: {} uid={} loginuid={} {} result={}", LOG_AUTHPRIV | LOG_NOTICE,
-      fmt::localtime(std::time(nullptr)), getpid(), action, getuid(), login_user(), about_, quoted(result));
+  const std::string line =
+      fmt::format("<{}>{:%b %e %H:%M:%S} mdl-inject[{}]: {} uid={} loginuid={} separate={} {} result={}",
+                  LOG_AUTHPRIV | LOG_NOTICE, fmt::localtime(std::time(nullptr)), getpid(), action, user_,
+                  login_user(), separate_ ? "yes" : "no", about_, quoted(result));
   // A log that nobody empties must not hold a process that is instrumented.
   if (send(socket_, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
           static_cast<ssize_t>(line.size()) ||

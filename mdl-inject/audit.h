@@ -6,6 +6,8 @@
 // ASCII, so that they cannot forge a line or a pair.
 #pragma once
 
+#include <unistd.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +21,7 @@ namespace mdl::inject {
 class Audit {
  public:
   // An error only where the lines are required.
-  static Result<Audit> open(bool required);
+  static Result<Audit> open(bool required, bool separate);
   Audit(Audit&& other) noexcept;
   Audit& operator=(Audit&&) = delete;
   ~Audit();
@@ -31,8 +33,9 @@ class Audit {
   Result<void> say(std::string_view action, const std::string& result);
 
  private:
-  explicit Audit(bool required) : required_(required) {}
-  bool required_;
+  Audit(bool required, bool separate) : required_(required), separate_(separate) {}
+  bool required_, separate_;
+  uid_t user_ = getuid();  // before it is given up
   int socket_ = -1;
   std::string about_;
 };

@@ -113,7 +113,7 @@ int print_without_journal(pid_t pid, const resident::Footprint& session, const i
   return windows ? 0 : fail(windows.error());
 }
 
-// From here on what is read of the process is read without privileges, where that is asked for.
+// From here on what others have made is read without privileges, where that is asked for.
 Result<void> separate(const Options& options) {
   return options.separate ? kernel::separate({.named = options.pid}) : Result<void>{};
 }
@@ -146,11 +146,14 @@ int list(const Options& options) {
 }
 
 int verify(const Options& options, const Policy& policy) {
-  auto plan = plan::read_plan_file(options.plan);
-  if (!plan) return fail(plan.error());
   Options allowed = options;
+  auto file = read_plan_file(allowed);
+  if (!file) return fail(file.error());
+  if (auto ok = separate(options); !ok) return fail(ok.error());
+  auto plan = parse_plan(*file, allowed);
+  if (!plan) return fail(plan.error());
   if (auto ok = apply_policy(policy, *plan, allowed); !ok) return fail(ok.error());
-  auto origin = check_origin(*plan, options.plan, options.trusted);
+  auto origin = check_origin(*plan, *file, allowed);
   if (!origin) return fail(origin.error());
   say("{}: a valid plan for {}: {} metrics, {} constraints, {} stencils\n", options.plan,
       plan->manifest.target, plan->manifest.metrics.size(), plan->manifest.constraints.size(),
@@ -162,8 +165,8 @@ int verify(const Options& options, const Policy& policy) {
   say("checksum {}\n", plan->checksum);
   if (const format::Edition& edition = plan->manifest.edition; !edition.name.empty())
     say("edition {} of {}{}\n", edition.version, edition.name,
-               edition.not_after.empty() ? "" : fmt::format(", to be used until {}", edition.not_after));
-  print_capabilities(stdout, *plan, options.plan);
+        edition.not_after.empty() ? "" : fmt::format(", to be used until {}", edition.not_after));
+  print_capabilities(stdout, *plan, allowed.standard_plan);
   for (const format::Metric& metric : plan->manifest.metrics)
     say("  {} ({}, {})\n", metric.id, metric.name, metric.units);
   return 0;
@@ -239,7 +242,7 @@ int take_out(const Options& options, process::TargetMemory& memory) {
 
 int remove(const Options& options, const Policy& policy) {
   if (auto ok = break_lock(options); !ok) return fail(ok.error());
-  auto audit = Audit::open(policy.audit_required);
+  auto audit = Audit::open(policy.audit_required, options.separate);
   if (!audit) return fail(audit.error());
   if (auto ok = separate(options); !ok) return fail(ok.error());
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());

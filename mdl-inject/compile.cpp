@@ -46,6 +46,8 @@ Result<ProgramOutput> run_compiler(const Options& options, const std::string& ki
   return run_program(words, options.sources.empty() ? ProgramRights::none : ProgramRights::less);
 }
 
+}  // namespace
+
 // The metrics of queries are the last ones of the plan, in their order. From here on each is called what was typed,
 // unless the query has a name for it: then that is the display name, too.
 Result<void> name_queries(plan::Plan& plan, Options& options) {
@@ -62,21 +64,14 @@ Result<void> name_queries(plan::Plan& plan, Options& options) {
   return {};
 }
 
-}  // namespace
-
-Result<plan::Plan> read_or_compile(Options& options) {
-  if (options.typed.empty() && options.sources.empty()) return plan::read_plan_file(options.plan);
+Result<std::string> compile(const Options& options) {
   auto output = run_compiler(options, "plan");
   if (!output) return output.error();
   if (output->status != 0)
     return Error{options.sources.empty() ? "nothing was changed: the query has no meaning as it is"
                  : options.typed.empty() ? "nothing was changed: the sources have errors"
                                          : "nothing was changed: the queries or the sources have errors"};
-  auto plan = plan::read_plan(std::as_bytes(std::span(output->bytes)));
-  if (!plan) return plan.error();
-  options.plan = !options.sources.empty() ? options.sources[0] : "the query";
-  if (auto ok = name_queries(*plan, options); !ok) return ok.error();
-  return plan;
+  return std::move(output->bytes);
 }
 
 int show_mdl(const Options& options) {

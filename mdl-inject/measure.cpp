@@ -33,7 +33,7 @@ Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetM
 }
 
 Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed& feed, Audit& audit,
-                   std::optional<process::Launch>& launched) {
+                   std::optional<process::Launch>& launched, Commands* commands) {
   const bool was_there = !process::has_ended(options.pid);
   auto target = process::check_target(options.pid);
   if (!target) return blamed(target.error(), options.pid, was_there, nullptr);
@@ -48,12 +48,6 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed&
   if (options.explain) (*process)->explain();
   if (options.dry_run) return (*process)->print_rehearsal();
   if (auto ok = (*process)->check(); !ok) return failed(ok.error());
-  std::optional<Commands> commands;
-  if (options.changes()) {
-    auto opened = Commands::open(options.commands);
-    if (!opened) return failed(opened.error());
-    commands.emplace(std::move(*opened));
-  }
   const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order
   if (auto ok = audit.say("attach", "begins"); !ok) return ok.error();
   if (auto ok = (*process)->insert(*memory, feed, 0); !ok) return failed(ok.error());
@@ -61,19 +55,24 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed&
   const auto log = [&](const std::string& line, const std::string& outcome) {
     return audit.say("change", fmt::format("{}: {}", line, outcome));
   };
-  auto status = Session(options, plan, watch, feed, std::move(*process), commands ? &*commands : nullptr, log)
-                    .run(launched);
+  auto status = Session(options, plan, watch, feed, std::move(*process), commands, log).run(launched);
   if (status)
     (void)audit.say(options.detach ? "detach" : "removal",
                     *status == 0 ? "done" : fmt::format("exit status {}", *status));
   return status;
 }
 
+// For what takes moments where it does not hang.
+constexpr std::chrono::seconds kPatience{30};
+
 // Output files are made by the broker, since nobody else may open one any more.
-Result<void> separate(const Options& options, output::Sink& sink) {
+Result<void> separate(const Options& options, bool own_command, output::Sink& sink) {
   if (!options.separate) return {};
-  kernel::Trust trust{
-      .named = options.pid, .command = kernel::command_words(options.run), .folder = options.folder};
+  kernel::Trust trust{.named = options.pid,
+                      .command = kernel::command_words(options.run),
+                      .folder = options.folder,
+                      .any_command = own_command,
+                      .patience = kPatience + options.max_pause};
   trust.publish = [&sink](std::string_view text) { return sink.publish(text); };
   if (auto ok = kernel::separate(std::move(trust)); !ok) return ok;
   sink.publish_through(kernel::publish);
@@ -93,10 +92,27 @@ int measure(const Options& asked, const Policy& policy) {
   // Until the watch takes them over, nothing is in the process yet.
   for (int signal : ending_signals()) std::signal(signal, end_before_anything);
   Options options = asked;
-  auto plan = read_or_compile(options);
-  if (!plan) return fail(plan.error());
-  auto audit = Audit::open(policy.audit_required && !options.dry_run);
+  auto file = read_plan_file(options);
+  if (!file) return fail(file.error());
+  auto audit = Audit::open(policy.audit_required && !options.dry_run, options.separate);
   if (!audit) return fail(audit.error());
+  auto sink = options.output.empty() || !options.dry_run ? output::Sink::open(options.output)
+                                                         : output::Sink::open("");
+  if (!sink) return fail(sink.error());
+  std::optional<Commands> commands;
+  if (options.changes() && !options.dry_run) {
+    auto opened = Commands::open(options.commands);
+    if (!opened) return fail(opened.error());
+    commands.emplace(std::move(*opened));
+  }
+  if (!options.start)
+    if (auto ok = break_lock(options); !ok) return fail(ok.error());
+  if (auto ok = separate(options, may_start_own_command(*file, policy, options), *sink); !ok)
+    return fail(ok.error());
+
+  // From here on without privileges.
+  auto plan = parse_plan(*file, options);
+  if (!plan) return fail(plan.error());
   const auto refuse = [&](const Error& why) {
     (void)audit->say("attach", why.text);
     return fail(why);
@@ -107,19 +123,13 @@ int measure(const Options& asked, const Policy& policy) {
     audit->is_about(options.pid, plan->checksum, plan->signer ? format::name(*plan->signer) : "", requests);
   };
   describe();
-  if (auto ok = admit(*plan, policy, options); !ok) return refuse(ok.error());
-  auto sink = options.output.empty() || !options.dry_run ? output::Sink::open(options.output)
-                                                         : output::Sink::open("");
-  if (!sink) return fail(sink.error());
+  if (auto ok = admit(*plan, *file, policy, options); !ok) return refuse(ok.error());
   auto format = output::format_named(options.format, sink->is_terminal());
   if (!format) return fail(format.error());
   output::Feed feed;
   feed.add(format->make(*sink, sink->is_terminal() && !std::getenv("NO_COLOR")));
   std::optional<process::Launch> launched;
   if (auto ok = apply_defaults(plan->manifest, options); !ok) return fail(ok.error());
-  if (!options.start)
-    if (auto ok = break_lock(options); !ok) return refuse(ok.error());
-  if (auto ok = separate(options, *sink); !ok) return fail(ok.error());
   if (options.start) {
     auto started = process::Launch::start(options.run, options.folder);
     if (!started) return fail(started.error());
@@ -127,7 +137,7 @@ int measure(const Options& asked, const Policy& policy) {
     options.pid = launched->pid();
     describe();
   }
-  auto status = attach(options, *plan, feed, *audit, launched);
+  auto status = attach(options, *plan, feed, *audit, launched, commands ? &*commands : nullptr);
   if (!status) return refuse(status.error());
   if (auto ok = sink->close(); !ok) return fail(ok.error());
   return *status;

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "base/say.h"
 #include "mdl-inject/origin.h"
+#include "runtime/kernel/broker.h"
 #include "runtime/output/formats.h"
 
 namespace mdl::inject {
@@ -257,9 +258,13 @@ Parsed parse_options(int argc, const char* const* argv) {
                      "Keys of a focus such as /Message/* (default 2097152, or the plan's maxKeys)")
           ->type_name("N")
           ->check(CLI::Range(uint64_t{1}, resident::kMostKeys));
-  app.add_flag(
-      "--separate", o.separate,
-      "Give up all privileges but in a process that does nothing but touch the target (docs/security.md)");
+  bool joined = false;
+  auto* separate_option = app.add_flag("--separate", o.separate,
+                                       "Give up all privileges but in a process that does nothing but touch "
+                                       "the target (default where there are "
+                                       "privileges: docs/security.md)");
+  app.add_flag("--no-separate", joined, "Keep the privileges where what the target has made is read")
+      ->excludes(separate_option);
   app.add_flag("--break-lock", o.break_lock,
                "End another mdl-inject that holds the lock on the process and does not let go of it");
   int max_pause = static_cast<int>(process::kMaxPause.count());
@@ -300,6 +305,7 @@ Parsed parse_options(int argc, const char* const* argv) {
               : check  ? Command::check
                        : Command::measure;
   o.start = run;
+  o.separate = o.separate || (!joined && kernel::has_privileges());
   o.max_pause = std::chrono::milliseconds(max_pause);
   o.interval_given = static_cast<bool>(*interval_option);
   o.max_keys_given = static_cast<bool>(*keys_option);
@@ -317,7 +323,6 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (!wrong && o.duration && !(*o.duration >= 0 && *o.duration <= 1e9))
     wrong = "the duration must not be negative";
   if (!wrong && o.budget && !(*o.budget >= 0 && *o.budget <= 1e12)) wrong = "the budget must not be negative";
-  if (!wrong && o.changes() && o.separate) wrong = "--commands does not go with --separate";
   if (!wrong && o.changes() && !o.typed.empty()) wrong = "--commands does not go with queries";
   if (!wrong && o.changes() && (o.follow_fork || o.await))
     wrong = "--commands goes with neither --follow-fork nor --await";

@@ -24,7 +24,8 @@ struct Options : SessionOptions {  // pid: none yet where a program is to be sta
   std::string format;                // one of output::formats(); "" = table on a terminal, else ndjson
   std::string output;                // file; "" = standard output
   bool allow_command = false;        // start the plan's own command
-  bool separate = false;             // privileges (kernel/broker.h)
+  bool separate = false;  // privileges (kernel/broker.h): where there are some, unless it is told otherwise
+  bool standard_plan = false;          // it is an installed one (plan_file.h)
   std::optional<std::string> trusted;  // file or directory of keys: the plan must be signed with one
   bool break_lock = false;             // an mdl-inject that holds the process's lock is ended
   // All that is measured was typed for this.

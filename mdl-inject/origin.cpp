@@ -24,19 +24,16 @@ bool names_keys(const std::string& word) {
   return file.read(head.data(), static_cast<std::streamsize>(head.size())) && head == kPem;
 }
 
-Result<std::string> check_origin(const plan::Plan& plan, const std::string& path,
-                                 const std::optional<std::string>& keys) {
-  if (!keys) return std::string();
-  auto trusted = format::read_trusted_keys(*keys);
-  if (!trusted) return trusted.error();
+Result<std::string> check_origin(const plan::Plan& plan, const PlanFile& file, const Options& options) {
+  if (!file.trusted) return std::string();
   if (!plan.signer)
-    return Error{
-        fmt::format("{} is not signed, and --require-signed wants it to be: mdlc --sign KEY.pem", path),
-        Status::plan_rejected};
-  for (const format::TrustedKey& key : *trusted)
+    return Error{fmt::format("{} is not signed, and --require-signed wants it to be: mdlc --sign KEY.pem",
+                             options.plan),
+                 Status::plan_rejected};
+  for (const format::TrustedKey& key : *file.trusted)
     if (key.key == *plan.signer) return key.file;
-  return Error{fmt::format("{} is signed with {}, which is not one of the {} trusted keys of {}", path,
-                           name(*plan.signer), trusted->size(), *keys),
+  return Error{fmt::format("{} is signed with {}, which is not one of the {} trusted keys of {}",
+                           options.plan, name(*plan.signer), file.trusted->size(), *options.trusted),
                Status::plan_rejected};
 }
 

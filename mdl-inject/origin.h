@@ -1,10 +1,10 @@
 // The origin of a plan: its signature against the keys that the user trusts (--require-signed).
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "base/result.h"
+#include "mdl-inject/plan_file.h"
 #include "runtime/plan/plan.h"
 
 namespace mdl::inject {
@@ -17,7 +17,6 @@ bool names_keys(const std::string& word);
 
 // An error when keys are given and none of them made the plan; else the file of the key that did, "" where no
 // key was asked for.
-Result<std::string> check_origin(const plan::Plan& plan, const std::string& path,
-                                 const std::optional<std::string>& keys);
+Result<std::string> check_origin(const plan::Plan& plan, const PlanFile& file, const Options& options);
 
 }  // namespace mdl::inject

@@ -14,7 +14,6 @@
 #include "base/guarded_path.h"
 #include "base/read_text.h"
 #include "format/edition.h"
-#include "mdl-inject/consent.h"
 
 namespace mdl::inject {
 namespace {
@@ -176,26 +175,6 @@ Result<void> check_edition(const Policy& policy, const plan::Plan& plan, const O
                                       edition.name, least->second));
 }
 
-Result<void> check_signature(const Policy& policy, const plan::Plan& plan, const Options& options) {
-  if (has(policy.revoked_plans, plan.checksum)) return refused(options, "this plan is revoked");
-  if (plan.signer && has(policy.revoked_keys, format::name(*plan.signer)))
-    return refused(options, fmt::format("the key {} is revoked", format::name(*plan.signer)));
-  const PolicyKey* key = policy.key_of(plan);
-  if (key && !key->until.empty() && format::today() > key->until)
-    return refused(options, fmt::format("the key '{}' was good until {}", key->name, key->until));
-  if (!policy.signed_only || key || (policy.standard && is_installed_plan(options.plan))) return {};
-  const bool is_query = options.is_query();
-  if (is_query && policy.queries) return {};
-  if (is_query)
-    return refused(
-        options,
-        "it is not signed, and the policy wants that; `queries = true` behind [signing] would let those "
-        "pass that are typed");
-  return refused(options, plan.signer ? fmt::format("it is signed with {}, which is no key of the policy",
-                                                    format::name(*plan.signer))
-                                      : "it is not signed, and the policy wants that: mdlc --sign KEY.pem");
-}
-
 Result<void> apply_budget(const Policy& policy, Options& options) {
   if (!policy.most_ns) return {};
   if (!options.budget) options.budget = policy.most_ns;
@@ -210,6 +189,26 @@ const PolicyKey* Policy::key_of(const plan::Plan& plan) const {
   if (!plan.signer) return nullptr;
   const auto found = std::ranges::find(keys, format::name(*plan.signer), &PolicyKey::key);
   return found == keys.end() ? nullptr : &*found;
+}
+
+Result<void> check_signature(const Policy& policy, const plan::Plan& plan, const Options& options) {
+  if (has(policy.revoked_plans, plan.checksum)) return refused(options, "this plan is revoked");
+  if (plan.signer && has(policy.revoked_keys, format::name(*plan.signer)))
+    return refused(options, fmt::format("the key {} is revoked", format::name(*plan.signer)));
+  const PolicyKey* key = policy.key_of(plan);
+  if (key && !key->until.empty() && format::today() > key->until)
+    return refused(options, fmt::format("the key '{}' was good until {}", key->name, key->until));
+  if (!policy.signed_only || key || (policy.standard && options.standard_plan)) return {};
+  const bool is_query = options.is_query();
+  if (is_query && policy.queries) return {};
+  if (is_query)
+    return refused(
+        options,
+        "it is not signed, and the policy wants that; `queries = true` behind [signing] would let those "
+        "pass that are typed");
+  return refused(options, plan.signer ? fmt::format("it is signed with {}, which is no key of the policy",
+                                                    format::name(*plan.signer))
+                                      : "it is not signed, and the policy wants that: mdlc --sign KEY.pem");
 }
 
 Result<Policy> parse_policy(const std::string& text, const std::string& name) {

@@ -43,6 +43,9 @@ Result<Policy> read_policy();
 // The text of a policy; errors name line and column. `name`: of the file.
 Result<Policy> parse_policy(const std::string& text, const std::string& name);
 
+// An error where the policy does not take the plan for its signature, or for want of one.
+Result<void> check_signature(const Policy& policy, const plan::Plan& plan, const Options& options);
+
 // An error where the plan is not one that the policy takes, its edition has ended, or the budget is above
 // the policy's. Adds to the options what the plan's key may do, and the policy's budget and users.
 Result<void> apply_policy(const Policy& policy, const plan::Plan& plan, Options& options);

@@ -3,10 +3,12 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -21,6 +23,7 @@
 #include <utility>
 
 #include "base/aside.h"
+#include "base/nap.h"
 #include "runtime/kernel/calls.h"
 #include "runtime/kernel/confine.h"
 #include "runtime/kernel/rights.h"
@@ -64,10 +67,11 @@ bool is_private(std::string_view name) {
   return std::ranges::count(kNames, name) != 0;
 }
 
-// True from here to the end of the call.
+// True from here to the end of the call. A broker that may not become others opens files as itself.
 bool is_owner(pid_t tid) {
+  static const bool becomes_others = (own_capabilities() & kSetsUser) && (own_capabilities() & kSetsGroup);
   as_owner.emplace(tid);
-  if (as_owner->has_worked()) return true;
+  if (as_owner->has_worked() || !becomes_others) return true;
   errno = EACCES;
   return false;
 }
@@ -113,6 +117,7 @@ bool is_lock(std::string_view name) {
 }
 
 bool is_allowed_command(std::string_view words, std::string_view folder) {
+  if (trusted.any_command) return !words.empty() && family->is_empty();
   return !words.empty() && words == trusted.command && folder == trusted.folder;
 }
 
@@ -125,6 +130,37 @@ bool may_set(pid_t tid) {
   return true;
 }
 
+// Threads that stand, and the last question: a worker that is stopped itself, or does not come to an end, must not hold
+// them.
+std::set<pid_t> standing;
+bool holds_program = false;  // that has not begun: it has nothing to do
+std::atomic<bool> any_stands = false;
+std::atomic<std::chrono::steady_clock::rep> last_question = 0;
+
+void note_stand(pid_t tid, bool stands) {
+  if (stands)
+    standing.insert(tid);
+  else
+    standing.erase(tid);
+  any_stands = !standing.empty() && !holds_program;
+}
+
+void note_question() {
+  last_question = std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+void watch_worker() {
+  run_aside([] {
+    for (;; nap(200'000)) {
+      const std::chrono::steady_clock::duration last(last_question.load());
+      if (!any_stands || std::chrono::steady_clock::now().time_since_epoch() - last < trusted.patience)
+        continue;
+      std::fputs("mdl-inject: it has stopped threads and did nothing for seconds: they go on\n", stderr);
+      _exit(1);
+    }
+  });
+}
+
 // What must be true for each call. The kernel itself answers those about threads that are not our tracees (ESRCH) or no
 // children of ours (ECHILD).
 template <auto F>
@@ -132,7 +168,11 @@ constexpr std::nullptr_t kCheck = nullptr;
 constexpr auto kAlways = [](const auto&...) { return true; };
 constexpr auto kFamily = [](pid_t tid, const auto&...) { return may_touch(tid); };
 constexpr auto kStands = [](pid_t tid, const auto&...) { return may_set(tid); };
-constexpr auto kGoesOn = [](pid_t tid, const auto&...) { return looked_at.erase(tid), true; };
+constexpr auto kGoesOn = [](pid_t tid, const auto&...) {
+  looked_at.erase(tid);
+  note_stand(tid, false);
+  return true;
+};
 template <>
 constexpr auto kCheck<direct::seize> = kFamily;
 template <>
@@ -251,6 +291,11 @@ template <auto F>
 constexpr bool kTakesHold =
     std::is_same_v<Tag<F>, Tag<direct::open_memory>> || std::is_same_v<Tag<F>, Tag<direct::open_writer>>;
 
+template <auto F>
+constexpr bool kTellsStop =  // its last parameter is the status
+    std::is_same_v<Tag<F>, Tag<direct::next_event>> || std::is_same_v<Tag<F>, Tag<direct::take_event>> ||
+    std::is_same_v<Tag<F>, Tag<direct::step>>;
+
 template <typename R>
 void undo(R& out) {
   if constexpr (std::is_same_v<R, direct::Opened>) close(out.file);
@@ -275,13 +320,16 @@ bool serve_as(R (*)(A...), wire::Reader question, wire::Writer& answer, int& fil
       if (out != R{}) family->take(std::get<0>(kept));
   }
   const int error = errno;
+  if constexpr (kTellsStop<F>)
+    if (out > 0 && WIFSTOPPED(std::get<sizeof...(A) - 1>(kept))) note_stand(out, true);
   std::apply([&](auto&... one) { (wire::Parameter<A>::answer(answer, one), ...); }, kept);
   if constexpr (std::is_same_v<R, direct::Opened>)
     file = out.file;
   else
     wire::put(answer, out);
   if constexpr (std::is_same_v<Tag<F>, Tag<direct::start_program>>)
-    if (out.pid) family->adopt(out.pid);
+    if (out.pid) family->adopt(out.pid), holds_program = true;
+  if constexpr (std::is_same_v<Tag<F>, Tag<direct::let_program_go>>) holds_program = false;
   errno = error;
   return true;
 }
@@ -308,6 +356,7 @@ constexpr auto servers(List<F...>) {
     int file = -1;
     if (call >= kServers.size() || !kServers[call](reader, answer, file) || !answer.fits()) break;
     const int error = errno;
+    note_question();
     as_owner.reset();
     channel.answer(answer.used(), error, file);
     if (file >= 0) close(file);
@@ -337,6 +386,7 @@ void end_with(pid_t parent) {
   direct::take_short_turns();
   worker = parent;
   family = std::make_unique<Family>(trusted.named);
+  watch_worker();
   serve_all(channel);
 }
 
@@ -399,18 +449,26 @@ Opened publish(std::string_view text, std::string& problem) {
 
 }  // namespace direct
 
+bool has_privileges() {
+  return geteuid() == 0 || own_capabilities() != 0;
+}
+
 Result<void> separate(Trust trust) {
   trusted = std::move(trust);
   tzset();  // of the log's lines, while files can be opened
   auto channel = Channel::make();
   const pid_t parent = getpid();
   const pid_t broker = channel ? fork() : -1;
-  if (broker < 0) return Error{std::string("cannot separate its privileges: ") + std::strerror(errno)};
+  const auto failed = [](const char* what) {
+    return Error{std::string("cannot ") + what + ": " + std::strerror(errno) +
+                 ": nothing was read; --no-separate reads it with all privileges (docs/security.md)"};
+  };
+  if (broker < 0) return failed("separate its privileges");
   if (broker == 0) be_broker(*channel, parent);
   worker_side = new Worker(std::move(*channel));
   direct::take_short_turns();
 #ifndef MDL_SANITIZED
-  if (!confine_worker()) return Error{std::string("cannot confine itself: ") + std::strerror(errno)};
+  if (!confine_worker()) return failed("confine the process that reads");
 #endif
   worker_side->end_with_broker();
   return {};

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -23,10 +24,15 @@ struct Trust {
   pid_t named = 0;           // the process that is measured; 0 when it is started
   std::string command = {};  // what may be started, as command_words() makes it; "" = nothing
   std::string folder = {};   // and where
+  bool any_command = false;  // or what the worker says, once and before anything else was touched
+  std::chrono::milliseconds patience{30'000};  // with a worker that lets threads stand and asks nothing
   Publish publish = {};
 };
 
-// Once, before anything is parsed, and while there is one thread. Behind it this process is confined (confine.h). A
+// True where this process may do more than a plain user: it is root's, or has capabilities.
+bool has_privileges();
+
+// Once, before anything is parsed that others have made, and while there is one thread. Behind it this process is confined (confine.h). A
 // program under the sanitizers is not, since it takes what the filter forbids.
 Result<void> separate(Trust trust);
 

@@ -26,6 +26,8 @@ namespace {
 // Only this worker's: no other process of the machine has it, so none can send it a signal, nor gets one from it.
 constexpr uid_t kUsers = 1'700'000'000, kOverflow = 65534;
 
+constexpr rlim_t kMostMemory = rlim_t{8} << 30;
+
 void limit(__rlimit_resource what, rlim_t most) {
   rlimit now{};
   if (getrlimit(what, &now) != 0) return;
@@ -56,11 +58,11 @@ void leave_bounds() {
   for (int one = 0; prctl(PR_CAPBSET_READ, one) >= 0; one++) prctl(PR_CAPBSET_DROP, one);
 }
 
-void leave_capabilities() {
+bool leave_capabilities() {
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[2] = {};
-  syscall(SYS_capset, &head, none);
+  return syscall(SYS_capset, &head, none) == 0;
 }
 
 class Filter {
@@ -138,10 +140,11 @@ bool confine_worker() {
   leave_files();
   leave_bounds();
   leave_user();
-  leave_capabilities();
+  const bool has_left = leave_capabilities();
   prctl(PR_SET_DUMPABLE, 0);
   limit(RLIMIT_CORE, 0);
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && filter_calls();
+  limit(RLIMIT_AS, kMostMemory);
+  return has_left && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && filter_calls();
 }
 
 }  // namespace mdl::kernel

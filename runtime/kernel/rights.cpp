@@ -59,9 +59,14 @@ bool within(const Rights& rights, const Rights& named, const std::string& ours) 
   if (!same_users && rights.users == ours) return false;
   if (same_users && rights.capabilities & ~named.capabilities) return false;
   // Who may change its user has the rights of all of them.
-  constexpr uint64_t kSetsUser = uint64_t{1} << 7;  // CAP_SETUID
   return named.capabilities & kSetsUser ||
          (are_among(rights.uids, named.uids) && are_among(rights.gids, named.gids));
+}
+
+uint64_t own_capabilities() {
+  const std::string status = direct::own_text("status");
+  return number<uint64_t>(status_value(status, "CapPrm"), 16) |
+         number<uint64_t>(status_value(status, "CapEff"), 16);
 }
 
 AsOwner::AsOwner(pid_t pid) {

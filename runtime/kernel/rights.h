@@ -46,11 +46,17 @@ class AsOwner {
   bool changed_ = false, worked_ = false;
 };
 
+// Those that this process has and could use.
+uint64_t own_capabilities();
+inline constexpr uint64_t kSetsGroup = uint64_t{1} << 6,
+                          kSetsUser = uint64_t{1} << 7;  // CAP_SETGID, CAP_SETUID
+
 class Family {
  public:
   // 0: nobody, until a program is adopted.
   explicit Family(pid_t named);
   void adopt(pid_t started);
+  bool is_empty() const { return !named_; }
   // Of a thread or a process. EPERM in errno when it may not be touched, ESRCH when it is not there.
   bool may_touch(pid_t tid);
   // Its memory was opened: what is copied from it from here on is of the family.

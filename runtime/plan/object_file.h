@@ -46,6 +46,9 @@ struct ObjectFile {
   std::vector<ObjectRelocation> relocations;  // of .text
 };
 
+// The bytes of a plan's file; of a longer one so many that read_object() names the limit.
+Result<std::string> read_plan_bytes(const std::string& path);
+
 // Checks the ELF header, the checksum over the whole file, the signature where there is one, and that the
 // sections a plan needs are there once. Errors have Status::plan_rejected.
 Result<ObjectFile> read_object(std::span<const std::byte> bytes);

@@ -261,9 +261,15 @@ Result<Plan> read_plan(std::span<const std::byte> bytes) {
   return plan;
 }
 
-Result<Plan> read_plan_file(const std::string& path) {
-  auto bytes = read_file(path, kMaxPlanBytes);  // of a longer one so much that read_plan names the limit
+Result<std::string> read_plan_bytes(const std::string& path) {
+  auto bytes = read_file(path, kMaxPlanBytes);
   if (!bytes) return Error{fmt::format("cannot read the plan {}: {}", path, bytes.error().text)};
+  return bytes;
+}
+
+Result<Plan> read_plan_file(const std::string& path) {
+  auto bytes = read_plan_bytes(path);
+  if (!bytes) return bytes.error();
   auto plan = read_plan(std::as_bytes(std::span(*bytes)));
   if (!plan) return Error{fmt::format("{}: {}", path, plan.error().text), plan.error().status};
   return plan;

@@ -84,6 +84,36 @@ class Docs(unittest.TestCase):
             source = (SOURCE / f"tests/process/{script}.py").read_text()
             self.assertRegex(source, rf"(?m)^class {case}\(", script)
 
+    def test_tests_of_threats(self):
+        """Each promise of docs/security.md names tests that exist: a script and a part of its cases' or classes' names, a
+        suite or a case of the unit tests, a fuzzer, a golden."""
+        text = re.sub(r"\s+", " ", text_of(SOURCE / "docs/security.md"))
+        units = "".join(path.read_text() for path in (SOURCE / "tests/unit").rglob("*.cpp"))
+        named = 0
+        for row in re.findall(r"Test: (.*?[\w`])\. ", text):
+            where = ""
+            for part in row.split(", "):
+                *places, case = part.split()
+                if not case.startswith("`") and (case.endswith("_test") or case.startswith("fuzz_")):
+                    places, case = [*places, case], ""
+                where = places[0] if places else where
+                named += 1
+                self.assertTrue(self.is_test(where, case.strip("`"), units), f"{part} of: {row}")
+        self.assertGreater(named, 50)
+
+    @staticmethod
+    def is_test(where, case, units):
+        if where == "unit":
+            suite, _, one = case.partition(".")
+            return re.search(rf"\bTEST(_F|_P)?\({suite}, {one}", units)
+        if where == "golden":
+            return any((SOURCE / "tests/golden").rglob(f"{case}.*"))
+        if where.startswith("fuzz_"):
+            return (SOURCE / f"tests/fuzz/{where}.cpp").exists()
+        found = [path for folder in ("process", "driver") for path in [SOURCE / f"tests/{folder}/{where.rpartition('/')[2]}.py"]
+                 if path.exists() and where in (path.stem, f"{folder}/{path.stem}")]
+        return any(re.search(rf"^ *(def|class) \w*{case}", path.read_text(), re.M) for path in found)
+
     def test_sections_that_are_cited(self):
         """`page.md`, "Title", in pages and in comments."""
         cited = 0

@@ -145,7 +145,7 @@ class Struck:
 class Between(LiveTest):
     stops = None  # set by main: which of all, as a slice
     some = 32     # strikes, where not all are asked for
-    more = ()     # options of mdl-inject
+    more = ("--no-separate",)  # options of mdl-inject
 
     def setUp(self):
         super().setUp()

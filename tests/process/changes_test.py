@@ -574,7 +574,8 @@ class Killed(LiveTest):
 
     def strike(self, stop):
         report = self.folder / "report"
-        done = run(PROGRAMS / "killer", report, stop, int(signal.SIGKILL), MDL_INJECT, self.program.pid, self.plan,
+        done = run(PROGRAMS / "killer", report, stop, int(signal.SIGKILL), MDL_INJECT, "--no-separate",
+                   self.program.pid, self.plan,
                    "--format", "ndjson", "-i", "0.05", "-d", "0.1", "--commands", self.commands,
                    *(word for request in self.REQUESTS for word in ("-m", request)), seconds=120)
         found = json.loads(report.read_text())

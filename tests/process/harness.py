@@ -8,11 +8,13 @@ build of this repository:
 
     MDLC, MDL_INJECT   the tools          MDL_PROGRAMS  folder of tests/programs, built
     MDL_REDIS          redis-server (default: on PATH)
+    MDL_SEPARATE       yes or no: with or without separated privileges, where a test does not choose
 
 The rule of most tests: nothing counted runs between two numbers that are compared. The
 programs promise that between an answer and the next command (tests/programs/protocol.h).
 """
 
+import atexit
 import json
 import os
 import pathlib
@@ -28,8 +30,24 @@ import process_text
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BIN = SOURCE / "build" / "release" / "bin"
+
+
+def with_privileges_as_told(injector):
+    """MDL_SEPARATE=yes or no: a script of the same name, which adds --separate or --no-separate."""
+    option = {"yes": "--separate", "no": "--no-separate"}.get(os.environ.get("MDL_SEPARATE"))
+    if not option:
+        return injector
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="mdl-injector-"))
+    atexit.register(shutil.rmtree, folder, True)
+    folder.chmod(0o755)
+    script = folder / "mdl-inject"
+    script.write_text(f'#!/bin/sh\nexec {injector} {option} "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
 MDLC = os.environ.get("MDLC") or str(BIN / "mdlc")
-MDL_INJECT = os.environ.get("MDL_INJECT") or str(BIN / "mdl-inject")
+MDL_INJECT = with_privileges_as_told(os.environ.get("MDL_INJECT") or str(BIN / "mdl-inject"))
 PROGRAMS = pathlib.Path(os.environ.get("MDL_PROGRAMS") or BIN / "programs")
 STDLIB = [str(SOURCE / "stdlib-metrics" / name) for name in ("code.mdl", "redis.mdl")]
 

@@ -45,6 +45,7 @@ FEW = "epoll_wait,rt_sigtimedwait,read,futex,nanosleep,accept"
 
 class Killed(LiveTest):
     stops = None  # set by main: which of all, as a slice
+    separate = "--no-separate"
 
     def setUp(self):
         super().setUp()
@@ -67,7 +68,7 @@ class Killed(LiveTest):
 
     def command(self, *more):
         # killer.cpp makes each call of the injector long, so a stop is long, too.
-        return [MDL_INJECT, str(self.program.pid), str(self.plan), "-i", "0.02", "-d", "0.03", "--format", "ndjson",
+        return [MDL_INJECT, self.separate, str(self.program.pid), str(self.plan), "-i", "0.02", "-d", "0.03", "--format", "ndjson",
                 "--max-pause", "20000",
                 "-m", "work_calls@/Code/sleepers/t_sleepers_outer", "-m", "outer_calls", "-m", "outer_returns", *more]
 

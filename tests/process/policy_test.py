@@ -286,7 +286,7 @@ class Audits(PolicyTest):
                         if line.startswith("checksum "))
         lines = self.lines(log)
         for line, action, result in zip(lines, ("attach", "attach", "removal"), ("begins", "done", "done"), strict=True):
-            self.assertRegex(line, rf"^<85>\w{{3}} [ \d]\d \d\d:\d\d:\d\d mdl-inject\[\d+\]: {action} uid=0 loginuid=\w+ "
+            self.assertRegex(line, rf"^<85>\w{{3}} [ \d]\d \d\d:\d\d:\d\d mdl-inject\[\d+\]: {action} uid=0 loginuid=\w+ separate=(yes|no) "
                                    rf'pid={program.pid} program="children" target_uid=0 plan={checksum} signer=none '
                                    rf'requests="calls" result="{result}"$')
         self.taken("--remove", program.pid)

@@ -5,6 +5,7 @@ just these capabilities, made by setpriv.
 import os
 import pathlib
 import shutil
+import subprocess
 import unittest
 
 from harness import MDL_INJECT, PROGRAMS, LiveTest, metric, run
@@ -62,6 +63,18 @@ class Privileges(LiveTest):
 
     def test_anothers_process(self):
         self.assert_measured(as_user(OPERATOR, "sys_ptrace", "dac_override"), self.target(private=True))
+
+    def test_capabilities_are_given_up_where_others_files_are_read(self):
+        program = self.target()
+        for who, filtered in ((as_user(OPERATOR, "sys_ptrace", "dac_override"), "2"), (as_user(OWNER), "0")):
+            with self.subTest(who=who):
+                with subprocess.Popen([*who, self.injector, str(program.pid), self.plan, "--format", "ndjson"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as session:
+                    session.stdout.readline()
+                    status = pathlib.Path(f"/proc/{session.pid}/status").read_text()
+                    session.terminate()
+                self.assertIn(f"\nSeccomp:\t{filtered}\n", status)
+                self.assertIn("\nCapPrm:\t0000000000000000\n", status)
 
     def test_tracing_alone_is_not_the_file(self):
         """The cause is named: neither a security module nor a user namespace."""

@@ -2,7 +2,9 @@
 each of the two processes has is looked at while they measure."""
 import os
 import pathlib
+import random
 import signal
+import time
 import unittest
 
 from harness import MDL_INJECT, PROGRAMS, CONSTRAINTS, LiveTest, metric, run, soon
@@ -74,6 +76,44 @@ class Separate(LiveTest):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 self.assert_untouched(self.program.pid, before)
 
+    def test_it_is_the_default_for_who_has_privileges(self):
+        """Root is one; privileges_test.py has the others."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        for options, expected in (((), "2"), (("--no-separate",), "0")):
+            with self.subTest(options=options):
+                session = self.inject(self.program.pid, self.plan, *options).wait_inserted()
+                self.assertEqual(status(session.process.pid)["Seccomp"], [expected])
+                self.assert_stopped_well(session)
+
+    def test_it_is_not_left_out_in_silence(self):
+        """Where the process cannot be confined, nothing is read: that the plan is none is not found out."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        plan = self.folder / "none.plan"
+        plan.write_text("no plan")
+        for options, text in (((), "cannot confine the process that reads"), (("--no-separate",), "not a usable plan")):
+            with self.subTest(options=options):
+                done = run(PROGRAMS / "sandboxed", "fail", "prctl", MDL_INJECT, *options, "--verify", plan)
+                self.assertIn(text, done.stderr)
+                self.assertEqual("--no-separate" in done.stderr, not options)
+                self.assertNotEqual(done.returncode, 0)
+
+    def test_killed_at_random_moments(self):
+        """The worker or the broker, while it attaches or measures: the program runs on, and all can be taken out."""
+        before = self.remember(self.program.pid)
+        for victim in (lambda worker: worker, broker_of) * 6:
+            session = self.inject(self.program.pid, self.plan, "--separate", interval="0.01")
+            time.sleep(random.uniform(0, 0.4))
+            try:
+                os.kill(victim(session.process.pid), signal.SIGKILL)
+            except (IndexError, FileNotFoundError):  # there is no broker yet
+                session.process.kill()
+            session.wait()
+            self.program.ask("go 20")
+            soon(lambda: run(MDL_INJECT, "--separate", "--remove", self.program.pid).returncode == 0, "a removal")
+        self.assert_untouched(self.program.pid, before)
+
     def test_a_list(self):
         done = run(MDL_INJECT, "--separate", "--list", self.program.pid, "*t_work")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -93,9 +133,7 @@ class Separate(LiveTest):
 class KilledSeparate(Killed):
     """At some of the writes; killed_test.py has the rest, for one process."""
 
-    def command(self, *more):
-        injector, *words = super().command(*more)
-        return [injector, "--separate", *words]
+    separate = "--separate"
 
     def spread(self, calm):
         return [f"writes:{n}" for n in range(1, calm["writes"] + 1, 5)] + [calm["first"], calm["first"] + 1]

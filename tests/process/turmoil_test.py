@@ -93,7 +93,8 @@ class Turmoil(LiveTest):
                               self.folder / "libplugin.so")
         try:
             target.hear("the target to begin")
-            more = [option for option in ("--separate", "--follow-fork", "--detach", "--check") if chance.random() < 0.3]
+            more = ["--separate" if chance.random() < 0.5 else "--no-separate"]
+            more += [option for option in ("--follow-fork", "--detach", "--check") if chance.random() < 0.3]
             if chance.random() < 0.5:
                 more += ["-m", "works@/Code/turmoil/t_work", "-m", "returns"]
             self.run_bounded(target.pid, self.plan, "-i", "0.01", "-d", chance.choice(("0", "0.05", "0.3")), *more)

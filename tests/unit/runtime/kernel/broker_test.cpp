@@ -11,6 +11,7 @@
 #include <csignal>
 #include <functional>
 
+#include "base/proc_text.h"
 #include "runtime/kernel/calls.h"
 
 namespace mdl::kernel {
@@ -120,6 +121,32 @@ TEST(Broker, NothingIsStartedButTheCommandInItsFolder) {
                           return started.pid ? 0 : 4;
                         }),
             0);
+}
+
+TEST(Broker, AnyCommandIsOneAndTheFirst) {
+  EXPECT_EQ(in_a_worker({.any_command = true},
+                        [&] {
+                          const std::array<std::string, 1> some = {"true"};
+                          if (start_program("", "/").pid) return 1;
+                          if (!start_program(command_words(some), "/").pid) return 2;
+                          end_program();
+                          return start_program(command_words(some), "/").pid ? 3 : 0;
+                        }),
+            0);
+}
+
+TEST(Broker, NoThreadStandsForAWorkerThatAsksNothing) {
+  const Named named;
+  const auto forget = [&] {
+    int status = 0;
+    if (!seize(named.pid()) || !interrupt(named.pid())) return 1;
+    while (next_event(named.pid(), kMoment, status) == 0) continue;
+    sleep(20);  // the end of its broker is its own
+    return 2;
+  };
+  EXPECT_EQ(in_a_worker({.named = named.pid(), .patience = std::chrono::milliseconds(100)}, forget),
+            static_cast<int>(Status::left_inert));
+  EXPECT_EQ(status_value(direct::proc_text(named.pid(), "status"), "TracerPid"), "0");
 }
 
 TEST(Broker, FilesAreNotMadeUnlessItWasTold) {

@@ -1,0 +1,49 @@
+#include "mdl-inject/plan_file.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "base/guarded_path.h"
+#include "base/installed.h"
+#include "mdl-inject/compile.h"
+#include "runtime/plan/object_file.h"
+
+namespace mdl::inject {
+
+Result<PlanFile> read_plan_file(Options& options) {
+  PlanFile out;
+  out.is_compiled = !options.typed.empty() || !options.sources.empty();
+  auto bytes = out.is_compiled ? compile(options) : plan::read_plan_bytes(options.plan);
+  if (!bytes) return bytes.error();
+  out.bytes = std::move(*bytes);
+  if (out.is_compiled)
+    options.plan = !options.sources.empty() ? options.sources[0] : "the query";
+  else
+    options.standard_plan = is_installed_plan(options.plan);
+  if (!options.trusted) return out;
+  auto trusted = format::read_trusted_keys(*options.trusted);
+  if (!trusted) return trusted.error();
+  out.trusted = std::move(*trusted);
+  return out;
+}
+
+Result<plan::Plan> parse_plan(const PlanFile& file, Options& options) {
+  auto plan = plan::read_plan(std::as_bytes(std::span(file.bytes)));
+  if (!plan) return Error{fmt::format("{}: {}", options.plan, plan.error().text), plan.error().status};
+  if (file.is_compiled)
+    if (auto ok = name_queries(*plan, options); !ok) return ok.error();
+  return plan;
+}
+
+bool is_installed_plan(const std::string& path) {
+  namespace fs = std::filesystem;
+  // A symbolic link of somebody else could mean another file later.
+  if (fs::path(path).parent_path() != installed("plans")) return false;
+  const auto real = guarded_path(path);
+  return real && *real == path;
+}
+
+}  // namespace mdl::inject
