@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <string>
 
-#include "base/nap.h"
 #include "runtime/arch/description.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/kernel/trace.h"
@@ -32,7 +31,7 @@ constexpr auto kExecutes = 5s;  // from the resident code to the stop behind exe
 constexpr auto kLook = 1ms;
 
 bool may_trace_privileged() {
-  const uint64_t ours = parse_credentials(kernel::own_text("status")).effective;
+  static const uint64_t ours = parse_credentials(kernel::own_text("status")).effective;
   return ours >> CAP_SYS_PTRACE & 1;
 }
 
@@ -146,7 +145,7 @@ ExecWatch::State ExecWatch::after(int status) {
 ExecWatch::State ExecWatch::look() {
   for (const auto until = Clock::now() + kLook;;) {
     int status = 0;
-    pid_t got = wait_now(tid_, status);
+    pid_t got = kernel::next_event(tid_, kLook, status);
     // A thread that executes a program gets the id of its process's first one.
     if (got < 0 && tid_ != process_ && (got = wait_now(process_, status)) >= 0) tid_ = process_;
     if (got < 0 || (got > 0 && !WIFSTOPPED(status))) return State::over;
@@ -157,7 +156,6 @@ ExecWatch::State ExecWatch::look() {
       return leave(State::over);
     }
     if (Clock::now() > until) return State::waiting;
-    nap(20);
   }
 }
 

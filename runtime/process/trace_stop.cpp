@@ -100,8 +100,8 @@ bool stop_in(pid_t tid, const TargetMemory& memory, std::span<const image::Range
              std::chrono::milliseconds patience, arch::ThreadRegisters& registers) {
   const auto until = std::chrono::steady_clock::now() + patience;
   kernel::interrupt(tid);
-  for (int status = 0; std::chrono::steady_clock::now() < until; nap(20)) {
-    const pid_t got = wait_now(tid, status);
+  for (int status = 0; std::chrono::steady_clock::now() < until;) {
+    const pid_t got = kernel::next_event(tid, kernel::kMoment, status);
     if (got == 0) continue;
     if (got < 0 || !WIFSTOPPED(status) || status >> 8 == kExecuted || memory.runs(tid) != Runs::here)
       return false;
