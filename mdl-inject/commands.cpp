@@ -113,12 +113,11 @@ int print_without_journal(pid_t pid, const resident::Footprint& session, const i
   return windows ? 0 : fail(windows.error());
 }
 
-// From here on what others have made is read without privileges, where that is asked for.
-Result<void> separate(const Options& options) {
+}  // namespace
+
+Result<void> separate_reading(const Options& options) {
   return options.separate ? kernel::separate({.named = options.pid}) : Result<void>{};
 }
-
-}  // namespace
 
 int fail(const Error& error) {
   say(stderr, "mdl-inject: {}\n", error.text);
@@ -135,7 +134,7 @@ Result<void> break_lock(const Options& options) {
 }
 
 int list(const Options& options) {
-  if (auto ok = separate(options); !ok) return fail(ok.error());
+  if (auto ok = separate_reading(options); !ok) return fail(ok.error());
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
   auto image = image::read_image(options.pid);
   if (!image) return fail(image.error());
@@ -149,7 +148,7 @@ int verify(const Options& options, const Policy& policy) {
   Options allowed = options;
   auto file = read_plan_file(allowed);
   if (!file) return fail(file.error());
-  if (auto ok = separate(options); !ok) return fail(ok.error());
+  if (auto ok = separate_reading(options); !ok) return fail(ok.error());
   auto plan = parse_plan(*file, allowed);
   if (!plan) return fail(plan.error());
   if (auto ok = apply_policy(policy, *plan, allowed); !ok) return fail(ok.error());
@@ -173,7 +172,7 @@ int verify(const Options& options, const Policy& policy) {
 }
 
 int status(const Options& options) {
-  if (auto ok = separate(options); !ok) return fail(ok.error());
+  if (auto ok = separate_reading(options); !ok) return fail(ok.error());
   if (auto ok = process::check_target(options.pid, process::Purpose::look); !ok) return fail(ok.error());
   auto maps = image::read_maps(options.pid);
   if (!maps) return fail(maps.error());
@@ -194,7 +193,7 @@ int status(const Options& options) {
 // 1 when exits were missed, as when --list finds nothing.
 int check(const Options& options) {
   if (auto ok = break_lock(options); !ok) return fail(ok.error());
-  if (auto ok = separate(options); !ok) return fail(ok.error());
+  if (auto ok = separate_reading(options); !ok) return fail(ok.error());
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
   auto memory = process::TargetMemory::open(options.pid);
   if (!memory) return fail(memory.error());
@@ -244,7 +243,7 @@ int remove(const Options& options, const Policy& policy) {
   if (auto ok = break_lock(options); !ok) return fail(ok.error());
   auto audit = Audit::open(policy.audit_required, options.separate);
   if (!audit) return fail(audit.error());
-  if (auto ok = separate(options); !ok) return fail(ok.error());
+  if (auto ok = separate_reading(options); !ok) return fail(ok.error());
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
   auto memory = process::TargetMemory::open(options.pid);
   if (!memory) return fail(memory.error());

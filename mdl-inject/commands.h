@@ -13,6 +13,9 @@ int status(const Options& options);
 int check(const Options& options);  // --check PID
 int remove(const Options& options, const Policy& policy);
 
+// With --separate, what is read of the process from here on is read without privileges.
+Result<void> separate_reading(const Options& options);
+
 // With --break-lock, ends the mdl-inject that holds the process's lock, and says so.
 Result<void> break_lock(const Options& options);
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 
+#include "mdl-inject/catalogue.h"
 #include "mdl-inject/commands.h"
 #include "mdl-inject/compile.h"
 #include "mdl-inject/find_process.h"
@@ -38,6 +39,10 @@ int run(const mdl::inject::Options& asked) {
       return remove(options, *policy);
     case Command::check:
       return check(options);
+    case Command::metrics:
+      return print_metrics(options);
+    case Command::introduce:
+      return introduce(options);
     case Command::verify:
       return verify(options, *policy);
   }

@@ -28,6 +28,8 @@ constexpr const char* kDescription =
     "  mdl-inject PID redis.plan                                  by standard metrics\n"
     "  mdl-inject PID mine.mdl                                    by sources\n"
     "  mdl-inject --run plan.bin [options] -- COMMAND ARGS...     start and measure\n"
+    "  mdl-inject PID                                             what can be asked of it\n"
+    "  mdl-inject --metrics [PID]                                 the standard metrics\n"
     "  mdl-inject --list PID [GLOB]                               what can be named in a focus\n"
     "  mdl-inject --status PID                                    what is in a process\n"
     "  mdl-inject --remove PID                                    take it out\n"
@@ -83,9 +85,12 @@ std::optional<std::string> add_metrics(Options& out, std::span<const std::string
   return std::nullopt;
 }
 
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
 std::optional<std::string> set_pid(Options& out, const std::string& text) {
-  bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-  if (!digits || text.find_first_not_of('0') == std::string::npos)
+  if (!is_number(text) || text.find_first_not_of('0') == std::string::npos)
     return fmt::format("'{}' is not a process id{}", text,
                        is_query(text) ? "; it is a query, and needs one in front of it, or -p NAME"
                                       : fmt::format("; by its name a process is asked for with -p {}", text));
@@ -109,7 +114,8 @@ std::optional<std::string> assign_words(Options& out, std::span<const std::strin
     out.run.assign(words.begin() + static_cast<ptrdiff_t>(ours), words.end());
     return add_metrics(out, words.first(ours));
   }
-  const bool wants_pid = out.command != Command::verify && out.process.empty();
+  const bool wants_pid = out.command != Command::verify && out.process.empty() &&
+                         (out.command != Command::metrics || !words.empty());
   const bool measures = out.command == Command::measure;
   const size_t least = (wants_pid ? 1 : 0) + (measures || out.command == Command::verify ? 1 : 0);
   if (words.size() < least && wants_pid && !words.empty() && is_query(words[0]))
@@ -274,13 +280,15 @@ Parsed parse_options(int argc, const char* const* argv) {
          "back (default 50)")
       ->type_name("MS")
       ->check(CLI::Range(1, 60000));
-  bool list = false, run = false, status = false, remove = false, verify = false;
+  bool list = false, run = false, status = false, remove = false, verify = false, metrics = false;
   app.add_flag(
          "--run", run,
          "Start a program, instrumented before its first instruction: --run PLAN [-- COMMAND]; without one "
          "the plan's process")
       ->group("Other commands");
   app.add_flag("--list", list, "List the functions of a process")->group("Other commands");
+  app.add_flag("--metrics", metrics, "List the standard metrics; with a PID, those that the process can have")
+      ->group("Other commands");
   app.add_flag("--status", status, "Say what is in a process, with its values")->group("Other commands");
   app.add_flag("--remove", remove, "Take the instrumentation out")->group("Other commands");
   app.add_flag("--verify", verify, "Check a plan without a process")->group("Other commands");
@@ -291,19 +299,22 @@ Parsed parse_options(int argc, const char* const* argv) {
     return out;
   }
   if (traps) say(stderr, "mdl-inject: note: --allow-traps changes nothing: this version sets no traps\n");
-  // With a process alone it is a command.
-  const bool check =
-      o.check && words.size() == (o.process.empty() ? 1 : 0) && !(list || run || status || remove || verify);
-  if (list + run + status + remove + verify > 1) {
-    out.exit = usage("--list, --run, --status, --remove and --verify exclude each other");
+  const bool other = list || run || status || remove || verify || metrics;
+  const bool alone = !other && words.size() == (o.process.empty() ? 1 : 0);  // a process, and no more
+  const bool introduce =
+      alone && o.metrics.empty() && o.foci.empty() && (words.empty() || is_number(words[0]));
+  if (list + run + status + remove + verify + metrics > 1) {
+    out.exit = usage("--list, --metrics, --run, --status, --remove and --verify exclude each other");
     return out;
   }
-  o.command = list     ? Command::list
-              : status ? Command::status
-              : remove ? Command::remove
-              : verify ? Command::verify
-              : check  ? Command::check
-                       : Command::measure;
+  o.command = list               ? Command::list
+              : status           ? Command::status
+              : remove           ? Command::remove
+              : verify           ? Command::verify
+              : metrics          ? Command::metrics
+              : o.check && alone ? Command::check
+              : introduce        ? Command::introduce
+                                 : Command::measure;
   o.start = run;
   o.separate = o.separate || (!joined && kernel::has_privileges());
   o.max_pause = std::chrono::milliseconds(max_pause);
@@ -314,7 +325,7 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (*trusted_option) o.trusted = trusted;
   std::optional<std::string> wrong = assign_words(o, words, words_behind(argc, argv));
   if (!wrong && !o.process.empty() && (run || verify)) wrong = "-p does not go with --run and --verify";
-  if (!wrong && !o.process.empty() && o.process.find_first_not_of("0123456789") == std::string::npos) {
+  if (!wrong && is_number(o.process)) {
     wrong = set_pid(o, o.process);
     o.process.clear();
   }

@@ -9,7 +9,7 @@
 
 namespace mdl::inject {
 
-enum class Command { measure, list, status, remove, verify, check };
+enum class Command { measure, list, status, remove, verify, check, metrics, introduce };
 
 struct Options : SessionOptions {  // pid: none yet where a program is to be started (--run)
   Command command = Command::measure;

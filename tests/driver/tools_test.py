@@ -57,7 +57,7 @@ class Tools(unittest.TestCase):
         contract = {
             "mdlc": "-o --query -I --target --std --flavor --emit --check --cost --reformat --lsp --explain --disable-pass -mcpu "
                     "-MD --diagnostics --sign",
-            "mdl-inject": "-p --show-mdl -m -f -i -d -o --format --dry-run --explain --strict --detach --follow-fork --flavor --allow-calls --allow-reads --allow-command --raw-times --allow-traps --max-keys "
+            "mdl-inject": "-p --show-mdl --metrics -m -f -i -d -o --format --dry-run --explain --strict --detach --follow-fork --flavor --allow-calls --allow-reads --allow-command --raw-times --allow-traps --max-keys "
                           "--require-signed --run --status --remove --list --verify",
         }
         for tool, wanted in contract.items():

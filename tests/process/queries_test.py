@@ -314,6 +314,42 @@ class Processes(Queries):
         self.assertRegex(done.stderr, rf"no process is called {name[:-1]}x; did you mean `{name}`")
 
 
+class Catalogue(Queries):
+    """What can be asked."""
+
+    def test_a_process_alone(self):
+        program = self.start("timed")
+        before = self.remember(program.pid)
+        done = run(MDL_INJECT, program.pid)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for text in (f"Process {program.pid}: timed.", "/Code/timed  ", "/Code/libc.so.6  ", "code.plan (2 of 2)", "memory.plan (3 of 3)"):
+            self.assertIn(text, done.stdout)
+        self.assertNotIn("nginx.plan", done.stdout)
+        # Each line that it proposes can be measured.
+        proposed = re.findall(rf"^  mdl-inject ({program.pid} '.*)$", done.stdout, re.M)
+        self.assertEqual(len(proposed), 2)
+        for words in proposed:
+            asked = run(MDL_INJECT, *shlex.split(words), "-d", "0")
+            self.assertEqual(asked.returncode, 0, asked.stderr)
+        self.assert_untouched(program.pid, before)
+
+    def test_the_standard_metrics(self):
+        program = self.start("timed")
+        everything, own = run(MDL_INJECT, "--metrics"), run(MDL_INJECT, "--metrics", program.pid)
+        self.assertEqual((everything.returncode, own.returncode), (0, 0), everything.stderr + own.stderr)
+        names = [set(re.findall(r"^  (\w+) ", done.stdout, re.M)) for done in (everything, own)]
+        self.assertLess(names[1], names[0])
+        for name in ("redis_commands", "procedure_calls", "malloc_live_bytes"):
+            self.assertIn(name, names[0])
+        self.assertEqual({"redis_commands", "procedure_calls"} & names[1], {"procedure_calls"})
+        self.assertIn("memory_live.plan (needs --allow-calls)", everything.stdout)
+        # What it lists is what the plan measures.
+        measured = self.inject(program.pid, "memory.plan").wait_inserted()
+        self.assert_stopped_well(measured)
+        listed = set(re.findall(r"^  (\w+) ", own.stdout.split("memory.plan\n")[1].split(".plan")[0], re.M))
+        self.assertEqual({metric for metric, _ in measured.final()}, listed)
+
+
 class Sources(Queries):
     MINE = """
 resourceList worked is procedure { items { "t_work", "t_absent" }; flavor { unix }; }
@@ -356,7 +392,7 @@ resourceList lost is procedure { items { "t_absent" }; flavor { unix }; }
         self.assertEqual(run(MDLC, *(f"--query={query}" for query in queries), "-o", direct).returncode, 0)
         self.assertEqual(kept.read_bytes(), direct.read_bytes())
         program = self.start("timed")
-        session = self.inject(program.pid, kept).wait_inserted()
+        session = self.inject(program.pid, kept, "--raw-times").wait_inserted()
         threads = program.ask("threads 5")["threads"]
         self.assert_stopped_well(session)
         by_thread = {focus: line["value"] for (metric, focus), line in session.final().items() if metric == "time_t_work" and line["value"]}

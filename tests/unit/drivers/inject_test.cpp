@@ -85,12 +85,21 @@ TEST(InjectOptions, ProcessesByName) {
   EXPECT_THAT(parsed({"--show-mdl", "12", "count f"}).options.typed, testing::ElementsAre("count f"));
 }
 
+TEST(InjectOptions, WhatCanBeAsked) {
+  EXPECT_EQ(parsed({"12"}).options.command, Command::introduce);
+  EXPECT_EQ(parsed({"12"}).options.pid, 12);
+  EXPECT_EQ(parsed({"-p", "12"}).options.command, Command::introduce);
+  EXPECT_EQ(parsed({"-p", "x"}).options.process, "x");
+  EXPECT_EQ(parsed({"--metrics"}).options.command, Command::metrics);
+  EXPECT_EQ(parsed({"--metrics"}).options.pid, 0);
+  EXPECT_EQ(parsed({"--metrics", "12"}).options.pid, 12);
+}
+
 TEST(InjectOptions, WhatIsWrongIsUsage) {
   for (const std::vector<const char*>& words : std::vector<std::vector<const char*>>{
            {},
            {"twelve", "p.plan"},
            {"-1", "p.plan"},
-           {"12"},
            {"12", "p.plan", "-i", "0"},
            {"12", "p.plan", "-d", "-1"},
            {"12", "p.plan", "--format", "xml"},
@@ -101,7 +110,9 @@ TEST(InjectOptions, WhatIsWrongIsUsage) {
            {"12", "p.plan", "count f"},
            {"12", "p.plan", "mine.mdl"},
            {"count f"},
-           {"-p", "x"},
+           {"12", "-m", "calls"},
+           {"12", "-f", "/Thread/*"},
+           {"--metrics", "12", "x"},
            {"-p", "0", "count f"},
            {"-p", "x", "--run", "count f"},
            {"--show-mdl", "12"},

@@ -1,0 +1,138 @@
+#include "mdl-inject/catalogue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "base/installed.h"
+#include "base/read_text.h"
+#include "base/say.h"
+#include "mdl-inject/commands.h"
+#include "runtime/focus/request.h"
+#include "runtime/image/image.h"
+#include "runtime/plan/capabilities.h"
+#include "runtime/plan/plan.h"
+#include "runtime/process/target.h"
+
+namespace mdl::inject {
+namespace {
+
+constexpr size_t kMostObjects = 12;
+constexpr size_t kMostPlanBytes = size_t{16} << 20;  // of a plan
+
+struct PlanBytes {
+  std::string file;  // its name
+  std::string bytes;
+};
+struct StandardPlan {
+  std::string file;
+  plan::Plan plan;
+};
+
+// Read before privileges are given up, with which the files go, and parsed behind that.
+std::vector<PlanBytes> read_standard_plans() {
+  std::vector<std::filesystem::path> files;
+  std::error_code problem;
+  for (const auto& entry : std::filesystem::directory_iterator(installed("plans"), problem))
+    if (entry.path().extension() == ".plan") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  std::vector<PlanBytes> plans;
+  for (const auto& file : files)
+    if (auto bytes = read_file(file.string(), kMostPlanBytes); bytes && bytes->size() <= kMostPlanBytes)
+      plans.push_back({file.filename().string(), std::move(*bytes)});
+  return plans;
+}
+
+std::vector<StandardPlan> parse_all(const std::vector<PlanBytes>& files) {
+  std::vector<StandardPlan> plans;
+  for (const PlanBytes& one : files)
+    if (auto plan = plan::read_plan(std::as_bytes(std::span(one.bytes))))
+      plans.push_back({one.file, std::move(*plan)});
+  return plans;
+}
+
+// Those whose functions the process has.
+std::set<std::string> metrics_of(const plan::Plan& plan, const image::Image& image) {
+  focus::BindOptions all;
+  all.allow_calls = all.allow_reads = true;
+  std::set<std::string> found;
+  if (auto binding = focus::bind(plan, image, all))
+    for (const focus::BoundRequest& request : binding->requests) found.insert(request.metric);
+  return found;
+}
+
+Result<image::Image> look_at(const Options& options) {
+  if (auto ok = separate_reading(options); !ok) return ok.error();
+  if (auto ok = process::check_target(options.pid); !ok) return ok.error();
+  return image::read_image(options.pid);
+}
+
+}  // namespace
+
+int print_metrics(const Options& options) {
+  const std::vector<PlanBytes> files = read_standard_plans();
+  std::optional<image::Image> image;
+  if (options.pid != 0) {
+    auto looked = look_at(options);
+    if (!looked) return fail(looked.error());
+    image = std::move(*looked);
+  } else if (auto ok = separate_reading(options); !ok) {
+    return fail(ok.error());
+  }
+  size_t width = 0, printed = 0;
+  const std::vector<StandardPlan> plans = parse_all(files);
+  for (const StandardPlan& one : plans)
+    for (const format::Metric& metric : one.plan.manifest.metrics) width = std::max(width, metric.id.size());
+  for (const StandardPlan& one : plans) {
+    const std::set<std::string> found = image ? metrics_of(one.plan, *image) : std::set<std::string>();
+    bool headed = false;
+    for (const format::Metric& metric : one.plan.manifest.metrics) {
+      if (image && !found.contains(metric.id)) continue;
+      if (!headed)
+        say("{}{}\n", one.file, plan::capabilities(one.plan).calls.empty() ? "" : " (needs --allow-calls)");
+      say("  {:<{}}  {} ({})\n", metric.id, width, metric.name, metric.units);
+      headed = true;
+      printed++;
+    }
+  }
+  if (printed > 0) return 0;
+  return fail({plans.empty()
+                   ? std::string("there are no standard plans in share/mdl/plans beside mdl-inject")
+                   : fmt::format("process {} has the functions of no standard metric", options.pid)});
+}
+
+int introduce(const Options& options) {
+  const std::vector<PlanBytes> files = read_standard_plans();
+  auto image = look_at(options);
+  if (!image) return fail(image.error());
+  std::vector<const image::Object*> objects;
+  for (const image::Object& object : image->objects)
+    if (!object.functions.empty()) objects.push_back(&object);
+  const std::string program = image->objects.empty() ? "" : image->objects[0].name;
+  say("Process {}: {}. What can be asked of it:\n", options.pid, program);
+  for (size_t i = 0; i < std::min(objects.size(), kMostObjects); ++i)
+    say("  /Code/{}  {} functions{}\n", objects[i]->name, objects[i]->functions.size(),
+        objects[i]->is_go ? " (Go code: not to be instrumented)" : "");
+  if (objects.size() > kMostObjects) say("  and {} more objects\n", objects.size() - kMostObjects);
+  say("In one line (docs/queries.md):\n");
+  say("  mdl-inject {} 'calls /Code/{}/*'\n", options.pid, program);
+  say("  mdl-inject {} 'hist $arg[0] at malloc' 'time main by thread'\n", options.pid);
+  std::string plans;
+  for (const StandardPlan& one : parse_all(files))
+    if (const size_t count = metrics_of(one.plan, *image).size(); count > 0)
+      plans += fmt::format("{}{} ({} of {})", plans.empty() ? "" : ", ", one.file, count,
+                           one.plan.manifest.metrics.size());
+  if (!plans.empty()) {
+    say("By standard metrics, of which it has the functions of so many:\n  {}\n", plans);
+    say("  mdl-inject {} code.plan; mdl-inject --metrics {} lists them\n", options.pid, options.pid);
+  }
+  say("mdl-inject --list {} names every function.\n", options.pid);
+  return 0;
+}
+
+}  // namespace mdl::inject
