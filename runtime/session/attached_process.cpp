@@ -9,11 +9,11 @@
 #include "runtime/patch/change.h"
 #include "runtime/patch/stage_audit.h"
 #include "runtime/process/lock.h"
-#include "runtime/process/permission.h"
 #include "runtime/resident/thread_identity.h"
 #include "runtime/session/budget.h"
 #include "runtime/session/report.h"
 #include "runtime/session/thread_starts.h"
+#include "runtime/session/users.h"
 
 namespace mdl::inject {
 
@@ -52,18 +52,6 @@ Result<void> refuse_go(const image::Image& image, const std::string& name) {
       image.pid, name)};
 }
 
-// Each of its users: one that was somebody else's, or can become so, is not the user's alone. The memory is open
-// already, so a program that it executes now is noticed.
-Result<void> check_user(pid_t pid, const SessionOptions& options) {
-  if (!options.users) return {};
-  const auto theirs = process::parse_credentials(kernel::proc_text(pid, "status")).uid;
-  for (const uid_t user : theirs)
-    if (std::ranges::find(*options.users, user) == options.users->end())
-      return Error{fmt::format(
-          "process {} runs as user {}, whose processes the policy does not let be measured", pid, user)};
-  return {};
-}
-
 bool has_clock(const focus::Binding& binding, format::CellClock clock) {
   return std::ranges::any_of(
       binding.cells, [&](const focus::CellSlot& cell) { return format::info(cell.kind).clock == clock; });
@@ -82,7 +70,8 @@ Result<std::unique_ptr<AttachedProcess>> AttachedProcess::look(const SessionOpti
 
 Result<void> AttachedProcess::find_out(const std::string& name, const process::TargetMemory& memory) {
   since_ = arch::read_clocks();
-  if (auto ok = check_user(pid_, *options_); !ok) return ok;
+  // The memory is open already, so a program that it executes now is noticed.
+  if (auto ok = check_users(pid_, *options_); !ok) return ok;
   auto allowed = read_allowed(pid_, memory, name, options_->follow_fork);
   if (!allowed) return allowed.error();
   allowed_ = std::move(*allowed);
@@ -194,6 +183,7 @@ Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed
   auto process = ProcessHandle::open(pid_);
   if (!process) return process.error();
   if (auto ok = identify(memory); !ok) return ok;
+  if (auto ok = check_users(pid_, *options_); !ok) return ok;  // the look may have taken seconds
   auto inserted = patch::insert(*input_, memory);
   if (!inserted) return inserted.error();
   inserted_ = std::move(*inserted);

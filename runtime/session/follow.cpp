@@ -15,6 +15,7 @@
 #include "runtime/resident/child.h"
 #include "runtime/resident/footprint.h"
 #include "runtime/session/measurement.h"
+#include "runtime/session/users.h"
 
 namespace mdl::inject {
 namespace {
@@ -28,7 +29,8 @@ void write_word(const process::TargetMemory& memory, uint64_t address, uint64_t 
 
 }  // namespace
 
-Follow::Follow(const resident::Journal& session) : session_(session), since_(process::start_time(getpid())) {}
+Follow::Follow(const resident::Journal& session, const SessionOptions& options)
+    : session_(session), options_(options), since_(process::start_time(getpid())) {}
 
 std::vector<Follow::Child> Follow::look(Measured measured, bool thoroughly,
                                         const std::function<bool(pid_t)>& busy) {
@@ -176,6 +178,10 @@ void Follow::admit(pid_t pid) {
   if (!process) return give_up(pid, process.error().text);
   auto memory = process::TargetMemory::open(pid);
   if (!memory) return give_up(pid, memory.error().text);
+  if (auto ok = check_users(pid, options_); !ok) {
+    give_up(pid, ok.error().text);
+    return clean(pid);
+  }
   auto maps = image::read_maps(pid);
   if (!maps) return give_up(pid, maps.error().text);
   auto session = resident::find_footprint(*maps, *memory);
@@ -208,18 +214,20 @@ void Follow::leave(Measured measured) {
   write(measured, kNewsNobody, std::array<uint64_t, 1>{1});
 }
 
+void Follow::clean(pid_t pid) {
+  if (!is_young(pid) || !is_family(pid)) return;
+  auto memory = process::TargetMemory::open(pid);
+  if (!memory) return;
+  patch::Removal removal(pid, *memory);
+  Result<void> done = removal.restore(nullptr, std::chrono::seconds(5));
+  if (done) done = removal.finish();
+  if (!done && !removal.is_executed())
+    say(stderr, "warning: process {0} is still instrumented ({1}): mdl-inject --remove {0}\n", pid,
+        done.error().text);
+}
+
 void Follow::clean() {
-  for (pid_t pid : unmeasured_) {
-    if (!is_young(pid) || !is_family(pid)) continue;
-    auto memory = process::TargetMemory::open(pid);
-    if (!memory) continue;
-    patch::Removal removal(pid, *memory);
-    Result<void> done = removal.restore(nullptr, std::chrono::seconds(5));
-    if (done) done = removal.finish();
-    if (!done && !removal.is_executed())
-      say(stderr, "warning: process {0} is still instrumented ({1}): mdl-inject --remove {0}\n", pid,
-          done.error().text);
-  }
+  for (pid_t pid : unmeasured_) clean(pid);
 }
 
 }  // namespace mdl::inject

@@ -18,6 +18,7 @@
 
 #include "runtime/process/target_memory.h"
 #include "runtime/resident/journal.h"
+#include "runtime/session/options.h"
 #include "runtime/session/watch.h"
 
 namespace mdl::inject {
@@ -26,7 +27,8 @@ class Measurement;
 
 class Follow {
  public:
-  explicit Follow(const resident::Journal& session);  // a copy is kept
+  // A copy of the session is kept; the options outlive it.
+  Follow(const resident::Journal& session, const SessionOptions& options);
 
   struct Child {
     ProcessHandle process;
@@ -70,10 +72,12 @@ class Follow {
   void consider(pid_t pid, Measured measured);
   void admit(pid_t pid);
   void give_up(pid_t pid, const std::string& why);
+  void clean(pid_t pid);
   bool is_young(pid_t pid) const;
   bool is_family(pid_t pid) const;
 
   resident::Journal session_;
+  const SessionOptions& options_;
   uint64_t since_;           // no child is older
   uint64_t read_ = 0;        // entries of the news
   bool incomplete_ = false;  // the news name somebody who is not there: in another pid namespace, or ended

@@ -14,12 +14,14 @@
 #include "runtime/session/anomalies.h"
 #include "runtime/session/report.h"
 #include "runtime/session/session_values.h"
+#include "runtime/session/users.h"
 
 namespace mdl::inject {
 
 using namespace std::chrono_literals;
 
 constexpr auto kRemovalDeadline = 15000ms;  // for threads inside trampolines to leave, or to become stoppable
+constexpr auto kAskUsers = 1s;              // for a process from which no sample is taken for long
 constexpr auto kEnds = 1s;  // a process that said that it ends and still has its memory after this, has not
 
 namespace {
@@ -65,8 +67,17 @@ Result<values::Sample> Measurement::take_sample() {
   // The values that were read are ours only if the journal is still there afterwards: whoever unmaps does it
   // while everything stands still.
   if (!resident::is_in_place(journal_, memory_)) return Error{"the journal is not in its place"};
+  if (!is_permitted()) return Error{*denied_};
+  if (options_.users) permitted_ = *out;
   free_taken();
   return out;
+}
+
+bool Measurement::is_permitted() {
+  asked_ = Clock::now();
+  if (denied_) return false;
+  if (auto ok = check_users(pid(), options_); !ok) denied_ = ok.error().text;
+  return !denied_;
 }
 
 bool Measurement::free_taken() {
@@ -133,6 +144,11 @@ void Measurement::change(resident::Journal journal, const std::vector<std::optio
 }
 
 bool Measurement::look() {
+  if (!result_ && !removes_ && Clock::now() - asked_ > kAskUsers && !is_permitted() &&
+      !process::has_ended(pid())) {
+    result_ = lost({*denied_});
+    return true;
+  }
   // So that the ring of ended threads does not fill up.
   const bool taken = sampler_.collector().drain(memory_) && free_taken();
   uint64_t exits = 0;
@@ -250,6 +266,7 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Point
 }
 
 Result<void> Measurement::write_last(const values::Sample& sample) {
+  if (denied_ && !permitted_) return {};
   std::vector<output::Point> points;
   high_ = kHighSamples;  // nothing more will be known
   append(sample, points);
@@ -270,8 +287,13 @@ Result<void> Measurement::write_last(const values::Sample& sample) {
   return {};
 }
 
+// What was read last, or last before that was denied.
+values::Sample Measurement::repeated() {
+  return denied_ && permitted_ ? *permitted_ : sampler_.repeat(values::now());
+}
+
 values::Sample Measurement::last_known() {
-  values::Sample out = at_end_ ? *std::exchange(at_end_, std::nullopt) : sampler_.repeat(values::now());
+  values::Sample out = at_end_ ? *std::exchange(at_end_, std::nullopt) : repeated();
   out.complete = announced_.has_value();
   return out;
 }
@@ -323,6 +345,10 @@ Result<int> Measurement::lost(const Error& why) {
   if (same_program) announced_.reset();
   Result<void> written = write_last(last_known());
   if (!out) return still_there(out.error());
+  if (denied_ && pid() != options_.pid) {  // as a child that is looked at only after it has changed
+    say(stderr, "warning: process {} is not measured any more: {}\n", pid(), *denied_);
+    return 0;
+  }
   if (same_program && !removal.is_gone()) return damaged(why);
   say(stderr, "mdl-inject: process {} no longer holds the instrumentation: {}\n", pid(),
       same_program ? "another mdl-inject has removed it" : "it executes another program");
@@ -351,6 +377,9 @@ Result<int> Measurement::replaced(const std::string& program) {
 }
 
 Error Measurement::damaged(const Error& why) const {
+  if (denied_)
+    return {
+        fmt::format("{}: the instrumentation is taken out, and the values are those of before", *denied_)};
   return {fmt::format(
       "process {} has damaged what was measured in it ({}); the instrumentation is taken out, and the values "
       "are those of the last good sample",
@@ -407,7 +436,7 @@ Result<int> Measurement::remove() {
     if (sample) at_end_ = std::move(*sample), announced_ = Clock::now();
     return ended();
   }
-  Result<void> written = write_last(sample ? *sample : sampler_.repeat(values::now()));
+  Result<void> written = write_last(sample ? *sample : repeated());
   if (!finished && !removal.is_executed()) return finished.error();
   if (!written) return written.error();
   if (!sample) return damaged(sample.error());
@@ -418,7 +447,7 @@ Result<int> Measurement::remove() {
 Result<int> Measurement::left(const Error& why) {
   set_exit_word(2, 0);
   auto sample = take_sample();
-  if (auto ok = write_last(sample ? *sample : sampler_.repeat(values::now())); !ok) return ok.error();
+  if (auto ok = write_last(sample ? *sample : repeated()); !ok) return ok.error();
   return still_there(why);
 }
 

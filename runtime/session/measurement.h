@@ -73,6 +73,8 @@ class Measurement {
   using Clock = std::chrono::steady_clock;
 
   Result<values::Sample> take_sample();
+  // Whether it may be measured still (users.h). False for good, once it may not.
+  bool is_permitted();
   bool free_taken();  // true when something was taken
   bool write_data(uint64_t address, std::span<const uint64_t> words, std::chrono::milliseconds patience);
   uint64_t exit_word(uint64_t index) const;
@@ -96,6 +98,7 @@ class Measurement {
   Result<void> write_last(const values::Sample& sample);
   // The last values of a process that says nothing any more: exact when it had said that it ends.
   values::Sample last_known();
+  values::Sample repeated();
   Result<int> ended();
   Result<int> lost(const Error& why);
   // The program that the process executes now, in the place of the one that was instrumented.
@@ -124,16 +127,19 @@ class Measurement {
   int high_ = 0;         // in how many samples it was high
   bool warned_ = false;  // that has been said
   DearestRequest dearest_;
-  std::set<uint32_t> suspect_;                  // requests
-  arch::ClockPair compared_;                    // when they last agreed
-  bool uneven_ = false;                         // they do not any more
-  bool removes_ = false;                        // our removal, or change, holds the lock, and lets us write
+  std::set<uint32_t> suspect_;  // requests
+  arch::ClockPair compared_;    // when they last agreed
+  bool uneven_ = false;         // they do not any more
+  bool removes_ = false;        // our removal, or change, holds the lock, and lets us write
   std::optional<values::Sample> before_change_;
   uint64_t exits_ = 0;                          // how often it was at its exit and was let go
   std::optional<Clock::time_point> announced_;  // when it said that it ends
   std::optional<values::Sample> at_end_;        // what was read then, and is not written yet
   std::vector<bool> hidden_;
   bool program_follows_ = false;
+  std::optional<std::string> denied_;        // why it may not be measured any more
+  std::optional<values::Sample> permitted_;  // the last one, where that is asked for
+  Clock::time_point asked_;                  // when that was looked at last
   std::optional<Result<int>> result_;
 };
 

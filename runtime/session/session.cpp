@@ -7,6 +7,7 @@
 #include "base/say.h"
 #include "runtime/kernel/handle.h"
 #include "runtime/process/target.h"
+#include "runtime/session/users.h"
 
 namespace mdl::inject {
 
@@ -156,7 +157,7 @@ Session::Measured Session::Family::measured() const {
 void Session::add_family(std::unique_ptr<AttachedProcess> process) {
   Family& family = families_.emplace_back();
   family.hidden = process->measurement().hidden();
-  if (options_.follow_fork) family.follow.emplace(process->measurement().journal());
+  if (options_.follow_fork) family.follow.emplace(process->measurement().journal(), options_);
   add(family, std::move(process));
   if (programs_) family.follow->expect_programs(family.measured());
 }
@@ -204,6 +205,11 @@ void Session::follow(const Follow::Asker& asker, Family& family) {
     return;
   }
   if (programs_->watches(asker.process)) return;
+  if (auto ok = check_users(asker.process, options_); !ok) {
+    say_unmeasured(asker.process, ok.error().text);
+    family.follow->answer(asker, family.measured());
+    return;
+  }
   go_first(true);
   Measurement* own = find(asker.process);
   const bool watched =

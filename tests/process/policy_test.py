@@ -10,7 +10,8 @@ import shutil
 import socket
 import unittest
 
-from harness import AS_NOBODY, NOBODY, MDLC, MDL_INJECT, PROGRAMS, LiveTest, metric, run
+import process_text
+from harness import AS_NOBODY, NOBODY, MDLC, MDL_INJECT, PROGRAMS, LiveTest, metric, run, soon
 
 REJECTED = 4
 ALONE = 'mount --bind "$1" /etc && { [ -z "$2" ] || mount --bind "$2" /dev; } && shift 2 && exec "$@"'
@@ -39,7 +40,10 @@ class PolicyTest(LiveTest):
         os.chmod(self.file, 0o644)
 
     def tool(self, *words):
-        return run("unshare", "-m", "--propagation", "private", "sh", "-c", ALONE, "sh", self.etc, self.dev, MDL_INJECT, *words)
+        return run(*self.alone(), MDL_INJECT, *words)
+
+    def alone(self):
+        return ("unshare", "-m", "--propagation", "private", "sh", "-c", ALONE, "sh", self.etc, self.dev)
 
     def refused(self, *words, text, status=REJECTED):
         done = self.tool(*words)
@@ -251,6 +255,51 @@ class Users(PolicyTest):
                 self.assert_untouched(program.pid, before)
             for program in allowed:
                 self.taken(program.pid, plan, "-d", "0")
+
+    def test_one_that_changes_its_user(self):
+        """No value of afterwards is shown, and the instrumentation is taken out at once."""
+        self.write('[targets]\nusers = ["root"]\n')
+        plan = self.compile_text(metric("calls", ["t_work"]))
+        for interval in ("0.05", "3600"):
+            program = self.start("forks")
+            before = self.remember(program.pid)
+            session = self.inject(program.pid, plan, "-m", "calls", under=self.alone(), interval=interval).wait_inserted()
+            program.ask("work 10")
+            if interval == "0.05":
+                session.fresh_values()
+            program.ask("drop 5")
+            self.assertEqual(session.wait(), 1)
+            self.assertIn(f"runs as user {NOBODY}, whose processes the policy does not let be measured", session.errors)
+            self.assertLessEqual(max(line["value"] for line in session.lines), 10)
+            self.assertEqual(session.final()[("calls", "")]["value"], 10 if interval == "0.05" else 0)
+            self.assert_untouched(program.pid, before)
+            self.assertEqual(program.end(), 0)
+
+    def test_a_thread_of_another_user(self):
+        self.write('[targets]\nusers = ["root"]\n')
+        program = self.start("forks")
+        program.ask("thread_drop")
+        before = self.remember(program.pid)
+        self.refused(program.pid, self.compile_text(metric("calls", ["t_work"])), "-d", "0", status=1,
+                     text=f"runs as user {NOBODY}, whose processes the policy does not let be measured")
+        self.assert_untouched(program.pid, before)
+
+    def test_a_child_that_changes_its_user(self):
+        """It is not measured, and has nothing of the instrumentation any more while its parent is measured on."""
+        self.write('[targets]\nusers = ["root"]\n')
+        program = self.start("forks")
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, self.compile_text(metric("calls", ["t_work"])), "-m", "calls", "--follow-fork",
+                              under=self.alone()).wait_inserted()
+        child = program.ask("user 7")["family"][1]["pid"]
+        session.read_until_said(f"process {child} was forked and is not measured: process {child} runs as user {NOBODY}, ")
+        soon(lambda: process_text.leftovers(child) == [], "the child to be clean")
+        self.assert_untouched(child, before)
+        program.ask("work 3")
+        self.assert_stopped_well(session)
+        self.assertEqual({line["pid"]: line["value"] for line in session.lines if line["final"]}, {program.pid: 3})
+        program.ask("end")
+        self.assert_untouched(program.pid, before)
 
 
 class Audits(PolicyTest):

@@ -22,6 +22,9 @@
 //   kill N      a child that calls N times, says so to nobody, waits 300 ms and is killed
 //   timed N     in t_timed: a child is forked, which works N ms there; the parent waits
 //   early N     a child that calls nothing but fork, exits, and leaves a child behind that calls N times
+//   drop N      becomes nobody's, where it was root's, and calls N times
+//   thread_drop a thread of its becomes nobody's, and sleeps
+//   user N      a child that does that and waits; `end` kills it
 //   idle        a child that calls nothing and waits; `end` kills it
 //   daemon N    N calls; then this process forks a child, which forks another one; both parents end at
 //               once, and the last one calls N times and serves on
@@ -196,6 +199,24 @@ void become_a_daemon(unsigned long times) {
   work(times);
 }
 
+constexpr uid_t kNobody = 65534;
+
+void drop(unsigned long times) {
+  if (setresgid(kNobody, kNobody, kNobody) != 0 || setresuid(kNobody, kNobody, kNobody) != 0) _exit(98);
+  work(times);
+}
+
+// Of that thread alone: the system call, not the C library's.
+void drop_in_a_thread() {
+  static std::atomic<bool> done = false;
+  std::thread([] {
+    if (syscall(SYS_setresuid, kNobody, kNobody, kNobody) != 0) _exit(98);
+    done = true;
+    while (true) pause();
+  }).detach();
+  while (!done) usleep(1000);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -263,12 +284,17 @@ int main(int argc, char** argv) {
       }
       wait_for(pid);
       while (family->records[left].work < static_cast<uint64_t>(n)) usleep(1000);
-    } else if (word == "idle") {
+    } else if (word == "thread_drop") {
+      drop_in_a_thread();
+    } else if (word == "drop") {
+      drop(n);
+    } else if (word == "idle" || word == "user") {
       const int before = family->count;
-      idle = child([] {
+      idle = child([&] {
+        if (word == "user") drop(n);
         while (true) pause();
       });
-      while (family->count == before) usleep(1000);
+      while (family->count == before || (word == "user" && family->records[before].work < n)) usleep(1000);
     } else if (word == "end") {
       kill(idle, SIGKILL);
       wait_for(idle);
