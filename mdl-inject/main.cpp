@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 
+#include "base/say.h"
 #include "mdl-inject/catalogue.h"
 #include "mdl-inject/commands.h"
 #include "mdl-inject/compile.h"
@@ -20,8 +21,14 @@ namespace {
 int run(const mdl::inject::Options& asked) {
   using namespace mdl::inject;
   if (asked.show_mdl) return show_mdl(asked);
-  const auto policy = read_policy();
-  if (!policy) return fail(policy.error());
+  auto policy = read_policy();
+  if (!policy) {
+    // Whatever is wrong there, a process can be rid of us.
+    if (asked.command != Command::status && asked.command != Command::remove) return fail(policy.error());
+    mdl::say(stderr, "warning: {}: until that is mended, only --status and --remove work\n",
+             policy.error().text);
+    policy = Policy{};
+  }
   Options options = asked;
   if (!options.process.empty()) {
     const auto found = find_process(options.process);
