@@ -1,8 +1,11 @@
 #include "base/say.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "base/utf8.h"
 
@@ -43,6 +46,10 @@ std::string harmless(std::string_view text, std::string_view kept) {
     text.remove_prefix(character.size());
   }
   return out;
+}
+
+std::string for_file(int file, std::string bytes) {
+  return isatty(file) == 1 ? harmless(bytes, "\n\t") : std::move(bytes);
 }
 
 void say_text(std::FILE* to, std::string_view text) {

@@ -20,6 +20,10 @@ namespace mdl {
 // U+2069), separators of lines (U+2028, U+2029), and bytes that are not UTF-8.
 std::string harmless(std::string_view text, std::string_view kept = "");
 
+// The bytes of a format for programs, of several lines, as they may be written to an open file: a terminal does not get
+// what it obeys.
+std::string for_file(int file, std::string bytes);
+
 // Formats and prints. A text among the arguments stays in its line; line ends are those of `format`. Throws
 // where standard output cannot be written; messages for standard error are lost then.
 void say_text(std::FILE* to, std::string_view text);  // of several lines

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/place.h"
 #include "base/result.h"
-#include "runtime/output/place.h"
 
 namespace mdl::output {
 
@@ -20,12 +20,14 @@ class Sink {
   // written under another name and renamed, for its owner only where it is new. What is no regular file is opened as
   // it is.
   static Result<Sink> open(const std::string& path);
-  Sink(int fd, std::string name, bool owned) : fd_(fd), name_(std::move(name)), owned_(owned) {}
+  Sink(int fd, std::string name, bool owned);
   Sink(Sink&& other) noexcept;
   Sink& operator=(Sink&&) = delete;
   ~Sink();
 
-  bool is_terminal() const;
+  bool is_terminal() const { return is_terminal_; }
+  // What a line without its end is there: a terminal does not get what it obeys, all else gets the format's bytes.
+  std::string shown(std::string line) const;
   Result<void> write(std::string_view text);  // to a new file, the first time
   // True for a file: its contents can be replaced as a whole, so that a reader sees the old or the new ones.
   bool can_replace() const;
@@ -37,12 +39,12 @@ class Sink {
   Result<void> close();  // reports what a delayed write found; a second call does nothing
 
  private:
-
   Place place_;           // of a file that can be replaced; its name is "" where it is none
   bool is_begun_ = true;  // false: nothing has been written to it
   int fd_;
   std::string name_;
   bool owned_;
+  bool is_terminal_;
   Publish other_;
 };
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/open_folder.h"
-#include "runtime/output/place.h"
+#include "base/place.h"
 
 namespace mdl::inject {
 
@@ -30,7 +30,7 @@ Result<RequestChange> parse_command(const std::string& line) {
 
 // A FIFO is opened for writing, too: so it never comes to its end when a writer goes.
 Result<Commands> Commands::open(const std::string& path) {
-  auto place = output::place_of(path);
+  auto place = place_of(path);
   if (!place) return place.error();
   constexpr int kHow = O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
   int file = -1, number = 0;

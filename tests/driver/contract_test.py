@@ -2,6 +2,8 @@
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 import unittest
 
@@ -62,6 +64,48 @@ class Driver(MdlcCase):
         self.run_mdlc("good.mdl", "-o", "new.bin")
         self.assertEqual((self.folder / "new.bin").stat().st_mode & 0o777, 0o604)
 
+        self.run_mdlc("good.mdl", "-o", "all.bin", preexec_fn=lambda: os.umask(0))
+        self.assertEqual((self.folder / "all.bin").stat().st_mode & 0o777, 0o644, "nobody else may put code into a plan")
+
+    def test_links(self):
+        """The output goes through one's own, which stays one, and not through another user's."""
+        file, link = self.folder / "file", self.folder / "link"
+        for words in (("good.mdl", "-o", "link"), ("good.mdl", "--emit=ir", "-o", "link"), ("good.mdl", "--depfile", "link"),
+                      ("--reformat", "good.mdl", "-o", "link")):
+            file.write_text("old")
+            link.unlink(missing_ok=True)
+            link.symlink_to("file")
+            self.run_mdlc(*words)
+            self.assertTrue(link.is_symlink())
+            self.assertNotEqual(file.read_bytes(), b"old")
+            if os.geteuid() == 0:
+                file.write_text("old")
+                os.chown(link, 65534, 65534, follow_symlinks=False)
+                self.assertIn("a symbolic link of another user", self.run_mdlc(*words, status=FAILED).stderr)
+                self.assertEqual(file.read_text(), "old")
+
+    def test_a_file_of_another_user_is_replaced(self):
+        """Its mode is that one's choice, and his descriptor leads to the old one."""
+        if os.geteuid() != 0:
+            self.skipTest("root only")
+        file = self.folder / "his.bin"
+        file.write_text("old")
+        os.chown(file, 65534, 65534)
+        file.chmod(0o666)
+        with open(file, "rb") as his:
+            self.run_mdlc("good.mdl", "-o", "his.bin")
+            self.assertEqual(his.read(), b"old")
+        self.assertEqual((file.stat().st_uid, file.stat().st_mode & 0o777), (0, 0o644))
+
+    def test_a_full_disk_leaves_what_was_there(self):
+        def full():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        (self.folder / "plan.bin").write_bytes(b"before")
+        before = self.files()
+        self.assertIn("cannot write plan.bin: File too large", self.run_mdlc("good.mdl", status=FAILED, preexec_fn=full).stderr)
+        self.assertEqual((self.files(), (self.folder / "plan.bin").read_bytes()), (before, b"before"))
+
     def test_errors_leave_what_was_there(self):
         (self.folder / "plan.bin").write_bytes(b"before")
         before = self.files()
@@ -71,7 +115,7 @@ class Driver(MdlcCase):
         self.assertEqual((self.folder / "plan.bin").read_bytes(), b"before")
         self.assertEqual(self.files(), before)
         self.assertIn("missing.mdl", self.run_mdlc("missing.mdl", status=FAILED).stderr)
-        self.assertIn("cannot write", self.run_mdlc("good.mdl", "-o", "no/such/folder", status=FAILED).stderr)
+        self.assertIn("cannot open no/such/folder: ", self.run_mdlc("good.mdl", "-o", "no/such/folder", status=FAILED).stderr)
         self.assertIn("directory", self.run_mdlc("good.mdl", "-o", ".", status=FAILED).stderr)
         self.assertEqual(self.files(), before)
         with open("/dev/full", "w") as full:

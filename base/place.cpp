@@ -1,4 +1,4 @@
-#include "runtime/output/place.h"
+#include "base/place.h"
 
 #include <fmt/format.h>
 #include <linux/magic.h>
@@ -11,7 +11,7 @@
 #include <climits>
 #include <cstring>
 
-namespace mdl::output {
+namespace mdl {
 namespace {
 
 constexpr int kMostLinks = 40;  // as the kernel's
@@ -79,4 +79,4 @@ Result<Place> place_of(const std::string& path) {
   return failed(path, EISDIR);
 }
 
-}  // namespace mdl::output
+}  // namespace mdl

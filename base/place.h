@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace mdl::output {
+namespace mdl {
 
 struct Place {
   std::string folder, name;  // of a regular file that is there or not; no link is among them
@@ -16,4 +16,4 @@ struct Place {
 };
 Result<Place> place_of(const std::string& path);
 
-}  // namespace mdl::output
+}  // namespace mdl
