@@ -35,16 +35,21 @@ bool wants_colour(Colour colour) {
   return isatty(STDERR_FILENO) && variable("NO_COLOR").empty() && !terminal.empty() && terminal != "dumb";
 }
 
+// Text has colours of its own, and nothing else that a terminal obeys.
 std::string render(const Diagnostics& diagnostics, const Sources& sources, const Options& options) {
   switch (options.diagnostics) {
     case Format::json:
-      return render_json(diagnostics, sources);
+      return for_file(STDERR_FILENO, render_json(diagnostics, sources));
     case Format::sarif:
-      return render_sarif(diagnostics, sources);
+      return for_file(STDERR_FILENO, render_sarif(diagnostics, sources));
     case Format::text:
       break;
   }
   return render_text(diagnostics, sources, {.colour = wants_colour(options.colour)});
+}
+
+void report(const Diagnostics& diagnostics, const Sources& sources, const Options& options) {
+  std::fputs(render(diagnostics, sources, options).c_str(), stderr);
 }
 
 std::string output_path(const Options& options) {
@@ -77,12 +82,12 @@ int run(const Options& options) {
   Diagnostics diagnostics(options.warnings);
   if (options.reformat) {
     int status = reformat_files(options, diagnostics, sources);
-    std::fputs(render(diagnostics, sources, options).c_str(), stderr);
+    report(diagnostics, sources, options);
     return status;
   }
   const query::Expansion queries = add_queries(options, sources, diagnostics);
   Result<std::string> bytes = compile(options, sources, queries, diagnostics);
-  std::fputs(render(diagnostics, sources, options).c_str(), stderr);
+  report(diagnostics, sources, options);
   if (options.apply_fixes)
     if (auto fixed = apply_fixes(diagnostics, sources); !fixed) return finish(fixed.error());
   if (!bytes) return finish(bytes.error());

@@ -34,7 +34,7 @@ std::string line(const Point& point, bool) {
       out += fmt::format(",{}={}i", one.name, observed->of.quantile(one.part));
   }
   if (!point.complete) out += ",complete=false";
-  return out + fmt::format(" {}\n", point.time_ns);
+  return out + fmt::format(" {}", point.time_ns);
 }
 
 }  // namespace

@@ -11,19 +11,20 @@ namespace mdl::output {
 
 class LineWriter final : public Consumer {
  public:
-  using Line = std::string (*)(const Point& point, bool final);  // with its end
-  LineWriter(Sink& sink, Line line, std::string_view head = "") : sink_(sink), line_(line), head_(head) {}
+  using Line = std::string (*)(const Point& point, bool final);  // without its end
+  LineWriter(Sink& sink, Line line, std::string_view end = "\n", std::string_view head = "")
+      : sink_(sink), line_(line), end_(end), head_(head) {}
   Result<void> begin() override { return sink_.write(head_); }
   Result<void> sample(std::span<const Point> points, bool final) override {
     std::string text;
-    for (const Point& point : points) text += line_(point, final);
+    for (const Point& point : points) (text += sink_.shown(line_(point, final))) += end_;
     return sink_.write(text);
   }
 
  private:
   Sink& sink_;
   const Line line_;
-  const std::string_view head_;
+  const std::string_view end_, head_;
 };
 
 }  // namespace mdl::output

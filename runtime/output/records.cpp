@@ -63,10 +63,6 @@ std::string object(const Point& point, bool final) {
   return write_json(line);
 }
 
-std::string object_line(const Point& point, bool final) {
-  return object(point, final) + '\n';
-}
-
 // One document: an array of the same objects, written as they come and closed at the end.
 class Json final : public Consumer {
  public:
@@ -75,7 +71,7 @@ class Json final : public Consumer {
   Result<void> sample(std::span<const Point> points, bool final) override {
     std::string text;
     for (const Point& point : points) {
-      text += (empty_ ? "\n" : ",\n") + object(point, final);
+      text += (empty_ ? "\n" : ",\n") + sink_.shown(object(point, final));
       empty_ = false;
     }
     return sink_.write(text);
@@ -112,7 +108,7 @@ std::string csv_line(const Point& point, bool final) {
   const Series& series = *point.series;
   const Number& value = number(point.value);
   return fmt::format(
-      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\r\n", point.time_ns, elapsed(point), series.process,
+      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", point.time_ns, elapsed(point), series.process,
       quoted(series.metric), quoted(series.focus), value.total, value.delta, rate_field(value),
       quoted(series.units), point.refused, final, point.complete, point.anomalies,
       point.overhead >= 0 ? fmt::format("{}", rounded(point.overhead, 1e4)) : "", point.suspect);
@@ -121,13 +117,13 @@ std::string csv_line(const Point& point, bool final) {
 }  // namespace
 
 std::unique_ptr<Consumer> make_ndjson(Sink& sink, bool) {
-  return std::make_unique<LineWriter>(sink, object_line);
+  return std::make_unique<LineWriter>(sink, object);
 }
 std::unique_ptr<Consumer> make_json(Sink& sink, bool) {
   return std::make_unique<Json>(sink);
 }
 std::unique_ptr<Consumer> make_csv(Sink& sink, bool) {
-  return std::make_unique<LineWriter>(sink, csv_line, kCsvHead);
+  return std::make_unique<LineWriter>(sink, csv_line, "\r\n", kCsvHead);
 }
 
 }  // namespace mdl::output

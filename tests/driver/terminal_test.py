@@ -2,9 +2,11 @@
 and mdlc's messages through the same characters. mdl-inject's own are tested in tests/process/hostile_test.py."""
 import os
 import pathlib
+import pty
 import re
 import subprocess
 import tempfile
+import tty
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -14,6 +16,13 @@ OTHER_WAYS = re.compile(r"fmt::print|\bf?puts\(|\bf?printf\(|std::c(?:out|err)|\
 ALLOWED = {"base/say.cpp", "base/watchdog.cpp", "mdlc/main.cpp", "mdlc/output.cpp", "mdl-inject/measure.cpp", "runtime/kernel/broker.cpp", "runtime/output/sink.cpp"}
 HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 EVIL = b"\x1b[31m\xc2\x9b2J\xe2\x80\xae\xff\x07"
+
+
+def read(terminal):
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # the other side is closed
+        return b""
 
 
 class Terminal(unittest.TestCase):
@@ -50,6 +59,26 @@ class Terminal(unittest.TestCase):
             self.assertIn("cannot", self.said(EVIL, folder=folder))
             self.said(b"--" + EVIL, folder=folder)
             self.said("--explain", EVIL, folder=folder)
+
+    def test_formats_for_programs(self):
+        """Diagnostics as JSON, laid out sources and other output of the compiler, on a terminal."""
+        with tempfile.TemporaryDirectory() as name:
+            path = pathlib.Path(name, "x.mdl")
+            path.write_bytes(b'// \x1b[31m\xc2\x9b2J\xe2\x80\xae\x7f\nmetric m { name "\xc2\x9b2J\xe2\x80\xae\x7f"; units U; aggregateOperator sum; '
+                             b"style EventCounter; flavor { unix }; base is counter { } }\n")
+            for words in (("--diagnostics=json", path), ("--diagnostics=sarif", path), ("--reformat", path), ("--emit=ast", path),
+                          ("--color=never", "-o", "-", path)):
+                ours, theirs = pty.openpty()
+                tty.setraw(theirs)
+                with subprocess.Popen([MDLC, *words], cwd=name, stdout=theirs, stderr=theirs, stdin=subprocess.DEVNULL) as process:
+                    os.close(theirs)
+                    out = b""
+                    while chunk := read(ours):
+                        out += chunk
+                    os.close(ours)
+                self.assertIn(process.returncode, (0, 1))
+                self.assertNotEqual(out, b"")
+                self.assertEqual(HARMFUL.findall(out.decode()), [], words)
 
     def test_colours_of_our_own(self):
         with tempfile.TemporaryDirectory() as name:

@@ -7,16 +7,18 @@ import hashlib
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
 import struct
 import subprocess
 import tempfile
 import time
+import tty
 import unittest
 
 import process_text
-from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, Program, metric, run
+from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, SOURCE, LiveTest, Program, metric, run
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 MOST_MB = 256      # more than for the same process when it is honest
@@ -285,6 +287,43 @@ class Terminals(Hostile):
             shown += done.text.count("?[31m")
         self.assertGreater(shown, 5, "the names were shown")
         self.assertEqual(process_text.leftovers(program.pid), [])
+
+    def on_a_terminal(self, *words):
+        ours, theirs = pty.openpty()
+        tty.setraw(theirs)
+        process = subprocess.Popen([MDL_INJECT, *(one if isinstance(one, bytes) else str(one) for one in words)],
+                                   stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+                                   env=os.environ | {"NO_COLOR": "1"})
+        os.close(theirs)
+        out = b""
+        while True:
+            try:
+                chunk = os.read(ours, 1 << 16)
+            except OSError:  # the other side is closed
+                break
+            if not chunk:
+                break
+            out += chunk
+        os.close(ours)
+        self.assertEqual(process.wait(), 0, out)
+        return out
+
+    def test_each_format_on_a_terminal(self):
+        """A pipe gets the bytes as the format has them."""
+        program = self.start_evil()
+        plan = self.compile_text(CONSTRAINTS + metric("calls", ["main"], constraints=["procedure"]))
+        request = (program.pid, plan, "-d", "0", "-m", b"calls@/Code/p" + self.EVIL + b"/main", "--format")
+        formats = re.findall(r"^MDL_OUTPUT_FORMAT\((\w+)\)", (SOURCE / "runtime/output/formats.def").read_text(), re.M)
+        self.assertIn("csv", formats)
+        for name in formats:
+            with self.subTest(format=name):
+                shown = self.on_a_terminal(*request, name)
+                self.assertIn(b"?[31m" if name not in ("json", "ndjson") else b"\\u001b[31m", shown)
+                self.assertEqual(self.HARMFUL.findall(shown.replace(b"\r\n", b"\n")), [], shown)
+                self.assertFalse(any(line.startswith(b"t_line") for line in shown.splitlines()))
+        piped = Done(*request, "csv")
+        self.assertEqual(piped.status, 0)
+        self.assertIn(self.EVIL, piped.bytes)
 
     def test_names_stay_in_their_line(self):
         program = self.start_evil()
