@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -23,7 +24,6 @@ namespace mdl {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{256} << 20;  // of a question or an answer
-constexpr rlim_t kMostMemory = rlim_t{8} << 30;
 constexpr int kConnection = 3;  // the other process's only file, but for the standard ones
 
 // Without SIGPIPE where the other side is gone.
@@ -60,8 +60,26 @@ void limit(int resource, rlim_t most, rlim_t more) {
   setrlimit(static_cast<__rlimit_resource>(resource), &less);
 }
 
+// Of addresses. /proc says it, too, but the worker of --separate opens nothing: a page more is had above a limit.
+[[maybe_unused]] uint64_t own_memory() {
+  constexpr uint64_t kPage = 4096;
+  rlimit before{};
+  if (getrlimit(RLIMIT_AS, &before) != 0) return 0;
+  uint64_t less = 0, more = uint64_t{1} << 47;
+  while (more - less > kPage) {
+    const uint64_t middle = less + (more - less) / 2;
+    const rlimit now{std::min<rlim_t>(middle, before.rlim_max), before.rlim_max};
+    setrlimit(RLIMIT_AS, &now);
+    void* page = mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    (page == MAP_FAILED ? less : more) = middle;
+    if (page != MAP_FAILED) munmap(page, kPage);
+  }
+  setrlimit(RLIMIT_AS, &before);
+  return more;
+}
+
 // Resets all that a child inherits and that must not act in it (signals, descriptors), and limits it.
-void confine(int connection, unsigned seconds, pid_t parent) {
+void confine(int connection, unsigned seconds, uint64_t memory, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it ended before that
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
@@ -74,7 +92,7 @@ void confine(int connection, unsigned seconds, pid_t parent) {
   limit(RLIMIT_CORE, 0, 0);
   limit(RLIMIT_CPU, seconds, seconds + 1);
 #ifndef MDL_SANITIZED  // whose shadow is larger than any limit
-  limit(RLIMIT_AS, kMostMemory, kMostMemory);
+  limit(RLIMIT_AS, own_memory() + memory, own_memory() + memory);
 #endif
 }
 
@@ -95,14 +113,14 @@ void end_with(int connection) {
 
 }  // namespace
 
-Result<Confined> Confined::start(Answer answer, unsigned seconds) {
+Result<Confined> Confined::start(Answer answer, unsigned seconds, uint64_t memory) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return Error{fmt::format("no connection to another process: {}", std::strerror(errno))};
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    confine(ends[1], seconds, parent);
+    confine(ends[1], seconds, memory, parent);
     end_with(kConnection);
     serve(answer);
   }

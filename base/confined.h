@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -17,10 +18,11 @@ namespace mdl {
 class Confined {
  public:
   // Runs over there, for one question after the other, and may keep state between them.
+  static constexpr uint64_t kMostMemory = uint64_t{8} << 30;
   using Answer = std::function<std::string(const std::string& question)>;
 
-  // `seconds`: of processor time, for all its answers.
-  static Result<Confined> start(Answer answer, unsigned seconds);
+  // `seconds`: of processor time, for all its answers. `memory`: bytes beyond what this process has.
+  static Result<Confined> start(Answer answer, unsigned seconds, uint64_t memory = kMostMemory);
   Confined(Confined&&) noexcept;
   Confined& operator=(Confined&&) noexcept;
   ~Confined();

@@ -10,6 +10,7 @@ import pathlib
 import pty
 import re
 import shutil
+import string
 import struct
 import subprocess
 import tempfile
@@ -383,6 +384,75 @@ class Files(Hostile):
         for kind in (2, 4, 0x6474e550):
             with self.subTest(type=kind):
                 self.list_with(elf([], [(kind, 4, 0x1000, 300 * MIB)] * 1100), 301 * MIB)
+
+
+def library(code, symbols, more=()):
+    """A shared object of this code, with functions (name, offset in the code, size); more: (name, flags, bytes)."""
+    names, table = b"\0", struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)
+    for name, offset, size in symbols:
+        table += struct.pack("<IBBHQQ", len(names), 0x12, 0, 1, 0x1000 + offset, size)
+        names += name + b"\0"
+    parts = [(b".text", 1, 6, code, 0), (b".symtab", 2, 0, table, 3), (b".strtab", 3, 0, names, 0),
+             *((name, 1, flags, content, 0) for name, flags, content in more)]
+    titles = b"\0" + b"".join(part[0] + b"\0" for part in parts) + b".shstrtab\0"
+    out, heads, title = bytearray(0x1000), [bytes(64)], 1
+    for name, kind, flags, content, link in (*parts, (b".shstrtab", 3, 0, titles, 0)):
+        out += bytes(-len(out) % 4096)
+        heads.append(struct.pack("<IIQQQQIIQQ", title, kind, flags, len(out) if flags & 2 else 0, len(out), len(content), link, 1, 16,
+                                 24 if kind == 2 else 0))
+        title += len(name) + 1
+        out += content
+    mapped = min(len(out), MIB)  # as much as tests/programs/hostile.cpp maps
+    out[:120] = struct.pack("<16sHHIQQQIHHHHHHIIQQQQQQ", b"\x7fELF\2\1\1", 3, 62, 1, 0, 64, len(out), 0, 64, 56, 1, 64, len(heads),
+                            len(heads) - 1, 1, 5, 0, 0, 0, mapped, mapped, 0x1000)
+    return bytes(out) + b"".join(heads)
+
+
+class Costs(Hostile):
+    """Few bytes that stand for much: each is a refusal that names the cause, and the rest of the process is measured."""
+
+    RETURN = b"\xc3"
+
+    def evil(self, name, *what):
+        return self.hostile("code", self.file(name, library(*what)))
+
+    @staticmethod
+    def doubled(levels):
+        """A name of C++ and one of Rust that are twice as long with each ten letters."""
+        def digits(number, letters):
+            out = ""
+            while True:
+                out = letters[number % len(letters)] + out
+                number //= len(letters)
+                if not number:
+                    return out
+        def seen(number, letters):
+            return "_" if number == 0 else digits(number - 1, letters) + "_"
+        cpp, last = "_Z1f1AIiiE", 1
+        for level in range(levels):
+            cpp += "S_I" + 2 * ("S" + seen(last, string.digits + string.ascii_uppercase)) + "E"
+            last = level + 2
+        rust = "_RINvC1a1f"
+        last = len(rust) - 2
+        rust += "TllE"
+        for _ in range(levels):
+            here = len(rust) - 2
+            rust += "T" + 2 * ("B" + seen(last, string.digits + string.ascii_letters)) + "E"
+            last = here
+        return cpp.encode(), (rust + "E").encode()
+
+    def test_names_that_grow(self):
+        """A symbol of some hundred letters took 4 GB and for ever to be shown; one of a million ended mdl-inject."""
+        plan = self.plan()
+        for name in (*self.doubled(40), *self.doubled(9), b"_Z1f" + b"P" * 1_000_000 + b"i", b"_Z1f" + b"P" * 15_000 + b"i"):
+            with self.subTest(name=name[:40], size=len(name)):
+                program = self.evil("evil.so", self.RETURN * 64, [(name, 0, 16), (b"_Z5plaini", 16, 16)])
+                for words in (("--list", program.pid), ("--list", program.pid, "plain(int)"), (program.pid, plan, "-d", "0"),
+                              (program.pid, plan, "--dry-run", "-m", "work_calls@/Code/evil.so/nothing(int)")):
+                    done = self.in_bounds(Done(*words), base=40)
+                    self.assertEqual(done.status, 1 if "--dry-run" in words else 0, done.text[-400:])
+                self.assertIn("plain(int)", Done("--list", program.pid, "plain*").text)
+                self.assertEqual(program.ask("work 3")["work"], 3)
 
 
 class Lists(Hostile):
