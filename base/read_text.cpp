@@ -42,8 +42,11 @@ int read_text(const std::string& path, std::string& out) {
   return read_into(out, path, out.max_size());
 }
 
-int read_open(int file, std::string& out) {
-  return read_into(out, file, out.max_size());
+int read_open(int file, std::string& out, size_t most) {
+  const int failed = read_into(out, file, most + 1);
+  if (failed != 0 || out.size() <= most) return failed;
+  out.resize(most);
+  return EFBIG;
 }
 
 Result<std::string> read_file(const std::string& path, size_t most) {

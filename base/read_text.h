@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "base/result.h"
@@ -14,8 +15,8 @@ std::string read_text(const std::string& path);
 // Appends it to `out`; 0, or the errno of what failed.
 int read_text(const std::string& path, std::string& out);
 
-// The same from an open file, which it closes.
-int read_open(int file, std::string& out);
+// The same from an open file, which it closes. Where it is longer than `most` bytes, the first `most` and EFBIG.
+int read_open(int file, std::string& out, size_t most = SIZE_MAX / 2);
 
 // The content of a user's file. Where it is longer than `most` bytes, its first `most` + 1, so that the
 // caller sees it. The error is the system's word alone ("Permission denied").

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -80,9 +81,15 @@ std::string_view last_component(std::string_view path) {
 }  // namespace
 
 Result<FileDebugInfo> FileDebugInfo::open(DebugSections sections, unsigned seconds) {
+  // What reading an honest file takes, with room: a third of that in memory, and of the time a tenth.
+  constexpr uint64_t kAnyMemory = uint64_t{128} << 20, kTimesMemory = 8;
+  constexpr uint64_t kAnySeconds = 2, kBytesASecond = 4 << 20;
+  uint64_t bytes = 0;
+  for (const auto& [name, section] : sections) bytes += section.size();
+  seconds = static_cast<unsigned>(std::min<uint64_t>(seconds, kAnySeconds + bytes / kBytesASecond));
   auto reader = std::make_shared<Reader>(std::move(sections));
-  auto confined =
-      Confined::start([reader](const std::string& question) { return reader->answer(question); }, seconds);
+  auto confined = Confined::start([reader](const std::string& question) { return reader->answer(question); },
+                                  seconds, kAnyMemory + kTimesMemory * bytes);
   if (!confined) return confined.error();
   return FileDebugInfo(std::move(*confined));
 }

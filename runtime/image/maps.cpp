@@ -49,6 +49,12 @@ bool parse_line(std::string_view line, Mapping& mapping) {
 std::string why_unreadable(pid_t pid, int error) {
   if (error == ENOENT || error == ESRCH)
     return fmt::format("there is no process {}: check the pid, it may have ended", pid);
+  if (error == EFBIG)
+    return fmt::format(
+        "the list of mappings of process {} (/proc/{}/maps) has more than {} MB: the paths in it are longer "
+        "than "
+        "those of any real program",
+        pid, pid, kernel::kMostMaps >> 20);
   return fmt::format(
       "cannot read /proc/{}/maps: {}; the process must belong to the user who runs this, or run this as root "
       "(CAP_SYS_PTRACE)",

@@ -179,7 +179,7 @@ int read_proc(pid_t pid, std::string_view name, std::string& out) {
   }
   // As long as the process wants it to be: it is read here.
   const int file = open_proc(pid, name);
-  return file < 0 ? errno : read_open(file, out);
+  return file < 0 ? errno : read_open(file, out, kMostMaps);
 }
 std::string proc_link(pid_t pid, std::string_view name) {
   return ask<direct::proc_link>(pid, name);

@@ -17,7 +17,11 @@
 namespace mdl::kernel {
 
 std::string proc_text(pid_t pid, std::string_view name);
-// Appends it to `out`; 0, or the errno of what failed.
+// Of maps. The kernel allows 64,000 lines, each with a path of up to 4,096 letters: a process can have 260 MB of them,
+// which take seconds each time. Those of real programs have some megabytes at most.
+inline constexpr size_t kMostMaps = 32 << 20;
+
+// Appends it to `out`; 0, or the errno of what failed; EFBIG for longer maps.
 int read_proc(pid_t pid, std::string_view name, std::string& out);
 std::string proc_link(pid_t pid, std::string_view name);
 bool stat_proc(pid_t pid, std::string_view name, struct stat& out);

@@ -454,6 +454,38 @@ class Costs(Hostile):
                 self.assertIn("plain(int)", Done("--list", program.pid, "plain*").text)
                 self.assertEqual(program.ask("work 3")["work"], 3)
 
+    def test_debug_information_of_many_entries(self):
+        """A byte an entry: 30 MB were 2 GB, in a process of its own."""
+        entries = 30 * MIB
+        # A unit with its addresses, and blocks without anything.
+        abbreviations = b"\1\x11\1\x11\1\x12\6\0\0" + b"\2\x0b\0\0\0" + b"\0"
+        info = struct.pack("<HIB", 4, 0, 8) + b"\1" + struct.pack("<QI", 0x1000, 64) + b"\2" * entries + b"\0"
+        program = self.evil("evil.so", self.RETURN * 64, [(b"evil", 0, 16)],
+                            [(b".debug_abbrev", 0, abbreviations), (b".debug_info", 0, struct.pack("<I", len(info)) + info)])
+        plan = self.compile_text(metric("calls", ["t_work"]) + metric("sums", ["evil"]).replace("sums++", "sums += $args.size"))
+        done = self.in_bounds(Done(program.pid, plan, "-d", "0", "-m", "sums"), base=30 * 8 + 150)
+        self.assertEqual(done.status, 1)
+        self.assertIn("its debug information cannot be read: the reader failed", done.text)
+        self.assertEqual(self.in_bounds(Done(program.pid, plan, "-d", "0", "-m", "calls")).status, 0)
+
+    def test_mappings_with_long_paths(self):
+        """60,000 lines of 4,000 letters: 800 MB, and 3 s each time."""
+        folder = self.folder
+        while len(str(folder)) < 3700:
+            folder = folder / ("x" * 250)
+        folder.mkdir(parents=True)
+        path = folder / ("y" * 200)
+        path.write_bytes(bytes(8192))
+        for one in (path, *path.parents):
+            if one == self.folder:
+                break
+            one.chmod(0o755)
+        program = self.hostile("same", f"{path},60000")
+        for words in (("--status", program.pid), ("--list", program.pid), ("--remove", program.pid), (program.pid, self.plan(), "-d", "0")):
+            done = self.in_bounds(Done(*words))
+            self.assertEqual(done.status, 1)
+            self.assertIn(f"the list of mappings of process {program.pid} (/proc/{program.pid}/maps) has more than 32 MB", done.text)
+
 
 class Lists(Hostile):
     """What /proc tells of a process by lines and words that the process itself may choose."""

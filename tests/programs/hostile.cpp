@@ -8,6 +8,7 @@
 //   file PATH        maps the bytes of the file as `memfd` or `writable` said last
 //   later PATH       the same when it is told to, below everything else
 //   code PATH        maps the file itself as code, as the dynamic linker does with a library
+//   same PATH,N      N mappings of two pages of the file, which the kernel cannot join
 //   ranges N         N mappings more, which the kernel cannot join
 //   name TEXT        the name of the thread, in which %b stands for a backslash and %n for a new line
 //
@@ -56,6 +57,19 @@ void map_code(const char* path) {
   close(file);
 }
 
+void map_same(const char* text) {
+  constexpr size_t kPage = 4096;
+  const std::string_view all = text;
+  const size_t comma = all.rfind(',');
+  const int file = open(std::string(all.substr(0, comma)).c_str(), O_RDONLY);
+  check(file >= 0, "open");
+  for (int i = 0, count = atoi(text + comma + 1); i < count; i++)
+    check(mmap(nullptr, kPage, i % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE, file,
+               static_cast<off_t>(i % 2 * kPage)) != MAP_FAILED,
+          "mmap");
+  close(file);
+}
+
 void map_ranges(unsigned long count) {
   constexpr size_t kPage = 4096;
   auto* at = static_cast<char*>(mmap(nullptr, count * kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -90,6 +104,7 @@ int main(int argc, char** argv) {
     if (what == "memfd" || what == "writable") name = argv[i + 1], is_writable = what == "writable";
     if (what == "file") map_copy(argv[i + 1]);
     if (what == "code") map_code(argv[i + 1]);
+    if (what == "same") map_same(argv[i + 1]);
     if (what == "ranges") map_ranges(strtoul(argv[i + 1], nullptr, 10));
     if (what == "name") set_name(argv[i + 1]);
   }
