@@ -74,7 +74,7 @@ void say_written(const Options& options, const std::string& path, size_t size) {
 
 int run(const Options& options) {
   if (!options.explain.empty()) return explain(options.explain);
-  if (options.language_server) return lsp::serve(options);
+  if (options.language_server) return lsp::serve(options, STDIN_FILENO, STDOUT_FILENO);
 
   Sources sources;
   if (auto read = read_files(options, sources); !read) return finish(read.error());

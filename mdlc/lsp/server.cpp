@@ -290,9 +290,9 @@ Json Server::code_action(const Json& params) {
 
 }  // namespace
 
-int serve(const mdlc::Options& options) {
+int serve(const mdlc::Options& options, int in, int out) {
   std::signal(SIGPIPE, SIG_IGN);  // a client that is gone is seen when writing fails
-  return Server(options, STDIN_FILENO, STDOUT_FILENO).run();
+  return Server(options, in, out).run();
 }
 
 }  // namespace mdl::lsp

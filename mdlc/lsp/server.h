@@ -5,8 +5,8 @@
 
 namespace mdl::lsp {
 
-// Serves until the client ends it; answers the exit status that the protocol asks for. The
+// Serves until the client ends it, by these files; answers the exit status that the protocol asks for. The
 // options are those of a compilation, and the files are part of every document's program.
-int serve(const mdlc::Options& options);
+int serve(const mdlc::Options& options, int in, int out);
 
 }  // namespace mdl::lsp

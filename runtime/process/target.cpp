@@ -113,7 +113,7 @@ ProcessStatus parse_status(std::string_view text) {
     if (auto v = value("Pid:\t"); !v.empty()) out.has_pid = true;
     if (auto v = value("VmSize:\t"); !v.empty()) out.has_memory = true;
     if (auto v = value("VmLck:\t"); !v.empty())
-      out.locks_memory = number(v.substr(v.find_first_not_of(' '))) > 0;
+      out.locks_memory = number(v.substr(std::min(v.find_first_not_of(' '), v.size()))) > 0;
     if (auto v = value("Tgid:\t"); !v.empty()) out.group = static_cast<pid_t>(number(v));
     if (auto v = value("PPid:\t"); !v.empty()) out.parent = static_cast<pid_t>(number(v));
     if (auto v = value("TracerPid:\t"); !v.empty()) out.tracer = static_cast<pid_t>(number(v));

@@ -1,5 +1,6 @@
 // What a target shows of itself, as it may have written it: the journal, and with it the directory, blocks, ring and
-// key tables of the session; and the files of /proc that have its names in them.
+// key tables of the session; and the files of /proc that have its names in them. And what else mdl-inject reads of others:
+// the questions and answers of --separate, and the policy of a machine.
 //
 // An input is a byte that says which, and the bytes. A journal's text gets the head that makes it one; the memory of
 // a session is what follows the journal, again and again.
@@ -7,12 +8,17 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/digest.h"
+#include "base/proc_text.h"
 #include "base/say.h"
+#include "mdl-inject/policy.h"
 #include "runtime/image/image.h"
+#include "runtime/kernel/calls.h"
 #include "runtime/process/permission.h"
+#include "runtime/process/target.h"
 #include "runtime/resident/footprint.h"
 #include "runtime/resident/key_table.h"
 #include "runtime/session/anomalies.h"
@@ -92,6 +98,34 @@ void read_session(std::string_view text) {
   }
 }
 
+// One call's parameters as its broker takes them out of a question, and as its worker takes them out of an answer.
+template <typename R, typename... A>
+void read_wire(R (*)(A...), std::span<const std::byte> bytes) {
+  using namespace kernel::wire;
+  Reader question(bytes), answer(bytes);
+  std::tuple<typename Parameter<A>::Kept...> asked{}, answered{};
+  std::apply([&](auto&... one) { (Parameter<A>::take(question, one), ...); }, asked);
+  if (question.is_whole()) std::apply([](auto&... one) { ((void)Parameter<A>::pass(one), ...); }, asked);
+  std::apply([&](auto&... one) { (Parameter<A>::receive(answer, Parameter<A>::pass(one)), ...); }, answered);
+  [[maybe_unused]] R out{};
+  if constexpr (!std::is_same_v<R, kernel::direct::Opened>) get(answer, out);
+  (void)answer.is_whole();
+}
+
+template <auto... F>
+void read_wire(kernel::List<F...>, std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  const auto number = static_cast<size_t>(bytes[0]) % sizeof...(F);
+  size_t at = 0;
+  ((at++ == number ? read_wire(F, bytes.subspan(1)) : void()), ...);
+}
+
+void read_stat(std::string_view text) {
+  for (int field = -1; field < 60; field++) (void)stat_field(text, field);
+  for (std::string_view key : {"Name", "Uid", "VmSize", ""}) (void)status_value(text, key);
+  (void)process::parse_status(text);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -103,6 +137,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 's':
       (void)process::parse_credentials(std::string(text));
+      break;
+    case 't':
+      read_stat(text);
+      break;
+    case 'w':
+      read_wire(kernel::Calls{}, std::as_bytes(std::span(text)));
+      break;
+    case 'y':
+      (void)inject::parse_policy(std::string(text), "policy").operator bool();
       break;
     case 'p':
       if (harmless(harmless(text)) != harmless(text)) __builtin_trap();

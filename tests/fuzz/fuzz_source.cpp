@@ -1,6 +1,15 @@
 // Source text: any bytes are parsed and analyzed without a crash; what is accepted lowers
 // to IR that the verifier accepts, before and after the passes; every diagnostic can be shown; the formatter
 // keeps every token and comment, and has nothing to change in what it made.
+//
+// An input that begins with `{` is what a client says to the language server, a message a line; one that begins with
+// `Content-`, the bytes that it sends.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +20,7 @@
 #include "compiler/reformat/layout.h"
 #include "compiler/reformat/printer.h"
 #include "compiler/sema/analyze.h"
+#include "mdlc/lsp/server.h"
 
 using namespace mdl;
 
@@ -50,9 +60,32 @@ void check_verified(const Program& program) {
   }
 }
 
+std::string framed(std::string_view messages) {
+  std::string out;
+  while (!messages.empty()) {
+    const std::string_view line = messages.substr(0, messages.find('\n'));
+    messages.remove_prefix(std::min(line.size() + 1, messages.size()));
+    out += fmt::format("Content-Length: {}\r\n\r\n{}", line.size(), line);
+  }
+  return out;
+}
+
+void serve(std::string_view bytes) {
+  const int in = memfd_create("client", MFD_CLOEXEC);
+  const int out = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (in < 0 || out < 0 || write(in, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+    std::abort();
+  lseek(in, 0, SEEK_SET);
+  (void)lsp::serve(mdlc::Options(), in, out);
+  close(in), close(out);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (text.starts_with('{')) return serve(framed(text)), 0;
+  if (text.starts_with("Content-")) return serve(text), 0;
   // The last byte chooses the standard and the flavor, so that seeds stay plain text.
   uint8_t choice = size == 0 ? 0 : data[size - 1];
   SemaOptions options;
