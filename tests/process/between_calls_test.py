@@ -1,6 +1,6 @@
 """The target becomes something else between two system calls of mdl-inject, at each of them that concerns it.
 
-    between_calls_test.py            some of the calls, by chance, with each change; it says which
+    between_calls_test.py            each change at some of the calls, by chance; it says which
     between_calls_test.py all [N/M]  each of them; of these, every M-th, beginning with the N-th
 
 A pid, a thread's number, a mapping and a program may mean another one at the next call (docs/security.md). Here they do:
@@ -144,7 +144,7 @@ class Struck:
 
 class Between(LiveTest):
     stops = None  # set by main: which of all, as a slice
-    some = 32     # strikes, where not all are asked for
+    some = 2      # strikes of each change, where not all are asked for
     more = ("--no-separate",)  # options of mdl-inject
 
     def setUp(self):
@@ -363,8 +363,10 @@ class Between(LiveTest):
         seed = random.randrange(1 << 32)
         print(f"{touches} calls, seed {seed}", flush=True)
         chance = random.Random(seed)
-        strikes = [(stop, change) for stop in range(1, touches + 20) for change in CHANGES]
-        strikes = strikes[self.stops] if self.stops else chance.sample(strikes, self.some)
+        if self.stops:
+            strikes = [(stop, change) for stop in range(1, touches + 20) for change in CHANGES][self.stops]
+        else:
+            strikes = [(stop, change) for change in CHANGES for stop in chance.sample(range(1, touches), self.some)]
         for count, (stop, change) in enumerate(strikes):
             with self.subTest(stop=stop, change=change):
                 self.strike_once(f"touches:{stop}", change)
@@ -376,9 +378,17 @@ class Between(LiveTest):
         print(f"changed {len(strikes)} times: {dict(self.seen)}", flush=True)
 
 
+class BetweenFollow(Between):
+    """Forks are followed, and more is read of the process meanwhile."""
+    some = 1
+    more = ("--no-separate", "--follow-fork")
+    test_a_change_is_noticed = test_an_execve_while_threads_are_seized = None
+    test_an_execve_while_registers_are_set = None
+
+
 class BetweenSeparate(Between):
     """The calls of the broker: its worker waits meanwhile."""
-    some = 8
+    some = 1
     more = ("--separate",)
     test_a_change_is_noticed = test_an_execve_while_threads_are_seized = None
     test_an_execve_while_registers_are_set = None
