@@ -282,7 +282,7 @@ metric every_call {
                 self.refused(status, [word], self.program.pid, plan, "-m", f"work_calls@{focus}")
 
     def test_usage(self):
-        wrong = [[], ["--no-such-option"], [self.program.pid], ["--remove"], ["--status"], ["--verify"]]
+        wrong = [[], ["--no-such-option"], [self.program.pid, "-m", "calls"], ["--remove"], ["--status"], ["--verify"]]
         wrong += [[self.program.pid, self.plan, *more]
                   for more in (["-i", "zero"], ["-i", "-1"], ["--format", "xml"], ["third"])]
         for arguments in wrong:
