@@ -76,7 +76,10 @@ void serve(std::string_view bytes) {
   if (in < 0 || out < 0 || write(in, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
     std::abort();
   lseek(in, 0, SEEK_SET);
-  (void)lsp::serve(mdlc::Options(), in, out);
+  mdlc::Options options;
+  options.target = backend::all_targets()[0];
+  options.cpu = options.target->cpu;
+  (void)lsp::serve(options, in, out);
   close(in), close(out);
 }
 
