@@ -92,7 +92,8 @@ void confine(int connection, unsigned seconds, uint64_t memory, pid_t parent) {
   limit(RLIMIT_CORE, 0, 0);
   limit(RLIMIT_CPU, seconds, seconds + 1);
 #ifndef MDL_SANITIZED  // whose shadow is larger than any limit
-  limit(RLIMIT_AS, own_memory() + memory, own_memory() + memory);
+  const uint64_t most = own_memory() + memory;
+  limit(RLIMIT_AS, most, most);
 #endif
 }
 

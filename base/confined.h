@@ -17,8 +17,8 @@ namespace mdl {
 
 class Confined {
  public:
-  // Runs over there, for one question after the other, and may keep state between them.
   static constexpr uint64_t kMostMemory = uint64_t{8} << 30;
+  // Runs over there, for one question after the other, and may keep state between them.
   using Answer = std::function<std::string(const std::string& question)>;
 
   // `seconds`: of processor time, for all its answers. `memory`: bytes beyond what this process has.

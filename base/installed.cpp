@@ -3,18 +3,24 @@
 #include <filesystem>
 
 namespace mdl {
+namespace {
 
-std::string installed(const std::string& name) {
+// The folder of this program; "" when its place is not known.
+std::filesystem::path own_folder() {
   std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return "";
-  return (program.parent_path().parent_path() / "share" / "mdl" / name).string();
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
 }
 
-std::string beside(const std::string& name) {
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "" : (program.parent_path() / name).string();
+}  // namespace
+
+std::string installed(const std::string& name) {
+  const std::filesystem::path folder = own_folder();
+  return folder.empty() ? "" : (folder.parent_path() / "share" / "mdl" / name).string();
+}
+
+std::string beside(const std::string& program) {
+  const std::filesystem::path folder = own_folder();
+  return folder.empty() ? "" : (folder / program).string();
 }
 
 }  // namespace mdl

@@ -300,6 +300,21 @@ def run(*command, seconds=PATIENCE, **options):
                           text=True, timeout=seconds, check=False, **options)
 
 
+def read_terminal(ours):
+    """All that is written to a pseudo-terminal until its other side is closed; closes this one."""
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(ours, 1 << 16)
+        except OSError:  # the other side was closed
+            break
+        if not chunk:
+            break
+        shown += chunk
+    os.close(ours)
+    return shown
+
+
 NOBODY = 65534
 # In front of a command of root's: it runs as nobody, and without what root could hand on.
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all")

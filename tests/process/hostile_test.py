@@ -19,7 +19,7 @@ import tty
 import unittest
 
 import process_text
-from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, SOURCE, LiveTest, Program, metric, run
+from harness import CONSTRAINTS, MDL_INJECT, PROGRAMS, SOURCE, LiveTest, Program, metric, read_terminal, run
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 MOST_MB = 256      # more than for the same process when it is honest
@@ -296,16 +296,7 @@ class Terminals(Hostile):
                                    stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
                                    env=os.environ | {"NO_COLOR": "1"})
         os.close(theirs)
-        out = b""
-        while True:
-            try:
-                chunk = os.read(ours, 1 << 16)
-            except OSError:  # the other side is closed
-                break
-            if not chunk:
-                break
-            out += chunk
-        os.close(ours)
+        out = read_terminal(ours)
         self.assertEqual(process.wait(), 0, out)
         return out
 

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import BIN, CONSTRAINTS, MDL_INJECT, LiveTest, metric, run, soon
+from harness import BIN, CONSTRAINTS, MDL_INJECT, LiveTest, metric, read_terminal, run, soon
 
 KEYS = {"time_ns": int, "elapsed_s": (int, float), "pid": int, "metric": str, "focus": str, "value": int,
         "delta": int, "rate": (int, float, type(None)), "units": str, "refused": int, "final": bool}
@@ -199,16 +199,7 @@ class Output(LiveTest):
         master, slave = pty.openpty()
         process = self.popen("-d", "0.5", "-i", "0.1", stdout=slave, stderr=subprocess.PIPE)
         os.close(slave)
-        shown = b""
-        while True:
-            try:
-                chunk = os.read(master, 1 << 16)
-            except OSError:  # the other side was closed
-                break
-            if not chunk:
-                break
-            shown += chunk
-        os.close(master)
+        shown = read_terminal(master)
         errors = process.stderr.read()
         process.stderr.close()
         self.assertEqual(process.wait(10), 0, errors)
