@@ -127,6 +127,7 @@ int measure(const Options& asked, const Policy& policy) {
   auto format = output::format_named(options.format, sink->is_terminal());
   if (!format) return fail(format.error());
   output::Feed feed;
+  sink->call_meanwhile([&feed] { feed.meanwhile(); });
   feed.add(format->make(*sink, sink->is_terminal() && !std::getenv("NO_COLOR")));
   std::optional<process::Launch> launched;
   if (auto ok = apply_defaults(plan->manifest, options); !ok) return fail(ok.error());

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -107,6 +108,9 @@ class Feed {
   Result<void> begin();
   Result<void> sample(std::span<const Point> points, bool final);
   Result<void> end();
+
+  // What does not wait for the readers of the output: called while one of them is waited for. It writes nothing.
+  std::function<void()> meanwhile = [] {};
 
  private:
   std::vector<std::unique_ptr<Consumer>> consumers_;

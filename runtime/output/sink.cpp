@@ -54,7 +54,8 @@ Sink::Sink(Sink&& other) noexcept
       name_(std::move(other.name_)),
       owned_(other.owned_),
       is_terminal_(other.is_terminal_),
-      other_(std::move(other.other_)) {
+      other_(std::move(other.other_)),
+      meanwhile_(std::move(other.meanwhile_)) {
   other.fd_ = -1;
 }
 
@@ -73,13 +74,18 @@ Result<void> Sink::write(std::string_view text) {
     fd_ = *file;
     return {};
   }
-  constexpr int kPatienceMs = 1000;  // with a reader that does not read, when somebody wants us to end
-  while (!text.empty()) {
+  constexpr int kPollMs = 2;
+  constexpr int kPatience = 500;  // with a reader that does not read, when somebody wants us to end; in polls
+  for (int polls = 0; !text.empty();) {
     pollfd room{fd_, POLLOUT, 0};
-    const int ready = poll(&room, 1, kPatienceMs);
-    if (ready == 0 && is_interrupted())
-      return Error{fmt::format("cannot write {}: nobody reads it, and it was to end", name_)};
+    const int ready = poll(&room, 1, kPollMs);
+    if (ready == 0) {
+      if (++polls >= kPatience && is_interrupted())
+        return Error{fmt::format("cannot write {}: nobody reads it, and it was to end", name_)};
+      meanwhile_();
+    }
     if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
+    polls = 0;
     // Not more than what a pipe with room takes at once (pipe(7)).
     const ssize_t written = ::write(fd_, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
     if (written >= 0)

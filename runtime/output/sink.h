@@ -36,6 +36,8 @@ class Sink {
   Result<int> publish(std::string_view text);
   using Publish = std::function<Result<int>(std::string_view)>;
   void publish_through(Publish other) { other_ = std::move(other); }
+  // Called again and again, every few milliseconds, while write() waits for a reader.
+  void call_meanwhile(std::function<void()> other) { meanwhile_ = std::move(other); }
   Result<void> close();  // reports what a delayed write found; a second call does nothing
 
  private:
@@ -46,6 +48,7 @@ class Sink {
   bool owned_;
   bool is_terminal_;
   Publish other_;
+  std::function<void()> meanwhile_ = [] {};
 };
 
 }  // namespace mdl::output

@@ -157,10 +157,19 @@ bool Measurement::look() {
     if (auto program = other_program()) result_ = replaced(*program);
     return true;
   }
-  if (exits == exits_) {
-    if (announced_ && Clock::now() - *announced_ > kEnds) announced_.reset();
-    return taken;
-  }
+  if (exits != exits_) return read_end(exits);
+  if (announced_ && Clock::now() - *announced_ > kEnds) announced_.reset();
+  return taken;
+}
+
+bool Measurement::read_end() {
+  uint64_t exits = 0;
+  return memory_.read(exit_word(0), std::as_writable_bytes(std::span(&exits, 1))) && exits != exits_ &&
+         read_end(exits);
+}
+
+// `exits`: as often it has come there.
+bool Measurement::read_end(uint64_t exits) {
   if (auto last = take_sample()) {
     at_end_ = std::move(*last);
     announced_ = Clock::now();

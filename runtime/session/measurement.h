@@ -62,6 +62,8 @@ class Measurement {
   // Between samples: takes what ended threads have left, and the last values of a process at its end. True when
   // there was any of that.
   bool look();
+  // The last alone; nothing is written. A process at its end does not wait for the reader of the output.
+  bool read_end();
   // The process has ended.
   void end();
   // Takes everything out, with a last sample; or leaves it, as --detach wants.
@@ -78,6 +80,7 @@ class Measurement {
   bool free_taken();  // true when something was taken
   bool write_data(uint64_t address, std::span<const uint64_t> words, std::chrono::milliseconds patience);
   uint64_t exit_word(uint64_t index) const;
+  bool read_end(uint64_t exits);
   bool set_exit_word(uint64_t index, uint64_t value, std::chrono::milliseconds patience = {}) {
     return write_data(exit_word(index), std::span(&value, 1), patience);
   }

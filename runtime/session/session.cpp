@@ -36,6 +36,11 @@ Session::Session(const SessionOptions& options, const plan::Plan& plan, const Wa
   if (options.follow_fork) heart_.emplace();
   if (options.follows_programs()) programs_.emplace(*heart_);
   add_family(std::move(first));
+  feed.meanwhile = [this] { read_ends(); };
+}
+
+Session::~Session() {
+  feed_.meanwhile = [] {};
 }
 
 Result<int> Session::run(std::optional<process::Launch>& launched) {
@@ -117,6 +122,13 @@ void Session::look_at_all() {
       if (one->look_for_libraries()) family.hidden = one->measurement().hidden();
       if (one->measurement().look()) news_ = Clock::now();
     }
+}
+
+// Between two writes of a sample: nobody is added or removed.
+void Session::read_ends() {
+  for (Family& family : families_)
+    for (auto& one : family.processes)
+      if (!one->measurement().result()) (void)one->measurement().read_end();
 }
 
 Result<std::string> Session::change(const RequestChange& change) {

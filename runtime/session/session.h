@@ -33,6 +33,9 @@ class Session {
   // null: from nowhere. `log` gets each of them with what becomes of it; where it fails at first, it is refused.
   Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch, output::Feed& feed,
           std::unique_ptr<AttachedProcess> first, Commands* commands = nullptr, ChangeLog log = {});
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   // Samples until something ends it, then takes everything out, whatever happens here.
   // A program that was started for it is let go when everything is ready for its end. Returns the exit
@@ -59,6 +62,7 @@ class Session {
   // How long nobody asks processes whether they wait for us.
   Clock::duration patience(Clock::time_point now) const;
   void look_at_all();
+  void read_ends();
   void obey();
 
   void add_family(std::unique_ptr<AttachedProcess> process);

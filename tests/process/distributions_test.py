@@ -1,5 +1,6 @@
 """Distributions: how often values of each size were observed, against a program that knows all of them."""
 
+import fcntl
 import json
 import re
 import signal
@@ -16,6 +17,13 @@ metric sizes {
   base is histogram { foreach func in sized { append preInsn func.entry constrained (* observe($arg[0]); *) } }
 }
 """
+
+
+def many(function, count):
+    head, metric = SIZES.replace("t_size", function).split("metric sizes")
+    return head + "".join(f"metric sizes_{i}{metric}" for i in range(count))
+
+
 LIMIT = 1 << 48  # larger ones are in the last bucket
 
 
@@ -111,8 +119,7 @@ class Distributions(LiveTest):
         """Refused before anything is mapped, and the process is not blamed."""
         program = self.start("observed")
         before = self.remember(program.process.pid)
-        head, metric = SIZES.split("metric sizes")
-        plan = self.compile_text(head + "".join(f"metric sizes_{i}{metric}" for i in range(800)))
+        plan = self.compile_text(many("t_size", 800))
         refused = run(MDL_INJECT, program.process.pid, plan, "-d", "0")
         self.assertEqual(refused.returncode, 1, refused.stderr)
         self.assertRegex(refused.stderr, r"would take 16\.\d MB of memory for each thread .* ask for fewer")
@@ -122,9 +129,7 @@ class Distributions(LiveTest):
     def test_children_that_run_are_admitted(self):
         """A child that begins to count in the very moment in which its data are made its own."""
         program = self.start("children")
-        head, metric = SIZES.replace("t_size", "t_work").split("metric sizes")
-        text = head + "".join(f"metric sizes_{i}{metric}" for i in range(20))
-        session = self.inject(program.process.pid, self.compile_text(text), "--follow-fork", interval="60")
+        session = self.inject(program.process.pid, self.compile_text(many("t_work", 20)), "--follow-fork", interval="60")
         session.wait_inserted()
         for _ in range(10):
             program.ask("fork 200", None)
@@ -133,6 +138,19 @@ class Distributions(LiveTest):
         self.assertNotIn("cannot be measured", session.errors)
         counts = [line["count"] for line in session.lines if line["final"] and line["metric"] == "sizes_1"]
         self.assertEqual(sorted(counts)[-20:], [200] * 20, session.errors)
+
+    def test_ends_do_not_wait_for_the_reader(self):
+        """The grandchild's last sample does not fit into the pipe, and meanwhile its parent ends."""
+        program = self.start("children")
+        session = self.inject(program.process.pid, self.compile_text(many("t_work", 20)), "--follow-fork", interval="60")
+        session.wait_inserted()
+        fcntl.fcntl(session.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        program.ask("fork 200", None)
+        self.assert_stopped_well(session)
+        self.assertNotIn("could not be read", session.errors)
+        lines = [line for line in session.lines if line["final"]]
+        self.assertEqual(sorted(line["count"] for line in lines), [0] * 20 + [200] * 40)
+        self.assertFalse([line for line in lines if "complete" in line])
 
     def test_status_and_what_is_refused(self):
         program = self.start("observed")
