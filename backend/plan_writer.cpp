@@ -57,6 +57,7 @@ PlanText make_plan(const Program& program, const Target& target, std::vector<Ref
     for (const format::Cell& cell : metric.cells)
       if (cell.kind == format::CellKind::flag) features.emplace("metric-flags");
     if (!metric.focus.empty()) features.emplace("focus");
+    if (!metric.keys.empty()) features.emplace("metric-keys");
   }
   for (const ir::Snippet& snippet : program.snippets) {
     Result<StencilText> stencil = make_stencil(snippet, target, peepholes);

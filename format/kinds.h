@@ -178,7 +178,13 @@ enum class KeyChange : uint8_t {
   clear_all,  // ... = 0
   lower_key,  // the key's flag -= 1
   clear_key,  // ... = 0
+  add,        // the total of the key += what the base's cell holds (of a metric by key)
 };
+
+// How a key is shown.
+enum class KeyName : uint8_t { number };
+inline constexpr std::string_view kKeyNames[] = {"number"};
+inline constexpr size_t kMostKeysOfMetric = 1;
 
 // How the threads of a process, and the processes of a run, combine.
 enum class Aggregate : uint8_t { sum, min, max, avg };

@@ -47,8 +47,9 @@ inline constexpr const char* kAnomalySymbol = "mdl_anomalies";  // byte offset o
 inline constexpr const char* kGuardStencil = "mdl.guard";       // the stencil's symbol that tests one guard
 
 // Features that a reader must know to use a plan, besides those of points, cells and routines (kinds.h).
-inline constexpr const char* kOtherFeatures[] = {"symbols", "thread-id", "named-arguments", "value-types",
-                                                 "metric-flags", "editions",      "focus"};
+inline constexpr const char* kOtherFeatures[] = {"symbols",     "thread-id",    "named-arguments",
+                                                 "value-types", "metric-flags", "editions",
+                                                 "focus",       "metric-keys"};
 // An unknown one is refused (exit status 4).
 bool is_known_feature(std::string_view name);
 
@@ -154,6 +155,13 @@ struct Constraint {
   bool operator==(const Constraint&) const = default;
 };
 
+// What tells the values of a metric by key apart: the counter that holds it at a hit, and how it is shown.
+struct MetricKey {
+  std::string cell;
+  KeyName name = KeyName::number;
+  bool operator==(const MetricKey&) const = default;
+};
+
 // A metric. Its value is the first of `cells` and has the metric's identifier; the
 // others are its temporaries.
 struct Metric {
@@ -165,10 +173,14 @@ struct Metric {
   std::string mode;        // developer normal
   Aggregate aggregate = Aggregate::sum;
   std::vector<std::string> flavors;
-  std::string focus;  // of requests that name none; "" = the whole program
+  std::string focus;                     // of requests that name none; "" = the whole program
   std::vector<std::string> constraints;  // names of Manifest::constraints, in the metric's order
   std::vector<Constraint> replacements;  // in-line constraints
   std::vector<Cell> cells;
+  // Its value is kept for each key. Code that adds to it leaves the key in one of `cells`, what it adds in the first,
+  // and KeyChange::add in the cell `key_change`.
+  std::vector<MetricKey> keys = {};
+  std::string key_change = {};
   std::vector<Placement> placement;
   // The count of a request while a flag was up is the growth of one that runs unconstrained: each piece of
   // the base is `constrained` and only adds to the value what reads no cell, or, of a timer, only starts or

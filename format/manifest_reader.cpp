@@ -279,6 +279,14 @@ Metric read_metric(const Node& node) {
   result.aggregate = node.key("aggregate").kind(aggregate);
   result.flavors = node.key("flavors").names();
   if (node.has("focus")) result.focus = node.key("focus").name();
+  if (node.has("keys")) {
+    result.keys = node.key("keys").list(
+        [](const Node& n) {
+          return MetricKey{n.key("cell").name(), static_cast<KeyName>(n.key("name").one_of(kKeyNames))};
+        },
+        kMostKeysOfMetric);
+    result.key_change = node.key("key_change").name();
+  }
   result.constraints = node.key("constraints").names();
   result.replacements = node.key("replacements").list(read_constraint);
   result.cells = node.key("cells").list(read_cell, kMaxCells);

@@ -98,10 +98,27 @@ class Checker {
     if (!metric.cells.empty() && info(metric.cells[0].kind).update && metric.aggregate != Aggregate::sum)
       fail(fmt::format("metric \"{}\" is a {}, whose threads are added up and nothing else", metric.id,
                        info(metric.cells[0].kind).name));
+    check_keys(metric);
     Owned owned;
     add(owned, metric.cells, metric.id);
     for (const Constraint& replacement : metric.replacements) check(replacement, owned);
     check(metric.placement, owned, fmt::format("metric \"{}\"", metric.id));
+  }
+
+  // The value, the keys and what happens to them are counters of the metric, each one of its own.
+  void check_keys(const Metric& metric) {
+    if (metric.keys.empty()) return;
+    std::vector<std::string_view> names = {metric.id, metric.key_change};
+    for (const MetricKey& key : metric.keys) names.push_back(key.cell);
+    for (const std::string_view name : names) {
+      const auto is_it = [&](const Cell& cell) {
+        return cell.name == name && cell.kind == CellKind::counter;
+      };
+      if (std::ranges::count(names, name) != 1 || std::ranges::none_of(metric.cells, is_it))
+        fail(fmt::format("metric \"{}\" keeps its value by keys without the counters for them", metric.id));
+    }
+    if (metric.additive || !metric.replacements.empty())
+      fail(fmt::format("metric \"{}\" keeps its value by keys, and as one value, too", metric.id));
   }
 
   void check(const std::vector<Placement>& placements, const Owned& owned, const std::string& owner) {

@@ -95,6 +95,12 @@ OrderedJson json(const Metric& metric) {
       {"additive", metric.additive},
       {"position", json(metric.position)}};
   if (!metric.focus.empty()) out["focus"] = metric.focus;
+  if (!metric.keys.empty()) {
+    out["keys"] = array(metric.keys, [](const MetricKey& key) {
+      return OrderedJson{{"cell", key.cell}, {"name", kKeyNames[static_cast<size_t>(key.name)]}};
+    });
+    out["key_change"] = metric.key_change;
+  }
   return out;
 }
 

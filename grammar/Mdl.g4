@@ -70,7 +70,7 @@ metricField
   | KW_FLAG name SEMI                                               # flagTemporary
   | KW_FOCUS string SEMI                                            # focusField
   | KW_CONSTRAINT name (SEMI | inlineConstraint)                    # metricConstraint
-  | KW_BASE KW_IS cellType block                                    # base
+  | KW_BASE KW_IS cellType (KW_KEYED KW_BY expr (COMMA expr)*)? block # base
   | SEMI                                                            # emptyField
   ;
 
@@ -177,7 +177,7 @@ reservable
   : KW_LIST | KW_IS | KW_ITEMS | KW_FLAVOR | KW_LIBRARY | KW_FOREACH | KW_IN | KW_METRIC | KW_NAME | KW_UNITS
   | KW_UNITS_TYPE | KW_AGGREGATE | KW_STYLE | KW_MODE | KW_BASE | KW_APPEND | KW_PREPEND | KW_CONSTRAINT
   | KW_CONSTRAINED | KW_REPLACE | KW_DEFAULT | KW_COUNTER | KW_FLAG | KW_FOCUS | KW_DAEMON | KW_PROCESS | KW_VISI | KW_TUNABLE
-  | KW_EXCLUDE | KW_NO_CASE | KW_REGEX | KW_AT | KW_WITHIN | KW_BY | KW_AS
+  | KW_EXCLUDE | KW_NO_CASE | KW_REGEX | KW_AT | KW_WITHIN | KW_KEYED | KW_BY | KW_AS
   ;
 
 // --- Tokens ---
@@ -212,6 +212,7 @@ KW_FLAG : 'flag' ;
 KW_FOCUS : 'focus' ;
 KW_AT : 'at' ;
 KW_WITHIN : 'within' ;
+KW_KEYED : 'keyed' ;
 KW_BY : 'by' ;
 KW_AS : 'as' ;
 KW_DAEMON : 'daemon' ;

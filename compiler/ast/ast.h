@@ -23,7 +23,7 @@ struct Overloaded : F... {
   using F::operator()...;
 };
 template <class... F>  // Clang 14 needs to be told
-Overloaded(F...) -> Overloaded<F...>;
+Overloaded(F...)->Overloaded<F...>;
 
 struct Name {
   std::string text;
@@ -224,6 +224,7 @@ struct Constraint {
 struct Base {
   Span span;
   CellType type;
+  std::vector<Expr> keys;  // of `keyed by`
   std::vector<Statement> body;
 };
 

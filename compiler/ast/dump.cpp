@@ -25,6 +25,12 @@ std::string dump_type(const CellType& type) {
   return type.event ? fmt::format("{}({})", type.kind.text, dump_literal(*type.event)) : type.kind.text;
 }
 
+std::string dump_keys(const std::vector<Expr>& keys) {
+  std::string text;
+  for (const Expr& key : keys) text += (text.empty() ? " keyed by " : ", ") + dump(key);
+  return text;
+}
+
 std::string dump_path(const Path& path) {
   std::string text;
   for (const Name& part : path.parts) text += "/" + part.text;
@@ -103,9 +109,9 @@ class Dumper {
           line(c.name.span, "constraint " + c.name.text);
       }
       for (const Name& t : m.temporaries) line(t.span, "counter " + t.text);
-        for (const Name& f : m.flags) line(f.span, "flag " + f.text);
+      for (const Name& f : m.flags) line(f.span, "flag " + f.text);
       for (const Base& base : m.bases) {
-        line(base.span, "base is " + dump_type(base.type));
+        line(base.span, "base is " + dump_type(base.type) + dump_keys(base.keys));
         statements(base.body);
       }
     });

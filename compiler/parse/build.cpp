@@ -153,7 +153,9 @@ class Definitions {
     } else if (auto* f = dynamic_cast<P::MetricConstraintContext*>(field)) {
       metric.constraints.push_back(metric_constraint(f));
     } else if (auto* f = dynamic_cast<P::BaseContext*>(field)) {
-      metric.bases.push_back({span_of(source_, f->getStart()), cell_type(f->cellType()), block(f->block())});
+      metric.bases.push_back({span_of(source_, f->getStart()), cell_type(f->cellType()), {}, {}});
+      for (auto* key : f->expr()) metric.bases.back().keys.push_back(code_.expr(key));
+      metric.bases.back().body = block(f->block());
     }
   }
 

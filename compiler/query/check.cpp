@@ -109,6 +109,11 @@ class Checker {
     diagnostics_.report(DiagnosticCode::query_clash, span, what, with).hint(std::move(hint));
   }
 
+  bool is_each() const {
+    const std::vector<ast::Subject>& all = query_.subjects;
+    return !all.empty() && (all[0].kind == Kind::each_function || all[0].kind == Kind::each_object);
+  }
+
   // Each clause stands once.
   void once() {
     if (query_.conditions.size() > 1)
@@ -156,9 +161,7 @@ class Checker {
     if (verb_->is_timer() && !query_.conditions.empty())
       clash(query_.conditions[0].span, "a condition", fmt::format("'{}'", verb_->word),
             "`count F if …` says how many calls it is about");
-    const bool each =
-        !all.empty() && (all[0].kind == Kind::each_function || all[0].kind == Kind::each_object);
-    if (each && !query_.within.empty())
+    if (is_each() && !query_.within.empty())
       clash(query_.within[0][0].span, "'within'", "a value for each function",
             "name the functions, or ask for the object as a whole: /Code/OBJECT");
   }
@@ -187,14 +190,19 @@ class Checker {
     for (const std::vector<ast::Expr>& list : query_.keys)
       for (const ast::Expr& key : list) {
         if (is_thread(key)) continue;
-        std::string_view instead =
-            "`by thread` is what there is; `hist VALUE at F` shows how often each value comes";
+        const NotYet* not_yet_known = nullptr;
         each_name(key, [&](const ast::NameUse& name, Span) {
-          if (name.text == "$thread") instead = "write `by thread`";
-          if (const NotYet* row = find(kValuesNotYet, name.text)) instead = row->instead;
+          if (const NotYet* row = find(kValuesNotYet, name.text)) not_yet_known = row;
         });
-        diagnostics_.report(DiagnosticCode::query_not_yet, key.span, "a value for each of these")
-            .hint(std::string(instead));
+        if (verb_->base != "counter" || is_each() || not_yet_known) {
+          std::string_view instead = "`count F by EXPR` and `sum VALUE at F by EXPR` have a value for each";
+          if (not_yet_known) instead = not_yet_known->instead;
+          diagnostics_.report(DiagnosticCode::query_not_yet, key.span, "a value for each of these")
+              .hint(std::string(instead));
+        } else if (keys_of(query_).size() > format::kMostKeysOfMetric && &key == keys_of(query_).back()) {
+          diagnostics_.report(DiagnosticCode::query_not_yet, key.span, "a value for each of several")
+              .hint("ask in two queries, or compute one number of both: by $arg[0] * 1000 + $arg[1]");
+        }
       }
   }
 
@@ -226,6 +234,7 @@ class Checker {
     };
     if (query_.value) look(*query_.value);
     for (const ast::Expr& condition : query_.conditions) look(condition);
+    for (const ast::Expr* key : keys_of(query_)) look(*key);
   }
 
   const ast::Query& query_;
@@ -241,9 +250,23 @@ const Verb* verb_of(const ast::Query& query) {
   return verb == kVerbs.end() ? nullptr : &*verb;
 }
 
+std::vector<const ast::Expr*> keys_of(const ast::Query& query) {
+  std::vector<const ast::Expr*> keys;
+  for (const std::vector<ast::Expr>& list : query.keys)
+    for (const ast::Expr& key : list)
+      if (!is_thread(key)) keys.push_back(&key);
+  return keys;
+}
+
+bool by_thread(const ast::Query& query) {
+  return std::ranges::any_of(query.keys,
+                             [](const auto& list) { return std::ranges::any_of(list, is_thread); });
+}
+
 bool reads_result(const ast::Query& query) {
   const auto reads = [](const ast::Expr& e) { return names(e, "$return"); };
   return (query.value && reads(*query.value)) ||
+         std::ranges::any_of(keys_of(query), [&](const ast::Expr* key) { return reads(*key); }) ||
          std::any_of(query.conditions.begin(), query.conditions.end(), reads);
 }
 

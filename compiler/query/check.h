@@ -22,6 +22,10 @@ struct Verb {
 // Null for a word that begins no query.
 const Verb* verb_of(const ast::Query& query);
 
+// The keys besides `thread`, and whether that is one.
+std::vector<const ast::Expr*> keys_of(const ast::Query& query);
+bool by_thread(const ast::Query& query);
+
 // Whether the query's code reads $return, so that its place is the return unless it is said.
 bool reads_result(const ast::Query& query);
 

@@ -105,7 +105,7 @@ class Expander {
     line(1, fmt::format("flavor {{ {} }};", flavor_));
     if (const std::string focus = this->focus(); !focus.empty())
       line(1, fmt::format("focus \"{}\";", focus),
-           query_.keys.empty() ? query_.subjects[0].span : query_.span);
+           !by_thread(query_) ? query_.subjects[0].span : query_.span);
     if (has_flag()) line(1, fmt::format("flag {}_inside;", name_), query_.within[0][0].span);
     if (has_constraint()) line(1, fmt::format("constraint {}_within;", name_), query_.within[0][0].span);
     if (is_each()) each();
@@ -136,7 +136,7 @@ class Expander {
     std::string focus = is_each()          ? "/Code/" + query_.subjects[0].item
                         : has_constraint() ? "/Code/" + query_.within[0][0].item
                                            : "";
-    if (!query_.keys.empty()) focus += focus.empty() ? "/Thread/*" : ",/Thread/*";
+    if (by_thread(query_)) focus += focus.empty() ? "/Thread/*" : ",/Thread/*";
     return focus;
   }
 
@@ -174,14 +174,13 @@ class Expander {
     line(depth, fmt::format("{} (* {} *)", where, code), query_.subjects[0].span);
   }
 
+  void copy(const ast::Expr& e) { out_.put(texts_[e.span.file - first_]->text(e.span), e.span, true); }
+
   std::string value_name(bool each) const { return each ? name_ + "_of_each" : name_; }
 
   // Counts at a point of `function`.
   void count(int depth, std::string_view function, const std::string& value) {
     const uint32_t begin = out_.indent(depth);
-    const auto copy = [&](const ast::Expr& e) {
-      out_.put(texts_[e.span.file - first_]->text(e.span), e.span, true);
-    };
     out_.put(fmt::format("{} preInsn {}.{} (* ", at_return() ? "prepend" : "append", function,
                          at_return() ? "return" : "entry"));
     if (has_flag() && !query_.conditions.empty()) {
@@ -243,7 +242,14 @@ class Expander {
   }
 
   void base() {
-    line(1, fmt::format("base is {} {{", verb_.base));
+    const uint32_t begin = out_.indent(1);
+    out_.put(fmt::format("base is {} ", verb_.base));
+    for (std::string_view before = "keyed by "; const ast::Expr* key : keys_of(query_)) {
+      out_.put(std::exchange(before, ", "));
+      copy(*key);
+    }
+    out_.put(keys_of(query_).empty() ? "{" : " {");
+    out_.end_line(begin, query_.span);
     if (has_flag()) {
       const Span origin = query_.within[0][0].span;
       line(2, fmt::format("foreach function in {}_within {{", name_), origin);

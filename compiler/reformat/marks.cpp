@@ -28,7 +28,10 @@ class Marker {
     settings(metric.settings);
     for (const ast::MetricConstraint& c : metric.constraints)
       if (c.definition) constraint(*c.definition);
-    for (const ast::Base& base : metric.bases) statements(base.body);
+    for (const ast::Base& base : metric.bases) {
+      for (const ast::Expr& key : base.keys) expr(key);
+      statements(base.body);
+    }
   }
 
   void constraint(const ast::Constraint& c) {

@@ -62,10 +62,29 @@ void Lowering::subtract_from(uint32_t cell, Operand amount) {
   effect(Op::add_cell, constant ? Operand::imm(negated(amount.value)) : emit(Op::neg, amount), cell);
 }
 
+// A value that is kept by key can be added to, and nothing else.
+Operand Lowering::refuse_by_key(Span span) {
+  diagnostics_.report(DiagnosticCode::key_value, span, owner_.cells[0].name);
+  return failed();
+}
+
+// Behind a change of the value: for which key it is.
+void Lowering::leave_key(uint32_t changed) {
+  if (!is_by_key(changed)) return;
+  uint32_t at = owner_.first_key;
+  for (const ast::Expr& key : *owner_.keys) {
+    const Operand held = value(key);
+    effect(Op::store, held, cell(at++));
+  }
+  effect(Op::store, Operand::imm(static_cast<int64_t>(format::KeyChange::add)), cell(at));
+}
+
 Operand Lowering::assign(const ast::Expr& target, ast::AssignOp op, const ast::Expr& e, Span at, Use use) {
   Operand amount = value(e);
   std::optional<uint32_t> found = counter(target);
   if (!found) return failed();
+  const bool adds = op == ast::AssignOp::add || op == ast::AssignOp::sub;
+  if (is_by_key(*found) && (!adds || use == Use::value)) return refuse_by_key(at);
   auto load = [&] { return emit(Op::load, Operand::none(), Operand::none(), *found); };
   switch (op) {
     case ast::AssignOp::set:
@@ -85,15 +104,18 @@ Operand Lowering::assign(const ast::Expr& target, ast::AssignOp op, const ast::E
       subtract_from(*found, amount);
       break;
   }
+  leave_key(*found);
   return use == Use::value ? load() : Operand::imm(0);
 }
 
 Operand Lowering::step(const ast::Step& s, Use use) {
   std::optional<uint32_t> found = counter(*s.target);
   if (!found) return failed();
+  if (is_by_key(*found) && use == Use::value) return refuse_by_key(s.target->span);
   auto load = [&] { return emit(Op::load, Operand::none(), Operand::none(), *found); };
   Operand before = use == Use::value && !s.prefix ? load() : Operand::imm(0);
   add_to(*found, Operand::imm(s.amount));
+  leave_key(*found);
   return use == Use::value && s.prefix ? load() : before;
 }
 

@@ -122,6 +122,7 @@ Operand Lowering::name(Span span, const std::string& name) {
   if (auto found = owner_.names.find(name); found != owner_.names.end()) {
     const format::CellKind kind = owner_.cells[found->second].kind;
     owner_.histories[found->second].named = true;
+    if (owner_.keys != nullptr && found->second == 0) return refuse_by_key(span);
     if (format::is_timer(kind) || format::info(kind).update) return not_a_value(span, noun(kind));
     return emit(Op::load, Operand::none(), Operand::none(), cell(found->second));
   }
@@ -228,6 +229,7 @@ Operand Lowering::unary(const ast::Expr& e, const ast::Unary& u) {
 Operand Lowering::address(const ast::Expr& e, const ast::Expr& of) {
   std::optional<uint32_t> found = named_cell(of, DiagnosticCode::no_address);
   if (!found) return failed();
+  if (is_by_key(*found)) return refuse_by_key(e.span);
   CellHistory& seen = history(*found);
   seen.changed = true;
   seen.started = seen.started.value_or(e.span);

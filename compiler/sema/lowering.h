@@ -60,6 +60,9 @@ class Lowering {
   Operand step(const ast::Step& s, Use use);
   std::optional<uint32_t> named_cell(const ast::Expr& e, DiagnosticCode otherwise);
   std::optional<uint32_t> counter(const ast::Expr& e);
+  bool is_by_key(uint32_t cell) const { return owner_.keys != nullptr && used_[cell] == 0; }
+  Operand refuse_by_key(Span span);
+  void leave_key(uint32_t cell);
   void add_to(uint32_t cell, Operand amount);
   void subtract_from(uint32_t cell, Operand amount);
   bool is_flag(uint32_t cell) const { return snippet_.cells[cell].kind == format::CellKind::flag; }

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "compiler/sema/bind.h"
+#include "compiler/sema/calls.h"
 #include "compiler/sema/hierarchy.h"
 #include "compiler/sema/settings.h"
 #include "compiler/support/suggest.h"
@@ -81,6 +82,20 @@ std::optional<ValueType> check_cell_type(const ast::CellType& type, bool may_be_
   if (!check_event(type, kind.value_or(CellKind::counter), diagnostics)) return std::nullopt;
   return ValueType{
       !is_void, {"", kind.value_or(CellKind::counter), type.event ? canonical_event(type.event->text) : ""}};
+}
+
+// Whether it changes something, or calls what may.
+bool has_effects(const ast::Expr& e) {
+  if (std::holds_alternative<ast::Assign>(e.node) || std::holds_alternative<ast::Step>(e.node)) return true;
+  if (const auto* call = std::get_if<ast::Call>(&e.node)) {
+    const auto* callee = std::get_if<ast::NameUse>(&call->callee->node);
+    if (callee == nullptr ||
+        (callee->text != "readSymbol" && callee->text != "readAddress" && !is_conversion(callee->text)))
+      return true;
+  }
+  bool any = false;
+  ast::each_child(e, [&](const ast::Expr& child) { any = any || has_effects(child); });
+  return any;
 }
 
 void add_cell(Owner& owner, const std::string& name, format::Cell cell) {
@@ -259,6 +274,41 @@ class MetricChecker {
                                 fmt::format("the aggregateOperator of {}", noun(kind)), "sum");
   }
 
+  // `keyed by`: behind all other cells, which have names in code.
+  void keys(const ast::Base& base, const ValueType& type, Owner& owner) {
+    if (base.keys.empty()) return;
+    Diagnostics& diagnostics = context_.diagnostics;
+    const Span span = base.keys[0].span;
+    if (context_.symbols.standard == Standard::classic)
+      diagnostics.report(DiagnosticCode::extension, span, "'keyed by'")
+          .hint("--std=mdl26, the default, has it");
+    if (!type.has_cell || type.cell.kind != CellKind::counter)
+      diagnostics.report(DiagnosticCode::bad_value, span, "'keyed by'", "a base that is a counter");
+    if (base.keys.size() > format::kMostKeysOfMetric)
+      diagnostics.report(DiagnosticCode::bad_value, base.keys[format::kMostKeysOfMetric].span, "'keyed by'",
+                         "one expression");
+    if (!result_.replacements.empty())
+      diagnostics.report(DiagnosticCode::bad_value, span, "'keyed by'",
+                         "a metric whose base nothing replaces");
+    for (const ast::Expr& key : base.keys)
+      if (has_effects(key))
+        diagnostics.report(DiagnosticCode::bad_value, key.span, "'keyed by'",
+                           "a value: it changes nothing, and calls nothing");
+    owner.keys = &base.keys;
+    owner.first_key = static_cast<uint32_t>(owner.cells.size());
+    const auto hidden = [&](const std::string& name) {
+      owner.cells.push_back({name, CellKind::counter, {}});
+      owner.histories.emplace_back();
+    };
+    for (size_t i = 0; i < base.keys.size(); i++) {
+      const std::string name = fmt::format("{}.key{}", owner.name, i == 0 ? "" : std::to_string(i + 1));
+      result_.keys.push_back({name, format::KeyName::number});
+      hidden(name);
+    }
+    result_.key_change = owner.name + ".change";
+    hidden(result_.key_change);
+  }
+
   void base() {
     if (metric_.bases.empty()) return settings_.missing("base");
     const ast::Base& base = metric_.bases[0];
@@ -275,6 +325,7 @@ class MetricChecker {
       owner.void_metric = metric_.name.text;
     }
     add_temporaries(owner);
+    keys(base, *type, owner);
     result_.placement =
         place(base.body, owner, context_.symbols, context_.sources, context_.snippets, context_.diagnostics);
     note_temporaries(owner);

@@ -49,6 +49,8 @@ struct Owner {
   bool counts_calls = false;       // the flag stands for active calls: setting it is worth a warning
   std::string_view unconstrained;  // why `constrained` has no effect here; empty: it has
   std::string void_metric;         // the metric whose base is void
+  const std::vector<ast::Expr>* keys = nullptr;  // cells[0] is kept for each value of these,
+  uint32_t first_key = 0;                        // which cells from here on hold; then the format::KeyChange
 };
 
 }  // namespace mdl::sema

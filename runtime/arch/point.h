@@ -66,10 +66,11 @@ struct Raised {
 
 // The code that follows code which may change keys (focus::KeyTable).
 struct Keys {
-  int64_t key = 0, change = 0;  // byte offsets in the block
-  uint64_t table = 0;           // its address
-  uint64_t routine = 0;         // of the resident code that does it
-  bool balanced = false;        // the frame that raises a key is the one that lowers it
+  int64_t key = 0, change = 0;         // byte offsets in the block
+  uint64_t table = 0;                  // its address
+  uint64_t routine = 0;                // of the resident code that does it
+  bool balanced = false;               // the frame that raises a key is the one that lowers it
+  std::optional<int64_t> amount = {};  // of code that adds to a key's total: the offset of what it adds
 };
 
 // One piece of code at a point: a stencil with its holes' values.

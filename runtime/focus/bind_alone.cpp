@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/focus/bind_keys.h"
+
 namespace mdl::focus {
 namespace {
 
@@ -42,7 +44,11 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   if (metric.cells.empty())
     return Error{fmt::format("metric `{}` has no value", metric.id), Status::plan_rejected};
   const auto same = requests.laid().find(metric.id + "@" + focus.code_text);
-  if (same != requests.laid().end()) return bind_thread(requests, focus, same->second), Result<void>();
+  const bool keyed = !metric.keys.empty();  // its table is of one request
+  if (keyed)
+    if (auto room = room_for_keys(draft.binding()); !room) return room;
+  if (same != requests.laid().end() && !keyed)
+    return bind_thread(requests, focus, same->second), Result<void>();
 
   auto selections = select(metric, focus, requests.constraints());
   if (!selections) return requests.leave_out(wanted, selections.error());
@@ -81,12 +87,27 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
                    Status::plan_rejected};
   }
   bound.thread = focus.thread;
+  bound.keyed = keyed;
+  const CellId value = bound.value;
   draft.binding().requests.push_back(std::move(bound));
   requests.laid().emplace(metric.id + "@" + focus.code_text, request);
   for (size_t i = 0; i < defined.size(); ++i)
     if (format::is_raised(defined[i]->kind))
       draft.balance(base->insertions, *defined[i], cells[i].second, request);
-  return draft.lay(base->insertions, cells, guards, Draft::kNoInstance, request);
+  if (!keyed) return draft.lay(base->insertions, cells, guards, Draft::kNoInstance, request);
+  const size_t instance = draft.new_instance();
+  if (auto laid = draft.lay(base->insertions, cells, guards, instance, request); !laid) return laid;
+  const auto cell = [&](std::string_view name) {
+    return std::find_if(cells.begin(), cells.end(), [&](const auto& one) { return one.first == name; })
+        ->second;
+  };
+  const bool by_thread = focus.thread != kAllThreads || metric.aggregate != format::Aggregate::sum;
+  const CellId keys = draft.cell({metric.id, format::CellKind::keys}, metric.id + ".keys" + suffix);
+  std::vector<KeyTable>& tables = draft.binding().key_tables;
+  tables.push_back(
+      {request, cell(metric.keys[0].cell), cell(metric.key_change), keys, value, by_thread, true});
+  draft.change_keys(instance, static_cast<uint32_t>(tables.size() - 1));
+  return {};
 }
 
 }  // namespace mdl::focus

@@ -7,8 +7,6 @@
 namespace mdl::focus {
 namespace {
 
-constexpr size_t kMostTables = 64;  // each reserves address space for all keys that there may be
-
 // The keyed form of the constraint, whose code writes no flag but what to do to which key.
 Result<void> lay_keys(Requests& requests, const Selection& selection, const std::vector<CellId>& guards,
                       uint32_t request) {
@@ -28,10 +26,10 @@ Result<void> lay_keys(Requests& requests, const Selection& selection, const std:
   const Cells cells = {{names[0].name, key}, {names[1].name, change}};
   if (auto laid = draft.lay(code->insertions, cells, guards, index, request); !laid) return laid;
   draft.instance(index).balances = draft.balance(code->insertions, names[1], change, request);
-  draft.change_keys(index, static_cast<uint32_t>(binding.key_tables.size()));
   BoundRequest& bound = binding.requests[request];
   const bool by_thread = bound.thread != kAllThreads || bound.definition->aggregate != format::Aggregate::sum;
   binding.key_tables.push_back({request, key, change, keys, bound.value, by_thread});
+  draft.change_keys(index, static_cast<uint32_t>(binding.key_tables.size() - 1));
   bound.missing.insert(bound.missing.end(), code->missing.begin(), code->missing.end());
   return {};
 }
@@ -53,7 +51,10 @@ std::string obstacle(const format::Metric& metric, const Selections& selections)
           fmt::format("constraint `{}` is not vectorized: {}", c.name,
                       c.not_keyed.empty() ? "mdlc was told not to (--disable-pass=vectorize)" : c.not_keyed);
   }
-  if (!metric.additive) why = "its base does more than add, constrained, to its value";
+  if (!metric.keys.empty())
+    why = "it has a value for each of its own keys already";
+  else if (!metric.additive)
+    why = "its base does more than add, constrained, to its value";
   if (!metric.cells.empty() && format::is_timer(metric.cells[0].kind))
     why = "a timer that runs when a key is lowered would have to be kept for that key";
   if (keyed != 1 || selections.replacement.constraint)
@@ -68,6 +69,13 @@ bool has_keys(const ResolvedFocus& focus) {
                      [](const Resource& resource) { return resource.every; });
 }
 
+Result<void> room_for_keys(const Binding& binding) {
+  constexpr size_t kMostTables = 64;  // each reserves address space for all keys that there may be
+  if (binding.key_tables.size() < kMostTables) return {};
+  return Error{fmt::format("these are more than {} requests for all keys; ask for fewer, or narrower foci",
+                           kMostTables)};
+}
+
 Result<void> bind_keys(Requests& requests, const WantedMetric& wanted, const ResolvedFocus& focus) {
   const format::Metric& metric = *wanted.metric;
   if (!requests.is_new(metric, focus)) return {};
@@ -78,9 +86,7 @@ Result<void> bind_keys(Requests& requests, const WantedMetric& wanted, const Res
         wanted, {fmt::format("metric `{}` cannot be asked for at {}: {}; name one resource", metric.id,
                              focus.text, why)});
   Draft& draft = requests.draft();
-  if (draft.binding().key_tables.size() >= kMostTables)
-    return Error{fmt::format("these are more than {} requests for all keys; ask for fewer, or narrower foci",
-                             kMostTables)};
+  if (auto room = room_for_keys(draft.binding()); !room) return room;
   auto base = evaluate(requests.scope(nullptr, fmt::format("metric `{}`", metric.id)), metric.placement);
   if (!base) return base.error();
   if (base->insertions.empty() && !base->idle() && !requests.may_come(wanted))

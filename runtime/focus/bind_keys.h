@@ -10,6 +10,9 @@ namespace mdl::focus {
 // Whether the focus asks for all keys of a hierarchy.
 bool has_keys(const ResolvedFocus& focus);
 
+// An error where there are as many tables of keys as may be.
+Result<void> room_for_keys(const Binding& binding);
+
 Result<void> bind_keys(Requests& requests, const WantedMetric& wanted, const ResolvedFocus& focus);
 
 }  // namespace mdl::focus

@@ -54,7 +54,7 @@ class Draft {
   void share_code(uint32_t first, uint32_t request);
   // Code that writes the flag of an instance is followed by what tracks it.
   void track(size_t instance, const TrackedCells& track);
-  // Code of the instance changes keys of the table.
+  // Code of the instance that writes the table's `change` changes its keys.
   void change_keys(size_t instance, uint32_t table);
 
   // The snippets at $points, to be laid when all else is.

@@ -58,15 +58,18 @@ struct KeyTable {
   CellId keys = 0;
   CellId base = 0;
   bool by_thread = false;  // the growth of each key is kept for each thread
+  // Of a metric by key (format::Metric::keys), which no constraint has a part in: a hit adds what the base's cell
+  // holds to the total of the key. No key is active then.
+  bool adds = false;
 };
 
 // One stencil at one point, with what its holes refer to.
 struct BoundSnippet {
-  uint32_t stencil = 0;            // index into Plan::stencils
-  std::vector<CellId> cells;       // for StencilInfo::cells
-  std::vector<CellId> guards;      // flags that must all be non-zero
-  std::vector<int64_t> constants;  // for StencilInfo::constants
-  std::vector<uint32_t> requests;  // indices of the requests that need it
+  uint32_t stencil = 0;                   // index into Plan::stencils
+  std::vector<CellId> cells;              // for StencilInfo::cells
+  std::vector<CellId> guards;             // flags that must all be non-zero
+  std::vector<int64_t> constants;         // for StencilInfo::constants
+  std::vector<uint32_t> requests;         // indices of the requests that need it
   std::vector<TrackedCells> tracks = {};  // of the flag that it writes: what is to be done behind it
   static constexpr uint32_t kNoTable = UINT32_MAX;
   uint32_t keys = kNoTable;   // index into Binding::key_tables: whose keys it changes
@@ -134,19 +137,19 @@ struct Binding {
 };
 
 struct BindOptions {
-  std::vector<std::string> metrics;   // METRIC[@FOCUS]; empty: every metric the process can have
-  std::vector<std::string> foci;      // for metrics that name none; empty: their own, or the whole program
-  std::string flavor;                 // "" = unix
-  bool allow_calls = false;           // into the application
-  bool allow_reads = false;           // of memory, at addresses that code computes
-  bool await = false;                 // objects that are not there may come: such a focus is no error
-  bool again = false;                 // bound before: what has gone since is no error either
-  bool elsewhere = false;  // other programs may have what this one does not: so nothing is no error
+  std::vector<std::string> metrics;  // METRIC[@FOCUS]; empty: every metric the process can have
+  std::vector<std::string> foci;     // for metrics that name none; empty: their own, or the whole program
+  std::string flavor;                // "" = unix
+  bool allow_calls = false;          // into the application
+  bool allow_reads = false;          // of memory, at addresses that code computes
+  bool await = false;                // objects that are not there may come: such a focus is no error
+  bool again = false;                // bound before: what has gone since is no error either
+  bool elsewhere = false;            // other programs may have what this one does not: so nothing is no error
   bool may_come() const { return await || again || elsewhere; }
   std::vector<uint64_t> starts = {};  // addresses in the start routines of the process's threads: $start
   double ps_per_cycle = 0;            // of this machine, in picoseconds: $cost
   std::map<format::Routine, std::string> denied = {};  // what the process may not run, with the reason
-  std::vector<std::string> queries = {};  // metrics besides; all that they name must be there
+  std::vector<std::string> queries = {};               // metrics besides; all that they name must be there
 };
 
 // True when code is placed at $start: then BindOptions::starts is wanted.

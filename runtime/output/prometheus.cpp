@@ -57,14 +57,19 @@ class Prometheus final : public Consumer {
       if (fresh) known->second = &value_of(series);
       *known->second = point.value;
       if (point.suspect)
-        suspect_.insert(fmt::format("{{pid=\"{}\",metric=\"{}\",focus=\"{}\"}}", series.process,
-                                    escaped(series.metric, true), escaped(series.focus, true)));
+        suspect_.insert(fmt::format("{{pid=\"{}\",metric=\"{}\",focus=\"{}\"{}}}", series.process,
+                                    escaped(series.metric, true), escaped(series.focus, true),
+                                    key_label(series)));
     }
     return sink_.can_replace() ? sink_.replace(exposition()) : Result<void>{};
   }
   Result<void> end() override { return sink_.can_replace() ? Result<void>{} : sink_.write(exposition()); }
 
  private:
+  static std::string key_label(const Series& series) {
+    return series.key.empty() ? "" : fmt::format(",key=\"{}\"", escaped(key_text(series), true));
+  }
+
   struct Family {
     std::string metric, name, head;
     std::deque<std::pair<std::string, Value>> values;  // with their labels, in the order in which they came
@@ -74,8 +79,8 @@ class Prometheus final : public Consumer {
   // Where the series has its value; two with the same labels have one.
   Value& value_of(const Series& series) {
     Family& family = family_of(series);
-    const std::string labels =
-        fmt::format("pid=\"{}\",focus=\"{}\"", series.process, escaped(series.focus, true));
+    const std::string labels = fmt::format("pid=\"{}\",focus=\"{}\"{}", series.process,
+                                           escaped(series.focus, true), key_label(series));
     auto [place, fresh] = family.places.try_emplace(labels, nullptr);
     if (fresh) place->second = &family.values.emplace_back(labels, Number()).second;
     return *place->second;
@@ -134,8 +139,8 @@ class Prometheus final : public Consumer {
   }
 
   Sink& sink_;
-  std::deque<Family> families_;          // in the order in which they came
-  std::map<uint32_t, Value*> values_;    // by series
+  std::deque<Family> families_;        // in the order in which they came
+  std::map<uint32_t, Value*> values_;  // by series
   std::map<pid_t, double> overheads_;
   std::set<std::string> suspect_;  // labels
 };

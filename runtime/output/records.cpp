@@ -51,6 +51,7 @@ std::string object(const Point& point, bool final) {
                                  {"units", series.units},
                                  {"refused", point.refused},
                                  {"final", final}};
+  if (!series.key.empty()) line["key"] = series.key;
   if (const auto known = rate(value)) line["rate"] = *known;
   if (const auto* observed = std::get_if<Observed>(&point.value)) put(observed->of, line);
   if (!point.complete) line["complete"] = false;
@@ -102,16 +103,17 @@ std::string rate_field(const Number& value) {
 // RFC 4180, with a header line; booleans are true and false, `complete` and `anomalies` always there.
 constexpr std::string_view kCsvHead =
     "time_ns,elapsed_s,pid,metric,focus,value,delta,rate,units,refused,final,complete,anomalies,"
-    "overhead,suspect\r\n";
+    "overhead,suspect,key\r\n";
 
 std::string csv_line(const Point& point, bool final) {
   const Series& series = *point.series;
   const Number& value = number(point.value);
-  return fmt::format(
-      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", point.time_ns, elapsed(point), series.process,
-      quoted(series.metric), quoted(series.focus), value.total, value.delta, rate_field(value),
-      quoted(series.units), point.refused, final, point.complete, point.anomalies,
-      point.overhead >= 0 ? fmt::format("{}", rounded(point.overhead, 1e4)) : "", point.suspect);
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", point.time_ns, elapsed(point),
+                     series.process, quoted(series.metric), quoted(series.focus), value.total, value.delta,
+                     rate_field(value), quoted(series.units), point.refused, final, point.complete,
+                     point.anomalies,
+                     point.overhead >= 0 ? fmt::format("{}", rounded(point.overhead, 1e4)) : "",
+                     point.suspect, quoted(key_text(series)));
 }
 
 }  // namespace

@@ -17,6 +17,17 @@ Result<void> to_all(const std::vector<std::unique_ptr<Consumer>>& consumers, Ste
 
 }  // namespace
 
+std::string key_text(const Series& series) {
+  std::string out;
+  for (const std::string& part : series.key) out += (out.empty() ? "" : ", ") + part;
+  return out;
+}
+
+std::string place_text(const Series& series) {
+  if (series.key.empty() || series.focus.empty()) return series.focus + key_text(series);
+  return series.focus + " [" + key_text(series) + "]";
+}
+
 const Series& Feed::add(Series series) {
   series.id = static_cast<uint32_t>(series_.size());
   totals_.push_back(0);

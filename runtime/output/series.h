@@ -36,8 +36,13 @@ struct Series {
   pid_t process = 0;
   std::string units;
   Kind kind = Kind::total;
-  uint32_t family = 0;  // series of one that is not 0 are the children of one request with `*`
+  uint32_t family = 0;                // series of one that is not 0 are the children of one request with `*`
+  std::vector<std::string> key = {};  // of a metric by key
 };
+// The key on one line; "" where there is none.
+std::string key_text(const Series& series);
+// What people read as its place: its focus, and its key.
+std::string place_text(const Series& series);
 
 // The value of a point, or a part of it.
 struct Number {

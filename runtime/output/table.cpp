@@ -174,14 +174,14 @@ Result<void> Table::sample(std::span<const Point> points, bool final) {
     const Point& point = *shown;
     const Series& series = *point.series;
     const bool first = std::exchange(last_pid, series.process) != series.process;
-    focus_ = focus_ || !series.focus.empty();
+    focus_ = focus_ || !place_text(series).empty();
     if (first_pid_ == 0) first_pid_ = series.process;
     const bool another = series.process != first_pid_ && !pid_;
     pid_ = pid_ || another;
     if (another) rows_since_header_ = kRowsToAHeader;
     const std::string time = lines.empty() ? fmt::format("{:.1f} s", point.elapsed_s) : "";
     const std::string& name = series.name.empty() ? series.metric : series.name;
-    lines.push_back({time, fmt::format("{}", series.process), printable(name), printable(series.focus),
+    lines.push_back({time, fmt::format("{}", series.process), printable(name), printable(place_text(series)),
                      value_text(series, number(point.value).total),
                      value_text(series, number(point.value).delta), rate_text(point),
                      is_time(series) ? "time" : printable(series.units), notes(point, first, final)});

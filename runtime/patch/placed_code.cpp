@@ -39,8 +39,12 @@ bool PlacedCode::is_balanced(const FunctionPlan& f, focus::CellId change) const 
 arch::Keys PlacedCode::placed(const FunctionPlan& f, uint32_t table, uint64_t resident) const {
   const focus::KeyTable& t = input_.binding.key_tables[table];
   const std::vector<uint32_t>& at = stage_.layout.cells;
-  return {at[t.key], at[t.change], stage_.tables[table].start, resident + arch::keys_offset(),
-          is_balanced(f, t.change)};
+  return {at[t.key],
+          at[t.change],
+          stage_.tables[table].start,
+          resident + arch::keys_offset(),
+          is_balanced(f, t.change),
+          t.adds ? std::optional<int64_t>(at[t.base]) : std::nullopt};
 }
 
 std::vector<arch::Track> PlacedCode::tracks() const {
@@ -94,7 +98,8 @@ std::vector<arch::Piece> PlacedCode::pieces(const FunctionPlan& f, const Functio
     if (auto symbols = input_.binding.symbols.find(snippet.stencil); symbols != input_.binding.symbols.end())
       piece.symbols = symbols->second;
     for (auto [flag, end] = flags_.equal_range(f.function); flag != end; ++flag)
-      if ((raises || lowers) && !piece.keys && raises_or_lowers(input_.plan, snippet, flag->second, raises))
+      if ((raises || lowers) && (!piece.keys || piece.keys->amount) &&
+          raises_or_lowers(input_.plan, snippet, flag->second, raises))
         (raises ? piece.raises : piece.lowers)
             .push_back(
                 resident::raised_cell(stage_.layout, flag->second, input_.binding.cells[flag->second].kind));

@@ -353,6 +353,9 @@ class Builder {
                                                               table.by_thread));
       journal.tables.push_back(
           {out_.tables[i], input_.max_keys, table.request, at[table.keys], at[table.base], table.by_thread});
+      if (table.adds)
+        for (const format::MetricKey& key : input_.binding.requests[table.request].definition->keys)
+          journal.tables.back().names.push_back(key.name);
     }
     journal.layout = out_.layout;
     for (const focus::CellSlot& cell : input_.binding.cells) journal.kinds.push_back(cell.kind);

@@ -75,7 +75,7 @@ std::vector<std::optional<Endings::Ending>> Endings::of(const FunctionPlan& f,
 std::optional<Endings::Ending> Endings::of(const BoundSnippet& snippet,
                                            const std::set<focus::CellId>& balanced,
                                            const Writers& writers) const {
-  if (snippet.keys != BoundSnippet::kNoTable) {
+  if (snippet.keys != BoundSnippet::kNoTable && !binding_.key_tables[snippet.keys].adds) {
     const focus::KeyTable& table = binding_.key_tables[snippet.keys];
     if (!balanced.contains(table.change)) return std::nullopt;
     return Ending{table.keys, does_nothing_else(snippet, table.change, writers)};

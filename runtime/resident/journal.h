@@ -101,6 +101,7 @@ struct JournalTable {  // resident/key_table.h
   uint32_t request = 0;         // index of a keyed one
   uint32_t keys = 0, base = 0;  // offsets in a block
   bool by_thread = false;
+  std::vector<format::KeyName> names = {};  // of a metric by key: how its keys are shown
 };
 
 struct Journal {

@@ -112,7 +112,8 @@ json to_json(const Journal& j) {
   }
   out["tables"] = json::array();
   for (const JournalTable& t : j.tables)
-    out["tables"].push_back(json::array({range_json(t.at), t.most, t.request, t.keys, t.base, t.by_thread}));
+    out["tables"].push_back(
+        json::array({range_json(t.at), t.most, t.request, t.keys, t.base, t.by_thread, t.names}));
   if (j.extension) out["extension"] = j.extension;
   if (j.generation) out["generation"] = j.generation;
   out["files"] = json::array();
@@ -202,6 +203,12 @@ Layout layout_of(const json& in, std::vector<format::CellKind>& kinds, const ima
 JournalTable table_of(const json& in, const Journal& journal) {
   JournalTable out{range_of(in.at(0)),       in.at(1).get<uint64_t>(), in.at(2).get<uint32_t>(),
                    in.at(3).get<uint32_t>(), in.at(4).get<uint32_t>(), in.at(5).get<bool>()};
+  out.names = in.at(6).get<std::vector<format::KeyName>>();
+  const auto is_known = [](format::KeyName name) {
+    return static_cast<size_t>(name) < std::size(format::kKeyNames);
+  };
+  if (out.names.size() > format::kMostKeysOfMetric || !std::ranges::all_of(out.names, is_known))
+    throw std::out_of_range("keys");
   const uint64_t keys_end = out.keys + uint64_t{format::info(format::CellKind::keys).size};
   if (out.most == 0 || out.most > kMostKeys || KeyTableShape{out.most}.size() > out.at.end - out.at.start ||
       out.request >= journal.requests.size() || !journal.requests[out.request].keyed ||

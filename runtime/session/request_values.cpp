@@ -21,9 +21,10 @@ std::string of_key(const std::string& focus, const std::string& key) {
   return focus.substr(0, star) + key + focus.substr(star + 1);
 }
 
-std::string focus_of(const resident::JournalRequest& request, const RequestValue& value) {
+// `by_focus`: the keys are what its focus asks for, and not the metric's own.
+std::string focus_of(const resident::JournalRequest& request, const RequestValue& value, bool by_focus) {
   std::string out = request.focus;
-  if (request.keyed) out = of_key(out, value.others ? "?" : fmt::format("{}", value.of.key));
+  if (by_focus) out = of_key(out, value.others ? "?" : fmt::format("{}", value.of.key));
   return request.thread == focus::kEachThread && !value.others ? focus::of_thread(out, value.of.thread) : out;
 }
 
@@ -100,6 +101,13 @@ std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot
   return out;
 }
 
+// Those of a metric by key; null for any other request.
+const std::vector<format::KeyName>* RequestValues::names_of_keys(size_t index) const {
+  for (const resident::JournalTable& table : journal_.tables)
+    if (table.request == index && !table.names.empty()) return &table.names;
+  return nullptr;
+}
+
 const output::Series& RequestValues::series(size_t index, const RequestValue& value) {
   const output::Series*& known = series_[{index, value.others, value.of}];
   if (known) return *known;
@@ -107,7 +115,9 @@ const output::Series& RequestValues::series(size_t index, const RequestValue& va
   output::Series series;
   series.metric = request.metric;
   series.name = request.name;
-  series.focus = focus_of(request, value);
+  const std::vector<format::KeyName>* names = names_of_keys(index);
+  series.focus = focus_of(request, value, request.keyed && names == nullptr);
+  if (names != nullptr) series.key = {value.others ? "?" : fmt::format("{}", value.of.key)};
   series.process = pid_;
   series.units = request.units;
   series.kind = value.distribution  ? output::Series::Kind::distribution

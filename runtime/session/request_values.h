@@ -39,6 +39,8 @@ class RequestValues {
   uint64_t more_keys() const;
 
  private:
+  const std::vector<format::KeyName>* names_of_keys(size_t request) const;
+
   const resident::Journal& journal_;
   output::Feed& feed_;
   pid_t pid_;

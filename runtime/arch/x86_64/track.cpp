@@ -82,9 +82,14 @@ void emit_track(Bytes& out, const Track& track) {
   w.land(up);
 }
 
+//         push amount(%r11); movq $0, amount(%r11)    where there is one
 //         push key(%r11); push change(%r11); movq $0, change(%r11)
 void emit_keys_before(Bytes& out, const Keys& keys) {
   Writer w(out);
+  if (keys.amount) {
+    w.cell({0x41, 0xff, 0xb3}, *keys.amount);
+    w.cell({0x49, 0xc7, 0x83}, *keys.amount), w.bytes({0, 0, 0, 0});
+  }
   w.cell({0x41, 0xff, 0xb3}, keys.key);
   w.cell({0x41, 0xff, 0xb3}, keys.change);
   w.cell({0x49, 0xc7, 0x83}, keys.change), w.bytes({0, 0, 0, 0});
@@ -94,14 +99,14 @@ void emit_keys_before(Bytes& out, const Keys& keys) {
 //         lea  depth(%rsp), %r10; push %r10      or push $0
 //         movabs $table, %r10; movabs $routine, %rax; call *%rax
 //         lea  8(%rsp), %rsp
-// end:    pop  change(%r11); pop key(%r11)
+// end:    pop  change(%r11); pop key(%r11); pop amount(%r11)
 void emit_keys_behind(Bytes& out, const Keys& keys, uint32_t depth) {
   Writer w(out);
   Emitter e(out, 0);
   w.test(keys.change);
   size_t nothing = w.branch(kEqualShort);
   if (keys.balanced)
-    w.cell({0x4c, 0x8d, 0x94, 0x24}, depth + 16), e.push(r10);
+    w.cell({0x4c, 0x8d, 0x94, 0x24}, depth + (keys.amount ? 24 : 16)), e.push(r10);
   else
     w.bytes({0x6a, 0x00});
   e.mov_imm64(r10, keys.table);
@@ -111,6 +116,7 @@ void emit_keys_behind(Bytes& out, const Keys& keys, uint32_t depth) {
   w.land(nothing);
   w.cell({0x41, 0x8f, 0x83}, keys.change);
   w.cell({0x41, 0x8f, 0x83}, keys.key);
+  if (keys.amount) w.cell({0x41, 0x8f, 0x83}, *keys.amount);
 }
 
 }  // namespace mdl::arch

@@ -2,6 +2,7 @@
 // a manifest that breaks it and nothing else.
 #include "format/manifest.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -143,6 +144,32 @@ TEST(Manifest, MetricsMayHaveAFocus) {
             std::string::npos);
   EXPECT_NE(refusal([](Json& j) { j["metrics"][0]["focus"] = 1; }).find("is not a string"),
             std::string::npos);
+}
+
+TEST(Manifest, MetricsMayHaveKeys) {
+  Manifest with = sample();
+  Metric& metric = with.metrics[0];
+  const std::vector<Cell> cells = {{"m.key", CellKind::counter, {}}, {"m.change", CellKind::counter, {}}};
+  metric.cells.insert(metric.cells.end(), cells.begin(), cells.end());
+  metric.keys = {{"m.key", KeyName::number}};
+  metric.key_change = "m.change";
+  metric.additive = false;
+  metric.replacements.clear();
+  Result<Manifest> read = read_manifest(write_manifest(with));
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(*read, with);
+  const auto wrong = [&](auto damage) {
+    Json json = Json::parse(write_manifest(with));
+    damage(json["metrics"][0]);
+    Result<Manifest> damaged = read_manifest(json.dump());
+    return damaged ? "accepted" : damaged.error().text;
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(wrong([](Json& m) { m.erase("key_change"); }), HasSubstr("key_change is missing"));
+  EXPECT_THAT(wrong([](Json& m) { m["key_change"] = "m.key"; }), HasSubstr("without the counters"));
+  EXPECT_THAT(wrong([](Json& m) { m["keys"][0]["cell"] = "other"; }), HasSubstr("without the counters"));
+  EXPECT_THAT(wrong([](Json& m) { m["keys"][0]["name"] = "song"; }), HasSubstr("which is not known"));
+  EXPECT_THAT(wrong([](Json& m) { m["additive"] = true; }), HasSubstr("and as one value, too"));
 }
 
 TEST(Manifest, EmptyRoundTrip) {

@@ -181,11 +181,11 @@ TEST(Csv, QuotesWhatMustBe) {
   EXPECT_EQ(
       written("csv", {{row()}, {r}}),
       "time_ns,elapsed_s,pid,metric,focus,value,delta,rate,units,refused,final,complete,anomalies,"
-      "overhead,suspect\r\n"
+      "overhead,suspect,key\r\n"
       "1700000000000000001,1,42,procedure_calls,/Code/app/work,1234567,1000,1000,Calls,0,false,true,0,,"
-      "false\r\n"
+      "false,\r\n"
       "1700000000000000001,1,42,procedure_calls,\"/Code/app/f(int, \"\"x\"\")\",1234567,1000,1000,Calls,0,"
-      "true,true,0,0.0312,true\r\n");
+      "true,true,0,0.0312,true,\r\n");
 }
 
 TEST(Output, WhatIsSuspectIsMarkedInEveryFormat) {

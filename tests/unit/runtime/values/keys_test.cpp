@@ -120,6 +120,19 @@ TEST_F(Keys, RaisesCountAndSetsDoNot) {
   }
 }
 
+TEST_F(Keys, WhatIsAddedIsAKeysAtOnce) {
+  make(2);
+  for (const auto& [key, amount] : {std::pair{5, 3}, {-1, -7}, {5, 4}, {6, 20}}) {
+    block()[kBase / 8] = static_cast<uint64_t>(int64_t{amount});
+    change(KeyChange::add, key);
+  }
+  const values::KeyValues now = values();
+  EXPECT_EQ(now.totals, (Totals{{{5}, 7}, {{-1}, -7}}));
+  EXPECT_TRUE(now.others);
+  EXPECT_EQ(now.others_total, 20);
+  EXPECT_EQ(now.more, 0u);
+}
+
 TEST_F(Keys, TheOutermostFrameLeavesNothing) {
   make(16);
   change(KeyChange::raise, 7, 1000);

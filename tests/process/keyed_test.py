@@ -1,0 +1,171 @@
+"""Metrics by key: `keyed by EXPR`, `count F by EXPR`: a line for each key, each what the program counted for it."""
+
+import signal
+import subprocess
+import unittest
+
+from harness import MDL_INJECT, LiveTest, run
+
+ALL = "count t_key as all"
+KEY, SUM, RESULT = "count t_key by $arg[0]", "sum $arg[1] at t_key by $arg[0]", "count t_result by int($return)"
+
+
+def grown(before, now):
+    """{key: how much it grew}, of the program's answers."""
+    return {key: value - before.get(key, 0) for key, value in now.items() if value != before.get(key, 0)}
+
+
+class Keyed(LiveTest):
+    def begin(self, *words, **named):
+        self.program = self.start("keyed")
+        self.before = self.remember(self.program.pid)
+        # A metric by key has no line before its first key: another one says that all is inserted.
+        self.session = self.inject(self.program.pid, *words, ALL, **named).wait_inserted()
+
+    def values(self, metric, pid=None):
+        """{key: value} of the last sample."""
+        lines = [line for line in self.session.lines if line["final"] and line["metric"] == metric]
+        return {line["key"][0]: line["value"] for line in lines if line["pid"] == (pid or self.program.pid)}
+
+    def finish(self, last, **metrics):
+        """`metrics`: of which part of the answers each is."""
+        self.assert_stopped_well(self.session)
+        self.assertEqual({(line["refused"], line.get("anomalies", 0)) for line in self.session.lines}, {(0, 0)})
+        for metric, part in ((KEY, "counts"), (SUM, "sums"), (RESULT, "results")):
+            truth = grown(self.program.ready[part], last[part])
+            values = self.values(metric)
+            if metric == SUM:  # what adds up to 0 has a line, and did not grow
+                values = {key: value for key, value in values.items() if value}
+            self.assertEqual(values, truth, metric)
+        self.assert_untouched(self.program.pid, self.before)
+        self.assertEqual(self.program.end(), 0)
+
+    def test_counts_and_sums(self):
+        self.begin(KEY, SUM, RESULT)
+        last = self.program.ask("go 3000")
+        self.assertGreater(len(last["counts"]), 300)
+        self.finish(last)
+
+    def test_exceptions_and_signals(self):
+        self.begin(KEY, SUM, RESULT)
+        self.program.ask("throw 1000")
+        self.finish(self.program.ask("raise 1000"))
+
+    def test_signals_at_any_instruction(self):
+        self.begin(KEY, SUM, RESULT)
+        self.finish(self.program.ask("storm 20000"))
+
+    def test_threads_that_meet_at_one_key(self):
+        self.begin(KEY, SUM, RESULT)
+        self.program.ask("short 300")
+        self.finish(self.program.ask("one 50000"))
+
+    def test_more_keys_than_there_is_room_for(self):
+        self.begin(KEY, SUM, RESULT, "--max-keys", "100")
+        self.program.ask("many 150")
+        self.assert_stopped_well(self.session)
+        self.assertEqual(self.values(KEY), {**{str(i * 7919): 1 for i in range(100)}, "?": 50})
+
+    def test_samples_while_it_runs(self):
+        """No sample has less than the one before, or more than in the end."""
+        self.begin(KEY, interval="0.02")
+        for _ in range(10):
+            self.program.ask("go 3000")
+        self.assert_stopped_well(self.session)
+        last, final = {}, self.values(KEY)
+        for line in self.session.lines:
+            if line["metric"] == "all":
+                continue
+            key = line["key"][0]
+            self.assertLessEqual(last.get(key, 0), line["value"])
+            self.assertLessEqual(line["value"], final[key])
+            last[key] = line["value"]
+        self.assertGreater(len({line["time_ns"] for line in self.session.lines}), 3)
+
+    def test_conditions_and_within(self):
+        text = """
+resourceList keys is procedure { items { "t_key" }; flavor { unix }; }
+metric outermost {
+  name "Outermost"; units Calls; aggregateOperator sum; style EventCounter; flavor { unix };
+  flag inside;
+  base is counter keyed by $arg[0] & 1 {
+    foreach f in keys {
+      append preInsn f.entry (* if (!inside) outermost += 2; inside += 1; *)
+      prepend preInsn f.return (* inside -= 1; *)
+    }
+  }
+}
+"""
+        source = self.folder / "outermost.mdl"
+        source.write_text(text)
+        self.begin(str(source))
+        before = self.program.ready
+        last = self.program.ask("one 1000")
+        self.program.ask("throw 30")  # flags are repaired, and the next calls are outermost ones again
+        last = grown(before["counts"], last["counts"])
+        self.assert_stopped_well(self.session)
+        values = self.values("outermost")
+        self.assertEqual(last, {"7": 8000})
+        self.assertEqual(sum(values.values()), 2 * (8000 + 8 * 30))
+
+    def test_within_in_a_query(self):
+        within, alone = "count t_key within t_key by $arg[0] as inner", "count t_result within t_key by $arg[0] as none"
+        self.begin(within, alone, KEY)
+        last = self.program.ask("go 300")
+        self.assert_stopped_well(self.session)
+        self.assertEqual(self.values("none"), {})
+        truth = grown(self.program.ready["counts"], last["counts"])
+        self.assertEqual(self.values(KEY), truth)
+        self.assertEqual(self.values("inner"), truth)  # a call is within itself
+
+    def test_by_thread_as_well(self):
+        self.begin("count t_key by $arg[0], thread as both", KEY)
+        last = self.program.ask("go 300")
+        self.assert_stopped_well(self.session)
+        truth = grown(self.program.ready["counts"], last["counts"])
+        sums = {}
+        for line in self.session.lines:
+            if line["final"] and line["metric"] == "both":
+                self.assertRegex(line["focus"], r"^/Thread/\d+$")
+                sums[line["key"][0]] = sums.get(line["key"][0], 0) + line["value"]
+        self.assertEqual(sums, truth)
+        self.assertEqual(self.values(KEY), truth)
+
+    def test_followed_forks(self):
+        """A child begins at 0, also for keys that its parent has met."""
+        self.begin(KEY, "--follow-fork")
+        self.program.ask("go 200")
+        child = self.program.ask("fork 200", event="child")
+        last = self.program.answer("done")
+        self.assert_stopped_well(self.session)
+        self.assertEqual(self.values(KEY), grown(self.program.ready["counts"], last["counts"]))
+        own = {key: value for key, value in self.values(KEY, child["pid"]).items() if value}
+        self.assertEqual(own, child["counts"])
+        self.assert_untouched(self.program.pid, self.before)
+
+    def test_what_is_shown(self):
+        """The table, CSV and Prometheus have the key."""
+        program = self.start("keyed")
+        for form, wanted in (("table", r"count t_key by \$arg\[0\] +0 +1 "), ("csv", r"(?m),0\r?$"),
+                             ("prometheus", r'mdl_count_t_key_by__arg_0__total\{pid="\d+",focus="",key="0"\} 1')):
+            with subprocess.Popen([MDL_INJECT, str(program.pid), KEY, "--format", form, "-i", "0.1"], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) as session:
+                self.assertIn("inserted", session.stderr.readline())
+                program.ask("many 3")
+                session.send_signal(signal.SIGINT)
+                out, errors = session.communicate(timeout=60)
+            self.assertEqual(session.returncode, 0, errors)
+            self.assertRegex(out, wanted)
+
+    def test_what_is_refused(self):
+        program = self.start("keyed")
+        for words, why in ((("time t_key by $arg[0]",), "E0406"), (("hist $arg[0] at t_key by $arg[1]",), "E0406"),
+                           (("calls /Code/keyed/* by $arg[0]",), "E0406"), (("count t_key by $arg[0], $arg[1]",), "E0406"),
+                           (("count t_key.return by $arg[0]",), "E0404")):
+            done = run(MDL_INJECT, program.pid, *words, "-d", "0")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(why, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,219 @@
+// Hits with keys, and for each key the truth of how often t_key ran with it and what it added up to.
+//
+//   keyed [SECONDS]
+//
+// Answers carry {"pid":..,"counts":{"KEY":N,..},"sums":{"KEY":N,..},"results":{"RESULT":N,..}}, since the
+// program's start: of t_key(key, amount, levels) by `key`, its `amount` by `key`, and what t_result returned.
+//
+//   go N       eight threads, N times each: recursion with other keys inside
+//   throw N    the same; every third time an exception leaves the calls
+//   raise N    likewise with a signal, sent to the thread itself, whose handler comes to t_key as well
+//   storm N    two threads come to t_key all the time while N signals are sent to each from outside
+//   one N      eight threads, N times each, all with one key
+//   short N    N threads, one after the other, one call each
+//   many N     N different keys, one after the other
+//   fork N     a child goes N times and answers itself, with what it has counted; the parent answers then
+//   quit       ends with status 0
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "protocol.h"
+
+#define COUNTED extern "C" __attribute__((noipa, used))
+
+namespace {
+
+enum class Leave { normally, by_throw, by_signal };
+
+using Totals = std::map<long, long>;
+std::mutex mutex;
+Totals all_counts, all_sums, all_results;
+
+// A signal handler comes to t_key in the middle of anything: its calls are noted in places of their own.
+constexpr long kHandlerKeys = 8;
+struct Counter {
+  uint64_t random = 1;
+  Leave leave = Leave::normally;
+  Totals counts, sums, results;
+  std::atomic<long> handled[kHandlerKeys] = {};
+  bool in_handler = false;
+
+  uint64_t next(uint64_t below) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    return (random >> 33) % below;
+  }
+  void flush() {
+    std::lock_guard lock(mutex);
+    for (const auto& [key, count] : counts) all_counts[key] += count;
+    for (const auto& [key, sum] : sums) all_sums[key] += sum;
+    for (const auto& [result, count] : results) all_results[result] += count;
+    counts.clear(), sums.clear(), results.clear();
+    for (long key = 0; key < kHandlerKeys; ++key) {
+      const long times = handled[key].exchange(0);
+      if (times == 0) continue;
+      all_counts[key] += times;
+      all_sums[key] += times * (key + 100);
+    }
+  }
+};
+thread_local Counter counter;
+
+long some_key() {
+  constexpr long kLarge[] = {INT64_MIN, INT64_MAX, -1, 1L << 40, -(1L << 33), 4096 * 4096, 0x7fffffff};
+  if (counter.next(4) == 0) return kLarge[counter.next(std::size(kLarge))];
+  return static_cast<long>(counter.next(300));
+}
+
+}  // namespace
+
+COUNTED void t_key(long key, long amount, int levels) {
+  if (counter.in_handler) {
+    counter.handled[key]++;
+    return;
+  }
+  counter.counts[key]++;
+  counter.sums[key] += amount;
+  if (levels > 0) {
+    t_key(some_key(), static_cast<long>(counter.next(2000)) - 1000, levels - 1);
+  } else if (counter.leave == Leave::by_throw) {
+    throw 1;
+  } else if (counter.leave == Leave::by_signal) {
+    counter.leave = Leave::normally;
+    raise(SIGUSR1);
+  }
+  asm volatile("" ::: "memory");
+}
+
+COUNTED int t_result(long key) {
+  const int result = static_cast<int>(key % 17) - 8;
+  counter.results[result]++;
+  asm volatile("" ::: "memory");
+  return result;
+}
+
+namespace {
+
+void on_raise(int) {
+  static thread_local unsigned times = 0;
+  const long key = times++ % kHandlerKeys;
+  counter.in_handler = true;
+  t_key(key, key + 100, 0);
+  counter.in_handler = false;
+}
+
+void outer() {
+  try {
+    t_key(some_key(), static_cast<long>(counter.next(1000)), 4);
+  } catch (int) {
+  }
+  t_result(static_cast<long>(counter.next(1000)));
+}
+
+template <typename Work>
+void in_threads(uint64_t number, Work work) {
+  std::vector<std::thread> threads;
+  for (uint64_t seed = 1; seed <= number; ++seed)
+    threads.emplace_back([=] {
+      counter.random = seed;
+      work();
+      counter.flush();
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+void go(unsigned long rounds, Leave how, uint64_t threads = 8) {
+  in_threads(threads, [=] {
+    for (unsigned long i = 0; i < rounds; ++i) {
+      counter.leave = i % 3 == 2 ? how : Leave::normally;
+      outer();
+    }
+  });
+}
+
+// The truth of a thread's own calls is one number, so that nothing is done between them.
+void storm(unsigned long signals) {
+  std::atomic<bool> ends = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i)
+    threads.emplace_back([&] {
+      while (!ends) t_key(1000, 3, 0);
+      counter.flush();
+    });
+  for (unsigned long i = 0; i < signals; ++i)
+    for (std::thread& thread : threads) {
+      pthread_kill(thread.native_handle(), SIGUSR1);
+      if (i % 16 == 0) usleep(50);
+    }
+  ends = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+std::string object(const Totals& totals) {
+  std::string out;
+  for (const auto& [key, count] : totals)
+    out += (out.empty() ? "\"" : ",\"") + std::to_string(key) + "\":" + std::to_string(count);
+  return "{" + out + "}";
+}
+
+void answer(const char* event) {
+  counter.flush();
+  protocol::say_event(event, protocol::field("pid", static_cast<unsigned long long>(getpid())) +
+                                 ",\"counts\":" + object(all_counts) + ",\"sums\":" + object(all_sums) +
+                                 ",\"results\":" + object(all_results));
+}
+
+void in_child(unsigned long rounds) {
+  counter.flush();
+  const pid_t child = fork();
+  if (child != 0) {
+    waitpid(child, nullptr, 0);
+    return;
+  }
+  all_counts.clear(), all_sums.clear(), all_results.clear();
+  go(rounds, Leave::normally, 2);
+  answer("child");
+  exit(0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
+  struct sigaction action {};
+  action.sa_handler = on_raise;
+  sigaction(SIGUSR1, &action, nullptr);
+  answer("ready");
+  while (true) {
+    protocol::Command command = protocol::next_command();
+    if (command.word == "go") {
+      go(command.number, Leave::normally);
+    } else if (command.word == "throw") {
+      go(command.number, Leave::by_throw);
+    } else if (command.word == "raise") {
+      go(command.number, Leave::by_signal);
+    } else if (command.word == "storm") {
+      storm(command.number);
+    } else if (command.word == "one") {
+      in_threads(8, [n = command.number] {
+        for (unsigned long i = 0; i < n; ++i) t_key(7, 1, 0);
+      });
+    } else if (command.word == "short") {
+      for (unsigned long i = 0; i < command.number; ++i) in_threads(1, [] { t_key(some_key(), 1, 0); });
+    } else if (command.word == "many") {
+      for (unsigned long i = 0; i < command.number; ++i) t_key(static_cast<long>(i * 7919), 1, 0);
+    } else if (command.word == "fork") {
+      in_child(command.number);
+    } else {
+      break;
+    }
+    answer("done");
+  }
+  return 0;
+}
