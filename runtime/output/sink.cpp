@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <csignal>
+#include <optional>
 #include <utility>
 
 #include "base/put_file.h"
@@ -74,18 +76,24 @@ Result<void> Sink::write(std::string_view text) {
     fd_ = *file;
     return {};
   }
+  using Clock = std::chrono::steady_clock;
   constexpr int kPollMs = 2;
-  constexpr int kPatience = 500;  // with a reader that does not read, when somebody wants us to end; in polls
-  for (int polls = 0; !text.empty();) {
+  constexpr std::chrono::seconds kPatience(
+      2);                                  // with a reader that does not read, when somebody wants us to end
+  std::optional<Clock::time_point> asked;  // since when that is known and nothing was read
+  while (!text.empty()) {
     pollfd room{fd_, POLLOUT, 0};
     const int ready = poll(&room, 1, kPollMs);
     if (ready == 0) {
-      if (++polls >= kPatience && is_interrupted())
-        return Error{fmt::format("cannot write {}: nobody reads it, and it was to end", name_)};
+      if (is_interrupted()) {
+        if (!asked) asked = Clock::now();
+        if (Clock::now() - *asked >= kPatience)
+          return Error{fmt::format("cannot write {}: nobody reads it, and it was to end", name_)};
+      }
       meanwhile_();
     }
     if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
-    polls = 0;
+    asked.reset();
     // Not more than what a pipe with room takes at once (pipe(7)).
     const ssize_t written = ::write(fd_, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
     if (written >= 0)

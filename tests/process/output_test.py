@@ -3,6 +3,7 @@ look (--dry-run, --list, --verify).
 """
 
 import csv
+import fcntl
 import io
 import json
 import os
@@ -12,6 +13,7 @@ import re
 import select
 import signal
 import subprocess
+import time
 import unittest
 
 from harness import BIN, CONSTRAINTS, MDL_INJECT, LiveTest, metric, read_terminal, run, soon
@@ -225,6 +227,18 @@ class Output(LiveTest):
         os.close(ours)
         os.close(theirs)
         self.assert_untouched(self.program.pid, self.before)
+
+    def test_a_reader_that_comes_back(self):
+        """Its patience begins with the Ctrl-C, however long nobody has read before."""
+        process = self.popen("--format", "ndjson", "-i", "0.001", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        process.stdout.readline()
+        time.sleep(1.5)  # the pipe is full
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        shown, errors = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertTrue(json.loads(shown.splitlines()[-1])["final"])
 
     def test_full_device(self):
         """What could not be written is no success, also of the commands that only look."""
