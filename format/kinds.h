@@ -181,9 +181,10 @@ enum class KeyChange : uint8_t {
   add,        // the total of the key += what the base's cell holds (of a metric by key)
 };
 
-// How a key is shown.
-enum class KeyName : uint8_t { number };
-inline constexpr std::string_view kKeyNames[] = {"number"};
+// How a key is shown: as a number; as what lies at that address; as the file of that descriptor; and the return address
+// at an entry, as the place that it is in. That one no code has: the injector reads it.
+enum class KeyName : uint8_t { number, symbol, fd, caller };
+inline constexpr std::string_view kKeyNames[] = {"number", "symbol", "fd", "caller"};
 inline constexpr size_t kMostKeysOfMetric = 1;
 
 // How the threads of a process, and the processes of a run, combine.

@@ -35,9 +35,9 @@ constexpr NotYet kValuesNotYet[] = {
     {"elapsed", "`time F` is the time of all calls, `count F` says how many: the quotient is the mean"},
     {"$elapsed", "`time F` is the time of all calls, `count F` says how many: the quotient is the mean"},
     {"$now", "`time F` is the time that passes in F"},
-    {"caller", "`count F within G` counts the calls of F while G is active"},
-    {"$caller", "`count F within G` counts the calls of F while G is active"},
-    {"symbol", "an address can be compared with a number: if $arg[0] == 0x601040"},
+    {"caller", "`count F by caller` has a value for each place that F is called from"},
+    {"$caller", "`count F by caller` has a value for each place that F is called from"},
+    {"symbol", "`count F by symbol($arg[0])` has a value for each; an address can be compared with a number"},
     {"str", "a string is an address here: its first 8 bytes are readAddress($arg[0])"},
     {"fd", "a file descriptor can be compared with a number: if int($arg[0]) == 7"},
     {"file", "a file descriptor can be compared with a number: if int($arg[0]) == 7"},
@@ -61,6 +61,18 @@ bool names(const ast::Expr& e, std::string_view wanted) {
   bool found = false;
   each_name(e, [&](const ast::NameUse& name, Span) { found = found || name.text == wanted; });
   return found;
+}
+
+// `caller`, and the value of `symbol(VALUE)` and `fd(VALUE)`, whose names have a meaning as keys alone.
+bool is_caller(const ast::Expr& key) {
+  const auto* name = std::get_if<ast::NameUse>(&key.node);
+  return name != nullptr && (name->text == "caller" || name->text == "$caller");
+}
+const ast::Expr& value_of_key(const ast::Expr& key) {
+  const auto* call = std::get_if<ast::Call>(&key.node);
+  const auto* callee = call ? std::get_if<ast::NameUse>(&call->callee->node) : nullptr;
+  const bool is_name = callee && call->args.size() == 1 && (callee->text == "symbol" || callee->text == "fd");
+  return is_name ? call->args[0] : key;
 }
 
 bool is_thread(const ast::Expr& key) {
@@ -191,9 +203,10 @@ class Checker {
       for (const ast::Expr& key : list) {
         if (is_thread(key)) continue;
         const NotYet* not_yet_known = nullptr;
-        each_name(key, [&](const ast::NameUse& name, Span) {
-          if (const NotYet* row = find(kValuesNotYet, name.text)) not_yet_known = row;
-        });
+        if (!is_caller(key))
+          each_name(value_of_key(key), [&](const ast::NameUse& name, Span) {
+            if (const NotYet* row = find(kValuesNotYet, name.text)) not_yet_known = row;
+          });
         if (verb_->base != "counter" || is_each() || not_yet_known) {
           std::string_view instead = "`count F by EXPR` and `sum VALUE at F by EXPR` have a value for each";
           if (not_yet_known) instead = not_yet_known->instead;
@@ -234,7 +247,12 @@ class Checker {
     };
     if (query_.value) look(*query_.value);
     for (const ast::Expr& condition : query_.conditions) look(condition);
-    for (const ast::Expr* key : keys_of(query_)) look(*key);
+    for (const ast::Expr* key : keys_of(query_)) {
+      look(*key);
+      if (at_return && is_caller(*key))
+        clash(key->span, "the caller", result ? "$return" : "'.return'",
+              "the return address is known at the entry only");
+    }
   }
 
   const ast::Query& query_;

@@ -174,6 +174,11 @@ class Expander {
     line(depth, fmt::format("{} (* {} *)", where, code), query_.subjects[0].span);
   }
 
+  // `caller` is a word of queries only.
+  void copy_key(const ast::Expr& e) {
+    const auto* name = std::get_if<ast::NameUse>(&e.node);
+    name && name->text == "caller" ? out_.put("$caller", e.span, false) : copy(e);
+  }
   void copy(const ast::Expr& e) { out_.put(texts_[e.span.file - first_]->text(e.span), e.span, true); }
 
   std::string value_name(bool each) const { return each ? name_ + "_of_each" : name_; }
@@ -246,7 +251,7 @@ class Expander {
     out_.put(fmt::format("base is {} ", verb_.base));
     for (std::string_view before = "keyed by "; const ast::Expr* key : keys_of(query_)) {
       out_.put(std::exchange(before, ", "));
-      copy(*key);
+      copy_key(*key);
     }
     out_.put(keys_of(query_).empty() ? "{" : " {");
     out_.end_line(begin, query_.span);

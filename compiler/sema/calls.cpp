@@ -45,6 +45,18 @@ constexpr CallForm kCalls[] = {
 
 }  // namespace
 
+NamedKey named_key(const ast::Expr& key) {
+  using enum format::KeyName;
+  if (const auto* name = std::get_if<ast::NameUse>(&key.node); name && name->text == "$caller")
+    return {caller, nullptr};
+  const auto* call = std::get_if<ast::Call>(&key.node);
+  const auto* callee = call ? std::get_if<ast::NameUse>(&call->callee->node) : nullptr;
+  if (callee != nullptr && call->args.size() == 1)
+    for (const format::KeyName name : {symbol, fd})
+      if (callee->text == format::kKeyNames[static_cast<size_t>(name)]) return {name, &call->args[0]};
+  return {number, &key};
+}
+
 const CallForm* find_call(std::string_view name) {
   for (const CallForm& form : kCalls)
     if (form.name == name) return &form;

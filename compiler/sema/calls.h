@@ -31,6 +31,13 @@ std::vector<std::string_view> call_names();
 // Whether the name is that of a type, and a call of it a conversion: int($return).
 bool is_conversion(std::string_view name);
 
+// A key of `keyed by`: `symbol(E)` and `fd(E)` are the value E and how it is shown, `$caller` has no value in code.
+struct NamedKey {
+  format::KeyName name = format::KeyName::number;
+  const ast::Expr* value = nullptr;
+};
+NamedKey named_key(const ast::Expr& key);
+
 // The hint for an obsolete call: "write 'c += v'".
 std::string modern_form(const CallForm& form, const ast::Call& call);
 

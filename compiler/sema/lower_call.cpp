@@ -61,10 +61,14 @@ Operand Lowering::built_in(const ast::Expr& e, const ast::Call& c, const CallFor
 // A conversion of $arg[n] or $return takes the place of what debug information says of it.
 Operand Lowering::conversion(const ast::Call& c, const CallForm& form) {
   if (binder_.refuse_extension(c.callee->span, fmt::format("'{}(…)'", form.name))) return failed();
-  is_converted_ = !register_name(c.args[0]).empty();
-  const Operand operand = value(c.args[0]);
+  return converted(c.args[0], form.width);
+}
+
+Operand Lowering::converted(const ast::Expr& e, int64_t width) {
+  is_converted_ = !register_name(e).empty();
+  const Operand operand = value(e);
   is_converted_ = false;
-  return form.width == 64 ? operand : emit(Op::extend, operand, Operand::imm(form.width));
+  return width == 64 ? operand : emit(Op::extend, operand, Operand::imm(width));
 }
 
 Operand Lowering::application_call(const std::string& function, std::span<const ast::Expr> args) {

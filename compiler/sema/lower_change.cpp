@@ -68,12 +68,23 @@ Operand Lowering::refuse_by_key(Span span) {
   return failed();
 }
 
+// A descriptor is an int; the caller is put there behind the code.
+Operand Lowering::key(const ast::Expr& e) {
+  const NamedKey key = named_key(e);
+  if (key.name == format::KeyName::fd) return converted(*key.value, 32);
+  if (key.name != format::KeyName::caller) return value(*key.value);
+  if (snippet_.point != format::PointKind::entry)
+    diagnostics_.report(DiagnosticCode::bad_value, e.span, "'$caller'",
+                        fmt::format("code at an entry, and this is at {}", noun(snippet_.point)));
+  return Operand::imm(0);
+}
+
 // Behind a change of the value: for which key it is.
 void Lowering::leave_key(uint32_t changed) {
   if (!is_by_key(changed)) return;
   uint32_t at = owner_.first_key;
   for (const ast::Expr& key : *owner_.keys) {
-    const Operand held = value(key);
+    const Operand held = this->key(key);
     effect(Op::store, held, cell(at++));
   }
   effect(Op::store, Operand::imm(static_cast<int64_t>(format::KeyChange::add)), cell(at));

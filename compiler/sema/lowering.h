@@ -63,6 +63,7 @@ class Lowering {
   bool is_by_key(uint32_t cell) const { return owner_.keys != nullptr && used_[cell] == 0; }
   Operand refuse_by_key(Span span);
   void leave_key(uint32_t cell);
+  Operand key(const ast::Expr& e);
   void add_to(uint32_t cell, Operand amount);
   void subtract_from(uint32_t cell, Operand amount);
   bool is_flag(uint32_t cell) const { return snippet_.cells[cell].kind == format::CellKind::flag; }
@@ -73,6 +74,7 @@ class Lowering {
   // --- Calls ---
   Operand call(const ast::Expr& e, const ast::Call& c, Use use);
   Operand conversion(const ast::Call& c, const CallForm& form);
+  Operand converted(const ast::Expr& e, int64_t width);
   Operand built_in(const ast::Expr& e, const ast::Call& c, const CallForm& form, Use use);
   Operand application_call(const std::string& function, std::span<const ast::Expr> args);
   uint32_t call_cell();

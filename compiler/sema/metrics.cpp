@@ -291,7 +291,7 @@ class MetricChecker {
       diagnostics.report(DiagnosticCode::bad_value, span, "'keyed by'",
                          "a metric whose base nothing replaces");
     for (const ast::Expr& key : base.keys)
-      if (has_effects(key))
+      if (const NamedKey named = named_key(key); named.value != nullptr && has_effects(*named.value))
         diagnostics.report(DiagnosticCode::bad_value, key.span, "'keyed by'",
                            "a value: it changes nothing, and calls nothing");
     owner.keys = &base.keys;
@@ -302,7 +302,7 @@ class MetricChecker {
     };
     for (size_t i = 0; i < base.keys.size(); i++) {
       const std::string name = fmt::format("{}.key{}", owner.name, i == 0 ? "" : std::to_string(i + 1));
-      result_.keys.push_back({name, format::KeyName::number});
+      result_.keys.push_back({name, named_key(base.keys[i]).name});
       hidden(name);
     }
     result_.key_change = owner.name + ".change";

@@ -70,6 +70,7 @@ struct Keys {
   uint64_t table = 0;                  // its address
   uint64_t routine = 0;                // of the resident code that does it
   bool balanced = false;               // the frame that raises a key is the one that lowers it
+  bool by_caller = false;              // the key is the return address at the entry where the code stands
   std::optional<int64_t> amount = {};  // of code that adds to a key's total: the offset of what it adds
 };
 

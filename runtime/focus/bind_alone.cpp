@@ -94,6 +94,13 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   for (size_t i = 0; i < defined.size(); ++i)
     if (format::is_raised(defined[i]->kind))
       draft.balance(base->insertions, *defined[i], cells[i].second, request);
+  const bool by_caller = keyed && metric.keys[0].name == format::KeyName::caller;
+  const auto elsewhere = [](const Insertion& one) { return one.kind != format::PointKind::entry; };
+  if (by_caller && std::ranges::any_of(base->insertions, [&](const Insertion& one) {
+        return elsewhere(one) && writes(scope.plan, {one}, metric.key_change);
+      }))
+    return Error{fmt::format("metric `{}` asks for the caller where that is not known", metric.id),
+                 Status::plan_rejected};
   if (!keyed) return draft.lay(base->insertions, cells, guards, Draft::kNoInstance, request);
   const size_t instance = draft.new_instance();
   if (auto laid = draft.lay(base->insertions, cells, guards, instance, request); !laid) return laid;
@@ -105,7 +112,7 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   const CellId keys = draft.cell({metric.id, format::CellKind::keys}, metric.id + ".keys" + suffix);
   std::vector<KeyTable>& tables = draft.binding().key_tables;
   tables.push_back(
-      {request, cell(metric.keys[0].cell), cell(metric.key_change), keys, value, by_thread, true});
+      {request, cell(metric.keys[0].cell), cell(metric.key_change), keys, value, by_thread, true, by_caller});
   draft.change_keys(instance, static_cast<uint32_t>(tables.size() - 1));
   return {};
 }

@@ -39,12 +39,13 @@ bool PlacedCode::is_balanced(const FunctionPlan& f, focus::CellId change) const 
 arch::Keys PlacedCode::placed(const FunctionPlan& f, uint32_t table, uint64_t resident) const {
   const focus::KeyTable& t = input_.binding.key_tables[table];
   const std::vector<uint32_t>& at = stage_.layout.cells;
-  return {at[t.key],
-          at[t.change],
-          stage_.tables[table].start,
-          resident + arch::keys_offset(),
-          is_balanced(f, t.change),
-          t.adds ? std::optional<int64_t>(at[t.base]) : std::nullopt};
+  return {.key = at[t.key],
+          .change = at[t.change],
+          .table = stage_.tables[table].start,
+          .routine = resident + arch::keys_offset(),
+          .balanced = is_balanced(f, t.change),
+          .by_caller = t.by_caller,
+          .amount = t.adds ? std::optional<int64_t>(at[t.base]) : std::nullopt};
 }
 
 std::vector<arch::Track> PlacedCode::tracks() const {

@@ -189,9 +189,23 @@ Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed
   inserted_ = std::move(*inserted);
   measurement_ = std::make_unique<Measurement>(*options_, std::move(*process), std::move(inserted_.journal),
                                                std::move(memory), feed, began_s);
+  name_addresses();
   libraries_.emplace(*input_, wanted_, measurement_->memory(), measurement_->journal());
   if (options_->follows_programs()) measurement_->hide(hollow());
   return {};
+}
+
+// Where keys are addresses. Those of libraries that come later have no names.
+void AttachedProcess::name_addresses() {
+  bool any = false, variables = false;
+  for (const resident::JournalTable& table : measurement_->journal().tables)
+    for (const format::KeyName name : table.names) {
+      any = any || name == format::KeyName::symbol || name == format::KeyName::caller;
+      variables = variables || name == format::KeyName::symbol;
+    }
+  if (any)
+    measurement_->name_addresses(
+        std::make_shared<image::AddressNames>(image::AddressNames::of(image_, variables)));
 }
 
 void AttachedProcess::say_inserted() const {

@@ -59,6 +59,7 @@ class AttachedProcess {
   Result<void> find_out(const std::string& name, const process::TargetMemory& memory);
   Result<void> identify(const process::TargetMemory& memory);
   void keep_hit_time();
+  void name_addresses();
   struct Next;
   Result<std::vector<std::string>> names_of(const std::vector<std::string>& texts, const Next& next,
                                             image::Codes& codes) const;

@@ -38,6 +38,12 @@ class Measurement {
   // Nothing while it goes on; then how it went, as an exit status.
   const std::optional<Result<int>>& result() const { return result_; }
 
+  // What lies at its addresses, for keys that are shown so.
+  void name_addresses(std::shared_ptr<const image::AddressNames> names) {
+    requests_.name_addresses(std::move(names));
+  }
+  const std::shared_ptr<const image::AddressNames>& addresses() const { return requests_.addresses(); }
+
   // Lets a process run that was held at its entry.
   void let_run() { memory_.let_run(); }
   // By the journal's requests: those that have no lines.

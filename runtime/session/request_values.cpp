@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/kernel/proc_file.h"
 #include "runtime/resident/key_table.h"
 #include "runtime/values/cell_kinds.h"
 #include "runtime/values/fold.h"
@@ -70,12 +71,47 @@ void RequestValues::change(const std::vector<std::optional<uint32_t>>& kept) {
   for (const auto& [of, series] : series_)
     if (const auto one = now.find(std::get<0>(of)); one != now.end())
       all_series[{one->second, std::get<1>(of), std::get<2>(of)}] = series;
+  decltype(files_) files;
+  for (auto& [of, file] : files_)
+    if (const auto one = now.find(of.first); one != now.end())
+      files[{one->second, of.second}] = std::move(file);
+  decltype(taken_) taken;
+  for (const auto& [of, key] : taken_)
+    if (const auto one = now.find(of.first); one != now.end()) taken[{one->second, of.second}] = key;
+  files_ = std::move(files);
+  taken_ = std::move(taken);
   keys_ = std::move(keys);
   series_ = std::move(all_series);
 }
 
 void RequestValues::read_keys(const image::Memory& memory) {
-  for (auto& [request, reader] : keys_) (void)reader.read(memory).operator bool();
+  for (auto& [request, reader] : keys_)
+    if (const auto now = reader.read(memory)) name_descriptors(request, *now);
+}
+
+// A descriptor is of another file later, or of none: what it is is asked when it is first seen.
+void RequestValues::name_descriptors(size_t request, const values::KeyValues& now) {
+  const std::vector<format::KeyName>* names = names_of_keys(request);
+  if (names == nullptr || names->front() != format::KeyName::fd) return;
+  for (const auto& [of, total] : now.totals)
+    if (const auto [file, fresh] = files_.try_emplace({request, of.key}); fresh)
+      file->second = kernel::proc_link(pid_, fmt::format("fd/{}", of.key));
+}
+
+std::string RequestValues::name_key(size_t request, format::KeyName name, int64_t key) {
+  using enum format::KeyName;
+  const auto address = static_cast<uint64_t>(key);
+  if (name == fd) {
+    const auto file = files_.find({request, key});
+    return file == files_.end() || file->second.empty() ? fmt::format("{}", key)
+                                                        : fmt::format("{} {}", key, file->second);
+  }
+  if (name == number) return fmt::format("{}", key);
+  std::string text = !addresses_      ? fmt::format("{:#x}", address)
+                     : name == caller ? addresses_->of_caller(address)
+                                      : addresses_->at(address);
+  if (taken_.try_emplace({request, text}, key).first->second != key) text += fmt::format(" ({:#x})", address);
+  return text;
 }
 
 std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot& snapshot) const {
@@ -117,7 +153,7 @@ const output::Series& RequestValues::series(size_t index, const RequestValue& va
   series.name = request.name;
   const std::vector<format::KeyName>* names = names_of_keys(index);
   series.focus = focus_of(request, value, request.keyed && names == nullptr);
-  if (names != nullptr) series.key = {value.others ? "?" : fmt::format("{}", value.of.key)};
+  if (names != nullptr) series.key = {value.others ? "?" : name_key(index, names->front(), value.of.key)};
   series.process = pid_;
   series.units = request.units;
   series.kind = value.distribution  ? output::Series::Kind::distribution

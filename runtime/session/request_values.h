@@ -3,10 +3,13 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <vector>
 
+#include "runtime/image/address_names.h"
 #include "runtime/output/series.h"
 #include "runtime/resident/journal.h"
 #include "runtime/values/keys.h"
@@ -30,6 +33,10 @@ class RequestValues {
   // The journal has other requests now. `kept`: by request, which one of those before it is.
   void change(const std::vector<std::optional<uint32_t>>& kept);
 
+  // What lies at addresses, for keys that are shown so; numbers without it.
+  void name_addresses(std::shared_ptr<const image::AddressNames> names) { addresses_ = std::move(names); }
+  const std::shared_ptr<const image::AddressNames>& addresses() const { return addresses_; }
+
   // Reads the keys as they are now. Keys that cannot be read keep their last values.
   void read_keys(const image::Memory& memory);
   // The values of a request, in an order that stays; keys as they were read last.
@@ -40,11 +47,18 @@ class RequestValues {
 
  private:
   const std::vector<format::KeyName>* names_of_keys(size_t request) const;
+  // The text of one, which no other key of the request has.
+  std::string name_key(size_t request, format::KeyName name, int64_t key);
+  void name_descriptors(size_t request, const values::KeyValues& now);
 
   const resident::Journal& journal_;
   output::Feed& feed_;
   pid_t pid_;
   std::map<size_t, values::KeyReader> keys_;  // of keyed requests
+  std::shared_ptr<const image::AddressNames> addresses_;
+  std::map<std::pair<size_t, int64_t>, std::string>
+      files_;  // of descriptors that are keys of a request, as first seen
+  std::map<std::pair<size_t, std::string>, int64_t> taken_;  // texts of keys
   std::map<std::tuple<size_t, bool, values::KeyOf>, const output::Series*> series_;
 };
 

@@ -169,6 +169,7 @@ Session::Measured Session::Family::measured() const {
 void Session::add_family(std::unique_ptr<AttachedProcess> process) {
   Family& family = families_.emplace_back();
   family.hidden = process->measurement().hidden();
+  family.addresses = process->measurement().addresses();
   if (options_.follow_fork) family.follow.emplace(process->measurement().journal(), options_);
   add(family, std::move(process));
   if (programs_) family.follow->expect_programs(family.measured());
@@ -189,6 +190,7 @@ bool Session::look_for_children(Family& family, bool thoroughly) {
         std::make_unique<Measurement>(options_, std::move(child.process), std::move(child.journal),
                                       std::move(child.memory), feed_, elapsed_s());
     measurement->hide(family.hidden);
+    measurement->name_addresses(family.addresses);
     if (!measurement->is_hidden())
       say(stderr, "process {} was forked: it is measured, too\n", measurement->pid());
     add(family, std::make_unique<AttachedProcess>(std::move(measurement)));

@@ -52,8 +52,9 @@ class Session {
   struct Family {
     std::optional<Follow> follow;
     std::list<std::unique_ptr<AttachedProcess>> processes;
-    std::vector<bool> hidden;  // Measurement::hide, of all of them
-    bool is_extinct = false;   // nobody has been left
+    std::vector<bool> hidden;                              // Measurement::hide, of all of them
+    bool is_extinct = false;                               // nobody has been left
+    std::shared_ptr<const image::AddressNames> addresses;  // of the first process
     Measured measured() const;
   };
 

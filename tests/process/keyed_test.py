@@ -143,6 +143,35 @@ metric outermost {
         self.assertEqual(own, child["counts"])
         self.assert_untouched(self.program.pid, self.before)
 
+    def test_callers(self):
+        """Each place of a call has a value, by the function that it is in."""
+        self.begin("count t_called by caller")
+        self.program.ask("named 200")
+        self.assert_stopped_well(self.session)
+        values = self.values("count t_called by caller")
+        self.assertEqual(sum(values.values()), 1200, values)
+        of = sorted((key.partition("+0x")[0], value) for key, value in values.items())
+        self.assertEqual(of, [("t_from_a", 200), ("t_from_b", 200), ("t_from_b", 200), ("t_inner", 600)])
+        self.assert_untouched(self.program.pid, self.before)
+
+    def test_addresses_and_descriptors(self):
+        at, file = "sum 3 at t_at by symbol($arg[0])", "count t_file by fd($arg[0])"
+        self.begin(at, file, "count t_at by $arg[0] as numbers")
+        self.program.ask("named 300")
+        self.assert_stopped_well(self.session)
+        self.assertEqual(self.values(at), {"t_first": 900, "t_pairs+0x10": 1800})
+        self.assertEqual(self.values(file), {"40 /dev/null": 100, "41 /dev/zero": 100, "42": 100})
+        self.assertEqual(sorted(self.values("numbers").values()), [300, 600])
+
+    def test_names_in_a_child(self):
+        self.begin("count t_key by caller", "--follow-fork")
+        child = self.program.ask("fork 20", event="child")
+        self.program.answer("done")
+        self.assert_stopped_well(self.session)
+        values = self.values("count t_key by caller", child["pid"])
+        self.assertEqual(sum(values.values()), sum(child["counts"].values()))
+        self.assertTrue(any(key.startswith("t_key+0x") for key in values), values)
+
     def test_what_is_shown(self):
         """The table, CSV and Prometheus have the key."""
         program = self.start("keyed")
@@ -161,7 +190,8 @@ metric outermost {
         program = self.start("keyed")
         for words, why in ((("time t_key by $arg[0]",), "E0406"), (("hist $arg[0] at t_key by $arg[1]",), "E0406"),
                            (("calls /Code/keyed/* by $arg[0]",), "E0406"), (("count t_key by $arg[0], $arg[1]",), "E0406"),
-                           (("count t_key.return by $arg[0]",), "E0404")):
+                           (("count t_key.return by $arg[0]",), "E0404"), (("count t_key.return by caller",), "E0404"),
+                           (("count t_key if symbol($arg[0]) == 1",), "E0406")):
             done = run(MDL_INJECT, program.pid, *words, "-d", "0")
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(why, done.stderr)

@@ -13,7 +13,11 @@
 //   short N    N threads, one after the other, one call each
 //   many N     N different keys, one after the other
 //   fork N     a child goes N times and answers itself, with what it has counted; the parent answers then
+//   named N    t_called N times from t_from_a, 2 N from t_from_b and 3 N from there by a function of its own;
+//              t_at N times with the address of t_first, 2 N with that of t_pairs' third word; t_file N times with
+//              descriptor 40 + i % 3, which are /dev/null, /dev/zero and none
 //   quit       ends with status 0
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,7 +102,52 @@ COUNTED int t_result(long key) {
   return result;
 }
 
+long t_first, t_pairs[4];
+
+COUNTED void t_called() {
+  static long times;
+  for (long i = 0; i < 3; ++i) times += i;
+  asm volatile("" ::"r"(times) : "memory");
+}
+
+COUNTED void t_inner() {
+  t_called();
+  asm volatile("" ::: "memory");
+}
+
+COUNTED void t_from_a() {
+  t_called();
+  asm volatile("" ::: "memory");
+}
+
+COUNTED void t_from_b(int inner) {
+  t_called();
+  asm volatile("" ::: "memory");
+  t_called();
+  for (int i = 0; i < inner; ++i) t_inner();
+}
+
+COUNTED void t_at(const long* address) {
+  asm volatile("nop; nop; nop" ::"r"(address) : "memory");
+}
+
+COUNTED void t_file(long descriptor) {
+  asm volatile("nop; nop; nop" ::"r"(descriptor) : "memory");
+}
+
 namespace {
+
+void named(unsigned long rounds) {
+  dup2(open("/dev/null", O_RDONLY), 40);
+  dup2(open("/dev/zero", O_RDONLY), 41);
+  for (unsigned long i = 0; i < rounds; ++i) {
+    t_from_a();
+    t_from_b(3);
+    t_at(&t_first);
+    t_at(&t_pairs[2]), t_at(&t_pairs[2]);
+    t_file(static_cast<long>(40 + i % 3) | 7L << 32);  // an int, in a register whose upper half is anything
+  }
+}
 
 void on_raise(int) {
   static thread_local unsigned times = 0;
@@ -208,6 +257,8 @@ int main(int argc, char** argv) {
       for (unsigned long i = 0; i < command.number; ++i) in_threads(1, [] { t_key(some_key(), 1, 0); });
     } else if (command.word == "many") {
       for (unsigned long i = 0; i < command.number; ++i) t_key(static_cast<long>(i * 7919), 1, 0);
+    } else if (command.word == "named") {
+      named(command.number);
     } else if (command.word == "fork") {
       in_child(command.number);
     } else {

@@ -96,6 +96,7 @@ void emit_keys_before(Bytes& out, const Keys& keys) {
 }
 
 //         cmpq $0, change(%r11); je end
+//         mov  depth(%rsp), %r10; mov %r10, key(%r11)    where the key is the caller: that stands there at an entry
 //         lea  depth(%rsp), %r10; push %r10      or push $0
 //         movabs $table, %r10; movabs $routine, %rax; call *%rax
 //         lea  8(%rsp), %rsp
@@ -105,6 +106,10 @@ void emit_keys_behind(Bytes& out, const Keys& keys, uint32_t depth) {
   Emitter e(out, 0);
   w.test(keys.change);
   size_t nothing = w.branch(kEqualShort);
+  if (keys.by_caller) {
+    w.cell({0x4c, 0x8b, 0x94, 0x24}, depth + 24);
+    w.cell({0x4d, 0x89, 0x93}, keys.key);
+  }
   if (keys.balanced)
     w.cell({0x4c, 0x8d, 0x94, 0x24}, depth + (keys.amount ? 24 : 16)), e.push(r10);
   else

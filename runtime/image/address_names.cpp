@@ -1,0 +1,72 @@
+#include "runtime/image/address_names.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/image/object.h"
+
+namespace mdl::image {
+namespace {
+
+// The one with the greatest beginning that is not above the address.
+template <typename Item>
+const Item* last_before(const std::vector<Item>& items, uint64_t address) {
+  const auto next = std::upper_bound(items.begin(), items.end(), address,
+                                     [](uint64_t a, const Item& item) { return a < item.at.start; });
+  return next == items.begin() ? nullptr : &*std::prev(next);
+}
+
+}  // namespace
+
+AddressNames AddressNames::of(const Image& image, bool variables) {
+  AddressNames out;
+  for (const Mapping& mapping : image.mappings)
+    for (const Object& object : image.objects)
+      if (!mapping.path.empty() && mapping.path == object.path)
+        out.places_.push_back({{mapping.start, mapping.end}, object.bias, object.name});
+  for (const Object& object : image.objects) {
+    for (const Function& function : object.functions) {
+      out.named_.push_back({{function.address, function.address + function.size}, function.name, ""});
+      for (const Range& part : function.parts) out.named_.push_back({part, function.name, ".cold"});
+    }
+    if (!variables || !object.problem.empty()) continue;
+    const auto file = open_object(image, object);
+    if (!file) continue;
+    for (const uint32_t table : {SHT_SYMTAB, SHT_DYNSYM})
+      for (const SymbolTable symbols = file->symbols(table); const ElfSymbol& one : symbols.symbols) {
+        if (one.type != STT_OBJECT || one.section == SHN_UNDEF || one.section == SHN_ABS) continue;
+        const uint64_t start = object.bias + one.address;
+        out.named_.push_back({{start, start + one.size}, std::string(one.name), ""});
+      }
+  }
+  // Of several names of one place the first: those of .symtab come before those of .dynsym.
+  std::ranges::stable_sort(out.named_, {}, [](const Named& one) { return one.at.start; });
+  const auto same = std::ranges::unique(out.named_, {}, [](const Named& one) { return one.at.start; });
+  out.named_.erase(same.begin(), same.end());
+  std::ranges::sort(out.places_, {}, [](const Place& one) { return one.at.start; });
+  return out;
+}
+
+std::string AddressNames::at(uint64_t address) const {
+  return name_of(address, address);
+}
+
+std::string AddressNames::of_caller(uint64_t address) const {
+  return name_of(address, address - 1);
+}
+
+std::string AddressNames::name_of(uint64_t address, uint64_t within) const {
+  const Named* named = last_before(named_, within);
+  if (named != nullptr && (named->at.start == within || named->at.contains(within))) {
+    const std::string name = demangle(named->name).full + named->behind;
+    return address == named->at.start ? name : fmt::format("{}+{:#x}", name, address - named->at.start);
+  }
+  const Place* place = last_before(places_, within);
+  if (place != nullptr && place->at.contains(within))
+    return fmt::format("{}+{:#x}", place->object, address - place->bias);
+  return fmt::format("{:#x}", address);
+}
+
+}  // namespace mdl::image
