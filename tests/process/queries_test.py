@@ -240,7 +240,7 @@ class Refusals(Queries):
             "count /Code/timde": ["no timde"],
             "time t_work within /Code/timed/t_arround": ["did you mean `t_around`"],
             "latency t_work": ["query:1:1: error: 'latency' cannot be asked for yet [E0406]", "hint: `time F`"],
-            "count t_work by $arg[0]": ["query:1:17: error:", "hint: `by thread`"],
+            "count t_work by str($arg[0])": ["query:1:17: error:", "hint: "],
             "count t_work if elapsed > 5": ["query:1:17: error: 'elapsed' cannot be asked for"],
             "count t_*": ["query:1:7: error: 't_*' is a pattern", "/Code/OBJECT/"],
             "time t_work within t_around": ["query:1:20: error:", "within /Code/OBJECT/t_around"],
