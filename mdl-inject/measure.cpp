@@ -128,7 +128,8 @@ int measure(const Options& asked, const Policy& policy) {
   if (!format) return fail(format.error());
   output::Feed feed;
   sink->call_meanwhile([&feed] { feed.meanwhile(); });
-  feed.add(format->make(*sink, sink->is_terminal() && !std::getenv("NO_COLOR")));
+  options.look.colour = sink->is_terminal() && !std::getenv("NO_COLOR");
+  feed.add(format->make(*sink, options.look));
   std::optional<process::Launch> launched;
   if (auto ok = apply_defaults(plan->manifest, options); !ok) return fail(ok.error());
   if (options.start) {

@@ -216,6 +216,15 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_option("--format", o.format,
                  output::format_names("or") + " (default: table on a terminal, else ndjson)")
       ->check(CLI::IsMember(formats));
+  std::vector<std::string> orders;
+  for (const std::string_view order : output::kOrders) orders.emplace_back(order);
+  app.add_option("--top", o.look.top, "In the table: lines of each metric, the largest ones (default 20)")
+      ->type_name("N")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 24));
+  app.add_option("--sort", o.look.sort, "In the table: what the largest is by (default total)")
+      ->check(CLI::IsMember(orders));
+  app.add_flag("--all", o.look.all, "In the table: all lines, also those with 0, and names whole");
+  app.add_flag("-v,--verbose", o.verbose, "Name each function that cannot be measured");
   app.add_option("-o,--output", o.output, "Write the samples to a file")->type_name("FILE");
   app.add_option("--flavor", o.flavor, "Which flavor of the lists and metrics applies (default unix)")
       ->type_name("NAME");

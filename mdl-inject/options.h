@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/output/formats.h"
 #include "runtime/session/options.h"
 
 namespace mdl::inject {
@@ -22,6 +23,7 @@ struct Options : SessionOptions {  // pid: none yet where a program is to be sta
   std::vector<std::string> run;      // the program to start, with its arguments; empty = the plan's process
   std::string folder;                // in which it begins; "" = the present one
   std::string format;                // one of output::formats(); "" = table on a terminal, else ndjson
+  output::Look look = {};            // of the table
   std::string output;                // file; "" = standard output
   bool allow_command = false;        // start the plan's own command
   bool separate = false;  // privileges (kernel/broker.h): where there are some, unless it is told otherwise

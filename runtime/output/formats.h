@@ -13,10 +13,19 @@
 
 namespace mdl::output {
 
+// How people are shown values; the formats for programs have all of them, as they come.
+struct Look {
+  bool colour = false;
+  bool all = false;       // also lines with 0 and those beyond `top`, and names whole
+  size_t top = 0;         // lines of each metric; 0: kRowsOfAMetric
+  std::string sort = {};  // one of kOrders; "": total
+};
+inline constexpr size_t kRowsOfAMetric = 20;
+inline constexpr std::string_view kOrders[] = {"total", "rate", "delta", "name"};
+
 struct Format {
   std::string_view name;
-  // The sink must outlive the consumer. `colour` is for people.
-  std::unique_ptr<Consumer> (*make)(Sink& sink, bool colour);
+  std::unique_ptr<Consumer> (*make)(Sink& sink, const Look& look);  // the sink must outlive the consumer
 };
 std::span<const Format> formats();
 
@@ -25,7 +34,7 @@ Result<Format> format_named(std::string_view name, bool terminal);
 // "a, b or c", where `last` is "or".
 std::string format_names(std::string_view last);
 
-#define MDL_OUTPUT_FORMAT(name) std::unique_ptr<Consumer> make_##name(Sink& sink, bool colour);
+#define MDL_OUTPUT_FORMAT(name) std::unique_ptr<Consumer> make_##name(Sink& sink, const Look& look);
 #include "runtime/output/formats.def"
 #undef MDL_OUTPUT_FORMAT
 

@@ -40,7 +40,7 @@ std::string line(const Point& point, bool) {
 
 }  // namespace
 
-std::unique_ptr<Consumer> make_influx(Sink& sink, bool) {
+std::unique_ptr<Consumer> make_influx(Sink& sink, const Look&) {
   return std::make_unique<LineWriter>(sink, line);
 }
 

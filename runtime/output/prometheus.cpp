@@ -147,7 +147,7 @@ class Prometheus final : public Consumer {
 
 }  // namespace
 
-std::unique_ptr<Consumer> make_prometheus(Sink& sink, bool) {
+std::unique_ptr<Consumer> make_prometheus(Sink& sink, const Look&) {
   return std::make_unique<Prometheus>(sink);
 }
 

@@ -118,13 +118,13 @@ std::string csv_line(const Point& point, bool final) {
 
 }  // namespace
 
-std::unique_ptr<Consumer> make_ndjson(Sink& sink, bool) {
+std::unique_ptr<Consumer> make_ndjson(Sink& sink, const Look&) {
   return std::make_unique<LineWriter>(sink, object);
 }
-std::unique_ptr<Consumer> make_json(Sink& sink, bool) {
+std::unique_ptr<Consumer> make_json(Sink& sink, const Look&) {
   return std::make_unique<Json>(sink);
 }
-std::unique_ptr<Consumer> make_csv(Sink& sink, bool) {
+std::unique_ptr<Consumer> make_csv(Sink& sink, const Look&) {
   return std::make_unique<LineWriter>(sink, csv_line, "\r\n", kCsvHead);
 }
 

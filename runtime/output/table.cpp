@@ -19,7 +19,8 @@ namespace mdl::output {
 namespace {
 
 constexpr size_t kRowsToAHeader = 40;
-constexpr size_t kRowsOfAFamily = 20;
+constexpr size_t kFewRows = 4;  // of a metric: they are all shown, in the order in which they were asked for
+constexpr size_t kNameColumns = 60;
 constexpr std::string_view kBold = "\x1b[1m", kDim = "\x1b[2m", kWarning = "\x1b[33m", kPlain = "\x1b[0m";
 
 enum Column { kTime, kPid, kMetric, kFocus, kValue, kDelta, kRate, kUnits, kNotes, kColumns };
@@ -56,13 +57,28 @@ std::string duration(double ns) {
 bool is_time(const Series& series) {
   return series.units == "ns";
 }
+bool is_large_size(const Series& series, double value) {
+  return (series.units == "Bytes" || series.units == "bytes") && std::abs(value) >= 1e6;
+}
+// Bytes from a million on: 3.456 GB.
+std::string size_text(double bytes) {
+  constexpr std::array<std::pair<double, std::string_view>, 5> kUnits = {
+      {{1e18, "EB"}, {1e15, "PB"}, {1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}}};
+  for (const auto& [size, unit] : kUnits)
+    if (std::abs(bytes) >= size) return fmt::format("{:.3f} {}", bytes / size, unit);
+  return fmt::format("{:.0f} B", bytes);
+}
 std::string value_text(const Series& series, int64_t value) {
-  return is_time(series) ? duration(static_cast<double>(value)) : grouped(value);
+  const auto size = static_cast<double>(value);
+  return is_time(series) ? duration(size) : is_large_size(series, size) ? size_text(size) : grouped(value);
 }
 std::string rate_text(const Point& point) {
   const std::optional<double> rate = number(point.value).rate;
   if (!rate) return "";
-  return is_time(*point.series) ? duration(*rate) : rate_number(*rate);
+  if (!std::isfinite(*rate)) return "";
+  return is_time(*point.series)                ? duration(*rate)
+         : is_large_size(*point.series, *rate) ? size_text(*rate)
+                                               : rate_number(*rate);
 }
 
 // 12 values: p50 3, p90 10, p99 10, p999 10, max 10
@@ -90,19 +106,86 @@ std::string notes(const Point& point, bool first, bool final) {
   return text;
 }
 
+// Of the rows of one metric: those that are not shown.
+struct Hidden {
+  size_t more = 0, zeros = 0;
+};
+struct Selection {
+  std::vector<const Point*> points;
+  std::map<const Point*, Hidden> hidden;  // by the metric's last row that is shown
+};
+
+std::string hidden_text(const Hidden& hidden) {
+  const std::string zeros = fmt::format("{} with 0", hidden.zeros);
+  if (hidden.more == 0) return fmt::format("({})", zeros);
+  return fmt::format("({} more{})", hidden.more, hidden.zeros == 0 ? "" : ", " + zeros);
+}
+
+bool is_zero(const Point& point) {
+  const auto* observed = std::get_if<Observed>(&point.value);
+  return number(point.value).total == 0 && (observed == nullptr || observed->of.count() == 0);
+}
+
+// Of two points which comes first; those that are alike stay in their order.
+bool is_before(const Point* a, const Point* b, std::string_view order) {
+  const Number &left = number(a->value), &right = number(b->value);
+  if (order == "name")
+    if (const int names = place_text(*a->series).compare(place_text(*b->series)); names != 0)
+      return names < 0;
+  if (order == "rate" && left.rate.value_or(0) != right.rate.value_or(0))
+    return left.rate.value_or(0) > right.rate.value_or(0);
+  if (order == "delta" && left.delta != right.delta) return left.delta > right.delta;
+  return left.total != right.total ? left.total > right.total : a < b;
+}
+
+// The largest points of each metric with many, in place of all.
+Selection selected(std::span<const Point> points, const Look& look) {
+  Selection out;
+  for (size_t i = 0; i < points.size();) {
+    std::vector<const Point*> rows = {&points[i++]};
+    const Series& first = *rows[0]->series;
+    while (i < points.size() && points[i].series->family == first.family &&
+           points[i].series->process == first.process && points[i].series->metric == first.metric)
+      rows.push_back(&points[i++]);
+    const bool many = rows.size() > kFewRows;
+    Hidden hidden;
+    if (many && !look.all) {
+      const size_t all = rows.size();
+      const Point* const any = rows[0];
+      std::erase_if(rows, [](const Point* one) { return is_zero(*one); });
+      if (rows.empty()) rows.push_back(any);  // that it is 0 is an answer
+      hidden.zeros = all - rows.size();
+    }
+    size_t kept = rows.size();
+    if (look.top != 0 || !look.all) kept = std::min(kept, look.top != 0 ? look.top : kRowsOfAMetric);
+    if (many || look.top != 0 || !look.sort.empty())
+      std::partial_sort(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(kept), rows.end(),
+                        [&](const Point* a, const Point* b) { return is_before(a, b, look.sort); });
+    hidden.more = rows.size() - kept;
+    rows.resize(kept);
+    if (hidden.more + hidden.zeros > 0) out.hidden[rows.back()] = hidden;
+    out.points.insert(out.points.end(), rows.begin(), rows.end());
+  }
+  return out;
+}
+
 class Table final : public Consumer {
  public:
-  Table(Sink& sink, bool colour) : sink_(sink), colour_(colour) {}
+  Table(Sink& sink, const Look& look) : sink_(sink), look_(look), colour_(look.colour) {}
   Result<void> sample(std::span<const Point> points, bool final) override;
 
  private:
   std::string paint(std::string_view colour, const std::string& text) const {
     return colour_ && !text.empty() ? fmt::format("{}{}{}", colour, text, kPlain) : text;
   }
+  std::string shown_name(const std::string& name) const {
+    return look_.all ? printable(name) : shortened(printable(name), kNameColumns);
+  }
   bool widen(const std::vector<Line>& lines);
   std::string render(const Line& line, bool title) const;
 
   Sink& sink_;
+  const Look look_;
   bool colour_;
   bool focus_ = false;  // the column is there once a row has a focus
   bool pid_ = false;    // once there are rows of another process
@@ -143,34 +226,11 @@ std::string Table::render(const Line& line, bool title) const {
   return text + '\n';
 }
 
-// The largest points of each family, in place of all; `more`: how many are left out behind a family's last.
-std::vector<const Point*> selected(std::span<const Point> points, std::map<const Point*, size_t>& more) {
-  std::vector<const Point*> out;
-  for (size_t i = 0; i < points.size();) {
-    std::vector<const Point*> family = {&points[i++]};
-    const Series& first = *family[0]->series;
-    if (first.family != 0)
-      while (i < points.size() && points[i].series->family == first.family &&
-             points[i].series->process == first.process)
-        family.push_back(&points[i++]);
-    const size_t kept = std::min(family.size(), kRowsOfAFamily);
-    std::partial_sort(family.begin(), family.begin() + static_cast<std::ptrdiff_t>(kept), family.end(),
-                      [](const Point* a, const Point* b) {
-                        return number(a->value).total != number(b->value).total
-                                   ? number(a->value).total > number(b->value).total
-                                   : a < b;
-                      });
-    if (family.size() > kept) more[family[kept - 1]] = family.size() - kept;
-    out.insert(out.end(), family.begin(), family.begin() + static_cast<std::ptrdiff_t>(kept));
-  }
-  return out;
-}
-
 Result<void> Table::sample(std::span<const Point> points, bool final) {
   std::vector<Line> lines;
-  std::map<const Point*, size_t> more;
   pid_t last_pid = 0;
-  for (const Point* shown : selected(points, more)) {
+  const Selection selection = selected(points, look_);
+  for (const Point* shown : selection.points) {
     const Point& point = *shown;
     const Series& series = *point.series;
     const bool first = std::exchange(last_pid, series.process) != series.process;
@@ -181,15 +241,15 @@ Result<void> Table::sample(std::span<const Point> points, bool final) {
     if (another) rows_since_header_ = kRowsToAHeader;
     const std::string time = lines.empty() ? fmt::format("{:.1f} s", point.elapsed_s) : "";
     const std::string& name = series.name.empty() ? series.metric : series.name;
-    lines.push_back({time, fmt::format("{}", series.process), printable(name), printable(place_text(series)),
-                     value_text(series, number(point.value).total),
+    lines.push_back({time, fmt::format("{}", series.process), shown_name(name),
+                     shown_name(place_text(series)), value_text(series, number(point.value).total),
                      value_text(series, number(point.value).delta), rate_text(point),
                      is_time(series) ? "time" : printable(series.units), notes(point, first, final)});
     if (const auto* observed = std::get_if<Observed>(&point.value))
       lines.push_back({"", "", "", "", "", "", "", "", distribution_text(series, observed->of)});
-    if (auto hidden = more.find(shown); hidden != more.end())
-      lines.push_back({"", fmt::format("{}", series.process), fmt::format("({} more)", hidden->second), "",
-                       "", "", "", "", ""});
+    if (auto hidden = selection.hidden.find(shown); hidden != selection.hidden.end())
+      lines.push_back(
+          {"", fmt::format("{}", series.process), hidden_text(hidden->second), "", "", "", "", "", ""});
   }
   std::string text;
   if (widen(lines) || rows_since_header_ >= kRowsToAHeader) {
@@ -213,8 +273,24 @@ size_t columns(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, std::not_fn(continues_character)));
 }
 
-std::unique_ptr<Consumer> make_table(Sink& sink, bool colour) {
-  return std::make_unique<Table>(sink, colour);
+std::string shortened(const std::string& text, size_t most) {
+  const size_t all = columns(text);
+  if (all <= most || most < 3) return text;
+  const size_t head = (most - 1) / 2, tail = most - 1 - head;
+  std::string out;
+  size_t at = 0;  // the column of the character that ends before the next one
+  for (const char c : text) {
+    if (!continues_character(c)) {
+      ++at;
+      if (at == head + 1) out += "\u2026";
+    }
+    if (at <= head || at > all - tail) out += c;
+  }
+  return out;
+}
+
+std::unique_ptr<Consumer> make_table(Sink& sink, const Look& look) {
+  return std::make_unique<Table>(sink, look);
 }
 
 }  // namespace mdl::output

@@ -76,12 +76,39 @@ bool Found::say_never_came() const {
   return any;
 }
 
+// Requests that cannot be measured: each, or, where there are many, how many for which reason.
+void say_hollow(const focus::Binding& binding, const patch::Coverage& coverage,
+                const std::vector<bool>& hollow, bool verbose) {
+  constexpr size_t kFew = 3;
+  std::vector<size_t> refused, without;
+  for (size_t i = 0; i < hollow.size(); i++)
+    if (hollow[i]) (coverage.refused_of[i] != 0 ? refused : without).push_back(i);
+  const size_t count = refused.size() + without.size();
+  if (verbose || count <= kFew) {
+    for (size_t i = 0; i < hollow.size(); i++)
+      if (hollow[i])
+        say(stderr, "warning: {}@{} cannot be measured: {}\n", binding.requests[i].metric,
+            binding.requests[i].focus,
+            coverage.refused_of[i] != 0
+                ? "its points are refused"
+                : "the functions have no such points (one that never returns has no returns)");
+    return;
+  }
+  std::vector<std::string> reasons;
+  if (!refused.empty()) reasons.push_back(fmt::format("of {} the points are refused", refused.size()));
+  if (!without.empty())
+    reasons.push_back(
+        fmt::format("{} have no such points (what never returns has no returns)", without.size()));
+  say(stderr, "warning: {} of {} lines cannot be measured: {} (--verbose names them)\n", count, hollow.size(),
+      fmt::format("{}", fmt::join(reasons, "; ")));
+}
+
 Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& binding,
                             const patch::Coverage& coverage, const SessionOptions& options) {
   Reach reach(binding);
   reach.add(plan, coverage);
   const std::vector<bool> hollow = reach.hollow(binding);
-  size_t count = static_cast<size_t>(std::count(hollow.begin(), hollow.end(), true));
+  const auto count = static_cast<size_t>(std::count(hollow.begin(), hollow.end(), true));
   std::string example = coverage.refused.empty()
                             ? ": the functions have no such points (one that never returns has no returns)"
                             : fmt::format(": {} in {}: {}", coverage.refused[0].function->name,
@@ -93,13 +120,7 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
   if (options.strict && !coverage.refused.empty())
     return Error{fmt::format("{} points are refused{} (--strict; mdl-inject --dry-run lists them)",
                              coverage.refused.size(), example)};
-  for (size_t i = 0; i < hollow.size() && count <= 20 && !options.may_come_later(); i++)
-    if (hollow[i])
-      say(stderr, "warning: {}@{} cannot be measured: {}\n", binding.requests[i].metric,
-          binding.requests[i].focus,
-          coverage.refused_of[i] != 0
-              ? "its points are refused"
-              : "the functions have no such points (one that never returns has no returns)");
+  if (!options.may_come_later()) say_hollow(binding, coverage, hollow, options.verbose);
   return {};
 }
 

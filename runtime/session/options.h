@@ -25,6 +25,7 @@ struct SessionOptions {
   std::optional<double> duration;  // seconds; none = until interrupted or the end of the target
   bool dry_run = false;
   bool explain = false;
+  bool verbose = false;
   bool strict = false;
   bool detach = false;
   bool check = false;

@@ -12,14 +12,15 @@ _mdl_output_formats() {
 
 _mdl_inject() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local options="-p --show-mdl -m -f -i -d -o --format --dry-run --explain --strict --detach --check --follow-fork --flavor --max-keys --allow-calls --allow-reads --allow-command --raw-times --allow-traps --budget --separate --no-separate --max-pause --break-lock --require-signed
+  local options="-p --show-mdl -m -f -i -d -o --format --top --sort --all --verbose --dry-run --explain --strict --detach --check --follow-fork --flavor --max-keys --allow-calls --allow-reads --allow-command --raw-times --allow-traps --budget --separate --no-separate --max-pause --break-lock --require-signed
     --await --commands --metrics --run --status --remove --list --verify --help --version"
   local pids word
   case $previous in
     --format) mapfile -t COMPREPLY < <(compgen -W "$(_mdl_output_formats)" -- "$current"); return ;;
     -o | --verify | --run | --require-signed | --commands) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     -p) mapfile -t COMPREPLY < <(compgen -W "$(cat /proc/[0-9]*/comm 2>/dev/null)" -- "$current"); return ;;
-    -m | -f | -i | -d | --flavor | --max-keys | --max-pause | --budget) return ;;
+    --sort) mapfile -t COMPREPLY < <(compgen -W "total rate delta name" -- "$current"); return ;;
+    -m | -f | -i | -d | --top | --flavor | --max-keys | --max-pause | --budget) return ;;
   esac
   if [[ $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")

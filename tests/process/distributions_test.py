@@ -87,7 +87,8 @@ class Distributions(LiveTest):
             self.assertEqual(injector.wait(30), 0)
             injector.stderr.close()
             shown[name] = (self.folder / name).read_text()
-        self.assertRegex(shown["table"], r"[\d,]+ values: p50 [\d,]+, p90 [\d,]+, p99 [\d,]+, p999 [\d,]+, max [\d,]+")
+        size = r"[\d,]+(\.\d+ [MGTPE]B)?"
+        self.assertRegex(shown["table"], rf"[\d,]+ values: p50 {size}, p90 {size}, p99 {size}, p999 {size}, max {size}\n")
         text = shown["prometheus"]
         self.assertIn("# TYPE mdl_sizes histogram", text)
         labels = rf'pid="{program.process.pid}",focus=""'

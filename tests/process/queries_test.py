@@ -198,6 +198,23 @@ class Times(Queries):
 
 
 class Redis(Queries):
+    def test_a_table_of_all_functions_is_short(self):
+        """The largest of thousands of lines; what cannot be measured is one warning, unless all of it is asked for."""
+        server = self.start_redis()
+        query = "calls /Code/redis-server/*"
+        done = run(MDL_INJECT, server.pid, query, "--format", "table", "--top", "5", "-d", "0.5", "-i", "10")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLessEqual(done.stderr.count("cannot be measured"), 1)
+        lines = [line for line in done.stdout.splitlines() if "/Code/" in line and "final" in line]
+        self.assertEqual(len(lines), 5, done.stdout)
+        totals = [int(line[line.rindex("/"):].split()[1].replace(",", "")) for line in lines]
+        self.assertEqual(totals, sorted(totals, reverse=True))
+        self.assertGreater(totals[-1], 0)
+        self.assertRegex(done.stdout, r"\([\d,]+ more, [\d,]+ with 0\)\n")
+        verbose = run(MDL_INJECT, server.pid, query, "--format", "table", "--verbose", "-d", "0")
+        if counted := re.search(r"warning: (\d+) of \d+ lines cannot be measured", done.stderr):
+            self.assertEqual(verbose.stderr.count("@/Code/redis-server/"), int(counted[1]))
+
     def test_against_the_servers_statistics(self):
         server = self.start_redis()
         before = self.remember(server.pid)

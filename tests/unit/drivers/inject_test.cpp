@@ -104,6 +104,8 @@ TEST(InjectOptions, WhatIsWrongIsUsage) {
            {"12", "p.plan", "-d", "-1"},
            {"12", "p.plan", "--format", "xml"},
            {"12", "p.plan", "--max-keys", "0"},
+           {"12", "p.plan", "--top", "0"},
+           {"12", "p.plan", "--sort", "colour"},
            {"--list", "--status", "12"},
            {"12", "p.plan", "--budget", "-1"},
            {"12", "p.plan", "q.plan"},

@@ -96,13 +96,13 @@ Row row() {
   return r;
 }
 
-std::unique_ptr<Consumer> writer_of(std::string_view format, Sink& sink, bool colour = false) {
-  return format_named(format, false)->make(sink, colour);
+std::unique_ptr<Consumer> writer_of(std::string_view format, Sink& sink, const Look& look = {}) {
+  return format_named(format, false)->make(sink, look);
 }
 
 // What is written for these samples; the last is final.
 std::string written(std::string_view format, const std::vector<std::vector<Row>>& samples,
-                    bool colour = false) {
+                    const Look& look = {}) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   std::string text;
@@ -113,7 +113,7 @@ std::string written(std::string_view format, const std::vector<std::vector<Row>>
   });
   {
     Sink sink(ends[1], "pipe", true);
-    const auto writer = writer_of(format, sink, colour);
+    const auto writer = writer_of(format, sink, look);
     Points points;
     EXPECT_TRUE(writer->begin());
     for (size_t i = 0; i < samples.size(); ++i)
@@ -256,7 +256,7 @@ TEST(Table, RepeatsTheHeaderWhenAColumnGrows) {
 
 TEST(Table, ColoursOnlyWhenAsked) {
   EXPECT_THAT(written("table", {{row()}}), Not(HasSubstr("\x1b")));
-  EXPECT_THAT(written("table", {{row()}}, true), HasSubstr("\x1b[1mMETRIC\x1b[0m"));
+  EXPECT_THAT(written("table", {{row()}}, {.colour = true}), HasSubstr("\x1b[1mMETRIC\x1b[0m"));
 }
 
 TEST(Table, NamesDoNotReachTheTerminalAsTheyAre) {
@@ -270,6 +270,65 @@ TEST(Table, NamesDoNotReachTheTerminalAsTheyAre) {
                       "1m \xc3\xa4 \xff \xe2\x82"),
             "?1m \xc3\xa4 ? ??");
   EXPECT_EQ(columns("\xc3\xa4 \xe2\x82\xac"), 3u);
+}
+
+// Functions f0, f1, ... of one metric with these totals.
+std::vector<Row> functions(const std::vector<int64_t>& totals) {
+  std::vector<Row> out;
+  for (const int64_t total : totals) {
+    Row& one = out.emplace_back(row());
+    one.focus = "f" + std::to_string(out.size() - 1), one.value = total, one.delta = total, one.rate = -total;
+  }
+  return out;
+}
+
+std::vector<std::string> order_of(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t at = line.find("  f");
+    out.push_back(at != std::string::npos               ? line.substr(at + 2, 2)
+                  : line.find('(') != std::string::npos ? line.substr(line.find('('))
+                                                        : "");
+  }
+  return out;
+}
+
+TEST(Table, TheLargestComeFirstAndZerosAreCounted) {
+  using testing::ElementsAre;
+  const std::vector<Row> rows = functions({0, 5, 0, 7, 6, 1});
+  EXPECT_THAT(order_of(written("table", {rows})), ElementsAre("", "f3", "f4", "f1", "f5", "(2 with 0)"));
+  EXPECT_THAT(order_of(written("table", {rows}, {.top = 2})),
+              ElementsAre("", "f3", "f4", "(2 more, 2 with 0)"));
+  EXPECT_THAT(order_of(written("table", {rows}, {.all = true})),
+              ElementsAre("", "f3", "f4", "f1", "f5", "f0", "f2"));
+  EXPECT_THAT(order_of(written("table", {rows}, {.sort = "rate"})),
+              ElementsAre("", "f5", "f1", "f4", "f3", "(2 with 0)"));
+  EXPECT_THAT(order_of(written("table", {rows}, {.all = true, .top = 3, .sort = "name"})),
+              ElementsAre("", "f0", "f1", "f2", "(3 more)"));
+  EXPECT_THAT(order_of(written("table", {functions({0, 0, 0, 0, 0})})), ElementsAre("", "f0", "(4 with 0)"));
+  // What was asked for one by one stays as it was asked for.
+  EXPECT_THAT(order_of(written("table", {functions({0, 1, 2})})), ElementsAre("", "f0", "f1", "f2"));
+}
+
+TEST(Table, LongNamesLoseTheirMiddle) {
+  EXPECT_EQ(shortened("abcdefgh", 8), "abcdefgh");
+  EXPECT_EQ(shortened("abcdefgh", 7), "abc\u2026fgh");
+  EXPECT_EQ(shortened("abcdefgh", 6), "ab\u2026fgh");
+  EXPECT_EQ(shortened("\u00e4\u00f6\u00fc\u00df\u00c4\u00d6", 5), "\u00e4\u00f6\u2026\u00c4\u00d6");
+  Row r = row();
+  r.focus = "/Code/app/" + std::string(100, 'n') + "::last";
+  EXPECT_THAT(written("table", {{r}}), HasSubstr("n\u2026n"));
+  EXPECT_THAT(written("table", {{r}}), HasSubstr("n::last  "));
+  EXPECT_THAT(written("table", {{r}}, {.all = true}), HasSubstr(r.focus));
+  EXPECT_THAT(written("csv", {{r}}), HasSubstr(r.focus));
+}
+
+TEST(Table, BytesHaveTheUnitThatSuitsThem) {
+  Row r = row();
+  r.units = "Bytes", r.value = 3'456'789'012, r.delta = 999'999, r.rate = 1.5e6;
+  const std::string text = written("table", {{r}});
+  EXPECT_THAT(text, HasSubstr("3.457 GB  999,999  1.500 MB  Bytes"));
 }
 
 TEST(Formats, ByName) {
