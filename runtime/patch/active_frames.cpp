@@ -3,29 +3,165 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "runtime/resident/thread_blocks.h"
 #include "runtime/values/spans.h"
 
 namespace mdl::patch {
+struct RaisedRange {  // whose active frames raise a flag
+  image::Range range;
+  const FunctionPlan* function;
+  uint64_t entry;  // of code: a frame that has not passed it has not entered
+  focus::CellId flag;
+  bool counts;                        // the flag counts frames (+= 1); otherwise it is just set
+  bool of_call;                       // the range is a call: the frame is the one that it made
+  bool timer;                         // the flag is one, and
+  std::vector<focus::CellId> guards;  // starts only while these are up,
+  std::vector<image::Range> pauses;   // and stands during these calls
+};
+
 namespace {
 
-class ActiveFrames {
+uint64_t entry_of(const FunctionPlan& f) {
+  for (const Window& window : f.sites.windows)
+    for (const Site& site : window.sites)
+      if (site.kind == format::PointKind::entry) return site.address;
+  return f.function->address;
+}
+uint64_t call_size(const FunctionPlan& f, uint64_t call) {
+  for (const image::Instruction& in : f.code.instructions)
+    if (in.address == call) return in.size;
+  return 0;
+}
+
+// Calls of a function before which its timer is stopped: a frame that is in one has it standing.
+std::vector<image::Range> pausing_calls(const InsertInput& input, const FunctionPlan& f,
+                                        focus::CellId timer) {
+  std::vector<image::Range> out;
+  if (!format::is_timer(input.binding.cells[timer].kind)) return out;
+  for (const FunctionPlan::Point& point : f.points)
+    for (const focus::BoundSnippet& snippet : point.snippets) {
+      const format::CellUse* use = write_of(input.plan, snippet, timer);
+      const uint64_t place = point.wanted.place;
+      if (point.wanted.kind == format::PointKind::call_before && use && !use->starts)
+        out.push_back({place, place + call_size(f, place)});
+    }
+  return out;
+}
+
+// The snippet that raises the flag, null when it is not inserted.
+const focus::BoundSnippet* raiser(const InsertInput& input, const FunctionPlan::Point& point,
+                                  focus::CellId flag) {
+  for (const focus::BoundSnippet& snippet : point.snippets)
+    if (raises_or_lowers(input.plan, snippet, flag, true)) return &snippet;
+  return nullptr;
+}
+
+std::vector<RaisedRange> raised_ranges(const InsertInput& input, const Stage& stage) {
+  std::vector<RaisedRange> out;
+  std::map<const image::Function*, const FunctionPlan*> plans;
+  for (const StagedWindow& window : stage.windows) plans[window.function->function] = window.function;
+  for (const focus::Balance& balance : input.binding.balances) {
+    const format::CellKind kind = input.binding.cells[balance.flag].kind;
+    if (!format::is_raised(kind)) continue;  // which key is not known
+    auto it = plans.find(balance.function);
+    if (it == plans.end()) continue;
+    const FunctionPlan& f = *it->second;
+    for (const FunctionPlan::Point& point : f.points) {
+      const format::PointKind wanted =
+          balance.of_calls ? format::PointKind::call_before : format::PointKind::entry;
+      const focus::BoundSnippet* snippet =
+          point.wanted.kind == wanted ? raiser(input, point, balance.flag) : nullptr;
+      if (!snippet) continue;
+      std::vector<image::Range> ranges = f.code.ranges;
+      if (balance.of_calls)
+        ranges = {{point.wanted.place, point.wanted.place + call_size(f, point.wanted.place)}};
+      for (const image::Range& range : ranges)
+        out.push_back({.range = range,
+                       .function = &f,
+                       .entry = balance.of_calls ? 0 : entry_of(f),
+                       .flag = balance.flag,
+                       .counts = write_of(input.plan, *snippet, balance.flag)->reads,
+                       .of_call = balance.of_calls,
+                       .timer = format::is_timer(kind),
+                       .guards = snippet->guards,
+                       .pauses = balance.of_calls ? std::vector<image::Range>()
+                                                  : pausing_calls(input, f, balance.flag)});
+    }
+  }
+  return out;
+}
+
+// Where armed calls come back to.
+std::set<uint64_t> armed_returns(const Stage& stage) {
+  std::set<uint64_t> out;
+  if (stage.extends) return out;  // calls in flight of a library that has just come do not count
+  for (const StagedWindow& window : stage.windows)
+    for (const Site& site : window.window->sites)
+      if (site.arming == arch::Arming::arm) out.insert(site.returns_to);
+  return out;
+}
+
+}  // namespace
+
+class ActiveFrames::Raised {
  public:
-  ActiveFrames(const InsertInput& input, const process::TargetMemory& memory, process::PausedMemory& now,
-               const Stage& stage, const image::Unwinder& unwinder, Inserted& out)
-      : input_(input), memory_(memory), now_(now), stage_(stage), unwinder_(unwinder), out_(out) {}
+  Raised(const InsertInput& input, const Stage& stage, bool begins)
+      : armed(armed_returns(stage)), all_(begins ? raised_ranges(input, stage) : std::vector<RaisedRange>()) {
+    // Ranges of calls lie in those of functions: what holds an address is known from one boundary to the next.
+    std::map<uint64_t, std::vector<size_t>> starts, ends;
+    for (size_t i = 0; i < all_.size(); i++) {
+      starts[all_[i].range.start].push_back(i), ends[all_[i].range.start];
+      ends[all_[i].range.end].push_back(i), starts[all_[i].range.end];
+    }
+    std::set<size_t> open;
+    for (const auto& [at, begun] : starts) {
+      for (size_t i : ends.at(at)) open.erase(i);
+      for (size_t i : begun)
+        if (all_[i].range.start < all_[i].range.end) open.insert(i);
+      around_[at].assign(open.begin(), open.end());
+    }
+  }
+
+  bool empty() const { return all_.empty(); }
+  // Those that hold an address, as they were found; `use` gets each.
+  template <typename Use>
+  void around(uint64_t address, Use use) const {
+    auto segment = around_.upper_bound(address);
+    if (segment == around_.begin()) return;
+    for (size_t i : std::prev(segment)->second) use(all_[i]);
+  }
+
+  const std::set<uint64_t> armed;
+
+ private:
+  std::vector<RaisedRange> all_;
+  std::map<uint64_t, std::vector<size_t>> around_;  // by the boundary before them
+};
+
+namespace {
+
+class ActiveThreads {
+ public:
+  ActiveThreads(const InsertInput& input, const process::TargetMemory& memory, process::PausedMemory& now,
+                const Stage& stage, const image::Unwinder& unwinder, const ActiveFrames::Raised& raised,
+                Inserted& out)
+      : input_(input),
+        memory_(memory),
+        now_(now),
+        stage_(stage),
+        unwinder_(unwinder),
+        raised_(raised),
+        out_(out) {}
 
   Result<bool> count(const Regs& regs) {
-    std::vector<Inside> inside;
-    if (something_begins()) inside = raised_ranges();
     const auto& requests = input_.binding.requests;
     bool each = std::any_of(requests.begin(), requests.end(), [](const focus::BoundRequest& request) {
       return request.thread != focus::kAllThreads;  // then every thread is known from the start
     });
-    std::set<uint64_t> armed = armed_returns();
-    if (inside.empty() && armed.empty() && !each) return !now_.is_over();
+    if (raised_.empty() && raised_.armed.empty() && !each) return !now_.is_over();
     resident::ThreadBlocks blocks(
         {stage_.layout, stage_.data.start, stage_.journal.target, stage_.journal.ticks_per_second}, memory_);
     if (auto ok = blocks.read(); !ok) return ok.error();
@@ -34,7 +170,7 @@ class ActiveFrames {
     for (const auto& [tid, r] : regs) {
       now_.begin(tid);
       Found& one = found[tid];
-      one.cells = active(r, inside, armed, tid, one.calls);
+      one.cells = active(r, tid, one.calls);
       if (now_.is_over()) return false;
     }
     for (const auto& [tid, r] : regs) {
@@ -58,95 +194,9 @@ class ActiveFrames {
     std::map<focus::CellId, resident::Active> cells;
     std::vector<uint64_t> calls;
   };
-  struct Inside {  // a range of code whose active frames raise a flag
-    image::Range range;
-    const FunctionPlan* function;
-    uint64_t entry;  // of code: a frame that has not passed it has not entered
-    focus::CellId flag;
-    bool counts;                        // the flag counts frames (+= 1); otherwise it is just set
-    bool of_call;                       // the range is a call: the frame is the one that it made
-    bool timer;                         // the flag is one, and
-    std::vector<focus::CellId> guards;  // starts only while these are up,
-    std::vector<image::Range> pauses;   // and stands during these calls
-  };
 
   // What threads have in other cells is right already.
   bool begins(focus::CellId cell) const { return !input_.fresh || (*input_.fresh)[cell]; }
-
-  bool something_begins() const {
-    return std::ranges::any_of(input_.binding.balances,
-                               [&](const focus::Balance& balance) { return begins(balance.flag); }) ||
-           std::ranges::any_of(input_.binding.tracks,
-                               [&](const focus::TrackedCells& track) { return begins(track.span); });
-  }
-
-  // The snippet that raises the flag, null when it is not inserted.
-  const focus::BoundSnippet* raiser(const FunctionPlan::Point& point, focus::CellId flag) const {
-    for (const focus::BoundSnippet& snippet : point.snippets)
-      if (raises_or_lowers(input_.plan, snippet, flag, true)) return &snippet;
-    return nullptr;
-  }
-
-  std::vector<Inside> raised_ranges() {
-    std::vector<Inside> out;
-    std::map<const image::Function*, const FunctionPlan*> plans;
-    for (const StagedWindow& window : stage_.windows) plans[window.function->function] = window.function;
-    for (const focus::Balance& balance : input_.binding.balances) {
-      const format::CellKind kind = input_.binding.cells[balance.flag].kind;
-      if (!format::is_raised(kind)) continue;  // which key is not known
-      auto it = plans.find(balance.function);
-      if (it == plans.end()) continue;
-      const FunctionPlan& f = *it->second;
-      for (const FunctionPlan::Point& point : f.points) {
-        const format::PointKind wanted =
-            balance.of_calls ? format::PointKind::call_before : format::PointKind::entry;
-        const focus::BoundSnippet* snippet =
-            point.wanted.kind == wanted ? raiser(point, balance.flag) : nullptr;
-        if (!snippet) continue;
-        std::vector<image::Range> ranges = f.code.ranges;
-        if (balance.of_calls)
-          ranges = {{point.wanted.place, point.wanted.place + call_size(f, point.wanted.place)}};
-        for (const image::Range& range : ranges)
-          out.push_back(
-              {.range = range,
-               .function = &f,
-               .entry = balance.of_calls ? 0 : entry_of(f),
-               .flag = balance.flag,
-               .counts = write_of(input_.plan, *snippet, balance.flag)->reads,
-               .of_call = balance.of_calls,
-               .timer = format::is_timer(kind),
-               .guards = snippet->guards,
-               .pauses = balance.of_calls ? std::vector<image::Range>() : pausing_calls(f, balance.flag)});
-      }
-    }
-    return out;
-  }
-
-  // Calls of a function before which its timer is stopped: a frame that is in one has it standing.
-  std::vector<image::Range> pausing_calls(const FunctionPlan& f, focus::CellId timer) const {
-    std::vector<image::Range> out;
-    if (!format::is_timer(input_.binding.cells[timer].kind)) return out;
-    for (const FunctionPlan::Point& point : f.points)
-      for (const focus::BoundSnippet& snippet : point.snippets) {
-        const format::CellUse* use = write_of(input_.plan, snippet, timer);
-        const uint64_t place = point.wanted.place;
-        if (point.wanted.kind == format::PointKind::call_before && use && !use->starts)
-          out.push_back({place, place + call_size(f, place)});
-      }
-    return out;
-  }
-
-  static uint64_t entry_of(const FunctionPlan& f) {
-    for (const Window& window : f.sites.windows)
-      for (const Site& site : window.sites)
-        if (site.kind == format::PointKind::entry) return site.address;
-    return f.function->address;
-  }
-  static uint64_t call_size(const FunctionPlan& f, uint64_t call) {
-    for (const image::Instruction& in : f.code.instructions)
-      if (in.address == call) return in.size;
-    return 0;
-  }
 
   // The spans of flags that are up from now on.
   Result<void> open_spans(resident::ThreadBlocks& blocks, uint64_t block, pid_t tid,
@@ -172,16 +222,6 @@ class ActiveFrames {
     return {};
   }
 
-  // Where armed calls come back to.
-  std::set<uint64_t> armed_returns() const {
-    std::set<uint64_t> out;
-    if (stage_.extends) return out;  // calls in flight of a library that has just come do not count
-    for (const StagedWindow& window : stage_.windows)
-      for (const Site& site : window.window->sites)
-        if (site.arming == arch::Arming::arm) out.insert(site.returns_to);
-    return out;
-  }
-
   // Calls in flight, innermost first, by where their return addresses lie, are armed as if they had been
   // seen.
   bool arm(uint64_t block, std::vector<uint64_t>& calls) {
@@ -195,9 +235,7 @@ class ActiveFrames {
            memory_.write(block + kBlockArmed, std::as_bytes(std::span(&depth, 1)));
   }
 
-  std::map<focus::CellId, resident::Active> active(const arch::ThreadRegisters& regs,
-                                                   const std::vector<Inside>& inside,
-                                                   const std::set<uint64_t>& armed, pid_t tid,
+  std::map<focus::CellId, resident::Active> active(const arch::ThreadRegisters& regs, pid_t tid,
                                                    std::vector<uint64_t>& calls) {
     std::map<focus::CellId, resident::Active> out;
     image::Stack stack = unwinder_.walk(arch::unwind_registers(regs), now_);
@@ -207,22 +245,25 @@ class ActiveFrames {
                       "beyond that are not seen as active",
                       tid, stack.doubt));
     for (size_t i = 1; i < stack.frames.size(); i++)
-      if (stack.frames[i].is_call && armed.contains(stack.frames[i].pc))
+      if (stack.frames[i].is_call && raised_.armed.contains(stack.frames[i].pc))
         calls.push_back(image::place_of(stack.frames[i - 1]));
     // As they were entered: the outermost frame first, and in each the flags before the timers, which they
     // guard.
     for (size_t i = stack.frames.size(); i-- > 0;)
       for (const bool timers : {false, true})
-        for (const Inside& range : inside)
+        raised_.around(place_in(stack.frames[i]), [&](const RaisedRange& range) {
           if (range.timer == timers && is_inside(stack, i, range)) enter(stack, i, range, out);
+        });
     return out;
   }
 
+  // An address of what the frame executes: a call may be the last instruction of its function.
+  static uint64_t place_in(const image::Frame& frame) { return frame.is_call ? frame.pc - 1 : frame.pc; }
+
   // Whether the frame has run what raises the flag.
-  static bool is_inside(const image::Stack& stack, size_t i, const Inside& range) {
+  static bool is_inside(const image::Stack& stack, size_t i, const RaisedRange& range) {
     const image::Frame& frame = stack.frames[i];
-    const uint64_t where = frame.is_call ? frame.pc - 1 : frame.pc;
-    if (!range.range.contains(where)) return false;
+    const uint64_t where = place_in(frame);
     if (range.of_call) return frame.is_call && i > 0;  // else it has not called yet
     if (frame.is_call && std::any_of(range.pauses.begin(), range.pauses.end(),
                                      [&](const image::Range& call) { return call.contains(where); }))
@@ -230,7 +271,7 @@ class ActiveFrames {
     return frame.is_call || where < range.function->function->address || where > range.entry;
   }
 
-  void enter(const image::Stack& stack, size_t i, const Inside& range,
+  void enter(const image::Stack& stack, size_t i, const RaisedRange& range,
              std::map<focus::CellId, resident::Active>& cells) {
     if (!std::all_of(range.guards.begin(), range.guards.end(),
                      [&](focus::CellId guard) { return cells.contains(guard); }))
@@ -247,15 +288,35 @@ class ActiveFrames {
   process::PausedMemory& now_;
   const Stage& stage_;
   const image::Unwinder& unwinder_;
+  const ActiveFrames::Raised& raised_;
   Inserted& out_;
 };
 
+// Whether any flag, timer or span is new.
+bool something_begins(const InsertInput& input) {
+  const auto begins = [&](focus::CellId cell) { return !input.fresh || (*input.fresh)[cell]; };
+  return std::ranges::any_of(input.binding.balances,
+                             [&](const focus::Balance& balance) { return begins(balance.flag); }) ||
+         std::ranges::any_of(input.binding.tracks,
+                             [&](const focus::TrackedCells& track) { return begins(track.span); });
+}
+
 }  // namespace
 
-Result<bool> count_active(const InsertInput& input, const process::TargetMemory& memory,
-                          process::PausedMemory& now, const Stage& stage, const image::Unwinder& unwinder,
-                          const Regs& regs, Inserted& out) {
-  return ActiveFrames(input, memory, now, stage, unwinder, out).count(regs);
+ActiveFrames::ActiveFrames(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
+                           const image::Unwinder& unwinder)
+    : input_(input), memory_(memory), stage_(stage), unwinder_(unwinder) {
+  look_again();
+}
+
+ActiveFrames::~ActiveFrames() = default;
+
+void ActiveFrames::look_again() {
+  raised_ = std::make_unique<Raised>(input_, stage_, something_begins(input_));
+}
+
+Result<bool> ActiveFrames::count(const Regs& regs, process::PausedMemory& now, Inserted& out) const {
+  return ActiveThreads(input_, memory_, now, stage_, unwinder_, *raised_, out).count(regs);
 }
 
 }  // namespace mdl::patch

@@ -74,6 +74,8 @@ class Commit {
         out_(out),
         replaced_(replaced),
         unwinder_(input.image, stage.session_relays),
+        active_(input, memory, stage, unwinder_),
+        passed_(passed_returns()),
         limit_(input.max_pause + time_to_write()) {}
 
   Result<void> run() {
@@ -193,8 +195,12 @@ class Commit {
     if (!busy.empty() && may_wait) return Attempt::busy;
     std::map<const FunctionPlan*, std::string> reasons;
     for (const FunctionPlan* function : busy) reasons[function] = "an interrupted thread stayed inside it";
-    give_up(stage_, input_.coverage, reasons);
-    auto counted = count_active(input_, memory_, now, stage_, unwinder_, regs, out_);
+    if (!reasons.empty()) {
+      give_up(stage_, input_.coverage, reasons);
+      active_.look_again();
+      passed_ = passed_returns();
+    }
+    auto counted = active_.count(regs, now, out_);
     if (!counted) return counted.error();
     if (!*counted) return Attempt::late;
     // From here on there is no way back but a removal, and nothing whose length the target decides.
@@ -269,7 +275,6 @@ class Commit {
     std::set<const FunctionPlan*> out;
     auto mappings = image::read_maps(input_.image.pid);
     if (!mappings) return out;
-    const std::map<uint64_t, const FunctionPlan*> passed = passed_returns();
     for (const auto& [tid, r] : regs) {
       now.begin(tid);
       std::vector<uint64_t> places = return_places(r, *mappings, now, unwinder_);
@@ -278,7 +283,7 @@ class Commit {
         if (const StagedWindow* window = window_around(word)) out.insert(window->function);
       places.push_back(arch::pc(r));
       for (uint64_t word : places)
-        if (auto at = passed.find(word); at != passed.end()) out.insert(at->second);
+        if (auto at = passed_.find(word); at != passed_.end()) out.insert(at->second);
       if (const StagedWindow* window = window_around(arch::pc(r)); window && !moved_to(*window, arch::pc(r)))
         out.insert(window->function);
     }
@@ -343,6 +348,8 @@ class Commit {
   Inserted& out_;
   const Replaced* replaced_;
   image::Unwinder unwinder_;
+  ActiveFrames active_;
+  std::map<uint64_t, const FunctionPlan*> passed_;
   std::chrono::milliseconds limit_;    // of a stop
   std::string waits_for_;              // of what is replaced
   std::vector<image::Range> leaving_;  // likewise, when it is replaced
