@@ -42,10 +42,12 @@ AddressNames AddressNames::of(const Image& image, bool variables) {
       }
   }
   // Of several names of one place the first: those of .symtab come before those of .dynsym.
-  std::ranges::stable_sort(out.named_, {}, [](const Named& one) { return one.at.start; });
-  const auto same = std::ranges::unique(out.named_, {}, [](const Named& one) { return one.at.start; });
-  out.named_.erase(same.begin(), same.end());
-  std::ranges::sort(out.places_, {}, [](const Place& one) { return one.at.start; });
+  const auto before = [](const auto& a, const auto& b) { return a.at.start < b.at.start; };
+  std::stable_sort(out.named_.begin(), out.named_.end(), before);
+  const auto same = std::unique(out.named_.begin(), out.named_.end(),
+                                [](const Named& a, const Named& b) { return a.at.start == b.at.start; });
+  out.named_.erase(same, out.named_.end());
+  std::sort(out.places_.begin(), out.places_.end(), before);
   return out;
 }
 
