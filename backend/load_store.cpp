@@ -16,15 +16,22 @@ bool is_number(const Operand& operand) {
   return operand.kind == Operand::Kind::immediate && operand.value != 0;
 }
 
+// Its routine gets the cell's address.
+bool takes_cell(Op op) {
+  return op == Op::update || op == Op::enter || op == Op::elapsed;
+}
+
 }  // namespace
 
 Needs needs_load_store(const Counted& code, size_t at, const LoadStoreMachine& machine) {
   const Inst& inst = code.snippet.insts[at];
   Needs result;
-  if (routine(code.snippet, inst)) result.destroys = inst.op == Op::update ? machine.update : machine.routine;
+  if (routine(code.snippet, inst)) result.destroys = takes_cell(inst.op) ? machine.update : machine.routine;
   switch (inst.op) {
     case Op::copy:
     case Op::update:
+    case Op::enter:
+    case Op::elapsed:
     case Op::read_address:
     case Op::jump_zero:
       break;
@@ -121,6 +128,9 @@ void LoadStoreSelector::select(const Inst& inst) {
       return sample_event(inst);
     case Op::update:
       return update(inst);
+    case Op::enter:
+    case Op::elapsed:
+      return entries(inst);
     case Op::read_address:
       set(target_.scratch, inst.a);
       call_routine(Routine::read);
@@ -308,6 +318,12 @@ void LoadStoreSelector::update(const Inst& inst) {
   set(target_.scratch, inst.a);
   set_address(target_.updated, cell(inst.index));
   call_routine(*routine(snippet_, inst));
+}
+
+void LoadStoreSelector::entries(const Inst& inst) {
+  set_address(target_.updated, cell(inst.index));
+  call_routine(*routine(snippet_, inst));
+  if (inst.dst != ir::kNoTemp) copy(target_.scratch, dst(inst));
 }
 
 void LoadStoreSelector::enter_call(const Inst& inst) {

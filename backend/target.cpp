@@ -42,6 +42,10 @@ std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Ins
       return format::Routine::event;
     case ir::Op::update:
       return format::info(snippet.cells[inst.index].kind).update;
+    case ir::Op::enter:
+      return format::Routine::enter;
+    case ir::Op::elapsed:
+      return format::Routine::elapsed;
     case ir::Op::read_address:
       return format::Routine::read;
     case ir::Op::call:

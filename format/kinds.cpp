@@ -83,6 +83,10 @@ bool is_raised(CellKind kind) {
   return is_timer(kind) || info(kind).group == CellGroup::flags;
 }
 
+bool is_even(CellKind kind) {
+  return is_raised(kind) || kind == CellKind::entries;
+}
+
 bool is_known_feature(std::string_view wanted) {
   const auto has = [&](const auto& row) { return row.feature == wanted; };
   return std::ranges::any_of(kPoints, has) || std::ranges::any_of(kCells, has) ||

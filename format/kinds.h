@@ -64,7 +64,9 @@ struct PointKindInfo {
   X(event, "event", "events", 190)          /* number of an event -> its count, plus 2^56 */              \
   X(read, "read", "read-address", 480)      /* address -> the 8 bytes there, 0 where nothing is mapped */ \
   X(call, "call", "calls-out", 130)         /* address of a call cell -> the function's result */         \
-  X(observe, "observe", "distributions", 2) /* a value, for a histogram */
+  X(observe, "observe", "distributions", 2) /* a value, for a histogram */                                \
+  X(enter, "enter", "durations", 4)         /* a call begins, for entries */                              \
+  X(elapsed, "elapsed", "durations", 6)     /* it ends -> for how long it ran in ns, or -1 */
 
 enum class Routine : uint8_t {
 #define X(id, name, feature, nanoseconds) id,
@@ -99,22 +101,29 @@ enum class Routine : uint8_t {
 // less than a part in 2^(kHistogramBits + 1). Negative values count as 0, too large ones in the last bucket.
 // All words are sums: threads' histograms are added up word by word.
 //
+// Entries are the calls of a function that run in this thread: how many words are in use, and for each call {the
+// place of its return address, the clock at its entry}; a place of 0 is free. A call is found again by its
+// place, the newest first: whatever frames vanished meanwhile, a call that returns is the last one that was
+// entered there. One that is not found (it was entered before the code was there, or found no room) has no
+// duration, and is an anomaly.
+//
 // `type`: its name in sources, "" where it is no type of a value. `size`: what a stencil may use; `room`:
 // what it takes in a block, with the injector's own words. `group`: which cells lie together in a block, and
 // what is done with them when their thread ends, when a process forks and when frames vanish. `clock`: what a
 // timer reads. `update`: the routine that takes a value for it.
 //          enumerator     name             type            size   room   group    clock  update feature
-#define MDL_CELL_KINDS(X)                                                              \
-  X(counter, "counter", "counter", 8, 8, sums, none, {}, "counters")                   \
-  X(flag, "flag", "", 16, 16, flags, none, {}, "counters")                             \
-  X(wall_timer, "wall_timer", "wallTimer", 16, 32, timers, wall, {}, "timers")         \
-  X(process_timer, "process_timer", "processTimer", 16, 32, timers, cpu, {}, "timers") \
-  X(event_timer, "event_timer", "hwTimer", 16, 32, timers, event, {}, "events")        \
-  X(event_counter, "event_counter", "hwCounter", 16, 16, samples, event, {}, "events") \
-  X(call, "call", "", 64, 64, calls, none, {}, "calls-out")                            \
-  X(span_, "span", "", 8, 8, spans, none, {}, "vectors")                               \
-  X(keys, "keys", "", 328, 328, keys, none, {}, "vectors")                             \
-  X(histogram, "histogram", "histogram", 22024, 22024, sums, none, Routine::observe, "distributions")
+#define MDL_CELL_KINDS(X)                                                                             \
+  X(counter, "counter", "counter", 8, 8, sums, none, {}, "counters")                                  \
+  X(flag, "flag", "", 16, 16, flags, none, {}, "counters")                                            \
+  X(wall_timer, "wall_timer", "wallTimer", 16, 32, timers, wall, {}, "timers")                        \
+  X(process_timer, "process_timer", "processTimer", 16, 32, timers, cpu, {}, "timers")                \
+  X(event_timer, "event_timer", "hwTimer", 16, 32, timers, event, {}, "events")                       \
+  X(event_counter, "event_counter", "hwCounter", 16, 16, samples, event, {}, "events")                \
+  X(call, "call", "", 64, 64, calls, none, {}, "calls-out")                                           \
+  X(span_, "span", "", 8, 8, spans, none, {}, "vectors")                                              \
+  X(keys, "keys", "", 328, 328, keys, none, {}, "vectors")                                            \
+  X(histogram, "histogram", "histogram", 22024, 22024, sums, none, Routine::observe, "distributions") \
+  X(entries, "entries", "", 4104, 4104, entries, wall, {}, "durations")
 
 inline constexpr uint32_t kHistogramBits = 6;    // 64 buckets for each power of two
 inline constexpr uint32_t kHistogramRange = 48;  // up to 2^48
@@ -128,8 +137,8 @@ enum class CellKind : uint8_t {
 
 // In the order in which they lie in a block. Flags and timers are raised and lowered, by frames; a process's
 // sums, samples among them, are the sums of its threads'.
-enum class CellGroup : uint8_t { flags, timers, calls, samples, sums, spans, keys };
-inline constexpr int kCellGroups = 7;
+enum class CellGroup : uint8_t { flags, timers, calls, samples, sums, spans, keys, entries };
+inline constexpr int kCellGroups = 8;
 
 enum class CellClock : uint8_t { none, wall, cpu, event };
 
@@ -197,6 +206,7 @@ std::string_view name(Aggregate);
 bool is_timer(CellKind);   // {value, depth}, see above
 bool is_time(CellKind);    // a timer of time
 bool is_raised(CellKind);  // a flag or a timer: for each raise there must be a fall
+bool is_even(CellKind);    // one of these, or entries: code at entries and at exits belongs together
 
 struct EventInfo {
   std::string_view name;

@@ -237,7 +237,9 @@ std::vector<Placement> read_placements(const Node& list, uint32_t depth) {
 Cell read_cell(const Node& node) {
   Cell result{node.key("name").name(), node.key("kind").kind(cell_kind), {}};
   if (info(result.kind).clock == CellClock::event) result.event = info(node.key("event").kind(event)).name;
-  if (info(result.kind).group > CellGroup::sums) node.key("kind").fail("is one that only the injector makes");
+  const CellGroup group = info(result.kind).group;
+  if (group > CellGroup::sums && group != CellGroup::entries)
+    node.key("kind").fail("is one that only the injector makes");
   return result;
 }
 

@@ -51,6 +51,9 @@ class Outside {
         return sample_event();
       case Op::update:
         return update();
+      case Op::enter:
+      case Op::elapsed:
+        return entries();
       case Op::read_address:
         return read_address();
       case Op::enter_call:
@@ -159,6 +162,12 @@ class Outside {
     call_routine(*routine(snippet_, inst_));
   }
 
+  void entries() {
+    lines_.move("leaq {}, %rax", word(inst_.index));
+    call_routine(*routine(snippet_, inst_));
+    if (inst_.dst != ir::kNoTemp) copy(r10, dst_register());
+  }
+
   void read_address() {
     fetch(r10);
     call_routine(Routine::read);
@@ -205,9 +214,9 @@ class Outside {
 }  // namespace
 
 bool is_outside(Op op) {
-  constexpr Op kOutside[] = {Op::symbol,     Op::thread,       Op::address, Op::start_timer,
-                             Op::stop_timer, Op::sample_event, Op::update,  Op::read_address,
-                             Op::enter_call, Op::call_arg,     Op::call,    Op::leave_call};
+  constexpr Op kOutside[] = {Op::symbol,       Op::thread,   Op::address, Op::start_timer, Op::stop_timer,
+                             Op::sample_event, Op::update,   Op::enter,   Op::elapsed,     Op::read_address,
+                             Op::enter_call,   Op::call_arg, Op::call,    Op::leave_call};
   return std::find(std::begin(kOutside), std::end(kOutside), op) != std::end(kOutside);
 }
 
@@ -215,7 +224,7 @@ Needs needs_outside(const Counted& code, size_t at) {
   const Inst& inst = code.snippet.insts[at];
   Needs result;
   const bool timer = inst.op == Op::start_timer || inst.op == Op::stop_timer;
-  if (inst.op == Op::update)
+  if (inst.op == Op::update || inst.op == Op::enter || inst.op == Op::elapsed)
     result.destroys = kUpdate;
   else if (routine(code.snippet, inst))
     result.destroys = kRoutine;

@@ -145,6 +145,8 @@ class Selector {
       case Op::stop_timer:
       case Op::sample_event:
       case Op::update:
+      case Op::enter:
+      case Op::elapsed:
       case Op::read_address:
       case Op::enter_call:
       case Op::call_arg:

@@ -44,6 +44,14 @@ class Cells {
       }
       case Op::address:
         return world ? world->address(cell) : 0;
+      case Op::enter:  // time passes with each entry, and only then
+        value = wrapping_add(value, 1);
+        return 0;
+      case Op::elapsed: {
+        const int64_t entries = value;
+        value = 0;
+        return entries;
+      }
       case Op::enter_call:
         if (value != 0) return 0;
         value = 1;
@@ -104,6 +112,8 @@ void interpret(const Snippet& snippet, Machine& machine) {
       case Op::stop_timer:
       case Op::sample_event:
       case Op::address:
+      case Op::enter:
+      case Op::elapsed:
       case Op::enter_call:
       case Op::call_arg:
       case Op::call:

@@ -105,6 +105,10 @@ class Verifier {
       case Op::update:
         right = format::info(kind).update.has_value();
         break;
+      case Op::enter:
+      case Op::elapsed:
+        right = kind == CellKind::entries;
+        break;
       case Op::enter_call:
       case Op::call_arg:
       case Op::call:
@@ -115,7 +119,7 @@ class Verifier {
         right = kind == CellKind::counter || kind == CellKind::flag || kind == CellKind::event_counter;
         break;
       case Op::address:
-        right = kind != CellKind::call;
+        right = kind != CellKind::call && kind != CellKind::entries;
         break;
       default:
         right = kind == CellKind::counter || kind == CellKind::flag;

@@ -10,14 +10,15 @@ namespace {
 
 using Kind = ast::Subject::Kind;
 
-constexpr std::array<Verb, 7> kVerbs = {{
+constexpr std::array<Verb, 8> kVerbs = {{
     {"count", "counter", "Calls", "EventCounter"},
     {"calls", "counter", "Calls", "EventCounter"},
     {"sum", "counter", "Sum", "EventCounter", true},
     {"hist", "histogram", "Values", "EventCounter", true},
     {"time", "wallTimer", "ns", "SampledFunction"},
     {"cpu", "processTimer", "ns", "SampledFunction"},
-    {"self", "wallTimer", "ns", "SampledFunction", false, true},
+    {"self", "wallTimer", "ns", "SampledFunction", false, false, true},
+    {"latency", "histogram", "ns", "EventCounter", false, true},
 }};
 
 // Words that have a meaning for whoever asks, and what he can ask for today.
@@ -25,15 +26,12 @@ struct NotYet {
   std::string_view word, instead;
 };
 constexpr NotYet kVerbsNotYet[] = {
-    {"latency", "`time F` is the time of all calls, `count F` says how many: the quotient is the mean"},
     {"min", "`hist VALUE at F` shows the least value, the largest one and those between"},
     {"max", "`hist VALUE at F` shows the least value, the largest one and those between"},
     {"avg", "`hist VALUE at F` shows the count and the sum: the quotient is the mean"},
     {"bytes", "`sum long($return) at read, write if long($return) > 0` adds up what they returned"},
 };
 constexpr NotYet kValuesNotYet[] = {
-    {"elapsed", "`time F` is the time of all calls, `count F` says how many: the quotient is the mean"},
-    {"$elapsed", "`time F` is the time of all calls, `count F` says how many: the quotient is the mean"},
     {"$now", "`time F` is the time that passes in F"},
     {"caller", "`count F by caller` has a value for each place that F is called from"},
     {"$caller", "`count F by caller` has a value for each place that F is called from"},
@@ -161,7 +159,7 @@ class Checker {
       if (one.kind != Kind::function && all.size() > 1)
         clash(one.span, "a path that stands for several functions", "another one",
               "ask in two queries: several may be measured at once");
-      if (one.point && verb_->is_timer())
+      if (one.point && (verb_->is_timer() || verb_->is_duration))
         clash(one.point->span, fmt::format("'.{}'", one.point->text), fmt::format("'{}'", verb_->word),
               "time runs from the entry to the return");
     }
@@ -239,10 +237,11 @@ class Checker {
       each_name(e, [&](const ast::NameUse& name, Span span) {
         const bool argument = name.text == "$arg" || name.text == "$args";
         if (argument && at_return)
-          clash(span, "an argument", result ? "$return" : "'.return'",
-                "arguments are known at the entry only, and results at the return");
-        if (name.text == "$return" && !at_return)
-          clash(span, "$return", "'.entry'", "results are known at the return only");
+          clash(span, "an argument", result ? "what is known at the return" : "'.return'",
+                "arguments are known at the entry only, results and durations at the return");
+        const bool late = name.text == "$return" || name.text == kElapsed || name.text == "$elapsed";
+        if (late && !at_return)
+          clash(span, fmt::format("'{}'", name.text), "'.entry'", "it is known at the return only");
       });
     };
     if (query_.value) look(*query_.value);
@@ -281,9 +280,17 @@ bool by_thread(const ast::Query& query) {
                              [](const auto& list) { return std::ranges::any_of(list, is_thread); });
 }
 
+bool is_elapsed(const ast::Expr& e) {
+  const auto* name = std::get_if<ast::NameUse>(&e.node);
+  return name != nullptr && (name->text == kElapsed || name->text == "$elapsed");
+}
+
 bool reads_result(const ast::Query& query) {
-  const auto reads = [](const ast::Expr& e) { return names(e, "$return"); };
-  return (query.value && reads(*query.value)) ||
+  const auto reads = [](const ast::Expr& e) {
+    return names(e, "$return") || names(e, kElapsed) || names(e, "$elapsed");
+  };
+  const Verb* verb = verb_of(query);
+  return (verb != nullptr && verb->is_duration) || (query.value && reads(*query.value)) ||
          std::ranges::any_of(keys_of(query), [&](const ast::Expr* key) { return reads(*key); }) ||
          std::any_of(query.conditions.begin(), query.conditions.end(), reads);
 }

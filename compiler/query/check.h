@@ -14,6 +14,7 @@ struct Verb {
   std::string_view base;  // the type of its value: a counter, a histogram, a timer
   std::string_view units, style;
   bool takes_value = false;  // sum VALUE at FUNCTION
+  bool is_duration = false;  // observes how long each call ran
   bool is_own = false;       // a timer that stands while the function is in one of its callees
 
   bool is_timer() const { return base == "wallTimer" || base == "processTimer"; }
@@ -26,7 +27,11 @@ const Verb* verb_of(const ast::Query& query);
 std::vector<const ast::Expr*> keys_of(const ast::Query& query);
 bool by_thread(const ast::Query& query);
 
-// Whether the query's code reads $return, so that its place is the return unless it is said.
+// The name of the duration of a call, as a query has it.
+inline constexpr std::string_view kElapsed = "elapsed";
+bool is_elapsed(const ast::Expr& e);
+
+// Whether the query's code reads $return or the duration, so that its place is the return unless it is said.
 bool reads_result(const ast::Query& query);
 
 // Reports what is wrong or cannot be measured.

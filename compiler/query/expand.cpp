@@ -97,9 +97,7 @@ class Expander {
     lists();
     line(0, fmt::format("metric {} {{", name_));
     line(1, fmt::format("name \"{}\";", query_.names.empty() ? one_line(text) : name_));
-    line(1, fmt::format("units {};", at_return() && verb_.units == "Calls" && !reads_result(query_)
-                                         ? "Returns"
-                                         : verb_.units));
+    line(1, fmt::format("units {};", units()));
     line(1, "aggregateOperator sum;");
     line(1, fmt::format("style {};", verb_.style));
     line(1, fmt::format("flavor {{ {} }};", flavor_));
@@ -114,6 +112,11 @@ class Expander {
   }
 
  private:
+  std::string_view units() const {
+    if (at_return() && verb_.units == "Calls" && !reads_result(query_)) return "Returns";
+    return query_.value && is_elapsed(*query_.value) ? "ns" : verb_.units;
+  }
+
   void line(int depth, std::string_view text) { out_.line(depth, text, query_.span); }
   void line(int depth, std::string_view text, Span origin) { out_.line(depth, text, origin); }
 
@@ -179,7 +182,26 @@ class Expander {
     const auto* name = std::get_if<ast::NameUse>(&e.node);
     name && name->text == "caller" ? out_.put("$caller", e.span, false) : copy(e);
   }
-  void copy(const ast::Expr& e) { out_.put(texts_[e.span.file - first_]->text(e.span), e.span, true); }
+  // As it was written, but that the duration of a call is $elapsed in MDL.
+  void copy(const ast::Expr& e) {
+    std::vector<Span> durations;
+    each_duration(e, durations);
+    Span rest = e.span;
+    for (const Span& duration : durations) {
+      verbatim({rest.file, rest.begin, duration.begin});
+      out_.put("$elapsed", duration, false);
+      rest.begin = duration.end;
+    }
+    verbatim(rest);
+  }
+  void verbatim(const Span& span) {
+    if (span.begin < span.end) out_.put(texts_[span.file - first_]->text(span), span, true);
+  }
+  static void each_duration(const ast::Expr& e, std::vector<Span>& out) {
+    if (is_elapsed(e)) out.push_back(e.span);
+    ast::each_child(e, [&](const ast::Expr& child) { each_duration(child, out); });
+    std::ranges::sort(out, {}, &Span::begin);
+  }
 
   std::string value_name(bool each) const { return each ? name_ + "_of_each" : name_; }
 
@@ -199,7 +221,9 @@ class Expander {
     } else if (has_flag()) {
       out_.put(fmt::format("if ({}_inside) ", name_));
     }
-    if (!query_.value) {
+    if (verb_.is_duration) {
+      out_.put("observe($elapsed);");
+    } else if (!query_.value) {
       out_.put(value + "++;");
     } else {
       const bool observes = verb_.base == "histogram";

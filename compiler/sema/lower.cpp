@@ -92,7 +92,21 @@ ir::Snippet Lowering::finish() {
     place(*end_);
     if (changes_before_entering(snippet_)) enter_at_beginning(snippet_, *end_);
   }
+  if (elapsed_) begin_with_elapsed();
   return std::move(snippet_);
+}
+
+// The entry is taken away in any case, whatever the code decides. Where nobody knows it, there is nothing to do.
+void Lowering::begin_with_elapsed() {
+  const ir::Temp known = snippet_.temps++;
+  const uint32_t unknown = new_label();
+  const Inst asking[] = {
+      {Op::elapsed, *elapsed_, {}, {}, cell(entries_)},
+      {Op::ge, known, Operand::temp(*elapsed_), Operand::imm(0), 0},
+      {Op::jump_zero, ir::kNoTemp, Operand::temp(known), {}, unknown},
+  };
+  snippet_.insts.insert(snippet_.insts.begin(), std::begin(asking), std::end(asking));
+  place(unknown);
 }
 
 // --- Instructions ---

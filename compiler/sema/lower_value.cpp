@@ -139,6 +139,7 @@ Operand Lowering::name(Span span, const std::string& name) {
     return failed();
   }
   if (name == "$thread") return binder_.refuse_extension(span, "'$thread'") ? failed() : emit(Op::thread);
+  if (name == "$elapsed") return elapsed(span);
   if (name == "$cost") {
     if (binder_.refuse_extension(span, "'$cost'")) return failed();
     format::Expr cost;
@@ -158,8 +159,27 @@ Operand Lowering::name(Span span, const std::string& name) {
   return binder_.knows(name) ? binding_value({span, ast::NameUse{name}}) : unknown_value(span, name);
 }
 
+// For how long the call has run that returns here. Each code that asks has a cell of its own, because the answer is
+// given once (placement.cpp notes the entry).
+Operand Lowering::elapsed(Span span) {
+  if (binder_.refuse_extension(span, "'$elapsed'")) return failed();
+  if (snippet_.point != format::PointKind::return_) {
+    diagnostics_.report(DiagnosticCode::elapsed_not_here, span, noun(snippet_.point))
+        .hint("the duration of a call is known at '.return'");
+    return failed();
+  }
+  if (!elapsed_) {
+    entries_ = static_cast<uint32_t>(owner_.cells.size());
+    owner_.cells.push_back({fmt::format("{}.entries.{}", owner_.name, entries_), format::CellKind::entries});
+    owner_.histories.emplace_back();
+    elapsed_ = snippet_.temps++;
+  }
+  return Operand::temp(*elapsed_);
+}
+
 Operand Lowering::unknown_value(Span span, const std::string& name) {
-  std::vector<std::string_view> near{"$arg", "$args", "$return", "$constraint", "$thread", "$cost"};
+  std::vector<std::string_view> near{"$arg",    "$args",    "$return", "$constraint",
+                                     "$thread", "$elapsed", "$cost"};
   for (const auto& [known, cell] : owner_.names) near.push_back(known);
   diagnostics_.report(DiagnosticCode::unknown_name, span, name)
       .hint(binder_.suggestion(name, std::move(near)));

@@ -78,6 +78,8 @@ class Lowering {
   Operand built_in(const ast::Expr& e, const ast::Call& c, const CallForm& form, Use use);
   Operand application_call(const std::string& function, std::span<const ast::Expr> args);
   uint32_t call_cell();
+  Operand elapsed(Span span);
+  void begin_with_elapsed();
   Operand read_symbol(const ast::Expr& e, const ast::Call& c, const CallForm& form);
   uint32_t symbol(const std::string& name, format::SymbolKind kind);
 
@@ -96,8 +98,10 @@ class Lowering {
   Binder& binder_;
   Diagnostics& diagnostics_;
   ir::Snippet snippet_;
-  std::vector<uint32_t> used_;              // Snippet::cells as indices into Owner::cells
-  std::optional<uint32_t> end_;             // the label behind all code, where calls are not entered
+  std::vector<uint32_t> used_;       // Snippet::cells as indices into Owner::cells
+  std::optional<uint32_t> end_;      // the label behind all code, where calls are not entered
+  std::optional<ir::Temp> elapsed_;  // $elapsed, and the cell that it is of
+  uint32_t entries_ = 0;
   std::optional<std::string> first_named_;  // of the arguments known by name
   bool is_converted_ = false;               // the register that is read next, by the source
 };

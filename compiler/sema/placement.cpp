@@ -118,6 +118,7 @@ class Placer {
     const std::vector<ir::Snippet> variants = argument_variants(snippet);
     const bool by_type = !value_masks(snippet).empty();
     const uint32_t deeper = (variants.empty() ? 0 : 1) + (by_type ? 1 : 0);
+    std::optional<Placement> entry = entry_of(placed, snippet);
     if (deeper == 0) {
       placed.stencil = snippets_.add(owner_.name, std::move(snippet));
     } else if (depth_ + deeper + 1 > format::kMaxDepth) {
@@ -125,6 +126,32 @@ class Placer {
     } else {
       placed = choose(std::move(placed), snippet, variants);
     }
+    if (!entry) return;
+    if (depth_ + deeper + 2 > format::kMaxDepth)
+      diagnostics_.report(DiagnosticCode::too_deep, insert.point.span, format::kMaxDepth, "statements");
+    Placement both;
+    both.position = placed.position;
+    both.body.push_back(std::move(*entry));
+    both.body.push_back(std::move(placed));
+    placed = std::move(both);
+  }
+
+  // What notes the entries of calls for code at returns that asks how long they ran. It is not constrained: where some
+  // entries of a cell were left out, one that was noted before could be taken for them.
+  std::optional<Placement> entry_of(const Placement& at_return, const ir::Snippet& snippet) {
+    const auto asks = std::ranges::find(snippet.insts, ir::Op::elapsed, &ir::Inst::op);
+    if (asks == snippet.insts.end()) return std::nullopt;
+    Placement placed = at_return;
+    placed.order = format::Order::append;
+    placed.constrained = false;
+    placed.expr.text = format::info(format::PointKind::entry).field;
+    ir::Snippet notes;
+    notes.point = format::PointKind::entry;
+    notes.position = snippet.position;
+    notes.cells.push_back(snippet.cells[asks->index]);
+    notes.insts.push_back({ir::Op::enter, ir::kNoTemp, {}, {}, 0});
+    placed.stencil = snippets_.add(owner_.name, std::move(notes));
+    return placed;
   }
 
   // foreach $point in POINT { if (its argument is the first) (* ... *) if (it is the second) ... }

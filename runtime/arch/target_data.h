@@ -81,6 +81,11 @@
   X(ActiveTotal, 32)                                                                                  \
   X(ActiveSize, 40)                                                                                   \
   X(ActiveEntries, 8)                                                                                 \
+  /* Calls that run (format/kinds.h): the bytes in use, and behind them entries {place, clock} */      \
+  X(EntriesUsed, 0)                                                                                   \
+  X(EntriesFirst, 8)                                                                                  \
+  X(EntrySize, 16)                                                                                    \
+  X(EntriesBytes, 4096)                                                                               \
   /* A histogram (format/kinds.h): its sum, and behind it its buckets */                               \
   X(HistogramCounts, 8)                                                                               \
   X(HistogramShift, 6)                                                                                \

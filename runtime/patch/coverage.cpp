@@ -61,7 +61,7 @@ std::set<focus::CellId> even_cells(const plan::Plan& plan, const focus::Binding&
   std::set<focus::CellId> out;
   for (const BoundSnippet& snippet : snippets)
     for (focus::CellId cell : snippet.cells)
-      if (format::is_raised(binding.cells[cell].kind) && writes_flag(plan, snippet, cell)) out.insert(cell);
+      if (format::is_even(binding.cells[cell].kind) && writes_flag(plan, snippet, cell)) out.insert(cell);
   return out;
 }
 

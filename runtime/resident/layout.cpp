@@ -22,6 +22,7 @@ MDL_CELL_KINDS(X)
 #undef X
 static_assert(kActiveEntries * kActiveSize + 8 == 328);
 static_assert(kHistogramCounts + 8 * format::kHistogramBuckets == 22024);
+static_assert(kEntriesFirst + kEntriesBytes == 4104);
 static_assert(kHistogramShift == format::kHistogramBits && kHistogramTop == format::kHistogramRange);
 
 }  // namespace

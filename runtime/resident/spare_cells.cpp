@@ -24,6 +24,7 @@ image::Range room_for(const Layout& layout, Group group) {
     case Group::spans:
       return {layout.sums, layout.anomalies ? layout.anomalies : layout.cells_end};
     case Group::keys:
+    case Group::entries:
       break;
   }
   return {layout.cells_end, layout.cells_end};

@@ -167,8 +167,9 @@ class Blob {
 Result<void> Blob::run_from(size_t& next) {
   const size_t first = next;
   bytes_.assign(8 * kHeaderWords, std::byte{});
-  for (const char* name : {"mdl_enter", "mdl_done", "mdl_routine_cpu", "mdl_routine_event",
-                           "mdl_routine_read", "mdl_routine_call", "mdl_routine_observe"}) {
+  for (const char* name :
+       {"mdl_enter", "mdl_done", "mdl_routine_cpu", "mdl_routine_event", "mdl_routine_read",
+        "mdl_routine_call", "mdl_routine_observe", "mdl_routine_enter", "mdl_routine_elapsed"}) {
     align(16);
     support_[name] = kBase + bytes_.size();
     append(code_.functions.at(name).code);
@@ -204,7 +205,8 @@ Result<void> Blob::put_code(Run& run) {
   if (auto put = put_function(body, run, 0); !put) return put;
   if (const plan::TargetRules* rules = plan::rules_for(host_.name)) {
     // Of a histogram the block here has no more than words_of() says; a real one has all of it.
-    const uint64_t size = static_cast<uint64_t>(block_offset(kBlockWords)) + format::info(CellKind::histogram).size;
+    const uint64_t size =
+        static_cast<uint64_t>(block_offset(kBlockWords)) + format::info(CellKind::histogram).size;
     auto verified =
         plan::verify_filled(*rules, stencil(run), std::span(bytes_).subspan(at, body.code.size()), size);
     if (!verified) return verified.error();

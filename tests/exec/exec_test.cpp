@@ -284,12 +284,15 @@ TEST(Stencils, RoutinesAreDeclared) {
   cell faults event_timer MINOR_FAULTS
   cell out call
   cell sizes histogram
+  cell calls entries
   function "work"
   start_timer cpu
   start_timer faults
   %6 = read_address 4294967296
   %8 = call out, 0
   update sizes, %6
+  enter calls
+  %7 = elapsed calls
 }
 )ir");
   ASSERT_TRUE(snippets) << snippets.error().text;
@@ -297,7 +300,7 @@ TEST(Stencils, RoutinesAreDeclared) {
     auto stencil = backend::make_stencil(snippets->at(0), *target);
     ASSERT_TRUE(stencil) << stencil.error().text;
     using enum format::Routine;
-    EXPECT_EQ(stencil->info.routines, (std::vector{cpu, event, read, call, observe}));
+    EXPECT_EQ(stencil->info.routines, (std::vector{cpu, event, read, call, observe, enter, elapsed}));
   }
 }
 

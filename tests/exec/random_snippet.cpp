@@ -66,7 +66,7 @@ class Generator {
 
  private:
   static constexpr uint32_t kEnd = 0;  // the label that a call which is busy leads to
-  static constexpr uint32_t kCall = 7, kHistogram = 8;
+  static constexpr uint32_t kCall = 7, kHistogram = 8, kEntries = 9;
   static constexpr Op kWithCells[] = {Op::load, Op::store, Op::store, Op::add_cell, Op::address, Op::call};
 
   static constexpr int64_t kWidths[] = {8, 16, 32, -8, -16, -32};
@@ -78,7 +78,8 @@ class Generator {
                               {"t", event_timer},
                               {"e", event_counter},
                               {"c", call},
-                              {"h", histogram}})
+                              {"h", histogram},
+                              {"n", entries}})
       snippet_.cells.push_back({name, kind});
     snippet_.cells[5].event = snippet_.cells[6].event = "MINOR_FAULTS";
     snippet_.symbols = {{"v", format::SymbolKind::variable}, {"g", format::SymbolKind::function}};
@@ -148,6 +149,7 @@ class Generator {
     if (op == Op::start_timer || op == Op::stop_timer) return 3 + random_() % 3;
     if (op == Op::sample_event) return 6;
     if (op == Op::update) return kHistogram;
+    if (op == Op::enter || op == Op::elapsed) return kEntries;
     return random_() % 3;
   }
 

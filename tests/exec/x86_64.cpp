@@ -43,7 +43,9 @@ std::string support() {
          function("mdl_routine_event", tick + "\taddq %rax, %r10\n\tpopq %rax\n\tretq\n") +
          function("mdl_routine_read", "\txorq $-1, %r10\n\tretq\n") +
          function("mdl_routine_call", call + "\tmovq %rax, %r10\n\tpopq %rax\n\tretq\n") +
-         function("mdl_routine_observe", "\taddq %r10, (%rax)\n\tretq\n");
+         function("mdl_routine_observe", "\taddq %r10, (%rax)\n\tretq\n") +
+         function("mdl_routine_enter", "\taddq $1, (%rax)\n\tmovq $-1, %r10\n\tretq\n") +
+         function("mdl_routine_elapsed", "\tmovq (%rax), %r10\n\tandq $0, (%rax)\n\tretq\n");
 }
 
 bool relocate(uint32_t type, std::span<std::byte> at, uint64_t place, int64_t value) {

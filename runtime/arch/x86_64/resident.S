@@ -21,6 +21,8 @@
         .globl  mdl_resident_read
         .globl  mdl_resident_call
         .globl  mdl_resident_observe
+        .globl  mdl_resident_enter
+        .globl  mdl_resident_elapsed
         .globl  mdl_resident_parameters
         .globl  mdl_resident_keys
         .globl  mdl_resident_span
@@ -434,6 +436,7 @@ mdl_resident_jump:
 #include "runtime/arch/x86_64/resident_deferred.inc"
 
 #include "runtime/arch/x86_64/resident_clocks.inc"
+#include "runtime/arch/x86_64/resident_entries.inc"
 
 // The clock r10: -1 wall, -2 CPU time, else the number of an event. In: r11 the block; out: r10.
 .Lclock:
@@ -673,6 +676,7 @@ mdl_resident_parameters:                // filled when the code is injected: arc
 .Ldeferred:             .quad 0
 .Lanomalies:            .quad 0         // 0: they are counted in the block's header only
 .Lns_per_tick:          .quad 0         // of the counter, times 2^32; 0: hit times are not kept
+.Lduration_scale:       .quad 0         // nanoseconds of a tick, times 2^32
 .Levent_count:          .quad 0
 .Levents:               .fill 16, 8, 0
 .Ltimer_clocks:                         // one for each timer, as .Lclock wants it

@@ -59,9 +59,9 @@ uint64_t clock_number(const TimerClock& timer) {
   }
 }
 
-// As .Lns_per_tick wants it.
+// Times 2^32.
 uint64_t ns_per_tick(const ResidentParameters& p) {
-  if (!p.hit_time.kept || p.ticks_per_second == 0) return 0;
+  if (p.ticks_per_second == 0) return 0;
   return static_cast<uint64_t>(1e9 / static_cast<double>(p.ticks_per_second) * 0x1p32);
 }
 
@@ -98,6 +98,7 @@ Bytes resident_code(const ResidentParameters& p, std::span<const TimerClock> tim
                                  tables.size() * 8,
                                  p.deferred,
                                  p.anomalies,
+                                 p.hit_time.kept ? ns_per_tick(p) : 0,
                                  ns_per_tick(p),
                                  std::size(kEventOffsets)};
   words.insert(words.end(), std::begin(kEventOffsets), std::end(kEventOffsets));

@@ -90,13 +90,16 @@ class Sequences {
            calls(c[1], format::Routine::event);
   }
 
-  // The routine of the cell's kind gets the address of that cell.
+  // A routine of the cell's kind gets the address of that cell.
   bool is_update(std::span<const Decoded> c) const {
     if (c.size() < 2 || c[0].name != "LEA64r" || c[0].operands[0].reg != kRax || !is_at(c[0], kR11))
       return false;
     const Hole* cell = hole(c[0], c[0].memory + 3, HoleKind::cell);
     if (!cell || cell->addend != 0 || cell->index >= stencil_.info.cells.size()) return false;
-    const std::optional<format::Routine> by = format::info(stencil_.info.cells[cell->index].kind).update;
+    const format::CellKind kind = stencil_.info.cells[cell->index].kind;
+    if (kind == format::CellKind::entries)
+      return calls(c[1], format::Routine::enter) || calls(c[1], format::Routine::elapsed);
+    const std::optional<format::Routine> by = format::info(kind).update;
     return by && calls(c[1], *by);
   }
 

@@ -196,6 +196,13 @@ void emit_lower(Bytes& out, const Raised& what, uint32_t depth) {
   e.bytes({0x49, 0x83, 0x8b}), e.imm32(outermost), e.bytes({0x01});     // orq $1, outermost(%r11)
 }
 
+// Whether the stencil notes or looks up the call that this frame is.
+bool is_about_frame(const Piece& piece) {
+  return std::ranges::any_of(piece.stencil->info.routines, [](format::Routine routine) {
+    return routine == format::Routine::enter || routine == format::Routine::elapsed;
+  });
+}
+
 // General registers that a piece changes, but for what keeps its flag's frame.
 image::Registers written_by(const Piece& piece) {
   return piece.stencil->written | (piece.tracks.empty() && !piece.keys ? 0 : kTrackRegisters);
@@ -346,8 +353,17 @@ class PieceWriter {
     for (const Raised& what : piece.lowers)
       if (what.is_timer) emit_lower(out_, what, depth);
     if (piece.keys) emit_keys_before(out_, *piece.keys);
+    const bool about_frame = is_about_frame(piece);
+    if (about_frame) {  // for the routine: lea depth(%rsp), %r10; push %r10
+      e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth + (piece.keys ? 16 : 0));
+      e.push(r10);
+    }
     emit_stencil(place_, *piece.stencil, &piece, 0, own);
     land(own);
+    if (about_frame) {
+      e.bytes({0x48, 0xc7, 0x44, 0x24, 0xf8, 0, 0, 0, 0});  // movq $0, -8(%rsp): the return address
+      e.bytes({0x48, 0x8d, 0x64, 0x24, 0x08});              // lea 8(%rsp), %rsp
+    }
     if (piece.keys) emit_keys_behind(out_, *piece.keys, depth);
     for (size_t i = piece.raises.size(); i-- > 0;) {
       if (!stays) e.pop(r10);
