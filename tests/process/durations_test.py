@@ -51,7 +51,8 @@ class Durations(LiveTest):
         """A line for each function, a condition, another aggregate, a flag; each has entries of its own."""
         program, session, _ = self.ask("latency /Code/durations/t_*", "hist elapsed at t_spin if elapsed >= 10000",
                                        "sum elapsed at t_spin", "count t_deep if elapsed >= 0", "latency t_spin by thread",
-                                       "latency t_spin within t_tail as inside")
+                                       "latency t_spin within t_tail as inside",
+                                       "sum elapsed at t_spin by $return > 5000 as keyed")
         truth = program.ask("go 200")
         self.assert_stopped_well(session)
         lines = session.final()
@@ -68,6 +69,10 @@ class Durations(LiveTest):
         summed = lines["sum elapsed at t_spin", ""]["value"]
         self.assertLessEqual(summed, truth["t_spin_most"])
         self.assertGreaterEqual(summed, 0.9 * truth["t_spin_least"])
+        keyed = [line for line in session.lines if line["final"] and line["metric"] == "keyed"]
+        self.assertEqual(sorted(line["key"] for line in keyed), [["0"], ["1"]])
+        self.assertLessEqual(sum(line["value"] for line in keyed), truth["t_spin_most"])
+        self.assertGreaterEqual(sum(line["value"] for line in keyed), 0.9 * truth["t_spin_least"])
         self.assertEqual(lines["count t_deep if elapsed >= 0", ""]["value"], truth["t_deep_count"])
         threads = [line for (metric, focus), line in lines.items() if metric == "latency t_spin by thread" and focus]
         self.assertEqual(sum(line["count"] for line in threads), truth["t_spin_count"])

@@ -107,11 +107,11 @@ void emit_keys_behind(Bytes& out, const Keys& keys, uint32_t depth) {
   w.test(keys.change);
   size_t nothing = w.branch(kEqualShort);
   if (keys.by_caller) {
-    w.cell({0x4c, 0x8b, 0x94, 0x24}, depth + 24);
+    w.cell({0x4c, 0x8b, 0x94, 0x24}, depth + pushed_for(keys));
     w.cell({0x4d, 0x89, 0x93}, keys.key);
   }
   if (keys.balanced)
-    w.cell({0x4c, 0x8d, 0x94, 0x24}, depth + (keys.amount ? 24 : 16)), e.push(r10);
+    w.cell({0x4c, 0x8d, 0x94, 0x24}, depth + pushed_for(keys)), e.push(r10);
   else
     w.bytes({0x6a, 0x00});
   e.mov_imm64(r10, keys.table);

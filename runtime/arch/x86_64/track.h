@@ -14,6 +14,10 @@ void emit_track(Bytes& out, const Track& track);
 // Around code that may change keys. Its two counters are kept on the stack meanwhile, for the code that this
 // signal handler, if it is one, has interrupted. `depth`: bytes on the stack below what it was at the site.
 void emit_keys_before(Bytes& out, const Keys& keys);
+// How many bytes that leaves on the stack for the code in between.
+inline uint32_t pushed_for(const Keys& keys) {
+  return keys.amount ? 24 : 16;
+}
 void emit_keys_behind(Bytes& out, const Keys& keys, uint32_t depth);
 
 }  // namespace mdl::arch

@@ -355,7 +355,7 @@ class PieceWriter {
     if (piece.keys) emit_keys_before(out_, *piece.keys);
     const bool about_frame = is_about_frame(piece);
     if (about_frame) {  // for the routine: lea depth(%rsp), %r10; push %r10
-      e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth + (piece.keys ? 16 : 0));
+      e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth + (piece.keys ? pushed_for(*piece.keys) : 0));
       e.push(r10);
     }
     emit_stencil(place_, *piece.stencil, &piece, 0, own);
