@@ -16,11 +16,6 @@ bool is_number(const Operand& operand) {
   return operand.kind == Operand::Kind::immediate && operand.value != 0;
 }
 
-// Its routine gets the cell's address.
-bool takes_cell(Op op) {
-  return op == Op::update || op == Op::enter || op == Op::elapsed;
-}
-
 }  // namespace
 
 Needs needs_load_store(const Counted& code, size_t at, const LoadStoreMachine& machine) {

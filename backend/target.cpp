@@ -55,6 +55,10 @@ std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Ins
   }
 }
 
+bool takes_cell(ir::Op op) {
+  return op == ir::Op::update || op == ir::Op::enter || op == ir::Op::elapsed;
+}
+
 Register register_named(std::span<const std::string_view> registers, std::string_view word) {
   const auto found = std::ranges::find(registers, word);
   return found == registers.end() ? kNoRegister : static_cast<Register>(found - registers.begin());

@@ -115,6 +115,8 @@ struct Target {
 
 // The resident routine that an instruction calls, if any.
 std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Inst& inst);
+// Whether that routine gets the address of the instruction's cell.
+bool takes_cell(ir::Op op);
 
 // A register by its one name.
 Register register_named(std::span<const std::string_view> registers, std::string_view word);

@@ -224,7 +224,7 @@ Needs needs_outside(const Counted& code, size_t at) {
   const Inst& inst = code.snippet.insts[at];
   Needs result;
   const bool timer = inst.op == Op::start_timer || inst.op == Op::stop_timer;
-  if (inst.op == Op::update || inst.op == Op::enter || inst.op == Op::elapsed)
+  if (takes_cell(inst.op))
     result.destroys = kUpdate;
   else if (routine(code.snippet, inst))
     result.destroys = kRoutine;

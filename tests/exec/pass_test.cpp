@@ -76,10 +76,10 @@ std::string differs(const ir::Snippet& snippet, const passes::Disabled& disabled
 
 ir::Machine machine_of_world(Random& random) {
   ir::Machine machine = random_machine(random);
-  machine.cells.resize(10);
+  machine.cells.resize(kWorldCells);
   machine.thread = 4711;
   if (random() % 8 == 0) machine.cells[7] = 1;  // in a call already
-  machine.seconds.assign(10, 0);
+  machine.seconds.assign(kWorldCells, 0);
   for (size_t timer : {3, 4, 5}) machine.seconds[timer] = static_cast<int64_t>(random() % 2);
   if (random() % 4 == 0) machine.args[0] = kCellAddress + static_cast<int64_t>(random() % 3);
   return machine;

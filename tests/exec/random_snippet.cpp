@@ -73,14 +73,11 @@ class Generator {
 
   void reach_outside() {
     using enum format::CellKind;
-    for (auto [name, kind] : {std::pair("w", wall_timer),
-                              {"p", process_timer},
-                              {"t", event_timer},
-                              {"e", event_counter},
-                              {"c", call},
-                              {"h", histogram},
-                              {"n", entries}})
-      snippet_.cells.push_back({name, kind});
+    const std::pair<const char*, format::CellKind> more[] = {
+        {"w", wall_timer}, {"p", process_timer}, {"t", event_timer}, {"e", event_counter},
+        {"c", call},       {"h", histogram},     {"n", entries}};
+    static_assert(kMachineCells + std::size(more) == kWorldCells);
+    for (const auto& [name, kind] : more) snippet_.cells.push_back({name, kind});
     snippet_.cells[5].event = snippet_.cells[6].event = "MINOR_FAULTS";
     snippet_.symbols = {{"v", format::SymbolKind::variable}, {"g", format::SymbolKind::function}};
     snippet_.labels = 1;
@@ -210,7 +207,7 @@ ir::Machine random_machine(Random& random) {
   for (int i = 0; i < 6; i++) machine.args.push_back(interesting(random));
   machine.result = interesting(random);
   for (int i = 0; i < 2; i++) machine.constants.push_back(interesting(random));
-  for (int i = 0; i < 3; i++) machine.cells.push_back(interesting(random));
+  for (size_t i = 0; i < kMachineCells; i++) machine.cells.push_back(interesting(random));
   machine.anomalies = static_cast<int64_t>(random() % 5);
   return machine;
 }

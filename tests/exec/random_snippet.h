@@ -17,8 +17,9 @@ using Random = std::mt19937_64;  // the same sequence with every standard librar
 enum class Reach : uint8_t { machine, world };
 
 // A verified snippet at an entry or a return, with two counters and a flag; one that reaches outside also
-// has three timers, an event counter and a call. Its constants are selected[0] and selected[1].
+// has three timers, an event counter, a call, a histogram and entries. Its constants are selected[0] and selected[1].
 ir::Snippet random_snippet(Random& random, Reach reach = Reach::machine);
+inline constexpr size_t kMachineCells = 3, kWorldCells = 10;
 
 // The constants of a snippet, which passes may have added to, where selected[n] is `selected`'s.
 std::vector<int64_t> bound(const std::vector<format::Expr>& constants, const std::vector<int64_t>& selected);
