@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/say.h"
@@ -77,8 +78,12 @@ void print_journal(pid_t pid, const resident::Journal& journal, const image::Mem
     }
     say("  {}{}{}", request.metric, request.focus.empty() ? "" : "@", request.focus);
     if (request.children) say(": {} children, in all", request.children);
-    if (request.keyed) say(": by key, in all");
-    if (snapshot) say(" = {} {}", snapshot->cells[i], request.units);
+    // The cell of a metric with keys of its own holds no total: each hit goes to its key in the table.
+    const bool has_own_keys = std::ranges::any_of(journal.tables, [&](const resident::JournalTable& table) {
+      return table.request == i && !table.names.empty();
+    });
+    if (request.keyed) say("{}", has_own_keys ? ": a value for each key" : ": by key, in all");
+    if (snapshot && !has_own_keys) say(" = {} {}", snapshot->cells[i], request.units);
     uint64_t refused = journal.refused_of(i);
     say("{}{}\n", refused ? fmt::format(" ({} refused)", refused) : "",
         journal.ends_early(i) ? " (incomplete: ends before what is called last)" : "");

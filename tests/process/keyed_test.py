@@ -40,6 +40,19 @@ class Keyed(LiveTest):
         self.assert_untouched(self.program.pid, self.before)
         self.assertEqual(self.program.end(), 0)
 
+    def test_status_behind_a_killed_session(self):
+        """The values are with their keys: no number that would not be their sum."""
+        self.begin(KEY)
+        self.program.ask("go 30")
+        self.session.kill()
+        status = run(MDL_INJECT, "--status", self.program.pid)
+        self.assertEqual(status.returncode, 0, status.stderr)
+        self.assertRegex(status.stdout, r"(?m)^  count t_key by \$arg\[0\]: a value for each key$")
+        self.assertRegex(status.stdout, r"(?m)^  all = [1-9]\d* Calls$")
+        self.assertEqual(run(MDL_INJECT, "--remove", self.program.pid).returncode, 0)
+        self.assert_untouched(self.program.pid, self.before)
+        self.assertEqual(self.program.end(), 0)
+
     def test_counts_and_sums(self):
         self.begin(KEY, SUM, RESULT)
         last = self.program.ask("go 3000")
