@@ -44,11 +44,10 @@ Result<void> lay_statements(Requests& requests, const plan::Plan& plan) {
     return plan.stencils[insertion.stencil].info.cells.empty();
   });
   if (code->insertions.empty()) return {};
-  if (auto known = requests.use_symbols(code->insertions, scope.owner); !known) return known;
   Cells cells;
   for (const format::Cell& c : plan.manifest.statement_cells)
     cells.emplace_back(c.name, requests.draft().cell(c, c.name));
-  return requests.draft().lay(code->insertions, cells, {}, Draft::kNoInstance, std::nullopt);
+  return requests.lay(code->insertions, scope.owner, cells, {}, Draft::kNoInstance, std::nullopt);
 }
 
 bool names_start(const format::Expr& expr) {

@@ -62,7 +62,7 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   if (base->insertions.empty() && !base->idle() && !requests.may_come(wanted))
     return requests.leave_out(wanted, requests.nothing(metric, base->missing));
   if (base->insertions.size() > kMostSnippets / foci) return too_much();
-  if (auto known = requests.use_symbols(base->insertions, scope.owner); !known)
+  if (auto known = requests.admit(base->insertions, scope.owner); !known)
     return requests.leave_out(wanted, known.error());
 
   const uint32_t request = draft.next();
@@ -101,9 +101,10 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
       }))
     return Error{fmt::format("metric `{}` asks for the caller where that is not known", metric.id),
                  Status::plan_rejected};
-  if (!keyed) return draft.lay(base->insertions, cells, guards, Draft::kNoInstance, request);
+  if (!keyed) return requests.lay(base->insertions, scope.owner, cells, guards, Draft::kNoInstance, request);
   const size_t instance = draft.new_instance();
-  if (auto laid = draft.lay(base->insertions, cells, guards, instance, request); !laid) return laid;
+  if (auto laid = requests.lay(base->insertions, scope.owner, cells, guards, instance, request); !laid)
+    return laid;
   const auto cell = [&](std::string_view name) {
     return std::find_if(cells.begin(), cells.end(), [&](const auto& one) { return one.first == name; })
         ->second;

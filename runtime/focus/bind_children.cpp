@@ -115,8 +115,9 @@ Result<std::vector<ResolvedFocus>> bind_children(Requests& requests, const Wante
   if (!metric.additive || !may_vary_together(foci)) return foci;
   auto selections = select(metric, foci[0], requests.constraints());
   if (!selections || !select_alike(requests, metric, foci, *selections)) return foci;
-  auto base = evaluate(requests.scope(nullptr, fmt::format("metric `{}`", metric.id)), metric.placement);
-  if (!base || base->insertions.empty()) return foci;
+  const Scope scope = requests.scope(nullptr, fmt::format("metric `{}`", metric.id));
+  auto base = evaluate(scope, metric.placement);
+  if (!base || base->insertions.empty() || !requests.admit(base->insertions, scope.owner)) return foci;
   const bool timer = format::is_timer(metric.cells[0].kind);
   std::vector<ResolvedFocus> others;
   if (timer) {
@@ -149,7 +150,7 @@ Result<std::vector<ResolvedFocus>> bind_children(Requests& requests, const Wante
   }
   if (timer) draft.balance(base->insertions, metric.cells[0], value, request);
   requests.balance_flags(metric, cells, base->insertions, request);
-  auto laid = draft.lay(base->insertions, cells, guards, Draft::kNoInstance, request);
+  auto laid = requests.lay(base->insertions, scope.owner, cells, guards, Draft::kNoInstance, request);
   if (!laid) return laid.error();
   return others;
 }

@@ -13,8 +13,8 @@ Result<void> lay_keys(Requests& requests, const Selection& selection, const std:
   const format::Constraint& constraint = *selection.constraint;
   Draft& draft = requests.draft();
   Binding& binding = draft.binding();
-  auto code = evaluate(requests.scope(selection.resource, fmt::format("constraint `{}`", constraint.name)),
-                       constraint.key_placement);
+  const Scope scope = requests.scope(selection.resource, fmt::format("constraint `{}`", constraint.name));
+  auto code = evaluate(scope, constraint.key_placement);
   if (!code) return code.error();
   const size_t index = draft.new_instance();
   const std::string suffix = "@" + selection.resource->text;
@@ -24,7 +24,8 @@ Result<void> lay_keys(Requests& requests, const Selection& selection, const std:
   const CellId keys = draft.cell({constraint.name, format::CellKind::keys}, constraint.name + suffix);
   draft.instance(index).cells = {change, key, keys};
   const Cells cells = {{names[0].name, key}, {names[1].name, change}};
-  if (auto laid = draft.lay(code->insertions, cells, guards, index, request); !laid) return laid;
+  if (auto laid = requests.lay(code->insertions, scope.owner, cells, guards, index, request); !laid)
+    return laid;
   draft.instance(index).balances = draft.balance(code->insertions, names[1], change, request);
   BoundRequest& bound = binding.requests[request];
   const bool by_thread = bound.thread != kAllThreads || bound.definition->aggregate != format::Aggregate::sum;
@@ -87,10 +88,13 @@ Result<void> bind_keys(Requests& requests, const WantedMetric& wanted, const Res
                              focus.text, why)});
   Draft& draft = requests.draft();
   if (auto room = room_for_keys(draft.binding()); !room) return room;
-  auto base = evaluate(requests.scope(nullptr, fmt::format("metric `{}`", metric.id)), metric.placement);
+  const Scope scope = requests.scope(nullptr, fmt::format("metric `{}`", metric.id));
+  auto base = evaluate(scope, metric.placement);
   if (!base) return base.error();
   if (base->insertions.empty() && !base->idle() && !requests.may_come(wanted))
     return requests.leave_out(wanted, requests.nothing(metric, base->missing));
+  if (auto admitted = requests.admit(base->insertions, scope.owner); !admitted)
+    return requests.leave_out(wanted, admitted.error());
 
   const uint32_t request = draft.next();
   const Cells cells = requests.cells_of(metric, focus.text);
@@ -107,7 +111,7 @@ Result<void> bind_keys(Requests& requests, const WantedMetric& wanted, const Res
     if (!laid) return laid;
   }
   requests.balance_flags(metric, cells, base->insertions, request);
-  return draft.lay(base->insertions, cells, guards, Draft::kNoInstance, request);
+  return requests.lay(base->insertions, scope.owner, cells, guards, Draft::kNoInstance, request);
 }
 
 }  // namespace mdl::focus

@@ -40,10 +40,6 @@ class Draft {
   size_t new_instance() { return instances_.emplace_back(), instances_.size() - 1; }
   Instance& instance(size_t index) { return instances_[index]; }
 
-  // `guards` are for code that is `constrained`. An error when it is too much, or uses cells that its owner
-  // does not have. Code of no request is there for all.
-  Result<void> lay(const std::vector<Insertion>& code, const Cells& cells, const std::vector<CellId>& guards,
-                   size_t instance, std::optional<uint32_t> request);
   // Functions that raise a flag, or start a timer, at their entry and lower or stop it at their return, or
   // before and after their calls. Returns the indices of what it adds to Binding::balances.
   std::vector<size_t> balance(const std::vector<Insertion>& code, const format::Cell& cell, CellId id,
@@ -79,6 +75,10 @@ class Draft {
     }
   };
 
+  friend class Requests;  // whose `lay` is the one way to lay code: it asks first what the code may do
+
+  Result<void> lay(const std::vector<Insertion>& code, const Cells& cells, const std::vector<CellId>& guards,
+                   size_t instance, std::optional<uint32_t> request);
   size_t point(const Insertion& insertion);
 
   const plan::Plan& plan_;

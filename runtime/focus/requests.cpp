@@ -48,7 +48,7 @@ Scope Requests::scope(const Resource* selected, std::string owner) {
   return {plan_, names_, flavor_, selected, std::move(owner), codes_, starts_};
 }
 
-Result<void> Requests::use_symbols(const std::vector<Insertion>& code, const std::string& owner) {
+Result<void> Requests::admit(const std::vector<Insertion>& code, const std::string& owner) {
   for (const Insertion& insertion : code) {
     const plan::Stencil& stencil = plan_.stencils[insertion.stencil];
     const format::StencilInfo& info = stencil.info;
@@ -79,6 +79,13 @@ Result<void> Requests::use_symbols(const std::vector<Insertion>& code, const std
   return {};
 }
 
+Result<void> Requests::lay(const std::vector<Insertion>& code, const std::string& owner, const Cells& cells,
+                           const std::vector<CellId>& guards, size_t instance,
+                           std::optional<uint32_t> request) {
+  if (auto admitted = admit(code, owner); !admitted) return admitted;
+  return draft_.lay(code, cells, guards, instance, request);
+}
+
 bool Requests::is_new(const format::Metric& metric, const ResolvedFocus& focus) {
   return bound_.insert(metric.id + "@" + focus.text).second;
 }
@@ -97,7 +104,6 @@ Result<size_t> Requests::instance(const Selection& selection, const std::vector<
   const Scope how = scope(selection.resource, fmt::format("constraint `{}`", constraint.name));
   auto code = evaluate(how, constraint.placement);
   if (!code) return code.error();
-  if (auto known = use_symbols(code->insertions, how.owner); !known) return known.error();
 
   const size_t index = draft_.new_instance();
   instance_of_.emplace(std::move(key), index);
@@ -109,7 +115,7 @@ Result<size_t> Requests::instance(const Selection& selection, const std::vector<
   }
   draft_.instance(index).missing = std::move(code->missing);
   draft_.instance(index).idle = code->idle();
-  if (auto laid = draft_.lay(code->insertions, cells, guards, index, request); !laid) return laid.error();
+  if (auto laid = lay(code->insertions, how.owner, cells, guards, index, request); !laid) return laid.error();
   for (size_t i = 0; i < constraint.cells.size(); ++i)
     if (i == 0 || format::is_timer(constraint.cells[i].kind))
       for (const size_t at : draft_.balance(code->insertions, constraint.cells[i], cells[i].second, request))

@@ -30,7 +30,11 @@ class Requests {
   Scope scope(const Resource* selected, std::string owner);
   // Looks up what code refers to in the application, once for each stencil.
   // An error where the code may not do what it does.
-  Result<void> use_symbols(const std::vector<Insertion>& code, const std::string& owner);
+  Result<void> admit(const std::vector<Insertion>& code, const std::string& owner);
+  // Lays code that is admitted. `guards` are for code that is `constrained`. An error, too, when it is too
+  // much, or uses cells that its owner does not have. Code of no request is there for all.
+  Result<void> lay(const std::vector<Insertion>& code, const std::string& owner, const Cells& cells,
+                   const std::vector<CellId>& guards, size_t instance, std::optional<uint32_t> request);
 
   // False when the request is bound already.
   bool is_new(const format::Metric& metric, const ResolvedFocus& focus);

@@ -18,6 +18,23 @@ resourceList calling is procedure { items { "t_call" }; flavor { unix }; }
 metric answers { name "Answers"; units Answers; aggregateOperator sum; style EventCounter; flavor { unix };
   base is counter { foreach func in calling { append preInsn func.entry (* answers += t_callee(1, 2, 3, 4, 5, 6); *) } } }
 """
+# The same read in the code of a constraint of all keys, in a base under one, and in a base for each function.
+READS_OF_KEYS = """
+resourceList reading is procedure { items { "t_address" }; flavor { unix }; }
+constraint tag /SyncObject/Message/* is counter {
+  foreach func in reading {
+    append preInsn func.entry (* if (READ_OF_KEY == $constraint[0]) tag += 1; *)
+    prepend preInsn func.return (* if (tag > 0) tag -= 1; *)
+  }
+}
+constraint inside /Code/*/* is counter {
+  append preInsn $constraint[0].entry (* inside += 1; *)
+  prepend preInsn $constraint[0].return (* inside -= 1; *)
+}
+metric words { name "Words"; units Words; aggregateOperator sum; style EventCounter; flavor { unix };
+  constraint tag; constraint inside;
+  base is counter { foreach func in reading { append preInsn func.entry constrained (* words += READ_OF_BASE; *) } } }
+"""
 VARIABLE = """
 resourceList going is procedure { items { "t_point" }; flavor { unix }; }
 metric levels { name "Levels"; units Units; aggregateOperator sum; style EventCounter; flavor { unix };
@@ -48,6 +65,20 @@ class Reads(LiveTest):
         self.refused(MDL_INJECT, plan)
         self.refused(MDL_INJECT, plan, "--allow-calls")
         self.measured(MDL_INJECT, plan, "--allow-reads")
+
+    def test_reads_for_all_children_must_be_allowed(self):
+        for of_key, of_base, focus in (("readAddress($arg[0])", "1", "/Message/*"), ("$arg[0]", "readAddress($arg[0])", "/Message/*"),
+                                       ("$arg[0]", "readAddress($arg[0])", "/Code/outside/t_a*")):
+            with self.subTest(key=of_key, base=of_base, focus=focus):
+                plan = self.compile_text(READS_OF_KEYS.replace("READ_OF_KEY", of_key).replace("READ_OF_BASE", of_base))
+                owner = "constraint `tag`" if of_base == "1" else "metric `words`"
+                done = run(MDL_INJECT, self.program.pid, plan, "-m", f"words@{focus}", "-d", "0")
+                self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                self.assertIn(f"{owner} reads memory of the application at addresses that its code computes: allow that with "
+                              "--allow-reads", done.stderr)
+                self.assert_untouched(self.program.pid, self.before)
+                done = run(MDL_INJECT, self.program.pid, plan, "-m", f"words@{focus}", "-d", "0", "--allow-reads")
+                self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_what_nobody_asked_for_is_left_out(self):
         session = self.inject(self.program.pid, self.compile_text(READS + metric("points", ["t_point"]))).wait_inserted()
