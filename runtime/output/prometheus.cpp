@@ -1,5 +1,5 @@
 // Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats): metrics are
-// mdl_ID, and mdl_ID_total where they only grow; pid and focus are labels.
+// mdl_ID_total where they only grow, and mdl_ID; times are seconds (prometheus_names.h).
 //
 // The format describes one moment: a metric's HELP and TYPE may be there once, and a series once. So a file
 // always holds the latest sample alone, and is replaced whole; a pipe or a terminal gets the last sample
@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
 #include <deque>
 #include <map>
 #include <set>
@@ -16,30 +15,10 @@
 
 #include "format/kinds.h"
 #include "runtime/output/formats.h"
-#include "runtime/output/table.h"
+#include "runtime/output/prometheus_names.h"
 
 namespace mdl::output {
 namespace {
-
-// [a-zA-Z_:][a-zA-Z0-9_:]*; an identifier of MDL may also begin with `$`.
-std::string family_name(const Series& series) {
-  constexpr std::string_view kTotal = "_total";
-  std::string name = "mdl_" + series.metric;
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  if (series.kind == Series::Kind::total && !name.ends_with(kTotal)) name += kTotal;
-  return name;
-}
-
-// Behind # HELP a quotation mark is itself, in a label's value it is not.
-std::string escaped(const std::string& text, bool in_label) {
-  std::string out;
-  for (const char c : printable(text)) {
-    if (c == '\\' || (in_label && c == '"')) out += '\\';
-    out += c;
-  }
-  return out;
-}
 
 std::string_view type_of(Series::Kind kind) {
   constexpr std::string_view kTypes[] = {"counter", "gauge", "histogram"};
@@ -57,21 +36,17 @@ class Prometheus final : public Consumer {
       if (fresh) known->second = &value_of(series);
       *known->second = point.value;
       if (point.suspect)
-        suspect_.insert(fmt::format("{{pid=\"{}\",metric=\"{}\",focus=\"{}\"{}}}", series.process,
-                                    escaped(series.metric, true), escaped(series.focus, true),
-                                    key_label(series)));
+        suspect_.insert(
+            fmt::format("{{metric=\"{}\",{}}}", escaped_text(series.metric, true), labels_of(series)));
     }
     return sink_.can_replace() ? sink_.replace(exposition()) : Result<void>{};
   }
   Result<void> end() override { return sink_.can_replace() ? Result<void>{} : sink_.write(exposition()); }
 
  private:
-  static std::string key_label(const Series& series) {
-    return series.key.empty() ? "" : fmt::format(",key=\"{}\"", escaped(key_text(series), true));
-  }
-
   struct Family {
     std::string metric, name, head;
+    BaseUnit unit;
     std::deque<std::pair<std::string, Value>> values;  // with their labels, in the order in which they came
     std::map<std::string, Value*> places;              // by labels
   };
@@ -79,8 +54,7 @@ class Prometheus final : public Consumer {
   // Where the series has its value; two with the same labels have one.
   Value& value_of(const Series& series) {
     Family& family = family_of(series);
-    const std::string labels = fmt::format("pid=\"{}\",focus=\"{}\"{}", series.process,
-                                           escaped(series.focus, true), key_label(series));
+    const std::string labels = labels_of(series);
     auto [place, fresh] = family.places.try_emplace(labels, nullptr);
     if (fresh) place->second = &family.values.emplace_back(labels, Number()).second;
     return *place->second;
@@ -88,20 +62,25 @@ class Prometheus final : public Consumer {
 
   Family& family_of(const Series& series) {
     std::string name = family_name(series);
+    if (name.starts_with(kOwn)) name.insert(4, "_");
     for (size_t i = 0; i < families_.size(); i++) {
       if (families_[i].metric == series.metric) return families_[i];
       // $a and _a: a series must not have values of both.
       if (families_[i].name == name) name.insert(4, "_"), i = SIZE_MAX;
     }
+    const BaseUnit unit = base_unit(series);
     const std::string head =
-        fmt::format("# HELP {0} {1} ({2})\n# TYPE {0} {3}\n", name, escaped(series.name, false),
-                    escaped(series.units, false), type_of(series.kind));
-    return families_.emplace_back(Family{series.metric, name, head, {}, {}});
+        fmt::format("# HELP {0} {1} ({2})\n# TYPE {0} {3}\n", name,
+                    escaped_text(series.name.empty() ? series.metric : series.name, false),
+                    unit.name.empty() ? escaped_text(series.units, false) : unit.name, type_of(series.kind));
+    return families_.emplace_back(Family{series.metric, name, head, unit, {}, {}});
   }
 
-  static std::string lines(const std::string& name, const std::string& labels, const Value& value) {
+  static std::string lines(const Family& family, const std::string& labels, const Value& value) {
+    const std::string& name = family.name;
     const auto* observed = std::get_if<Observed>(&value);
-    if (!observed) return fmt::format("{}{{{}}} {}\n", name, labels, number(value).total);
+    if (!observed)
+      return fmt::format("{}{{{}}} {}\n", name, labels, in_base_unit(number(value).total, family.unit));
     std::string out;
     uint64_t count = 0;
     // The same bounds each time, from the beginning, or a rate would see what lies below a new one. The last
@@ -111,18 +90,19 @@ class Prometheus final : public Consumer {
       const int64_t bound = int64_t{1} << power;
       while (bucket != observed->of.buckets.end() && values::bounds_of(bucket->index).high <= bound)
         count += (bucket++)->count;
-      out += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, bound - 1, count);
+      out += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, in_base_unit(bound - 1, family.unit),
+                         count);
     }
     for (; bucket != observed->of.buckets.end(); ++bucket) count += bucket->count;
     return out + fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n",
-                             name, labels, count, observed->of.sum);
+                             name, labels, count, in_base_unit(observed->of.sum, family.unit));
   }
 
   std::string exposition() const {
     std::string text;
     for (const Family& family : families_) {
       text += family.head;
-      for (const auto& [labels, value] : family.values) text += lines(family.name, labels, value);
+      for (const auto& [labels, value] : family.values) text += lines(family, labels, value);
     }
     if (!overheads_.empty())
       text +=
@@ -137,6 +117,8 @@ class Prometheus final : public Consumer {
     for (const std::string& labels : suspect_) text += fmt::format("mdl_inject_suspect{} 1\n", labels);
     return text;
   }
+
+  static constexpr std::string_view kOwn = "mdl_inject_";  // of values about the measurement itself
 
   Sink& sink_;
   std::deque<Family> families_;        // in the order in which they came

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import unittest
 
+import exposition
 from harness import CONSTRAINTS, MDL_INJECT, LiveTest, run
 
 SIZES = CONSTRAINTS + """
@@ -90,14 +91,15 @@ class Distributions(LiveTest):
         size = r"[\d,]+(\.\d+ [MGTPE]B)?"
         self.assertRegex(shown["table"], rf"[\d,]+ values: p50 {size}, p90 {size}, p99 {size}, p999 {size}, max {size}\n")
         text = shown["prometheus"]
-        self.assertIn("# TYPE mdl_sizes histogram", text)
+        exposition.parse(text)
+        self.assertIn("# TYPE mdl_sizes_bytes histogram", text)
         labels = rf'pid="{program.process.pid}",focus=""'
-        counts = [int(n) for n in re.findall(rf'mdl_sizes_bucket\{{{labels},le="\d+"\}} (\d+)', text)]
+        counts = [int(n) for n in re.findall(rf'mdl_sizes_bytes_bucket\{{{labels},le="\d+"\}} (\d+)', text)]
         self.assertEqual(counts, sorted(counts))
         self.assertEqual(len(counts), 48, "the same bounds each time")
-        whole = int(re.search(rf'mdl_sizes_bucket\{{{labels},le="\+Inf"\}} (\d+)', text)[1])
+        whole = int(re.search(rf'mdl_sizes_bytes_bucket\{{{labels},le="\+Inf"\}} (\d+)', text)[1])
         self.assertGreaterEqual(whole, counts[-1])
-        self.assertRegex(text, rf"mdl_sizes_sum\{{{labels}\}} -?\d+\nmdl_sizes_count\{{{labels}\}} {whole}\n")
+        self.assertRegex(text, rf"mdl_sizes_bytes_sum\{{{labels}\}} -?\d+\nmdl_sizes_bytes_count\{{{labels}\}} {whole}\n")
         self.assertIn("sizes", shown["csv"])
         self.assertEqual(json.loads(shown["json"])[-1]["metric"], "sizes")
 

@@ -189,7 +189,7 @@ metric outermost {
         """The table, CSV and Prometheus have the key."""
         program = self.start("keyed")
         for form, wanted in (("table", r"count t_key by \$arg\[0\] +0 +1 "), ("csv", r"(?m),0\r?$"),
-                             ("prometheus", r'mdl_count_t_key_by__arg_0__total\{pid="\d+",focus="",key="0"\} 1')):
+                             ("prometheus", r'mdl_count_t_key_by_arg_0_total\{pid="\d+",focus="",key="0"\} 1')):
             with subprocess.Popen([MDL_INJECT, str(program.pid), KEY, "--format", form, "-i", "0.1"], text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE) as session:
                 self.assertIn("inserted", session.stderr.readline())

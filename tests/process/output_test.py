@@ -16,6 +16,7 @@ import subprocess
 import time
 import unittest
 
+import exposition
 from harness import BIN, CONSTRAINTS, MDL_INJECT, LiveTest, metric, read_terminal, run, soon
 
 KEYS = {"time_ns": int, "elapsed_s": (int, float), "pid": int, "metric": str, "focus": str, "value": int,
@@ -95,41 +96,72 @@ class Output(LiveTest):
             self.assertAlmostEqual(line["rate"], expected, delta=expected * 0.01 + 0.001)
         self.assertEqual({line["rate"] for line in session.lines if line["metric"] == "work_most"}, {None})
 
-    def check_exposition(self, text):
-        """Text format 0.0.4, strictly: HELP, then TYPE, then samples, once for each name; the values by name."""
-        values, name, kind = {}, None, None
-        for line in text.splitlines():
-            if match := re.fullmatch(r"# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) .+", line):
-                self.assertNotIn(match[1], values)
-                name, kind = match[1], None
-                values[name] = {}
-            elif match := re.fullmatch(r"# TYPE (\S+) (counter|gauge)", line):
-                self.assertEqual((match[1], kind), (name, None))
-                kind = match[2]
-                self.assertEqual(kind == "counter", name.endswith("_total"), name)
-            else:
-                match = re.fullmatch(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(\{[a-z]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z]+="(?:[^"\\\n]|\\["\\n])*")*\}) (-?\d+)',
-                                     line)
-                self.assertTrue(match and kind, line)
-                self.assertEqual(match[1], name)
-                self.assertNotIn(match[2], values[name], "a series twice")
-                values[name][match[2]] = int(match[3])
-        return values
+    def exposed(self, text):
+        """A page's values, by family and focus."""
+        return {(name, dict(labels)["focus"]): value
+                for name, samples in exposition.parse(text).items() for (_, labels), value in samples.items()
+                if name != "mdl_inject_overhead_ratio"}
 
     def test_prometheus(self):
         """What a pipe gets, and what a file holds at every moment."""
-        values = self.check_exposition(self.measured("--format", "prometheus").stdout)
-        series = f'{{pid="{self.program.pid}",focus=""}}'
-        self.assertEqual(values, {"mdl_work_calls_total": {series: 0}, "mdl_work_returns_total": {series: 0}})
+        text = self.measured("--format", "prometheus").stdout
+        self.assertEqual(self.exposed(text), {("mdl_work_calls_total", ""): 0, ("mdl_work_returns_total", ""): 0})
+        self.assertIn(f'mdl_work_calls_total{{pid="{self.program.pid}",focus=""}} 0\n', text)
         path = self.folder / "mdl.prom"
         process = self.popen("--format", "prometheus", "-i", "0.02", "-o", str(path), stderr=subprocess.DEVNULL)
         soon(lambda: path.exists() and path.read_text(), "the first sample")
         self.program.ask("work 7")
-        soon(lambda: self.check_exposition(path.read_text())["mdl_work_calls_total"][series] == 7, "the file to say so")
+        soon(lambda: self.exposed(path.read_text())["mdl_work_calls_total", ""] == 7, "the file to say so")
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(20), 0)
-        self.assertEqual(self.check_exposition(path.read_text())["mdl_work_returns_total"][series], 7)
+        self.assertEqual(self.exposed(path.read_text())["mdl_work_returns_total", ""], 7)
         self.assertEqual(list(self.folder.glob("mdl.prom*")), [path])
+
+    def test_prometheus_of_queries(self):
+        """All kinds of values, with the labels and units that Prometheus wants."""
+        source = self.folder / "most.mdl"
+        source.write_text(metric("Bytes_count", ["t_work"]).replace("aggregateOperator sum", "aggregateOperator max"))
+        path = self.folder / "page"
+        process = subprocess.Popen(
+            [MDL_INJECT, str(self.program.pid), source, "time t_work as workTime_ns", "calls /Code/children/t_*",
+             "latency t_work", "sum $arg[2] at write by thread", "--format", "prometheus", "-o", path, "-i", "60"],
+            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.assertIn("inserted", process.stderr.readline())
+        self.program.ask("work 7")
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=30)[1]
+        self.assertEqual(process.returncode, 0, errors)
+        families = exposition.parse(path.read_text())
+        families.pop("mdl_inject_overhead_ratio")
+        self.assertEqual(sorted(families), ["mdl_bytescount", "mdl_calls_code_children_t_total",
+                                            "mdl_latency_t_work_seconds", "mdl_sum_arg_2_at_write_by_thread_total",
+                                            "mdl_work_time_seconds_total"])
+        calls, latency = families["mdl_calls_code_children_t_total"], families["mdl_latency_t_work_seconds"]
+        whole = (("pid", str(self.program.pid)), ("focus", ""))
+        work = (*whole[:1], ("focus", "/Code/children/t_work"), ("object", "children"), ("function", "t_work"))
+        self.assertEqual(calls["mdl_calls_code_children_t_total", work], 7)
+        self.assertEqual(latency["mdl_latency_t_work_seconds_count", whole], 7)
+        (_, time_labels), seconds = next(iter(families["mdl_work_time_seconds_total"].items()))
+        self.assertEqual(time_labels, whole)
+        self.assertLess(0, seconds)
+        self.assertLess(seconds, 1)
+        for _, labels in families["mdl_sum_arg_2_at_write_by_thread_total"]:
+            self.assertTrue(dict(labels)["thread"].isdigit(), labels)
+
+    def test_strictness(self):
+        """What promtool would not take, our own reader does not take either."""
+        head = "# HELP mdl_a_total A\n# TYPE mdl_a_total counter\n"
+        exposition.parse(head + 'mdl_a_total{pid="1"} 1\n')
+        for page in (head, head + 'mdl_a_total{pid="1"} 1', head + 'mdl_b_total{pid="1"} 1\n', head + "mdl_a_total{} x\n",
+                     head + 'mdl_a_total{pid="1"} 1\n' * 2, head * 2 + 'mdl_a_total{pid="1"} 1\n',
+                     head.replace("_total", "") + 'mdl_a{pid="1"} 1\n', head + 'mdl_a_total{pid="1\\"} 1\n',
+                     head.replace("counter", "gauge") + 'mdl_a_total{pid="1"} 1\n',
+                     head.replace("_a_", "_aA_") + 'mdl_aA_total{pid="1"} 1\n',
+                     head.replace("_a_", "_a_ns_") + 'mdl_a_ns_total{pid="1"} 1\n',
+                     head.replace("_a_", "_nanoseconds_") + 'mdl_nanoseconds_total{pid="1"} 1\n',
+                     "# HELP mdl_a A\n# TYPE mdl_a histogram\n" + 'mdl_a_bucket{le="+Inf"} 2\nmdl_a_sum{a="1"} 1\n'):
+            with self.subTest(page=page), self.assertRaises(exposition.Wrong):
+                exposition.parse(page)
 
     def test_json(self):
         document = json.loads(self.measured("--format", "json").stdout)

@@ -195,10 +195,10 @@ TEST(Output, WhatIsSuspectIsMarkedInEveryFormat) {
   EXPECT_FALSE(nlohmann::json::parse(written("ndjson", {{row()}})).contains("suspect"));
   EXPECT_THAT(written("table", {{r}}), HasSubstr("suspect"));
   EXPECT_THAT(written("table", {{row()}}), Not(HasSubstr("suspect")));
-  EXPECT_THAT(
-      written("prometheus", {{r}, {row()}}),
-      HasSubstr("# TYPE mdl_inject_suspect gauge\n"
-                "mdl_inject_suspect{pid=\"42\",metric=\"procedure_calls\",focus=\"/Code/app/work\"} 1\n"));
+  EXPECT_THAT(written("prometheus", {{r}, {row()}}),
+              HasSubstr("# TYPE mdl_inject_suspect gauge\n"
+                        "mdl_inject_suspect{metric=\"procedure_calls\",pid=\"42\",focus=\"/Code/app/work\","
+                        "object=\"app\",function=\"work\"} 1\n"));
   EXPECT_THAT(written("prometheus", {{row()}}), Not(HasSubstr("suspect")));
 }
 
@@ -488,17 +488,19 @@ TEST(Prometheus, APipeGetsTheLastSample) {
   EXPECT_EQ(written("prometheus", {{first, other, again, level}, {later, same}}),
             "# HELP mdl_procedure_calls_total Procedure calls (Calls)\n"
             "# TYPE mdl_procedure_calls_total counter\n"
-            "mdl_procedure_calls_total{pid=\"42\",focus=\"/Code/app/work\"} 1234568\n"
-            "mdl_procedure_calls_total{pid=\"42\",focus=\"/Code/app/f(char?\\\"x\\\")\"} 1234567\n"
-            "# HELP mdl__io_wait_total Wait \\\\ \"I/O\" (ns)\n"
-            "# TYPE mdl__io_wait_total counter\n"
-            "mdl__io_wait_total{pid=\"42\",focus=\"\"} 1234567\n"
+            "mdl_procedure_calls_total{pid=\"42\",focus=\"/Code/app/work\",object=\"app\",function=\"work\"} "
+            "1234568\n"
+            "mdl_procedure_calls_total{pid=\"42\",focus=\"/Code/app/"
+            "f(char?\\\"x\\\")\",object=\"app\",function=\"f(char?\\\"x\\\")\"} 1234567\n"
+            "# HELP mdl_io_wait_seconds_total Wait \\\\ \"I/O\" (seconds)\n"
+            "# TYPE mdl_io_wait_seconds_total counter\n"
+            "mdl_io_wait_seconds_total{pid=\"42\",focus=\"\"} 0.001234567\n"
             "# HELP mdl_deepest Depth (Calls)\n"
             "# TYPE mdl_deepest gauge\n"
-            "mdl_deepest{pid=\"42\",focus=\"/Code/app/work\"} 1234567\n"
-            "# HELP mdl___io_wait_total Wait \\\\ \"I/O\" (ns)\n"
-            "# TYPE mdl___io_wait_total counter\n"
-            "mdl___io_wait_total{pid=\"42\",focus=\"\"} 8\n");
+            "mdl_deepest{pid=\"42\",focus=\"/Code/app/work\",object=\"app\",function=\"work\"} 1234567\n"
+            "# HELP mdl__io_wait_seconds_total Wait \\\\ \"I/O\" (seconds)\n"
+            "# TYPE mdl__io_wait_seconds_total counter\n"
+            "mdl__io_wait_seconds_total{pid=\"42\",focus=\"\"} 0.000000008\n");
 }
 
 TEST(Prometheus, AFileAlwaysHoldsOneSample) {
@@ -521,7 +523,8 @@ TEST(Prometheus, AFileAlwaysHoldsOneSample) {
     ASSERT_TRUE(writer->sample(points.of({r}), false));
     EXPECT_EQ(held(), fmt::format("# HELP mdl_procedure_calls_total Procedure calls (Calls)\n"
                                   "# TYPE mdl_procedure_calls_total counter\n"
-                                  "mdl_procedure_calls_total{{pid=\"42\",focus=\"/Code/app/work\"}} {}\n",
+                                  "mdl_procedure_calls_total{{pid=\"42\",focus=\"/Code/app/"
+                                  "work\",object=\"app\",function=\"work\"}} {}\n",
                                   value));
   }
   EXPECT_TRUE(writer->end());
@@ -530,6 +533,35 @@ TEST(Prometheus, AFileAlwaysHoldsOneSample) {
   EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0640));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
   std::filesystem::remove_all(folder);
+}
+
+// Words, units and labels as promtool wants them (output_test.py has its rules).
+TEST(Prometheus, NamesAndUnits) {
+  const auto page = [](const std::string& metric, const std::string& units, int64_t value,
+                       const std::string& focus = "", bool level = false) {
+    Row r = row();
+    r.metric = metric, r.units = units, r.value = value, r.focus = focus, r.level = level;
+    const std::string text = written("prometheus", {{r}});
+    return text.substr(text.rfind('\n', text.size() - 2) + 1);
+  };
+  const std::string whole = "{pid=\"42\",focus=\"\"} ";
+  EXPECT_EQ(page("count malloc if $arg[0] > 4096", "Calls", 3),
+            "mdl_count_malloc_if_arg_0_4096_total" + whole + "3\n");
+  EXPECT_EQ(page("lookupKeyRead", "Calls", 3), "mdl_lookup_key_read_total" + whole + "3\n");
+  EXPECT_EQ(page("wait_ns", "ns", -1500), "mdl_wait_seconds_total" + whole + "-0.0000015\n");
+  EXPECT_EQ(page("wait", "ns", 2'000'000'000), "mdl_wait_seconds_total" + whole + "2\n");
+  EXPECT_EQ(page("cost", "Picoseconds", 70), "mdl_cost_seconds_total" + whole + "0.00000000007\n");
+  EXPECT_EQ(page("written", "Bytes", 10), "mdl_written_bytes_total" + whole + "10\n");
+  EXPECT_EQ(page("io_bytes_read", "Bytes", 10), "mdl_io_bytes_read_total" + whole + "10\n");
+  EXPECT_EQ(page("t_s", "Calls", 1), "mdl_ts_total" + whole + "1\n");
+  EXPECT_EQ(page("t_b_gauge", "Calls", 1), "mdl_tbgauge_total" + whole + "1\n");
+  EXPECT_EQ(page("lines_count", "Lines", 1, "", true), "mdl_linescount" + whole + "1\n");
+  EXPECT_EQ(page("inject_suspect", "Lines", 1, "", true), "mdl__inject_suspect" + whole + "1\n");
+  EXPECT_EQ(page("calls", "Calls", 1, "/Code/app/f(int, int),/Thread/7"),
+            "mdl_calls_total{pid=\"42\",focus=\"/Code/app/f(int, int),/Thread/7\",object=\"app\","
+            "function=\"f(int, int)\",thread=\"7\"} 1\n");
+  EXPECT_EQ(page("calls", "Calls", 1, "/Code/app"),
+            "mdl_calls_total{pid=\"42\",focus=\"/Code/app\",object=\"app\"} 1\n");
 }
 
 // A maximum has none; nor has a first sample.
