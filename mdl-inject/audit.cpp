@@ -9,6 +9,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -66,21 +67,35 @@ Audit::~Audit() {
   if (socket_ >= 0) close(socket_);
 }
 
-void Audit::is_about(pid_t pid, const std::string& plan, const std::string& signer,
+void Audit::is_about(const std::vector<pid_t>& pids, const std::string& plan, const std::string& signer,
                      const std::vector<std::string>& requests) {
-  const std::string status = kernel::proc_text(pid, "status");
-  about_ = fmt::format("pid={} program={} target_uid={} plan={} signer={} requests={}", pid,
-                       quoted(process::parse_status(status).name), process::parse_credentials(status).uid[1],
-                       plan.empty() ? "none" : plan, signer.empty() ? "none" : signer,
-                       quoted(fmt::format("{}", fmt::join(requests, " "))));
+  about_.clear();
+  for (const pid_t pid : pids) {
+    const std::string status = kernel::proc_text(pid, "status");
+    about_.emplace_back(pid, fmt::format("pid={} program={} target_uid={} plan={} signer={} requests={}", pid,
+                                         quoted(process::parse_status(status).name),
+                                         process::parse_credentials(status).uid[1],
+                                         plan.empty() ? "none" : plan, signer.empty() ? "none" : signer,
+                                         quoted(fmt::format("{}", fmt::join(requests, " ")))));
+  }
+}
+
+void Audit::is_only_about(const std::vector<pid_t>& pids) {
+  std::erase_if(about_, [&](const auto& one) { return std::ranges::count(pids, one.first) == 0; });
 }
 
 Result<void> Audit::say(std::string_view action, const std::string& result) {
+  for (const auto& [pid, about] : about_)
+    if (auto ok = say(action, about, result); !ok) return ok;
+  return {};
+}
+
+Result<void> Audit::say(std::string_view action, const std::string& about, const std::string& result) {
   if (socket_ < 0) return {};
   const std::string line =
       fmt::format("<{}>{:%b %e %H:%M:%S} mdl-inject[{}]: {} uid={} loginuid={} separate={} {} result={}",
                   LOG_AUTHPRIV | LOG_NOTICE, fmt::localtime(std::time(nullptr)), getpid(), action, user_,
-                  login_user(), separate_ ? "yes" : "no", about_, quoted(result));
+                  login_user(), separate_ ? "yes" : "no", about, quoted(result));
   // A log that nobody empties must not hold a process that is instrumented.
   if (send(socket_, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
           static_cast<ssize_t>(line.size()) ||

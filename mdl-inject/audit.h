@@ -10,6 +10,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -26,18 +27,22 @@ class Audit {
   Audit& operator=(Audit&&) = delete;
   ~Audit();
 
-  // The process and the plan of all later lines. Of the process, its name and user are read now.
-  void is_about(pid_t pid, const std::string& plan, const std::string& signer,
+  // The processes and the plan of all later lines. Of each process, its name and user are read now.
+  void is_about(const std::vector<pid_t>& pids, const std::string& plan, const std::string& signer,
                 const std::vector<std::string>& requests);
-  // `result`: done, begins, or an error's text. The error of this is one that ends what was to be done.
+  // Later lines are about these of them only.
+  void is_only_about(const std::vector<pid_t>& pids);
+  // A line for each process. `result`: done, begins, or an error's text. The error of this is one that ends what was
+  // to be done.
   Result<void> say(std::string_view action, const std::string& result);
 
  private:
+  Result<void> say(std::string_view action, const std::string& about, const std::string& result);
   Audit(bool required, bool separate) : required_(required), separate_(separate) {}
   bool required_, separate_;
   uid_t user_ = getuid();  // before it is given up
   int socket_ = -1;
-  std::string about_;
+  std::vector<std::pair<pid_t, std::string>> about_ = {{0, ""}};
 };
 
 }  // namespace mdl::inject

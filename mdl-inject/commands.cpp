@@ -120,8 +120,24 @@ int print_without_journal(pid_t pid, const resident::Footprint& session, const i
 
 }  // namespace
 
+std::vector<pid_t> named_in(const Options& options) {
+  std::vector<pid_t> out;
+  for (const Target& one : options.targets)
+    if (one.how != Target::How::child) out.push_back(one.pid);
+  if (out.empty() && options.pid != 0) out.push_back(options.pid);
+  return out;
+}
+
+std::vector<pid_t> children_in(const Options& options) {
+  std::vector<pid_t> out;
+  for (const Target& one : options.targets)
+    if (one.how == Target::How::child) out.push_back(one.pid);
+  return out;
+}
+
 Result<void> separate_reading(const Options& options) {
-  return options.separate ? kernel::separate({.named = options.pid}) : Result<void>{};
+  if (!options.separate) return {};
+  return kernel::separate({.named = named_in(options), .children = children_in(options)});
 }
 
 int fail(const Error& error) {
@@ -131,10 +147,12 @@ int fail(const Error& error) {
 
 Result<void> break_lock(const Options& options) {
   if (!options.break_lock) return {};
-  auto ended = process::break_lock(options.pid);
-  if (!ended) return ended.error();
-  for (const std::string& name : *ended)
-    say(stderr, "mdl-inject: ended {}, which held the lock on process {}\n", name, options.pid);
+  for (const pid_t pid : options.pids()) {
+    auto ended = process::break_lock(pid);
+    if (!ended) return ended.error();
+    for (const std::string& name : *ended)
+      say(stderr, "mdl-inject: ended {}, which held the lock on process {}\n", name, pid);
+  }
   return {};
 }
 
@@ -176,23 +194,42 @@ int verify(const Options& options, const Policy& policy) {
   return 0;
 }
 
-int status(const Options& options) {
-  if (auto ok = separate_reading(options); !ok) return fail(ok.error());
-  if (auto ok = process::check_target(options.pid, process::Purpose::look); !ok) return fail(ok.error());
-  auto maps = image::read_maps(options.pid);
+namespace {
+
+int print_status(pid_t pid) {
+  if (auto ok = process::check_target(pid, process::Purpose::look); !ok) return fail(ok.error());
+  auto maps = image::read_maps(pid);
   if (!maps) return fail(maps.error());
-  image::LiveMemory memory(kernel::live_thread(options.pid));
+  image::LiveMemory memory(kernel::live_thread(pid));
   resident::Footprint session = resident::find_footprint(*maps, memory);
   if (session.journal) {
-    print_journal(options.pid, *session.journal, memory);
+    print_journal(pid, *session.journal, memory);
     return 0;
   }
   if (session.mappings.empty()) {
-    say("process {} is not instrumented\n", options.pid);
-    print_stubs(options.pid);
+    say("process {} is not instrumented\n", pid);
+    print_stubs(pid);
     return 0;
   }
-  return print_without_journal(options.pid, session, memory);
+  return print_without_journal(pid, session, memory);
+}
+
+// The worst of the exit statuses.
+template <typename Command>
+int of_each(const Options& options, Command command) {
+  int out = 0;
+  for (const pid_t pid : options.pids()) {
+    if (options.several) say("process {}:\n", pid);
+    out = std::max(out, command(pid));
+  }
+  return out;
+}
+
+}  // namespace
+
+int status(const Options& options) {
+  if (auto ok = separate_reading(options); !ok) return fail(ok.error());
+  return of_each(options, print_status);
 }
 
 // 1 when exits were missed, as when --list finds nothing.
@@ -219,27 +256,38 @@ int check(const Options& options) {
 
 namespace {
 
-int take_out(const Options& options, process::TargetMemory& memory) {
-  patch::Removal removal(options.pid, memory);
+int take_out(pid_t pid, process::TargetMemory& memory) {
+  patch::Removal removal(pid, memory);
   if (auto ok = removal.restore(nullptr, std::chrono::seconds(5)); !ok) return fail(ok.error());
   const resident::Footprint& session = removal.session();
   const bool owned =
-      session.journal && is_alive(*session.journal) && is_measured(options.pid, *session.journal, memory);
+      session.journal && is_alive(*session.journal) && is_measured(pid, *session.journal, memory);
   if (auto ok = removal.finish(); !ok) return fail(ok.error());
   if (session.mappings.empty())
-    say("process {} is not instrumented\n", options.pid);
+    say("process {} is not instrumented\n", pid);
   else
     say("removed: {} windows restored, {} mappings unmapped\n", removal.restored(), session.mappings.size());
   // Where not all of it was in place, flags say nothing.
   if (session.journal && removal.restored() == session.journal->windows.size())
-    say_missed_exits(options.pid, *session.journal, removal.exits());
+    say_missed_exits(pid, *session.journal, removal.exits());
   if (removal.stubs()) say("removed: {} left parts of a remote call\n", removal.stubs());
   if (owned) say("mdl-inject {} was still measuring: it ends by itself\n", session.journal->owner);
   if (!session.journal && !session.damage.empty())
     say(stderr, "mdl-inject: its journal was lost ({}): the code was restored from its files\n",
         session.damage);
-  say_breakpoints(options.pid, removal.breakpoints());
+  say_breakpoints(pid, removal.breakpoints());
   return 0;
+}
+
+int remove_from(pid_t pid, Audit& audit) {
+  if (auto ok = process::check_target(pid); !ok) return fail(ok.error());
+  auto memory = process::TargetMemory::open(pid);
+  if (!memory) return fail(memory.error());
+  audit.is_about({pid}, "", "", {});
+  if (auto ok = audit.say("removal", "begins"); !ok) return fail(ok.error());
+  const int ended = take_out(pid, *memory);
+  (void)audit.say("removal", ended == 0 ? "done" : fmt::format("exit status {}", ended));
+  return ended;
 }
 
 }  // namespace
@@ -249,14 +297,7 @@ int remove(const Options& options, const Policy& policy) {
   auto audit = Audit::open(policy.audit_required, options.separate);
   if (!audit) return fail(audit.error());
   if (auto ok = separate_reading(options); !ok) return fail(ok.error());
-  if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
-  auto memory = process::TargetMemory::open(options.pid);
-  if (!memory) return fail(memory.error());
-  audit->is_about(options.pid, "", "", {});
-  if (auto ok = audit->say("removal", "begins"); !ok) return fail(ok.error());
-  const int ended = take_out(options, *memory);
-  (void)audit->say("removal", ended == 0 ? "done" : fmt::format("exit status {}", ended));
-  return ended;
+  return of_each(options, [&](pid_t pid) { return remove_from(pid, *audit); });
 }
 
 }  // namespace mdl::inject

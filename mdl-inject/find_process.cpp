@@ -1,20 +1,30 @@
 #include "mdl-inject/find_process.h"
 
 #include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
 #include "runtime/focus/nearest.h"
 #include "runtime/kernel/proc_file.h"
+#include "runtime/process/target.h"
 
 namespace mdl::inject {
 namespace {
 
 constexpr size_t kMostListed = 20;
+constexpr int kGenerations = 64;
+constexpr const char* kGroups = "/sys/fs/cgroup";
 constexpr size_t kMostCommand = 60;     // bytes of a command line that are shown
 constexpr size_t kLongestOwnName = 15;  // of a thread: the kernel keeps no more (TASK_COMM_LEN)
 
@@ -51,8 +61,8 @@ bool is_called(const Candidate& candidate, const std::string& name) {
   });
 }
 
-Error several(const std::string& name, const std::vector<Candidate>& found) {
-  std::string text = fmt::format("{} processes are called {}; name one by its id:", found.size(), name);
+std::string list_of(const std::vector<Candidate>& found) {
+  std::string text;
   for (size_t i = 0; i < std::min(found.size(), kMostListed); ++i) {
     std::string command = found[i].command.substr(0, kMostCommand);
     text +=
@@ -60,26 +70,148 @@ Error several(const std::string& name, const std::vector<Candidate>& found) {
                     command.size() < found[i].command.size() ? "..." : "", i + 1 < found.size() ? "," : "");
   }
   if (found.size() > kMostListed) text += fmt::format(" and {} more", found.size() - kMostListed);
-  return {text, Status::failed};
+  return text;
 }
 
-}  // namespace
+pid_t parent_of(pid_t pid) {
+  return process::read_status(pid).parent;
+}
 
-Result<pid_t> find_process(const std::string& name) {
+bool descends(pid_t pid, pid_t from) {
+  for (int i = 0; i < kGenerations && pid > 1; i++)
+    if (pid = parent_of(pid); pid == from) return true;
+  return false;
+}
+
+// From which all others descend.
+std::optional<pid_t> root_of(const std::vector<Candidate>& found) {
+  for (const Candidate& root : found)
+    if (std::ranges::all_of(
+            found, [&](const Candidate& one) { return one.pid == root.pid || descends(one.pid, root.pid); }))
+      return root.pid;
+  return std::nullopt;
+}
+
+Error ambiguous(const std::string& name, const std::vector<Candidate>& found) {
+  const std::optional<pid_t> root = root_of(found);
+  return {fmt::format(
+              "{} processes are called {}; name one by its id, or measure each of them in one session with "
+              "--every{}:{}",
+              found.size(), name,
+              root ? fmt::format(", or {} and all that descend from it with --all-children", *root) : "",
+              list_of(found)),
+          Status::failed};
+}
+
+std::vector<pid_t> sorted_processes() {
+  std::vector<pid_t> out = kernel::processes();
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// Each once, and none that is us, a thread of the kernel, or has ended.
+class Chosen {
+ public:
+  void add(pid_t pid, Target::How how) {
+    const bool needed = how == Target::How::named;
+    if (!needed && (pid <= 0 || pid == getpid() || process::has_ended(pid))) return;
+    if (std::ranges::find(targets, pid, &Target::pid) == targets.end())
+      targets.push_back({pid, process::start_time(pid), how});
+  }
+  // Until there are no more: a process may have been forked meanwhile.
+  void add_children() {
+    for (size_t before = 0; before != targets.size();) {
+      before = targets.size();
+      for (const pid_t pid : sorted_processes())
+        if (std::ranges::find(targets, parent_of(pid), &Target::pid) != targets.end())
+          add(pid, Target::How::child);
+    }
+  }
+  std::vector<Target> targets;
+};
+
+Result<void> add_named(const Options& options, const std::string& name, Chosen& chosen) {
+  if (name.empty()) return Error{fmt::format("'{}' has an empty name", options.process), Status::usage};
+  if (name.find_first_not_of("0123456789") == std::string::npos) {
+    const long pid = name.size() > 9 ? INT32_MAX : std::strtol(name.c_str(), nullptr, 10);
+    chosen.add(static_cast<pid_t>(pid), Target::How::named);
+    return {};
+  }
   std::vector<Candidate> found;
   std::set<std::string> known;
-  std::vector<pid_t> all = kernel::processes();
-  std::sort(all.begin(), all.end());
-  for (const pid_t pid : all) {
+  for (const pid_t pid : sorted_processes()) {
     if (pid == getpid()) continue;
     Candidate one = look_at(pid);
     known.insert(one.names.begin(), one.names.end());
     if (is_called(one, name)) found.push_back(std::move(one));
   }
-  if (found.size() == 1) return found[0].pid;
-  if (!found.empty()) return several(name, found);
-  return Error{fmt::format("no process is called {}{}", name,
-                           focus::did_you_mean(name, std::vector<std::string>(known.begin(), known.end())))};
+  if (found.empty())
+    return Error{
+        fmt::format("no process is called {}{}", name,
+                    focus::did_you_mean(name, std::vector<std::string>(known.begin(), known.end())))};
+  if (options.every) {
+    for (const Candidate& one : found) chosen.add(one.pid, Target::How::found);
+    return {};
+  }
+  const std::optional<pid_t> root =
+      found.size() == 1 || options.all_children ? root_of(found) : std::optional<pid_t>();
+  if (!root) return ambiguous(name, found);
+  chosen.add(*root, Target::How::named);
+  return {};
+}
+
+// The folder of a control group: as it is mounted, or as /proc/PID/cgroup names it where there is one hierarchy.
+Result<std::string> group_folder(const std::string& path) {
+  for (const std::string& folder : {path, std::string(kGroups) + "/" + path}) {
+    struct statfs file {};
+    if (statfs(folder.c_str(), &file) == 0 &&
+        (file.f_type == CGROUP_SUPER_MAGIC || file.f_type == CGROUP2_SUPER_MAGIC))
+      return folder;
+  }
+  return Error{
+      fmt::format("{} is no control group: neither that folder nor {}/{} is one (see /proc/PID/cgroup)", path,
+                  kGroups, path)};
+}
+
+Result<void> add_group(const std::string& path, Chosen& chosen) {
+  auto folder = group_folder(path);
+  if (!folder) return folder.error();
+  const auto add = [&](const std::filesystem::path& group) {
+    std::ifstream file(group / "cgroup.procs");
+    for (pid_t pid = 0; file >> pid;) chosen.add(pid, Target::How::found);
+  };
+  add(*folder);
+  std::error_code problem;
+  for (std::filesystem::recursive_directory_iterator one(*folder, problem), end; !problem && one != end;
+       one.increment(problem))
+    if (one->is_directory(problem)) add(one->path());
+  return {};
+}
+
+Result<void> choose(const Options& options, Chosen& chosen) {
+  if (!options.cgroup.empty()) return add_group(options.cgroup, chosen);
+  if (options.process.empty()) chosen.add(options.pid, Target::How::named);
+  std::istringstream names(options.process);
+  for (std::string name; std::getline(names, name, ',');)
+    if (auto ok = add_named(options, name, chosen); !ok) return ok;
+  return {};
+}
+
+}  // namespace
+
+Result<void> find_processes(Options& options) {
+  Chosen chosen;
+  if (auto ok = choose(options, chosen); !ok) return ok;
+  if (options.all_children) chosen.add_children();
+  if (chosen.targets.empty())
+    return Error{fmt::format("{} has no process that could be measured",
+                             options.cgroup.empty() ? options.process : options.cgroup)};
+  options.targets = std::move(chosen.targets);
+  options.pid = options.targets.front().pid;
+  options.several = options.names_several();
+  options.others.clear();
+  for (size_t i = 1; i < options.targets.size(); i++) options.others.push_back(options.targets[i].pid);
+  return {};
 }
 
 }  // namespace mdl::inject

@@ -1,16 +1,14 @@
-// -p: a process by its name.
+// -p, --every, --all-children, --cgroup: the processes that are meant.
 #pragma once
 
-#include <sys/types.h>
-
-#include <string>
-
 #include "base/result.h"
+#include "mdl-inject/options.h"
 
 namespace mdl::inject {
 
-// The one process that is called so: by its program's file, by the first word of its command line, or as it calls
-// itself. Errors: none, with the near names; several, with a list to choose from.
-Result<pid_t> find_process(const std::string& name);
+// Fills in the targets, the first one's id and those of the others. A name is that of the program's file, of the first
+// word of the command line, or what a process calls itself. Errors: none has it, with the near names; several have,
+// with a list to choose from.
+Result<void> find_processes(Options& options);
 
 }  // namespace mdl::inject

@@ -30,11 +30,8 @@ int run(const mdl::inject::Options& asked) {
     policy = Policy{};
   }
   Options options = asked;
-  if (!options.process.empty()) {
-    const auto found = find_process(options.process);
-    if (!found) return fail(found.error());
-    options.pid = *found;
-  }
+  if (!options.process.empty() || options.names_several())
+    if (auto ok = find_processes(options); !ok) return fail(ok.error());
   switch (options.command) {
     case Command::measure:
       return measure(options, *policy);

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
+#include "base/say.h"
 #include "mdl-inject/audit.h"
 #include "mdl-inject/commands.h"
 #include "mdl-inject/compile.h"
@@ -32,30 +35,133 @@ Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetM
   return memory && !memory->is_of(pid) ? process::another_program(pid) : why;
 }
 
-Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed& feed, Audit& audit,
-                   std::optional<process::Launch>& launched, Commands* commands) {
-  const bool was_there = !process::has_ended(options.pid);
-  auto target = process::check_target(options.pid);
-  if (!target) return blamed(target.error(), options.pid, was_there, nullptr);
+// A process on its way into the session.
+struct Joining {
+  pid_t pid = 0;
+  bool was_there = false;
+  process::TargetMemory memory;
+  std::unique_ptr<AttachedProcess> process;
+
+  Error blamed(const Error& why) const { return inject::blamed(why, pid, was_there, &memory); }
+};
+
+std::string named(pid_t pid) {
+  return fmt::format("process {} ({})", pid, process::read_status(pid).name);
+}
+
+// What goes before the insertion into it; nothing is changed.
+Result<Joining> look_at(const Options& options, const plan::Plan& plan, const Target& target,
+                        std::optional<process::Launch>& launched) {
+  const pid_t pid = target.pid;
+  const bool was_there = !process::has_ended(pid);
+  auto status = process::check_target(pid);
+  if (!status) return blamed(status.error(), pid, was_there, nullptr);
   // First of all: what is read from here on is of this program, or nothing is done to it (target_memory.h).
   Result<process::TargetMemory> memory =
-      launched ? launched->take_memory() : process::TargetMemory::open(options.pid);
-  if (!memory) return blamed(memory.error(), options.pid, was_there, nullptr);
-  const auto failed = [&](const Error& why) { return blamed(why, options.pid, was_there, &*memory); };
+      launched ? launched->take_memory() : process::TargetMemory::open(pid);
+  if (!memory) return blamed(memory.error(), pid, was_there, nullptr);
+  if (target.start != 0 && process::start_time(pid) != target.start)
+    return Error{fmt::format("process {} has ended, and another one has its id", pid)};
+  auto process = AttachedProcess::look(options, plan, pid, status->name, *memory);
+  if (!process) return blamed(process.error(), pid, was_there, &*memory);
+  return Joining{pid, was_there, std::move(*memory), std::move(*process)};
+}
 
-  auto process = AttachedProcess::look(options, plan, options.pid, target->name, *memory);
-  if (!process) return failed(process.error());
-  if (options.explain) (*process)->explain();
-  if (options.dry_run) return (*process)->print_rehearsal();
-  if (auto ok = (*process)->check(); !ok) return failed(ok.error());
+// What to do where one of several cannot be measured: nothing of it, with an error, or all but it.
+Result<void> without(const Options& options, const Target& target, const Error& why) {
+  if (!options.several) return why;
+  const bool is_gone = target.how != Target::How::named && !process::is_running(target.pid, target.start);
+  if (!is_gone && (!options.skip_refused || why.status == Status::left_inert))
+    return Error{
+        fmt::format(
+            "none of the {} processes is measured, because of {}: {}; --skip-refused measures the others",
+            options.targets.size(), named(target.pid), why.text),
+        why.status};
+  say(stderr, "{}process {} is not measured: {}\n", is_gone ? "" : "warning: ", target.pid,
+      is_gone ? "it has ended" : why.text);
+  return {};
+}
+
+// By turns, before anything is changed in any of them.
+Result<std::vector<Joining>> look_at_all(const Options& options, const plan::Plan& plan,
+                                         std::optional<process::Launch>& launched) {
+  std::vector<Joining> out;
+  for (const Target& target : options.targets) {
+    auto one = look_at(options, plan, target, launched);
+    const auto checked = [&]() -> Result<void> {
+      if (!one) return one.error();
+      if (options.explain && options.several) say(stderr, "{}:\n", named(target.pid));
+      if (options.explain) one->process->explain();
+      if (options.dry_run) return {};
+      auto ok = one->process->check();
+      return ok ? ok : one->blamed(ok.error());
+    }();
+    if (checked)
+      out.push_back(std::move(*one));
+    else if (auto ok = without(options, target, checked.error()); !ok)
+      return ok.error();
+  }
+  if (out.empty()) return Error{"none of the processes can be measured"};
+  return out;
+}
+
+// All of them, or none: what was put in is taken out again.
+Result<std::vector<std::unique_ptr<AttachedProcess>>> insert_all(const Options& options, output::Feed& feed,
+                                                                 std::vector<Joining> joining) {
+  std::vector<std::unique_ptr<AttachedProcess>> out;
+  for (Joining& one : joining) {
+    auto inserted = one.process->insert(one.memory, feed, 0);
+    if (inserted) {
+      out.push_back(std::move(one.process));
+      out.back()->measurement().expect_end();
+      // One that has been measured for a while may stand at its end, and waits for us.
+      for (const auto& before : out) (void)before->measurement().read_end();
+      continue;
+    }
+    const Target& target = *std::ranges::find(options.targets, one.pid, &Target::pid);
+    auto ok = without(options, target, one.blamed(inserted.error()));
+    if (ok) continue;
+    for (const auto& before : out) {
+      Measurement& measurement = before->measurement();
+      if (measurement.result()) continue;
+      measurement.abandon(ok.error());
+      if (const Error& left = measurement.result()->error(); left.status == Status::left_inert) ok = left;
+    }
+    return ok.error();
+  }
+  if (out.empty()) return Error{"none of the processes could be measured"};
+  return out;
+}
+
+int print_rehearsals(const Options& options, const std::vector<Joining>& joining) {
+  int out = 0;
+  for (const Joining& one : joining) {
+    if (options.several) say("{}:\n", named(one.pid));
+    out = std::max(out, one.process->print_rehearsal());
+  }
+  return out;
+}
+
+Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed& feed, Audit& audit,
+                   std::optional<process::Launch>& launched, Commands* commands) {
+  auto joining = look_at_all(options, plan, launched);
+  if (!joining) return joining.error();
+  if (options.dry_run) return print_rehearsals(options, *joining);
   const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order
+  std::vector<pid_t> pids;
+  for (const Joining& one : *joining) pids.push_back(one.pid);
+  audit.is_only_about(pids);
   if (auto ok = audit.say("attach", "begins"); !ok) return ok.error();
-  if (auto ok = (*process)->insert(*memory, feed, 0); !ok) return failed(ok.error());
+  auto processes = insert_all(options, feed, std::move(*joining));
+  if (!processes) return processes.error();
+  pids.clear();
+  for (const auto& one : *processes) pids.push_back(one->measurement().pid());
+  audit.is_only_about(pids);
   (void)audit.say("attach", "done");
   const auto log = [&](const std::string& line, const std::string& outcome) {
     return audit.say("change", fmt::format("{}: {}", line, outcome));
   };
-  auto status = Session(options, plan, watch, feed, std::move(*process), commands, log).run(launched);
+  auto status = Session(options, plan, watch, feed, std::move(*processes), commands, log).run(launched);
   if (status)
     (void)audit.say(options.detach ? "detach" : "removal",
                     *status == 0 ? "done" : fmt::format("exit status {}", *status));
@@ -68,7 +174,8 @@ constexpr std::chrono::seconds kPatience{30};
 // Output files are made by the broker, since nobody else may open one any more.
 Result<void> separate(const Options& options, bool own_command, output::Sink& sink) {
   if (!options.separate) return {};
-  kernel::Trust trust{.named = options.pid,
+  kernel::Trust trust{.named = named_in(options),
+                      .children = children_in(options),
                       .command = kernel::command_words(options.run),
                       .folder = options.folder,
                       .any_command = own_command,
@@ -105,6 +212,7 @@ int measure(const Options& asked, const Policy& policy) {
     if (!opened) return fail(opened.error());
     commands.emplace(std::move(*opened));
   }
+  if (!options.start && options.targets.empty()) options.targets = {Target{options.pid}};
   if (!options.start)
     if (auto ok = break_lock(options); !ok) return fail(ok.error());
   if (auto ok = separate(options, may_start_own_command(*file, policy, options), *sink); !ok)
@@ -120,7 +228,8 @@ int measure(const Options& asked, const Policy& policy) {
   const auto describe = [&] {
     std::vector<std::string> requests = options.queries;
     requests.insert(requests.end(), options.metrics.begin(), options.metrics.end());
-    audit->is_about(options.pid, plan->checksum, plan->signer ? format::name(*plan->signer) : "", requests);
+    audit->is_about(options.pids(), plan->checksum, plan->signer ? format::name(*plan->signer) : "",
+                    requests);
   };
   describe();
   if (auto ok = admit(*plan, *file, policy, options); !ok) return refuse(ok.error());
@@ -137,6 +246,7 @@ int measure(const Options& asked, const Policy& policy) {
     if (!started) return fail(started.error());
     launched.emplace(std::move(*started));
     options.pid = launched->pid();
+    options.targets = {Target{options.pid}};
     describe();
   }
   auto status = attach(options, *plan, feed, *audit, launched, commands ? &*commands : nullptr);

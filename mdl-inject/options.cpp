@@ -89,6 +89,11 @@ bool is_number(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
+// 12,13
+bool is_list(const std::string& text) {
+  return text.find(',') != std::string::npos && text.find_first_not_of("0123456789,") == std::string::npos;
+}
+
 std::optional<std::string> set_pid(Options& out, const std::string& text) {
   if (!is_number(text) || text.find_first_not_of('0') == std::string::npos)
     return fmt::format("'{}' is not a process id{}", text,
@@ -114,7 +119,7 @@ std::optional<std::string> assign_words(Options& out, std::span<const std::strin
     out.run.assign(words.begin() + static_cast<ptrdiff_t>(ours), words.end());
     return add_metrics(out, words.first(ours));
   }
-  const bool wants_pid = out.command != Command::verify && out.process.empty() &&
+  const bool wants_pid = out.command != Command::verify && out.process.empty() && out.cgroup.empty() &&
                          (out.command != Command::metrics || !words.empty());
   const bool measures = out.command == Command::measure;
   const size_t least = (wants_pid ? 1 : 0) + (measures || out.command == Command::verify ? 1 : 0);
@@ -125,7 +130,10 @@ std::optional<std::string> assign_words(Options& out, std::span<const std::strin
                ? (wants_pid ? "a process id and a query or a plan are needed" : "a query or a plan is needed")
            : out.command == Command::verify ? "a plan is needed"
                                             : "a process id is needed";
-  if (wants_pid) {
+  if (wants_pid && is_list(words[0])) {
+    out.process = words[0];
+    words = words.subspan(1);
+  } else if (wants_pid) {
     if (auto wrong = set_pid(out, words[0])) return wrong;
     words = words.subspan(1);
   }
@@ -185,6 +193,21 @@ size_t words_behind(int argc, const char* const* argv) {
   return 0;
 }
 
+// What does not go with several processes.
+std::optional<std::string> wrong_several(const Options& o) {
+  if (o.start || o.command == Command::verify)
+    return "--every, --all-children and --cgroup are of processes that run: they do not go with --run and "
+           "--verify";
+  if (!o.cgroup.empty() && !o.process.empty()) return "--cgroup stands in the place of PID and -p";
+  if (o.every && (o.process.empty() || is_list(o.process)))
+    return "--every goes with a name: -p NAME --every";
+  if (o.changes()) return "--commands is for one process";
+  if (o.command != Command::measure && o.command != Command::status && o.command != Command::remove)
+    return "several processes can be measured, looked at with --status and rid of us with --remove: all else "
+           "is for one";
+  return std::nullopt;
+}
+
 }  // namespace
 
 Parsed parse_options(int argc, const char* const* argv) {
@@ -199,9 +222,18 @@ Parsed parse_options(int argc, const char* const* argv) {
   std::vector<std::string> formats;
   for (const output::Format& format : output::formats()) formats.emplace_back(format.name);
   app.add_option("words", words, "PID, and queries, sources or a plan")->group("");
-  app.add_option("-p,--process", o.process,
-                 "In the place of PID: the process of this name, of which there is one")
-      ->type_name("NAME|PID");
+  app.add_option(
+         "-p,--process", o.process,
+         "In the place of PID: the process of this name, of which there is one; or several, with commas")
+      ->type_name("NAME|PID[,...]");
+  app.add_flag("--every", o.every, "Each process that has the name of -p, not the only one");
+  app.add_flag("--all-children", o.all_children,
+               "The processes that descend from those that are named, too, as far as they are there");
+  app.add_option("--cgroup", o.cgroup,
+                 "In the place of PID: the processes of a control group, and of those below it")
+      ->type_name("PATH");
+  app.add_flag("--skip-refused", o.skip_refused,
+               "Of several processes: measure those that can be, where others cannot (default: all or none)");
   app.add_flag("--show-mdl", o.show_mdl, "Print the MDL that the queries stand for, and measure nothing");
   app.add_option("-m,--metric", o.metrics,
                  "A metric of the plan, with its focus; may be repeated (default: all)")
@@ -309,9 +341,10 @@ Parsed parse_options(int argc, const char* const* argv) {
   }
   if (traps) say(stderr, "mdl-inject: note: --allow-traps changes nothing: this version sets no traps\n");
   const bool other = list || run || status || remove || verify || metrics;
-  const bool alone = !other && words.size() == (o.process.empty() ? 1 : 0);  // a process, and no more
-  const bool introduce =
-      alone && o.metrics.empty() && o.foci.empty() && (words.empty() || is_number(words[0]));
+  const bool alone =
+      !other && words.size() == (o.process.empty() && o.cgroup.empty() ? 1 : 0);  // a process, and no more
+  const bool introduce = alone && o.metrics.empty() && o.foci.empty() &&
+                         (words.empty() || is_number(words[0]) || is_list(words[0]));
   if (list + run + status + remove + verify + metrics > 1) {
     out.exit = usage("--list, --metrics, --run, --status, --remove and --verify exclude each other");
     return out;
@@ -334,6 +367,7 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (*trusted_option) o.trusted = trusted;
   std::optional<std::string> wrong = assign_words(o, words, words_behind(argc, argv));
   if (!wrong && !o.process.empty() && (run || verify)) wrong = "-p does not go with --run and --verify";
+  if (!wrong && o.names_several()) wrong = wrong_several(o);
   if (!wrong && is_number(o.process)) {
     wrong = set_pid(o, o.process);
     o.process.clear();

@@ -12,20 +12,37 @@ namespace mdl::inject {
 
 enum class Command { measure, list, status, remove, verify, check, metrics, introduce };
 
+// A process that was named: by its id or a name that is its alone; found: by one that others may have, too, or in a
+// control group; or a child of another. Of the last two there may be fewer by now.
+struct Target {
+  enum class How { named, found, child };
+  pid_t pid = 0;
+  uint64_t start = 0;  // when it started; 0 where that is not known
+  How how = How::named;
+};
+
 struct Options : SessionOptions {  // pid: none yet where a program is to be started (--run)
   Command command = Command::measure;
   std::string plan;                  // file, for measure and verify; "" where queries or sources stand for it
   std::vector<std::string> typed;    // queries, as they were typed
   std::vector<std::string> sources;  // files of MDL
-  std::string process;               // -p: a name or an id; "" = pid is given
-  bool show_mdl = false;             // print what the queries stand for, and measure nothing
-  std::string glob;                  // for list; "" = all
-  std::vector<std::string> run;      // the program to start, with its arguments; empty = the plan's process
-  std::string folder;                // in which it begins; "" = the present one
-  std::string format;                // one of output::formats(); "" = table on a terminal, else ndjson
-  output::Look look = {};            // of the table
-  std::string output;                // file; "" = standard output
-  bool allow_command = false;        // start the plan's own command
+  std::string process;               // -p: names and ids, with commas; "" = pid is given
+  bool every = false;                // a name may be that of several processes
+  bool all_children = false;         // their descendants, too
+  std::string cgroup;                // in the place of -p: the processes of a control group
+  bool skip_refused = false;         // where a process cannot be measured, others are
+  std::vector<Target> targets;       // what these mean: pid, and others (find_process.h)
+  bool names_several() const {
+    return every || all_children || !cgroup.empty() || process.find(',') != process.npos;
+  }
+  bool show_mdl = false;         // print what the queries stand for, and measure nothing
+  std::string glob;              // for list; "" = all
+  std::vector<std::string> run;  // the program to start, with its arguments; empty = the plan's process
+  std::string folder;            // in which it begins; "" = the present one
+  std::string format;            // one of output::formats(); "" = table on a terminal, else ndjson
+  output::Look look = {};        // of the table
+  std::string output;            // file; "" = standard output
+  bool allow_command = false;    // start the plan's own command
   bool separate = false;  // privileges (kernel/broker.h): where there are some, unless it is told otherwise
   bool standard_plan = false;          // it is an installed one (plan_file.h)
   std::optional<std::string> trusted;  // file or directory of keys: the plan must be signed with one

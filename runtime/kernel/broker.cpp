@@ -21,6 +21,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "base/aside.h"
 #include "base/nap.h"
@@ -36,13 +37,14 @@ Trust trusted;  // as of separate(); the broker's, or of who has no broker
 // In the broker.
 
 pid_t worker = 0;
-std::unique_ptr<Family> family;
+std::vector<Family> families;  // of each that was named, or of the one that is started
 
 std::optional<AsOwner> as_owner;  // while a call is made
 std::set<pid_t> looked_at;        // threads that had no more rights than they may have when they stood
 
+// Each has its own measure of rights. errno is the last family's: EPERM, or ESRCH of all.
 bool may_touch(pid_t tid) {
-  return family->may_touch(tid);
+  return std::ranges::any_of(families, [&](Family& one) { return one.may_touch(tid); });
 }
 
 // For what is only looked at, an answer holds for a moment: most of the questions of an attach come in a row.
@@ -117,7 +119,7 @@ bool is_lock(std::string_view name) {
 }
 
 bool is_allowed_command(std::string_view words, std::string_view folder) {
-  if (trusted.any_command) return !words.empty() && family->is_empty();
+  if (trusted.any_command) return !words.empty() && families.front().is_empty();
   return !words.empty() && words == trusted.command && folder == trusted.folder;
 }
 
@@ -317,7 +319,8 @@ bool serve_as(R (*)(A...), wire::Reader question, wire::Writer& answer, int& fil
     if constexpr (kTakesHold<F>)
       if (out != R{} && !may_touch(std::get<0>(kept))) undo(out);
     if constexpr (std::is_same_v<Tag<F>, Tag<direct::open_writer>>)
-      if (out != R{}) family->take(std::get<0>(kept));
+      if (out != R{})
+        for (Family& one : families) one.take(std::get<0>(kept));
   }
   const int error = errno;
   if constexpr (kTellsStop<F>)
@@ -328,7 +331,7 @@ bool serve_as(R (*)(A...), wire::Reader question, wire::Writer& answer, int& fil
   else
     wire::put(answer, out);
   if constexpr (std::is_same_v<Tag<F>, Tag<direct::start_program>>)
-    if (out.pid) family->adopt(out.pid), holds_program = true;
+    if (out.pid) families.front().adopt(out.pid), holds_program = true;
   if constexpr (std::is_same_v<Tag<F>, Tag<direct::let_program_go>>) holds_program = false;
   errno = error;
   return true;
@@ -385,7 +388,9 @@ void end_with(pid_t parent) {
   channel.answers();
   direct::take_short_turns();
   worker = parent;
-  family = std::make_unique<Family>(trusted.named);
+  for (const pid_t named : trusted.named) families.emplace_back(named);
+  if (families.empty()) families.emplace_back(0);
+  for (const pid_t child : trusted.children) (void)may_touch(child);
   watch_worker();
   serve_all(channel);
 }

@@ -12,6 +12,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -21,10 +22,11 @@ namespace mdl::kernel {
 using Publish = std::function<Result<int>(std::string_view)>;
 
 struct Trust {
-  pid_t named = 0;           // the process that is measured; 0 when it is started
-  std::string command = {};  // what may be started, as command_words() makes it; "" = nothing
-  std::string folder = {};   // and where
-  bool any_command = false;  // or what the worker says, once and before anything else was touched
+  std::vector<pid_t> named = {};     // the processes that are measured; none when one is started
+  std::vector<pid_t> children = {};  // descendants of these, that are to be known though their parents end
+  std::string command = {};          // what may be started, as command_words() makes it; "" = nothing
+  std::string folder = {};           // and where
+  bool any_command = false;          // or what the worker says, once and before anything else was touched
   std::chrono::milliseconds patience{30'000};  // with a worker that lets threads stand and asks nothing
   Publish publish = {};
 };

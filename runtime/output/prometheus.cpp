@@ -1,5 +1,6 @@
 // Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats): metrics are
-// mdl_ID_total where they only grow, and mdl_ID; times are seconds (prometheus_names.h).
+// mdl_ID_total where they only grow, and mdl_ID; times are seconds (prometheus_names.h). What all processes have
+// together is a metric of its own, mdl_all_ID, so that a sum over the others is right.
 //
 // The format describes one moment: a metric's HELP and TYPE may be there once, and a series once. So a file
 // always holds the latest sample alone, and is replaced whole; a pipe or a terminal gets the last sample
@@ -46,6 +47,7 @@ class Prometheus final : public Consumer {
  private:
   struct Family {
     std::string metric, name, head;
+    bool of_all;
     BaseUnit unit;
     std::deque<std::pair<std::string, Value>> values;  // with their labels, in the order in which they came
     std::map<std::string, Value*> places;              // by labels
@@ -61,10 +63,11 @@ class Prometheus final : public Consumer {
   }
 
   Family& family_of(const Series& series) {
+    const bool of_all = series.process == 0;
     std::string name = family_name(series);
     if (name.starts_with(kOwn)) name.insert(4, "_");
     for (size_t i = 0; i < families_.size(); i++) {
-      if (families_[i].metric == series.metric) return families_[i];
+      if (families_[i].metric == series.metric && families_[i].of_all == of_all) return families_[i];
       // $a and _a: a series must not have values of both.
       if (families_[i].name == name) name.insert(4, "_"), i = SIZE_MAX;
     }
@@ -73,7 +76,7 @@ class Prometheus final : public Consumer {
         fmt::format("# HELP {0} {1} ({2})\n# TYPE {0} {3}\n", name,
                     escaped_text(series.name.empty() ? series.metric : series.name, false),
                     unit.name.empty() ? escaped_text(series.units, false) : unit.name, type_of(series.kind));
-    return families_.emplace_back(Family{series.metric, name, head, unit, {}, {}});
+    return families_.emplace_back(Family{series.metric, name, head, of_all, unit, {}, {}});
   }
 
   static std::string lines(const Family& family, const std::string& labels, const Value& value) {

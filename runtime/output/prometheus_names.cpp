@@ -108,6 +108,7 @@ std::string in_base_unit(int64_t value, const BaseUnit& unit) {
 std::string family_name(const Series& series) {
   const std::string_view unit = base_unit(series).name;
   std::vector<std::string> words = {"mdl"};
+  if (series.process == 0) words.emplace_back("all");
   for (std::string& word : words_of(series.metric)) {
     if (word == series.units) continue;  // its base unit is said below
     const bool joins = words.size() > 1 && (is_reserved(word) || is_reserved(words.back()));
@@ -125,7 +126,8 @@ std::string family_name(const Series& series) {
 }
 
 std::string labels_of(const Series& series) {
-  std::string out = fmt::format("pid=\"{}\",{}", series.process, label("focus", series.focus));
+  std::string out = series.process == 0 ? "" : fmt::format("pid=\"{}\",", series.process);
+  out += label("focus", series.focus);
   // A comma that no resource follows is between parameters (focus/focus.h).
   for (std::string_view rest = series.focus; !rest.empty();) {
     const size_t end = std::min(rest.find(",/"), rest.size());

@@ -20,10 +20,10 @@ BaseUnit base_unit(const Series& series);
 // The value in its base unit, exactly: 1500 ns as 0.0000015.
 std::string in_base_unit(int64_t value, const BaseUnit& unit);
 
-// mdl_WORDS, with its base unit, and _total where it only grows.
+// mdl_WORDS, with its base unit, and _total where it only grows; mdl_all_WORDS of all processes together.
 std::string family_name(const Series& series);
 
-// pid="…",focus="…", and what the focus names by itself: object, function, thread; then the key.
+// pid="…" of one process, focus="…", and what the focus names by itself: object, function, thread; then the key.
 std::string labels_of(const Series& series);
 // Behind # HELP a quotation mark is itself, in a label's value it is not.
 std::string escaped_text(std::string_view text, bool in_label);

@@ -52,6 +52,7 @@ std::string object(const Point& point, bool final) {
                                  {"refused", point.refused},
                                  {"final", final}};
   if (!series.key.empty()) line["key"] = series.key;
+  if (series.process == 0) line["processes"] = point.processes;
   if (const auto known = rate(value)) line["rate"] = *known;
   if (const auto* observed = std::get_if<Observed>(&point.value)) put(observed->of, line);
   if (!point.complete) line["complete"] = false;

@@ -23,6 +23,10 @@ std::string key_text(const Series& series) {
   return out;
 }
 
+std::string process_text(const Series& series) {
+  return series.process == 0 ? "all" : std::to_string(series.process);
+}
+
 std::string place_text(const Series& series) {
   if (series.key.empty() || series.focus.empty()) return series.focus + key_text(series);
   return series.focus + " [" + key_text(series) + "]";

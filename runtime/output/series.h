@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "format/kinds.h"
 #include "runtime/values/distribution.h"
 
 namespace mdl::output {
@@ -33,14 +34,18 @@ struct Series {
   std::string metric;  // identifier
   std::string name;    // display name; "" = the identifier
   std::string focus;   // "" = the whole program
-  pid_t process = 0;
+  pid_t process = 0;   // 0 = all processes of the session (sums.h)
   std::string units;
   Kind kind = Kind::total;
   uint32_t family = 0;                // series of one that is not 0 are the children of one request with `*`
   std::vector<std::string> key = {};  // of a metric by key
+  std::optional<format::Aggregate> aggregate = format::Aggregate::sum;  // over processes; none: no such value
+  std::string asked = {};  // the focus as it was asked for, with its `*`
 };
 // The key on one line; "" where there is none.
 std::string key_text(const Series& series);
+// Its id, or "all".
+std::string process_text(const Series& series);
 // What people read as its place: its focus, and its key.
 std::string place_text(const Series& series);
 
@@ -87,6 +92,7 @@ struct Point {
   uint64_t anomalies = 0;             // of the whole session
   std::vector<Anomaly> anomalies_of;  // of the request's flags and timers
   double overhead = -1;  // part of the process's time that the instrumentation takes; below 0: not known
+  size_t processes = 0;  // of a series of all: that have a value, ended ones among them
 };
 
 class Consumer {

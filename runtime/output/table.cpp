@@ -241,15 +241,14 @@ Result<void> Table::sample(std::span<const Point> points, bool final) {
     if (another) rows_since_header_ = kRowsToAHeader;
     const std::string time = lines.empty() ? fmt::format("{:.1f} s", point.elapsed_s) : "";
     const std::string& name = series.name.empty() ? series.metric : series.name;
-    lines.push_back({time, fmt::format("{}", series.process), shown_name(name),
-                     shown_name(place_text(series)), value_text(series, number(point.value).total),
+    lines.push_back({time, process_text(series), shown_name(name), shown_name(place_text(series)),
+                     value_text(series, number(point.value).total),
                      value_text(series, number(point.value).delta), rate_text(point),
                      is_time(series) ? "time" : printable(series.units), notes(point, first, final)});
     if (const auto* observed = std::get_if<Observed>(&point.value))
       lines.push_back({"", "", "", "", "", "", "", "", distribution_text(series, observed->of)});
     if (auto hidden = selection.hidden.find(shown); hidden != selection.hidden.end())
-      lines.push_back(
-          {"", fmt::format("{}", series.process), hidden_text(hidden->second), "", "", "", "", "", ""});
+      lines.push_back({"", process_text(series), hidden_text(hidden->second), "", "", "", "", "", ""});
   }
   std::string text;
   if (widen(lines) || rows_since_header_ >= kRowsToAHeader) {

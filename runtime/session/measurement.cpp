@@ -354,7 +354,7 @@ Result<int> Measurement::lost(const Error& why) {
   if (same_program) announced_.reset();
   Result<void> written = write_last(last_known());
   if (!out) return still_there(out.error());
-  if (denied_ && pid() != options_.pid) {  // as a child that is looked at only after it has changed
+  if (denied_ && !options_.has_name(pid())) {  // as a child that is looked at only after it has changed
     say(stderr, "warning: process {} is not measured any more: {}\n", pid(), *denied_);
     return 0;
   }

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -15,7 +16,15 @@ namespace mdl::inject {
 
 struct SessionOptions {
   pid_t pid = 0;
-  bool start = false;  // the process is started for it
+  std::vector<pid_t> others = {};  // that were named with it
+  std::vector<pid_t> pids() const {
+    std::vector<pid_t> out = others;
+    out.insert(out.begin(), pid);
+    return out;
+  }
+  bool has_name(pid_t one) const { return std::ranges::count(pids(), one) != 0; }
+  bool several = false;  // all processes together have lines, too (output/sums.h)
+  bool start = false;    // the process is started for it
   std::vector<std::string> metrics;
   std::vector<std::string> foci;
   // Metrics that are measured besides, by the names that they have.

@@ -154,8 +154,11 @@ const output::Series& RequestValues::series(size_t index, const RequestValue& va
   const std::vector<format::KeyName>* names = names_of_keys(index);
   series.focus = focus_of(request, value, request.keyed && names == nullptr);
   if (names != nullptr) series.key = {value.others ? "?" : name_key(index, names->front(), value.of.key)};
+  series.asked =
+      request.of == focus::BoundRequest::kNone ? request.focus : journal_.requests[request.of].focus;
   series.process = pid_;
   series.units = request.units;
+  series.aggregate = request.thread == focus::kEachThread ? std::nullopt : std::optional(request.aggregate);
   series.kind = value.distribution  ? output::Series::Kind::distribution
                 : is_level(request) ? output::Series::Kind::level
                                     : output::Series::Kind::total;

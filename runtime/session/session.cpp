@@ -23,7 +23,7 @@ constexpr std::chrono::seconds kForking{30};  // for children that are made whil
 constexpr auto kTurn = 5s, kWrite = 1s, kAttach = 60s;
 
 Session::Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch,
-                 output::Feed& feed, std::unique_ptr<AttachedProcess> first, Commands* commands,
+                 output::Feed& feed, std::vector<std::unique_ptr<AttachedProcess>> named, Commands* commands,
                  ChangeLog log)
     : options_(options),
       plan_(plan),
@@ -31,11 +31,15 @@ Session::Session(const SessionOptions& options, const plan::Plan& plan, const Wa
       feed_(feed),
       commands_(commands),
       log_(std::move(log)),
-      first_pid_(first->measurement().pid()),
       started_(Clock::now()) {
   if (options.follow_fork) heart_.emplace();
   if (options.follows_programs()) programs_.emplace(*heart_);
-  add_family(std::move(first));
+  if (options.several) {
+    auto sums = std::make_unique<output::Sums>(feed);
+    sums_ = sums.get();
+    feed.add(std::move(sums));
+  }
+  for (auto& one : named) add_family(std::move(one));
   feed.meanwhile = [this] { read_ends(); };
 }
 
@@ -60,12 +64,15 @@ Result<int> Session::run(std::optional<process::Launch>& launched) {
 
 // An error when there is no use in going on.
 Result<void> Session::sample_until_end(std::optional<process::Launch>& launched) {
-  AttachedProcess& first = *families_.front().processes.front();
-  if (!first.measurement().is_hidden()) first.say_inserted();
+  for (const Family& family : families_) {
+    const AttachedProcess& one = *family.processes.front();
+    if (options_.several) say(stderr, "process {}: ", one.measurement().pid());
+    if (!one.measurement().is_hidden()) one.say_inserted();
+  }
   if (auto ok = feed_.begin(); !ok) return ok;
-  first.measurement().expect_end();
+  for (const Family& family : families_) family.processes.front()->measurement().expect_end();
   if (launched) launched->let_go();
-  first.measurement().let_run();
+  for (const Family& family : families_) family.processes.front()->measurement().let_run();
   started_ = news_ = Clock::now();
   Clock::time_point next = started_;
   auto interval =
@@ -97,6 +104,7 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
     obey();
   }
   take_out();
+  if (auto ok = write_sums(); !ok) return ok;
   return feed_.end();
 }
 
@@ -106,7 +114,17 @@ Result<void> Session::sample() {
     for (auto& one : family.processes)
       if (!one->measurement().result()) one->measurement().sample(points);
   keep_waiting(kWrite);
+  if (sums_ && !points.empty()) {
+    sums_->take(points);
+    sums_->append(points);
+  }
   return points.empty() ? Result<void>{} : feed_.sample(points, false);
+}
+
+Result<void> Session::write_sums() {
+  std::vector<output::Point> points;
+  if (sums_) sums_->append(points);
+  return points.empty() ? Result<void>{} : feed_.sample(points, true);
 }
 
 // A fork's child waits, too, until it is seen.
@@ -285,8 +303,8 @@ void Session::end_the_ended() {
 }
 
 void Session::note_result(pid_t pid, const Result<int>& result) {
-  if (pid == first_pid_)
-    first_result_ = result;
+  if (options_.has_name(pid))
+    results_.insert_or_assign(pid, result);
   else if (!result && !first_problem_)
     first_problem_ = result.error();
   else if (!result)
@@ -379,12 +397,18 @@ void Session::abandon(const Error& why) {
   settle();
 }
 
-// That of the first process, unless something had to stay in another one.
+// That of the process that was named, unless something had to stay in another one. Of several, the worst: an error,
+// before a status.
 Result<int> Session::result() const {
-  if (!first_problem_) return first_result_;
-  if (first_result_) return *first_problem_;
+  Result<int> out = 0;
+  for (const auto& [pid, one] : results_) {
+    if (!one && !out) say(stderr, "mdl-inject: {}\n", one.error().text);
+    if (out && (!one || *out == 0)) out = one;
+  }
+  if (!first_problem_) return out;
+  if (out) return *first_problem_;
   say(stderr, "mdl-inject: {}\n", first_problem_->text);
-  return first_result_;
+  return out;
 }
 
 double Session::elapsed_s() const {

@@ -7,12 +7,14 @@
 #include <chrono>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/output/series.h"
+#include "runtime/output/sums.h"
 #include "runtime/process/launch.h"
 #include "runtime/session/attached_process.h"
 #include "runtime/session/check.h"
@@ -29,10 +31,11 @@ using ChangeLog = std::function<Result<void>(const std::string& change, const st
 
 class Session {
  public:
-  // `first` has been instrumented; all else outlives it. `commands`: where changes of the requests come from;
+  // All of `named` have been instrumented; all else outlives it. `commands`: where changes of the requests come from;
   // null: from nowhere. `log` gets each of them with what becomes of it; where it fails at first, it is refused.
   Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch, output::Feed& feed,
-          std::unique_ptr<AttachedProcess> first, Commands* commands = nullptr, ChangeLog log = {});
+          std::vector<std::unique_ptr<AttachedProcess>> named, Commands* commands = nullptr,
+          ChangeLog log = {});
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -60,6 +63,8 @@ class Session {
 
   Result<void> sample_until_end(std::optional<process::Launch>& launched);
   Result<void> sample();
+  // The last one of all together.
+  Result<void> write_sums();
   // How long nobody asks processes whether they wait for us.
   Clock::duration patience(Clock::time_point now) const;
   void look_at_all();
@@ -101,7 +106,6 @@ class Session {
   output::Feed& feed_;
   Commands* commands_;
   const ChangeLog log_;
-  const pid_t first_pid_;
   Clock::time_point started_;
   std::list<Family> families_;
   std::optional<Heartbeat> heart_;    // where forks are followed; it ends before the families that it reads
@@ -110,8 +114,9 @@ class Session {
   Found found_;
   Clock::time_point news_;  // when something came between samples
   Clock::time_point looked_;
-  Result<int> first_result_ = 0;        // of the last program of the first process
-  std::optional<Error> first_problem_;  // of any other
+  std::map<pid_t, Result<int>> results_;  // of the last program of each process that was named
+  std::optional<Error> first_problem_;    // of any other
+  output::Sums* sums_ = nullptr;          // the feed's, where there are several
 };
 
 }  // namespace mdl::inject

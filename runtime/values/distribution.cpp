@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "format/kinds.h"
 
@@ -44,6 +45,19 @@ void Distribution::add(std::span<const uint64_t> words) {
     if (own != buckets.end() && own->index == i) one.count += (own++)->count;
     if (one.count) both.push_back(one);
   }
+  buckets = std::move(both);
+}
+
+void Distribution::add(const Distribution& other) {
+  sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(other.sum));
+  std::vector<Bucket> both;
+  auto own = buckets.begin();
+  for (const Bucket& one : other.buckets) {
+    while (own != buckets.end() && own->index < one.index) both.push_back(*own++);
+    both.push_back(one);
+    if (own != buckets.end() && own->index == one.index) both.back().count += (own++)->count;
+  }
+  both.insert(both.end(), own, buckets.end());
   buckets = std::move(both);
 }
 

@@ -29,6 +29,7 @@ struct Distribution {
   int64_t quantile(double part) const;
   // A histogram's words, as a block holds them.
   void add(std::span<const uint64_t> words);
+  void add(const Distribution& other);
 };
 
 }  // namespace mdl::values

@@ -50,7 +50,7 @@ bool is_refused(int file) {
 
 TEST(Broker, ShowsTheNamed) {
   const Named named;
-  EXPECT_EQ(in_a_worker({.named = named.pid()},
+  EXPECT_EQ(in_a_worker({.named = {named.pid()}},
                         [&] {
                           if (proc_text(named.pid(), "auxv").empty()) return 1;
                           if (proc_text(named.pid(), "maps").empty()) return 2;
@@ -63,7 +63,7 @@ TEST(Broker, ShowsTheNamed) {
 
 TEST(Broker, NoNameLeadsOutOfAProcess) {
   const Named named, other;
-  EXPECT_EQ(in_a_worker({.named = named.pid()},
+  EXPECT_EQ(in_a_worker({.named = {named.pid()}},
                         [&] {
                           const std::string there = "/../../" + std::to_string(other.pid());
                           int number = 0;
@@ -82,7 +82,7 @@ TEST(Broker, NoNameLeadsOutOfAProcess) {
 
 TEST(Broker, OthersAreNotTouched) {
   const Named named, other;
-  EXPECT_EQ(in_a_worker({.named = named.pid()},
+  EXPECT_EQ(in_a_worker({.named = {named.pid()}},
                         [&] {
                           std::array<std::byte, 8> word;
                           if (!is_refused(open_memory(other.pid()))) return 1;
@@ -96,10 +96,30 @@ TEST(Broker, OthersAreNotTouched) {
             0);
 }
 
+TEST(Broker, ShowsEachOfTheNamedAndNoOther) {
+  const Named first, second, other;
+  EXPECT_EQ(in_a_worker({.named = {first.pid(), second.pid()}},
+                        [&] {
+                          if (proc_text(first.pid(), "auxv").empty()) return 1;
+                          if (proc_text(second.pid(), "auxv").empty()) return 2;
+                          if (!is_refused(open_memory(other.pid()))) return 3;
+                          return seize(other.pid()) ? 4 : 0;
+                        }),
+            0);
+}
+
+// Who says of a process that it is a child is not believed.
+TEST(Broker, ChildrenAreThoseOfTheNamed) {
+  const Named named, other;
+  EXPECT_EQ(in_a_worker({.named = {named.pid()}, .children = {other.pid()}},
+                        [&] { return is_refused(open_memory(other.pid())) ? 0 : 1; }),
+            0);
+}
+
 TEST(Broker, OnlyFilesOfProcAndTheProgramAreOpened) {
   const Named named;
   EXPECT_EQ(
-      in_a_worker({.named = named.pid()},
+      in_a_worker({.named = {named.pid()}},
                   [&] {
                     int number = 0;
                     for (const char* name : {"mem", "task/1/mem", "root", "cwd", "environ", "clear_refs"})
@@ -144,7 +164,7 @@ TEST(Broker, NoThreadStandsForAWorkerThatAsksNothing) {
     sleep(20);  // the end of its broker is its own
     return 2;
   };
-  EXPECT_EQ(in_a_worker({.named = named.pid(), .patience = std::chrono::milliseconds(100)}, forget),
+  EXPECT_EQ(in_a_worker({.named = {named.pid()}, .patience = std::chrono::milliseconds(100)}, forget),
             static_cast<int>(Status::left_inert));
   EXPECT_EQ(status_value(direct::proc_text(named.pid(), "status"), "TracerPid"), "0");
 }
