@@ -65,8 +65,8 @@ struct PointKindInfo {
   X(read, "read", "read-address", 480)      /* address -> the 8 bytes there, 0 where nothing is mapped */ \
   X(call, "call", "calls-out", 130)         /* address of a call cell -> the function's result */         \
   X(observe, "observe", "distributions", 2) /* a value, for a histogram */                                \
-  X(enter, "enter", "durations", 4)         /* a call begins, for entries */                              \
-  X(elapsed, "elapsed", "durations", 6)     /* it ends -> for how long it ran in ns, or -1 */
+  X(enter, "enter", "durations", 25)        /* a call begins, for entries */                              \
+  X(elapsed, "elapsed", "durations", 20)    /* it ends -> for how long it ran in ns, or -1 */
 
 enum class Routine : uint8_t {
 #define X(id, name, feature, nanoseconds) id,
@@ -101,11 +101,9 @@ enum class Routine : uint8_t {
 // less than a part in 2^(kHistogramBits + 1). Negative values count as 0, too large ones in the last bucket.
 // All words are sums: threads' histograms are added up word by word.
 //
-// Entries are the calls of a function that run in this thread: how many words are in use, and for each call {the
-// place of its return address, the clock at its entry}; a place of 0 is free. A call is found again by its
-// place, the newest first: whatever frames vanished meanwhile, a call that returns is the last one that was
-// entered there. One that is not found (it was entered before the code was there, or found no room) has no
-// duration, and is an anomaly.
+// Entries are the calls that run, for code that asks how long they ran. Calls of all threads lie in one table of the
+// process (resident_entries.inc), by the cell and by the place of their return address; the cell has the thread's
+// number there, 0 as long as it has none.
 //
 // `type`: its name in sources, "" where it is no type of a value. `size`: what a stencil may use; `room`:
 // what it takes in a block, with the injector's own words. `group`: which cells lie together in a block, and
@@ -123,7 +121,7 @@ enum class Routine : uint8_t {
   X(span_, "span", "", 8, 8, spans, none, {}, "vectors")                                              \
   X(keys, "keys", "", 328, 328, keys, none, {}, "vectors")                                            \
   X(histogram, "histogram", "histogram", 22024, 22024, sums, none, Routine::observe, "distributions") \
-  X(entries, "entries", "", 4104, 4104, entries, wall, {}, "durations")
+  X(entries, "entries", "", 16, 16, entries, wall, {}, "durations")
 
 inline constexpr uint32_t kHistogramBits = 6;    // 64 buckets for each power of two
 inline constexpr uint32_t kHistogramRange = 48;  // up to 2^48

@@ -27,6 +27,7 @@ struct ResidentParameters {
   uint64_t timers = 0, calls = 0, sums = 0, cells_end = 0;  // offsets in a block; flags begin it
   uint64_t news = 0;                                        // where forks are followed: of children
   uint64_t thread_at = 0;                                   // as in Lookup
+  uint64_t running = 0;   // address of the table of the calls that run, where there is one
   uint64_t deferred = 0;  // offset in a block of the list of Deferral, 0 = there is none
   uint64_t anomalies =
       0;                  // likewise of {vanished, other} of each flag and timer, 0 = they are not told apart

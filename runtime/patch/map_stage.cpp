@@ -136,7 +136,10 @@ uint64_t memory_needed(pid_t pid, const Stage& stage) {
   constexpr uint64_t kRest = 1 << 20;  // page tables, the first threads' small blocks, and to be sure
   uint64_t mapped = stage.journal_at.end - stage.journal_at.start;
   for (const image::Range& island : stage.islands) mapped += island.end - island.start;
-  if (!stage.extends) mapped += stage.layout.blocks() + stage.tables.size() * arch::kPage;
+  if (!stage.extends) {
+    mapped += stage.layout.blocks() + stage.tables.size() * arch::kPage;
+    mapped += stage.layout.size() - stage.layout.running();
+  }
   // Who reads a block takes its pages, also those that nobody has written: of each thread, of the three that
   // are nobody's, and of some threads that end between two looks.
   if (!stage.extends && stage.layout.stride > arch::kPage)

@@ -130,6 +130,7 @@ arch::Bytes PlacedCode::resident_code() const {
   p.timers = layout.timers, p.calls = layout.calls, p.sums = layout.sums, p.cells_end = layout.cells_end;
   p.news = stage_.news.start;
   p.thread_at = layout.thread_at;
+  if (layout.times_calls) p.running = stage_.data.start + layout.running();
   p.deferred = layout.deferred;
   p.anomalies = layout.anomalies;
   p.hit_time = input_.hit_time;

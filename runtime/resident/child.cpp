@@ -66,7 +66,7 @@ class Copy {
       if (!change(layout_.block(slot), before, block)) return false;
     }
     const auto is_empty = [&](const JournalTable& table) { return empty_table(table); };
-    return empty_sums() && std::ranges::all_of(journal_.tables, is_empty) &&
+    return empty_sums() && forget_running() && std::ranges::all_of(journal_.tables, is_empty) &&
            (!own || write(*own + kBlockThread, thread));
   }
 
@@ -115,6 +115,13 @@ class Copy {
     return put(layout_.taken_block(), taken) && put(layout_.ended_block(), nothing) &&
            put(layout_.overflow_block(), nothing) && write(kHeaderEnded + 8, 0) &&
            write(kHeaderOverflow, 0) && write(kHeaderExit, std::array<uint64_t, 3>{0, 0, 1});
+  }
+
+  // Calls that run were entered in the parent: what returns in the child has no duration there.
+  bool forget_running() const {
+    if (!layout_.times_calls) return true;
+    const auto last = word(layout_.running() + kRunningLast);
+    return last && write(layout_.running() + kRunningLeast, *last + 1);
   }
 
   // The keys stay known: their totals begin at 0.

@@ -88,6 +88,7 @@ json to_json(const Journal& j) {
   if (j.news.end) out["news"] = range_json(j.news);
   if (j.layout.anomalies) out["anomalies"] = {j.layout.anomalies, j.layout.anomalies_end};
   if (j.layout.deferred) out["deferred"] = j.layout.deferred;
+  if (j.layout.times_calls) out["times_calls"] = true;
   for (const image::Range& range : j.code) out["code"].push_back(range_json(range));
   out["cells"] = json::array();
   for (size_t i = 0; i < j.kinds.size(); i++)
@@ -173,6 +174,7 @@ Layout layout_of(const json& in, std::vector<format::CellKind>& kinds, const ima
   out.timers = groups.at(0).get<uint64_t>(), out.calls = groups.at(1).get<uint64_t>();
   out.sums = groups.at(2).get<uint64_t>(), out.cells_end = groups.at(3).get<uint64_t>();
   out.deferred = in.value("deferred", uint64_t{0});
+  out.times_calls = in.value("times_calls", false);
   if (in.contains("anomalies")) {
     out.anomalies = in.at("anomalies").at(0).get<uint64_t>();
     out.anomalies_end = in.at("anomalies").at(1).get<uint64_t>();

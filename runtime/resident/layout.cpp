@@ -22,13 +22,17 @@ MDL_CELL_KINDS(X)
 #undef X
 static_assert(kActiveEntries * kActiveSize + 8 == 328);
 static_assert(kHistogramCounts + 8 * format::kHistogramBuckets == 22024);
-static_assert(kEntriesFirst + kEntriesBytes == 4104);
+static_assert((uint64_t{1} << kRunningBits << kBucketShift) + kRunningBuckets == kRunningSize);
 static_assert(kHistogramShift == format::kHistogramBits && kHistogramTop == format::kHistogramRange);
 
 }  // namespace
 
-uint64_t Layout::size() const {
+uint64_t Layout::running() const {
   return (ring() + ended * stride + kPage - 1) & ~(kPage - 1);
+}
+
+uint64_t Layout::size() const {
+  return running() + (times_calls ? kRunningSize : 0);
 }
 
 size_t anomaly_pairs(std::span<const focus::CellSlot> cells) {
@@ -43,6 +47,8 @@ Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool 
   uint64_t offset = kBlockHeader;
   uint64_t ends[format::kCellGroups] = {};
   out.cells.resize(cells.size());
+  out.times_calls = std::ranges::any_of(
+      cells, [](const focus::CellSlot& cell) { return cell.kind == format::CellKind::entries; });
   for (int i = 0; i < format::kCellGroups; i++) {
     const auto group = static_cast<Group>(i);
     if (group == Group::keys) {

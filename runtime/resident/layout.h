@@ -6,6 +6,7 @@
 //               (the sum of what did not fit into the ring), the block of the taken (the sum of what the
 //               injector took)
 //   ended       `ended` blocks: copies of blocks whose thread has ended, a ring
+//   running     where durations are measured: the calls that run (resident_entries.inc)
 //
 // A block begins with a header: anomalies that are not told apart, the thread's id, sequence and origin of a
 // copy; where hit times are kept, those and the thread's clock (arch/hit_time.h); the depths of what
@@ -60,6 +61,7 @@ struct Layout {
   uint64_t anomalies = 0, anomalies_end = 0;
   uint64_t deferred = 0;        // arch::ResidentParameters::deferred
   bool keeps_hit_time = false;  // arch::HitTime
+  bool times_calls = false;     // there is a table of the calls that run
 
   uint64_t directory() const { return kHeaderSize; }
   uint64_t blocks() const { return kHeaderSize + slots * kSlotSize; }
@@ -68,7 +70,8 @@ struct Layout {
   uint64_t ended_block() const { return block(slots + uint64_t{1}); }
   uint64_t taken_block() const { return block(slots + uint64_t{2}); }  // its sequence: how many were taken
   uint64_t ring() const { return block(slots + uint64_t{3}); }
-  uint64_t size() const;  // whole pages
+  uint64_t running() const;  // where the table of the calls that run begins, if there is one
+  uint64_t size() const;     // whole pages
   // The anomalies of the flag or timer at this offset: where the words are, and which of
   // Snapshot::anomaly_words they are.
   uint64_t anomalies_of(uint32_t cell) const {

@@ -5,11 +5,12 @@ import unittest
 from harness import LiveTest
 
 FUNCTIONS = ("t_spin", "t_deep", "t_throws", "t_jumps")
+OF_FIBERS = ("f_waits", "f_throws", "f_nests")
 
 
-class Durations(LiveTest):
-    def ask(self, *queries):
-        program = self.start("durations")
+class Asking(LiveTest):
+    def ask(self, *queries, of="durations"):
+        program = self.start(of)
         before = self.remember(program.process.pid)
         session = self.inject(program.process.pid, *queries)
         session.wait_inserted()
@@ -26,6 +27,8 @@ class Durations(LiveTest):
         self.assertGreaterEqual(line["sum"], part * truth[function + "_least"] - 100 * line["count"], function)
         self.assertEqual(sum(count for _, count in line["buckets"]), line["count"])
 
+
+class Durations(Asking):
     def test_recursion_exceptions_jumps_signals_threads(self):
         program, session, before = self.ask(*(f"latency {function}" for function in FUNCTIONS))
         for _ in range(3):  # new threads each time
@@ -88,15 +91,72 @@ class Durations(LiveTest):
         line = session.final()["latency t_waits", ""]
         self.assertEqual((line["count"], line["anomalies"]), (0, 1))
 
+    def test_active_at_a_fork(self):
+        """A followed child returns from a call that its parent began: it has no duration there, as counts begin anew."""
+        program, session, _ = self.ask("latency t_outer", "latency t_work", "--follow-fork", of="forks")
+        own, child = program.ask("inside 50")["family"]
+        self.assert_stopped_well(session)
+        lines = {(line["pid"], line["metric"]): line for line in session.lines if line["final"]}
+        outer, its = lines[own["pid"], "latency t_outer"], lines[child["pid"], "latency t_outer"]
+        self.assertEqual((outer["count"], outer.get("anomalies", 0)), (1, 0))
+        self.assertEqual((its["count"], its["anomalies"]), (0, 1))
+        for one in own, child:
+            self.assertEqual(lines[one["pid"], "latency t_work"]["count"], one["work"])
+
     def test_deeper_than_there_is_room(self):
-        """Calls beyond the 256th that run at once in a thread have no duration; the others are right."""
+        """Of calls beyond 32,768 that run at once the oldest have no duration; the others are right."""
         program, session, _ = self.ask("latency t_deep")
-        truth = program.ask("deeper 299")
-        self.assertEqual(truth["t_deep_count"], 300)
+        truth = program.ask("deeper 2999")
+        session.fresh_values()
+        self.assertEqual(session.lines[-1]["count"], 3000)
+        truth = program.ask("deeper 59999")
         truth = program.ask("go 100")
         self.assert_stopped_well(session)
         line = session.final()["latency t_deep", ""]
-        self.assertEqual((line["count"], line["anomalies"]), (truth["t_deep_count"] - 44, 44))
+        self.assertEqual(line["count"] + line["anomalies"], truth["t_deep_count"])
+        self.assertGreaterEqual(line["anomalies"], 60000 - 32768)
+        self.assertLess(line["anomalies"], 60000 - 16384)
+        self.assertLessEqual(line["sum"], truth["t_deep_most"])
+
+
+class Fibers(Asking):
+    """Calls that wait in the middle, while others of the same thread begin and end."""
+
+    def assert_are(self, session, truth, part):
+        for function in OF_FIBERS:
+            line = session.final()[f"latency {function}", ""]
+            self.assert_is(line, truth, function, part)
+            self.assertNotIn("anomalies", line)
+            # No call has the entry of an older one.
+            self.assertLessEqual(line["max"], truth[function + "_longest"] * 1.01)
+
+    def test_return_in_another_order(self):
+        program, session, before = self.ask("--raw-times", *(f"latency {function}" for function in OF_FIBERS),
+                                            of="fibers")
+        truth = program.ask("one 20")
+        self.assertEqual(truth["moved"], 0)
+        truth = program.ask("one 20")
+        self.assert_stopped_well(session)
+        self.assert_are(session, truth, 0.999)
+        self.assert_untouched(program.process.pid, before)
+
+    def test_return_in_another_thread(self):
+        program, session, before = self.ask("--raw-times", *(f"latency {function}" for function in OF_FIBERS),
+                                            of="fibers")
+        for _ in range(3):  # threads and stacks are used again
+            truth = program.ask("many 20")
+        self.assertGreater(truth["moved"], 1000)
+        self.assert_stopped_well(session)
+        self.assert_are(session, truth, 0.999)
+        self.assert_untouched(program.process.pid, before)
+
+    def test_without_the_instrumentation(self):
+        """What other fibers' hits take in the thread meanwhile is left out, too."""
+        program, session, _ = self.ask(*(f"latency {function}" for function in OF_FIBERS), of="fibers")
+        truth = program.ask("one 20")
+        truth = program.ask("many 20")
+        self.assert_stopped_well(session)
+        self.assert_are(session, truth, 0.5)
 
 
 if __name__ == "__main__":

@@ -667,6 +667,7 @@ mdl_resident_parameters:                // filled when the code is injected: arc
 .Lcells_end:            .quad 0
 .Lnews:                 .quad 0         // 0: forks are not followed
 .Lthread_at:            .quad 0
+.Lrunning:              .quad 0
 .Lstate_bytes:          .quad 0
 .Lxsave:                .quad 0
 .Lspans:                .quad 0         // from mdl_resident_begin

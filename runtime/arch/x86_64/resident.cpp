@@ -90,6 +90,7 @@ Bytes resident_code(const ResidentParameters& p, std::span<const TimerClock> tim
                                  p.cells_end,
                                  p.news,
                                  p.thread_at,
+                                 p.running,
                                  state.bytes,
                                  state.xsave,
                                  fixed + timers.size() * 8,
