@@ -90,6 +90,13 @@ Result<void> Audit::say(std::string_view action, const std::string& result) {
   return {};
 }
 
+Result<void> Audit::say_of(pid_t pid, std::string_view action, const std::string& result) {
+  for (const auto& [one, about] : about_)
+    if (one == pid)
+      if (auto ok = say(action, about, result); !ok) return ok;
+  return {};
+}
+
 Result<void> Audit::say(std::string_view action, const std::string& about, const std::string& result) {
   if (socket_ < 0) return {};
   const std::string line =

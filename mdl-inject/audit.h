@@ -35,6 +35,7 @@ class Audit {
   // A line for each process. `result`: done, begins, or an error's text. The error of this is one that ends what was
   // to be done.
   Result<void> say(std::string_view action, const std::string& result);
+  Result<void> say_of(pid_t pid, std::string_view action, const std::string& result);
 
  private:
   Result<void> say(std::string_view action, const std::string& about, const std::string& result);

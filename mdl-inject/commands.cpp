@@ -1,6 +1,5 @@
 #include "mdl-inject/commands.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,11 +53,8 @@ void print_windows(const resident::Journal& journal, const image::Memory& memory
 }
 
 void print_journal(pid_t pid, const resident::Journal& journal, const image::Memory& memory) {
-  auto started =
-      std::chrono::system_clock::time_point(std::chrono::duration_cast<std::chrono::system_clock::duration>(
-          std::chrono::nanoseconds(journal.started_ns)));
-  say("instrumented by mdl-inject {} ({}) since {:%Y-%m-%d %H:%M:%S} UTC\n", journal.owner,
-      is_alive(journal) ? "running" : "ended", fmt::gmtime(started));
+  say("instrumented by mdl-inject {} ({}) since {}\n", journal.owner, is_alive(journal) ? "running" : "ended",
+      resident::began_text(journal));
   if (journal.target != pid)
     say("inherited from process {}; {}\n", journal.target,
         is_alive(journal) && is_measured(pid, journal, memory) ? "measured with it, from its fork on"

@@ -17,16 +17,25 @@
 #include "mdl-inject/compile.h"
 #include "mdl-inject/consent.h"
 #include "mdl-inject/defaults.h"
+#include "runtime/image/image.h"
 #include "runtime/kernel/broker.h"
+#include "runtime/kernel/proc_file.h"
 #include "runtime/kernel/start.h"
 #include "runtime/output/formats.h"
+#include "runtime/patch/left_behind.h"
+#include "runtime/patch/remove.h"
 #include "runtime/process/target.h"
+#include "runtime/resident/footprint.h"
 #include "runtime/session/attached_process.h"
+#include "runtime/session/report.h"
 #include "runtime/session/session.h"
+#include "runtime/session/users.h"
 
 namespace mdl::inject {
 
 namespace {
+
+constexpr std::chrono::seconds kCleaning{5};  // as --remove
 
 // Before the insertion an error may have a reason that explains it better.
 Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetMemory* memory) {
@@ -49,9 +58,34 @@ std::string named(pid_t pid) {
   return fmt::format("process {} ({})", pid, process::read_status(pid).name);
 }
 
-// What goes before the insertion into it; nothing is changed.
+// What an mdl-inject that was killed has left in it is taken out, as --remove does it. Where it cannot be, the look
+// that follows says what is there.
+Result<void> clean(const Options& options, pid_t pid, const process::TargetMemory& memory, Audit& audit) {
+  auto maps = image::read_maps(kernel::live_thread(pid));
+  if (!maps || !patch::is_left_behind(resident::find_footprint(*maps, memory), memory)) return {};
+  if (auto ok = check_users(pid, options); !ok) return ok;
+  if (auto ok = audit.say_of(pid, "removal", "begins"); !ok) return ok;
+  patch::Removal removal(pid, memory);
+  removal.only_if([&](const resident::Footprint& session) {
+    return patch::is_left_behind(session, memory) ? Result<void>{} : Error{"it is another one's by now"};
+  });
+  Result<void> done = removal.restore(nullptr, kCleaning);
+  if (done) done = removal.finish();
+  (void)audit.say_of(pid, "removal", done ? "done" : done.error().text);
+  if (!done) return done.error().status == Status::left_inert ? done : Result<void>{};
+  const auto& journal = removal.session().journal;
+  say(stderr,
+      "process {} held what an mdl-inject that was killed{} had left: it was taken out ({} windows "
+      "restored)\n",
+      pid, journal ? fmt::format(" ({}, since {})", journal->owner, resident::began_text(*journal)) : "",
+      removal.restored());
+  say_breakpoints(pid, removal.breakpoints());
+  return {};
+}
+
+// What goes before the insertion into it; of what is in it by now, only what is left behind is changed.
 Result<Joining> look_at(const Options& options, const plan::Plan& plan, const Target& target,
-                        std::optional<process::Launch>& launched) {
+                        std::optional<process::Launch>& launched, Audit& audit) {
   const pid_t pid = target.pid;
   const bool was_there = !process::has_ended(pid);
   auto status = process::check_target(pid);
@@ -62,6 +96,9 @@ Result<Joining> look_at(const Options& options, const plan::Plan& plan, const Ta
   if (!memory) return blamed(memory.error(), pid, was_there, nullptr);
   if (target.start != 0 && process::start_time(pid) != target.start)
     return Error{fmt::format("process {} has ended, and another one has its id", pid)};
+  if (!launched && !options.dry_run)
+    if (auto ok = clean(options, pid, *memory, audit); !ok)
+      return blamed(ok.error(), pid, was_there, &*memory);
   auto process = AttachedProcess::look(options, plan, pid, status->name, *memory);
   if (!process) return blamed(process.error(), pid, was_there, &*memory);
   return Joining{pid, was_there, std::move(*memory), std::move(*process)};
@@ -82,12 +119,12 @@ Result<void> without(const Options& options, const Target& target, const Error& 
   return {};
 }
 
-// By turns, before anything is changed in any of them.
+// By turns, before anything is put into any of them.
 Result<std::vector<Joining>> look_at_all(const Options& options, const plan::Plan& plan,
-                                         std::optional<process::Launch>& launched) {
+                                         std::optional<process::Launch>& launched, Audit& audit) {
   std::vector<Joining> out;
   for (const Target& target : options.targets) {
-    auto one = look_at(options, plan, target, launched);
+    auto one = look_at(options, plan, target, launched, audit);
     const auto checked = [&]() -> Result<void> {
       if (!one) return one.error();
       if (options.explain && options.several) say(stderr, "{}:\n", named(target.pid));
@@ -144,7 +181,7 @@ int print_rehearsals(const Options& options, const std::vector<Joining>& joining
 
 Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed& feed, Audit& audit,
                    std::optional<process::Launch>& launched, Commands* commands) {
-  auto joining = look_at_all(options, plan, launched);
+  auto joining = look_at_all(options, plan, launched, audit);
   if (!joining) return joining.error();
   if (options.dry_run) return print_rehearsals(options, *joining);
   const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order

@@ -14,6 +14,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
+constexpr size_t kMostRequests = 3;  // that a message names
+
 // The insertion failed: what was staged is taken out as a session is. Threads may have been moved
 // into trampolines already, and windows written.
 Error take_back(pid_t pid, const process::TargetMemory& memory, const resident::Journal& journal,
@@ -34,10 +36,11 @@ Result<void> refuse_occupied(pid_t pid, const std::vector<image::Mapping>& mappi
   if (session.mappings.empty()) return {};
   bool alive = session.journal && process::is_running(session.journal->owner, session.journal->owner_start);
   if (alive)
-    return Error{
-        fmt::format("process {0} is being instrumented by mdl-inject {1}: end that one first, or see "
-                    "mdl-inject --status {0}",
-                    pid, session.journal->owner)};
+    return Error{fmt::format(
+        "process {0} is being instrumented by mdl-inject {1}, since {2}, which measures {3}: end that one "
+        "first, or see mdl-inject --status {0}",
+        pid, session.journal->owner, resident::began_text(*session.journal),
+        resident::requests_text(*session.journal, kMostRequests))};
   return Error{fmt::format(
       "process {0} holds the instrumentation of an mdl-inject that has ended: look at it with mdl-inject "
       "--status {0}, take it out with mdl-inject --remove {0}",

@@ -50,6 +50,8 @@ Result<void> Removal::look(const resident::Journal* own) {
   if (!image) return image.error();
   image_ = std::move(*image);
   session_ = resident::find_footprint(image_->mappings, memory_);
+  if (check_)
+    if (auto ok = check_(session_); !ok) return ok;
   if (own) {
     // Its own memory of it is better than what the target may have written over. An own journal that was
     // never written has changed no code.

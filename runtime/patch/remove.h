@@ -24,6 +24,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/result.h"
 #include "runtime/image/unwind.h"
@@ -49,6 +50,8 @@ class Removal {
   // `meanwhile` is called while threads are waited for, with the lock held and all threads running.
   Result<void> restore(const resident::Journal* own, std::chrono::milliseconds deadline,
                        const std::function<void()>& meanwhile = {});
+  // Asked when the lock is held, before anything is done: an error ends it.
+  void only_if(std::function<Result<void>(const resident::Footprint&)> check) { check_ = std::move(check); }
   // The code was mapped, but no thread was ever sent there: stacks need not be looked at.
   void expect_nobody() { expects_nobody_ = true; }
   // Status::left_inert when something had to stay.
@@ -93,6 +96,7 @@ class Removal {
   std::set<uint64_t> breakpoints_,
       foreign_;  // where windows with these begin; foreign: neither ours nor original
   ExitCheck exits_;
+  std::function<Result<void>(const resident::Footprint&)> check_;
   int stubs_ = 0;
   bool gone_ = false;
   bool inside_ = false;

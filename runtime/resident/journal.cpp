@@ -1,6 +1,10 @@
 #include "runtime/resident/journal.h"
 
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <utility>
@@ -57,6 +61,28 @@ std::vector<uint64_t> relay_places(const std::vector<PatchedWindow>& windows) {
     for (const Relay& relay : relays_of(window)) out.push_back(relay.at);
   std::sort(out.begin(), out.end());
   return out;
+}
+
+std::string began_text(const Journal& journal) {
+  const auto began =
+      std::chrono::system_clock::time_point(std::chrono::duration_cast<std::chrono::system_clock::duration>(
+          std::chrono::nanoseconds(journal.started_ns)));
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(began));
+}
+
+std::string requests_text(const Journal& journal, size_t most) {
+  std::string out;
+  size_t named = 0, more = 0;
+  for (const JournalRequest& one : journal.requests) {
+    if (one.of != focus::BoundRequest::kNone) continue;  // of a request with `*`
+    if (named == most) {
+      more++;
+      continue;
+    }
+    out += fmt::format("{}{}{}{}", named++ == 0 ? "" : ", ", one.metric, one.focus.empty() ? "" : "@",
+                       one.focus);
+  }
+  return more == 0 ? out : fmt::format("{} and {} more", out, more);
 }
 
 void absorb(Journal& session, const Journal& extension) {

@@ -146,6 +146,11 @@ struct Journal {
   }
 };
 
+// When it began: 2026-01-31 12:00:00 UTC.
+std::string began_text(const Journal& journal);
+// METRIC@FOCUS, METRIC and 5 more: not more than so many by their names.
+std::string requests_text(const Journal& journal, size_t most);
+
 // Adds what an extension changed. Windows of what was mapped at its places before are gone.
 void absorb(Journal& session, const Journal& extension);
 // False where it names cells or requests that it does not have: it was forged.

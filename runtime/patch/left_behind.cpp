@@ -1,0 +1,40 @@
+#include "runtime/patch/left_behind.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "runtime/process/target.h"
+#include "runtime/resident/layout.h"
+
+namespace mdl::patch {
+namespace {
+
+bool is_alive(const resident::Journal& journal) {
+  return process::is_running(journal.owner, journal.owner_start);
+}
+
+// While somebody measures, the process is to wait for him at its end (Measurement::expect_end). --detach takes that back.
+bool is_waited_for(const resident::Journal& journal, const image::Memory& memory) {
+  constexpr uint64_t kWaits = kHeaderExit + 2 * sizeof(uint64_t);
+  uint64_t waits = 0;
+  return memory.read(journal.data.start + kWaits, std::as_writable_bytes(std::span(&waits, 1))) && waits != 0;
+}
+
+bool is_in_place(const resident::PatchedWindow& window, const image::Memory& memory) {
+  std::vector<uint8_t> now(window.patched.size());
+  return memory.read(window.address, std::as_writable_bytes(std::span(now))) && now == window.patched;
+}
+
+}  // namespace
+
+bool is_left_behind(const resident::Footprint& session, const image::Memory& memory) {
+  if (session.mappings.empty()) return false;
+  if (!session.journal) return session.damage.empty();
+  const resident::Journal& journal = *session.journal;
+  if (is_alive(journal) || std::ranges::any_of(session.others, is_alive)) return false;
+  return is_waited_for(journal, memory) ||
+         std::ranges::none_of(journal.windows, [&](const auto& one) { return is_in_place(one, memory); });
+}
+
+}  // namespace mdl::patch
