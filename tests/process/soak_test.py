@@ -1,6 +1,6 @@
 """A short soak (tests/process/soak): some cycles on each program, with everything that a long one checks.
 
-    soak_test.py [CYCLES]     default 2; the long form is scripts/soak
+    soak_test.py [CYCLES]     default 1; the long form is scripts/soak
 """
 
 import pathlib
@@ -13,7 +13,7 @@ import soak  # noqa: E402
 
 
 class ShortSoak(unittest.TestCase):
-    cycles = 2  # set by main
+    cycles = 1  # set by main
 
     def check(self, name):
         """The seed is random; the output has it, so that a failure can be repeated by scripts/soak."""
