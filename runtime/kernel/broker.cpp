@@ -25,6 +25,7 @@
 
 #include "base/aside.h"
 #include "base/nap.h"
+#include "base/proc_text.h"
 #include "runtime/kernel/calls.h"
 #include "runtime/kernel/confine.h"
 #include "runtime/kernel/rights.h"
@@ -42,9 +43,18 @@ std::vector<Family> families;  // of each that was named, or of the one that is 
 std::optional<AsOwner> as_owner;  // while a call is made
 std::set<pid_t> looked_at;        // threads that had no more rights than they may have when they stood
 
-// Each has its own measure of rights. errno is the last family's: EPERM, or ESRCH of all.
+// Each family has its own measure of rights. Those that have known the process answer first, and alone where there are
+// some: the others would look for its descent in vain, for each call, while threads may stand.
 bool may_touch(pid_t tid) {
-  return std::ranges::any_of(families, [&](Family& one) { return one.may_touch(tid); });
+  const std::string group = std::string(status_value(direct::proc_text(tid, "status"), "Tgid"));
+  const auto process = static_cast<pid_t>(std::atoi(group.c_str()));
+  bool any = false;
+  for (Family& one : families)
+    if (one.is_known(process)) {
+      any = true;
+      if (one.may_touch(tid)) return true;
+    }
+  return !any && std::ranges::any_of(families, [&](Family& one) { return one.may_touch(tid); });
 }
 
 // For what is only looked at, an answer holds for a moment: most of the questions of an attach come in a row.

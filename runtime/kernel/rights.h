@@ -57,6 +57,8 @@ class Family {
   explicit Family(pid_t named);
   void adopt(pid_t started);
   bool is_empty() const { return !named_; }
+  // Of those that have been asked about already.
+  bool is_known(pid_t process) const;
   // Of a thread or a process. EPERM in errno when it may not be touched, ESRCH when it is not there.
   bool may_touch(pid_t tid);
   // Its memory was opened: what is copied from it from here on is of the family.
@@ -65,7 +67,6 @@ class Family {
  private:
   void remember(pid_t process, uint64_t start);
   bool belongs(pid_t process, int depth);
-  bool is_known(pid_t process) const;
   bool is_orphan(pid_t process, pid_t parent) const;
 
   std::string ours_;

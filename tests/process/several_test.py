@@ -110,6 +110,19 @@ class Sums(Several):
         self.assert_all_untouched()
         self.end_all()
 
+    def test_many(self):
+        """Each is stopped for no longer than one alone, also by a broker that knows all of them."""
+        many = [subprocess.Popen(["sleep", "100"]) for _ in range(50)]
+        for one in many:
+            self.addCleanup(one.wait)
+            self.addCleanup(one.kill)
+        for option in "--separate", "--no-separate":
+            done = run(MDL_INJECT, ",".join(str(one.pid) for one in many), "count malloc", option, "-d", "0.1",
+                       "--format", "ndjson")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(json.loads(done.stdout.splitlines()[-1])["processes"], 50)
+        self.end_all()
+
     def test_children_join(self):
         session = self.begin("--follow-fork")
         self.assertEqual(self.programs[0].ask("fork 50")["status"], 0)
