@@ -123,14 +123,14 @@ class Examples(LiveTest):
 
     def tables(self):
         with self.at_work():
-            return {command.line: shown.table(command, self.workshop.pid, 2) for command in shown.read(PAGE)}
+            return {command.line: shown.table(command, [str(self.workshop.pid)], 2) for command in shown.read(PAGE)}
 
     def test_what_is_printed(self):
         with self.at_work():
             for command in shown.read(PAGE):
                 with self.subTest(command=command.line):
                     self.assertTrue(command.printed)
-                    printed = shown.table(command, self.workshop.pid, 0.4, "--all", most=None)
+                    printed = shown.table(command, [str(self.workshop.pid)], 0.4, "--all", most=None)
                     self.assertEqual(shown.missing(command, printed), [], "\n".join(printed))
 
     def test_what_is_counted(self):

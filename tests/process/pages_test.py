@@ -13,10 +13,7 @@ import unittest
 from harness import MDL_INJECT, MDLC, SOURCE, Lines, LiveTest, metric, run
 
 README = (SOURCE / "README.md").read_text()
-LINES = ["mdl-inject $(pidof redis-server) 'count lookupKeyReadOrReply within getCommand'",
-         "mdl-inject $(pidof redis-server) 'hist $arg[0] at malloc' 'time call by thread'",
-         "mdl-inject $(pidof redis-server) 'calls /Code/redis-server/*'",
-         "mdl-inject $(pidof redis-server) redis.plan",
+LINES = ["mdl-inject $(pidof redis-server) redis.plan",
          "mdl-inject $(pidof redis-server) mine.plan -m my_metric -m redis_key_lookups@/Code/redis-server/mgetCommand"]
 NUMBER = r"-?[\d,]+(?:\.\d+)?"
 

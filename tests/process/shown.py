@@ -60,7 +60,7 @@ def update(page, tables):
 def masked(line):
     """Its words; numbers, processes' own names of files, and what a load decides are no part of it."""
     line = re.sub(r"^ *[\d.]+ s ", "", re.sub(r"overhead \S+ %,? ?", "", line))
-    line = re.sub(r"/tmp/\S+", "FILE", line)
+    line = re.sub(r"/tmp/\S+", "FILE", re.sub(r"(socket|pipe):\[\d+\]", r"\1", line))
     line = re.sub(r"/Thread/\d+", "/Thread/N", re.sub(r"\+0x[0-9a-f]+", "+N", line))
     return re.sub(NUMBER, "N", line).replace(" anomalies", "").split()
 
@@ -79,15 +79,16 @@ def missing(shown, printed):
     return out
 
 
-def table(shown, pid, seconds, *more, most=MOST):
-    """The table that the command prints at its end, header and all. Nobody knows which lines are the largest ones: with
-    `--all`, they are among the others."""
-    options = [*shown.options(("-d", "-i", "--top") if "--all" in more else ("-d", "-i")), *more, "--format", "table", "-d", str(seconds), "-i", str(seconds)]
-    done = subprocess.run([MDL_INJECT, str(pid), *options], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+def table(shown, process, seconds, *more, most=MOST):
+    """The table that the command prints at its end, header and all. `process`: a pid, and options that belong to it.
+    Nobody knows which lines will be the largest ones: with `--all`, they are among the others."""
+    without = ("-d", "-i", "--top") if "--all" in more else ("-d", "-i")
+    options = [*shown.options(without), *more, "--format", "table", "-d", str(seconds), "-i", str(seconds)]
+    done = subprocess.run([MDL_INJECT, *process, *options], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
                           check=False, cwd=SOURCE)
     if done.returncode != 0:
         raise AssertionError(f"{shown.line}: {done.stderr}")
     lines = done.stdout.splitlines()
     heads = [i for i, line in enumerate(lines) if line.startswith(" TIME")]
-    last = max(i for i, line in enumerate(lines) if re.match(r" *[\d.]+ s ", line))  # the last sample begins there
+    last = min(i for i, line in enumerate(lines) if re.search(r"\bfinal$", line))  # the last sample begins there
     return [lines[max(i for i in heads if i < last)], *(line.replace("final", "").rstrip(" ,") for line in lines[last:])][:most]

@@ -1,0 +1,220 @@
+"""docs/one-liners.md on real programs: each command prints what the page says, and its numbers are what the program's
+client did meanwhile.
+"""
+
+import contextlib
+import http.client
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import unittest
+
+import shown
+from harness import SOURCE, Lines, LiveTest, RedisServer, free_port, put_down, soon
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "soak"))
+import servers  # noqa: E402
+
+PAGE, README = SOURCE / "docs" / "one-liners.md", SOURCE / "README.md"
+TIMES = 50  # how often the client does its work while it is counted
+
+
+class Redis:
+    name = "redis-server"
+
+    def __init__(self, folder):
+        self.server = RedisServer(folder)
+        self.client = self.server.connect()
+        self.options = [str(self.server.pid)]
+
+    def work(self):
+        assert self.client.command("SET", "key", "value") == "OK"
+        assert self.client.command("GET", "key") == "value"
+
+    def end(self):
+        self.client.close()
+        self.server.kill()
+
+
+class Nginx:
+    name = "nginx"
+
+    def __init__(self, folder):
+        self.folder, self.port = folder, free_port()
+        os.chmod(folder, 0o755)
+        (folder / "index.html").write_text("<p>hello</p>\n")
+        temporary = "".join(f"{kind}_temp_path {folder}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        (folder / "nginx.conf").write_text(f"""
+daemon off; worker_processes 3; pid {folder}/nginx.pid; error_log {folder}/error.log;
+events {{ worker_connections 64; }}
+http {{ access_log off; {temporary} server {{ listen 127.0.0.1:{self.port}; root {folder}; }} }}
+""")
+        self.process = subprocess.Popen([servers.Nginx.program, "-c", folder / "nginx.conf"], stdin=subprocess.DEVNULL)
+        soon(lambda: servers.connected(self.port), "nginx to listen")
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        soon(lambda: len(children.read_text().split()) == 3, "nginx's workers")
+        self.options = [str(self.process.pid), "--all-children"]
+
+    def work(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.request("GET", "/")
+        assert connection.getresponse().status == 200
+        connection.close()
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+class Answering:
+    """A program that does its work for each line, and answers with one."""
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0)
+        self.answers = Lines(self.process.stdout)
+        self.options = [str(self.process.pid)]
+        self.work()
+
+    def work(self):
+        self.process.stdin.write(self.LINE)
+        assert self.answers.next(f"{self.name} to answer") == "3"
+
+    def end(self):
+        put_down(self.process)
+
+
+class Sqlite(Answering):
+    name, LINE = "sqlite3", b"select 1 + 2;\n"
+
+    def __init__(self, folder):
+        super().__init__("sqlite3", "-batch")
+
+
+class Python(Answering):
+    name, LINE = "python3", b"go\n"
+
+    def __init__(self, folder):
+        super().__init__(sys.executable, "-c", "import os, sys\nfor line in sys.stdin: os.write(1, b'3\\n')")
+
+
+class Node(Answering):
+    name, LINE = "node", b"go\n"
+
+    def __init__(self, folder):
+        super().__init__("node", "-e", """
+const fs = require("fs"), line = Buffer.alloc(64);
+while (fs.readSync(0, line) > 0) fs.writeSync(1, "3\\n");""")
+
+
+def value(lines, metric, **what):
+    found = [line["value"] for line in lines if line["metric"] == metric and all(line.get(k) == v for k, v in what.items())]
+    assert len(found) == 1, (metric, lines)
+    return found[0]
+
+
+# What the last lines of each command must say when the client did its work TIMES times.
+TRUTH = {
+    "'count call'": lambda lines: (value(lines, "count call"), 2 * TIMES),
+    "'calls /Code/redis-server/*etCommand'": lambda lines: (
+        {line["focus"].rsplit("/", 1)[-1]: line["value"] for line in lines if line["value"]}, {"setCommand": TIMES, "getCommand": TIMES}),
+    "'count lookupKeyReadOrReply": lambda lines: (value(lines, lines[0]["metric"]), TIMES),
+    "'sum $arg[2] at write by fd($arg[0])'": lambda lines: (
+        sum(line["value"] for line in lines if "socket" in line["key"][0]), TIMES * len(b"+OK\r\n$5\r\nvalue\r\n")),
+    "--every": lambda lines: (value(lines, lines[0]["metric"], pid=0), TIMES),
+    "'count sqlite3_step'": lambda lines: (value(lines, "count sqlite3_step"), 2 * TIMES),  # a row, and the end
+    "'count write by int($arg[0])'": lambda lines: (
+        [line["value"] for line in lines if line.get("key") == ["1"]] + [line["sum"] for line in lines if "sum" in line],
+        [TIMES, 2 * TIMES]),
+    "'count uv_fs_write'": lambda lines: (value(lines, "count uv_fs_write"), TIMES),
+}
+
+
+@contextlib.contextmanager
+def at_work(program):
+    """Its client works until the end of the block; what it could not do fails there."""
+    stop, failed = threading.Event(), []
+
+    def run():
+        try:
+            while not stop.wait(0.002):
+                program.work()
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+class OneLiners(LiveTest):
+    def begin(self, program):
+        running = program(self.folder)
+        self.addCleanup(running.end)
+        return running
+
+    def tables(self, page):
+        out = {}
+        for program in (Redis, Nginx, Sqlite, Python, Node):
+            running = self.begin(program)
+            with at_work(running):
+                out |= {command.line: shown.table(command, running.options, 2) for command in self.commands(program.name, page)}
+        return out
+
+    def commands(self, name, page=PAGE):
+        commands = [command for command in shown.read(page) if command.name == name]
+        for command in commands:
+            command.words = [word for word in command.words if word != "--every"]
+        return commands
+
+    def check(self, program):
+        running = self.begin(program)
+        commands = self.commands(program.name) + self.commands(program.name, README)
+        self.assertGreater(len(commands), 0)
+        for command in commands:
+            with self.subTest(command=command.line):
+                with at_work(running):
+                    printed = shown.table(command, running.options, 0.5, "--all", most=None)
+                self.assertEqual(shown.missing(command, printed), [], "\n".join(printed))
+                first, *words = command.options(("-d", "-i", "--top"))
+                session = self.inject(running.options[0], first, *words, *running.options[1:], interval="60")
+                session.said("inserted")
+                for _ in range(TIMES):
+                    running.work()
+                self.assert_stopped_well(session)
+                lines = [line for line in session.lines if line["final"]]
+                truth = next(truth for part, truth in TRUTH.items() if part in command.line)
+                self.assertEqual(*truth(lines))
+
+    def test_redis(self):
+        self.check(Redis)
+
+    def test_nginx(self):
+        self.check(Nginx)
+
+    def test_sqlite3(self):
+        self.check(Sqlite)
+
+    def test_python(self):
+        self.check(Python)
+
+    def test_node(self):
+        self.check(Node)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--update"]:
+        test = OneLiners("test_redis")
+        test.setUp()
+        for page in (PAGE, README):
+            shown.update(page, test.tables(page))
+        test.doCleanups()
+    else:
+        unittest.main(verbosity=2)
