@@ -70,6 +70,19 @@ std::string_view name(Aggregate value) {
   return kAggregates[static_cast<size_t>(value)];
 }
 
+Aggregate aggregate_of(CellKind kind) {
+  switch (kind) {
+    case CellKind::minimum:
+      return Aggregate::min;
+    case CellKind::maximum:
+      return Aggregate::max;
+    case CellKind::average:
+      return Aggregate::avg;
+    default:
+      return Aggregate::sum;
+  }
+}
+
 bool is_timer(CellKind kind) {
   return info(kind).group == CellGroup::timers;
 }

@@ -64,7 +64,10 @@ struct PointKindInfo {
   X(event, "event", "events", 190)          /* number of an event -> its count, plus 2^56 */              \
   X(read, "read", "read-address", 480)      /* address -> the 8 bytes there, 0 where nothing is mapped */ \
   X(call, "call", "calls-out", 130)         /* address of a call cell -> the function's result */         \
-  X(observe, "observe", "distributions", 2) /* a value, for a histogram */                                \
+  X(observe, "observe", "distributions", 2) /* a value, for a histogram, */                               \
+  X(least, "least", "summaries", 2)         /* for a minimum, */                                          \
+  X(largest, "largest", "summaries", 2)     /* for a maximum, */                                          \
+  X(mean, "mean", "summaries", 1)           /* for an average */                                          \
   X(enter, "enter", "durations", 25)        /* a call begins, for entries */                              \
   X(elapsed, "elapsed", "durations", 20)    /* it ends -> for how long it ran in ns, or -1 */
 
@@ -101,6 +104,10 @@ enum class Routine : uint8_t {
 // less than a part in 2^(kHistogramBits + 1). Negative values count as 0, too large ones in the last bucket.
 // All words are sums: threads' histograms are added up word by word.
 //
+// A minimum and a maximum are {how many values were observed, the extreme one}, an average is {sum, how many}. Extremes
+// are kept so that 0 is below all and the largest unsigned number of several is their extreme: a maximum with its sign
+// bit turned over, a minimum as its complement, likewise.
+//
 // Entries are the calls that run, for code that asks how long they ran. Calls of all threads lie in one table of the
 // process (resident_entries.inc), by the cell and by the place of their return address; the cell has the thread's
 // number there, 0 as long as it has none.
@@ -121,6 +128,9 @@ enum class Routine : uint8_t {
   X(span_, "span", "", 8, 8, spans, none, {}, "vectors")                                              \
   X(keys, "keys", "", 328, 328, keys, none, {}, "vectors")                                            \
   X(histogram, "histogram", "histogram", 22024, 22024, sums, none, Routine::observe, "distributions") \
+  X(minimum, "minimum", "minimum", 16, 16, extremes, none, Routine::least, "summaries")               \
+  X(maximum, "maximum", "maximum", 16, 16, extremes, none, Routine::largest, "summaries")             \
+  X(average, "average", "average", 16, 16, sums, none, Routine::mean, "summaries")                    \
   X(entries, "entries", "", 16, 16, entries, wall, {}, "durations")
 
 inline constexpr uint32_t kHistogramBits = 6;    // 64 buckets for each power of two
@@ -134,9 +144,9 @@ enum class CellKind : uint8_t {
 };
 
 // In the order in which they lie in a block. Flags and timers are raised and lowered, by frames; a process's
-// sums, samples among them, are the sums of its threads'.
-enum class CellGroup : uint8_t { flags, timers, calls, samples, sums, spans, keys, entries };
-inline constexpr int kCellGroups = 8;
+// sums, samples among them, are the sums of its threads', its extremes the extremes of theirs.
+enum class CellGroup : uint8_t { flags, timers, calls, samples, sums, spans, extremes, keys, entries };
+inline constexpr int kCellGroups = 9;
 
 enum class CellClock : uint8_t { none, wall, cpu, event };
 
@@ -201,6 +211,7 @@ inline constexpr std::string_view kAggregates[] = {"sum", "min", "max", "avg"};
 const PointKindInfo& info(PointKind);
 const CellKindInfo& info(CellKind);
 std::string_view name(Aggregate);
+Aggregate aggregate_of(CellKind);  // the only one of a metric with such a base, where a routine updates it
 bool is_timer(CellKind);   // {value, depth}, see above
 bool is_time(CellKind);    // a timer of time
 bool is_raised(CellKind);  // a flag or a timer: for each raise there must be a fall

@@ -238,7 +238,7 @@ Cell read_cell(const Node& node) {
   Cell result{node.key("name").name(), node.key("kind").kind(cell_kind), {}};
   if (info(result.kind).clock == CellClock::event) result.event = info(node.key("event").kind(event)).name;
   const CellGroup group = info(result.kind).group;
-  if (group > CellGroup::sums && group != CellGroup::entries)
+  if (group == CellGroup::spans || group == CellGroup::keys)
     node.key("kind").fail("is one that only the injector makes");
   return result;
 }

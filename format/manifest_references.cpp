@@ -95,7 +95,8 @@ class Checker {
         fail(fmt::format("metric \"{}\" names constraint \"{}\", which is not there", metric.id, name));
     if (metric.cells.empty() || metric.cells[0].name != metric.id)
       fail(fmt::format("metric \"{}\" has no cell of its name as its first", metric.id));
-    if (!metric.cells.empty() && info(metric.cells[0].kind).update && metric.aggregate != Aggregate::sum)
+    if (!metric.cells.empty() && info(metric.cells[0].kind).update &&
+        metric.aggregate != aggregate_of(metric.cells[0].kind))
       fail(fmt::format("metric \"{}\" is a {}, whose threads are added up and nothing else", metric.id,
                        info(metric.cells[0].kind).name));
     check_keys(metric);

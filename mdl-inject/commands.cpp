@@ -22,6 +22,7 @@
 #include "runtime/resident/journal.h"
 #include "runtime/session/report.h"
 #include "runtime/session/session_values.h"
+#include "runtime/values/cell_kinds.h"
 
 namespace mdl::inject {
 namespace {
@@ -66,10 +67,17 @@ void print_journal(pid_t pid, const resident::Journal& journal, const image::Mem
   if (!snapshot) say("values cannot be read: {}\n", snapshot.error().text);
   for (size_t i = 0; i < journal.requests.size(); i++) {
     const resident::JournalRequest& request = journal.requests[i];
+    const format::CellKind kind = journal.kinds[request.value];
+    const auto text = [&](uint64_t thread, int64_t value) {
+      const values::CellRoutines& its = values::routines(kind);
+      if (!its.fold || its.is_distribution) return fmt::format("{} {}", value, request.units);
+      const values::Observations& observed = snapshot->observed(i, thread);
+      return observed.count == 0 ? "nothing observed"
+                                 : fmt::format("{} {}", observed.value(kind), request.units);
+    };
     if (snapshot && request.thread == focus::kEachThread) {
       for (const auto& [thread, value] : snapshot->each[i])
-        say("  {}@{} = {} {}\n", request.metric, focus::of_thread(request.focus, thread), value,
-            request.units);
+        say("  {}@{} = {}\n", request.metric, focus::of_thread(request.focus, thread), text(thread, value));
       continue;
     }
     say("  {}{}{}", request.metric, request.focus.empty() ? "" : "@", request.focus);
@@ -79,7 +87,7 @@ void print_journal(pid_t pid, const resident::Journal& journal, const image::Mem
       return table.request == i && !table.names.empty();
     });
     if (request.keyed) say("{}", has_own_keys ? ": a value for each key" : ": by key, in all");
-    if (snapshot && !has_own_keys) say(" = {} {}", snapshot->cells[i], request.units);
+    if (snapshot && !has_own_keys) say(" = {}", text(0, snapshot->cells[i]));
     uint64_t refused = journal.refused_of(i);
     say("{}{}\n", refused ? fmt::format(" ({} refused)", refused) : "",
         journal.ends_early(i) ? " (incomplete: ends before what is called last)" : "");

@@ -10,10 +10,13 @@ namespace {
 
 using Kind = ast::Subject::Kind;
 
-constexpr std::array<Verb, 8> kVerbs = {{
+constexpr std::array<Verb, 11> kVerbs = {{
     {"count", "counter", "Calls", "EventCounter"},
     {"calls", "counter", "Calls", "EventCounter"},
     {"sum", "counter", "Sum", "EventCounter", true},
+    {"min", "minimum", "Values", "SampledFunction", true},
+    {"max", "maximum", "Values", "SampledFunction", true},
+    {"avg", "average", "Values", "SampledFunction", true},
     {"hist", "histogram", "Values", "EventCounter", true},
     {"time", "wallTimer", "ns", "SampledFunction"},
     {"cpu", "processTimer", "ns", "SampledFunction"},
@@ -26,9 +29,6 @@ struct NotYet {
   std::string_view word, instead;
 };
 constexpr NotYet kVerbsNotYet[] = {
-    {"min", "`hist VALUE at F` shows the least value, the largest one and those between"},
-    {"max", "`hist VALUE at F` shows the least value, the largest one and those between"},
-    {"avg", "`hist VALUE at F` shows the count and the sum: the quotient is the mean"},
     {"bytes", "`sum long($return) at read, write if long($return) > 0` adds up what they returned"},
 };
 constexpr NotYet kValuesNotYet[] = {

@@ -17,6 +17,7 @@ struct Verb {
   bool is_duration = false;  // observes how long each call ran
   bool is_own = false;       // a timer that stands while the function is in one of its callees
 
+  bool observes() const { return base != "counter" && !is_timer(); }
   bool is_timer() const { return base == "wallTimer" || base == "processTimer"; }
 };
 

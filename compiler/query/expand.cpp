@@ -98,7 +98,7 @@ class Expander {
     line(0, fmt::format("metric {} {{", name_));
     line(1, fmt::format("name \"{}\";", query_.names.empty() ? one_line(text) : name_));
     line(1, fmt::format("units {};", units()));
-    line(1, "aggregateOperator sum;");
+    line(1, fmt::format("aggregateOperator {};", is_summary() ? query_.verb.text : "sum"));
     line(1, fmt::format("style {};", verb_.style));
     line(1, fmt::format("flavor {{ {} }};", flavor_));
     if (const std::string focus = this->focus(); !focus.empty())
@@ -112,6 +112,8 @@ class Expander {
   }
 
  private:
+  // min, max and avg are operators, too.
+  bool is_summary() const { return verb_.observes() && verb_.base != "histogram"; }
   std::string_view units() const {
     if (at_return() && verb_.units == "Calls" && !reads_result(query_)) return "Returns";
     return query_.value && is_elapsed(*query_.value) ? "ns" : verb_.units;
@@ -226,10 +228,9 @@ class Expander {
     } else if (!query_.value) {
       out_.put(value + "++;");
     } else {
-      const bool observes = verb_.base == "histogram";
-      out_.put(observes ? "observe(" : value + " += ");
+      out_.put(verb_.observes() ? "observe(" : value + " += ");
       copy(*query_.value);
-      out_.put(observes ? ");" : ";");
+      out_.put(verb_.observes() ? ");" : ";");
     }
     out_.put(" *)");
     out_.end_line(begin, query_.subjects[0].span);

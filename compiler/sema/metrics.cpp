@@ -267,11 +267,13 @@ class MetricChecker {
     result_.replacements.push_back(std::move(result));
   }
 
-  // Distributions are added up; a least or a mean one there is not.
+  // Distributions are added up; a least or a mean one there is not. Of minima there is the least, and so on.
   void check_aggregate(CellKind kind) {
-    if (!format::info(kind).update || result_.aggregate == format::Aggregate::sum) return;
+    const format::Aggregate only = format::aggregate_of(kind);
+    if (!format::info(kind).update || result_.aggregate == only) return;
     context_.diagnostics.report(DiagnosticCode::bad_value, metric_.bases[0].type.kind.span,
-                                fmt::format("the aggregateOperator of {}", noun(kind)), "sum");
+                                fmt::format("the aggregateOperator of {}", noun(kind)),
+                                std::string(format::name(only)));
   }
 
   // `keyed by`: behind all other cells, which have names in code.

@@ -63,7 +63,7 @@ std::string_view noun(Kind kind) {
 std::string noun(format::CellKind kind) {
   const std::string_view type = format::info(kind).type;
   if (type.empty()) return "a counter";  // flags, in code
-  return fmt::format("{} {}", type.starts_with("hw") ? "an" : "a", type);
+  return fmt::format("{} {}", type.starts_with("hw") || type.starts_with("a") ? "an" : "a", type);
 }
 
 std::string_view noun(format::PointKind kind) {

@@ -25,6 +25,7 @@ struct ResidentParameters {
   uint64_t ring_entries = 0;  // a power of two
   uint64_t stride = 0;
   uint64_t timers = 0, calls = 0, sums = 0, cells_end = 0;  // offsets in a block; flags begin it
+  uint64_t extremes_end = 0;                                // they begin at cells_end
   uint64_t news = 0;                                        // where forks are followed: of children
   uint64_t thread_at = 0;                                   // as in Lookup
   uint64_t running = 0;   // address of the table of the calls that run, where there is one

@@ -27,7 +27,12 @@ std::string line(const Point& point, bool) {
   std::string out = fmt::format("{},pid={}", escaped(series.metric), process_text(series));
   if (!series.key.empty()) out += ",key=" + escaped(key_text(series));
   if (!series.focus.empty()) out += ",focus=" + escaped(series.focus);  // an empty tag there cannot be
-  out += fmt::format(" value={}i,delta={}i", value.total, value.delta);
+  const auto* summary = std::get_if<Summary>(&point.value);
+  if (summary) out += fmt::format(" count={}i", summary->count);
+  if (summary && summary->mean())
+    out += fmt::format(",value={}", *summary->mean());
+  else if (is_known(point.value))
+    out += fmt::format("{}value={}i,delta={}i", summary ? "," : " ", value.total, value.delta);
   if (value.rate && std::isfinite(*value.rate)) out += fmt::format(",rate={}", *value.rate);
   if (const auto* observed = std::get_if<Observed>(&point.value)) {
     out += fmt::format(",count={}i", observed->of.count());

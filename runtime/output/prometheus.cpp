@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <deque>
 #include <map>
 #include <set>
@@ -82,6 +83,10 @@ class Prometheus final : public Consumer {
   static std::string lines(const Family& family, const std::string& labels, const Value& value) {
     const std::string& name = family.name;
     const auto* observed = std::get_if<Observed>(&value);
+    if (!is_known(value)) return "";
+    const auto* summary = std::get_if<Summary>(&value);
+    if (summary && summary->mean())
+      return fmt::format("{}{{{}}} {}\n", name, labels, *summary->mean() / std::pow(10, family.unit.digits));
     if (!observed)
       return fmt::format("{}{{{}}} {}\n", name, labels, in_base_unit(number(value).total, family.unit));
     std::string out;
@@ -90,11 +95,11 @@ class Prometheus final : public Consumer {
     // bucket has no end.
     auto bucket = observed->of.buckets.begin();
     for (uint32_t power = 0; power < format::kHistogramRange; power++) {
-      const int64_t bound = int64_t{1} << power;
-      while (bucket != observed->of.buckets.end() && values::bounds_of(bucket->index).high <= bound)
-        count += (bucket++)->count;
-      out += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, in_base_unit(bound - 1, family.unit),
-                         count);
+        const int64_t bound = int64_t{1} << power;
+        while (bucket != observed->of.buckets.end() && values::bounds_of(bucket->index).high <= bound)
+          count += (bucket++)->count;
+        out += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels,
+                           in_base_unit(bound - 1, family.unit), count);
     }
     for (; bucket != observed->of.buckets.end(); ++bucket) count += bucket->count;
     return out + fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n",

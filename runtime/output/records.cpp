@@ -37,6 +37,12 @@ void put(const values::Distribution& of, nlohmann::ordered_json& line) {
     line["buckets"].push_back({values::bounds_of(one.index).high, one.count});
 }
 
+void put(const Summary& summary, nlohmann::ordered_json& line) {
+  line["count"] = summary.count;
+  if (summary.mean()) line["value"] = *summary.mean();
+  if (summary.count == 0) line["value"] = line["delta"] = nullptr;
+}
+
 std::string object(const Point& point, bool final) {
   const Series& series = *point.series;
   const Number& value = number(point.value);
@@ -55,6 +61,7 @@ std::string object(const Point& point, bool final) {
   if (series.process == 0) line["processes"] = point.processes;
   if (const auto known = rate(value)) line["rate"] = *known;
   if (const auto* observed = std::get_if<Observed>(&point.value)) put(observed->of, line);
+  if (const auto* summary = std::get_if<Summary>(&point.value)) put(*summary, line);
   if (!point.complete) line["complete"] = false;
   if (point.suspect) line["suspect"] = true;
   if (point.anomalies > 0) line["anomalies"] = point.anomalies;
@@ -110,9 +117,9 @@ std::string csv_line(const Point& point, bool final) {
   const Series& series = *point.series;
   const Number& value = number(point.value);
   return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", point.time_ns, elapsed(point),
-                     series.process, quoted(series.metric), quoted(series.focus), value.total, value.delta,
-                     rate_field(value), quoted(series.units), point.refused, final, point.complete,
-                     point.anomalies,
+                     series.process, quoted(series.metric), quoted(series.focus), number_text(point.value),
+                     is_known(point.value) ? fmt::format("{}", value.delta) : "", rate_field(value),
+                     quoted(series.units), point.refused, final, point.complete, point.anomalies,
                      point.overhead >= 0 ? fmt::format("{}", rounded(point.overhead, 1e4)) : "",
                      point.suspect, quoted(key_text(series)));
 }

@@ -1,5 +1,7 @@
 #include "runtime/output/series.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace mdl::output {
@@ -16,6 +18,29 @@ Result<void> to_all(const std::vector<std::unique_ptr<Consumer>>& consumers, Ste
 }
 
 }  // namespace
+
+const Number& number(const Value& value) {
+  if (const auto* observed = std::get_if<Observed>(&value)) return observed->sum;
+  if (const auto* summary = std::get_if<Summary>(&value)) return summary->number;
+  return std::get<Number>(value);
+}
+
+std::optional<double> Summary::mean() const {
+  if (!sum || count == 0) return std::nullopt;
+  return static_cast<double>(*sum) / static_cast<double>(count);
+}
+
+bool is_known(const Value& value) {
+  const auto* summary = std::get_if<Summary>(&value);
+  return summary == nullptr || summary->count > 0;
+}
+
+std::string number_text(const Value& value) {
+  const auto* summary = std::get_if<Summary>(&value);
+  if (!is_known(value)) return "";
+  return summary && summary->mean() ? fmt::format("{}", *summary->mean())
+                                    : fmt::format("{}", number(value).total);
+}
 
 std::string key_text(const Series& series) {
   std::string out;

@@ -61,11 +61,19 @@ struct Observed {
   Number sum;
   values::Distribution of;  // since the insertion
 };
-using Value = std::variant<Number, Observed>;
-inline const Number& number(const Value& value) {
-  const auto* observed = std::get_if<Observed>(&value);
-  return observed ? observed->sum : std::get<Number>(value);
-}
+// The least or the largest of the values that were observed, or their mean.
+struct Summary {
+  Number number;               // of a mean without its fraction
+  uint64_t count = 0;          // of how many; 0: there is no number
+  std::optional<int64_t> sum;  // of those that a mean is of
+
+  std::optional<double> mean() const;  // with its fraction
+};
+using Value = std::variant<Number, Observed, Summary>;
+const Number& number(const Value& value);
+bool is_known(const Value& value);  // whether there is a number
+// The number as it is: 12, 3.5; "" where there is none.
+std::string number_text(const Value& value);
 
 // Those that are written, in all formats.
 struct Quantile {

@@ -47,8 +47,16 @@ Point Sums::fold(Sum& sum) {
   Point out;
   values::Fold total;
   std::optional<values::Distribution> distribution;
+  std::optional<Summary> summary;
   for (const auto& [id, part] : sum.parts) {
-    total.add(number(part.value).total);
+    if (is_known(part.value)) total.add(number(part.value).total);
+    if (const auto* one = std::get_if<Summary>(&part.value)) {
+      if (!summary) summary.emplace();
+      summary->count += one->count;
+      if (one->sum)
+        summary->sum = static_cast<int64_t>(static_cast<uint64_t>(summary->sum.value_or(0)) +
+                                            static_cast<uint64_t>(*one->sum));
+    }
     if (const auto* observed = std::get_if<Observed>(&part.value)) {
       if (!distribution) distribution.emplace();
       distribution->add(observed->of);
@@ -67,8 +75,12 @@ Point Sums::fold(Sum& sum) {
   const auto before = std::exchange(sum.before_ns, out.time_ns);
   const auto interval_s =
       before ? std::optional(static_cast<double>(out.time_ns - *before) * kNanosecond) : std::nullopt;
-  const Number all = feed_.next(*out.series, total.result(*sum.series.aggregate), interval_s);
-  if (distribution)
+  int64_t result = total.result(*sum.series.aggregate);
+  if (summary && summary->mean()) result = static_cast<int64_t>(*summary->mean());
+  const Number all = feed_.next(*out.series, result, interval_s);
+  if (summary)
+    summary->number = all, out.value = *summary;
+  else if (distribution)
     out.value = Observed{all, std::move(*distribution)};
   else
     out.value = all;

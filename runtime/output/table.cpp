@@ -121,7 +121,18 @@ std::string hidden_text(const Hidden& hidden) {
   return fmt::format("({} more{})", hidden.more, hidden.zeros == 0 ? "" : ", " + zeros);
 }
 
+// A mean has its fraction, unless its units are larger.
+std::string total_text(const Point& point) {
+  if (!is_known(point.value)) return "-";
+  const auto* summary = std::get_if<Summary>(&point.value);
+  if (!summary || !summary->mean()) return value_text(*point.series, number(point.value).total);
+  if (is_time(*point.series)) return duration(*summary->mean());
+  if (is_large_size(*point.series, *summary->mean())) return size_text(*summary->mean());
+  return rate_number(*summary->mean());
+}
+
 bool is_zero(const Point& point) {
+  if (const auto* summary = std::get_if<Summary>(&point.value)) return summary->count == 0;
   const auto* observed = std::get_if<Observed>(&point.value);
   return number(point.value).total == 0 && (observed == nullptr || observed->of.count() == 0);
 }
@@ -241,10 +252,10 @@ Result<void> Table::sample(std::span<const Point> points, bool final) {
     if (another) rows_since_header_ = kRowsToAHeader;
     const std::string time = lines.empty() ? fmt::format("{:.1f} s", point.elapsed_s) : "";
     const std::string& name = series.name.empty() ? series.metric : series.name;
-    lines.push_back({time, process_text(series), shown_name(name), shown_name(place_text(series)),
-                     value_text(series, number(point.value).total),
-                     value_text(series, number(point.value).delta), rate_text(point),
-                     is_time(series) ? "time" : printable(series.units), notes(point, first, final)});
+    lines.push_back(
+        {time, process_text(series), shown_name(name), shown_name(place_text(series)), total_text(point),
+         is_known(point.value) ? value_text(series, number(point.value).delta) : "", rate_text(point),
+         is_time(series) ? "time" : printable(series.units), notes(point, first, final)});
     if (const auto* observed = std::get_if<Observed>(&point.value))
       lines.push_back({"", "", "", "", "", "", "", "", distribution_text(series, observed->of)});
     if (auto hidden = selection.hidden.find(shown); hidden != selection.hidden.end())

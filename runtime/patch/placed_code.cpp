@@ -128,6 +128,7 @@ arch::Bytes PlacedCode::resident_code() const {
   p.ring_entries = layout.ended;
   p.stride = layout.stride;
   p.timers = layout.timers, p.calls = layout.calls, p.sums = layout.sums, p.cells_end = layout.cells_end;
+  p.extremes_end = layout.extremes_end;
   p.news = stage_.news.start;
   p.thread_at = layout.thread_at;
   if (layout.times_calls) p.running = stage_.data.start + layout.running();

@@ -71,20 +71,21 @@ void put_raised(const Journal& j, json& out) {
 }
 
 json to_json(const Journal& j) {
-  json out = {{"owner", j.owner},
-              {"owner_start", j.owner_start},
-              {"target", j.target},
-              {"started_ns", j.started_ns},
-              {"plan", j.plan},
-              {"points", j.points},
-              {"slots", j.layout.slots},
-              {"stride", j.layout.stride},
-              {"groups", {j.layout.timers, j.layout.calls, j.layout.sums, j.layout.cells_end}},
-              {"ended", j.layout.ended},
-              {"ticks_per_second", j.ticks_per_second},
-              {"hit_time", j.layout.keeps_hit_time},
-              {"thread_at", j.layout.thread_at},
-              {"data", range_json(j.data)}};
+  json out = {
+      {"owner", j.owner},
+      {"owner_start", j.owner_start},
+      {"target", j.target},
+      {"started_ns", j.started_ns},
+      {"plan", j.plan},
+      {"points", j.points},
+      {"slots", j.layout.slots},
+      {"stride", j.layout.stride},
+      {"groups", {j.layout.timers, j.layout.calls, j.layout.sums, j.layout.cells_end, j.layout.extremes_end}},
+      {"ended", j.layout.ended},
+      {"ticks_per_second", j.ticks_per_second},
+      {"hit_time", j.layout.keeps_hit_time},
+      {"thread_at", j.layout.thread_at},
+      {"data", range_json(j.data)}};
   if (j.news.end) out["news"] = range_json(j.news);
   if (j.layout.anomalies) out["anomalies"] = {j.layout.anomalies, j.layout.anomalies_end};
   if (j.layout.deferred) out["deferred"] = j.layout.deferred;
@@ -173,6 +174,7 @@ Layout layout_of(const json& in, std::vector<format::CellKind>& kinds, const ima
   const json& groups = in.at("groups");
   out.timers = groups.at(0).get<uint64_t>(), out.calls = groups.at(1).get<uint64_t>();
   out.sums = groups.at(2).get<uint64_t>(), out.cells_end = groups.at(3).get<uint64_t>();
+  out.extremes_end = groups.at(4).get<uint64_t>();
   out.deferred = in.value("deferred", uint64_t{0});
   out.times_calls = in.value("times_calls", false);
   if (in.contains("anomalies")) {
@@ -185,7 +187,7 @@ Layout layout_of(const json& in, std::vector<format::CellKind>& kinds, const ima
       throw std::out_of_range("anomalies");
   }
   if (out.ended > kMostEnded || out.timers > out.calls || out.calls > out.sums || out.sums > out.cells_end ||
-      out.cells_end > out.stride)
+      out.cells_end > out.extremes_end || out.extremes_end > out.stride)
     throw std::out_of_range("layout");
   if (!std::has_single_bit(out.slots) || out.slots > kMostSlots || out.stride < kBlockHeader ||
       out.stride > kLargestBlock || out.size() > data.end - data.start || out.deferred % 8 != 0 ||

@@ -51,7 +51,7 @@ Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool 
       cells, [](const focus::CellSlot& cell) { return cell.kind == format::CellKind::entries; });
   for (int i = 0; i < format::kCellGroups; i++) {
     const auto group = static_cast<Group>(i);
-    if (group == Group::keys) {
+    if (group == Group::extremes) {
       size_t words = pairs + function_words;
       if (words > kMostAnomalyWords) words = pairs;
       if (words > kMostAnomalyWords) words = 0;
@@ -77,6 +77,7 @@ Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool 
   out.timers = end_of(Group::flags);
   out.calls = end_of(Group::timers);
   out.sums = end_of(Group::calls);
+  out.extremes_end = end_of(Group::extremes);
   if (defers) out.deferred = offset, offset += kDeferredBytes;
   out.stride = (offset + kLinePair - 1) & ~(kLinePair - 1);
   uint64_t floor = std::bit_ceil(std::clamp<uint64_t>(threads * 4, kMinSlots, kMostSlots));

@@ -51,7 +51,7 @@ struct Layout {
   uint64_t stride = 0;          // bytes from block to block
   std::vector<uint32_t> cells;  // offset of each focus::CellId in a block
   // Where each kind begins in a block; flags begin right behind the header.
-  uint64_t timers = 0, calls = 0, sums = 0, cells_end = 0;
+  uint64_t timers = 0, calls = 0, sums = 0, cells_end = 0, extremes_end = 0;
   std::vector<focus::CellId> timer_cells;  // by offset; kSpareCell where a timer may come later
   uint32_t ended = 0;                      // entries of the ring, a power of two
   uint32_t thread_at = 0;                  // arch::Lookup::thread_at

@@ -23,6 +23,7 @@ image::Range room_for(const Layout& layout, Group group) {
     case Group::sums:
     case Group::spans:
       return {layout.sums, layout.anomalies ? layout.anomalies : layout.cells_end};
+    case Group::extremes:
     case Group::keys:
     case Group::entries:
       break;

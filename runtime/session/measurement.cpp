@@ -15,6 +15,7 @@
 #include "runtime/session/report.h"
 #include "runtime/session/session_values.h"
 #include "runtime/session/users.h"
+#include "runtime/values/cell_kinds.h"
 
 namespace mdl::inject {
 
@@ -265,10 +266,12 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Point
     for (const RequestValue& value : requests_.of(i, sample.values)) {
       point.series = &requests_.series(i, value);
       const output::Number number = feed_.next(*point.series, value.total, interval_s);
-      if (value.distribution)
-        point.value = output::Observed{number, *value.distribution};
-      else
+      if (!value.observed)
         point.value = number;
+      else if (values::routines(value.kind).is_distribution)
+        point.value = output::Observed{number, value.observed->distribution};
+      else
+        point.value = output::Summary{number, value.observed->count, value.observed->sum(value.kind)};
       points.push_back(point);
     }
   }

@@ -116,18 +116,20 @@ std::string RequestValues::name_key(size_t request, format::KeyName name, int64_
 
 std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot& snapshot) const {
   const resident::JournalRequest& request = journal_.requests[index];
-  const auto distribution = [&](uint64_t thread) -> const values::Distribution* {
-    static const values::Distribution kNothing;
-    if (!values::routines(journal_.kinds[request.value]).fold) return nullptr;
-    const auto found = snapshot.distributions.find({index, thread});
-    return found == snapshot.distributions.end() ? &kNothing : &found->second;
+  const format::CellKind kind = journal_.kinds[request.value];
+  const auto value = [&](uint64_t thread, int64_t total) -> RequestValue {
+    if (!values::routines(kind).fold) return {false, {0, thread}, total};
+    const values::Observations& observed = snapshot.observed(index, thread);
+    return {false,
+            {0, thread},
+            values::routines(kind).is_distribution ? total : observed.value(kind),
+            &observed,
+            kind};
   };
-  if (!request.keyed && request.thread != focus::kEachThread)
-    return {{false, {}, snapshot.cells[index], distribution(0)}};
+  if (!request.keyed && request.thread != focus::kEachThread) return {value(0, snapshot.cells[index])};
   std::vector<RequestValue> out;
   if (!request.keyed)
-    for (const auto& [thread, total] : snapshot.each[index])
-      out.push_back({false, {0, thread}, total, distribution(thread)});
+    for (const auto& [thread, total] : snapshot.each[index]) out.push_back(value(thread, total));
   if (const auto table = keys_.find(index); request.keyed && table != keys_.end()) {
     const values::KeyValues& now = table->second.last();
     for (const auto& [of, total] : fold(now.totals, request, snapshot.counts[index]))
@@ -159,9 +161,9 @@ const output::Series& RequestValues::series(size_t index, const RequestValue& va
   series.process = pid_;
   series.units = request.units;
   series.aggregate = request.thread == focus::kEachThread ? std::nullopt : std::optional(request.aggregate);
-  series.kind = value.distribution  ? output::Series::Kind::distribution
-                : is_level(request) ? output::Series::Kind::level
-                                    : output::Series::Kind::total;
+  series.kind = values::routines(value.kind).is_distribution ? output::Series::Kind::distribution
+                : is_level(request)                          ? output::Series::Kind::level
+                                                             : output::Series::Kind::total;
   // The children of one request with `*` belong together, and so do keys.
   if (request.keyed)
     series.family = static_cast<uint32_t>(index) + 1;

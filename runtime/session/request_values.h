@@ -21,7 +21,9 @@ struct RequestValue {
   bool others = false;  // keys that found no room
   values::KeyOf of;     // the key of a keyed request, the thread of one that has a value for each
   int64_t total = 0;
-  const values::Distribution* distribution = nullptr;  // the snapshot's, where the value is one
+  const values::Observations* observed =
+      nullptr;  // the snapshot's, of a distribution, a minimum and their like
+  format::CellKind kind = format::CellKind::counter;
 };
 
 class RequestValues {

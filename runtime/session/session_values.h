@@ -20,6 +20,7 @@ inline values::BlockLayout block_layout(const resident::Journal& journal) {
   out.ended_address = journal.data.start + kHeaderEnded;
   out.timers = layout.timers, out.calls = layout.calls, out.sums = layout.sums;
   out.cells_end = layout.cells_end;
+  out.extremes_end = layout.extremes_end;
   out.anomalies = layout.anomalies, out.anomalies_end = layout.anomalies_end;
   out.ticks_per_second = journal.ticks_per_second;
   out.identified = layout.thread_at != 0;

@@ -32,12 +32,37 @@ uint64_t own_timer_anew(uint64_t word, uint64_t) {
   return timer_anew(word, kAbove);
 }
 
-void fold_histogram(Distribution& into, std::span<const uint64_t> words) {
-  into.add(words);
+void fold_histogram(Observations& into, std::span<const uint64_t> words) {
+  into.distribution.add(words);
+}
+
+// Words as format/kinds.h has them.
+constexpr uint64_t kSign = uint64_t{1} << 63;
+
+void fold_minimum(Observations& into, std::span<const uint64_t> words) {
+  if (words[0] == 0) return;
+  const auto least = static_cast<int64_t>(~(words[1] ^ kSign));
+  into.number = into.count ? std::min(into.number, least) : least;
+  into.count += words[0];
+}
+
+void fold_maximum(Observations& into, std::span<const uint64_t> words) {
+  if (words[0] == 0) return;
+  const auto largest = static_cast<int64_t>(words[1] ^ kSign);
+  into.number = into.count ? std::max(into.number, largest) : largest;
+  into.count += words[0];
+}
+
+void fold_average(Observations& into, std::span<const uint64_t> words) {
+  into.number = static_cast<int64_t>(static_cast<uint64_t>(into.number) + words[0]);
+  into.count += words[1];
 }
 
 constexpr CellRoutines kWord = {};
-constexpr CellRoutines kHistogram = {.fold = fold_histogram};
+constexpr CellRoutines kHistogram = {.fold = fold_histogram, .is_distribution = true};
+constexpr CellRoutines kMinimum = {.fold = fold_minimum};
+constexpr CellRoutines kMaximum = {.fold = fold_maximum};
+constexpr CellRoutines kAverage = {.fold = fold_average};
 constexpr CellRoutines kWallTimer = {read_timer, ended_timer, shared_timer, timer_anew};
 constexpr CellRoutines kOwnTimer = {read_timer, ended_timer, shared_timer, own_timer_anew};
 
@@ -52,6 +77,12 @@ const CellRoutines& routines(format::CellKind kind) {
       return kOwnTimer;
     case format::CellKind::histogram:
       return kHistogram;
+    case format::CellKind::minimum:
+      return kMinimum;
+    case format::CellKind::maximum:
+      return kMaximum;
+    case format::CellKind::average:
+      return kAverage;
     default:
       return kWord;
   }

@@ -36,8 +36,9 @@ struct CellRoutines {
   // The first word with which a fork's child begins; `wall`: the wall clock now.
   // Null: 0 where it is a sum, else the word.
   uint64_t (*anew)(uint64_t word, uint64_t wall) = nullptr;
-  // Adds the cell's words to a distribution; null: the value is a number alone.
-  void (*fold)(Distribution& into, std::span<const uint64_t> words) = nullptr;
+  // Adds the cell's words to what was observed; null: the value is a number alone.
+  void (*fold)(Observations& into, std::span<const uint64_t> words) = nullptr;
+  bool is_distribution = false;
 };
 
 const CellRoutines& routines(format::CellKind kind);

@@ -36,6 +36,12 @@ int64_t Distribution::quantile(double part) const {
   return 0;
 }
 
+int64_t Observations::value(format::CellKind kind) const {
+  if (kind != format::CellKind::average || count == 0) return number;
+  __extension__ using Wide = __int128;
+  return static_cast<int64_t>(Wide{number} / Wide{count});
+}
+
 void Distribution::add(std::span<const uint64_t> words) {
   sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + words[0]);
   std::vector<Bucket> both;

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
+
+#include "format/kinds.h"
 
 namespace mdl::values {
 
@@ -30,6 +33,19 @@ struct Distribution {
   // A histogram's words, as a block holds them.
   void add(std::span<const uint64_t> words);
   void add(const Distribution& other);
+};
+
+// What was observed: a distribution, or of a minimum, a maximum and an average how many values, and the one that tells
+// about all.
+struct Observations {
+  Distribution distribution;
+  uint64_t count = 0;
+  int64_t number = 0;  // the extreme, or the sum; 0 of none
+
+  int64_t value(format::CellKind kind) const;  // of an average without its fraction
+  std::optional<int64_t> sum(format::CellKind kind) const {
+    return kind == format::CellKind::average ? std::optional(number) : std::nullopt;
+  }
 };
 
 }  // namespace mdl::values

@@ -21,7 +21,7 @@ constexpr uint32_t kMostSlots = 1u << 20;
 constexpr uint32_t kSlotsAtOnce = 4096;
 constexpr uint64_t kWholeAddressSpace = uint64_t{1} << 56;
 constexpr size_t kEndedBytes = 192 << 20;  // of blocks whose threads have ended
-constexpr size_t kMostThreads = 65536;  // that are told apart after they have ended; the rest are thread 0
+constexpr size_t kMostThreads = 65536;     // that are told apart after they have ended; the rest are thread 0
 
 // Words of a block.
 constexpr size_t kAnomalies = kBlockAnomalies / 8, kThread = kBlockThread / 8, kTaken = kBlockTaken / 8,
@@ -50,7 +50,8 @@ Result<void> check(const BlockLayout& layout) {
        {layout.directory, layout.blocks, layout.overflow_address, layout.ring, layout.ended_address})
     if (address >= kWholeAddressSpace) return bad("an impossible address");
   if (layout.timers > layout.calls || layout.calls > layout.sums || layout.sums > layout.cells_end ||
-      layout.cells_end > layout.stride || (layout.timers | layout.calls | layout.sums) % 8 != 0)
+      layout.cells_end > layout.stride || layout.extremes_end > layout.stride ||
+      (layout.timers | layout.calls | layout.sums) % 8 != 0)
     return bad("cells outside of a block");
   if (layout.anomalies > layout.anomalies_end || layout.anomalies_end > layout.cells_end ||
       (layout.anomalies | layout.anomalies_end) % 8 != 0)
@@ -75,7 +76,7 @@ bool is_ticks(format::CellKind kind) {
 
 // Blocks are read up to the last cell only.
 size_t words_needed(const BlockLayout& layout) {
-  uint64_t end = std::max(kBlockHeader, layout.cells_end);
+  uint64_t end = std::max({kBlockHeader, layout.cells_end, layout.extremes_end});
   for (const CellPlace& cell : layout.cells)
     end = std::max(end, cell.offset + uint64_t{format::info(cell.kind).size});
   return std::min(end, layout.stride) / 8;
@@ -86,6 +87,12 @@ void bounded_add(std::map<uint64_t, int64_t>& values, uint64_t thread, int64_t v
 }
 
 }  // namespace
+
+const Observations& Snapshot::observed(size_t cell, uint64_t thread) const {
+  static const Observations kNothing;
+  const auto found = distributions.find({cell, thread});
+  return found == distributions.end() ? kNothing : found->second;
+}
 
 Collector::Collector(BlockLayout layout)
     : layout_(std::move(layout)),
@@ -202,6 +209,10 @@ void Collector::take(const Words& copy, uint32_t slot) {
   for (uint64_t at = layout_.timers; at < layout_.calls; at += kTimerSize)
     if (signed_word(copy, at) > 0) taken_[at / 8] += copy[at / 8];
   for (uint64_t at = layout_.sums; at < layout_.cells_end; at += 8) taken_[at / 8] += copy[at / 8];
+  for (uint64_t at = layout_.cells_end / 8; at + 1 < layout_.extremes_end / 8; at += 2) {
+    taken_[at] += copy[at];
+    taken_[at + 1] = std::max(taken_[at + 1], copy[at + 1]);
+  }
   living_.erase(slot);
   std::erase_if(seen_, [&](const Seen& s) { return s.slot == slot && s.words[kThread] == copy[kThread]; });
 }

@@ -61,6 +61,7 @@ struct BlockLayout {
   uint32_t ring_entries = 0;      // a power of two; 0 = there are none
   uint64_t ended_address = 0;     // u64 x 2: copies made, copies that found no room
   uint64_t timers = 0, calls = 0, sums = 0, cells_end = 0;  // where kinds of cells begin in a block
+  uint64_t extremes_end = 0;                                // extremes begin at cells_end
   uint64_t anomalies = 0, anomalies_end = 0;                // words that are such, besides the header's
   uint64_t ticks_per_second = 0;                            // of wall timers
   bool identified = false;      // a thread's id is in its block before it counts anything
@@ -74,7 +75,7 @@ struct ThreadValue {
 };
 
 // By index of BlockLayout::cells, and by thread for Whose::each, else 0.
-using Distributions = std::map<std::pair<size_t, uint64_t>, Distribution>;
+using Distributions = std::map<std::pair<size_t, uint64_t>, Observations>;
 
 struct Snapshot {
   std::vector<int64_t> cells;                  // as BlockLayout::cells; sums wrap, averages truncate
@@ -90,6 +91,8 @@ struct Snapshot {
   uint64_t overflows = 0;               // beyond zero, threads without a slot share a block, as one thread
   uint64_t unrecorded = 0;              // threads that ended so fast that only sums of their values are known
   uint64_t taken_ns = 0;                // what hits have taken of all threads' time, where that is kept
+
+  const Observations& observed(size_t cell, uint64_t thread) const;  // nothing where there is none
 };
 
 // Reads again and again, and remembers threads that have ended.

@@ -166,5 +166,137 @@ class Distributions(LiveTest):
         self.assertEqual(run(MDL_INJECT, "--remove", program.process.pid).returncode, 0)
 
 
+SUMMARIES = ("min $arg[0] at t_size", "max $arg[0] at t_size", "avg $arg[0] at t_size")
+
+
+class Summaries(LiveTest):
+    """The least value, the largest and the mean, which are exact."""
+
+    def assert_are(self, session, truth):
+        least, largest, mean = (session.final()[query, ""] for query in SUMMARIES)
+        self.assertEqual((least["value"], largest["value"]), (truth["min"], truth["max"]))
+        self.assertAlmostEqual(mean["value"] * truth["count"] / truth["sum"], 1, 12)
+        for line in least, largest, mean:
+            self.assertEqual((line["count"], line["rate"]), (truth["count"], None))
+
+    def test_exact_under_threads_and_signals(self):
+        program = self.start("observed")
+        before = self.remember(program.process.pid)
+        session = self.inject(program.process.pid, *SUMMARIES, "max $arg[0] at t_size by thread as each",
+                              "min $arg[0] at t_size if $arg[0] > 5000 as some", "max $arg[0] at t_size within t_size as inside",
+                              "max $arg[0] at /Code/observed/t_* as of")
+        session.wait_inserted()
+        for _ in range(3):  # new threads each time
+            truth = program.ask("go 20000")
+            session.fresh_values()
+        self.assert_stopped_well(session)
+        self.assert_are(session, truth)
+        lines = session.final()
+        each = [line for line in session.lines if line["final"] and line["metric"] == "each" and line["count"]]
+        self.assertGreaterEqual(len(each), 4)
+        self.assertEqual(max(line["value"] for line in each), truth["max"])
+        self.assertEqual(sum(line["count"] for line in each), truth["count"])
+        self.assertEqual(lines["some", ""]["value"], truth["above"])
+        self.assertEqual(lines["inside", ""]["value"], truth["max"])
+        self.assertEqual(lines["of", "/Code/observed/t_size"]["value"], truth["max"])
+        self.assert_untouched(program.process.pid, before)
+
+    def test_many_threads_that_end(self):
+        """More of them than the ring has room for, between two looks."""
+        program = self.start("observed")
+        session = self.inject(program.process.pid, *SUMMARIES, interval="60")
+        session.wait_inserted()
+        session.process.send_signal(signal.SIGSTOP)
+        for _ in range(400):
+            truth = program.ask("go 3")
+        session.process.send_signal(signal.SIGCONT)
+        self.assert_stopped_well(session)
+        self.assertIn("threads ended so fast that only the sums of their values are known", session.errors)
+        self.assert_are(session, truth)
+
+    def test_nothing_observed(self):
+        """There is no number, and not 0."""
+        program = self.start("observed")
+        shown = {}
+        for name in ("json", "csv", "table", "prometheus", "influx"):
+            done = run(MDL_INJECT, program.process.pid, *SUMMARIES, "-d", "0", "--format", name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            shown[name] = done.stdout
+        for line in json.loads(shown["json"]):
+            self.assertEqual((line["value"], line["delta"], line["rate"], line["count"]), (None, None, None, 0))
+        for line in shown["csv"].splitlines()[1:]:
+            self.assertRegex(line, r"^\d+,[\d.]+,\d+,[^,]+,,,,,Values,")
+        self.assertRegex(shown["table"], r"min \$arg\[0\] at t_size +- +Values")
+        self.assertNotRegex(shown["prometheus"], r"(?m)^mdl_min")
+        for line in shown["influx"].splitlines():
+            self.assertRegex(line, r" count=0i \d+$")
+
+    def test_formats(self):
+        program = self.start("observed")
+        shown = {}
+        for name in ("csv", "table", "prometheus", "influx"):
+            injector = subprocess.Popen([MDL_INJECT, str(program.process.pid), *SUMMARIES, "--format", name, "-o",
+                                         self.folder / name, "-i", "60"], stderr=subprocess.PIPE, text=True)
+            self.addCleanup(injector.kill)
+            self.assertIn("inserted", injector.stderr.readline())
+            program.ask("go 10")
+            injector.send_signal(signal.SIGINT)
+            self.assertEqual(injector.wait(30), 0)
+            injector.stderr.close()
+            shown[name] = (self.folder / name).read_text()
+        self.assertRegex(shown["csv"], r",min \$arg\[0\] at t_size,,-?\d+,-?\d+,,Values,")
+        self.assertRegex(shown["csv"], r",avg \$arg\[0\] at t_size,,-?[\d.e+]+,-?\d+,,Values,")
+        self.assertRegex(shown["table"], r"max \$arg\[0\] at t_size +[\d,]+")
+        self.assertIn("# TYPE mdl_min_arg_0_at_t_size gauge", shown["prometheus"])
+        self.assertRegex(shown["prometheus"], r"(?m)^mdl_max[^ ]* \d+$")
+        self.assertRegex(shown["influx"], r" count=\d+i,value=\d+i,delta=\d+i \d+\n")
+
+    def test_children_begin_at_nothing(self):
+        program = self.start("children")
+        session = self.inject(program.process.pid, "max 700 at t_work", "--follow-fork")
+        session.wait_inserted()
+        program.ask("work 30", None)
+        program.ask("fork 20", None)
+        self.assert_stopped_well(session)
+        lines = [line for line in session.lines if line["final"]]
+        self.assertEqual(sorted((line["count"], line["value"]) for line in lines), [(20, 700), (20, 700), (30, 700)])
+
+    def test_all_processes_together(self):
+        """Their least and largest, the mean of all values, and nothing of one that has observed nothing."""
+        programs = [self.start("observed") for _ in range(3)]
+        session = self.inject(",".join(str(one.pid) for one in programs), *SUMMARIES)
+        session.wait_inserted()
+        truths = [programs[0].ask("go 100"), programs[1].ask("go 3000")]
+        self.assert_stopped_well(session)
+        all_of = {line["metric"]: line for line in session.lines if line["final"] and line["pid"] == 0}
+        count, total = (sum(truth[what] for truth in truths) for what in ("count", "sum"))
+        least, largest, mean = (all_of[query] for query in SUMMARIES)
+        self.assertEqual((least["value"], largest["value"]),
+                         (min(truth["min"] for truth in truths), max(truth["max"] for truth in truths)))
+        self.assertAlmostEqual(mean["value"] * count / total, 1, 12)
+        self.assertEqual([line["count"] for line in all_of.values()], [count] * 3)
+        none = [line["value"] for line in session.lines if line["final"] and line["pid"] == programs[2].pid]
+        self.assertEqual(none, [None] * 3)
+
+    def test_durations(self):
+        program = self.start("observed")
+        session = self.inject(program.process.pid, "min elapsed at t_size", "max elapsed at t_size", "avg elapsed at t_size")
+        session.wait_inserted()
+        truth = program.ask("go 100")
+        self.assert_stopped_well(session)
+        least, largest, mean = (session.final()[f"{verb} elapsed at t_size", ""] for verb in ("min", "max", "avg"))
+        self.assertEqual((least["count"], least["units"]), (truth["count"], "ns"))
+        self.assertLessEqual(least["value"], mean["value"])
+        self.assertLessEqual(mean["value"], largest["value"])
+
+    def test_status(self):
+        program = self.start("observed")
+        self.inject(program.process.pid, *SUMMARIES, "--detach", "-d", "0").wait()
+        self.assertIn("nothing observed", run(MDL_INJECT, "--status", program.process.pid).stdout)
+        truth = program.ask("go 100")
+        self.assertIn(f" = {truth['max']} Values", run(MDL_INJECT, "--status", program.process.pid).stdout)
+        self.assertEqual(run(MDL_INJECT, "--remove", program.process.pid).returncode, 0)
+
+
 if __name__ == "__main__":
     unittest.main()

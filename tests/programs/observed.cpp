@@ -5,7 +5,8 @@
 //   go N       four new threads, N times each; a signal that is sent to them now and then calls it, too.
 //              Answers {"event":"done",...} with totals since the start: count, sum, the values that p50,
 //              p90, p99, p999 and p1000 are (the least that this part of all are not above; negative ones as
-//              0), and "powers": how many values are below 1, 2, 4, 8, ... and not below the one before
+//              0), min and max (as they are), above (the least above 5000),
+//              and "powers": how many values are below 1, 2, 4, 8, ... and not below the one before
 //   quit       ends with status 0
 #include <unistd.h>
 
@@ -58,13 +59,19 @@ void work(unsigned long n, uint64_t random) {
 void tell() {
   std::vector<long> sorted = all;
   unsigned long sum = 0;
+  const auto [least, largest] = std::minmax_element(sorted.begin(), sorted.end());
+  const std::string extremes = ",\"min\":" + std::to_string(*least) + ",\"max\":" + std::to_string(*largest);
+  long above = 0;
+  for (const long size : sorted)
+    if (size > 5000 && (above == 0 || size < above)) above = size;
   for (long& size : sorted) {
     sum += static_cast<unsigned long>(size);
     size = std::max(size, 0l);
   }
   std::sort(sorted.begin(), sorted.end());
-  std::string text =
-      protocol::field("count", sorted.size()) + ",\"sum\":" + std::to_string(static_cast<long>(sum));
+  std::string text = protocol::field("count", sorted.size()) +
+                     ",\"sum\":" + std::to_string(static_cast<long>(sum)) + extremes +
+                     ",\"above\":" + std::to_string(above);
   for (int part : {500, 900, 990, 999, 1000}) {
     const auto rank = static_cast<size_t>(std::ceil(part / 1000.0 * static_cast<double>(sorted.size())));
     text += "," + protocol::field(("p" + std::to_string(part)).c_str(),

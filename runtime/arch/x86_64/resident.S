@@ -21,6 +21,9 @@
         .globl  mdl_resident_read
         .globl  mdl_resident_call
         .globl  mdl_resident_observe
+        .globl  mdl_resident_least
+        .globl  mdl_resident_largest
+        .globl  mdl_resident_mean
         .globl  mdl_resident_enter
         .globl  mdl_resident_elapsed
         .globl  mdl_resident_parameters
@@ -238,7 +241,7 @@ mdl_resident_renew:
         movq    .Lsums(%rip), %rcx
 .Ladd_sum:
         cmpq    .Lcells_end(%rip), %rcx
-        jae     .Lclear
+        jae     .Ladd_extreme
         movq    (%r8,%rcx), %rax
         testq   %rax, %rax
         jz      .Lno_sum                // most words of a histogram
@@ -246,6 +249,21 @@ mdl_resident_renew:
 .Lno_sum:
         addq    $8, %rcx
         jmp     .Ladd_sum
+.Ladd_extreme:
+        cmpq    .Lextremes_end(%rip), %rcx
+        jae     .Lclear
+        movq    (%r8,%rcx), %rax
+        lock addq %rax, (%rdi,%rcx)     // how many
+        movq    8(%r8,%rcx), %rsi
+        movq    8(%rdi,%rcx), %rax
+.Lis_more_extreme:
+        cmpq    %rax, %rsi
+        jbe     .Lnext_extreme
+        lock cmpxchgq %rsi, 8(%rdi,%rcx)
+        jne     .Lis_more_extreme
+.Lnext_extreme:
+        addq    $16, %rcx
+        jmp     .Ladd_extreme
 .Lclear:
         movq    $-1, kBlockThread(%r8)
         xorl    %eax, %eax
@@ -650,6 +668,35 @@ mdl_resident_observe:
         movl    $((kHistogramTop - kHistogramShift + 1) << kHistogramShift) - 1, %r10d
         jmp     .Lbucket
 
+// The minimum, or the maximum, at rax observes r10 (format/kinds.h). A signal handler that observes in between
+// loses nothing.
+        .p2align 4
+mdl_resident_least:
+        notq    %r10
+mdl_resident_largest:
+        btcq    $63, %r10
+        pushq   %rax
+        pushq   %rcx
+        movq    %rax, %rcx
+        movq    8(%rcx), %rax
+.Lextreme:
+        cmpq    %rax, %r10
+        jbe     .Lextreme_known
+        cmpxchgq %r10, 8(%rcx)
+        jne     .Lextreme
+.Lextreme_known:
+        incq    (%rcx)
+        popq    %rcx
+        popq    %rax
+        ret
+
+// The average at rax observes r10.
+        .p2align 4
+mdl_resident_mean:
+        addq    %r10, (%rax)
+        incq    8(%rax)
+        ret
+
         .p2align 3
 mdl_resident_parameters:                // filled when the code is injected: arch::ResidentParameters, in its order
 .Lheader:               .quad 0
@@ -665,6 +712,7 @@ mdl_resident_parameters:                // filled when the code is injected: arc
 .Lcalls:                .quad 0
 .Lsums:                 .quad 0
 .Lcells_end:            .quad 0
+.Lextremes_end:         .quad 0
 .Lnews:                 .quad 0         // 0: forks are not followed
 .Lthread_at:            .quad 0
 .Lrunning:              .quad 0

@@ -88,6 +88,7 @@ Bytes resident_code(const ResidentParameters& p, std::span<const TimerClock> tim
                                  p.calls,
                                  p.sums,
                                  p.cells_end,
+                                 p.extremes_end,
                                  p.news,
                                  p.thread_at,
                                  p.running,
