@@ -60,7 +60,8 @@ class Durations(Asking):
         self.assert_stopped_well(session)
         lines = session.final()
         for function in FUNCTIONS:
-            self.assert_is(lines["latency /Code/durations/t_*", f"/Code/durations/{function}"], truth, function)
+            # Seven requests: what they take in the calls inside is most of what the program's clocks see of t_deep.
+            self.assert_is(lines["latency /Code/durations/t_*", f"/Code/durations/{function}"], truth, function, 0.25)
         # It ends with its jump to t_spin.
         tail = lines["latency /Code/durations/t_*", "/Code/durations/t_tail"]
         self.assertEqual(tail["count"], truth["t_tail_count"])

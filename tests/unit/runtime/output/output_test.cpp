@@ -452,16 +452,17 @@ TEST(Distributions, Table) {
 
 // The bounds are the same in each sample, whatever was observed: a power of two each.
 TEST(Distributions, Prometheus) {
-  const std::string labels = "{pid=\"42\",focus=\"/Code/app/work\"";
-  std::string expected = "# HELP mdl_sizes Sizes (bytes)\n# TYPE mdl_sizes histogram\n";
+  const std::string labels = "{pid=\"42\",focus=\"/Code/app/work\",object=\"app\",function=\"work\"";
+  std::string expected = "# HELP mdl_sizes_bytes Sizes (bytes)\n# TYPE mdl_sizes_bytes histogram\n";
   for (int power = 0; power < 48; power++)
-    expected += "mdl_sizes_bucket" + labels + ",le=\"" + std::to_string((int64_t{1} << power) - 1) + "\"} " +
+    expected += "mdl_sizes_bytes_bucket" + labels + ",le=\"" + std::to_string((int64_t{1} << power) - 1) +
+                "\"} " +
                 (power < 2   ? "0"
                  : power < 8 ? "3"
                              : "4") +
                 "\n";
-  expected += "mdl_sizes_bucket" + labels + ",le=\"+Inf\"} 4\n" + "mdl_sizes_sum" + labels + "} 137\n" +
-              "mdl_sizes_count" + labels + "} 4\n";
+  expected += "mdl_sizes_bytes_bucket" + labels + ",le=\"+Inf\"} 4\n" + "mdl_sizes_bytes_sum" + labels +
+              "} 137\n" + "mdl_sizes_bytes_count" + labels + "} 4\n";
   EXPECT_EQ(written("prometheus", {{distribution()}}), expected);
 }
 
