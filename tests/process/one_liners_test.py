@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -85,6 +86,31 @@ class Answering:
         put_down(self.process)
 
 
+class Postgres(Answering):
+    name, LINE = "postgres", b"select 1 + 2;\n"
+
+    def __init__(self, folder):
+        binaries = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1]
+        self.user = servers.AS_POSTGRES
+        os.chmod(folder, 0o777)
+        data, port = folder / "data", str(free_port())
+        subprocess.run([*self.user, binaries / "initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync"], check=True,
+                       capture_output=True, timeout=120)
+        self.server = subprocess.Popen([*self.user, binaries / "postgres", "-D", data, "-p", port, "-k", folder, "-h", "",
+                                        "-c", "fsync=off", "-c", "autovacuum=off"], stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        client = ["psql", "-h", folder, "-p", port, "-U", "postgres", "-AtqX"]
+        soon(lambda: subprocess.run([*client, "-c", "select"], capture_output=True, check=False, timeout=20).returncode == 0,
+             "postgres to answer")
+        super().__init__(*client)
+        self.options = [str(self.server.pid), "--all-children"]
+
+    def end(self):
+        super().end()
+        self.server.terminate()
+        self.server.wait()
+
+
 class Sqlite(Answering):
     name, LINE = "sqlite3", b"select 1 + 2;\n"
 
@@ -123,6 +149,9 @@ TRUTH = {
     "'sum $arg[2] at write by fd($arg[0])'": lambda lines: (
         sum(line["value"] for line in lines if "socket" in line["key"][0]), TIMES * len(b"+OK\r\n$5\r\nvalue\r\n")),
     "--every": lambda lines: (value(lines, lines[0]["metric"], pid=0), TIMES),
+    "'count pg_parse_query'": lambda lines: (
+        (value(lines, "count pg_parse_query", pid=0), [line["count"] for line in lines if "p50" in line and line["pid"] == 0]),
+        (TIMES, [TIMES])),
     "'count sqlite3_step'": lambda lines: (value(lines, "count sqlite3_step"), 2 * TIMES),  # a row, and the end
     "'count write by int($arg[0])'": lambda lines: (
         [line["value"] for line in lines if line.get("key") == ["1"]] + [line["sum"] for line in lines if "sum" in line],
@@ -156,13 +185,17 @@ def at_work(program):
 
 class OneLiners(LiveTest):
     def begin(self, program):
-        running = program(self.folder)
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        self.folder.chmod(0o755)  # servers change their user
+        running = program(folder)
         self.addCleanup(running.end)
         return running
 
     def tables(self, page):
         out = {}
-        for program in (Redis, Nginx, Sqlite, Python, Node):
+        for program in (Redis, Nginx, Postgres, Sqlite, Python, Node):
+            if not self.commands(program.name, page):
+                continue
             running = self.begin(program)
             with at_work(running):
                 out |= {command.line: shown.table(command, running.options, 2) for command in self.commands(program.name, page)}
@@ -171,7 +204,7 @@ class OneLiners(LiveTest):
     def commands(self, name, page=PAGE):
         commands = [command for command in shown.read(page) if command.name == name]
         for command in commands:
-            command.words = [word for word in command.words if word != "--every"]
+            command.words = [word for word in command.words if word not in ("--every", "--all-children")]
         return commands
 
     def check(self, program):
@@ -180,6 +213,7 @@ class OneLiners(LiveTest):
         self.assertGreater(len(commands), 0)
         for command in commands:
             with self.subTest(command=command.line):
+                self.assertTrue(command.printed)
                 with at_work(running):
                     printed = shown.table(command, running.options, 0.5, "--all", most=None)
                 self.assertEqual(shown.missing(command, printed), [], "\n".join(printed))
@@ -199,6 +233,9 @@ class OneLiners(LiveTest):
     def test_nginx(self):
         self.check(Nginx)
 
+    def test_postgres(self):
+        self.check(Postgres)
+
     def test_sqlite3(self):
         self.check(Sqlite)
 
@@ -213,8 +250,10 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--update"]:
         test = OneLiners("test_redis")
         test.setUp()
-        for page in (PAGE, README):
-            shown.update(page, test.tables(page))
-        test.doCleanups()
+        try:
+            for page in (PAGE, README):
+                shown.update(page, test.tables(page))
+        finally:
+            test.doCleanups()
     else:
         unittest.main(verbosity=2)

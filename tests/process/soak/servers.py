@@ -17,6 +17,7 @@ import harness
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = os.geteuid() == 0
+AS_POSTGRES = ("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups") if ROOT else ()
 
 
 def version_of(*command):
@@ -237,7 +238,7 @@ class Postgres(Server):
     def start(self):
         binaries = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1]
         self.program = binaries / "postgres"
-        self.as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if ROOT else []
+        self.as_user = AS_POSTGRES
         os.chmod(self.folder.parent, 0o755)
         os.chmod(self.folder, 0o777)
         data = self.folder / "data"
