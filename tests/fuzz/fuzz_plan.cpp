@@ -49,7 +49,10 @@ void fill(const plan::Stencil& stencil) {
   std::vector<std::byte> code = stencil.code;
   for (const plan::Hole& hole : stencil.holes) {
     require(hole.offset + hole.size <= code.size());
-    const int64_t value = plan::is_pc_relative(hole.kind) ? static_cast<int64_t>(code.size()) : 64;
+    const bool shift = hole.kind == plan::HoleKind::symbol_left || hole.kind == plan::HoleKind::symbol_right;
+    const int64_t value = plan::is_pc_relative(hole.kind) ? static_cast<int64_t>(code.size())
+                          : shift                         ? 63
+                                                          : 64;
     std::memcpy(code.data() + hole.offset, &value, hole.size);
   }
   require(static_cast<bool>(plan::verify_filled(*plan::rules_for("x86_64"), stencil, code, kBlockSize)));
