@@ -28,6 +28,22 @@ def many(function, count):
 LIMIT = 1 << 48  # larger ones are in the last bucket
 
 
+def outputs(test, program, command, formats, *requests):
+    """{format: what is written of the requests while the program does the command, once for each}"""
+    shown = {}
+    for name in formats:
+        injector = subprocess.Popen([MDL_INJECT, str(program.process.pid), *requests, "--format", name, "-o",
+                                     test.folder / name, "-i", "60"], stderr=subprocess.PIPE, text=True)
+        test.addCleanup(injector.kill)
+        test.assertIn("inserted", injector.stderr.readline())
+        program.ask(command)
+        injector.send_signal(signal.SIGINT)
+        test.assertEqual(injector.wait(30), 0)
+        injector.stderr.close()
+        shown[name] = (test.folder / name).read_text()
+    return shown
+
+
 class Distributions(LiveTest):
     def assert_is(self, line, truth):
         """Sums are exact, buckets too; quantiles are off by less than 1 %."""
@@ -77,17 +93,7 @@ class Distributions(LiveTest):
     def test_formats(self):
         program = self.start("observed")
         plan = self.compile_text(SIZES)
-        shown = {}
-        for name in ("table", "prometheus", "csv", "json"):
-            injector = subprocess.Popen([MDL_INJECT, str(program.process.pid), plan, "--format", name, "-o",
-                                         self.folder / name, "-i", "60"], stderr=subprocess.PIPE, text=True)
-            self.addCleanup(injector.kill)
-            self.assertIn("inserted", injector.stderr.readline())
-            program.ask("go 1000")
-            injector.send_signal(signal.SIGINT)
-            self.assertEqual(injector.wait(30), 0)
-            injector.stderr.close()
-            shown[name] = (self.folder / name).read_text()
+        shown = outputs(self, program, "go 1000", ("table", "prometheus", "csv", "json"), plan)
         size = r"[\d,]+(\.\d+ [MGTPE]B)?"
         self.assertRegex(shown["table"], rf"[\d,]+ values: p50 {size}, p90 {size}, p99 {size}, p999 {size}, max {size}\n")
         text = shown["prometheus"]
@@ -233,17 +239,7 @@ class Summaries(LiveTest):
 
     def test_formats(self):
         program = self.start("observed")
-        shown = {}
-        for name in ("csv", "table", "prometheus", "influx"):
-            injector = subprocess.Popen([MDL_INJECT, str(program.process.pid), *SUMMARIES, "--format", name, "-o",
-                                         self.folder / name, "-i", "60"], stderr=subprocess.PIPE, text=True)
-            self.addCleanup(injector.kill)
-            self.assertIn("inserted", injector.stderr.readline())
-            program.ask("go 10")
-            injector.send_signal(signal.SIGINT)
-            self.assertEqual(injector.wait(30), 0)
-            injector.stderr.close()
-            shown[name] = (self.folder / name).read_text()
+        shown = outputs(self, program, "go 10", ("csv", "table", "prometheus", "influx"), *SUMMARIES)
         self.assertRegex(shown["csv"], r",min \$arg\[0\] at t_size,,-?\d+,-?\d+,,Values,")
         self.assertRegex(shown["csv"], r",avg \$arg\[0\] at t_size,,-?[\d.e+]+,-?\d+,,Values,")
         self.assertRegex(shown["table"], r"max \$arg\[0\] at t_size +[\d,]+")

@@ -7,11 +7,10 @@ it does as many rounds as it is told, for the numbers.
 import json
 import subprocess
 import sys
-import threading
 import unittest
 
 import shown
-from harness import PROGRAMS, SOURCE, Lines, LiveTest, put_down
+from harness import PROGRAMS, SOURCE, Lines, LiveTest, put_down, repeating
 
 PAGE = SOURCE / "examples" / "README.md"
 ROUNDS = 5
@@ -104,29 +103,12 @@ class Examples(LiveTest):
         self.workshop = Workshop()
         self.addCleanup(put_down, self.workshop.process)
 
-    def at_work(self):
-        """Rounds until the end of the block."""
-        class Work:
-            def __enter__(work):
-                work.stop = threading.Event()
-                work.thread = threading.Thread(target=work.run)
-                work.thread.start()
-
-            def run(work):
-                while not work.stop.wait(0.001):
-                    self.workshop.round()
-
-            def __exit__(work, *_):
-                work.stop.set()
-                work.thread.join()
-        return Work()
-
     def tables(self):
-        with self.at_work():
+        with repeating(self.workshop.round, 0.001):
             return {command.line: shown.table(command, [str(self.workshop.pid)], 2) for command in shown.read(PAGE)}
 
     def test_what_is_printed(self):
-        with self.at_work():
+        with repeating(self.workshop.round, 0.001):
             for command in shown.read(PAGE):
                 with self.subTest(command=command.line):
                     self.assertTrue(command.printed)

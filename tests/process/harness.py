@@ -15,6 +15,7 @@ programs promise that between an answer and the next command (tests/programs/pro
 """
 
 import atexit
+import contextlib
 import json
 import os
 import pathlib
@@ -23,8 +24,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
+import urllib.request
 
 import process_text
 
@@ -285,6 +288,61 @@ class RedisServer:
             except subprocess.TimeoutExpired:
                 self.process.kill()
         self.process.wait()
+
+
+class NginxServer:
+    """An nginx of its own: a master and workers, loopback, a free port, files of the folder. `http` and `events` are lines
+    of its configuration."""
+
+    program = shutil.which("nginx", path="/usr/sbin:/usr/bin")
+
+    def __init__(self, folder, workers, http="access_log off;", events="", listen=""):
+        self.port = free_port()
+        temporary = "".join(f"{kind}_temp_path {folder}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        configuration = folder / "nginx.conf"
+        configuration.write_text(f"""
+daemon off; worker_processes {workers}; pid {folder}/nginx.pid; error_log {folder}/error.log;
+events {{ worker_connections 256; {events} }}
+http {{ {http} {temporary} server {{ listen 127.0.0.1:{self.port} {listen}; root {folder}; }} }}
+""")
+        os.chmod(folder, 0o755)  # the workers are another user's
+        self.process = subprocess.Popen([self.program, "-c", configuration], stdin=subprocess.DEVNULL)
+        self.pid = self.process.pid
+        soon(lambda: len(self.workers()) == workers, "nginx's workers")
+
+    def workers(self):
+        return [int(pid) for pid in pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+
+    def get(self, file):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/{file}", timeout=20) as page:
+            return page.read()
+
+    def kill(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def repeating(step, pause):
+    """Does the step again and again, with so many seconds between, until the block ends; what it raised is raised there."""
+    stop, failed = threading.Event(), []
+
+    def run():
+        try:
+            while not stop.wait(pause):
+                step()
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    if failed:
+        raise failed[0]
 
 
 def free_port():

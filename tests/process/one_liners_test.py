@@ -2,18 +2,15 @@
 client did meanwhile.
 """
 
-import contextlib
-import http.client
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
-import threading
 import unittest
 
 import shown
-from harness import SOURCE, Lines, LiveTest, RedisServer, free_port, put_down, soon
+from harness import SOURCE, Lines, LiveTest, NginxServer, RedisServer, free_port, put_down, repeating, soon
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "soak"))
 import servers  # noqa: E402
@@ -43,30 +40,16 @@ class Nginx:
     name = "nginx"
 
     def __init__(self, folder):
-        self.folder, self.port = folder, free_port()
-        os.chmod(folder, 0o755)
         (folder / "index.html").write_text("<p>hello</p>\n")
-        temporary = "".join(f"{kind}_temp_path {folder}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-        (folder / "nginx.conf").write_text(f"""
-daemon off; worker_processes 3; pid {folder}/nginx.pid; error_log {folder}/error.log;
-events {{ worker_connections 64; }}
-http {{ access_log off; {temporary} server {{ listen 127.0.0.1:{self.port}; root {folder}; }} }}
-""")
-        self.process = subprocess.Popen([servers.Nginx.program, "-c", folder / "nginx.conf"], stdin=subprocess.DEVNULL)
-        soon(lambda: servers.connected(self.port), "nginx to listen")
-        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        soon(lambda: len(children.read_text().split()) == 3, "nginx's workers")
-        self.options = [str(self.process.pid), "--all-children"]
+        self.server = NginxServer(folder, 3)
+        self.options = [str(self.server.pid), "--all-children"]
+        soon(lambda: servers.connected(self.server.port), "nginx to listen")
 
     def work(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        connection.request("GET", "/")
-        assert connection.getresponse().status == 200
-        connection.close()
+        assert self.server.get("") == b"<p>hello</p>\n"
 
     def end(self):
-        self.process.terminate()
-        self.process.wait()
+        self.server.kill()
 
 
 class Answering:
@@ -160,29 +143,6 @@ TRUTH = {
 }
 
 
-@contextlib.contextmanager
-def at_work(program):
-    """Its client works until the end of the block; what it could not do fails there."""
-    stop, failed = threading.Event(), []
-
-    def run():
-        try:
-            while not stop.wait(0.002):
-                program.work()
-        except Exception as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-    if failed:
-        raise failed[0]
-
-
 class OneLiners(LiveTest):
     def begin(self, program):
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
@@ -197,7 +157,7 @@ class OneLiners(LiveTest):
             if not self.commands(program.name, page):
                 continue
             running = self.begin(program)
-            with at_work(running):
+            with repeating(running.work, 0.002):
                 out |= {command.line: shown.table(command, running.options, 2) for command in self.commands(program.name, page)}
         return out
 
@@ -214,7 +174,7 @@ class OneLiners(LiveTest):
         for command in commands:
             with self.subTest(command=command.line):
                 self.assertTrue(command.printed)
-                with at_work(running):
+                with repeating(running.work, 0.002):
                     printed = shown.table(command, running.options, 0.5, "--all", most=None)
                 self.assertEqual(shown.missing(command, printed), [], "\n".join(printed))
                 first, *words = command.options(("-d", "-i", "--top"))

@@ -11,11 +11,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import unittest
 
-from harness import SOURCE, LiveTest
+from harness import SOURCE, LiveTest, repeating
 
 PLAN = [SOURCE / "stdlib-metrics" / name for name in ("code.mdl", "time.mdl")]
 BATCHES = 6
@@ -166,24 +165,14 @@ class Interrupted(LiveTest):
 
 
 class Stopped(Interrupted):
-    @contextlib.contextmanager
     def interruptions(self, pid):
         """Two thirds of the time."""
-        ended = threading.Event()
-
         def stop_and_go():
-            while not ended.wait(0.002):
-                os.kill(pid, signal.SIGSTOP)
-                time.sleep(0.004)
-                os.kill(pid, signal.SIGCONT)
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(0.004)
+            os.kill(pid, signal.SIGCONT)
 
-        thread = threading.Thread(target=stop_and_go)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+        return repeating(stop_and_go, 0.002)
 
     def test_wall_time(self):
         self.assert_left_out("wall", 0.45)

@@ -10,9 +10,8 @@ import signal
 import subprocess
 import time
 import unittest
-import urllib.request
 
-from harness import MDL_INJECT, PROGRAMS, LiveTest, Program, free_port, metric, run, soon
+from harness import MDL_INJECT, PROGRAMS, LiveTest, NginxServer, Program, metric, run, soon
 
 WORK = "work_calls"
 PLAN = metric(WORK, ["t_work"])
@@ -320,36 +319,18 @@ class Choices(LiveTest):
 
     def test_nginx(self):
         """The master and three workers under load: together they have served what the clients have got."""
-        port, files = free_port(), self.folder / "files"
-        files.mkdir()
-        (files / "small.txt").write_text("hello\n")
-        os.chmod(self.folder.parent, 0o755)
-        os.chmod(self.folder, 0o755)  # the workers are another user's
-        (self.folder / "nginx.conf").write_text(f"""
-daemon off; worker_processes 3; pid {self.folder}/nginx.pid; error_log {self.folder}/error.log;
-events {{ worker_connections 256; accept_mutex on; }}
-http {{ access_log {self.folder}/access.log;
-        {"".join(f"{kind}_temp_path {self.folder}/{kind}; " for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))}
-        server {{ listen 127.0.0.1:{port} reuseport; root {files}; }} }}
-""")
-        nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin")
-        master = subprocess.Popen([nginx, "-c", self.folder / "nginx.conf"])
-        self.addCleanup(master.wait)
-        self.addCleanup(master.terminate)
-        children = pathlib.Path(f"/proc/{master.pid}/task/{master.pid}/children")
-        soon(lambda: len(children.read_text().split()) == 3, "nginx's workers")
-        pids = [master.pid, *map(int, children.read_text().split())]
-
-        def get():
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/small.txt", timeout=10) as page:
-                return page.read()
-        soon(lambda: get() == b"hello\n", "nginx to serve")
-        before = {pid: self.remember(pid) for pid in pids}
         log = self.folder / "access.log"
+        os.chmod(self.folder.parent, 0o755)
+        (self.folder / "small.txt").write_text("hello\n")
+        server = NginxServer(self.folder, 3, http=f"access_log {log};", events="accept_mutex on;", listen="reuseport")
+        self.addCleanup(server.kill)
+        pids = [server.pid, *server.workers()]
+        soon(lambda: server.get("small.txt") == b"hello\n", "nginx to serve")
+        before = {pid: self.remember(pid) for pid in pids}
         served = len(log.read_text().splitlines())
-        session = self.begin(str(master.pid), "--all-children", "count ngx_http_free_request")
+        session = self.begin(str(server.pid), "--all-children", "count ngx_http_free_request")
         for _ in range(300):
-            self.assertEqual(get(), b"hello\n")
+            self.assertEqual(server.get("small.txt"), b"hello\n")
         soon(lambda: len(log.read_text().splitlines()) == served + 300, "nginx's own log")
         last = self.last(session)
         self.assertEqual(last.pop(0), 300, last)

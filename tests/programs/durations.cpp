@@ -15,31 +15,16 @@
 
 #include <csetjmp>
 #include <csignal>
-#include <ctime>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "protocol.h"
+#include "truth.h"
 
 namespace {
 
-long now() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * 1000000000L + time.tv_nsec;
-}
-
-struct Truth {
-  unsigned long count = 0;
-  long least = 0, most = 0;
-  void add(const Truth& other) {
-    count += other.count;
-    least += other.least;
-    most += other.most;
-  }
-};
 enum Function { kSpin, kDeep, kThrows, kJumps, kTail, kFunctions };
 constexpr const char* kNames[] = {"t_spin", "t_deep", "t_throws", "t_jumps", "t_tail"};
 

@@ -14,8 +14,6 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -24,34 +22,13 @@
 #include <vector>
 
 #include "protocol.h"
+#include "truth.h"
 
 namespace {
 
 constexpr size_t kFibers = 250;
 constexpr size_t kStack = 64 << 10;
 
-long now() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * 1000000000L + time.tv_nsec;
-}
-
-struct Truth {
-  unsigned long count = 0;
-  long least = 0, most = 0, longest = 0;
-  void add(long inside, long outside) {
-    count++;
-    least += inside;
-    most += outside;
-    longest = std::max(longest, outside);
-  }
-  void add(const Truth& other) {
-    count += other.count;
-    least += other.least;
-    most += other.most;
-    longest = std::max(longest, other.longest);
-  }
-};
 enum Function { kWaits, kThrows, kNests, kFunctions };
 constexpr const char* kNames[] = {"f_waits", "f_throws", "f_nests"};
 

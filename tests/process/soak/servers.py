@@ -192,7 +192,7 @@ class Nginx(Server):
     """Master and two workers; clients that keep connections and make new ones."""
     name, libraries = "nginx", ("libc.so", "libpcre", "libz")
     busy = LIBC + NGINX
-    program = shutil.which("nginx", path="/usr/sbin:/usr/bin")
+    program = harness.NginxServer.program
 
     def start(self):
         port = harness.free_port()
