@@ -122,10 +122,9 @@ void LoadStoreSelector::select(const Inst& inst) {
     case Op::sample_event:
       return sample_event(inst);
     case Op::update:
-      return update(inst);
     case Op::enter:
     case Op::elapsed:
-      return entries(inst);
+      return call_with_cell(inst);
     case Op::read_address:
       set(target_.scratch, inst.a);
       call_routine(Routine::read);
@@ -309,13 +308,8 @@ void LoadStoreSelector::sample_event(const Inst& inst) {
   lines_.place(done);
 }
 
-void LoadStoreSelector::update(const Inst& inst) {
-  set(target_.scratch, inst.a);
-  set_address(target_.updated, cell(inst.index));
-  call_routine(*routine(snippet_, inst));
-}
-
-void LoadStoreSelector::entries(const Inst& inst) {
+void LoadStoreSelector::call_with_cell(const Inst& inst) {
+  if (inst.op == Op::update) set(target_.scratch, inst.a);
   set_address(target_.updated, cell(inst.index));
   call_routine(*routine(snippet_, inst));
   if (inst.dst != ir::kNoTemp) copy(target_.scratch, dst(inst));

@@ -106,8 +106,7 @@ class LoadStoreSelector {
   void start_timer(const ir::Inst& inst);
   void stop_timer(const ir::Inst& inst);
   void sample_event(const ir::Inst& inst);
-  void update(const ir::Inst& inst);
-  void entries(const ir::Inst& inst);
+  void call_with_cell(const ir::Inst& inst);
   void enter_call(const ir::Inst& inst);
   void call(const ir::Inst& inst);
   void jump_zero(const ir::Inst& inst);

@@ -212,10 +212,10 @@ const PointKindInfo& info(PointKind);
 const CellKindInfo& info(CellKind);
 std::string_view name(Aggregate);
 Aggregate aggregate_of(CellKind);  // the only one of a metric with such a base, where a routine updates it
-bool is_timer(CellKind);   // {value, depth}, see above
-bool is_time(CellKind);    // a timer of time
-bool is_raised(CellKind);  // a flag or a timer: for each raise there must be a fall
-bool is_even(CellKind);    // one of these, or entries: code at entries and at exits belongs together
+bool is_timer(CellKind);           // {value, depth}, see above
+bool is_time(CellKind);            // a timer of time
+bool is_raised(CellKind);          // a flag or a timer: for each raise there must be a fall
+bool is_even(CellKind);            // one of these, or entries: code at entries and at exits belongs together
 
 struct EventInfo {
   std::string_view name;

@@ -12,6 +12,7 @@
 #include "runtime/image/image.h"
 #include "runtime/kernel/broker.h"
 #include "runtime/kernel/proc_file.h"
+#include "runtime/patch/left_behind.h"
 #include "runtime/patch/recover.h"
 #include "runtime/patch/remove.h"
 #include "runtime/plan/plan.h"
@@ -26,10 +27,6 @@
 
 namespace mdl::inject {
 namespace {
-
-bool is_alive(const resident::Journal& journal) {
-  return process::is_running(journal.owner, journal.owner_start);
-}
 
 // False in a child that has only inherited the data: nobody reads its copy.
 bool is_measured(pid_t pid, const resident::Journal& journal, const image::Memory& memory) {
@@ -54,12 +51,12 @@ void print_windows(const resident::Journal& journal, const image::Memory& memory
 }
 
 void print_journal(pid_t pid, const resident::Journal& journal, const image::Memory& memory) {
-  say("instrumented by mdl-inject {} ({}) since {}\n", journal.owner, is_alive(journal) ? "running" : "ended",
-      resident::began_text(journal));
+  say("instrumented by mdl-inject {} ({}) since {}\n", journal.owner,
+      patch::has_owner(journal) ? "running" : "ended", resident::began_text(journal));
   if (journal.target != pid)
     say("inherited from process {}; {}\n", journal.target,
-        is_alive(journal) && is_measured(pid, journal, memory) ? "measured with it, from its fork on"
-                                                               : "nobody reads the values here");
+        patch::has_owner(journal) && is_measured(pid, journal, memory) ? "measured with it, from its fork on"
+                                                                       : "nobody reads the values here");
   say("plan {}, {} points, {} requests\n", journal.plan, journal.points, journal.requests.size());
   print_windows(journal, memory);
   values::TargetClocks clocks(pid);
@@ -124,24 +121,17 @@ int print_without_journal(pid_t pid, const resident::Footprint& session, const i
 
 }  // namespace
 
-std::vector<pid_t> named_in(const Options& options) {
-  std::vector<pid_t> out;
+kernel::Trust trust_in(const Options& options) {
+  kernel::Trust out;
   for (const Target& one : options.targets)
-    if (one.how != Target::How::child) out.push_back(one.pid);
-  if (out.empty() && options.pid != 0) out.push_back(options.pid);
-  return out;
-}
-
-std::vector<pid_t> children_in(const Options& options) {
-  std::vector<pid_t> out;
-  for (const Target& one : options.targets)
-    if (one.how == Target::How::child) out.push_back(one.pid);
+    (one.how == Target::How::child ? out.children : out.named).push_back(one.pid);
+  if (out.named.empty() && options.pid != 0) out.named.push_back(options.pid);
   return out;
 }
 
 Result<void> separate_reading(const Options& options) {
   if (!options.separate) return {};
-  return kernel::separate({.named = named_in(options), .children = children_in(options)});
+  return kernel::separate(trust_in(options));
 }
 
 int fail(const Error& error) {
@@ -262,10 +252,10 @@ namespace {
 
 int take_out(pid_t pid, process::TargetMemory& memory) {
   patch::Removal removal(pid, memory);
-  if (auto ok = removal.restore(nullptr, std::chrono::seconds(5)); !ok) return fail(ok.error());
+  if (auto ok = removal.restore(nullptr, patch::kRemovalPatience); !ok) return fail(ok.error());
   const resident::Footprint& session = removal.session();
   const bool owned =
-      session.journal && is_alive(*session.journal) && is_measured(pid, *session.journal, memory);
+      session.journal && patch::has_owner(*session.journal) && is_measured(pid, *session.journal, memory);
   if (auto ok = removal.finish(); !ok) return fail(ok.error());
   if (session.mappings.empty())
     say("process {} is not instrumented\n", pid);

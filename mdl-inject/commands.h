@@ -1,13 +1,10 @@
 // The commands that do not measure. Each returns the exit status.
 #pragma once
 
-#include <sys/types.h>
-
-#include <vector>
-
 #include "base/result.h"
 #include "mdl-inject/options.h"
 #include "mdl-inject/policy.h"
+#include "runtime/kernel/broker.h"
 
 namespace mdl::inject {
 
@@ -17,9 +14,8 @@ int status(const Options& options);
 int check(const Options& options);  // --check PID
 int remove(const Options& options, const Policy& policy);
 
-// For a broker: those that it knows by their names, and those by their descent (kernel/broker.h).
-std::vector<pid_t> named_in(const Options& options);
-std::vector<pid_t> children_in(const Options& options);
+// For a broker: the processes that it knows by their names, and those by their descent.
+kernel::Trust trust_in(const Options& options);
 
 // With --separate, what is read of the process from here on is read without privileges.
 Result<void> separate_reading(const Options& options);

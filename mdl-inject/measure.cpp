@@ -35,8 +35,6 @@ namespace mdl::inject {
 
 namespace {
 
-constexpr std::chrono::seconds kCleaning{5};  // as --remove
-
 // Before the insertion an error may have a reason that explains it better.
 Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetMemory* memory) {
   if (was_there && process::ends_now(pid))
@@ -69,7 +67,7 @@ Result<void> clean(const Options& options, pid_t pid, const process::TargetMemor
   removal.only_if([&](const resident::Footprint& session) {
     return patch::is_left_behind(session, memory) ? Result<void>{} : Error{"it is another one's by now"};
   });
-  Result<void> done = removal.restore(nullptr, kCleaning);
+  Result<void> done = removal.restore(nullptr, patch::kRemovalPatience);
   if (done) done = removal.finish();
   (void)audit.say_of(pid, "removal", done ? "done" : done.error().text);
   if (!done) return done.error().status == Status::left_inert ? done : Result<void>{};
@@ -150,7 +148,6 @@ Result<std::vector<std::unique_ptr<AttachedProcess>>> insert_all(const Options& 
     auto inserted = one.process->insert(one.memory, feed, 0);
     if (inserted) {
       out.push_back(std::move(one.process));
-      out.back()->measurement().expect_end();
       // One that has been measured for a while may stand at its end, and waits for us.
       for (const auto& before : out) (void)before->measurement().read_end();
       continue;
@@ -211,12 +208,11 @@ constexpr std::chrono::seconds kPatience{30};
 // Output files are made by the broker, since nobody else may open one any more.
 Result<void> separate(const Options& options, bool own_command, output::Sink& sink) {
   if (!options.separate) return {};
-  kernel::Trust trust{.named = named_in(options),
-                      .children = children_in(options),
-                      .command = kernel::command_words(options.run),
-                      .folder = options.folder,
-                      .any_command = own_command,
-                      .patience = kPatience + options.max_pause};
+  kernel::Trust trust = trust_in(options);
+  trust.command = kernel::command_words(options.run);
+  trust.folder = options.folder;
+  trust.any_command = own_command;
+  trust.patience = kPatience + options.max_pause;
   trust.publish = [&sink](std::string_view text) { return sink.publish(text); };
   if (auto ok = kernel::separate(std::move(trust)); !ok) return ok;
   sink.publish_through(kernel::publish);

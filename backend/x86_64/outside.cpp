@@ -50,10 +50,9 @@ class Outside {
       case Op::sample_event:
         return sample_event();
       case Op::update:
-        return update();
       case Op::enter:
       case Op::elapsed:
-        return entries();
+        return call_with_cell();
       case Op::read_address:
         return read_address();
       case Op::enter_call:
@@ -156,13 +155,8 @@ class Outside {
     copy(r10, own_);
   }
 
-  void update() {
-    fetch(r10);
-    lines_.move("leaq {}, %rax", word(inst_.index));
-    call_routine(*routine(snippet_, inst_));
-  }
-
-  void entries() {
+  void call_with_cell() {
+    if (inst_.op == Op::update) fetch(r10);
     lines_.move("leaq {}, %rax", word(inst_.index));
     call_routine(*routine(snippet_, inst_));
     if (inst_.dst != ir::kNoTemp) copy(r10, dst_register());

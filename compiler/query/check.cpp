@@ -55,9 +55,17 @@ void each_name(const ast::Expr& e, Visit visit) {
   ast::each_child(e, [&](const ast::Expr& child) { each_name(child, visit); });
 }
 
-bool names(const ast::Expr& e, std::string_view wanted) {
+bool is_duration(std::string_view name) {
+  return name == kElapsed || name == "$elapsed";
+}
+// What is known at the return only.
+bool is_late(std::string_view name) {
+  return name == "$return" || is_duration(name);
+}
+
+bool has_late_name(const ast::Expr& e) {
   bool found = false;
-  each_name(e, [&](const ast::NameUse& name, Span) { found = found || name.text == wanted; });
+  each_name(e, [&](const ast::NameUse& name, Span) { found = found || is_late(name.text); });
   return found;
 }
 
@@ -239,8 +247,7 @@ class Checker {
         if (argument && at_return)
           clash(span, "an argument", result ? "what is known at the return" : "'.return'",
                 "arguments are known at the entry only, results and durations at the return");
-        const bool late = name.text == "$return" || name.text == kElapsed || name.text == "$elapsed";
-        if (late && !at_return)
+        if (is_late(name.text) && !at_return)
           clash(span, fmt::format("'{}'", name.text), "'.entry'", "it is known at the return only");
       });
     };
@@ -282,17 +289,14 @@ bool by_thread(const ast::Query& query) {
 
 bool is_elapsed(const ast::Expr& e) {
   const auto* name = std::get_if<ast::NameUse>(&e.node);
-  return name != nullptr && (name->text == kElapsed || name->text == "$elapsed");
+  return name != nullptr && is_duration(name->text);
 }
 
 bool reads_result(const ast::Query& query) {
-  const auto reads = [](const ast::Expr& e) {
-    return names(e, "$return") || names(e, kElapsed) || names(e, "$elapsed");
-  };
   const Verb* verb = verb_of(query);
-  return (verb != nullptr && verb->is_duration) || (query.value && reads(*query.value)) ||
-         std::ranges::any_of(keys_of(query), [&](const ast::Expr* key) { return reads(*key); }) ||
-         std::any_of(query.conditions.begin(), query.conditions.end(), reads);
+  return (verb != nullptr && verb->is_duration) || (query.value && has_late_name(*query.value)) ||
+         std::ranges::any_of(keys_of(query), [](const ast::Expr* key) { return has_late_name(*key); }) ||
+         std::any_of(query.conditions.begin(), query.conditions.end(), has_late_name);
 }
 
 void check(const ast::Query& query, Diagnostics& diagnostics) {

@@ -65,7 +65,7 @@ Error not_the_same(const Key& key) {
 }  // namespace
 
 std::string text_of(const BoundRequest& request) {
-  return request.metric + (request.focus.empty() ? "" : "@") + request.focus;
+  return request_text(request.metric, request.focus);
 }
 
 Result<Kept> kept_in(const Binding& before, const Binding& after) {

@@ -85,6 +85,10 @@ Result<Focus> parse_focus(const std::string& text) {
   return focus;
 }
 
+std::string request_text(const std::string& metric, const std::string& focus) {
+  return focus.empty() ? metric : metric + "@" + focus;
+}
+
 std::string of_thread(const std::string& focus, uint64_t thread) {
   constexpr std::string_view kEach = "/Thread/*";
   std::string out = focus;

@@ -106,6 +106,9 @@ inline constexpr int64_t kEachThread = -1;  // of each, on its own
 // The focus of one thread, of a focus with /Thread/*.
 std::string of_thread(const std::string& focus, uint64_t thread);
 
+// METRIC, or METRIC@FOCUS where there is one.
+std::string request_text(const std::string& metric, const std::string& focus);
+
 struct BoundRequest {
   std::string metric;  // identifier
   std::string focus;   // canonical text

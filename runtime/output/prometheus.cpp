@@ -95,11 +95,11 @@ class Prometheus final : public Consumer {
     // bucket has no end.
     auto bucket = observed->of.buckets.begin();
     for (uint32_t power = 0; power < format::kHistogramRange; power++) {
-        const int64_t bound = int64_t{1} << power;
-        while (bucket != observed->of.buckets.end() && values::bounds_of(bucket->index).high <= bound)
-          count += (bucket++)->count;
-        out += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels,
-                           in_base_unit(bound - 1, family.unit), count);
+      const int64_t bound = int64_t{1} << power;
+      while (bucket != observed->of.buckets.end() && values::bounds_of(bucket->index).high <= bound)
+        count += (bucket++)->count;
+      out += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, in_base_unit(bound - 1, family.unit),
+                         count);
     }
     for (; bucket != observed->of.buckets.end(); ++bucket) count += bucket->count;
     return out + fmt::format("{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n",

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/patch/left_behind.h"
 #include "runtime/patch/remove.h"
 #include "runtime/patch/transaction.h"
 #include "runtime/process/lock.h"
@@ -34,8 +35,7 @@ Result<void> refuse_occupied(pid_t pid, const std::vector<image::Mapping>& mappi
                              const image::Memory& memory) {
   resident::Footprint session = resident::find_footprint(mappings, memory);
   if (session.mappings.empty()) return {};
-  bool alive = session.journal && process::is_running(session.journal->owner, session.journal->owner_start);
-  if (alive)
+  if (session.journal && has_owner(*session.journal))
     return Error{fmt::format(
         "process {0} is being instrumented by mdl-inject {1}, since {2}, which measures {3}: end that one "
         "first, or see mdl-inject --status {0}",

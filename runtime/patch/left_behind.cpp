@@ -10,10 +10,6 @@
 namespace mdl::patch {
 namespace {
 
-bool is_alive(const resident::Journal& journal) {
-  return process::is_running(journal.owner, journal.owner_start);
-}
-
 // While somebody measures, the process is to wait for him at its end (Measurement::expect_end). --detach takes that back.
 bool is_waited_for(const resident::Journal& journal, const image::Memory& memory) {
   constexpr uint64_t kWaits = kHeaderExit + 2 * sizeof(uint64_t);
@@ -28,11 +24,15 @@ bool is_in_place(const resident::PatchedWindow& window, const image::Memory& mem
 
 }  // namespace
 
+bool has_owner(const resident::Journal& journal) {
+  return process::is_running(journal.owner, journal.owner_start);
+}
+
 bool is_left_behind(const resident::Footprint& session, const image::Memory& memory) {
   if (session.mappings.empty()) return false;
   if (!session.journal) return session.damage.empty();
   const resident::Journal& journal = *session.journal;
-  if (is_alive(journal) || std::ranges::any_of(session.others, is_alive)) return false;
+  if (has_owner(journal) || std::ranges::any_of(session.others, has_owner)) return false;
   return is_waited_for(journal, memory) ||
          std::ranges::none_of(journal.windows, [&](const auto& one) { return is_in_place(one, memory); });
 }

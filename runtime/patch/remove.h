@@ -37,6 +37,9 @@
 
 namespace mdl::patch {
 
+// How long a removal tries by itself.
+inline constexpr std::chrono::seconds kRemovalPatience{5};
+
 class Removal {
  public:
   Removal(pid_t pid, const process::TargetMemory& memory)

@@ -79,8 +79,7 @@ std::string requests_text(const Journal& journal, size_t most) {
       more++;
       continue;
     }
-    out += fmt::format("{}{}{}{}", named++ == 0 ? "" : ", ", one.metric, one.focus.empty() ? "" : "@",
-                       one.focus);
+    out += (named++ == 0 ? "" : ", ") + focus::request_text(one.metric, one.focus);
   }
   return more == 0 ? out : fmt::format("{} and {} more", out, more);
 }

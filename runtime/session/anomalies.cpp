@@ -64,7 +64,7 @@ void say_anomalies(pid_t pid, const resident::Journal& journal, std::span<const 
     if (!cell->requests.empty() && cell->requests[0] < journal.requests.size()) {
       const resident::JournalRequest& first = journal.requests[cell->requests[0]];
       request = fmt::format(
-          " ({}{}{}{})", first.metric, first.focus.empty() ? "" : "@", first.focus,
+          " ({}{})", focus::request_text(first.metric, first.focus),
           cell->requests.size() > 1 ? fmt::format(" and {} more", cell->requests.size() - 1) : "");
     }
     say(stderr, "anomalies in process {}: {}: {}{}\n", pid, what.function, text, request);

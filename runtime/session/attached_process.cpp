@@ -192,6 +192,7 @@ Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed
   name_addresses();
   libraries_.emplace(*input_, wanted_, measurement_->memory(), measurement_->journal());
   if (options_->follows_programs()) measurement_->hide(hollow());
+  measurement_->expect_end();
   return {};
 }
 

@@ -45,7 +45,7 @@ void Found::add(const focus::Binding& binding, const Reach& reach) {
   for (size_t i = 0; i < hollow.size(); i++) {
     const focus::BoundRequest& request = binding.requests[i];
     if (request.of != focus::BoundRequest::kNone) continue;
-    std::string name = request.metric + (request.focus.empty() ? "" : "@") + request.focus;
+    std::string name = focus::request_text(request.metric, request.focus);
     if (!hollow[i]) reached_.insert(name);
     const std::string missing =
         request.missing.empty() ? "" : fmt::format(" (it looks for {})", fmt::join(request.missing, ", "));

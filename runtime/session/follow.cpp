@@ -219,7 +219,7 @@ void Follow::clean(pid_t pid) {
   auto memory = process::TargetMemory::open(pid);
   if (!memory) return;
   patch::Removal removal(pid, *memory);
-  Result<void> done = removal.restore(nullptr, std::chrono::seconds(5));
+  Result<void> done = removal.restore(nullptr, patch::kRemovalPatience);
   if (done) done = removal.finish();
   if (!done && !removal.is_executed())
     say(stderr, "warning: process {0} is still instrumented ({1}): mdl-inject --remove {0}\n", pid,

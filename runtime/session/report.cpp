@@ -11,16 +11,10 @@
 
 #include "base/say.h"
 #include "runtime/arch/description.h"
+#include "runtime/focus/continuation.h"
 
 namespace mdl::inject {
 namespace {
-
-std::string request_text(const std::string& metric, const std::string& focus) {
-  return focus.empty() ? metric : metric + "@" + focus;
-}
-std::string request_text(const focus::BoundRequest& request) {
-  return request_text(request.metric, request.focus);
-}
 
 std::string function_text(const image::Object* object, const image::Function* function) {
   return fmt::format("/Code/{}/{}", object->name, function->name);
@@ -65,7 +59,7 @@ void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::
     const focus::BoundRequest& request = binding.requests[i];
     if (request.of != focus::BoundRequest::kNone && !coverage.refused_of[i] && !coverage.early_of[i])
       continue;
-    say(out, "  {}: {} refused", request_text(request), coverage.refused_of[i]);
+    say(out, "  {}: {} refused", focus::text_of(request), coverage.refused_of[i]);
     if (coverage.early_of[i]) say(out, ", {} end early", coverage.early_of[i]);
     say(out, "{}\n", request.children ? fmt::format(", {} children", request.children) : "");
   }
@@ -96,7 +90,7 @@ void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding&
   for (size_t i = 0; i < binding.requests.size(); i++) {
     const focus::BoundRequest& request = binding.requests[i];
     if (request.of != focus::BoundRequest::kNone) continue;  // thousands, and all alike
-    say(out, "{} ({})\n", request_text(request), request.definition->name);
+    say(out, "{} ({})\n", focus::text_of(request), request.definition->name);
     if (request.children)
       say(out, "  one value for {} children, each with a flag and a span of it\n", request.children);
     for (const std::string& name : request.missing) say(out, "  not in this process: {}\n", name);
@@ -180,7 +174,7 @@ void say_missed_exits(pid_t pid, const resident::Journal& journal, const patch::
     for (uint32_t r : missed.cell->requests)
       if (r < journal.requests.size())
         suspect[missed.cell->functions].push_back(
-            request_text(journal.requests[r].metric, journal.requests[r].focus));
+            focus::request_text(journal.requests[r].metric, journal.requests[r].focus));
   }
   for (const auto& [functions, missed] : by_functions) {
     std::vector<std::string> names;

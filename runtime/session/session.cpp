@@ -66,11 +66,11 @@ Result<int> Session::run(std::optional<process::Launch>& launched) {
 Result<void> Session::sample_until_end(std::optional<process::Launch>& launched) {
   for (const Family& family : families_) {
     const AttachedProcess& one = *family.processes.front();
+    if (one.measurement().is_hidden()) continue;
     if (options_.several) say(stderr, "process {}: ", one.measurement().pid());
-    if (!one.measurement().is_hidden()) one.say_inserted();
+    one.say_inserted();
   }
   if (auto ok = feed_.begin(); !ok) return ok;
-  for (const Family& family : families_) family.processes.front()->measurement().expect_end();
   if (launched) launched->let_go();
   for (const Family& family : families_) family.processes.front()->measurement().let_run();
   started_ = news_ = Clock::now();
@@ -291,7 +291,6 @@ Result<void> Session::attach(Programs::Arrived& arrived) {
     (*process)->say_inserted();
   }
   add_family(std::move(*process));
-  measurement.expect_end();
   measurement.let_run();
   return {};
 }

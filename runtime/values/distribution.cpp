@@ -43,15 +43,11 @@ int64_t Observations::value(format::CellKind kind) const {
 }
 
 void Distribution::add(std::span<const uint64_t> words) {
-  sum = static_cast<int64_t>(static_cast<uint64_t>(sum) + words[0]);
-  std::vector<Bucket> both;
-  auto own = buckets.begin();
-  for (uint32_t i = 0; i + 1 < words.size() && i < kHistogramBuckets; i++) {
-    Bucket one{i, words[i + 1]};
-    if (own != buckets.end() && own->index == i) one.count += (own++)->count;
-    if (one.count) both.push_back(one);
-  }
-  buckets = std::move(both);
+  Distribution other;
+  other.sum = static_cast<int64_t>(words[0]);
+  for (uint32_t i = 0; i + 1 < words.size() && i < kHistogramBuckets; i++)
+    if (words[i + 1] != 0) other.buckets.push_back({i, words[i + 1]});
+  add(other);
 }
 
 void Distribution::add(const Distribution& other) {
