@@ -26,6 +26,7 @@ Needs needs_load_store(const Counted& code, size_t at, const LoadStoreMachine& m
     case Op::copy:
     case Op::update:
     case Op::enter:
+    case Op::kept:
     case Op::elapsed:
     case Op::read_address:
     case Op::jump_zero:
@@ -123,6 +124,7 @@ void LoadStoreSelector::select(const Inst& inst) {
       return sample_event(inst);
     case Op::update:
     case Op::enter:
+    case Op::kept:
     case Op::elapsed:
       return call_with_cell(inst);
     case Op::read_address:
@@ -309,7 +311,7 @@ void LoadStoreSelector::sample_event(const Inst& inst) {
 }
 
 void LoadStoreSelector::call_with_cell(const Inst& inst) {
-  if (inst.op == Op::update) set(target_.scratch, inst.a);
+  if (inst.op == Op::update || inst.op == Op::enter) set(target_.scratch, inst.a);
   set_address(target_.updated, cell(inst.index));
   call_routine(*routine(snippet_, inst));
   if (inst.dst != ir::kNoTemp) copy(target_.scratch, dst(inst));

@@ -44,6 +44,8 @@ std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Ins
       return format::info(snippet.cells[inst.index].kind).update;
     case ir::Op::enter:
       return format::Routine::enter;
+    case ir::Op::kept:
+      return format::Routine::kept;
     case ir::Op::elapsed:
       return format::Routine::elapsed;
     case ir::Op::read_address:
@@ -56,7 +58,7 @@ std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Ins
 }
 
 bool takes_cell(ir::Op op) {
-  return op == ir::Op::update || op == ir::Op::enter || op == ir::Op::elapsed;
+  return op == ir::Op::update || op == ir::Op::enter || op == ir::Op::kept || op == ir::Op::elapsed;
 }
 
 Register register_named(std::span<const std::string_view> registers, std::string_view word) {

@@ -68,7 +68,8 @@ struct PointKindInfo {
   X(least, "least", "summaries", 2)         /* for a minimum, */                                          \
   X(largest, "largest", "summaries", 2)     /* for a maximum, */                                          \
   X(mean, "mean", "summaries", 1)           /* for an average */                                          \
-  X(enter, "enter", "durations", 25)        /* a call begins, for entries */                              \
+  X(enter, "enter", "durations", 25)        /* a call begins, for entries, with a value to keep */        \
+  X(kept, "kept", "kept-values", 6)         /* -> the value that its entry keeps */                       \
   X(elapsed, "elapsed", "durations", 20)    /* it ends -> for how long it ran in ns, or -1 */
 
 enum class Routine : uint8_t {
@@ -108,9 +109,9 @@ enum class Routine : uint8_t {
 // are kept so that 0 is below all and the largest unsigned number of several is their extreme: a maximum with its sign
 // bit turned over, a minimum as its complement, likewise.
 //
-// Entries are the calls that run, for code that asks how long they ran. Calls of all threads lie in one table of the
-// process (resident_entries.inc), by the cell and by the place of their return address; the cell has the thread's
-// number there, 0 as long as it has none.
+// Entries are the calls that run, for code that asks at their returns how long they ran, or for a value that was known
+// at their entries. Calls of all threads lie in one table of the process (resident_entries.inc), by the cell and by the
+// place of their return address; the cell has the thread's number there, 0 as long as it has none.
 //
 // `type`: its name in sources, "" where it is no type of a value. `size`: what a stencil may use; `room`:
 // what it takes in a block, with the injector's own words. `group`: which cells lie together in a block, and
@@ -199,7 +200,7 @@ enum class KeyChange : uint8_t {
 };
 
 // How a key is shown: as a number; as what lies at that address; as the file of that descriptor; and the return address
-// at an entry, as the place that it is in. That one no code has: the injector reads it.
+// at an entry or a return, as the place that it is in. That one no code has: the injector reads it.
 enum class KeyName : uint8_t { number, symbol, fd, caller };
 inline constexpr std::string_view kKeyNames[] = {"number", "symbol", "fd", "caller"};
 inline constexpr size_t kMostKeysOfMetric = 1;

@@ -51,6 +51,7 @@ class Outside {
         return sample_event();
       case Op::update:
       case Op::enter:
+      case Op::kept:
       case Op::elapsed:
         return call_with_cell();
       case Op::read_address:
@@ -156,7 +157,7 @@ class Outside {
   }
 
   void call_with_cell() {
-    if (inst_.op == Op::update) fetch(r10);
+    if (inst_.op == Op::update || inst_.op == Op::enter) fetch(r10);
     lines_.move("leaq {}, %rax", word(inst_.index));
     call_routine(*routine(snippet_, inst_));
     if (inst_.dst != ir::kNoTemp) copy(r10, dst_register());
@@ -208,9 +209,9 @@ class Outside {
 }  // namespace
 
 bool is_outside(Op op) {
-  constexpr Op kOutside[] = {Op::symbol,       Op::thread,   Op::address, Op::start_timer, Op::stop_timer,
-                             Op::sample_event, Op::update,   Op::enter,   Op::elapsed,     Op::read_address,
-                             Op::enter_call,   Op::call_arg, Op::call,    Op::leave_call};
+  constexpr Op kOutside[] = {Op::symbol,       Op::thread,     Op::address,  Op::start_timer, Op::stop_timer,
+                             Op::sample_event, Op::update,     Op::enter,    Op::kept,        Op::elapsed,
+                             Op::read_address, Op::enter_call, Op::call_arg, Op::call,        Op::leave_call};
   return std::find(std::begin(kOutside), std::end(kOutside), op) != std::end(kOutside);
 }
 

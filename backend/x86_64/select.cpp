@@ -146,6 +146,7 @@ class Selector {
       case Op::sample_event:
       case Op::update:
       case Op::enter:
+      case Op::kept:
       case Op::elapsed:
       case Op::read_address:
       case Op::enter_call:

@@ -46,7 +46,10 @@ class Cells {
         return world ? world->address(cell) : 0;
       case Op::enter:  // time passes with each entry, and only then
         value = wrapping_add(value, 1);
+        second = a;
         return 0;
+      case Op::kept:
+        return second;
       case Op::elapsed: {
         const int64_t entries = value;
         value = 0;
@@ -113,6 +116,7 @@ void interpret(const Snippet& snippet, Machine& machine) {
       case Op::sample_event:
       case Op::address:
       case Op::enter:
+      case Op::kept:
       case Op::elapsed:
       case Op::enter_call:
       case Op::call_arg:

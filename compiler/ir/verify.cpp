@@ -106,6 +106,7 @@ class Verifier {
         right = format::info(kind).update.has_value();
         break;
       case Op::enter:
+      case Op::kept:
       case Op::elapsed:
         right = kind == CellKind::entries;
         break;

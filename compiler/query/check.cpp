@@ -236,29 +236,20 @@ class Checker {
     for (const ast::Expr& condition : query_.conditions) check(condition);
   }
 
-  // Arguments are known at the entry, the result at the return.
+  // The result is known at the return only; what the arguments were at the entry is known there, too.
   void place() {
     if (verb_->is_timer() || query_.subjects.empty()) return;
     const auto& point = query_.subjects[0].point;
-    const bool result = reads_result(query_), at_return = point ? point->text == "return" : result;
+    const bool at_return = point ? point->text == "return" : reads_result(query_);
     const auto look = [&](const ast::Expr& e) {
       each_name(e, [&](const ast::NameUse& name, Span span) {
-        const bool argument = name.text == "$arg" || name.text == "$args";
-        if (argument && at_return)
-          clash(span, "an argument", result ? "what is known at the return" : "'.return'",
-                "arguments are known at the entry only, results and durations at the return");
         if (is_late(name.text) && !at_return)
           clash(span, fmt::format("'{}'", name.text), "'.entry'", "it is known at the return only");
       });
     };
     if (query_.value) look(*query_.value);
     for (const ast::Expr& condition : query_.conditions) look(condition);
-    for (const ast::Expr* key : keys_of(query_)) {
-      look(*key);
-      if (at_return && is_caller(*key))
-        clash(key->span, "the caller", result ? "$return" : "'.return'",
-              "the return address is known at the entry only");
-    }
+    for (const ast::Expr* key : keys_of(query_)) look(*key);
   }
 
   const ast::Query& query_;

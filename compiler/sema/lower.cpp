@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/op_info.h"
 #include "compiler/sema/known.h"
 #include "compiler/sema/lowering.h"
 
@@ -92,21 +93,51 @@ ir::Snippet Lowering::finish() {
     place(*end_);
     if (changes_before_entering(snippet_)) enter_at_beginning(snippet_, *end_);
   }
-  if (elapsed_) begin_with_elapsed();
+  if (!asked_.empty()) {
+    check_asked();
+    begin_with_asked();
+  }
   return std::move(snippet_);
 }
 
-// The entry is taken away in any case, whatever the code decides. Where nobody knows it, there is nothing to do.
-void Lowering::begin_with_elapsed() {
-  const ir::Temp known = snippet_.temps++;
+// An entry is taken away in any case, whatever the code decides. Where nobody knows the first, there is nothing to do,
+// and nothing more to say. What a lost one leaves in other cells the next entry at its place replaces.
+void Lowering::begin_with_asked() {
   const uint32_t unknown = new_label();
-  const Inst asking[] = {
-      {Op::elapsed, *elapsed_, {}, {}, cell(entries_)},
-      {Op::ge, known, Operand::temp(*elapsed_), Operand::imm(0), 0},
-      {Op::jump_zero, ir::kNoTemp, Operand::temp(known), {}, unknown},
-  };
-  snippet_.insts.insert(snippet_.insts.begin(), std::begin(asking), std::end(asking));
+  std::vector<Inst> asking;
+  for (const Asked& one : asked_) {
+    const uint32_t of = cell(one.cell);
+    const ir::Temp known = snippet_.temps++;
+    if (one.kept != nullptr) asking.push_back({Op::kept, one.value, {}, {}, of});
+    asking.push_back({Op::elapsed, one.elapsed, {}, {}, of});
+    asking.push_back({Op::ge, known, Operand::temp(one.elapsed), Operand::imm(0), 0});
+    asking.push_back({Op::jump_zero, ir::kNoTemp, Operand::temp(known), {}, unknown});
+  }
+  snippet_.insts.insert(snippet_.insts.begin(), asking.begin(), asking.end());
   place(unknown);
+}
+
+// A flag that one frame in two lowers means nothing, nor does such a timer.
+void Lowering::check_asked() {
+  for (const Inst& inst : snippet_.insts) {
+    if (ir::info(inst.op).field != ir::FieldRule::CELL || ir::info(inst.op).defines) continue;
+    const format::Cell& cell = snippet_.cells[inst.index];
+    if (!format::is_raised(cell.kind)) continue;
+    diagnostics_.report(DiagnosticCode::entry_not_known, asked_[0].span, cell.name)
+        .hint("a counter can be: the entry of a call from before the attach is not known");
+    return;
+  }
+}
+
+// Code at the entry for what code at the return asks.
+void Lowering::note(const Asked& asked) {
+  Operand held = Operand::imm(0);
+  if (asked.kept != nullptr) {
+    is_converted_ = asked.is_converted;
+    held = value(*asked.kept);
+    is_converted_ = false;
+  }
+  effect(Op::enter, held, cell(asked.cell));
 }
 
 // --- Instructions ---
@@ -172,11 +203,16 @@ void Lowering::jump_if_false(const ast::Expr& e, uint32_t label) {
   }
 }
 
-ir::Snippet lower(const std::vector<ast::CodeStatement>& code, Owner& owner, format::PointKind point,
-                  Binder& binder, Diagnostics& diagnostics) {
+Lowered lower(const std::vector<ast::CodeStatement>& code, Owner& owner, format::PointKind point,
+              Binder& binder, Diagnostics& diagnostics) {
   Lowering lowering(owner, point, binder, diagnostics);
   for (const ast::CodeStatement& c : code) lowering.code(c);
-  return lowering.finish();
+  Lowered result{lowering.finish(), std::nullopt};
+  if (lowering.asked().empty()) return result;
+  Lowering entry(owner, format::PointKind::entry, binder, diagnostics);
+  for (const Lowering::Asked& asked : lowering.asked()) entry.note(asked);
+  result.entry = entry.finish();
+  return result;
 }
 
 }  // namespace mdl::sema

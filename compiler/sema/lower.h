@@ -1,6 +1,8 @@
 // Code to IR: what stands between `(*` and `*)` becomes one snippet.
 #pragma once
 
+#include <optional>
+
 #include "compiler/ir/ir.h"
 #include "compiler/sema/bind.h"
 
@@ -10,7 +12,12 @@ namespace mdl::sema {
 // code calls the application gets a cell for that. The
 // snippet has no name yet; without errors it satisfies ir::verify. `binder` knows the
 // foreach variables in sight.
-ir::Snippet lower(const std::vector<ast::CodeStatement>& code, Owner& owner, format::PointKind point,
-                  Binder& binder, Diagnostics& diagnostics);
+struct Lowered {
+  ir::Snippet snippet;
+  std::optional<ir::Snippet>
+      entry;  // of code at a return that asks for the entry of its call: what notes that
+};
+Lowered lower(const std::vector<ast::CodeStatement>& code, Owner& owner, format::PointKind point,
+              Binder& binder, Diagnostics& diagnostics);
 
 }  // namespace mdl::sema

@@ -73,9 +73,9 @@ Operand Lowering::key(const ast::Expr& e) {
   const NamedKey key = named_key(e);
   if (key.name == format::KeyName::fd) return converted(*key.value, 32);
   if (key.name != format::KeyName::caller) return value(*key.value);
-  if (snippet_.point != format::PointKind::entry)
+  if (snippet_.point != format::PointKind::entry && snippet_.point != format::PointKind::return_)
     diagnostics_.report(DiagnosticCode::bad_value, e.span, "'$caller'",
-                        fmt::format("code at an entry, and this is at {}", noun(snippet_.point)));
+                        fmt::format("code at an entry or a return, and this is at {}", noun(snippet_.point)));
   return Operand::imm(0);
 }
 

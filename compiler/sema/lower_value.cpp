@@ -2,6 +2,7 @@
 // jump straight to where the condition leads (lower.cpp). Expressions of binding time become constants.
 #include <algorithm>
 
+#include "compiler/ast/dump.h"
 #include "compiler/sema/argument_variants.h"
 #include "compiler/sema/known.h"
 #include "compiler/sema/lowering.h"
@@ -91,6 +92,7 @@ Operand Lowering::read_register(Op op, uint32_t number, const std::string& name)
 }
 
 Operand Lowering::expr(const ast::Expr& e, Use use) {
+  if (snippet_.point == format::PointKind::return_ && binder_.has_extensions() && is_kept(e)) return kept(e);
   return std::visit(
       ast::Overloaded{
           [&](const ast::Integer& i) { return Operand::imm(i.value); },
@@ -168,13 +170,72 @@ Operand Lowering::elapsed(Span span) {
         .hint("the duration of a call is known at '.return'");
     return failed();
   }
-  if (!elapsed_) {
-    entries_ = static_cast<uint32_t>(owner_.cells.size());
-    owner_.cells.push_back({fmt::format("{}.entries.{}", owner_.name, entries_), format::CellKind::entries});
-    owner_.histories.emplace_back();
-    elapsed_ = snippet_.temps++;
-  }
-  return Operand::temp(*elapsed_);
+  if (asks_nowhere(DiagnosticCode::elapsed_not_here, span)) return failed();
+  if (asked_.empty()) ask().span = span;
+  return Operand::temp(asked_[0].elapsed);
+}
+
+// Statements outside of metrics have no cells but for calls.
+bool Lowering::asks_nowhere(DiagnosticCode code, Span span) {
+  if (!owner_.names.empty() || !owner_.void_metric.empty()) return false;
+  diagnostics_.report(code, span, "a return, outside of metrics")
+      .hint("in the base of a metric, which may be void, it is");
+  return true;
+}
+
+Lowering::Asked& Lowering::ask() {
+  const auto at = static_cast<uint32_t>(owner_.cells.size());
+  owner_.cells.push_back({fmt::format("{}.entries.{}", owner_.name, at), format::CellKind::entries});
+  owner_.histories.emplace_back();
+  Asked& asked = asked_.emplace_back();
+  asked.cell = at;
+  asked.elapsed = snippet_.temps++;
+  return asked;
+}
+
+// Whether an expression at a return has the value that it had at the entry: it is made of arguments. Such an expression
+// is computed there as a whole, and kept for the call.
+bool Lowering::is_kept(const ast::Expr& e) const {
+  bool asks = false;
+  const auto look = [&](const auto& self, const ast::Expr& part) -> bool {
+    const auto all = [&](const auto&... parts) { return (self(self, parts) && ...); };
+    const auto is_argument = [&](const ast::Expr& object) {
+      const auto* name = std::get_if<ast::NameUse>(&object.node);
+      const bool is = name != nullptr && (name->text == "$arg" || name->text == "$args");
+      asks = asks || is;
+      return is;
+    };
+    return std::visit(
+        ast::Overloaded{
+            [](const ast::Integer&) { return true; },
+            [](const ast::Boolean&) { return true; },
+            [&](const ast::Index& i) { return is_argument(*i.object); },
+            [&](const ast::Field& f) { return is_argument(*f.object); },
+            [&](const ast::Unary& u) { return u.op != ast::UnaryOp::address && all(*u.operand); },
+            [&](const ast::Binary& b) { return all(*b.left, *b.right); },
+            [&](const ast::Call& c) {
+              const auto* callee = std::get_if<ast::NameUse>(&c.callee->node);
+              return callee != nullptr && is_conversion(callee->text) && c.args.size() == 1 && all(c.args[0]);
+            },
+            [](const auto&) { return false; },
+        },
+        part.node);
+  };
+  return look(look, e) && asks;
+}
+
+Operand Lowering::kept(const ast::Expr& e) {
+  if (asks_nowhere(DiagnosticCode::arg_not_here, e.span)) return failed();
+  const std::string text = ast::dump(e);
+  for (const Asked& one : asked_)
+    if (one.kept != nullptr && one.is_converted == is_converted_ && ast::dump(*one.kept) == text)
+      return Operand::temp(one.value);
+  Asked& asked = !asked_.empty() && asked_[0].kept == nullptr ? asked_[0] : ask();
+  if (asked.span.end == 0) asked.span = e.span;
+  asked.kept = &e;
+  asked.is_converted = is_converted_;
+  asked.value = snippet_.temps++;
+  return Operand::temp(asked.value);
 }
 
 Operand Lowering::unknown_value(Span span, const std::string& name) {

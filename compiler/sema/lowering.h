@@ -28,6 +28,18 @@ class Lowering {
   void code(const ast::CodeStatement& c);
   ir::Snippet finish();
 
+  // What code at a return asks of the entry of its call. There is an entry for each, of one cell each; how long the call
+  // ran is in the first.
+  struct Asked {
+    uint32_t cell = 0;                // of the owner
+    const ast::Expr* kept = nullptr;  // the value that is kept; null: none is
+    Span span;                        // where it is asked first
+    bool is_converted = false;        // its register is converted by the source
+    ir::Temp value = ir::kNoTemp, elapsed = ir::kNoTemp;
+  };
+  const std::vector<Asked>& asked() const { return asked_; }
+  void note(const Asked& asked);  // in code at the entry
+
  private:
   enum class Use : uint8_t { value, effect };
 
@@ -79,7 +91,12 @@ class Lowering {
   Operand application_call(const std::string& function, std::span<const ast::Expr> args);
   uint32_t call_cell();
   Operand elapsed(Span span);
-  void begin_with_elapsed();
+  Asked& ask();
+  bool asks_nowhere(DiagnosticCode code, Span span);
+  Operand kept(const ast::Expr& e);
+  bool is_kept(const ast::Expr& e) const;
+  void begin_with_asked();
+  void check_asked();
   Operand read_symbol(const ast::Expr& e, const ast::Call& c, const CallForm& form);
   uint32_t symbol(const std::string& name, format::SymbolKind kind);
 
@@ -98,10 +115,9 @@ class Lowering {
   Binder& binder_;
   Diagnostics& diagnostics_;
   ir::Snippet snippet_;
-  std::vector<uint32_t> used_;       // Snippet::cells as indices into Owner::cells
-  std::optional<uint32_t> end_;      // the label behind all code, where calls are not entered
-  std::optional<ir::Temp> elapsed_;  // $elapsed, and the cell that it is of
-  uint32_t entries_ = 0;
+  std::vector<uint32_t> used_;   // Snippet::cells as indices into Owner::cells
+  std::optional<uint32_t> end_;  // the label behind all code, where calls are not entered
+  std::vector<Asked> asked_;
   std::optional<std::string> first_named_;  // of the arguments known by name
   bool is_converted_ = false;               // the register that is read next, by the source
 };

@@ -111,47 +111,35 @@ class Placer {
     if (insert.constrained && !owner_.unconstrained.empty())
       diagnostics_.report(DiagnosticCode::useless_constrained, *insert.constrained, owner_.unconstrained);
 
-    ir::Snippet snippet = lower(insert.code, owner_, kind, binder_, diagnostics_);
-    snippet.position = placed.position;
-    if (snippet.temps > ir::kMaxTemps || snippet.labels > ir::kMaxLabels)
-      diagnostics_.report(DiagnosticCode::too_long, insert.point.span, ir::kMaxTemps, "values or branches");
-    const std::vector<ir::Snippet> variants = argument_variants(snippet);
-    const bool by_type = !value_masks(snippet).empty();
-    const uint32_t deeper = (variants.empty() ? 0 : 1) + (by_type ? 1 : 0);
-    std::optional<Placement> entry = entry_of(placed, snippet);
-    if (deeper == 0) {
-      placed.stencil = snippets_.add(owner_.name, std::move(snippet));
-    } else if (depth_ + deeper + 1 > format::kMaxDepth) {
-      diagnostics_.report(DiagnosticCode::too_deep, insert.point.span, format::kMaxDepth, "statements");
-    } else {
-      placed = choose(std::move(placed), snippet, variants);
-    }
-    if (!entry) return;
-    if (depth_ + deeper + 2 > format::kMaxDepth)
-      diagnostics_.report(DiagnosticCode::too_deep, insert.point.span, format::kMaxDepth, "statements");
+    Lowered lowered = lower(insert.code, owner_, kind, binder_, diagnostics_);
+    if (!lowered.entry) return lay(placed, std::move(lowered.snippet), insert.point.span, 0);
+    // What notes the entries of calls for code at their returns. It is not constrained: where some entries of a cell were
+    // left out, one that was noted before could be taken for them.
     Placement both;
     both.position = placed.position;
-    both.body.push_back(std::move(*entry));
+    Placement& entry = both.body.emplace_back(placed);
+    entry.order = format::Order::append;
+    entry.constrained = false;
+    entry.expr.text = format::info(format::PointKind::entry).field;
+    lay(entry, std::move(*lowered.entry), insert.point.span, 1);
     both.body.push_back(std::move(placed));
+    lay(both.body.back(), std::move(lowered.snippet), insert.point.span, 1);
     placed = std::move(both);
   }
 
-  // What notes the entries of calls for code at returns that asks how long they ran. It is not constrained: where some
-  // entries of a cell were left out, one that was noted before could be taken for them.
-  std::optional<Placement> entry_of(const Placement& at_return, const ir::Snippet& snippet) {
-    const auto asks = std::ranges::find(snippet.insts, ir::Op::elapsed, &ir::Inst::op);
-    if (asks == snippet.insts.end()) return std::nullopt;
-    Placement placed = at_return;
-    placed.order = format::Order::append;
-    placed.constrained = false;
-    placed.expr.text = format::info(format::PointKind::entry).field;
-    ir::Snippet notes;
-    notes.point = format::PointKind::entry;
-    notes.position = snippet.position;
-    notes.cells.push_back(snippet.cells[asks->index]);
-    notes.insts.push_back({ir::Op::enter, ir::kNoTemp, {}, {}, 0});
-    placed.stencil = snippets_.add(owner_.name, std::move(notes));
-    return placed;
+  // The insertion of the code, or the statements that choose among its forms. `deeper`: statements around it.
+  void lay(Placement& placed, ir::Snippet snippet, Span span, uint32_t deeper) {
+    snippet.position = placed.position;
+    if (snippet.temps > ir::kMaxTemps || snippet.labels > ir::kMaxLabels)
+      diagnostics_.report(DiagnosticCode::too_long, span, ir::kMaxTemps, "values or branches");
+    const std::vector<ir::Snippet> variants = argument_variants(snippet);
+    deeper += (variants.empty() ? 0 : 1) + (value_masks(snippet).empty() ? 0 : 1);
+    if (deeper != 0 && depth_ + deeper + 1 > format::kMaxDepth)
+      diagnostics_.report(DiagnosticCode::too_deep, span, format::kMaxDepth, "statements");
+    else if (variants.empty() && value_masks(snippet).empty())
+      placed.stencil = snippets_.add(owner_.name, std::move(snippet));
+    else
+      placed = choose(std::move(placed), snippet, variants);
   }
 
   // foreach $point in POINT { if (its argument is the first) (* ... *) if (it is the second) ... }

@@ -82,15 +82,15 @@
   X(ActiveSize, 40)                                                                                   \
   X(ActiveEntries, 8)                                                                                 \
   /* The calls that run (resident_entries.inc): how many numbers threads have got, the least of them    */ \
-  /* that counts, and behind them the buckets: the keys of their entries, and {clock, counter, number}  */ \
-  /* for each                                                                                           */ \
+  /* that counts, and behind them the buckets: the keys of their entries, and {clock, counter, number,  */ \
+  /* value} for each                                                                                    */ \
   X(RunningLast, 0)                                                                                   \
   X(RunningLeast, 64)                                                                                 \
   X(RunningBuckets, 4096)                                                                             \
   X(RunningBits, 12)     /* of the number of a bucket */                                               \
-  X(BucketShift, 8)                                                                                   \
-  X(BucketKeys, 64)                                                                                   \
-  X(RunningSize, 4096 + (1 << 20))                                                                    \
+  X(BucketShift, 9)                                                                                   \
+  X(BucketKeys, 96)                                                                                   \
+  X(RunningSize, 4096 + (2 << 20))                                                                    \
   /* A histogram (format/kinds.h): its sum, and behind it its buckets */                               \
   X(HistogramCounts, 8)                                                                               \
   X(HistogramShift, 6)                                                                                \

@@ -95,7 +95,9 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
     if (format::is_raised(defined[i]->kind))
       draft.balance(base->insertions, *defined[i], cells[i].second, request);
   const bool by_caller = keyed && metric.keys[0].name == format::KeyName::caller;
-  const auto elsewhere = [](const Insertion& one) { return one.kind != format::PointKind::entry; };
+  const auto elsewhere = [](const Insertion& one) {
+    return one.kind != format::PointKind::entry && one.kind != format::PointKind::return_;
+  };
   if (by_caller && std::ranges::any_of(base->insertions, [&](const Insertion& one) {
         return elsewhere(one) && writes(scope.plan, {one}, metric.key_change);
       }))

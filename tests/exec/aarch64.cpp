@@ -47,7 +47,9 @@ std::string support() {
          function("mdl_routine_read", "\tmvn x16, x16\n\tcmp sp, #0\n\tret\n") +
          function("mdl_routine_call", call + "\tmov x16, x0\n" + kept) +
          function("mdl_routine_observe", "\tstadd x16, [x15]\n\tret\n") +
-         function("mdl_routine_enter", "\tldr x16, [x15]\n\tadd x16, x16, #1\n\tstr x16, [x15]\n\tret\n") +
+         function("mdl_routine_enter",
+                  "\tstr x16, [x15, #8]\n\tldr x16, [x15]\n\tadd x16, x16, #1\n\tstr x16, [x15]\n\tret\n") +
+         function("mdl_routine_kept", "\tldr x16, [x15, #8]\n\tcmp sp, #0\n\tret\n") +
          function("mdl_routine_elapsed", "\tldr x16, [x15]\n\tstr xzr, [x15]\n\tcmp sp, #0\n\tret\n");
 }
 

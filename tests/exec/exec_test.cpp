@@ -279,7 +279,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, Exec, testing::Values(&x86_64_host(), &aarch64
 
 // What the routines are is in the manifest.
 TEST(Stencils, RoutinesAreDeclared) {
-  auto snippets = ir::parse(R"ir(snippet s_entry at entry temps 9 labels 1 from 0:1:1 {
+  auto snippets = ir::parse(R"ir(snippet s_entry at entry temps 10 labels 1 from 0:1:1 {
   cell cpu process_timer
   cell faults event_timer MINOR_FAULTS
   cell out call
@@ -291,7 +291,8 @@ TEST(Stencils, RoutinesAreDeclared) {
   %6 = read_address 4294967296
   %8 = call out, 0
   update sizes, %6
-  enter calls
+  enter calls, %6
+  %9 = kept calls
   %7 = elapsed calls
 }
 )ir");
@@ -300,7 +301,7 @@ TEST(Stencils, RoutinesAreDeclared) {
     auto stencil = backend::make_stencil(snippets->at(0), *target);
     ASSERT_TRUE(stencil) << stencil.error().text;
     using enum format::Routine;
-    EXPECT_EQ(stencil->info.routines, (std::vector{cpu, event, read, call, observe, enter, elapsed}));
+    EXPECT_EQ(stencil->info.routines, (std::vector{cpu, event, read, call, observe, enter, kept, elapsed}));
   }
 }
 

@@ -49,7 +49,9 @@ std::string support() {
          function("mdl_routine_read", "\tnot t5, t5\n\tjr t0\n") +
          function("mdl_routine_call", call + "\tmv t5, a0\n" + kept) +
          function("mdl_routine_observe", "\tamoadd.d zero, t5, (t4)\n\tjr t0\n") +
-         function("mdl_routine_enter", "\tld t5, 0(t4)\n\taddi t5, t5, 1\n\tsd t5, 0(t4)\n\tjr t0\n") +
+         function("mdl_routine_enter",
+                  "\tsd t5, 8(t4)\n\tld t5, 0(t4)\n\taddi t5, t5, 1\n\tsd t5, 0(t4)\n\tjr t0\n") +
+         function("mdl_routine_kept", "\tld t5, 8(t4)\n\tjr t0\n") +
          function("mdl_routine_elapsed", "\tld t5, 0(t4)\n\tsd zero, 0(t4)\n\tjr t0\n");
 }
 

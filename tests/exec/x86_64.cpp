@@ -44,7 +44,9 @@ std::string support() {
          function("mdl_routine_read", "\txorq $-1, %r10\n\tretq\n") +
          function("mdl_routine_call", call + "\tmovq %rax, %r10\n\tpopq %rax\n\tretq\n") +
          function("mdl_routine_observe", "\taddq %r10, (%rax)\n\tretq\n") +
-         function("mdl_routine_enter", "\taddq $1, (%rax)\n\tmovq $-1, %r10\n\tretq\n") +
+         function("mdl_routine_enter",
+                  "\tmovq %r10, 8(%rax)\n\taddq $1, (%rax)\n\tmovq $-1, %r10\n\tretq\n") +
+         function("mdl_routine_kept", "\txorl %r10d, %r10d\n\taddq 8(%rax), %r10\n\tretq\n") +
          function("mdl_routine_elapsed", "\tmovq (%rax), %r10\n\tandq $0, (%rax)\n\tretq\n");
 }
 

@@ -157,14 +157,19 @@ metric outermost {
         self.assert_untouched(self.program.pid, self.before)
 
     def test_callers(self):
-        """Each place of a call has a value, by the function that it is in."""
-        self.begin("count t_called by caller")
+        """Each place of a call has a value, by the function that it is in; at entries and at returns."""
+        queries = "count t_called by caller", "count t_called.return by caller", "sum int($return) at t_result by caller"
+        self.begin(*queries)
         self.program.ask("named 200")
+        last = self.program.ask("go 10")
         self.assert_stopped_well(self.session)
-        values = self.values("count t_called by caller")
-        self.assertEqual(sum(values.values()), 1200, values)
-        of = sorted((key.partition("+0x")[0], value) for key, value in values.items())
-        self.assertEqual(of, [("t_from_a", 200), ("t_from_b", 200), ("t_from_b", 200), ("t_inner", 600)])
+        for query in queries[:2]:
+            values = self.values(query)
+            self.assertEqual(sum(values.values()), 1200, values)
+            of = sorted((key.partition("+0x")[0], value) for key, value in values.items())
+            self.assertEqual(of, [("t_from_a", 200), ("t_from_b", 200), ("t_from_b", 200), ("t_inner", 600)])
+        self.assertEqual(sum(self.values(queries[2]).values()),
+                         sum(int(key) * value for key, value in last["results"].items()))
         self.assert_untouched(self.program.pid, self.before)
 
     def test_addresses_and_descriptors(self):
@@ -203,7 +208,6 @@ metric outermost {
         program = self.start("keyed")
         for words, why in ((("time t_key by $arg[0]",), "E0406"), (("hist $arg[0] at t_key by $arg[1]",), "E0406"),
                            (("calls /Code/keyed/* by $arg[0]",), "E0406"), (("count t_key by $arg[0], $arg[1]",), "E0406"),
-                           (("count t_key.return by $arg[0]",), "E0404"), (("count t_key.return by caller",), "E0404"),
                            (("count t_key if symbol($arg[0]) == 1",), "E0406")):
             done = run(MDL_INJECT, program.pid, *words, "-d", "0")
             self.assertNotEqual(done.returncode, 0)

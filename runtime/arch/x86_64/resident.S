@@ -25,6 +25,7 @@
         .globl  mdl_resident_largest
         .globl  mdl_resident_mean
         .globl  mdl_resident_enter
+        .globl  mdl_resident_kept
         .globl  mdl_resident_elapsed
         .globl  mdl_resident_parameters
         .globl  mdl_resident_keys

@@ -98,7 +98,8 @@ class Sequences {
     if (!cell || cell->addend != 0 || cell->index >= stencil_.info.cells.size()) return false;
     const format::CellKind kind = stencil_.info.cells[cell->index].kind;
     if (kind == format::CellKind::entries)
-      return calls(c[1], format::Routine::enter) || calls(c[1], format::Routine::elapsed);
+      return calls(c[1], format::Routine::enter) || calls(c[1], format::Routine::kept) ||
+             calls(c[1], format::Routine::elapsed);
     const std::optional<format::Routine> by = format::info(kind).update;
     return by && calls(c[1], *by);
   }

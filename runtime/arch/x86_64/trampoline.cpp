@@ -199,7 +199,8 @@ void emit_lower(Bytes& out, const Raised& what, uint32_t depth) {
 // Whether the stencil notes or looks up the call that this frame is.
 bool is_about_frame(const Piece& piece) {
   return std::ranges::any_of(piece.stencil->info.routines, [](format::Routine routine) {
-    return routine == format::Routine::enter || routine == format::Routine::elapsed;
+    return routine == format::Routine::enter || routine == format::Routine::kept ||
+           routine == format::Routine::elapsed;
   });
 }
 
