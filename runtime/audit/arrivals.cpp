@@ -92,9 +92,8 @@ class Finder {
     if (!object_.frame_table) return;
     std::vector<image::LandingPad> pads;
     for (const image::Fde& frame : object_.frame_table->entries()) {
-      if (frame.lsda == 0) continue;
       pads.clear();
-      read_landing_pads(frame, now_, pads);
+      read_landing_pads(*object_.frame_table, frame, now_, pads, *object_.budget);
       for (const image::LandingPad& pad : pads) arrive(pad.pad, "an exception is caught there");
     }
   }

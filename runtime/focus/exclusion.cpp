@@ -64,7 +64,8 @@ OwnAbi own_abi(std::string_view name, bool unframed) {
 // frame information, or (ghc -g) such as says that the frame is open, counted from that register.
 bool is_haskell(const image::Object& object, const image::Function& function) {
   return object.has_haskell &&
-         !(object.frame_table && image::frame_is_closed(*object.frame_table, function.address));
+         !(object.frame_table &&
+           image::frame_is_closed(*object.frame_table, function.address, *object.budget));
 }
 
 OwnAbi own_abi(const image::Object& object, const image::Function& function) {

@@ -34,7 +34,8 @@ void add_known_ranges(FunctionCode& code) {
     });
   };
   for (const Range& part : function.parts)
-    if (!is_called(part) && !code.add_range(part))
+    if (code.ranges.size() <= kMaxRanges && code.spend(code.decoded.size() / code.kPerStep) &&
+        !is_called(part) && !code.add_range(part))
       code.set_doubt(fmt::format("its part at {:#x} cannot be read", part.start));
 }
 
@@ -74,7 +75,7 @@ std::vector<Range> parts_behind_pads(FunctionCode& code, std::vector<LandingPad>
   for (const Range& range : code.ranges)
     for (const Fde* entry = table->find(range.start); entry && entry->start < range.end;
          entry = table->find(entry->end))
-      if (!read_landing_pads(*entry, code.memory, pads))
+      if (!read_landing_pads(*table, *entry, code.memory, pads, *code.object.budget))
         code.set_doubt(fmt::format("the exception table of its frame at {:#x} cannot be read", entry->start));
   for (const auto& [calls, pad] : pads) {
     if (code.contains(pad)) continue;
@@ -129,9 +130,14 @@ Flow flow_at(const FunctionCode& code, uint64_t address) {
   constexpr uint64_t kMax = 16 << 20;
   if (!entry || entry->end - entry->start > kMax) return Flow::next;
   std::vector<std::byte> bytes(entry->end - entry->start);
-  if (!code.memory.read(entry->start, bytes)) return Flow::next;
-  for (const Instruction& one : decode(bytes, entry->start))
-    if (one.address >= address) return one.address == address ? one.flow : Flow::next;
+  if (!code.spend(address - entry->start) || !code.memory.read(entry->start, bytes)) return Flow::next;
+  Decoded one;
+  for (uint64_t at = entry->start; at <= address; at = one.end()) {
+    if (!arch::decode_instruction(std::span(bytes).subspan(at - entry->start), at, one.instruction,
+                                  one.detail))
+      break;
+    if (at == address) return one.instruction.flow;
+  }
   return Flow::next;
 }
 
@@ -247,7 +253,9 @@ void Summary::add_what_follows(size_t index) {
 // jumps who knows where it may be. Called when all targets are known.
 bool Summary::may_run(size_t index) const {
   uint64_t address = code_.decoded[index].instruction.address;
-  if (index == 0 || code_.decoded[index - 1].end() != address || result_.unresolved_jump) return true;
+  code_.spend((result_.no_return.size() + result_.targets.size()) / code_.kPerStep);
+  if (code_.is_over() || index == 0 || code_.decoded[index - 1].end() != address || result_.unresolved_jump)
+    return true;
   auto has = [](const std::vector<uint64_t>& list, uint64_t one) {
     return std::find(list.begin(), list.end(), one) != list.end();
   };
@@ -381,8 +389,8 @@ void Summary::look_at(size_t index) {
     case Flow::return_:
       if (goes_to_pushed_address(code_, index)) {
         result_.unresolved_jump = true;
-        code_.set_doubt(fmt::format("its return at {:#x} goes to an address that it has put on the stack itself",
-                                    one.address));
+        code_.set_doubt(fmt::format(
+            "its return at {:#x} goes to an address that it has put on the stack itself", one.address));
       }
       result_.exits.push_back({one.address, ExitKind::return_});
       add_what_follows(index);

@@ -1,13 +1,16 @@
 #include "runtime/image/codes.h"
 
+#include "runtime/image/object.h"
+
 namespace mdl::image {
 
 Code Codes::read(const Object& object, const Function& function) const {
   auto code = read_code(image_, object, function, memory_);
-  if (code) return std::move(*code);
+  const bool is_over = object.budget->is_spent();
+  if (code && !is_over) return std::move(*code);
   Code out;
   out.complete = false;
-  out.doubt = code.error().text;
+  out.doubt = is_over ? over_budget(object) : code.error().text;
   return out;
 }
 

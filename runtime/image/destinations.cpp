@@ -91,7 +91,7 @@ bool find_way_back(const FunctionCode& code, const Range& range) {
   constexpr uint64_t kMax = 1 << 20;
   if (range.end - range.start > kMax) return true;
   std::vector<std::byte> bytes(range.end - range.start);
-  if (!code.memory.read(range.start, bytes)) return true;
+  if (!code.spend(bytes.size()) || !code.memory.read(range.start, bytes)) return true;
   for (const Instruction& one : decode(bytes, range.start))
     if ((one.flow == Flow::jump || one.flow == Flow::branch) && one.target != code.function.address &&
         code.contains(one.target))
@@ -136,6 +136,8 @@ uint64_t linkage_slot(const Memory& memory, uint64_t address) {
 
 Destination classify_destination(const FunctionCode& code, uint64_t target) {
   using Kind = Destination::Kind;
+  constexpr uint64_t kSteps = 4;  // of what is looked up here
+  if (!code.spend(kSteps)) return {};
   bool in_object = false;
   for (const Range& range : code.object.text) in_object |= range.contains(target);
   if (!in_object) return {};

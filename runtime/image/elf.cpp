@@ -138,7 +138,7 @@ std::string ElfFile::problem_of_sections() const {
 Result<ElfFile> ElfFile::read(std::shared_ptr<const Memory> bytes, uint64_t size, const std::string& name,
                               uint64_t stored) {
   ElfFile file;
-  stored = std::min(stored, size);
+  file.stored_ = stored = std::min(stored, size);
   file.most_ = stored > (UINT64_MAX - kAnyFile) / kMostTimes ? UINT64_MAX : stored * kMostTimes + kAnyFile;
   file.bytes_ = std::move(bytes);
   file.size_ = size;

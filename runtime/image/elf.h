@@ -62,6 +62,7 @@ class ElfFile {
                               uint64_t stored = UINT64_MAX);
   // The most that may be made of it, once it is unpacked.
   uint64_t most_bytes() const { return most_; }
+  uint64_t stored_bytes() const { return stored_; }  // on its disk
 
   uint16_t machine() const { return machine_; }  // EM_...
   uint64_t entry() const { return entry_; }      // 0 when there is none
@@ -97,7 +98,7 @@ class ElfFile {
 
   std::shared_ptr<const Memory> bytes_;
   uint64_t size_ = 0;
-  uint64_t most_ = 0;
+  uint64_t most_ = 0, stored_ = 0;
   uint16_t machine_ = 0;
   uint64_t entry_ = 0;
   std::vector<Segment> segments_;

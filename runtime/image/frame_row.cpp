@@ -27,12 +27,14 @@ class Interpreter {
     bool sound = true;
     while (sound && cursor && cursor.tell() < to && location <= pc) sound = step(data, cursor, location);
     if (!cursor) sound = false;
+    steps_ += cursor.tell() - from;
     llvm::consumeError(cursor.takeError());
     return sound;
   }
 
   void keep_as_initial() { initial_ = row_; }
   const Row& row() const { return row_; }
+  uint64_t steps() const { return steps_; }
 
  private:
   bool step(DataExtractor& data, DataExtractor::Cursor& cursor, uint64_t& location);
@@ -58,6 +60,7 @@ class Interpreter {
   std::span<const std::byte> section_;
   const Cie& cie_;
   uint64_t address_, bias_;
+  uint64_t steps_ = 0;
   const size_t count_ = arch::kMachine.frames.registers;
   Row row_, initial_;
   std::vector<Row> remembered_;  // not often any
@@ -193,12 +196,16 @@ bool Interpreter::step(DataExtractor& data, DataExtractor::Cursor& cursor, uint6
 
 }  // namespace
 
-std::optional<Row> FrameTable::row_at(const Fde& entry, uint64_t pc) const {
+std::optional<Row> FrameTable::row_at(const Fde& entry, uint64_t pc, uint64_t* steps) const {
   const Cie& cie = cies_[entry.cie];
+  const std::optional<Body> body = read_body(entry);
+  if (!body) return std::nullopt;
   Interpreter interpreter(section_, cie, address_, bias_);
   if (!interpreter.run(cie.program, cie.program_end, 0, 0)) return std::nullopt;
   interpreter.keep_as_initial();
-  if (!interpreter.run(entry.program, entry.program_end, entry.start, pc)) return std::nullopt;
+  const bool is_sound = interpreter.run(body->program, body->program_end, entry.start, pc);
+  if (steps) *steps += interpreter.steps();
+  if (!is_sound) return std::nullopt;
   return interpreter.row();
 }
 

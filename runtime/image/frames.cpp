@@ -29,6 +29,20 @@ struct Cursor : DataExtractor::Cursor {
   }
 };
 
+constexpr size_t kMostCies = 1 << 16;  // linkers merge those that are the same
+
+// How many there may be: a list that grows takes three times their memory.
+size_t count_entries(std::span<const std::byte> section) {
+  const DataExtractor data = extractor(section);
+  size_t count = 0;
+  for (uint64_t at = 0; data.isValidOffsetForDataOfSize(at, 4); ++count) {
+    const uint64_t length = data.getU32(&at);
+    if (length < 4 || length > section.size() - at) break;
+    at += length;
+  }
+  return count;
+}
+
 }  // namespace
 
 std::optional<uint64_t> read_encoded_pointer(std::span<const std::byte> bytes, uint64_t address, uint64_t& at,
@@ -82,6 +96,7 @@ FrameTable::FrameTable(std::vector<std::byte> section, uint64_t address, uint64_
     : section_(std::move(section)), address_(address), bias_(bias) {
   if (section_.size() > std::numeric_limits<uint32_t>::max()) return;
   DataExtractor data = extractor(section_);
+  entries_.reserve(count_entries(section_));
   std::unordered_map<uint64_t, uint32_t> index_of;  // offset of a CIE -> index
   uint64_t at = 0;
   while (data.isValidOffsetForDataOfSize(at, 4)) {
@@ -102,7 +117,7 @@ FrameTable::FrameTable(std::vector<std::byte> section, uint64_t address, uint64_
         uint64_t cie_length = data.getU32(&body);
         if (cie_length < 4 || cie_length > section_.size() - body || data.getU32(&body) != 0) break;
         std::optional<Cie> cie = read_cie(body, body - 4 + cie_length);
-        if (!cie) break;
+        if (!cie || cies_.size() == kMostCies) break;
         known = index_of.emplace(cie_at, static_cast<uint32_t>(cies_.size())).first;
         cies_.push_back(*cie);
       }
@@ -112,9 +127,11 @@ FrameTable::FrameTable(std::vector<std::byte> section, uint64_t address, uint64_
     }
     at = end;
   }
-  auto by_start = [](const Fde& a, const Fde& b) { return a.start < b.start; };
-  if (!std::is_sorted(entries_.begin(), entries_.end(), by_start))
-    std::stable_sort(entries_.begin(), entries_.end(), by_start);
+  auto is_before = [](const Fde& a, const Fde& b) {
+    return a.start != b.start ? a.start < b.start : a.at < b.at;
+  };
+  if (!std::is_sorted(entries_.begin(), entries_.end(), is_before))
+    std::sort(entries_.begin(), entries_.end(), is_before);
 }
 
 std::optional<Cie> FrameTable::read_cie(uint64_t at, uint64_t end) const {
@@ -159,25 +176,47 @@ std::optional<Fde> FrameTable::read_fde(uint64_t at, uint64_t end, uint32_t cie_
   const Cie& cie = cies_[cie_index];
   Fde entry;
   entry.cie = cie_index;
+  entry.at = static_cast<uint32_t>(at);
   std::optional<uint64_t> start = read_encoded_pointer(bytes, address_, at, cie.pointer_encoding, bias_);
   // The range has the pointer's format but is a plain number.
   std::optional<uint64_t> size = read_encoded_pointer(bytes, 0, at, cie.pointer_encoding & 0x0f, 0);
   if (!start || !size) return std::nullopt;
   entry.start = *start;
   entry.end = *start + *size;
+  return read_body(entry) ? std::optional(entry) : std::nullopt;
+}
+
+std::optional<FrameTable::Body> FrameTable::read_body(const Fde& entry) const {
+  constexpr uint64_t kHead = 8;  // its length and that of the way to its CIE
+  const Cie& cie = cies_[entry.cie];
+  uint64_t at = entry.at - kHead;
+  const uint64_t length = extractor(section_).getU32(&at);
+  const uint64_t end = at + length;
+  const std::span bytes = std::span(section_).first(end);
+  at = entry.at;
+  if (!read_encoded_pointer(bytes, address_, at, cie.pointer_encoding, bias_) ||
+      !read_encoded_pointer(bytes, 0, at, cie.pointer_encoding & 0x0f, 0))
+    return std::nullopt;
+  Body out;
   if (cie.has_augmentation_data) {
     DataExtractor data = extractor(bytes);
     Cursor cursor(at);
-    uint64_t length = data.getULEB128(cursor);
-    if (cursor.failed() || length > end - cursor.tell()) return std::nullopt;
+    uint64_t size = data.getULEB128(cursor);
+    if (cursor.failed() || size > end - cursor.tell()) return std::nullopt;
     uint64_t body = cursor.tell();
-    at = body + length;
-    if (cie.lsda_encoding != llvm::dwarf::DW_EH_PE_omit && length > 0)
-      entry.lsda = read_encoded_pointer(bytes, address_, body, cie.lsda_encoding, bias_).value_or(0);
+    at = body + size;
+    if (cie.lsda_encoding != llvm::dwarf::DW_EH_PE_omit && size > 0)
+      out.lsda = read_encoded_pointer(bytes, address_, body, cie.lsda_encoding, bias_).value_or(0);
   }
-  entry.program = static_cast<uint32_t>(at);
-  entry.program_end = static_cast<uint32_t>(end);
-  return entry;
+  out.program = static_cast<uint32_t>(at);
+  out.program_end = static_cast<uint32_t>(end);
+  return out;
+}
+
+uint64_t FrameTable::lsda(const Fde& entry) const {
+  if (cies_[entry.cie].lsda_encoding == llvm::dwarf::DW_EH_PE_omit) return 0;
+  const std::optional<Body> body = read_body(entry);
+  return body ? body->lsda : 0;
 }
 
 const Fde* FrameTable::find(uint64_t pc) const {
@@ -192,10 +231,11 @@ namespace {
 
 enum class State : uint8_t { unknown, open, closed };
 
-State state_at(const FrameTable& table, uint64_t pc) {
-  const Fde* entry = table.find(pc);
-  const std::optional<Row> row = entry ? table.row_at(*entry, pc) : std::nullopt;
-  if (!row) return State::unknown;
+State state_at(const FrameTable& table, uint64_t pc, const Budget& budget) {
+  const Fde* entry = budget.is_spent() ? nullptr : table.find(pc);
+  uint64_t steps = 1;
+  const std::optional<Row> row = entry ? table.row_at(*entry, pc, &steps) : std::nullopt;
+  if (!budget.spend(steps) || !row) return State::unknown;
   const auto& frames = arch::kMachine.frames;
   const bool is_closed = !row->cfa_is_expression && row->cfa_register == frames.stack_pointer &&
                          row->cfa_offset == frames.cfa_at_entry;
@@ -204,12 +244,12 @@ State state_at(const FrameTable& table, uint64_t pc) {
 
 }  // namespace
 
-bool frame_is_open(const FrameTable& table, uint64_t pc) {
-  return state_at(table, pc) == State::open;
+bool frame_is_open(const FrameTable& table, uint64_t pc, const Budget& budget) {
+  return state_at(table, pc, budget) == State::open;
 }
 
-bool frame_is_closed(const FrameTable& table, uint64_t pc) {
-  return state_at(table, pc) == State::closed;
+bool frame_is_closed(const FrameTable& table, uint64_t pc, const Budget& budget) {
+  return state_at(table, pc, budget) == State::closed;
 }
 
 }  // namespace mdl::image

@@ -26,10 +26,9 @@ std::optional<uint64_t> read_encoded_pointer(std::span<const std::byte> bytes, u
                                              uint8_t encoding, uint64_t bias);
 
 struct Fde {
-  uint64_t start = 0, end = 0;            // code, run-time addresses
-  uint64_t lsda = 0;                      // run-time address, 0 = none
-  uint32_t cie = 0;                       // index into the table's CIEs
-  uint32_t program = 0, program_end = 0;  // offsets of its instructions in the section
+  uint64_t start = 0, end = 0;  // code, run-time addresses
+  uint32_t cie = 0;             // index into the table's CIEs
+  uint32_t at = 0;              // offset of its addresses in the section: there may be millions of it
 };
 
 struct Cie {
@@ -74,13 +73,21 @@ class FrameTable {
   const Fde* find(uint64_t pc) const;
   const Cie& cie(const Fde& entry) const { return cies_[entry.cie]; }
   std::span<const std::byte> section() const { return section_; }
+  uint64_t lsda(const Fde& entry) const;  // run-time address, 0 = none
 
-  // The rules at `pc` of `entry`; nothing when its instructions are malformed.
-  std::optional<Row> row_at(const Fde& entry, uint64_t pc) const;
+  // The rules at `pc` of `entry`; nothing when its instructions are malformed. `steps`: how many bytes of them were
+  // executed.
+  std::optional<Row> row_at(const Fde& entry, uint64_t pc, uint64_t* steps = nullptr) const;
 
  private:
   std::optional<Cie> read_cie(uint64_t at, uint64_t end) const;
+  // What is behind its addresses.
+  struct Body {
+    uint64_t lsda = 0;
+    uint32_t program = 0, program_end = 0;  // offsets of its instructions in the section
+  };
   std::optional<Fde> read_fde(uint64_t at, uint64_t end, uint32_t cie) const;
+  std::optional<Body> read_body(const Fde& entry) const;
 
   std::vector<std::byte> section_;
   uint64_t address_;
@@ -92,8 +99,8 @@ class FrameTable {
 // True when the CFA at `pc` is known and is not the one of a function's first instruction
 // (Description::Frames::cfa_at_entry): a frame is open, so a jump from or to here does not leave the
 // function.
-bool frame_is_open(const FrameTable& table, uint64_t pc);
+bool frame_is_open(const FrameTable& table, uint64_t pc, const Budget& budget);
 // True when it is known and is that one.
-bool frame_is_closed(const FrameTable& table, uint64_t pc);
+bool frame_is_closed(const FrameTable& table, uint64_t pc, const Budget& budget);
 
 }  // namespace mdl::image

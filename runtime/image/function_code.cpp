@@ -11,6 +11,7 @@ namespace mdl::image {
 namespace {
 
 constexpr uint64_t kMaxFunction = 16 << 20;  // node's largest is below 1 MiB
+constexpr size_t kKept = 1 << 14;            // instructions that are asked for at once
 
 }  // namespace
 
@@ -22,7 +23,7 @@ bool FunctionCode::add_range(Range range) {
   if (range.start >= range.end) return true;
   if (range.end - range.start > kMaxFunction) return false;
   std::vector<std::byte> bytes(range.end - range.start);
-  if (!memory.read(range.start, bytes)) return false;
+  if (!object.budget->spend(bytes.size()) || !memory.read(range.start, bytes)) return false;
   std::vector<Decoded> found;
   for (size_t at = 0; at < bytes.size();) {
     Decoded one;
@@ -35,7 +36,9 @@ bool FunctionCode::add_range(Range range) {
     }
     at += one.instruction.size;
     found.push_back(std::move(one));
+    if (found.size() % kKept == 0 && !object.budget->keep(kKept)) return false;
   }
+  if (!object.budget->keep(found.size() % kKept) || !spend(decoded.size() / kPerStep)) return false;
   auto place = std::lower_bound(
       decoded.begin(), decoded.end(), range.start,
       [](const Decoded& one, uint64_t address) { return one.instruction.address < address; });
@@ -76,11 +79,11 @@ const Decoded* FunctionCode::at(uint64_t address) const {
 }
 
 bool FunctionCode::frame_is_open(uint64_t pc) const {
-  return object.frame_table && image::frame_is_open(*object.frame_table, pc);
+  return object.frame_table && image::frame_is_open(*object.frame_table, pc, *object.budget);
 }
 
 bool FunctionCode::frame_is_closed(uint64_t pc) const {
-  return object.frame_table && image::frame_is_closed(*object.frame_table, pc);
+  return object.frame_table && image::frame_is_closed(*object.frame_table, pc, *object.budget);
 }
 
 const Function* function_starting_at(const Object& object, uint64_t address) {

@@ -51,6 +51,10 @@ class FunctionCode {
   void set_doubt(std::string reason) {
     if (doubt.empty()) doubt = std::move(reason);
   }
+  // As Budget::spend. Each step is worth a look at so many instructions.
+  static constexpr size_t kPerStep = 32;
+  bool spend(uint64_t steps) const { return object.budget->spend(steps); }
+  bool is_over() const { return object.budget->is_spent(); }
   bool frame_is_open(uint64_t pc) const;
   bool frame_is_closed(uint64_t pc) const;
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -93,6 +94,7 @@ void leave_out_cfi_entries(const ElfFile& file, uint64_t bias, std::vector<Symbo
       codes[symbol.name.substr(0, symbol.name.size() - kCode.size())].push_back(symbol.address);
   }
   if (codes.empty() && !has_entries) return;
+  for (auto& [name, places] : codes) std::sort(places.begin(), places.end());
   std::erase_if(symbols, [&](Symbol& symbol) {
     const bool is_own = symbol.name.ends_with(kEntry) ||
                         (symbol.name.starts_with("__typeid_") && symbol.name.ends_with(kTable));
@@ -101,8 +103,7 @@ void leave_out_cfi_entries(const ElfFile& file, uint64_t bias, std::vector<Symbo
     const std::optional<arch::CfiEntry> entry =
         arch::read_cfi_entry(file.at_address(symbol.address - bias, arch::kMostOfStub), symbol.address);
     if (!entry || is_own) return entry.has_value();
-    if (std::find(code->second.begin(), code->second.end(), entry->target) == code->second.end())
-      return false;
+    if (!std::binary_search(code->second.begin(), code->second.end(), entry->target)) return false;
     symbol.address = entry->target;
     symbol.size = 0;  // that of the table
     return false;
@@ -183,20 +184,16 @@ void assign_cold_parts(std::vector<Group>& groups, const std::vector<Symbol>& sy
     for (size_t k = groups[i].first; k < groups[i].last; ++k)
       if (wanted.contains(symbols[k].name)) owners[symbols[k].name].push_back({i, &symbols[k]});
   for (const auto& [name, parts] : wanted) {
+    std::set<size_t> all;
+    std::unordered_map<uint32_t, std::set<size_t>> by_file;  // the local ones
+    for (const auto& [owner, symbol] : owners[name]) {
+      all.insert(owner);
+      if (symbol->is_local) by_file[symbol->file].insert(owner);
+    }
     for (size_t part : parts) {
-      std::vector<size_t> same_file, all;
-      for (const auto& [owner, symbol] : owners[name]) {
-        all.push_back(owner);
-        if (symbol->is_local && symbol->file == groups[part].primary.file) same_file.push_back(owner);
-      }
-      for (std::vector<size_t>* list : {&same_file, &all}) {
-        std::sort(list->begin(), list->end());
-        list->erase(std::unique(list->begin(), list->end()), list->end());
-      }
-      if (same_file.size() == 1)
-        groups[part].part_of = same_file[0];
-      else if (same_file.empty() && all.size() == 1)
-        groups[part].part_of = all[0];
+      const auto same_file = by_file.find(groups[part].primary.file);
+      const std::set<size_t>& choice = same_file == by_file.end() ? all : same_file->second;
+      if (choice.size() == 1) groups[part].part_of = *choice.begin();
     }
   }
 }

@@ -62,8 +62,7 @@ struct OpenFile {
 // itself but needs privilege; a file found by name must be the same inode.
 Result<OpenFile> open_mapped(pid_t pid, const Mapping& mapping) {
   struct stat status;
-  int descriptor =
-      kernel::open_regular(pid, fmt::format("map_files/{:x}-{:x}", mapping.start, mapping.end));
+  int descriptor = kernel::open_regular(pid, fmt::format("map_files/{:x}-{:x}", mapping.start, mapping.end));
   if (descriptor < 0 && errno == EACCES)
     return Error{fmt::format("{}, which process {} has mapped, is not a regular file", mapping.path, pid)};
   if (descriptor < 0) {
@@ -134,7 +133,7 @@ std::string replaced_code(const ElfFile& file, const Object& object, std::span<c
 // One file may be loaded twice (dlmopen): each bias is an object. A file that is no ELF file
 // (code that a program wrote itself) is none.
 void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>& mappings, Depth depth,
-                 std::vector<Object>& objects) {
+                 const std::shared_ptr<Budget::Common>& common, std::vector<Object>& objects) {
   auto first_code = std::find_if(mapped.mappings.begin(), mapped.mappings.end(),
                                  [](const Mapping* mapping) { return mapping->execute; });
   if (first_code == mapped.mappings.end()) return;
@@ -167,7 +166,7 @@ void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>
   for (const auto& [bias, loaded] : by_bias) {
     if (std::none_of(loaded.begin(), loaded.end(), [](const Mapping* one) { return one->execute; })) continue;
     Object object = base;
-    describe(*file, loaded, bias, object);
+    describe(*file, loaded, bias, object, common);
     if (depth == Depth::functions)
       object.restartable = read_restartable(*file, object, LiveMemory(kernel::live_thread(pid)));
     if (depth == Depth::functions) object.problem = replaced_code(*file, object, loaded, mappings);
@@ -282,7 +281,9 @@ Result<Image> read_image(pid_t pid, Depth depth) {
   for (const Mapping& mapping : image.mappings)
     if (mapping.inode != 0 && mapping.path.starts_with('/'))
       files[{mapping.device, mapping.inode}].mappings.push_back(&mapping);
-  for (const auto& [key, mapped] : files) add_objects(live, mapped, image.mappings, depth, image.objects);
+  const auto common = std::make_shared<Budget::Common>();
+  for (const auto& [key, mapped] : files)
+    add_objects(live, mapped, image.mappings, depth, common, image.objects);
 
   for (Object& object : image.objects) {
     object.is_main = object.path == executable &&

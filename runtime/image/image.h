@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/image/budget.h"
 #include "runtime/image/memory.h"
 
 namespace mdl::image {
@@ -84,6 +85,7 @@ struct Object {
   std::shared_ptr<const FrameTable> frame_table;  // what `frames` comes from; null when there is none
   std::shared_ptr<FarJumps> far_jumps;            // found when read_code first needs them
   std::shared_ptr<References> references;         // the same
+  std::shared_ptr<const Budget> budget = std::make_shared<Budget>();  // of all that is made of its code
   std::string problem;  // why the file could not be read ("" = it was): it has no functions then
 };
 

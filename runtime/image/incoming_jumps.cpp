@@ -109,7 +109,8 @@ std::vector<IncomingJump> near_jumps_within(const Object& object, const Range& r
   if (memory.read(before, bytes) && arch::may_branch_into(bytes, before, range)) {
     before = start_of_neighbour(object, range.start);
     bytes.resize(range.start - before);
-    if (memory.read(before, bytes)) add_short_jumps(bytes, before, range, jumps);
+    if (object.budget->spend(bytes.size()) && memory.read(before, bytes))
+      add_short_jumps(bytes, before, range, jumps);
   }
   bytes.resize(reach + InstructionBytes::kMost);
   while (!bytes.empty() && !memory.read(range.end, bytes)) bytes.resize(bytes.size() / 2);

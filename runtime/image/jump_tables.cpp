@@ -197,6 +197,7 @@ Held held_before(const FunctionCode& code, size_t index, int base) {
 std::vector<uint64_t> addresses_in(const FunctionCode& code, const Source& source) {
   Registers bases = source.bases;
   std::vector<uint64_t> addresses;
+  if (!code.spend(code.decoded.size() / code.kPerStep)) return addresses;
   for (Registers left = bases; left != 0; left &= left - 1) {
     const int base = std::countr_zero(left);
     const Held held = held_before(code, source.at, base);
@@ -214,6 +215,7 @@ std::vector<uint64_t> addresses_in(const FunctionCode& code, const Source& sourc
 
 // True when the function takes the address of one of its own instructions, not its entry.
 bool takes_own_label(const FunctionCode& code) {
+  if (!code.spend(code.decoded.size() / code.kPerStep)) return true;
   return std::any_of(code.decoded.begin(), code.decoded.end(), [&](const Decoded& one) {
     uint64_t address = formed_address(one);
     return address != 0 && address != code.function.address && code.at(address) != nullptr;
@@ -247,6 +249,7 @@ struct Labels {
 Labels read_labels(const FunctionCode& code, uint64_t address, bool is_absolute, size_t length) {
   constexpr size_t kUnchecked = 8;
   Labels labels;
+  if (!code.spend(length)) return labels;
   TableReader reader(code, address, is_absolute);
   for (size_t i = 0; i < (length != 0 ? length : kUnchecked); ++i) {
     std::optional<uint64_t> target = reader.next();
@@ -322,6 +325,7 @@ std::vector<const JumpTable*> tables_of(const FunctionCode& code, const std::vec
 // True when an absolute table of the function is read by no jump with an index: it may be one of
 // labels as values, from which any jump may take its target.
 bool has_unread_label_table(const FunctionCode& code, const std::vector<JumpTable>& tables) {
+  if (!code.spend((code.decoded.size() + tables.size()) / code.kPerStep)) return true;
   std::vector<const JumpTable*> read;
   for (size_t index = 0; index < code.decoded.size(); ++index) {
     if (code.decoded[index].instruction.flow != Flow::jump_indirect) continue;
@@ -355,6 +359,7 @@ std::vector<JumpTable> find_jump_tables(const FunctionCode& code) {
         if (!target || *target == code.function.address || !code.at(*target)) break;
         table.targets.push_back(*target);
       }
+      if (!code.spend(1 + table.targets.size())) return {};
       if (!table.targets.empty()) tables.push_back(std::move(table));
     }
   }

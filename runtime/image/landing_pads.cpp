@@ -32,9 +32,11 @@ std::vector<std::byte> read_some(const Memory& memory, uint64_t address, uint64_
 
 // Itanium C++ ABI, "Exception Handling Tables": [LPStart encoding, LPStart], [type table
 // encoding, its offset], call-site encoding, length, then entries of start, length, pad, action.
-bool read_landing_pads(const Fde& entry, const Memory& memory, std::vector<LandingPad>& pads) {
-  if (entry.lsda == 0) return true;
-  std::vector<std::byte> bytes = read_some(memory, entry.lsda, 64);
+bool read_landing_pads(const FrameTable& frames, const Fde& entry, const Memory& memory,
+                       std::vector<LandingPad>& pads, const Budget& budget) {
+  const uint64_t lsda = frames.lsda(entry);
+  if (lsda == 0) return true;
+  std::vector<std::byte> bytes = read_some(memory, lsda, 64);
   uint64_t at = 0;
   uint64_t base = entry.start;
   auto take_byte = [&]() -> std::optional<uint8_t> {
@@ -45,7 +47,7 @@ bool read_landing_pads(const Fde& entry, const Memory& memory, std::vector<Landi
   if (!encoding) return false;
   if (*encoding != llvm::dwarf::DW_EH_PE_omit) {
     // pcrel is relative to the field itself; absptr is as the loader relocated it.
-    std::optional<uint64_t> start = read_encoded_pointer(bytes, entry.lsda, at, *encoding & 0x7f, 0);
+    std::optional<uint64_t> start = read_encoded_pointer(bytes, lsda, at, *encoding & 0x7f, 0);
     if (!start) return false;
     base = *start;
   }
@@ -53,9 +55,9 @@ bool read_landing_pads(const Fde& entry, const Memory& memory, std::vector<Landi
   if (!encoding || (*encoding != llvm::dwarf::DW_EH_PE_omit && !read_uleb(bytes, at))) return false;
   encoding = take_byte();
   std::optional<uint64_t> length = encoding ? read_uleb(bytes, at) : std::nullopt;
-  if (!length || *length > kMaxTable) return false;
+  if (!length || *length > kMaxTable || !budget.spend(*length)) return false;
   std::vector<std::byte> table(*length);
-  if (!memory.read(entry.lsda + at, table)) return false;
+  if (!memory.read(lsda + at, table)) return false;
   for (uint64_t position = 0; position < table.size();) {
     std::optional<uint64_t> start = read_number(table, position, *encoding);
     std::optional<uint64_t> size = read_number(table, position, *encoding);

@@ -11,7 +11,8 @@
 namespace mdl::image {
 
 // The pads that the language-specific data of `entry` lists, nothing when it has none. False
-// when the data cannot be read or is malformed.
-bool read_landing_pads(const Fde& entry, const Memory& memory, std::vector<LandingPad>& pads);
+// when the data cannot be read or is malformed, or when `budget` is spent.
+bool read_landing_pads(const FrameTable& table, const Fde& entry, const Memory& memory,
+                       std::vector<LandingPad>& pads, const Budget& budget);
 
 }  // namespace mdl::image

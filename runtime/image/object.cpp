@@ -1,5 +1,7 @@
 #include "runtime/image/object.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "llvm/BinaryFormat/Dwarf.h"
@@ -61,6 +63,21 @@ struct Sequence {
   uint32_t version, flags;
   uint64_t start, size, abort;
 };
+
+void refuse(Object& object) {
+  object.problem = over_budget(object);
+  object.functions.clear();
+}
+
+// A file that is sparse may have any size.
+std::shared_ptr<const Budget> make_budget(const ElfFile& file, const Object& object,
+                                          std::shared_ptr<Budget::Common> common) {
+  uint64_t code = 0;
+  for (const Range& range : object.text) code += range.end - range.start;
+  const uint64_t frames = object.frame_table ? object.frame_table->section().size() : 0;
+  return std::make_shared<Budget>(std::min(code, file.stored_bytes()), std::min(frames, file.stored_bytes()),
+                                  std::move(common));
+}
 
 }  // namespace
 
@@ -125,7 +142,8 @@ std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias
   return table->entries().empty() ? nullptr : table;
 }
 
-void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object) {
+void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object,
+              std::shared_ptr<Budget::Common> common) {
   object.bias = bias;
   object.far_jumps = std::make_shared<FarJumps>();
   object.references = std::make_shared<References>();
@@ -135,6 +153,7 @@ void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uin
     if (mapping->execute) object.text.push_back({mapping->start, mapping->end});
   object.unused_text = unused_text(file, object.text, bias);
   object.frame_table = read_frames(file, bias);
+  if (common) object.budget = make_budget(file, object, std::move(common));
   if (object.frame_table) {
     object.frames.reserve(object.frame_table->entries().size());
     for (const Fde& entry : object.frame_table->entries()) object.frames.push_back({entry.start, entry.end});
@@ -144,11 +163,21 @@ void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uin
   if (!soname.empty() && soname != object.name) object.aliases.push_back(soname);
 }
 
+std::string over_budget(const Object& object) {
+  return fmt::format(
+      "{} is more work than its size allows: its functions overlap, or its tables say much of the same code "
+      "again and "
+      "again",
+      object.name);
+}
+
 void add_functions(const ElfFile& file, Object& object, const ElfFile* debug) {
   NamedFunctions named = read_functions(file, debug, object.bias, object.frame_table.get());
   object.functions = std::move(named.functions);
   object.has_haskell = named.has_haskell;
-  if (object.frame_table) add_unnamed_functions(file, object.bias, *object.frame_table, object.functions);
+  if (object.frame_table)
+    add_unnamed_functions(file, object.bias, *object.frame_table, *object.budget, object.functions);
+  if (object.budget->is_spent()) return refuse(object);
   std::erase_if(object.functions,
                 [&](const Function& function) { return is_outside(object, function.address); });
   for (size_t i = 0; i < object.functions.size(); ++i)

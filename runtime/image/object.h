@@ -19,11 +19,14 @@ std::optional<uint64_t> bias_of(const ElfFile& file, const Mapping& mapping);
 Result<ElfFile> open_object(const Image& image, const Object& object);
 
 // Fills an Object with all that the file says of it but its functions. `mappings` are those of the file at
-// this bias.
-void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object);
+// this bias. `common`: of its budget, that of its process; without one there is no end to it.
+void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uint64_t bias, Object& object,
+              std::shared_ptr<Budget::Common> common = {});
 // Its restartable sequences (rseq(2)), after describe(), by their descriptions in `__rseq_cs`, and where each
 // begins again. All of its code when these cannot be read, or hold no addresses yet.
 std::vector<Range> read_restartable(const ElfFile& file, const Object& object, const Memory& memory);
+// Why nothing of an object is measured whose budget is spent.
+std::string over_budget(const Object& object);
 // Its functions, after describe(). `debug` is its separate debug file, or null.
 void add_functions(const ElfFile& file, Object& object, const ElfFile* debug = nullptr);
 

@@ -51,12 +51,12 @@ bool read_pieces(const Memory& memory, const Range& range, Look look) {
   return true;
 }
 
-void add_pads(const FrameTable& table, const Memory& memory, std::vector<uint64_t>& places) {
+void add_pads(const FrameTable& table, const Memory& memory, const Budget& budget,
+              std::vector<uint64_t>& places) {
   std::vector<LandingPad> pads;
   for (const Fde& entry : table.entries()) {
-    if (entry.lsda == 0) continue;
     pads.clear();
-    read_landing_pads(entry, memory, pads);
+    read_landing_pads(table, entry, memory, pads, budget);
     for (const LandingPad& pad : pads)
       if (pad.pad < entry.start || pad.pad >= entry.end) places.push_back(pad.pad);
   }
@@ -70,7 +70,7 @@ bool jumps_directly(const Instruction& one) {
 std::vector<Decoded> decode_whole(const FunctionCode& code, const Range& range) {
   if (range.end - range.start > kMostOfPiece) return {};
   std::vector<std::byte> bytes(range.end - range.start);
-  if (!code.memory.read(range.start, bytes)) return {};
+  if (!code.spend(bytes.size()) || !code.memory.read(range.start, bytes)) return {};
   std::vector<Decoded> out;
   for (size_t at = 0; at < bytes.size(); at += out.back().instruction.size) {
     Decoded one;
@@ -119,7 +119,7 @@ void References::scan(const Image& image, const Object& object, const Memory& me
         });
     if (!complete_) return;
   }
-  if (object.frame_table) add_pads(*object.frame_table, memory, places_);
+  if (object.frame_table) add_pads(*object.frame_table, memory, *object.budget, places_);
   std::sort(places_.begin(), places_.end());
   places_.erase(std::unique(places_.begin(), places_.end()), places_.end());
 }
@@ -141,6 +141,7 @@ bool is_own_part(const FunctionCode& code, const Range& range) {
   };
   if (has_reference(range.start)) return false;
   bool entered_in_the_middle = false;
+  if (!code.spend(code.decoded.size() / code.kPerStep)) return false;
   for (uint64_t target : code.direct_targets()) {
     if (!range.contains(target) || target == range.start) continue;
     if (has_reference(target)) return false;

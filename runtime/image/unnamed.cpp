@@ -97,8 +97,9 @@ class Related {
  public:
   // `candidates` are sorted by address.
   Related(const FrameTable& frames, const std::vector<const Fde*>& candidates,
-          const std::vector<Range>& known, const std::vector<Range>& stubs, const FileText& text)
-      : frames_(frames), candidates_(candidates), known_(known), stubs_(stubs), text_(text) {
+          const std::vector<Range>& known, const std::vector<Range>& stubs, const FileText& text,
+          const Budget& budget)
+      : frames_(frames), candidates_(candidates), known_(known), stubs_(stubs), text_(text), budget_(budget) {
     for (const Fde& entry : frames.entries()) {
       look_at_jumps(entry);
       look_at_pads(entry);
@@ -131,6 +132,7 @@ class Related {
   void look_at_jumps(const Fde& entry) {
     if (entry.end - entry.start > kMostBytes) return;
     const std::span bytes = text_.at({entry.start, entry.end});
+    if (!budget_.spend(bytes.size())) return;
     const bool is_candidate = in_candidate(entry.start);
     const bool may = arch::any_far_jump(bytes, entry.start, [&](uint64_t target) {
       return (is_candidate || in_candidate(target)) && middle_of(target, entry);
@@ -142,9 +144,8 @@ class Related {
   }
 
   void look_at_pads(const Fde& entry) {
-    if (entry.lsda == 0) return;
     pads_.clear();
-    if (!read_landing_pads(entry, text_, pads_)) return;
+    if (!read_landing_pads(frames_, entry, text_, pads_, budget_)) return;
     for (const LandingPad& pad : pads_) {
       if (pad.pad >= entry.start && pad.pad < entry.end) continue;
       if (const Fde* other = frames_.find(pad.pad)) relate(entry, *other);
@@ -156,6 +157,7 @@ class Related {
   const std::vector<Range>& known_;
   const std::vector<Range>& stubs_;
   const FileText& text_;
+  const Budget& budget_;
   std::vector<LandingPad> pads_;
   std::set<uint64_t> starts_;
 };
@@ -177,7 +179,7 @@ std::set<uint64_t> referred_to(const std::set<uint64_t>& doubtful, const ElfFile
 }
 
 std::vector<const Fde*> candidates(const FrameTable& frames, const std::vector<Range>& known,
-                                   const std::vector<Range>& stubs) {
+                                   const std::vector<Range>& stubs, const Budget& budget) {
   std::vector<const Fde*> out;
   uint64_t seen = 0;  // end of the last range: those that overlap are not sound
   for (const Fde& entry : frames.entries()) {
@@ -185,7 +187,7 @@ std::vector<const Fde*> candidates(const FrameTable& frames, const std::vector<R
     if (range.start < seen) continue;
     seen = range.end;
     if (range.end - range.start > kMostBytes || touches(known, range) || frames.cie(entry).is_signal_frame ||
-        !frame_is_closed(frames, entry.start))
+        !frame_is_closed(frames, entry.start, budget))
       continue;
     if (!contains(stubs, range.start)) out.push_back(&entry);
   }
@@ -194,14 +196,14 @@ std::vector<const Fde*> candidates(const FrameTable& frames, const std::vector<R
 
 }  // namespace
 
-void add_unnamed_functions(const ElfFile& file, uint64_t bias, const FrameTable& frames,
+void add_unnamed_functions(const ElfFile& file, uint64_t bias, const FrameTable& frames, const Budget& budget,
                            std::vector<Function>& functions) {
   const std::vector<Range> known = known_ranges(functions);
   const std::vector<Range> stubs = linkage_tables(file, bias);
-  const std::vector<const Fde*> found = candidates(frames, known, stubs);
+  const std::vector<const Fde*> found = candidates(frames, known, stubs, budget);
   if (found.empty()) return;
   const FileText text(file, bias);
-  const Related related(frames, found, known, stubs, text);
+  const Related related(frames, found, known, stubs, text, budget);
   std::set<uint64_t> doubtful;
   for (const Fde* entry : found)
     if (related.has(*entry)) doubtful.insert(entry->start);

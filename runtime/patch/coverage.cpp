@@ -1,6 +1,7 @@
 #include "runtime/patch/coverage.h"
 
 #include <algorithm>
+#include <exception>
 #include <set>
 #include <thread>
 
@@ -229,20 +230,20 @@ bool may_have_hooks(const image::Object& object) {
 
 void add_hooks(const image::Image& image, bool flags, bool follow, const std::set<const image::Object*>* only,
                std::vector<FunctionPlan>& functions) {
+  std::map<const image::Function*, size_t> index;
+  for (size_t i = 0; i < functions.size(); i++) index[functions[i].function] = i;
   for (const image::Object& object : image.objects) {
     if ((only && !only->contains(&object)) || !may_have_hooks(object)) continue;
     for (const image::Function& function : object.functions) {
       arch::Hook hook = hook_of(function, kHooks);
       if (follow && hook == arch::Hook::none) hook = hook_of(function, kFollowed);
       if (hook == arch::Hook::none || (!flags && unwinds(hook))) continue;
-      auto it = std::find_if(functions.begin(), functions.end(),
-                             [&](const FunctionPlan& f) { return f.function == &function; });
-      if (it == functions.end()) {
-        FunctionPlan f;
-        f.object = &object;
-        f.function = &function;
-        it = functions.insert(functions.end(), std::move(f));
+      const auto [known, added] = index.try_emplace(&function, functions.size());
+      if (added) {
+        FunctionPlan& f = functions.emplace_back();
+        f.object = &object, f.function = &function;
       }
+      FunctionPlan* const it = &functions[known->second];
       it->hook = hook;
       if (std::none_of(it->points.begin(), it->points.end(), [](const FunctionPlan::Point& point) {
             return point.wanted.kind == format::PointKind::entry;
@@ -256,14 +257,24 @@ void add_hooks(const image::Image& image, bool flags, bool follow, const std::se
 void read_codes(image::Codes& codes, std::vector<FunctionPlan>& functions) {
   size_t workers = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 8);
   if (functions.size() < 64) workers = 1;
+  std::vector<std::exception_ptr> failed(workers);  // memory may be at its limit
   auto work = [&](size_t first) {
-    for (size_t i = first; i < functions.size(); i += workers)
-      functions[i].code = codes.take(*functions[i].object, *functions[i].function);
+    try {
+      for (size_t i = first; i < functions.size(); i += workers)
+        functions[i].code = codes.take(*functions[i].object, *functions[i].function);
+    } catch (...) {
+      failed[first] = std::current_exception();
+    }
   };
   std::vector<std::thread> threads;
   for (size_t i = 1; i < workers; i++) threads.emplace_back(work, i);
   work(0);
   for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& one : failed)
+    if (one) std::rethrow_exception(one);
+  // What was read before the budget of its object was spent depends on the order.
+  for (FunctionPlan& f : functions)
+    if (f.object->budget->is_spent()) f.code = codes.take(*f.object, *f.function);
 }
 
 // A function without a name that the code of another one contains is a part of that one, and no function.

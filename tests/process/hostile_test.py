@@ -5,6 +5,7 @@ tests/programs/hostile.cpp.
 
 import hashlib
 import json
+import multiprocessing
 import os
 import pathlib
 import pty
@@ -399,6 +400,24 @@ def library(code, symbols, more=()):
     return bytes(out) + b"".join(heads)
 
 
+def with_frames(code, symbols, frames):
+    """The same, with call frame information (start in the code, size, instructions of each)."""
+    def place_of(content):
+        heads = struct.unpack_from("<Q", content, 40)[0]
+        return struct.unpack_from("<Q", content, heads + 64 * 4 + 24)[0]  # its fourth section
+    def section(address):
+        cie = struct.pack("<IB", 0, 1) + b"zR\0" + b"\1\x78\x10\1\x1b" + b"\x0c\7\x08\x90\1" + bytes(2)
+        out = bytearray(struct.pack("<I", len(cie)) + cie)
+        for start, size, instructions in frames:
+            body = struct.pack("<Iiib", len(out) + 4, 0x1000 + start - (address + len(out) + 8), size, 0) + instructions
+            body += bytes(-len(body) % 4)
+            out += struct.pack("<I", len(body)) + body
+        return bytes(out) + bytes(4)
+    alloc = 2
+    empty = library(code, symbols, [(b".eh_frame", alloc, bytes(16))])
+    return library(code, symbols, [(b".eh_frame", alloc, section(place_of(empty)))])
+
+
 class Costs(Hostile):
     """Few bytes that stand for much: each is a refusal that names the cause, and the rest of the process is measured."""
 
@@ -458,6 +477,51 @@ class Costs(Hostile):
         self.assertEqual(done.status, 1)
         self.assertIn("its debug information cannot be read: the reader failed", done.text)
         self.assertEqual(self.in_bounds(Done(program.pid, plan, "-d", "0", "-m", "calls")).status, 0)
+
+    def measure_all_of(self, content):
+        """Of a file that is too much work: nothing of it is measured, and the rest of its process is."""
+        program = self.hostile("code", self.file("evil.so", content))
+        queries = ("count t_work", "calls /Code/evil.so/*")
+        self.in_bounds(Done("--list", program.pid, "t_work"))
+        done = self.in_bounds(Done(program.pid, *queries, "-d", "0", "--dry-run"), base=60)
+        self.assertIn("evil.so is more work than its size allows", done.text[-4000:])
+        session = self.inject(program.pid, *queries).wait_inserted()
+        program.ask("work 3")
+        self.assert_stopped_well(session)
+        self.assertEqual(session.final()["count t_work", ""]["value"], 3)
+
+    def test_functions_that_overlap(self):
+        """Each of them is most of the code: 60 KB were 8 GB."""
+        size, functions = 60_000, 3000
+        symbols = [(b"f%d" % i, i, size - i) for i in range(functions)]
+        self.measure_all_of(library(b"\x90" * size + self.RETURN, symbols))
+
+    def test_one_frame_over_everything(self):
+        """It was executed up to each place, and decoded up to each jump: 80 s and more."""
+        functions, size = 16_000, 56
+        symbols = [(b"f%d" % i, i * size, size) for i in range(functions)]
+        whole = functions * size
+        for reach, end, instructions in ((size, whole, b"\x41\x0e\x10" * (whole // 2)), (whole // 2, whole // 2, b"")):
+            with self.subTest(reach=reach):
+                code = bytearray((b"\xe9" + struct.pack("<i", reach + 2 - 5) + b"\x90" * (size - 6) + self.RETURN) * functions)
+                for i in range((whole - reach) // size, functions):
+                    code[i * size:i * size + 5] = b"\x90" * 5
+                self.measure_all_of(with_frames(bytes(code), symbols, [(0, end, instructions)]))
+
+    def test_many_frames(self):
+        """30 MB of call frame information took 287 MB."""
+        path = self.folder / "evil.so"
+        def write():  # in a process of its own: what this one has counts as its children's
+            frames = ((i % 4096, 1, b"") for i in range(30 * MIB // 20))
+            path.write_bytes(with_frames(self.RETURN * 4096, [(b"evil", 0, 16)], frames))
+        writer = multiprocessing.get_context("fork").Process(target=write)
+        writer.start(), writer.join()
+        path.chmod(0o755)
+        program = self.hostile("code", path)
+        for words in (("--list", program.pid, "t_work"), (program.pid, self.plan(), "-d", "0")):
+            done = Done(*words)
+            self.assertEqual(done.status, 0, done.text)
+            self.assertLess(done.mb, 250)
 
     def test_mappings_with_long_paths(self):
         """60,000 lines of 4,000 letters: 800 MB, and 3 s each time."""

@@ -358,8 +358,8 @@ TEST_F(Toy, StacksAreWalkedByTheLinkRegister) {
   image_.objects[0].frame_table = std::make_shared<image::FrameTable>(frames_of(object()));
   ASSERT_EQ(object().frame_table->entries().size(), 3u);
   const uint64_t twice = function(kTwice).address, behind_call = twice + 3 * kSize, stack = kEnd - 0x100;
-  EXPECT_TRUE(image::frame_is_closed(*object().frame_table, twice));
-  EXPECT_TRUE(image::frame_is_open(*object().frame_table, behind_call));
+  EXPECT_TRUE(image::frame_is_closed(*object().frame_table, twice, *object().budget));
+  EXPECT_TRUE(image::frame_is_open(*object().frame_table, behind_call, *object().budget));
   store_.set_word(stack, 0);  // nobody has called twice
   image::RegisterFile registers{};
   registers[30] = behind_call, registers[31] = stack, registers[32] = loop_;

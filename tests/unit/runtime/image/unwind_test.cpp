@@ -82,13 +82,12 @@ TEST_P(StackOfBuild, IsWalkedThroughASignal) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Builds, StackOfBuild,
-                         ::testing::Values(StackBuild{"g++", "-O2 -fno-optimize-sibling-calls"},
-                                           StackBuild{"g++", "-O0"},
-                                           StackBuild{"g++",
-                                                      "-O1 -fomit-frame-pointer -no-pie -fcf-protection=full"},
-                                           StackBuild{"g++", "-O1 -static"}, StackBuild{"clang++", "-O1"}),
-                         [](const auto& info) { return "build" + std::to_string(info.index); });
+INSTANTIATE_TEST_SUITE_P(
+    Builds, StackOfBuild,
+    ::testing::Values(StackBuild{"g++", "-O2 -fno-optimize-sibling-calls"}, StackBuild{"g++", "-O0"},
+                      StackBuild{"g++", "-O1 -fomit-frame-pointer -no-pie -fcf-protection=full"},
+                      StackBuild{"g++", "-O1 -static"}, StackBuild{"clang++", "-O1"}),
+    [](const auto& info) { return "build" + std::to_string(info.index); });
 
 // At every instruction until main returns, also between a frame's set-up and in the procedure
 // linkage table, the walk reaches the end.
@@ -187,8 +186,8 @@ TEST(Frames, RowsByPc) {
   EXPECT_EQ(offset_at(0x1010), 16);
   EXPECT_EQ(table.row_at(entry, 0x1010)->registers[6].kind, Rule::Kind::at_cfa);
   EXPECT_EQ(table.row_at(entry, 0x100c)->registers[6].kind, Rule::Kind::same);
-  EXPECT_TRUE(frame_is_closed(table, 0x1000));
-  EXPECT_TRUE(frame_is_open(table, 0x1004));
+  EXPECT_TRUE(frame_is_closed(table, 0x1000, Budget()));
+  EXPECT_TRUE(frame_is_open(table, 0x1004, Budget()));
 }
 
 TEST(Frames, MalformedIsRefused) {
