@@ -4,12 +4,16 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <ctime>
 #include <mutex>
 #include <string_view>
+#include <utility>
 
 #include "base/aside.h"
 #include "base/nap.h"
+#include "base/result.h"
 
 namespace mdl {
 namespace {
@@ -25,6 +29,8 @@ struct Slot {
 };
 std::array<Slot, kMostThreads> slots;
 std::atomic<int> standing = 0;
+std::atomic<bool> changed = false;
+std::atomic<std::chrono::milliseconds> most_work{std::chrono::minutes(2)};
 
 struct OwnSlot {
   Slot* slot = nullptr;
@@ -51,16 +57,42 @@ thread_local OwnSlot own;
   for (;;) pause();
 }
 
+[[noreturn]] void end_work() {
+  constexpr std::string_view kText =
+      "mdl-inject: it has computed for minutes and comes to no end: the files of the process, or the "
+      "request, are more "
+      "work than they may be. mdl-inject ends itself here";
+  constexpr std::string_view kChanged =
+      "; what it has put into the process stays inert: see mdl-inject --status";
+  [[maybe_unused]] ssize_t put = write(STDERR_FILENO, kText.data(), kText.size());
+  if (changed) put = write(STDERR_FILENO, kChanged.data(), kChanged.size());
+  put = write(STDERR_FILENO, "\n", 1);
+  _exit(static_cast<int>(changed ? Status::left_inert : Status::failed));
+}
+
+std::chrono::nanoseconds own_work() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
 void watch() {
   std::array<uint64_t, kMostThreads> seen{};
   std::array<int, kMostThreads> looks{};
-  for (;; nap(kLookUs))
+  uint64_t last_calls = 0;
+  std::chrono::nanoseconds last_work = own_work();
+  for (;; nap(kLookUs)) {
+    uint64_t all_calls = 0;
+    for (const Slot& slot : slots) all_calls += slot.calls;
+    if (std::exchange(last_calls, all_calls) != all_calls) last_work = own_work();
+    if (own_work() - last_work > most_work.load()) end_work();
     for (size_t i = 0; i < slots.size(); i++) {
       const uint64_t calls = slots[i].calls;
       looks[i] = calls % 2 == 1 && calls == seen[i] ? looks[i] + 1 : 0;
       seen[i] = calls;
       if (looks[i] > (standing > 0 ? kPatienceWhileStanding : kPatience)) end();
     }
+  }
 }
 
 std::once_flag started;
@@ -78,6 +110,19 @@ Watched::~Watched() {
 
 void target_stands(bool stands) {
   standing += stands ? 1 : -1;
+}
+
+void target_changes() {
+  changed = true;
+}
+
+bool has_changed_target() {
+  return changed;
+}
+
+void limit_work(std::chrono::milliseconds most) {
+  most_work = most;
+  run_aside(watch);  // after a fork nobody does
 }
 
 }  // namespace mdl

@@ -6,8 +6,12 @@
 // file. So a thread of our own looks at all such calls. One that does not return for 30 seconds, or 5 while threads
 // of the target stand, ends us with a message. That is as good as any other end of an injector: the kernel lets the
 // target's threads go, and they run on as they are at any moment.
+//
+// It ends us, too, when we compute without end: when no call is made for two minutes of processor time. What others have
+// made (files, plans) has budgets of its own wherever it is known to be work; this is for where it is not.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 namespace mdl {
@@ -26,5 +30,12 @@ class Watched {
 
 // Threads of a target stand from now on, or do no longer. Counts.
 void target_stands(bool stands);
+
+// It is changed from now on, if only by a stub.
+void target_changes();
+bool has_changed_target();
+
+// For tests: how much processor time may pass between two calls.
+void limit_work(std::chrono::milliseconds most);
 
 }  // namespace mdl

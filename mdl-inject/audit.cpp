@@ -24,7 +24,7 @@ namespace mdl::inject {
 namespace {
 
 constexpr char kLog[] = "/dev/log";
-constexpr size_t kLongestText = 512;
+constexpr size_t kLongestText = 512, kLongestLine = 4096;
 
 std::string quoted(const std::string& text) {
   return nlohmann::json(text.substr(0, kLongestText))
@@ -60,49 +60,68 @@ Audit::Audit(Audit&& other) noexcept
     : required_(other.required_),
       separate_(other.separate_),
       user_(other.user_),
+      own_(other.own_),
       socket_(std::exchange(other.socket_, -1)),
+      writer_(std::move(other.writer_)),
+      pids_(std::move(other.pids_)),
+      plan_(std::move(other.plan_)),
       about_(std::move(other.about_)) {}
 
 Audit::~Audit() {
   if (socket_ >= 0) close(socket_);
 }
 
+void Audit::write_through(Writer writer) {
+  if (socket_ < 0) return;
+  close(std::exchange(socket_, -1));  // the broker has it
+  writer_ = std::move(writer);
+}
+
+const std::string& Audit::about(pid_t pid) {
+  auto [known, is_new] = about_.try_emplace(pid);
+  if (!is_new || pid == 0) return known->second;
+  const std::string status = kernel::proc_text(pid, "status");
+  return known->second =
+             fmt::format("pid={} program={} target_uid={} ", pid, quoted(process::parse_status(status).name),
+                         process::parse_credentials(status).uid[1]);
+}
+
 void Audit::is_about(const std::vector<pid_t>& pids, const std::string& plan, const std::string& signer,
                      const std::vector<std::string>& requests) {
-  about_.clear();
-  for (const pid_t pid : pids) {
-    const std::string status = kernel::proc_text(pid, "status");
-    about_.emplace_back(pid, fmt::format("pid={} program={} target_uid={} plan={} signer={} requests={}", pid,
-                                         quoted(process::parse_status(status).name),
-                                         process::parse_credentials(status).uid[1],
-                                         plan.empty() ? "none" : plan, signer.empty() ? "none" : signer,
-                                         quoted(fmt::format("{}", fmt::join(requests, " ")))));
-  }
+  pids_ = pids;
+  plan_ = fmt::format("plan={} signer={} requests={} ", plan.empty() ? "none" : plan,
+                      signer.empty() ? "none" : signer, quoted(fmt::format("{}", fmt::join(requests, " "))));
+  if (!writer_)
+    for (const pid_t pid : pids) (void)about(pid);
 }
 
 void Audit::is_only_about(const std::vector<pid_t>& pids) {
-  std::erase_if(about_, [&](const auto& one) { return std::ranges::count(pids, one.first) == 0; });
+  std::erase_if(pids_, [&](pid_t one) { return std::ranges::count(pids, one) == 0; });
 }
 
 Result<void> Audit::say(std::string_view action, const std::string& result) {
-  for (const auto& [pid, about] : about_)
-    if (auto ok = say(action, about, result); !ok) return ok;
+  for (const pid_t pid : pids_)
+    if (auto ok = say_of(pid, action, result); !ok) return ok;
   return {};
 }
 
 Result<void> Audit::say_of(pid_t pid, std::string_view action, const std::string& result) {
-  for (const auto& [one, about] : about_)
-    if (one == pid)
-      if (auto ok = say(action, about, result); !ok) return ok;
-  return {};
+  if ((socket_ < 0 && !writer_) || std::ranges::count(pids_, pid) == 0) return {};
+  const std::string text = fmt::format("{}result={}", plan_, quoted(result));
+  return writer_ ? writer_(pid, action, text) : write(pid, action, text);
 }
 
-Result<void> Audit::say(std::string_view action, const std::string& about, const std::string& result) {
+// The action and the text may be anybody's who has taken over the worker.
+Result<void> Audit::write(pid_t pid, std::string_view action, std::string_view text) {
   if (socket_ < 0) return {};
+  std::string plain = fmt::format("{} {}", action, text).substr(0, kLongestLine);
+  for (char& one : plain)
+    if (one < ' ' || one > '~') one = '?';
+  const size_t end = plain.find(' ');
   const std::string line =
-      fmt::format("<{}>{:%b %e %H:%M:%S} mdl-inject[{}]: {} uid={} loginuid={} separate={} {} result={}",
-                  LOG_AUTHPRIV | LOG_NOTICE, fmt::localtime(std::time(nullptr)), getpid(), action, user_,
-                  login_user(), separate_ ? "yes" : "no", about, quoted(result));
+      fmt::format("<{}>{:%b %e %H:%M:%S} mdl-inject[{}]: {} uid={} loginuid={} separate={} {}{}",
+                  LOG_AUTHPRIV | LOG_NOTICE, fmt::localtime(std::time(nullptr)), own_, plain.substr(0, end),
+                  user_, login_user(), separate_ ? "yes" : "no", about(pid), plain.substr(end + 1));
   // A log that nobody empties must not hold a process that is instrumented.
   if (send(socket_, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
           static_cast<ssize_t>(line.size()) ||

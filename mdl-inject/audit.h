@@ -4,13 +4,17 @@
 //
 // A line has key=value pairs; texts that others have made (names of programs, plans, errors) are JSON strings of
 // ASCII, so that they cannot forge a line or a pair.
+//
+// With separate privileges the broker writes the lines: who did it and to which process is its own knowledge, and
+// nothing is changed without a line (kernel/broker.h).
 #pragma once
 
 #include <unistd.h>
 
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -27,7 +31,7 @@ class Audit {
   Audit& operator=(Audit&&) = delete;
   ~Audit();
 
-  // The processes and the plan of all later lines. Of each process, its name and user are read now.
+  // The processes and the plan of all later lines. Of each process, its name and user are read now, or by the broker.
   void is_about(const std::vector<pid_t>& pids, const std::string& plan, const std::string& signer,
                 const std::vector<std::string>& requests);
   // Later lines are about these of them only.
@@ -37,13 +41,23 @@ class Audit {
   Result<void> say(std::string_view action, const std::string& result);
   Result<void> say_of(pid_t pid, std::string_view action, const std::string& result);
 
+  // The broker's part: a line about a process (0: none), with this text.
+  Result<void> write(pid_t pid, std::string_view action, std::string_view text);
+  // From here on the broker writes the lines of this.
+  using Writer = std::function<Result<void>(pid_t pid, std::string_view action, std::string_view text)>;
+  void write_through(Writer writer);
+
  private:
-  Result<void> say(std::string_view action, const std::string& about, const std::string& result);
   Audit(bool required, bool separate) : required_(required), separate_(separate) {}
+  const std::string& about(pid_t pid);
   bool required_, separate_;
   uid_t user_ = getuid();  // before it is given up
+  pid_t own_ = getpid();   // whoever writes it
   int socket_ = -1;
-  std::vector<std::pair<pid_t, std::string>> about_ = {{0, ""}};
+  Writer writer_;
+  std::vector<pid_t> pids_ = {0};
+  std::string plan_;                    // and the requests, of all lines
+  std::map<pid_t, std::string> about_;  // what is said of each process
 };
 
 }  // namespace mdl::inject

@@ -129,9 +129,31 @@ kernel::Trust trust_in(const Options& options) {
   return out;
 }
 
-Result<void> separate_reading(const Options& options) {
+Result<void> separate_reading(const Options& options, Audit* audit) {
   if (!options.separate) return {};
-  return kernel::separate(trust_in(options));
+  kernel::Trust trust = trust_in(options);
+  if (audit) trust.log = written_by(*audit);
+  trust.break_lock = lock_breaker(options);
+  if (auto ok = kernel::separate(std::move(trust)); !ok) return ok;
+  if (audit) audit->write_through(kernel::log);
+  return {};
+}
+
+kernel::Log written_by(Audit& audit) {
+  return [&audit](pid_t pid, std::string_view action, std::string_view text) {
+    return audit.write(pid, action, text);
+  };
+}
+
+kernel::BreakLock lock_breaker(const Options& options) {
+  if (!options.break_lock) return {};
+  return [](pid_t pid) -> Result<std::string> {
+    auto ended = process::break_lock(pid);
+    if (!ended) return ended.error();
+    std::string out;
+    for (const std::string& name : *ended) out += name + "\n";
+    return out;
+  };
 }
 
 int fail(const Error& error) {
@@ -141,11 +163,13 @@ int fail(const Error& error) {
 
 Result<void> break_lock(const Options& options) {
   if (!options.break_lock) return {};
+  const kernel::BreakLock breaks = options.separate ? kernel::break_lock : lock_breaker(options);
   for (const pid_t pid : options.pids()) {
-    auto ended = process::break_lock(pid);
+    const auto ended = breaks(pid);
     if (!ended) return ended.error();
-    for (const std::string& name : *ended)
-      say(stderr, "mdl-inject: ended {}, which held the lock on process {}\n", name, pid);
+    for (size_t at = 0, end; (end = ended->find('\n', at)) != std::string::npos; at = end + 1)
+      say(stderr, "mdl-inject: ended {}, which held the lock on process {}\n", ended->substr(at, end - at),
+          pid);
   }
   return {};
 }
@@ -228,8 +252,8 @@ int status(const Options& options) {
 
 // 1 when exits were missed, as when --list finds nothing.
 int check(const Options& options) {
-  if (auto ok = break_lock(options); !ok) return fail(ok.error());
   if (auto ok = separate_reading(options); !ok) return fail(ok.error());
+  if (auto ok = break_lock(options); !ok) return fail(ok.error());
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
   auto memory = process::TargetMemory::open(options.pid);
   if (!memory) return fail(memory.error());
@@ -287,10 +311,10 @@ int remove_from(pid_t pid, Audit& audit) {
 }  // namespace
 
 int remove(const Options& options, const Policy& policy) {
-  if (auto ok = break_lock(options); !ok) return fail(ok.error());
   auto audit = Audit::open(policy.audit_required, options.separate);
   if (!audit) return fail(audit.error());
-  if (auto ok = separate_reading(options); !ok) return fail(ok.error());
+  if (auto ok = separate_reading(options, &*audit); !ok) return fail(ok.error());
+  if (auto ok = break_lock(options); !ok) return fail(ok.error());
   return of_each(options, [&](pid_t pid) { return remove_from(pid, *audit); });
 }
 

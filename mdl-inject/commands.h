@@ -14,11 +14,16 @@ int status(const Options& options);
 int check(const Options& options);  // --check PID
 int remove(const Options& options, const Policy& policy);
 
+class Audit;
+
 // For a broker: the processes that it knows by their names, and those by their descent.
 kernel::Trust trust_in(const Options& options);
+// Its part of the audit, which must stay where it is, and of --break-lock.
+kernel::Log written_by(Audit& audit);
+kernel::BreakLock lock_breaker(const Options& options);
 
 // With --separate, what is read of the process from here on is read without privileges.
-Result<void> separate_reading(const Options& options);
+Result<void> separate_reading(const Options& options, Audit* audit = nullptr);
 
 // With --break-lock, ends the mdl-inject that holds the process's lock, and says so.
 Result<void> break_lock(const Options& options);

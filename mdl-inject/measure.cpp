@@ -206,7 +206,7 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed&
 constexpr std::chrono::seconds kPatience{30};
 
 // Output files are made by the broker, since nobody else may open one any more.
-Result<void> separate(const Options& options, bool own_command, output::Sink& sink) {
+Result<void> separate(const Options& options, bool own_command, output::Sink& sink, Audit& audit) {
   if (!options.separate) return {};
   kernel::Trust trust = trust_in(options);
   trust.command = kernel::command_words(options.run);
@@ -214,7 +214,10 @@ Result<void> separate(const Options& options, bool own_command, output::Sink& si
   trust.any_command = own_command;
   trust.patience = kPatience + options.max_pause;
   trust.publish = [&sink](std::string_view text) { return sink.publish(text); };
+  trust.log = written_by(audit);
+  trust.break_lock = lock_breaker(options);
   if (auto ok = kernel::separate(std::move(trust)); !ok) return ok;
+  audit.write_through(kernel::log);
   sink.publish_through(kernel::publish);
   return {};
 }
@@ -246,9 +249,7 @@ int measure(const Options& asked, const Policy& policy) {
     commands.emplace(std::move(*opened));
   }
   if (!options.start && options.targets.empty()) options.targets = {Target{options.pid}};
-  if (!options.start)
-    if (auto ok = break_lock(options); !ok) return fail(ok.error());
-  if (auto ok = separate(options, may_start_own_command(*file, policy, options), *sink); !ok)
+  if (auto ok = separate(options, may_start_own_command(*file, policy, options), *sink, *audit); !ok)
     return fail(ok.error());
 
   // From here on without privileges.
@@ -266,6 +267,8 @@ int measure(const Options& asked, const Policy& policy) {
   };
   describe();
   if (auto ok = admit(*plan, *file, policy, options); !ok) return refuse(ok.error());
+  if (!options.start)
+    if (auto ok = break_lock(options); !ok) return refuse(ok.error());
   auto format = output::format_named(options.format, sink->is_terminal());
   if (!format) return fail(format.error());
   output::Feed feed;

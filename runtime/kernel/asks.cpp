@@ -140,11 +140,13 @@ bool read_writer(uint32_t writer, uint64_t address, std::span<std::byte> into) {
   return ask<direct::read_writer>(writer, address, into);
 }
 bool overwrite(uint32_t writer, uint64_t address, std::span<const std::byte> bytes) {
+  target_changes();
   return in_parts(address, bytes,
                   [&](uint64_t at, auto part) { return ask<direct::overwrite>(writer, at, part); });
 }
 Edited apply_edits(uint32_t writer, std::span<const Edit> edits, bool only_look) {
   Edited out;
+  if (!only_look) target_changes();
   for (size_t first = 0; first < edits.size() && !out.failed;) {
     size_t last = std::min(edits.size(), first + kMostEdits / 2);
     while (last < edits.size() && last < first + kMostEdits &&
@@ -236,6 +238,16 @@ Result<int> publish(std::string_view text) {
   const int file = ask<direct::publish>(text, problem).file;
   if (file < 0) return Error{std::move(problem)};
   return file;
+}
+Result<void> log(pid_t process, std::string_view action, std::string_view text) {
+  std::string problem;
+  if (!ask<direct::log>(process, action, text, problem)) return Error{std::move(problem)};
+  return {};
+}
+Result<std::string> break_lock(pid_t pid) {
+  std::string problem, ended = ask<direct::break_lock>(pid, problem);
+  if (!problem.empty()) return Error{std::move(problem)};
+  return ended;
 }
 
 }  // namespace mdl::kernel

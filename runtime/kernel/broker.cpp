@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,6 +27,7 @@
 #include "base/aside.h"
 #include "base/nap.h"
 #include "base/proc_text.h"
+#include "base/watchdog.h"
 #include "runtime/kernel/calls.h"
 #include "runtime/kernel/confine.h"
 #include "runtime/kernel/rights.h"
@@ -67,6 +69,59 @@ bool may_look(pid_t tid) {
   if (!may_touch(tid)) return false;
   last = tid, when = Clock::now();
   return true;
+}
+
+// The process that was named, of a thread of it or of its family; 0 for others.
+pid_t head_of(pid_t tid) {
+  const std::string group = std::string(status_value(direct::proc_text(tid, "status"), "Tgid"));
+  for (Family& one : families)
+    if (one.is_known(static_cast<pid_t>(std::atoi(group.c_str())))) return one.head();
+  return 0;
+}
+
+// Whoever has taken over the worker may change its process, but not without a line of that: of which processes the audit
+// has a line that somebody changes them, and none of an end.
+class Logged {
+ public:
+  bool begins(pid_t process, std::string_view action, std::string_view text, std::string& problem) {
+    const std::lock_guard lock(mutex_);
+    const bool is_end = action == "removal" || action == "detach" || action == "attach";
+    const bool is_at_work =
+        text.ends_with("result=\"begins\"") || (action == "attach" && text.ends_with("result=\"done\""));
+    if (auto ok = trusted.log(process, action, text); !ok) return problem = ok.error().text, false;
+    if (process == 0) return true;
+    if (is_end && !is_at_work)
+      open_.erase(process);
+    else
+      open_[process] = head_of(process);
+    return true;
+  }
+  bool may_change(pid_t head) {
+    const std::lock_guard lock(mutex_);
+    if (!trusted.log || std::ranges::any_of(open_, [&](const auto& one) { return one.second == head; }))
+      return true;
+    if (!trusted.log(head, "change", "result=\"begins\"")) return false;
+    open_[head] = head;
+    return true;
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [process, head] : open_)
+      (void)trusted.log(process, "end", "result=\"mdl-inject has ended without a line of it\"");
+    open_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<pid_t, pid_t> open_;  // with their heads
+};
+Logged logged;
+std::map<uint32_t, pid_t> written;  // heads of what is written through a writer
+std::map<pid_t, pid_t> stood;       // and of threads that stood
+
+[[noreturn]] void end_broker() {
+  logged.end();
+  _exit(1);
 }
 
 bool is_public(std::string_view name) {
@@ -139,6 +194,7 @@ bool may_set(pid_t tid) {
   siginfo_t info{};
   if (!direct::read_signal(tid, info) || !may_touch(tid)) return false;
   looked_at.insert(tid);
+  stood[tid] = head_of(tid);
   return true;
 }
 
@@ -161,14 +217,22 @@ void note_question() {
   last_question = std::chrono::steady_clock::now().time_since_epoch().count();
 }
 
+bool is_stopped(pid_t process) {
+  return status_value(direct::proc_text(process, "status"), "State").starts_with('T');
+}
+
 void watch_worker() {
   run_aside([] {
+    constexpr int kLooks = 5;
+    int stopped = 0;  // looks in a row that saw it so
     for (;; nap(200'000)) {
       const std::chrono::steady_clock::duration last(last_question.load());
-      if (!any_stands || std::chrono::steady_clock::now().time_since_epoch() - last < trusted.patience)
+      stopped = any_stands && is_stopped(worker) ? stopped + 1 : 0;
+      if (!any_stands ||
+          (stopped < kLooks && std::chrono::steady_clock::now().time_since_epoch() - last < trusted.patience))
         continue;
       std::fputs("mdl-inject: it has stopped threads and did nothing for seconds: they go on\n", stderr);
-      _exit(1);
+      end_broker();
     }
   });
 }
@@ -198,7 +262,8 @@ constexpr auto kCheck<direct::detach> = kGoesOn;
 template <>
 constexpr auto kCheck<direct::read_registers> = kStands;
 template <>
-constexpr auto kCheck<direct::write_registers> = kStands;
+constexpr auto kCheck<direct::write_registers> =
+    [](pid_t tid, const auto&...) { return may_set(tid) && logged.may_change(stood[tid]); };
 template <>
 constexpr auto kCheck<direct::read_signal_mask> = kStands;
 template <>
@@ -248,9 +313,12 @@ constexpr auto kCheck<direct::close_writer> = kAlways;
 template <>
 constexpr auto kCheck<direct::read_writer> = kAlways;
 template <>
-constexpr auto kCheck<direct::overwrite> = kAlways;
+constexpr auto kCheck<direct::overwrite> =
+    [](uint32_t writer, const auto&...) { return logged.may_change(written[writer]); };
 template <>
-constexpr auto kCheck<direct::apply_edits> = kAlways;
+constexpr auto kCheck<direct::apply_edits> = [](uint32_t writer, const auto&, bool only_look) {
+  return only_look || logged.may_change(written[writer]);
+};
 template <>
 constexpr auto kCheck<direct::read_memory_of> = kFamily;
 template <>
@@ -296,6 +364,11 @@ template <>
 constexpr auto kCheck<direct::remove_lock_file> = is_lock;
 template <>
 constexpr auto kCheck<direct::publish> = kAlways;
+template <>
+constexpr auto kCheck<direct::log> =
+    [](pid_t process, const auto&...) { return process == 0 || head_of(process) != 0; };
+template <>
+constexpr auto kCheck<direct::break_lock> = [](pid_t pid, const auto&...) { return head_of(pid) != 0; };
 
 // Once more behind calls that took hold of something: it may have executed a program meanwhile that has more rights.
 // A thread that was seized is looked at when it stands (may_set).
@@ -329,8 +402,10 @@ bool serve_as(R (*)(A...), wire::Reader question, wire::Writer& answer, int& fil
     if constexpr (kTakesHold<F>)
       if (out != R{} && !may_touch(std::get<0>(kept))) undo(out);
     if constexpr (std::is_same_v<Tag<F>, Tag<direct::open_writer>>)
-      if (out != R{})
+      if (out != R{}) {
         for (Family& one : families) one.take(std::get<0>(kept));
+        written[out] = head_of(std::get<0>(kept));
+      }
   }
   const int error = errno;
   if constexpr (kTellsStop<F>)
@@ -374,7 +449,7 @@ constexpr auto servers(List<F...>) {
     channel.answer(answer.used(), error, file);
     if (file >= 0) close(file);
   }
-  _exit(1);
+  end_broker();
 }
 
 // A signal at the end of the worker (PR_SET_PDEATHSIG) would not come: that counts as sent by it, who may not any more.
@@ -384,7 +459,7 @@ void end_with(pid_t parent) {
   run_aside([handle] {
     pollfd end{handle, POLLIN, 0};
     while (poll(&end, 1, -1) != 1) continue;
-    _exit(1);
+    end_broker();
   });
 }
 
@@ -446,11 +521,14 @@ Asking* asking() {
 
 // The broker ends with us, and what it has stopped goes on.
 void give_up(const char* why) {
-  std::fputs("mdl-inject: it cannot go on, and has left what it did not take out (see mdl-inject --status): ",
-             stderr);
+  std::fputs(
+      has_changed_target()
+          ? "mdl-inject: it cannot go on, and has left what it did not take out (see mdl-inject --status): "
+          : "mdl-inject: it cannot go on, and has changed nothing: ",
+      stderr);
   std::fputs(why, stderr);
   std::fputs("\n", stderr);
-  std::_Exit(static_cast<int>(Status::left_inert));
+  std::_Exit(static_cast<int>(has_changed_target() ? Status::left_inert : Status::failed));
 }
 
 namespace direct {
@@ -460,6 +538,17 @@ Opened publish(std::string_view text, std::string& problem) {
   auto file = trusted.publish(text);
   if (!file) problem = file.error().text;
   return {file ? *file : -1};
+}
+
+bool log(pid_t process, std::string_view action, std::string_view text, std::string& problem) {
+  return !trusted.log || logged.begins(process, action, text, problem);
+}
+
+std::string break_lock(pid_t pid, std::string& problem) {
+  if (!trusted.break_lock) return {};
+  auto ended = trusted.break_lock(pid);
+  if (!ended) problem = ended.error().text;
+  return ended ? *ended : "";
 }
 
 }  // namespace direct

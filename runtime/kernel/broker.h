@@ -21,6 +21,12 @@ namespace mdl::kernel {
 // Makes the output file of this text, and hands out its descriptor (output/sink.h).
 using Publish = std::function<Result<int>(std::string_view)>;
 
+// Writes a line of the audit, with this text behind what the broker itself knows of the process. An error only where no
+// process may be changed without a line.
+using Log = std::function<Result<void>(pid_t process, std::string_view action, std::string_view text)>;
+// Ends those that hold the lock on a process, and says which they were, a line for each.
+using BreakLock = std::function<Result<std::string>(pid_t)>;
+
 struct Trust {
   std::vector<pid_t> named = {};     // the processes that are measured; none when one is started
   std::vector<pid_t> children = {};  // descendants of these, that are to be known though their parents end
@@ -29,6 +35,8 @@ struct Trust {
   bool any_command = false;          // or what the worker says, once and before anything else was touched
   std::chrono::milliseconds patience{30'000};  // with a worker that lets threads stand and asks nothing
   Publish publish = {};
+  Log log = {};
+  BreakLock break_lock = {};  // of those that are named; none where the operator has not asked for it
 };
 
 // True where this process may do more than a plain user: it is root's, or has capabilities.
@@ -40,5 +48,7 @@ Result<void> separate(Trust trust);
 
 // By the broker, as it was told.
 Result<int> publish(std::string_view text);
+Result<void> log(pid_t process, std::string_view action, std::string_view text);
+Result<std::string> break_lock(pid_t pid);
 
 }  // namespace mdl::kernel

@@ -27,7 +27,8 @@ using Calls =
          direct::proc_text, direct::proc_link, direct::stat_proc, direct::open_proc, direct::open_regular,
          direct::open_below_root, direct::own_text, direct::own_link, direct::stat_own, direct::system_text,
          direct::processes, direct::threads_of, direct::sharers_of, direct::live_thread, direct::lock_file,
-         direct::look_at_lock_file, direct::remove_lock_file, direct::publish>;
+         direct::look_at_lock_file, direct::remove_lock_file, direct::publish, direct::log,
+         direct::break_lock>;
 
 template <auto F>
 struct Tag {};

@@ -94,5 +94,7 @@ Opened look_at_lock_file(std::string_view name);
 bool remove_lock_file(std::string_view name);
 
 Opened publish(std::string_view text, std::string& problem);
+bool log(pid_t process, std::string_view action, std::string_view text, std::string& problem);
+std::string break_lock(pid_t pid, std::string& problem);
 
 }  // namespace mdl::kernel::direct

@@ -35,8 +35,8 @@ Rights rights_of(pid_t pid, std::string_view status) {
   add_numbers(status_value(status, "Uid"), out.uids);
   add_numbers(status_value(status, "Gid"), out.gids);
   add_numbers(status_value(status, "Groups"), out.gids);
-  out.capabilities =
-      number<uint64_t>(status_value(status, "CapPrm"), 16) | number<uint64_t>(status_value(status, "CapAmb"), 16);
+  out.capabilities = number<uint64_t>(status_value(status, "CapPrm"), 16) |
+                     number<uint64_t>(status_value(status, "CapAmb"), 16);
   out.users = direct::proc_link(pid, "ns/user");
   return out;
 }
@@ -107,6 +107,7 @@ void Family::adopt(pid_t pid) {
   const std::string status = direct::proc_text(pid, "status");
   const auto group = number<pid_t>(status_value(status, "Tgid"));
   if (group == 0) return;
+  head_ = pid;
   named_ = rights_of(group, status);
   since_ = start_of(group);
   remember(group, since_);

@@ -57,6 +57,7 @@ class Family {
   explicit Family(pid_t named);
   void adopt(pid_t started);
   bool is_empty() const { return !named_; }
+  pid_t head() const { return head_; }  // which was named, or started
   // Of those that have been asked about already.
   bool is_known(pid_t process) const;
   // Of a thread or a process. EPERM in errno when it may not be touched, ESRCH when it is not there.
@@ -70,6 +71,7 @@ class Family {
   bool is_orphan(pid_t process, pid_t parent) const;
 
   std::string ours_;
+  pid_t head_ = 0;
   std::optional<Rights> named_;
   uint64_t since_ = 0;               // when the named one started
   std::map<pid_t, uint64_t> known_;  // with the times of their start

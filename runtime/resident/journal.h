@@ -195,6 +195,8 @@ struct JournalBudget {
   uint64_t bytes = uint64_t{32} << 20;
   size_t values = 2'500'000;
 };
+// Whether one with so many windows may; each takes six values.
+bool may_be_readable(size_t windows);
 // Whether a new one fits into the budget.
 bool is_readable(std::span<const std::byte> journal);
 // Checks everything; ranges must not overflow and windows must be no longer than 16 bytes. `budget` is less by

@@ -296,6 +296,11 @@ std::vector<std::byte> write_journal(const Journal& journal) {
   return out;
 }
 
+bool may_be_readable(size_t windows) {
+  constexpr size_t kValues = 6;  // of each, and of the list of them
+  return windows <= JournalBudget().values / kValues;
+}
+
 bool is_readable(std::span<const std::byte> journal) {
   return beyond(text_of(journal), JournalBudget()).empty();
 }

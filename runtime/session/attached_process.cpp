@@ -9,6 +9,7 @@
 #include "runtime/patch/change.h"
 #include "runtime/patch/stage_audit.h"
 #include "runtime/process/lock.h"
+#include "runtime/resident/journal.h"
 #include "runtime/resident/thread_identity.h"
 #include "runtime/session/budget.h"
 #include "runtime/session/report.h"
@@ -42,6 +43,15 @@ Result<Looked> look_at(pid_t pid) {
 }
 
 // A position-independent Go program has the dynamic linker beside it.
+// What is found at once here is found again when it is mapped.
+Result<void> check_size(const patch::Coverage& coverage) {
+  size_t windows = 0;
+  for (const patch::FunctionPlan& f : coverage.functions) windows += f.sites.windows.size();
+  if (resident::may_be_readable(windows)) return {};
+  return Error{fmt::format(
+      "the journal of {} windows would be too large to be read again: ask for less at once", windows)};
+}
+
 Result<void> refuse_go(const image::Image& image, const std::string& name) {
   const auto cannot_be = [](const image::Object& object) { return object.is_go || object.is_loader; };
   if (!image.objects.front().is_go || !std::ranges::all_of(image.objects, cannot_be)) return {};
@@ -98,6 +108,7 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   binding_ = std::move(*binding);
   coverage_ =
       patch::plan_coverage(*plan_, binding_, image_, memory, codes, {.follow = options_->follow_fork});
+  if (auto ok = check_size(coverage_); !ok) return ok;
   input_.emplace(patch::InsertInput{*plan_, binding_, coverage_, image_});
   input_->follow = options_->follow_fork;
   input_->max_keys = options_->max_keys;

@@ -60,6 +60,13 @@ class Waits(LiveTest):
             self.assertEqual(done.returncode, FAILED, done.stderr)
             self.assertIn(f"process {accomplice} (mdl-inject, uid {NOBODY}) holds the lock", done.stderr)
             self.assertIn("--break-lock", done.stderr)
+        none = self.folder / "none.plan"
+        none.write_text("no plan")
+        for mode in ("--separate", "--no-separate"):  # a plan that is not admitted ends nobody
+            done = run(MDL_INJECT, target.pid, none, "-d", "0.1", "--break-lock", mode, seconds=IN_TIME)
+            self.assertIn("not a usable plan", done.stderr)
+            self.assertNotIn("ended process", done.stderr)
+            self.assertEqual(target.ask("child")["alive"], 1)
         done = run(MDL_INJECT, target.pid, self.plan, "-d", "0.1", "--break-lock", seconds=IN_TIME)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"ended process {accomplice} (mdl-inject, uid {NOBODY})", done.stderr)

@@ -8,8 +8,11 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <functional>
+#include <span>
+#include <string>
 
 #include "base/proc_text.h"
 #include "runtime/kernel/calls.h"
@@ -165,8 +168,93 @@ TEST(Broker, NoThreadStandsForAWorkerThatAsksNothing) {
     return 2;
   };
   EXPECT_EQ(in_a_worker({.named = {named.pid()}, .patience = std::chrono::milliseconds(100)}, forget),
-            static_cast<int>(Status::left_inert));
+            static_cast<int>(Status::failed));
   EXPECT_EQ(status_value(direct::proc_text(named.pid(), "status"), "TracerPid"), "0");
+}
+
+TEST(Broker, NoThreadStandsForAWorkerThatIsStopped) {
+  const Named named;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    int status = 0;
+    if (!separate({.named = {named.pid()}}) || !seize(named.pid()) || !interrupt(named.pid())) _exit(1);
+    while (next_event(named.pid(), kMoment, status) == 0) continue;
+    raise(SIGSTOP);
+    _exit(2);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, WUNTRACED), pid);
+  EXPECT_TRUE(WIFSTOPPED(status));
+  EXPECT_NE(status_value(direct::proc_text(named.pid(), "status"), "TracerPid"), "0");
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (status_value(direct::proc_text(named.pid(), "status"), "TracerPid") != "0" &&
+         std::chrono::steady_clock::now() < until)
+    usleep(10'000);
+  EXPECT_EQ(status_value(direct::proc_text(named.pid(), "status"), "TracerPid"), "0");
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+}
+
+char changed_word = 'a';  // of the named process, which is a copy of this one
+
+TEST(Broker, NothingIsChangedWithoutALine) {
+  const std::byte other{'b'};
+  const auto change = [&](pid_t pid) {
+    const uint32_t writer = open_writer(pid);
+    return overwrite(writer, reinterpret_cast<uint64_t>(&changed_word), std::span(&other, 1));
+  };
+  for (const bool says : {false, true}) {
+    const Named named;
+    int lines[2];
+    ASSERT_EQ(pipe(lines), 0);
+    const Log log = [&](pid_t process, std::string_view action, std::string_view) -> Result<void> {
+      const std::string line = std::to_string(process == named.pid()) + std::string(action) + "\n";
+      EXPECT_EQ(write(lines[1], line.data(), line.size()), static_cast<ssize_t>(line.size()));
+      return {};
+    };
+    const auto measure = [&] {
+      if (says && !kernel::log(named.pid(), "attach", "result=\"begins\"")) return 1;
+      if (!change(named.pid()) || !change(named.pid())) return 2;
+      return says && !kernel::log(named.pid(), "removal", "result=\"done\"") ? 3 : 0;
+    };
+    EXPECT_EQ(in_a_worker({.named = {named.pid()}, .log = log}, measure), 0);
+    close(lines[1]);
+    std::string said;
+    for (char one; read(lines[0], &one, 1) == 1;) said += one;
+    EXPECT_EQ(said, says ? "1attach\n1removal\n" : "1change\n1end\n");
+    close(lines[0]);
+  }
+  const Named named;
+  const Log none = [](pid_t, std::string_view, std::string_view) -> Result<void> { return Error{"no log"}; };
+  EXPECT_EQ(in_a_worker({.named = {named.pid()}, .log = none}, [&] { return change(named.pid()) ? 1 : 0; }),
+            0);
+}
+
+TEST(Broker, LinesAreOnlyAboutItsProcesses) {
+  const Named named, other;
+  const Log log = [](pid_t, std::string_view, std::string_view) -> Result<void> { return {}; };
+  EXPECT_EQ(in_a_worker({.named = {named.pid()}, .log = log},
+                        [&] {
+                          if (!kernel::log(named.pid(), "attach", "result=\"done\"")) return 1;
+                          return kernel::log(other.pid(), "attach", "result=\"done\"") ? 2 : 0;
+                        }),
+            0);
+}
+
+TEST(Broker, NoLockIsBrokenUnlessItWasTold) {
+  const Named named, other;
+  const BreakLock breaks = [](pid_t) -> Result<std::string> { return std::string("ended\n"); };
+  const auto said = [](pid_t pid) {
+    const auto out = break_lock(pid);
+    return out ? *out : std::string("refused");
+  };
+  EXPECT_EQ(in_a_worker({.named = {named.pid()}}, [&] { return said(named.pid()).empty() ? 0 : 1; }), 0);
+  EXPECT_EQ(in_a_worker({.named = {named.pid()}, .break_lock = breaks},
+                        [&] {
+                          if (said(named.pid()) != "ended\n") return 1;
+                          return said(other.pid()) == "ended\n" ? 2 : 0;
+                        }),
+            0);
 }
 
 TEST(Broker, FilesAreNotMadeUnlessItWasTold) {
