@@ -25,6 +25,8 @@ bool is_direction_or_separator(std::string_view character) {
   });
 }
 
+std::string* kept_errors = nullptr;
+
 bool is_harmless(std::string_view character, std::string_view kept) {
   if (character.size() > 1) return !is_c1(character) && !is_direction_or_separator(character);
   const auto byte = static_cast<unsigned char>(character[0]);
@@ -52,8 +54,16 @@ std::string for_file(int file, std::string bytes) {
   return isatty(file) == 1 ? harmless(bytes, "\n\t") : std::move(bytes);
 }
 
+void keep_errors(std::string* place) {
+  kept_errors = place;
+}
+
 void say_text(std::FILE* to, std::string_view text) {
   const std::string out = harmless(text, "\n\t");
+  if (to == stderr && kept_errors) {
+    *kept_errors += out;
+    return;
+  }
   if (std::fwrite(out.data(), 1, out.size(), to) < out.size() && to != stderr)
     throw std::system_error(errno, std::generic_category(), "cannot write");
 }

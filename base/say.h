@@ -28,6 +28,10 @@ std::string for_file(int file, std::string bytes);
 // where standard output cannot be written; messages for standard error are lost then.
 void say_text(std::FILE* to, std::string_view text);  // of several lines
 
+// While there is such a place, what is said on standard error is kept there: it would stand in what is drawn on the
+// terminal.
+void keep_errors(std::string* place);
+
 template <typename T>
 decltype(auto) harmless_argument(const T& value) {
   if constexpr (std::is_convertible_v<const T&, std::string_view>)

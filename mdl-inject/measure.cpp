@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/say.h"
+#include "base/terminal.h"
 #include "mdl-inject/audit.h"
 #include "mdl-inject/commands.h"
 #include "mdl-inject/compile.h"
@@ -222,6 +223,12 @@ Result<void> separate(const Options& options, bool own_command, output::Sink& si
   return {};
 }
 
+// A program that is started for this has the terminal, too, and commands may come from it.
+bool is_drawn_in_place(const Options& options) {
+  return options.output.empty() && (options.format.empty() || options.format == "table") && !options.start &&
+         !options.changes() && !options.dry_run && can_draw();
+}
+
 // A program that was started for this and not let go yet ends with us (kernel/start.h).
 void end_before_anything(int) {
   constexpr std::string_view kText = "mdl-inject: interrupted before anything was changed\n";
@@ -249,6 +256,10 @@ int measure(const Options& asked, const Policy& policy) {
     commands.emplace(std::move(*opened));
   }
   if (!options.start && options.targets.empty()) options.targets = {Target{options.pid}};
+  // By a process that is there from before the privileges are given up.
+  options.look.in_place = is_drawn_in_place(options);
+  std::optional<Keys> keys = options.look.in_place ? Keys::open() : std::nullopt;
+  options.look.keys = keys ? &*keys : nullptr;
   if (auto ok = separate(options, may_start_own_command(*file, policy, options), *sink, *audit); !ok)
     return fail(ok.error());
 

@@ -250,10 +250,12 @@ Parsed parse_options(int argc, const char* const* argv) {
       ->check(CLI::IsMember(formats));
   std::vector<std::string> orders;
   for (const std::string_view order : output::kOrders) orders.emplace_back(order);
-  app.add_option("--top", o.look.top, "In the table: lines of each metric, the largest ones (default 20)")
+  app.add_option("--top", o.look.top,
+                 "In the table: lines of each metric, the largest ones (default 20; on a terminal what fits)")
       ->type_name("N")
       ->check(CLI::Range(size_t{1}, size_t{1} << 24));
-  app.add_option("--sort", o.look.sort, "In the table: what the largest is by (default total)")
+  app.add_option("--sort", o.look.sort,
+                 "In the table: what the largest is by (default total; on a terminal rate)")
       ->check(CLI::IsMember(orders));
   app.add_flag("--all", o.look.all, "In the table: all lines, also those with 0, and names whole");
   app.add_flag("-v,--verbose", o.verbose, "Name each function that cannot be measured");

@@ -105,7 +105,7 @@ bool filter_calls() {
                 SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(signalfd4), SCMP_SYS(recvmsg), SCMP_SYS(pipe2),
                 SCMP_SYS(dup2), SCMP_SYS(dup3), SCMP_SYS(close_range), SCMP_SYS(flock)});
   filter.allow(SCMP_SYS(fcntl), 1, {F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC});
-  filter.allow(SCMP_SYS(ioctl), 1, {TCGETS, TIOCGWINSZ, direct::kPidfdInfo});
+  filter.allow(SCMP_SYS(ioctl), 1, {TCGETS, TIOCGWINSZ, TIOCGPGRP, direct::kPidfdInfo});
   // Memory. Some becomes code: the worker measures on itself what a hit takes (arch/hit_time.h).
   filter.allow_without(SCMP_SYS(mmap), 2, PROT_EXEC);
   filter.allow({SCMP_SYS(mprotect), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk),
@@ -118,7 +118,7 @@ bool filter_calls() {
   filter.allow({SCMP_SYS(futex), SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(sched_yield),
                 SCMP_SYS(sched_getaffinity), SCMP_SYS(wait4), SCMP_SYS(waitid), SCMP_SYS(exit),
                 SCMP_SYS(exit_group), SCMP_SYS(getpid), SCMP_SYS(getppid), SCMP_SYS(gettid), SCMP_SYS(getuid),
-                SCMP_SYS(geteuid)});
+                SCMP_SYS(geteuid), SCMP_SYS(getpgrp)});
   filter.allow(SCMP_SYS(sched_setaffinity), 0, {0});
   filter.allow(SCMP_SYS(prlimit64), 0, {0});
   filter.allow(SCMP_SYS(prctl), 0, {PR_SET_PDEATHSIG, PR_SET_NAME});

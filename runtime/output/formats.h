@@ -11,6 +11,10 @@
 #include "runtime/output/series.h"
 #include "runtime/output/sink.h"
 
+namespace mdl {
+class Keys;
+}
+
 namespace mdl::output {
 
 // How people are shown values; the formats for programs have all of them, as they come.
@@ -18,8 +22,12 @@ struct Look {
   bool colour = false;
   bool all = false;       // also lines with 0 and those beyond `top`, and names whole
   size_t top = 0;         // lines of each metric; 0: kRowsOfAMetric
-  std::string sort = {};  // one of kOrders; "": total
+  std::string sort = {};  // one of kOrders; "": total, and the rate in place
+  bool in_place = false;  // the table is drawn on a terminal, over itself
+  Keys* keys = nullptr;   // of that terminal, where it has some
 };
+inline constexpr size_t kFewRows =
+    4;  // of a metric: they are all shown, in the order in which they were asked for
 inline constexpr size_t kRowsOfAMetric = 20;
 inline constexpr std::string_view kOrders[] = {"total", "rate", "delta", "name"};
 

@@ -81,6 +81,10 @@ Result<void> Feed::sample(std::span<const Point> points, bool final) {
   return to_all(consumers_, [&](Consumer& one) { return one.sample(points, final); });
 }
 
+Result<void> Feed::look() {
+  return to_all(consumers_, [](Consumer& one) { return one.look(); });
+}
+
 Result<void> Feed::end() {
   return to_all(consumers_, [](Consumer& one) { return one.end(); });
 }

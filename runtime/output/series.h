@@ -30,13 +30,13 @@ struct Series {
     level,  // may fall, as a maximum or a size does: it has no rate
     distribution,
   };
-  uint32_t id = 0;     // in the session: 0, 1, 2, ...
+  uint32_t id = 0;  // in the session: 0, 1, 2, ...
+  Kind kind = Kind::total;
   std::string metric;  // identifier
   std::string name;    // display name; "" = the identifier
   std::string focus;   // "" = the whole program
   pid_t process = 0;   // 0 = all processes of the session (sums.h)
   std::string units;
-  Kind kind = Kind::total;
   uint32_t family = 0;                // series of one that is not 0 are the children of one request with `*`
   std::vector<std::string> key = {};  // of a metric by key
   std::optional<format::Aggregate> aggregate = format::Aggregate::sum;  // over processes; none: no such value
@@ -109,6 +109,8 @@ class Consumer {
   virtual Result<void> begin() { return {}; }
   // `final`: the last sample. Series are in the same order each time; new ones may come with any sample.
   virtual Result<void> sample(std::span<const Point> points, bool final) = 0;
+  // Between samples, every few milliseconds.
+  virtual Result<void> look() { return {}; }
   // A document is complete only after this. Nothing is written by destructors.
   virtual Result<void> end() { return {}; }
 };
@@ -126,6 +128,7 @@ class Feed {
   // To all consumers. When one fails the others still get it; the first failure is returned.
   Result<void> begin();
   Result<void> sample(std::span<const Point> points, bool final);
+  Result<void> look();
   Result<void> end();
 
   // What does not wait for the readers of the output: called while one of them is waited for. It writes nothing.

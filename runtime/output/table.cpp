@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <functional>
 #include <map>
 #include <utility>
@@ -13,13 +12,14 @@
 
 #include "base/say.h"
 #include "base/utf8.h"
+#include "runtime/output/figures.h"
 #include "runtime/output/formats.h"
+#include "runtime/output/live.h"
 
 namespace mdl::output {
 namespace {
 
 constexpr size_t kRowsToAHeader = 40;
-constexpr size_t kFewRows = 4;  // of a metric: they are all shown, in the order in which they were asked for
 constexpr size_t kNameColumns = 60;
 constexpr std::string_view kBold = "\x1b[1m", kDim = "\x1b[2m", kWarning = "\x1b[33m", kPlain = "\x1b[0m";
 
@@ -30,57 +30,6 @@ constexpr std::array<bool, kColumns> kRight = {true, true, false, false, true, t
 
 using Line = std::array<std::string, kColumns>;
 
-// 1234567 as 1,234,567.
-std::string grouped(int64_t value) {
-  std::string digits = fmt::format("{}", value);
-  const std::ptrdiff_t first = value < 0 ? 1 : 0;
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > first; at -= 3)
-    digits.insert(static_cast<size_t>(at), 1, ',');
-  return digits;
-}
-
-std::string rate_number(double rate) {
-  if (!std::isfinite(rate)) return "";
-  if (std::abs(rate) >= 100 && std::abs(rate) < 9e18) return grouped(std::llround(rate));
-  return fmt::format("{:.1f}", rate);
-}
-
-// Nanoseconds in the unit that suits them: 1.234 ms.
-std::string duration(double ns) {
-  constexpr std::array<std::pair<double, std::string_view>, 3> kUnits = {
-      {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}}};
-  for (const auto& [size, unit] : kUnits)
-    if (std::abs(ns) >= size) return fmt::format("{:.3f} {}", ns / size, unit);
-  return fmt::format("{:.0f} ns", ns);
-}
-
-bool is_time(const Series& series) {
-  return series.units == "ns";
-}
-bool is_large_size(const Series& series, double value) {
-  return (series.units == "Bytes" || series.units == "bytes") && std::abs(value) >= 1e6;
-}
-// Bytes from a million on: 3.456 GB.
-std::string size_text(double bytes) {
-  constexpr std::array<std::pair<double, std::string_view>, 5> kUnits = {
-      {{1e18, "EB"}, {1e15, "PB"}, {1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}}};
-  for (const auto& [size, unit] : kUnits)
-    if (std::abs(bytes) >= size) return fmt::format("{:.3f} {}", bytes / size, unit);
-  return fmt::format("{:.0f} B", bytes);
-}
-std::string value_text(const Series& series, int64_t value) {
-  const auto size = static_cast<double>(value);
-  return is_time(series) ? duration(size) : is_large_size(series, size) ? size_text(size) : grouped(value);
-}
-std::string rate_text(const Point& point) {
-  const std::optional<double> rate = number(point.value).rate;
-  if (!rate) return "";
-  if (!std::isfinite(*rate)) return "";
-  return is_time(*point.series)                ? duration(*rate)
-         : is_large_size(*point.series, *rate) ? size_text(*rate)
-                                               : rate_number(*rate);
-}
-
 // 12 values: p50 3, p90 10, p99 10, p999 10, max 10
 std::string distribution_text(const Series& series, const values::Distribution& of) {
   std::string out = fmt::format("{} values", grouped(static_cast<int64_t>(of.count())));
@@ -90,20 +39,6 @@ std::string distribution_text(const Series& series, const values::Distribution& 
     out += fmt::format("{}{} {}", std::exchange(before, ", "), one.name,
                        value_text(series, of.quantile(one.part)));
   return out + ", max " + value_text(series, of.quantile(1));
-}
-
-// `first`: of its process in this sample, where what holds for all of it is said.
-std::string notes(const Point& point, bool first, bool final) {
-  std::string text;
-  const auto add = [&](const std::string& note) { text += (text.empty() ? "" : ", ") + note; };
-  if (first && point.overhead >= 0) add(fmt::format("overhead {:.1f} %", 100 * point.overhead));
-  if (point.refused > 0) add(fmt::format("{} refused", point.refused));
-  if (point.anomalies > 0)
-    add(fmt::format("{} {}", point.anomalies, point.anomalies == 1 ? "anomaly" : "anomalies"));
-  if (!point.complete) add("incomplete");
-  if (point.suspect) add("suspect");
-  if (final) add("final");
-  return text;
 }
 
 // Of the rows of one metric: those that are not shown.
@@ -119,22 +54,6 @@ std::string hidden_text(const Hidden& hidden) {
   const std::string zeros = fmt::format("{} with 0", hidden.zeros);
   if (hidden.more == 0) return fmt::format("({})", zeros);
   return fmt::format("({} more{})", hidden.more, hidden.zeros == 0 ? "" : ", " + zeros);
-}
-
-// A mean has its fraction, unless its units are larger.
-std::string total_text(const Point& point) {
-  if (!is_known(point.value)) return "-";
-  const auto* summary = std::get_if<Summary>(&point.value);
-  if (!summary || !summary->mean()) return value_text(*point.series, number(point.value).total);
-  if (is_time(*point.series)) return duration(*summary->mean());
-  if (is_large_size(*point.series, *summary->mean())) return size_text(*summary->mean());
-  return rate_number(*summary->mean());
-}
-
-bool is_zero(const Point& point) {
-  if (const auto* summary = std::get_if<Summary>(&point.value)) return summary->count == 0;
-  const auto* observed = std::get_if<Observed>(&point.value);
-  return number(point.value).total == 0 && (observed == nullptr || observed->of.count() == 0);
 }
 
 // Of two points which comes first; those that are alike stay in their order.
@@ -300,6 +219,7 @@ std::string shortened(const std::string& text, size_t most) {
 }
 
 std::unique_ptr<Consumer> make_table(Sink& sink, const Look& look) {
+  if (look.in_place) return make_live(sink, look);
   return std::make_unique<Table>(sink, look);
 }
 

@@ -263,8 +263,9 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Point
     point.suspect = is_suspect(i);
     const auto own = anomalies.find(static_cast<uint32_t>(i));
     point.anomalies_of = own == anomalies.end() ? std::vector<output::Anomaly>() : own->second;
-    for (const RequestValue& value : requests_.of(i, sample.values)) {
-      point.series = &requests_.series(i, value);
+    const std::vector<RequestValue> values = requests_.of(i, sample.values);
+    for (const RequestValue& value : values) {
+      point.series = &requests_.series(i, value, static_cast<size_t>(&value - values.data()));
       const output::Number number = feed_.next(*point.series, value.total, interval_s);
       if (!value.observed)
         point.value = number;

@@ -29,11 +29,10 @@ std::string focus_of(const resident::JournalRequest& request, const RequestValue
   return request.thread == focus::kEachThread && !value.others ? focus::of_thread(out, value.of.thread) : out;
 }
 
-// By key, or by key and thread. `threads`: how many the metric is folded over.
+// By key. `threads`: how many the metric is folded over.
 std::map<values::KeyOf, int64_t> fold(const std::map<values::KeyOf, int64_t>& totals,
                                       const resident::JournalRequest& request, int64_t threads) {
   std::map<values::KeyOf, int64_t> out;
-  if (request.thread == focus::kEachThread) return totals;
   const bool all = request.thread == focus::kAllThreads;
   std::map<int64_t, values::Fold> folds;
   for (const auto& [of, total] : totals)
@@ -82,11 +81,12 @@ void RequestValues::change(const std::vector<std::optional<uint32_t>>& kept) {
   taken_ = std::move(taken);
   keys_ = std::move(keys);
   series_ = std::move(all_series);
+  last_.clear();
 }
 
 void RequestValues::read_keys(const image::Memory& memory) {
   for (auto& [request, reader] : keys_)
-    if (const auto now = reader.read(memory)) name_descriptors(request, *now);
+    if (reader.read(memory)) name_descriptors(request, reader.last());
 }
 
 // A descriptor is of another file later, or of none: what it is is asked when it is first seen.
@@ -132,8 +132,13 @@ std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot
     for (const auto& [thread, total] : snapshot.each[index]) out.push_back(value(thread, total));
   if (const auto table = keys_.find(index); request.keyed && table != keys_.end()) {
     const values::KeyValues& now = table->second.last();
-    for (const auto& [of, total] : fold(now.totals, request, snapshot.counts[index]))
-      out.push_back({false, of, total});
+    const auto add = [&](const std::map<values::KeyOf, int64_t>& totals) {
+      for (const auto& [of, total] : totals) out.push_back({false, of, total});
+    };
+    if (table->second.is_by_thread() && request.thread != focus::kEachThread)
+      add(fold(now.totals, request, snapshot.counts[index]));
+    else
+      add(now.totals);
     if (now.others) out.push_back({true, {}, now.others_total});
   }
   return out;
@@ -146,7 +151,16 @@ const std::vector<format::KeyName>* RequestValues::names_of_keys(size_t index) c
   return nullptr;
 }
 
-const output::Series& RequestValues::series(size_t index, const RequestValue& value) {
+const output::Series& RequestValues::series(size_t index, const RequestValue& value, size_t place) {
+  last_.resize(journal_.requests.size());
+  std::vector<Known>& last = last_[index];
+  if (last.size() <= place) last.resize(place + 1);
+  const Of of{index, value.others, value.of};
+  if (last[place].series == nullptr || last[place].of != of) last[place] = {of, &series_of(index, value)};
+  return *last[place].series;
+}
+
+const output::Series& RequestValues::series_of(size_t index, const RequestValue& value) {
   const output::Series*& known = series_[{index, value.others, value.of}];
   if (known) return *known;
   const resident::JournalRequest& request = journal_.requests[index];

@@ -43,11 +43,13 @@ class RequestValues {
   void read_keys(const image::Memory& memory);
   // The values of a request, in an order that stays; keys as they were read last.
   std::vector<RequestValue> of(size_t request, const values::Snapshot& snapshot) const;
-  const output::Series& series(size_t request, const RequestValue& value);
+  // `place`: where in these.
+  const output::Series& series(size_t request, const RequestValue& value, size_t place);
   // How often a thread had more active keys than it can keep.
   uint64_t more_keys() const;
 
  private:
+  const output::Series& series_of(size_t request, const RequestValue& value);
   const std::vector<format::KeyName>* names_of_keys(size_t request) const;
   // The text of one, which no other key of the request has.
   std::string name_key(size_t request, format::KeyName name, int64_t key);
@@ -61,7 +63,14 @@ class RequestValues {
   std::map<std::pair<size_t, int64_t>, std::string>
       files_;  // of descriptors that are keys of a request, as first seen
   std::map<std::pair<size_t, std::string>, int64_t> taken_;  // texts of keys
-  std::map<std::tuple<size_t, bool, values::KeyOf>, const output::Series*> series_;
+  using Of = std::tuple<size_t, bool, values::KeyOf>;
+  struct Known {
+    Of of;
+    const output::Series* series = nullptr;
+  };
+  std::map<Of, const output::Series*> series_;
+  // By request and place, as they were last: thousands are not looked up for each sample.
+  std::vector<std::vector<Known>> last_;
 };
 
 }  // namespace mdl::inject

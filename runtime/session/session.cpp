@@ -94,6 +94,7 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
       for (const Measurement* one : family.measured()) alive.push_back(&one->process());
     const Watch::Event event = watch_.wait_until(end ? std::min(until, *end) : until, alive);
     if (event == Watch::Event::interrupted) break;
+    if (auto ok = feed_.look(); !ok) return ok;
     keep_waiting(kTurn);
     // Before a process that stands at its end is let go: its children may be known only to it.
     look_for_children(Clock::now() - looked_ >= kChildrenLook);
@@ -109,7 +110,8 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
 }
 
 Result<void> Session::sample() {
-  std::vector<output::Point> points;
+  std::vector<output::Point>& points = points_;
+  points.clear();
   for (Family& family : families_)
     for (auto& one : family.processes)
       if (!one->measurement().result()) one->measurement().sample(points);

@@ -116,6 +116,7 @@ class Session {
   Clock::time_point looked_;
   std::map<pid_t, Result<int>> results_;  // of the last program of each process that was named
   std::optional<Error> first_problem_;    // of any other
+  std::vector<output::Point> points_;     // of the last sample
   output::Sums* sums_ = nullptr;          // the feed's, where there are several
 };
 

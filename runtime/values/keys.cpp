@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "runtime/arch/target_data.h"
 
@@ -86,7 +87,7 @@ bool read_totals(const image::Memory& memory, const KeyPlace& place, KeyValues& 
 
 }  // namespace
 
-Result<KeyValues> KeyReader::read(const image::Memory& memory) {
+Result<void> KeyReader::read(const image::Memory& memory) {
   auto before = read_threads(memory, layout_, place_);
   if (!before) return before.error();
   std::vector<uint64_t> bases(before->size());
@@ -117,8 +118,8 @@ Result<KeyValues> KeyReader::read(const image::Memory& memory) {
         total = std::max(total, last->second);
     now.others_total = std::max(now.others_total, last_.others_total);
   }
-  last_ = now;
-  return now;
+  last_ = std::move(now);
+  return {};
 }
 
 }  // namespace mdl::values

@@ -45,9 +45,10 @@ class KeyReader {
  public:
   KeyReader(BlockLayout layout, KeyPlace place) : layout_(std::move(layout)), place_(place) {}
 
-  // The values now; an error when the memory cannot be read.
-  Result<KeyValues> read(const image::Memory& memory);
+  // The values now are the last ones then; an error when the memory cannot be read.
+  Result<void> read(const image::Memory& memory);
   const KeyValues& last() const { return last_; }
+  bool is_by_thread() const { return place_.by_thread; }
 
  private:
   BlockLayout layout_;

@@ -66,8 +66,8 @@ class Points {
       if (one.process == row.pid && one.metric == row.metric && one.focus == row.focus &&
           one.name == row.name && one.units == row.units)
         return one;
-    return series_.emplace_back(Series{static_cast<uint32_t>(series_.size()), row.metric, row.name, row.focus,
-                                       row.pid, row.units, kind_of(row), 0});
+    return series_.emplace_back(Series{static_cast<uint32_t>(series_.size()), kind_of(row), row.metric,
+                                       row.name, row.focus, row.pid, row.units, 0});
   }
   static Series::Kind kind_of(const Row& row) {
     if (!row.observed.buckets.empty()) return Series::Kind::distribution;

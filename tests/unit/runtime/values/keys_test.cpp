@@ -78,9 +78,10 @@ class Keys : public testing::Test {
         reinterpret_cast<uint64_t>(table_.data()), shape_.most, shape_.totals(), kKeys, kBase, by_thread_};
   }
   values::KeyValues values() {
-    auto read = values::KeyReader(layout_, place()).read(OwnMemory());
+    values::KeyReader reader(layout_, place());
+    auto read = reader.read(OwnMemory());
     EXPECT_TRUE(read) << read.error().text;
-    return *read;
+    return reader.last();
   }
 
   resident::KeyTableShape shape_;
@@ -219,9 +220,9 @@ TEST_F(Keys, AReaderOfGarbage) {
   for (int i = 0; i < 200; ++i) {
     for (uint64_t& word : table_) word = random();
     for (uint64_t& word : data_) word = random();
-    auto read = values::KeyReader(layout_, place()).read(OwnMemory());
-    ASSERT_TRUE(read);
-    EXPECT_LE(read->totals.size(), 64u + 5 * 8);
+    values::KeyReader reader(layout_, place());
+    ASSERT_TRUE(reader.read(OwnMemory()));
+    EXPECT_LE(reader.last().totals.size(), 64u + 5 * 8);
   }
 }
 
