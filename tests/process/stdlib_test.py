@@ -330,7 +330,7 @@ server {{ listen 127.0.0.1:{port}; root {self.folder}; }} }}
         backend = int(ask("select pg_backend_pid();"))
         ask("create table t(i int); select 1;")
         before = self.remember(backend)
-        session = self.inject(backend, self.compile("code.mdl", "postgresql.mdl")).wait_inserted()
+        session = self.inject(backend, self.compile("code.mdl", "postgresql.mdl")).wait_inserted(90)
         for i in range(50):
             ask(f"insert into t values ({i}) returning i;")
         self.assertEqual(ask("select count(*) from t;"), "50")
