@@ -65,7 +65,7 @@ CLASSIC = [
     metric('if ($machine == "h" || $globalId >= 3) append $exit.entry (* m++; *)'),
     'append preInsn $exit.entry (* Call("f", 1); *)\n',
     code("if ($arg[0] > 3) m = 5; m += 2; m -= 1; m++; m = -$arg[1] + 3 - 4 * 5 / 6; m = &m; m = (3);"),
-    code("m = $arg[0] < 1 || $arg[0] <= 2 && $arg[1] != 3;"), code("m = $arg[0];", "f.return"),
+    code("m = $arg[0] < 1 || $arg[0] <= 2 && $arg[1] != 3;"),
     code('m += g($arg[0], 2); Call("g"); m += Call("g", 1, 2, 3, 4, 5, 6);'),
     code("m = $return;", "f.return"),
     code('m += readSymbol("v"); m += readAddress($arg[0]);'),
