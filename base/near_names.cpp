@@ -1,18 +1,13 @@
 #include "base/near_names.h"
 
 #include <algorithm>
-#include <cctype>
 #include <numeric>
 #include <string>
 
+#include "base/utf8.h"
+
 namespace mdl {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 // Optimal string alignment distance (insert, delete, replace, swap neighbours).
 size_t distance(std::string_view a, std::string_view b) {

@@ -10,13 +10,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
+
+#include "base/utf8.h"
 
 namespace mdl {
 namespace {
@@ -103,8 +104,7 @@ TerminalSize size_of_terminal() {
 bool shows_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     if (!is_set(name)) continue;
-    std::string value = std::getenv(name);
-    std::ranges::transform(value, value.begin(), [](unsigned char c) { return std::tolower(c); });
+    const std::string value = lower(std::getenv(name));
     return value.find("utf-8") != value.npos || value.find("utf8") != value.npos;
   }
   return false;

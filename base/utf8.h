@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace mdl {
@@ -13,5 +14,8 @@ size_t utf8_length(std::string_view text);
 inline bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
 }
+
+// With the capital letters of ASCII as small ones.
+std::string lower(std::string_view text);
 
 }  // namespace mdl

@@ -60,8 +60,8 @@ thread_local OwnSlot own;
 [[noreturn]] void end_work() {
   constexpr std::string_view kText =
       "mdl-inject: it has computed for minutes and comes to no end: the files of the process, or the "
-      "request, are more "
-      "work than they may be. mdl-inject ends itself here";
+      "request, "
+      "are more work than they may be. mdl-inject ends itself here";
   constexpr std::string_view kChanged =
       "; what it has put into the process stays inert: see mdl-inject --status";
   [[maybe_unused]] ssize_t put = write(STDERR_FILENO, kText.data(), kText.size());

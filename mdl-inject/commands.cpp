@@ -119,32 +119,6 @@ int print_without_journal(pid_t pid, const resident::Footprint& session, const i
   return windows ? 0 : fail(windows.error());
 }
 
-}  // namespace
-
-kernel::Trust trust_in(const Options& options) {
-  kernel::Trust out;
-  for (const Target& one : options.targets)
-    (one.how == Target::How::child ? out.children : out.named).push_back(one.pid);
-  if (out.named.empty() && options.pid != 0) out.named.push_back(options.pid);
-  return out;
-}
-
-Result<void> separate_reading(const Options& options, Audit* audit) {
-  if (!options.separate) return {};
-  kernel::Trust trust = trust_in(options);
-  if (audit) trust.log = written_by(*audit);
-  trust.break_lock = lock_breaker(options);
-  if (auto ok = kernel::separate(std::move(trust)); !ok) return ok;
-  if (audit) audit->write_through(kernel::log);
-  return {};
-}
-
-kernel::Log written_by(Audit& audit) {
-  return [&audit](pid_t pid, std::string_view action, std::string_view text) {
-    return audit.write(pid, action, text);
-  };
-}
-
 kernel::BreakLock lock_breaker(const Options& options) {
   if (!options.break_lock) return {};
   return [](pid_t pid) -> Result<std::string> {
@@ -154,6 +128,28 @@ kernel::BreakLock lock_breaker(const Options& options) {
     for (const std::string& name : *ended) out += name + "\n";
     return out;
   };
+}
+
+}  // namespace
+
+kernel::Trust trust_in(const Options& options, Audit* audit) {
+  kernel::Trust out;
+  for (const Target& one : options.targets)
+    (one.how == Target::How::child ? out.children : out.named).push_back(one.pid);
+  if (out.named.empty() && options.pid != 0) out.named.push_back(options.pid);
+  if (audit)
+    out.log = [audit](pid_t pid, std::string_view action, std::string_view text) {
+      return audit->write(pid, action, text);
+    };
+  out.break_lock = lock_breaker(options);
+  return out;
+}
+
+Result<void> separate_reading(const Options& options, Audit* audit) {
+  if (!options.separate) return {};
+  if (auto ok = kernel::separate(trust_in(options, audit)); !ok) return ok;
+  if (audit) audit->write_through(kernel::log);
+  return {};
 }
 
 int fail(const Error& error) {

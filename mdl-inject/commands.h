@@ -16,11 +16,9 @@ int remove(const Options& options, const Policy& policy);
 
 class Audit;
 
-// For a broker: the processes that it knows by their names, and those by their descent.
-kernel::Trust trust_in(const Options& options);
-// Its part of the audit, which must stay where it is, and of --break-lock.
-kernel::Log written_by(Audit& audit);
-kernel::BreakLock lock_breaker(const Options& options);
+// For a broker: the processes that it knows by their names, and those by their descent; its part of --break-lock, and of
+// the audit (null: none), which must stay where it is.
+kernel::Trust trust_in(const Options& options, Audit* audit);
 
 // With --separate, what is read of the process from here on is read without privileges.
 Result<void> separate_reading(const Options& options, Audit* audit = nullptr);

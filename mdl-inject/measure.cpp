@@ -209,14 +209,12 @@ constexpr std::chrono::seconds kPatience{30};
 // Output files are made by the broker, since nobody else may open one any more.
 Result<void> separate(const Options& options, bool own_command, output::Sink& sink, Audit& audit) {
   if (!options.separate) return {};
-  kernel::Trust trust = trust_in(options);
+  kernel::Trust trust = trust_in(options, &audit);
   trust.command = kernel::command_words(options.run);
   trust.folder = options.folder;
   trust.any_command = own_command;
   trust.patience = kPatience + options.max_pause;
   trust.publish = [&sink](std::string_view text) { return sink.publish(text); };
-  trust.log = written_by(audit);
-  trust.break_lock = lock_breaker(options);
   if (auto ok = kernel::separate(std::move(trust)); !ok) return ok;
   audit.write_through(kernel::log);
   sink.publish_through(kernel::publish);

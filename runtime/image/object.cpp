@@ -166,8 +166,7 @@ void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uin
 std::string over_budget(const Object& object) {
   return fmt::format(
       "{} is more work than its size allows: its functions overlap, or its tables say much of the same code "
-      "again and "
-      "again",
+      "again and again",
       object.name);
 }
 

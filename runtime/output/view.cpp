@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <utility>
 
@@ -20,12 +19,6 @@ constexpr size_t kFrameLines = 3;  // head, titles, status
 constexpr std::string_view kUtf8Levels[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::string_view kAsciiLevels[] = {"_", ".", ",", "-", "=", "+", "*", "#"};
 constexpr size_t kLevels = std::size(kUtf8Levels);
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) { return std::tolower(c); });
-  return out;
-}
 
 // East Asian characters take two columns. Where one of these ranges takes one, the line only ends a little earlier.
 size_t width_of(std::string_view character) {
@@ -166,8 +159,9 @@ void View::take(std::span<const Point> points, bool final) {
 }
 
 void View::match(Row& row) const {
-  row.matches = filter_.empty() || lower(row.place).find(lower(filter_)) != std::string::npos ||
-                lower(row.series->metric).find(lower(filter_)) != std::string::npos;
+  const std::string wanted = lower(filter_);
+  row.matches = wanted.empty() || lower(row.place).find(wanted) != std::string::npos ||
+                lower(row.series->metric).find(wanted) != std::string::npos;
 }
 
 void View::match_all() {

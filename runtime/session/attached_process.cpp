@@ -42,8 +42,7 @@ Result<Looked> look_at(pid_t pid) {
   return Looked{std::move(*lock), std::move(*image)};
 }
 
-// A position-independent Go program has the dynamic linker beside it.
-// What is found at once here is found again when it is mapped.
+// A journal that nobody could read again is found here, before anything is mapped.
 Result<void> check_size(const patch::Coverage& coverage) {
   size_t windows = 0;
   for (const patch::FunctionPlan& f : coverage.functions) windows += f.sites.windows.size();
@@ -52,6 +51,7 @@ Result<void> check_size(const patch::Coverage& coverage) {
       "the journal of {} windows would be too large to be read again: ask for less at once", windows)};
 }
 
+// A position-independent Go program has the dynamic linker beside it.
 Result<void> refuse_go(const image::Image& image, const std::string& name) {
   const auto cannot_be = [](const image::Object& object) { return object.is_go || object.is_loader; };
   if (!image.objects.front().is_go || !std::ranges::all_of(image.objects, cannot_be)) return {};

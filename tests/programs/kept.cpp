@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "protocol.h"
+#include "totals.h"
 
 #define KEPT extern "C" __attribute__((noipa, used))
 
@@ -33,7 +34,6 @@ namespace {
 
 enum class Leave { normally, by_throw, by_jump, by_signal };
 
-using Totals = std::map<long, long>;
 std::mutex mutex;
 Totals all_counts, all_sums, all_failures;
 volatile bool first_command = false;
@@ -45,23 +45,16 @@ long result_of(long key, long amount) {
 // A signal handler comes to t_keep in the middle of anything: its calls are noted in places of their own.
 constexpr long kHandlerKeys = 8;
 struct Counter {
-  uint64_t random = 1;
+  Random random;
   Leave leave = Leave::normally;
   Totals counts, sums, failures;
   std::atomic<long> handled[kHandlerKeys] = {};
   bool in_handler = false;
   jmp_buf back;
 
-  uint64_t next(uint64_t below) {
-    random = random * 6364136223846793005u + 1442695040888963407u;
-    return (random >> 33) % below;
-  }
   void flush() {
     std::lock_guard lock(mutex);
-    for (const auto& [key, count] : counts) all_counts[key] += count;
-    for (const auto& [key, sum] : sums) all_sums[key] += sum;
-    for (const auto& [descriptor, count] : failures) all_failures[descriptor] += count;
-    counts.clear(), sums.clear(), failures.clear();
+    move_to(all_counts, counts), move_to(all_sums, sums), move_to(all_failures, failures);
     for (long key = 0; key < kHandlerKeys; ++key) {
       const long times = handled[key].exchange(0);
       if (times == 0) continue;
@@ -73,10 +66,11 @@ struct Counter {
 thread_local Counter counter;
 
 long some_key() {
-  return counter.next(8) == 0 ? INT64_MIN + static_cast<long>(counter.next(3)) : static_cast<long>(counter.next(100));
+  return counter.random.next(8) == 0 ? INT64_MIN + static_cast<long>(counter.random.next(3))
+                                     : static_cast<long>(counter.random.next(100));
 }
 long some_amount() {
-  return static_cast<long>(counter.next(2000)) - 1000;
+  return static_cast<long>(counter.random.next(2000)) - 1000;
 }
 
 // Nothing of the arguments is left in their registers.
@@ -149,7 +143,7 @@ void in_threads(uint64_t number, Work work) {
   std::vector<std::thread> threads;
   for (uint64_t seed = 1; seed <= number; ++seed)
     threads.emplace_back([=] {
-      counter.random = seed;
+      counter.random.state = seed;
       work();
       counter.flush();
     });
@@ -168,28 +162,11 @@ void go(unsigned long rounds, Leave how) {
 
 // The truth of a thread's own calls is one number, so that nothing is done between them.
 void storm(unsigned long signals) {
-  std::atomic<bool> ends = false;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 2; ++i)
-    threads.emplace_back([&] {
-      counter.counts[1000] = counter.sums[1000] = 0;  // nothing is allocated when a signal comes
-      while (!ends) t_keep(1000, 3, 0);
-      counter.flush();
-    });
-  for (unsigned long i = 0; i < signals; ++i)
-    for (std::thread& thread : threads) {
-      pthread_kill(thread.native_handle(), SIGUSR1);
-      if (i % 16 == 0) usleep(50);
-    }
-  ends = true;
-  for (std::thread& thread : threads) thread.join();
-}
-
-std::string object(const Totals& totals) {
-  std::string out;
-  for (const auto& [key, count] : totals)
-    out += (out.empty() ? "\"" : ",\"") + std::to_string(key) + "\":" + std::to_string(count);
-  return "{" + out + "}";
+  under_signals(signals, [](const std::atomic<bool>& ends) {
+    counter.counts[1000] = counter.sums[1000] = 0;  // nothing is allocated when a signal comes
+    while (!ends) t_keep(1000, 3, 0);
+    counter.flush();
+  });
 }
 
 void answer(const char* event) {

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "protocol.h"
+#include "totals.h"
 
 #define COUNTED extern "C" __attribute__((noipa, used))
 
@@ -36,29 +37,21 @@ namespace {
 
 enum class Leave { normally, by_throw, by_signal };
 
-using Totals = std::map<long, long>;
 std::mutex mutex;
 Totals all_counts, all_sums, all_results;
 
 // A signal handler comes to t_key in the middle of anything: its calls are noted in places of their own.
 constexpr long kHandlerKeys = 8;
 struct Counter {
-  uint64_t random = 1;
+  Random random;
   Leave leave = Leave::normally;
   Totals counts, sums, results;
   std::atomic<long> handled[kHandlerKeys] = {};
   bool in_handler = false;
 
-  uint64_t next(uint64_t below) {
-    random = random * 6364136223846793005u + 1442695040888963407u;
-    return (random >> 33) % below;
-  }
   void flush() {
     std::lock_guard lock(mutex);
-    for (const auto& [key, count] : counts) all_counts[key] += count;
-    for (const auto& [key, sum] : sums) all_sums[key] += sum;
-    for (const auto& [result, count] : results) all_results[result] += count;
-    counts.clear(), sums.clear(), results.clear();
+    move_to(all_counts, counts), move_to(all_sums, sums), move_to(all_results, results);
     for (long key = 0; key < kHandlerKeys; ++key) {
       const long times = handled[key].exchange(0);
       if (times == 0) continue;
@@ -71,8 +64,8 @@ thread_local Counter counter;
 
 long some_key() {
   constexpr long kLarge[] = {INT64_MIN, INT64_MAX, -1, 1L << 40, -(1L << 33), 4096 * 4096, 0x7fffffff};
-  if (counter.next(4) == 0) return kLarge[counter.next(std::size(kLarge))];
-  return static_cast<long>(counter.next(300));
+  if (counter.random.next(4) == 0) return kLarge[counter.random.next(std::size(kLarge))];
+  return static_cast<long>(counter.random.next(300));
 }
 
 }  // namespace
@@ -85,7 +78,7 @@ COUNTED void t_key(long key, long amount, int levels) {
   counter.counts[key]++;
   counter.sums[key] += amount;
   if (levels > 0) {
-    t_key(some_key(), static_cast<long>(counter.next(2000)) - 1000, levels - 1);
+    t_key(some_key(), static_cast<long>(counter.random.next(2000)) - 1000, levels - 1);
   } else if (counter.leave == Leave::by_throw) {
     throw 1;
   } else if (counter.leave == Leave::by_signal) {
@@ -159,10 +152,10 @@ void on_raise(int) {
 
 void outer() {
   try {
-    t_key(some_key(), static_cast<long>(counter.next(1000)), 4);
+    t_key(some_key(), static_cast<long>(counter.random.next(1000)), 4);
   } catch (int) {
   }
-  t_result(static_cast<long>(counter.next(1000)));
+  t_result(static_cast<long>(counter.random.next(1000)));
 }
 
 template <typename Work>
@@ -170,7 +163,7 @@ void in_threads(uint64_t number, Work work) {
   std::vector<std::thread> threads;
   for (uint64_t seed = 1; seed <= number; ++seed)
     threads.emplace_back([=] {
-      counter.random = seed;
+      counter.random.state = seed;
       work();
       counter.flush();
     });
@@ -188,27 +181,10 @@ void go(unsigned long rounds, Leave how, uint64_t threads = 8) {
 
 // The truth of a thread's own calls is one number, so that nothing is done between them.
 void storm(unsigned long signals) {
-  std::atomic<bool> ends = false;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 2; ++i)
-    threads.emplace_back([&] {
-      while (!ends) t_key(1000, 3, 0);
-      counter.flush();
-    });
-  for (unsigned long i = 0; i < signals; ++i)
-    for (std::thread& thread : threads) {
-      pthread_kill(thread.native_handle(), SIGUSR1);
-      if (i % 16 == 0) usleep(50);
-    }
-  ends = true;
-  for (std::thread& thread : threads) thread.join();
-}
-
-std::string object(const Totals& totals) {
-  std::string out;
-  for (const auto& [key, count] : totals)
-    out += (out.empty() ? "\"" : ",\"") + std::to_string(key) + "\":" + std::to_string(count);
-  return "{" + out + "}";
+  under_signals(signals, [](const std::atomic<bool>& ends) {
+    while (!ends) t_key(1000, 3, 0);
+    counter.flush();
+  });
 }
 
 void answer(const char* event) {

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "protocol.h"
+#include "totals.h"
 
 #define COUNTED extern "C" __attribute__((noinline, used))
 
@@ -31,7 +32,6 @@ namespace {
 constexpr long kBlocks = 1 << 20, kBlockSize = 64;
 enum class Leave { normally, by_throw, by_signal };
 
-using Totals = std::map<long, unsigned long>;
 std::mutex mutex;
 std::atomic<unsigned long> hits;
 Totals all_tags, all_blocks;
@@ -41,17 +41,13 @@ struct Raised {
   int frame;  // the outermost
 };
 struct Receiver {
-  uint64_t random = 1;
+  Random random;
   int frames = 0;
   Leave leave = Leave::normally;
   std::map<long, Raised> tags;
   std::map<long, Raised> blocks;
   Totals tag_totals, block_totals;
 
-  uint64_t next(uint64_t below) {
-    random = random * 6364136223846793005u + 1442695040888963407u;
-    return (random >> 33) % below;
-  }
   void vanish(int height) {
     std::erase_if(tags, [&](const auto& tag) { return tag.second.frame > height; });
     std::erase_if(blocks, [&](const auto& block) { return block.second.frame > height; });
@@ -59,17 +55,15 @@ struct Receiver {
   }
   void flush() {
     std::lock_guard lock(mutex);
-    for (const auto& [tag, count] : tag_totals) all_tags[tag] += count;
-    for (const auto& [block, count] : block_totals) all_blocks[block] += count;
-    tag_totals.clear(), block_totals.clear();
+    move_to(all_tags, tag_totals), move_to(all_blocks, block_totals);
   }
 };
 thread_local Receiver receiver;
 
 long some_tag() {
   constexpr long kLarge[] = {INT64_MIN, INT64_MAX, -1, 1L << 40, -(1L << 33), 4096 * 4096, 0x7fffffff};
-  if (receiver.next(4) == 0) return kLarge[receiver.next(std::size(kLarge))];
-  return static_cast<long>(receiver.next(300));
+  if (receiver.random.next(4) == 0) return kLarge[receiver.random.next(std::size(kLarge))];
+  return static_cast<long>(receiver.random.next(300));
 }
 
 }  // namespace
@@ -88,7 +82,7 @@ COUNTED void t_recv(long address, long tag, int levels) {
   if (address >= kBlocks && block < 100) receiver.blocks.try_emplace(block, Raised{1, frame});
   t_hit();
   if (levels > 0) {
-    t_recv(kBlocks + static_cast<long>(receiver.next(200) * 40), some_tag(), levels - 1);
+    t_recv(kBlocks + static_cast<long>(receiver.random.next(200) * 40), some_tag(), levels - 1);
   } else if (receiver.leave == Leave::by_throw) {
     throw 1;
   } else if (receiver.leave == Leave::by_signal) {
@@ -132,7 +126,7 @@ void go(unsigned long rounds, Leave how) {
   std::vector<std::thread> threads;
   for (uint64_t seed = 1; seed <= 4; ++seed)
     threads.emplace_back([=] {
-      receiver.random = seed;
+      receiver.random.state = seed;
       for (unsigned long i = 0; i < rounds; ++i) {
         receiver.leave = i % 3 == 2 ? how : Leave::normally;
         t_outer();
@@ -140,13 +134,6 @@ void go(unsigned long rounds, Leave how) {
       receiver.flush();
     });
   for (std::thread& thread : threads) thread.join();
-}
-
-std::string object(const Totals& totals) {
-  std::string out;
-  for (const auto& [key, count] : totals)
-    out += (out.empty() ? "\"" : ",\"") + std::to_string(key) + "\":" + std::to_string(count);
-  return "{" + out + "}";
 }
 
 void answer(const char* event) {
