@@ -28,6 +28,8 @@
   X(NewsPrograms, 16)    /* whether executed programs are followed */                                  \
   X(NewsBeat, 24)        /* changes every 0.1 s while the injector lives */                            \
   X(NewsAsks, 32)        /* how many threads have asked before they execute a program */               \
+  X(NewsMissedForks, 40) /* children that went on without their data having been made their own */     \
+  X(NewsMissedPrograms, 48) /* threads that went on to execute a program without being followed */     \
   X(NewsRing, 64)        /* a word for each entry, 0 = taken */                                        \
   X(NewsEntries, 256)                                                                                 \
   X(NewsAsking, 2176)    /* their ids, each until it may go on */                                      \

@@ -26,8 +26,8 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kStops = 200ms;  // a thread that sleeps for 0.1 ms at a time
-constexpr auto kExecutes = 5s;  // from the resident code to the stop behind execve
+constexpr auto kStops = 2s;     // a thread that sleeps for 0.1 ms at a time, on a busy machine
+constexpr auto kExecutes = 5s;  // of its own, from one stop to the next, up to the execve
 constexpr auto kLook = 1ms;
 
 bool may_trace_privileged() {
@@ -117,15 +117,16 @@ ExecWatch::State ExecWatch::leave(State out) {
 // The state after a stop of the thread.
 ExecWatch::State ExecWatch::after(int status) {
   if (status >> 8 == kExecuted) return State::executed;
+  until_ = Clock::now() + kExecutes;
   if (is_signal(status)) {
     kernel::go_to_system_call(tid_, WSTOPSIG(status));
     return State::waiting;
   }
   if (status >> 16 != 0) {  // ours, or a group stop
-    if (WSTOPSIG(status) != SIGTRAP) return leave(State::over);
+    if (WSTOPSIG(status) != SIGTRAP) return leave(State::lost);
   } else {
     __ptrace_syscall_info call{};
-    if (!kernel::read_system_call(tid_, call) || call.arch != arch::kMachine.audit) return leave(State::over);
+    if (!kernel::read_system_call(tid_, call) || call.arch != arch::kMachine.audit) return leave(State::lost);
     if (call.op == PTRACE_SYSCALL_INFO_ENTRY &&
         (call.entry.nr == SYS_execve || call.entry.nr == SYS_execveat)) {
       executes_ = true;
@@ -152,8 +153,8 @@ ExecWatch::State ExecWatch::look() {
     if (got > 0) {
       const State state = after(status);
       if (state != State::waiting) return state;
-    } else if (Clock::now() > until_) {
-      return leave(State::over);
+    } else if (!executes_ && Clock::now() > until_) {
+      return leave(State::lost);
     }
     if (Clock::now() > until) return State::waiting;
   }

@@ -34,7 +34,8 @@ class ExecWatch {
     waiting,
     executed,    // the process is in the stop behind its execve
     privileged,  // let go, because of its rights
-    over,        // let go, or ended
+    over,        // let go, as its execve failed, or ended
+    lost,        // let go in front of its execve: what comes of that is not seen
   };
   State look();
   // Lets it go on without us.

@@ -89,15 +89,28 @@ void Follow::ignore_programs(Measured measured) {
   write(measured, kNewsAsking, std::array<uint64_t, kNewsAskers>{});
 }
 
+void Follow::say_missed(Missed now) {
+  const Missed before = std::exchange(missed_, now);
+  const auto warn = [](uint64_t number, std::string_view who) {
+    if (number != 0 && number < UINT32_MAX)  // the page is the target's
+      say(stderr, "warning: mdl-inject was held up: {} {} on without being measured\n", number, who);
+  };
+  warn(now.forks - before.forks, "children of forks went");
+  warn(now.programs - before.programs, "programs were executed and went");
+}
+
 // Any of the family shows them, unless it has ended or executes another program.
 void Follow::read_news(Measured measured) {
   const uint64_t news = session_.news.start;
-  uint64_t made = 0, nobody = 0;
+  std::array<uint64_t, kNewsRing / sizeof(uint64_t)> head{};
   auto reader = std::find_if(measured.begin(), measured.end(), [&](const Measurement* one) {
-    return !one->result() && read_word(one->memory(), news + kNewsMade, made) &&
-           read_word(one->memory(), news + kNewsNobody, nobody);
+    return !one->result() && one->memory().read(news, std::as_writable_bytes(std::span(head)));
   });
-  if (reader == measured.end() || (made == read_ && !nobody)) return;
+  if (reader == measured.end()) return;
+  const auto word = [&](uint64_t offset) { return head[offset / sizeof(uint64_t)]; };
+  say_missed({word(kNewsMissedForks), word(kNewsMissedPrograms)});
+  const uint64_t made = word(kNewsMade), nobody = word(kNewsNobody);
+  if (made == read_ && !nobody) return;
   // As in Measurement::write_data(): nothing is written where a removal may be under way, or has been.
   const process::TargetMemory& memory = (*reader)->memory();
   constexpr std::chrono::milliseconds kPatience{5};  // the beat has the lock for some microseconds at a time

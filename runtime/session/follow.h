@@ -67,6 +67,11 @@ class Follow {
   using Measured = std::span<const Measurement* const>;
 
   bool write(Measured measured, uint64_t offset, std::span<const uint64_t> words) const;
+  // Who has not been waited for, or has waited in vain, as the news count them.
+  struct Missed {
+    uint64_t forks = 0, programs = 0;
+  };
+  void say_missed(Missed now);
   void read_news(Measured measured);
   void look_everywhere(Measured measured);
   void consider(pid_t pid, Measured measured);
@@ -78,8 +83,9 @@ class Follow {
 
   resident::Journal session_;
   const SessionOptions& options_;
-  uint64_t since_;           // no child is older
-  uint64_t read_ = 0;        // entries of the news
+  uint64_t since_;     // no child is older
+  uint64_t read_ = 0;  // entries of the news
+  Missed missed_;
   bool incomplete_ = false;  // the news name somebody who is not there: in another pid namespace, or ended
   std::set<pid_t> others_;   // processes that are not of the family, or not measured
   std::set<pid_t> admitted_;

@@ -339,8 +339,9 @@ Result<int> Measurement::ended() {
     return static_cast<int>(Status::target_killed);
   }
   if (!is_hidden())
-    say(stderr, "mdl-inject: process {} has ended{}\n", pid(),
-        last.complete ? "" : ": its last values could not be read");
+    say(stderr, "mdl-inject: process {} has ended{}{}\n", pid(),
+        last.complete ? "" : ": its last values could not be read",
+        last.complete || !options_.follow_fork ? "" : ", and processes that it made last may be missing");
   if (!written) return written.error();
   return 0;
 }

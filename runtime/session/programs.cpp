@@ -61,6 +61,10 @@ bool Programs::look_at(Loading& loading, News& news) {
   heart_.drop(&loading);
   if (state == process::Arrival::State::on_its_way)
     say_unmeasured(pid, "it has not come to its entry for 60 s");
+  if (state == process::Arrival::State::gone)
+    say(stderr,
+        "warning: process {} executed a program that ended before its entry, or ran without being seen\n",
+        pid);
   if (state != process::Arrival::State::here) return true;
   if (auto memory = loading.arrival.take())
     news.arrived.push_back({pid, std::move(*memory)});
@@ -84,6 +88,14 @@ Programs::News Programs::look() {
         say(stderr,
             "warning: process {} executes a program that may get more rights than it has, which it would not "
             "get while it is traced: it is not measured\n",
+            watch.pid());
+        news.stayed.push_back(watch.pid());
+        return true;
+      case process::ExecWatch::State::lost:
+        say(stderr,
+            "warning: process {} was stopped, or held up, in front of an execve: a program that it executes "
+            "is "
+            "not measured\n",
             watch.pid());
         [[fallthrough]];
       case process::ExecWatch::State::over:

@@ -4,6 +4,7 @@ import collections
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -124,6 +125,26 @@ class Programs(LiveTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("may get more rights", done.stderr)
         self.assertIn("su from util-linux", done.stdout)
+
+    def test_an_injector_that_is_held_up(self):
+        """Programs go on without it; each one that has no line is in a warning."""
+        self.separate = ("--no-separate",)  # whose broker would end it after a second
+        script = f"for i in $(seq 20); do {BYTES}10; done"
+        with subprocess.Popen(self.command("sh", "-c", script), stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+            for _ in range(2):
+                time.sleep(random.uniform(0.3, 0.6))
+                os.kill(process.pid, signal.SIGSTOP)
+                time.sleep(1.5)
+                os.kill(process.pid, signal.SIGCONT)
+            errors = process.stderr.read()
+        lines = [json.loads(line) for line in self.out.read_text().splitlines()]
+        measured = sum(line["value"] for line in lines if line["final"] and line["metric"] == "writes") // 10
+        unseen = sum(int(n) for n in re.findall(r"(\d+) programs were executed", errors))
+        unseen += len(re.findall(r"executes \S*/dd and is not measured|executed a program that ended before", errors))
+        if "processes that it made last may be missing" in errors:  # the shell has ended, too, and with it the count
+            self.assertLessEqual(measured + unseen, 20, errors)
+        else:
+            self.assertEqual(measured + unseen, 20, errors)
 
     def end_the_injector(self, how):
         """At any moment: all that was started runs to its end, and nothing waits for long."""

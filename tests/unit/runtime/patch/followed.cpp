@@ -82,6 +82,7 @@ TEST_F(Followed, OneWaitsInVainAndNobodyAfterIt) {
     EXPECT_EQ(missed(), 1u);
     EXPECT_EQ(page_[kNewsNobody / 8], 1u);
     EXPECT_EQ(page_[kNewsMade / 8], 1u);
+    EXPECT_EQ(page_[kNewsMissedForks / 8], static_cast<uint64_t>(child) + 1);
     const int64_t ms = (ended.tv_sec - begun.tv_sec) * 1000 + (ended.tv_nsec - begun.tv_nsec) / 1'000'000;
     EXPECT_EQ(ms >= 400, child == 0);
   }
@@ -130,6 +131,60 @@ TEST_F(Followed, TheEndIsReadAndPassed) {
   State state{};
   run_with(&state, code_ + arch::hook_offset(arch::Hook::exit));
   EXPECT_EQ(words[0], 3u);
+}
+
+// A thread that is about to execute a program. Another one asks in the first place.
+class Executing : public Followed {
+ protected:
+  void SetUp() override {
+    Followed::SetUp();
+    page_[kNewsPrograms / 8] = 1;
+    asking(0) = 1;
+    page_[kNewsAsks / 8] = kNewsAskers;  // the first place is the next one
+  }
+  uint64_t& asking(size_t i) { return page_[kNewsAsking / 8 + i]; }
+  uint64_t missed_programs() { return page_[kNewsMissedPrograms / 8]; }
+  void execute() {
+    State before{};
+    for (uint64_t i = 0; i < 16; i++) before.regs[i] = 0x5555555555555555u * (i + 1);
+    before.flags = 0xad7;
+    State after = before;
+    run_with(&after, code_ + arch::hook_offset(arch::Hook::exec));
+    for (int i = 0; i < 16; i++) EXPECT_EQ(after.regs[i], before.regs[i]) << "register " << i;
+    EXPECT_EQ(after.flags, before.flags);
+  }
+};
+
+TEST_F(Executing, AsksInAPlaceOfItsOwnUntilItIsAnswered) {
+  std::atomic<bool> answered = false;
+  std::thread injector([&] {
+    while (std::atomic_ref(asking(1)).load() == 0) usleep(100);
+    EXPECT_EQ(asking(1), static_cast<uint64_t>(getpid()));
+    usleep(5000);
+    answered = true;
+    std::atomic_ref(asking(1)).store(0);
+  });
+  execute();
+  EXPECT_TRUE(answered);
+  injector.join();
+  EXPECT_EQ(asking(0), 1u) << "another thread's";
+  EXPECT_EQ(missed_programs(), 0u);
+}
+
+TEST_F(Executing, IsCountedWhenNobodyAnswers) {
+  execute();
+  EXPECT_EQ(missed_programs(), 1u);
+  EXPECT_EQ(page_[kNewsNobody / 8], 1u);
+  execute();  // does not ask
+  EXPECT_EQ(missed_programs(), 2u);
+  EXPECT_EQ(asking(2), 0u);
+}
+
+TEST_F(Executing, IsCountedWhenThereIsNoPlaceToAsk) {
+  for (size_t i = 0; i < kNewsAskers; i++) asking(i) = 1;
+  execute();
+  EXPECT_EQ(missed_programs(), 1u);
+  for (size_t i = 0; i < kNewsAskers; i++) EXPECT_EQ(asking(i), 1u);
 }
 
 TEST(BeginAnew, WhatTheForkingThreadKeeps) {
