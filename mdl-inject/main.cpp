@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 
+#include "base/phases.h"
 #include "base/say.h"
 #include "mdl-inject/catalogue.h"
 #include "mdl-inject/commands.h"
@@ -70,6 +71,7 @@ int flushed(int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  mdl::phases::begin("start");
   open_standard_files();
   // A reader that goes away, or a full quota, must not end us with code in a process.
   for (int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/phases.h"
 #include "base/say.h"
 #include "base/terminal.h"
 #include "mdl-inject/audit.h"
@@ -85,6 +86,7 @@ Result<void> clean(const Options& options, pid_t pid, const process::TargetMemor
 // What goes before the insertion into it; of what is in it by now, only what is left behind is changed.
 Result<Joining> look_at(const Options& options, const plan::Plan& plan, const Target& target,
                         std::optional<process::Launch>& launched, Audit& audit) {
+  phases::begin("process");
   const pid_t pid = target.pid;
   const bool was_there = !process::has_ended(pid);
   auto status = process::check_target(pid);
@@ -240,6 +242,7 @@ int measure(const Options& asked, const Policy& policy) {
   // Until the watch takes them over, nothing is in the process yet.
   for (int signal : ending_signals()) std::signal(signal, end_before_anything);
   Options options = asked;
+  phases::begin("compile");
   auto file = read_plan_file(options);
   if (!file) return fail(file.error());
   auto audit = Audit::open(policy.audit_required && !options.dry_run, options.separate);
@@ -254,6 +257,7 @@ int measure(const Options& asked, const Policy& policy) {
     commands.emplace(std::move(*opened));
   }
   if (!options.start && options.targets.empty()) options.targets = {Target{options.pid}};
+  phases::begin("separate");
   // By a process that is there from before the privileges are given up.
   options.look.in_place = is_drawn_in_place(options);
   std::optional<Keys> keys = options.look.in_place ? Keys::open() : std::nullopt;
@@ -262,6 +266,7 @@ int measure(const Options& asked, const Policy& policy) {
     return fail(ok.error());
 
   // From here on without privileges.
+  phases::begin("plan");
   auto plan = parse_plan(*file, options);
   if (!plan) return fail(plan.error());
   const auto refuse = [&](const Error& why) {
@@ -295,6 +300,7 @@ int measure(const Options& asked, const Policy& policy) {
     describe();
   }
   auto status = attach(options, *plan, feed, *audit, launched, commands ? &*commands : nullptr);
+  if (options.timing) phases::print(stderr);
   if (!status) return refuse(status.error());
   if (auto ok = sink->close(); !ok) return fail(ok.error());
   return *status;

@@ -8,6 +8,11 @@
 namespace mdl::focus {
 namespace {
 
+// A name that a function without a symbol may have (image/unnamed.h).
+bool may_be_unnamed(std::string_view name) {
+  return name == "_start" || name.starts_with("sub_");
+}
+
 bool is_mangled(std::string_view name) {
   return name.starts_with("_Z") || name.starts_with("_R");
 }
@@ -25,11 +30,10 @@ void normalize(std::vector<Procedure>& found) {
 Names::Names(const image::Image& image, Exclusions exclusions)
     : image_(image), debug_info_(image), exclusions_(std::move(exclusions)) {
   size_t count = 0;
-  for (const image::Object& object : image.objects) count += object.functions.size();
+  for (const image::Object& object : image.objects) count += object.functions.named().size();
   by_name_.reserve(count + count / 4);
-  procedures_.reserve(count);
   for (const image::Object& object : image.objects) {
-    for (const image::Function& function : object.functions) {
+    for (const image::Function& function : object.functions.named()) {
       const Procedure procedure{&object, &function};
       by_name_.emplace(function.name, procedure);
       bool mangled = is_mangled(function.name);
@@ -39,10 +43,18 @@ Names::Names(const image::Image& image, Exclusions exclusions)
       }
       if (mangled) mangled_.push_back(procedure);
     }
+  }
+}
+
+const std::vector<Procedure>& Names::procedures() const {
+  if (procedures_) return *procedures_;
+  procedures_.emplace();
+  for (const image::Object& object : image_.objects) {
     if (object.is_loader) continue;
     const std::vector<Procedure> own = functions_of({&object, ""});
-    procedures_.insert(procedures_.end(), own.begin(), own.end());
+    procedures_->insert(procedures_->end(), own.begin(), own.end());
   }
+  return *procedures_;
 }
 
 std::vector<const image::Function*> Names::all_of(const Module& module) const {
@@ -77,12 +89,14 @@ const std::vector<Procedure>& Names::functions_named(std::string_view name) cons
   const auto [known, is_new] = found_.try_emplace(std::string(name));
   std::vector<Procedure>& found = known->second;
   if (!is_new) return found;
+  if (may_be_unnamed(name)) image::want_all(image_);
   const auto [first, last] = by_name_.equal_range(name);
   for (auto entry = first; entry != last; ++entry) found.push_back(entry->second);
   if (found.empty() || !is_mangled(name))
     for (const Procedure& procedure : mangled_)
       if (image::matches(*procedure.function, name)) found.push_back(procedure);
   normalize(found);
+  for (const Procedure& procedure : found) (void)procedure.object->functions.all();
   return found;
 }
 

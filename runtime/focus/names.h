@@ -1,6 +1,7 @@
 // The functions of a process by name: what lists, foci and $procedures mean in it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -35,7 +36,7 @@ class Names {
 
   // $procedures: every function but those of ld.so, those with their own calling
   // convention, IFUNC resolvers, and what the plan excludes.
-  const std::vector<Procedure>& procedures() const { return procedures_; }
+  const std::vector<Procedure>& procedures() const;
   // The same of one module (m.funcs), which may be ld.so.
   std::vector<Procedure> functions_of(const Module& module) const;
   // $modules: the objects but ld.so, Go code, and what the plan excludes.
@@ -72,7 +73,7 @@ class Names {
   const image::Image& image_;
   mutable image::DebugInfo debug_info_;  // read when it is asked for
   Exclusions exclusions_;
-  std::vector<Procedure> procedures_;
+  mutable std::optional<std::vector<Procedure>> procedures_;  // made when they are asked for
   // Linkage names and aliases; several objects may have the same.
   std::unordered_multimap<std::string_view, Procedure> by_name_;
   mutable std::unordered_map<std::string, std::vector<Procedure>>

@@ -14,23 +14,31 @@ namespace mdl::image {
 
 class Budget {
  public:
+  static constexpr int64_t kCommonSteps = int64_t{4} << 20, kCommonKept = int64_t{1} << 20;
   // Beyond what its objects have by their size, for all of a process together.
   struct Common {
-    std::atomic<int64_t> steps = int64_t{4} << 20, kept = int64_t{1} << 20;
+    std::atomic<int64_t> steps = kCommonSteps, kept = kCommonKept;
   };
 
   Budget() = default;  // without an end
   // Of an object with so many bytes of code and of frame descriptions.
   Budget(uint64_t code, uint64_t frames, std::shared_ptr<Common> common)
-      : steps_(static_cast<int64_t>(code * kStepsPerByte + frames * kStepsPerByte)),
-        kept_(static_cast<int64_t>(code / kBytesPerKept)),
-        common_(std::move(common)) {}
+      : all_steps_(static_cast<int64_t>(code * kStepsPerByte + frames * kStepsPerByte)),
+        all_kept_(static_cast<int64_t>(code / kBytesPerKept)),
+        common_(std::move(common)) {
+    renew();
+  }
 
   // A step is what it takes to decode a byte of code, 0.1 us. False when they are spent, and from then on.
   bool spend(uint64_t steps) const { return take(steps_, &Common::steps, steps); }
   // Instructions that are held for a function, for as long as its points are not in place.
   bool keep(uint64_t instructions) const { return take(kept_, &Common::kept, instructions); }
   bool is_spent() const { return is_spent_; }
+  // All of it again, where all that was found out is found out again: callers bound how often.
+  void renew() const {
+    steps_ = all_steps_, kept_ = all_kept_, is_spent_ = false;
+    if (common_) common_->steps = kCommonSteps, common_->kept = kCommonKept;
+  }
 
  private:
   using Counter = std::atomic<int64_t>;
@@ -48,6 +56,7 @@ class Budget {
     return false;
   }
 
+  int64_t all_steps_ = 0, all_kept_ = 0;
   mutable Counter steps_ = 0, kept_ = 0;
   mutable std::atomic<bool> is_spent_ = false;
   std::shared_ptr<Common> common_;

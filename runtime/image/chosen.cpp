@@ -26,10 +26,11 @@ uint64_t slot_value(const Object& object, const Relocation& relocation, const Me
 }
 
 Function* starting_at(Object& object, uint64_t address) {
+  std::vector<Function>& functions = object.functions.list();
   auto found =
-      std::lower_bound(object.functions.begin(), object.functions.end(), address,
+      std::lower_bound(functions.begin(), functions.end(), address,
                        [](const Function& function, uint64_t value) { return function.address < value; });
-  return found != object.functions.end() && found->address == address ? &*found : nullptr;
+  return found != functions.end() && found->address == address ? &*found : nullptr;
 }
 
 void add_names(const Function& resolver, std::set<std::string>& names) {
@@ -87,7 +88,7 @@ void name_chosen_implementations(Image& image, const Memory& memory) {
   // Copies: the names of functions change below.
   std::set<std::string> texts;
   for (size_t i = 0; i < image.objects.size(); ++i)
-    for (const Function& function : image.objects[i].functions) {
+    for (const Function& function : image.objects[i].functions.named()) {
       if (!function.is_ifunc) continue;
       std::set<std::string> names;
       add_names(function, names);

@@ -130,6 +130,13 @@ std::string replaced_code(const ElfFile& file, const Object& object, std::span<c
   return {};
 }
 
+// The separate debug file of one that has no symbols of its own, or what it holds of it.
+std::optional<ElfFile> read_debug(pid_t pid, const ElfFile& file) {
+  if (has_symbols(file)) return std::nullopt;
+  auto debug = find_debug_file(pid, file.build_id());
+  return debug ? std::move(debug) : unpack_debug_data(file);
+}
+
 // One file may be loaded twice (dlmopen): each bias is an object. A file that is no ELF file
 // (code that a program wrote itself) is none.
 void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>& mappings, Depth depth,
@@ -156,10 +163,7 @@ void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>
     return;
   }
   std::optional<ElfFile> debug;
-  if (depth == Depth::functions && !has_symbols(*file)) {
-    debug = find_debug_file(pid, file->build_id());
-    if (!debug) debug = unpack_debug_data(*file);
-  }
+  if (depth != Depth::code) debug = read_debug(pid, *file);
   std::map<uint64_t, std::vector<const Mapping*>> by_bias;
   for (const Mapping* mapping : mapped.mappings)
     if (std::optional<uint64_t> bias = bias_of(*file, *mapping)) by_bias[*bias].push_back(mapping);
@@ -167,11 +171,12 @@ void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>
     if (std::none_of(loaded.begin(), loaded.end(), [](const Mapping* one) { return one->execute; })) continue;
     Object object = base;
     describe(*file, loaded, bias, object, common);
-    if (depth == Depth::functions)
+    if (depth != Depth::code) {
       object.restartable = read_restartable(*file, object, LiveMemory(kernel::live_thread(pid)));
-    if (depth == Depth::functions) object.problem = replaced_code(*file, object, loaded, mappings);
-    if (depth == Depth::functions && object.problem.empty())
-      add_functions(*file, object, debug ? &*debug : nullptr);
+      object.problem = replaced_code(*file, object, loaded, mappings);
+      if (object.problem.empty())
+        add_functions(*file, object, debug ? &*debug : nullptr, depth == Depth::named);
+    }
     objects.push_back(std::move(object));
   }
 }
@@ -295,16 +300,41 @@ Result<Image> read_image(pid_t pid, Depth depth) {
   std::sort(image.objects.begin(), image.objects.end(), [](const Object& a, const Object& b) {
     return a.is_main != b.is_main ? a.is_main : a.text.front().start < b.text.front().start;
   });
-  if (image.objects.empty() || (depth == Depth::functions && !image.objects.front().is_main))
+  if (image.objects.empty() || (depth != Depth::code && !image.objects.front().is_main))
     return Error{
         fmt::format("process {} does not have its program {} mapped as code: it may be ending, run under an "
                     "emulator, or have copied its code to huge pages",
                     pid, executable)};
-  if (depth == Depth::functions && !image.objects.front().problem.empty())
+  if (depth != Depth::code && !image.objects.front().problem.empty())
     return Error{image.objects.front().problem};
   image.vdso_frames = read_vdso(image, live, auxiliary.vdso);
-  if (depth == Depth::functions) name_chosen_implementations(image, LiveMemory(live));
+  if (depth != Depth::code) name_chosen_implementations(image, LiveMemory(live));
   return image;
+}
+
+Result<bool> read_wanted(Image& image) {
+  bool any = false;
+  for (Object& object : image.objects) {
+    if (!object.functions.is_wanted()) continue;
+    auto file = open_object(image, object);
+    if (!file) return file.error();
+    const std::optional<ElfFile> debug = read_debug(kernel::live_thread(image.pid), *file);
+    add_functions(*file, object, debug ? &*debug : nullptr);
+    any = true;
+  }
+  if (!any) return false;
+  if (!image.objects.front().problem.empty()) return Error{image.objects.front().problem};
+  for (const Object& object : image.objects) object.budget->renew();
+  name_chosen_implementations(image, LiveMemory(kernel::live_thread(image.pid)));
+  return true;
+}
+
+bool is_any_wanted(const Image& image) {
+  return std::ranges::any_of(image.objects, [](const Object& one) { return one.functions.is_wanted(); });
+}
+
+void want_all(const Image& image) {
+  for (const Object& object : image.objects) (void)object.functions.all();
 }
 
 const Object* object_at(const Image& image, uint64_t address) {

@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -58,6 +59,37 @@ struct Function {
   std::vector<Range> parts;  // further ranges that belong to it: `name.cold` and the like
 };
 
+// The functions of an object, by address. Those that no symbol names take most of the time of reading it, and in most
+// objects nobody asks for them: an object is read without (Depth::named), and whoever looks at all its functions has
+// noted that it is wanted whole, for read_wanted(). Any thread may ask.
+class Functions {
+ public:
+  Functions() = default;
+  Functions(std::vector<Function> list, bool is_whole)
+      : list_(std::move(list)), wanted_(is_whole ? nullptr : std::make_shared<std::atomic<bool>>(false)) {}
+
+  const std::vector<Function>& all() const {
+    if (wanted_) wanted_->store(true, std::memory_order_relaxed);
+    return list_;
+  }
+  const std::vector<Function>& named() const { return list_; }  // those that have symbols, at least
+  bool is_wanted() const { return wanted_ && wanted_->load(std::memory_order_relaxed); }
+
+  auto begin() const { return all().begin(); }
+  auto end() const { return all().end(); }
+  size_t size() const { return all().size(); }
+  bool empty() const { return all().empty(); }
+  const Function& operator[](size_t index) const { return all()[index]; }
+  const Function& front() const { return all().front(); }
+  const Function& back() const { return all().back(); }
+
+  std::vector<Function>& list() { return list_; }  // for who makes it
+
+ private:
+  std::vector<Function> list_;
+  std::shared_ptr<std::atomic<bool>> wanted_;  // null: they are all there
+};
+
 // A part of a function, found by its address.
 struct Part {
   Range range;
@@ -73,15 +105,15 @@ struct Object {
   std::string build_id;              // hex, "" when there is none
   uint64_t bias = 0;                 // run-time address minus the file's virtual address
   bool is_main = false;
-  bool is_loader = false;           // ld.so: its functions are not in $procedures
-  bool is_go = false;               // Go code: its stacks move and its calls are not those of C
-  bool has_haskell = false;         // code that GHC made is among its functions (focus/exclusion.cpp)
-  std::vector<Range> text;          // executable mappings of the file
-  std::vector<Range> unused_text;   // executable bytes past the end of a segment up to the page's end
-  std::vector<Function> functions;  // by address
-  std::vector<Part> parts;          // of all functions, by address
-  std::vector<Range> restartable;   // code of restartable sequences (object.h, read_restartable)
-  std::vector<Range> frames;        // ranges that .eh_frame describes (one per FDE), by address
+  bool is_loader = false;          // ld.so: its functions are not in $procedures
+  bool is_go = false;              // Go code: its stacks move and its calls are not those of C
+  bool has_haskell = false;        // code that GHC made is among its functions (focus/exclusion.cpp)
+  std::vector<Range> text;         // executable mappings of the file
+  std::vector<Range> unused_text;  // executable bytes past the end of a segment up to the page's end
+  Functions functions;             // by address
+  std::vector<Part> parts;         // of all functions, by address
+  std::vector<Range> restartable;  // code of restartable sequences (object.h, read_restartable)
+  std::vector<Range> frames;       // ranges that .eh_frame describes (one per FDE), by address
   std::shared_ptr<const FrameTable> frame_table;  // what `frames` comes from; null when there is none
   std::shared_ptr<FarJumps> far_jumps;            // found when read_code first needs them
   std::shared_ptr<References> references;         // the same
@@ -100,11 +132,19 @@ struct Image {
 // How much of an image is read. Finding functions is most of the time that it takes.
 enum class Depth : uint8_t {
   code,       // where code is and how it is unwound: `functions` and `parts` stay empty
+  named,      // functions that have symbols, and the others of objects that are wanted whole: read_wanted()
   functions,  // everything
 };
 
 // Reads a live process without stopping it.
 Result<Image> read_image(pid_t pid, Depth depth = Depth::functions);
+
+// Of an image that was read with Depth::named: reads the objects whose functions somebody has looked at since. True
+// when there were any: pointers to their functions are not valid any more, and what was found out by looking at them is
+// to be found out again.
+Result<bool> read_wanted(Image& image);
+bool is_any_wanted(const Image& image);
+void want_all(const Image& image);
 
 // The bytes of the file behind a mapping for these addresses of it: those that the process would have there
 // if it had never written them. Past the file's end they are zero.

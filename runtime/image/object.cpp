@@ -66,7 +66,7 @@ struct Sequence {
 
 void refuse(Object& object) {
   object.problem = over_budget(object);
-  object.functions.clear();
+  object.functions = {};
 }
 
 // A file that is sparse may have any size.
@@ -170,17 +170,19 @@ std::string over_budget(const Object& object) {
       object.name);
 }
 
-void add_functions(const ElfFile& file, Object& object, const ElfFile* debug) {
+void add_functions(const ElfFile& file, Object& object, const ElfFile* debug, bool only_named) {
   NamedFunctions named = read_functions(file, debug, object.bias, object.frame_table.get());
-  object.functions = std::move(named.functions);
+  std::vector<Function> functions = std::move(named.functions);
   object.has_haskell = named.has_haskell;
-  if (object.frame_table)
-    add_unnamed_functions(file, object.bias, *object.frame_table, *object.budget, object.functions);
+  const bool is_whole = !only_named || !object.frame_table;
+  if (!only_named && object.frame_table)
+    add_unnamed_functions(file, object.bias, *object.frame_table, *object.budget, functions);
   if (object.budget->is_spent()) return refuse(object);
-  std::erase_if(object.functions,
-                [&](const Function& function) { return is_outside(object, function.address); });
-  for (size_t i = 0; i < object.functions.size(); ++i)
-    for (const Range& part : object.functions[i].parts) object.parts.push_back({part, i});
+  std::erase_if(functions, [&](const Function& function) { return is_outside(object, function.address); });
+  object.parts.clear();
+  for (size_t i = 0; i < functions.size(); ++i)
+    for (const Range& part : functions[i].parts) object.parts.push_back({part, i});
+  object.functions = {std::move(functions), is_whole};
   std::sort(object.parts.begin(), object.parts.end(),
             [](const Part& a, const Part& b) { return a.range.start < b.range.start; });
 }

@@ -27,8 +27,9 @@ void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uin
 std::vector<Range> read_restartable(const ElfFile& file, const Object& object, const Memory& memory);
 // Why nothing of an object is measured whose budget is spent.
 std::string over_budget(const Object& object);
-// Its functions, after describe(). `debug` is its separate debug file, or null.
-void add_functions(const ElfFile& file, Object& object, const ElfFile* debug = nullptr);
+// Its functions, after describe(), or those of them that have symbols. `debug` is its separate debug file, or null.
+void add_functions(const ElfFile& file, Object& object, const ElfFile* debug = nullptr,
+                   bool only_named = false);
 
 // The call frame information of a file, null when it has none.
 std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias);

@@ -141,7 +141,7 @@ Result<uint64_t> find_callee(const Image& image, const std::string& name) {
   bool chosen_late = false;
   for (const Object& object : image.objects) {
     if (object.is_loader || (!wanted.object.empty() && !is_named(object, wanted.object))) continue;
-    for (const Function& function : object.functions) {
+    for (const Function& function : object.functions.named()) {
       if (!matches(function, wanted.name)) continue;
       chosen_late |= function.is_ifunc;
       if (!function.is_ifunc) found.push_back({&object, function.address, function.size, STT_FUNC});

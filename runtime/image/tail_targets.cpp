@@ -62,7 +62,7 @@ void TailTargets::read_names() {
     if (!fresh && known->second.function != &function) known->second = {};
   };
   for (const Object& object : image_.objects)
-    for (const Function& function : object.functions) {
+    for (const Function& function : object.functions.named()) {
       add(function.name, object, function);
       for (const std::string& alias : function.aliases) add(alias, object, function);
     }
@@ -101,6 +101,7 @@ TailTarget TailTargets::through_word(const Object& object, uint64_t word) {
   if (!named) return not_known("its slot of the linkage table is not bound yet");
   out.unbound = out.value;
   out.object = named->object, out.function = named->function;
+  (void)out.object->functions.all();
   out.value = out.function->address;
   return out;
 }

@@ -224,8 +224,15 @@ arch::Hook hook_of(const image::Function& function, std::span<const HookedName> 
 // musl's loader is its C library; glibc's has functions of these names for itself alone.
 bool may_have_hooks(const image::Object& object) {
   return !object.is_loader ||
-         std::any_of(object.functions.begin(), object.functions.end(),
+         std::any_of(object.functions.named().begin(), object.functions.named().end(),
                      [](const image::Function& function) { return function.name == "printf"; });
+}
+
+// Which it gets, where frames that vanish matter (`flags`), and children are followed.
+arch::Hook hook_for(const image::Function& function, bool flags, bool follow) {
+  arch::Hook hook = hook_of(function, kHooks);
+  if (follow && hook == arch::Hook::none) hook = hook_of(function, kFollowed);
+  return !flags && unwinds(hook) ? arch::Hook::none : hook;
 }
 
 void add_hooks(const image::Image& image, bool flags, bool follow, const std::set<const image::Object*>* only,
@@ -234,10 +241,10 @@ void add_hooks(const image::Image& image, bool flags, bool follow, const std::se
   for (size_t i = 0; i < functions.size(); i++) index[functions[i].function] = i;
   for (const image::Object& object : image.objects) {
     if ((only && !only->contains(&object)) || !may_have_hooks(object)) continue;
-    for (const image::Function& function : object.functions) {
-      arch::Hook hook = hook_of(function, kHooks);
-      if (follow && hook == arch::Hook::none) hook = hook_of(function, kFollowed);
-      if (hook == arch::Hook::none || (!flags && unwinds(hook))) continue;
+    for (const image::Function& function : object.functions.named()) {
+      const arch::Hook hook = hook_for(function, flags, follow);
+      if (hook == arch::Hook::none) continue;
+      (void)object.functions.all();  // its code is looked at
       const auto [known, added] = index.try_emplace(&function, functions.size());
       if (added) {
         FunctionPlan& f = functions.emplace_back();
@@ -405,6 +412,14 @@ const format::CellUse* write_of(const plan::Plan& plan, const BoundSnippet& snip
 bool raises_or_lowers(const plan::Plan& plan, const BoundSnippet& snippet, focus::CellId cell, bool raises) {
   const format::CellUse* use = write_of(plan, snippet, cell);
   return use && (!format::is_timer(use->kind) || use->starts == raises);
+}
+
+void want_hooked(const image::Image& image, bool follow) {
+  for (const image::Object& object : image.objects)
+    if (may_have_hooks(object) && std::ranges::any_of(object.functions.named(), [&](const auto& function) {
+          return hook_for(function, false, follow) != arch::Hook::none;
+        }))
+      (void)object.functions.all();
 }
 
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,

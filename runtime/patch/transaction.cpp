@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "base/phases.h"
 #include "runtime/patch/commit.h"
 #include "runtime/patch/map_stage.h"
 #include "runtime/patch/stage_audit.h"
@@ -22,6 +23,7 @@ constexpr uint64_t kAparts[] = {kApart,          kApart,           16 * kMegabyt
 Result<Stage> put_in(const InsertInput& input, const process::TargetMemory& memory, const Addition& addition,
                      Inserted& out, const std::function<Error(Stage&, const Error&)>& take_back) {
   for (size_t attempt = 0;; attempt++) {
+    phases::begin("layout");
     auto mappings = image::read_maps(input.image.pid);
     if (!mappings) return mappings.error();
     if (addition.check)
@@ -29,6 +31,7 @@ Result<Stage> put_in(const InsertInput& input, const process::TargetMemory& memo
     auto stage = build_stage(input, *mappings, kAparts[attempt], addition.session, addition.successor);
     if (!stage) return stage.error();
     stage->journal.extension = addition.number;
+    phases::begin("audit");
     auto refused = audit_stage(input, addition.original ? *addition.original : memory, *stage);
     if (!refused) return refused.error();
     if (*refused) {  // of a library that is being unloaded, the audit sees but a part
@@ -39,6 +42,7 @@ Result<Stage> put_in(const InsertInput& input, const process::TargetMemory& memo
     }
     if (addition.check_coverage)
       if (auto ok = addition.check_coverage(); !ok) return ok.error();
+    phases::begin("insertion");
     bool taken = false;
     if (auto ok = map_stage(input, memory, *stage, taken); !ok) {
       if (taken && attempt + 1 < std::size(kAparts)) continue;

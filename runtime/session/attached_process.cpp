@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/phases.h"
 #include "base/say.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/patch/change.h"
@@ -21,6 +22,12 @@ namespace mdl::inject {
 using namespace std::chrono_literals;
 namespace {
 
+constexpr int kPasses = 2;  // over what was looked into; the next one is over all
+
+bool names_many(const std::string& focus) {
+  return focus.find('*') != focus.npos;
+}
+
 // The contents of a process, held still: code in which somebody else inserts, or from which he removes, is
 // not the program's own.
 struct Looked {
@@ -36,7 +43,7 @@ Result<Looked> look_at(pid_t pid) {
   if (auto ok = patch::refuse_occupied(pid, *mappings, memory); !ok) return ok.error();
   auto lock = process::TransactionLock::share(pid, 10s);
   if (!lock) return lock.error();
-  auto image = image::read_image(pid);
+  auto image = image::read_image(pid, image::Depth::named);
   if (!image) return image.error();
   if (auto ok = patch::refuse_occupied(pid, image->mappings, memory); !ok) return ok.error();
   return Looked{std::move(*lock), std::move(*image)};
@@ -67,6 +74,16 @@ bool has_clock(const focus::Binding& binding, format::CellClock clock) {
       binding.cells, [&](const focus::CellSlot& cell) { return format::info(cell.kind).clock == clock; });
 }
 
+// Keys that are addresses are shown as the functions there, whichever these are.
+bool names_addresses(const plan::Plan& plan) {
+  const auto is_address = [](const format::MetricKey& key) {
+    return key.name == format::KeyName::symbol || key.name == format::KeyName::caller;
+  };
+  return std::ranges::any_of(plan.manifest.metrics, [&](const format::Metric& metric) {
+    return std::ranges::any_of(metric.keys, is_address);
+  });
+}
+
 }  // namespace
 
 Result<std::unique_ptr<AttachedProcess>> AttachedProcess::look(const SessionOptions& options,
@@ -85,13 +102,12 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   auto allowed = read_allowed(pid_, memory, name, options_->follow_fork);
   if (!allowed) return allowed.error();
   allowed_ = std::move(*allowed);
+  phases::begin("objects");
   auto looked = look_at(pid_);
   if (!looked) return looked.error();
   image_ = std::move(looked->image);
   if (auto ok = refuse_go(image_, name); !ok) return ok;
 
-  image::LiveMemory code_memory(kernel::live_thread(pid_));
-  image::Codes codes(image_, code_memory);  // a copy of all the code that is looked at
   wanted_ = {.metrics = options_->metrics,
              .foci = options_->foci,
              .flavor = options_->flavor,
@@ -103,11 +119,24 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
              .denied = allowed_.denied,
              .queries = options_->queries};
   if (focus::uses_start(plan_->manifest)) wanted_.starts = thread_starts(image_, memory, options_->max_pause);
-  auto binding = focus::bind(*plan_, image_, wanted_, &codes);
-  if (!binding) return binding.error();
-  binding_ = std::move(*binding);
-  coverage_ =
-      patch::plan_coverage(*plan_, binding_, image_, memory, codes, {.follow = options_->follow_fork});
+  // These are looked at in any case; of many functions some go on in other objects, whichever these are.
+  if (std::ranges::any_of(options_->metrics, &names_many) ||
+      std::ranges::any_of(options_->foci, &names_many) ||
+      std::ranges::any_of(plan_->manifest.metrics, [](const auto& one) { return names_many(one.focus); }))
+    image::want_all(image_);
+  (void)image_.objects.front().functions.all();
+  patch::want_hooked(image_, options_->follow_fork);
+  if (auto read = image::read_wanted(image_); !read) return read.error();
+  bool again = true;
+  for (int pass = 1; again; pass++) {
+    const Result<void> done = decide(memory);
+    phases::begin("objects");
+    if (pass == kPasses && image::is_any_wanted(image_)) image::want_all(image_);
+    auto more = image::read_wanted(image_);
+    if (!more) return more.error();
+    again = *more;
+    if (!again && !done) return done;
+  }
   if (auto ok = check_size(coverage_); !ok) return ok;
   input_.emplace(patch::InsertInput{*plan_, binding_, coverage_, image_});
   input_->follow = options_->follow_fork;
@@ -139,6 +168,23 @@ Result<void> AttachedProcess::check() const {
       say(stderr, "warning: {} is Go code, which is not instrumented: nothing of it is counted\n",
           object.name);
   return check_budget(*plan_, binding_, wanted_.ps_per_cycle, options_->budget);
+}
+
+// What is asked for and where it goes, in the image as far as it was read: the caller reads what was looked into, and
+// asks again.
+Result<void> AttachedProcess::decide(const process::TargetMemory& memory) {
+  phases::begin("binding");
+  image::LiveMemory code_memory(kernel::live_thread(pid_));
+  image::Codes codes(image_, code_memory);  // a copy of all the code that is looked at
+  auto binding = focus::bind(*plan_, image_, wanted_, &codes);
+  if (!binding) return binding.error();
+  binding_ = std::move(*binding);
+  if (names_addresses(*plan_)) image::want_all(image_);
+  if (image::is_any_wanted(image_)) return {};
+  phases::begin("coverage");
+  coverage_ =
+      patch::plan_coverage(*plan_, binding_, image_, memory, codes, {.follow = options_->follow_fork});
+  return {};
 }
 
 // Where there are timers and the counter can be trusted, they leave out what hits take.
@@ -191,12 +237,14 @@ Result<void> AttachedProcess::identify(const process::TargetMemory& memory) {
 }
 
 Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed& feed, double began_s) {
+  phases::begin("clocks");
   auto process = ProcessHandle::open(pid_);
   if (!process) return process.error();
   if (auto ok = identify(memory); !ok) return ok;
   if (auto ok = check_users(pid_, *options_); !ok) return ok;  // the look may have taken seconds
   auto inserted = patch::insert(*input_, memory);
   if (!inserted) return inserted.error();
+  phases::begin("measurement");
   inserted_ = std::move(*inserted);
   measurement_ = std::make_unique<Measurement>(*options_, std::move(*process), std::move(inserted_.journal),
                                                std::move(memory), feed, began_s);

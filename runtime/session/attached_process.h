@@ -57,6 +57,7 @@ class AttachedProcess {
   AttachedProcess(const SessionOptions& options, const plan::Plan& plan, pid_t pid)
       : options_(&options), plan_(&plan), pid_(pid) {}
   Result<void> find_out(const std::string& name, const process::TargetMemory& memory);
+  Result<void> decide(const process::TargetMemory& memory);
   Result<void> identify(const process::TargetMemory& memory);
   void keep_hit_time();
   void name_addresses();

@@ -35,6 +35,7 @@ struct SessionOptions {
   bool dry_run = false;
   bool explain = false;
   bool verbose = false;
+  bool timing = false;  // say where the time went (base/phases.h)
   bool strict = false;
   bool detach = false;
   bool check = false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/phases.h"
 #include "base/say.h"
 #include "runtime/kernel/handle.h"
 #include "runtime/process/target.h"
@@ -104,6 +105,7 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
     settle();
     obey();
   }
+  phases::begin("removal");
   take_out();
   if (auto ok = write_sums(); !ok) return ok;
   return feed_.end();

@@ -35,9 +35,9 @@ image::Image small_process() {
     object.name = name;
     object.is_main = image.objects.empty();
     for (const char* function : {"main", "work", "_ZN2ns1fEv", "vfork"}) {
-      object.functions.push_back({});
-      object.functions.back().name = function;
-      object.functions.back().address = 4096 * (image.objects.size() + 1) + object.functions.size() * 16;
+      image::Function& added = object.functions.list().emplace_back();
+      added.name = function;
+      added.address = 4096 * (image.objects.size() + 1) + object.functions.size() * 16;
     }
     image.objects.push_back(std::move(object));
   }

@@ -328,6 +328,17 @@ class Output(LiveTest):
             refused = re.search(r"(\d+) refused", said)
             self.assertEqual((points, found), (patched + int(refused[1] if refused else 0), functions), said)
 
+    def test_timing(self):
+        """Each phase once, in their order, and their sum."""
+        lines = re.findall(r"^timing: +([\d.]+) +([\d.]+)  (\w+)$", self.measured("--timing").stderr, re.MULTILINE)
+        self.assertEqual([name for *_, name in lines],
+                         ["start", "compile", "separate", "plan", "process", "objects", "binding", "coverage", "clocks",
+                          "layout", "audit", "insertion", "measurement", "removal", "all"])
+        times = {name: float(wall) for wall, _, name in lines}
+        self.assertGreaterEqual(times["measurement"], 490)
+        self.assertAlmostEqual(sum(times.values()), 2 * times["all"], delta=1)
+        self.assertGreater(sum(float(cpu) for _, cpu, name in lines if name != "all"), 1)
+
     def test_list(self):
         done = run(MDL_INJECT, "--list", self.program.pid, "/Code/children/t_*")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -77,8 +77,8 @@ class Toy : public testing::Test {
     object.name = "toy", object.path = "/toy", object.is_main = true;
     object.text = {{kText, kText + code.size()}};
     const auto add = [&](const char* name, uint64_t start, uint64_t end) {
-      object.functions.emplace_back().name = name;
-      object.functions.back().address = start, object.functions.back().size = end - start;
+      image::Function& added = object.functions.list().emplace_back();
+      added.name = name, added.address = start, added.size = end - start;
     };
     add("choose", kText, rounds - kSize);
     add("rounds", rounds, twice - kSize);

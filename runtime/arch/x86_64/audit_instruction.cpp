@@ -5,6 +5,7 @@
 #include <Zydis/Zydis.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "runtime/audit/instruction.h"
@@ -149,14 +150,24 @@ bool is_opposite(const Instruction& branch, const Instruction& other) {
   return branch.condition != Instruction::kNoCondition && other.condition == (branch.condition ^ 1);
 }
 
+// The bytes before a displacement of 32 bits: the opcode of a call or a jump, the last one of a jcc's, or a ModRM.
+enum Before : uint8_t { kOther, kCallOrJump, kConditional, kOperand };
+constexpr std::array<Before, 256> kBefore = [] {
+  std::array<Before, 256> out{};
+  for (unsigned byte = 0; byte < out.size(); ++byte)
+    out[byte] = (byte & 0xfe) == 0xe8   ? kCallOrJump
+                : (byte & 0xf0) == 0x80 ? kConditional
+                : (byte & 0xc7) == 0x05 ? kOperand
+                                        : kOther;
+  return out;
+}();
+
 void find_leads(std::span<const std::byte> text, uint64_t start, const image::Range& watched, Report report) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
   for (size_t at = 1; at + 4 <= text.size(); ++at) {
-    const uint8_t before = bytes[at - 1];
-    const bool is_branch =
-        (before & 0xfe) == 0xe8 || ((before & 0xf0) == 0x80 && at > 1 && bytes[at - 2] == 0x0f);
-    const bool is_operand = (before & 0xc7) == 0x05;
-    if (!is_branch && !is_operand) continue;
+    const Before before = kBefore[bytes[at - 1]];
+    if (before == kOther || (before == kConditional && (at == 1 || bytes[at - 2] != 0x0f))) continue;
+    const bool is_operand = before == kOperand;
     int32_t displacement;
     std::memcpy(&displacement, bytes + at, sizeof displacement);
     const uint64_t to = start + at + 4 + static_cast<uint64_t>(int64_t{displacement});

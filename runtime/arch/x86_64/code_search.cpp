@@ -2,6 +2,8 @@
 // of an operand relative to %rip: mod = 00 and rm = 101 (SDM volume 2, CALL, JMP, Jcc and 2.2.1.6).
 #include "runtime/arch/code_search.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace mdl::arch {
@@ -25,6 +27,13 @@ inline bool is_of_reference(const uint8_t* bytes, size_t at) {
   return at >= 1 && (bytes[at - 1] == 0xe8 || (bytes[at - 1] & 0xc7) == 0x05) && !is_of_jump(bytes, at);
 }
 
+// The first byte of a call, a jump or a jcc with such a displacement.
+constexpr std::array<bool, 256> kMayBegin = [] {
+  std::array<bool, 256> out{};
+  out[0xe8] = out[0xe9] = out[0x0f] = true;
+  return out;
+}();
+
 const uint8_t* raw_bytes(std::span<const std::byte> bytes) {
   return reinterpret_cast<const uint8_t*>(bytes.data());
 }
@@ -35,12 +44,14 @@ void find_far_branches(std::span<const std::byte> bytes, uint64_t start, const i
                        llvm::function_ref<void(const FarBranch&)> found) {
   const uint8_t* raw = raw_bytes(bytes);
   const uint64_t size = within.end - within.start;
-  for (size_t i = 0; i + 6 <= bytes.size(); ++i) {
-    const bool is_call = raw[i] == 0xe8;
-    const bool is_branch = raw[i] == 0x0f && (raw[i + 1] & 0xf0) == 0x80;
-    if (!is_call && raw[i] != 0xe9 && !is_branch) continue;
+  const uint8_t* const end = raw + bytes.size() - std::min<size_t>(bytes.size(), 5);
+  for (const uint8_t* at = raw; at < end; ++at) {
+    if (!kMayBegin[*at]) continue;
+    const bool is_branch = *at == 0x0f;
+    if (is_branch && (at[1] & 0xf0) != 0x80) continue;
+    const auto i = static_cast<size_t>(at - raw);
     const uint64_t target = target_of(raw, i + (is_branch ? 2 : 1), start);
-    if (target - within.start < size) found({start + i, target, is_call});
+    if (target - within.start < size) found({start + i, target, *at == 0xe8});
   }
 }
 
@@ -86,10 +97,9 @@ void find_references(std::span<const std::byte> bytes, uint64_t start, const ima
                      std::vector<uint64_t>& places) {
   const uint8_t* raw = raw_bytes(bytes);
   const uint64_t size = within.end - within.start;
-  for (size_t at = 0; at + 4 <= bytes.size(); ++at) {
-    if (!is_of_reference(raw, at)) continue;
-    const uint64_t target = target_of(raw, at, start);
-    if (target - within.start < size) places.push_back(target);
+  for (size_t at = 1; at + 4 <= bytes.size(); ++at) {
+    const uint64_t target = target_of(raw, at, start);  // first: few numbers are such a distance
+    if (target - within.start < size && is_of_reference(raw, at)) places.push_back(target);
   }
 }
 

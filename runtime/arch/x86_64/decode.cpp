@@ -6,6 +6,8 @@
 // instruction may run no times). Where nothing certain is known, an instruction reads everything.
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <mutex>
 #include <string_view>
 
 #include "runtime/arch/decoder.h"
@@ -170,7 +172,8 @@ constexpr std::array<std::pair<const char*, const char*>, 16> kGeneralRegisters 
     {"R15", "R15D"},
 }};
 
-// Tables made of LLVM's descriptions; made once, then only read.
+// Tables made of LLVM's descriptions; that of opcodes row by row, since programs use some hundred of its 20,000. Any
+// thread may ask.
 class Decoder {
  public:
   Decoder();
@@ -180,25 +183,35 @@ class Decoder {
   const MCInstrDesc& description(const MCInst& inst) const {
     return disassembler_.instructions().get(inst.getOpcode());
   }
-  const Opcode& opcode(const MCInst& inst) const { return opcodes_[inst.getOpcode()]; }
+  const Opcode& opcode(const MCInst& inst) const {
+    const unsigned number = inst.getOpcode();
+    if (!is_classified_[number].load(std::memory_order_acquire)) classify_opcode(number);
+    return opcodes_[number];
+  }
   RegisterFact fact(unsigned reg) const { return registers_[reg]; }
   std::string_view register_name(unsigned reg) const { return disassembler_.registers().getName(reg); }
   bool is_flags(unsigned reg) const { return reg == flags_; }
   bool is_pc(unsigned reg) const { return reg == rip_ || reg == eip_; }
 
  private:
+  void classify_opcode(unsigned number) const {
+    const llvm::MCInstrInfo& instructions = disassembler_.instructions();
+    const std::lock_guard lock(mutex_);
+    if (is_classified_[number].load(std::memory_order_relaxed)) return;
+    opcodes_[number] = classify(std::string_view(instructions.getName(number)), instructions.get(number));
+    is_classified_[number].store(true, std::memory_order_release);
+  }
+
   const x86_64::Disassembler& disassembler_ = x86_64::Disassembler::instance();
-  std::vector<Opcode> opcodes_;
+  mutable std::mutex mutex_;
+  mutable std::vector<Opcode> opcodes_ = std::vector<Opcode>(disassembler_.instructions().getNumOpcodes());
+  mutable std::vector<std::atomic<bool>> is_classified_ = std::vector<std::atomic<bool>>(opcodes_.size());
   std::vector<RegisterFact> registers_;
   unsigned flags_ = 0, rip_ = 0, eip_ = 0;
 };
 
 Decoder::Decoder() {
-  const llvm::MCInstrInfo& instructions = disassembler_.instructions();
   const llvm::MCRegisterInfo& registers = disassembler_.registers();
-  opcodes_.reserve(instructions.getNumOpcodes());
-  for (unsigned i = 0; i < instructions.getNumOpcodes(); ++i)
-    opcodes_.push_back(classify(std::string_view(instructions.getName(i)), instructions.get(i)));
   registers_.resize(registers.getNumRegs());
   for (unsigned reg = 1; reg < registers.getNumRegs(); ++reg) {
     std::string_view name = registers.getName(reg);

@@ -29,7 +29,7 @@ image::Image process(const std::vector<std::string>& objects) {
       function.is_ifunc = function.name.starts_with("ifunc_");
       function.address = address;
       function.size = 16;
-      object.functions.push_back(std::move(function));
+      object.functions.list().push_back(std::move(function));
     }
     address += 0x100000;
     image.objects.push_back(std::move(object));

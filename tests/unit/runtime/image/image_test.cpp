@@ -196,6 +196,42 @@ TEST(ImageOf, LibrariesAliasesAndIndirectFunctions) {
   EXPECT_NE(image->vdso_frames, nullptr);
 }
 
+// An object whose functions nobody looks at keeps those that have symbols; one that is wanted is as if it had been read
+// whole at once.
+TEST(ImageOf, FunctionsWithoutSymbolsWhereTheyAreWanted) {
+  Result<Image> whole = read_image(getpid());
+  Result<Image> image = read_image(getpid(), Depth::named);
+  ASSERT_TRUE(whole && image);
+  EXPECT_FALSE(*read_wanted(*image));
+  ASSERT_EQ(image->objects.size(), whole->objects.size());
+  const auto is_libc = [](const Object& one) { return one.name == "libc.so.6"; };
+  const Object& libc = *std::ranges::find_if(image->objects, is_libc);
+  EXPECT_NE(function_at(libc, reinterpret_cast<uint64_t>(&getppid)), nullptr);
+  ASSERT_TRUE(*read_wanted(*image));
+  EXPECT_FALSE(*read_wanted(*image));
+  for (size_t i = 0; i < image->objects.size(); ++i) {
+    const Object &one = image->objects[i], &other = whole->objects[i];
+    EXPECT_LE(one.functions.named().size(), other.functions.size()) << one.name;
+    if (!is_libc(one)) continue;
+    ASSERT_EQ(one.functions.size(), other.functions.size());
+    EXPECT_EQ(one.parts.size(), other.parts.size());
+    for (size_t f = 0; f < one.functions.size(); ++f) {
+      EXPECT_EQ(one.functions[f].name, other.functions[f].name);
+      EXPECT_EQ(one.functions[f].aliases, other.functions[f].aliases);
+      EXPECT_EQ(one.functions[f].address, other.functions[f].address);
+    }
+  }
+  size_t before = 0, after = 0;
+  for (const Object& one : image->objects) before += one.functions.named().size();
+  want_all(*image);
+  ASSERT_TRUE(*read_wanted(*image));
+  for (size_t i = 0; i < image->objects.size(); ++i) {
+    EXPECT_EQ(image->objects[i].functions.size(), whole->objects[i].functions.size());
+    after += image->objects[i].functions.size();
+  }
+  EXPECT_GT(after, before);
+}
+
 TEST(Names, Demangled) {
   EXPECT_EQ(demangle("main").full, "main");
   EXPECT_EQ(demangle("_ZN2ns1fEi").full, "ns::f(int)");
