@@ -58,6 +58,7 @@ PlanText make_plan(const Program& program, const Target& target, std::vector<Ref
       if (cell.kind == format::CellKind::flag) features.emplace("metric-flags");
     if (!metric.focus.empty()) features.emplace("focus");
     if (!metric.keys.empty()) features.emplace("metric-keys");
+    if (metric.keyed != format::CellKind::counter) features.emplace("keyed-observations");
   }
   for (const ir::Snippet& snippet : program.snippets) {
     Result<StencilText> stencil = make_stencil(snippet, target, peepholes);

@@ -70,6 +70,23 @@ std::string_view name(Aggregate value) {
   return kAggregates[static_cast<size_t>(value)];
 }
 
+std::optional<KeyChange> key_change(CellKind kind) {
+  switch (kind) {
+    case CellKind::counter:
+      return KeyChange::add;
+    case CellKind::histogram:
+      return KeyChange::observe;
+    case CellKind::minimum:
+      return KeyChange::least;
+    case CellKind::maximum:
+      return KeyChange::largest;
+    case CellKind::average:
+      return KeyChange::mean;
+    default:
+      return std::nullopt;
+  }
+}
+
 Aggregate aggregate_of(CellKind kind) {
   switch (kind) {
     case CellKind::minimum:

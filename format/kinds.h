@@ -197,6 +197,10 @@ enum class KeyChange : uint8_t {
   lower_key,  // the key's flag -= 1
   clear_key,  // ... = 0
   add,        // the total of the key += what the base's cell holds (of a metric by key)
+  observe,    // the key's distribution,
+  least,      // its minimum,
+  largest,    // its maximum
+  mean,       // or its average observes that
 };
 
 // How a key is shown: as a number; as what lies at that address; as the file of that descriptor; and the return address
@@ -212,6 +216,7 @@ inline constexpr std::string_view kAggregates[] = {"sum", "min", "max", "avg"};
 const PointKindInfo& info(PointKind);
 const CellKindInfo& info(CellKind);
 std::string_view name(Aggregate);
+std::optional<KeyChange> key_change(CellKind);  // what code leaves that has changed such a value of a key
 Aggregate aggregate_of(CellKind);  // the only one of a metric with such a base, where a routine updates it
 bool is_timer(CellKind);           // {value, depth}, see above
 bool is_time(CellKind);            // a timer of time

@@ -49,7 +49,7 @@ inline constexpr const char* kGuardStencil = "mdl.guard";       // the stencil's
 // Features that a reader must know to use a plan, besides those of points, cells and routines (kinds.h).
 inline constexpr const char* kOtherFeatures[] = {"symbols",     "thread-id",    "named-arguments",
                                                  "value-types", "metric-flags", "editions",
-                                                 "focus",       "metric-keys"};
+                                                 "focus",       "metric-keys",  "keyed-observations"};
 // An unknown one is refused (exit status 4).
 bool is_known_feature(std::string_view name);
 
@@ -177,9 +177,10 @@ struct Metric {
   std::vector<std::string> constraints;  // names of Manifest::constraints, in the metric's order
   std::vector<Constraint> replacements;  // in-line constraints
   std::vector<Cell> cells;
-  // Its value is kept for each key. Code that adds to it leaves the key in one of `cells`, what it adds in the first,
-  // and KeyChange::add in the cell `key_change`.
+  // Its value, of the kind `keyed`, is kept for each key. Code that changes it leaves the key in one of `cells`, what it
+  // adds or observes in the first, and in the cell `key_change` the KeyChange of that kind.
   std::vector<MetricKey> keys = {};
+  CellKind keyed = CellKind::counter;
   std::string key_change = {};
   std::vector<Placement> placement;
   // The count of a request while a flag was up is the growth of one that runs unconstrained: each piece of

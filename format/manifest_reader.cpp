@@ -288,6 +288,7 @@ Metric read_metric(const Node& node) {
         },
         kMostKeysOfMetric);
     result.key_change = node.key("key_change").name();
+    if (node.has("keyed")) result.keyed = node.key("keyed").kind(cell_kind);
   }
   result.constraints = node.key("constraints").names();
   result.replacements = node.key("replacements").list(read_constraint);

@@ -118,6 +118,9 @@ class Checker {
       if (std::ranges::count(names, name) != 1 || std::ranges::none_of(metric.cells, is_it))
         fail(fmt::format("metric \"{}\" keeps its value by keys without the counters for them", metric.id));
     }
+    if (!key_change(metric.keyed) ||
+        (info(metric.keyed).update && metric.aggregate != aggregate_of(metric.keyed)))
+      fail(fmt::format("metric \"{}\" keeps by keys what cannot be", metric.id));
     if (metric.additive || !metric.replacements.empty())
       fail(fmt::format("metric \"{}\" keeps its value by keys, and as one value, too", metric.id));
   }

@@ -100,6 +100,7 @@ OrderedJson json(const Metric& metric) {
       return OrderedJson{{"cell", key.cell}, {"name", kKeyNames[static_cast<size_t>(key.name)]}};
     });
     out["key_change"] = metric.key_change;
+    if (metric.keyed != CellKind::counter) out["keyed"] = info(metric.keyed).name;
   }
   return out;
 }

@@ -213,8 +213,10 @@ class Checker {
           each_name(value_of_key(key), [&](const ast::NameUse& name, Span) {
             if (const NotYet* row = find(kValuesNotYet, name.text)) not_yet_known = row;
           });
-        if (verb_->base != "counter" || is_each() || not_yet_known) {
-          std::string_view instead = "`count F by EXPR` and `sum VALUE at F by EXPR` have a value for each";
+        if (verb_->is_timer() || is_each() || not_yet_known) {
+          std::string_view instead =
+              verb_->is_timer() ? "`sum elapsed at F by EXPR` and `latency F by EXPR` have times for each"
+                                : "name the functions: `count F, G by EXPR` has a value for each";
           if (not_yet_known) instead = not_yet_known->instead;
           diagnostics_.report(DiagnosticCode::query_not_yet, key.span, "a value for each of these")
               .hint(std::string(instead));

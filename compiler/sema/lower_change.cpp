@@ -1,6 +1,8 @@
 // Changes of cells. A counter must never lose a count to a signal handler that counts too, so `c += e`
 // is one operation (add_cell), not load, add, store; a constraint's own flag goes down by `release`,
 // which stops at zero. Where such an expression's value is used, the cell is read beside it.
+#include <utility>
+
 #include "compiler/sema/lowering.h"
 
 namespace mdl::sema {
@@ -38,7 +40,7 @@ std::optional<uint32_t> Lowering::named_cell(const ast::Expr& e, DiagnosticCode 
 std::optional<uint32_t> Lowering::counter(const ast::Expr& e) {
   std::optional<uint32_t> found = named_cell(e, DiagnosticCode::not_assignable);
   if (!found) return std::nullopt;
-  format::CellKind kind = snippet_.cells[*found].kind;
+  format::CellKind kind = is_by_key(*found) ? owner_.keyed : snippet_.cells[*found].kind;
   if (kind == format::CellKind::counter || kind == format::CellKind::flag) {
     history(*found).changed = true;
     return found;
@@ -87,7 +89,7 @@ void Lowering::leave_key(uint32_t changed) {
     const Operand held = this->key(key);
     effect(Op::store, held, cell(at++));
   }
-  effect(Op::store, Operand::imm(static_cast<int64_t>(format::KeyChange::add)), cell(at));
+  effect(Op::store, Operand::imm(static_cast<int64_t>(*format::key_change(owner_.keyed))), cell(at));
 }
 
 Operand Lowering::assign(const ast::Expr& target, ast::AssignOp op, const ast::Expr& e, Span at, Use use) {
@@ -134,12 +136,21 @@ Operand Lowering::step(const ast::Step& s, Use use) {
 Operand Lowering::update(const ast::Call& c, const CallForm& form) {
   const Operand amount = value(c.args[0]);
   const format::Cell& own = owner_.cells[0];
-  if (!format::info(own.kind).update || owner_.names.empty()) {
+  const format::CellKind kind = owner_.keys != nullptr ? owner_.keyed : own.kind;
+  if (!format::info(kind).update || owner_.names.empty()) {
     diagnostics_.report(DiagnosticCode::not_a_timer, c.callee->span, form.name,
-                        fmt::format("a value that is {}", noun(*form.cell)), own.name, noun(own.kind));
+                        fmt::format("a value that is {}", noun(*form.cell)), own.name, noun(kind));
     return failed();
   }
   owner_.histories[0].named = owner_.histories[0].changed = true;
+  if (owner_.keys != nullptr) {
+    if (std::exchange(observes_, true))
+      diagnostics_.report(DiagnosticCode::observed_twice, c.callee->span, own.name)
+          .hint("write two statements, each with its own code");
+    effect(Op::store, amount, cell(0));
+    leave_key(cell(0));
+    return Operand::imm(0);
+  }
   effect(form.op, amount, cell(0));
   return Operand::imm(0);
 }

@@ -118,6 +118,7 @@ class Lowering {
   std::vector<uint32_t> used_;   // Snippet::cells as indices into Owner::cells
   std::optional<uint32_t> end_;  // the label behind all code, where calls are not entered
   std::vector<Asked> asked_;
+  bool observes_ = false;                   // a value that is kept by key
   std::optional<std::string> first_named_;  // of the arguments known by name
   bool is_converted_ = false;               // the register that is read next, by the source
 };

@@ -284,8 +284,9 @@ class MetricChecker {
     if (context_.symbols.standard == Standard::classic)
       diagnostics.report(DiagnosticCode::extension, span, "'keyed by'")
           .hint("--std=mdl26, the default, has it");
-    if (!type.has_cell || type.cell.kind != CellKind::counter)
-      diagnostics.report(DiagnosticCode::bad_value, span, "'keyed by'", "a base that is a counter");
+    if (!type.has_cell || !format::key_change(type.cell.kind))
+      diagnostics.report(DiagnosticCode::bad_value, span, "'keyed by'",
+                         "a base that is a counter, a histogram, a minimum, a maximum or an average");
     if (base.keys.size() > format::kMostKeysOfMetric)
       diagnostics.report(DiagnosticCode::bad_value, base.keys[format::kMostKeysOfMetric].span, "'keyed by'",
                          "one expression");
@@ -297,6 +298,10 @@ class MetricChecker {
         diagnostics.report(DiagnosticCode::bad_value, key.span, "'keyed by'",
                            "a value: it changes nothing, and calls nothing");
     owner.keys = &base.keys;
+    if (format::key_change(type.cell.kind)) {
+      owner.keyed = result_.keyed = type.cell.kind;
+      owner.cells[0].kind = CellKind::counter;  // what a hit adds, or observes
+    }
     owner.first_key = static_cast<uint32_t>(owner.cells.size());
     const auto hidden = [&](const std::string& name) {
       owner.cells.push_back({name, CellKind::counter, {}});

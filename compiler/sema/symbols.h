@@ -51,6 +51,7 @@ struct Owner {
   std::string void_metric;         // the metric whose base is void
   const std::vector<ast::Expr>* keys = nullptr;  // cells[0] is kept for each value of these,
   uint32_t first_key = 0;                        // which cells from here on hold; then the format::KeyChange
+  format::CellKind keyed = format::CellKind::counter;  // of what is kept for each
 };
 
 }  // namespace mdl::sema

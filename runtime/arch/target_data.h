@@ -63,7 +63,7 @@
   /* What waits at tail jumps: entries {place of the return address, cell} */                          \
   X(DeferredBytes, 2048)                                                                              \
   X(DeferredEntry, 16)                                                                                \
-  /* A table of keys, and a total in it: {key, total, thread, unused} */                               \
+  /* A table of keys, and a total in it: {key, total, thread, unused, part, count}: resident/key_table.h */ \
   X(TableKeys, 0)        /* offsets in a block: of the thread's active keys, */                        \
   X(TableKey, 8)         /* of the key that is meant, */                                               \
   X(TableChange, 16)     /* of what happens to it (format::KeyChange), */                              \
@@ -73,8 +73,13 @@
   X(TableUsed, 48)       /* totals so far */                                                           \
   X(TableTotals, 56)     /* offset of the totals; number 0 is for what found no room */                \
   X(TableThreads, 64)    /* not 0: each thread has totals of its own */                                \
+  X(TableOthers, 72)     /* how many totals are for what found no room */                              \
   X(TableSlots, 128)     /* 32 bits each: the number of a total, 0 = free */                           \
-  X(TotalSize, 32)                                                                                    \
+  X(TotalSize, 64)                                                                                    \
+  X(TotalShift, 6)                                                                                    \
+  X(TotalThread, 16)                                                                                  \
+  X(TotalPart, 32)                                                                                    \
+  X(TotalCount, 40)                                                                                   \
   /* A thread's active keys: entries, and behind them how often there were more */                     \
   X(ActiveCount, 0)                                                                                   \
   X(ActiveKey, 8)                                                                                     \

@@ -111,11 +111,12 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
     return std::find_if(cells.begin(), cells.end(), [&](const auto& one) { return one.first == name; })
         ->second;
   };
-  const bool by_thread = focus.thread != kAllThreads || metric.aggregate != format::Aggregate::sum;
+  const bool by_thread = focus.thread != kAllThreads || (metric.keyed == format::CellKind::counter &&
+                                                         metric.aggregate != format::Aggregate::sum);
   const CellId keys = draft.cell({metric.id, format::CellKind::keys}, metric.id + ".keys" + suffix);
   std::vector<KeyTable>& tables = draft.binding().key_tables;
-  tables.push_back(
-      {request, cell(metric.keys[0].cell), cell(metric.key_change), keys, value, by_thread, true, by_caller});
+  tables.push_back({request, cell(metric.keys[0].cell), cell(metric.key_change), keys, value, by_thread, true,
+                    by_caller, metric.keyed});
   draft.change_keys(instance, static_cast<uint32_t>(tables.size() - 1));
   return {};
 }

@@ -61,7 +61,8 @@ struct KeyTable {
   // Of a metric by key (format::Metric::keys), which no constraint has a part in: a hit adds what the base's cell
   // holds to the total of the key. No key is active then.
   bool adds = false;
-  bool by_caller = false;  // the key is the return address at the entry
+  bool by_caller = false;                             // the key is the return address
+  format::CellKind kind = format::CellKind::counter;  // what is kept for each
 };
 
 // One stencil at one point, with what its holes refer to.

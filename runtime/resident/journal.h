@@ -22,9 +22,9 @@
 
 namespace mdl::resident {
 
-inline constexpr uint32_t kJournalVersion = 7;
+inline constexpr uint32_t kJournalVersion = 9;
 // Of a generation that is not the first: whoever does not know of these takes one for all there is.
-inline constexpr uint32_t kJournalOfGenerations = 8;
+inline constexpr uint32_t kJournalOfGenerations = 10;
 
 struct PatchedWindow {
   uint64_t address = 0;
@@ -101,7 +101,8 @@ struct JournalTable {  // resident/key_table.h
   uint32_t request = 0;         // index of a keyed one
   uint32_t keys = 0, base = 0;  // offsets in a block
   bool by_thread = false;
-  std::vector<format::KeyName> names = {};  // of a metric by key: how its keys are shown
+  std::vector<format::KeyName> names = {};            // of a metric by key: how its keys are shown,
+  format::CellKind kind = format::CellKind::counter;  // and what it keeps for each
 };
 
 struct Journal {

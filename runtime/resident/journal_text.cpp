@@ -114,8 +114,8 @@ json to_json(const Journal& j) {
   }
   out["tables"] = json::array();
   for (const JournalTable& t : j.tables)
-    out["tables"].push_back(
-        json::array({range_json(t.at), t.most, t.request, t.keys, t.base, t.by_thread, t.names}));
+    out["tables"].push_back(json::array({range_json(t.at), t.most, t.request, t.keys, t.base, t.by_thread,
+                                         t.names, format::info(t.kind).name}));
   if (j.extension) out["extension"] = j.extension;
   if (j.generation) out["generation"] = j.generation;
   out["files"] = json::array();
@@ -211,10 +211,14 @@ JournalTable table_of(const json& in, const Journal& journal) {
   const auto is_known = [](format::KeyName name) {
     return static_cast<size_t>(name) < std::size(format::kKeyNames);
   };
+  const auto kind = format::cell_kind(in.at(7).get<std::string>());
+  if (!kind || !format::key_change(*kind)) throw std::out_of_range("keyed");
+  out.kind = *kind;
   if (out.names.size() > format::kMostKeysOfMetric || !std::ranges::all_of(out.names, is_known))
     throw std::out_of_range("keys");
   const uint64_t keys_end = out.keys + uint64_t{format::info(format::CellKind::keys).size};
-  if (out.most == 0 || out.most > kMostKeys || KeyTableShape{out.most}.size() > out.at.end - out.at.start ||
+  if (out.most == 0 || out.most > kMostKeys ||
+      KeyTableShape{out.most, out.kind}.size() > out.at.end - out.at.start ||
       out.request >= journal.requests.size() || !journal.requests[out.request].keyed ||
       out.keys < kBlockHeader || keys_end > journal.layout.stride || out.base < kBlockHeader ||
       out.base + uint64_t{8} > journal.layout.stride)

@@ -2,10 +2,14 @@
 // counted while it was active. The resident code (arch/resident.h) fills it:
 //
 //   +0    offsets in a block: keys, key, change, base; slots less one, most totals, totals so far, offset of
-//         the totals, whether they are kept for each thread
+//         the totals, whether they are kept for each thread, how many are for what found no room
 //   +128  slots: the number of a total in 32 bits, 0 = free
-//         totals of 32 bytes {key, total, thread, unused}, by their number; number 0 is for what found no
-//         room {1 then, total}
+//         totals of 64 bytes {key, total, thread, unused, part, count}, by their number; number 0 is for what found
+//         no room {1 then, total}
+//
+// Of a metric by key that observes values, `count` is how many, `total` their sum or the extreme one, as its kind of cell
+// has it (format/kinds.h). A distribution has a total for each of its buckets that holds something, whose part is the
+// bucket's number and one; as many numbers are for what found no room.
 //
 // Numbers are given in the order in which keys appear, so that a reader reads what is used and nothing else.
 // Two threads that meet a key at the same time may both give it a number; one of them stays at 0.
@@ -15,6 +19,7 @@
 #include <array>
 #include <cstdint>
 
+#include "format/kinds.h"
 #include "runtime/arch/target_data.h"
 
 namespace mdl::resident {
@@ -24,14 +29,16 @@ inline constexpr uint64_t kMostKeys = uint64_t{1} << 26;
 
 struct KeyTableShape {
   uint64_t most = kDefaultKeys;
+  format::CellKind kind = format::CellKind::counter;
 
+  uint64_t others() const { return kind == format::CellKind::histogram ? format::kHistogramBuckets + 1 : 1; }
   uint64_t slots() const;  // a power of two, at least twice as many
   uint64_t totals() const { return kTableSlots + slots() * 4; }
-  uint64_t size() const { return totals() + (most + 1) * kTotalSize; }
+  uint64_t size() const { return totals() + (most + others()) * kTotalSize; }
 };
 
 // The header of a new table; the rest of it is zero. Offsets are those of cells in a block.
-std::array<uint64_t, 9> key_table_header(const KeyTableShape& shape, uint64_t keys, uint64_t key,
-                                         uint64_t change, uint64_t base, bool by_thread);
+std::array<uint64_t, 10> key_table_header(const KeyTableShape& shape, uint64_t keys, uint64_t key,
+                                          uint64_t change, uint64_t base, bool by_thread);
 
 }  // namespace mdl::resident

@@ -51,8 +51,9 @@ RequestValues::RequestValues(const resident::Journal& journal, const values::Blo
                              output::Feed& feed, pid_t pid)
     : journal_(journal), feed_(feed), pid_(pid) {
   for (const resident::JournalTable& table : journal.tables) {
-    const values::KeyPlace place{table.at.start, table.most, resident::KeyTableShape{table.most}.totals(),
-                                 table.keys,     table.base, table.by_thread};
+    const resident::KeyTableShape shape{table.most, table.kind};
+    const values::KeyPlace place{table.at.start, shape.most, shape.others(),  shape.totals(),
+                                 table.keys,     table.base, table.by_thread, table.kind};
     keys_.try_emplace(table.request, layout, place);
   }
 }
@@ -93,9 +94,12 @@ void RequestValues::read_keys(const image::Memory& memory) {
 void RequestValues::name_descriptors(size_t request, const values::KeyValues& now) {
   const std::vector<format::KeyName>* names = names_of_keys(request);
   if (names == nullptr || names->front() != format::KeyName::fd) return;
-  for (const auto& [of, total] : now.totals)
-    if (const auto [file, fresh] = files_.try_emplace({request, of.key}); fresh)
-      file->second = kernel::proc_link(pid_, fmt::format("fd/{}", of.key));
+  const auto name = [&](const auto& values) {
+    for (const auto& [of, value] : values)
+      if (const auto [file, fresh] = files_.try_emplace({request, of.key}); fresh)
+        file->second = kernel::proc_link(pid_, fmt::format("fd/{}", of.key));
+  };
+  name(now.totals), name(now.observed);
 }
 
 std::string RequestValues::name_key(size_t request, format::KeyName name, int64_t key) {
@@ -117,14 +121,14 @@ std::string RequestValues::name_key(size_t request, format::KeyName name, int64_
 std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot& snapshot) const {
   const resident::JournalRequest& request = journal_.requests[index];
   const format::CellKind kind = journal_.kinds[request.value];
+  const auto observation = [](bool others, values::KeyOf of, const values::Observations& observed,
+                              format::CellKind kind) -> RequestValue {
+    const bool is_distribution = values::routines(kind).is_distribution;
+    return {others, of, is_distribution ? observed.distribution.sum : observed.value(kind), &observed, kind};
+  };
   const auto value = [&](uint64_t thread, int64_t total) -> RequestValue {
     if (!values::routines(kind).fold) return {false, {0, thread}, total};
-    const values::Observations& observed = snapshot.observed(index, thread);
-    return {false,
-            {0, thread},
-            values::routines(kind).is_distribution ? total : observed.value(kind),
-            &observed,
-            kind};
+    return observation(false, {0, thread}, snapshot.observed(index, thread), kind);
   };
   if (!request.keyed && request.thread != focus::kEachThread) return {value(0, snapshot.cells[index])};
   std::vector<RequestValue> out;
@@ -132,6 +136,13 @@ std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot
     for (const auto& [thread, total] : snapshot.each[index]) out.push_back(value(thread, total));
   if (const auto table = keys_.find(index); request.keyed && table != keys_.end()) {
     const values::KeyValues& now = table->second.last();
+    if (const format::CellKind keyed = table->second.kind(); values::routines(keyed).fold) {
+      for (const auto& [of, observed] : now.observed)
+        if (request.thread < 0 || static_cast<uint64_t>(request.thread) == of.thread)
+          out.push_back(observation(false, {of.key, request.thread < 0 ? of.thread : 0}, observed, keyed));
+      if (now.others) out.push_back(observation(true, {}, now.others_observed, keyed));
+      return out;
+    }
     const auto add = [&](const std::map<values::KeyOf, int64_t>& totals) {
       for (const auto& [of, total] : totals) out.push_back({false, of, total});
     };

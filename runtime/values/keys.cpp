@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/arch/target_data.h"
+#include "runtime/values/cell_kinds.h"
 
 namespace mdl::values {
 namespace {
@@ -63,21 +64,45 @@ Result<std::vector<Active>> read_threads(const image::Memory& memory, const Bloc
   return threads;
 }
 
+// One of the totals of what is observed.
+void observe(Observations& into, format::CellKind kind, uint64_t total, uint64_t count, uint64_t part) {
+  const CellRoutines& of = routines(kind);
+  if (of.is_distribution) {
+    Distribution one;
+    one.sum = static_cast<int64_t>(total);
+    if (count != 0 && part != 0 && part <= format::kHistogramBuckets)
+      one.buckets.push_back({static_cast<uint32_t>(part - 1), count});
+    into.distribution.add(one);
+  } else {
+    const bool sum_first = kind == format::CellKind::average;
+    of.fold(into, std::array{sum_first ? total : count, sum_first ? count : total});
+  }
+}
+
 bool read_totals(const image::Memory& memory, const KeyPlace& place, KeyValues& out) {
+  const bool observes = routines(place.kind).fold != nullptr;
   uint64_t used = 0;
   if (!read_words(memory, place.table + kTableUsed, std::span(&used, 1))) return false;
-  used = std::min(used, place.most) + 1;
+  used = std::min(used, place.most + place.others - 1) + 1;
   std::vector<uint64_t> words;
   for (uint64_t first = 0; first < used; first += kAtOnce) {
-    const uint64_t count = std::min(kAtOnce, used - first);
-    words.resize(count * kTotalWords);
+    const uint64_t number = std::min(kAtOnce, used - first);
+    words.resize(number * kTotalWords);
     if (!read_words(memory, place.table + place.totals + first * kTotalSize, words)) return false;
-    for (uint64_t i = 0; i < count; ++i) {
-      if (first + i == 0) {
-        out.others = words[0] != 0, out.others_total = static_cast<int64_t>(words[1]);
+    for (uint64_t i = 0; i < number; ++i) {
+      const uint64_t* one = &words[i * kTotalWords];
+      const uint64_t count = one[kTotalCount / 8], part = one[kTotalPart / 8];
+      if (first + i < place.others) {
+        if (one[0] == 0) continue;
+        out.others = true;
+        out.others_total = static_cast<int64_t>(static_cast<uint64_t>(out.others_total) + one[1]);
+        if (observes) observe(out.others_observed, place.kind, one[1], count, first + i);
         continue;
       }
-      const uint64_t* one = &words[i * kTotalWords];
+      if (observes) {
+        observe(out.observed[{static_cast<int64_t>(one[0]), one[2]}], place.kind, one[1], count, part);
+        continue;
+      }
       int64_t& total = out.totals[{static_cast<int64_t>(one[0]), one[2]}];
       total = static_cast<int64_t>(static_cast<uint64_t>(total) + one[1]);
     }

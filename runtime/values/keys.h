@@ -14,17 +14,20 @@
 
 #include "base/result.h"
 #include "runtime/image/memory.h"
+#include "runtime/values/distribution.h"
 #include "runtime/values/values.h"
 
 namespace mdl::values {
 
 struct KeyPlace {
   uint64_t table = 0;   // address
-  uint64_t most = 0;    // keys
+  uint64_t most = 0;    // totals, besides
+  uint64_t others = 1;  // those of what found no room
   uint64_t totals = 0;  // offset in the table
   uint32_t keys = 0;    // offsets in a block
   uint32_t base = 0;
   bool by_thread = false;
+  format::CellKind kind = format::CellKind::counter;  // of what is kept for each key
 };
 
 struct KeyOf {
@@ -34,9 +37,11 @@ struct KeyOf {
 };
 
 struct KeyValues {
-  std::map<KeyOf, int64_t> totals;  // each key that was seen
-  bool others = false;              // there were keys that found no room; this is what they counted
+  std::map<KeyOf, int64_t> totals;         // each key that was seen,
+  std::map<KeyOf, Observations> observed;  // or this, where values are observed
+  bool others = false;                     // there were keys that found no room; this is what they counted
   int64_t others_total = 0;
+  Observations others_observed;
   uint64_t more = 0;  // times that a thread had no room for one more active key
 };
 
@@ -49,6 +54,7 @@ class KeyReader {
   Result<void> read(const image::Memory& memory);
   const KeyValues& last() const { return last_; }
   bool is_by_thread() const { return place_.by_thread; }
+  format::CellKind kind() const { return place_.kind; }
 
  private:
   BlockLayout layout_;

@@ -91,8 +91,9 @@ void read_session(std::string_view text) {
     (void)inject::anomalies_of(journal, values->anomaly_words);
   for (const resident::JournalTable& table : journal.tables) {
     if (table.most > 4096 || layout.slots > 4096) continue;
-    const values::KeyPlace place{table.at.start, table.most, resident::KeyTableShape{table.most}.totals(),
-                                 table.keys,     table.base, table.by_thread};
+    const resident::KeyTableShape shape{table.most, table.kind};
+    const values::KeyPlace place{table.at.start, shape.most, shape.others(),  shape.totals(),
+                                 table.keys,     table.base, table.by_thread, table.kind};
     values::KeyReader reader(layout, place);
     for (int i = 0; i < 2; i++) (void)reader.read(memory).operator bool();
   }

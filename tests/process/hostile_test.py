@@ -45,9 +45,12 @@ class Done:
         self.mb = usage.ru_maxrss / 1024
 
 
+JOURNAL_VERSION = int(re.search(r"kJournalVersion = (\d+)", (SOURCE / "runtime/resident/journal.h").read_text())[1])
+
+
 def sealed(text):
     """A journal of this text, as an injector would have written it (runtime/resident/journal.h)."""
-    return b"MDLJRNL\n" + struct.pack("<IIQ", 7, 0, len(text)) + hashlib.sha256(text).digest() + text
+    return b"MDLJRNL\n" + struct.pack("<IIQ", JOURNAL_VERSION, 0, len(text)) + hashlib.sha256(text).digest() + text
 
 
 class Hostile(LiveTest):

@@ -89,6 +89,20 @@ class Kept(LiveTest):
             threads[line["key"][0]] = threads.get(line["key"][0], 0) + line["value"]
         self.assertEqual(threads, counts)
 
+    def test_durations_by_key(self):
+        failing = "hist elapsed at t_narrow if int($return) < 0 by int($arg[0])"
+        self.begin("latency t_keep by $arg[0]", "latency t_keep as each", failing)
+        for command in ("go 300", "throw 300", "jump 300", "raise 300"):
+            last = self.program.ask(command)
+        self.assert_stopped_well(self.session)
+        counts, failures = (grown(self.program.ready[part], last[part]) for part in ("counts", "failures"))
+        keyed = {line["key"][0]: line for line in self.lines("latency t_keep by $arg[0]")}
+        self.assertEqual({key: line["count"] for key, line in keyed.items()}, counts)
+        [each] = self.lines("each")
+        self.assertEqual(each["count"], sum(counts.values()))
+        self.assertTrue(all(line["units"] == "ns" and 0 < line["p50"] <= line["p99"] for line in keyed.values()))
+        self.assertEqual({line["key"][0]: line["count"] for line in self.lines(failing)}, failures)
+
     def test_active_at_the_attach(self):
         """Nobody knows what that call was given: it is no value, but one anomaly, however much is asked."""
         self.begin("sum $return at t_waits by $arg[0] as one", "count t_waits.return if $arg[0] > $arg[1] by $arg[2] as two",

@@ -156,6 +156,75 @@ metric outermost {
         self.assertEqual(own, child["counts"])
         self.assert_untouched(self.program.pid, self.before)
 
+    def check_observed(self, *commands):
+        """A distribution, a least, a largest and a mean value for each key, against sums and the values of all keys."""
+        kinds = {kind: f"{kind} $arg[1] at t_key by $arg[0]" for kind in ("hist", "min", "max", "avg")}
+        whole = {kind: f"{kind} $arg[1] at t_key as whole_{kind}" for kind in kinds}
+        self.begin(*kinds.values(), *whole.values(), "min int($return) at t_result by int($return)")
+        for command in commands:
+            last = self.program.ask(command)
+        self.assert_stopped_well(self.session)
+        self.assertEqual({(line["refused"], line.get("anomalies", 0)) for line in self.session.lines}, {(0, 0)})
+        counts, sums = (grown(self.program.ready[part], last[part]) for part in ("counts", "sums"))
+        lines = {kind: {line["key"][0]: line for line in self.session.lines if line["final"] and line["metric"] == text}
+                 for kind, text in kinds.items()}
+        whole = {kind: self.session.final()["whole_" + kind, ""] for kind in whole}
+        for kind in kinds:
+            self.assertEqual({key: line["count"] for key, line in lines[kind].items()}, counts, kind)
+            self.assertEqual(whole[kind]["count"], sum(counts.values()))
+        self.assertEqual({key: line["sum"] for key, line in lines["hist"].items() if line["sum"]}, sums)
+        for key, line in lines["avg"].items():
+            self.assertAlmostEqual(line["value"], sums.get(key, 0) / counts[key])
+        self.assertEqual(min(line["value"] for line in lines["min"].values()), whole["min"]["value"])
+        self.assertEqual(max(line["value"] for line in lines["max"].values()), whole["max"]["value"])
+        buckets = {}
+        for line in lines["hist"].values():
+            self.assertEqual(sum(count for _, count in line["buckets"]), line["count"])
+            self.assertLessEqual(line["p50"], line["p99"])
+            for upper, count in line["buckets"]:
+                buckets[upper] = buckets.get(upper, 0) + count
+        self.assertEqual(sorted(buckets.items()), [tuple(one) for one in whole["hist"]["buckets"]])
+        for key in lines["max"]:
+            self.assertLessEqual(lines["min"][key]["value"], lines["avg"][key]["value"])
+            self.assertLessEqual(lines["avg"][key]["value"], lines["max"][key]["value"])
+        for key, value in self.values("min int($return) at t_result by int($return)").items():
+            self.assertEqual(int(key), value)
+        self.assert_untouched(self.program.pid, self.before)
+
+    def test_observed(self):
+        self.check_observed("go 500", "short 100", "throw 300", "raise 300", "one 5000")
+
+    def test_observed_with_signals_at_any_instruction(self):
+        self.check_observed("storm 10000")
+
+    def test_observed_in_a_child(self):
+        texts = "hist $arg[1] at t_key by $arg[0]", "avg $arg[1] at t_key by $arg[0]"
+        self.begin(*texts, "--follow-fork")
+        self.program.ask("go 100")
+        child = self.program.ask("fork 100", event="child")
+        last = self.program.answer("done")
+        self.assert_stopped_well(self.session)
+        for pid, counts in ((self.program.pid, grown(self.program.ready["counts"], last["counts"])),
+                            (child["pid"], child["counts"])):
+            for text in texts:
+                own = {line["key"][0]: line["count"] for line in self.session.lines
+                       if line["final"] and line["metric"] == text and line["pid"] == pid}
+                self.assertEqual({key: count for key, count in own.items() if count}, counts)
+
+    def test_observed_by_thread_and_without_room(self):
+        self.begin("avg $arg[1] at t_key by $arg[0], thread as threads", "hist $arg[1] at t_key by $arg[0] & 3 as sizes",
+                   "max $arg[1] at t_key by $arg[0] as most", "--max-keys", "20")
+        last = self.program.ask("go 300")
+        self.assert_stopped_well(self.session)
+        count = sum(grown(self.program.ready["counts"], last["counts"]).values())
+        for name in ("threads", "sizes", "most"):
+            lines = [line for line in self.session.lines if line["final"] and line["metric"] == name]
+            self.assertEqual(sum(line["count"] for line in lines), count, name)
+            self.assertEqual([line["key"] for line in lines].count(["?"]), 1)
+            if name == "sizes":
+                for line in lines:
+                    self.assertEqual(sum(many for _, many in line["buckets"]), line["count"])
+
     def test_callers(self):
         """Each place of a call has a value, by the function that it is in; at entries and at returns."""
         queries = "count t_called by caller", "count t_called.return by caller", "sum int($return) at t_result by caller"
@@ -206,7 +275,7 @@ metric outermost {
 
     def test_what_is_refused(self):
         program = self.start("keyed")
-        for words, why in ((("time t_key by $arg[0]",), "E0406"), (("hist $arg[0] at t_key by $arg[1]",), "E0406"),
+        for words, why in ((("time t_key by $arg[0]",), "E0406"), (("self t_key by $arg[0]",), "E0406"),
                            (("calls /Code/keyed/* by $arg[0]",), "E0406"), (("count t_key by $arg[0], $arg[1]",), "E0406"),
                            (("count t_key if symbol($arg[0]) == 1",), "E0406")):
             done = run(MDL_INJECT, program.pid, *words, "-d", "0")

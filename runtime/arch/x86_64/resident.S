@@ -82,6 +82,26 @@
         leaq    (%rcx,%rdx), %rax
         .endm
 
+        // The bucket of \value in a histogram, in its place; rcx is lost. \half: the register's lower half
+        .macro  bucket_of value, half
+        xorl    %ecx, %ecx
+        testq   \value, \value
+        cmovsq  %rcx, \value
+        cmpq    $1 << kHistogramShift, \value
+        jb      .Lbucket\@              // one for each value
+        bsrq    \value, %rcx            // the power of two
+        cmpl    $kHistogramTop, %ecx
+        jb      .Lpower\@
+        movl    $((kHistogramTop - kHistogramShift + 1) << kHistogramShift) - 1, \half
+        jmp     .Lbucket\@
+.Lpower\@:
+        subl    $kHistogramShift, %ecx
+        shrq    %cl, \value
+        shll    $kHistogramShift, %ecx
+        addq    %rcx, \value
+.Lbucket\@:
+        .endm
+
 // mdl_resident_begin: the slow path of the search for the calling thread's block.
 //   out: r11 the thread's block; the flags are lost, all else is kept
 // Slots are {thread pointer, block} pairs; a free one has thread pointer 0. All blocks are
@@ -649,25 +669,10 @@ mdl_resident_call:
 mdl_resident_observe:
         addq    %r10, (%rax)
         pushq   %rcx
-        xorl    %ecx, %ecx
-        testq   %r10, %r10
-        cmovsq  %rcx, %r10
-        cmpq    $1 << kHistogramShift, %r10
-        jb      .Lbucket                // one for each value
-        bsrq    %r10, %rcx              // the power of two
-        cmpl    $kHistogramTop, %ecx
-        jae     .Llast_bucket
-        subl    $kHistogramShift, %ecx
-        shrq    %cl, %r10
-        shll    $kHistogramShift, %ecx
-        addq    %rcx, %r10
-.Lbucket:
+        bucket_of %r10, %r10d
         popq    %rcx
         incq    kHistogramCounts(%rax,%r10,8)
         ret
-.Llast_bucket:
-        movl    $((kHistogramTop - kHistogramShift + 1) << kHistogramShift) - 1, %r10d
-        jmp     .Lbucket
 
 // The minimum, or the maximum, at rax observes r10 (format/kinds.h). A signal handler that observes in between
 // loses nothing.

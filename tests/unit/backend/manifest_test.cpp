@@ -169,6 +169,9 @@ TEST(Manifest, MetricsMayHaveKeys) {
   EXPECT_THAT(wrong([](Json& m) { m["key_change"] = "m.key"; }), HasSubstr("without the counters"));
   EXPECT_THAT(wrong([](Json& m) { m["keys"][0]["cell"] = "other"; }), HasSubstr("without the counters"));
   EXPECT_THAT(wrong([](Json& m) { m["keys"][0]["name"] = "song"; }), HasSubstr("which is not known"));
+  EXPECT_THAT(wrong([](Json& m) { m["keyed"] = "wall_timer"; }), HasSubstr("keeps by keys what cannot be"));
+  EXPECT_THAT(wrong([](Json& m) { m["keyed"] = "minimum"; }), HasSubstr("keeps by keys what cannot be"));
+  EXPECT_THAT(wrong([](Json& m) { m["keyed"] = "song"; }), HasSubstr("keyed"));
   EXPECT_THAT(wrong([](Json& m) { m["additive"] = true; }), HasSubstr("and as one value, too"));
 }
 

@@ -34,7 +34,9 @@ class OwnMemory final : public image::Memory {
 
 class Keys : public testing::Test {
  protected:
-  void make(uint64_t most, uint32_t slots = 1, bool by_thread = false) {
+  void make(uint64_t most, uint32_t slots = 1, bool by_thread = false,
+            format::CellKind kind = format::CellKind::counter) {
+    shape_.kind = kind;
     by_thread_ = by_thread;
     shape_.most = most;
     table_.assign(shape_.size() / 8 + 1, 0);
@@ -74,8 +76,14 @@ class Keys : public testing::Test {
   }
 
   values::KeyPlace place() const {
-    return {
-        reinterpret_cast<uint64_t>(table_.data()), shape_.most, shape_.totals(), kKeys, kBase, by_thread_};
+    return {reinterpret_cast<uint64_t>(table_.data()),
+            shape_.most,
+            shape_.others(),
+            shape_.totals(),
+            kKeys,
+            kBase,
+            by_thread_,
+            shape_.kind};
   }
   values::KeyValues values() {
     values::KeyReader reader(layout_, place());
@@ -119,6 +127,53 @@ TEST_F(Keys, RaisesCountAndSetsDoNot) {
     hit();
     EXPECT_EQ(values().totals[{key}], raise == KeyChange::raise) << key;
   }
+}
+
+TEST_F(Keys, WhatIsObservedIsAKeysAtOnce) {
+  using enum format::CellKind;
+  const auto all = [&](format::CellKind kind, std::initializer_list<std::pair<int, int64_t>> values) {
+    make(kind == histogram ? 3 : 2, 1, false, kind);
+    for (const auto& [key, value] : values) {
+      block()[kBase / 8] = static_cast<uint64_t>(value);
+      change(*format::key_change(kind), key);
+    }
+    return this->values();
+  };
+  const auto of = [](const values::Observations& one, format::CellKind kind) {
+    return std::pair(one.count, one.value(kind));
+  };
+  using Pair = std::pair<uint64_t, int64_t>;
+  values::KeyValues now = all(minimum, {{5, 3}, {5, -4}, {5, INT64_MAX}, {6, INT64_MIN}, {7, 8}, {8, -1}});
+  EXPECT_EQ(of(now.observed[{5}], minimum), Pair(3, -4));
+  EXPECT_EQ(of(now.observed[{6}], minimum), Pair(1, INT64_MIN));
+  EXPECT_EQ(of(now.others_observed, minimum), Pair(2, -1));
+  now = all(maximum, {{5, 3}, {5, -4}, {6, INT64_MIN}, {7, 8}});
+  EXPECT_EQ(of(now.observed[{5}], maximum), Pair(2, 3));
+  EXPECT_EQ(of(now.observed[{6}], maximum), Pair(1, INT64_MIN));
+  EXPECT_EQ(of(now.others_observed, maximum), Pair(1, 8));
+  now = all(average, {{5, 3}, {5, -4}, {5, 10}});
+  EXPECT_EQ(of(now.observed[{5}], average), Pair(3, 3));
+  EXPECT_FALSE(now.others);
+  now = all(histogram, {{5, 3}, {5, 3}, {5, int64_t{1} << 60}, {6, -9}, {6, 4}, {7, 3}});
+  EXPECT_EQ(now.observed[{5}].distribution.sum, 6 + (int64_t{1} << 60));
+  using Buckets = std::vector<values::Bucket>;
+  EXPECT_EQ(now.observed[{5}].distribution.buckets, (Buckets{{3, 2}, {format::kHistogramBuckets - 1, 1}}));
+  EXPECT_EQ(now.observed[{6}].distribution.buckets, (Buckets{{0, 1}}));
+  EXPECT_EQ(now.others_observed.distribution.buckets, (Buckets{{3, 1}, {4, 1}}));
+  EXPECT_EQ(now.others_observed.distribution.sum, 7);
+  EXPECT_TRUE(now.totals.empty());
+}
+
+// A plan is believed nothing: code may leave any change.
+TEST_F(Keys, ATableOfCountersHasNoPartsForOthers) {
+  make(1);
+  const std::vector<uint64_t> before = table_;
+  for (const int key : {5, 6, 7}) {
+    block()[kBase / 8] = uint64_t{1} << 60;
+    change(KeyChange::observe, key);
+  }
+  EXPECT_EQ(values().others_total, int64_t{1} << 61);
+  EXPECT_EQ(table_.back(), before.back());
 }
 
 TEST_F(Keys, WhatIsAddedIsAKeysAtOnce) {
