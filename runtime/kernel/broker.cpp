@@ -48,14 +48,15 @@ std::set<pid_t> looked_at;        // threads that had no more rights than they m
 // Each family has its own measure of rights. Those that have known the process answer first, and alone where there are
 // some: the others would look for its descent in vain, for each call, while threads may stand.
 bool may_touch(pid_t tid) {
-  const std::string group = std::string(status_value(direct::proc_text(tid, "status"), "Tgid"));
-  const auto process = static_cast<pid_t>(std::atoi(group.c_str()));
+  const std::string status = direct::proc_text(tid, "status");
+  const auto process = static_cast<pid_t>(std::atoi(std::string(status_value(status, "Tgid")).c_str()));
   bool any = false;
-  for (Family& one : families)
+  for (const Family& one : families)
     if (one.is_known(process)) {
       any = true;
-      if (one.may_touch(tid)) return true;
+      if (one.are_within(tid, status)) return true;
     }
+  errno = EPERM;
   return !any && std::ranges::any_of(families, [&](Family& one) { return one.may_touch(tid); });
 }
 

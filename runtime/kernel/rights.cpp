@@ -144,6 +144,10 @@ bool Family::belongs(pid_t process, int depth) {
   return ours;
 }
 
+bool Family::are_within(pid_t tid, std::string_view status) const {
+  return named_ && within(rights_of(tid, status), *named_, ours_);
+}
+
 bool Family::may_touch(pid_t tid) {
   const std::string status = direct::proc_text(tid, "status");
   const auto group = number<pid_t>(status_value(status, "Tgid"));
@@ -151,7 +155,7 @@ bool Family::may_touch(pid_t tid) {
     errno = ESRCH;
     return false;
   }
-  if (named_ && belongs(group, 0) && within(rights_of(tid, status), *named_, ours_)) return true;
+  if (named_ && belongs(group, 0) && are_within(tid, status)) return true;
   errno = EPERM;
   return false;
 }

@@ -16,6 +16,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mdl::kernel {
@@ -62,6 +63,8 @@ class Family {
   bool is_known(pid_t process) const;
   // Of a thread or a process. EPERM in errno when it may not be touched, ESRCH when it is not there.
   bool may_touch(pid_t tid);
+  // Whether a thread of a known process has no more rights than the named one had. `status`: as /proc has it.
+  bool are_within(pid_t tid, std::string_view status) const;
   // Its memory was opened: what is copied from it from here on is of the family.
   void take(pid_t tid);
 
