@@ -122,7 +122,7 @@ query::Expansion add_queries(const Options& options, Sources& sources, Diagnosti
         first + number, options.queries.size() == 1 ? "query" : fmt::format("query {}", number + 1), text));
     if (auto query = parse_query(texts.back(), diagnostics)) queries.push_back(std::move(*query));
   }
-  expansion = query::expand(queries, pointers, options.flavor, diagnostics);
+  expansion = query::expand(std::move(queries), pointers, options.flavor, diagnostics);
   sources.add("query.mdl", expansion.mdl);
   for (const Source& text : texts) sources.add(text.path(), std::string(text.text()));
   return expansion;

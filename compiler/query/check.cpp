@@ -10,7 +10,7 @@ namespace {
 
 using Kind = ast::Subject::Kind;
 
-constexpr std::array<Verb, 11> kVerbs = {{
+constexpr std::array<Verb, 12> kVerbs = {{
     {"count", "counter", "Calls", "EventCounter"},
     {"calls", "counter", "Calls", "EventCounter"},
     {"sum", "counter", "Sum", "EventCounter", true},
@@ -22,14 +22,13 @@ constexpr std::array<Verb, 11> kVerbs = {{
     {"cpu", "processTimer", "ns", "SampledFunction"},
     {"self", "wallTimer", "ns", "SampledFunction", false, false, true},
     {"latency", "histogram", "ns", "EventCounter", false, true},
+    {"bytes", "counter", "Bytes", "EventCounter", false, false, false, true},
 }};
+constexpr Verb kTimeByKey = {"time", "counter", "ns", "SampledFunction", false, true};
 
 // Words that have a meaning for whoever asks, and what he can ask for today.
 struct NotYet {
   std::string_view word, instead;
-};
-constexpr NotYet kVerbsNotYet[] = {
-    {"bytes", "`sum long($return) at read, write if long($return) > 0` adds up what they returned"},
 };
 constexpr NotYet kValuesNotYet[] = {
     {"$now", "`time F` is the time that passes in F"},
@@ -38,7 +37,7 @@ constexpr NotYet kValuesNotYet[] = {
     {"symbol", "`count F by symbol($arg[0])` has a value for each; an address can be compared with a number"},
     {"str", "a string is an address here: its first 8 bytes are readAddress($arg[0])"},
     {"fd", "a file descriptor can be compared with a number: if int($arg[0]) == 7"},
-    {"file", "a file descriptor can be compared with a number: if int($arg[0]) == 7"},
+    {"file", "`bytes by file` has a line for each file; `count F by fd($arg[0])` asks about other functions"},
 };
 
 template <size_t N>
@@ -104,10 +103,6 @@ class Checker {
  private:
   bool verb() {
     const ast::Name& word = query_.verb;
-    if (const NotYet* row = find(kVerbsNotYet, word.text)) {
-      not_yet(word.span, word.text, *row);
-      return false;
-    }
     verb_ = verb_of(query_);
     if (verb_ != nullptr) return true;
     std::vector<std::string_view> words;
@@ -167,9 +162,12 @@ class Checker {
       if (one.kind != Kind::function && all.size() > 1)
         clash(one.span, "a path that stands for several functions", "another one",
               "ask in two queries: several may be measured at once");
-      if (one.point && (verb_->is_timer() || verb_->is_duration))
+      if (one.point && (verb_->is_timer() || verb_->is_duration || verb_->is_bytes))
         clash(one.point->span, fmt::format("'.{}'", one.point->text), fmt::format("'{}'", verb_->word),
-              "time runs from the entry to the return");
+              verb_->is_bytes ? "it adds up what is returned" : "time runs from the entry to the return");
+      if (one.kind != Kind::function && verb_->is_bytes)
+        diagnostics_.report(DiagnosticCode::query_part, one.span, "behind 'bytes'", "a function")
+            .hint("`bytes by file` is about all that read and write, `bytes read by file` about one");
     }
     for (const ast::Subject& one : all)
       if (one.point && all[0].point && one.point->text != all[0].point->text)
@@ -209,7 +207,7 @@ class Checker {
       for (const ast::Expr& key : list) {
         if (is_thread(key)) continue;
         const NotYet* not_yet_known = nullptr;
-        if (!is_caller(key))
+        if (!is_caller(key) && !(verb_->is_bytes && is_file(key)))
           each_name(value_of_key(key), [&](const ast::NameUse& name, Span) {
             if (const NotYet* row = find(kValuesNotYet, name.text)) not_yet_known = row;
           });
@@ -262,6 +260,7 @@ class Checker {
 }  // namespace
 
 const Verb* verb_of(const ast::Query& query) {
+  if (query.verb.text == kTimeByKey.word && !keys_of(query).empty()) return &kTimeByKey;
   const auto verb = std::find_if(kVerbs.begin(), kVerbs.end(),
                                  [&](const Verb& one) { return one.word == query.verb.text; });
   return verb == kVerbs.end() ? nullptr : &*verb;
@@ -285,9 +284,15 @@ bool is_elapsed(const ast::Expr& e) {
   return name != nullptr && is_duration(name->text);
 }
 
+bool is_file(const ast::Expr& e) {
+  const auto* name = std::get_if<ast::NameUse>(&e.node);
+  return name != nullptr && name->text == "file";
+}
+
 bool reads_result(const ast::Query& query) {
   const Verb* verb = verb_of(query);
-  return (verb != nullptr && verb->is_duration) || (query.value && has_late_name(*query.value)) ||
+  return (verb != nullptr && (verb->is_duration || verb->is_bytes)) ||
+         (query.value && has_late_name(*query.value)) ||
          std::ranges::any_of(keys_of(query), [](const ast::Expr* key) { return has_late_name(*key); }) ||
          std::any_of(query.conditions.begin(), query.conditions.end(), has_late_name);
 }

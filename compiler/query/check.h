@@ -16,13 +16,19 @@ struct Verb {
   bool takes_value = false;  // sum VALUE at FUNCTION
   bool is_duration = false;  // observes how long each call ran
   bool is_own = false;       // a timer that stands while the function is in one of its callees
+  bool is_bytes = false;     // what functions that read and write return, where that is a number of bytes
 
   bool observes() const { return base != "counter" && !is_timer(); }
   bool is_timer() const { return base == "wallTimer" || base == "processTimer"; }
 };
 
-// Null for a word that begins no query.
+// Null for a word that begins no query. `time F by KEY` has a counter, to which each call adds how long it ran.
 const Verb* verb_of(const ast::Query& query);
+
+// The functions of the C library that `bytes` means where it names none. Each has the descriptor as its first argument.
+inline constexpr std::string_view kReadAndWrite[] = {"read",     "pread",   "readv",  "preadv",  "recv",
+                                                     "recvfrom", "recvmsg", "write",  "pwrite",  "writev",
+                                                     "pwritev",  "send",    "sendto", "sendmsg", "sendfile"};
 
 // The keys besides `thread`, and whether that is one.
 std::vector<const ast::Expr*> keys_of(const ast::Query& query);
@@ -31,6 +37,8 @@ bool by_thread(const ast::Query& query);
 // The name of the duration of a call, as a query has it.
 inline constexpr std::string_view kElapsed = "elapsed";
 bool is_elapsed(const ast::Expr& e);
+// `file`: the file of the descriptor that `bytes` is about.
+bool is_file(const ast::Expr& e);
 
 // Whether the query's code reads $return or the duration, so that its place is the return unless it is said.
 bool reads_result(const ast::Query& query);

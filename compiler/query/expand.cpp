@@ -67,6 +67,14 @@ std::string identifier(const ast::Query& query) {
   return name.substr(0, kLongestName);
 }
 
+// Those that its verb means where it names none.
+void add_subjects(ast::Query& query) {
+  const Verb* verb = verb_of(query);
+  if (verb == nullptr || !verb->is_bytes || !query.subjects.empty() || query.value) return;
+  for (const std::string_view name : kReadAndWrite)
+    query.subjects.push_back({Kind::function, query.verb.span, std::string(name), std::nullopt});
+}
+
 // The query on one line, as a string of MDL can have it: no `"`, no control character.
 std::string one_line(std::string_view text) {
   std::string line;
@@ -105,6 +113,7 @@ class Expander {
       line(1, fmt::format("focus \"{}\";", focus),
            !by_thread(query_) ? query_.subjects[0].span : query_.span);
     if (has_flag()) line(1, fmt::format("flag {}_inside;", name_), query_.within[0][0].span);
+    if (verb_.is_bytes) line(1, fmt::format("flag {}_depth;", name_), query_.verb.span);
     if (has_constraint()) line(1, fmt::format("constraint {}_within;", name_), query_.within[0][0].span);
     if (is_each()) each();
     base();
@@ -179,10 +188,15 @@ class Expander {
     line(depth, fmt::format("{} (* {} *)", where, code), query_.subjects[0].span);
   }
 
-  // `caller` is a word of queries only.
+  // `caller` and `file` are words of queries only.
   void copy_key(const ast::Expr& e) {
     const auto* name = std::get_if<ast::NameUse>(&e.node);
-    name && name->text == "caller" ? out_.put("$caller", e.span, false) : copy(e);
+    if (name && name->text == "caller")
+      out_.put("$caller", e.span, false);
+    else if (verb_.is_bytes && is_file(e))
+      out_.put("fd($arg[0])", e.span, false);
+    else
+      copy(e);
   }
   // As it was written, but that the duration of a call is $elapsed in MDL.
   void copy(const ast::Expr& e) {
@@ -212,19 +226,25 @@ class Expander {
     const uint32_t begin = out_.indent(depth);
     out_.put(fmt::format("{} preInsn {}.{} (* ", at_return() ? "prepend" : "append", function,
                          at_return() ? "return" : "entry"));
-    if (has_flag() && !query_.conditions.empty()) {
-      out_.put(fmt::format("if ({}_inside && (", name_));
+    std::string own = has_flag() ? name_ + "_inside" : "";
+    // One that calls another, under whatever name, has moved the bytes itself: only the outermost call counts.
+    if (verb_.is_bytes)
+      own += fmt::format("{}{}_depth == 1 && long($return) > 0", own.empty() ? "" : " && ", name_);
+    if (!own.empty() && !query_.conditions.empty()) {
+      out_.put(fmt::format("if ({} && (", own));
       copy(query_.conditions[0]);
       out_.put(")) ");
     } else if (!query_.conditions.empty()) {
       out_.put("if (");
       copy(query_.conditions[0]);
       out_.put(") ");
-    } else if (has_flag()) {
-      out_.put(fmt::format("if ({}_inside) ", name_));
+    } else if (!own.empty()) {
+      out_.put(fmt::format("if ({}) ", own));
     }
     if (verb_.is_duration) {
-      out_.put("observe($elapsed);");
+      out_.put(verb_.observes() ? "observe($elapsed);" : value + " += $elapsed;");
+    } else if (verb_.is_bytes) {
+      out_.put(value + " += long($return);");
     } else if (!query_.value) {
       out_.put(value + "++;");
     } else {
@@ -293,6 +313,10 @@ class Expander {
     line(depth, fmt::format("foreach function in {} {{", of_objects() ? "object.funcs"
                                                          : is_each()  ? "$procedures"
                                                                       : name_ + "_functions"));
+    if (verb_.is_bytes) {
+      insert(depth + 1, "append preInsn function.entry", name_ + "_depth += 1;");
+      insert(depth + 1, "prepend preInsn function.return", name_ + "_depth -= 1;");
+    }
     measure(depth + 1, "function", value_name(false));
     line(depth, "}");
     if (of_objects()) line(--depth, "}");
@@ -321,17 +345,19 @@ Span Expansion::origin(Span in_mdl) const {
   return {best->origin.file, begin, begin + in_mdl.end - in_mdl.begin};
 }
 
-Expansion expand(const std::vector<ast::Query>& queries, const std::vector<const Source*>& texts,
+Expansion expand(std::vector<ast::Query> queries, const std::vector<const Source*>& texts,
                  std::string_view flavor, Diagnostics& diagnostics) {
   Expansion result;
   std::set<std::string> taken;
-  for (const ast::Query& query : queries) {
+  for (ast::Query& query : queries) {
     const size_t before = diagnostics.errors();
+    const std::string own_name = identifier(query);
+    add_subjects(query);
     check(query, diagnostics);
     if (diagnostics.errors() > before) continue;
-    std::string name = query.names.empty() ? identifier(query) : query.names[0].text;
+    std::string name = query.names.empty() ? own_name : query.names[0].text;
     if (query.names.empty())
-      for (int i = 2; taken.contains(name); i++) name = fmt::format("{}_{}", identifier(query), i);
+      for (int i = 2; taken.contains(name); i++) name = fmt::format("{}_{}", own_name, i);
     if (!taken.insert(name).second) {
       diagnostics.report(DiagnosticCode::redefinition, query.names[0].span, name);
       continue;

@@ -34,7 +34,7 @@ struct Expansion {
 
 // Precondition: the queries are trees of parse_query(), and their sources have the ordinals that the spans say. With
 // errors, which are reported, the text must not be used. `flavor`: of the metrics; "" = unix.
-Expansion expand(const std::vector<ast::Query>& queries, const std::vector<const Source*>& texts,
+Expansion expand(std::vector<ast::Query> queries, const std::vector<const Source*>& texts,
                  std::string_view flavor, Diagnostics& diagnostics);
 
 }  // namespace mdl::query

@@ -1,11 +1,14 @@
 """Questions in one line, against programs that know the answer themselves."""
 
+import collections
 import json
 import os
 import pathlib
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import textwrap
 import unittest
 
@@ -243,6 +246,58 @@ class Redis(Queries):
         self.assertEqual((each["getCommand"], each["setCommand"], each["lpushCommand"]), (500, 100, 0))
         self.assertEqual(sum(line["value"] for (metric, _), line in final.items() if metric == "both"), 600)
         self.assert_untouched(server.pid, before)
+
+
+class Bytes(Queries):
+    # Writes and reads two files, by several functions and threads, once it is told to.
+    PROGRAM = '''
+import os, sys, threading
+first, second = open(sys.argv[1], "wb", buffering=0), open(sys.argv[2], "w+b")
+print("ready", flush=True)
+sys.stdin.readline()
+def write(size):
+    for _ in range(1000): first.write(bytes(size))
+threads = [threading.Thread(target=write, args=(size,)) for size in (1, 2, 3, 4)]
+for one in threads: one.start()
+for one in threads: one.join()
+second.write(bytes(100000))
+second.flush()
+os.pwrite(second.fileno(), bytes(10), 5)
+os.writev(second.fileno(), [bytes(3), bytes(4)])
+second.seek(0)
+second.read()
+os.sendfile(first.fileno(), second.fileno(), 0, 1000)
+try: os.write(first.fileno() + 100, bytes(9))
+except OSError: pass
+print("done", flush=True)
+sys.stdin.readline()
+'''
+    WRITTEN = {"first": 10 * 1000 + 1000, "second": 100000 + 10 + 7}
+
+    def test_by_file(self):
+        """What each descriptor was written and read, whichever function did it; one that fails has moved nothing."""
+        files = [str(self.folder / name) for name in self.WRITTEN]
+        with subprocess.Popen([sys.executable, "-c", self.PROGRAM, *files], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True) as program:
+            self.addCleanup(program.kill)
+            self.assertEqual(program.stdout.readline(), "ready\n")
+            session = self.ask(program, "bytes by file", "bytes write, writev, pwrite, sendfile by file as written",
+                               "time write by fd($arg[0])", "time write")
+            program.stdin.write("go\n")
+            program.stdin.flush()
+            self.assertEqual(program.stdout.readline(), "done\n")
+            self.assert_stopped_well(session)
+            program.stdin.close()
+        values = collections.defaultdict(dict)
+        for line in session.lines:
+            if line["final"]:
+                values[line["metric"]][line.get("key", ["all"])[0].rpartition("/")[2]] = line["value"]
+        moved = dict(self.WRITTEN, second=self.WRITTEN["second"] + 100007)
+        self.assertEqual({name: values["bytes by file"][name] for name in moved}, moved)
+        self.assertEqual({name: values["written"][name] for name in moved}, self.WRITTEN)
+        times = values["time write by fd($arg[0])"]
+        self.assertTrue({"first", "second"} <= set(times), times)
+        self.assertAlmostEqual(sum(times.values()) / values["time write"]["all"], 1, delta=0.3)  # there is no recursion
 
 
 class Refusals(Queries):
