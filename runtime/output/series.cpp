@@ -77,8 +77,26 @@ Result<void> Feed::begin() {
   return to_all(consumers_, [](Consumer& one) { return one.begin(); });
 }
 
-Result<void> Feed::sample(std::span<const Point> points, bool final) {
+Result<void> Feed::give(std::span<const Point> points, bool final) {
   return to_all(consumers_, [&](Consumer& one) { return one.sample(points, final); });
+}
+
+Result<void> Feed::sample(std::span<const Point> points, bool final) {
+  if (!keeps_) return give(points, final);
+  kept_.push_back({{points.begin(), points.end()}, final});
+  return {};
+}
+
+Result<void> Feed::hand_out(std::span<const Point> points) {
+  Result<void> out;
+  while (!kept_.empty()) {
+    const Sample next = std::move(kept_.front());
+    kept_.pop_front();
+    if (Result<void> done = give(next.points, next.final); out) out = std::move(done);
+  }
+  if (!points.empty())
+    if (Result<void> done = give(points, false); out) out = std::move(done);
+  return out;
 }
 
 Result<void> Feed::look() {

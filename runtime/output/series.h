@@ -131,13 +131,26 @@ class Feed {
   Result<void> look();
   Result<void> end();
 
-  // What does not wait for the readers of the output: called while one of them is waited for. It writes nothing.
+  // From here on a sample is kept until hand_out(), which may wait for readers: whoever is in the middle of something
+  // does not.
+  void keep_samples() { keeps_ = true; }
+  // What is kept, and then these points of a sample that is not the last.
+  Result<void> hand_out(std::span<const Point> points = {});
+
+  // What does not wait for the readers of the output: called while one of them is waited for.
   std::function<void()> meanwhile = [] {};
 
  private:
   std::vector<std::unique_ptr<Consumer>> consumers_;
   std::deque<Series> series_;    // by id
   std::vector<int64_t> totals_;  // by id: the last
+  struct Sample {
+    std::vector<Point> points;
+    bool final = false;
+  };
+  Result<void> give(std::span<const Point> points, bool final);
+  std::deque<Sample> kept_;
+  bool keeps_ = false;
 };
 
 }  // namespace mdl::output

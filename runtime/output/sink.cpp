@@ -78,10 +78,15 @@ Result<void> Sink::write(std::string_view text) {
   }
   using Clock = std::chrono::steady_clock;
   constexpr int kPollMs = 2;
+  Clock::time_point served = Clock::now();
   constexpr std::chrono::seconds kPatience(
       2);                                  // with a reader that does not read, when somebody wants us to end
   std::optional<Clock::time_point> asked;  // since when that is known and nothing was read
   while (!text.empty()) {
+    if (Clock::now() - served >= std::chrono::milliseconds(kPollMs)) {
+      meanwhile_();
+      served = Clock::now();
+    }
     pollfd room{fd_, POLLOUT, 0};
     const int ready = poll(&room, 1, kPollMs);
     if (ready == 0) {
@@ -90,7 +95,6 @@ Result<void> Sink::write(std::string_view text) {
         if (Clock::now() - *asked >= kPatience)
           return Error{fmt::format("cannot write {}: nobody reads it, and it was to end", name_)};
       }
-      meanwhile_();
     }
     if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
     asked.reset();

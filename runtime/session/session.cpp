@@ -41,7 +41,6 @@ Session::Session(const SessionOptions& options, const plan::Plan& plan, const Wa
     feed.add(std::move(sums));
   }
   for (auto& one : named) add_family(std::move(one));
-  feed.meanwhile = [this] { read_ends(); };
 }
 
 Session::~Session() {
@@ -74,6 +73,8 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
   if (auto ok = feed_.begin(); !ok) return ok;
   if (launched) launched->let_go();
   for (const Family& family : families_) family.processes.front()->measurement().let_run();
+  feed_.keep_samples();
+  feed_.meanwhile = [this] { serve(); };
   started_ = news_ = Clock::now();
   Clock::time_point next = started_;
   auto interval =
@@ -104,9 +105,11 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
     look_for_programs();
     settle();
     obey();
+    if (auto ok = feed_.hand_out(); !ok) return ok;
   }
   phases::begin("removal");
   take_out();
+  if (auto ok = feed_.hand_out(); !ok) return ok;
   if (auto ok = write_sums(); !ok) return ok;
   return feed_.end();
 }
@@ -122,13 +125,14 @@ Result<void> Session::sample() {
     sums_->take(points);
     sums_->append(points);
   }
-  return points.empty() ? Result<void>{} : feed_.sample(points, false);
+  return feed_.hand_out(points);
 }
 
 Result<void> Session::write_sums() {
   std::vector<output::Point> points;
   if (sums_) sums_->append(points);
-  return points.empty() ? Result<void>{} : feed_.sample(points, true);
+  if (!points.empty()) (void)feed_.sample(points, true);
+  return feed_.hand_out();
 }
 
 // A fork's child waits, too, until it is seen.
@@ -146,11 +150,12 @@ void Session::look_at_all() {
     }
 }
 
-// Between two writes of a sample: nobody is added or removed.
-void Session::read_ends() {
-  for (Family& family : families_)
-    for (auto& one : family.processes)
-      if (!one->measurement().result()) (void)one->measurement().read_end();
+// Between two writes: whatever waits in a process goes on, however long a reader of the output takes.
+void Session::serve() {
+  keep_waiting(kTurn);
+  look_for_children(Clock::now() - looked_ >= kChildrenLook);
+  look_at_all();
+  look_for_programs();
 }
 
 Result<std::string> Session::change(const RequestChange& change) {
@@ -398,6 +403,7 @@ void Session::abandon(const Error& why) {
   for (Family& family : families_)
     if (family.follow) family.follow->clean();
   settle();
+  (void)feed_.hand_out();  // the reason is said
 }
 
 // That of the process that was named, unless something had to stay in another one. Of several, the worst: an error,

@@ -68,7 +68,7 @@ class Session {
   // How long nobody asks processes whether they wait for us.
   Clock::duration patience(Clock::time_point now) const;
   void look_at_all();
-  void read_ends();
+  void serve();
   void obey();
 
   void add_family(std::unique_ptr<AttachedProcess> process);

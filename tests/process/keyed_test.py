@@ -275,7 +275,7 @@ metric outermost {
 
     def test_what_is_refused(self):
         program = self.start("keyed")
-        for words, why in ((("time t_key by $arg[0]",), "E0406"), (("self t_key by $arg[0]",), "E0406"),
+        for words, why in ((("cpu t_key by $arg[0]",), "E0406"), (("self t_key by $arg[0]",), "E0406"),
                            (("calls /Code/keyed/* by $arg[0]",), "E0406"), (("count t_key by $arg[0], $arg[1]",), "E0406"),
                            (("count t_key if symbol($arg[0]) == 1",), "E0406")):
             done = run(MDL_INJECT, program.pid, *words, "-d", "0")

@@ -1,6 +1,7 @@
 """--run --follow-fork: programs that the processes of a command execute are measured from their first instruction on."""
 
 import collections
+import fcntl
 import json
 import os
 import random
@@ -145,6 +146,24 @@ class Programs(LiveTest):
             self.assertLessEqual(measured + unseen, 20, errors)
         else:
             self.assertEqual(measured + unseen, 20, errors)
+
+    def test_a_reader_that_waits(self):
+        """Nothing waits for it: the programs run, and each one is measured."""
+        command = self.command("sh", "-c", f"for i in $(seq 10); do {BYTES}10; done; echo end >&2", interval="0.01")
+        command[command.index("-o") : command.index("-o") + 2] = []
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+            errors = []
+            for line in process.stderr:
+                errors.append(line)
+                if line == "end\n":
+                    break
+            time.sleep(0.5)
+            lines = [json.loads(line) for line in process.stdout.read().splitlines()]
+            errors += process.stderr.readlines()
+        measured = [line["value"] for line in lines if line["final"] and line["metric"] == "writes" and line["value"] == 10]
+        self.assertEqual(len(measured), 10, "".join(errors))
+        self.assertNotIn("held up", "".join(errors))
 
     def end_the_injector(self, how):
         """At any moment: all that was started runs to its end, and nothing waits for long."""

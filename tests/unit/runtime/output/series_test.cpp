@@ -97,6 +97,22 @@ TEST(Feed, AllConsumersGetAll) {
   EXPECT_EQ(first, second);
 }
 
+TEST(Feed, KeptSamplesComeInOrder) {
+  std::vector<std::string> heard;
+  Feed feed;
+  feed.add(std::make_unique<Heard>(heard, false));
+  Point first, second;
+  first.series = &feed.add(series("a"));
+  second.series = &feed.add(series("b"));
+  feed.keep_samples();
+  EXPECT_TRUE(feed.sample({&first, 1}, true));
+  EXPECT_TRUE(heard.empty());
+  EXPECT_TRUE(feed.hand_out({&second, 1}));
+  EXPECT_THAT(heard, ElementsAre("a", "final", "b", "sample"));
+  EXPECT_TRUE(feed.hand_out());
+  EXPECT_EQ(heard.size(), 4u);
+}
+
 TEST(Feed, WithoutConsumers) {
   Feed feed;
   EXPECT_TRUE(feed.begin());
