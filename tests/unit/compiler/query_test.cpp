@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "compiler/parse/parse.h"
 #include "compiler/query/expand.h"
 
@@ -28,7 +30,7 @@ Expanded expand(const std::vector<std::string>& queries) {
     pointers.push_back(&text);
     if (auto tree = parse_query(text, diagnostics)) trees.push_back(std::move(*tree));
   }
-  if (!diagnostics.has_errors()) out.expansion = query::expand(trees, pointers, "", diagnostics);
+  if (!diagnostics.has_errors()) out.expansion = query::expand(std::move(trees), pointers, "", diagnostics);
   Sources sources;
   sources.add("query.mdl", out.expansion.mdl);
   for (const Source& text : out.texts) sources.add("query", std::string(text.text()));
