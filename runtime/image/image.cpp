@@ -239,7 +239,7 @@ std::shared_ptr<const FrameTable> read_vdso(Image& image, pid_t live, uint64_t s
 Result<ElfFile> open_object(const Image& image, const Object& object) {
   for (const Mapping& mapping : image.mappings) {
     if (object.text.empty() || mapping.start != object.text[0].start) continue;
-    auto opened = open_mapped(image.pid, mapping);
+    auto opened = open_mapped(kernel::live_thread(image.pid), mapping);
     if (!opened) return opened.error();
     return ElfFile::read(opened->bytes, opened->size, object.path, opened->stored);
   }
