@@ -60,8 +60,10 @@ class Durations(Asking):
         self.assert_stopped_well(session)
         lines = session.final()
         for function in FUNCTIONS:
-            # Seven requests: what they take in the calls inside is most of what the program's clocks see of t_deep.
-            self.assert_is(lines["latency /Code/durations/t_*", f"/Code/durations/{function}"], truth, function, 0.25)
+            # Seven requests: what they take in the calls inside is most of what the program's clocks see of t_deep, and on a
+            # machine with other work more than four fifths of it.
+            part = 0.1 if function == "t_deep" else 0.25
+            self.assert_is(lines["latency /Code/durations/t_*", f"/Code/durations/{function}"], truth, function, part)
         # It ends with its jump to t_spin.
         tail = lines["latency /Code/durations/t_*", "/Code/durations/t_tail"]
         self.assertEqual(tail["count"], truth["t_tail_count"])
