@@ -262,10 +262,11 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline, std::chrono::
     if (Clock::now() > until) {
       late_ = true;
       release_all();
-      return Error{fmt::format(
-          "process {} starts threads faster than they can be stopped, for {} ms: nothing was changed, try "
-          "again later",
-          pid_, limit.count())};
+      return Error{
+          fmt::format("the threads of process {} cannot be stopped within {} ms, because the machine is busy "
+                      "or they start "
+                      "others as fast: nothing was changed, try again later",
+                      pid_, limit.count())};
     }
     std::vector<std::pair<pid_t, pid_t>> all;  // with their processes
     for (pid_t tid : live_threads(pid_)) all.emplace_back(tid, pid_);
