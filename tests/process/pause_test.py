@@ -36,7 +36,10 @@ class Pause(LiveTest):
             program = self.start("obstinate", "threads=100", f"deep={8 << 20}", *how)
             before = self.remember(program.pid)
             self.stood(program)
-            done = self.measure(program)
+            for _ in range(5):  # where other work keeps 102 threads from being stopped in time, that is refused, too
+                done = self.measure(program)
+                if "cannot be stopped within" not in done.stderr:
+                    break
             self.assertEqual(done.returncode, FAILED, done.stderr)
             self.assertRegex(done.stderr, r"would have to stand for more than 50 ms .*102 threads .*slowest is thread \d+")
             self.assertIn("--max-pause", done.stderr)
