@@ -20,11 +20,12 @@ constexpr std::array<Verb, 12> kVerbs = {{
     {"hist", "histogram", "Values", "EventCounter", true},
     {"time", "wallTimer", "ns", "SampledFunction"},
     {"cpu", "processTimer", "ns", "SampledFunction"},
-    {"self", "wallTimer", "ns", "SampledFunction", false, false, true},
-    {"latency", "histogram", "ns", "EventCounter", false, true},
-    {"bytes", "counter", "Bytes", "EventCounter", false, false, false, true},
+    {.word = "self", .base = "wallTimer", .units = "ns", .style = "SampledFunction", .is_own = true},
+    {.word = "latency", .base = "histogram", .units = "ns", .style = "EventCounter", .is_duration = true},
+    {.word = "bytes", .base = "counter", .units = "Bytes", .style = "EventCounter", .is_bytes = true},
 }};
-constexpr Verb kTimeByKey = {"time", "counter", "ns", "SampledFunction", false, true};
+constexpr Verb kTimeByKey = {
+    .word = "time", .base = "counter", .units = "ns", .style = "SampledFunction", .is_duration = true};
 
 // Words that have a meaning for whoever asks, and what he can ask for today.
 struct NotYet {

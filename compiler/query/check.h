@@ -14,7 +14,7 @@ struct Verb {
   std::string_view base;  // the type of its value: a counter, a histogram, a timer
   std::string_view units, style;
   bool takes_value = false;  // sum VALUE at FUNCTION
-  bool is_duration = false;  // observes how long each call ran
+  bool is_duration = false;  // about how long each call ran
   bool is_own = false;       // a timer that stands while the function is in one of its callees
   bool is_bytes = false;     // what functions that read and write return, where that is a number of bytes
 

@@ -59,7 +59,7 @@ struct OpenFile {
 };
 
 // The file that a mapping maps, whatever its name leads to by now. map_files is that file
-// itself but needs privilege; a file found by name must be the same inode.
+// itself but needs privilege; a file found by name must be the same inode. `pid`: of a thread that lives.
 Result<OpenFile> open_mapped(pid_t pid, const Mapping& mapping) {
   struct stat status;
   int descriptor = kernel::open_regular(pid, fmt::format("map_files/{:x}-{:x}", mapping.start, mapping.end));

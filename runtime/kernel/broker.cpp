@@ -49,7 +49,7 @@ std::set<pid_t> looked_at;        // threads that had no more rights than they m
 // some: the others would look for its descent in vain, for each call, while threads may stand.
 bool may_touch(pid_t tid) {
   const std::string status = direct::proc_text(tid, "status");
-  const auto process = static_cast<pid_t>(std::atoi(std::string(status_value(status, "Tgid")).c_str()));
+  const pid_t process = group_of(status);
   bool any = false;
   for (const Family& one : families)
     if (one.is_known(process)) {
@@ -74,9 +74,9 @@ bool may_look(pid_t tid) {
 
 // The process that was named, of a thread of it or of its family; 0 for others.
 pid_t head_of(pid_t tid) {
-  const std::string group = std::string(status_value(direct::proc_text(tid, "status"), "Tgid"));
-  for (Family& one : families)
-    if (one.is_known(static_cast<pid_t>(std::atoi(group.c_str())))) return one.head();
+  const pid_t process = group_of(direct::proc_text(tid, "status"));
+  for (const Family& one : families)
+    if (one.is_known(process)) return one.head();
   return 0;
 }
 

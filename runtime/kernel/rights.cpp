@@ -63,6 +63,10 @@ bool within(const Rights& rights, const Rights& named, const std::string& ours) 
          (are_among(rights.uids, named.uids) && are_among(rights.gids, named.gids));
 }
 
+pid_t group_of(std::string_view status) {
+  return number<pid_t>(status_value(status, "Tgid"));
+}
+
 uint64_t own_capabilities() {
   const std::string status = direct::own_text("status");
   return number<uint64_t>(status_value(status, "CapPrm"), 16) |
@@ -105,7 +109,7 @@ Family::Family(pid_t named) {
 
 void Family::adopt(pid_t pid) {
   const std::string status = direct::proc_text(pid, "status");
-  const auto group = number<pid_t>(status_value(status, "Tgid"));
+  const pid_t group = group_of(status);
   if (group == 0) return;
   head_ = pid;
   named_ = rights_of(group, status);
@@ -150,19 +154,15 @@ bool Family::are_within(pid_t tid, std::string_view status) const {
 
 bool Family::may_touch(pid_t tid) {
   const std::string status = direct::proc_text(tid, "status");
-  const auto group = number<pid_t>(status_value(status, "Tgid"));
-  if (group == 0) {
-    errno = ESRCH;
-    return false;
-  }
-  if (named_ && belongs(group, 0) && are_within(tid, status)) return true;
-  errno = EPERM;
-  return false;
+  const pid_t group = group_of(status);
+  const bool may = group != 0 && named_ && belongs(group, 0) && are_within(tid, status);
+  if (!may) errno = group == 0 ? ESRCH : EPERM;
+  return may;
 }
 
 // A program that it has executed since has another vector.
 void Family::take(pid_t tid) {
-  const auto group = number<pid_t>(status_value(direct::proc_text(tid, "status"), "Tgid"));
+  const pid_t group = group_of(direct::proc_text(tid, "status"));
   if (const auto found = known_.find(group); found != known_.end()) remember(group, found->second);
 }
 

@@ -32,6 +32,9 @@ struct Rights {
 // nothing to others; and who was named in one below has no business in ours.
 bool within(const Rights& rights, const Rights& named, const std::string& ours);
 
+// The process of a thread, by its status in /proc; 0 where there is none.
+pid_t group_of(std::string_view status);
+
 // While it lives, files are opened as the owner of this process could open them (setfsuid(2)), so that nobody is shown
 // what he may not see himself. Where that is not allowed, has_worked() is false.
 class AsOwner {

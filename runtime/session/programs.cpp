@@ -16,6 +16,20 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kLoading = 60s;  // libraries on a slow network, constructors that wait
 
+namespace {
+
+// What is said of a process whose thread was let go in front of its execve; "" where nothing is missing.
+std::string_view why_let_go(process::ExecWatch::State state) {
+  if (state == process::ExecWatch::State::privileged)
+    return "executes a program that may get more rights than it has, which it would not get while it is "
+           "traced: it is not measured";
+  if (state == process::ExecWatch::State::lost)
+    return "was stopped, or held up, in front of an execve: a program that it executes is not measured";
+  return "";
+}
+
+}  // namespace
+
 void say_unmeasured(pid_t pid, const std::string& why) {
   const std::string program = process::program_of(pid);
   say(stderr, "warning: process {} executes {} and is not measured: {}\n", pid,
@@ -77,7 +91,8 @@ Programs::News Programs::look() {
   News news;
   process::stop_tracing_all();
   std::erase_if(watches_, [&](process::ExecWatch& watch) {
-    switch (watch.look()) {
+    const auto state = watch.look();
+    switch (state) {
       case process::ExecWatch::State::waiting:
         return false;
       case process::ExecWatch::State::executed:
@@ -85,20 +100,10 @@ Programs::News Programs::look() {
         begin(watch.pid());
         return true;
       case process::ExecWatch::State::privileged:
-        say(stderr,
-            "warning: process {} executes a program that may get more rights than it has, which it would not "
-            "get while it is traced: it is not measured\n",
-            watch.pid());
-        news.stayed.push_back(watch.pid());
-        return true;
       case process::ExecWatch::State::lost:
-        say(stderr,
-            "warning: process {} was stopped, or held up, in front of an execve: a program that it executes "
-            "is "
-            "not measured\n",
-            watch.pid());
-        [[fallthrough]];
       case process::ExecWatch::State::over:
+        if (const std::string_view why = why_let_go(state); !why.empty())
+          say(stderr, "warning: process {} {}\n", watch.pid(), why);
         news.stayed.push_back(watch.pid());
         return true;
     }

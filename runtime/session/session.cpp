@@ -19,8 +19,8 @@ using namespace std::chrono_literals;
 constexpr auto kSoonest = 1ms, kLatest = 10ms;
 constexpr auto kChildrenLook = 500ms;         // from look to look for children that have announced nothing
 constexpr std::chrono::seconds kForking{30};  // for children that are made while others are let go
-// How long a turn of the session may take, writing a sample to a reader that may not read, and an insertion
-// into another program: what waits in followed processes goes on after that.
+// How long a turn of the session may take, a sample that its output takes at once, and an insertion into
+// another program: what waits in followed processes goes on after that.
 constexpr auto kTurn = 5s, kWrite = 1s, kAttach = 60s;
 
 Session::Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch,
