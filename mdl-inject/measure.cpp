@@ -19,6 +19,7 @@
 #include "mdl-inject/compile.h"
 #include "mdl-inject/consent.h"
 #include "mdl-inject/defaults.h"
+#include "mdl-inject/top.h"
 #include "runtime/image/image.h"
 #include "runtime/kernel/broker.h"
 #include "runtime/kernel/proc_file.h"
@@ -242,6 +243,7 @@ int measure(const Options& asked, const Policy& policy) {
   // Until the watch takes them over, nothing is in the process yet.
   for (int signal : ending_signals()) std::signal(signal, end_before_anything);
   Options options = asked;
+  if (options.busiest) ask_for_busiest(options);
   phases::begin("compile");
   auto file = read_plan_file(options);
   if (!file) return fail(file.error());
@@ -297,6 +299,10 @@ int measure(const Options& asked, const Policy& policy) {
     launched.emplace(std::move(*started));
     options.pid = launched->pid();
     options.targets = {Target{options.pid}};
+    describe();
+  }
+  if (options.busiest) {
+    if (auto ok = choose_busiest(options, *plan); !ok) return refuse(ok.error());
     describe();
   }
   auto status = attach(options, *plan, feed, *audit, launched, commands ? &*commands : nullptr);

@@ -27,6 +27,7 @@ constexpr const char* kDescription =
     "  mdl-inject PID plan.bin [-m METRIC[@FOCUS]]... [options]   measure by a plan\n"
     "  mdl-inject PID redis.plan                                  by standard metrics\n"
     "  mdl-inject PID mine.mdl                                    by sources\n"
+    "  mdl-inject top -p NAME                                     the busiest functions\n"
     "  mdl-inject --run plan.bin [options] -- COMMAND ARGS...     start and measure\n"
     "  mdl-inject PID                                             what can be asked of it\n"
     "  mdl-inject --metrics [PID]                                 the standard metrics\n"
@@ -122,11 +123,14 @@ std::optional<std::string> assign_words(Options& out, std::span<const std::strin
   const bool wants_pid = out.command != Command::verify && out.process.empty() && out.cgroup.empty() &&
                          (out.command != Command::metrics || !words.empty());
   const bool measures = out.command == Command::measure;
-  const size_t least = (wants_pid ? 1 : 0) + (measures || out.command == Command::verify ? 1 : 0);
+  if (out.busiest && words.size() > (wants_pid ? 1 : 0))
+    return fmt::format("'{}' is one argument too many: top finds by itself what to measure", words.back());
+  const size_t least =
+      (wants_pid ? 1 : 0) + ((measures && !out.busiest) || out.command == Command::verify ? 1 : 0);
   if (words.size() < least && wants_pid && !words.empty() && is_query(words[0]))
     return set_pid(out, words[0]);
   if (words.size() < least)
-    return measures
+    return measures && !out.busiest
                ? (wants_pid ? "a process id and a query or a plan are needed" : "a query or a plan is needed")
            : out.command == Command::verify ? "a plan is needed"
                                             : "a process id is needed";
@@ -208,6 +212,16 @@ std::optional<std::string> wrong_several(const Options& o) {
   return std::nullopt;
 }
 
+// What does not go with top.
+std::optional<std::string> wrong_top(const Options& o, bool other) {
+  if (other) return "top is a command of its own, as --list and --run are";
+  if (o.names_several()) return "top is for one process";
+  if (!o.metrics.empty() || !o.foci.empty() || o.changes())
+    return "top finds by itself what to measure: it goes with neither -m, -f nor --commands";
+  if (!(o.sample >= 0.01 && o.sample <= 3600)) return "--sample must be between 10ms and 1h";
+  return std::nullopt;
+}
+
 }  // namespace
 
 Parsed parse_options(int argc, const char* const* argv) {
@@ -248,10 +262,14 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_option("--format", o.format,
                  output::format_names("or") + " (default: table on a terminal, else ndjson)")
       ->check(CLI::IsMember(formats));
+  auto* sample_option = add_time(app, "--sample", o.sample,
+                                 "With top: look for the busiest functions for so long (default 1 second)");
   std::vector<std::string> orders;
   for (const std::string_view order : output::kOrders) orders.emplace_back(order);
   app.add_option("--top", o.look.top,
-                 "In the table: lines of each metric, the largest ones (default 20; on a terminal what fits)")
+                 "In the table: lines of each metric, the largest ones (default 20; on a terminal what "
+                 "fits); with top: "
+                 "functions that are measured (default 10)")
       ->type_name("N")
       ->check(CLI::Range(size_t{1}, size_t{1} << 24));
   app.add_option("--sort", o.look.sort,
@@ -344,8 +362,11 @@ Parsed parse_options(int argc, const char* const* argv) {
   }
   if (traps) say(stderr, "mdl-inject: note: --allow-traps changes nothing: this version sets no traps\n");
   const bool other = list || run || status || remove || verify || metrics;
+  o.busiest = !words.empty() && words[0] == "top";
+  if (o.busiest) words.erase(words.begin());
   const bool alone =
-      !other && words.size() == (o.process.empty() && o.cgroup.empty() ? 1 : 0);  // a process, and no more
+      !other && !o.busiest &&
+      words.size() == (o.process.empty() && o.cgroup.empty() ? 1 : 0);  // a process, and no more
   const bool introduce = alone && o.metrics.empty() && o.foci.empty() &&
                          (words.empty() || is_number(words[0]) || is_list(words[0]));
   if (list + run + status + remove + verify + metrics > 1) {
@@ -370,6 +391,8 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (*trusted_option) o.trusted = trusted;
   std::optional<std::string> wrong = assign_words(o, words, words_behind(argc, argv));
   if (!wrong && !o.process.empty() && (run || verify)) wrong = "-p does not go with --run and --verify";
+  if (!wrong && *sample_option && !o.busiest) wrong = "--sample goes with top";
+  if (!wrong && o.busiest) wrong = wrong_top(o, other || run);
   if (!wrong && o.names_several()) wrong = wrong_several(o);
   if (!wrong && is_number(o.process)) {
     wrong = set_pid(o, o.process);

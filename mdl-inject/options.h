@@ -35,6 +35,8 @@ struct Options : SessionOptions {  // pid: none yet where a program is to be sta
   bool names_several() const {
     return every || all_children || !cgroup.empty() || process.find(',') != process.npos;
   }
+  bool busiest = false;          // `top`: what is measured are the busiest functions (top.h)
+  double sample = 1;             // seconds in which they are looked for
   bool show_mdl = false;         // print what the queries stand for, and measure nothing
   std::string glob;              // for list; "" = all
   std::vector<std::string> run;  // the program to start, with its arguments; empty = the plan's process

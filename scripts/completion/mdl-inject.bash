@@ -12,7 +12,7 @@ _mdl_output_formats() {
 
 _mdl_inject() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local options="-p --every --all-children --cgroup --skip-refused --show-mdl -m -f -i -d -o --format --top --sort --all --verbose --timing --dry-run --explain --strict --detach --check --follow-fork --flavor --max-keys --allow-calls --allow-reads --allow-command --raw-times --allow-traps --budget --separate --no-separate --max-pause --break-lock --require-signed
+  local options="-p --every --all-children --cgroup --skip-refused --show-mdl -m -f -i -d -o --format --top --sample --sort --all --verbose --timing --dry-run --explain --strict --detach --check --follow-fork --flavor --max-keys --allow-calls --allow-reads --allow-command --raw-times --allow-traps --budget --separate --no-separate --max-pause --break-lock --require-signed
     --await --commands --metrics --run --status --remove --list --verify --help --version"
   local pids word
   case $previous in
@@ -21,7 +21,7 @@ _mdl_inject() {
     -p) mapfile -t COMPREPLY < <(compgen -W "$(cat /proc/[0-9]*/comm 2>/dev/null)" -- "$current"); return ;;
     --cgroup) mapfile -t COMPREPLY < <(compgen -d -- "${current:-/sys/fs/cgroup/}"); return ;;
     --sort) mapfile -t COMPREPLY < <(compgen -W "total rate delta name" -- "$current"); return ;;
-    -m | -f | -i | -d | --top | --flavor | --max-keys | --max-pause | --budget) return ;;
+    -m | -f | -i | -d | --top | --sample | --flavor | --max-keys | --max-pause | --budget) return ;;
   esac
   if [[ $current == -* ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
@@ -30,11 +30,12 @@ _mdl_inject() {
   # The first word that is no option is a process, what follows is a plan or a source.
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     if [[ $word =~ ^[0-9]+$ || $word == -p || $word == --cgroup ]]; then
+      [[ ${COMP_WORDS[1]} == top ]] && return  # it needs no more
       mapfile -t COMPREPLY < <(compgen -f -- "$current"; compgen -W "$(_mdl_standard_plans)" -- "$current")
       return
     fi
   done
   pids=$(cd /proc && printf '%s\n' [0-9]*)
-  mapfile -t COMPREPLY < <(compgen -W "$pids" -- "$current")
+  mapfile -t COMPREPLY < <(compgen -W "top $pids" -- "$current")
 }
 complete -o filenames -F _mdl_inject mdl-inject

@@ -1,0 +1,93 @@
+#include "runtime/process/profile.h"
+
+#include <algorithm>
+#include <charconv>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/nap.h"
+#include "runtime/arch/thread_registers.h"
+#include "runtime/kernel/proc_file.h"
+#include "runtime/process/target.h"
+#include "runtime/process/threads.h"
+
+namespace mdl::process {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMostLooks = 64;  // threads whose states one look reads, and of these
+constexpr size_t kMostStops = 8;   // those that it stops
+constexpr std::chrono::milliseconds kToStop = 20ms;
+constexpr int kLeastNap = 3000, kMostNap = 7000;  // microseconds between two looks
+
+struct Activity {
+  bool runs = false;
+  uint64_t given_up = 0;  // how often it gave up its processor by itself
+};
+
+Activity activity_of(pid_t tid) {
+  const std::string status = kernel::proc_text(tid, "status");
+  constexpr std::string_view kGivenUp = "\nvoluntary_ctxt_switches:\t";
+  Activity out;
+  out.runs = status.find("\nState:\tR") != std::string::npos;
+  if (const size_t at = status.find(kGivenUp); at != std::string::npos)
+    std::from_chars(status.data() + at + kGivenUp.size(), status.data() + status.size(), out.given_up);
+  return out;
+}
+
+// One thread stands while its registers are read.
+Result<void> sample(Threads& threads, pid_t tid, const Activity& before, Profile& out) {
+  const auto stopped = threads.stop_one(tid, kToStop);
+  if (stopped) {
+    const auto registers = threads.registers(tid);
+    if (activity_of(tid).given_up > before.given_up + 1) {
+      out.slept++;
+    } else if (registers) {
+      out.samples[arch::pc(*registers)]++;
+      out.taken++;
+      if (arch::system_call(*registers) >= 0) out.in_calls++;
+    }
+  } else {
+    out.missed++;
+  }
+  threads.release_all();  // and with it, Ctrl-C is heard
+  if (threads.executed()) return threads.left_alone();
+  return {};
+}
+
+}  // namespace
+
+Result<Profile> take_profile(pid_t pid, const TargetMemory& memory, std::chrono::milliseconds duration) {
+  Profile out;
+  Threads threads(pid, memory);
+  std::minstd_rand chance(static_cast<unsigned>(Clock::now().time_since_epoch().count()));
+  std::uniform_int_distribution<int> pause(kLeastNap, kMostNap);
+  const Clock::time_point end = Clock::now() + duration;
+  while (Clock::now() < end) {
+    std::vector<pid_t> all = live_threads(pid);
+    out.ended = all.empty() || has_ended(pid);
+    if (out.ended) return out;
+    if (!memory.is_of(pid) && !ends_now(pid)) return another_program(pid);
+    std::shuffle(all.begin(), all.end(), chance);
+    all.resize(std::min(all.size(), kMostLooks));
+    size_t stops = 0;
+    for (const pid_t tid : all) {
+      out.looked_at++;
+      const Activity activity = activity_of(tid);
+      if (!activity.runs) continue;
+      out.running++;
+      if (++stops > kMostStops) continue;
+      if (auto ok = sample(threads, tid, activity, out); !ok) return ok.error();
+    }
+    // None of many: nothing is known of what the process does, and why is what the first stop says.
+    if (out.taken == 0 && out.missed >= kMostStops && !ends_now(pid)) return permission_error(pid);
+    nap(pause(chance));
+  }
+  return out;
+}
+
+}  // namespace mdl::process

@@ -1,0 +1,40 @@
+// Where the threads of a process run: a profile by sampling.
+//
+// The instruction of a thread that runs is known to the kernel only while it stands. perf_event_open(2) would have it
+// noted by a timer, but is forbidden on many machines and would need calls with privilege of its own, and what the
+// kernel writes there would have to be parsed. So each sample is a stop of one thread for as long as its registers take
+// (threads.h), by calls that are there anyway. Only a thread that /proc shows as running is stopped: a sleeper is left
+// alone, and where nothing runs nothing is touched. Between the look and the stop a thread may fall asleep, in the call
+// that it waits in: such a sample says nothing about what ran and is dropped. The kernel counts how often a thread gives
+// up its processor by itself; a stop is one such time, so more than one since the look was a sleep.
+//
+// One thread stands at a time, at most kMostStops in one look, and looks are some milliseconds apart, by chance, so that
+// nothing that the program does at regular times is seen always or never.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+
+#include "base/result.h"
+#include "runtime/process/target_memory.h"
+
+namespace mdl::process {
+
+struct Profile {
+  std::map<uint64_t, uint64_t> samples;  // by the address of the instruction
+  uint64_t taken = 0;                    // of them
+  uint64_t in_calls = 0;                 // samples in a system call, at the instruction that made it
+  uint64_t slept = 0;                    // threads that fell asleep before they stood: dropped
+  uint64_t missed = 0;                   // threads that ran, and could not be stopped
+  uint64_t looked_at = 0;                // states of threads that were read
+  uint64_t running = 0;                  // of those, how many ran
+  bool ended = false;                    // the process has ended meanwhile
+};
+
+// An error where it executes another program meanwhile, or its threads may not be traced.
+Result<Profile> take_profile(pid_t pid, const TargetMemory& memory, std::chrono::milliseconds duration);
+
+}  // namespace mdl::process
