@@ -36,11 +36,13 @@ Result<void> refuse_measured(pid_t pid, const process::TargetMemory& memory) {
 }
 
 Error nothing_ran(const Options& options, const process::Profile& profile) {
+  if (profile.missed > 0)
+    return {fmt::format("no thread of process {} could be sampled: {}", options.pid, profile.why_missed)};
   if (profile.running > 0)
-    return {
-        fmt::format("none of the {} samples of process {} was taken: its threads slept again or ended before "
-                    "they stood: sample it for longer, with --sample 5s",
-                    profile.running, options.pid)};
+    return {fmt::format(
+        "the threads of process {} ran for moments only, and slept again before they could be sampled: "
+        "sample it for longer, with --sample 5s",
+        options.pid)};
   return {
       fmt::format("nothing of process {} ran while it was sampled ({} looks at its threads in {:g} s), so it "
                   "has no busiest functions: sample it while it works, or for longer: --sample 5s",
@@ -75,6 +77,9 @@ void say_found(const Options& options, const process::Profile& profile, const Bu
       "that make them); its threads ran in {:.0f} % of {} looks at them\n",
       options.pid, options.sample, profile.taken, percent(profile.in_calls, profile.taken),
       percent(profile.running, profile.looked_at), profile.looked_at);
+  if (options.verbose && profile.slept + profile.missed > 0)
+    say(stderr, "not sampled: {} threads that fell asleep first, and {} that did not stop in time\n",
+        profile.slept, profile.missed);
   if (in_chosen > 0)
     say(stderr, "measured: the {} busiest functions, which have {:.1f} % of the samples\n",
         busiest.chosen.size(), percent(in_chosen, profile.taken));

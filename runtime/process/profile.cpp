@@ -21,7 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostLooks = 64;  // threads whose states one look reads, and of these
 constexpr size_t kMostStops = 8;   // those that it stops
-constexpr std::chrono::milliseconds kToStop = 20ms;
+// One that waits for a processor stops when it gets one; it does not stand before.
+constexpr std::chrono::milliseconds kToStop = 100ms;
 constexpr int kLeastNap = 3000, kMostNap = 7000;  // microseconds between two looks
 
 struct Activity {
@@ -52,7 +53,7 @@ Result<void> sample(Threads& threads, pid_t tid, const Activity& before, Profile
       if (arch::system_call(*registers) >= 0) out.in_calls++;
     }
   } else {
-    out.missed++;
+    if (out.missed++ == 0) out.why_missed = stopped.error().text;
   }
   threads.release_all();  // and with it, Ctrl-C is heard
   if (threads.executed()) return threads.left_alone();
@@ -83,8 +84,6 @@ Result<Profile> take_profile(pid_t pid, const TargetMemory& memory, std::chrono:
       if (++stops > kMostStops) continue;
       if (auto ok = sample(threads, tid, activity, out); !ok) return ok.error();
     }
-    // None of many: nothing is known of what the process does, and why is what the first stop says.
-    if (out.taken == 0 && out.missed >= kMostStops && !ends_now(pid)) return permission_error(pid);
     nap(pause(chance));
   }
   return out;

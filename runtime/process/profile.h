@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <string>
 
 #include "base/result.h"
 #include "runtime/process/target_memory.h"
@@ -29,12 +30,13 @@ struct Profile {
   uint64_t in_calls = 0;                 // samples in a system call, at the instruction that made it
   uint64_t slept = 0;                    // threads that fell asleep before they stood: dropped
   uint64_t missed = 0;                   // threads that ran, and could not be stopped
+  std::string why_missed = {};           // the first of them
   uint64_t looked_at = 0;                // states of threads that were read
   uint64_t running = 0;                  // of those, how many ran
   bool ended = false;                    // the process has ended meanwhile
 };
 
-// An error where it executes another program meanwhile, or its threads may not be traced.
+// An error where it executes another program meanwhile.
 Result<Profile> take_profile(pid_t pid, const TargetMemory& memory, std::chrono::milliseconds duration);
 
 }  // namespace mdl::process
