@@ -20,7 +20,8 @@ namespace mdl::inject {
 namespace {
 
 constexpr size_t kFunctions = 10;  // where --top says no other number
-constexpr size_t kNamed = 5;       // functions that are named as left out; -v names all
+constexpr uint64_t kFewSamples = 50;
+constexpr size_t kNamed = 5;  // functions that are named as left out; -v names all
 
 double percent(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
@@ -77,8 +78,10 @@ void say_found(const Options& options, const process::Profile& profile, const Bu
       "that make them); its threads ran in {:.0f} % of {} looks at them\n",
       options.pid, options.sample, profile.taken, percent(profile.in_calls, profile.taken),
       percent(profile.running, profile.looked_at), profile.looked_at);
+  if (profile.taken < kFewSamples)
+    say(stderr, "these are few samples, so another run may find other functions: --sample 5s takes more\n");
   if (options.verbose && profile.slept + profile.missed > 0)
-    say(stderr, "not sampled: {} threads that fell asleep first, and {} that did not stop in time\n",
+    say(stderr, "not sampled: {} times a thread had begun to wait, and {} that did not stop in time\n",
         profile.slept, profile.missed);
   if (in_chosen > 0)
     say(stderr, "measured: the {} busiest functions, which have {:.1f} % of the samples\n",

@@ -28,5 +28,7 @@ image::RegisterFile unwind_registers(const ThreadRegisters&);
 // system calls by stop signals"), makes the kernel restart it and returns true.
 long system_call(const ThreadRegisters&);
 bool hide_interruption(ThreadRegisters&);
+// The stop interrupted a wait in a system call, which the kernel goes on with when the thread is let go.
+bool interrupted_wait(const ThreadRegisters&);
 
 }  // namespace mdl::arch

@@ -1,10 +1,8 @@
 #include "runtime/process/profile.h"
 
 #include <algorithm>
-#include <charconv>
 #include <random>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/nap.h"
@@ -25,27 +23,16 @@ constexpr size_t kMostStops = 8;   // those that it stops
 constexpr std::chrono::milliseconds kToStop = 100ms;
 constexpr int kLeastNap = 3000, kMostNap = 7000;  // microseconds between two looks
 
-struct Activity {
-  bool runs = false;
-  uint64_t given_up = 0;  // how often it gave up its processor by itself
-};
-
-Activity activity_of(pid_t tid) {
-  const std::string status = kernel::proc_text(tid, "status");
-  constexpr std::string_view kGivenUp = "\nvoluntary_ctxt_switches:\t";
-  Activity out;
-  out.runs = status.find("\nState:\tR") != std::string::npos;
-  if (const size_t at = status.find(kGivenUp); at != std::string::npos)
-    std::from_chars(status.data() + at + kGivenUp.size(), status.data() + status.size(), out.given_up);
-  return out;
+bool runs(pid_t tid) {
+  return kernel::proc_text(tid, "status").find("\nState:\tR") != std::string::npos;
 }
 
 // One thread stands while its registers are read.
-Result<void> sample(Threads& threads, pid_t tid, const Activity& before, Profile& out) {
+Result<void> sample(Threads& threads, pid_t tid, Profile& out) {
   const auto stopped = threads.stop_one(tid, kToStop);
   if (stopped) {
     const auto registers = threads.registers(tid);
-    if (activity_of(tid).given_up > before.given_up + 1) {
+    if (registers && arch::interrupted_wait(*registers)) {
       out.slept++;
     } else if (registers) {
       out.samples[arch::pc(*registers)]++;
@@ -78,11 +65,10 @@ Result<Profile> take_profile(pid_t pid, const TargetMemory& memory, std::chrono:
     size_t stops = 0;
     for (const pid_t tid : all) {
       out.looked_at++;
-      const Activity activity = activity_of(tid);
-      if (!activity.runs) continue;
+      if (!runs(tid)) continue;
       out.running++;
       if (++stops > kMostStops) continue;
-      if (auto ok = sample(threads, tid, activity, out); !ok) return ok.error();
+      if (auto ok = sample(threads, tid, out); !ok) return ok.error();
     }
     nap(pause(chance));
   }

@@ -51,6 +51,10 @@ bool hide_interruption(ThreadRegisters&) {
   return false;
 }
 
+bool interrupted_wait(const ThreadRegisters&) {
+  return false;
+}
+
 // It has no signals.
 bool is_signal_return(const image::Memory&, uint64_t) {
   return false;

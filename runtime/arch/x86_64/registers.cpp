@@ -84,4 +84,12 @@ bool hide_interruption(ThreadRegisters& regs) {
   return true;
 }
 
+bool interrupted_wait(const ThreadRegisters& regs) {
+  constexpr int64_t kRestarts[] = {-512, -513, -514,
+                                   -516};  // linux/errno.h: ERESTARTSYS to ERESTART_RESTARTBLOCK
+  return system_call(regs) >= 0 &&
+         std::find(std::begin(kRestarts), std::end(kRestarts), static_cast<int64_t>(regs.words[word_rax])) !=
+             std::end(kRestarts);
+}
+
 }  // namespace mdl::arch
