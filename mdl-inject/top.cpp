@@ -79,7 +79,8 @@ void say_found(const Options& options, const process::Profile& profile, const Bu
       options.pid, options.sample, profile.taken, percent(profile.in_calls, profile.taken),
       percent(profile.running, profile.looked_at), profile.looked_at);
   if (profile.taken < kFewSamples)
-    say(stderr, "these are few samples, so another run may find other functions: --sample 5s takes more\n");
+    say(stderr, "these are few samples, so another run may find other functions: --sample {:g}s takes more\n",
+        5 * options.sample);
   if (options.verbose && profile.slept + profile.missed > 0)
     say(stderr, "not sampled: {} times a thread had begun to wait, and {} that did not stop in time\n",
         profile.slept, profile.missed);
