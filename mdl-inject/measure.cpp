@@ -15,6 +15,7 @@
 #include "base/say.h"
 #include "base/terminal.h"
 #include "mdl-inject/audit.h"
+#include "mdl-inject/clean.h"
 #include "mdl-inject/commands.h"
 #include "mdl-inject/compile.h"
 #include "mdl-inject/consent.h"
@@ -25,10 +26,7 @@
 #include "runtime/kernel/proc_file.h"
 #include "runtime/kernel/start.h"
 #include "runtime/output/formats.h"
-#include "runtime/patch/left_behind.h"
-#include "runtime/patch/remove.h"
 #include "runtime/process/target.h"
-#include "runtime/resident/footprint.h"
 #include "runtime/session/attached_process.h"
 #include "runtime/session/report.h"
 #include "runtime/session/session.h"
@@ -57,31 +55,6 @@ struct Joining {
 
 std::string named(pid_t pid) {
   return fmt::format("process {} ({})", pid, process::read_status(pid).name);
-}
-
-// What an mdl-inject that was killed has left in it is taken out, as --remove does it. Where it cannot be, the look
-// that follows says what is there.
-Result<void> clean(const Options& options, pid_t pid, const process::TargetMemory& memory, Audit& audit) {
-  auto maps = image::read_maps(kernel::live_thread(pid));
-  if (!maps || !patch::is_left_behind(resident::find_footprint(*maps, memory), memory)) return {};
-  if (auto ok = check_users(pid, options); !ok) return ok;
-  if (auto ok = audit.say_of(pid, "removal", "begins"); !ok) return ok;
-  patch::Removal removal(pid, memory);
-  removal.only_if([&](const resident::Footprint& session) {
-    return patch::is_left_behind(session, memory) ? Result<void>{} : Error{"it is another one's by now"};
-  });
-  Result<void> done = removal.restore(nullptr, patch::kRemovalPatience);
-  if (done) done = removal.finish();
-  (void)audit.say_of(pid, "removal", done ? "done" : done.error().text);
-  if (!done) return done.error().status == Status::left_inert ? done : Result<void>{};
-  const auto& journal = removal.session().journal;
-  say(stderr,
-      "process {} held what an mdl-inject that was killed{} had left: it was taken out ({} windows "
-      "restored)\n",
-      pid, journal ? fmt::format(" ({}, since {})", journal->owner, resident::began_text(*journal)) : "",
-      removal.restored());
-  say_breakpoints(pid, removal.breakpoints());
-  return {};
 }
 
 // What goes before the insertion into it; of what is in it by now, only what is left behind is changed.
@@ -302,7 +275,7 @@ int measure(const Options& asked, const Policy& policy) {
     describe();
   }
   if (options.busiest) {
-    if (auto ok = choose_busiest(options, *plan); !ok) return refuse(ok.error());
+    if (auto ok = choose_busiest(options, *plan, *audit); !ok) return refuse(ok.error());
     describe();
   }
   auto status = attach(options, *plan, feed, *audit, launched, commands ? &*commands : nullptr);

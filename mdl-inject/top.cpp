@@ -6,13 +6,12 @@
 
 #include "base/phases.h"
 #include "base/say.h"
+#include "mdl-inject/clean.h"
 #include "runtime/image/image.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/patch/insert.h"
-#include "runtime/patch/left_behind.h"
 #include "runtime/process/profile.h"
 #include "runtime/process/target.h"
-#include "runtime/resident/footprint.h"
 #include "runtime/session/busiest.h"
 #include "runtime/session/users.h"
 
@@ -31,9 +30,7 @@ double percent(uint64_t part, uint64_t whole) {
 Result<void> refuse_measured(pid_t pid, const process::TargetMemory& memory) {
   auto maps = image::read_maps(kernel::live_thread(pid));
   if (!maps) return maps.error();
-  auto free = patch::refuse_occupied(pid, *maps, memory);
-  if (free || patch::is_left_behind(resident::find_footprint(*maps, memory), memory)) return {};
-  return free;
+  return patch::refuse_occupied(pid, *maps, memory);
 }
 
 Error nothing_ran(const Options& options, const process::Profile& profile) {
@@ -101,12 +98,15 @@ void ask_for_busiest(Options& options) {
                    "latency /Code/busiest/* as call_latency"};
 }
 
-Result<void> choose_busiest(Options& options, plan::Plan& plan) {
+Result<void> choose_busiest(Options& options, plan::Plan& plan, Audit& audit) {
   phases::begin("sampling");
   if (auto ok = process::check_target(options.pid); !ok) return ok.error();
   auto memory = process::TargetMemory::open(options.pid);
   if (!memory) return memory.error();
   if (auto ok = check_users(options.pid, options); !ok) return ok;
+  // Before the sampling: windows of another session would be taken for the functions' own code.
+  if (!options.dry_run)
+    if (auto ok = clean(options, options.pid, *memory, audit); !ok) return ok;
   if (auto ok = refuse_measured(options.pid, *memory); !ok) return ok;
   const auto duration =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(options.sample));

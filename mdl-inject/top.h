@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/result.h"
+#include "mdl-inject/audit.h"
 #include "mdl-inject/options.h"
 #include "runtime/plan/plan.h"
 
@@ -12,7 +13,7 @@ namespace mdl::inject {
 
 // Before the compilation: the queries.
 void ask_for_busiest(Options& options);
-// Behind it: samples the process, and names the metrics and foci in the options. Says what was left out.
-Result<void> choose_busiest(Options& options, plan::Plan& plan);
+// Behind it: takes out what a killed mdl-inject left in the process, samples it, and names the metrics and foci in the options. Says what was left out.
+Result<void> choose_busiest(Options& options, plan::Plan& plan, Audit& audit);
 
 }  // namespace mdl::inject

@@ -147,6 +147,21 @@ class Top(LiveTest):
         self.assertLess(time.monotonic() - began, 15)
         self.assert_stopped_well(first)
 
+    def test_what_a_killed_one_has_left(self):
+        """It is taken out first: its windows are no reason to leave the busiest functions out."""
+        program = self.start("busy")
+        before = self.remember(program.pid)
+        program.ask("work 1")
+        first = self.inject(program.pid, "count b_much", "latency b_some").wait_inserted()
+        first.process.kill()
+        first.process.wait()
+        session = self.top(program, "--top", "2").wait_inserted()
+        self.assert_stopped_well(session)
+        self.assertEqual(foci(session), {"/Code/busy/b_much", "/Code/busy/b_some"})
+        self.assertIn("it was taken out", session.errors)
+        self.assertNotIn("cannot be measured", session.errors)
+        self.assert_untouched(program.pid, before)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
