@@ -7,7 +7,6 @@
 
 #include "base/nap.h"
 #include "runtime/arch/thread_registers.h"
-#include "runtime/kernel/proc_file.h"
 #include "runtime/process/target.h"
 #include "runtime/process/threads.h"
 
@@ -22,10 +21,6 @@ constexpr size_t kMostStops = 8;   // those that it stops
 // One that waits for a processor stops when it gets one; it does not stand before.
 constexpr std::chrono::milliseconds kToStop = 100ms;
 constexpr int kLeastNap = 3000, kMostNap = 7000;  // microseconds between two looks
-
-bool runs(pid_t tid) {
-  return kernel::proc_text(tid, "status").find("\nState:\tR") != std::string::npos;
-}
 
 // One thread stands while its registers are read.
 Result<void> sample(Threads& threads, pid_t tid, Profile& out) {
@@ -65,7 +60,7 @@ Result<Profile> take_profile(pid_t pid, const TargetMemory& memory, std::chrono:
     size_t stops = 0;
     for (const pid_t tid : all) {
       out.looked_at++;
-      if (!runs(tid)) continue;
+      if (read_status(tid).state != 'R') continue;
       out.running++;
       if (++stops > kMostStops) continue;
       if (auto ok = sample(threads, tid, out); !ok) return ok.error();

@@ -46,11 +46,10 @@ std::vector<Candidate> candidates(const process::Profile& profile, const image::
   return out;
 }
 
-focus::BindOptions metrics_at(const plan::Plan& plan, const std::string& focus) {
-  focus::BindOptions out;
+std::vector<std::string> metrics_at(const plan::Plan& plan, const std::string& focus) {
+  std::vector<std::string> out;
   for (const format::Metric& metric : plan.manifest.metrics)
-    out.metrics.push_back(focus::request_text(metric.id, focus));
-  out.ps_per_cycle = arch::picoseconds_per_cycle();
+    out.push_back(focus::request_text(metric.id, focus));
   return out;
 }
 
@@ -62,12 +61,13 @@ Result<Busiest> find_busiest(const process::Profile& profile, const image::Image
   std::vector<Candidate> all = candidates(profile, image, out.in_no_function);
   const size_t tried = std::min(all.size(), most * kTries);
   image::Codes codes(image, memory);
-  focus::BindOptions together = metrics_at(plan, "");
-  together.metrics.clear();
+  focus::BindOptions alone;
+  alone.ps_per_cycle = arch::picoseconds_per_cycle();
+  focus::BindOptions together = alone;
   for (size_t i = 0; i < tried; ++i) {
     BusyFunction& function = all[i].function;
     if (!function.refused.empty()) continue;
-    const focus::BindOptions alone = metrics_at(plan, function.focus);
+    alone.metrics = metrics_at(plan, function.focus);
     if (auto bound = focus::bind(plan, image, alone, &codes); !bound)
       function.refused = bound.error().text;
     else
