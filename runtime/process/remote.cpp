@@ -131,11 +131,21 @@ std::optional<pid_t> choose_stopped(const Threads& threads, const TargetMemory& 
 
 constexpr std::chrono::seconds kChoosing{10};  // for a thread that stops and may make the calls
 
+// Of stopped threads that all have a signal, one that has taken it: a program that raises signals all the time
+// stops for nothing else.
+std::optional<pid_t> choose_signalled(Threads& threads, const TargetMemory& memory, Permitted& may) {
+  for (pid_t tid : threads.stopped())
+    if (threads.has_signal(tid) && threads.take_signal(tid, 200ms) && suits(tid, threads, memory) && may(tid))
+      return tid;
+  return std::nullopt;
+}
+
 // The same; when none is stopped yet, one is. Threads come and go, so that takes a few attempts.
 Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& memory,
                             std::span<const arch::RemoteCall> calls) {
   Permitted may(calls);
   if (auto stopped = choose_stopped(threads, memory, may)) return *stopped;
+  if (auto stopped = choose_signalled(threads, memory, may)) return *stopped;
   const bool none_stopped = threads.empty();
   constexpr int kAttempts = 1000, kDeniedAttempts = 20;  // a filter does not go away, but threads come
   const auto until = std::chrono::steady_clock::now() + kChoosing;

@@ -196,8 +196,12 @@ class Times(Queries):
         times = {key: line["value"] for key, line in session.final().items()}
         self.assert_between(times["time /Code/timed/t_*", "/Code/timed/t_timed"], truth["wall"])
         self.assertLess(times["self /Code/timed/t_*", "/Code/timed/t_timed"], truth["wall"][0] / 2)
-        self.assertEqual({focus for (metric, focus), value in times.items() if metric == "time t_work by thread" and value},
-                         {f"/Thread/{thread}" for thread in threads})
+        by_thread = {focus: value for (metric, focus), value in times.items() if metric == "time t_work by thread"}
+        those = {f"/Thread/{thread}" for thread in threads}
+        self.assertLessEqual(those, set(by_thread))
+        # The machine's counter may go in steps of 10 ns, so that a single short call takes 0.
+        self.assertLessEqual({focus for focus, value in by_thread.items() if value}, those)
+        self.assertGreater(sum(by_thread.values()), 0)
 
 
 class Redis(Queries):

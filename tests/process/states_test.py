@@ -69,6 +69,17 @@ class States(LiveTest):
             self.assert_stopped_well(self.inject(program.pid, self.plan).wait_inserted())
             self.assert_untouched(program.pid, before)
 
+    def test_thread_that_raises_signals_all_the_time(self):
+        """It stops for nothing else, and takes one before it makes our calls."""
+        program, before = self.begin("raising")
+        for total in range(1, 11):
+            session = self.inject(program.pid, self.plan).wait_inserted()
+            self.assertEqual(program.ask("work 1"), {"event": "done", "work": total, "interrupted": 0})
+            self.assert_stopped_well(session)
+            self.assertEqual(session.final()["work_calls", ""]["value"], 1)
+            self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
     def test_file_mapped_again_far_away(self):
         """Code need not be in reach of that mapping."""
         self.measure("remapped")

@@ -15,6 +15,7 @@
 //   edge       the first thread is at the end of its stack, right above a guard page; a second one goes on
 //   deep       its only thread is at the end of the first thread's stack, which grows when it is written to; no commands
 //   locked     all memory is locked, what will be mapped, too (mlockall(2)); and no right to lock more than the limit
+//   raising    its only thread raises a signal again and again until it is told what to do
 //   remapped   the program's file is mapped a second time, far away, as V8 does with its code
 //
 // Commands: `work N` calls t_work N times; `vfork N` does so and then waits half a second for a
@@ -26,6 +27,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -34,6 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -193,8 +196,8 @@ constexpr size_t kPage = 4096;
 
 void start_raw_thread(int (*routine)(void*)) {
   static char stack[16384];
-  clone(routine, stack + sizeof stack,
-        CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD, nullptr);
+  clone(routine, stack + sizeof stack, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD,
+        nullptr);
 }
 
 bool copy_code() {
@@ -206,9 +209,15 @@ bool copy_code() {
          mremap(copy, kPage, kPage, MREMAP_MAYMOVE | MREMAP_FIXED, code) == code;
 }
 
-[[noreturn]] void serve() {
+void raise_until_told() {
+  std::signal(SIGUSR1, [](int) {});
+  for (pollfd input = {STDIN_FILENO, POLLIN, 0}; poll(&input, 1, 0) == 0;) raise(SIGUSR1);
+}
+
+[[noreturn]] void serve(bool raises = false) {
   protocol::say_event("ready", protocol::field("work", work));
   while (true) {
+    if (raises) raise_until_told();
     protocol::Command command = protocol::next_command();
     bool is_long = command.word == "longvfork", is_vfork = is_long || command.word == "vfork";
     const bool is_copy = command.word == "copy";
@@ -228,11 +237,11 @@ int main(int argc, char** argv) {
   alarm(static_cast<unsigned>(atoi(argv[1])));
   const std::string mode = argv[2];
   if (mode == "leaderless") {
-    std::thread(serve).detach();
+    std::thread([] { serve(); }).detach();
     pthread_exit(nullptr);
   }
   if (mode == "edge") {
-    std::thread(serve).detach();
+    std::thread([] { serve(); }).detach();
     stay_at_the_edge();
   }
   if (mode == "deep") stay_deep_in_the_stack();
@@ -244,5 +253,5 @@ int main(int argc, char** argv) {
   if (mode == "remapped") map_own_file_far_away();
   if (mode == "nogain") deny_executable_gain();
   if (mode == "filtered") allow_few_calls();
-  serve();
+  serve(mode == "raising");
 }
