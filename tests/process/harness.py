@@ -101,6 +101,11 @@ class Lines:
         return line.decode()
 
 
+# Most programs of tests work all the time. Beside others on two processors they let the one go first that measures them,
+# and what else waits.
+BEHIND = ("nice", "-n", "10")
+
+
 def put_down(process):
     """Ends a process of two pipes, if it has not ended, and closes them."""
     if process.poll() is None:
@@ -118,7 +123,7 @@ class Program:
         `command` starts it in another way: what answers is then that process or its only child."""
         self.name = name
         seconds = [] if alone else ["120"]
-        self.process = subprocess.Popen(command or [str(PROGRAMS / name), *seconds, *arguments],
+        self.process = subprocess.Popen(command or [*BEHIND, str(PROGRAMS / name), *seconds, *arguments],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self.pid = self.process.pid
         self._lines = Lines(self.process.stdout)

@@ -106,6 +106,7 @@ TEST(Footprint, OfTwoJournalsNoneIsBelieved) {
   EXPECT_EQ(found.mappings.size(), 3u);
 }
 
+#ifndef MDL_SANITIZED  // half a minute to write so much JSON
 TEST(Footprint, JournalsTogetherHaveABudget) {
   Mapped many = session(small_session());
   Journal large = small_session();
@@ -118,6 +119,7 @@ TEST(Footprint, JournalsTogetherHaveABudget) {
   EXPECT_FALSE(found.journal);
   EXPECT_NE(found.damage.find("is the most"), std::string::npos) << found.damage;
 }
+#endif
 
 TEST(Footprint, RequestsThatAreNotThereAreForged) {
   Journal journal = small_session();
