@@ -87,6 +87,9 @@ class Screen:
             raise AssertionError(f"the sequence ESC [ {numbers} {what}")
 
 
+FRAME_END = b"\x1b[J"  # everything below is cleared
+
+
 class Terminal:
     """A command in front on a terminal of its own."""
 
@@ -113,28 +116,33 @@ class Terminal:
         self.screen.resize(rows, columns)
 
     def read(self, seconds):
+        """Whether anything came."""
         if not select.select([self.ours], [], [], seconds)[0]:
-            return
+            return False
         try:
             data = os.read(self.ours, 1 << 16)
         except OSError:
-            return
+            return False
         self.bytes += data
         self.rest = self.screen.feed(self.rest + data)
+        return True
 
     def wait_for(self, pattern, seconds=8):
-        """Until the screen has it; the match."""
+        """Until the screen has it, also when what was being drawn is whole; the match."""
         end = time.monotonic() + seconds
-        while not (match := re.search(pattern, self.screen.text(), re.M)):
-            assert time.monotonic() < end, f"no {pattern!r} in:\n{self.screen.text()}"
-            self.read(0.05)
-        return match
+        while True:
+            match = re.search(pattern, self.screen.text(), re.M)
+            if match and (self.bytes.endswith(FRAME_END) or not self.read(0.1)):
+                return match
+            assert match or time.monotonic() < end, f"no {pattern!r} in:\n{self.screen.text()}"
+            if not match:
+                self.read(0.05)
 
     def frame(self, seconds=8):
         """The screen when a frame is whole, which ends with that everything below is cleared."""
         end = time.monotonic() + seconds
         self.read(0.05)
-        while not self.bytes.endswith(b"\x1b[J"):
+        while not self.bytes.endswith(FRAME_END):
             assert time.monotonic() < end, f"no whole frame:\n{self.screen.text()}"
             self.read(0.05)
         return self.screen.text()
