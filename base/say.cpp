@@ -1,5 +1,6 @@
 #include "base/say.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,9 +34,7 @@ bool is_harmless(std::string_view character, std::string_view kept) {
   return (byte >= 0x20 && byte != 0x7f) || kept.find(character[0]) != kept.npos;
 }
 
-}  // namespace
-
-std::string harmless(std::string_view text, std::string_view kept) {
+std::string replaced(std::string_view text, std::string_view kept, std::string (*with)(std::string_view)) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
@@ -44,10 +43,27 @@ std::string harmless(std::string_view text, std::string_view kept) {
     if (size > 0 && is_harmless(character, kept))
       out += character;
     else
-      out += '?';
+      out += with(character);
     text.remove_prefix(character.size());
   }
   return out;
+}
+
+}  // namespace
+
+std::string harmless(std::string_view text, std::string_view kept) {
+  return replaced(text, kept, [](std::string_view) -> std::string { return "?"; });
+}
+
+std::string escaped(std::string_view text) {
+  return replaced(text, "", [](std::string_view character) -> std::string {
+    if (character == "\n") return "\\n";
+    if (character == "\t") return "\\t";
+    if (character == "\r") return "\\r";
+    std::string out;
+    for (const char byte : character) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+    return out;
+  });
 }
 
 std::string for_file(int file, std::string bytes) {

@@ -28,6 +28,9 @@ std::string for_file(int file, std::string bytes);
 // where standard output cannot be written; messages for standard error are lost then.
 void say_text(std::FILE* to, std::string_view text);  // of several lines
 
+// The same with \n, \t, \r, and \xNN for each byte, in the place of these characters.
+std::string escaped(std::string_view text);
+
 // While there is such a place, what is said on standard error is kept there: it would stand in what is drawn on the
 // terminal.
 void keep_errors(std::string* place);

@@ -117,6 +117,10 @@ bool is_even(CellKind kind) {
   return is_raised(kind) || kind == CellKind::entries;
 }
 
+bool reads_texts(const Metric& metric) {
+  return std::ranges::find(metric.keys, KeyName::str, &MetricKey::name) != metric.keys.end();
+}
+
 bool is_known_feature(std::string_view wanted) {
   const auto has = [&](const auto& row) { return row.feature == wanted; };
   return std::ranges::any_of(kPoints, has) || std::ranges::any_of(kCells, has) ||

@@ -203,10 +203,11 @@ enum class KeyChange : uint8_t {
   mean,       // or its average observes that
 };
 
-// How a key is shown: as a number; as what lies at that address; as the file of that descriptor; and the return address
-// at an entry or a return, as the place that it is in. That one no code has: the injector reads it.
-enum class KeyName : uint8_t { number, symbol, fd, caller };
-inline constexpr std::string_view kKeyNames[] = {"number", "symbol", "fd", "caller"};
+// How a key is shown: as a number; as what lies at that address; as the file of that descriptor; the return address at an
+// entry or a return, as the place that it is in, which no code has, but the injector reads it; and as the text at that
+// address, where equal texts are one key.
+enum class KeyName : uint8_t { number, symbol, fd, caller, str };
+inline constexpr std::string_view kKeyNames[] = {"number", "symbol", "fd", "caller", "str"};
 inline constexpr size_t kMostKeysOfMetric = 1;
 
 // How the threads of a process, and the processes of a run, combine.

@@ -47,9 +47,9 @@ inline constexpr const char* kAnomalySymbol = "mdl_anomalies";  // byte offset o
 inline constexpr const char* kGuardStencil = "mdl.guard";       // the stencil's symbol that tests one guard
 
 // Features that a reader must know to use a plan, besides those of points, cells and routines (kinds.h).
-inline constexpr const char* kOtherFeatures[] = {"symbols",     "thread-id",    "named-arguments",
-                                                 "value-types", "metric-flags", "editions",
-                                                 "focus",       "metric-keys",  "keyed-observations"};
+inline constexpr const char* kOtherFeatures[] = {
+    "symbols",  "thread-id", "named-arguments", "value-types",        "metric-flags",
+    "editions", "focus",     "metric-keys",     "keyed-observations", "text-keys"};
 // An unknown one is refused (exit status 4).
 bool is_known_feature(std::string_view name);
 
@@ -190,6 +190,9 @@ struct Metric {
   Position position;
   bool operator==(const Metric&) const = default;
 };
+
+// Whether a key of it is the text at an address, which the resident code reads (KeyName::str).
+bool reads_texts(const Metric& metric);
 
 struct Exclude {
   std::string pattern;

@@ -36,7 +36,9 @@ constexpr NotYet kValuesNotYet[] = {
     {"caller", "`count F by caller` has a value for each place that F is called from"},
     {"$caller", "`count F by caller` has a value for each place that F is called from"},
     {"symbol", "`count F by symbol($arg[0])` has a value for each; an address can be compared with a number"},
-    {"str", "a string is an address here: its first 8 bytes are readAddress($arg[0])"},
+    {"str",
+     "`count F by str($arg[0])` has a value for each text; here a string is an address, and its first 8 "
+     "bytes are readAddress($arg[0])"},
     {"fd", "a file descriptor can be compared with a number: if int($arg[0]) == 7"},
     {"file", "`bytes by file` has a line for each file; `count F by fd($arg[0])` asks about other functions"},
 };
@@ -69,7 +71,7 @@ bool has_late_name(const ast::Expr& e) {
   return found;
 }
 
-// `caller`, and the value of `symbol(VALUE)` and `fd(VALUE)`, whose names have a meaning as keys alone.
+// `caller`, and the value of `symbol(VALUE)`, `fd(VALUE)` and `str(VALUE)`, whose names have a meaning as keys alone.
 bool is_caller(const ast::Expr& key) {
   const auto* name = std::get_if<ast::NameUse>(&key.node);
   return name != nullptr && (name->text == "caller" || name->text == "$caller");
@@ -77,7 +79,8 @@ bool is_caller(const ast::Expr& key) {
 const ast::Expr& value_of_key(const ast::Expr& key) {
   const auto* call = std::get_if<ast::Call>(&key.node);
   const auto* callee = call ? std::get_if<ast::NameUse>(&call->callee->node) : nullptr;
-  const bool is_name = callee && call->args.size() == 1 && (callee->text == "symbol" || callee->text == "fd");
+  const bool is_name = callee && call->args.size() == 1 &&
+                       (callee->text == "symbol" || callee->text == "fd" || callee->text == "str");
   return is_name ? call->args[0] : key;
 }
 

@@ -74,12 +74,18 @@
   X(TableTotals, 56)     /* offset of the totals; number 0 is for what found no room */                \
   X(TableThreads, 64)    /* not 0: each thread has totals of its own */                                \
   X(TableOthers, 72)     /* how many totals are for what found no room */                              \
+  X(TableTexts, 80)      /* not 0: keys are addresses of texts; the offset of the texts, by total */    \
   X(TableSlots, 128)     /* 32 bits each: the number of a total, 0 = free */                           \
   X(TotalSize, 64)                                                                                    \
   X(TotalShift, 6)                                                                                    \
   X(TotalThread, 16)                                                                                  \
   X(TotalPart, 32)                                                                                    \
   X(TotalCount, 40)                                                                                   \
+  /* A text: a word that is 0 as long as nobody has read it, else its bytes and 1, and flags; its bytes */ \
+  X(TextSize, 264)                                                                                    \
+  X(TextBytes, 256)      /* at most */                                                                 \
+  X(TextCut, 1 << 16)    /* there is more of it, or what is behind it cannot be read */                \
+  X(TextBad, 1 << 17)    /* nothing is mapped there */                                                 \
   /* A thread's active keys: entries, and behind them how often there were more */                     \
   X(ActiveCount, 0)                                                                                   \
   X(ActiveKey, 8)                                                                                     \

@@ -64,6 +64,10 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   if (base->insertions.size() > kMostSnippets / foci) return too_much();
   if (auto known = requests.admit(base->insertions, scope.owner); !known)
     return requests.leave_out(wanted, known.error());
+  const bool by_text = format::reads_texts(metric);
+  if (by_text)
+    if (auto known = requests.admit_reads(scope.owner); !known)
+      return requests.leave_out(wanted, known.error());
 
   const uint32_t request = draft.next();
   BoundRequest bound{metric.id, focus.text, &metric, 0, std::move(base->missing)};
@@ -116,7 +120,7 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   const CellId keys = draft.cell({metric.id, format::CellKind::keys}, metric.id + ".keys" + suffix);
   std::vector<KeyTable>& tables = draft.binding().key_tables;
   tables.push_back({request, cell(metric.keys[0].cell), cell(metric.key_change), keys, value, by_thread, true,
-                    by_caller, metric.keyed});
+                    by_caller, by_text, metric.keyed});
   draft.change_keys(instance, static_cast<uint32_t>(tables.size() - 1));
   return {};
 }

@@ -141,13 +141,13 @@ void Draft::track(size_t index, const TrackedCells& track) {
 }
 
 void Draft::change_keys(size_t index, uint32_t table) {
-  const CellId change = binding_.key_tables[table].change;
+  const KeyTable& keys = binding_.key_tables[table];
   for (const size_t at : instances_[index].points)
     for (Piece& piece : pieces_[at]) {
       const auto& uses = plan_.stencils[piece.snippet.stencil].info.cells;
       for (size_t i = 0; i < uses.size(); ++i)
-        if (piece.instance == index && uses[i].writes && piece.snippet.cells[i] == change)
-          piece.snippet.keys = table;
+        if (piece.instance == index && uses[i].writes && piece.snippet.cells[i] == keys.change)
+          piece.snippet.keys = table, piece.snippet.reads_text = keys.by_text;
     }
 }
 

@@ -62,6 +62,7 @@ struct KeyTable {
   // holds to the total of the key. No key is active then.
   bool adds = false;
   bool by_caller = false;                             // the key is the return address
+  bool by_text = false;                               // the key is the text at an address
   format::CellKind kind = format::CellKind::counter;  // what is kept for each
 };
 
@@ -74,7 +75,8 @@ struct BoundSnippet {
   std::vector<uint32_t> requests;         // indices of the requests that need it
   std::vector<TrackedCells> tracks = {};  // of the flag that it writes: what is to be done behind it
   static constexpr uint32_t kNoTable = UINT32_MAX;
-  uint32_t keys = kNoTable;   // index into Binding::key_tables: whose keys it changes
+  uint32_t keys = kNoTable;   // index into Binding::key_tables: whose keys it changes,
+  bool reads_text = false;    // which are texts that are read behind it
   std::string obstacle = {};  // why it is refused here, "" = it is not
 };
 

@@ -48,24 +48,35 @@ Scope Requests::scope(const Resource* selected, std::string owner) {
   return {plan_, names_, flavor_, selected, std::move(owner), codes_, starts_};
 }
 
+Result<void> Requests::admit_reads(const std::string& owner) const {
+  if (!allow_reads_)
+    return Error{
+        fmt::format("{} reads memory of the application at addresses that its code computes: allow that with "
+                    "--allow-reads",
+                    owner)};
+  return admit(format::Routine::read, owner);
+}
+
+Result<void> Requests::admit(format::Routine routine, const std::string& owner) const {
+  const auto found = denied_.find(routine);
+  if (found == denied_.end()) return {};
+  return Error{
+      fmt::format("{} cannot be measured in process {}: {}", owner, names_.image().pid, found->second)};
+}
+
 Result<void> Requests::admit(const std::vector<Insertion>& code, const std::string& owner) {
   for (const Insertion& insertion : code) {
     const plan::Stencil& stencil = plan_.stencils[insertion.stencil];
     const format::StencilInfo& info = stencil.info;
-    if (!allow_reads_ && plan::uses(stencil, format::Routine::read))
-      return Error{fmt::format(
-          "{} reads memory of the application at addresses that its code computes: allow that with "
-          "--allow-reads",
-          owner)};
+    if (plan::uses(stencil, format::Routine::read))
+      if (auto known = admit_reads(owner); !known) return known;
     if (!allow_calls_ && plan::uses(stencil, format::Routine::call))
       return Error{
           fmt::format("{} calls functions of the application, which may change what it does: allow that with "
                       "--allow-calls",
                       owner)};
     for (format::Routine routine : info.routines)
-      if (auto found = denied_.find(routine); found != denied_.end())
-        return Error{
-            fmt::format("{} cannot be measured in process {}: {}", owner, names_.image().pid, found->second)};
+      if (auto known = admit(routine, owner); !known) return known;
     auto& symbols = draft_.binding().symbols;
     if (info.symbols.empty() || symbols.contains(insertion.stencil)) continue;
     std::vector<plan::SymbolValue> values;

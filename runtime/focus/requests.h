@@ -31,6 +31,8 @@ class Requests {
   // Looks up what code refers to in the application, once for each stencil.
   // An error where the code may not do what it does.
   Result<void> admit(const std::vector<Insertion>& code, const std::string& owner);
+  // The same of what the resident code reads for a request.
+  Result<void> admit_reads(const std::string& owner) const;
   // Lays code that is admitted. `guards` are for code that is `constrained`. An error, too, when it is too
   // much, or uses cells that its owner does not have. Code of no request is there for all.
   Result<void> lay(const std::vector<Insertion>& code, const std::string& owner, const Cells& cells,
@@ -67,6 +69,8 @@ class Requests {
   size_t& children() { return children_; }
 
  private:
+  Result<void> admit(format::Routine routine, const std::string& owner) const;
+
   std::string hint_for(const std::string& missing) const;
   const plan::Plan& plan_;
   const Names& names_;

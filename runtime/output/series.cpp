@@ -53,8 +53,9 @@ std::string process_text(const Series& series) {
 }
 
 std::string place_text(const Series& series) {
-  if (series.key.empty() || series.focus.empty()) return series.focus + key_text(series);
-  return series.focus + " [" + key_text(series) + "]";
+  const std::string key = series.key == std::vector<std::string>{""} ? "\"\"" : key_text(series);
+  if (series.key.empty() || series.focus.empty()) return series.focus + key;
+  return series.focus + " [" + key + "]";
 }
 
 const Series& Feed::add(Series series) {

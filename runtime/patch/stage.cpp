@@ -145,11 +145,14 @@ class Builder {
     }
     for (size_t i = 0; i < input_.binding.key_tables.size(); i++) {
       out_.tables.emplace_back();
-      const uint64_t size =
-          resident::KeyTableShape{input_.max_keys, input_.binding.key_tables[i].kind}.size();
+      const uint64_t size = shape_of(input_.binding.key_tables[i]).size();
       if (auto ok = place(out_.tables[i], near, size, UINT64_MAX / 2); !ok) return ok;
     }
     return {};
+  }
+  resident::KeyTableShape shape_of(const focus::KeyTable& table) const {
+    return {table.by_text ? std::min(input_.max_keys, resident::kMostTexts) : input_.max_keys, table.kind,
+            table.by_text};
   }
   Result<void> use_session() {
     out_.extends = true;
@@ -349,11 +352,10 @@ class Builder {
     for (size_t i = 0; i < out_.tables.size() && !session_; i++) {
       const focus::KeyTable& table = input_.binding.key_tables[i];
       const std::vector<uint32_t>& at = out_.layout.cells;
-      out_.table_headers.push_back(resident::key_table_header({input_.max_keys, table.kind}, at[table.keys],
-                                                              at[table.key], at[table.change], at[table.base],
-                                                              table.by_thread));
-      journal.tables.push_back(
-          {out_.tables[i], input_.max_keys, table.request, at[table.keys], at[table.base], table.by_thread});
+      out_.table_headers.push_back(resident::key_table_header(
+          shape_of(table), at[table.keys], at[table.key], at[table.change], at[table.base], table.by_thread));
+      journal.tables.push_back({out_.tables[i], shape_of(table).most, table.request, at[table.keys],
+                                at[table.base], table.by_thread});
       journal.tables.back().kind = table.kind;
       if (table.adds)
         for (const format::MetricKey& key : input_.binding.requests[table.request].definition->keys)

@@ -126,7 +126,7 @@ class Copy {
 
   // The keys stay known: their totals begin at 0.
   bool empty_table(const JournalTable& table) const {
-    const KeyTableShape shape{table.most, table.kind};
+    const KeyTableShape shape = table.shape();
     uint64_t used = 0;
     if (!memory_.read(table.at.start + kTableUsed, std::as_writable_bytes(std::span(&used, 1)))) return false;
     used = std::min(used, table.most + shape.others() - 1) + 1;

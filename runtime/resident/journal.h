@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "format/manifest.h"
 #include "runtime/image/image.h"
+#include "runtime/resident/key_table.h"
 #include "runtime/resident/layout.h"
 
 namespace mdl::resident {
@@ -103,6 +104,10 @@ struct JournalTable {  // resident/key_table.h
   bool by_thread = false;
   std::vector<format::KeyName> names = {};            // of a metric by key: how its keys are shown,
   format::CellKind kind = format::CellKind::counter;  // and what it keeps for each
+
+  KeyTableShape shape() const {
+    return {most, kind, !names.empty() && names.front() == format::KeyName::str};
+  }
 };
 
 struct Journal {

@@ -2,14 +2,19 @@
 // counted while it was active. The resident code (arch/resident.h) fills it:
 //
 //   +0    offsets in a block: keys, key, change, base; slots less one, most totals, totals so far, offset of
-//         the totals, whether they are kept for each thread, how many are for what found no room
+//         the totals, whether they are kept for each thread, how many are for what found no room, offset of the
+//         texts or 0
 //   +128  slots: the number of a total in 32 bits, 0 = free
 //         totals of 64 bytes {key, total, thread, unused, part, count}, by their number; number 0 is for what found
 //         no room {1 then, total}
+//         texts of 264 bytes {how long, bytes}, by the numbers of their totals: where keys are texts
 //
 // Of a metric by key that observes values, `count` is how many, `total` their sum or the extreme one, as its kind of cell
 // has it (format/kinds.h). A distribution has a total for each of its buckets that holds something, whose part is the
 // bucket's number and one; as many numbers are for what found no room.
+//
+// Where keys are texts, code names the address of one. The resident code reads up to 256 bytes there and takes their
+// 64-bit hash for the key (FNV-1a, Fowler, Noll and Vo); the text is kept when the key is first seen.
 //
 // Numbers are given in the order in which keys appear, so that a reader reads what is used and nothing else.
 // Two threads that meet a key at the same time may both give it a number; one of them stays at 0.
@@ -25,20 +30,25 @@
 namespace mdl::resident {
 
 inline constexpr uint64_t kDefaultKeys = 2097152;
+inline constexpr uint64_t kMostTexts = 262144;  // of one request
 inline constexpr uint64_t kMostKeys = uint64_t{1} << 26;
 
 struct KeyTableShape {
   uint64_t most = kDefaultKeys;
   format::CellKind kind = format::CellKind::counter;
+  bool of_texts = false;
 
   uint64_t others() const { return kind == format::CellKind::histogram ? format::kHistogramBuckets + 1 : 1; }
   uint64_t slots() const;  // a power of two, at least twice as many
   uint64_t totals() const { return kTableSlots + slots() * 4; }
-  uint64_t size() const { return totals() + (most + others()) * kTotalSize; }
+  uint64_t texts() const { return of_texts ? totals() + (most + others()) * kTotalSize : 0; }
+  uint64_t size() const {
+    return totals() + (most + others()) * (kTotalSize + (of_texts ? uint64_t{kTextSize} : 0));
+  }
 };
 
 // The header of a new table; the rest of it is zero. Offsets are those of cells in a block.
-std::array<uint64_t, 10> key_table_header(const KeyTableShape& shape, uint64_t keys, uint64_t key,
+std::array<uint64_t, 11> key_table_header(const KeyTableShape& shape, uint64_t keys, uint64_t key,
                                           uint64_t change, uint64_t base, bool by_thread);
 
 }  // namespace mdl::resident

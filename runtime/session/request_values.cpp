@@ -47,14 +47,24 @@ std::map<values::KeyOf, int64_t> fold(const std::map<values::KeyOf, int64_t>& to
 
 }  // namespace
 
+values::KeyPlace key_place(const resident::JournalTable& table) {
+  const resident::KeyTableShape shape = table.shape();
+  return {.table = table.at.start,
+          .most = shape.most,
+          .others = shape.others(),
+          .totals = shape.totals(),
+          .texts = shape.texts(),
+          .keys = table.keys,
+          .base = table.base,
+          .by_thread = table.by_thread,
+          .kind = table.kind};
+}
+
 RequestValues::RequestValues(const resident::Journal& journal, const values::BlockLayout& layout,
                              output::Feed& feed, pid_t pid)
     : journal_(journal), feed_(feed), pid_(pid) {
   for (const resident::JournalTable& table : journal.tables) {
-    const resident::KeyTableShape shape{table.most, table.kind};
-    const values::KeyPlace place{table.at.start, shape.most, shape.others(),  shape.totals(),
-                                 table.keys,     table.base, table.by_thread, table.kind};
-    keys_.try_emplace(table.request, layout, place);
+    keys_.try_emplace(table.request, layout, key_place(table));
   }
 }
 
@@ -111,7 +121,9 @@ std::string RequestValues::name_key(size_t request, format::KeyName name, int64_
                                                         : fmt::format("{} {}", key, file->second);
   }
   if (name == number) return fmt::format("{}", key);
-  std::string text = !addresses_      ? fmt::format("{:#x}", address)
+  const auto as_text = [&] { return keys_.at(request).text(key); };
+  std::string text = name == str      ? as_text()
+                     : !addresses_    ? fmt::format("{:#x}", address)
                      : name == caller ? addresses_->of_caller(address)
                                       : addresses_->at(address);
   if (taken_.try_emplace({request, text}, key).first->second != key) text += fmt::format(" ({:#x})", address);

@@ -26,6 +26,9 @@ struct RequestValue {
   format::CellKind kind = format::CellKind::counter;
 };
 
+// Where the keys of a request lie in its process.
+values::KeyPlace key_place(const resident::JournalTable& table);
+
 class RequestValues {
  public:
   // All outlive it; `pid` is the journal's process, or the child that has a copy of the journal.

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/say.h"
+#include "base/utf8.h"
 #include "runtime/arch/target_data.h"
 #include "runtime/values/cell_kinds.h"
 
@@ -12,7 +14,8 @@ namespace mdl::values {
 namespace {
 
 constexpr size_t kWords = kActiveSize / sizeof(uint64_t), kTotalWords = kTotalSize / sizeof(uint64_t);
-constexpr uint64_t kAtOnce = 65536;  // totals
+constexpr uint64_t kAtOnce = 65536;      // totals
+constexpr uint64_t kTextsAtOnce = 1024;  // of 264 bytes
 
 struct Entry {
   int32_t count = 0;  // 0: free; below: being filled or settled (by the resident code)
@@ -79,7 +82,50 @@ void observe(Observations& into, format::CellKind kind, uint64_t total, uint64_t
   }
 }
 
-bool read_totals(const image::Memory& memory, const KeyPlace& place, KeyValues& out) {
+// Where a text that was cut ends: not within a character.
+size_t end_of_characters(std::string_view text) {
+  size_t last = text.size();
+  while (last > 0 && text.size() - last < 4 && (text[last - 1] & 0xc0) == 0x80) --last;
+  const bool is_part = last > 0 && (text[last - 1] & 0xc0) == 0xc0 && utf8_length(text.substr(last - 1)) == 0;
+  return is_part ? last - 1 : text.size();
+}
+
+// What stands in a table for a text.
+std::string text_of(const uint64_t* words) {
+  if (words[0] & kTextBad) return "<bad address>";
+  const uint64_t size = std::min<uint64_t>((words[0] & 0xffff) - 1, kTextBytes);
+  std::string_view text(reinterpret_cast<const char*>(words + 1), size);
+  if (words[0] & kTextCut) text = text.substr(0, end_of_characters(text));
+  return escaped(text) + (words[0] & kTextCut ? "…" : "");
+}
+
+}  // namespace
+
+// Texts that are new among these totals, the `first` of which has that number. A thread writes a text before it adds to
+// the total, and both were read in the other order: what has no text has counted nothing yet.
+bool KeyReader::read_texts(const image::Memory& memory, uint64_t first, std::span<const uint64_t> totals) {
+  constexpr uint64_t kTextWords = kTextSize / sizeof(uint64_t);
+  const uint64_t number = totals.size() / kTotalWords;
+  const auto is_known = [&](uint64_t i) {
+    return first + i < place_.others || texts_.contains(static_cast<int64_t>(totals[i * kTotalWords]));
+  };
+  std::vector<uint64_t> words;
+  for (uint64_t i = 0; i < number; ++i) {
+    uint64_t end = i;
+    while (end < std::min(number, i + kTextsAtOnce) && !is_known(end)) ++end;
+    if (end == i) continue;
+    words.resize((end - i) * kTextWords);
+    if (!read_words(memory, place_.table + place_.texts + (first + i) * kTextSize, words)) return false;
+    for (uint64_t k = 0; k < end - i; ++k)
+      if (const uint64_t* text = &words[k * kTextWords]; text[0] != 0)
+        texts_.try_emplace(static_cast<int64_t>(totals[(i + k) * kTotalWords]), text_of(text));
+    i = end - 1;
+  }
+  return true;
+}
+
+bool KeyReader::read_totals(const image::Memory& memory, KeyValues& out) {
+  const KeyPlace& place = place_;
   const bool observes = routines(place.kind).fold != nullptr;
   uint64_t used = 0;
   if (!read_words(memory, place.table + kTableUsed, std::span(&used, 1))) return false;
@@ -89,6 +135,7 @@ bool read_totals(const image::Memory& memory, const KeyPlace& place, KeyValues& 
     const uint64_t number = std::min(kAtOnce, used - first);
     words.resize(number * kTotalWords);
     if (!read_words(memory, place.table + place.totals + first * kTotalSize, words)) return false;
+    if (place.texts != 0 && !read_texts(memory, first, words)) return false;
     for (uint64_t i = 0; i < number; ++i) {
       const uint64_t* one = &words[i * kTotalWords];
       const uint64_t count = one[kTotalCount / 8], part = one[kTotalPart / 8];
@@ -99,6 +146,7 @@ bool read_totals(const image::Memory& memory, const KeyPlace& place, KeyValues& 
         if (observes) observe(out.others_observed, place.kind, one[1], count, first + i);
         continue;
       }
+      if (place.texts != 0 && !texts_.contains(static_cast<int64_t>(one[0]))) continue;
       if (observes) {
         observe(out.observed[{static_cast<int64_t>(one[0]), one[2]}], place.kind, one[1], count, part);
         continue;
@@ -110,8 +158,6 @@ bool read_totals(const image::Memory& memory, const KeyPlace& place, KeyValues& 
   return true;
 }
 
-}  // namespace
-
 Result<void> KeyReader::read(const image::Memory& memory) {
   auto before = read_threads(memory, layout_, place_);
   if (!before) return before.error();
@@ -119,7 +165,7 @@ Result<void> KeyReader::read(const image::Memory& memory) {
   for (size_t i = 0; i < before->size(); ++i)
     if (!read_words(memory, (*before)[i].block + place_.base, std::span(&bases[i], 1))) return gone();
   KeyValues now;
-  if (!read_totals(memory, place_, now)) return gone();
+  if (!read_totals(memory, now)) return gone();
 
   const uint64_t others = place_.table + place_.totals + 8;
   bool moving = false;

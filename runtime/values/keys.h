@@ -10,6 +10,8 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -23,7 +25,8 @@ struct KeyPlace {
   uint64_t table = 0;   // address
   uint64_t most = 0;    // totals, besides
   uint64_t others = 1;  // those of what found no room
-  uint64_t totals = 0;  // offset in the table
+  uint64_t totals = 0;  // offsets in the table
+  uint64_t texts = 0;   // 0 where keys are no texts
   uint32_t keys = 0;    // offsets in a block
   uint32_t base = 0;
   bool by_thread = false;
@@ -53,13 +56,19 @@ class KeyReader {
   // The values now are the last ones then; an error when the memory cannot be read.
   Result<void> read(const image::Memory& memory);
   const KeyValues& last() const { return last_; }
+  // Of a key that is in these, where keys are texts: what was at the address, cut where that was longer than 256 bytes.
+  const std::string& text(int64_t key) const { return texts_.at(key); }
   bool is_by_thread() const { return place_.by_thread; }
   format::CellKind kind() const { return place_.kind; }
 
  private:
+  bool read_totals(const image::Memory& memory, KeyValues& out);
+  bool read_texts(const image::Memory& memory, uint64_t first, std::span<const uint64_t> totals);
+
   BlockLayout layout_;
   KeyPlace place_;
   KeyValues last_;
+  std::map<int64_t, std::string> texts_;  // by key
 };
 
 }  // namespace mdl::values

@@ -21,6 +21,7 @@
 #include "runtime/process/target.h"
 #include "runtime/resident/footprint.h"
 #include "runtime/resident/key_table.h"
+#include "runtime/session/request_values.h"
 #include "runtime/session/anomalies.h"
 #include "runtime/session/session_values.h"
 #include "runtime/values/keys.h"
@@ -91,10 +92,7 @@ void read_session(std::string_view text) {
     (void)inject::anomalies_of(journal, values->anomaly_words);
   for (const resident::JournalTable& table : journal.tables) {
     if (table.most > 4096 || layout.slots > 4096) continue;
-    const resident::KeyTableShape shape{table.most, table.kind};
-    const values::KeyPlace place{table.at.start, shape.most, shape.others(),  shape.totals(),
-                                 table.keys,     table.base, table.by_thread, table.kind};
-    values::KeyReader reader(layout, place);
+    values::KeyReader reader(layout, inject::key_place(table));
     for (int i = 0; i < 2; i++) (void)reader.read(memory).operator bool();
   }
 }

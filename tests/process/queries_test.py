@@ -316,7 +316,7 @@ class Refusals(Queries):
             "count /Code/timde": ["no timde"],
             "time t_work within /Code/timed/t_arround": ["did you mean `t_around`"],
             "min t_work": ["query:1:1: error:", "min VALUE at FUNCTION"],
-            "count t_work by str($arg[0])": ["query:1:17: error:", "hint: "],
+            "count t_work if str($arg[0]) == 1": ["query:1:17: error:", "hint: "],
             "count t_work.entry if elapsed > 5": ["query:1:23: error: 'elapsed' does not go with '.entry'"],
             "count t_*": ["query:1:7: error: 't_*' is a pattern", "/Code/OBJECT/"],
             "time t_work within t_around": ["query:1:20: error:", "within /Code/OBJECT/t_around"],

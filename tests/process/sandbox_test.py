@@ -111,6 +111,7 @@ class Sandboxes(LiveTest):
         program = self.sandboxed("deny", "clock_gettime,process_vm_readv")
         self.refused(program, timer, "cpu_time", "kills the process at clock_gettime")
         self.refused(program, address, "words", "kills the process at process_vm_readv", "readAddress")
+        self.refused(program, "count t_work by str($arg[0])", "kills the process at process_vm_readv", "str")
         session = self.counted(program, both)
         self.assertEqual(set(session.final()), {("calls", "")})
         allowed = self.start("children")

@@ -90,8 +90,8 @@ std::vector<PlannedCall> routine_calls(format::Routine routine) {
     case format::Routine::event:
       return {{__NR_getrusage, {static_cast<uint64_t>(RUSAGE_THREAD), kUnknown}, "counts of events"}};
     case format::Routine::read:
-      return {{__NR_gettid, {}, "readAddress"},
-              {__NR_process_vm_readv, {kUnknown, kUnknown, 1, kUnknown, 1, 0}, "readAddress"}};
+      return {{__NR_gettid, {}, "readAddress and str"},
+              {__NR_process_vm_readv, {kUnknown, kUnknown, 1, kUnknown, kUnknown, 0}, "readAddress and str"}};
     default:
       return {};
   }

@@ -80,6 +80,7 @@ class Keys : public testing::Test {
             shape_.most,
             shape_.others(),
             shape_.totals(),
+            shape_.texts(),
             kKeys,
             kBase,
             by_thread_,

@@ -1,0 +1,136 @@
+// Texts that a function is given, in places that change, end, are gone or never were.
+//
+//   texts [SECONDS]
+//
+// Answers carry {"pid":..,"rounds":N,"handled":N,"many":N}, since the program's start (a child's: since it was made).
+// In each round t_text is called once with each of these: "alpha", "beta" and "", all from one buffer of its thread;
+// "edge", at the end of the last page that is mapped there, and "unended", which has no end there; 300 times 'x';
+// "Zürich\n"; a null pointer; an address of nothing; the middle of a page that cannot be
+// read; "across", in two pages. Its second argument is the
+// text's place in this list, from 1.
+//
+//   go N       four threads, N rounds each
+//   storm N    two threads make rounds while N signals come to each, whose handler calls t_text with "handled", 1
+//   many N     N different texts: "text 0", "text 1" and so on, continuing where it was
+//   fork N     a child makes N rounds and answers itself; the parent answers then
+//   quit       ends with status 0
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "protocol.h"
+#include "totals.h"
+
+extern "C" __attribute__((noipa, used)) long t_text(const char* text, long amount) {
+  asm volatile("" : "+r"(text), "+r"(amount));
+  return amount * 3 + (text == nullptr);
+}
+
+namespace {
+
+std::atomic<unsigned long> rounds, handled, many;
+char* edge;    // behind the last byte that is mapped
+char* closed;  // a page without access
+
+void map_edges() {
+  const auto map = [](size_t pages, int protection) {
+    return static_cast<char*>(mmap(nullptr, pages * 4096, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  };
+  edge = map(3, PROT_READ | PROT_WRITE) + 8192;
+  munmap(edge, 4096);
+  closed = map(1, PROT_NONE);
+}
+
+void round() {
+  static thread_local char own[304];
+  const auto buffered = [](const char* text, long amount) { t_text(std::strcpy(own, text), amount); };
+  buffered("alpha", 1);
+  buffered("beta", 2);
+  buffered("", 3);
+  static const bool written = [] {
+    std::memcpy(edge - 12, "edge", 5);
+    std::memcpy(edge - 7, "unended", 7);
+    std::strcpy(edge - 4096 - 3, "across");
+    return true;
+  }();
+  t_text(edge - 12, written ? 4 : 0);
+  t_text(edge - 7, 5);
+  std::memset(own, 'x', 300);
+  own[300] = 0;
+  t_text(own, 6);
+  buffered("Zürich\n", 7);
+  t_text(nullptr, 8);
+  t_text(reinterpret_cast<const char*>(0xdead00000000beef), 9);
+  t_text(closed + 2000, 10);
+  t_text(edge - 4096 - 3, 11);
+  ++rounds;
+}
+
+void go(unsigned long number) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([number] {
+      for (unsigned long k = 0; k < number; ++k) round();
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+void on_signal(int) {
+  t_text("handled", 1);
+  ++handled;
+}
+
+void answer(const char* event) {
+  using protocol::field;
+  protocol::say_event(event, field("pid", static_cast<unsigned long long>(getpid())) + "," +
+                                 field("rounds", rounds) + "," + field("handled", handled) + "," +
+                                 field("many", many));
+}
+
+void in_child(unsigned long number) {
+  const pid_t child = fork();
+  if (child != 0) {
+    waitpid(child, nullptr, 0);
+    return;
+  }
+  rounds = handled = many = 0;
+  for (unsigned long i = 0; i < number; ++i) round();
+  answer("child");
+  exit(0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
+  map_edges();
+  std::signal(SIGUSR1, on_signal);
+  answer("ready");
+  while (true) {
+    protocol::Command command = protocol::next_command();
+    if (command.word == "go") {
+      go(command.number);
+    } else if (command.word == "storm") {
+      under_signals(command.number, [](const std::atomic<bool>& ends) {
+        while (!ends) round();
+      });
+    } else if (command.word == "many") {
+      for (unsigned long i = 0; i < command.number; ++i)
+        t_text(("text " + std::to_string(many++)).c_str(), 1);
+    } else if (command.word == "fork") {
+      in_child(command.number);
+    } else {
+      break;
+    }
+    answer("done");
+  }
+  return 0;
+}
