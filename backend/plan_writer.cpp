@@ -59,6 +59,7 @@ PlanText make_plan(const Program& program, const Target& target, std::vector<Ref
     if (!metric.focus.empty()) features.emplace("focus");
     if (!metric.keys.empty()) features.emplace("metric-keys");
     if (metric.keyed != format::CellKind::counter) features.emplace("keyed-observations");
+    if (metric.keys.size() > 1) features.emplace("several-keys");
     if (format::reads_texts(metric)) features.emplace("text-keys");
   }
   for (const ir::Snippet& snippet : program.snippets) {

@@ -121,6 +121,12 @@ bool reads_texts(const Metric& metric) {
   return std::ranges::find(metric.keys, KeyName::str, &MetricKey::name) != metric.keys.end();
 }
 
+std::vector<size_t> order_of_keys(const std::vector<KeyName>& names) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < names.size(); i++) out.insert(names[i] == KeyName::str ? out.begin() : out.end(), i);
+  return out;
+}
+
 bool is_known_feature(std::string_view wanted) {
   const auto has = [&](const auto& row) { return row.feature == wanted; };
   return std::ranges::any_of(kPoints, has) || std::ranges::any_of(kCells, has) ||

@@ -208,7 +208,7 @@ enum class KeyChange : uint8_t {
 // address, where equal texts are one key.
 enum class KeyName : uint8_t { number, symbol, fd, caller, str };
 inline constexpr std::string_view kKeyNames[] = {"number", "symbol", "fd", "caller", "str"};
-inline constexpr size_t kMostKeysOfMetric = 1;
+inline constexpr size_t kMostKeysOfMetric = 3;
 
 // How the threads of a process, and the processes of a run, combine.
 enum class Aggregate : uint8_t { sum, min, max, avg };

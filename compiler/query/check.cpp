@@ -71,6 +71,12 @@ bool has_late_name(const ast::Expr& e) {
   return found;
 }
 
+bool is_text(const ast::Expr* key) {
+  const auto* call = std::get_if<ast::Call>(&key->node);
+  const auto* callee = call ? std::get_if<ast::NameUse>(&call->callee->node) : nullptr;
+  return callee && callee->text == "str";
+}
+
 // `caller`, and the value of `symbol(VALUE)`, `fd(VALUE)` and `str(VALUE)`, whose names have a meaning as keys alone.
 bool is_caller(const ast::Expr& key) {
   const auto* name = std::get_if<ast::NameUse>(&key.node);
@@ -207,6 +213,8 @@ class Checker {
   }
 
   void keys() {
+    const std::vector<const ast::Expr*> all = keys_of(query_);
+    const auto text = std::ranges::find_if(all, is_text);
     for (const std::vector<ast::Expr>& list : query_.keys)
       for (const ast::Expr& key : list) {
         if (is_thread(key)) continue;
@@ -222,9 +230,14 @@ class Checker {
           if (not_yet_known) instead = not_yet_known->instead;
           diagnostics_.report(DiagnosticCode::query_not_yet, key.span, "a value for each of these")
               .hint(std::string(instead));
-        } else if (keys_of(query_).size() > format::kMostKeysOfMetric && &key == keys_of(query_).back()) {
-          diagnostics_.report(DiagnosticCode::query_not_yet, key.span, "a value for each of several")
-              .hint("ask in two queries, or compute one number of both: by $arg[0] * 1000 + $arg[1]");
+        } else if (all.size() > format::kMostKeysOfMetric && &key == all.back()) {
+          diagnostics_
+              .report(DiagnosticCode::query_not_yet, key.span,
+                      fmt::format("a value for each of more than {}", format::kMostKeysOfMetric))
+              .hint("ask in two queries, or compute one number of two: by $arg[0] * 1000 + $arg[1]");
+        } else if (is_text(&key) && &key != *text) {
+          diagnostics_.report(DiagnosticCode::query_not_yet, key.span, "a value for each of two texts")
+              .hint("ask in two queries");
         }
       }
   }

@@ -289,7 +289,10 @@ class MetricChecker {
                          "a base that is a counter, a histogram, a minimum, a maximum or an average");
     if (base.keys.size() > format::kMostKeysOfMetric)
       diagnostics.report(DiagnosticCode::bad_value, base.keys[format::kMostKeysOfMetric].span, "'keyed by'",
-                         "one expression");
+                         fmt::format("at most {} expressions", format::kMostKeysOfMetric));
+    if (std::ranges::count(base.keys, format::KeyName::str,
+                           [](const ast::Expr& key) { return named_key(key).name; }) > 1)
+      diagnostics.report(DiagnosticCode::bad_value, span, "'keyed by'", "one text at most");
     if (!result_.replacements.empty())
       diagnostics.report(DiagnosticCode::bad_value, span, "'keyed by'",
                          "a metric whose base nothing replaces");

@@ -66,11 +66,12 @@ struct Raised {
 
 // The code that follows code which may change keys (focus::KeyTable).
 struct Keys {
-  int64_t key = 0, change = 0;         // byte offsets in the block
+  std::vector<int64_t> keys;           // byte offsets in the block
+  int64_t change = 0;                  // likewise
   uint64_t table = 0;                  // its address
   uint64_t routine = 0;                // of the resident code that does it
   bool balanced = false;               // the frame that raises a key is the one that lowers it
-  bool by_caller = false;              // the key is the return address at the entry where the code stands
+  std::optional<int64_t> caller = {};  // the offset of a key that is the return address where the code stands
   std::optional<int64_t> amount = {};  // of code that adds to a key's total: the offset of what it adds
 };
 

@@ -63,7 +63,7 @@
   /* What waits at tail jumps: entries {place of the return address, cell} */                          \
   X(DeferredBytes, 2048)                                                                              \
   X(DeferredEntry, 16)                                                                                \
-  /* A table of keys, and a total in it: {key, total, thread, unused, part, count}: resident/key_table.h */ \
+  /* A table of keys, and a total in it: {key, total, thread, key, part, count, key}: resident/key_table.h */ \
   X(TableKeys, 0)        /* offsets in a block: of the thread's active keys, */                        \
   X(TableKey, 8)         /* of the key that is meant, */                                               \
   X(TableChange, 16)     /* of what happens to it (format::KeyChange), */                              \
@@ -75,10 +75,14 @@
   X(TableThreads, 64)    /* not 0: each thread has totals of its own */                                \
   X(TableOthers, 72)     /* how many totals are for what found no room */                              \
   X(TableTexts, 80)      /* not 0: keys are addresses of texts; the offset of the texts, by total */    \
+  X(TableKey2, 88)       /* as TableKey, of further keys that are meant; 0 = there are none */         \
+  X(TableKey3, 96)                                                                                    \
   X(TableSlots, 128)     /* 32 bits each: the number of a total, 0 = free */                           \
   X(TotalSize, 64)                                                                                    \
   X(TotalShift, 6)                                                                                    \
   X(TotalThread, 16)                                                                                  \
+  X(TotalKey2, 24)                                                                                    \
+  X(TotalKey3, 48)                                                                                    \
   X(TotalPart, 32)                                                                                    \
   X(TotalCount, 40)                                                                                   \
   /* A text: a word that is 0 as long as nobody has read it, else its bytes and 1, and flags; its bytes */ \

@@ -98,11 +98,11 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   for (size_t i = 0; i < defined.size(); ++i)
     if (format::is_raised(defined[i]->kind))
       draft.balance(base->insertions, *defined[i], cells[i].second, request);
-  const bool by_caller = keyed && metric.keys[0].name == format::KeyName::caller;
+  const auto caller = std::ranges::find(metric.keys, format::KeyName::caller, &format::MetricKey::name);
   const auto elsewhere = [](const Insertion& one) {
     return one.kind != format::PointKind::entry && one.kind != format::PointKind::return_;
   };
-  if (by_caller && std::ranges::any_of(base->insertions, [&](const Insertion& one) {
+  if (caller != metric.keys.end() && std::ranges::any_of(base->insertions, [&](const Insertion& one) {
         return elsewhere(one) && writes(scope.plan, {one}, metric.key_change);
       }))
     return Error{fmt::format("metric `{}` asks for the caller where that is not known", metric.id),
@@ -119,8 +119,19 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
                                                          metric.aggregate != format::Aggregate::sum);
   const CellId keys = draft.cell({metric.id, format::CellKind::keys}, metric.id + ".keys" + suffix);
   std::vector<KeyTable>& tables = draft.binding().key_tables;
-  tables.push_back({request, cell(metric.keys[0].cell), cell(metric.key_change), keys, value, by_thread, true,
-                    by_caller, by_text, metric.keyed});
+  KeyTable& table = tables.emplace_back(KeyTable{.request = request,
+                                                 .of = {},
+                                                 .change = cell(metric.key_change),
+                                                 .keys = keys,
+                                                 .base = value,
+                                                 .by_thread = by_thread,
+                                                 .adds = true,
+                                                 .by_text = by_text,
+                                                 .kind = metric.keyed});
+  std::vector<format::KeyName> names;
+  for (const format::MetricKey& key : metric.keys) names.push_back(key.name);
+  for (const size_t i : format::order_of_keys(names)) table.of.push_back(cell(metric.keys[i].cell));
+  if (caller != metric.keys.end()) table.caller = cell(caller->cell);
   draft.change_keys(instance, static_cast<uint32_t>(tables.size() - 1));
   return {};
 }

@@ -29,7 +29,7 @@ Result<void> lay_keys(Requests& requests, const Selection& selection, const std:
   draft.instance(index).balances = draft.balance(code->insertions, names[1], change, request);
   BoundRequest& bound = binding.requests[request];
   const bool by_thread = bound.thread != kAllThreads || bound.definition->aggregate != format::Aggregate::sum;
-  binding.key_tables.push_back({request, key, change, keys, bound.value, by_thread});
+  binding.key_tables.push_back({request, {key}, change, keys, bound.value, by_thread});
   draft.change_keys(index, static_cast<uint32_t>(binding.key_tables.size() - 1));
   bound.missing.insert(bound.missing.end(), code->missing.begin(), code->missing.end());
   return {};

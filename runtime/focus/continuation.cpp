@@ -36,7 +36,8 @@ std::vector<std::set<std::string>> users_of(const Binding& binding, const Reques
   for (const Balance& balance : binding.balances) use(balance.flag, balance.requests);
   for (uint32_t i = 0; i < binding.requests.size(); i++) use(binding.requests[i].value, {i});
   for (const KeyTable& table : binding.key_tables)
-    for (const CellId cell : {table.key, table.change, table.keys, table.base}) use(cell, {table.request});
+    for (const auto& cells : {table.of, {table.change, table.keys, table.base}})
+      for (const CellId cell : cells) use(cell, {table.request});
   return out;
 }
 

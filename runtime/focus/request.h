@@ -53,7 +53,7 @@ struct TrackedCells {
 // Constraint::key_cells), the thread's active keys, and the base whose growth is each key's.
 struct KeyTable {
   uint32_t request = 0;
-  CellId key = 0;
+  std::vector<CellId> of;  // the keys, one at least; a text is the first
   CellId change = 0;
   CellId keys = 0;
   CellId base = 0;
@@ -61,8 +61,8 @@ struct KeyTable {
   // Of a metric by key (format::Metric::keys), which no constraint has a part in: a hit adds what the base's cell
   // holds to the total of the key. No key is active then.
   bool adds = false;
-  bool by_caller = false;                             // the key is the return address
-  bool by_text = false;                               // the key is the text at an address
+  std::optional<CellId> caller = {};                  // the key that is the return address
+  bool by_text = false;                               // the first key is the text at an address
   format::CellKind kind = format::CellKind::counter;  // what is kept for each
 };
 

@@ -53,7 +53,7 @@ std::string process_text(const Series& series) {
 }
 
 std::string place_text(const Series& series) {
-  const std::string key = series.key == std::vector<std::string>{""} ? "\"\"" : key_text(series);
+  const std::string key = !series.key.empty() && key_text(series).empty() ? "\"\"" : key_text(series);
   if (series.key.empty() || series.focus.empty()) return series.focus + key;
   return series.focus + " [" + key + "]";
 }

@@ -39,12 +39,14 @@ bool PlacedCode::is_balanced(const FunctionPlan& f, focus::CellId change) const 
 arch::Keys PlacedCode::placed(const FunctionPlan& f, uint32_t table, uint64_t resident) const {
   const focus::KeyTable& t = input_.binding.key_tables[table];
   const std::vector<uint32_t>& at = stage_.layout.cells;
-  return {.key = at[t.key],
+  std::vector<int64_t> keys;
+  for (const focus::CellId key : t.of) keys.push_back(at[key]);
+  return {.keys = std::move(keys),
           .change = at[t.change],
           .table = stage_.tables[table].start,
           .routine = resident + arch::keys_offset(),
           .balanced = is_balanced(f, t.change),
-          .by_caller = t.by_caller,
+          .caller = t.caller ? std::optional<int64_t>(at[*t.caller]) : std::nullopt,
           .amount = t.adds ? std::optional<int64_t>(at[t.base]) : std::nullopt};
 }
 

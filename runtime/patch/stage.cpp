@@ -352,8 +352,10 @@ class Builder {
     for (size_t i = 0; i < out_.tables.size() && !session_; i++) {
       const focus::KeyTable& table = input_.binding.key_tables[i];
       const std::vector<uint32_t>& at = out_.layout.cells;
+      std::vector<uint64_t> of;
+      for (const focus::CellId key : table.of) of.push_back(at[key]);
       out_.table_headers.push_back(resident::key_table_header(
-          shape_of(table), at[table.keys], at[table.key], at[table.change], at[table.base], table.by_thread));
+          shape_of(table), at[table.keys], of, at[table.change], at[table.base], table.by_thread));
       journal.tables.push_back({out_.tables[i], shape_of(table).most, table.request, at[table.keys],
                                 at[table.base], table.by_thread});
       journal.tables.back().kind = table.kind;

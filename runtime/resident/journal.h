@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -106,7 +107,7 @@ struct JournalTable {  // resident/key_table.h
   format::CellKind kind = format::CellKind::counter;  // and what it keeps for each
 
   KeyTableShape shape() const {
-    return {most, kind, !names.empty() && names.front() == format::KeyName::str};
+    return {most, kind, std::ranges::find(names, format::KeyName::str) != names.end()};
   }
 };
 

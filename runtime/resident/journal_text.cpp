@@ -214,7 +214,8 @@ JournalTable table_of(const json& in, const Journal& journal) {
   const auto kind = format::cell_kind(in.at(7).get<std::string>());
   if (!kind || !format::key_change(*kind)) throw std::out_of_range("keyed");
   out.kind = *kind;
-  if (out.names.size() > format::kMostKeysOfMetric || !std::ranges::all_of(out.names, is_known))
+  if (out.names.size() > format::kMostKeysOfMetric || !std::ranges::all_of(out.names, is_known) ||
+      std::ranges::count(out.names, format::KeyName::str) > 1)
     throw std::out_of_range("keys");
   const uint64_t keys_end = out.keys + uint64_t{format::info(format::CellKind::keys).size};
   if (out.most == 0 || out.most > (out.shape().of_texts ? kMostTexts : kMostKeys) ||

@@ -3,9 +3,9 @@
 //
 //   +0    offsets in a block: keys, key, change, base; slots less one, most totals, totals so far, offset of
 //         the totals, whether they are kept for each thread, how many are for what found no room, offset of the
-//         texts or 0
+//         texts or 0, further keys (offsets in a block, or 0)
 //   +128  slots: the number of a total in 32 bits, 0 = free
-//         totals of 64 bytes {key, total, thread, unused, part, count}, by their number; number 0 is for what found
+//         totals of 64 bytes {key, total, thread, 2nd key, part, count, 3rd key}, by their number; number 0 is for what found
 //         no room {1 then, total}
 //         texts of 264 bytes {how long, bytes}, by the numbers of their totals: where keys are texts
 //
@@ -23,6 +23,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "format/kinds.h"
 #include "runtime/arch/target_data.h"
@@ -48,7 +49,9 @@ struct KeyTableShape {
 };
 
 // The header of a new table; the rest of it is zero. Offsets are those of cells in a block.
-std::array<uint64_t, 11> key_table_header(const KeyTableShape& shape, uint64_t keys, uint64_t key,
-                                          uint64_t change, uint64_t base, bool by_thread);
+// `of`: the keys that are meant, one at least.
+std::array<uint64_t, 13> key_table_header(const KeyTableShape& shape, uint64_t keys,
+                                          std::span<const uint64_t> of, uint64_t change, uint64_t base,
+                                          bool by_thread);
 
 }  // namespace mdl::resident

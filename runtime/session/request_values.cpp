@@ -34,13 +34,25 @@ std::map<values::KeyOf, int64_t> fold(const std::map<values::KeyOf, int64_t>& to
                                       const resident::JournalRequest& request, int64_t threads) {
   std::map<values::KeyOf, int64_t> out;
   const bool all = request.thread == focus::kAllThreads;
-  std::map<int64_t, values::Fold> folds;
+  std::map<values::KeyOf, values::Fold> folds;
   for (const auto& [of, total] : totals)
-    if (all || static_cast<uint64_t>(request.thread) == of.thread) folds[of.key].add(total);
+    if (all || static_cast<uint64_t>(request.thread) == of.thread) folds[{of.key, 0, of.more}].add(total);
   for (auto& [key, fold] : folds) {
     // Threads that never met the key have counted nothing for it.
     if (all && request.aggregate != format::Aggregate::sum) fold.add_zeros(threads - fold.count());
-    out[{key, 0}] = fold.result(request.aggregate);
+    out[key] = fold.result(request.aggregate);
+  }
+  return out;
+}
+
+// How each key is shown, and the key; in the order in which they were asked for.
+std::vector<std::pair<format::KeyName, int64_t>> named_keys(const std::vector<format::KeyName>& names,
+                                                            const values::KeyOf& of) {
+  std::vector<std::pair<format::KeyName, int64_t>> out(names.size());
+  size_t at = 0;
+  for (const size_t i : format::order_of_keys(names)) {
+    out[i] = {names[i], at == 0 ? of.key : of.more[at - 1]};
+    at++;
   }
   return out;
 }
@@ -87,7 +99,8 @@ void RequestValues::change(const std::vector<std::optional<uint32_t>>& kept) {
       files[{one->second, of.second}] = std::move(file);
   decltype(taken_) taken;
   for (const auto& [of, key] : taken_)
-    if (const auto one = now.find(of.first); one != now.end()) taken[{one->second, of.second}] = key;
+    if (const auto one = now.find(std::get<0>(of)); one != now.end())
+      taken[{one->second, std::get<1>(of), std::get<2>(of)}] = key;
   files_ = std::move(files);
   taken_ = std::move(taken);
   keys_ = std::move(keys);
@@ -103,16 +116,18 @@ void RequestValues::read_keys(const image::Memory& memory) {
 // A descriptor is of another file later, or of none: what it is is asked when it is first seen.
 void RequestValues::name_descriptors(size_t request, const values::KeyValues& now) {
   const std::vector<format::KeyName>* names = names_of_keys(request);
-  if (names == nullptr || names->front() != format::KeyName::fd) return;
+  if (names == nullptr || std::ranges::find(*names, format::KeyName::fd) == names->end()) return;
   const auto name = [&](const auto& values) {
     for (const auto& [of, value] : values)
-      if (const auto [file, fresh] = files_.try_emplace({request, of.key}); fresh)
-        file->second = kernel::proc_link(pid_, fmt::format("fd/{}", of.key));
+      for (const auto& [name, key] : named_keys(*names, of))
+        if (name == format::KeyName::fd)
+          if (const auto [file, fresh] = files_.try_emplace({request, key}); fresh)
+            file->second = kernel::proc_link(pid_, fmt::format("fd/{}", key));
   };
   name(now.totals), name(now.observed);
 }
 
-std::string RequestValues::name_key(size_t request, format::KeyName name, int64_t key) {
+std::string RequestValues::name_key(size_t request, size_t place, format::KeyName name, int64_t key) {
   using enum format::KeyName;
   const auto address = static_cast<uint64_t>(key);
   if (name == fd) {
@@ -126,7 +141,8 @@ std::string RequestValues::name_key(size_t request, format::KeyName name, int64_
                      : !addresses_    ? fmt::format("{:#x}", address)
                      : name == caller ? addresses_->of_caller(address)
                                       : addresses_->at(address);
-  if (taken_.try_emplace({request, text}, key).first->second != key) text += fmt::format(" ({:#x})", address);
+  if (taken_.try_emplace({request, place, text}, key).first->second != key)
+    text += fmt::format(" ({:#x})", address);
   return text;
 }
 
@@ -139,8 +155,8 @@ std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot
     return {others, of, is_distribution ? observed.distribution.sum : observed.value(kind), &observed, kind};
   };
   const auto value = [&](uint64_t thread, int64_t total) -> RequestValue {
-    if (!values::routines(kind).fold) return {false, {0, thread}, total};
-    return observation(false, {0, thread}, snapshot.observed(index, thread), kind);
+    if (!values::routines(kind).fold) return {false, {0, thread, {}}, total};
+    return observation(false, {0, thread, {}}, snapshot.observed(index, thread), kind);
   };
   if (!request.keyed && request.thread != focus::kEachThread) return {value(0, snapshot.cells[index])};
   std::vector<RequestValue> out;
@@ -151,7 +167,8 @@ std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot
     if (const format::CellKind keyed = table->second.kind(); values::routines(keyed).fold) {
       for (const auto& [of, observed] : now.observed)
         if (request.thread < 0 || static_cast<uint64_t>(request.thread) == of.thread)
-          out.push_back(observation(false, {of.key, request.thread < 0 ? of.thread : 0}, observed, keyed));
+          out.push_back(
+              observation(false, {of.key, request.thread < 0 ? of.thread : 0, of.more}, observed, keyed));
       if (now.others) out.push_back(observation(true, {}, now.others_observed, keyed));
       return out;
     }
@@ -192,7 +209,9 @@ const output::Series& RequestValues::series_of(size_t index, const RequestValue&
   series.name = request.name;
   const std::vector<format::KeyName>* names = names_of_keys(index);
   series.focus = focus_of(request, value, request.keyed && names == nullptr);
-  if (names != nullptr) series.key = {value.others ? "?" : name_key(index, names->front(), value.of.key)};
+  if (names != nullptr)
+    for (const auto& [name, key] : named_keys(*names, value.of))
+      series.key.push_back(value.others ? "?" : name_key(index, series.key.size(), name, key));
   series.asked =
       request.of == focus::BoundRequest::kNone ? request.focus : journal_.requests[request.of].focus;
   series.process = pid_;

@@ -54,8 +54,8 @@ class RequestValues {
  private:
   const output::Series& series_of(size_t request, const RequestValue& value);
   const std::vector<format::KeyName>* names_of_keys(size_t request) const;
-  // The text of one, which no other key of the request has.
-  std::string name_key(size_t request, format::KeyName name, int64_t key);
+  // The text of the one that stands in that place, which no other key there has.
+  std::string name_key(size_t request, size_t place, format::KeyName name, int64_t key);
   void name_descriptors(size_t request, const values::KeyValues& now);
 
   const resident::Journal& journal_;
@@ -65,7 +65,7 @@ class RequestValues {
   std::shared_ptr<const image::AddressNames> addresses_;
   std::map<std::pair<size_t, int64_t>, std::string>
       files_;  // of descriptors that are keys of a request, as first seen
-  std::map<std::pair<size_t, std::string>, int64_t> taken_;  // texts of keys
+  std::map<std::tuple<size_t, size_t, std::string>, int64_t> taken_;  // texts of keys, by their places
   using Of = std::tuple<size_t, bool, values::KeyOf>;
   struct Known {
     Of of;

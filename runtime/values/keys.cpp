@@ -82,6 +82,12 @@ void observe(Observations& into, format::CellKind kind, uint64_t total, uint64_t
   }
 }
 
+KeyOf of_total(const uint64_t* words) {
+  const auto word = [&](size_t at) { return words[at / sizeof(uint64_t)]; };
+  const auto key = [&](size_t at) { return static_cast<int64_t>(word(at)); };
+  return {key(0), word(kTotalThread), {key(kTotalKey2), key(kTotalKey3)}};
+}
+
 // Where a text that was cut ends: not within a character.
 size_t end_of_characters(std::string_view text) {
   size_t last = text.size();
@@ -148,10 +154,10 @@ bool KeyReader::read_totals(const image::Memory& memory, KeyValues& out) {
       }
       if (place.texts != 0 && !texts_.contains(static_cast<int64_t>(one[0]))) continue;
       if (observes) {
-        observe(out.observed[{static_cast<int64_t>(one[0]), one[2]}], place.kind, one[1], count, part);
+        observe(out.observed[of_total(one)], place.kind, one[1], count, part);
         continue;
       }
-      int64_t& total = out.totals[{static_cast<int64_t>(one[0]), one[2]}];
+      int64_t& total = out.totals[of_total(one)];
       total = static_cast<int64_t>(static_cast<uint64_t>(total) + one[1]);
     }
   }
@@ -179,7 +185,7 @@ Result<void> KeyReader::read(const image::Memory& memory) {
       const bool same = was.key == is.key && was.base == is.base && was.count > 0 && is.count > 0;
       moving = moving || (!same && (was.count != 0 || is.count != 0));
       if (!same) continue;
-      int64_t& total = is.total == others ? now.others_total : now.totals[{is.key, after.thread}];
+      int64_t& total = is.total == others ? now.others_total : now.totals[{is.key, after.thread, {}}];
       total = static_cast<int64_t>(static_cast<uint64_t>(total) + bases[i] - is.base);
     }
   }

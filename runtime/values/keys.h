@@ -7,6 +7,7 @@
 // counts are exact. Nothing read is trusted: numbers are bounded by the table's shape, keys are only printed.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -35,7 +36,8 @@ struct KeyPlace {
 
 struct KeyOf {
   int64_t key = 0;
-  uint64_t thread = 0;  // 0 where keys are not kept by thread
+  uint64_t thread = 0;                                           // 0 where keys are not kept by thread
+  std::array<int64_t, format::kMostKeysOfMetric - 1> more = {};  // of several, 0 where there are fewer
   auto operator<=>(const KeyOf&) const = default;
 };
 

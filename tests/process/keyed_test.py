@@ -1,5 +1,6 @@
 """Metrics by key: `keyed by EXPR`, `count F by EXPR`: a line for each key, each what the program counted for it."""
 
+import collections
 import signal
 import subprocess
 import unittest
@@ -241,6 +242,34 @@ metric outermost {
                          sum(int(key) * value for key, value in last["results"].items()))
         self.assert_untouched(self.program.pid, self.before)
 
+    def test_several_keys(self):
+        """Each combination; with the caller, a text, a descriptor or a thread among them."""
+        pair, three = "count t_key by $arg[0], $arg[1] & 1", "sum $arg[1] at t_key by $arg[1] & 1, caller, $arg[0]"
+        files, least = "count t_file by int($arg[0]) & 1, fd($arg[0])", "max $arg[1] at t_key by $arg[0], $arg[1] & 1"
+        self.begin(pair, three, files, least, "count t_key by $arg[0], $arg[1] & 1, thread as threads")
+        self.program.ask("storm 5000")
+        self.program.ask("raise 500")
+        last = self.program.ask("named 300")
+        self.assert_stopped_well(self.session)
+        lines = {metric: {tuple(line["key"]): line["value"] for line in self.session.lines
+                          if line["final"] and line["metric"] == metric} for metric in (pair, three, files, least)}
+        counts, sums, totals = collections.Counter(), collections.Counter(), collections.Counter()
+        for (key, odd), value in lines[pair].items():
+            self.assertIn(odd, "01")
+            counts[key] += value
+            self.assertEqual(lines[least][key, odd] & 1, int(odd))
+        self.assertEqual(counts, last["counts"])
+        for (odd, caller, key), value in lines[three].items():
+            self.assertIn("+0x", caller)
+            sums[key] += value
+        self.assertEqual({key: value for key, value in sums.items() if value}, {key: value for key, value in last["sums"].items() if value})
+        self.assertEqual(lines[files], {("0", "40 /dev/null"): 100, ("1", "41 /dev/zero"): 100, ("0", "42"): 100})
+        for line in self.session.lines:
+            if line["final"] and line["metric"] == "threads":
+                totals[tuple(line["key"])] += line["value"]
+        self.assertEqual(totals, lines[pair])
+        self.assert_untouched(self.program.pid, self.before)
+
     def test_addresses_and_descriptors(self):
         at, file = "sum 3 at t_at by symbol($arg[0])", "count t_file by fd($arg[0])"
         self.begin(at, file, "count t_at by $arg[0] as numbers")
@@ -276,7 +305,7 @@ metric outermost {
     def test_what_is_refused(self):
         program = self.start("keyed")
         for words, why in ((("cpu t_key by $arg[0]",), "E0406"), (("self t_key by $arg[0]",), "E0406"),
-                           (("calls /Code/keyed/* by $arg[0]",), "E0406"), (("count t_key by $arg[0], $arg[1]",), "E0406"),
+                           (("calls /Code/keyed/* by $arg[0]",), "E0406"), (("count t_key by $arg[0], $arg[1], $arg[2], $arg[3]",), "E0406"),
                            (("count t_key if symbol($arg[0]) == 1",), "E0406")):
             done = run(MDL_INJECT, program.pid, *words, "-d", "0")
             self.assertNotEqual(done.returncode, 0)

@@ -95,6 +95,15 @@ class Texts(LiveTest):
                 self.assertEqual({text: line["sum"] for text, line in lines.items()}, sums_of(last["rounds"]))
         self.assertEqual(self.values(least), dict(zip(READ, AMOUNTS)) | {BAD: 8})
 
+    def test_with_other_keys(self):
+        both = "sum $arg[1] at t_text by $arg[1], str($arg[0]), caller"
+        self.begin(both)
+        rounds = self.program.ask("go 100")["rounds"]
+        self.finish()
+        values = {(line["key"][0], line["key"][1]): line["value"] for line in self.session.lines
+                  if line["final"] and line["metric"] == both}
+        self.assertEqual(values, {(str(amount), text): rounds * amount for text, amount in zip((*READ, *[BAD] * 3), (*AMOUNTS, 8, 9, 10))})
+
     def test_followed_forks(self):
         self.begin(COUNT, "--follow-fork")
         self.program.ask("go 50")

@@ -83,32 +83,32 @@ void emit_track(Bytes& out, const Track& track) {
 }
 
 //         push amount(%r11); movq $0, amount(%r11)    where there is one
-//         push key(%r11); push change(%r11); movq $0, change(%r11)
+//         push key(%r11) for each; push change(%r11); movq $0, change(%r11)
 void emit_keys_before(Bytes& out, const Keys& keys) {
   Writer w(out);
   if (keys.amount) {
     w.cell({0x41, 0xff, 0xb3}, *keys.amount);
     w.cell({0x49, 0xc7, 0x83}, *keys.amount), w.bytes({0, 0, 0, 0});
   }
-  w.cell({0x41, 0xff, 0xb3}, keys.key);
+  for (const int64_t key : keys.keys) w.cell({0x41, 0xff, 0xb3}, key);
   w.cell({0x41, 0xff, 0xb3}, keys.change);
   w.cell({0x49, 0xc7, 0x83}, keys.change), w.bytes({0, 0, 0, 0});
 }
 
 //         cmpq $0, change(%r11); je end
-//         mov  depth(%rsp), %r10; mov %r10, key(%r11)    where the key is the caller: that stands there at an entry
+//         mov  depth(%rsp), %r10; mov %r10, key(%r11)    where a key is the caller: that stands there at an entry
 //         lea  depth(%rsp), %r10; push %r10      or push $0
 //         movabs $table, %r10; movabs $routine, %rax; call *%rax
 //         lea  8(%rsp), %rsp
-// end:    pop  change(%r11); pop key(%r11); pop amount(%r11)
+// end:    pop  change(%r11); pop key(%r11) for each, the last one first; pop amount(%r11)
 void emit_keys_behind(Bytes& out, const Keys& keys, uint32_t depth) {
   Writer w(out);
   Emitter e(out, 0);
   w.test(keys.change);
   size_t nothing = w.branch(kEqualShort);
-  if (keys.by_caller) {
+  if (keys.caller) {
     w.cell({0x4c, 0x8b, 0x94, 0x24}, depth + pushed_for(keys));
-    w.cell({0x4d, 0x89, 0x93}, keys.key);
+    w.cell({0x4d, 0x89, 0x93}, *keys.caller);
   }
   if (keys.balanced)
     w.cell({0x4c, 0x8d, 0x94, 0x24}, depth + pushed_for(keys)), e.push(r10);
@@ -120,7 +120,7 @@ void emit_keys_behind(Bytes& out, const Keys& keys, uint32_t depth) {
   w.bytes({0x48, 0x8d, 0x64, 0x24, 0x08});
   w.land(nothing);
   w.cell({0x41, 0x8f, 0x83}, keys.change);
-  w.cell({0x41, 0x8f, 0x83}, keys.key);
+  for (auto key = keys.keys.rbegin(); key != keys.keys.rend(); ++key) w.cell({0x41, 0x8f, 0x83}, *key);
   if (keys.amount) w.cell({0x41, 0x8f, 0x83}, *keys.amount);
 }
 

@@ -40,7 +40,7 @@ class Keys : public testing::Test {
     by_thread_ = by_thread;
     shape_.most = most;
     table_.assign(shape_.size() / 8 + 1, 0);
-    auto header = resident::key_table_header(shape_, kKeys, kKey, kChange, kBase, by_thread);
+    auto header = resident::key_table_header(shape_, kKeys, std::array{kKey}, kChange, kBase, by_thread);
     std::copy(header.begin(), header.end(), table_.begin());
     layout_.slots = slots;
     layout_.stride = kStride;
