@@ -79,7 +79,7 @@ void limit(int resource, rlim_t most, rlim_t more) {
 }
 
 // Resets all that a child inherits and that must not act in it (signals, descriptors), and limits it.
-void confine(int connection, unsigned seconds, uint64_t memory, pid_t parent) {
+void confine(int connection, unsigned seconds, [[maybe_unused]] uint64_t memory, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it ended before that
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
