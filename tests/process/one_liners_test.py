@@ -136,6 +136,8 @@ TRUTH = {
         (value(lines, "count pg_parse_query", pid=0), [line["count"] for line in lines if "p50" in line and line["pid"] == 0]),
         (TIMES, [TIMES])),
     "'count sqlite3_step'": lambda lines: (value(lines, "count sqlite3_step"), 2 * TIMES),  # a row, and the end
+    "'latency sqlite3_prepare_v2 by str($arg[1])'": lambda lines: (
+        [(line["key"], line["count"]) for line in lines if "p50" in line], [(["select 1 + 2;"], TIMES)]),
     "'count write by int($arg[0])'": lambda lines: (
         [line["value"] for line in lines if line.get("key") == ["1"]] + [line["sum"] for line in lines if "sum" in line],
         [TIMES, 2 * TIMES]),
