@@ -130,8 +130,9 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
                                                  .kind = metric.keyed});
   std::vector<format::KeyName> names;
   for (const format::MetricKey& key : metric.keys) names.push_back(key.name);
-  for (const size_t i : format::order_of_keys(names)) table.of.push_back(cell(metric.keys[i].cell));
   if (caller != metric.keys.end()) table.caller = cell(caller->cell);
+  for (const size_t i : format::order_of_keys(names))
+    table.of.push_back(names[i] == format::KeyName::caller ? *table.caller : cell(metric.keys[i].cell));
   draft.change_keys(instance, static_cast<uint32_t>(tables.size() - 1));
   return {};
 }

@@ -6,7 +6,7 @@
 // In each round t_text is called once with each of these: "alpha", "beta" and "", all from one buffer of its thread;
 // "edge", at the end of the last page that is mapped there, and "unended", which has no end there; 300 times 'x';
 // "Zürich\n"; a null pointer; an address of nothing; the middle of a page that cannot be
-// read; "across", in two pages. Its second argument is the
+// read; "across", in two pages; "unended" once more, which ends. Its second argument is the
 // text's place in this list, from 1.
 //
 //   go N       four threads, N rounds each
@@ -39,6 +39,7 @@ namespace {
 std::atomic<unsigned long> rounds, handled, many;
 char* edge;    // behind the last byte that is mapped
 char* closed;  // a page without access
+char ended[8];
 
 void map_edges() {
   const auto map = [](size_t pages, int protection) {
@@ -59,6 +60,7 @@ void round() {
     std::memcpy(edge - 12, "edge", 5);
     std::memcpy(edge - 7, "unended", 7);
     std::strcpy(edge - 4096 - 3, "across");
+    std::memcpy(ended, "unended", 8);
     return true;
   }();
   t_text(edge - 12, written ? 4 : 0);
@@ -71,6 +73,7 @@ void round() {
   t_text(reinterpret_cast<const char*>(0xdead00000000beef), 9);
   t_text(closed + 2000, 10);
   t_text(edge - 4096 - 3, 11);
+  t_text(ended, 12);
   ++rounds;
 }
 
