@@ -19,9 +19,9 @@ namespace mdl {
 namespace {
 
 constexpr size_t kMostThreads = 64;  // calls of more threads at a time are not watched
-constexpr long kLookUs = 100'000;
+constexpr long kLookUs = 500'000;
 // Looks that see one call, not a time: while we are stopped ourselves, nobody looks.
-constexpr int kPatience = 300, kPatienceWhileStanding = 50;
+constexpr int kPatience = 60, kPatienceWhileStanding = 10;
 
 struct Slot {
   std::atomic<bool> taken = false;
