@@ -26,7 +26,7 @@
   X(NewsMade, 0)         /* entries made */                                                            \
   X(NewsNobody, 8)       /* somebody has waited in vain, nobody else shall */                          \
   X(NewsPrograms, 16)    /* whether executed programs are followed */                                  \
-  X(NewsBeat, 24)        /* changes every 0.1 s while the injector lives */                            \
+  X(NewsBeat, 24)        /* changes every 0.1 s while the injector lives and somebody waits */         \
   X(NewsAsks, 32)        /* how many threads have asked before they execute a program */               \
   X(NewsMissedForks, 40) /* children that went on without their data having been made their own */     \
   X(NewsMissedPrograms, 48) /* threads that went on to execute a program without being followed */     \

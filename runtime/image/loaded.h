@@ -19,10 +19,17 @@ class LoadedList {
 
   // {load address, dynamic section} of each object, in the list's order, all namespaces of dlmopen after
   // another. Nothing when it cannot be read, or is just being changed.
-  std::optional<std::vector<uint64_t>> read(const Memory& memory) const;
+  std::optional<std::vector<uint64_t>> read(const Memory& memory);
+  // False when read() may say something else than the last time. One or two calls, however long the list is.
+  bool is_as_before(const Memory& memory);
 
  private:
+  std::optional<std::vector<uint64_t>> read_from(const Memory& memory) const;
+
   uint64_t debug_;
+  std::vector<BufferMemory> before_;  // the memory that the list was in
+  std::vector<Range> asked_;          // what of it was read
+  std::vector<std::byte> now_;        // room for a part of it
 };
 
 }  // namespace mdl::image

@@ -50,6 +50,8 @@ class AttachedProcess {
   Result<std::string> change(const RequestChange& change, std::vector<output::Point>& points);
   // True when what was hollow may not be any more.
   bool look_for_libraries();
+  // Whether looks at it would find nothing to do.
+  bool is_quiet() { return measurement_->is_quiet() && (!libraries_ || libraries_->is_quiet()); }
   // Adds what its requests found, at its end.
   void report_to(Found& found) const;
 

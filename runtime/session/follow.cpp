@@ -58,6 +58,7 @@ void Follow::expect_programs(Measured measured) {
 
 std::vector<Follow::Asker> Follow::asking(Measured measured) {
   std::vector<Asker> out;
+  if (!may_ask_) return out;
   std::array<uint64_t, kNewsAskers> ids{};
   const auto reader = std::ranges::find_if(measured, [&](const Measurement* one) {
     return one->memory().read(session_.news.start + kNewsAsking, std::as_writable_bytes(std::span(ids)));
@@ -100,23 +101,40 @@ void Follow::say_missed(Missed now) {
 }
 
 // Any of the family shows them, unless it has ended or executes another program.
-void Follow::read_news(Measured measured) {
-  const uint64_t news = session_.news.start;
-  std::array<uint64_t, kNewsRing / sizeof(uint64_t)> head{};
-  auto reader = std::find_if(measured.begin(), measured.end(), [&](const Measurement* one) {
-    return !one->result() && one->memory().read(news, std::as_writable_bytes(std::span(head)));
+std::optional<Follow::News> Follow::see_news(Measured measured) const {
+  constexpr size_t kAskers = kNewsAsking / sizeof(uint64_t);
+  std::array<uint64_t, kAskers + kNewsAskers> page{};
+  const auto reader = std::ranges::find_if(measured, [&](const Measurement* one) {
+    return !one->result() && one->memory().read(session_.news.start, std::as_writable_bytes(std::span(page)));
   });
-  if (reader == measured.end()) return;
-  const auto word = [&](uint64_t offset) { return head[offset / sizeof(uint64_t)]; };
-  say_missed({word(kNewsMissedForks), word(kNewsMissedPrograms)});
-  const uint64_t made = word(kNewsMade), nobody = word(kNewsNobody);
-  if (made == read_ && !nobody) return;
+  if (reader == measured.end()) return std::nullopt;
+  const auto word = [&](uint64_t offset) { return page[offset / sizeof(uint64_t)]; };
+  return News{
+      .reader = *reader,
+      .made = word(kNewsMade),
+      .nobody = word(kNewsNobody),
+      .missed = {word(kNewsMissedForks), word(kNewsMissedPrograms)},
+      .any_asks = std::ranges::any_of(std::span(page).subspan(kAskers), [](uint64_t id) { return id != 0; })};
+}
+
+bool Follow::is_quiet(Measured measured) const {
+  const auto news = see_news(measured);
+  return news && news->made == read_ && !news->nobody && news->missed == missed_ && !news->any_asks;
+}
+
+void Follow::read_news(Measured measured) {
+  const auto seen = see_news(measured);
+  may_ask_ = !seen || seen->any_asks;
+  if (!seen) return;
+  say_missed(seen->missed);
+  const uint64_t news = session_.news.start, made = seen->made;
+  if (made == read_ && !seen->nobody) return;
   // As in Measurement::write_data(): nothing is written where a removal may be under way, or has been.
-  const process::TargetMemory& memory = (*reader)->memory();
+  const process::TargetMemory& memory = seen->reader->memory();
   constexpr std::chrono::milliseconds kPatience{5};  // the beat has the lock for some microseconds at a time
-  auto lock = process::TransactionLock::take((*reader)->pid(), kPatience);
+  auto lock = process::TransactionLock::take(seen->reader->pid(), kPatience);
   if (!lock || !resident::is_in_place(session_, memory)) return;
-  if (nobody) write_word(memory, news + kNewsNobody, 0);  // we are here, after all
+  if (seen->nobody) write_word(memory, news + kNewsNobody, 0);  // we are here, after all
   if (made - read_ > kNewsEntries) {
     read_ = made;
     incomplete_ = true;

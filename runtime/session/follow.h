@@ -41,9 +41,12 @@ class Follow {
   std::vector<Child> look(std::span<const Measurement* const> measured, bool thoroughly,
                           const std::function<bool(pid_t)>& busy);
 
+  // Whether the news have nothing that look() and asking() would act on.
+  bool is_quiet(std::span<const Measurement* const> measured) const;
+
   // From now on a thread that is about to execute a program asks before.
   void expect_programs(std::span<const Measurement* const> measured);
-  // Threads of the family that do. Others that claim to be are answered here.
+  // Threads of the family that do, as of the last look(). Others that claim to be are answered here.
   struct Asker {
     pid_t tid, process;
     uint64_t place;  // of the answer, in the news
@@ -70,7 +73,15 @@ class Follow {
   // Who has not been waited for, or has waited in vain, as the news count them.
   struct Missed {
     uint64_t forks = 0, programs = 0;
+    bool operator==(const Missed&) const = default;
   };
+  struct News {
+    const Measurement* reader;  // through whose memory they were seen
+    uint64_t made, nobody;
+    Missed missed;
+    bool any_asks;
+  };
+  std::optional<News> see_news(Measured measured) const;  // nothing where nobody shows them
   void say_missed(Missed now);
   void read_news(Measured measured);
   void look_everywhere(Measured measured);
@@ -86,6 +97,7 @@ class Follow {
   uint64_t since_;     // no child is older
   uint64_t read_ = 0;  // entries of the news
   Missed missed_;
+  bool may_ask_ = true;      // threads, as far as was seen last
   bool incomplete_ = false;  // the news name somebody who is not there: in another pid namespace, or ended
   std::set<pid_t> others_;   // processes that are not of the family, or not measured
   std::set<pid_t> admitted_;

@@ -1,7 +1,8 @@
 // Threads that wait for us in followed processes wait for as long as we live: a word that changes says so
 // (target_data.h, kNewsBeat; process/arrival.h). A thread of its own changes it, since the session may be
 // busy with another process for seconds. The session says for how long it may be: one that stands still, as
-// behind a reader that does not read, must not hold the target's processes.
+// behind a reader that does not read, must not hold the target's processes. To write into a process takes locks and
+// many calls: where there has been no sign of a thread that waits for some seconds, it is only looked for one.
 #pragma once
 
 #include <sys/types.h>
@@ -10,8 +11,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "runtime/process/target_memory.h"
 #include "runtime/resident/journal.h"
@@ -27,6 +30,9 @@ class Heartbeat {
 
   // Beats for so long from now on, and no longer unless it is told again.
   void go_on_for(std::chrono::seconds time);
+  // The same, at the beginning of a turn in which the session looks at all processes. `waits`: somebody may wait who
+  // has been seen before.
+  void begin_turn(std::chrono::seconds time, bool waits);
   // The news of a process of this family, until drop(owner). `session` outlives that.
   void add(const void* owner, pid_t pid, const process::TargetMemory& memory,
            const resident::Journal& session);
@@ -42,11 +48,19 @@ class Heartbeat {
     uint64_t word;
     const resident::Journal* session;  // nullptr: not in the news
   };
-  void beat_all();
+  struct Signs {  // of a family's threads that wait
+    std::vector<uint64_t> counts;
+    uint64_t turn = 0;
+    std::chrono::steady_clock::time_point when;  // when these were seen to change, or somebody waited
+  };
+  bool may_wait(const resident::Journal& session);
+  void beat_all(bool in_any_case);
 
   std::mutex mutex_;
   std::condition_variable ended_;
   std::list<Place> places_;
+  std::map<const resident::Journal*, Signs> signs_;
+  uint64_t turns_ = 0;
   uint64_t beat_ = 0;
   std::chrono::steady_clock::time_point until_;
   bool ends_ = false;

@@ -186,13 +186,16 @@ void Libraries::watch_windows() {
       }
 }
 
+bool Libraries::is_original(const resident::PatchedWindow& window) {
+  now_.resize(window.original.size());
+  return memory_.read(window.address, std::as_writable_bytes(std::span(now_))) && now_ == window.original;
+}
+
 // Unloaded and loaded again at the same place between two looks: only the code tells. (A removal by another
 // looks the same; extend() finds that out.)
 bool Libraries::some_were_reloaded() {
   return std::erase_if(watched_, [&](const resident::PatchedWindow& window) {
-    std::vector<uint8_t> now(window.original.size());
-    if (!memory_.read(window.address, std::as_writable_bytes(std::span(now))) || now != window.original)
-      return false;
+    if (!is_original(window)) return false;
     std::erase_if(known_, [&](const Identity& identity) {
       return std::any_of(session_.files.begin(), session_.files.end(),
                          [&](const resident::PatchedFile& file) {
@@ -201,6 +204,19 @@ bool Libraries::some_were_reloaded() {
     });
     return true;
   });
+}
+
+bool Libraries::is_as_before() {
+  return !loaded_.empty() && list_->is_as_before(memory_) &&
+         std::ranges::none_of(watched_, [&](const auto& window) { return is_original(window); });
+}
+
+bool Libraries::is_quiet() {
+  const auto now = std::chrono::steady_clock::now();
+  if (!list_ || now < next_) return true;
+  if (preparing_.valid() || (!extensions_.empty() && now >= next_unloaded_) || !is_as_before()) return false;
+  next_ = now + kLookForLibraries;
+  return true;
 }
 
 bool Libraries::look() {
@@ -217,9 +233,13 @@ bool Libraries::look() {
     known_ = identities(prepared->image);
     watch_windows();
   }
-  auto loaded = list_->read(memory_);
-  if (!loaded || (*loaded == loaded_ && !some_were_reloaded() && !some_were_left(now))) return inserted;
-  loaded_ = std::move(*loaded);
+  if (is_as_before()) {
+    if (!some_were_left(now)) return inserted;
+  } else {
+    auto loaded = list_->read(memory_);
+    if (!loaded || (*loaded == loaded_ && !some_were_reloaded() && !some_were_left(now))) return inserted;
+    loaded_ = std::move(*loaded);
+  }
   preparing_ = std::async(std::launch::async, [this] { return prepare(); });
   return inserted;
 }

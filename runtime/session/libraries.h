@@ -31,6 +31,8 @@ class Libraries {
 
   // True when something was inserted.
   bool look();
+  // Whether look() would find nothing to do.
+  bool is_quiet();
   // The reach of all that was inserted, at the attach and since.
   const Reach& reach() const { return reach_; }
   // All of that, where requests may change; else nothing.
@@ -46,6 +48,8 @@ class Libraries {
   void forget_unloaded(const image::Image& image);
   static std::set<Identity> identities(const image::Image& image);
   void watch_windows();
+  bool is_original(const resident::PatchedWindow& window);
+  bool is_as_before();
   bool some_were_reloaded();
   bool some_were_left(std::chrono::steady_clock::time_point now);
 
@@ -61,6 +65,7 @@ class Libraries {
   std::set<std::string> said_;  // why requests cannot be, each once
   std::vector<patch::Extension> extensions_;
   std::vector<resident::PatchedWindow> watched_;  // one of each file
+  std::vector<uint8_t> now_;                      // room for what is there
   uint32_t number_ = 0;
   std::chrono::steady_clock::time_point next_, next_unloaded_;
   std::chrono::nanoseconds wait_{0};  // from one look for what is left to the next

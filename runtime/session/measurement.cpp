@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -144,21 +145,34 @@ void Measurement::change(resident::Journal journal, const std::vector<std::optio
   dearest_ = {};
 }
 
+// Most looks find nothing: they make one call.
+std::optional<Measurement::Ends> Measurement::read_ends() const {
+  std::array<uint64_t, (kHeaderEnded - kHeaderExit) / sizeof(uint64_t) + 1> words{};
+  if (!memory_.read(exit_word(0), std::as_writable_bytes(std::span(words)))) return std::nullopt;
+  return Ends{words.front(), words.back()};
+}
+
+bool Measurement::is_quiet() const {
+  if (result_ || announced_ || Clock::now() - asked_ > kAskUsers) return false;
+  const std::optional<Ends> ends = read_ends();
+  return ends && ends->exits == exits_ && !sampler_.collector().has_many(ends->threads);
+}
+
 bool Measurement::look() {
   if (!result_ && !removes_ && Clock::now() - asked_ > kAskUsers && !is_permitted() &&
       !process::has_ended(pid())) {
     result_ = lost({*denied_});
     return true;
   }
-  // So that the ring of ended threads does not fill up.
-  const bool taken = sampler_.collector().drain(memory_) && free_taken();
-  uint64_t exits = 0;
-  if (!memory_.read(exit_word(0), std::as_writable_bytes(std::span(&exits, 1)))) {
+  const std::optional<Ends> ends = read_ends();
+  if (!ends) {
     // Said now: at the next sample the other program may have ended.
     if (auto program = other_program()) result_ = replaced(*program);
     return true;
   }
-  if (exits != exits_) return read_end(exits);
+  // So that the ring of ended threads does not fill up.
+  const bool taken = sampler_.collector().drain(memory_, ends->threads) && free_taken();
+  if (ends->exits != exits_) return read_end(ends->exits);
   if (announced_ && Clock::now() - *announced_ > kEnds) announced_.reset();
   return taken;
 }

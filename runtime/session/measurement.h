@@ -65,6 +65,8 @@ class Measurement {
   // patch::Continuation.
   void change(resident::Journal journal, const std::vector<std::optional<uint32_t>>& kept,
               const std::vector<image::Range>& cleared, std::vector<output::Point>& points);
+  // Whether look() would find nothing to do.
+  bool is_quiet() const;
   // Between samples: takes what ended threads have left, and the last values of a process at its end. True when
   // there was any of that.
   bool look();
@@ -86,6 +88,10 @@ class Measurement {
   bool free_taken();  // true when something was taken
   bool write_data(uint64_t address, std::span<const uint64_t> words, std::chrono::milliseconds patience);
   uint64_t exit_word(uint64_t index) const;
+  struct Ends {
+    uint64_t exits = 0, threads = 0;  // how often it was at its exit, and how many threads have ended
+  };
+  std::optional<Ends> read_ends() const;
   bool read_end(uint64_t exits);
   bool set_exit_word(uint64_t index, uint64_t value, std::chrono::milliseconds patience = {}) {
     return write_data(exit_word(index), std::span(&value, 1), patience);

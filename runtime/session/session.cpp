@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 // How often processes are asked whether they stand at their exit, where they wait to be asked: after a hundredth
 // of the time in which nothing has happened.
 constexpr auto kSoonest = 1ms, kLatest = 10ms;
+constexpr auto kLongestQuiet = 500ms;         // without a whole turn
 constexpr auto kChildrenLook = 500ms;         // from look to look for children that have announced nothing
 constexpr std::chrono::seconds kForking{30};  // for children that are made while others are let go
 // How long a turn of the session may take, a sample that its output takes at once, and an insertion into
@@ -90,17 +91,13 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
       next += interval * (1 + (now - next) / interval);
       if (auto ok = sample(); !ok) return ok;
     }
-    Clock::time_point until = std::min(next, now + patience(now));
-    std::vector<const ProcessHandle*> alive;
-    for (const Family& family : families_)
-      for (const Measurement* one : family.measured()) alive.push_back(&one->process());
-    const Watch::Event event = watch_.wait_until(end ? std::min(until, *end) : until, alive);
-    if (event == Watch::Event::interrupted) break;
-    if (auto ok = feed_.look(); !ok) return ok;
-    keep_waiting(kTurn);
+    const auto event = wait_until(end ? std::min(next, *end) : next);
+    if (!event) return event.error();
+    if (*event == Watch::Event::interrupted) break;
+    begin_turn();
     // Before a process that stands at its end is let go: its children may be known only to it.
     look_for_children(Clock::now() - looked_ >= kChildrenLook);
-    if (event == Watch::Event::ended) end_the_ended();
+    if (*event == Watch::Event::ended) end_the_ended();
     look_at_all();
     look_for_programs();
     settle();
@@ -141,6 +138,31 @@ Session::Clock::duration Session::patience(Clock::time_point now) const {
   return std::clamp<Clock::duration>((now - news_) / 100, kSoonest, kLatest);
 }
 
+// A whole turn takes many times as long as the calls that say that there is nothing to do.
+Result<Watch::Event> Session::wait_until(Clock::time_point until) {
+  until = std::min(until, Clock::now() + kLongestQuiet);
+  if (options_.follow_fork) until = std::min(until, looked_ + kChildrenLook);
+  std::vector<const ProcessHandle*> alive;
+  for (const Family& family : families_)
+    for (const Measurement* one : family.measured()) alive.push_back(&one->process());
+  std::vector<pollfd> files = watch_.files(alive);
+  for (;;) {
+    const Clock::time_point now = Clock::now();
+    const Watch::Event event = watch_.wait_until(std::min(until, now + patience(now)), files);
+    if (event == Watch::Event::interrupted) return event;
+    if (auto ok = feed_.look(); !ok) return ok.error();
+    if (event == Watch::Event::ended || Clock::now() >= until || !is_quiet()) return event;
+  }
+}
+
+bool Session::is_quiet() {
+  if (commands_ || (programs_ && !programs_->empty())) return false;
+  return std::ranges::all_of(families_, [](Family& family) {
+    return (!family.follow || family.follow->is_quiet(family.measured())) &&
+           std::ranges::all_of(family.processes, [](const auto& one) { return one->is_quiet(); });
+  });
+}
+
 void Session::look_at_all() {
   for (Family& family : families_)
     for (auto& one : family.processes) {
@@ -152,7 +174,7 @@ void Session::look_at_all() {
 
 // Between two writes: whatever waits in a process goes on, however long a reader of the output takes.
 void Session::serve() {
-  keep_waiting(kTurn);
+  begin_turn();
   look_for_children(Clock::now() - looked_ >= kChildrenLook);
   look_at_all();
   look_for_programs();
@@ -284,6 +306,10 @@ void Session::go_first(bool on) {
 
 void Session::keep_waiting(std::chrono::seconds time) {
   if (heart_) heart_->go_on_for(time);
+}
+
+void Session::begin_turn() {
+  if (heart_) heart_->begin_turn(kTurn, programs_ && !programs_->empty());
 }
 
 Result<void> Session::attach(Programs::Arrived& arrived) {

@@ -67,6 +67,9 @@ class Session {
   Result<void> write_sums();
   // How long nobody asks processes whether they wait for us.
   Clock::duration patience(Clock::time_point now) const;
+  // Returns at `until`, or when there may be something to do.
+  Result<Watch::Event> wait_until(Clock::time_point until);
+  bool is_quiet();
   void look_at_all();
   void serve();
   void obey();
@@ -90,6 +93,7 @@ class Session {
   bool is_over() const;
 
   // Followed processes wait for us for so long from now on.
+  void begin_turn();
   void keep_waiting(std::chrono::seconds time);
   // Lets those go on that wait for us.
   void end_following();

@@ -67,10 +67,13 @@ Watch::~Watch() {
 
 Watch::Watch(Watch&& other) noexcept : signals_(std::exchange(other.signals_, -1)) {}
 
-Watch::Event Watch::wait_until(std::chrono::steady_clock::time_point when,
-                               std::span<const ProcessHandle* const> processes) const {
-  std::vector<pollfd> files = {{signals_, POLLIN, 0}};
-  for (const ProcessHandle* process : processes) files.push_back({process->file(), POLLIN, 0});
+std::vector<pollfd> Watch::files(std::span<const ProcessHandle* const> processes) const {
+  std::vector<pollfd> out = {{signals_, POLLIN, 0}};
+  for (const ProcessHandle* process : processes) out.push_back({process->file(), POLLIN, 0});
+  return out;
+}
+
+Watch::Event Watch::wait_until(std::chrono::steady_clock::time_point when, std::vector<pollfd>& files) const {
   for (;;) {
     auto left =
         std::chrono::duration_cast<std::chrono::nanoseconds>(when - std::chrono::steady_clock::now()).count();

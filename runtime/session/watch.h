@@ -2,6 +2,7 @@
 // interrupts, a process ends.
 #pragma once
 
+#include <poll.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -48,8 +49,9 @@ class Watch {
 
   // `ended`: some process has.
   enum class Event { due, interrupted, ended };
-  Event wait_until(std::chrono::steady_clock::time_point when,
-                   std::span<const ProcessHandle* const> processes) const;
+  // Of the processes in `files`.
+  Event wait_until(std::chrono::steady_clock::time_point when, std::vector<pollfd>& files) const;
+  std::vector<pollfd> files(std::span<const ProcessHandle* const> processes) const;
 
  private:
   explicit Watch(int signals) : signals_(signals) {}

@@ -38,6 +38,7 @@ class Sampler {
   Sample repeat(Moment at) const;
   // To be written to the target after a sample (values.h).
   Collector& collector() { return collector_; }
+  const Collector& collector() const { return collector_; }
 
  private:
   Collector collector_;

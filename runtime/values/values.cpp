@@ -443,13 +443,13 @@ Result<Snapshot> Collector::read(const image::Memory& memory, Clocks& clocks) {
   return out;
 }
 
-Result<void> Collector::drain(const image::Memory& memory) {
-  if (!layout_is_sound_ || layout_.ring_entries == 0) return {};
-  uint64_t made = 0;
-  if (!memory.read(layout_.ended_address, std::as_writable_bytes(std::span(&made, 1))))
-    return unreadable("the data's header", layout_.ended_address);
-  if (taken_.empty() || made - taken_[kSequence] < layout_.ring_entries / 4) return {};
-  return read_ring(memory);
+bool Collector::has_many(uint64_t made) const {
+  return layout_is_sound_ && layout_.ring_entries != 0 && !taken_.empty() &&
+         made - taken_[kSequence] >= layout_.ring_entries / 4;
+}
+
+Result<void> Collector::drain(const image::Memory& memory, uint64_t made) {
+  return has_many(made) ? read_ring(memory) : Result<void>();
 }
 
 std::vector<Collector::Hit> Collector::hits(const image::Memory& memory) const {

@@ -110,8 +110,11 @@ class Collector {
   // when it is not what was put there; the error says which.
   Result<Snapshot> read(const image::Memory& memory, Clocks& clocks);
 
-  // Takes copies of ended threads only, when there are many.
-  Result<void> drain(const image::Memory& memory);
+  // Whether copies of ended threads should be taken before the next read, for there are many. `made`: the first word at
+  // ended_address.
+  bool has_many(uint64_t made) const;
+  // Takes those only, then.
+  Result<void> drain(const image::Memory& memory, uint64_t made);
 
   // The hits of each thread of the last read, where hit times are kept: the time that they have taken by now,
   // in ticks, and the request of the last one.

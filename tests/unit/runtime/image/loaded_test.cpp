@@ -5,6 +5,7 @@
 #include <link.h>
 
 #include <cstring>
+#include <span>
 #include <vector>
 
 namespace mdl::image {
@@ -34,9 +35,8 @@ class List {
   }
   r_debug& head() { return head_; }
   void put_head() { put(0, head_); }
-  std::optional<std::vector<uint64_t>> read() const {
-    return LoadedList(kBase).read(BufferMemory(bytes_, kBase));
-  }
+  std::optional<std::vector<uint64_t>> read() const { return LoadedList(kBase).read(memory()); }
+  BufferMemory memory() const { return BufferMemory(bytes_, kBase); }
 
  private:
   template <typename T>
@@ -49,6 +49,82 @@ class List {
 
 TEST(LoadedList, HasEachObject) {
   EXPECT_EQ(List().read(), (std::vector<uint64_t>{0x400000, 0x400008, 0x7f0000, 0x7f0008}));
+}
+
+// The same, and how many calls that took.
+class Counted final : public Memory {
+ public:
+  explicit Counted(const List& list) : memory_(list.memory()) {}
+  bool read(uint64_t address, std::span<std::byte> into) const override {
+    calls_++;
+    return memory_.read(address, into);
+  }
+  int calls() const { return calls_; }
+
+ private:
+  BufferMemory memory_;
+  mutable int calls_ = 0;
+};
+
+TEST(LoadedList, IsAsBefore) {
+  List list;
+  LoadedList loaded(kBase);
+  EXPECT_FALSE(loaded.is_as_before(list.memory()));
+  ASSERT_TRUE(loaded.read(list.memory()));
+  const Counted again(list);
+  EXPECT_TRUE(loaded.is_as_before(again));
+  EXPECT_EQ(again.calls(), 1);
+  list.entry(kFirst + sizeof(link_map), 0x123, 0);  // somebody else's
+  EXPECT_TRUE(loaded.is_as_before(list.memory()));
+}
+
+TEST(LoadedList, IsNotAsBeforeWhenItGrewOrShrank) {
+  List list;
+  LoadedList loaded(kBase);
+  const auto before = loaded.read(list.memory());
+  list.entry(kSecond, 0x7f0000, 0x800);
+  list.entry(0x800, 0x7f8000, 0);
+  EXPECT_FALSE(loaded.is_as_before(list.memory()));
+  EXPECT_EQ(loaded.read(list.memory()),
+            (std::vector<uint64_t>{0x400000, 0x400008, 0x7f0000, 0x7f0008, 0x7f8000, 0x7f8008}));
+  EXPECT_TRUE(loaded.is_as_before(list.memory()));
+  list.entry(kSecond, 0x7f0000, 0);
+  EXPECT_FALSE(loaded.is_as_before(list.memory()));
+  EXPECT_EQ(loaded.read(list.memory()), before);
+  list.head().r_state = r_debug::RT_ADD;
+  list.put_head();
+  EXPECT_FALSE(loaded.is_as_before(list.memory()));
+}
+
+TEST(LoadedList, IsNotAsBeforeWhereItCannotBeRead) {
+  List list;
+  LoadedList loaded(kBase);
+  ASSERT_TRUE(loaded.read(list.memory()));
+  EXPECT_FALSE(loaded.is_as_before(BufferMemory({}, kBase)));
+  EXPECT_EQ(loaded.read(BufferMemory({}, kBase)), std::nullopt);
+  EXPECT_FALSE(loaded.is_as_before(list.memory()));
+}
+
+// It changes between the calls that read it.
+class Changing final : public Memory {
+ public:
+  explicit Changing(List& list, int at) : list_(list), at_(at) {}
+  bool read(uint64_t address, std::span<std::byte> into) const override {
+    if (--at_ == 0) list_.entry(kSecond, 0x7f4000, 0);
+    return list_.memory().read(address, into);
+  }
+
+ private:
+  List& list_;
+  mutable int at_;
+};
+
+TEST(LoadedList, IsNotAsBeforeWhenItChangedMeanwhile) {
+  List list;
+  LoadedList loaded(kBase);
+  constexpr int kBehindTheEntries = 4;
+  ASSERT_TRUE(loaded.read(Changing(list, kBehindTheEntries)));
+  EXPECT_FALSE(loaded.is_as_before(list.memory()));
 }
 
 TEST(LoadedList, IsNothingWhileItChanges) {
