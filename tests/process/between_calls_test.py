@@ -27,7 +27,7 @@ import sys
 import time
 import unittest
 
-from harness import AS_NOBODY, BEHIND, MDL_INJECT, PROGRAMS, CONSTRAINTS, Lines, LiveTest, metric, run, soon
+from harness import AS_NOBODY, MDL_INJECT, PROGRAMS, CONSTRAINTS, Lines, LiveTest, metric, run, soon
 
 STATUSES = (0, 1, 3, 5)  # success, failed, the target was killed, something is left inert
 IN_TIME = 20.0  # seconds, for what takes half of one
@@ -66,7 +66,7 @@ class Conversation:
     """A process that says JSON lines and is told words."""
 
     def __init__(self, *command):
-        self.process = subprocess.Popen([*BEHIND, *(str(word) for word in command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self.process = subprocess.Popen([*(str(word) for word in command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self.pid = self.process.pid
         self.lines = Lines(self.process.stdout)
 

@@ -103,7 +103,7 @@ class Lines:
 
 # Most programs of tests work all the time. Beside others on two processors they let the one go first that measures them,
 # and what else waits.
-BEHIND = ("nice", "-n", "10")
+BEHIND = ("nice", "-n", "5")
 
 
 def put_down(process):
