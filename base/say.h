@@ -19,6 +19,8 @@ namespace mdl {
 // characters (C0, DEL, C1) without those of `kept`, marks of direction (U+200E, U+200F, U+202A to U+202E, U+2066 to
 // U+2069), separators of lines (U+2028, U+2029), and bytes that are not UTF-8.
 std::string harmless(std::string_view text, std::string_view kept = "");
+// The same with \n, \t, \r, and \xNN for each byte, in the place of these characters.
+std::string escaped(std::string_view text);
 
 // The bytes of a format for programs, of several lines, as they may be written to an open file: a terminal does not get
 // what it obeys.
@@ -27,9 +29,6 @@ std::string for_file(int file, std::string bytes);
 // Formats and prints. A text among the arguments stays in its line; line ends are those of `format`. Throws
 // where standard output cannot be written; messages for standard error are lost then.
 void say_text(std::FILE* to, std::string_view text);  // of several lines
-
-// The same with \n, \t, \r, and \xNN for each byte, in the place of these characters.
-std::string escaped(std::string_view text);
 
 // While there is such a place, what is said on standard error is kept there: it would stand in what is drawn on the
 // terminal.

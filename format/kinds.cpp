@@ -121,6 +121,10 @@ bool reads_texts(const Metric& metric) {
   return std::ranges::find(metric.keys, KeyName::str, &MetricKey::name) != metric.keys.end();
 }
 
+bool has_text(const std::vector<KeyName>& names) {
+  return std::ranges::find(names, KeyName::str) != names.end();
+}
+
 std::vector<size_t> order_of_keys(const std::vector<KeyName>& names) {
   std::vector<size_t> out;
   for (size_t i = 0; i < names.size(); i++) out.insert(names[i] == KeyName::str ? out.begin() : out.end(), i);

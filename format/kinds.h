@@ -203,9 +203,9 @@ enum class KeyChange : uint8_t {
   mean,       // or its average observes that
 };
 
-// How a key is shown: as a number; as what lies at that address; as the file of that descriptor; the return address at an
-// entry or a return, as the place that it is in, which no code has, but the injector reads it; and as the text at that
-// address, where equal texts are one key.
+// How a key is shown: as a number; as what lies at that address; as the file of that descriptor; the return address at
+// an entry or a return, as the place that it is in, which no code has, but the injector reads it; and as the text at
+// that address, where equal texts are one key.
 enum class KeyName : uint8_t { number, symbol, fd, caller, str };
 inline constexpr std::string_view kKeyNames[] = {"number", "symbol", "fd", "caller", "str"};
 inline constexpr size_t kMostKeysOfMetric = 3;

@@ -194,6 +194,7 @@ struct Metric {
 // Whether a key of it is the text at an address, which the resident code reads (KeyName::str).
 bool reads_texts(const Metric& metric);
 
+bool has_text(const std::vector<KeyName>& names);
 // Which key comes when in memory: a text first, the others in their own order.
 std::vector<size_t> order_of_keys(const std::vector<KeyName>& names);
 

@@ -13,7 +13,8 @@ namespace mdl::inject {
 
 // Before the compilation: the queries.
 void ask_for_busiest(Options& options);
-// Behind it: takes out what a killed mdl-inject left in the process, samples it, and names the metrics and foci in the options. Says what was left out.
+// Behind it: takes out what a killed mdl-inject left in the process, samples it, and names the metrics and foci in the
+// options. Says what was left out.
 Result<void> choose_busiest(Options& options, plan::Plan& plan, Audit& audit);
 
 }  // namespace mdl::inject

@@ -71,23 +71,24 @@ bool has_late_name(const ast::Expr& e) {
   return found;
 }
 
-bool is_text(const ast::Expr* key) {
-  const auto* call = std::get_if<ast::Call>(&key->node);
-  const auto* callee = call ? std::get_if<ast::NameUse>(&call->callee->node) : nullptr;
-  return callee && callee->text == "str";
-}
-
 // `caller`, and the value of `symbol(VALUE)`, `fd(VALUE)` and `str(VALUE)`, whose names have a meaning as keys alone.
 bool is_caller(const ast::Expr& key) {
   const auto* name = std::get_if<ast::NameUse>(&key.node);
   return name != nullptr && (name->text == "caller" || name->text == "$caller");
 }
-const ast::Expr& value_of_key(const ast::Expr& key) {
+// The VALUE, where the key is NAME(VALUE).
+const ast::Expr* value_under(std::string_view name, const ast::Expr& key) {
   const auto* call = std::get_if<ast::Call>(&key.node);
   const auto* callee = call ? std::get_if<ast::NameUse>(&call->callee->node) : nullptr;
-  const bool is_name = callee && call->args.size() == 1 &&
-                       (callee->text == "symbol" || callee->text == "fd" || callee->text == "str");
-  return is_name ? call->args[0] : key;
+  return callee && callee->text == name && call->args.size() == 1 ? &call->args[0] : nullptr;
+}
+const ast::Expr& value_of_key(const ast::Expr& key) {
+  for (const std::string_view name : {"symbol", "fd", "str"})
+    if (const ast::Expr* value = value_under(name, key)) return *value;
+  return key;
+}
+bool is_text(const ast::Expr* key) {
+  return value_under("str", *key) != nullptr;
 }
 
 bool is_thread(const ast::Expr& key) {

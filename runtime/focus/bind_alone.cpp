@@ -64,8 +64,7 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   if (base->insertions.size() > kMostSnippets / foci) return too_much();
   if (auto known = requests.admit(base->insertions, scope.owner); !known)
     return requests.leave_out(wanted, known.error());
-  const bool by_text = format::reads_texts(metric);
-  if (by_text)
+  if (format::reads_texts(metric))
     if (auto known = requests.admit_reads(scope.owner); !known)
       return requests.leave_out(wanted, known.error());
 
@@ -126,13 +125,11 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
                                                  .base = value,
                                                  .by_thread = by_thread,
                                                  .adds = true,
-                                                 .by_text = by_text,
                                                  .kind = metric.keyed});
-  std::vector<format::KeyName> names;
-  for (const format::MetricKey& key : metric.keys) names.push_back(key.name);
+  for (const format::MetricKey& key : metric.keys) table.names.push_back(key.name);
   if (caller != metric.keys.end()) table.caller = cell(caller->cell);
-  for (const size_t i : format::order_of_keys(names))
-    table.of.push_back(names[i] == format::KeyName::caller ? *table.caller : cell(metric.keys[i].cell));
+  for (const size_t i : format::order_of_keys(table.names))
+    table.of.push_back(table.names[i] == format::KeyName::caller ? *table.caller : cell(metric.keys[i].cell));
   draft.change_keys(instance, static_cast<uint32_t>(tables.size() - 1));
   return {};
 }

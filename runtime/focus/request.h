@@ -61,8 +61,8 @@ struct KeyTable {
   // Of a metric by key (format::Metric::keys), which no constraint has a part in: a hit adds what the base's cell
   // holds to the total of the key. No key is active then.
   bool adds = false;
+  std::vector<format::KeyName> names = {};            // of each key, in the metric's order
   std::optional<CellId> caller = {};                  // the key that is the return address
-  bool by_text = false;                               // the first key is the text at an address
   format::CellKind kind = format::CellKind::counter;  // what is kept for each
 };
 

@@ -151,8 +151,9 @@ class Builder {
     return {};
   }
   resident::KeyTableShape shape_of(const focus::KeyTable& table) const {
-    return {table.by_text ? std::min(input_.max_keys, resident::kMostTexts) : input_.max_keys, table.kind,
-            table.by_text};
+    const bool of_texts = format::has_text(table.names);
+    return {of_texts ? std::min(input_.max_keys, resident::kMostTexts) : input_.max_keys, table.kind,
+            of_texts};
   }
   Result<void> use_session() {
     out_.extends = true;
@@ -359,9 +360,7 @@ class Builder {
       journal.tables.push_back({out_.tables[i], shape_of(table).most, table.request, at[table.keys],
                                 at[table.base], table.by_thread});
       journal.tables.back().kind = table.kind;
-      if (table.adds)
-        for (const format::MetricKey& key : input_.binding.requests[table.request].definition->keys)
-          journal.tables.back().names.push_back(key.name);
+      journal.tables.back().names = table.names;
     }
     journal.layout = out_.layout;
     for (const focus::CellSlot& cell : input_.binding.cells) journal.kinds.push_back(cell.kind);

@@ -9,7 +9,6 @@
 
 #include <sys/types.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -106,9 +105,7 @@ struct JournalTable {  // resident/key_table.h
   std::vector<format::KeyName> names = {};            // of a metric by key: how its keys are shown,
   format::CellKind kind = format::CellKind::counter;  // and what it keeps for each
 
-  KeyTableShape shape() const {
-    return {most, kind, std::ranges::find(names, format::KeyName::str) != names.end()};
-  }
+  KeyTableShape shape() const { return {most, kind, format::has_text(names)}; }
 };
 
 struct Journal {

@@ -5,7 +5,7 @@
 //         the totals, whether they are kept for each thread, how many are for what found no room, offset of the
 //         texts or 0, further keys (offsets in a block, or 0)
 //   +128  slots: the number of a total in 32 bits, 0 = free
-//         totals of 64 bytes {key, total, thread, 2nd key, part, count, 3rd key}, by their number; number 0 is for what found
+//         totals of 64 bytes {key, total, thread, 2nd key, part, count, 3rd key}, by number; 0 is for what found
 //         no room {1 then, total}
 //         texts of 264 bytes {how long, bytes}, by the numbers of their totals: where keys are texts
 //

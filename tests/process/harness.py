@@ -253,6 +253,11 @@ class Session:
         """{(metric, focus): line} of the last sample."""
         return {(line["metric"], line["focus"]): line for line in self.lines if line["final"]}
 
+    def by_key(self, metric, pid):
+        """{key: value} of the last sample, of a metric by one key."""
+        return {line["key"][0]: line["value"] for line in self.lines
+                if line["final"] and line["metric"] == metric and line["pid"] == pid}
+
     def kill(self):
         if self.process.poll() is None:
             self.process.kill()

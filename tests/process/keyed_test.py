@@ -24,9 +24,7 @@ class Keyed(LiveTest):
         self.session = self.inject(self.program.pid, *words, ALL, **named).wait_inserted()
 
     def values(self, metric, pid=None):
-        """{key: value} of the last sample."""
-        lines = [line for line in self.session.lines if line["final"] and line["metric"] == metric]
-        return {line["key"][0]: line["value"] for line in lines if line["pid"] == (pid or self.program.pid)}
+        return self.session.by_key(metric, pid or self.program.pid)
 
     def finish(self, last, **metrics):
         """`metrics`: of which part of the answers each is."""

@@ -33,9 +33,7 @@ class Texts(LiveTest):
         self.session = self.inject(self.program.pid, *words, ALL, **named).wait_inserted()
 
     def values(self, metric, pid=None):
-        """{text: value} of the last sample."""
-        return {line["key"][0]: line["value"] for line in self.session.lines
-                if line["final"] and line["metric"] == metric and line["pid"] == (pid or self.program.pid)}
+        return self.session.by_key(metric, pid or self.program.pid)
 
     def finish(self):
         self.assert_stopped_well(self.session)
