@@ -61,6 +61,8 @@ PlanText make_plan(const Program& program, const Target& target, std::vector<Ref
     if (metric.keyed != format::CellKind::counter) features.emplace("keyed-observations");
     if (metric.keys.size() > 1) features.emplace("several-keys");
     if (format::reads_texts(metric)) features.emplace("text-keys");
+    if (std::ranges::find(metric.keys, format::KeyName::path, &format::MetricKey::name) != metric.keys.end())
+      features.emplace("function-keys");
   }
   for (const ir::Snippet& snippet : program.snippets) {
     Result<StencilText> stencil = make_stencil(snippet, target, peepholes);

@@ -12,6 +12,7 @@ struct Subject {
     object,         // /Code/libc.so.6: all functions, one value
     each_function,  // /Code/libc.so.6/*, /Code/app/get*: a value for each
     each_object,    // /Code/*: likewise
+    each_named,     // get*: those that fit in all objects, a value for each
   };
   Kind kind = Kind::function;
   Span span;

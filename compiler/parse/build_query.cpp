@@ -125,10 +125,10 @@ class Builder {
   }
 
   void plain(const std::string& text, bool star, ast::Subject& subject) {
-    subject.item = text;
+    subject.item = star ? text + "*" : text;
     const bool pattern = star || (text.find_first_of("*?") != text.npos && text.find('(') == text.npos &&
                                   text.find("operator") == text.npos);
-    if (pattern) refuse_pattern(subject, "a pattern stands behind an object: /Code/OBJECT/get*");
+    if (pattern) subject.kind = ast::Subject::Kind::each_named;
   }
 
   void refuse_pattern(const ast::Subject& subject, std::string hint) {

@@ -71,17 +71,24 @@ bool has_late_name(const ast::Expr& e) {
   return found;
 }
 
-// `caller`, and the value of `symbol(VALUE)`, `fd(VALUE)` and `str(VALUE)`, whose names have a meaning as keys alone.
-bool is_caller(const ast::Expr& key) {
-  const auto* name = std::get_if<ast::NameUse>(&key.node);
-  return name != nullptr && (name->text == "caller" || name->text == "$caller");
+bool is_pattern(const ast::Subject& one) {
+  return one.kind == Kind::each_function || one.kind == Kind::each_object || one.kind == Kind::each_named;
 }
+
+// A name, with or without `()`.
+bool is_word(const ast::Expr& e, std::string_view word) {
+  const auto* call = std::get_if<ast::Call>(&e.node);
+  const auto* name = std::get_if<ast::NameUse>(call && call->args.empty() ? &call->callee->node : &e.node);
+  return name != nullptr && name->text == word;
+}
+
 // The VALUE, where the key is NAME(VALUE).
 const ast::Expr* value_under(std::string_view name, const ast::Expr& key) {
   const auto* call = std::get_if<ast::Call>(&key.node);
   const auto* callee = call ? std::get_if<ast::NameUse>(&call->callee->node) : nullptr;
   return callee && callee->text == name && call->args.size() == 1 ? &call->args[0] : nullptr;
 }
+// What a key computes: `symbol`, `fd` and `str` have a meaning as keys alone.
 const ast::Expr& value_of_key(const ast::Expr& key) {
   for (const std::string_view name : {"symbol", "fd", "str"})
     if (const ast::Expr* value = value_under(name, key)) return *value;
@@ -92,8 +99,18 @@ bool is_text(const ast::Expr* key) {
 }
 
 bool is_thread(const ast::Expr& key) {
-  const auto* name = std::get_if<ast::NameUse>(&key.node);
-  return name != nullptr && name->text == "thread";
+  return is_word(key, "thread");
+}
+
+// Of `time`: whether it is what its calls took, added up when they have returned, because a timer cannot tell which
+// calls are meant.
+bool adds_durations(const ast::Query& query) {
+  if (!keys_of(query).empty() || !query.conditions.empty() || is_by_path(query) || query.within.size() > 1)
+    return true;
+  const auto is_focus = [](const ast::Subject& one) {
+    return one.kind == Kind::function && one.item.find('/') != one.item.npos;
+  };
+  return !query.within.empty() && (query.within[0].size() > 1 || !is_focus(query.within[0][0]));
 }
 
 class Checker {
@@ -133,16 +150,17 @@ class Checker {
     diagnostics_.report(DiagnosticCode::query_clash, span, what, with).hint(std::move(hint));
   }
 
-  bool is_each() const {
-    const std::vector<ast::Subject>& all = query_.subjects;
-    return !all.empty() && (all[0].kind == Kind::each_function || all[0].kind == Kind::each_object);
+  bool is_time() const { return query_.verb.text == kTimeByKey.word || verb_->is_timer(); }
+  bool is_each_object() const {
+    return !query_.subjects.empty() && query_.subjects[0].kind == Kind::each_object;
   }
 
-  // Each clause stands once.
+  // Each clause stands once, but for `within`.
   void once() {
     if (query_.conditions.size() > 1)
       clash(query_.conditions[1].span, "a second 'if'", "the first one", "write `if A && B`");
-    if (query_.within.size() > 1) clash(query_.within[1][0].span, "a second 'within'", "the first one", "");
+    if (query_.within.size() > 1 && verb_->is_timer())
+      clash(query_.within[1][0].span, "a second 'within'", fmt::format("'{}'", verb_->word), "");
     if (query_.keys.size() > 1) clash(query_.keys[1][0].span, "a second 'by'", "the first one", "");
     if (query_.names.size() > 1) clash(query_.names[1].span, "a second 'as'", "the first one", "");
   }
@@ -170,7 +188,9 @@ class Checker {
   void subjects() {
     const std::vector<ast::Subject>& all = query_.subjects;
     for (const ast::Subject& one : all) {
-      if (one.kind != Kind::function && all.size() > 1)
+      const bool is_one_of_many = one.kind == Kind::object || one.kind == Kind::each_object ||
+                                  (one.kind == Kind::each_function && is_time());
+      if (is_one_of_many && all.size() > 1)
         clash(one.span, "a path that stands for several functions", "another one",
               "ask in two queries: several may be measured at once");
       if (one.point && (verb_->is_timer() || verb_->is_duration || verb_->is_bytes))
@@ -188,15 +208,27 @@ class Checker {
     if (verb_->is_timer() && !query_.conditions.empty())
       clash(query_.conditions[0].span, "a condition", fmt::format("'{}'", verb_->word),
             "`count F if …` says how many calls it is about");
-    if (is_each() && !query_.within.empty())
-      clash(query_.within[0][0].span, "'within'", "a value for each function",
+    const auto named = std::ranges::find(all, Kind::each_named, &ast::Subject::kind);
+    if (named != all.end() && is_time())
+      diagnostics_.report(DiagnosticCode::query_pattern, named->span, printable(named->item))
+          .hint(fmt::format("times have a line for each function of an object: `{} /Code/OBJECT/{}`",
+                            query_.verb.text, named->item))
+          .hint("`mdl-inject --list PID` shows the objects of a process and their functions");
+    if (all.empty() || !is_pattern(all[0])) return;
+    if (query_.within.empty()) return;
+    const Span within = query_.within[0][0].span;
+    if (is_each_object())
+      clash(within, "'within'", "a value for each object", "name the object: /Code/OBJECT/*");
+    else if (verb_->is_timer())
+      clash(within, "'within'", fmt::format("a value of '{}' for each function", verb_->word),
             "name the functions, or ask for the object as a whole: /Code/OBJECT");
   }
 
   void within() {
     for (const std::vector<ast::Subject>& list : query_.within)
       for (const ast::Subject& one : list) {
-        if (one.kind != Kind::function)
+        const bool is_several = one.kind == Kind::each_function || one.kind == Kind::each_named;
+        if (one.kind != Kind::function && (!is_several || verb_->is_timer()))
           diagnostics_.report(DiagnosticCode::query_part, one.span, "behind 'within'", "a function")
               .hint("within /Code/OBJECT/FUNCTION");
         if (verb_->is_timer() && &one != &list[0])
@@ -216,25 +248,29 @@ class Checker {
   void keys() {
     const std::vector<const ast::Expr*> all = keys_of(query_);
     const auto text = std::ranges::find_if(all, is_text);
+    const auto function = [](const ast::Expr* key) { return is_function(*key); };
+    const size_t most =
+        format::kMostKeysOfMetric - (is_by_path(query_) && std::ranges::none_of(all, function) ? 1 : 0);
     for (const std::vector<ast::Expr>& list : query_.keys)
       for (const ast::Expr& key : list) {
         if (is_thread(key)) continue;
         const NotYet* not_yet_known = nullptr;
-        if (!is_caller(key) && !(verb_->is_bytes && is_file(key)))
+        if (!is_caller(key) && !is_function(key) && !(verb_->is_bytes && is_file(key)))
           each_name(value_of_key(key), [&](const ast::NameUse& name, Span) {
             if (const NotYet* row = find(kValuesNotYet, name.text)) not_yet_known = row;
           });
-        if (verb_->is_timer() || is_each() || not_yet_known) {
-          std::string_view instead =
-              verb_->is_timer() ? "`sum elapsed at F by EXPR` and `latency F by EXPR` have times for each"
-                                : "name the functions: `count F, G by EXPR` has a value for each";
+        if (verb_->is_timer() || is_each_object() || not_yet_known) {
+          std::string_view instead = verb_->is_timer()
+                                         ? "`time F by EXPR` and `latency F by EXPR` have times for each"
+                                         : "name the object: `/Code/OBJECT/* by EXPR` has a value for each";
           if (not_yet_known) instead = not_yet_known->instead;
           diagnostics_.report(DiagnosticCode::query_not_yet, key.span, "a value for each of these")
               .hint(std::string(instead));
-        } else if (all.size() > format::kMostKeysOfMetric && &key == all.back()) {
+        } else if (all.size() > most && &key == all.back()) {
           diagnostics_
               .report(DiagnosticCode::query_not_yet, key.span,
-                      fmt::format("a value for each of more than {}", format::kMostKeysOfMetric))
+                      fmt::format("a value for each of more than {}{}", most,
+                                  most < format::kMostKeysOfMetric ? ", besides the function" : ""))
               .hint("ask in two queries, or compute one number of two: by $arg[0] * 1000 + $arg[1]");
         } else if (is_text(&key) && &key != *text) {
           diagnostics_.report(DiagnosticCode::query_not_yet, key.span, "a value for each of two texts")
@@ -278,7 +314,7 @@ class Checker {
 }  // namespace
 
 const Verb* verb_of(const ast::Query& query) {
-  if (query.verb.text == kTimeByKey.word && !keys_of(query).empty()) return &kTimeByKey;
+  if (query.verb.text == kTimeByKey.word && adds_durations(query)) return &kTimeByKey;
   const auto verb = std::find_if(kVerbs.begin(), kVerbs.end(),
                                  [&](const Verb& one) { return one.word == query.verb.text; });
   return verb == kVerbs.end() ? nullptr : &*verb;
@@ -295,6 +331,21 @@ std::vector<const ast::Expr*> keys_of(const ast::Query& query) {
 bool by_thread(const ast::Query& query) {
   return std::ranges::any_of(query.keys,
                              [](const auto& list) { return std::ranges::any_of(list, is_thread); });
+}
+
+bool is_by_path(const ast::Query& query) {
+  const bool is_one_request = !keys_of(query).empty() || !query.within.empty() || query.subjects.size() > 1;
+  return std::ranges::any_of(query.subjects, [&](const ast::Subject& one) {
+    return one.kind == Kind::each_named || (one.kind == Kind::each_function && is_one_request);
+  });
+}
+
+bool is_function(const ast::Expr& key) {
+  return is_word(key, "function");
+}
+
+bool is_caller(const ast::Expr& key) {
+  return is_word(key, "caller") || is_word(key, "$caller");
 }
 
 bool is_elapsed(const ast::Expr& e) {

@@ -22,7 +22,8 @@ struct Verb {
   bool is_timer() const { return base == "wallTimer" || base == "processTimer"; }
 };
 
-// Null for a word that begins no query. `time F by KEY` has a counter, to which each call adds how long it ran.
+// Null for a word that begins no query. `time F by KEY`, `time F if COND` and `time F within G`, where G has no object,
+// have a counter, to which each call adds how long it ran.
 const Verb* verb_of(const ast::Query& query);
 
 // The functions of the C library that `bytes` means where it names none. Each has the descriptor as its first argument.
@@ -33,6 +34,15 @@ inline constexpr std::string_view kReadAndWrite[] = {"read",     "pread",   "rea
 // The keys besides `thread`, and whether that is one.
 std::vector<const ast::Expr*> keys_of(const ast::Query& query);
 bool by_thread(const ast::Query& query);
+
+// Whether each function has its line by a key, its path, and no request of its own: `count get*`,
+// `calls /Code/app/* by caller`. That is one measurement, however many functions there are, and has no line for those
+// that were not called.
+bool is_by_path(const ast::Query& query);
+// `function`, as a key.
+bool is_function(const ast::Expr& key);
+// `caller`, likewise.
+bool is_caller(const ast::Expr& key);
 
 // The name of the duration of a call, as a query has it.
 inline constexpr std::string_view kElapsed = "elapsed";

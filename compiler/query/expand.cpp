@@ -13,7 +13,10 @@ namespace {
 
 using Kind = ast::Subject::Kind;
 
-constexpr size_t kLongestName = 60;  // of a metric that has no name of its own
+constexpr size_t kLongestName = 60;        // of a metric that has no name of its own
+constexpr std::string_view kEvery = "/*";  // ends an item that stands for all functions of an object
+constexpr std::string_view kPath =
+    "path(function)";  // the key that is the function, of the loop that all code is in
 
 // The text, with the parts of a query that parts of it stand for.
 class Writer {
@@ -63,7 +66,7 @@ std::string identifier(const ast::Query& query) {
   };
   for (const ast::Subject& one : query.subjects)
     add(one.kind == Kind::function ? std::string_view(one.item).substr(one.item.find('/') + 1) : one.item);
-  if (!query.within.empty()) add("within"), add(query.within[0][0].item);
+  for (const std::vector<ast::Subject>& within : query.within) add("within"), add(within[0].item);
   return name.substr(0, kLongestName);
 }
 
@@ -112,8 +115,10 @@ class Expander {
     if (const std::string focus = this->focus(); !focus.empty())
       line(1, fmt::format("focus \"{}\";", focus),
            !by_thread(query_) ? query_.subjects[0].span : query_.span);
-    if (has_flag()) line(1, fmt::format("flag {}_inside;", name_), query_.within[0][0].span);
-    if (verb_.is_bytes) line(1, fmt::format("flag {}_depth;", name_), query_.verb.span);
+    if (has_flags())
+      for (size_t i = 0; i < query_.within.size(); i++)
+        line(1, fmt::format("flag {};", flag(i)), query_.within[i][0].span);
+    if (counts_outermost()) line(1, fmt::format("flag {}_depth;", name_), query_.verb.span);
     if (has_constraint()) line(1, fmt::format("constraint {}_within;", name_), query_.within[0][0].span);
     if (is_each()) each();
     base();
@@ -132,14 +137,32 @@ class Expander {
   void line(int depth, std::string_view text, Span origin) { out_.line(depth, text, origin); }
 
   bool is_each() const {
-    return query_.subjects[0].kind == Kind::each_function || query_.subjects[0].kind == Kind::each_object;
+    return !is_by_path(query_) &&
+           (query_.subjects[0].kind == Kind::each_function || query_.subjects[0].kind == Kind::each_object);
+  }
+  bool is_every_function() const {
+    return is_by_path(query_) && query_.subjects.size() == 1 && query_.subjects[0].item.ends_with(kEvery);
   }
   // A timer that waits for a flag of its metric would not know which frames of its function had found the flag up, where
   // they are active at the attach: a constraint's flag it does.
   bool has_constraint() const { return verb_.is_timer() && !query_.within.empty(); }
-  bool has_flag() const { return !verb_.is_timer() && !query_.within.empty(); }
+  bool has_flags() const { return !verb_.is_timer() && !query_.within.empty(); }
+  std::string flag(size_t within) const {
+    return fmt::format("{}_inside{}", name_, within == 0 ? "" : std::to_string(within + 1));
+  }
+  std::string within_list(size_t within) const {
+    return fmt::format("within{}", within == 0 ? "" : std::to_string(within + 1));
+  }
+  // Bytes are moved by the outermost call, under whatever name. As `time F` does, `time F within G` counts that one, too,
+  // where all of its calls have one value.
+  bool counts_outermost() const {
+    const bool tells_calls_apart =
+        !keys_of(query_).empty() || !query_.conditions.empty() || is_by_path(query_);
+    return verb_.is_bytes || (query_.verb.text == "time" && verb_.is_duration && !tells_calls_apart);
+  }
   bool of_objects() const {
-    return query_.subjects[0].kind == Kind::object || query_.subjects[0].kind == Kind::each_object;
+    return query_.subjects[0].kind == Kind::object || query_.subjects[0].kind == Kind::each_object ||
+           is_every_function();
   }
   bool at_return() const {
     const auto& point = query_.subjects[0].point;
@@ -160,7 +183,9 @@ class Expander {
     out_.put("items { ");
     for (const ast::Subject& one : subjects) {
       if (&one != &subjects[0]) out_.put(", ");
-      out_.put(fmt::format("\"{}\"", one.item), one.span, false);
+      std::string_view item = one.item;
+      if (&subjects == &query_.subjects && is_every_function()) item.remove_suffix(kEvery.size());
+      out_.put(fmt::format("\"{}\"", item), one.span, false);
     }
     out_.put(" };");
     out_.end_line(begin, query_.span);
@@ -173,7 +198,8 @@ class Expander {
   void lists() {
     if (!is_each())
       list(of_objects() ? "objects" : "functions", of_objects() ? "module" : "procedure", query_.subjects);
-    if (has_flag()) list("within", "procedure", query_.within[0]);
+    if (has_flags())
+      for (size_t i = 0; i < query_.within.size(); i++) list(within_list(i), "procedure", query_.within[i]);
     if (!has_constraint()) return;
     const Span origin = query_.within[0][0].span;
     line(0, fmt::format("constraint {}_within /Code/*/* is counter {{", name_), origin);
@@ -188,11 +214,12 @@ class Expander {
     line(depth, fmt::format("{} (* {} *)", where, code), query_.subjects[0].span);
   }
 
-  // `caller` and `file` are words of queries only.
+  // `caller`, `function` and `file` are words of queries only.
   void copy_key(const ast::Expr& e) {
-    const auto* name = std::get_if<ast::NameUse>(&e.node);
-    if (name && name->text == "caller")
+    if (is_caller(e))
       out_.put("$caller", e.span, false);
+    else if (is_function(e))
+      out_.put(kPath, e.span, false);
     else if (verb_.is_bytes && is_file(e))
       out_.put("fd($arg[0])", e.span, false);
     else
@@ -226,10 +253,14 @@ class Expander {
     const uint32_t begin = out_.indent(depth);
     out_.put(fmt::format("{} preInsn {}.{} (* ", at_return() ? "prepend" : "append", function,
                          at_return() ? "return" : "entry"));
-    std::string own = has_flag() ? name_ + "_inside" : "";
-    // One that calls another, under whatever name, has moved the bytes itself: only the outermost call counts.
-    if (verb_.is_bytes)
-      own += fmt::format("{}{}_depth == 1 && long($return) > 0", own.empty() ? "" : " && ", name_);
+    std::string own;
+    const auto also = [&own](const std::string& condition) {
+      own += (own.empty() ? "" : " && ") + condition;
+    };
+    if (has_flags())
+      for (size_t i = 0; i < query_.within.size(); i++) also(flag(i));
+    if (counts_outermost()) also(name_ + "_depth == 1");
+    if (verb_.is_bytes) also("long($return) > 0");
     if (!own.empty() && !query_.conditions.empty()) {
       out_.put(fmt::format("if ({} && (", own));
       copy(query_.conditions[0]);
@@ -294,17 +325,24 @@ class Expander {
   void base() {
     const uint32_t begin = out_.indent(1);
     out_.put(fmt::format("base is {} ", verb_.base));
-    for (std::string_view before = "keyed by "; const ast::Expr* key : keys_of(query_)) {
+    const std::vector<const ast::Expr*> keys = keys_of(query_);
+    std::string_view before = "keyed by ";
+    if (is_by_path(query_) &&
+        std::ranges::none_of(keys, [](const ast::Expr* key) { return is_function(*key); })) {
+      out_.put(std::exchange(before, ", "));
+      out_.put(kPath, query_.subjects[0].span, false);
+    }
+    for (const ast::Expr* key : keys) {
       out_.put(std::exchange(before, ", "));
       copy_key(*key);
     }
-    out_.put(keys_of(query_).empty() ? "{" : " {");
+    out_.put(before == ", " ? " {" : "{");
     out_.end_line(begin, query_.span);
-    if (has_flag()) {
-      const Span origin = query_.within[0][0].span;
-      line(2, fmt::format("foreach function in {}_within {{", name_), origin);
-      line(3, fmt::format("append preInsn function.entry (* {}_inside += 1; *)", name_), origin);
-      line(3, fmt::format("prepend preInsn function.return (* {}_inside -= 1; *)", name_), origin);
+    for (size_t i = 0; has_flags() && i < query_.within.size(); i++) {
+      const Span origin = query_.within[i][0].span;
+      line(2, fmt::format("foreach function in {}_{} {{", name_, within_list(i)), origin);
+      line(3, fmt::format("append preInsn function.entry (* {} += 1; *)", flag(i)), origin);
+      line(3, fmt::format("prepend preInsn function.return (* {} -= 1; *)", flag(i)), origin);
       line(2, "}");
     }
     int depth = 2;
@@ -313,7 +351,7 @@ class Expander {
     line(depth, fmt::format("foreach function in {} {{", of_objects() ? "object.funcs"
                                                          : is_each()  ? "$procedures"
                                                                       : name_ + "_functions"));
-    if (verb_.is_bytes) {
+    if (counts_outermost()) {
       insert(depth + 1, "append preInsn function.entry", name_ + "_depth += 1;");
       insert(depth + 1, "prepend preInsn function.return", name_ + "_depth -= 1;");
     }

@@ -31,8 +31,8 @@ std::vector<std::string_view> call_names();
 // Whether the name is that of a type, and a call of it a conversion: int($return).
 bool is_conversion(std::string_view name);
 
-// A key of `keyed by`: `symbol(E)`, `fd(E)` and `str(E)` are the value E and how it is shown, `$caller` has no value in
-// code.
+// A key of `keyed by`: `symbol(E)`, `fd(E)` and `str(E)` are the value E and how it is shown, `path(E)` the address of
+// the function E; `$caller` has no value in code.
 struct NamedKey {
   format::KeyName name = format::KeyName::number;
   const ast::Expr* value = nullptr;

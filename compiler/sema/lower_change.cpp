@@ -74,11 +74,22 @@ Operand Lowering::refuse_by_key(Span span) {
 Operand Lowering::key(const ast::Expr& e) {
   const NamedKey key = named_key(e);
   if (key.name == format::KeyName::fd) return converted(*key.value, 32);
+  if (key.name == format::KeyName::path) return function_address(*key.value);
   if (key.name != format::KeyName::caller) return value(*key.value);
   if (snippet_.point != format::PointKind::entry && snippet_.point != format::PointKind::return_)
     diagnostics_.report(DiagnosticCode::bad_value, e.span, "'$caller'",
                         fmt::format("code at an entry or a return, and this is at {}", noun(snippet_.point)));
   return Operand::imm(0);
+}
+
+// Of a function that the statements around the code name. It is known when the request is bound.
+Operand Lowering::function_address(const ast::Expr& e) {
+  std::optional<Bound> bound = binder_.bind(e);
+  if (!bound) return failed();
+  if (bound->type.kind == Kind::procedure) return constant(std::move(bound->expr));
+  diagnostics_.report(DiagnosticCode::bad_value, e.span, "'path'",
+                      fmt::format("a procedure, and this is {}", noun(bound->type.kind)));
+  return failed();
 }
 
 // Behind a change of the value: for which key it is.

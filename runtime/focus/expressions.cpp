@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/focus/name_pattern.h"
 #include "runtime/focus/resource.h"
 #include "runtime/image/flow_graph.h"
 
@@ -63,7 +64,9 @@ Result<Value> Expressions::list(const Expr& expr) {
   Values values;
   for (const std::string& item : found->items) {
     if (found->type == "procedure") {
-      const Value functions = usable(scope_.names.named(item), item);
+      std::vector<Procedure> named = scope_.names.named(item);
+      if (named.empty() && is_pattern(item)) named = scope_.names.fitting(item);
+      const Value functions = usable(named, item);
       for (const Value& function : *get<Values>(functions)) values.push_back(function);
     } else if (found->type == "module") {
       const auto modules = scope_.names.modules_named(item);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/focus/name_pattern.h"
+
 namespace mdl::focus {
 namespace {
 
@@ -97,6 +99,33 @@ const std::vector<Procedure>& Names::functions_named(std::string_view name) cons
       if (image::matches(*procedure.function, name)) found.push_back(procedure);
   normalize(found);
   for (const Procedure& procedure : found) (void)procedure.object->functions.all();
+  return found;
+}
+
+std::vector<Procedure> Names::fitting_in(const Module& module, std::string_view pattern) const {
+  std::vector<Procedure> found = functions_of(module);
+  std::erase_if(found, [&](const Procedure& procedure) {
+    const std::string& name = procedure.function->name;
+    if (fits(pattern, name)) return false;
+    const image::DemangledName demangled = image::demangle(name);
+    return !fits(pattern, demangled.plain) && !fits(pattern, demangled.full);
+  });
+  return found;
+}
+
+std::vector<Procedure> Names::fitting(std::string_view pattern) const {
+  const size_t slash = pattern.find('/');
+  std::vector<Module> modules = this->modules();
+  if (slash != std::string_view::npos)
+    if (auto named = modules_named(pattern.substr(0, slash)); !named.empty()) {
+      modules = std::move(named);
+      pattern.remove_prefix(slash + 1);
+    }
+  std::vector<Procedure> found;
+  for (const Module& module : modules) {
+    const std::vector<Procedure> inside = fitting_in(module, pattern);
+    found.insert(found.end(), inside.begin(), inside.end());
+  }
   return found;
 }
 

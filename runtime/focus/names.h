@@ -46,6 +46,10 @@ class Names {
   // module/function. May hold functions that must not be instrumented: see obstacle().
   std::vector<Procedure> named(std::string_view name) const;
   std::vector<Procedure> named_in(const Module& module, std::string_view name) const;
+  // Those of $procedures, or of one module, that the pattern fits: by linkage name, or demangled with parameters or
+  // without.
+  std::vector<Procedure> fitting(std::string_view pattern) const;
+  std::vector<Procedure> fitting_in(const Module& module, std::string_view pattern) const;
   // Objects; where none has the name and it can be one, source files.
   std::vector<Module> modules_named(std::string_view name) const;
   // "db.c" may, "libm.so.7" may not: for a library's name that was typed wrong, no debug information is read.

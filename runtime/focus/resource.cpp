@@ -1,5 +1,3 @@
-// Patterns: `*` is any text, `?` any character. A name that exists as it is typed is never
-// taken for a pattern, so that `f(char*)` can be asked for.
 #include "runtime/focus/resource.h"
 
 #include <fmt/format.h>
@@ -7,6 +5,7 @@
 
 #include <algorithm>
 
+#include "runtime/focus/name_pattern.h"
 #include "runtime/focus/nearest.h"
 #include "runtime/process/target.h"
 
@@ -14,30 +13,6 @@ namespace mdl::focus {
 namespace {
 
 constexpr size_t kMostFoci = 262144;  // that one pattern may stand for
-
-bool is_pattern(std::string_view name) {
-  return name.find_first_of("*?") != std::string_view::npos;
-}
-
-// Linear in the text for each star: the last star is the only one to go back to.
-bool fits(std::string_view pattern, std::string_view text) {
-  size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = t;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
-      ++p, ++t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++resume;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
 
 std::string join(const std::vector<std::string>& path) {
   std::string text;
@@ -106,11 +81,8 @@ Result<std::vector<Resource>> expand_functions(const std::vector<std::string>& p
                                                const std::vector<Module>& modules) {
   std::vector<Resource> found;
   for (const Module& module : modules) {
-    for (const Procedure& procedure : names.functions_of(module)) {
-      const std::string& name = procedure.function->name;
-      const image::DemangledName demangled = image::demangle(name);
-      if (!fits(path[2], name) && !fits(path[2], demangled.plain) && !fits(path[2], demangled.full)) continue;
-      found.push_back(make({path[0], path[1], name}));
+    for (const Procedure& procedure : names.fitting_in(module, path[2])) {
+      found.push_back(make({path[0], path[1], procedure.function->name}));
       found.back().modules = {module};
       found.back().procedures = {procedure};
       found.back().fitted = true;

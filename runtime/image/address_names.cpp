@@ -55,6 +55,14 @@ std::string AddressNames::at(uint64_t address) const {
   return name_of(address, address);
 }
 
+std::string AddressNames::path(uint64_t address) const {
+  const Named* named = last_before(named_, address);
+  const Place* place = last_before(places_, address);
+  if (named == nullptr || named->at.start != address || place == nullptr || !place->at.contains(address))
+    return at(address);
+  return fmt::format("/Code/{}/{}", place->object, named->name);
+}
+
 std::string AddressNames::of_caller(uint64_t address) const {
   return name_of(address, address - 1);
 }

@@ -17,6 +17,8 @@ class AddressNames {
   // `main`, `table+0x10`, `libc.so.6+0x2a1b0` in an object where no symbol is, `0x7f0012345678` elsewhere. Names of C++
   // are demangled; two addresses may have one name.
   std::string at(uint64_t address) const;
+  // `/Code/libc.so.6/malloc`, with the linkage name, where a function begins at the address; else as above.
+  std::string path(uint64_t address) const;
   // The same of a return address: it belongs to the function that has called, though that may end before it.
   std::string of_caller(uint64_t address) const;
 

@@ -260,7 +260,8 @@ void AttachedProcess::name_addresses() {
   bool any = false, variables = false;
   for (const resident::JournalTable& table : measurement_->journal().tables)
     for (const format::KeyName name : table.names) {
-      any = any || name == format::KeyName::symbol || name == format::KeyName::caller;
+      any = any || name == format::KeyName::symbol || name == format::KeyName::caller ||
+            name == format::KeyName::path;
       variables = variables || name == format::KeyName::symbol;
     }
   if (any)

@@ -140,6 +140,7 @@ std::string RequestValues::name_key(size_t request, size_t place, format::KeyNam
   std::string text = name == str      ? as_text()
                      : !addresses_    ? fmt::format("{:#x}", address)
                      : name == caller ? addresses_->of_caller(address)
+                     : name == path   ? addresses_->path(address)
                                       : addresses_->at(address);
   if (taken_.try_emplace({request, place, text}, key).first->second != key)
     text += fmt::format(" ({:#x})", address);
@@ -210,8 +211,13 @@ const output::Series& RequestValues::series_of(size_t index, const RequestValue&
   const std::vector<format::KeyName>* names = names_of_keys(index);
   series.focus = focus_of(request, value, request.keyed && names == nullptr);
   if (names != nullptr)
-    for (const auto& [name, key] : named_keys(*names, value.of))
-      series.key.push_back(value.others ? "?" : name_key(index, series.key.size(), name, key));
+    for (size_t place = 0; const auto& [name, key] : named_keys(*names, value.of)) {
+      const std::string text = value.others ? "?" : name_key(index, place++, name, key);
+      if (name == format::KeyName::path)
+        series.focus = series.focus.empty() ? text : text + "," + series.focus;
+      else
+        series.key.push_back(text);
+    }
   series.asked =
       request.of == focus::BoundRequest::kNone ? request.focus : journal_.requests[request.of].focus;
   series.process = pid_;

@@ -268,6 +268,43 @@ metric outermost {
         self.assertEqual(totals, lines[pair])
         self.assert_untouched(self.program.pid, self.before)
 
+    def test_a_line_for_each_function(self):
+        """Of each function and key, as the program and a request for each function count; what was not called has none."""
+        keyed, within, plain = "calls /Code/keyed/t_* by $arg[0]", "calls /Code/keyed/* within t_from_b", "calls /Code/keyed/t_*"
+        listed, pattern = "count t_key, t_result by function", "count t_*"
+        threads, callers = "calls /Code/keyed/t_r* by thread, $arg[0]", "count t_call*, t_inner within t_from* by caller"
+        self.begin(keyed, within, plain, listed, pattern, threads, callers, "max $arg[1] at t_k* if $arg[1] < 500")
+        self.program.ask("storm 5000")
+        self.program.ask("throw 100")
+        last = self.program.ask("named 300")
+        self.assert_stopped_well(self.session)
+        values = collections.defaultdict(collections.Counter)
+        for line in self.session.lines:
+            if line["final"]:
+                values[line["metric"]][line["focus"], *line.get("key", [])] += line["value"]
+        truth = grown(self.program.ready["counts"], last["counts"])
+        path = "/Code/keyed/t_key"
+        self.assertEqual({key[1]: value for key, value in values[keyed].items() if key[0] == path}, truth)
+        called = {key: value for key, value in values[plain].items() if value}
+        sums = collections.Counter()
+        for (function, _), value in values[keyed].items():
+            sums[(function,)] += value
+        self.assertEqual(sums, called)
+        self.assertEqual(values[pattern], called)
+        results = sum(grown(self.program.ready["results"], last["results"]).values())
+        self.assertEqual(values[listed], {(path,): sum(truth.values()), ("/Code/keyed/t_result",): results})
+        for focus, _ in values[threads]:
+            self.assertRegex(focus, r"^/Code/keyed/t_result,/Thread/\d+$")
+        self.assertEqual(sum(values[threads].values()), results)
+        called, inner = values[plain]["/Code/keyed/t_called",], values[plain]["/Code/keyed/t_inner",]
+        own = {focus: value for (focus,), value in values[within].items()}
+        self.assertEqual(own, {"/Code/keyed/t_from_b": values[plain]["/Code/keyed/t_from_b",],
+                               "/Code/keyed/t_called": called - values[plain]["/Code/keyed/t_from_a",], "/Code/keyed/t_inner": inner})
+        self.assertEqual({focus for focus, _ in values[callers]}, {"/Code/keyed/t_called", "/Code/keyed/t_inner"})
+        self.assertEqual(sum(values[callers].values()), called + inner)
+        self.assertLess(values["max $arg[1] at t_k* if $arg[1] < 500"][path,], 500)
+        self.assert_untouched(self.program.pid, self.before)
+
     def test_addresses_and_descriptors(self):
         at, file = "sum 3 at t_at by symbol($arg[0])", "count t_file by fd($arg[0])"
         self.begin(at, file, "count t_at by $arg[0] as numbers")

@@ -187,6 +187,28 @@ class Times(Queries):
         self.assertAlmostEqual(values["time t_timed within /Code/timed/t_around"] / values["time t_timed"], 1, delta=0.01)
         self.assertEqual(values["time t_around within /Code/timed/t_timed"], 0)
 
+    def test_time_of_some_calls(self):
+        """Of those that end in a function without a path, or that a condition is true of: what each of them took."""
+        program = self.start("timed")
+        within, none = "time t_timed within t_around", "time t_around within t_timed"
+        known, slow, fast = "time t_timed within /Code/timed/t_around", "time t_timed if elapsed > 500000", "time t_timed if elapsed <= 500000"
+        each, by = "time /Code/timed/t_* within t_around", "time t_timed, t_around by function"
+        session = self.ask(program, "time t_timed", within, none, known, slow, fast, each, by, "time t_work within t_around within main")
+        program.ask("sleep 10")
+        program.ask("spin 10")
+        program.ask("nest 5")
+        values = self.values(session)
+        whole = values["time t_timed", ""]
+        self.assertGreater(whole, 20 * 900_000)
+        self.assertAlmostEqual(values[within, ""] / whole, 1, delta=0.01)  # nest: only the outermost call
+        self.assertAlmostEqual(values[within, ""] / values[known, "/Code/timed/t_around"], 1, delta=0.01)
+        self.assertEqual((values[none, ""], values["time t_work within t_around within main", ""]), (0, 0))
+        self.assertGreater(values[slow, ""], 20 * 900_000)
+        both = values[slow, ""] + values[fast, ""]  # each level of the recursion
+        self.assertAlmostEqual(values[by, "/Code/timed/t_timed"] / both, 1, delta=0.01)
+        self.assertAlmostEqual(values[each, "/Code/timed/t_timed"] / both, 1, delta=0.01)
+        self.assertGreaterEqual(both, whole)
+
     def test_by_thread_and_each_function(self):
         program = self.start("timed")
         session = self.inject(program.pid, "time /Code/timed/t_*", "self /Code/timed/t_*", "time t_work by thread", "--raw-times").wait_inserted()

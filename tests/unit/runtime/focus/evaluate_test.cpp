@@ -33,6 +33,41 @@ TEST(Evaluate, ListsMatchInAllObjects) {
     }
 }
 
+TEST(Evaluate, ItemsThatArePatterns) {
+  const image::Image image =
+      process({"app: main getA _ZN2ns3getEPc", "lib.so: getB get* put", "ld.so: getC"});
+  const auto found = [&](std::vector<std::string> items) {
+    PlanMaker maker;
+    const uint32_t hit = maker.stencil("hits_entry", kEntry, "hits");
+    maker.list("some", "procedure", std::move(items));
+    maker.metric("hits", {foreach_("f", list("some"), {append(field(variable("f"), "entry"), hit)})});
+    std::vector<std::string> names;
+    const auto binding = bind(maker.plan, image, {{"hits"}, {}, ""});
+    if (!binding) return std::vector{binding.error().text};
+    for (const BoundPoint& point : binding->points)
+      names.push_back(point.object->name + "/" + point.function->name);
+    return names;
+  };
+  EXPECT_THAT(found({"get?"}), ElementsAre("app/getA", "lib.so/getB", "lib.so/get*"));
+  EXPECT_THAT(found({"ns::*"}), ElementsAre("app/_ZN2ns3getEPc"));
+  EXPECT_THAT(found({"lib.so/*"}), ElementsAre("lib.so/getB", "lib.so/get*", "lib.so/put"));
+  EXPECT_THAT(found({"get*"}), ElementsAre("lib.so/get*"));  // it is the name of one
+  EXPECT_THAT(found({"main", "set*"}), ElementsAre("app/main"));
+  EXPECT_THAT(found({"app/set*"}), ElementsAre(HasSubstr("looks for app/set*")));
+}
+
+TEST(Evaluate, AFunctionIsItsAddressInCode) {
+  PlanMaker maker;
+  const uint32_t hit = maker.stencil("hits_entry", kEntry, "hits", CellKind::counter, 1);
+  maker.plan.stencils[hit].info.constants = {variable("f")};
+  maker.metric("hits", {foreach_("f", procedures(), {append(field(variable("f"), "entry"), hit)})});
+  const image::Image image = process({"app: main work"});
+  const auto binding = bind(maker.plan, image, {});
+  ASSERT_TRUE(binding) << binding.error().text;
+  for (const BoundPoint& point : binding->points)
+    EXPECT_THAT(point.snippets[0].constants, ElementsAre(static_cast<int64_t>(point.function->address)));
+}
+
 TEST(Evaluate, AMetricWithoutItsProcedures) {
   PlanMaker maker = standard();
   const uint32_t hit = maker.stencil("hits_entry", kEntry, "hits");
@@ -159,9 +194,8 @@ TEST(Evaluate, WhatIsNeverInstrumented) {
 TEST(Evaluate, BadExclusions) {
   PlanMaker maker = standard();
   const image::Image image = process({"app: main"});
-  for (const std::string& pattern :
-       {std::string("("), std::string(5000, '('), std::string("(((a{200}){200}){200}){200}"),
-        std::string("(a*)*\\1b")}) {
+  for (const std::string& pattern : {std::string("("), std::string(5000, '('),
+                                     std::string("(((a{200}){200}){200}){200}"), std::string("(a*)*\\1b")}) {
     maker.plan.manifest.excludes = {{pattern, true, false}};
     const auto binding = bind(maker.plan, image, {});
     ASSERT_FALSE(binding);

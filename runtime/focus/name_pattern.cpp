@@ -1,0 +1,29 @@
+#include "runtime/focus/name_pattern.h"
+
+namespace mdl::focus {
+
+bool is_pattern(std::string_view name) {
+  return name.find_first_of("*?") != std::string_view::npos;
+}
+
+// The last star is the only one to go back to.
+bool fits(std::string_view pattern, std::string_view text) {
+  size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p, ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace mdl::focus
