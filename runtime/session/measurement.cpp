@@ -29,6 +29,7 @@ constexpr auto kEnds = 1s;  // a process that said that it ends and still has it
 namespace {
 
 constexpr double kHighOverhead = 0.1;
+constexpr uint64_t kLeastCpuNs = 20'000'000;  // a part of less says nothing about what follows
 constexpr int kHighSamples = 20;  // after so many it is said also when it is not known whose hits these are
 
 // CPU time of a process, of all its threads that are and were; 0 when it cannot be read.
@@ -206,7 +207,7 @@ double Measurement::overhead(const values::Sample& sample) {
   if (cpu <= cpu_at_begin_) return last_overhead_;  // it has ended, or has done nothing yet
   last_overhead_ =
       std::min(1.0, static_cast<double>(sample.values.taken_ns) / static_cast<double>(cpu - cpu_at_begin_));
-  if (last_overhead_ <= kHighOverhead || warned_) return last_overhead_;
+  if (last_overhead_ <= kHighOverhead || warned_ || cpu - cpu_at_begin_ < kLeastCpuNs) return last_overhead_;
   if (high_ < kHighSamples) dearest_.watch(sampler_.collector(), memory_);
   const bool may_know_more = !dearest_.request() && ++high_ < kHighSamples;
   warned_ = !may_know_more;
@@ -311,7 +312,17 @@ Result<void> Measurement::write_last(const values::Sample& sample) {
         "warning: threads had more than 8 active keys {} times; what they counted under the others is "
         "missing\n",
         requests_.more_keys());
+  say_no_keys(sample);
   return {};
+}
+
+// A heading without lines does not say that all is well. Of several processes, some often have none.
+void Measurement::say_no_keys(const values::Sample& sample) const {
+  if (options_.several || options_.follow_fork) return;
+  for (size_t i = 0; i < journal_.requests.size(); i++)
+    if (const resident::JournalRequest& request = journal_.requests[i];
+        request.keyed && requests_.of(i, sample.values).empty())
+      say(stderr, "note: `{}` has no line, because no call was seen that it is about\n", request.metric);
 }
 
 // What was read last, or last before that was denied.

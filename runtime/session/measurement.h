@@ -111,6 +111,7 @@ class Measurement {
   bool is_time(size_t request) const;
   void append(const values::Sample& sample, std::vector<output::Point>& points);
   Result<void> write_last(const values::Sample& sample);
+  void say_no_keys(const values::Sample& sample) const;
   // The last values of a process that says nothing any more: exact when it had said that it ends.
   values::Sample last_known();
   values::Sample repeated();

@@ -126,6 +126,7 @@ metric outermost {
         last = self.program.ask("go 300")
         self.assert_stopped_well(self.session)
         self.assertEqual(self.values("none"), {})
+        self.assertIn("note: `none` has no line, because no call was seen", self.session.errors)
         truth = grown(self.program.ready["counts"], last["counts"])
         self.assertEqual(self.values(KEY), truth)
         self.assertEqual(self.values("inner"), truth)  # a call is within itself
@@ -340,7 +341,7 @@ metric outermost {
     def test_what_is_refused(self):
         program = self.start("keyed")
         for words, why in ((("cpu t_key by $arg[0]",), "E0406"), (("self t_key by $arg[0]",), "E0406"),
-                           (("calls /Code/keyed/* by $arg[0]",), "E0406"), (("count t_key by $arg[0], $arg[1], $arg[2], $arg[3]",), "E0406"),
+                           (("calls /Code/* by $arg[0]",), "E0406"), (("count t_key by $arg[0], $arg[1], $arg[2], $arg[3]",), "E0406"),
                            (("count t_key if symbol($arg[0]) == 1",), "E0406")):
             done = run(MDL_INJECT, program.pid, *words, "-d", "0")
             self.assertNotEqual(done.returncode, 0)
