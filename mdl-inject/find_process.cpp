@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mdl-inject/containers.h"
 #include "runtime/focus/nearest.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/process/target.h"
@@ -190,6 +191,12 @@ Result<void> add_group(const std::string& path, Chosen& chosen) {
 
 Result<void> choose(const Options& options, Chosen& chosen) {
   if (!options.cgroup.empty()) return add_group(options.cgroup, chosen);
+  if (!options.container.empty()) {
+    const auto found = processes_in_container(options.container);
+    if (!found) return found.error();
+    for (const pid_t pid : *found) chosen.add(pid, Target::How::found);
+    return {};
+  }
   if (options.process.empty()) chosen.add(options.pid, Target::How::named);
   std::istringstream names(options.process);
   for (std::string name; std::getline(names, name, ',');)
@@ -204,8 +211,10 @@ Result<void> find_processes(Options& options) {
   if (auto ok = choose(options, chosen); !ok) return ok;
   if (options.all_children) chosen.add_children();
   if (chosen.targets.empty())
-    return Error{fmt::format("{} has no process that could be measured",
-                             options.cgroup.empty() ? options.process : options.cgroup)};
+    return Error{
+        fmt::format("{} has no process that could be measured", !options.container.empty() ? options.container
+                                                                : options.cgroup.empty()   ? options.process
+                                                                                           : options.cgroup)};
   options.targets = std::move(chosen.targets);
   options.pid = options.targets.front().pid;
   options.several = options.names_several();

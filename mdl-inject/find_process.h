@@ -1,4 +1,4 @@
-// -p, --every, --all-children, --cgroup: the processes that are meant.
+// -p, --every, --all-children, --cgroup, --container: the processes that are meant.
 #pragma once
 
 #include "base/result.h"

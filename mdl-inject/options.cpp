@@ -120,7 +120,7 @@ std::optional<std::string> assign_words(Options& out, std::span<const std::strin
     out.run.assign(words.begin() + static_cast<ptrdiff_t>(ours), words.end());
     return add_metrics(out, words.first(ours));
   }
-  const bool wants_pid = out.command != Command::verify && out.process.empty() && out.cgroup.empty() &&
+  const bool wants_pid = out.command != Command::verify && out.process.empty() && !out.names_group() &&
                          (out.command != Command::metrics || !words.empty());
   const bool measures = out.command == Command::measure;
   if (out.busiest && words.size() > (wants_pid ? 1 : 0))
@@ -200,9 +200,11 @@ size_t words_behind(int argc, const char* const* argv) {
 // What does not go with several processes.
 std::optional<std::string> wrong_several(const Options& o) {
   if (o.start || o.command == Command::verify)
-    return "--every, --all-children and --cgroup are of processes that run: they do not go with --run and "
-           "--verify";
-  if (!o.cgroup.empty() && !o.process.empty()) return "--cgroup stands in the place of PID and -p";
+    return "--every, --all-children, --cgroup and --container are of processes that run: they do not go with "
+           "--run and --verify";
+  if (o.names_group() && !o.process.empty())
+    return "--cgroup and --container stand in the place of PID and -p";
+  if (!o.cgroup.empty() && !o.container.empty()) return "--cgroup and --container exclude each other";
   if (o.every && (o.process.empty() || is_list(o.process)))
     return "--every goes with a name: -p NAME --every";
   if (o.changes()) return "--commands is for one process";
@@ -246,6 +248,9 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_option("--cgroup", o.cgroup,
                  "In the place of PID: the processes of a control group, and of those below it")
       ->type_name("PATH");
+  app.add_option("--container", o.container,
+                 "In the place of PID: the processes of a container, by its name or the beginning of its id")
+      ->type_name("NAME|ID");
   app.add_flag("--skip-refused", o.skip_refused,
                "Of several processes: measure those that can be, where others cannot (default: all or none)");
   app.add_flag("--show-mdl", o.show_mdl, "Print the MDL that the queries stand for, and measure nothing");
@@ -366,7 +371,7 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (o.busiest) words.erase(words.begin());
   const bool alone =
       !other && !o.busiest &&
-      words.size() == (o.process.empty() && o.cgroup.empty() ? 1 : 0);  // a process, and no more
+      words.size() == (o.process.empty() && !o.names_group() ? 1 : 0);  // a process, and no more
   const bool introduce = alone && o.metrics.empty() && o.foci.empty() &&
                          (words.empty() || is_number(words[0]) || is_list(words[0]));
   if (list + run + status + remove + verify + metrics > 1) {

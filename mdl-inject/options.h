@@ -30,10 +30,12 @@ struct Options : SessionOptions {  // pid: none yet where a program is to be sta
   bool every = false;                // a name may be that of several processes
   bool all_children = false;         // their descendants, too
   std::string cgroup;                // in the place of -p: the processes of a control group
+  std::string container;             // likewise, of a container
+  bool names_group() const { return !cgroup.empty() || !container.empty(); }
   bool skip_refused = false;         // where a process cannot be measured, others are
   std::vector<Target> targets;       // what these mean: pid, and others (find_process.h)
   bool names_several() const {
-    return every || all_children || !cgroup.empty() || process.find(',') != process.npos;
+    return every || all_children || names_group() || process.find(',') != process.npos;
   }
   bool busiest = false;          // `top`: what is measured are the busiest functions (top.h)
   double sample = 1;             // seconds in which they are looked for

@@ -12,7 +12,7 @@ _mdl_output_formats() {
 
 _mdl_inject() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
-  local options="-p --every --all-children --cgroup --skip-refused --show-mdl -m -f -i -d -o --format --top --sample --sort --all --verbose --timing --dry-run --explain --strict --detach --check --follow-fork --flavor --max-keys --allow-calls --allow-reads --allow-command --raw-times --allow-traps --budget --separate --no-separate --max-pause --break-lock --require-signed
+  local options="-p --every --all-children --cgroup --container --skip-refused --show-mdl -m -f -i -d -o --format --top --sample --sort --all --verbose --timing --dry-run --explain --strict --detach --check --follow-fork --flavor --max-keys --allow-calls --allow-reads --allow-command --raw-times --allow-traps --budget --separate --no-separate --max-pause --break-lock --require-signed
     --await --commands --metrics --run --status --remove --list --verify --help --version"
   local pids word
   case $previous in
@@ -29,7 +29,7 @@ _mdl_inject() {
   fi
   # The first word that is no option is a process, what follows is a plan or a source.
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-    if [[ $word =~ ^[0-9]+$ || $word == -p || $word == --cgroup ]]; then
+    if [[ $word =~ ^[0-9]+$ || $word == -p || $word == --cgroup || $word == --container ]]; then
       [[ ${COMP_WORDS[1]} == top ]] && return  # it needs no more
       mapfile -t COMPREPLY < <(compgen -f -- "$current"; compgen -W "$(_mdl_standard_plans)" -- "$current")
       return

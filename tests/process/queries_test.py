@@ -184,7 +184,7 @@ class Times(Queries):
         program.ask("sleep 10")
         values = {metric: value for (metric, _), value in self.values(session).items()}
         self.assertGreater(values["time t_timed"], 10_000_000)
-        self.assertAlmostEqual(values["time t_timed within /Code/timed/t_around"] / values["time t_timed"], 1, delta=0.01)
+        self.assertAlmostEqual(values["time t_timed within /Code/timed/t_around"] / values["time t_timed"], 1, delta=0.05)
         self.assertEqual(values["time t_around within /Code/timed/t_timed"], 0)
 
     def test_time_of_some_calls(self):
@@ -200,13 +200,13 @@ class Times(Queries):
         values = self.values(session)
         whole = values["time t_timed", ""]
         self.assertGreater(whole, 20 * 900_000)
-        self.assertAlmostEqual(values[within, ""] / whole, 1, delta=0.01)  # nest: only the outermost call
-        self.assertAlmostEqual(values[within, ""] / values[known, "/Code/timed/t_around"], 1, delta=0.01)
+        self.assertAlmostEqual(values[within, ""] / whole, 1, delta=0.05)  # nest: only the outermost call
+        self.assertAlmostEqual(values[within, ""] / values[known, "/Code/timed/t_around"], 1, delta=0.05)
         self.assertEqual((values[none, ""], values["time t_work within t_around within main", ""]), (0, 0))
         self.assertGreater(values[slow, ""], 20 * 900_000)
         both = values[slow, ""] + values[fast, ""]  # each level of the recursion
-        self.assertAlmostEqual(values[by, "/Code/timed/t_timed"] / both, 1, delta=0.01)
-        self.assertAlmostEqual(values[each, "/Code/timed/t_timed"] / both, 1, delta=0.01)
+        self.assertAlmostEqual(values[by, "/Code/timed/t_timed"] / both, 1, delta=0.05)
+        self.assertAlmostEqual(values[each, "/Code/timed/t_timed"] / both, 1, delta=0.05)
         self.assertGreaterEqual(both, whole)
 
     def test_by_thread_and_each_function(self):
@@ -340,8 +340,8 @@ class Refusals(Queries):
             "min t_work": ["query:1:1: error:", "min VALUE at FUNCTION"],
             "count t_work if str($arg[0]) == 1": ["query:1:17: error:", "hint: "],
             "count t_work.entry if elapsed > 5": ["query:1:23: error: 'elapsed' does not go with '.entry'"],
-            "count t_*": ["query:1:7: error: 't_*' is a pattern", "/Code/OBJECT/"],
-            "time t_work within t_around": ["query:1:20: error:", "within /Code/OBJECT/t_around"],
+            "time t_*": ["query:1:6: error: 't_*' is a pattern", "/Code/OBJECT/"],
+            "cpu t_work within t_around": ["query:1:19: error:", "within /Code/OBJECT/t_around"],
             "count t_work wihtin t_around": ["query:1:14: error: expected", "did you mean 'within'?"],
             "cuont t_work": ["no query begins with 'cuont'", "did you mean 'count'?"],
         }.items():

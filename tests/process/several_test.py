@@ -2,6 +2,7 @@
 measured none is, and nothing is left anywhere.
 """
 
+import hashlib
 import json
 import os
 import pathlib
@@ -316,6 +317,35 @@ class Choices(LiveTest):
         for one in copies:
             one.ask("work 5")
         self.assertEqual(self.last(session), {copies[0].pid: 5, copies[1].pid: 5, 0: 10})
+
+    def test_a_container(self):
+        """Its control group is named as Docker names it, with its id; the process of another container is left out."""
+        done = run(MDL_INJECT, "--container", "no-such-container", QUERY)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no container is called no-such-container", done.stderr)
+        copies = self.start_copies(3)
+        ids = [hashlib.sha256(f"{self.name} {n}".encode()).hexdigest() for n in range(2)]
+        for parent in pathlib.Path("/sys/fs/cgroup/pids"), pathlib.Path("/sys/fs/cgroup"):
+            groups = [parent / f"docker-{one}.scope" for one in ids]
+            try:
+                for group in groups:
+                    group.mkdir()
+                break
+            except OSError:  # not ours to make
+                continue
+        else:
+            return
+        for group in groups:
+            self.addCleanup(group.rmdir)
+        self.addCleanup(lambda: [one.kill() for one in copies])
+        for copy, group in zip(copies, (groups[0], groups[0], groups[1])):
+            with open(group / "cgroup.procs", "w", encoding="ascii") as file:
+                file.write(str(copy.pid))
+        for name in ids[0], ids[0][:12]:
+            session = self.begin("--container", name, QUERY)
+            for one in copies:
+                one.ask("work 5")
+            self.assertEqual(self.last(session), {copies[0].pid: 5, copies[1].pid: 5, 0: 10})
 
     def test_nginx(self):
         """The master and three workers under load: together they have served what the clients have got."""
