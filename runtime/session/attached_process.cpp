@@ -74,16 +74,6 @@ bool has_clock(const focus::Binding& binding, format::CellClock clock) {
       binding.cells, [&](const focus::CellSlot& cell) { return format::info(cell.kind).clock == clock; });
 }
 
-// Keys that are addresses are shown as the functions there, whichever these are.
-bool names_addresses(const plan::Plan& plan) {
-  const auto is_address = [](const format::MetricKey& key) {
-    return key.name == format::KeyName::symbol || key.name == format::KeyName::caller;
-  };
-  return std::ranges::any_of(plan.manifest.metrics, [&](const format::Metric& metric) {
-    return std::ranges::any_of(metric.keys, is_address);
-  });
-}
-
 }  // namespace
 
 Result<std::unique_ptr<AttachedProcess>> AttachedProcess::look(const SessionOptions& options,
@@ -179,7 +169,7 @@ Result<void> AttachedProcess::decide(const process::TargetMemory& memory) {
   auto binding = focus::bind(*plan_, image_, wanted_, &codes);
   if (!binding) return binding.error();
   binding_ = std::move(*binding);
-  if (names_addresses(*plan_)) image::want_all(image_);
+  if (asks_for_any_address(*plan_)) image::want_all(image_);
   if (image::is_any_wanted(image_)) return {};
   phases::begin("coverage");
   coverage_ =
@@ -248,25 +238,11 @@ Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed
   inserted_ = std::move(*inserted);
   measurement_ = std::make_unique<Measurement>(*options_, std::move(*process), std::move(inserted_.journal),
                                                std::move(memory), feed, began_s);
-  name_addresses();
+  if (!measurement_->journal().tables.empty()) measurement_->name_addresses(names_of_keys(*plan_, image_));
   libraries_.emplace(*input_, wanted_, measurement_->memory(), measurement_->journal());
   if (options_->follows_programs()) measurement_->hide(hollow());
   measurement_->expect_end();
   return {};
-}
-
-// Where keys are addresses. Those of libraries that come later have no names.
-void AttachedProcess::name_addresses() {
-  bool any = false, variables = false;
-  for (const resident::JournalTable& table : measurement_->journal().tables)
-    for (const format::KeyName name : table.names) {
-      any = any || name == format::KeyName::symbol || name == format::KeyName::caller ||
-            name == format::KeyName::path;
-      variables = variables || name == format::KeyName::symbol;
-    }
-  if (any)
-    measurement_->name_addresses(
-        std::make_shared<image::AddressNames>(image::AddressNames::of(image_, variables)));
 }
 
 void AttachedProcess::say_inserted() const {
@@ -278,9 +254,13 @@ std::vector<bool> AttachedProcess::hollow() const {
 }
 
 bool AttachedProcess::look_for_libraries() {
-  if (!libraries_ || !libraries_->look()) return false;
-  if (options_->follows_programs()) measurement_->hide(hollow());
-  return true;
+  if (!libraries_) return false;
+  const bool inserted = libraries_->look();
+  auto names = libraries_->take_names();
+  if (inserted && options_->follows_programs()) measurement_->hide(hollow());
+  const bool renames = names != nullptr;
+  if (renames) measurement_->name_addresses(std::move(names));
+  return inserted || renames;
 }
 
 // A change that is prepared: what the process holds now, and the requests bound to it.

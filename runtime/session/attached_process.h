@@ -48,7 +48,7 @@ class AttachedProcess {
   // Other requests from now on (patch/change.h), in one stop of the process. `points` gets a sample of the
   // moment before. An error leaves all as it was. The insertion that it was, in words.
   Result<std::string> change(const RequestChange& change, std::vector<output::Point>& points);
-  // True when what was hollow may not be any more.
+  // True when what was hollow may not be any more, or keys may have other names.
   bool look_for_libraries();
   // Whether looks at it would find nothing to do.
   bool is_quiet() { return measurement_->is_quiet() && (!libraries_ || libraries_->is_quiet()); }
@@ -62,7 +62,6 @@ class AttachedProcess {
   Result<void> decide(const process::TargetMemory& memory);
   Result<void> identify(const process::TargetMemory& memory);
   void keep_hit_time();
-  void name_addresses();
   struct Next;
   Result<std::vector<std::string>> names_of(const std::vector<std::string>& texts, const Next& next,
                                             image::Codes& codes) const;

@@ -38,8 +38,9 @@ struct Libraries::Prepared {
   std::set<const image::Object*> objects;  // the new ones
   focus::Graft graft;
   patch::Coverage coverage;
-  std::string problem;            // why nothing can be inserted
-  std::vector<std::string> lost;  // as in focus::Binding
+  std::string problem;                               // why nothing can be inserted
+  std::vector<std::string> lost;                     // as in focus::Binding
+  std::shared_ptr<const image::AddressNames> names;  // where keys are addresses
 };
 
 Libraries::Libraries(const patch::InsertInput& input, focus::BindOptions options,
@@ -88,6 +89,7 @@ std::unique_ptr<Libraries::Prepared> Libraries::prepare() const {
           !known_.contains({mapping.start, mapping.device, mapping.inode}))
         out->objects.insert(&object);
   if (out->objects.empty()) return out;
+  out->names = names_of_keys(input_.plan, out->image);
   image::LiveMemory memory(kernel::live_thread(input_.image.pid));
   image::Codes codes(out->image, memory);
   auto fresh = focus::bind(input_.plan, out->image, options_, &codes);
@@ -229,6 +231,7 @@ bool Libraries::look() {
     const std::unique_ptr<Prepared> prepared = preparing_.get();
     if (prepared->image.objects.empty()) return false;  // it is ending
     inserted = insert(*prepared);
+    if (prepared->names) names_ = prepared->names;
     forget_unloaded(prepared->image);
     known_ = identities(prepared->image);
     watch_windows();

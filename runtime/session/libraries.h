@@ -15,6 +15,7 @@
 #include "runtime/patch/extend.h"
 #include "runtime/session/check.h"
 #include "runtime/session/inserted_code.h"
+#include "runtime/session/key_names.h"
 
 namespace mdl::inject {
 
@@ -31,6 +32,8 @@ class Libraries {
 
   // True when something was inserted.
   bool look();
+  // What keys that are addresses are shown as, where the objects have changed since they were asked for; else null.
+  std::shared_ptr<const image::AddressNames> take_names() { return std::move(names_); }
   // Whether look() would find nothing to do.
   bool is_quiet();
   // The reach of all that was inserted, at the attach and since.
@@ -70,6 +73,7 @@ class Libraries {
   std::chrono::steady_clock::time_point next_, next_unloaded_;
   std::chrono::nanoseconds wait_{0};  // from one look for what is left to the next
   std::future<std::unique_ptr<Prepared>> preparing_;
+  std::shared_ptr<const image::AddressNames> names_;
 };
 
 }  // namespace mdl::inject

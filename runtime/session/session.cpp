@@ -167,7 +167,10 @@ void Session::look_at_all() {
   for (Family& family : families_)
     for (auto& one : family.processes) {
       if (one->measurement().result()) continue;
-      if (one->look_for_libraries()) family.hidden = one->measurement().hidden();
+      if (one->look_for_libraries()) {
+        family.hidden = one->measurement().hidden();
+        family.addresses = one->measurement().addresses();
+      }
       if (one->measurement().look()) news_ = Clock::now();
     }
 }

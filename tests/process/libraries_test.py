@@ -1,5 +1,6 @@
 """Libraries that come and go while they are measured."""
 
+import collections
 import concurrent.futures
 import random
 import threading
@@ -34,6 +35,28 @@ class Loaded(LibraryTest):
         self.assertEqual(process_text.leftovers(program.pid), [])
         self.assertEqual(program.ask("open 10")["calls"], 110)
         self.assertEqual(program.end(), 0)
+
+    def test_keys_are_named_in_what_is_loaded_later(self):
+        """The functions of a pattern, and the callers of a function that was there before."""
+        program = self.start("loads")
+        session = self.inject(program.pid, "count t_*", "count t_plugin_work by caller as callers", "count t_loader_work",
+                              "--await").wait_inserted()
+        program.ask("open 0")
+        session.said(LOADED)
+        time.sleep(0.2)
+        program.ask("open 10")
+        program.ask("outer 100")
+        self.assert_stopped_well(session)
+        lines = {(line["metric"], line["focus"], *line.get("key", [])): line["value"] for line in session.lines if line["final"]}
+        self.assertEqual(lines["count t_*", "/Code/libplugin.so/t_plugin_outer"], 100)
+        self.assertEqual(lines["count t_*", "/Code/libplugin.so/t_plugin_work"], 210)
+        callers = collections.Counter()
+        for key, value in lines.items():
+            if key[0] == "callers":
+                callers[key[2].split("+")[0]] += value
+        self.assertEqual(callers["t_plugin_outer"], 200)
+        self.assertEqual(sum(callers.values()), 210)
+        self.assertEqual(process_text.leftovers(program.pid), [])
 
     def test_what_is_not_there_is_waited_for(self):
         text = CONSTRAINTS + metric("plugin_calls", ["t_plugin_work"], constraints=["procedure"])
