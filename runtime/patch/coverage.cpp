@@ -128,6 +128,8 @@ void plan_windows(const plan::Plan& plan, FunctionPlan& f, StubSpace& stubs) {
                                          [&](const BoundSnippet& s) { return reads_arguments(plan, s); });
     wanted.push_back(point.wanted);
   }
+  // What is hooked does not fault: it is given what run-time systems have made themselves.
+  if (f.hook != arch::Hook::none) f.code.catches_faults = false;
   f.sites = plan_sites(*f.function, f.code, wanted, &stubs);
 }
 
@@ -181,7 +183,12 @@ struct HookedName {
 };
 constexpr HookedName kHooks[] = {
     {"_Exit", arch::Hook::exit},
+    // What landing pads call where they have caught: C++, Ada, D (GCC's, LLVM's), Objective-C.
     {"__cxa_begin_catch", arch::Hook::catch_},
+    {"__gnat_begin_handler_v1", arch::Hook::catch_},
+    {"__gdc_begin_catch", arch::Hook::catch_},
+    {"_d_eh_enter_catch", arch::Hook::catch_},
+    {"objc_begin_catch", arch::Hook::catch_},
     {"longjmp", arch::Hook::jump},
     {"_longjmp", arch::Hook::jump},
     {"siglongjmp", arch::Hook::jump},
