@@ -84,6 +84,8 @@ class Within(LiveTest):
             self.assertEqual(final["leaves", ""]["value"], 200, catch)
             inside = final["leaves", "/Code/catches/t_left"]
             self.assertEqual((inside["value"], inside["anomalies"]), (100, 50), catch)
+            # Nothing tells that a function is called where this program has caught.
+            self.assertEqual((inside["complete"], final["leaves", ""].get("complete")), (False, None))
             self.assert_untouched(program.pid, before)
             self.assertEqual(program.end(), 7)
 
