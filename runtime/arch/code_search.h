@@ -24,6 +24,10 @@ void find_far_branches(std::span<const std::byte> bytes, uint64_t start, const i
                        llvm::function_ref<void(const FarBranch&)> found);
 // True when one that is no call leads to an address of which `test` is true. In any order.
 bool any_far_jump(std::span<const std::byte> bytes, uint64_t start, llvm::function_ref<bool(uint64_t)> test);
+// The first place where code takes a stack pointer from a buffer and jumps on at once, as a compiler's own longjmp does
+// (__builtin_longjmp); 0 when there is none. kMostOfStackJump bytes from there on are looked at.
+uint64_t find_stack_jump(std::span<const std::byte> bytes, uint64_t start);
+inline constexpr size_t kMostOfStackJump = 24;
 // True when there may be a branch of Instruction::short_form into `into`.
 bool may_branch_into(std::span<const std::byte> bytes, uint64_t start, const image::Range& into);
 

@@ -17,6 +17,10 @@ bool decode_instruction(std::span<const std::byte> bytes, uint64_t address, imag
 // True for a store to an address in the first page by a plain instruction, which ends a process (haproxy's
 // BUG_ON): no system maps that page for a program that does not ask for just that.
 bool faults(const image::Instruction& instruction);
+// True for an instruction that may raise a fault whatever the program does with its stack: one that reads or writes
+// memory by a register other than the stack pointer, or far from that (a probe), and a division.
+bool may_fault(const image::Instruction& instruction, const image::Detail& detail);
+bool may_fault(const image::Instruction& instruction);
 // True for an instruction that puts a value on top of the stack: a push, or a store there.
 bool stores_on_top(const image::Instruction& instruction);
 

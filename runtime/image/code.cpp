@@ -527,7 +527,9 @@ Result<Code> read_code(const Image& image, const Object& object, const Function&
         "its code has a breakpoint at {:#x}, of a debugger or a uprobe (bpftrace, perf): take that "
         "out first",
         address)};
-  return Summary(code, found).make();
+  Code made = Summary(code, found).make();
+  made.catches_faults = std::ranges::any_of(image.objects, &Object::catches_faults);
+  return made;
 }
 
 }  // namespace mdl::image

@@ -56,8 +56,9 @@ struct Code {
   std::vector<uint64_t> no_return;      // calls that are known not to come back, sorted
   std::vector<uint64_t> returns_twice;  // calls that may come back more than once (setjmp), sorted
   bool unresolved_jump = false;
-  bool complete = true;  // every byte of the function was decoded
-  std::string doubt;     // why exits cannot be trusted ("" = they can): they are then refused
+  bool catches_faults = false;  // an instruction that may fault must do so in its place (caught_faults.h)
+  bool complete = true;         // every byte of the function was decoded
+  std::string doubt;            // why exits cannot be trusted ("" = they can): they are then refused
 
   bool is_target(uint64_t address) const;
   // True when control may come there from elsewhere without a branch of this function: the place may be the

@@ -110,12 +110,16 @@ void leave_out_cfi_entries(const ElfFile& file, uint64_t bias, std::vector<Symbo
   });
 }
 
-// Whether what GHC compiles is in the file: all of it uses this part of GHC's run-time system, which is in
-// the file, too, or, in a library, needed from another.
-bool names_haskell(const SymbolTable& table) {
+bool names(const SymbolTable& table, std::string_view name) {
   return std::any_of(table.symbols.begin(), table.symbols.end(),
-                     [](const ElfSymbol& symbol) { return symbol.name == "stg_upd_frame_info"; });
+                     [&](const ElfSymbol& symbol) { return symbol.name == name; });
 }
+
+// All that GHC compiles uses this part of GHC's run-time system, which is in the file, too, or, in a library, needed
+// from another.
+constexpr std::string_view kOfHaskell = "stg_upd_frame_info";
+// The run-time system of Ada (GNAT), which has handlers that throw in each process.
+constexpr std::string_view kOfAda = "__gnat_install_handler";
 
 // The best name of one address is the shortest that is not local, then the first.
 bool is_better_name(const Symbol& a, const Symbol& b) {
@@ -260,7 +264,10 @@ NamedFunctions read_functions(const ElfFile& file, const ElfFile* debug, uint64_
   assign_cold_parts(groups, symbols);
 
   NamedFunctions out;
-  for (const SymbolTable* table : {&full, &separate, &dynamic}) out.has_haskell |= names_haskell(*table);
+  for (const SymbolTable* table : {&full, &separate, &dynamic}) {
+    out.has_haskell |= names(*table, kOfHaskell);
+    out.catches_faults |= names(*table, kOfAda);
+  }
   std::vector<Function>& functions = out.functions;
   functions.reserve(groups.size());
   const std::unordered_set<std::string_view> several = names_of_several(symbols);

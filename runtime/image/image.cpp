@@ -15,6 +15,7 @@
 #include "runtime/arch/description.h"
 #include "runtime/image/auxiliary.h"
 #include "runtime/image/block_memory.h"
+#include "runtime/image/caught_faults.h"
 #include "runtime/image/chosen.h"
 #include "runtime/image/debug_file.h"
 #include "runtime/image/elf.h"
@@ -164,6 +165,8 @@ void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>
   }
   std::optional<ElfFile> debug;
   if (depth != Depth::code) debug = read_debug(pid, *file);
+  const LiveMemory live(kernel::live_thread(pid));
+  const BlockMemory memory(live);
   std::map<uint64_t, std::vector<const Mapping*>> by_bias;
   for (const Mapping* mapping : mapped.mappings)
     if (std::optional<uint64_t> bias = bias_of(*file, *mapping)) by_bias[*bias].push_back(mapping);
@@ -172,7 +175,9 @@ void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>
     Object object = base;
     describe(*file, loaded, bias, object, common);
     if (depth != Depth::code) {
-      object.restartable = read_restartable(*file, object, LiveMemory(kernel::live_thread(pid)));
+      object.restartable = read_restartable(*file, object, live);
+      object.catches_faults = object.frame_table && file->section(".gcc_except_table") &&
+                              catches_faults(*object.frame_table, memory, *object.budget);
       object.problem = replaced_code(*file, object, loaded, mappings);
       if (object.problem.empty())
         add_functions(*file, object, debug ? &*debug : nullptr, depth == Depth::named);

@@ -112,6 +112,7 @@ struct Object {
   std::vector<Range> unused_text;  // executable bytes past the end of a segment up to the page's end
   Functions functions;             // by address
   std::vector<Part> parts;         // of all functions, by address
+  bool catches_faults = false;     // by exceptions: its tables (caught_faults.h) or names say so
   std::vector<Range> restartable;  // code of restartable sequences (object.h, read_restartable)
   std::vector<Range> frames;       // ranges that .eh_frame describes (one per FDE), by address
   std::shared_ptr<const FrameTable> frame_table;  // what `frames` comes from; null when there is none

@@ -38,7 +38,8 @@ std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias
 // debug file or null). `frames` (may be null) bounds those without a size.
 struct NamedFunctions {
   std::vector<Function> functions;
-  bool has_haskell = false;  // as in Object
+  bool has_haskell = false;     // as in Object
+  bool catches_faults = false;  // the same
 };
 NamedFunctions read_functions(const ElfFile& file, const ElfFile* debug, uint64_t bias,
                               const FrameTable* frames);

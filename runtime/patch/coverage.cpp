@@ -1,10 +1,13 @@
 #include "runtime/patch/coverage.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <set>
 #include <thread>
 
+#include "runtime/arch/code_search.h"
 #include "runtime/arch/description.h"
 #include "runtime/patch/relay.h"
 #include "runtime/patch/tail_calls.h"
@@ -128,6 +131,8 @@ void plan_windows(const plan::Plan& plan, FunctionPlan& f, StubSpace& stubs) {
                                          [&](const BoundSnippet& s) { return reads_arguments(plan, s); });
     wanted.push_back(point.wanted);
   }
+  // What is hooked does not fault: it is given what run-time systems have made themselves.
+  if (f.hook != arch::Hook::none) f.code.catches_faults = false;
   f.sites = plan_sites(*f.function, f.code, wanted, &stubs);
 }
 
@@ -181,7 +186,12 @@ struct HookedName {
 };
 constexpr HookedName kHooks[] = {
     {"_Exit", arch::Hook::exit},
+    // What landing pads call where they have caught: C++, Ada, D (GCC's, LLVM's), Objective-C.
     {"__cxa_begin_catch", arch::Hook::catch_},
+    {"__gnat_begin_handler_v1", arch::Hook::catch_},
+    {"__gdc_begin_catch", arch::Hook::catch_},
+    {"_d_eh_enter_catch", arch::Hook::catch_},
+    {"objc_begin_catch", arch::Hook::catch_},
     {"longjmp", arch::Hook::jump},
     {"_longjmp", arch::Hook::jump},
     {"siglongjmp", arch::Hook::jump},
@@ -414,6 +424,40 @@ bool raises_or_lowers(const plan::Plan& plan, const BoundSnippet& snippet, focus
   return use && (!format::is_timer(use->kind) || use->starts == raises);
 }
 
+// Where an object has a jump of its own that leaves frames, as Ruby throws; 0: nowhere.
+uint64_t stack_jump_in(const image::Object& object, const image::Memory& memory) {
+  constexpr uint64_t kPiece = 1 << 20;
+  std::vector<std::byte> bytes;
+  for (const image::Range& text : object.text)
+    for (uint64_t at = text.start; at < text.end; at += kPiece) {
+      bytes.resize(std::min(text.end - at, kPiece + arch::kMostOfStackJump + 1));
+      if (!memory.read(at, bytes)) break;
+      if (const uint64_t found = arch::find_stack_jump(bytes, at)) return found;
+    }
+  return 0;
+}
+
+// Such a jump is not hooked: what it leaves stays active for flags and timers, and so their values are not whole.
+void note_stack_jumps(const focus::Binding& binding, const image::Image& image, const image::Memory& memory,
+                      const std::set<const image::Object*>* only, Coverage& out) {
+  bool any = false;
+  for (const image::Object& object : image.objects) {
+    if (only && !only->contains(&object)) continue;
+    const uint64_t at = stack_jump_in(object, memory);
+    if (at == 0) continue;
+    any = true;
+    out.unhooked.push_back(fmt::format(
+        "{} has a jump at {:#x} that leaves functions unseen (__builtin_longjmp): they stay active, "
+        "and times and what is counted within them may be too much",
+        object.name, at));
+  }
+  if (!any) return;
+  std::set<uint32_t> requests;
+  for (const focus::Balance& balance : binding.balances)
+    requests.insert(balance.requests.begin(), balance.requests.end());
+  for (const uint32_t request : requests) out.early_of[request]++;
+}
+
 void want_hooked(const image::Image& image, bool follow) {
   for (const image::Object& object : image.objects)
     if (may_have_hooks(object) && std::ranges::any_of(object.functions.named(), [&](const auto& function) {
@@ -446,6 +490,7 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
   refuse_shared(out);
   tails.decide(out);
   if (!flags && !arms_calls(out)) drop_unwinding_hooks(out);
+  if (flags) note_stack_jumps(binding, image, memory, scope.only, out);
   for (FunctionPlan& f : out.functions)
     for (const Window& window : f.sites.windows)
       if (uint64_t points = f.sites_of(window)) out.by_tactic[std::string(name(window.tactic))] += points;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "runtime/arch/decoder.h"
 #include "runtime/arch/description.h"
 #include "runtime/arch/displacement.h"
 #include "runtime/arch/point.h"
@@ -28,6 +29,10 @@ bool ends(const Instruction& in) {
   return in.flow == Flow::return_ || in.flow == Flow::jump || in.flow == Flow::jump_indirect;
 }
 
+// A handler that throws has the unwinder begin there, which knows nothing of trampolines.
+constexpr std::string_view kMayFault =
+    "an instruction would have to be moved that may fault, and the program makes exceptions of faults";
+
 // Why the instructions [first, last) cannot be a window whose first `written` bytes change; "" when they can.
 std::string_view objection(const Code& code, size_t first, size_t last, uint64_t written) {
   const auto& list = code.instructions;
@@ -45,6 +50,7 @@ std::string_view objection(const Code& code, size_t first, size_t last, uint64_t
     if (ended) continue;
     if (list[i].is_landing) return "a landing instruction must stay first";
     if (!arch::can_displace(list[i])) return "a call or system call would have to be moved";
+    if (code.catches_faults && arch::may_fault(list[i])) return kMayFault;
     ended = ends(list[i]);
   }
   return {};
@@ -241,6 +247,7 @@ class Planner {
   // goes on to what was called; call and return stay paired.
   bool take_call(size_t at, const Site& site) {
     const Instruction& in = code_.instructions[at];
+    if (code_.catches_faults && arch::may_fault(in)) return false;
     for (Window& window : out_.windows)
       if (window.tactic == Tactic::call && window.start == in.address) {
         window.sites.push_back(site);

@@ -70,6 +70,25 @@ class Within(LiveTest):
         self.finish(program, session, before, program.ask("jump 1"))
         self.assertEqual({line.get("anomalies") for line in session.final().values()}, {51})
 
+    def test_frames_removed_by_exceptions_of_other_languages(self):
+        """Ada, D (two compilers), Objective-C: what their code calls where it has caught lowers the flags."""
+        for catch in ("__gnat_begin_handler_v1", "__gdc_begin_catch", "_d_eh_enter_catch", "objc_begin_catch"):
+            program = self.start("catches")
+            before = self.remember(program.pid)
+            plan = self.compile_text(CONSTRAINTS + metric("leaves", ["t_leaf"], constraints=["procedure"]))
+            session = self.inject(program.pid, plan, "-m", "leaves", "-m",
+                                  "leaves@/Code/catches/t_left").wait_inserted()
+            program.ask(f"{catch} 100")
+            self.assert_stopped_well(session)
+            final = session.final()
+            self.assertEqual(final["leaves", ""]["value"], 200, catch)
+            inside = final["leaves", "/Code/catches/t_left"]
+            self.assertEqual((inside["value"], inside["anomalies"]), (100, 50), catch)
+            # Nothing tells that a function is called where this program has caught.
+            self.assertEqual((inside["complete"], final["leaves", ""].get("complete")), (False, None))
+            self.assert_untouched(program.pid, before)
+            self.assertEqual(program.end(), 7)
+
     def test_removed_while_the_function_is_active(self):
         program, session, before = self.begin()
         self.assert_stopped_well(session)

@@ -165,6 +165,17 @@ bool faults(const image::Instruction&) {
   return false;
 }
 
+bool may_fault(const image::Instruction&, const image::Detail& detail) {
+  return detail.has_memory && detail.operation != image::Operation::address;
+}
+
+bool may_fault(const image::Instruction& in) {
+  image::Instruction again;
+  image::Detail detail;
+  const auto bytes = std::as_bytes(std::span(in.bytes.data(), in.bytes.size()));
+  return !decode_instruction(bytes, in.address, again, detail) || may_fault(again, detail);
+}
+
 // A return goes where kLink says: who has put an address there returns to it, as who has pushed one
 // elsewhere.
 bool stores_on_top(const image::Instruction& in) {
@@ -201,6 +212,10 @@ bool any_far_jump(std::span<const std::byte> bytes, uint64_t start, llvm::functi
     any = any || ((word.operation == toy::jump || word.operation == toy::branch) && test(to));
   });
   return any;
+}
+
+uint64_t find_stack_jump(std::span<const std::byte>, uint64_t) {
+  return 0;
 }
 
 bool may_branch_into(std::span<const std::byte>, uint64_t, const image::Range&) {

@@ -70,6 +70,36 @@ bool any_far_jump(std::span<const std::byte> bytes, uint64_t start, llvm::functi
   return false;
 }
 
+// The buffer has the frame pointer, the place and, 16 bytes from its beginning, the stack pointer. That one is loaded
+// last, so that nothing but moves between registers comes between that and the jump: mov 16(%reg),%rsp, with REX.W and
+// ModRM mod = 01, reg = 4, or relative to %rip; jmp *%reg is ff /4 with mod = 11 (SDM volume 2, MOV, JMP, 2.2.1).
+uint64_t find_stack_jump(std::span<const std::byte> bytes, uint64_t start) {
+  const uint8_t* const raw = raw_bytes(bytes);
+  const uint8_t* const end = raw + bytes.size();
+  const auto is_move = [](const uint8_t* at) {
+    return (at[0] & 0xf8) == 0x48 && (at[1] == 0x89 || at[1] == 0x8b) && (at[2] & 0xc0) == 0xc0;
+  };
+  const auto is_jump = [](const uint8_t* at) {
+    if (*at == 0x3e) ++at;  // notrack
+    if (*at == 0x41) ++at;
+    return at[0] == 0xff && (at[1] & 0xf8) == 0xe0;
+  };
+  if (bytes.size() <= kMostOfStackJump) return 0;
+  for (const uint8_t* at = raw + 1; at + kMostOfStackJump < end; ++at) {
+    at = static_cast<const uint8_t*>(std::memchr(at, 0x8b, static_cast<size_t>(end - at)));
+    if (!at || at + kMostOfStackJump >= end) break;
+    if ((at[-1] & 0xfe) != 0x48) continue;
+    const bool by_register = (at[1] & 0xf8) == 0x60 && at[1] != 0x64 && at[2] == 16;
+    const bool by_based_index = at[1] == 0x64 && at[2] == 0x24 && at[3] == 16;  // %r12, %rsp
+    const bool by_pc = at[1] == 0x25 && at[-1] == 0x48;
+    if (!by_register && !by_based_index && !by_pc) continue;
+    const uint8_t* behind = at + (by_pc ? 6 : by_based_index ? 4 : 3);
+    while (behind < at + 12 && is_move(behind)) behind += 3;
+    if (is_jump(behind)) return start + static_cast<uint64_t>(at - 1 - raw);
+  }
+  return 0;
+}
+
 // jcc rel8 is 70..7f, loop and jrcxz e0..e3, jmp rel8 eb (SDM volume 2).
 bool may_branch_into(std::span<const std::byte> bytes, uint64_t start, const image::Range& into) {
   const uint8_t* raw = raw_bytes(bytes);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/arch/decoder.h"
+#include "runtime/arch/x86_64/emitter.h"
 
 namespace mdl::arch {
 namespace {
@@ -34,6 +35,21 @@ bool stores_to_top(const InstructionBytes& bytes) {
          (bytes[at + 1] & 0xc7) == 0x04 && bytes[at + 2] == 0x24;
 }
 
+// div and idiv: f6 and f7 /6, /7 (SDM volume 2, DIV, IDIV).
+bool is_division(const InstructionBytes& bytes) {
+  const size_t at = opcode_at(bytes);
+  return (bytes[at] & 0xfe) == 0xf6 && at + 1 < bytes.size() && ((bytes[at + 1] >> 4) & 3) == 3;
+}
+
+// movs, cmps, stos, lods and scas: a4 to a7, aa to af but test's a8 and a9 (SDM volume 2, table A-2), perhaps repeated.
+bool is_string_operation(const InstructionBytes& bytes) {
+  size_t at = 0;
+  while (at + 1 < bytes.size() &&
+         (bytes[at] == 0x66 || (bytes[at] & 0xfe) == 0xf2 || (bytes[at] & 0xf0) == 0x40))
+    ++at;
+  return (bytes[at] & 0xf4) == 0xa4 || (bytes[at] & 0xfe) == 0xaa;
+}
+
 }  // namespace
 
 // `movb $0, 1`: c6 and c7 with ModRM 04 and SIB 25, mov of an immediate to an absolute address (SDM volume 2,
@@ -44,6 +60,24 @@ bool faults(const image::Instruction& one) {
   uint32_t address;
   std::memcpy(&address, bytes.data() + 3, sizeof address);
   return address < 4096;
+}
+
+bool may_fault(const image::Instruction& one, const image::Detail& detail) {
+  constexpr int64_t kProbe = 4096;  // as far below the stack pointer as a red zone never is
+  if (one.is_padding) return false;
+  if (is_division(one.bytes) || is_string_operation(one.bytes)) return true;
+  if (!detail.has_memory || detail.operation == image::Operation::address) return false;
+  const image::MemoryOperand& memory = detail.memory;
+  if (memory.has_segment || memory.base == image::kPcRegister)
+    return false;  // the thread's area, the object's
+  return memory.base != rsp || memory.index != image::kNoRegister || memory.displacement <= -kProbe;
+}
+
+bool may_fault(const image::Instruction& one) {
+  image::Instruction again;
+  image::Detail detail;
+  const auto bytes = std::as_bytes(std::span(one.bytes.data(), one.bytes.size()));
+  return !decode_instruction(bytes, one.address, again, detail) || may_fault(again, detail);
 }
 
 bool stores_on_top(const image::Instruction& one) {

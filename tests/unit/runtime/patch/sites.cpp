@@ -131,6 +131,22 @@ TEST(Sites, ACallIsNotMoved) {
   EXPECT_EQ(sites.windows[0].start, kAt + 9);
 }
 
+TEST(Sites, WhatMayFaultIsNotMovedWhereFaultsAreCaught) {
+  // mov (%rdi),%eax; add $1,%eax; ret
+  auto code = code_of({0x8b, 0x07, 0x83, 0xc0, 0x01, 0xc3}, {}, {{kAt + 5, image::ExitKind::return_}});
+  EXPECT_EQ(plan(code, true, false).windows.size(), 1u);
+  code.catches_faults = true;
+  auto sites = plan(code, true, false);
+  EXPECT_TRUE(sites.windows.empty());
+  ASSERT_EQ(sites.refusals.size(), 1u);
+  EXPECT_NE(sites.refusals[0].reason.find("may fault"), std::string::npos);
+  // call *0x10(%rdi), six bytes: a call in its place would read that elsewhere
+  auto call = code_of({0xff, 0x97, 0x10, 0x00, 0x00, 0x00, 0xc3});
+  EXPECT_EQ(plan(call, true, false).windows.size(), 1u);
+  call.catches_faults = true;
+  EXPECT_TRUE(plan(call, true, false).windows.empty());
+}
+
 TEST(Sites, ACallAtTheEntryIsTurnedInPlace) {
   auto code = code_of({0xe8, 0, 0, 0, 0, 0xc3});  // call .+5; ret
   auto sites = plan(code, true, false);
