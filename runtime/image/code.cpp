@@ -399,6 +399,10 @@ void Summary::look_at(size_t index) {
       add_what_follows(index);
       break;
     case Flow::next:
+      // __morestack calls it once more, past its entry: it returns there, and then from here.
+      if (arch::asks_for_stack(one))
+        code_.set_doubt("it may go on on another stack (-fsplit-stack), and return twice then");
+      break;
     case Flow::system_call:
       break;
   }

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import CONSTRAINTS, MDL_INJECT, LiveTest, metric, run
+from harness import CONSTRAINTS, MDL_INJECT, LiveTest, entries_and_returns, metric, run
 
 INSIDE = "/Code/flows/f_inside"
 TIMER = """
@@ -183,6 +183,23 @@ def perf_works():
     """Here a program may be sampled: not in every container."""
     with tempfile.NamedTemporaryFile() as data:
         return subprocess.run(["perf", *RECORD, "-o", data.name, "true"], capture_output=True, check=False).returncode == 0
+
+
+class Split(LiveTest):
+    def test_functions_that_go_on_on_another_stack(self):
+        """tests/programs/split.cpp: entries are exact; a return is none where it may be the first of two."""
+        program = self.start("split")
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, self.compile_text(entries_and_returns(["t_deep"]))).wait_inserted()
+        self.assertEqual(program.ask("work 5")["calls"], 15000)
+        self.assert_stopped_well(session)
+        final = session.final()
+        entries, returns = final["entries_t_deep", ""], final["returns_t_deep", ""]
+        self.assertEqual((entries["value"], entries["refused"]), (15000, 0))
+        self.assertEqual((returns["value"], returns["refused"] > 0), (0, True))
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.ask("work 1")["calls"], 18000)
+        program.end()
 
 
 if __name__ == "__main__":

@@ -165,6 +165,10 @@ bool faults(const image::Instruction&) {
   return false;
 }
 
+bool asks_for_stack(const image::Instruction&) {
+  return false;
+}
+
 bool may_fault(const image::Instruction&, const image::Detail& detail) {
   return detail.has_memory && detail.operation != image::Operation::address;
 }

@@ -80,6 +80,16 @@ bool may_fault(const image::Instruction& one) {
   return !decode_instruction(bytes, one.address, again, detail) || may_fault(again, detail);
 }
 
+// `cmp %fs:0x70,%reg`: that word of the thread's area is set apart for it (glibc's tcbhead_t, __private_ss). 64 is fs, 3b
+// cmp, and ModRM rm 4 with SIB 25 an absolute address (SDM volume 2, CMP and 2.1.5).
+bool asks_for_stack(const image::Instruction& one) {
+  constexpr std::array<uint8_t, 4> kWord = {0x70, 0, 0, 0};
+  const InstructionBytes& bytes = one.bytes;
+  return bytes.size() == 9 && bytes[0] == 0x64 && (bytes[1] & 0xfb) == 0x48 && bytes[2] == 0x3b &&
+         (bytes[3] & 0xc7) == 0x04 && bytes[4] == 0x25 &&
+         std::equal(kWord.begin(), kWord.end(), bytes.begin() + 5);
+}
+
 bool stores_on_top(const image::Instruction& one) {
   return is_push(one.bytes) || stores_to_top(one.bytes);
 }

@@ -222,6 +222,15 @@ TEST(Decode, WhatMayFault) {
     EXPECT_FALSE(arch::may_fault(one(hex))) << hex;
 }
 
+TEST(Decode, AsksForStack) {
+  // cmp %fs:0x70,%r11; cmp %fs:0x70,%rsp; cmp %fs:0x28,%rax; mov %fs:0x70,%r11; cmp 0x70,%rsp
+  EXPECT_TRUE(arch::asks_for_stack(one("644c3b1c2570000000")));
+  EXPECT_TRUE(arch::asks_for_stack(one("64483b242570000000")));
+  EXPECT_FALSE(arch::asks_for_stack(one("64483b042528000000")));
+  EXPECT_FALSE(arch::asks_for_stack(one("644c8b1c2570000000")));
+  EXPECT_FALSE(arch::asks_for_stack(one("483b242570000000")));
+}
+
 TEST(Decode, StopsWhereNothingDecodes) {
   // nop; then a byte that is no instruction in 64-bit mode (push %es); then nop
   EXPECT_EQ(decode(bytes_of("900690"), 0).size(), 1u);
