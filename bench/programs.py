@@ -27,11 +27,11 @@ class Redis:
         self.pid, self.end = self.server.pid, self.server.kill
 
     def work(self):
-        """(requests a second, the 99th percentile of their latency in ms)"""
+        """(requests, requests a second, the 99th percentile of their latency in ms)"""
         done = subprocess.run(["redis-benchmark", "-h", "127.0.0.1", "-p", str(self.server.port), "-n", str(self.requests), "-c", "20",
                                "-t", "get", "--csv"], capture_output=True, text=True, check=True)
         row = list(csv.DictReader(done.stdout.splitlines()))[-1]
-        return float(row["rps"]), float(row["p99_latency_ms"])
+        return self.requests, float(row["rps"]), float(row["p99_latency_ms"])
 
 
 class Nginx:
@@ -60,7 +60,7 @@ class Nginx:
                 while not rest.endswith(b"x"):
                     rest = connection.recv(1 << 16)
                 times.append(time.perf_counter() - began)
-        return self.BATCH * len(times) / sum(times), sorted(times)[len(times) * 99 // 100] * 1000
+        return self.BATCH * len(times), self.BATCH * len(times) / sum(times), sorted(times)[len(times) * 99 // 100] * 1000
 
 
 class Worker:
@@ -82,7 +82,7 @@ class Worker:
             began = time.perf_counter()
             self.step()
             times.append(time.perf_counter() - began)
-        return self.amount * self.steps / sum(times), None
+        return self.amount * self.steps, self.amount * self.steps / sum(times), None
 
     def end(self):
         harness.put_down(self.process)
@@ -121,8 +121,19 @@ def most_called(program, count=10):
     return [f'"{line["focus"]}"' for line in lines[:count]]
 
 
+def cpu_ns(pid):
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
+
+
+def work(program):
+    """(work a second, p99, nanoseconds of the program's CPU time for one piece of work)"""
+    before = cpu_ns(program.pid)
+    pieces, rate, p99 = program.work()
+    return rate, p99, (cpu_ns(program.pid) - before) / pieces
+
+
 def measure(program, effort):
-    """{level: [(rate, p99, calls a second)]}"""
+    """{level: [(rate, p99, CPU time, calls a second)]}"""
     every = f"/Code/{program.objects}/*"
     levels = {"nothing": None, f"count {program.one}": f"count {program.one}", "count the ten most called": "count " + ", ".join(most_called(program)),
               "calls of all": f"calls {every}", "time of all": f"time {every}"}
@@ -130,13 +141,13 @@ def measure(program, effort):
     for _ in range(effort.rounds):
         for level, query in levels.items():
             if query is None:
-                out[level].append((*program.work(), None))
+                out[level].append((*work(program), None))
                 continue
             with Measured(program.pid, query) as session:
                 began = time.monotonic()
-                rate, p99 = program.work()
+                done = work(program)
                 took = time.monotonic() - began
-            out[level].append((rate, p99, session.total() / took if not query.startswith("time") else None))
+            out[level].append((*done, session.total() / took if not query.startswith("time") else None))
     return out
 
 
@@ -147,12 +158,11 @@ def middle(values, form):
 
 def rows_of(program, effort):
     measured = measure(program, effort)
-    bare = statistics.median(rate for rate, _, _ in measured["nothing"])
+    bare = statistics.median(cpu for _, _, cpu, _ in measured["nothing"])
     for level, runs in measured.items():
-        rates, tails, calls = zip(*runs)
-        rate = statistics.median(rates)
-        yield [program.name, level, middle(calls, "{:,.0f}"), f"{rate:,.0f} {program.unit}s", f"{(rate / bare - 1) * 100:+.1f} %",
-               middle(tails, "{:.2f}")]
+        rates, tails, cpu, calls = zip(*runs)
+        yield [program.name, level, middle(calls, "{:,.0f}"), middle(rates, "{:,.0f}") + f" {program.unit}s", middle(tails, "{:.2f}"),
+               middle(cpu, "{:,.0f}"), f"{(statistics.median(cpu) / bare - 1) * 100:+.1f} %"]
 
 
 def report(effort, say):
@@ -164,14 +174,15 @@ def report(effort, say):
             try:
                 program = kind(folder, effort)
             except (OSError, AssertionError) as error:
-                rows.append([kind.name, f"cannot be started: {error}", "", "", "", ""])
+                rows.append([kind.name, f"cannot be started: {error}", "", "", "", "", ""])
                 continue
             try:
                 rows += rows_of(program, effort)
             finally:
                 program.end()
     return "\n\n".join([
-        fill(f"""Medians of {effort.rounds} rounds. *Calls* are those that were counted. The load is `redis-benchmark -c 20 -t get`; for
+        fill(f"""Medians of {effort.rounds} rounds. *Calls* are those that were counted. *CPU* is the program's own, in nanoseconds for one
+             piece of its work, and *more* is against nothing measured: it moves less with what else runs than the work does. The load is `redis-benchmark -c 20 -t get`; for
              nginx, batches of {Nginx.BATCH} requests of one connection, of which p99 is; one statement of {Sqlite.ROWS:,} rows; and a
              recursive function of Python of some 5,000 calls. Everything runs on the same processors."""),
-        table(["program", "measured", "calls a second", "work a second", "change", "p99 ms"], rows)])
+        table(["program", "measured", "calls/s", "work/s", "p99 ms", "CPU", "more"], rows)])
