@@ -95,7 +95,7 @@ class Sqlite(Worker):
     def __init__(self, _, effort):
         statement = (f"with recursive c(x) as (select 1 union all select x + 1 from c where x < {self.ROWS}) "
                      "select count(*), sum(length(printf('%d', x))) from c;\n")
-        super().__init__([shutil.which("sqlite3") or "sqlite3", "-batch"], statement.encode(), self.ROWS, effort.requests // 15_000)
+        super().__init__([shutil.which("sqlite3") or "sqlite3", "-batch"], statement.encode(), self.ROWS, effort.requests // 10_000)
 
 
 class Python(Worker):
@@ -110,7 +110,7 @@ for line in sys.stdin:
 """
 
     def __init__(self, _, effort):
-        super().__init__([harness.PROGRAMS / "python_in_library", "-c", self.SCRIPT], b"go\n", 5_000, effort.requests // 3_000)
+        super().__init__([harness.PROGRAMS / "python_in_library", "-c", self.SCRIPT], b"go\n", 5_000, effort.requests // 100)
 
 
 def most_called(program, count=10):
