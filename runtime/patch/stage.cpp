@@ -129,10 +129,11 @@ class Builder {
                                         input_.changes ? resident::kSpareCells : resident::SpareCells{});
     if (out_.layout.stride > kLargestBlock)
       return Error{fmt::format(
-          "the requests would take {:.1f} MB of memory for each thread of process {}, and may take "
-          "{} MB: ask for fewer, or write `by function` behind the query (a distribution takes 22 KB, but by "
-          "key "
-          "only for what is called)",
+          "the requests would take {:.1f} MB of memory for each thread of process {}, and may take {} MB: "
+          "ask "
+          "for fewer, or write `by function` behind the query (a distribution takes 22 KB, and by key only "
+          "where "
+          "something is called)",
           static_cast<double>(out_.layout.stride) / (1 << 20), input_.image.pid, kLargestBlock >> 20)};
     if (out_.layout.anomalies_end - out_.layout.anomalies < (pairs + words) * sizeof(uint64_t))
       for (resident::RaisedCell& cell : out_.journal.raised) cell.words = cell.words_end = 0;
