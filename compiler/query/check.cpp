@@ -150,7 +150,11 @@ class Checker {
     diagnostics_.report(DiagnosticCode::query_clash, span, what, with).hint(std::move(hint));
   }
 
-  bool is_time() const { return query_.verb.text == kTimeByKey.word || verb_->is_timer(); }
+  // Whether the value has the time so far in it: that of a timer has, and `time` unless it is about some calls only.
+  bool is_running_time() const {
+    const bool is_of_some = !keys_of(query_).empty() || !query_.conditions.empty() || !query_.within.empty();
+    return verb_->is_timer() || (query_.verb.text == kTimeByKey.word && !is_of_some);
+  }
   bool is_each_object() const {
     return !query_.subjects.empty() && query_.subjects[0].kind == Kind::each_object;
   }
@@ -189,7 +193,7 @@ class Checker {
     const std::vector<ast::Subject>& all = query_.subjects;
     for (const ast::Subject& one : all) {
       const bool is_one_of_many = one.kind == Kind::object || one.kind == Kind::each_object ||
-                                  (one.kind == Kind::each_function && is_time());
+                                  (one.kind == Kind::each_function && is_running_time());
       if (is_one_of_many && all.size() > 1)
         clash(one.span, "a path that stands for several functions", "another one",
               "ask in two queries: several may be measured at once");
@@ -209,7 +213,7 @@ class Checker {
       clash(query_.conditions[0].span, "a condition", fmt::format("'{}'", verb_->word),
             "`count F if …` says how many calls it is about");
     const auto named = std::ranges::find(all, Kind::each_named, &ast::Subject::kind);
-    if (named != all.end() && is_time())
+    if (named != all.end() && is_running_time())
       diagnostics_.report(DiagnosticCode::query_pattern, named->span, printable(named->item))
           .hint(fmt::format("times have a line for each function of an object: `{} /Code/OBJECT/{}`",
                             query_.verb.text, named->item))
