@@ -252,9 +252,7 @@ class Checker {
   void keys() {
     const std::vector<const ast::Expr*> all = keys_of(query_);
     const auto text = std::ranges::find_if(all, is_text);
-    const auto function = [](const ast::Expr* key) { return is_function(*key); };
-    const size_t most =
-        format::kMostKeysOfMetric - (is_by_path(query_) && std::ranges::none_of(all, function) ? 1 : 0);
+    const size_t most = format::kMostKeysOfMetric - (implies_function(query_) ? 1 : 0);
     for (const std::vector<ast::Expr>& list : query_.keys)
       for (const ast::Expr& key : list) {
         if (is_thread(key)) continue;
@@ -346,6 +344,11 @@ bool is_by_path(const ast::Query& query) {
 
 bool is_function(const ast::Expr& key) {
   return is_word(key, "function");
+}
+
+bool implies_function(const ast::Query& query) {
+  return is_by_path(query) &&
+         std::ranges::none_of(keys_of(query), [](const ast::Expr* key) { return is_function(*key); });
 }
 
 bool is_caller(const ast::Expr& key) {

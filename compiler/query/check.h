@@ -39,8 +39,9 @@ bool by_thread(const ast::Query& query);
 // `calls /Code/app/* by caller`. That is one measurement, however many functions there are, and has no line for those
 // that were not called.
 bool is_by_path(const ast::Query& query);
-// `function`, as a key.
+// `function`, as a key; and whether the function is a key that the query does not name.
 bool is_function(const ast::Expr& key);
+bool implies_function(const ast::Query& query);
 // `caller`, likewise.
 bool is_caller(const ast::Expr& key);
 

@@ -325,14 +325,12 @@ class Expander {
   void base() {
     const uint32_t begin = out_.indent(1);
     out_.put(fmt::format("base is {} ", verb_.base));
-    const std::vector<const ast::Expr*> keys = keys_of(query_);
     std::string_view before = "keyed by ";
-    if (is_by_path(query_) &&
-        std::ranges::none_of(keys, [](const ast::Expr* key) { return is_function(*key); })) {
+    if (implies_function(query_)) {
       out_.put(std::exchange(before, ", "));
       out_.put(kPath, query_.subjects[0].span, false);
     }
-    for (const ast::Expr* key : keys) {
+    for (const ast::Expr* key : keys_of(query_)) {
       out_.put(std::exchange(before, ", "));
       copy_key(*key);
     }

@@ -20,7 +20,6 @@ bool faults(const image::Instruction& instruction);
 // True for an instruction that may raise a fault whatever the program does with its stack: one that reads or writes
 // memory by a register other than the stack pointer, or far from that (a probe), and a division.
 bool may_fault(const image::Instruction& instruction, const image::Detail& detail);
-bool may_fault(const image::Instruction& instruction);
 // True for the comparison with the end of the thread's stack in front of a function that goes on on another stack where
 // there is too little of it (-fsplit-stack).
 bool asks_for_stack(const image::Instruction& instruction);

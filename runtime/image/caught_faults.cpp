@@ -1,6 +1,7 @@
 #include "runtime/image/caught_faults.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "runtime/arch/decoder.h"
@@ -18,14 +19,15 @@ bool is_call(const Instruction& one) {
 // It has an instruction that may fault, and no call.
 bool is_fault_caught(const Range& place, const Memory& memory) {
   if (place.end <= place.start || place.end - place.start > kMostOfPlace) return false;
-  // Of nearly all, the first instruction is a call.
-  std::vector<std::byte> bytes(place.end - place.start);
+  std::array<std::byte, kMostOfPlace> room;
+  const auto bytes = std::span(room).first(place.end - place.start);
   if (!memory.read(place.start, bytes)) return false;
   Instruction one;
   Detail detail;
   bool any = false;
+  // Of nearly all, the first instruction is a call.
   for (size_t at = 0; at < bytes.size(); at += one.size) {
-    if (!arch::decode_instruction(std::span(bytes).subspan(at), place.start + at, one, detail)) return false;
+    if (!arch::decode_instruction(bytes.subspan(at), place.start + at, one, detail)) return false;
     if (is_call(one)) return false;
     any |= arch::may_fault(one, detail);
   }

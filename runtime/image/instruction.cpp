@@ -15,4 +15,12 @@ std::vector<Instruction> decode(std::span<const std::byte> bytes, uint64_t addre
   return instructions;
 }
 
+bool may_fault(const Instruction& instruction) {
+  Instruction again;
+  Detail detail;
+  const auto bytes = std::as_bytes(std::span(instruction.bytes.data(), instruction.bytes.size()));
+  return !arch::decode_instruction(bytes, instruction.address, again, detail) ||
+         arch::may_fault(again, detail);
+}
+
 }  // namespace mdl::image

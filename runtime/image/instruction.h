@@ -110,5 +110,7 @@ struct Detail {
 
 // Decodes instructions from bytes at `address` until they end or one cannot be decoded.
 std::vector<Instruction> decode(std::span<const std::byte> bytes, uint64_t address);
+// arch::may_fault of one that has been decoded before.
+bool may_fault(const Instruction& instruction);
 
 }  // namespace mdl::image

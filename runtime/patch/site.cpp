@@ -50,7 +50,7 @@ std::string_view objection(const Code& code, size_t first, size_t last, uint64_t
     if (ended) continue;
     if (list[i].is_landing) return "a landing instruction must stay first";
     if (!arch::can_displace(list[i])) return "a call or system call would have to be moved";
-    if (code.catches_faults && arch::may_fault(list[i])) return kMayFault;
+    if (code.catches_faults && image::may_fault(list[i])) return kMayFault;
     ended = ends(list[i]);
   }
   return {};
@@ -247,7 +247,7 @@ class Planner {
   // goes on to what was called; call and return stay paired.
   bool take_call(size_t at, const Site& site) {
     const Instruction& in = code_.instructions[at];
-    if (code_.catches_faults && arch::may_fault(in)) return false;
+    if (code_.catches_faults && image::may_fault(in)) return false;
     for (Window& window : out_.windows)
       if (window.tactic == Tactic::call && window.start == in.address) {
         window.sites.push_back(site);

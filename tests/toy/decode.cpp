@@ -173,13 +173,6 @@ bool may_fault(const image::Instruction&, const image::Detail& detail) {
   return detail.has_memory && detail.operation != image::Operation::address;
 }
 
-bool may_fault(const image::Instruction& in) {
-  image::Instruction again;
-  image::Detail detail;
-  const auto bytes = std::as_bytes(std::span(in.bytes.data(), in.bytes.size()));
-  return !decode_instruction(bytes, in.address, again, detail) || may_fault(again, detail);
-}
-
 // A return goes where kLink says: who has put an address there returns to it, as who has pushed one
 // elsewhere.
 bool stores_on_top(const image::Instruction& in) {

@@ -73,13 +73,6 @@ bool may_fault(const image::Instruction& one, const image::Detail& detail) {
   return memory.base != rsp || memory.index != image::kNoRegister || memory.displacement <= -kProbe;
 }
 
-bool may_fault(const image::Instruction& one) {
-  image::Instruction again;
-  image::Detail detail;
-  const auto bytes = std::as_bytes(std::span(one.bytes.data(), one.bytes.size()));
-  return !decode_instruction(bytes, one.address, again, detail) || may_fault(again, detail);
-}
-
 // `cmp %fs:0x70,%reg`: that word of the thread's area is set apart for it (glibc's tcbhead_t, __private_ss). 64 is fs, 3b
 // cmp, and ModRM rm 4 with SIB 25 an absolute address (SDM volume 2, CMP and 2.1.5).
 bool asks_for_stack(const image::Instruction& one) {

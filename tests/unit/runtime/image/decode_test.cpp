@@ -214,12 +214,12 @@ TEST(Decode, WhatMayFault) {
   // rep movsb; rep stos; lods; jmp *8(%rax); call *(%rdi); movss (%rdi),%xmm0
   for (const char* hex : {"8b07", "48897df8", "010404", "48838c2400e0ffff00", "f7fe", "48f7f1", "48f737",
                           "f3a4", "f348ab", "48ad", "ff6008", "ff17", "f30f1007"})
-    EXPECT_TRUE(arch::may_fault(one(hex))) << hex;
+    EXPECT_TRUE(may_fault(one(hex))) << hex;
   // lea (%rdi),%rax; mov 0x10(%rip),%eax; mov %rdi,-0x18(%rsp); mov %fs:0x28,%rax; push %rbp; ret; mul %esi; not %eax;
   // test $5,%eax; test $5,%al; nopw (%rax,%rax); call *%rax
   for (const char* hex : {"488d07", "8b0510000000", "48897c24e8", "64488b042528000000", "55", "c3", "f7e6",
                           "f7d0", "f7c005000000", "a805", "660f1f440000", "ffd0"})
-    EXPECT_FALSE(arch::may_fault(one(hex))) << hex;
+    EXPECT_FALSE(may_fault(one(hex))) << hex;
 }
 
 TEST(Decode, AsksForStack) {
