@@ -63,7 +63,8 @@
   /* What waits at tail jumps: entries {place of the return address, cell} */                          \
   X(DeferredBytes, 2048)                                                                              \
   X(DeferredEntry, 16)                                                                                \
-  /* A table of keys, and a total in it: {key, total, thread, key, part, count, key}: resident/key_table.h */ \
+  /* A table of keys, and a total in it: {key, total, thread, key, part, count, key, owner}:           */ \
+  /* resident/key_table.h                                                                              */ \
   X(TableKeys, 0)        /* offsets in a block: of the thread's active keys, */                        \
   X(TableKey, 8)         /* of the key that is meant, */                                               \
   X(TableChange, 16)     /* of what happens to it (format::KeyChange), */                              \
@@ -77,7 +78,11 @@
   X(TableTexts, 80)      /* not 0: keys are addresses of texts; the offset of the texts, by total */    \
   X(TableKey2, 88)       /* as TableKey, of further keys that are meant; 0 = there are none */         \
   X(TableKey3, 96)                                                                                    \
+  X(TableOwn, 104)       /* where the totals end, and a table of threads' own begins, unless keys are texts; */  \
+  X(TablePlain, 112)     /* the same where keys are one value each and no thread's, else 0 */            \
+  X(TableOwned, 120)     /* not 0: this is such a table */                                              \
   X(TableSlots, 128)     /* 32 bits each: the number of a total, 0 = free */                           \
+  X(OwnKeys, 16384)      /* while a table has no more totals, threads get some of their own */          \
   X(TotalSize, 64)                                                                                    \
   X(TotalShift, 6)                                                                                    \
   X(TotalThread, 16)                                                                                  \
@@ -85,6 +90,7 @@
   X(TotalKey3, 48)                                                                                    \
   X(TotalPart, 32)                                                                                    \
   X(TotalCount, 40)                                                                                   \
+  X(TotalOwner, 56)      /* the block whose thread alone writes it, 0 = any thread does */              \
   /* A text: a word that is 0 as long as nobody has read it, else its bytes and 1, and flags; its bytes */ \
   X(TextSize, 264)                                                                                    \
   X(TextBytes, 256)      /* at most */                                                                 \

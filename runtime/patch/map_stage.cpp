@@ -201,8 +201,13 @@ Result<void> write_stage(const process::TargetMemory& memory, Stage& stage) {
   if (!stage.extends &&
       !memory.write(stage.data.start + stage.layout.directory(), std::as_bytes(std::span(directory))))
     return failed;
-  for (size_t i = 0; i < stage.tables.size() && !stage.extends; i++)
-    if (!memory.write(stage.tables[i].start, std::as_bytes(std::span(stage.table_headers[i])))) return failed;
+  for (size_t i = 0; i < stage.tables.size() && !stage.extends; i++) {
+    const resident::KeyTableHeaders& headers = stage.table_headers[i];
+    const uint64_t at = stage.tables[i].start, own = headers.own_at();
+    if (!memory.write(at, std::as_bytes(std::span(headers.first))) ||
+        (own != 0 && !memory.write(at + own, std::as_bytes(std::span(headers.own)))))
+      return failed;
+  }
   const auto process = static_cast<uint64_t>(process::read_status(stage.journal.target).inner_pid);
   if (!stage.extends &&
       !memory.write(stage.data.start + kHeaderProcess, std::as_bytes(std::span(&process, 1))))

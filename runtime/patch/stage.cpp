@@ -358,7 +358,7 @@ class Builder {
       const std::vector<uint32_t>& at = out_.layout.cells;
       std::vector<uint64_t> of;
       for (const focus::CellId key : table.of) of.push_back(at[key]);
-      out_.table_headers.push_back(resident::key_table_header(
+      out_.table_headers.push_back(resident::key_table_headers(
           shape_of(table), at[table.keys], of, at[table.change], at[table.base], table.by_thread));
       journal.tables.push_back({out_.tables[i], shape_of(table).most, table.request, at[table.keys],
                                 at[table.base], table.by_thread});

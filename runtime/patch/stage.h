@@ -35,7 +35,7 @@ struct Stage {
   image::Range journal_at;
   image::Range armed;                // the areas of armed calls, empty when there are none
   std::vector<image::Range> tables;  // of keys, as Binding::key_tables
-  std::vector<std::array<uint64_t, 13>> table_headers;
+  std::vector<resident::KeyTableHeaders> table_headers;
   std::vector<image::Range> islands;     // that are mapped for it
   std::vector<arch::Bytes> island_code;  // the resident code, then the trampolines
   std::vector<ReusedStubs> reused;       // of a change (change.h)

@@ -127,17 +127,23 @@ class Copy {
   // The keys stay known: their totals begin at 0.
   bool empty_table(const JournalTable& table) const {
     const KeyTableShape shape = table.shape();
+    return empty_totals(table.at.start, shape.totals(), shape.most, shape.others()) &&
+           (shape.own() == 0 ||
+            empty_totals(table.at.start + shape.own(), shape.own_totals(), shape.most_own(), 1));
+  }
+
+  bool empty_totals(uint64_t table, uint64_t totals, uint64_t most, uint64_t others) const {
     uint64_t used = 0;
-    if (!memory_.read(table.at.start + kTableUsed, std::as_writable_bytes(std::span(&used, 1)))) return false;
-    used = std::min(used, table.most + shape.others() - 1) + 1;
+    if (!memory_.read(table + kTableUsed, std::as_writable_bytes(std::span(&used, 1)))) return false;
+    used = std::min(used, most + others - 1) + 1;
     std::vector<uint64_t> words;
     for (uint64_t first = 0; first < used; first += kTotalsAtOnce) {
       words.resize(std::min(kTotalsAtOnce, used - first) * kTotalSize / 8);
-      const uint64_t at = table.at.start + shape.totals() + first * kTotalSize;
+      const uint64_t at = table + totals + first * kTotalSize;
       if (!memory_.read(at, std::as_writable_bytes(std::span(words)))) return false;
       for (size_t i = 0; i < words.size(); i += kTotalSize / 8) {
         words[i + 1] = words[i + kTotalCount / 8] = 0;
-        if (first + i / (kTotalSize / 8) < shape.others()) words[i] = 0;  // nothing has been without room yet
+        if (first + i / (kTotalSize / 8) < others) words[i] = 0;  // nothing has been without room yet
       }
       if (!memory_.write(at, std::as_bytes(std::span(words)))) return false;
     }

@@ -23,9 +23,9 @@
 
 namespace mdl::resident {
 
-inline constexpr uint32_t kJournalVersion = 9;
+inline constexpr uint32_t kJournalVersion = 11;
 // Of a generation that is not the first: whoever does not know of these takes one for all there is.
-inline constexpr uint32_t kJournalOfGenerations = 10;
+inline constexpr uint32_t kJournalOfGenerations = 12;
 
 struct PatchedWindow {
   uint64_t address = 0;

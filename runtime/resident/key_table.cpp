@@ -3,19 +3,47 @@
 #include <bit>
 
 namespace mdl::resident {
+namespace {
 
-uint64_t KeyTableShape::slots() const {
-  return std::bit_ceil(most * 2);
+constexpr uint64_t kFewestSlots = 16;  // a cache line: totals behind them are one each
+
+}  // namespace
+
+uint64_t KeyTableShape::slots_for(uint64_t totals) {
+  return std::bit_ceil(std::max(totals * 2, kFewestSlots));
 }
 
-std::array<uint64_t, 13> key_table_header(const KeyTableShape& shape, uint64_t keys,
-                                          std::span<const uint64_t> of, uint64_t change, uint64_t base,
-                                          bool by_thread) {
+KeyTableHeaders key_table_headers(const KeyTableShape& shape, uint64_t keys, std::span<const uint64_t> of,
+                                  uint64_t change, uint64_t base, bool by_thread) {
   const uint64_t before = shape.others() - 1;  // numbers that are nobody's
   const auto key = [&](size_t i) { return i < of.size() ? of[i] : 0; };
-  return {keys,   key(0),         change,    base,           shape.slots() - 1, shape.most + before,
-          before, shape.totals(), by_thread, shape.others(), shape.texts(),     key(1),
-          key(2)};
+  const bool plain = of.size() == 1 && !by_thread && !shape.of_texts;
+  KeyTableHeaders out;
+  out.first = {keys,
+               key(0),
+               change,
+               base,
+               shape.slots() - 1,
+               shape.most + before,
+               before,
+               shape.totals(),
+               by_thread,
+               shape.others(),
+               shape.texts(),
+               key(1),
+               key(2),
+               shape.totals_end(),
+               plain ? shape.own() : 0,
+               0};
+  out.own = out.first;
+  const auto set = [&](size_t offset, uint64_t word) { out.own[offset / 8] = word; };
+  set(kTableMask, shape.slots_own() - 1);
+  set(kTableMost, shape.most_own());
+  set(kTableUsed, 0);
+  set(kTableTotals, shape.own_totals());
+  set(kTableOthers, 1);
+  set(kTableOwned, 1);
+  return out;
 }
 
 }  // namespace mdl::resident

@@ -3,11 +3,18 @@
 //
 //   +0    offsets in a block: keys, key, change, base; slots less one, most totals, totals so far, offset of
 //         the totals, whether they are kept for each thread, how many are for what found no room, offset of the
-//         texts or 0, further keys (offsets in a block, or 0)
+//         texts or 0, further keys (offsets in a block, or 0), offset of the table behind it, the same or 0,
+//         whether it is that one
 //   +128  slots: the number of a total in 32 bits, 0 = free
-//         totals of 64 bytes {key, total, thread, 2nd key, part, count, 3rd key}, by number; 0 is for what found
-//         no room {1 then, total}
-//         texts of 264 bytes {how long, bytes}, by the numbers of their totals: where keys are texts
+//         totals of 64 bytes {key, total, thread, 2nd key, part, count, 3rd key, owner}, by number; 0 is for what
+//         found no room {1 then, total}
+//         texts of 264 bytes {how long, bytes}, by the numbers of their totals: where keys are texts; else
+//         a table of the same form, whose totals have owners
+//
+// A total that any thread may write takes a locked instruction, and the cache line goes from one to the other. So a
+// thread has totals of its own, known by its block, for keys that it meets while there are few of them (kOwnKeys) and
+// as long as the second table has room. Each is a part of its key's: a reader adds them up. A key gets a total in the
+// first table before it has others, so that one is the list of keys, and --max-keys bounds it.
 //
 // Of a metric by key that observes values, `count` is how many, `total` their sum or the extreme one, as its kind of cell
 // has it (format/kinds.h). A distribution has a total for each of its buckets that holds something, whose part is the
@@ -21,6 +28,7 @@
 // It is private memory that the kernel fills on demand: room for many keys costs nothing.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -33,6 +41,8 @@ namespace mdl::resident {
 inline constexpr uint64_t kDefaultKeys = 2097152;
 inline constexpr uint64_t kMostTexts = 262144;  // of one request
 inline constexpr uint64_t kMostKeys = uint64_t{1} << 26;
+inline constexpr uint64_t kMostOwn = 65536;
+inline constexpr uint64_t kOwnOfKey = 16;  // where there may be few keys
 
 struct KeyTableShape {
   uint64_t most = kDefaultKeys;
@@ -40,18 +50,31 @@ struct KeyTableShape {
   bool of_texts = false;
 
   uint64_t others() const { return kind == format::CellKind::histogram ? format::kHistogramBuckets + 1 : 1; }
-  uint64_t slots() const;  // a power of two, at least twice as many
+  uint64_t slots() const { return slots_for(most); }
   uint64_t totals() const { return kTableSlots + slots() * 4; }
-  uint64_t texts() const { return of_texts ? totals() + (most + others()) * kTotalSize : 0; }
+  uint64_t totals_end() const { return totals() + (most + others()) * kTotalSize; }
+  uint64_t texts() const { return of_texts ? totals_end() : 0; }
+  // Of the second table: where it begins, and where its totals do in it. A number is nobody's there, 0.
+  uint64_t most_own() const { return of_texts ? 0 : std::min(most * kOwnOfKey, kMostOwn); }
+  uint64_t own() const { return of_texts ? 0 : totals_end(); }
+  uint64_t slots_own() const { return slots_for(most_own()); }
+  uint64_t own_totals() const { return kTableSlots + slots_own() * 4; }
   uint64_t size() const {
-    return totals() + (most + others()) * (kTotalSize + (of_texts ? uint64_t{kTextSize} : 0));
+    return totals_end() +
+           (of_texts ? (most + others()) * kTextSize : own_totals() + (most_own() + 1) * kTotalSize);
   }
+
+ private:
+  static uint64_t slots_for(uint64_t totals);  // a power of two, at least twice as many
 };
 
-// The header of a new table; the rest of it is zero. Offsets are those of cells in a block.
+// The headers of a new table, and of the one behind it; the rest is zero. Offsets are those of cells in a block.
 // `of`: the keys that are meant, one at least.
-std::array<uint64_t, 13> key_table_header(const KeyTableShape& shape, uint64_t keys,
-                                          std::span<const uint64_t> of, uint64_t change, uint64_t base,
-                                          bool by_thread);
+struct KeyTableHeaders {
+  std::array<uint64_t, kTableSlots / 8> first, own;
+  uint64_t own_at() const { return first[kTableTexts / 8] == 0 ? first[kTableOwn / 8] : 0; }
+};
+KeyTableHeaders key_table_headers(const KeyTableShape& shape, uint64_t keys, std::span<const uint64_t> of,
+                                  uint64_t change, uint64_t base, bool by_thread);
 
 }  // namespace mdl::resident

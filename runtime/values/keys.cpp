@@ -82,6 +82,20 @@ void observe(Observations& into, format::CellKind kind, uint64_t total, uint64_t
   }
 }
 
+// What is used of the totals of a table, `take(number of the first, their words)` at a time, until it says no.
+template <typename Take>
+bool each_totals(const image::Memory& memory, uint64_t table, uint64_t totals, uint64_t last, Take take) {
+  uint64_t used = 0;
+  if (!read_words(memory, table + kTableUsed, std::span(&used, 1))) return false;
+  used = std::min(used, last) + 1;
+  std::vector<uint64_t> words;
+  for (uint64_t first = 0; first < used; first += kAtOnce) {
+    words.resize(std::min(kAtOnce, used - first) * kTotalWords);
+    if (!read_words(memory, table + totals + first * kTotalSize, words) || !take(first, words)) return false;
+  }
+  return true;
+}
+
 KeyOf of_total(const uint64_t* words) {
   const auto word = [&](size_t at) { return words[at / sizeof(uint64_t)]; };
   const auto key = [&](size_t at) { return static_cast<int64_t>(word(at)); };
@@ -130,38 +144,46 @@ bool KeyReader::read_texts(const image::Memory& memory, uint64_t first, std::spa
   return true;
 }
 
+void KeyReader::add(const uint64_t* one, KeyValues& out) const {
+  if (routines(place_.kind).fold != nullptr) {
+    observe(out.observed[of_total(one)], place_.kind, one[1], one[kTotalCount / 8], one[kTotalPart / 8]);
+    return;
+  }
+  int64_t& total = out.totals[of_total(one)];
+  total = static_cast<int64_t>(static_cast<uint64_t>(total) + one[1]);
+}
+
 bool KeyReader::read_totals(const image::Memory& memory, KeyValues& out) {
   const KeyPlace& place = place_;
   const bool observes = routines(place.kind).fold != nullptr;
-  uint64_t used = 0;
-  if (!read_words(memory, place.table + kTableUsed, std::span(&used, 1))) return false;
-  used = std::min(used, place.most + place.others - 1) + 1;
-  std::vector<uint64_t> words;
-  for (uint64_t first = 0; first < used; first += kAtOnce) {
-    const uint64_t number = std::min(kAtOnce, used - first);
-    words.resize(number * kTotalWords);
-    if (!read_words(memory, place.table + place.totals + first * kTotalSize, words)) return false;
-    if (place.texts != 0 && !read_texts(memory, first, words)) return false;
-    for (uint64_t i = 0; i < number; ++i) {
-      const uint64_t* one = &words[i * kTotalWords];
-      const uint64_t count = one[kTotalCount / 8], part = one[kTotalPart / 8];
-      if (first + i < place.others) {
-        if (one[0] == 0) continue;
-        out.others = true;
-        out.others_total = static_cast<int64_t>(static_cast<uint64_t>(out.others_total) + one[1]);
-        if (observes) observe(out.others_observed, place.kind, one[1], count, first + i);
-        continue;
-      }
-      if (place.texts != 0 && !texts_.contains(static_cast<int64_t>(one[0]))) continue;
-      if (observes) {
-        observe(out.observed[of_total(one)], place.kind, one[1], count, part);
-        continue;
-      }
-      int64_t& total = out.totals[of_total(one)];
-      total = static_cast<int64_t>(static_cast<uint64_t>(total) + one[1]);
-    }
-  }
-  return true;
+  return each_totals(
+      memory, place.table, place.totals, place.most + place.others - 1,
+      [&](uint64_t first, std::span<const uint64_t> words) {
+        if (place.texts != 0 && !read_texts(memory, first, words)) return false;
+        for (size_t i = 0; i < words.size() / kTotalWords; ++i) {
+          const uint64_t* one = &words[i * kTotalWords];
+          if (first + i < place.others) {
+            if (one[0] == 0) continue;
+            out.others = true;
+            out.others_total = static_cast<int64_t>(static_cast<uint64_t>(out.others_total) + one[1]);
+            if (observes) observe(out.others_observed, place.kind, one[1], one[kTotalCount / 8], first + i);
+          } else if (place.texts == 0 || texts_.contains(static_cast<int64_t>(one[0]))) {
+            add(one, out);
+          }
+        }
+        return true;
+      });
+}
+
+// What threads have counted for themselves of keys that the table has. Its number 0 is nobody's.
+bool KeyReader::read_own(const image::Memory& memory, KeyValues& out) const {
+  return each_totals(memory, place_.table + place_.own, place_.own_totals, place_.most_own,
+                     [&](uint64_t first, std::span<const uint64_t> words) {
+                       for (size_t i = first == 0 ? 1 : 0; i < words.size() / kTotalWords; ++i)
+                         if (const uint64_t* one = &words[i * kTotalWords]; one[kTotalOwner / 8] != 0)
+                           add(one, out);
+                       return true;
+                     });
 }
 
 Result<void> KeyReader::read(const image::Memory& memory) {
@@ -171,7 +193,7 @@ Result<void> KeyReader::read(const image::Memory& memory) {
   for (size_t i = 0; i < before->size(); ++i)
     if (!read_words(memory, (*before)[i].block + place_.base, std::span(&bases[i], 1))) return gone();
   KeyValues now;
-  if (!read_totals(memory, now)) return gone();
+  if (!read_totals(memory, now) || (place_.own != 0 && !read_own(memory, now))) return gone();
 
   const uint64_t others = place_.table + place_.totals + 8;
   bool moving = false;

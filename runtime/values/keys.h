@@ -28,7 +28,10 @@ struct KeyPlace {
   uint64_t others = 1;  // those of what found no room
   uint64_t totals = 0;  // offsets in the table
   uint64_t texts = 0;   // 0 where keys are no texts
-  uint32_t keys = 0;    // offsets in a block
+  uint64_t own = 0;     // the table of threads' own totals, an offset in this one; 0 = there is none
+  uint64_t most_own = 0;
+  uint64_t own_totals = 0;  // an offset in it
+  uint32_t keys = 0;        // offsets in a block
   uint32_t base = 0;
   bool by_thread = false;
   format::CellKind kind = format::CellKind::counter;  // of what is kept for each key
@@ -65,6 +68,8 @@ class KeyReader {
 
  private:
   bool read_totals(const image::Memory& memory, KeyValues& out);
+  bool read_own(const image::Memory& memory, KeyValues& out) const;
+  void add(const uint64_t* total, KeyValues& out) const;
   bool read_texts(const image::Memory& memory, uint64_t first, std::span<const uint64_t> totals);
 
   BlockLayout layout_;

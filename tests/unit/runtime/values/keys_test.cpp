@@ -40,8 +40,10 @@ class Keys : public testing::Test {
     by_thread_ = by_thread;
     shape_.most = most;
     table_.assign(shape_.size() / 8 + 1, 0);
-    auto header = resident::key_table_header(shape_, kKeys, std::array{kKey}, kChange, kBase, by_thread);
-    std::copy(header.begin(), header.end(), table_.begin());
+    const resident::KeyTableHeaders headers =
+        resident::key_table_headers(shape_, kKeys, std::array{kKey}, kChange, kBase, by_thread);
+    std::ranges::copy(headers.first, table_.begin());
+    std::ranges::copy(headers.own, table_.begin() + static_cast<std::ptrdiff_t>(headers.own_at() / 8));
     layout_.slots = slots;
     layout_.stride = kStride;
     data_.assign(slots * 2 + (slots + 1) * kStride / 8, 0);
@@ -76,15 +78,18 @@ class Keys : public testing::Test {
   }
 
   values::KeyPlace place() const {
-    return {reinterpret_cast<uint64_t>(table_.data()),
-            shape_.most,
-            shape_.others(),
-            shape_.totals(),
-            shape_.texts(),
-            kKeys,
-            kBase,
-            by_thread_,
-            shape_.kind};
+    return {.table = reinterpret_cast<uint64_t>(table_.data()),
+            .most = shape_.most,
+            .others = shape_.others(),
+            .totals = shape_.totals(),
+            .texts = shape_.texts(),
+            .own = shape_.own(),
+            .most_own = shape_.most_own(),
+            .own_totals = shape_.own_totals(),
+            .keys = kKeys,
+            .base = kBase,
+            .by_thread = by_thread_,
+            .kind = shape_.kind};
   }
   values::KeyValues values() {
     values::KeyReader reader(layout_, place());
@@ -255,6 +260,100 @@ TEST_F(Keys, ThreadsMeetAtTheSameKeys) {
   EXPECT_EQ(values().totals, truth);
 }
 
+// What totals of the second table there are, by owner: how many, and what they have counted.
+std::map<uint64_t, std::pair<uint64_t, uint64_t>> owned(const std::vector<uint64_t>& table,
+                                                        const resident::KeyTableShape& shape) {
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> out;
+  const uint64_t* own = &table[shape.own() / 8];
+  for (uint64_t i = 1; i <= own[kTableUsed / 8]; ++i) {
+    const uint64_t* one = &own[(shape.own_totals() + i * kTotalSize) / 8];
+    auto& [number, sum] = out[one[kTotalOwner / 8]];
+    number += 1, sum += one[1];
+  }
+  return out;
+}
+
+TEST_F(Keys, ThreadsAddToTotalsOfTheirOwn) {
+  constexpr uint64_t kThreads = 4, kRounds = 50000;
+  for (const format::CellKind kind : {format::CellKind::counter, format::CellKind::histogram}) {
+    make(4096, kThreads, false, kind);
+    std::vector<std::thread> threads;
+    for (uint64_t t = 0; t < kThreads; ++t)
+      threads.emplace_back([&, t] {
+        std::mt19937_64 random(7);  // the same keys in the same order
+        for (uint64_t i = 0; i < kRounds; ++i) {
+          block(t)[kBase / 8] = t + 1;
+          change(*format::key_change(kind), static_cast<int64_t>(random() % 100) * 977, 0, t);
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    std::map<int64_t, uint64_t> calls;
+    std::mt19937_64 random(7);
+    for (uint64_t i = 0; i < kRounds; ++i) calls[static_cast<int64_t>(random() % 100) * 977]++;
+    const values::KeyValues got = values();
+    EXPECT_FALSE(got.others);
+    for (const auto& [key, number] : calls) {
+      if (kind == format::CellKind::counter) {
+        EXPECT_EQ(got.totals.at({key}), number * (1 + 2 + 3 + 4));
+      } else {
+        const values::Distribution& one = got.observed.at({key}).distribution;
+        EXPECT_EQ(one.sum, number * (1 + 2 + 3 + 4));
+        ASSERT_EQ(one.buckets.size(), kThreads);
+        for (const values::Bucket& bucket : one.buckets) EXPECT_EQ(bucket.count, number);
+      }
+    }
+    const auto own = owned(table_, shape_);
+    ASSERT_EQ(own.size(), kThreads);  // nothing went another way
+    for (uint64_t t = 0; t < kThreads; ++t)
+      EXPECT_EQ(own.at(reinterpret_cast<uint64_t>(block(t))), std::pair(calls.size(), kRounds * (t + 1)));
+  }
+}
+
+TEST_F(Keys, WithoutRoomForTotalsOfTheirOwn) {
+  constexpr uint64_t kThreads = 60;
+  make(3, kThreads);  // own ones for 48
+  for (int round = 0; round < 3; ++round)
+    for (uint64_t t = 0; t < kThreads; ++t)
+      for (int64_t key = 0; key < 5; ++key) {
+        block(t)[kBase / 8] = 1;
+        change(KeyChange::add, key, 0, t);
+      }
+  const values::KeyValues got = values();
+  EXPECT_EQ(got.totals, (Totals{{{0}, kThreads * 3}, {{1}, kThreads * 3}, {{2}, kThreads * 3}}));
+  EXPECT_EQ(got.others_total, kThreads * 3 * 2);  // keys are as many as they may be
+  uint64_t own = 0;
+  for (const auto& [owner, totals] : owned(table_, shape_)) own += totals.first;
+  EXPECT_EQ(own, 3 * resident::kOwnOfKey);
+}
+
+TEST_F(Keys, OfManyKeysNoneIsAThreads) {
+  constexpr int64_t kKeys = 3 * static_cast<int64_t>(kOwnKeys);
+  make(kKeys);
+  for (int round = 0; round < 2; ++round)
+    for (int64_t key = 0; key < kKeys; ++key) {
+      block()[kBase / 8] = 1;
+      change(KeyChange::add, key);
+    }
+  const values::KeyValues got = values();
+  ASSERT_EQ(got.totals.size(), kKeys);
+  for (const auto& [key, total] : got.totals) ASSERT_EQ(total, 2) << key.key;
+  EXPECT_LE(owned(table_, shape_).at(reinterpret_cast<uint64_t>(block())).first, kOwnKeys + 1);
+}
+
+TEST_F(Keys, ABlockOfSeveralThreadsOwnsNothing) {
+  make(16, 1);
+  arch::ResidentParameters parameters;
+  parameters.overflow_block = reinterpret_cast<uint64_t>(block());
+  const arch::Bytes code = arch::resident_code(parameters);
+  std::memcpy(code_, code.data(), code.size());
+  for (int i = 0; i < 5; ++i) {
+    block()[kBase / 8] = 1;
+    change(KeyChange::add, 7);
+  }
+  EXPECT_EQ(values().totals, (Totals{{{7}, 5}}));
+  EXPECT_TRUE(owned(table_, shape_).empty());
+}
+
 TEST_F(Keys, EachThreadHasTotalsOfItsOwn) {
   make(16, 2, true);
   for (uint64_t thread : {uint64_t{0}, uint64_t{1}}) {
@@ -278,7 +377,7 @@ TEST_F(Keys, AReaderOfGarbage) {
     for (uint64_t& word : data_) word = random();
     values::KeyReader reader(layout_, place());
     ASSERT_TRUE(reader.read(OwnMemory()));
-    EXPECT_LE(reader.last().totals.size(), 64u + 5 * 8);
+    EXPECT_LE(reader.last().totals.size(), 64u + 64 * resident::kOwnOfKey + 5 * 8);
   }
 }
 
