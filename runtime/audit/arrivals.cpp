@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "runtime/audit/listing.h"
 #include "runtime/image/frames.h"
@@ -14,6 +15,7 @@ namespace {
 using image::Range;
 
 constexpr uint64_t kMostEntries = 1 << 16;  // of a table of offsets
+constexpr size_t kMostLooks = 1 << 22;      // at entries, to see whether tables matter at all
 
 // A bit for each byte of an object's text.
 class Marks {
@@ -148,8 +150,34 @@ class Finder {
     return found != object_.frames.end() && found->start == address;
   }
 
+  // Whether a table of offsets at `base`, however long it is, may lead to what is watched. `looks`: how many entries
+  // may be looked at yet; when there are none left the answer is yes.
+  bool may_arrive(uint64_t base, size_t& looks) const {
+    for (const auto* held : {&now_.text(), &now_.data()})
+      for (const image::BufferMemory& one : *held) {
+        if (!Range{one.base(), one.base() + one.bytes().size()}.contains(base)) continue;
+        const std::span<const std::byte> bytes = one.bytes().subspan(base - one.base());
+        for (size_t at = 0; at + 4 <= bytes.size() && at / 4 < kMostEntries && looks > 0; at += 4, --looks) {
+          int32_t offset;
+          std::memcpy(&offset, bytes.data() + at, sizeof offset);
+          const uint64_t to = base + static_cast<uint64_t>(int64_t{offset});
+          if (!in_text(to)) return false;
+          if (marks_.has(to)) return true;
+        }
+        return true;  // it was not seen to end
+      }
+    return true;
+  }
+
   void look_at_tables() {
     std::erase_if(bases_, [&](const Candidate& base) { return is_frame(base.to) || !entry(base, base.to); });
+    std::ranges::sort(bases_, {}, &Candidate::to);
+    size_t looks = kMostLooks;
+    uint64_t last = 0;
+    const bool any = std::ranges::any_of(bases_, [&](const Candidate& base) {
+      return std::exchange(last, base.to) != base.to && may_arrive(base.to, looks);
+    });
+    if (!any) return;  // whichever of them are tables, and wherever these end
     std::vector<Candidate> tables = confirmed(std::move(bases_));
     std::sort(tables.begin(), tables.end(),
               [](const Candidate& a, const Candidate& b) { return a.to < b.to; });
@@ -172,6 +200,9 @@ class Finder {
 
   // Those whose bytes are such an instruction, or no instruction at all.
   std::vector<Candidate> confirmed(std::vector<Candidate> candidates) {
+    std::vector<uint64_t> places;
+    for (const Candidate& one : candidates) places.push_back(one.at);
+    listings_.prepare(places);
     std::erase_if(candidates, [&](Candidate& one) {
       const auto in = listings_.around(one.at).covering(one.at);
       if (!in) return false;  // data among code

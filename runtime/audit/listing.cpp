@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/in_parallel.h"
 #include "runtime/image/frames.h"
 
 namespace mdl::audit {
@@ -126,6 +127,19 @@ std::vector<Instruction> Listing::before(uint64_t address) const {
     if (!in->is_padding) break;
   }
   return out;
+}
+
+void Listings::prepare(std::span<const uint64_t> addresses) {
+  std::map<uint64_t, image::Range> wanted;
+  for (const uint64_t address : addresses) {
+    const image::Range piece = piece_or_gap(object_, address);
+    if (!known_.contains(piece.start)) wanted.emplace(piece.start, piece);
+  }
+  std::vector<std::pair<image::Range, std::optional<Listing>>> made;
+  for (const auto& [start, piece] : wanted) made.push_back({piece, std::nullopt});
+  constexpr size_t kBatch = 8;
+  in_parallel(made.size(), kBatch, [&](size_t i) { made[i].second.emplace(made[i].first, memory_); });
+  for (auto& [piece, listing] : made) known_.try_emplace(piece.start, std::move(*listing));
 }
 
 const Listing& Listings::of(const image::Range& piece) {

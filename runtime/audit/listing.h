@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/audit/instruction.h"
@@ -57,6 +58,8 @@ class Listing {
 class Listings {
  public:
   Listings(const image::Object& object, const image::Memory& memory) : object_(object), memory_(memory) {}
+  // Makes those that around() will be asked for, on several threads.
+  void prepare(std::span<const uint64_t> addresses);
   const Listing& of(const image::Range& piece);
   const Listing& around(uint64_t address) { return of(piece_or_gap(object_, address)); }
 

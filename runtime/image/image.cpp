@@ -12,6 +12,7 @@
 #include <map>
 #include <span>
 
+#include "base/in_parallel.h"
 #include "runtime/arch/description.h"
 #include "runtime/image/auxiliary.h"
 #include "runtime/image/block_memory.h"
@@ -292,8 +293,12 @@ Result<Image> read_image(pid_t pid, Depth depth) {
     if (mapping.inode != 0 && mapping.path.starts_with('/'))
       files[{mapping.device, mapping.inode}].mappings.push_back(&mapping);
   const auto common = std::make_shared<Budget::Common>();
-  for (const auto& [key, mapped] : files)
-    add_objects(live, mapped, image.mappings, depth, common, image.objects);
+  std::vector<std::pair<const MappedFile*, std::vector<Object>>> read;
+  for (const auto& [key, mapped] : files) read.push_back({&mapped, {}});
+  in_parallel(read.size(), 1, [&](size_t i) {
+    add_objects(live, *read[i].first, image.mappings, depth, common, read[i].second);
+  });
+  for (auto& [mapped, objects] : read) std::ranges::move(objects, std::back_inserter(image.objects));
 
   for (Object& object : image.objects) {
     object.is_main = object.path == executable &&

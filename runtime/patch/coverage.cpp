@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <set>
-#include <thread>
 
+#include "base/in_parallel.h"
 #include "runtime/arch/code_search.h"
 #include "runtime/arch/description.h"
 #include "runtime/patch/relay.h"
@@ -272,23 +271,10 @@ void add_hooks(const image::Image& image, bool flags, bool follow, const std::se
 
 // Decodes all functions, on as many threads as there are processors: it is most of the work.
 void read_codes(image::Codes& codes, std::vector<FunctionPlan>& functions) {
-  size_t workers = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 8);
-  if (functions.size() < 64) workers = 1;
-  std::vector<std::exception_ptr> failed(workers);  // memory may be at its limit
-  auto work = [&](size_t first) {
-    try {
-      for (size_t i = first; i < functions.size(); i += workers)
-        functions[i].code = codes.take(*functions[i].object, *functions[i].function);
-    } catch (...) {
-      failed[first] = std::current_exception();
-    }
-  };
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < workers; i++) threads.emplace_back(work, i);
-  work(0);
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& one : failed)
-    if (one) std::rethrow_exception(one);
+  constexpr size_t kBatch = 32;
+  in_parallel(functions.size(), kBatch, [&](size_t i) {
+    functions[i].code = codes.take(*functions[i].object, *functions[i].function);
+  });
   // What was read before the budget of its object was spent depends on the order.
   for (FunctionPlan& f : functions)
     if (f.object->budget->is_spent()) f.code = codes.take(*f.object, *f.function);
