@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/in_parallel.h"
 #include "llvm/BinaryFormat/ELF.h"
 #include "runtime/arch/code_search.h"
 #include "runtime/image/code.h"
@@ -100,10 +101,16 @@ class Related {
           const std::vector<Range>& known, const std::vector<Range>& stubs, const FileText& text,
           const Budget& budget)
       : frames_(frames), candidates_(candidates), known_(known), stubs_(stubs), text_(text), budget_(budget) {
+    std::vector<const Fde*> jumping;
     for (const Fde& entry : frames.entries()) {
-      look_at_jumps(entry);
+      if (may_jump_out(entry)) jumping.push_back(&entry);
       look_at_pads(entry);
     }
+    constexpr size_t kBatch = 16;
+    std::vector<std::vector<const Fde*>> others(jumping.size());
+    in_parallel(jumping.size(), kBatch, [&](size_t i) { others[i] = jumps_into(*jumping[i]); });
+    for (size_t i = 0; i < jumping.size(); ++i)
+      for (const Fde* other : others[i]) relate(*jumping[i], *other);
   }
   bool has(const Fde& entry) const { return starts_.contains(entry.start); }
 
@@ -129,18 +136,25 @@ class Related {
     starts_.insert(other.start);
   }
 
-  void look_at_jumps(const Fde& entry) {
-    if (entry.end - entry.start > kMostBytes) return;
-    const std::span bytes = text_.at({entry.start, entry.end});
-    if (!budget_.spend(bytes.size())) return;
+  std::span<const std::byte> bytes_of(const Fde& entry) const { return text_.at({entry.start, entry.end}); }
+
+  // By its bytes, which may be no jumps.
+  bool may_jump_out(const Fde& entry) const {
+    if (entry.end - entry.start > kMostBytes) return false;
+    const std::span bytes = bytes_of(entry);
+    if (!budget_.spend(bytes.size())) return false;
     const bool is_candidate = in_candidate(entry.start);
-    const bool may = arch::any_far_jump(bytes, entry.start, [&](uint64_t target) {
+    return arch::any_far_jump(bytes, entry.start, [&](uint64_t target) {
       return (is_candidate || in_candidate(target)) && middle_of(target, entry);
     });
-    if (!may) return;
-    for (const Instruction& one : decode(bytes, entry.start))
+  }
+
+  std::vector<const Fde*> jumps_into(const Fde& entry) const {
+    std::vector<const Fde*> out;
+    for (const Instruction& one : decode(bytes_of(entry), entry.start))
       if (one.flow == Flow::jump || one.flow == Flow::branch)
-        if (const Fde* other = middle_of(one.target, entry)) relate(entry, *other);
+        if (const Fde* other = middle_of(one.target, entry)) out.push_back(other);
+    return out;
   }
 
   void look_at_pads(const Fde& entry) {
