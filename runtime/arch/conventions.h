@@ -1,9 +1,10 @@
-// Where the calling convention puts arguments and results.
+// Where the calling convention puts arguments and results, and where calls come back to.
 #pragma once
 
 #include <cstdint>
 
 #include "runtime/image/instruction.h"
+#include "runtime/image/memory.h"
 
 namespace mdl::arch {
 
@@ -27,5 +28,8 @@ ArgumentClass class_of_result(const ValueShape& shape);
 // Registers that an instruction behind a call must leave alone for code that belongs right behind the call to
 // run after it: the stack pointer, and where the code reads it (`result`) the returned value.
 image::Registers kept_behind_calls(bool result);
+
+// True when the bytes in front of an address may be a call, as they are in front of a return address.
+bool is_behind_call(const image::Memory& memory, uint64_t address);
 
 }  // namespace mdl::arch

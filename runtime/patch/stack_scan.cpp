@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/arch/conventions.h"
+
 namespace mdl::patch {
 namespace {
 
@@ -17,6 +19,20 @@ void append(std::vector<uint64_t>& out, uint64_t from, uint64_t to, const image:
     out.resize(at + words);
     if (!memory.read(from, std::as_writable_bytes(std::span(out).subspan(at)))) out.resize(at);
   }
+}
+
+// Up to where the frames of a walk that got into doubt are known all the same: callees whose return addresses lie
+// on one stack, one above the other, behind calls, in code whose frames are described. The words between them are
+// what earlier calls have left. Beyond a signal frame nothing is known so.
+uint64_t end_of_known(const image::Stack& stack, uint64_t sp, const image::Memory& memory) {
+  uint64_t known = sp;
+  for (size_t i = 1; i < stack.frames.size(); i++) {
+    const image::Frame& caller = stack.frames[i];
+    const uint64_t place = image::place_of(stack.frames[i - 1]);
+    if (!caller.is_call || place < known || !arch::is_behind_call(memory, caller.pc)) break;
+    known = place;
+  }
+  return known;
 }
 
 }  // namespace
@@ -50,7 +66,7 @@ std::vector<uint64_t> return_places(const arch::ThreadRegisters& registers,
   uint64_t sp = arch::stack_pointer(registers);
   const image::Mapping* current = mapping_at(mappings, sp);
   if (!current) return out;
-  append(out, std::max(current->start, sp), current->end, memory);
+  append(out, std::max(current->start, end_of_known(stack, sp, memory)), current->end, memory);
   // glibc keeps a thread's stack below its thread pointer in one mapping; the first
   // thread's is [stack]. A thread that is on neither of them runs on an alternate stack.
   const image::Mapping* own = mapping_at(mappings, arch::thread_pointer(registers));

@@ -1,7 +1,7 @@
 // Where a stopped thread may come back to: what its frames say when its stack can be walked to
 // the end, over signal frames from stack to stack; otherwise every word that looks like an
-// address counts as one. (Old words stay on stacks for long: a scan alone would find threads
-// inside code that they left hours ago.)
+// address counts as one, from where the walk got into doubt. (Old words stay on stacks for long: a
+// scan alone would find threads inside code that they left hours ago.)
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,8 @@
 namespace mdl::patch {
 
 // The places at which the frames of the thread's callers execute; when the walk does not reach its end, also
-// the words on its stack, and, when that may be an alternate one, those of the thread's own stack.
+// the words on its stack beyond what is known of it, and, when that may be an alternate one, those of the
+// thread's own stack.
 std::vector<uint64_t> return_places(const arch::ThreadRegisters& registers,
                                     std::span<const image::Mapping> mappings, const image::Memory& memory,
                                     const image::Unwinder& unwinder);

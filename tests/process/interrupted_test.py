@@ -1,4 +1,5 @@
-"""Threads that an attach finds in places where they cannot stay: tests/programs/interrupted.cpp."""
+"""Threads that an attach or a removal finds in places where they cannot stay, or seem to be:
+tests/programs/interrupted.cpp, tests/programs/unwalked.cpp."""
 
 import ctypes
 import os
@@ -151,6 +152,23 @@ class Interrupted(LiveTest):
         with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
             memory.seek(journal.start)
             memory.write(b"not a journal " * 100)
+
+
+class Unwalked(LiveTest):
+    """A stack whose walk ends at code without frames: tests/programs/unwalked.cpp."""
+
+    def test_what_earlier_calls_have_left_below_known_frames_does_not_hold_a_removal(self):
+        program = self.start("unwalked")
+        before = self.remember(program.pid)
+        for _ in range(3):
+            session = self.inject(program.pid, "count t_touch by $arg[0]", "count t_touch").wait_inserted()
+            program.send("wait")
+            program.answer("inside")
+            self.assert_stopped_well(session)
+            self.assertEqual(session.final()["count t_touch", ""]["value"], 512)
+            self.assert_untouched(program.pid, before)
+            program.ask("go on")
+        self.assertEqual(program.end(), 0)
 
 
 if __name__ == "__main__":

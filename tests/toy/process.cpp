@@ -164,5 +164,8 @@ ArgumentClass class_of_result(const ValueShape& shape) {
 image::Registers kept_behind_calls(bool result) {
   return image::register_bit(toy::kStack) | (result ? image::register_bit(toy::kResult) : 0);
 }
+bool is_behind_call(const image::Memory&, uint64_t) {
+  return false;
+}
 
 }  // namespace mdl::arch
