@@ -14,6 +14,7 @@ import unittest
 
 import process_text
 from harness import MDL_INJECT, PROGRAMS, LiveTest, NginxServer, Program, run, soon
+from one_liners_test import Postgres
 
 QUERY = "count t_work as work_calls"
 NOBODY = 65534
@@ -259,7 +260,7 @@ class ByName(Newcomers):
         session = self.follow("-p", self.name, QUERY)
         session.wait_said(f"process {first.pid}: inserted")
         first.ask("work 4")
-        session.wait_sum(4)  # what it counts behind the last sample is lost with its memory
+        session.wait_sum(4)  # counts behind the last sample are lost with its memory
         first.send("exec 0")
         session.wait_for(first.pid)
         first.answer("ready")
@@ -449,6 +450,34 @@ class Nginx(LiveTest):
 
     def test_a_reload_whose_forks_are_followed(self):
         self.reload("--follow-fork")
+
+
+class Backends(LiveTest):
+    """A postmaster forks a backend for each connection; each has as many queries as its client has sent."""
+
+    def test_postgres(self):
+        postgres = Postgres(self.folder)
+        self.addCleanup(postgres.end)
+        session = Follower(self.folder, postgres.server.pid, "--all-children", "count pg_parse_query")
+        self.addCleanup(session.kill)
+        session.wait_said(f"process {postgres.server.pid}: inserted")
+        for n in range(1, 4):
+            client = subprocess.Popen(postgres.process.args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+            self.addCleanup(client.wait)
+            self.addCleanup(client.kill)
+            self.addCleanup(client.stdin.close)
+            self.addCleanup(client.stdout.close)
+            session.wait_said("has come: inserted", n)
+            for _ in range(n * 10):
+                client.stdin.write("select 1 + 2;\n")
+                self.assertEqual(client.stdout.readline(), "3\n")
+            client.stdin.write("\\q\n")
+            client.wait(20)
+        soon(lambda: session.said().count("has ended") == 3, "the last backend's end")
+        self.assertEqual(session.end(), 0, session.said())
+        last = session.last()
+        self.assertEqual(last.pop(0), 60, session.said())
+        self.assertEqual(sorted(value for value in last.values() if value), [10, 20, 30])
 
 
 if __name__ == "__main__":

@@ -324,7 +324,7 @@ TEST(Broker, AnotherProcessWithTheIdDoesNotJoin) {
   }
 }
 
-// By its name, who has other rights would get to those of the others, or they to his, by way of the worker.
+// One with other rights would get to the others, or they to him, by way of the worker.
 TEST(Broker, ByANameOnlyEqualsJoin) {
   if (geteuid() != 0) GTEST_SKIP() << "root only";
   constexpr uid_t kNobody = 65534;
