@@ -99,6 +99,11 @@ void Audit::is_only_about(const std::vector<pid_t>& pids) {
   std::erase_if(pids_, [&](pid_t one) { return std::ranges::count(pids, one) == 0; });
 }
 
+void Audit::is_also_about(pid_t pid) {
+  if (std::ranges::count(pids_, pid) == 0) pids_.push_back(pid);
+  if (!writer_) forget(pid), (void)about(pid);
+}
+
 Result<void> Audit::say(std::string_view action, const std::string& result) {
   for (const pid_t pid : pids_)
     if (auto ok = say_of(pid, action, result); !ok) return ok;

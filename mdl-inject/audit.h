@@ -36,6 +36,10 @@ class Audit {
                 const std::vector<std::string>& requests);
   // Later lines are about these of them only.
   void is_only_about(const std::vector<pid_t>& pids);
+  // And about this one, that has come since.
+  void is_also_about(pid_t pid);
+  // What is known of it is of another process that had its id.
+  void forget(pid_t pid) { about_.erase(pid); }
   // A line for each process. `result`: done, begins, or an error's text. The error of this is one that ends what was
   // to be done.
   Result<void> say(std::string_view action, const std::string& result);

@@ -1,4 +1,4 @@
-// What an mdl-inject that was killed has left in a process, before anything is read of that process.
+// What an mdl-inject that was killed has left in a process, or a parent that we measure, before anything is read of that process.
 #pragma once
 
 #include <sys/types.h>

@@ -107,19 +107,49 @@ std::string shown(const std::string& label, const std::multimap<std::string, std
   return first == last ? out : fmt::format("{} ({})", first->second, out);
 }
 
+// Calls `visit` with each line.
+template <typename Visit>
+void each_line(std::string_view text, Visit visit) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    visit(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> containers_in(std::string_view proc_cgroup) {
   std::vector<std::string> out;
-  while (!proc_cgroup.empty()) {
-    const size_t end = std::min(proc_cgroup.find('\n'), proc_cgroup.size());
-    const std::string_view line = proc_cgroup.substr(0, end);
-    proc_cgroup.remove_prefix(std::min(end + 1, proc_cgroup.size()));
+  each_line(proc_cgroup, [&](std::string_view line) {
     // HIERARCHY:CONTROLLERS:PATH
     const size_t first = line.find(':');
     const size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
     if (second != line.npos) add_containers_in(line.substr(second + 1), out);
-  }
+  });
+  return out;
+}
+
+std::set<std::string> groups_in(std::string_view proc_cgroup, const std::string& container) {
+  std::set<std::string> out;
+  each_line(proc_cgroup, [&](std::string_view line) {
+    for (size_t end = line.find('/'); end < line.size();) {
+      end = std::min(line.find('/', end + 1), line.size());
+      if (std::ranges::count(containers_in(line.substr(0, end)), container) == 0) continue;
+      out.emplace(line.substr(0, end));
+      return;
+    }
+  });
+  return out;
+}
+
+bool is_in_groups(std::string_view proc_cgroup, const std::vector<std::string>& groups) {
+  bool out = false;
+  each_line(proc_cgroup, [&](std::string_view line) {
+    out = out || std::ranges::any_of(groups, [&](const std::string& group) {
+            return line.starts_with(group) && (line.size() == group.size() || line[group.size()] == '/');
+          });
+  });
   return out;
 }
 
@@ -155,15 +185,16 @@ std::multimap<std::string, std::string> container_names(const std::filesystem::p
   return out;
 }
 
-Result<std::vector<pid_t>> processes_in_container(const std::string& name) {
-  std::map<std::string, std::vector<pid_t>> containers;
-  for (const pid_t pid : kernel::processes())
-    for (const std::string& label : containers_in(kernel::proc_text(pid, "cgroup")))
-      containers[label].push_back(pid);
+Result<std::vector<std::string>> groups_of_container(const std::string& name) {
+  std::map<std::string, std::set<std::string>> containers;
+  for (const pid_t pid : kernel::processes()) {
+    const std::string text = kernel::proc_text(pid, "cgroup");
+    for (const std::string& label : containers_in(text)) containers[label].merge(groups_in(text, label));
+  }
   const auto names = container_names("/");
   std::set<std::string> meant;
   std::vector<std::string> known;
-  for (const auto& [label, processes] : containers) {
+  for (const auto& [label, groups] : containers) {
     known.push_back(label.size() == kIdDigits ? label.substr(0, kShownDigits) : label);
     if (label == name ||
         (name.size() >= kLeastDigits && label.size() == kIdDigits && label.starts_with(name)))
@@ -184,7 +215,8 @@ Result<std::vector<pid_t>> processes_in_container(const std::string& name) {
     return Error{fmt::format("{} containers are called {}, or have ids that begin so: {}", meant.size(), name,
                              fmt::join(all, ", "))};
   }
-  return containers.at(*meant.begin());
+  const std::set<std::string>& groups = containers.at(*meant.begin());
+  return std::vector<std::string>(groups.begin(), groups.end());
 }
 
 }  // namespace mdl::inject

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,13 @@ std::vector<std::string> containers_in(std::string_view proc_cgroup);
 // are readable for root only. Of a pod's container `NAME` and `POD/NAME`.
 std::multimap<std::string, std::string> container_names(const std::filesystem::path& root);
 
-// The processes of the container with the id, the beginning of one, or the name. Errors: no container has it, with the
-// near names; several have.
-Result<std::vector<pid_t>> processes_in_container(const std::string& name);
+// The groups of one of them, as lines of that text, each up to the folder that makes it the container's.
+std::set<std::string> groups_in(std::string_view proc_cgroup, const std::string& container);
+// Whether a process with that text is in one of the groups, or below it.
+bool is_in_groups(std::string_view proc_cgroup, const std::vector<std::string>& groups);
+
+// The groups of the container with the id, the beginning of one, or the name. Errors: no container has it, with the near
+// names; several have.
+Result<std::vector<std::string>> groups_of_container(const std::string& name);
 
 }  // namespace mdl::inject

@@ -9,12 +9,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <set>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
+#include "base/say.h"
 #include "mdl-inject/containers.h"
 #include "runtime/focus/nearest.h"
 #include "runtime/kernel/proc_file.h"
@@ -119,21 +121,33 @@ class Chosen {
     if (std::ranges::find(targets, pid, &Target::pid) == targets.end())
       targets.push_back({pid, process::start_time(pid), how});
   }
-  // Until there are no more: a process may have been forked meanwhile.
+  // Those that descend from them, by one look at all.
   void add_children() {
+    std::map<pid_t, pid_t> parents;
+    for (const pid_t pid : kernel::processes()) parents[pid] = parent_of(pid);
     for (size_t before = 0; before != targets.size();) {
       before = targets.size();
-      for (const pid_t pid : sorted_processes())
-        if (std::ranges::find(targets, parent_of(pid), &Target::pid) != targets.end())
-          add(pid, Target::How::child);
+      for (const auto& [pid, parent] : parents)
+        if (std::ranges::find(targets, parent, &Target::pid) != targets.end()) add(pid, Target::How::child);
+    }
+  }
+  // Until there are no more: a process may have been forked meanwhile.
+  void add_all_children() {
+    for (size_t before = 0; before != targets.size();) {
+      before = targets.size();
+      add_children();
     }
   }
   std::vector<Target> targets;
 };
 
+bool is_id(const std::string& name) {
+  return name.find_first_not_of("0123456789") == std::string::npos;
+}
+
 Result<void> add_named(const Options& options, const std::string& name, Chosen& chosen) {
   if (name.empty()) return Error{fmt::format("'{}' has an empty name", options.process), Status::usage};
-  if (name.find_first_not_of("0123456789") == std::string::npos) {
+  if (is_id(name)) {
     const long pid = name.size() > 9 ? INT32_MAX : std::strtol(name.c_str(), nullptr, 10);
     chosen.add(static_cast<pid_t>(pid), Target::How::named);
     return {};
@@ -146,11 +160,13 @@ Result<void> add_named(const Options& options, const std::string& name, Chosen& 
     known.insert(one.names.begin(), one.names.end());
     if (is_called(one, name)) found.push_back(std::move(one));
   }
-  if (found.empty())
-    return Error{
-        fmt::format("no process is called {}{}", name,
-                    focus::did_you_mean(name, std::vector<std::string>(known.begin(), known.end())))};
-  if (options.every) {
+  if (found.empty()) {
+    const std::string near = focus::did_you_mean(name, std::vector<std::string>(known.begin(), known.end()));
+    if (!options.follow) return Error{fmt::format("no process is called {}{}", name, near)};
+    say(stderr, "no process is called {} yet: the first one is waited for{}\n", name, near);
+    return {};
+  }
+  if (options.every || options.follow) {
     for (const Candidate& one : found) chosen.add(one.pid, Target::How::found);
     return {};
   }
@@ -189,12 +205,18 @@ Result<void> add_group(const std::string& path, Chosen& chosen) {
   return {};
 }
 
-Result<void> choose(const Options& options, Chosen& chosen) {
+void add_container(const std::vector<std::string>& groups, Chosen& chosen) {
+  for (const pid_t pid : sorted_processes())
+    if (is_in_groups(kernel::proc_text(pid, "cgroup"), groups)) chosen.add(pid, Target::How::found);
+}
+
+Result<void> choose(Options& options, Chosen& chosen) {
   if (!options.cgroup.empty()) return add_group(options.cgroup, chosen);
   if (!options.container.empty()) {
-    const auto found = processes_in_container(options.container);
-    if (!found) return found.error();
-    for (const pid_t pid : *found) chosen.add(pid, Target::How::found);
+    auto groups = groups_of_container(options.container);
+    if (!groups) return groups.error();
+    options.container_groups = std::move(*groups);
+    add_container(options.container_groups, chosen);
     return {};
   }
   if (options.process.empty()) chosen.add(options.pid, Target::How::named);
@@ -204,23 +226,77 @@ Result<void> choose(const Options& options, Chosen& chosen) {
   return {};
 }
 
+const std::string& wanted(const Options& options) {
+  return !options.container.empty() ? options.container
+         : options.cgroup.empty()   ? options.process
+                                    : options.cgroup;
+}
+
 }  // namespace
 
 Result<void> find_processes(Options& options) {
   Chosen chosen;
   if (auto ok = choose(options, chosen); !ok) return ok;
-  if (options.all_children) chosen.add_children();
-  if (chosen.targets.empty())
-    return Error{
-        fmt::format("{} has no process that could be measured", !options.container.empty() ? options.container
-                                                                : options.cgroup.empty()   ? options.process
-                                                                                           : options.cgroup)};
+  if (options.all_children) chosen.add_all_children();
+  if (chosen.targets.empty() && !options.follow)
+    return Error{fmt::format("{} has no process that could be measured", wanted(options))};
+  if (chosen.targets.empty() && options.names_group())
+    say(stderr, "{} has no process yet: the first one is waited for\n", wanted(options));
   options.targets = std::move(chosen.targets);
-  options.pid = options.targets.front().pid;
+  options.pid = options.targets.empty() ? 0 : options.targets.front().pid;
   options.several = options.names_several();
   options.others.clear();
   for (size_t i = 1; i < options.targets.size(); i++) options.others.push_back(options.targets[i].pid);
   return {};
+}
+
+Choice::Choice(const Options& options) : options_(options), own_(kernel::proc_text(getpid(), "auxv")) {
+  std::istringstream names(options.process);
+  for (std::string name; std::getline(names, name, ',');)
+    if (!is_id(name)) names_.push_back(name);
+  for (const Target& one : options.targets) known_[one.pid] = {one.start, kernel::proc_text(one.pid, "auxv")};
+}
+
+std::vector<Target> Choice::chosen() {
+  Chosen out;
+  if (!options_.cgroup.empty()) (void)add_group(options_.cgroup, out).operator bool();
+  if (!options_.container.empty()) add_container(options_.container_groups, out);
+  if (!names_.empty()) {
+    std::map<pid_t, std::string> others;
+    for (const pid_t pid : sorted_processes()) {
+      std::string own = kernel::proc_text(pid, "comm");
+      const auto before = others_.find(pid);
+      const bool is_other = before != others_.end() && before->second == own;
+      const Candidate one = is_other ? Candidate{} : look_at(pid);
+      if (std::ranges::any_of(names_, [&](const std::string& name) { return is_called(one, name); }))
+        out.add(pid, Target::How::found);
+      else if (is_other || !one.names.empty())  // of one that begins its program, not all is there yet
+        others.emplace(pid, std::move(own));
+    }
+    others_ = std::move(others);
+  }
+  if (!options_.all_children) return out.targets;
+  for (const auto& [pid, known] : known_) out.add(pid, Target::How::child);
+  out.add_children();
+  return out.targets;
+}
+
+std::vector<Target> Choice::look() {
+  constexpr size_t kMostAtOnce = 64;
+  std::erase_if(known_, [](const auto& one) { return !process::is_running(one.first, one.second.start); });
+  std::vector<Target> out;
+  for (const Target& one : chosen()) {
+    Known now{one.start, kernel::proc_text(one.pid, "auxv")};
+    const bool is_meant =
+        now.program.empty() ? process::read_status(one.pid).has_memory : now.program != own_;
+    if (now.start == 0 || !is_meant) continue;
+    const auto [known, is_new] = known_.try_emplace(one.pid, now);
+    if (!is_new && known->second == now) continue;
+    known->second = std::move(now);
+    out.push_back(one);
+    if (out.size() == kMostAtOnce) break;
+  }
+  return out;
 }
 
 }  // namespace mdl::inject

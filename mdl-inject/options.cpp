@@ -200,13 +200,18 @@ size_t words_behind(int argc, const char* const* argv) {
 // What does not go with several processes.
 std::optional<std::string> wrong_several(const Options& o) {
   if (o.start || o.command == Command::verify)
-    return "--every, --all-children, --cgroup and --container are of processes that run: they do not go with "
-           "--run and --verify";
+    return "--every, --all-children, --cgroup, --container and --follow are of processes that run: they "
+           "do not go with --run and --verify";
   if (o.names_group() && !o.process.empty())
     return "--cgroup and --container stand in the place of PID and -p";
   if (!o.cgroup.empty() && !o.container.empty()) return "--cgroup and --container exclude each other";
   if (o.every && (o.process.empty() || is_list(o.process)))
     return "--every goes with a name: -p NAME --every";
+  const bool by_ids = o.process.empty() || is_number(o.process) || is_list(o.process);
+  if (o.follow && by_ids && !o.names_group() && !o.all_children)
+    return "--follow goes with -p NAME, --all-children, --cgroup or --container: an id is of one process";
+  if (o.follow && (o.command != Command::measure || o.dry_run))
+    return "--follow goes with measuring: it waits for processes";
   if (o.changes()) return "--commands is for one process";
   if (o.command != Command::measure && o.command != Command::status && o.command != Command::remove)
     return "several processes can be measured, looked at with --status and rid of us with --remove: all else "
@@ -251,6 +256,10 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_option("--container", o.container,
                  "In the place of PID: the processes of a container, by its name or the beginning of its id")
       ->type_name("NAME|ID");
+  app.add_flag(
+      "--follow", o.follow,
+      "Measure the processes, too, that come later and are meant by -p NAME, --all-children, --cgroup "
+      "or --container");
   app.add_flag("--skip-refused", o.skip_refused,
                "Of several processes: measure those that can be, where others cannot (default: all or none)");
   app.add_flag("--show-mdl", o.show_mdl, "Print the MDL that the queries stand for, and measure nothing");

@@ -31,11 +31,12 @@ struct Options : SessionOptions {  // pid: none yet where a program is to be sta
   bool all_children = false;         // their descendants, too
   std::string cgroup;                // in the place of -p: the processes of a control group
   std::string container;             // likewise, of a container
+  std::vector<std::string> container_groups = {};  // its control groups, once they are known (containers.h)
   bool names_group() const { return !cgroup.empty() || !container.empty(); }
-  bool skip_refused = false;         // where a process cannot be measured, others are
-  std::vector<Target> targets;       // what these mean: pid, and others (find_process.h)
+  bool skip_refused = false;    // where a process cannot be measured, others are
+  std::vector<Target> targets;  // what these mean: pid, and others (find_process.h)
   bool names_several() const {
-    return every || all_children || names_group() || process.find(',') != process.npos;
+    return every || all_children || follow || names_group() || process.find(',') != process.npos;
   }
   bool busiest = false;          // `top`: what is measured are the busiest functions (top.h)
   double sample = 1;             // seconds in which they are looked for

@@ -249,5 +249,8 @@ Result<std::string> break_lock(pid_t pid) {
   if (!problem.empty()) return Error{std::move(problem)};
   return ended;
 }
+std::vector<pid_t> newcomers(std::string& refused) {
+  return ask<direct::newcomers>(refused);
+}
 
 }  // namespace mdl::kernel

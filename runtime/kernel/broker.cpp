@@ -105,6 +105,10 @@ class Logged {
     open_[head] = head;
     return true;
   }
+  void forget(pid_t process) {  // whose id another one has by now
+    const std::lock_guard lock(mutex_);
+    open_.erase(process);
+  }
   void end() {
     const std::lock_guard lock(mutex_);
     for (const auto& [process, head] : open_)
@@ -119,6 +123,24 @@ class Logged {
 Logged logged;
 std::map<uint32_t, pid_t> written;  // heads of what is written through a writer
 std::map<pid_t, pid_t> stood;       // and of threads that stood
+
+// Anybody may give a program a name. So by a name those are admitted that have the rights of one that was there, no more
+// and no less: who takes over the worker by one of them gains nothing by the others.
+bool admit(pid_t pid, uint64_t start, As as) {
+  if (may_touch(pid)) return true;
+  if (as == As::child) return false;
+  Family family(pid);
+  const auto is_peer = [&](const Family& one) { return family.is_peer(one); };
+  const bool is_first = std::ranges::all_of(families, &Family::is_empty);
+  if (family.since() != start) return false;
+  if (as == As::peer && !is_first && std::ranges::none_of(families, is_peer)) return false;
+  constexpr size_t kMany = 64;  // of which some may have children that are not known yet
+  if (families.size() >= kMany)
+    std::erase_if(families, [&](const Family& one) { return is_peer(one) && one.is_over(); });
+  logged.forget(pid);
+  families.push_back(std::move(family));
+  return true;
+}
 
 [[noreturn]] void end_broker() {
   logged.end();
@@ -370,6 +392,8 @@ constexpr auto kCheck<direct::log> =
     [](pid_t process, const auto&...) { return process == 0 || head_of(process) != 0; };
 template <>
 constexpr auto kCheck<direct::break_lock> = [](pid_t pid, const auto&...) { return head_of(pid) != 0; };
+template <>
+constexpr auto kCheck<direct::newcomers> = kAlways;  // it names nobody
 
 // Once more behind calls that took hold of something: it may have executed a program meanwhile that has more rights.
 // A thread that was seized is looked at when it stands (may_set).
@@ -550,6 +574,10 @@ std::string break_lock(pid_t pid, std::string& problem) {
   auto ended = trusted.break_lock(pid);
   if (!ended) problem = ended.error().text;
   return ended ? *ended : "";
+}
+
+std::vector<pid_t> newcomers(std::string& refused) {
+  return trusted.newcomers ? trusted.newcomers(admit, refused) : std::vector<pid_t>();
 }
 
 }  // namespace direct

@@ -27,6 +27,12 @@ using Log = std::function<Result<void>(pid_t process, std::string_view action, s
 // Ends those that hold the lock on a process, and says which they were, a line for each.
 using BreakLock = std::function<Result<std::string>(pid_t)>;
 
+// Judges a process that started at this time, one that has come since: true where it may be touched from now on.
+enum class As { child, peer, member };  // found by its descent, by a name, or in a group that was named
+using Admit = std::function<bool(pid_t, uint64_t start, As)>;
+// Those that have come since the last call and are admitted; and why others are not, a line for each.
+using Newcomers = std::function<std::vector<pid_t>(const Admit&, std::string& refused)>;
+
 struct Trust {
   std::vector<pid_t> named = {};     // the processes that are measured; none when one is started
   std::vector<pid_t> children = {};  // descendants of these, that are to be known though their parents end
@@ -37,6 +43,7 @@ struct Trust {
   Publish publish = {};
   Log log = {};
   BreakLock break_lock = {};  // of those that are named; none where the operator has not asked for it
+  Newcomers newcomers = {};
 };
 
 // True where this process may do more than a plain user: it is root's, or has capabilities.
@@ -50,5 +57,6 @@ Result<void> separate(Trust trust);
 Result<int> publish(std::string_view text);
 Result<void> log(pid_t process, std::string_view action, std::string_view text);
 Result<std::string> break_lock(pid_t pid);
+std::vector<pid_t> newcomers(std::string& refused);
 
 }  // namespace mdl::kernel

@@ -28,7 +28,7 @@ using Calls =
          direct::open_below_root, direct::own_text, direct::own_link, direct::stat_own, direct::system_text,
          direct::processes, direct::threads_of, direct::sharers_of, direct::live_thread, direct::lock_file,
          direct::look_at_lock_file, direct::remove_lock_file, direct::publish, direct::log,
-         direct::break_lock>;
+         direct::break_lock, direct::newcomers>;
 
 template <auto F>
 struct Tag {};

@@ -96,5 +96,6 @@ bool remove_lock_file(std::string_view name);
 Opened publish(std::string_view text, std::string& problem);
 bool log(pid_t process, std::string_view action, std::string_view text, std::string& problem);
 std::string break_lock(pid_t pid, std::string& problem);
+std::vector<pid_t> newcomers(std::string& refused);
 
 }  // namespace mdl::kernel::direct

@@ -128,6 +128,15 @@ bool Family::is_known(pid_t process) const {
   return found != known_.end() && found->second == start_of(process);
 }
 
+bool Family::is_peer(const Family& other) const {
+  return named_ && other.named_ && named_->users == other.named_->users &&
+         within(*named_, *other.named_, ours_) && within(*other.named_, *named_, ours_);
+}
+
+bool Family::is_over() const {
+  return std::ranges::none_of(known_, [&](const auto& one) { return is_known(one.first); });
+}
+
 // Its parent has ended, and it is a copy of the memory of one of us (fork(2)). Another copy of what we are a copy of
 // ourselves still has its parent, which is one, too.
 bool Family::is_orphan(pid_t process, pid_t parent) const {

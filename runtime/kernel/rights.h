@@ -61,7 +61,10 @@ class Family {
   explicit Family(pid_t named);
   void adopt(pid_t started);
   bool is_empty() const { return !named_; }
-  pid_t head() const { return head_; }  // which was named, or started
+  pid_t head() const { return head_; }       // which was named, or started
+  uint64_t since() const { return since_; }  // when it started
+  bool is_peer(const Family& other) const;   // whether the one that was named has the same rights
+  bool is_over() const;                      // nobody of it is left, as far as it is known
   // Of those that have been asked about already.
   bool is_known(pid_t process) const;
   // Of a thread or a process. EPERM in errno when it may not be touched, ESRCH when it is not there.

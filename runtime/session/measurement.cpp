@@ -410,7 +410,9 @@ Result<int> Measurement::replaced(const std::string& program) {
       "mdl-inject: process {} no longer holds the instrumentation: it executes another program, {}, which is "
       "not measured{}\n",
       pid(), program,
-      started ? "; start that one itself with --run, not by a shell, or follow it with --follow-fork" : "");
+      options_.follow ? " by what was inserted"
+      : started       ? "; start that one itself with --run, not by a shell, or follow it with --follow-fork"
+                      : "");
   if (!written) return written.error();
   return started ? static_cast<int>(Status::failed) : 0;
 }

@@ -40,6 +40,7 @@ struct SessionOptions {
   bool detach = false;
   bool check = false;
   bool follow_fork = false;
+  bool follow = false;  // processes that come later, too
   bool allow_calls = false;
   bool allow_reads = false;  // of memory, at addresses that code computes
   bool raw_times = false;

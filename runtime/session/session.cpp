@@ -26,7 +26,7 @@ constexpr auto kTurn = 5s, kWrite = 1s, kAttach = 60s;
 
 Session::Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch,
                  output::Feed& feed, std::vector<std::unique_ptr<AttachedProcess>> named, Commands* commands,
-                 ChangeLog log)
+                 ChangeLog log, std::optional<Newcomers::Source> source)
     : options_(options),
       plan_(plan),
       watch_(watch),
@@ -36,6 +36,7 @@ Session::Session(const SessionOptions& options, const plan::Plan& plan, const Wa
       started_(Clock::now()) {
   if (options.follow_fork) heart_.emplace();
   if (options.follows_programs()) programs_.emplace(*heart_);
+  if (source) newcomers_.emplace(std::move(*source));
   if (options.several) {
     auto sums = std::make_unique<output::Sums>(feed);
     sums_ = sums.get();
@@ -58,6 +59,10 @@ Result<int> Session::run(std::optional<process::Launch>& launched) {
   if (!done) abandon(done.error());
   Result<int> out = result();
   if (out && !done) return done.error();
+  if (out && *out == 0 && newcomers_ && !has_anybody_come_) {
+    say(stderr, "mdl-inject: no process has come that could be measured\n");
+    return static_cast<int>(Status::failed);
+  }
   if (out && *out == 0 && options_.may_come_later() && found_.say_never_came())
     return static_cast<int>(Status::failed);
   return out;
@@ -100,6 +105,7 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
     if (*event == Watch::Event::ended) end_the_ended();
     look_at_all();
     look_for_programs();
+    look_for_newcomers();
     settle();
     obey();
     if (auto ok = feed_.hand_out(); !ok) return ok;
@@ -142,6 +148,7 @@ Session::Clock::duration Session::patience(Clock::time_point now) const {
 Result<Watch::Event> Session::wait_until(Clock::time_point until) {
   until = std::min(until, Clock::now() + kLongestQuiet);
   if (options_.follow_fork) until = std::min(until, looked_ + kChildrenLook);
+  if (newcomers_) until = std::min(until, newcomers_->next_look());
   std::vector<const ProcessHandle*> alive;
   for (const Family& family : families_)
     for (const Measurement* one : family.measured()) alive.push_back(&one->process());
@@ -181,6 +188,7 @@ void Session::serve() {
   look_for_children(Clock::now() - looked_ >= kChildrenLook);
   look_at_all();
   look_for_programs();
+  look_for_newcomers();
 }
 
 Result<std::string> Session::change(const RequestChange& change) {
@@ -219,6 +227,7 @@ Session::Measured Session::Family::measured() const {
 }
 
 void Session::add_family(std::unique_ptr<AttachedProcess> process) {
+  has_anybody_come_ = true;
   Family& family = families_.emplace_back();
   family.hidden = process->measurement().hidden();
   family.addresses = process->measurement().addresses();
@@ -333,14 +342,41 @@ Result<void> Session::attach(Programs::Arrived& arrived) {
   return {};
 }
 
+// By turns: others may stand at their ends meanwhile. Children that are followed have the code already.
+void Session::look_for_newcomers() {
+  if (!newcomers_ || Clock::now() < newcomers_->next_look()) return;
+  look_for_children(true);
+  for (const pid_t pid : newcomers_->look()) {
+    if (Measurement* one = find(pid)) {
+      // What it executes in its own place is measured when the old program has got its last values.
+      if (one->memory().is_of(pid))
+        newcomers_->drop(pid);
+      else
+        one->look();
+      continue;
+    }
+    keep_waiting(kAttach);
+    auto process = newcomers_->attach(pid, elapsed_s());
+    if (!process) continue;
+    say(stderr, "process {} has come: ", pid);
+    process->say_inserted();
+    add_family(std::move(process));
+    families_.back().came_later = true;
+    begin_turn();
+    look_at_all();
+  }
+}
+
 void Session::end_the_ended() {
   for (Family& family : families_)
     for (auto& one : family.processes)
       if (Measurement& m = one->measurement(); !m.result() && m.process().ends_within(0ms)) m.end();
 }
 
-void Session::note_result(pid_t pid, const Result<int>& result) {
-  if (options_.has_name(pid))
+void Session::note_result(const Family& family, pid_t pid, const Result<int>& result) {
+  if (family.came_later && result) {
+    if (*result != 0) results_.insert_or_assign(pid, result);
+  } else if (!family.came_later && options_.has_name(pid))
     results_.insert_or_assign(pid, result);
   else if (!result && !first_problem_)
     first_problem_ = result.error();
@@ -358,7 +394,7 @@ void Session::settle() {
       const Measurement& measurement = one->measurement();
       if (!measurement.result()) continue;
       end_waiting(measurement);
-      note_result(measurement.pid(), *measurement.result());
+      note_result(family, measurement.pid(), *measurement.result());
       one->report_to(found_);
     }
     std::erase_if(family.processes, [](const auto& one) { return one->measurement().result().has_value(); });
@@ -373,10 +409,11 @@ void Session::settle() {
 
 bool Session::is_over() const {
   return std::ranges::all_of(families_, [](const Family& family) { return family.processes.empty(); }) &&
-         (!programs_ || programs_->empty());
+         (!programs_ || programs_->empty()) && (!newcomers_ || !newcomers_->may_come());
 }
 
 void Session::end_following() {
+  if (newcomers_) newcomers_->end();
   if (!programs_) return;
   programs_->let_go();
   for (Family& family : families_)

@@ -20,6 +20,7 @@
 #include "runtime/session/check.h"
 #include "runtime/session/follow.h"
 #include "runtime/session/heartbeat.h"
+#include "runtime/session/newcomers.h"
 #include "runtime/session/options.h"
 #include "runtime/session/programs.h"
 #include "runtime/session/watch.h"
@@ -33,9 +34,10 @@ class Session {
  public:
   // All of `named` have been instrumented; all else outlives it. `commands`: where changes of the requests come from;
   // null: from nowhere. `log` gets each of them with what becomes of it; where it fails at first, it is refused.
+  // `source`: of --follow; with it there may be nobody at first.
   Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch, output::Feed& feed,
           std::vector<std::unique_ptr<AttachedProcess>> named, Commands* commands = nullptr,
-          ChangeLog log = {});
+          ChangeLog log = {}, std::optional<Newcomers::Source> source = {});
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -57,6 +59,7 @@ class Session {
     std::list<std::unique_ptr<AttachedProcess>> processes;
     std::vector<bool> hidden;                              // Measurement::hide, of all of them
     bool is_extinct = false;                               // nobody has been left
+    bool came_later = false;                               // by --follow
     std::shared_ptr<const image::AddressNames> addresses;  // of the first process
     Measured measured() const;
   };
@@ -80,6 +83,7 @@ class Session {
   bool look_for_children(Family& family, bool thoroughly);
   bool look_for_children(bool thoroughly);
   void look_for_programs();
+  void look_for_newcomers();
   void go_first(bool on);
   void follow(const Follow::Asker& asker, Family& family);
   Result<void> attach(Programs::Arrived& arrived);
@@ -88,7 +92,7 @@ class Session {
   void end_the_ended();
   // Takes note of those that are over, and forgets them.
   void settle();
-  void note_result(pid_t pid, const Result<int>& result);
+  void note_result(const Family& family, pid_t pid, const Result<int>& result);
   // True when there is nothing left to be measured, nor on its way.
   bool is_over() const;
 
@@ -112,8 +116,10 @@ class Session {
   const ChangeLog log_;
   Clock::time_point started_;
   std::list<Family> families_;
-  std::optional<Heartbeat> heart_;    // where forks are followed; it ends before the families that it reads
-  std::optional<Programs> programs_;  // where they are followed, too
+  std::optional<Heartbeat> heart_;      // where forks are followed; it ends before the families that it reads
+  std::optional<Programs> programs_;    // where they are followed, too
+  std::optional<Newcomers> newcomers_;  // with --follow
+  bool has_anybody_come_ = false;
   bool goes_first_ = false;
   Found found_;
   Clock::time_point news_;  // when something came between samples

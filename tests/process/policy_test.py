@@ -11,7 +11,7 @@ import socket
 import unittest
 
 import process_text
-from harness import AS_NOBODY, NOBODY, MDLC, MDL_INJECT, PROGRAMS, LiveTest, metric, run, soon
+from harness import AS_NOBODY, NOBODY, MDLC, MDL_INJECT, PROGRAMS, LiveTest, Session, metric, run, soon
 
 REJECTED = 4
 ALONE = 'mount --bind "$1" /etc && { [ -z "$2" ] || mount --bind "$2" /dev; } && shift 2 && exec "$@"'
@@ -402,6 +402,31 @@ class Audits(PolicyTest):
         log = self.listen()
         self.taken(program.pid, self.plan, "-d", "0")
         self.assertEqual(len(self.lines(log)), 3)
+
+    def test_whose_processes_may_join(self):
+        """The broker looks at the user of each that comes (--follow), and the audit has a line of each that joins."""
+        self.write('audit = "required"\n[targets]\nusers = ["root"]\n')
+        log = self.listen()
+        program = self.folder / f"mdl-{os.getpid()}-join"
+        shutil.copy(PROGRAMS / "children", program)
+        self.folder.chmod(0o755)
+        session = Session(f"-p{program.name}", self.plan, "--follow", under=self.alone())
+        self.addCleanup(session.kill)
+        session.said("the first one is waited for")
+        theirs = self.start("children", command=[*AS_NOBODY, program, "120"])
+        before = self.remember(theirs.pid)
+        session.said(f"process {theirs.pid} ({program.name[:15]}) is not measured: process {theirs.pid} runs as user {NOBODY}")
+        mine = self.start("children", command=[program, "120"])
+        session.said(f"process {mine.pid} has come")
+        mine.ask("work 4")
+        theirs.ask("work 4")
+        self.assertEqual(session.stop(), 0, session.errors)
+        self.assertEqual({line["pid"]: line["value"] for line in session.lines if line["final"]}, {mine.pid: 4, 0: 4})
+        self.assert_untouched(theirs.pid, before)
+        lines = self.lines(log)
+        of_mine = [line for line in lines if f"pid={mine.pid} " in line]
+        self.assertEqual([line.split("]: ")[1].split()[0] for line in of_mine], ["attach", "attach", "removal"], lines)
+        self.assertFalse([line for line in lines if f"pid={theirs.pid} " in line])
 
     def test_a_log_that_nobody_reads_holds_nobody(self):
         log = self.listen()

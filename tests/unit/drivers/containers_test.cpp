@@ -48,6 +48,21 @@ TEST(Containers, NoContainer) {
   EXPECT_THAT(containers_in("0::/machine.slice/machine-a\\x2.scope"), ElementsAre("a\\x2"));
 }
 
+// The group itself is meant, and not another one that is called so.
+TEST(Containers, GroupsOfOne) {
+  const std::string scope = "0::/system.slice/docker-" + kA + ".scope";
+  EXPECT_THAT(groups_in(scope + "/inner/below\n", kA), ElementsAre(scope));
+  EXPECT_THAT(groups_in("12:pids:/docker/" + kA + "\n1:name=systemd:/\n0::\n", kA),
+              ElementsAre("12:pids:/docker/" + kA));
+  EXPECT_THAT(groups_in(scope, kB), IsEmpty());
+  const std::vector<std::string> groups{scope};
+  EXPECT_TRUE(is_in_groups("1:cpu:/\n" + scope + "\n", groups));
+  EXPECT_TRUE(is_in_groups(scope + "/inner", groups));
+  EXPECT_FALSE(is_in_groups(scope + "2", groups));
+  EXPECT_FALSE(is_in_groups("0::/user.slice/docker-" + kA + ".scope", groups));
+  EXPECT_FALSE(is_in_groups("", groups));
+}
+
 class ContainerNames : public testing::Test {
  protected:
   void SetUp() override {

@@ -2,6 +2,7 @@
 #include "runtime/kernel/broker.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/proc_text.h"
 #include "runtime/kernel/calls.h"
@@ -23,8 +25,19 @@ namespace {
 // A process that is named, and waits.
 class Named {
  public:
-  Named() : pid_(fork()) {
-    if (pid_ == 0) pause(), _exit(0);
+  explicit Named(uid_t user = getuid()) {
+    int ready[2];
+    if (pipe(ready) != 0) abort();
+    pid_ = fork();
+    if (pid_ == 0) {
+      if (user != getuid() && (setgroups(0, nullptr) != 0 || setresuid(user, user, user) != 0)) _exit(1);
+      close(ready[0]), close(ready[1]);
+      pause(), _exit(0);
+    }
+    close(ready[1]);
+    char none;
+    (void)!read(ready[0], &none, 1);  // to the end: it has its user
+    close(ready[0]);
   }
   ~Named() {
     kill(pid_, SIGKILL);
@@ -33,7 +46,7 @@ class Named {
   pid_t pid() const { return pid_; }
 
  private:
-  pid_t pid_;
+  pid_t pid_ = 0;
 };
 
 // Of a worker: a status other than 0 is the number of what was not as it should be.
@@ -255,6 +268,80 @@ TEST(Broker, NoLockIsBrokenUnlessItWasTold) {
                           return said(other.pid()) == "ended\n" ? 2 : 0;
                         }),
             0);
+}
+
+uint64_t start_of(pid_t pid) {
+  return std::stoull(std::string(stat_field(direct::proc_text(pid, "stat"), 22)));
+}
+
+// Of one that is asked about, and comes each time.
+Newcomers as_newcomer(pid_t pid, uint64_t start, As as) {
+  return [=](const Admit& admit, std::string& refused) {
+    if (admit(pid, start, as)) return std::vector<pid_t>{pid};
+    refused = "not admitted";
+    return std::vector<pid_t>();
+  };
+}
+
+TEST(Broker, OnlyWhoIsChosenThereJoins) {
+  const Named named, comes, other;
+  const auto join = [&] {
+    std::string refused = std::to_string(other.pid());  // whatever is asked
+    if (!is_refused(open_memory(comes.pid()))) return 1;
+    if (newcomers(refused) != std::vector<pid_t>{comes.pid()}) return 2;
+    const int memory = open_memory(comes.pid());
+    if (memory < 0 || proc_text(comes.pid(), "maps").empty()) return 3;
+    if (!is_refused(open_memory(other.pid())) || seize(other.pid())) return 4;
+    if (open_writer(other.pid()) != 0 || !proc_text(other.pid(), "maps").empty()) return 5;
+    return 0;
+  };
+  const Newcomers comer = as_newcomer(comes.pid(), start_of(comes.pid()), As::peer);
+  EXPECT_EQ(in_a_worker({.named = {named.pid()}, .newcomers = comer}, join), 0);
+  EXPECT_EQ(in_a_worker({.newcomers = comer}, join), 0);  // the first of all
+}
+
+TEST(Broker, NobodyJoinsWhereNobodyIsChosen) {
+  const Named named, other;
+  EXPECT_EQ(in_a_worker({.named = {named.pid()}},
+                        [&] {
+                          std::string refused;
+                          return newcomers(refused).empty() && is_refused(open_memory(other.pid())) ? 0 : 1;
+                        }),
+            0);
+}
+
+TEST(Broker, AnotherProcessWithTheIdDoesNotJoin) {
+  const Named named, comes;
+  for (const As as : {As::child, As::peer, As::member}) {
+    const Newcomers comer = as_newcomer(comes.pid(), start_of(comes.pid()) - 1, as);
+    EXPECT_EQ(in_a_worker({.named = {named.pid()}, .newcomers = comer},
+                          [&] {
+                            std::string refused;
+                            if (!newcomers(refused).empty() || refused != "not admitted") return 1;
+                            return is_refused(open_memory(comes.pid())) ? 0 : 2;
+                          }),
+              0);
+  }
+}
+
+// One with other rights would get to the others, or they to him, by way of the worker.
+TEST(Broker, ByANameOnlyEqualsJoin) {
+  if (geteuid() != 0) GTEST_SKIP() << "root only";
+  constexpr uid_t kNobody = 65534;
+  const Named root(0), nobody(kNobody), another(kNobody), third(kNobody - 1);
+  const auto joins = [](const Named& named, const Named& comes, As as) {
+    const Newcomers comer = as_newcomer(comes.pid(), start_of(comes.pid()), as);
+    return in_a_worker({.named = {named.pid()}, .newcomers = comer}, [&] {
+             std::string refused;
+             return newcomers(refused).empty() ? 1 : is_refused(open_memory(comes.pid())) ? 2 : 0;
+           }) == 0;
+  };
+  EXPECT_FALSE(joins(root, nobody, As::peer));
+  EXPECT_FALSE(joins(nobody, root, As::peer));
+  EXPECT_FALSE(joins(nobody, third, As::peer));
+  EXPECT_TRUE(joins(nobody, another, As::peer));
+  EXPECT_TRUE(joins(nobody, third, As::member));
+  EXPECT_FALSE(joins(nobody, another, As::child));
 }
 
 TEST(Broker, FilesAreNotMadeUnlessItWasTold) {

@@ -1,0 +1,136 @@
+#include "mdl-inject/join.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/phases.h"
+#include "base/say.h"
+#include "mdl-inject/clean.h"
+#include "runtime/process/target.h"
+
+namespace mdl::inject {
+
+std::string named(pid_t pid) {
+  return fmt::format("process {} ({})", pid, process::read_status(pid).name);
+}
+
+namespace {
+
+// Before the insertion an error may have a reason that explains it better.
+Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetMemory* memory) {
+  if (was_there && process::ends_now(pid))
+    return {fmt::format("process {} has ended before it could be measured", pid)};
+  return memory && !memory->is_of(pid) ? process::another_program(pid) : why;
+}
+
+// What goes before the insertion into it; of what is in it by now, only what is left behind is changed.
+Result<Joining> look_at(const Options& options, const plan::Plan& plan, const Target& target,
+                        std::optional<process::Launch>& launched, Audit& audit) {
+  phases::begin("process");
+  const pid_t pid = target.pid;
+  const bool was_there = !process::has_ended(pid);
+  auto status = process::check_target(pid);
+  if (!status) return blamed(status.error(), pid, was_there, nullptr);
+  // First of all: what is read from here on is of this program, or nothing is done to it (target_memory.h).
+  Result<process::TargetMemory> memory =
+      launched ? launched->take_memory() : process::TargetMemory::open(pid);
+  if (!memory) return blamed(memory.error(), pid, was_there, nullptr);
+  if (target.start != 0 && process::start_time(pid) != target.start)
+    return Error{fmt::format("process {} has ended, and another one has its id", pid)};
+  if (!launched && !options.dry_run)
+    if (auto ok = clean(options, pid, *memory, audit); !ok)
+      return blamed(ok.error(), pid, was_there, &*memory);
+  auto process = AttachedProcess::look(options, plan, pid, status->name, *memory);
+  if (!process) return blamed(process.error(), pid, was_there, &*memory);
+  return Joining{pid, was_there, std::move(*memory), std::move(*process)};
+}
+
+// What to do where one of several cannot be measured: nothing of it, with an error, or all but it.
+Result<void> without(const Options& options, const Target& target, const Error& why) {
+  if (!options.several) return why;
+  const bool is_gone = target.how != Target::How::named && !process::is_running(target.pid, target.start);
+  if (!is_gone && (!options.skip_refused || why.status == Status::left_inert))
+    return Error{
+        fmt::format(
+            "none of the {} processes is measured, because of {}: {}; --skip-refused measures the others",
+            options.targets.size(), named(target.pid), why.text),
+        why.status};
+  say(stderr, "{}process {} is not measured: {}\n", is_gone ? "" : "warning: ", target.pid,
+      is_gone ? "it has ended" : why.text);
+  return {};
+}
+
+}  // namespace
+
+Error Joining::blamed(const Error& why) const {
+  return inject::blamed(why, pid, was_there, &memory);
+}
+
+Result<std::vector<Joining>> look_at_all(const Options& options, const plan::Plan& plan,
+                                         std::optional<process::Launch>& launched, Audit& audit) {
+  std::vector<Joining> out;
+  for (const Target& target : options.targets) {
+    auto one = look_at(options, plan, target, launched, audit);
+    const auto checked = [&]() -> Result<void> {
+      if (!one) return one.error();
+      if (options.explain && options.several) say(stderr, "{}:\n", named(target.pid));
+      if (options.explain) one->process->explain();
+      if (options.dry_run) return {};
+      auto ok = one->process->check();
+      return ok ? ok : one->blamed(ok.error());
+    }();
+    if (checked)
+      out.push_back(std::move(*one));
+    else if (auto ok = without(options, target, checked.error()); !ok)
+      return ok.error();
+  }
+  if (out.empty() && !options.follow) return Error{"none of the processes can be measured"};
+  return out;
+}
+
+Result<std::vector<std::unique_ptr<AttachedProcess>>> insert_all(const Options& options, output::Feed& feed,
+                                                                 std::vector<Joining> joining) {
+  std::vector<std::unique_ptr<AttachedProcess>> out;
+  for (Joining& one : joining) {
+    auto inserted = one.process->insert(one.memory, feed, 0);
+    if (inserted) {
+      out.push_back(std::move(one.process));
+      // One that has been measured for a while may stand at its end, and waits for us.
+      for (const auto& before : out) (void)before->measurement().read_end();
+      continue;
+    }
+    const Target& target = *std::ranges::find(options.targets, one.pid, &Target::pid);
+    auto ok = without(options, target, one.blamed(inserted.error()));
+    if (ok) continue;
+    for (const auto& before : out) {
+      Measurement& measurement = before->measurement();
+      if (measurement.result()) continue;
+      measurement.abandon(ok.error());
+      if (const Error& left = measurement.result()->error(); left.status == Status::left_inert) ok = left;
+    }
+    return ok.error();
+  }
+  if (out.empty() && !options.follow) return Error{"none of the processes could be measured"};
+  return out;
+}
+
+Result<std::unique_ptr<AttachedProcess>> join(const Options& options, const plan::Plan& plan, pid_t pid,
+                                              output::Feed& feed, double began_s, Audit& audit) {
+  audit.is_also_about(pid);
+  std::optional<process::Launch> none;
+  auto one = look_at(options, plan, {pid, process::start_time(pid), Target::How::found}, none, audit);
+  if (!one) return one.error();
+  if (auto ok = one->process->check(); !ok) return one->blamed(ok.error());
+  if (auto ok = audit.say_of(pid, "attach", "begins"); !ok) return ok.error();
+  const auto ok = one->process->insert(one->memory, feed, began_s);
+  const Error why = ok ? Error{} : one->blamed(ok.error());
+  (void)audit.say_of(pid, "attach", ok ? "done" : why.text);
+  if (!ok) return why;
+  if (options.explain) one->process->explain();
+  return std::move(one->process);
+}
+
+}  // namespace mdl::inject
