@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 
 #include "base/phases.h"
 #include "base/say.h"
@@ -78,7 +79,9 @@ int main(int argc, char** argv) {
   try {
     mdl::inject::Parsed parsed = mdl::inject::parse_options(argc, argv);
     return flushed(parsed.exit ? *parsed.exit : run(parsed.options));
-  } catch (const std::exception& problem) {  // standard output that cannot be written, memory
+  } catch (const std::bad_alloc&) {
+    return mdl::inject::fail({"there is not enough memory for all that is asked for: ask for less at once"});
+  } catch (const std::exception& problem) {  // standard output that cannot be written
     return mdl::inject::fail({problem.what()});
   }
 }

@@ -307,6 +307,10 @@ Result<void> Measurement::write_last(const values::Sample& sample) {
   if (sample.values.unrecorded)
     say(stderr, "warning: {} threads ended so fast that only the sums of their values are known\n",
         sample.values.unrecorded);
+  if (requests_.has_more_threads())
+    say(stderr,
+        "warning: there were too many lines for each thread to have its own: what further threads counted is "
+        "in those of /Thread/0; ask for fewer functions\n");
   if (requests_.more_keys())
     say(stderr,
         "warning: threads had more than 8 active keys {} times; what they counted under the others is "

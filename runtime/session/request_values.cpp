@@ -13,6 +13,8 @@
 namespace mdl::inject {
 namespace {
 
+constexpr size_t kMostLines = 1 << 17;  // by thread, of a process
+
 // The focus of one key: its number in the place of the `*` that stands for keys.
 std::string of_key(const std::string& focus, const std::string& key) {
   constexpr std::string_view kThreads = "/Thread/*";
@@ -164,8 +166,17 @@ std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot
   };
   if (!request.keyed && request.thread != focus::kEachThread) return {value(0, snapshot.cells[index])};
   std::vector<RequestValue> out;
-  if (!request.keyed)
-    for (const auto& [thread, total] : snapshot.each[index]) out.push_back(value(thread, total));
+  if (!request.keyed) {
+    int64_t others = 0;
+    bool any = false;  // in the line of thread 0
+    const bool is_observed = values::routines(kind).fold != nullptr;
+    for (const auto& [thread, total] : snapshot.each[index])
+      if (thread != 0 && (is_observed || has_line(index, thread)))
+        out.push_back(value(thread, total));
+      else
+        others += total, any = true;
+    if (any) out.insert(out.begin(), value(0, others));
+  }
   if (const auto table = keys_.find(index); request.keyed && table != keys_.end()) {
     const values::KeyValues& now = table->second.last();
     if (const format::CellKind keyed = table->second.kind(); values::routines(keyed).fold) {
@@ -188,6 +199,13 @@ std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot
   return out;
 }
 
+// Threads come and go: a line each for each of thousands of functions, and for good, has no end.
+bool RequestValues::has_line(size_t request, uint64_t thread) const {
+  if (lines_by_thread_ < kMostLines || series_.contains({request, false, {0, thread, {}}})) return true;
+  has_more_threads_ = true;
+  return false;
+}
+
 // Those of a metric by key; null for any other request.
 const std::vector<format::KeyName>* RequestValues::names_of_keys(size_t index) const {
   for (const resident::JournalTable& table : journal_.tables)
@@ -208,6 +226,7 @@ const output::Series& RequestValues::series_of(size_t index, const RequestValue&
   const output::Series*& known = series_[{index, value.others, value.of}];
   if (known) return *known;
   const resident::JournalRequest& request = journal_.requests[index];
+  if (!request.keyed && request.thread == focus::kEachThread) ++lines_by_thread_;
   output::Series series;
   series.metric = request.metric;
   series.name = request.name;

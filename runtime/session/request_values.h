@@ -50,10 +50,13 @@ class RequestValues {
   const output::Series& series(size_t request, const RequestValue& value, size_t place);
   // How often a thread had more active keys than it can keep.
   uint64_t more_keys() const;
+  // Whether there have been more lines by thread than are kept: further threads are in those of thread 0.
+  bool has_more_threads() const { return has_more_threads_; }
 
  private:
   const output::Series& series_of(size_t request, const RequestValue& value);
   const std::vector<format::KeyName>* names_of_keys(size_t request) const;
+  bool has_line(size_t request, uint64_t thread) const;
   // The text of the one that stands in that place, which no other key there has.
   std::string name_key(size_t request, size_t place, format::KeyName name, int64_t key);
   void name_descriptors(size_t request, const values::KeyValues& now);
@@ -72,6 +75,8 @@ class RequestValues {
     const output::Series* series = nullptr;
   };
   std::map<Of, const output::Series*> series_;
+  size_t lines_by_thread_ = 0;
+  mutable bool has_more_threads_ = false;
   // By request and place, as they were last: thousands are not looked up for each sample.
   std::vector<std::vector<Known>> last_;
 };

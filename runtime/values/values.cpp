@@ -22,6 +22,8 @@ constexpr uint32_t kSlotsAtOnce = 4096;
 constexpr uint64_t kWholeAddressSpace = uint64_t{1} << 56;
 constexpr size_t kEndedBytes = 192 << 20;  // of blocks whose threads have ended
 constexpr size_t kMostThreads = 65536;     // that are told apart after they have ended; the rest are thread 0
+constexpr size_t kMostEnded = 4 * kMostThreads;  // their values, of all requests; the rest likewise
+constexpr size_t kMostZeros = kMostThreads;      // beyond these, what a thread has not counted is not kept
 
 // Words of a block.
 constexpr size_t kAnomalies = kBlockAnomalies / 8, kThread = kBlockThread / 8, kTaken = kBlockTaken / 8,
@@ -82,10 +84,6 @@ size_t words_needed(const BlockLayout& layout) {
   return std::min(end, layout.stride) / 8;
 }
 
-void bounded_add(std::map<uint64_t, int64_t>& values, uint64_t thread, int64_t value) {
-  values[values.size() < kMostThreads || values.contains(thread) ? thread : 0] += value;
-}
-
 }  // namespace
 
 const Observations& Snapshot::observed(size_t cell, uint64_t thread) const {
@@ -124,6 +122,7 @@ void Collector::change(BlockLayout layout, const std::vector<std::optional<uint3
   Collector next(std::move(layout));
   next.ended_ = rearranged(ended_, kept);
   next.each_ended_ = rearranged(each_ended_, kept);
+  for (const auto& values : next.each_ended_) next.each_ended_size_ += values.size();
   for (auto& [slot, thread] : living_) next.living_[slot] = {thread.id, rearranged(thread.last, kept)};
   for (size_t i = 0; i < kept.size(); ++i)
     for (auto& [of, distribution] : distributions_ended_)
@@ -193,6 +192,16 @@ int64_t Collector::ended_value(const Words& copy, uint32_t slot, size_t cell) co
   return ended ? ended(value, last_value(slot, copy[kThread], cell)) : value;
 }
 
+void Collector::keep_ended(size_t cell, uint64_t thread, int64_t value) {
+  std::map<uint64_t, int64_t>& values = each_ended_[cell];
+  if (!values.contains(thread)) {
+    if (value == 0 && each_ended_size_ >= kMostZeros) return;
+    if (values.size() >= kMostThreads || each_ended_size_ >= kMostEnded) thread = 0;
+    each_ended_size_ += values.contains(thread) ? 0 : 1;
+  }
+  values[thread] += value;
+}
+
 void Collector::take(const Words& copy, uint32_t slot) {
   distribute(copy, copy[kThread], distributions_ended_);
   for (size_t i = 0; i < layout_.cells.size(); ++i) {
@@ -200,7 +209,7 @@ void Collector::take(const Words& copy, uint32_t slot) {
     if (cell.whose == Whose::one && cell.thread != copy[kThread]) continue;
     int64_t value = ended_value(copy, slot, i);
     if (cell.whose == Whose::each)
-      bounded_add(each_ended_[i], copy[kThread], value);
+      keep_ended(i, copy[kThread], value);
     else
       ended_[i].add(value);
   }
@@ -343,6 +352,11 @@ void Collector::count_anomalies(const Words& words, Snapshot& out, uint64_t time
   }
 }
 
+// What has been counted by threads that are not known: where each has a line, in that of thread 0.
+void Collector::add_to_nobody(size_t cell, int64_t value) {
+  if (layout_.cells[cell].whose == Whose::each && value != 0) each_[cell][0] += value;
+}
+
 // Threads without a slot, as one.
 Result<void> Collector::fold_overflow(const image::Memory& memory, Snapshot& out) {
   const uint64_t address = slot_address(layout_.slots);
@@ -362,7 +376,10 @@ Result<void> Collector::fold_overflow(const image::Memory& memory, Snapshot& out
   if (!spans.empty() && !spans.read(memory, address, std::as_bytes(std::span(*words)), no_clock, take))
     return unreadable("a thread's block", address);
   for (size_t i = 0; i < values.size(); ++i)
-    if (layout_.cells[i].whose == Whose::all) folds_[i].add(values[i]);
+    if (layout_.cells[i].whose == Whose::all)
+      folds_[i].add(values[i]);
+    else
+      add_to_nobody(i, values[i]);
   distribute(*words, std::nullopt, distributions_);
   return {};
 }
@@ -373,19 +390,21 @@ void Collector::fold_sums(const Words& words, Snapshot& out) {
   count_anomalies(words, out);
   out.taken_ns += taken_ns(words);
   for (size_t i = 0; i < layout_.cells.size(); ++i)
-    if (layout_.cells[i].whose == Whose::all)
-      folds_[i].add_to_sum(signed_word(words, layout_.cells[i].offset));
+    if (const int64_t value = signed_word(words, layout_.cells[i].offset);
+        layout_.cells[i].whose == Whose::all)
+      folds_[i].add_to_sum(value);
+    else
+      add_to_nobody(i, value);
   distribute(words, std::nullopt, distributions_);
 }
 
 void Collector::distribute(const Words& words, std::optional<uint64_t> thread, Distributions& into) const {
   for (const size_t i : folded_) {
     const CellPlace& cell = layout_.cells[i];
-    if (cell.whose != Whose::all && !thread) continue;
-    if (cell.whose == Whose::one && cell.thread != *thread) continue;
+    if (cell.whose == Whose::one && (!thread || cell.thread != *thread)) continue;
     const std::span own = std::span(words).subspan(cell.offset / sizeof(uint64_t),
                                                    format::info(cell.kind).size / sizeof(uint64_t));
-    uint64_t of = cell.whose == Whose::each ? *thread : 0;
+    uint64_t of = cell.whose == Whose::each ? thread.value_or(0) : 0;
     if (of && into.size() >= kMostThreads && !into.contains({i, of})) of = 0;
     routines(cell.kind).fold(into[{i, of}], own);
   }

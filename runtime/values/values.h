@@ -145,6 +145,8 @@ class Collector {
   Result<void> read_header(const image::Memory& memory);
   Result<void> read_slots(const image::Memory& memory, uint32_t first, uint32_t count, Clocks& clocks);
   Result<void> read_ring(const image::Memory& memory);
+  void keep_ended(size_t cell, uint64_t thread, int64_t value);
+  void add_to_nobody(size_t cell, int64_t value);
   void take(const Words& copy, uint32_t slot);
   int64_t ended_value(const Words& copy, uint32_t slot, size_t cell) const;
   // The value that was last seen of a thread, where that is kept: a timer never falls.
@@ -181,6 +183,7 @@ class Collector {
   std::map<uint32_t, Living> living_;  // by slot
   std::vector<Fold> ended_;            // of threads that have ended
   std::vector<std::map<uint64_t, int64_t>> each_ended_;
+  size_t each_ended_size_ = 0;  // of all of them
   Distributions distributions_ended_;
   Words earlier_;             // the block of the taken at the first read: another injector's
   Words taken_;               // the same, and what was taken since

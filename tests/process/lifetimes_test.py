@@ -82,6 +82,20 @@ class Threads(LiveTest):
         self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
 
+    def test_a_line_for_each_thread_and_function(self):
+        """There is no end of such lines while threads come and go: some are of thread 0, and no call is lost."""
+        program = self.start("churn")
+        session = self.inject(program.pid, "calls /Code/libc.so.6/* by thread as libc",
+                              "calls /Code/churn/t_work by thread as own", interval="0.5")
+        session.wait_inserted()
+        done = program.ask("go 8000")
+        self.assertLess(resident_kib(session.process.pid), 400 << 10)
+        self.assert_stopped_well(session)
+        calls = [line["value"] for (name, _), line in session.final().items() if name == "own"]
+        self.assertEqual(sum(calls), done["work"])
+        self.assertIn("what further threads counted is in those of /Thread/0", session.errors)
+        self.assertEqual(program.end(), 0)
+
     def test_a_full_ring_of_ended_threads(self):
         """While nobody takes ended threads' blocks, sums stay exact, and that is said."""
         program = self.start("churn")
