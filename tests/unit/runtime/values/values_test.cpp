@@ -248,7 +248,7 @@ TEST_F(Threads, CellsChangeBetweenTwoReads) {
   next.cells = {kEachCount, kWall};
   collector.change(next, {1, 0}, {});
   Snapshot after = read(collector);
-  EXPECT_THAT(pairs(after.each[0]), ElementsAre(std::pair(11, 2), std::pair(12, 3)));
+  EXPECT_THAT(pairs(after.each[0]), ElementsAre(std::pair(0, 5), std::pair(11, 2), std::pair(12, 3)));
   EXPECT_EQ(after.cells[1], 170);
   // The count goes, and another one gets its words, which are cleared.
   for (uint32_t block : {0u, 6u}) region.put(region.block(block) + kCount, 0);
