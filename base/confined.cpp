@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -79,9 +78,7 @@ void limit(int resource, rlim_t most, rlim_t more) {
 }
 
 // Resets all that a child inherits and that must not act in it (signals, descriptors), and limits it.
-void confine(int connection, unsigned seconds, [[maybe_unused]] uint64_t memory, pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it ended before that
+void confine(int connection, unsigned seconds, [[maybe_unused]] uint64_t memory) {
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
   signal(SIGINT, SIG_IGN);  // a terminal sends it to both; this process decides
   sigset_t none;
@@ -97,7 +94,8 @@ void confine(int connection, unsigned seconds, [[maybe_unused]] uint64_t memory,
 #endif
 }
 
-// Whoever asks cannot end this process by a signal where it is confined itself.
+// Whoever asks cannot end this process by a signal where it is confined itself. PR_SET_PDEATHSIG is no help: that
+// signal comes when the thread ends that made this process.
 void end_with(int connection) {
   run_aside([connection] {
     pollfd other{connection, POLLRDHUP, 0};
@@ -118,10 +116,9 @@ Result<Confined> Confined::start(Answer answer, unsigned seconds, uint64_t memor
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return Error{fmt::format("no connection to another process: {}", std::strerror(errno))};
-  const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    confine(ends[1], seconds, memory, parent);
+    confine(ends[1], seconds, memory);
     end_with(kConnection);
     serve(answer);
   }

@@ -218,6 +218,21 @@ class Chosen(ImageTest):
         self.assertEqual(program.end(), 0)
 
 
+class LongNames(ImageTest):
+    def test_names_are_demangled(self):
+        """By a process of its own, which the threads ask that read the files, and others later."""
+        program = self.start("long_names")
+        session = self.inject(program.pid, "calls /Code/long_names/t_long* as calls")
+        session.wait_inserted()
+        done = program.ask("go 1000")
+        self.assert_stopped_well(session)
+        self.assertNotIn("is not one of a compiler", session.errors)
+        calls = {focus: line["value"] for (_, focus), line in session.final().items()}
+        self.assertEqual(list(calls.values()), [done["calls"]] * 3, calls.keys())
+        for focus in calls:
+            self.assertRegex(focus, r"^/Code/long_names/.*t_long")
+
+
 class Haskell(ImageTest):
     """Code of GHC among C code."""
 

@@ -1,13 +1,19 @@
 #include "base/confined.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <optional>
 #include <string>
+#include <thread>
+
+#include "base/read_text.h"
 
 namespace mdl {
 namespace {
@@ -74,6 +80,19 @@ TEST(Confined, HasNoFilesAndNoHandlers) {
   EXPECT_EQ(*confined->ask(""), "closed");
 }
 
+TEST(Confined, OutlivesTheThreadThatStartsIt) {
+  std::optional<Confined> process;
+  std::thread([&] {
+    auto started = Confined::start([](const std::string& question) { return question + "!"; }, 10);
+    if (started) process.emplace(std::move(*started));
+  }).join();
+  ASSERT_TRUE(process);
+  usleep(50'000);
+  const auto answer = process->ask("yes");
+  ASSERT_TRUE(answer) << answer.error().text;
+  EXPECT_EQ(*answer, "yes!");
+}
+
 TEST(Confined, EndsWithItsOwner) {
   std::string pid;
   {
@@ -84,6 +103,29 @@ TEST(Confined, EndsWithItsOwner) {
     EXPECT_EQ(*moved.ask(""), pid);
   }
   EXPECT_EQ(kill(std::stoi(pid), 0), -1);
+}
+
+TEST(Confined, EndsWhenItsOwnerIsKilled) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t owner = fork();
+  if (owner == 0) {
+    auto confined = Confined::start([](const std::string&) { return std::to_string(getpid()); }, 10);
+    const std::string pid = confined ? *confined->ask("") : "";
+    if (write(ends[1], pid.data(), pid.size()) >= 0) kill(getpid(), SIGKILL);
+    _exit(1);
+  }
+  char pid[16] = {};
+  ASSERT_GT(read(ends[0], pid, sizeof pid - 1), 0);
+  EXPECT_EQ(waitpid(owner, nullptr, 0), owner);
+  bool is_gone = false;
+  for (int i = 0; i < 500 && !is_gone; ++i) {
+    const std::string stat = read_text(fmt::format("/proc/{}/stat", pid));
+    is_gone = stat.empty() || stat.find(") Z") != std::string::npos;
+    usleep(10'000);
+  }
+  EXPECT_TRUE(is_gone);
+  close(ends[0]), close(ends[1]);
 }
 
 }  // namespace
