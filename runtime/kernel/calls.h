@@ -52,11 +52,19 @@ class Asking {
 Asking* asking();
 [[noreturn]] void give_up(const char* why);
 
+// A turn, which ends where memory for the answer is missing, too: others wait for it.
+struct Turn {
+  Asking& asking;
+  std::span<std::byte> room = asking.begin();
+  ~Turn() { asking.done(); }
+};
+
 template <auto F, typename R, typename... A>
 R ask_as(R (*)(A...), std::type_identity_t<A>... arguments) {
   Asking* const other = asking();
   if (!other) return F(static_cast<A>(arguments)...);
-  wire::Writer question(other->begin());
+  const Turn turn{*other};
+  wire::Writer question(turn.room);
   wire::put(question, number_in<F>(Calls{}));
   (wire::Parameter<A>::ask(question, arguments), ...);
   const Channel::Answer answer = other->end(question);
@@ -68,7 +76,6 @@ R ask_as(R (*)(A...), std::type_identity_t<A>... arguments) {
   else
     wire::get(reader, out);
   if (!reader.is_whole()) give_up("its answer is not one");
-  other->done();
   errno = answer.error;
   return out;
 }

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <chrono>
 #include <csignal>
 #include <functional>
+#include <new>
 #include <span>
 #include <string>
 #include <vector>
@@ -125,6 +128,40 @@ TEST(Broker, ShowsEachOfTheNamedAndNoOther) {
 }
 
 // Who says of a process that it is a child is not believed.
+#ifndef MDL_SANITIZED  // whose allocator ends the process
+// Memory for an answer is missing: that ends the call, and the next one has its turn.
+TEST(Broker, AnAnswerWithoutRoomEndsTheTurn) {
+  constexpr size_t kPages = 10'000, kPage = 4096;
+  auto* pages =
+      static_cast<std::byte*>(mmap(nullptr, kPages * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  for (size_t i = 0; i < kPages; i += 2)
+    ASSERT_EQ(mprotect(pages + i * kPage, kPage, PROT_READ), 0);  // a line of its maps each
+  const Named named;
+  munmap(pages, kPages * kPage);
+  EXPECT_EQ(in_a_worker({.named = {named.pid()}},
+                        [&] {
+                          if (proc_text(named.pid(), "maps").size() < 50 * kPages / 2) return 1;
+                          rlimit limit;
+                          if (getrlimit(RLIMIT_AS, &limit) != 0) return 2;
+                          limit.rlim_cur = 1 << 20;  // less than it has
+                          if (setrlimit(RLIMIT_AS, &limit) != 0) return 3;
+                          std::vector<std::string> all;  // of what is left by other tests
+                          try {
+                            for (;;) all.emplace_back(100'000, ' ');
+                          } catch (const std::bad_alloc&) {
+                          }
+                          try {
+                            (void)proc_text(named.pid(), "maps");
+                            return 4;
+                          } catch (const std::bad_alloc&) {
+                          }
+                          return proc_text(named.pid(), "auxv").empty() ? 5 : 0;
+                        }),
+            0);
+}
+#endif
+
 TEST(Broker, ChildrenAreThoseOfTheNamed) {
   const Named named, other;
   EXPECT_EQ(in_a_worker({.named = {named.pid()}, .children = {other.pid()}},
