@@ -1,4 +1,5 @@
-// What an mdl-inject that was killed has left in a process, or a parent that we measure, before anything is read of that process.
+// What an mdl-inject that was killed has left in a process, or what the process has of a parent that we measure: before
+// anything is read of it.
 #pragma once
 
 #include <sys/types.h>

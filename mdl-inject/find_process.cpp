@@ -259,7 +259,7 @@ Choice::Choice(const Options& options) : options_(options), own_(kernel::proc_te
 
 std::vector<Target> Choice::chosen() {
   Chosen out;
-  if (!options_.cgroup.empty()) (void)add_group(options_.cgroup, out).operator bool();
+  if (!options_.cgroup.empty()) (void)add_group(options_.cgroup, out);
   if (!options_.container.empty()) add_container(options_.container_groups, out);
   if (!names_.empty()) {
     std::map<pid_t, std::string> others;

@@ -75,7 +75,7 @@ class RequestValues {
     const output::Series* series = nullptr;
   };
   std::map<Of, const output::Series*> series_;
-  size_t lines_by_thread_ = 0;
+  size_t lines_by_thread_ = 0;  // that there have been: the feed keeps them
   mutable bool has_more_threads_ = false;
   // By request and place, as they were last: thousands are not looked up for each sample.
   std::vector<std::vector<Known>> last_;

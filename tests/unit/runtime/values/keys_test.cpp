@@ -12,7 +12,9 @@
 #include "runtime/arch/bytes.h"
 #include "runtime/arch/resident.h"
 #include "runtime/arch/target_data.h"
+#include "runtime/resident/journal.h"
 #include "runtime/resident/key_table.h"
+#include "runtime/session/request_values.h"
 #include "runtime/values/spans.h"
 
 namespace mdl {
@@ -78,18 +80,14 @@ class Keys : public testing::Test {
   }
 
   values::KeyPlace place() const {
-    return {.table = reinterpret_cast<uint64_t>(table_.data()),
-            .most = shape_.most,
-            .others = shape_.others(),
-            .totals = shape_.totals(),
-            .texts = shape_.texts(),
-            .own = shape_.own(),
-            .most_own = shape_.most_own(),
-            .own_totals = shape_.own_totals(),
-            .keys = kKeys,
-            .base = kBase,
-            .by_thread = by_thread_,
-            .kind = shape_.kind};
+    resident::JournalTable table;
+    table.at.start = reinterpret_cast<uint64_t>(table_.data());
+    table.most = shape_.most;
+    table.keys = kKeys;
+    table.base = kBase;
+    table.by_thread = by_thread_;
+    table.kind = shape_.kind;
+    return inject::key_place(table);
   }
   values::KeyValues values() {
     values::KeyReader reader(layout_, place());
