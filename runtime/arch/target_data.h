@@ -58,6 +58,8 @@
   X(LongestRead, 1 << 14)                                                                             \
   X(UsualRead, 600)                                                                                   \
   X(LongestAway, 1 << 28)                                                                             \
+  X(LongestBegin, 400)                                                                                \
+  X(MostBehind, 48)                                                                                   \
   /* From timer to timer: {value, depth, the outermost frame's stack pointer, unused} */               \
   X(TimerSize, 32)                                                                                    \
   /* What waits at tail jumps: entries {place of the return address, cell} */                          \

@@ -206,6 +206,19 @@ class ShortTurns(Contended):
         self.assert_left_out("cpu", 0.15)  # what follows it is what matters (share)
 
 
+class Overtaken(LiveTest):
+    def test_counted_calls_take_nothing_from_what_follows(self):
+        """What these take is predicted, and is more than the time in which the processor has done them all."""
+        program = self.start("paced")
+        session = self.inject(program.pid, "time short_work", "count touch").wait_inserted()
+        answers = [program.ask("batch")["short_work"] for _ in range(5)]
+        self.assert_stopped_well(session)
+        final = {metric: line["value"] for (metric, _), line in session.final().items()}
+        self.assertEqual(final["count touch"], 1000 * sum(calls for calls, _, _ in answers))
+        self.assertGreaterEqual(final["time short_work"], 0.99 * sum(inner for _, inner, _ in answers))
+        self.assertEqual(program.end(), 0)
+
+
 class OnePoint(LiveTest):
     def test_timers_at_one_point_do_not_time_each_other(self):
         """A function that calls nothing has the same time, inclusive and exclusive, however many more are there."""

@@ -10,7 +10,8 @@
 //
 // The parts: sort_all calls compare many times; wait_some sleeps 2 ms; long_work takes more than 20 us and
 // calls nothing; nest_0 calls nest_1, and so on to nest_9, each with work of its own; recur calls itself ten
-// deep; thrower ends by an exception that its caller catches; four threads call thread_work.
+// deep; thrower ends by an exception that its caller catches; four threads call thread_work; short_work takes some
+// 5 us, behind a thousand calls of touch, which does next to nothing.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -128,6 +129,23 @@ TIMED uint64_t thread_work(uint64_t x) {
   return x;
 }
 
+TIMED uint64_t short_work(uint64_t x) {
+  int64_t begun = now();
+  x = work(x, 5000);
+  inner_ns += now() - begun;
+  return x;
+}
+
+TIMED void touch(uint64_t* cell) {
+  ++*cell;
+}
+
+TIMED void touch_many() {
+  uint64_t cells[64] = {};
+  for (int i = 0; i < 1000; i++) touch(&cells[i % 64]);
+  asm volatile("" ::"r"(cells[0]));
+}
+
 namespace {
 
 uint64_t value = 1;
@@ -183,6 +201,10 @@ std::string batch(bool sleeps) {
     }
   }));
   add(run_threads());
+  add(part("short_work", 100, [] {
+    touch_many();
+    value = short_work(value);
+  }));
   return out;
 }
 

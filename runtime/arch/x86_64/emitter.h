@@ -78,8 +78,9 @@ class Emitter {
   uint64_t base_;
 };
 
-inline constexpr uint8_t kEqual = 4;     // je: condition codes, SDM volume 1, appendix B
-inline constexpr uint8_t kNotEqual = 5;  // jne
-inline constexpr uint8_t kBelow = 2;     // jb
+inline constexpr uint8_t kEqual = 4;         // je: condition codes, SDM volume 1, appendix B
+inline constexpr uint8_t kNotEqual = 5;      // jne
+inline constexpr uint8_t kBelow = 2;         // jb
+inline constexpr uint8_t kLessOrEqual = 14;  // jle
 
 }  // namespace mdl::arch

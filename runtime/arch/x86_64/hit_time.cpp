@@ -37,7 +37,6 @@ class Function {
 
   // Not usable where memory cannot be made executable.
   explicit Function(Kind kind) {
-    // As far from the code as a session's trampolines are: a processor takes longer to predict such jumps.
     if (!code_.map(nullptr) || !trampolines_.map(code_.bytes + kFar)) return;
     const uint64_t block = data() + 64, thread_pointer = own_thread_pointer();
     std::memcpy(trampolines_.bytes + kPage + 8, &block, sizeof block);  // one slot, which is ours
@@ -64,7 +63,13 @@ class Function {
  private:
   static constexpr uint32_t kCalls = 500;
 
-  static constexpr ptrdiff_t kFar = 0x10000000;
+  // As far from the code as a session's trampolines are: a processor takes longer to predict such jumps. The lower
+  // bits are others than the code's: where only the upper ones differ, it takes one jump for another (its branch
+  // target buffer keeps parts of addresses), which costs ten times what a hit does.
+  static constexpr ptrdiff_t kFar = 0x15a5b000;
+
+  // In the code: the function, and what is called where a hit's clock is behind.
+  static constexpr uint64_t kFunction = 64, kNothing = 128;
 
   // Two pages, of which the first one becomes code.
   struct Pages {
@@ -109,7 +114,7 @@ class Function {
   void point(Bytes& out, Kind kind, bool entry) {
     const plan::Stencil guard;
     std::vector<PlacedStencil> placed;
-    Lookup lookup{data(), 1, code_.start(), 0, {.kept = true}};
+    Lookup lookup{data(), 1, code_.start() + kNothing - clock_behind_offset(), 0, {.kept = true}};
     PointFrame frame;
     frame.reads_clock = kind != Kind::plain;
     frame.below_is_dead = kind != Kind::heavy;
@@ -139,7 +144,7 @@ class Function {
   // The caller; behind it the function's first instruction, which a jump to a trampoline may replace, and its
   // last.
   bool build(Kind kind) {
-    constexpr uint64_t kFunction = 64, kReturn = 1024;
+    constexpr uint64_t kReturn = 1024;
     Bytes out, trampolines;
     Emitter e(out, code_.start()), far(trampolines, trampolines_.start());
     e.push(rbx);
@@ -169,6 +174,8 @@ class Function {
       const uint64_t behind = e.here();
       body(e);
       e.jump(trampolines_.start() + kReturn);
+      pad(out, kNothing);
+      e.bytes({0xc3});  // ret
       point(trampolines, kind, true);
       far.bytes({0x0f, 0x1f, 0x44, 0x00, 0x00});
       far.jump(behind);
@@ -201,7 +208,7 @@ void emit_read_counter(Emitter& e) {
   emit_rdtsc(e);
 }
 
-void emit_hit_begins(Emitter& e, bool cpu) {
+void emit_hit_begins(Emitter& e, uint64_t resident, bool cpu) {
   if (cpu) e.bytes({0x49, 0x0f, 0xba, 0x6b, at(kBlockCpuClock), 62});  // btsq $62, kBlockCpuClock(%r11)
   e.bytes({0x49, 0x89, 0x53, at(kBlockBegan)});                        // mov %rdx, kBlockBegan(%r11)
   e.bytes({0x49, 0x2b, 0x53, at(kBlockTaken)});                        // sub kBlockTaken(%r11), %rdx
@@ -210,30 +217,29 @@ void emit_hit_begins(Emitter& e, bool cpu) {
   e.bytes({0x49, 0x29, 0xd2});                                         // sub %rdx, %r10
   e.bytes({0x48, 0x0f, 0x49, 0xd0});                                   // cmovns %rax, %rdx: it stands
   e.bytes({0x49, 0x0f, 0xb1, 0x53, at(kBlockClock)});                  // cmpxchg %rdx, kBlockClock(%r11)
-  e.bytes({0x31, 0xc0});                                               // xor %eax, %eax
-  e.bytes({0x49, 0x81, 0xea}), e.imm32(kMostBehind);                   // sub $kMostBehind, %r10
-  e.bytes({0x49, 0x81, 0xfa}), e.imm32(kMostGivenBack);                // cmp $kMostGivenBack, %r10
-  e.bytes({0x4c, 0x0f, 0x47, 0xd0});             // cmova %rax, %r10: also where it is negative
-  e.bytes({0x4d, 0x29, 0x53, at(kBlockTaken)});  // sub %r10, kBlockTaken(%r11)
+  e.bytes({0x49, 0x83, 0xfa, kMostBehind});                            // cmp $kMostBehind, %r10
+  const size_t not_behind = e.branch(kLessOrEqual);
+  e.call_own(resident + clock_behind_offset());
+  e.fill(not_behind, e.here());
 }
 
 void emit_hit_ends(Emitter& e, const HitTime& time, const KnownOfHit& hit) {
   const double usual = time.between + hit.stencils + hit.routines;
   const double around = time.around + time.per_saved * static_cast<double>(hit.saved);
   emit_read_counter(e);
-  e.bytes({0x49, 0x2b, 0x53, at(kBlockBegan)});                          // sub kBlockBegan(%r11), %rdx
+  e.bytes({0x49, 0x2b, 0x53, at(kBlockBegan)});                                // sub kBlockBegan(%r11), %rdx
   e.bytes({0x48, 0x81, 0xfa}), e.imm32(hit.cpu ? kLongestRead : kLongestHit);  // cmp $longest, %rdx
-  e.bytes({0x76, 30});                                                   // jbe behind the next seven
-  e.bytes({0xb8}), e.imm32(ticks(usual));                                // mov $usual, %eax
-  e.bytes({0x48, 0x81, 0xfa}), e.imm32(kLongestAway);                    // cmp $kLongestAway, %rdx
-  e.bytes({0x48, 0x0f, 0x47, 0xd0});                                     // cmova %rax, %rdx
-  e.bytes({0x48, 0x29, 0xc2});                                           // sub %rax, %rdx
-  e.bytes({0x49, 0x01, 0x53, at(kBlockTaken)});                          // add %rdx, kBlockTaken(%r11)
-  e.bytes({0x49, 0x01, 0x53, at(kBlockAway)});                           // add %rdx, kBlockAway(%r11)
-  e.bytes({0x48, 0x89, 0xc2});                                           // mov %rax, %rdx
-  e.bytes({0x48, 0x81, 0xc2}), e.imm32(ticks(around));                   // add $around, %rdx
-  e.bytes({0x49, 0x01, 0x53, at(kBlockTaken)});                          // add %rdx, kBlockTaken(%r11)
-  e.bytes({0x49, 0xc7, 0x43, at(kBlockBegan)}), e.imm32(~hit.request);   // movq $~request, kBlockBegan(%r11)
+  e.bytes({0x76, 30});                                                         // jbe behind the next seven
+  e.bytes({0xb8}), e.imm32(ticks(usual));                                      // mov $usual, %eax
+  e.bytes({0x48, 0x81, 0xfa}), e.imm32(kLongestAway);                          // cmp $kLongestAway, %rdx
+  e.bytes({0x48, 0x0f, 0x47, 0xd0});                                           // cmova %rax, %rdx
+  e.bytes({0x48, 0x29, 0xc2});                                                 // sub %rax, %rdx
+  e.bytes({0x49, 0x01, 0x53, at(kBlockTaken)});                                // add %rdx, kBlockTaken(%r11)
+  e.bytes({0x49, 0x01, 0x53, at(kBlockAway)});                                 // add %rdx, kBlockAway(%r11)
+  e.bytes({0x48, 0x89, 0xc2});                                                 // mov %rax, %rdx
+  e.bytes({0x48, 0x81, 0xc2}), e.imm32(ticks(around));                         // add $around, %rdx
+  e.bytes({0x49, 0x01, 0x53, at(kBlockTaken)});                                // add %rdx, kBlockTaken(%r11)
+  e.bytes({0x49, 0xc7, 0x43, at(kBlockBegan)}), e.imm32(~hit.request);  // movq $~request, kBlockBegan(%r11)
 }
 
 void emit_fence(Emitter& e) {

@@ -28,13 +28,15 @@
 // which a signal handler had hits, because these have moved kBlockBegan: the handler's time is the
 // program's.
 //
-// The clock never goes back, so that no timer does: where too much was taken for once, it stands until the
-// counter has caught up. Time above kMostBehind is given back. So errors of single hits even out, and those
-// of many hits do not add up to a piece of the time that follows them. More than kMostGivenBack was not
-// taken: somebody else has moved the clock on (a signal handler, an insertion) since this hit has read the
-// counter.
+// The clock never goes back, so that no timer does: where more was taken than time has passed, it stands until
+// the counter has caught up. Time above kMostBehind is given back (mdl_resident_clock_behind). So errors of
+// single hits even out, and those of many hits do not add up to a piece of the time that follows them.
+// Predictions can be too large by any amount: a processor overlaps hits that wait for nothing.
 //
-// A signal handler that hits in the middle of this moves the clock on; the exchange then leaves it there.
+// A signal handler that hits in the middle of this moves the clock on; the exchange then leaves it there, and
+// nothing is given back, because the hit has taken more than kLongestBegin from its reading of the counter.
+//
+// All of these limits are in target_data.h, in ticks of 0.2 to 0.5 ns.
 #pragma once
 
 #include "runtime/arch/hit_time.h"
@@ -43,16 +45,13 @@
 
 namespace mdl::arch {
 
-// Ticks, of 0.2 to 0.5 ns, as kLongestHit and kLongestAway are (target_data.h).
-inline constexpr uint32_t kMostBehind = 48, kMostGivenBack = 400;
-
 // rax and rdx, and in the beginning r10 are lost, and the flags.
 inline constexpr image::Registers kHitTimeRegisters = 1u << rax | 1u << rdx | 1u << r10;
 
 // rdx = the counter. In front of the search for the block.
 void emit_read_counter(Emitter& e);
 // The clock, from rdx, behind the search. `cpu`: the hit may ask for the CPU time.
-void emit_hit_begins(Emitter& e, bool cpu);
+void emit_hit_begins(Emitter& e, uint64_t resident, bool cpu);
 // The facts that are known of a hit before it runs: how many words it saves on the stack; what its stencils
 // and the routines that they call are predicted to take, in ticks; one of its requests.
 struct KnownOfHit {
@@ -61,6 +60,8 @@ struct KnownOfHit {
   uint32_t request;
   bool cpu;  // it may ask for the CPU time
 };
+// Where what it calls lies in the resident code.
+uint64_t clock_behind_offset();
 // As the last thing.
 void emit_hit_ends(Emitter& e, const HitTime& time, const KnownOfHit& hit);
 // Behind all else.

@@ -17,6 +17,7 @@
         .globl  mdl_resident_thread_end
         .globl  mdl_resident_cpu
         .globl  mdl_resident_cpu_clock
+        .globl  mdl_resident_clock_behind
         .globl  mdl_resident_event
         .globl  mdl_resident_read
         .globl  mdl_resident_call

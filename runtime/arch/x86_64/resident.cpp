@@ -11,8 +11,8 @@
 
 extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_exec[], mdl_resident_prctl[],
     mdl_resident_syscall[], mdl_resident_catch[], mdl_resident_jump[], mdl_resident_thread_end[],
-    mdl_resident_cpu_clock[], mdl_resident_parameters[], mdl_resident_keys[], mdl_resident_span[],
-    mdl_resident_defer[], mdl_resident_end_deferred[], mdl_resident_end[];
+    mdl_resident_cpu_clock[], mdl_resident_clock_behind[], mdl_resident_parameters[], mdl_resident_keys[],
+    mdl_resident_span[], mdl_resident_defer[], mdl_resident_end_deferred[], mdl_resident_end[];
 
 #define X(id, name, feature, nanoseconds) extern "C" const uint8_t mdl_resident_##id[];
 MDL_ROUTINES(X)
@@ -129,6 +129,10 @@ uint64_t end_deferred_offset() {
 
 uint64_t cpu_clock_offset() {
   return offset_of(mdl_resident_cpu_clock);
+}
+
+uint64_t clock_behind_offset() {
+  return offset_of(mdl_resident_clock_behind);
 }
 
 uint64_t keys_offset() {

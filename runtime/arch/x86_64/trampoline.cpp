@@ -437,7 +437,7 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
       frame.ends_deferred || frame.deferral || std::ranges::any_of(pieces, [](const Piece& piece) {
         return !piece.stencil->info.routines.empty() || !piece.tracks.empty();
       });
-  if (timed) emit_hit_begins(e, may_read_cpu);
+  if (timed) emit_hit_begins(e, lookup.slow_path, may_read_cpu);
   auto depth =
       static_cast<uint32_t>(static_cast<int32_t>(saving.bytes() + (red_zone ? 128 : 0)) + frame.distance);
   std::vector<size_t> not_armed = emit_arming(e, frame, depth, anomalies_offset);

@@ -2,6 +2,9 @@
 // directory and blocks of its own and a counter stencil written by hand.
 #include "tests/unit/runtime/patch/point_code.h"
 
+#include "runtime/arch/clock.h"
+#include "runtime/arch/x86_64/hit_time.h"
+
 namespace mdl {
 namespace {
 
@@ -128,6 +131,56 @@ TEST_F(PointCode, AFlagIsLoweredByItsOutermostFrame) {
   (&cell(slot, 1))[1] = outermost;
   down();
   EXPECT_EQ(cell(slot, 1), 0u);
+}
+
+class HitTime : public PointCode {
+ protected:
+  void SetUp() override {
+    PointCode::SetUp();
+    lookup_.hit_time.kept = true;
+    arch::Piece pieces[] = {piece(0)};
+    hit_ = reinterpret_cast<void (*)()>(
+        const_cast<void*>(emit(pieces, kAllLive, format::PointKind::entry, {.reads_clock = true})));
+    hit_();
+  }
+  uint64_t* block() { return data_.data() + layout_.block(slot_of(thread_pointer())) / 8; }
+  uint64_t& word(uint64_t offset) { return block()[offset / 8]; }
+
+  void (*hit_)() = nullptr;
+};
+
+// The clock does not go back, and what was too much is not taken from the time that follows.
+TEST_F(HitTime, WhatHitsCannotHaveTakenIsGivenBack) {
+  const uint64_t taken = word(kBlockTaken), much = 1ull << 40, clock = word(kBlockClock);
+  word(kBlockTaken) += much;
+  for (int i = 0; i < 20; i++) hit_();  // one that is interrupted leaves it to the next
+  EXPECT_GE(word(kBlockClock), clock);
+  EXPECT_LT(word(kBlockTaken), taken + much / 2);
+  EXPECT_LE(word(kBlockClock), arch::wall_ticks() - word(kBlockTaken) + kMostBehind);
+}
+
+TEST_F(HitTime, ASignalHandlersHitsAreNotGivenBack) {
+  const uint8_t* behind = code_ + arch::clock_behind_offset();
+  State state{};
+  state.regs[10] = 5000;
+  state.regs[11] = reinterpret_cast<uint64_t>(block());
+  const uint64_t taken = word(kBlockTaken);
+  word(kBlockBegan) = arch::wall_ticks() - kLongestBegin - 1;
+  run_with(&state, behind);
+  EXPECT_EQ(word(kBlockTaken), taken);
+  word(kBlockBegan) = ~uint64_t{1};  // none runs: the handler's was the last
+  state.regs[10] = 5000;
+  run_with(&state, behind);
+  EXPECT_EQ(word(kBlockTaken), taken);
+}
+
+// A hit that reads no counter is one of some nanoseconds, like its code: far less than two readings with all that
+// these wait for. This one jumps as far as a session's do, and is never taken for one that is mispredicted.
+TEST(MeasuredHitTime, AHitThatOnlyCountsIsShort) {
+  const arch::HitTime time = arch::measure_hit_time(1'000'000'000, 300);
+  EXPECT_GT(time.between, 0);
+  EXPECT_GT(time.around, 0);
+  EXPECT_LT(time.plain, (time.between + time.around) / 5);
 }
 
 class Preserves : public PointCode,
