@@ -69,6 +69,20 @@ def soon(condition, what, seconds=PATIENCE):
         time.sleep(0.005)
 
 
+def states(pid):
+    """Where each thread of a process and of its children is, for the message of a failure."""
+    out = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            state = task.joinpath("stat").read_text().rpartition(")")[2].split()[0]
+            at = " ".join(task.joinpath(name).read_text().split("\n")[0] for name in ("wchan", "syscall"))
+            children = task.joinpath("children").read_text().split()
+        except OSError:
+            continue
+        out += [f"{pid}/{task.name} {state} {at}", *(line for child in children for line in states(child))]
+    return out
+
+
 class Lines:
     """Lines from a pipe, each within a time limit."""
 

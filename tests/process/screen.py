@@ -11,6 +11,8 @@ import subprocess
 import termios
 import time
 
+from harness import PATIENCE, states
+
 SEQUENCE = re.compile(rb"\x1b\[([0-9;?]*)([@-~])")
 
 
@@ -127,25 +129,28 @@ class Terminal:
         self.rest = self.screen.feed(self.rest + data)
         return True
 
-    def wait_for(self, pattern, seconds=8):
+    def wait_for(self, pattern, seconds=PATIENCE):
         """Until the screen has it, also when what was being drawn is whole; the match."""
         end = time.monotonic() + seconds
         while True:
             match = re.search(pattern, self.screen.text(), re.M)
             if match and (self.bytes.endswith(FRAME_END) or not self.read(0.1)):
                 return match
-            assert match or time.monotonic() < end, f"no {pattern!r} in:\n{self.screen.text()}"
+            assert match or time.monotonic() < end, self.problem(f"no {pattern!r}")
             if not match:
                 self.read(0.05)
 
-    def frame(self, seconds=8):
+    def frame(self, seconds=PATIENCE):
         """The screen when a frame is whole, which ends with that everything below is cleared."""
         end = time.monotonic() + seconds
         self.read(0.05)
         while not self.bytes.endswith(FRAME_END):
-            assert time.monotonic() < end, f"no whole frame:\n{self.screen.text()}"
+            assert time.monotonic() < end, self.problem("no whole frame")
             self.read(0.05)
         return self.screen.text()
+
+    def problem(self, what):
+        return f"{what}; its threads: {states(self.process.pid)}; the screen:\n{self.screen.text()}"
 
     def watch(self, seconds):
         end = time.monotonic() + seconds
@@ -161,11 +166,11 @@ class Terminal:
     def set_modes(self, modes):
         termios.tcsetattr(self.theirs, termios.TCSANOW, modes)
 
-    def end(self, seconds=8):
+    def end(self, seconds=PATIENCE):
         """Its exit status; what it wrote last is on the screen."""
         end = time.monotonic() + seconds
         while self.process.poll() is None:
-            assert time.monotonic() < end, f"it does not end:\n{self.screen.text()}"
+            assert time.monotonic() < end, self.problem("it does not end")
             self.read(0.05)
         self.watch(0.1)
         return self.process.returncode
