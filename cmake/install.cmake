@@ -4,7 +4,8 @@ include(CMakePackageConfigHelpers)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/MdlConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 
 install(TARGETS mdlc mdl-inject RUNTIME DESTINATION bin)
-install(DIRECTORY stdlib-metrics editors DESTINATION share/mdl)
+install(DIRECTORY stdlib-metrics editors DESTINATION share/mdl
+  PATTERN node_modules EXCLUDE PATTERN package-lock.json EXCLUDE PATTERN *.vsix EXCLUDE)
 install(FILES LICENSE DESTINATION share/doc/mdl)
 # The manual page of mdl-inject gets the names of the output formats.
 set(formats ${CMAKE_SOURCE_DIR}/runtime/output/formats.def)

@@ -1,6 +1,7 @@
 """The files for editors: what they name exists, and the grammar knows the words of the language."""
 import json
 import re
+import subprocess
 import unittest
 
 from mdlc_case import SOURCE
@@ -83,6 +84,65 @@ class Editors(unittest.TestCase):
             with self.subTest(text=text):
                 found = scope(text, names)
                 self.assertTrue(found is None if wanted is None else found.startswith(wanted), found)
+
+
+# VS Code and its library are not here: what the extension asks of them is kept.
+HOST = """
+const [folder, extension, settings] = [process.argv[1], process.argv[2], JSON.parse(process.argv[3])];
+const asked = [], shown = [];
+const host = {
+  vscode: {
+    workspace: {
+      workspaceFolders: [{uri: {fsPath: folder}}],
+      getConfiguration: (section) => ({get: (name) => (asked.push(`${section}.${name}`), settings[`${section}.${name}`])}),
+    },
+    window: {showErrorMessage: (text) => shown.push(text)},
+  },
+  "vscode-languageclient/node": {
+    LanguageClient: class {
+      constructor(...how) { host.how = how; }
+      async start() { if (host.how[2].command === "nowhere") throw new Error("not found"); }
+      async stop() { host.stopped = true; }
+    },
+  },
+};
+const {Module} = require("module"), load = Module._load;
+Module._load = (name, ...rest) => host[name] ?? load(name, ...rest);
+(async () => {
+  const {activate, deactivate} = require(extension);
+  await activate();
+  await deactivate();
+  console.log(JSON.stringify({asked, shown, how: host.how, stopped: host.stopped}));
+})();
+"""
+
+
+class Extension(unittest.TestCase):
+    PACKAGE = json.loads((EDITORS / "package.json").read_text())
+    DECLARED = PACKAGE["contributes"]["configuration"]["properties"]
+
+    def activate(self, **settings):
+        settings = {name: one["default"] for name, one in self.DECLARED.items()} | {f"mdl.{name}": value for name, value in settings.items()}
+        done = subprocess.run(["node", "-e", HOST, "/folder", str(EDITORS / self.PACKAGE["main"]), json.dumps(settings)],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        said = json.loads(done.stdout)
+        self.assertLessEqual(set(said["asked"]), set(self.DECLARED))
+        self.assertTrue(said["stopped"])
+        return said["how"][2], said["how"][3], said["shown"]
+
+    def test_it_starts_the_language_server(self):
+        server, client, shown = self.activate(sources=["own.mdl", "/else/code.mdl"])
+        self.assertEqual(server, {"command": "mdlc", "args": ["--lsp", "/folder/own.mdl", "/else/code.mdl"]})
+        self.assertEqual(client["documentSelector"], [{"language": one["id"]} for one in self.PACKAGE["contributes"]["languages"]])
+        self.assertEqual(shown, [])
+
+    def test_a_compiler_that_is_not_there_is_said(self):
+        self.assertIn("Cannot start nowhere: not found. The setting mdl.mdlc", self.activate(mdlc="nowhere")[2][0])
+
+    def test_a_folder_cannot_choose_what_is_executed(self):
+        self.assertEqual(self.DECLARED["mdl.mdlc"]["scope"], "machine")
+        self.assertIn("mdl.sources", self.PACKAGE["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"])
 
 
 if __name__ == "__main__":
