@@ -11,12 +11,31 @@ namespace {
 
 constexpr size_t kMostRequests = 16384;  // besides the children of vectors
 
-bool writes(const plan::Plan& plan, const std::vector<Insertion>& code, std::string_view cell) {
-  return std::any_of(code.begin(), code.end(), [&](const Insertion& insertion) {
-    const auto& uses = plan.stencils[insertion.stencil].info.cells;
-    return std::any_of(uses.begin(), uses.end(),
-                       [&](const format::CellUse& use) { return use.writes && use.name == cell; });
+template <typename Is>
+bool any_use(const plan::Plan& plan, const std::vector<Insertion>& code, Is is) {
+  return std::ranges::any_of(code, [&](const Insertion& insertion) {
+    return std::ranges::any_of(plan.stencils[insertion.stencil].info.cells, is);
   });
+}
+
+bool writes(const plan::Plan& plan, const std::vector<Insertion>& code, std::string_view cell) {
+  return any_use(plan, code, [&](const format::CellUse& use) { return use.writes && use.name == cell; });
+}
+
+// The cells that a request has, the metric's first. Where other code stands in the place of the base's, the metric's
+// own are left out that it does not use: each is room in all blocks.
+std::vector<const format::Cell*> cells_for(const format::Metric& metric,
+                                           const format::Constraint* replacement, const plan::Plan& plan,
+                                           const std::vector<Insertion>& code) {
+  std::vector<const format::Cell*> out;
+  const bool has_own = replacement != nullptr && !replacement->cells.empty();
+  for (const format::Cell& cell : metric.cells)
+    if (!has_own || !metric.keys.empty() ||
+        any_use(plan, code, [&](const format::CellUse& use) { return use.name == cell.name; }))
+      out.push_back(&cell);
+  if (has_own)
+    for (const format::Cell& cell : replacement->cells) out.push_back(&cell);
+  return out;
 }
 
 // Other threads' values of code that is there already.
@@ -75,16 +94,14 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   for (const Selection& selection : selections->constraints)
     if (auto laid = requests.constrain(selection, bound, request, guards); !laid) return laid;
   Cells cells;
-  std::vector<const format::Cell*> defined;
-  for (const auto* owner : {&metric.cells, replaced ? &replacement.constraint->cells : nullptr})
-    for (size_t i = 0; owner && i < owner->size(); ++i) defined.push_back(&(*owner)[i]);
+  const auto defined = cells_for(metric, replacement.constraint, scope.plan, base->insertions);
   const std::string suffix = focus.text.empty() ? "" : "@" + focus.text;
   for (const format::Cell* c : defined) cells.emplace_back(c->name, draft.cell(*c, c->name + suffix));
   // Code that replaces the base counts in its own cell, unless it names the metric's.
   bound.value = cells[0].second;
-  if (replaced && !writes(scope.plan, base->insertions, cells[0].first)) {
-    if (cells.size() > metric.cells.size())
-      bound.value = cells[metric.cells.size()].second;
+  if (replaced && !writes(scope.plan, base->insertions, metric.cells[0].name)) {
+    if (const auto& own = replacement.constraint->cells; !own.empty())
+      bound.value = cells[cells.size() - own.size()].second;
     else if (!base->idle())
       return Error{fmt::format("a replacement in metric `{}` has no value", metric.id),
                    Status::plan_rejected};

@@ -111,6 +111,7 @@ TEST(BindCode, AReplacementCountsInItsOwnCell) {
   const CellId whole = binding->requests[0].value, value = binding->requests[1].value;
   EXPECT_EQ(binding->cells[whole].label, "calls");
   EXPECT_EQ(binding->cells[value].label, "inline@/Code/app/work");
+  EXPECT_EQ(binding->cells.size(), 2u);  // nobody uses calls@/Code/app/work
   EXPECT_EQ(code_at(*binding, maker.plan, "work", kEntry),
             "calls_entry[" + std::to_string(whole) + "] own_entry[" + std::to_string(value) + "]");
 }
