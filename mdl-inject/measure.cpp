@@ -42,7 +42,7 @@ int print_rehearsals(const Options& options, const std::vector<Joining>& joining
 }
 
 Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed& feed, Audit& audit,
-                   std::optional<process::Launch>& launched, Commands* commands,
+                   std::optional<process::Launch>& launched, ChangeSources changes,
                    std::optional<Choice>& choice) {
   auto joining = look_at_all(options, plan, launched, audit);
   if (!joining) return joining.error();
@@ -58,12 +58,12 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed&
   for (const auto& one : *processes) pids.push_back(one->measurement().pid());
   audit.is_only_about(pids);
   (void)audit.say("attach", "done");
-  const auto log = [&](const std::string& line, const std::string& outcome) {
+  changes.log = [&](const std::string& line, const std::string& outcome) {
     return audit.say("change", fmt::format("{}: {}", line, outcome));
   };
   auto source = source_of_newcomers(options, plan, feed, audit, choice);
-  auto status = Session(options, plan, watch, feed, std::move(*processes), commands, log, std::move(source))
-                    .run(launched);
+  auto status =
+      Session(options, plan, watch, feed, std::move(*processes), changes, std::move(source)).run(launched);
   if (status)
     (void)audit.say(options.detach ? "detach" : "removal",
                     *status == 0 ? "done" : fmt::format("exit status {}", *status));
@@ -130,6 +130,9 @@ int measure(const Options& asked, const Policy& policy) {
   options.look.in_place = is_drawn_in_place(options);
   std::optional<Keys> keys = options.look.in_place ? Keys::open() : std::nullopt;
   options.look.keys = keys ? &*keys : nullptr;
+  Drills drills;
+  options.drills = options.busiest && keys && !options.follow_fork && !options.await;
+  if (options.drills) options.look.drill = [&drills](output::Drill drill) { drills.ask(std::move(drill)); };
   std::optional<Choice> choice;
   if (options.follow) choice.emplace(options);
   if (auto ok = separate(options, may_start_own_command(*file, policy, options), *sink, *audit,
@@ -175,7 +178,8 @@ int measure(const Options& asked, const Policy& policy) {
     if (auto ok = choose_busiest(options, *plan, *audit); !ok) return refuse(ok.error());
     describe();
   }
-  auto status = attach(options, *plan, feed, *audit, launched, commands ? &*commands : nullptr, choice);
+  auto status = attach(options, *plan, feed, *audit, launched,
+                       {commands ? &*commands : nullptr, options.drills ? &drills : nullptr}, choice);
   if (options.timing) phases::print(stderr);
   if (!status) return refuse(status.error());
   if (auto ok = sink->close(); !ok) return fail(ok.error());

@@ -2,6 +2,7 @@
 // others). The contract of an ndjson line, which scripts rely on, is in docs/architecture.md.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,14 @@ class Keys;
 
 namespace mdl::output {
 
+// What a key asks for about a line of the table, and when it asks again takes back.
+struct Drill {
+  enum class Kind : uint8_t { callees, threads };
+  Kind kind = Kind::callees;
+  std::string metric, focus;  // the line's; of what a function calls without the metric
+  auto operator<=>(const Drill&) const = default;
+};
+
 // How people are shown values; the formats for programs have all of them, as they come.
 struct Look {
   bool colour = false;
@@ -25,6 +34,8 @@ struct Look {
   std::string sort = {};  // one of kOrders; "": total, and the rate in place
   bool in_place = false;  // the table is drawn on a terminal, over itself
   Keys* keys = nullptr;   // of that terminal, where it has some
+  std::function<void(Drill)> drill =
+      {};  // asks; none: nothing can be asked. Then a sample has all lines there are
 };
 inline constexpr size_t kFewRows =
     4;  // of a metric: they are all shown, in the order in which they were asked for

@@ -24,12 +24,18 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kSoonest{40};  // from frame to frame
 
+std::string_view last_line(std::string_view text) {
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  return text.substr(text.rfind('\n') + 1);
+}
+
 class Live final : public Consumer {
  public:
   Live(Sink& sink, const Look& look)
       : sink_(sink),
         keys_(look.keys),
         colour_(look.colour),
+        answers_(look.drill != nullptr),
         view_(look, shows_utf8()),
         size_(size_of_terminal()) {}
   Live(const Live&) = delete;
@@ -86,12 +92,13 @@ class Live final : public Consumer {
     constexpr std::string_view kBold = "\x1b[1m", kDim = "\x1b[2m", kPlain = "\x1b[0m";
     std::string out(std::exchange(is_cleared_, false) ? kClear : "\r");
     if (out != kClear && drawn_ > 0) out += fmt::format("\x1b[{}A", drawn_);
+    if (answers_ && !said_.empty()) view_.tell(last_line(said_));
     if (!said_.empty()) (out += kClearBelow) += std::exchange(said_, "");
     const std::vector<View::Line> lines = view_.lines(size_);
     for (const View::Line& line : lines) {
       const std::string_view colour = !colour_ || line.kind == View::Line::Kind::plain ? ""
-                                      : line.kind == View::Line::Kind::title           ? kBold
-                                                                                       : kDim;
+                                      : line.kind == View::Line::Kind::status          ? kDim
+                                                                                       : kBold;
       ((out += colour) += line.text) += colour.empty() ? "" : kPlain;
       (out += kClearRight) += '\n';
     }
@@ -107,7 +114,7 @@ class Live final : public Consumer {
 
   Sink& sink_;
   Keys* const keys_;
-  const bool colour_;
+  const bool colour_, answers_;
   View view_;
   TerminalSize size_;
   size_t drawn_ = 0;                         // lines of the frame before

@@ -137,8 +137,10 @@ View::Row& View::row_of(const Point& point) {
 void View::take(std::span<const Point> points, bool final) {
   if (paused_ && !final) return;
   is_final_ = final;
+  taken_++;
   for (const Point& point : points) {
     Row& row = row_of(point);
+    row.taken = taken_;
     const Number& value = number(point.value);
     const auto* summary = std::get_if<Summary>(&point.value);
     const auto* observed = std::get_if<Observed>(&point.value);
@@ -166,11 +168,13 @@ void View::match(Row& row) const {
 
 void View::match_all() {
   first_ = 0;
+  chosen_.reset(), shown_.clear();  // until others are shown
   for (Row& row : rows_)
     if (row.series) match(row);
 }
 
 bool View::obey(std::string_view typed) {
+  told_.clear();
   unread_ += typed;
   while (!unread_.empty()) {
     const std::string key(next_key(unread_));
@@ -202,13 +206,38 @@ bool View::obey_key(std::string_view key) {
   if (key == "a") absolute_ = !absolute_;
   if (key == "/") typing_ = true;
   if (key == "\x1b") filter_.clear(), match_all();
+  if (look_.drill && (key == "\n" || key == "\r")) drill(Drill::Kind::callees);
+  if (look_.drill && key == "t") drill(Drill::Kind::threads);
+  const bool above = key == "k" || key == "\x1b[A" || key == "\x1bOA";
+  const bool below = key == "j" || key == "\x1b[B" || key == "\x1bOB";
+  if (look_.drill && (above || below)) return choose_line(below), false;
   const auto up = [&](size_t rows) { first_ -= std::min(first_, rows); };
-  if (key == "k" || key == "\x1b[A" || key == "\x1bOA") up(1);
-  if (key == "j" || key == "\x1b[B" || key == "\x1bOB") first_ = std::min(first_ + 1, rows_.size());
+  if (above) up(1);
+  if (below) first_ = std::min(first_ + 1, rows_.size());
   if (key == "\x1b[5~") up(kPage);
   if (key == "\x1b[6~") first_ = std::min(first_ + kPage, rows_.size());
   if (key == "g" || key == "\x1b[H" || key == "\x1b[1~") first_ = 0;
   return false;
+}
+
+// The one below or above; from the first or last that is shown on, the lines move.
+void View::choose_line(bool below) {
+  if (shown_.empty()) return;
+  const auto at = chosen_ ? std::ranges::find(shown_, *chosen_) : shown_.end();
+  if (at == shown_.end())
+    chosen_ = below ? shown_.front() : shown_.back();
+  else if (below && at + 1 != shown_.end())
+    chosen_ = *(at + 1);
+  else if (!below && at != shown_.begin())
+    chosen_ = *(at - 1);
+  else
+    first_ = below ? first_ + 1 : first_ - std::min<size_t>(first_, 1);
+}
+
+void View::drill(Drill::Kind kind) const {
+  if (!chosen_) return;
+  const Series& series = *rows_[*chosen_].series;
+  look_.drill({kind, kind == Drill::Kind::threads ? series.metric : "", series.focus});
 }
 
 bool View::is_before(const Row* a, const Row* b) const {
@@ -226,7 +255,7 @@ View::Part View::part_of(const Group& group) const {
   const bool hides = group.rows.size() > kFewRows && !look_.all;
   for (const uint32_t id : group.rows) {
     const Row& row = rows_[id];
-    if (!row.matches) continue;
+    if (!row.matches || !is_there(row)) continue;
     if (hides && row.is_zero)
       part.zeros++;
     else
@@ -260,7 +289,8 @@ std::vector<View::Part> View::parts_in(size_t room) {
     left_out_ = 0;
   }
   const auto wanted = [&](const Part* part) {
-    return part->lines(look_.top == 0 ? part->rows.size() : std::min(part->rows.size(), look_.top));
+    const bool all = look_.top == 0 || look_.drill;  // what was asked for by keys comes to them
+    return part->lines(all ? part->rows.size() : std::min(part->rows.size(), look_.top));
   };
   std::vector<Part*> open;
   for (Part& part : parts) open.push_back(&part);
@@ -392,9 +422,11 @@ std::string View::status() const {
   std::string out = left_out_ > 0 ? fmt::format("({} more metrics)  ", left_out_) : "";
   if (typing_) return fmt::format("/{}_   Enter: done  Esc: all", filter_);
   if (is_final_) return out;
+  if (!told_.empty()) return printable(told_);
   if (!look_.keys) return out + "Ctrl-C ends it";
-  return out + fmt::format("q quit  p {}  s sort  / filter  a {}  arrows move", paused_ ? "go on" : "pause",
-                           absolute_ ? "per second" : "absolute");
+  return out + fmt::format("q quit  p {}  s sort  / filter  a {}  arrows{}", paused_ ? "go on" : "pause",
+                           absolute_ ? "per second" : "absolute",
+                           look_.drill ? "  Enter callees  t threads" : " move");
 }
 
 // Cut at the width; in the characters that the terminal shows.
@@ -418,10 +450,13 @@ std::vector<View::Line> View::lines(TerminalSize size) {
   size_t spare = room;
   for (const Part& part : parts) spare -= std::min(spare, part.lines(part.rows.size()));
   std::vector<Line> out = {{Line::Kind::title, header()}, {Line::Kind::title, titles(width)}};
+  shown_.clear();
   for (const Part& part : parts) {
     if (part.has_title) out.push_back({Line::Kind::title, title(part)});
     for (const Row* row : part.rows) {
       out.push_back(row_line(*row, part, width));
+      shown_.push_back(row->series->id);
+      if (chosen_ == row->series->id) out.back().kind = Line::Kind::chosen, out.back().text[0] = '>';
       if (!distribution_of(row->point)) continue;
       const size_t bars = std::min(spare, kMostBars);
       out.push_back({Line::Kind::plain, quantiles(*row, bars > 1)});

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -27,9 +28,11 @@ class View {
   void take(std::span<const Point> points, bool final);
   // Keys as a terminal sends them. True when the measurement is to end.
   bool obey(std::string_view typed);
+  // An answer: it stands below until the next key.
+  void tell(std::string_view text) { told_ = text; }
 
   struct Line {
-    enum class Kind : uint8_t { plain, title, status };
+    enum class Kind : uint8_t { plain, title, status, chosen };
     Kind kind = Kind::plain;
     std::string text;
   };
@@ -48,6 +51,7 @@ class View {
     double total = 0, delta = 0, rate = 0;  // of a distribution: how many values
     std::array<float, kPast> past{};
     size_t samples = 0;
+    uint64_t taken = 0;  // the last one of View::taken_ that it was in
   };
   struct Group {  // of a metric
     std::string title, units;
@@ -86,6 +90,9 @@ class View {
 
   bool obey_filter(std::string_view key);
   bool obey_key(std::string_view key);
+  void choose_line(bool below);
+  void drill(Drill::Kind kind) const;
+  bool is_there(const Row& row) const { return !look_.drill || row.taken == taken_; }
 
   const Look look_;
   const bool utf8_;
@@ -98,11 +105,14 @@ class View {
 
   size_t order_;  // of kOrders
   bool absolute_ = false, paused_ = false, typing_ = false;
-  std::string filter_;
+  std::string filter_, told_;
   std::string unread_;  // the beginning of a key
   // What is above the first thing that is shown: rows of each metric, or metrics, where not all of them fit.
   size_t first_ = 0;
-  size_t left_out_ = 0;  // metrics that do not fit
+  size_t left_out_ = 0;             // metrics that do not fit
+  uint64_t taken_ = 0;              // samples
+  std::optional<uint32_t> chosen_;  // the series of the line that keys are about
+  std::vector<uint32_t> shown_;     // the series of the lines, from the first one
 };
 
 }  // namespace mdl::output

@@ -13,9 +13,11 @@
 #include "runtime/resident/journal.h"
 #include "runtime/resident/thread_identity.h"
 #include "runtime/session/budget.h"
+#include "runtime/session/callees.h"
 #include "runtime/session/report.h"
 #include "runtime/session/thread_starts.h"
 #include "runtime/session/users.h"
+#include "runtime/values/cell_kinds.h"
 
 namespace mdl::inject {
 
@@ -397,6 +399,29 @@ Result<std::string> AttachedProcess::change(const RequestChange& change, std::ve
                      static_cast<double>(done->took.count()) / 1e6,
                      static_cast<double>(done->paused.count()) / 1e6,
                      coverage_.refused.empty() ? "" : fmt::format(", {} refused", coverage_.refused.size()));
+}
+
+Result<RequestChange> AttachedProcess::requests_for(const output::Drill& drill) const {
+  RequestChange out;
+  if (drill.kind == output::Drill::Kind::threads) {
+    out.add.push_back(focus::request_text(drill.metric, drill.focus + ",/Thread/*"));
+    return out;
+  }
+  auto image = image::read_image(pid_);
+  if (!image) return image.error();
+  const patch::OriginalMemory original(measurement_->memory(), measurement_->journal(), image->mappings);
+  auto callees = find_callees(drill.focus, *image, *plan_, original);
+  if (!callees) return callees.error();
+  for (const BusyFunction& one : callees->refused)
+    say(stderr, "left out: {}, which cannot be measured: {}\n", one.focus, one.refused);
+  for (const format::Metric& metric : plan_->manifest.metrics)
+    for (const BusyFunction& one : callees->chosen)
+      if (const std::string text = focus::request_text(metric.id, one.focus);
+          !values::routines(metric.cells[0].kind).fold &&  // for a distribution there is no room
+          std::ranges::none_of(binding_.requests,
+                               [&](const auto& known) { return focus::text_of(known) == text; }))
+        out.add.push_back(text);
+  return out;
 }
 
 void AttachedProcess::report_to(Found& found) const {

@@ -11,6 +11,7 @@
 
 #include "runtime/arch/clock.h"
 #include "runtime/focus/continuation.h"
+#include "runtime/output/formats.h"
 #include "runtime/patch/insert.h"
 #include "runtime/session/commands.h"
 #include "runtime/session/confinement.h"
@@ -48,6 +49,8 @@ class AttachedProcess {
   // Other requests from now on (patch/change.h), in one stop of the process. `points` gets a sample of the
   // moment before. An error leaves all as it was. The insertion that it was, in words.
   Result<std::string> change(const RequestChange& change, std::vector<output::Point>& points);
+  // The requests that come with what the table's keys ask for; none where all of them are there.
+  Result<RequestChange> requests_for(const output::Drill& drill) const;
   // True when what was hollow may not be any more, or keys may have other names.
   bool look_for_libraries();
   // Whether looks at it would find nothing to do.

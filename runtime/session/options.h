@@ -46,7 +46,8 @@ struct SessionOptions {
   bool raw_times = false;
   bool await = false;
   std::string commands;  // file from which changes of the requests are read (commands.h); "" = none
-  bool changes() const { return !commands.empty(); }
+  bool drills = false;   // the table's keys ask for others, too
+  bool changes() const { return drills || !commands.empty(); }
   // --run --follow-fork: programs that processes execute are measured, too.
   bool follows_programs() const { return start && follow_fork; }
   // A thing that is asked for may come with a library or a program that is not there yet.

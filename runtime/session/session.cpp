@@ -25,14 +25,13 @@ constexpr std::chrono::seconds kForking{30};  // for children that are made whil
 constexpr auto kTurn = 5s, kWrite = 1s, kAttach = 60s;
 
 Session::Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch,
-                 output::Feed& feed, std::vector<std::unique_ptr<AttachedProcess>> named, Commands* commands,
-                 ChangeLog log, std::optional<Newcomers::Source> source)
+                 output::Feed& feed, std::vector<std::unique_ptr<AttachedProcess>> named,
+                 ChangeSources changes, std::optional<Newcomers::Source> source)
     : options_(options),
       plan_(plan),
       watch_(watch),
       feed_(feed),
-      commands_(commands),
-      log_(std::move(log)),
+      changes_(std::move(changes)),
       started_(Clock::now()) {
   if (options.follow_fork) heart_.emplace();
   if (options.follows_programs()) programs_.emplace(*heart_);
@@ -163,7 +162,8 @@ Result<Watch::Event> Session::wait_until(Clock::time_point until) {
 }
 
 bool Session::is_quiet() {
-  if (commands_ || (programs_ && !programs_->empty())) return false;
+  if (changes_.commands || (changes_.drills && changes_.drills->any()) || (programs_ && !programs_->empty()))
+    return false;
   return std::ranges::all_of(families_, [](Family& family) {
     return (!family.follow || family.follow->is_quiet(family.measured())) &&
            std::ranges::all_of(family.processes, [](const auto& one) { return one->is_quiet(); });
@@ -202,21 +202,46 @@ Result<std::string> Session::change(const RequestChange& change) {
   return done;
 }
 
-// Each line of the commands is a transaction of its own, and is answered.
+Result<std::string> Session::change_and_log(const std::string& text, const RequestChange& change) {
+  if (changes_.log)
+    if (auto logged = changes_.log(text, "begins"); !logged) return logged.error();
+  auto done = this->change(change);
+  if (changes_.log) (void)changes_.log(text, done ? "done" : done.error().text);
+  return done;
+}
+
 void Session::obey() {
-  if (!commands_ || is_over()) return;
-  for (const std::string& line : commands_->read()) {
-    auto parsed = parse_command(line);
-    const Result<void> logged = parsed && log_ ? log_(line, "begins") : Result<void>();
-    auto done = !parsed   ? Result<std::string>(parsed.error())
-                : !logged ? Result<std::string>(logged.error())
-                          : change(*parsed);
-    if (parsed && logged && log_) (void)log_(line, done ? "done" : done.error().text);
-    if (done)
-      say(stderr, "{}: done: {}\n", line, *done);
-    else
-      say(stderr, "{}: refused: {}\n", line, done.error().text);
-  }
+  if (changes_.commands && !is_over())
+    for (const std::string& line : changes_.commands->read()) {
+      auto parsed = parse_command(line);
+      const auto done = parsed ? change_and_log(line, *parsed) : Result<std::string>(parsed.error());
+      say(stderr, "{}: {}: {}\n", line, done ? "done" : "refused", done ? *done : done.error().text);
+    }
+  if (changes_.drills)
+    for (const output::Drill& one : changes_.drills->take())
+      if (!is_over()) drill(one);
+}
+
+// What has come goes when it is asked for again.
+void Session::drill(const output::Drill& drill) {
+  auto& open = changes_.drills->open;
+  const std::string what = drill.kind == output::Drill::Kind::threads
+                               ? fmt::format("{} by thread", focus::request_text(drill.metric, drill.focus))
+                               : fmt::format("what {} calls", drill.focus);
+  const auto known = open.find(drill);
+  auto change = known != open.end() ? Result<RequestChange>(RequestChange{.add = {}, .remove = known->second})
+                                    : families_.front().processes.front()->requests_for(drill);
+  if (change && change->add.empty() && change->remove.empty())
+    change = Error{"nothing else that can be measured is known to be called there"};
+  auto done =
+      change ? change_and_log(fmt::format("{} {}", known == open.end() ? "add" : "remove", what), *change)
+             : Result<std::string>(change.error());
+  if (!done) return say(stderr, "{}: refused: {}\n", what, done.error().text);
+  say(stderr, "{}: {}: {}\n", what, known == open.end() ? "comes" : "goes", *done);
+  if (known == open.end())
+    open.emplace(drill, std::move(change->add));
+  else
+    open.erase(known);
 }
 
 Session::Measured Session::Family::measured() const {

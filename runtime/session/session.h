@@ -18,6 +18,7 @@
 #include "runtime/process/launch.h"
 #include "runtime/session/attached_process.h"
 #include "runtime/session/check.h"
+#include "runtime/session/drills.h"
 #include "runtime/session/follow.h"
 #include "runtime/session/heartbeat.h"
 #include "runtime/session/newcomers.h"
@@ -27,17 +28,22 @@
 
 namespace mdl::inject {
 
-// The change, and what becomes of it: begins, done or an error's text.
-using ChangeLog = std::function<Result<void>(const std::string& change, const std::string& outcome)>;
+// Where changes of the requests come from; null: from nowhere.
+struct ChangeSources {
+  Commands* commands = nullptr;
+  Drills* drills = nullptr;
+  // Gets each change with what becomes of it: begins, done or an error's text. Where it fails at first, the change is
+  // refused.
+  std::function<Result<void>(const std::string& change, const std::string& outcome)> log = {};
+};
 
 class Session {
  public:
-  // All of `named` have been instrumented; all else outlives it. `commands`: where changes of the requests come from;
-  // null: from nowhere. `log` gets each of them with what becomes of it; where it fails at first, it is refused.
-  // `source`: of --follow; with it there may be nobody at first.
+  // All of `named` have been instrumented; all else outlives it. `source`: of --follow; with it there may be nobody at
+  // first.
   Session(const SessionOptions& options, const plan::Plan& plan, const Watch& watch, output::Feed& feed,
-          std::vector<std::unique_ptr<AttachedProcess>> named, Commands* commands = nullptr,
-          ChangeLog log = {}, std::optional<Newcomers::Source> source = {});
+          std::vector<std::unique_ptr<AttachedProcess>> named, ChangeSources changes = {},
+          std::optional<Newcomers::Source> source = {});
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -75,7 +81,10 @@ class Session {
   bool is_quiet();
   void look_at_all();
   void serve();
+  // Each change is a transaction of its own, and is answered.
   void obey();
+  void drill(const output::Drill& drill);
+  Result<std::string> change_and_log(const std::string& text, const RequestChange& change);
 
   void add_family(std::unique_ptr<AttachedProcess> process);
   void add(Family& family, std::unique_ptr<AttachedProcess> process);
@@ -112,8 +121,7 @@ class Session {
   const plan::Plan& plan_;
   const Watch& watch_;
   output::Feed& feed_;
-  Commands* commands_;
-  const ChangeLog log_;
+  const ChangeSources changes_;
   Clock::time_point started_;
   std::list<Family> families_;
   std::optional<Heartbeat> heart_;      // where forks are followed; it ends before the families that it reads

@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import time
 import unittest
 
 from harness import MDL_INJECT, PROGRAMS, LiveTest, run, soon
@@ -345,6 +346,87 @@ class WaysOut(Tables):
         self.assertNotRegex(terminal.bytes, rb"\x1b\[\d*[AHJK]")
         self.assert_as_before(terminal)
         self.assert_untouched(self.program.pid, self.before)
+
+
+class Drilled(Tables):
+    """What a function calls, and a line by thread, come and go by keys: exactly, and without a trace."""
+
+    def setUp(self):
+        super().setUp()
+        self.program = self.start("busy")
+        self.program.ask("chain 1")
+        self.before = self.remember(self.program.pid)
+        terminal = Terminal([MDL_INJECT, "top", self.program.pid, "--sample", "300ms", "--top", "1", "-i", "0.1"], rows=40)
+        self.addCleanup(terminal.give_up)
+        terminal.wait_for(r"^ +[\d,]+ .*\bb_chain\b")
+        self.program.ask("rest")
+        self.terminal = terminal
+
+    def turn(self):
+        """How often each function is called in a while."""
+        before = self.program.ask("rest")
+        self.program.ask("chain 1")
+        time.sleep(0.2)
+        after = self.program.ask("rest")
+        return {name: after[name] - before[name] for name in ("chain", "link")}
+
+    def answered(self, what, *answers):
+        """All answers so far, above the table; the last one stands below, too."""
+        def are_there():
+            self.terminal.read(0.05)
+            return re.findall(rf"^{what}: (\w+): ", self.terminal.screen.text(), re.M) == [*answers, answers[-1]]
+
+        soon(are_there, f"the answers {answers}")
+
+    def vanishes(self, text):
+        soon(lambda: text not in "\n".join(self.terminal.frame().split("\n")[1:-1]), f"{text} to go")
+
+    def test_what_a_function_calls(self):
+        terminal, calls = self.terminal, "what /Code/busy/b_chain calls"
+        terminal.type("\r")  # nothing is chosen yet
+        terminal.type("j\r")
+        self.answered(calls, "comes")
+        counted = self.turn()
+        terminal.wait_for(rf" {counted['link']:,}  .*/b_link\b")
+        self.assertRegex(terminal.frame(), r"[\d,]+ .*getppid\b")
+        self.assertNotIn("b_hidden", terminal.frame())
+        terminal.type("\r")
+        self.answered(calls, "comes", "goes")
+        terminal.type("a")  # the answer stood below, and above
+        self.vanishes("b_link")
+        self.turn()
+        terminal.type("\r")
+        self.answered(calls, "comes", "goes", "comes")
+        counted = self.turn()
+        terminal.wait_for(rf" {counted['link']:,}  .*/b_link\b")
+        self.quit(terminal)
+
+    def test_a_line_by_thread(self):
+        terminal = self.terminal
+        terminal.type("jt")
+        terminal.wait_for(r"^calls@/Code/busy/b_chain by thread: comes: ")
+        counted = self.turn()
+        terminal.wait_for(rf" {counted['chain']:,}  .*/Thread/\d+\b")
+        terminal.type("t")
+        terminal.wait_for(r"^calls@/Code/busy/b_chain by thread: goes: ")
+        terminal.type("a")
+        self.vanishes("/Thread/")
+        self.quit(terminal)
+
+    def test_what_cannot_be(self):
+        """A function that calls nothing; and the arrows stop at the last line."""
+        terminal = self.terminal
+        terminal.type("j\r")
+        terminal.wait_for(r"calls: comes: ")
+        for keys, chosen in (("k" * 9, r"calls \(Calls\)\n>"), ("j" * 9, r"call_latency \(time\)\n>.*  b_chain\b")):
+            terminal.type(keys)
+            terminal.wait_for(chosen)
+        terminal.type("/b_link\rj\r")  # nothing is chosen before the frame of these lines is there
+        terminal.wait_for(r"with `b_link`$")
+        terminal.frame()
+        terminal.type("j\r")
+        terminal.wait_for(r"^what /Code/busy/b_link calls: refused: nothing")
+        self.quit(terminal)
 
 
 if __name__ == "__main__":

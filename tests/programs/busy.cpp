@@ -5,7 +5,8 @@
 //   work N   N threads run from now on: of each round of theirs, b_much takes three parts, b_some one, b_little very
 //            little, and b_much is called once, b_some twice; answers {"event":"done"}
 //   odd N    the same, in b_odd only, which has no room for a jump
-//   rest     they end; answers how often each was called, {"much":..,"some":..}
+//   chain N  the same, in b_chain, which calls b_link twice in each round, b_hidden through a pointer, and getppid
+//   rest     they end; answers how often each was called, {"much":..,"some":..,"chain":..,"link":..}
 //   leave N  ends by itself in N milliseconds, with status 0
 //   execute N  executes itself in N milliseconds
 //   quit     ends with status 0
@@ -25,7 +26,7 @@ namespace {
 
 constexpr unsigned kPart = 100'000;
 std::atomic<bool> ends{false};
-std::atomic<uint64_t> much{0}, some{0};
+std::atomic<uint64_t> much{0}, some{0}, chain{0}, links{0};
 std::vector<std::thread> threads;
 
 // In the function itself: nothing is called.
@@ -45,6 +46,23 @@ BUSY void b_some() {
 }
 BUSY void b_little() {
   turn(kPart / 1000);
+  asm volatile("" ::: "memory");
+}
+
+BUSY void b_link() {
+  turn(kPart / 100);
+  asm volatile("" ::: "memory");
+}
+BUSY void b_hidden() {
+  turn(kPart / 100);
+  asm volatile("" ::: "memory");
+}
+void (*volatile hidden)() = b_hidden;
+BUSY void b_chain() {
+  turn(kPart);
+  b_link(), b_link(), links += 2;
+  hidden();
+  getppid();
   asm volatile("" ::: "memory");
 }
 
@@ -80,6 +98,10 @@ void work_oddly() {
   while (!ends) b_odd(kPart);
 }
 
+void work_in_chain() {
+  while (!ends) b_chain(), chain++;
+}
+
 void rest() {
   ends = true;
   for (std::thread& thread : threads) thread.join();
@@ -107,9 +129,13 @@ int main(int argc, char** argv) {
     } else if (command.word == "odd") {
       for (unsigned long i = 0; i < command.number; ++i) threads.emplace_back(work_oddly);
       protocol::say_event("done");
+    } else if (command.word == "chain") {
+      for (unsigned long i = 0; i < command.number; ++i) threads.emplace_back(work_in_chain);
+      protocol::say_event("done");
     } else if (command.word == "rest") {
       rest();
-      protocol::say_event("done", protocol::field("much", much) + "," + protocol::field("some", some));
+      protocol::say_event("done", protocol::field("much", much) + "," + protocol::field("some", some) + "," +
+                                      protocol::field("chain", chain) + "," + protocol::field("link", links));
     } else if (command.word == "leave") {
       after(
           command.number, [](char**) { _exit(0); }, argv);
