@@ -1,6 +1,6 @@
 """A target that attacks what is put into it, at random, while it is measured by root (tests/programs/turmoil.cpp).
 
-    turmoil_test.py                   10 attaches, of a random seed, which it says; fewer after a minute
+    turmoil_test.py                   5 attaches, of a random seed, which it says; fewer after a minute
     turmoil_test.py COUNT [SEED]      the long form, with 2,000: scripts/soak --hostile
 
 Number N of a seed is the same attach each time, as far as threads and clocks allow: turmoil_test.py 1 SEED+N repeats it.
@@ -29,7 +29,7 @@ MOST_MB = 280            # 256 more than for an honest process
 
 
 class Turmoil(LiveTest):
-    count, seed, seconds = 10, None, 60  # set by main
+    count, seed, seconds = 5, None, 60  # set by main
 
     def setUp(self):
         super().setUp()
@@ -122,7 +122,7 @@ class Turmoil(LiveTest):
             if (number - seed) % 200 == 199:
                 print(f"{number - seed + 1} of {self.count}: {dict(self.seen)}", file=sys.stderr, flush=True)
         self.check_canary()
-        self.assertGreater(done, 4)
+        self.assertGreater(done, 2)
         print(f"{done} attaches: {dict(self.seen)}", flush=True)
 
 
