@@ -320,8 +320,7 @@ Result<void> AttachedProcess::check(const Next& next, const focus::Kept& kept) c
         }))
       return Error{fmt::format("{} could not be measured: what it is about is gone", name)};
   if (patch::arms_calls(coverage_) || patch::arms_calls(next.coverage))
-    return Error{
-        "calls would have to be armed, before or after it: those that are in flight could not be told apart"};
+    return Error{"calls are armed before or after it, and those in flight could not be told apart"};
   Reach reach(next.binding);
   reach.add(*plan_, next.coverage);
   const std::vector<bool> hollow = reach.hollow(next.binding);
