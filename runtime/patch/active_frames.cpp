@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <unordered_map>
 
 #include "runtime/resident/thread_blocks.h"
 #include "runtime/values/spans.h"
@@ -95,9 +96,10 @@ std::vector<RaisedRange> raised_ranges(const InsertInput& input, const Stage& st
 }
 
 // Where armed calls come back to.
-std::set<uint64_t> armed_returns(const Stage& stage) {
+std::set<uint64_t> armed_returns(const InsertInput& input, const Stage& stage) {
   std::set<uint64_t> out;
-  if (stage.extends) return out;  // calls in flight of a library that has just come do not count
+  // Calls in flight of a library that has just come do not count.
+  if (stage.extends && !input.fresh) return out;
   for (const StagedWindow& window : stage.windows)
     for (const Site& site : window.window->sites)
       if (site.arming == arch::Arming::arm) out.insert(site.returns_to);
@@ -109,7 +111,8 @@ std::set<uint64_t> armed_returns(const Stage& stage) {
 class ActiveFrames::Raised {
  public:
   Raised(const InsertInput& input, const Stage& stage, bool begins)
-      : armed(armed_returns(stage)), all_(begins ? raised_ranges(input, stage) : std::vector<RaisedRange>()) {
+      : armed(armed_returns(input, stage)),
+        all_(begins ? raised_ranges(input, stage) : std::vector<RaisedRange>()) {
     // Ranges of calls lie in those of functions: what holds an address is known from one boundary to the next.
     std::map<uint64_t, std::vector<size_t>> starts, ends;
     for (size_t i = 0; i < all_.size(); i++) {
@@ -154,6 +157,7 @@ class ActiveThreads {
         stage_(stage),
         unwinder_(unwinder),
         raised_(raised),
+        has_armed_(input.fresh && stage.armed.end),
         out_(out) {}
 
   Result<bool> count(const Regs& regs) {
@@ -161,7 +165,7 @@ class ActiveThreads {
     bool each = std::any_of(requests.begin(), requests.end(), [](const focus::BoundRequest& request) {
       return request.thread != focus::kAllThreads;  // then every thread is known from the start
     });
-    if (raised_.empty() && raised_.armed.empty() && !each) return !now_.is_over();
+    if (raised_.empty() && raised_.armed.empty() && !each && !has_armed_) return !now_.is_over();
     resident::ThreadBlocks blocks(
         {stage_.layout, stage_.data.start, stage_.journal.target, stage_.journal.ticks_per_second}, memory_);
     if (auto ok = blocks.read(); !ok) return ok.error();
@@ -171,11 +175,14 @@ class ActiveThreads {
       now_.begin(tid);
       Found& one = found[tid];
       one.cells = active(r, tid, one.calls);
+      const auto known = has_armed_ ? blocks.find(arch::thread_pointer(r)) : std::nullopt;
+      if (known && !merge_armed(*known, one) && !now_.is_over())
+        return Error{"cannot read the session's data"};
       if (now_.is_over()) return false;
     }
     for (const auto& [tid, r] : regs) {
-      auto& [cells, calls] = found[tid];
-      if (cells.empty() && calls.empty() && !each) continue;
+      auto& [cells, calls, loses] = found[tid];
+      if (cells.empty() && calls.empty() && !loses && !each) continue;
       auto block = blocks.claim(tid, arch::thread_pointer(r));
       if (!block) return block.error();
       for (const auto& [cell, frames] : cells) {
@@ -184,7 +191,7 @@ class ActiveThreads {
           return ok.error();
       }
       if (auto ok = open_spans(blocks, *block, tid, cells); !ok) return ok.error();
-      if (!arm(*block, calls)) return Error{"cannot write the session's data"};
+      if ((loses || !calls.empty()) && !arm(*block, calls)) return Error{"cannot write the session's data"};
     }
     return true;
   }
@@ -192,7 +199,8 @@ class ActiveThreads {
  private:
   struct Found {  // of one thread
     std::map<focus::CellId, resident::Active> cells;
-    std::vector<uint64_t> calls;
+    std::vector<uint64_t> calls;  // to be armed, by where their return addresses lie, the outermost first
+    bool loses = false;           // some that are armed are not to be any more
   };
 
   // What threads have in other cells is right already.
@@ -222,17 +230,48 @@ class ActiveThreads {
     return {};
   }
 
-  // Calls in flight, innermost first, by where their return addresses lie, are armed as if they had been
-  // seen.
+  // Calls in flight are armed as if they had been seen.
   bool arm(uint64_t block, std::vector<uint64_t>& calls) {
-    if (calls.empty()) return true;
     constexpr size_t kMost = arch::kArmedBytes / sizeof(uint64_t);
-    if (calls.size() > kMost) calls.resize(kMost);
-    std::reverse(calls.begin(), calls.end());
-    uint64_t depth = calls.size() * sizeof(uint64_t);
-    uint64_t slot = (block - stage_.data.start - stage_.layout.blocks()) / stage_.layout.stride;
-    return memory_.write(stage_.armed.start + slot * arch::kArmedBytes, std::as_bytes(std::span(calls))) &&
+    if (calls.size() > kMost) calls.erase(calls.begin(), calls.end() - kMost);
+    const uint64_t depth = calls.size() * sizeof(uint64_t);
+    return memory_.write(area(block), std::as_bytes(std::span(calls))) &&
            memory_.write(block + kBlockArmed, std::as_bytes(std::span(&depth, 1)));
+  }
+  uint64_t area(uint64_t block) const {
+    const uint64_t slot = (block - stage_.data.start - stage_.layout.blocks()) / stage_.layout.stride;
+    return stage_.armed.start + slot * arch::kArmedBytes;
+  }
+
+  // Of a change: those that are armed stay so, also on stacks that the walk has not seen (coroutines), where code
+  // waits for them now. What an entry is about, the return address says that lies there. The others go: a later call
+  // at the same place would be taken for them.
+  bool merge_armed(uint64_t block, Found& found) {
+    uint64_t depth = 0;
+    if (!now_.read(block + kBlockArmed, std::as_writable_bytes(std::span(&depth, 1)))) return false;
+    std::vector<uint64_t> known(std::min(depth, arch::kArmedBytes) / sizeof(uint64_t));
+    if (!now_.read(area(block), std::as_writable_bytes(std::span(known)))) return false;
+    std::unordered_map<uint64_t, size_t> seen;
+    for (size_t i = 0; i < found.calls.size(); i++) seen.emplace(found.calls[i], i);
+    std::vector<uint64_t> merged;
+    size_t next = 0;  // of those that the walk has seen
+    const auto take_until = [&](size_t end) {
+      for (; next < end; next++) merged.push_back(found.calls[next]);
+    };
+    for (const uint64_t place : known) {
+      if (const auto at = seen.find(place); at != seen.end()) {
+        take_until(at->second + 1);
+        continue;
+      }
+      uint64_t returns_to = 0;
+      if (now_.read(place, std::as_writable_bytes(std::span(&returns_to, 1))) &&
+          raised_.armed.contains(returns_to))
+        merged.push_back(place);
+    }
+    take_until(found.calls.size());
+    found.loses = merged != known;
+    found.calls = std::move(merged);
+    return true;
   }
 
   std::map<focus::CellId, resident::Active> active(const arch::ThreadRegisters& regs, pid_t tid,
@@ -247,6 +286,7 @@ class ActiveThreads {
     for (size_t i = 1; i < stack.frames.size(); i++)
       if (stack.frames[i].is_call && raised_.armed.contains(stack.frames[i].pc))
         calls.push_back(image::place_of(stack.frames[i - 1]));
+    std::ranges::reverse(calls);
     // As they were entered: the outermost frame first, and in each the flags before the timers, which they
     // guard.
     for (size_t i = stack.frames.size(); i-- > 0;)
@@ -289,6 +329,7 @@ class ActiveThreads {
   const Stage& stage_;
   const image::Unwinder& unwinder_;
   const ActiveFrames::Raised& raised_;
+  const bool has_armed_;  // a change, and calls may have been armed before
   Inserted& out_;
 };
 

@@ -398,6 +398,16 @@ bool arms_calls(const Coverage& coverage) {
   return false;
 }
 
+std::map<uint64_t, BehindCall> code_behind_calls(const Coverage& coverage) {
+  std::map<uint64_t, BehindCall> out;
+  for (const FunctionPlan& f : coverage.functions)
+    for (const Window& window : f.sites.windows)
+      for (const Site& site : window.sites)
+        if (site.kind == format::PointKind::call_after)
+          out[f.points[site.point].wanted.place] = {site.address, site.arming == arch::Arming::test};
+  return out;
+}
+
 const format::CellUse* write_of(const plan::Plan& plan, const BoundSnippet& snippet, focus::CellId cell) {
   const auto& uses = plan.stencils[snippet.stencil].info.cells;
   for (size_t i = 0; i < uses.size() && i < snippet.cells.size(); i++)

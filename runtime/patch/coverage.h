@@ -104,6 +104,13 @@ bool relies_on(const FunctionPlan& f, const FunctionPlan& other);
 std::string refused_with(const image::Function& other, const std::string& reason);
 // True when a call is armed: its code stands at a place that a branch reaches, too.
 bool arms_calls(const Coverage& coverage);
+// The places of the code behind calls, by the calls' addresses.
+struct BehindCall {
+  uint64_t at = 0;  // the instruction in front of which it runs
+  bool armed = false;
+  bool operator==(const BehindCall&) const = default;
+};
+std::map<uint64_t, BehindCall> code_behind_calls(const Coverage& coverage);
 
 // How this snippet writes a cell; null when it does not.
 const format::CellUse* write_of(const plan::Plan& plan, const focus::BoundSnippet& snippet,

@@ -142,7 +142,7 @@ class Builder {
     if (auto ok = place(out_.data, near, out_.layout.size(), UINT64_MAX / 2); !ok) return ok;
     if (input_.follow)
       if (auto ok = place(out_.news, near, kNewsSize, UINT64_MAX / 2); !ok) return ok;
-    if (arms_calls(input_.coverage)) {
+    if (arms_calls(input_.coverage) || (input_.changes && may_arm())) {
       uint64_t size = (uint64_t{out_.layout.slots} + 1) * arch::kArmedBytes;
       if (auto ok = place(out_.armed, near, size, UINT64_MAX / 2); !ok) return ok;
     }
@@ -152,6 +152,12 @@ class Builder {
       if (auto ok = place(out_.tables[i], near, size, UINT64_MAX / 2); !ok) return ok;
     }
     return {};
+  }
+  // A request that comes later may have code behind calls.
+  bool may_arm() const {
+    return std::ranges::any_of(input_.plan.stencils, [](const plan::Stencil& one) {
+      return one.info.point == format::PointKind::call_after;
+    });
   }
   resident::KeyTableShape shape_of(const focus::KeyTable& table) const {
     const bool of_texts = format::has_text(table.names);

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/nap.h"
 #include "base/watchdog.h"
@@ -168,6 +169,9 @@ Result<void> Threads::seize(pid_t tid, pid_t process) {
     // A thread that is ending is refused like one that may not be traced, and like one that another
     // mdl-inject has traced: when that ends, it gives up the lock before its threads.
     if (!is_alive_thread(tid)) return {};
+    // One that could not be let go because it ran is traced still.
+    if (ending_.erase(tid) != 0) stop_tracing(tid);
+    stop_tracing_all();
     const bool is_ours = read_status(tid).tracer == kernel::own_id();  // for something else (exec_watch.h)
     if (attempt == 200 || is_ours) return permission_error(tid);
     nap(500);
@@ -348,6 +352,7 @@ void Threads::release_all() {
     if (std::ranges::none_of(all, [tid](const auto& one) { return one.second == tid; })) release(tid, let_go);
   for (const auto until = Clock::now() + kReaping; !ending_.empty() && Clock::now() < until; nap(500))
     reap_ended();
+  for (const pid_t tid : std::exchange(ending_, {})) stop_tracing(tid);
   if (threads_.empty()) end_pause();
 }
 

@@ -128,7 +128,7 @@ class Threads {
   bool hurried_ = false;
   std::chrono::steady_clock::time_point stopped_since_{};
   std::map<pid_t, Thread> threads_;
-  std::set<pid_t> ending_;  // killed in their stops: to be reaped (trace_stop.h)
+  std::set<pid_t> ending_;  // killed in their stops, or running: to be reaped or let go (trace_stop.h)
 };
 
 }  // namespace mdl::process

@@ -22,6 +22,12 @@ Result<void> ThreadBlocks::read() {
   return Error{"cannot read the session's data"};
 }
 
+std::optional<uint64_t> ThreadBlocks::find(uint64_t thread_pointer) const {
+  const uint32_t slot = find_slot(directory_, thread_pointer);
+  if (slot == data_.layout.slots || directory_[slot * 2] != thread_pointer) return std::nullopt;
+  return data_.at + data_.layout.block(slot);
+}
+
 Result<uint64_t> ThreadBlocks::claim(pid_t tid, uint64_t thread_pointer) {
   uint32_t slot = find_slot(directory_, thread_pointer);
   if (slot == data_.layout.slots)

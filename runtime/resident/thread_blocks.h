@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -30,6 +31,8 @@ class ThreadBlocks {
  public:
   ThreadBlocks(const SessionData& data, const process::TargetMemory& memory) : data_(data), memory_(memory) {}
   Result<void> read();  // the directory
+  // The block that a thread has, an address; none where it has not asked for one.
+  std::optional<uint64_t> find(uint64_t thread_pointer) const;
   // The thread's block, as its own code will find it: an address.
   Result<uint64_t> claim(pid_t tid, uint64_t thread_pointer);
   // A flag counts the frames, besides those that it counts already; a timer runs from now on.

@@ -319,8 +319,12 @@ Result<void> AttachedProcess::check(const Next& next, const focus::Kept& kept) c
           return request.of == focus::BoundRequest::kNone && focus::text_of(request) == name;
         }))
       return Error{fmt::format("{} could not be measured: what it is about is gone", name)};
-  if (patch::arms_calls(coverage_) || patch::arms_calls(next.coverage))
-    return Error{"calls are armed before or after it, and those in flight could not be told apart"};
+  const auto behind = patch::code_behind_calls(coverage_);
+  for (const auto& [call, place] : patch::code_behind_calls(next.coverage))
+    if (const auto before = behind.find(call); before != behind.end() && before->second != place)
+      return Error{fmt::format(
+          "the code behind the call at {:#x} would stand at another place: a call in flight could miss it",
+          call)};
   Reach reach(next.binding);
   reach.add(*plan_, next.coverage);
   const std::vector<bool> hollow = reach.hollow(next.binding);

@@ -19,7 +19,7 @@ import unittest
 import process_text
 from distributions_test import SIZES
 from harness import (CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, entries_and_returns, metric, run,
-                     tag_by_argument)
+                     states, tag_by_argument)
 from tight_test import FUNCTIONS as TIGHT
 from timers_test import TIMER
 
@@ -37,6 +37,14 @@ TIGHT_COME = ["entries_t_punned_entry", "returns_t_punned_return", "entries_t_ca
               "entries_t_short_entry"]
 TIGHT_STAY = [f"{point}_{name}" for name in TIGHT for point in ("entries", "returns")
               if f"{point}_{name}" not in TIGHT_COME]
+
+CALLS = """
+resourceList {name}_in is procedure {{ items {{ "t_branchy" }}; flavor {{ unix }}; }}
+metric {name} {{
+  name "{name}"; units Calls; aggregateOperator sum; style EventCounter; flavor {{ unix }};
+  base is counter {{ foreach func in {name}_in {{ foreach site in func.calls {{ append {where} site (* {name}++; *) }} }} }}
+}}
+"""
 
 READING = """
 resourceList peeked is procedure { items { "t_work" }; flavor { unix }; }
@@ -61,7 +69,8 @@ class Commanded(LiveTest):
         since = len(self.session.errors)
         self.session.read_until_said(f"{text}: ", since)
         answered = next(line for line in self.session.errors[since:].splitlines() if line.startswith(f"{text}: "))
-        self.assertTrue(answered.startswith(f"{text}: {answer}"), self.session.errors)
+        if not answered.startswith(f"{text}: {answer}"):
+            self.fail(f"{self.session.errors}\nmdl-inject {states(self.session.process.pid)}\nthe program {states(self.program.pid)}")
         return answered
 
     def samples(self):
@@ -129,6 +138,43 @@ class Changes(Commanded):
         self.assertEqual(last[WORKS, DEEP], truth["inside"])
         self.assertEqual([line for line in self.session.lines if line["anomalies"]] if "anomalies" in
                          self.session.lines[-1] else [], [])
+
+    def begin_armed(self, *requests):
+        names = {"befores": "preInsn", "afters": "postInsn", "laters": "postInsn"}
+        self.begin(*requests, options=("--max-pause", "500"),
+                   text=METRICS + "".join(CALLS.format(name=name, where=where) for name, where in names.items()))
+        self.program.ask("start", "running")
+
+    def check_laters(self, times):
+        """Those in flight come back to the code behind them: each of four threads may have three at either end."""
+        lives = self.lives(("laters", ""), ("befores", ""))
+        self.assertEqual(len(lives), times)
+        for grown, own in lives:
+            self.assertLessEqual(abs(own - grown), 2 * 4 * 3)
+
+    def test_calls_that_stay_armed(self):
+        self.begin_armed("befores", "afters")
+        for _ in range(10):
+            for change in ("add laters", f"add {DEEPS}", "remove laters", f"remove {DEEPS}"):
+                self.command(change)
+                self.session.next_sample()
+        truth, last = self.finish()
+        self.assertEqual((last["befores", ""], last["afters", ""]), (truth["branch"], truth["branch"]))
+        self.check_laters(10)
+        for sample in self.samples():
+            self.assertLessEqual(sample["afters", ""], sample["befores", ""])
+            self.assertGreaterEqual(sample["afters", ""], sample["befores", ""] - 4 * 3)
+
+    def test_calls_that_come_to_be_armed(self):
+        """And are no more: what was armed then is not taken for a call of later."""
+        self.begin_armed("befores")
+        for _ in range(10):
+            for change in ("add laters", f"add {DEEPS}", "remove laters", f"remove {DEEPS}"):
+                self.command(change)
+                self.session.next_sample()
+        truth, last = self.finish()
+        self.assertEqual(last["befores", ""], truth["branch"])
+        self.check_laters(10)
 
     def test_values_from_one_change_to_the_other(self):
         """At full load: what came counts just what another request counted meanwhile that was there all the time."""

@@ -19,6 +19,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import select
 import shutil
 import signal
@@ -77,9 +78,10 @@ def states(pid):
             state = task.joinpath("stat").read_text().rpartition(")")[2].split()[0]
             at = " ".join(task.joinpath(name).read_text().split("\n")[0] for name in ("wchan", "syscall"))
             children = task.joinpath("children").read_text().split()
+            tracer = re.search(r"TracerPid:\t(\d+)", task.joinpath("status").read_text())[1]
         except OSError:
             continue
-        out += [f"{pid}/{task.name} {state} {at}", *(line for child in children for line in states(child))]
+        out += [f"{pid}/{task.name} {state} {at}" + (f" traced by {tracer}" if tracer != "0" else ""), *(line for child in children for line in states(child))]
     return out
 
 

@@ -4,11 +4,12 @@
 //
 // Each of the threads (4) does rounds of one and the same kind: t_outer, which calls t_work three times and
 // t_deep, which calls itself down to t_work; then t_pause, which sleeps now and then; and t_message with the
-// numbers 1 to 4, and t_marked. Commands (protocol.h):
+// numbers 1 to 4, t_marked, and t_branchy, which calls t_branch in a loop that leads to behind the call. Commands
+// (protocol.h):
 //
 //   start   the threads go on with their rounds
 //   pause   they stop between two rounds: {"event":"paused","rounds":..,"work":..,"outer":..,"deep":..,
-//           "inside":..,"tiny":..,"wrong":..}, counted by the threads themselves since the beginning; `inside`:
+//           "inside":..,"tiny":..,"branch":..,"wrong":..}, counted by the threads themselves since the beginning; `inside`:
 //           calls of t_work while t_deep is active
 //   hold N  one more thread stands inside t_deep, N calls deep, until "let": {"event":"held"}
 //   let     it calls t_work once in each of these frames on its way out: {"event":"out"}
@@ -27,7 +28,7 @@
 
 namespace {
 
-std::atomic<uint64_t> rounds, works, outers, deeps, insides, tinies, wrongs;
+std::atomic<uint64_t> rounds, works, outers, deeps, insides, tinies, branches, wrongs;
 thread_local uint64_t depth;
 
 std::mutex mutex;
@@ -90,6 +91,47 @@ t_marked:
   .text
 )");
 
+// Calls t_branch(x) twice. Its first branch leads to where that comes back.
+extern "C" void t_branchy(uint64_t x);
+asm(R"(
+  .text
+  .globl t_branchy
+  .type t_branchy, @function
+t_branchy:
+  .cfi_startproc
+  pushq %rbx
+  .cfi_def_cfa_offset 16
+  .cfi_offset %rbx, -16
+  pushq %r12
+  .cfi_def_cfa_offset 24
+  .cfi_offset %r12, -24
+  pushq %rax
+  .cfi_def_cfa_offset 32
+  movq %rdi, %r12
+  movl $2, %ebx
+  jmp 2f
+1:movq %r12, %rdi
+  call t_branch
+2:decl %ebx
+  jns 1b
+  popq %rax
+  .cfi_def_cfa_offset 24
+  popq %r12
+  .cfi_def_cfa_offset 16
+  popq %rbx
+  .cfi_def_cfa_offset 8
+  ret
+  .cfi_endproc
+  .size t_branchy, . - t_branchy
+)");
+
+COUNTED void t_branch(uint64_t levels) {
+  branches.fetch_add(1, std::memory_order_relaxed);
+  if (levels > 0) t_branchy(levels - 1);
+  t_work(levels);
+  asm volatile("" ::: "memory");
+}
+
 COUNTED uint64_t t_outer(uint64_t x) {
   outers.fetch_add(1, std::memory_order_relaxed);
   uint64_t out = 0;
@@ -105,6 +147,7 @@ void round() {
   for (int tag = 1; tag <= 4; tag++)
     if (t_message(tag) != static_cast<uint64_t>(tag) * 3 + 1) wrongs.fetch_add(1);
   if (t_marked(7) != 12) wrongs.fetch_add(1);
+  t_branchy(2);
   if (rounds.fetch_add(1, std::memory_order_relaxed) % 512 == 0) usleep(50);
 }
 
@@ -126,7 +169,7 @@ std::string truth() {
   using protocol::field;
   return field("rounds", rounds) + "," + field("work", works) + "," + field("outer", outers) + "," +
          field("deep", deeps) + "," + field("inside", insides) + "," + field("tiny", tinies) + "," +
-         field("wrong", wrongs);
+         field("branch", branches) + "," + field("wrong", wrongs);
 }
 
 }  // namespace
