@@ -28,6 +28,7 @@ Needs needs_load_store(const Counted& code, size_t at, const LoadStoreMachine& m
     case Op::enter:
     case Op::kept:
     case Op::elapsed:
+    case Op::now:
     case Op::read_address:
     case Op::jump_zero:
       break;
@@ -129,7 +130,9 @@ void LoadStoreSelector::select(const Inst& inst) {
       return call_with_cell(inst);
     case Op::read_address:
       set(target_.scratch, inst.a);
-      call_routine(Routine::read);
+      [[fallthrough]];
+    case Op::now:
+      call_routine(*routine(snippet_, inst));
       return copy(target_.scratch, dst(inst));
     case Op::enter_call:
       return enter_call(inst);

@@ -48,6 +48,8 @@ std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Ins
       return format::Routine::kept;
     case ir::Op::elapsed:
       return format::Routine::elapsed;
+    case ir::Op::now:
+      return format::Routine::now;
     case ir::Op::read_address:
       return format::Routine::read;
     case ir::Op::call:

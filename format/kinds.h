@@ -56,12 +56,13 @@ struct PointKindInfo {
 // scratch register. They keep all else but the condition flags, and the thread's block where it is. A routine
 // that updates a cell has the cell's address in the register for that (backend/target.h). `nanoseconds` is
 // what a call of one takes, which is the kernel's to say and not the pipeline's: as bench/cost measured it on
-// the machine of docs/benchmarks.md. The first three are system calls, `read` two. `call` is without what the
+// the machine of docs/benchmarks.md. The first four are system calls, `read` two. `call` is without what the
 // function itself takes: it saves and restores the extended registers (XSAVE), on that machine with AVX-512.
 //          enumerator     name     feature         nanoseconds
 #define MDL_ROUTINES(X)                                                                                   \
   X(cpu, "cpu", "timers", 240)              /* -> the thread's CPU time in ns, plus 2^56 */               \
   X(event, "event", "events", 190)          /* number of an event -> its count, plus 2^56 */              \
+  X(now, "now", "wall-clock", 140)          /* -> CLOCK_MONOTONIC in ns */                                \
   X(read, "read", "read-address", 480)      /* address -> the 8 bytes there, 0 where nothing is mapped */ \
   X(call, "call", "calls-out", 130)         /* address of a call cell -> the function's result */         \
   X(observe, "observe", "distributions", 2) /* a value, for a histogram, */                               \

@@ -148,6 +148,7 @@ class Selector {
       case Op::enter:
       case Op::kept:
       case Op::elapsed:
+      case Op::now:
       case Op::read_address:
       case Op::enter_call:
       case Op::call_arg:

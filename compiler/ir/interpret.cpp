@@ -108,6 +108,9 @@ void interpret(const Snippet& snippet, Machine& machine) {
       case Op::thread:
         temps[inst.dst] = machine.thread;
         break;
+      case Op::now:
+        temps[inst.dst] = machine.world ? machine.world->ask(inst.op) : 0;
+        break;
       case Op::read_address:
         temps[inst.dst] = machine.world ? machine.world->memory(a) : 0;
         break;

@@ -86,7 +86,8 @@ std::optional<int64_t> evaluate(Op op, int64_t a, int64_t b) {
 }
 
 bool has_effect(Op op) {
-  return !info(op).defines || op == Op::enter_call || op == Op::call || op == Op::kept || op == Op::elapsed;
+  return !info(op).defines || op == Op::now || op == Op::enter_call || op == Op::call || op == Op::kept ||
+         op == Op::elapsed;
 }
 
 bool is_width(int64_t b) {

@@ -32,7 +32,6 @@ struct NotYet {
   std::string_view word, instead;
 };
 constexpr NotYet kValuesNotYet[] = {
-    {"$now", "`time F` is the time that passes in F"},
     {"caller", "`count F by caller` has a value for each place that F is called from"},
     {"$caller", "`count F by caller` has a value for each place that F is called from"},
     {"symbol", "`count F by symbol($arg[0])` has a value for each; an address can be compared with a number"},

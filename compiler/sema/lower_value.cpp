@@ -141,6 +141,7 @@ Operand Lowering::name(Span span, const std::string& name) {
     return failed();
   }
   if (name == "$thread") return binder_.refuse_extension(span, "'$thread'") ? failed() : emit(Op::thread);
+  if (name == "$now") return binder_.refuse_extension(span, "'$now'") ? failed() : emit(Op::now);
   if (name == "$elapsed") return elapsed(span);
   if (name == "$cost") {
     if (binder_.refuse_extension(span, "'$cost'")) return failed();
@@ -239,8 +240,8 @@ Operand Lowering::kept(const ast::Expr& e) {
 }
 
 Operand Lowering::unknown_value(Span span, const std::string& name) {
-  std::vector<std::string_view> near{"$arg",    "$args",    "$return", "$constraint",
-                                     "$thread", "$elapsed", "$cost"};
+  std::vector<std::string_view> near{"$arg",    "$args", "$return",  "$constraint",
+                                     "$thread", "$now",  "$elapsed", "$cost"};
   for (const auto& [known, cell] : owner_.names) near.push_back(known);
   diagnostics_.report(DiagnosticCode::unknown_name, span, name)
       .hint(binder_.suggestion(name, std::move(near)));

@@ -40,6 +40,7 @@ std::string support() {
     call += fmt::format("\taddq %rax, %rax\n\taddq {}(%r10), %rax\n", 8 * word);
   return function("mdl_enter", enter) + function("mdl_done", done + "\tretq\n") +
          function("mdl_routine_cpu", tick + "\tmovq %rax, %r10\n\tpopq %rax\n\tretq\n") +
+         function("mdl_routine_now", tick + "\tmovq %rax, %r10\n\tpopq %rax\n\tretq\n") +
          function("mdl_routine_event", tick + "\taddq %rax, %r10\n\tpopq %rax\n\tretq\n") +
          function("mdl_routine_read", "\txorq $-1, %r10\n\tretq\n") +
          function("mdl_routine_call", call + "\tmovq %rax, %r10\n\tpopq %rax\n\tretq\n") +

@@ -19,6 +19,7 @@
         .globl  mdl_resident_cpu_clock
         .globl  mdl_resident_clock_behind
         .globl  mdl_resident_event
+        .globl  mdl_resident_now
         .globl  mdl_resident_read
         .globl  mdl_resident_call
         .globl  mdl_resident_observe
@@ -511,6 +512,18 @@ mdl_resident_jump:
         popq    %rcx
         popq    %rax
         .endm
+        .macro  read_kernels_clock number
+        enter_call_of_kernel
+        subq    $16, %rsp
+        movl    $\number, %edi
+        movq    %rsp, %rsi
+        movl    $kClockGettime, %eax
+        syscall
+        imulq   $1000000000, (%rsp), %r10
+        addq    8(%rsp), %r10
+        addq    $16, %rsp
+        leave_call_of_kernel
+        .endm
 .Lnap:                                  // nanosleep({0, 100000}, 0); the flags are lost
         enter_call_of_kernel
         pushq   $kNapNs
@@ -524,17 +537,12 @@ mdl_resident_jump:
         ret
         .p2align 4
 mdl_resident_cpu:                       // clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-        enter_call_of_kernel
-        subq    $16, %rsp
-        movl    $3, %edi
-        movq    %rsp, %rsi
-        movl    $kClockGettime, %eax
-        syscall
-        imulq   $1000000000, (%rsp), %r10
-        addq    8(%rsp), %r10
-        addq    $16, %rsp
+        read_kernels_clock 3
         btsq    $56, %r10
-        leave_call_of_kernel
+        ret
+        .p2align 4
+mdl_resident_now:                       // clock_gettime(CLOCK_MONOTONIC, &time)
+        read_kernels_clock 1
         ret
         .p2align 4
 mdl_resident_event:                     // getrusage(RUSAGE_THREAD, &usage)
