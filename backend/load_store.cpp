@@ -28,6 +28,8 @@ Needs needs_load_store(const Counted& code, size_t at, const LoadStoreMachine& m
     case Op::enter:
     case Op::kept:
     case Op::elapsed:
+    case Op::stayed:
+    case Op::cpu:
     case Op::now:
     case Op::read_address:
     case Op::jump_zero:
@@ -127,10 +129,12 @@ void LoadStoreSelector::select(const Inst& inst) {
     case Op::enter:
     case Op::kept:
     case Op::elapsed:
+    case Op::stayed:
       return call_with_cell(inst);
     case Op::read_address:
       set(target_.scratch, inst.a);
       [[fallthrough]];
+    case Op::cpu:
     case Op::now:
       call_routine(*routine(snippet_, inst));
       return copy(target_.scratch, dst(inst));

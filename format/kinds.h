@@ -71,7 +71,8 @@ struct PointKindInfo {
   X(mean, "mean", "summaries", 1)           /* for an average */                                          \
   X(enter, "enter", "durations", 25)        /* a call begins, for entries, with a value to keep */        \
   X(kept, "kept", "kept-values", 6)         /* -> the value that its entry keeps */                       \
-  X(elapsed, "elapsed", "durations", 20)    /* it ends -> for how long it ran in ns, or -1 */
+  X(elapsed, "elapsed", "durations", 20)    /* it ends -> for how long it ran in ns, or -1 */             \
+  X(stayed, "stayed", "cpu-durations", 20)  /* likewise; -1, too, where it began in another thread */
 
 enum class Routine : uint8_t {
 #define X(id, name, feature, nanoseconds) id,

@@ -53,7 +53,9 @@ class Outside {
       case Op::enter:
       case Op::kept:
       case Op::elapsed:
+      case Op::stayed:
         return call_with_cell();
+      case Op::cpu:
       case Op::now:
         return ask();
       case Op::read_address:
@@ -214,10 +216,10 @@ class Outside {
 }  // namespace
 
 bool is_outside(Op op) {
-  constexpr Op kOutside[] = {Op::symbol,     Op::thread,       Op::address, Op::start_timer,
-                             Op::stop_timer, Op::sample_event, Op::update,  Op::enter,
-                             Op::kept,       Op::elapsed,      Op::now,     Op::read_address,
-                             Op::enter_call, Op::call_arg,     Op::call,    Op::leave_call};
+  constexpr Op kOutside[] = {Op::symbol,       Op::thread, Op::address,   Op::start_timer,  Op::stop_timer,
+                             Op::sample_event, Op::update, Op::enter,     Op::kept,         Op::elapsed,
+                             Op::stayed,       Op::cpu,    Op::now,       Op::read_address, Op::enter_call,
+                             Op::call_arg,     Op::call,   Op::leave_call};
   return std::find(std::begin(kOutside), std::end(kOutside), op) != std::end(kOutside);
 }
 

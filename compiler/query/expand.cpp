@@ -130,7 +130,7 @@ class Expander {
   bool is_summary() const { return verb_.observes() && verb_.base != "histogram"; }
   std::string_view units() const {
     if (at_return() && verb_.units == "Calls" && !reads_result(query_)) return "Returns";
-    return query_.value && is_elapsed(*query_.value) ? "ns" : verb_.units;
+    return query_.value && is_time(*query_.value) ? "ns" : verb_.units;
   }
 
   void line(int depth, std::string_view text) { out_.line(depth, text, query_.span); }
@@ -158,7 +158,7 @@ class Expander {
   bool counts_outermost() const {
     const bool tells_calls_apart =
         !keys_of(query_).empty() || !query_.conditions.empty() || is_by_path(query_);
-    return verb_.is_bytes || (query_.verb.text == "time" && verb_.is_duration && !tells_calls_apart);
+    return verb_.is_bytes || (verb_.adds_times() && !tells_calls_apart);
   }
   bool of_objects() const {
     return query_.subjects[0].kind == Kind::object || query_.subjects[0].kind == Kind::each_object ||
@@ -273,7 +273,8 @@ class Expander {
       out_.put(fmt::format("if ({}) ", own));
     }
     if (verb_.is_duration) {
-      out_.put(verb_.observes() ? "observe($elapsed);" : value + " += $elapsed;");
+      const std::string_view took = verb_.is_cpu ? kCpuElapsed : "$elapsed";
+      out_.put(verb_.observes() ? fmt::format("observe({});", took) : fmt::format("{} += {};", value, took));
     } else if (verb_.is_bytes) {
       out_.put(value + " += long($return);");
     } else if (!query_.value) {

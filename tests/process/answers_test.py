@@ -41,5 +41,44 @@ class Now(Answers):
         self.assertEqual([(line["key"], line["value"]) for line in by_key], [(["1", "1"], truth["calls"])])
 
 
+class Cpu(Answers):
+    def test_by_key_of_some_calls_and_within(self):
+        """Between the thread's own clock inside of each call and outside of it: spinning, asleep, and with another below."""
+        by, each = "cpu t_burn by $arg[0]", "hist $cpu_elapsed at t_burn by $arg[0], thread"
+        whole, within = "cpu t_burn", "cpu t_burn within main"
+        self.ask(by, each, whole, within, options=["--raw-times"])
+        truth = self.program.ask("burn 50")
+        self.finish()
+        values = self.session.by_key(by, self.program.pid)
+        for key in "123":
+            self.assertLessEqual(truth["least" + key], values[key])
+            self.assertLessEqual(values[key], truth["most" + key])
+        self.assertEqual({line["key"][0]: line["count"] for line in self.session.lines if line["final"] and line["metric"] == each},
+                         {key: truth["count" + key] for key in "123"})
+        self.assertAlmostEqual(self.value(within) / self.value(whole), 1, delta=0.02)  # the outermost call
+
+    def test_without_the_instrumentation(self):
+        """What a question asks of each inner call is not in the outer one's time."""
+        by, asleep = "cpu t_burn by $arg[0]", "cpu t_burn if $arg[0] == 2"
+        self.ask(by, asleep)
+        truth = self.program.ask("burn 50")
+        self.finish()
+        values = self.session.by_key(by, self.program.pid)
+        self.assertEqual((sorted(values), self.value(asleep)), (["1", "2", "3"], values["2"]))
+        for key, value in values.items():
+            self.assertLessEqual(value, truth["most" + key])
+            self.assertGreaterEqual(value, truth["least" + key] / 2)
+
+    def test_a_call_that_ends_in_another_thread(self):
+        """It has no CPU time of its thread's: it counts nowhere, and is said."""
+        query = "hist $cpu_elapsed at f_waits"
+        self.ask(query, of="fibers")
+        self.program.ask("one 20")
+        truth = self.program.ask("many 20")
+        self.assertGreater(truth["moved"], 300)
+        self.finish(anomalies=truth["moved"])
+        self.assertEqual(self.session.final()[query, ""]["count"] + truth["moved"], truth["f_waits_count"])
+
+
 if __name__ == "__main__":
     unittest.main()

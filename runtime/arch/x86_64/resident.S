@@ -29,6 +29,7 @@
         .globl  mdl_resident_enter
         .globl  mdl_resident_kept
         .globl  mdl_resident_elapsed
+        .globl  mdl_resident_stayed
         .globl  mdl_resident_parameters
         .globl  mdl_resident_keys
         .globl  mdl_resident_span
