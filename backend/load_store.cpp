@@ -31,6 +31,7 @@ Needs needs_load_store(const Counted& code, size_t at, const LoadStoreMachine& m
     case Op::stayed:
     case Op::cpu:
     case Op::now:
+    case Op::error:
     case Op::read_address:
     case Op::jump_zero:
       break;
@@ -136,6 +137,7 @@ void LoadStoreSelector::select(const Inst& inst) {
       [[fallthrough]];
     case Op::cpu:
     case Op::now:
+    case Op::error:
       call_routine(*routine(snippet_, inst));
       return copy(target_.scratch, dst(inst));
     case Op::enter_call:

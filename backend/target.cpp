@@ -54,6 +54,8 @@ std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Ins
       return format::Routine::cpu;
     case ir::Op::now:
       return format::Routine::now;
+    case ir::Op::error:
+      return format::Routine::error;
     case ir::Op::read_address:
       return format::Routine::read;
     case ir::Op::call:

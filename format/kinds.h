@@ -63,6 +63,7 @@ struct PointKindInfo {
   X(cpu, "cpu", "timers", 240)              /* -> the thread's CPU time in ns, plus 2^56 */               \
   X(event, "event", "events", 190)          /* number of an event -> its count, plus 2^56 */              \
   X(now, "now", "wall-clock", 140)          /* -> CLOCK_MONOTONIC in ns */                                \
+  X(error, "error", "errno", 1)             /* -> the thread's errno */                                   \
   X(read, "read", "read-address", 480)      /* address -> the 8 bytes there, 0 where nothing is mapped */ \
   X(call, "call", "calls-out", 130)         /* address of a call cell -> the function's result */         \
   X(observe, "observe", "distributions", 2) /* a value, for a histogram, */                               \
@@ -207,9 +208,10 @@ enum class KeyChange : uint8_t {
 
 // How a key is shown: as a number; as what lies at that address; as the file of that descriptor; the return address at
 // an entry or a return, as the place that it is in, which no code has, but the injector reads it; as the text at that
-// address, where equal texts are one key; and as the function that begins there, whose path is the focus of a line.
-enum class KeyName : uint8_t { number, symbol, fd, caller, str, path };
-inline constexpr std::string_view kKeyNames[] = {"number", "symbol", "fd", "caller", "str", "path"};
+// address, where equal texts are one key; as the function that begins there, whose path is the focus of a line; and as an
+// errno.
+enum class KeyName : uint8_t { number, symbol, fd, caller, str, path, error };
+inline constexpr std::string_view kKeyNames[] = {"number", "symbol", "fd", "caller", "str", "path", "error"};
 inline constexpr size_t kMostKeysOfMetric = 3;
 
 // How the threads of a process, and the processes of a run, combine.

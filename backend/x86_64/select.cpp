@@ -151,6 +151,7 @@ class Selector {
       case Op::stayed:
       case Op::cpu:
       case Op::now:
+      case Op::error:
       case Op::read_address:
       case Op::enter_call:
       case Op::call_arg:

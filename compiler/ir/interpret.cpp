@@ -111,6 +111,7 @@ void interpret(const Snippet& snippet, Machine& machine) {
         break;
       case Op::cpu:
       case Op::now:
+      case Op::error:
         temps[inst.dst] = machine.world ? machine.world->ask(inst.op) : 0;
         break;
       case Op::read_address:

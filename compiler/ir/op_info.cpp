@@ -87,8 +87,8 @@ std::optional<int64_t> evaluate(Op op, int64_t a, int64_t b) {
 
 bool has_effect(Op op) {
   using enum Op;
-  return !info(op).defines || op == cpu || op == now || op == enter_call || op == call || op == kept ||
-         op == elapsed || op == stayed;
+  return !info(op).defines || op == cpu || op == now || op == error || op == enter_call || op == call ||
+         op == kept || op == elapsed || op == stayed;
 }
 
 bool is_width(int64_t b) {

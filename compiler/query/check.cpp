@@ -69,7 +69,7 @@ bool is_duration(std::string_view name) {
 }
 // What is known at the return only.
 bool is_late(std::string_view name) {
-  return name == "$return" || name == kCpuElapsed || is_duration(name);
+  return name == "$return" || name == kCpuElapsed || name == "errno" || name == "$errno" || is_duration(name);
 }
 
 bool has_late_name(const ast::Expr& e) {
@@ -370,6 +370,10 @@ bool is_elapsed(const ast::Expr& e) {
 
 bool is_time(const ast::Expr& e) {
   return is_elapsed(e) || is_word(e, kCpuElapsed);
+}
+
+bool is_errno(const ast::Expr& e) {
+  return is_word(e, "errno");
 }
 
 bool is_file(const ast::Expr& e) {

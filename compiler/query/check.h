@@ -53,6 +53,8 @@ bool is_elapsed(const ast::Expr& e);
 // The processor time of a call; and whether an expression is one of the two.
 inline constexpr std::string_view kCpuElapsed = "$cpu_elapsed";
 bool is_time(const ast::Expr& e);
+// `errno`, which is $errno in MDL.
+bool is_errno(const ast::Expr& e);
 // `file`: the file of the descriptor that `bytes` is about.
 bool is_file(const ast::Expr& e);
 

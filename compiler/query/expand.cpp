@@ -225,25 +225,30 @@ class Expander {
     else
       copy(e);
   }
-  // As it was written, but that the duration of a call is $elapsed in MDL.
+  // As it was written, but that the duration of a call is $elapsed in MDL, and errno $errno.
   void copy(const ast::Expr& e) {
-    std::vector<Span> durations;
-    each_duration(e, durations);
+    std::vector<Word> words;
+    each_word(e, words);
     Span rest = e.span;
-    for (const Span& duration : durations) {
-      verbatim({rest.file, rest.begin, duration.begin});
-      out_.put("$elapsed", duration, false);
-      rest.begin = duration.end;
+    for (const Word& word : words) {
+      verbatim({rest.file, rest.begin, word.span.begin});
+      out_.put(word.in_mdl, word.span, false);
+      rest.begin = word.span.end;
     }
     verbatim(rest);
   }
+  struct Word {
+    Span span;
+    std::string_view in_mdl;
+  };
   void verbatim(const Span& span) {
     if (span.begin < span.end) out_.put(texts_[span.file - first_]->text(span), span, true);
   }
-  static void each_duration(const ast::Expr& e, std::vector<Span>& out) {
-    if (is_elapsed(e)) out.push_back(e.span);
-    ast::each_child(e, [&](const ast::Expr& child) { each_duration(child, out); });
-    std::ranges::sort(out, {}, &Span::begin);
+  static void each_word(const ast::Expr& e, std::vector<Word>& out) {
+    if (is_elapsed(e)) out.push_back({e.span, "$elapsed"});
+    if (is_errno(e)) out.push_back({e.span, "$errno"});
+    ast::each_child(e, [&](const ast::Expr& child) { each_word(child, out); });
+    std::ranges::sort(out, {}, [](const Word& word) { return word.span.begin; });
   }
 
   std::string value_name(bool each) const { return each ? name_ + "_of_each" : name_; }

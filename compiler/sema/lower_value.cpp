@@ -142,6 +142,7 @@ Operand Lowering::name(Span span, const std::string& name) {
   }
   if (name == "$thread") return binder_.refuse_extension(span, "'$thread'") ? failed() : emit(Op::thread);
   if (name == "$now") return binder_.refuse_extension(span, "'$now'") ? failed() : emit(Op::now);
+  if (name == "$errno") return binder_.refuse_extension(span, "'$errno'") ? failed() : emit(Op::error);
   if (name == "$elapsed" || name == "$cpu_elapsed") return elapsed(span, name == "$cpu_elapsed");
   if (name == "$cost") {
     if (binder_.refuse_extension(span, "'$cost'")) return failed();
@@ -249,7 +250,7 @@ Operand Lowering::kept(const ast::Expr& e) {
 
 Operand Lowering::unknown_value(Span span, const std::string& name) {
   std::vector<std::string_view> near{"$arg", "$args",    "$return",      "$constraint", "$thread",
-                                     "$now", "$elapsed", "$cpu_elapsed", "$cost"};
+                                     "$now", "$elapsed", "$cpu_elapsed", "$errno",      "$cost"};
   for (const auto& [known, cell] : owner_.names) near.push_back(known);
   diagnostics_.report(DiagnosticCode::unknown_name, span, name)
       .hint(binder_.suggestion(name, std::move(near)));

@@ -44,6 +44,7 @@ std::string support() {
          function("mdl_done", done + leave + "\tadd sp, sp, #128\n\tret\n") +
          function("mdl_routine_cpu", keep + tick + "\tmov x16, x0\n" + kept) +
          function("mdl_routine_now", keep + tick + "\tmov x16, x0\n" + kept) +
+         function("mdl_routine_error", keep + tick + "\tmov x16, x0\n" + kept) +
          function("mdl_routine_event", keep + tick + "\tadd x16, x16, x0\n" + kept) +
          function("mdl_routine_read", "\tmvn x16, x16\n\tcmp sp, #0\n\tret\n") +
          function("mdl_routine_call", call + "\tmov x16, x0\n" + kept) +

@@ -46,6 +46,7 @@ std::string support() {
   return function("mdl_enter", enter) + function("mdl_done", done + leave + "\taddi sp, sp, 128\n\tret\n") +
          function("mdl_routine_cpu", tick + "\tmv t5, a0\n" + kept) +
          function("mdl_routine_now", tick + "\tmv t5, a0\n" + kept) +
+         function("mdl_routine_error", tick + "\tmv t5, a0\n" + kept) +
          function("mdl_routine_event", tick + "\tadd t5, t5, a0\n" + kept) +
          function("mdl_routine_read", "\tnot t5, t5\n\tjr t0\n") +
          function("mdl_routine_call", call + "\tmv t5, a0\n" + kept) +

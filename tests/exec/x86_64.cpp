@@ -41,6 +41,7 @@ std::string support() {
   return function("mdl_enter", enter) + function("mdl_done", done + "\tretq\n") +
          function("mdl_routine_cpu", tick + "\tmovq %rax, %r10\n\tpopq %rax\n\tretq\n") +
          function("mdl_routine_now", tick + "\tmovq %rax, %r10\n\tpopq %rax\n\tretq\n") +
+         function("mdl_routine_error", tick + "\tmovq %rax, %r10\n\tpopq %rax\n\tretq\n") +
          function("mdl_routine_event", tick + "\taddq %rax, %r10\n\tpopq %rax\n\tretq\n") +
          function("mdl_routine_read", "\txorq $-1, %r10\n\tretq\n") +
          function("mdl_routine_call", call + "\tmovq %rax, %r10\n\tpopq %rax\n\tretq\n") +

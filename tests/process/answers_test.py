@@ -1,8 +1,8 @@
-"""What only a question knows: the time of a hit and the processor time of calls, against a program that knows both."""
+"""The time of a hit, the processor time of calls and the errors that they leave, against a program that knows all of it."""
 
 import unittest
 
-from harness import LiveTest
+from harness import MDL_INJECT, LiveTest, run
 
 
 class Answers(LiveTest):
@@ -78,6 +78,39 @@ class Cpu(Answers):
         self.assertGreater(truth["moved"], 300)
         self.finish(anomalies=truth["moved"])
         self.assertEqual(self.session.final()[query, ""]["count"] + truth["moved"], truth["f_waits_count"])
+
+
+class Errors(Answers):
+    # As the kernel's headers have them.
+    NAMES = {1: "1 EPERM", 2: "2 ENOENT", 3: "3 ESRCH", 4: "4 EINTR"}
+
+    def check(self, of):
+        by, of_two = "count t_fail if $return < 0 by errno", "count t_fail if $return < 0 && errno == 2"
+        read, each = "count read if long($return) < 0 by errno, thread", "sum errno at t_fail if $return < 0"
+        self.ask(by, of_two, read, each, of=of)
+        truth = self.program.ask("fail 500")
+        self.finish()
+        self.assertEqual(self.session.by_key(by, self.program.pid), {name: truth[f"error{number}"] for number, name in self.NAMES.items()})
+        self.assertEqual(self.value(of_two), truth["error2"])
+        self.assertEqual(self.value(each), sum(number * truth[f"error{number}"] for number in self.NAMES))
+        lines = [line for line in self.session.lines if line["final"] and line["metric"] == read]
+        self.assertEqual({line["key"][0] for line in lines}, {"9 EBADF"})
+        self.assertEqual(sum(line["value"] for line in lines), truth["unread"])
+
+    def test_of_each_thread(self):
+        self.check("answers")
+
+    def test_in_a_static_program(self):
+        self.check("answers-static")
+
+    def test_where_it_is_not_known(self):
+        """musl keeps errno elsewhere: nothing is guessed, and nothing is touched."""
+        program = self.start("images-musl")
+        before = self.remember(program.pid)
+        done = run(MDL_INJECT, program.pid, "count t_image_work by errno", "-d", "0")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("its C library keeps errno in a way that is not known here", done.stderr)
+        self.assert_untouched(program.pid, before)
 
 
 if __name__ == "__main__":

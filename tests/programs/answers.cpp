@@ -1,4 +1,4 @@
-// Calls that know what can be asked about them: the time, and what processor time each took, by a key.
+// Calls that know what can be asked about them: the time, what processor time each took, and the error it left.
 //
 //   answers [SECONDS]
 //
@@ -7,6 +7,9 @@
 //   burn N     N rounds: t_burn(1) spins, t_burn(2) sleeps, t_burn(3) spins and calls t_burn(1). "count1", "least1" and
 //              "most1": how often t_burn(1) was called, and bounds of the thread's CPU time in it, by clocks inside
 //              and outside of it; likewise 2 and 3
+//   fail N     four threads call t_fail N times each, with numbers from 0 to 4: 0 is returned and leaves errno as it is,
+//              others are left in errno, and -1 returned. "error1" to "error4": how often each was left. The last call
+//              of each thread is read(2) of a descriptor that is not open: "unread", how often
 //   quit       ends with status 0
 // Answers carry all of that since the start.
 #include <unistd.h>
@@ -24,12 +27,20 @@ extern "C" __attribute__((noipa, used)) long t_stamp(long before) {
   return before + 1;
 }
 
+extern "C" __attribute__((noipa, used)) long t_fail(int number) {
+  if (number == 0) return 0;
+  errno = number;
+  return -1;
+}
+
 namespace {
 
 constexpr int kKeys = 4;  // from 1 on
 
 std::atomic<unsigned long> calls;
 std::atomic<long> before_all, after_all;
+constexpr int kErrors = 5;  // from 1 on
+std::atomic<unsigned long> errors[kErrors], unread;
 Truth burnt[kKeys];
 
 long cpu() {
@@ -61,19 +72,35 @@ void burn(long key) {
   burnt[key].add(inside, cpu() - begin);
 }
 
-void stamp(unsigned long number) {
+template <typename Work>
+void in_four_threads(Work work) {
   std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i)
-    threads.emplace_back([number] {
-      for (unsigned long k = 0; k < number; ++k) {
-        const long before = now();
-        t_stamp(before);
-        after_all += now();
-        before_all += before;
-        ++calls;
-      }
-    });
+  for (int i = 0; i < 4; ++i) threads.emplace_back(work, i);
   for (std::thread& thread : threads) thread.join();
+}
+
+void stamp(unsigned long number) {
+  in_four_threads([number](int) {
+    for (unsigned long k = 0; k < number; ++k) {
+      const long before = now();
+      t_stamp(before);
+      after_all += now();
+      before_all += before;
+      ++calls;
+    }
+  });
+}
+
+void fail(unsigned long number) {
+  in_four_threads([number](int thread) {
+    for (unsigned long k = 0; k < number; ++k) {
+      const int error = static_cast<int>(k + static_cast<unsigned long>(thread)) % kErrors;
+      ++errors[error];
+      t_fail(error);
+    }
+    char byte;
+    unread += read(-1, &byte, 1) < 0;
+  });
 }
 
 void answer(const char* event) {
@@ -87,7 +114,9 @@ void answer(const char* event) {
               field(("least" + of).c_str(), number(burnt[key].least)) + "," +
               field(("most" + of).c_str(), number(burnt[key].most));
   }
-  protocol::say_event(event, fields);
+  for (int error = 1; error < kErrors; ++error)
+    fields += "," + field(("error" + std::to_string(error)).c_str(), errors[error]);
+  protocol::say_event(event, fields + "," + field("unread", unread));
 }
 
 }  // namespace
@@ -99,6 +128,8 @@ int main(int argc, char** argv) {
     const protocol::Command command = protocol::next_command();
     if (command.word == "stamp") {
       stamp(command.number);
+    } else if (command.word == "fail") {
+      fail(command.number);
     } else if (command.word == "burn") {
       for (unsigned long i = 0; i < command.number; ++i)
         for (long key = 1; key < kKeys; ++key) burn(key);

@@ -20,6 +20,7 @@
         .globl  mdl_resident_clock_behind
         .globl  mdl_resident_event
         .globl  mdl_resident_now
+        .globl  mdl_resident_error
         .globl  mdl_resident_read
         .globl  mdl_resident_call
         .globl  mdl_resident_observe
@@ -546,6 +547,17 @@ mdl_resident_now:                       // clock_gettime(CLOCK_MONOTONIC, &time)
         read_kernels_clock 1
         ret
         .p2align 4
+mdl_resident_error:                     // 0 in a thread that the C library has not made
+        movq    %fs:0, %r10
+        cmpq    %r10, %fs:16            // its control block: tcb and self (glibc's tcbhead_t)
+        jne     .Lno_errno
+        addq    .Lerrno_at(%rip), %r10
+        movslq  (%r10), %r10
+        ret
+.Lno_errno:
+        xorl    %r10d, %r10d
+        ret
+        .p2align 4
 mdl_resident_event:                     // getrusage(RUSAGE_THREAD, &usage)
         enter_call_of_kernel
         subq    $144, %rsp
@@ -742,6 +754,7 @@ mdl_resident_parameters:                // filled when the code is injected: arc
 .Lanomalies:            .quad 0         // 0: they are counted in the block's header only
 .Lns_per_tick:          .quad 0         // of the counter, times 2^32; 0: hit times are not kept
 .Lduration_scale:       .quad 0         // nanoseconds of a tick, times 2^32
+.Lerrno_at:             .quad 0         // from the thread pointer
 .Levent_count:          .quad 0
 .Levents:               .fill 16, 8, 0
 .Ltimer_clocks:                         // one for each timer, as .Lclock wants it

@@ -208,7 +208,7 @@ Result<void> Verifier::check_call(const Decoded& d) {
   if (std::find(declared.begin(), declared.end(), routine) == declared.end())
     return at(d, Rule::routine, "it calls a routine that the stencil does not declare");
   using enum format::Routine;
-  const bool alone = routine == cpu || routine == now || routine == read;
+  const bool alone = routine == cpu || routine == now || routine == error || routine == read;
   if (!alone && !in_sequence_.contains(d.offset))
     return at(
         d, Rule::prepared,

@@ -104,6 +104,13 @@ TEST_F(Routines, ReadTheClocksOfTheThread) {
   EXPECT_EQ(run(format::Routine::event, UINT64_MAX), kAbove);
 }
 
+TEST_F(Routines, ReadTheErrorOfTheThread) {
+  for (const int error : {0, 11, -1}) {
+    errno = error;
+    EXPECT_EQ(run(format::Routine::error, 5), static_cast<uint64_t>(int64_t{error}));
+  }
+}
+
 TEST_F(Routines, ReadMemoryThatMayNotBeThere) {
   uint64_t words[2] = {0x1122334455667788, 0x99aabbccddeeff00};
   auto at = reinterpret_cast<uint64_t>(words);
