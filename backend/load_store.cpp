@@ -28,6 +28,10 @@ Needs needs_load_store(const Counted& code, size_t at, const LoadStoreMachine& m
     case Op::enter:
     case Op::kept:
     case Op::elapsed:
+    case Op::stayed:
+    case Op::cpu:
+    case Op::now:
+    case Op::error:
     case Op::read_address:
     case Op::jump_zero:
       break;
@@ -126,10 +130,15 @@ void LoadStoreSelector::select(const Inst& inst) {
     case Op::enter:
     case Op::kept:
     case Op::elapsed:
+    case Op::stayed:
       return call_with_cell(inst);
     case Op::read_address:
       set(target_.scratch, inst.a);
-      call_routine(Routine::read);
+      [[fallthrough]];
+    case Op::cpu:
+    case Op::now:
+    case Op::error:
+      call_routine(*routine(snippet_, inst));
       return copy(target_.scratch, dst(inst));
     case Op::enter_call:
       return enter_call(inst);

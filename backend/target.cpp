@@ -48,6 +48,14 @@ std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Ins
       return format::Routine::kept;
     case ir::Op::elapsed:
       return format::Routine::elapsed;
+    case ir::Op::stayed:
+      return format::Routine::stayed;
+    case ir::Op::cpu:
+      return format::Routine::cpu;
+    case ir::Op::now:
+      return format::Routine::now;
+    case ir::Op::error:
+      return format::Routine::error;
     case ir::Op::read_address:
       return format::Routine::read;
     case ir::Op::call:
@@ -58,7 +66,8 @@ std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Ins
 }
 
 bool takes_cell(ir::Op op) {
-  return op == ir::Op::update || op == ir::Op::enter || op == ir::Op::kept || op == ir::Op::elapsed;
+  using enum ir::Op;
+  return op == update || op == enter || op == kept || op == elapsed || op == stayed;
 }
 
 Register register_named(std::span<const std::string_view> registers, std::string_view word) {

@@ -290,7 +290,7 @@ bool is_off(double predicted, double measured) {
 std::map<Routine, double> measure_routines(const Effort& effort) {
   std::map<Routine, double> cycles;
   fmt::print("{:<36} {:>7} {:>12} {:>11}\n", "routine", "", "in plans, ns", "measured ns");
-  for (Routine routine : {Routine::cpu, Routine::event, Routine::read, Routine::call}) {
+  for (Routine routine : {Routine::cpu, Routine::event, Routine::now, Routine::read, Routine::call}) {
     Time time = measure_routine(routine, effort);
     for (int attempt = 1; attempt < kAttempts; attempt++) {
       const Time again = measure_routine(routine, effort);

@@ -56,12 +56,14 @@ struct PointKindInfo {
 // scratch register. They keep all else but the condition flags, and the thread's block where it is. A routine
 // that updates a cell has the cell's address in the register for that (backend/target.h). `nanoseconds` is
 // what a call of one takes, which is the kernel's to say and not the pipeline's: as bench/cost measured it on
-// the machine of docs/benchmarks.md. The first three are system calls, `read` two. `call` is without what the
+// the machine of docs/benchmarks.md. The first four are system calls, `read` two. `call` is without what the
 // function itself takes: it saves and restores the extended registers (XSAVE), on that machine with AVX-512.
 //          enumerator     name     feature         nanoseconds
 #define MDL_ROUTINES(X)                                                                                   \
   X(cpu, "cpu", "timers", 240)              /* -> the thread's CPU time in ns, plus 2^56 */               \
   X(event, "event", "events", 190)          /* number of an event -> its count, plus 2^56 */              \
+  X(now, "now", "wall-clock", 140)          /* -> CLOCK_MONOTONIC in ns */                                \
+  X(error, "error", "errno", 1)             /* -> the thread's errno */                                   \
   X(read, "read", "read-address", 480)      /* address -> the 8 bytes there, 0 where nothing is mapped */ \
   X(call, "call", "calls-out", 130)         /* address of a call cell -> the function's result */         \
   X(observe, "observe", "distributions", 2) /* a value, for a histogram, */                               \
@@ -70,7 +72,8 @@ struct PointKindInfo {
   X(mean, "mean", "summaries", 1)           /* for an average */                                          \
   X(enter, "enter", "durations", 25)        /* a call begins, for entries, with a value to keep */        \
   X(kept, "kept", "kept-values", 6)         /* -> the value that its entry keeps */                       \
-  X(elapsed, "elapsed", "durations", 20)    /* it ends -> for how long it ran in ns, or -1 */
+  X(elapsed, "elapsed", "durations", 20)    /* it ends -> for how long it ran in ns, or -1 */             \
+  X(stayed, "stayed", "cpu-durations", 20)  /* likewise; -1, too, where it began in another thread */
 
 enum class Routine : uint8_t {
 #define X(id, name, feature, nanoseconds) id,
@@ -205,9 +208,10 @@ enum class KeyChange : uint8_t {
 
 // How a key is shown: as a number; as what lies at that address; as the file of that descriptor; the return address at
 // an entry or a return, as the place that it is in, which no code has, but the injector reads it; as the text at that
-// address, where equal texts are one key; and as the function that begins there, whose path is the focus of a line.
-enum class KeyName : uint8_t { number, symbol, fd, caller, str, path };
-inline constexpr std::string_view kKeyNames[] = {"number", "symbol", "fd", "caller", "str", "path"};
+// address, where equal texts are one key; as the function that begins there, whose path is the focus of a line; and as an
+// errno.
+enum class KeyName : uint8_t { number, symbol, fd, caller, str, path, error };
+inline constexpr std::string_view kKeyNames[] = {"number", "symbol", "fd", "caller", "str", "path", "error"};
 inline constexpr size_t kMostKeysOfMetric = 3;
 
 // How the threads of a process, and the processes of a run, combine.

@@ -53,7 +53,12 @@ class Outside {
       case Op::enter:
       case Op::kept:
       case Op::elapsed:
+      case Op::stayed:
         return call_with_cell();
+      case Op::cpu:
+      case Op::now:
+      case Op::error:
+        return ask();
       case Op::read_address:
         return read_address();
       case Op::enter_call:
@@ -163,10 +168,13 @@ class Outside {
     if (inst_.dst != ir::kNoTemp) copy(r10, dst_register());
   }
 
+  void ask() {
+    call_routine(*routine(snippet_, inst_));
+    copy(r10, dst_register());
+  }
   void read_address() {
     fetch(r10);
-    call_routine(Routine::read);
-    copy(r10, dst_register());
+    ask();
   }
 
   // Busy or not is settled by one addition: a handler that calls and leaves in between changes nothing.
@@ -209,9 +217,10 @@ class Outside {
 }  // namespace
 
 bool is_outside(Op op) {
-  constexpr Op kOutside[] = {Op::symbol,       Op::thread,     Op::address,  Op::start_timer, Op::stop_timer,
-                             Op::sample_event, Op::update,     Op::enter,    Op::kept,        Op::elapsed,
-                             Op::read_address, Op::enter_call, Op::call_arg, Op::call,        Op::leave_call};
+  constexpr Op kOutside[] = {Op::symbol,       Op::thread,   Op::address, Op::start_timer, Op::stop_timer,
+                             Op::sample_event, Op::update,   Op::enter,   Op::kept,        Op::elapsed,
+                             Op::stayed,       Op::cpu,      Op::now,     Op::error,       Op::read_address,
+                             Op::enter_call,   Op::call_arg, Op::call,    Op::leave_call};
   return std::find(std::begin(kOutside), std::end(kOutside), op) != std::end(kOutside);
 }
 

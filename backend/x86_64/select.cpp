@@ -148,6 +148,10 @@ class Selector {
       case Op::enter:
       case Op::kept:
       case Op::elapsed:
+      case Op::stayed:
+      case Op::cpu:
+      case Op::now:
+      case Op::error:
       case Op::read_address:
       case Op::enter_call:
       case Op::call_arg:

@@ -50,7 +50,8 @@ class Cells {
         return 0;
       case Op::kept:
         return second;
-      case Op::elapsed: {
+      case Op::elapsed:
+      case Op::stayed: {
         const int64_t entries = value;
         value = 0;
         return entries;
@@ -108,6 +109,11 @@ void interpret(const Snippet& snippet, Machine& machine) {
       case Op::thread:
         temps[inst.dst] = machine.thread;
         break;
+      case Op::cpu:
+      case Op::now:
+      case Op::error:
+        temps[inst.dst] = machine.world ? machine.world->ask(inst.op) : 0;
+        break;
       case Op::read_address:
         temps[inst.dst] = machine.world ? machine.world->memory(a) : 0;
         break;
@@ -118,6 +124,7 @@ void interpret(const Snippet& snippet, Machine& machine) {
       case Op::enter:
       case Op::kept:
       case Op::elapsed:
+      case Op::stayed:
       case Op::enter_call:
       case Op::call_arg:
       case Op::call:

@@ -13,6 +13,7 @@ namespace mdl::ir {
 struct World {
   virtual ~World() = default;
   virtual int64_t clock(const format::Cell& of) = 0;  // of a timer or event counter; never falls
+  virtual int64_t ask(Op of) = 0;                     // a clock that is no cell's, errno
   virtual int64_t memory(int64_t address) = 0;        // the 8 bytes there
   virtual int64_t variable(const std::string& name) = 0;
   virtual int64_t call(const std::string& function, const std::array<int64_t, 6>& arguments) = 0;

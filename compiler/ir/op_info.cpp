@@ -86,7 +86,9 @@ std::optional<int64_t> evaluate(Op op, int64_t a, int64_t b) {
 }
 
 bool has_effect(Op op) {
-  return !info(op).defines || op == Op::enter_call || op == Op::call || op == Op::kept || op == Op::elapsed;
+  using enum Op;
+  return !info(op).defines || op == cpu || op == now || op == error || op == enter_call || op == call ||
+         op == kept || op == elapsed || op == stayed;
 }
 
 bool is_width(int64_t b) {

@@ -108,6 +108,7 @@ class Verifier {
       case Op::enter:
       case Op::kept:
       case Op::elapsed:
+      case Op::stayed:
         right = kind == CellKind::entries;
         break;
       case Op::enter_call:

@@ -24,15 +24,22 @@ constexpr std::array<Verb, 12> kVerbs = {{
     {.word = "latency", .base = "histogram", .units = "ns", .style = "EventCounter", .is_duration = true},
     {.word = "bytes", .base = "counter", .units = "Bytes", .style = "EventCounter", .is_bytes = true},
 }};
-constexpr Verb kTimeByKey = {
-    .word = "time", .base = "counter", .units = "ns", .style = "SampledFunction", .is_duration = true};
+// What calls took, added up when they have returned, because a timer cannot tell which calls are meant.
+constexpr Verb kOfCalls[] = {
+    {.word = "time", .base = "counter", .units = "ns", .style = "SampledFunction", .is_duration = true},
+    {.word = "cpu",
+     .base = "counter",
+     .units = "ns",
+     .style = "SampledFunction",
+     .is_duration = true,
+     .is_cpu = true},
+};
 
 // Words that have a meaning for whoever asks, and what he can ask for today.
 struct NotYet {
   std::string_view word, instead;
 };
 constexpr NotYet kValuesNotYet[] = {
-    {"$now", "`time F` is the time that passes in F"},
     {"caller", "`count F by caller` has a value for each place that F is called from"},
     {"$caller", "`count F by caller` has a value for each place that F is called from"},
     {"symbol", "`count F by symbol($arg[0])` has a value for each; an address can be compared with a number"},
@@ -62,7 +69,7 @@ bool is_duration(std::string_view name) {
 }
 // What is known at the return only.
 bool is_late(std::string_view name) {
-  return name == "$return" || is_duration(name);
+  return name == "$return" || name == kCpuElapsed || name == "errno" || name == "$errno" || is_duration(name);
 }
 
 bool has_late_name(const ast::Expr& e) {
@@ -102,9 +109,7 @@ bool is_thread(const ast::Expr& key) {
   return is_word(key, "thread");
 }
 
-// Of `time`: whether it is what its calls took, added up when they have returned, because a timer cannot tell which
-// calls are meant.
-bool adds_durations(const ast::Query& query) {
+bool is_about_some_calls(const ast::Query& query) {
   if (!keys_of(query).empty() || !query.conditions.empty() || is_by_path(query) || query.within.size() > 1)
     return true;
   const auto is_focus = [](const ast::Subject& one) {
@@ -150,10 +155,11 @@ class Checker {
     diagnostics_.report(DiagnosticCode::query_clash, span, what, with).hint(std::move(hint));
   }
 
-  // Whether the value has the time so far in it: that of a timer has, and `time` unless it is about some calls only.
+  // Whether the value has the time so far in it: that of a timer has, and `time` and `cpu` unless they are about some
+  // calls only.
   bool is_running_time() const {
     const bool is_of_some = !keys_of(query_).empty() || !query_.conditions.empty() || !query_.within.empty();
-    return verb_->is_timer() || (query_.verb.text == kTimeByKey.word && !is_of_some);
+    return verb_->is_timer() || (verb_->adds_times() && !is_of_some);
   }
   bool is_each_object() const {
     return !query_.subjects.empty() && query_.subjects[0].kind == Kind::each_object;
@@ -211,7 +217,7 @@ class Checker {
                      "ask in two queries: several may be measured at once");
     if (verb_->is_timer() && !query_.conditions.empty())
       clash(query_.conditions[0].span, "a condition", fmt::format("'{}'", verb_->word),
-            "`count F if …` says how many calls it is about");
+            "`time F if …` and `cpu F if …` have the time of those calls, with what they call");
     const auto named = std::ranges::find(all, Kind::each_named, &ast::Subject::kind);
     if (named != all.end() && is_running_time())
       diagnostics_.report(DiagnosticCode::query_pattern, named->span, printable(named->item))
@@ -262,9 +268,10 @@ class Checker {
             if (const NotYet* row = find(kValuesNotYet, name.text)) not_yet_known = row;
           });
         if (verb_->is_timer() || is_each_object() || not_yet_known) {
-          std::string_view instead = verb_->is_timer()
-                                         ? "`time F by EXPR` and `latency F by EXPR` have times for each"
-                                         : "name the object: `/Code/OBJECT/* by EXPR` has a value for each";
+          std::string_view instead =
+              verb_->is_timer()
+                  ? "`time F by EXPR` and `cpu F by EXPR` have times for each, with what F calls"
+                  : "name the object: `/Code/OBJECT/* by EXPR` has a value for each";
           if (not_yet_known) instead = not_yet_known->instead;
           diagnostics_.report(DiagnosticCode::query_not_yet, key.span, "a value for each of these")
               .hint(std::string(instead));
@@ -316,7 +323,8 @@ class Checker {
 }  // namespace
 
 const Verb* verb_of(const ast::Query& query) {
-  if (query.verb.text == kTimeByKey.word && adds_durations(query)) return &kTimeByKey;
+  const auto of_calls = std::ranges::find(kOfCalls, query.verb.text, &Verb::word);
+  if (of_calls != std::end(kOfCalls) && is_about_some_calls(query)) return of_calls;
   const auto verb = std::find_if(kVerbs.begin(), kVerbs.end(),
                                  [&](const Verb& one) { return one.word == query.verb.text; });
   return verb == kVerbs.end() ? nullptr : &*verb;
@@ -358,6 +366,14 @@ bool is_caller(const ast::Expr& key) {
 bool is_elapsed(const ast::Expr& e) {
   const auto* name = std::get_if<ast::NameUse>(&e.node);
   return name != nullptr && is_duration(name->text);
+}
+
+bool is_time(const ast::Expr& e) {
+  return is_elapsed(e) || is_word(e, kCpuElapsed);
+}
+
+bool is_errno(const ast::Expr& e) {
+  return is_word(e, "errno");
 }
 
 bool is_file(const ast::Expr& e) {

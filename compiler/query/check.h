@@ -16,14 +16,16 @@ struct Verb {
   bool takes_value = false;  // sum VALUE at FUNCTION
   bool is_duration = false;  // about how long each call ran
   bool is_own = false;       // a timer that stands while the function is in one of its callees
+  bool is_cpu = false;       // on a processor
   bool is_bytes = false;     // what functions that read and write return, where that is a number of bytes
 
   bool observes() const { return base != "counter" && !is_timer(); }
+  bool adds_times() const { return is_duration && !observes(); }
   bool is_timer() const { return base == "wallTimer" || base == "processTimer"; }
 };
 
 // Null for a word that begins no query. `time F by KEY`, `time F if COND` and `time F within G`, where G has no object,
-// have a counter, to which each call adds how long it ran.
+// have a counter, to which each call adds how long it ran; so has `cpu`.
 const Verb* verb_of(const ast::Query& query);
 
 // The functions of the C library that `bytes` means where it names none. Each has the descriptor as its first argument.
@@ -48,6 +50,11 @@ bool is_caller(const ast::Expr& key);
 // The name of the duration of a call, as a query has it.
 inline constexpr std::string_view kElapsed = "elapsed";
 bool is_elapsed(const ast::Expr& e);
+// The processor time of a call; and whether an expression is one of the two.
+inline constexpr std::string_view kCpuElapsed = "$cpu_elapsed";
+bool is_time(const ast::Expr& e);
+// `errno`, which is $errno in MDL.
+bool is_errno(const ast::Expr& e);
 // `file`: the file of the descriptor that `bytes` is about.
 bool is_file(const ast::Expr& e);
 

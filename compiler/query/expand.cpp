@@ -130,7 +130,7 @@ class Expander {
   bool is_summary() const { return verb_.observes() && verb_.base != "histogram"; }
   std::string_view units() const {
     if (at_return() && verb_.units == "Calls" && !reads_result(query_)) return "Returns";
-    return query_.value && is_elapsed(*query_.value) ? "ns" : verb_.units;
+    return query_.value && is_time(*query_.value) ? "ns" : verb_.units;
   }
 
   void line(int depth, std::string_view text) { out_.line(depth, text, query_.span); }
@@ -158,7 +158,7 @@ class Expander {
   bool counts_outermost() const {
     const bool tells_calls_apart =
         !keys_of(query_).empty() || !query_.conditions.empty() || is_by_path(query_);
-    return verb_.is_bytes || (query_.verb.text == "time" && verb_.is_duration && !tells_calls_apart);
+    return verb_.is_bytes || (verb_.adds_times() && !tells_calls_apart);
   }
   bool of_objects() const {
     return query_.subjects[0].kind == Kind::object || query_.subjects[0].kind == Kind::each_object ||
@@ -225,25 +225,30 @@ class Expander {
     else
       copy(e);
   }
-  // As it was written, but that the duration of a call is $elapsed in MDL.
+  // As it was written, but that the duration of a call is $elapsed in MDL, and errno $errno.
   void copy(const ast::Expr& e) {
-    std::vector<Span> durations;
-    each_duration(e, durations);
+    std::vector<Word> words;
+    each_word(e, words);
     Span rest = e.span;
-    for (const Span& duration : durations) {
-      verbatim({rest.file, rest.begin, duration.begin});
-      out_.put("$elapsed", duration, false);
-      rest.begin = duration.end;
+    for (const Word& word : words) {
+      verbatim({rest.file, rest.begin, word.span.begin});
+      out_.put(word.in_mdl, word.span, false);
+      rest.begin = word.span.end;
     }
     verbatim(rest);
   }
+  struct Word {
+    Span span;
+    std::string_view in_mdl;
+  };
   void verbatim(const Span& span) {
     if (span.begin < span.end) out_.put(texts_[span.file - first_]->text(span), span, true);
   }
-  static void each_duration(const ast::Expr& e, std::vector<Span>& out) {
-    if (is_elapsed(e)) out.push_back(e.span);
-    ast::each_child(e, [&](const ast::Expr& child) { each_duration(child, out); });
-    std::ranges::sort(out, {}, &Span::begin);
+  static void each_word(const ast::Expr& e, std::vector<Word>& out) {
+    if (is_elapsed(e)) out.push_back({e.span, "$elapsed"});
+    if (is_errno(e)) out.push_back({e.span, "$errno"});
+    ast::each_child(e, [&](const ast::Expr& child) { each_word(child, out); });
+    std::ranges::sort(out, {}, [](const Word& word) { return word.span.begin; });
   }
 
   std::string value_name(bool each) const { return each ? name_ + "_of_each" : name_; }
@@ -273,7 +278,8 @@ class Expander {
       out_.put(fmt::format("if ({}) ", own));
     }
     if (verb_.is_duration) {
-      out_.put(verb_.observes() ? "observe($elapsed);" : value + " += $elapsed;");
+      const std::string_view took = verb_.is_cpu ? kCpuElapsed : "$elapsed";
+      out_.put(verb_.observes() ? fmt::format("observe({});", took) : fmt::format("{} += {};", value, took));
     } else if (verb_.is_bytes) {
       out_.put(value + " += long($return);");
     } else if (!query_.value) {

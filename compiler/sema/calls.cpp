@@ -49,6 +49,8 @@ NamedKey named_key(const ast::Expr& key) {
   using enum format::KeyName;
   if (const auto* name = std::get_if<ast::NameUse>(&key.node); name && name->text == "$caller")
     return {caller, nullptr};
+  if (const auto* name = std::get_if<ast::NameUse>(&key.node); name && name->text == "$errno")
+    return {error, &key};
   const auto* call = std::get_if<ast::Call>(&key.node);
   const auto* callee = call ? std::get_if<ast::NameUse>(&call->callee->node) : nullptr;
   if (callee != nullptr && call->args.size() == 1)

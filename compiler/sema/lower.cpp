@@ -108,10 +108,14 @@ void Lowering::begin_with_asked() {
   for (const Asked& one : asked_) {
     const uint32_t of = cell(one.cell);
     const ir::Temp known = snippet_.temps++;
-    if (one.kept != nullptr) asking.push_back({Op::kept, one.value, {}, {}, of});
-    asking.push_back({Op::elapsed, one.elapsed, {}, {}, of});
+    if (one.kept != nullptr || one.of_cpu) asking.push_back({Op::kept, one.value, {}, {}, of});
+    asking.push_back({one.of_cpu ? Op::stayed : Op::elapsed, one.elapsed, {}, {}, of});
     asking.push_back({Op::ge, known, Operand::temp(one.elapsed), Operand::imm(0), 0});
     asking.push_back({Op::jump_zero, ir::kNoTemp, Operand::temp(known), {}, unknown});
+    if (!one.of_cpu) continue;
+    const ir::Temp now = snippet_.temps++;
+    asking.push_back({Op::cpu, now, {}, {}, 0});
+    asking.push_back({Op::sub, one.spent, Operand::temp(now), Operand::temp(one.value), 0});
   }
   snippet_.insts.insert(snippet_.insts.begin(), asking.begin(), asking.end());
   place(unknown);
@@ -131,7 +135,7 @@ void Lowering::check_asked() {
 
 // Code at the entry for what code at the return asks.
 void Lowering::note(const Asked& asked) {
-  Operand held = Operand::imm(0);
+  Operand held = asked.of_cpu ? emit(Op::cpu) : Operand::imm(0);
   if (asked.kept != nullptr) {
     is_converted_ = asked.is_converted;
     held = value(*asked.kept);

@@ -141,7 +141,9 @@ Operand Lowering::name(Span span, const std::string& name) {
     return failed();
   }
   if (name == "$thread") return binder_.refuse_extension(span, "'$thread'") ? failed() : emit(Op::thread);
-  if (name == "$elapsed") return elapsed(span);
+  if (name == "$now") return binder_.refuse_extension(span, "'$now'") ? failed() : emit(Op::now);
+  if (name == "$errno") return binder_.refuse_extension(span, "'$errno'") ? failed() : emit(Op::error);
+  if (name == "$elapsed" || name == "$cpu_elapsed") return elapsed(span, name == "$cpu_elapsed");
   if (name == "$cost") {
     if (binder_.refuse_extension(span, "'$cost'")) return failed();
     format::Expr cost;
@@ -162,9 +164,9 @@ Operand Lowering::name(Span span, const std::string& name) {
 }
 
 // For how long the call has run that returns here. Each code that asks has a cell of its own, because the answer is
-// given once (placement.cpp notes the entry).
-Operand Lowering::elapsed(Span span) {
-  if (binder_.refuse_extension(span, "'$elapsed'")) return failed();
+// given once (placement.cpp notes the entry). `of_cpu`: for how long on a processor.
+Operand Lowering::elapsed(Span span, bool of_cpu) {
+  if (binder_.refuse_extension(span, of_cpu ? "'$cpu_elapsed'" : "'$elapsed'")) return failed();
   if (snippet_.point != format::PointKind::return_) {
     diagnostics_.report(DiagnosticCode::elapsed_not_here, span, noun(snippet_.point))
         .hint("the duration of a call is known at '.return'");
@@ -172,7 +174,14 @@ Operand Lowering::elapsed(Span span) {
   }
   if (asks_nowhere(DiagnosticCode::elapsed_not_here, span)) return failed();
   if (asked_.empty()) ask().span = span;
-  return Operand::temp(asked_[0].elapsed);
+  if (!of_cpu) return Operand::temp(asked_[0].elapsed);
+  for (const Asked& one : asked_)
+    if (one.of_cpu) return Operand::temp(one.spent);
+  Asked& asked = asked_[0].kept == nullptr ? asked_[0] : ask();
+  asked.of_cpu = true;
+  asked.value = snippet_.temps++;
+  asked.spent = snippet_.temps++;
+  return Operand::temp(asked.spent);
 }
 
 // Statements outside of metrics have no cells but for calls.
@@ -230,7 +239,8 @@ Operand Lowering::kept(const ast::Expr& e) {
   for (const Asked& one : asked_)
     if (one.kept != nullptr && one.is_converted == is_converted_ && ast::dump(*one.kept) == text)
       return Operand::temp(one.value);
-  Asked& asked = !asked_.empty() && asked_[0].kept == nullptr ? asked_[0] : ask();
+  const bool first_keeps_nothing = !asked_.empty() && asked_[0].kept == nullptr && !asked_[0].of_cpu;
+  Asked& asked = first_keeps_nothing ? asked_[0] : ask();
   if (asked.span.end == 0) asked.span = e.span;
   asked.kept = &e;
   asked.is_converted = is_converted_;
@@ -239,8 +249,8 @@ Operand Lowering::kept(const ast::Expr& e) {
 }
 
 Operand Lowering::unknown_value(Span span, const std::string& name) {
-  std::vector<std::string_view> near{"$arg",    "$args",    "$return", "$constraint",
-                                     "$thread", "$elapsed", "$cost"};
+  std::vector<std::string_view> near{"$arg", "$args",    "$return",      "$constraint", "$thread",
+                                     "$now", "$elapsed", "$cpu_elapsed", "$errno",      "$cost"};
   for (const auto& [known, cell] : owner_.names) near.push_back(known);
   diagnostics_.report(DiagnosticCode::unknown_name, span, name)
       .hint(binder_.suggestion(name, std::move(near)));

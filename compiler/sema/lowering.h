@@ -35,7 +35,8 @@ class Lowering {
     const ast::Expr* kept = nullptr;  // the value that is kept; null: none is
     Span span;                        // where it is asked first
     bool is_converted = false;        // its register is converted by the source
-    ir::Temp value = ir::kNoTemp, elapsed = ir::kNoTemp;
+    bool of_cpu = false;              // the thread's CPU time is kept
+    ir::Temp value = ir::kNoTemp, elapsed = ir::kNoTemp, spent = ir::kNoTemp;
   };
   const std::vector<Asked>& asked() const { return asked_; }
   void note(const Asked& asked);  // in code at the entry
@@ -91,7 +92,7 @@ class Lowering {
   Operand built_in(const ast::Expr& e, const ast::Call& c, const CallForm& form, Use use);
   Operand application_call(const std::string& function, std::span<const ast::Expr> args);
   uint32_t call_cell();
-  Operand elapsed(Span span);
+  Operand elapsed(Span span, bool of_cpu);
   Asked& ask();
   bool asks_nowhere(DiagnosticCode code, Span span);
   Operand kept(const ast::Expr& e);

@@ -34,6 +34,7 @@ struct ResidentParameters {
       0;                  // likewise of {vanished, other} of each flag and timer, 0 = they are not told apart
   HitTime hit_time = {};  // likewise
   uint64_t ticks_per_second = 0;
+  int64_t errno_at = 0;  // from the thread pointer, where code asks for it (errno_place.h)
 };
 // `timers`: as they lie in a block. `spans`: all that are kept, to be closed where frames vanish; `tables`:
 // addresses of key tables, likewise.

@@ -138,6 +138,7 @@ arch::Bytes PlacedCode::resident_code() const {
   p.anomalies = layout.anomalies;
   p.hit_time = input_.hit_time;
   p.ticks_per_second = input_.ticks_per_second;
+  p.errno_at = input_.errno_at;
   std::vector<arch::TimerClock> clocks;
   const focus::CellSlot spare{.kind = format::CellKind::wall_timer, .label = {}};
   for (focus::CellId cell : layout.timer_cells) {

@@ -9,11 +9,13 @@
 #include "runtime/kernel/proc_file.h"
 #include "runtime/patch/change.h"
 #include "runtime/patch/stage_audit.h"
+#include "runtime/plan/capabilities.h"
 #include "runtime/process/lock.h"
 #include "runtime/resident/journal.h"
 #include "runtime/resident/thread_identity.h"
 #include "runtime/session/budget.h"
 #include "runtime/session/callees.h"
+#include "runtime/session/errno_place.h"
 #include "runtime/session/report.h"
 #include "runtime/session/thread_starts.h"
 #include "runtime/session/users.h"
@@ -99,6 +101,15 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   if (!looked) return looked.error();
   image_ = std::move(looked->image);
   if (auto ok = refuse_go(image_, name); !ok) return ok;
+  int64_t errno_at = 0;
+  if (std::ranges::any_of(plan_->stencils, [](const plan::Stencil& stencil) {
+        return plan::uses(stencil, format::Routine::error);
+      })) {
+    if (const auto at = errno_place(image_, memory))
+      errno_at = *at;
+    else
+      allowed_.denied[format::Routine::error] = at.error().text;
+  }
 
   wanted_ = {.metrics = options_->metrics,
              .foci = options_->foci,
@@ -135,6 +146,7 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   input_->max_keys = options_->max_keys;
   input_->max_pause = options_->max_pause;
   input_->changes = options_->changes();
+  input_->errno_at = errno_at;
   if (!options_->dry_run) return {};
   auto refused = patch::rehearse(*input_, memory);
   if (!refused) return refused.error();
@@ -381,6 +393,7 @@ Result<std::string> AttachedProcess::change(const RequestChange& change, std::ve
                                  .image = next.image,
                                  .ticks_per_second = input_->ticks_per_second,
                                  .thread_at = input_->thread_at,
+                                 .errno_at = input_->errno_at,
                                  .max_keys = input_->max_keys,
                                  .max_pause = options_->max_pause,
                                  .hit_time = input_->hit_time,

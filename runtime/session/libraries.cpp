@@ -123,6 +123,7 @@ bool Libraries::insert(Prepared& prepared) {
                                    .image = prepared.image,
                                    .ticks_per_second = input_.ticks_per_second,
                                    .thread_at = input_.thread_at,
+                                   .errno_at = input_.errno_at,
                                    .max_keys = input_.max_keys,
                                    .max_pause = input_.max_pause,
                                    .hit_time = input_.hit_time};

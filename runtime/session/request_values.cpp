@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -140,7 +141,9 @@ std::string RequestValues::name_key(size_t request, size_t place, format::KeyNam
     return file == files_.end() || file->second.empty() ? fmt::format("{}", key)
                                                         : fmt::format("{} {}", key, file->second);
   }
-  if (name == number) return fmt::format("{}", key);
+  if (name == error)
+    if (const char* known = strerrorname_np(static_cast<int>(key))) return fmt::format("{} {}", key, known);
+  if (name == number || name == error) return fmt::format("{}", key);
   const auto as_text = [&] { return keys_.at(request).text(key); };
   std::string text = name == str      ? as_text()
                      : !addresses_    ? fmt::format("{:#x}", address)

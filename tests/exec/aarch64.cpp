@@ -43,6 +43,8 @@ std::string support() {
   return function("mdl_enter", enter + "\tbr x16\n") +
          function("mdl_done", done + leave + "\tadd sp, sp, #128\n\tret\n") +
          function("mdl_routine_cpu", keep + tick + "\tmov x16, x0\n" + kept) +
+         function("mdl_routine_now", keep + tick + "\tmov x16, x0\n" + kept) +
+         function("mdl_routine_error", keep + tick + "\tmov x16, x0\n" + kept) +
          function("mdl_routine_event", keep + tick + "\tadd x16, x16, x0\n" + kept) +
          function("mdl_routine_read", "\tmvn x16, x16\n\tcmp sp, #0\n\tret\n") +
          function("mdl_routine_call", call + "\tmov x16, x0\n" + kept) +
@@ -50,7 +52,8 @@ std::string support() {
          function("mdl_routine_enter",
                   "\tstr x16, [x15, #8]\n\tldr x16, [x15]\n\tadd x16, x16, #1\n\tstr x16, [x15]\n\tret\n") +
          function("mdl_routine_kept", "\tldr x16, [x15, #8]\n\tcmp sp, #0\n\tret\n") +
-         function("mdl_routine_elapsed", "\tldr x16, [x15]\n\tstr xzr, [x15]\n\tcmp sp, #0\n\tret\n");
+         function("mdl_routine_elapsed", "\tldr x16, [x15]\n\tstr xzr, [x15]\n\tcmp sp, #0\n\tret\n") +
+         function("mdl_routine_stayed", "\tldr x16, [x15]\n\tstr xzr, [x15]\n\tcmp sp, #0\n\tret\n");
 }
 
 bool relocate(uint32_t type, std::span<std::byte> at, uint64_t place, int64_t value) {

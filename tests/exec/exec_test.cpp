@@ -279,7 +279,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, Exec, testing::Values(&x86_64_host(), &aarch64
 
 // What the routines are is in the manifest.
 TEST(Stencils, RoutinesAreDeclared) {
-  auto snippets = ir::parse(R"ir(snippet s_entry at entry temps 10 labels 1 from 0:1:1 {
+  auto snippets = ir::parse(R"ir(snippet s_entry at entry temps 12 labels 1 from 0:1:1 {
   cell cpu process_timer
   cell faults event_timer MINOR_FAULTS
   cell out call
@@ -288,6 +288,8 @@ TEST(Stencils, RoutinesAreDeclared) {
   function "work"
   start_timer cpu
   start_timer faults
+  %10 = now
+  %11 = error
   %6 = read_address 4294967296
   %8 = call out, 0
   update sizes, %6
@@ -301,7 +303,8 @@ TEST(Stencils, RoutinesAreDeclared) {
     auto stencil = backend::make_stencil(snippets->at(0), *target);
     ASSERT_TRUE(stencil) << stencil.error().text;
     using enum format::Routine;
-    EXPECT_EQ(stencil->info.routines, (std::vector{cpu, event, read, call, observe, enter, kept, elapsed}));
+    EXPECT_EQ(stencil->info.routines,
+              (std::vector{cpu, event, now, error, read, call, observe, enter, kept, elapsed}));
   }
 }
 

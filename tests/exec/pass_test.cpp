@@ -23,6 +23,7 @@ class Outside : public ir::World {
   explicit Outside(ir::Machine& machine) : machine_(machine) {}
 
   int64_t clock(const format::Cell&) override { return now_ += 7; }
+  int64_t ask(ir::Op) override { return now_ += 7; }
   int64_t memory(int64_t address) override {
     if (address >= kCellAddress && address < kCellAddress + 3)
       return machine_.cells[static_cast<size_t>(address - kCellAddress)];

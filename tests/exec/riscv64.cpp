@@ -45,6 +45,8 @@ std::string support() {
     call += fmt::format("\tslli a0, a0, 1\n\tld a1, {}(t5)\n\tadd a0, a0, a1\n", 8 * word);
   return function("mdl_enter", enter) + function("mdl_done", done + leave + "\taddi sp, sp, 128\n\tret\n") +
          function("mdl_routine_cpu", tick + "\tmv t5, a0\n" + kept) +
+         function("mdl_routine_now", tick + "\tmv t5, a0\n" + kept) +
+         function("mdl_routine_error", tick + "\tmv t5, a0\n" + kept) +
          function("mdl_routine_event", tick + "\tadd t5, t5, a0\n" + kept) +
          function("mdl_routine_read", "\tnot t5, t5\n\tjr t0\n") +
          function("mdl_routine_call", call + "\tmv t5, a0\n" + kept) +
@@ -52,7 +54,8 @@ std::string support() {
          function("mdl_routine_enter",
                   "\tsd t5, 8(t4)\n\tld t5, 0(t4)\n\taddi t5, t5, 1\n\tsd t5, 0(t4)\n\tjr t0\n") +
          function("mdl_routine_kept", "\tld t5, 8(t4)\n\tjr t0\n") +
-         function("mdl_routine_elapsed", "\tld t5, 0(t4)\n\tsd zero, 0(t4)\n\tjr t0\n");
+         function("mdl_routine_elapsed", "\tld t5, 0(t4)\n\tsd zero, 0(t4)\n\tjr t0\n") +
+         function("mdl_routine_stayed", "\tld t5, 0(t4)\n\tsd zero, 0(t4)\n\tjr t0\n");
 }
 
 // The upper 20 bits, of which the lower 12, with their sign, are the rest.

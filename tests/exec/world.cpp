@@ -9,11 +9,15 @@ int64_t wrapping(uint64_t value) {
 
 }  // namespace
 
+int64_t TestWorld::tick() {
+  return clock_ = wrapping(static_cast<uint64_t>(clock_) + static_cast<uint64_t>(inputs_.step));
+}
+
 int64_t TestWorld::clock(const format::Cell& of) {
   if (of.kind == format::CellKind::wall_timer) return 0;
-  clock_ = wrapping(static_cast<uint64_t>(clock_) + static_cast<uint64_t>(inputs_.step));
-  if (of.kind == format::CellKind::process_timer) return clock_;
-  return wrapping(static_cast<uint64_t>(clock_) + static_cast<uint64_t>(*format::event(of.event)));
+  const int64_t now = tick();
+  if (of.kind == format::CellKind::process_timer) return now;
+  return wrapping(static_cast<uint64_t>(now) + static_cast<uint64_t>(*format::event(of.event)));
 }
 
 size_t TestWorld::symbol(const std::string& name) const {

@@ -48,6 +48,7 @@ class TestWorld : public ir::World {
       : snippet_(snippet), inputs_(inputs), block_(block), clock_(inputs.clock) {}
 
   int64_t clock(const format::Cell& of) override;
+  int64_t ask(ir::Op) override { return tick(); }
   int64_t memory(int64_t address) override { return ~address; }
   int64_t variable(const std::string& name) override;
   int64_t call(const std::string& function, const std::array<int64_t, 6>& arguments) override;
@@ -56,6 +57,7 @@ class TestWorld : public ir::World {
   int64_t now() const { return clock_; }
 
  private:
+  int64_t tick();
   size_t symbol(const std::string& name) const;
 
   const ir::Snippet& snippet_;

@@ -40,6 +40,8 @@ std::string support() {
     call += fmt::format("\taddq %rax, %rax\n\taddq {}(%r10), %rax\n", 8 * word);
   return function("mdl_enter", enter) + function("mdl_done", done + "\tretq\n") +
          function("mdl_routine_cpu", tick + "\tmovq %rax, %r10\n\tpopq %rax\n\tretq\n") +
+         function("mdl_routine_now", tick + "\tmovq %rax, %r10\n\tpopq %rax\n\tretq\n") +
+         function("mdl_routine_error", tick + "\tmovq %rax, %r10\n\tpopq %rax\n\tretq\n") +
          function("mdl_routine_event", tick + "\taddq %rax, %r10\n\tpopq %rax\n\tretq\n") +
          function("mdl_routine_read", "\txorq $-1, %r10\n\tretq\n") +
          function("mdl_routine_call", call + "\tmovq %rax, %r10\n\tpopq %rax\n\tretq\n") +
@@ -47,7 +49,8 @@ std::string support() {
          function("mdl_routine_enter",
                   "\tmovq %r10, 8(%rax)\n\taddq $1, (%rax)\n\tmovq $-1, %r10\n\tretq\n") +
          function("mdl_routine_kept", "\txorl %r10d, %r10d\n\taddq 8(%rax), %r10\n\tretq\n") +
-         function("mdl_routine_elapsed", "\tmovq (%rax), %r10\n\tandq $0, (%rax)\n\tretq\n");
+         function("mdl_routine_elapsed", "\tmovq (%rax), %r10\n\tandq $0, (%rax)\n\tretq\n") +
+         function("mdl_routine_stayed", "\tmovq (%rax), %r10\n\tandq $0, (%rax)\n\tretq\n");
 }
 
 bool relocate(uint32_t type, std::span<std::byte> at, uint64_t place, int64_t value) {

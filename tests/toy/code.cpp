@@ -7,6 +7,7 @@
 
 #include "runtime/arch/description.h"
 #include "runtime/arch/displacement.h"
+#include "runtime/arch/errno_location.h"
 #include "runtime/arch/point.h"
 #include "runtime/arch/resident.h"
 #include "runtime/arch/target_data.h"
@@ -213,6 +214,9 @@ uint64_t span_entry_offset(size_t, size_t) {
 }
 uint64_t routine_offset(format::Routine) {
   return 0;
+}
+std::optional<ErrnoLocation> errno_location(std::span<const std::byte>, uint64_t) {
+  return std::nullopt;
 }
 uint64_t hook_offset(Hook) {
   return 0;

@@ -19,6 +19,8 @@
         .globl  mdl_resident_cpu_clock
         .globl  mdl_resident_clock_behind
         .globl  mdl_resident_event
+        .globl  mdl_resident_now
+        .globl  mdl_resident_error
         .globl  mdl_resident_read
         .globl  mdl_resident_call
         .globl  mdl_resident_observe
@@ -28,6 +30,7 @@
         .globl  mdl_resident_enter
         .globl  mdl_resident_kept
         .globl  mdl_resident_elapsed
+        .globl  mdl_resident_stayed
         .globl  mdl_resident_parameters
         .globl  mdl_resident_keys
         .globl  mdl_resident_span
@@ -511,6 +514,18 @@ mdl_resident_jump:
         popq    %rcx
         popq    %rax
         .endm
+        .macro  read_kernels_clock number
+        enter_call_of_kernel
+        subq    $16, %rsp
+        movl    $\number, %edi
+        movq    %rsp, %rsi
+        movl    $kClockGettime, %eax
+        syscall
+        imulq   $1000000000, (%rsp), %r10
+        addq    8(%rsp), %r10
+        addq    $16, %rsp
+        leave_call_of_kernel
+        .endm
 .Lnap:                                  // nanosleep({0, 100000}, 0); the flags are lost
         enter_call_of_kernel
         pushq   $kNapNs
@@ -524,17 +539,23 @@ mdl_resident_jump:
         ret
         .p2align 4
 mdl_resident_cpu:                       // clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-        enter_call_of_kernel
-        subq    $16, %rsp
-        movl    $3, %edi
-        movq    %rsp, %rsi
-        movl    $kClockGettime, %eax
-        syscall
-        imulq   $1000000000, (%rsp), %r10
-        addq    8(%rsp), %r10
-        addq    $16, %rsp
+        read_kernels_clock 3
         btsq    $56, %r10
-        leave_call_of_kernel
+        ret
+        .p2align 4
+mdl_resident_now:                       // clock_gettime(CLOCK_MONOTONIC, &time)
+        read_kernels_clock 1
+        ret
+        .p2align 4
+mdl_resident_error:                     // 0 in a thread that the C library has not made
+        movq    %fs:0, %r10
+        cmpq    %r10, %fs:16            // its control block: tcb and self (glibc's tcbhead_t)
+        jne     .Lno_errno
+        addq    .Lerrno_at(%rip), %r10
+        movslq  (%r10), %r10
+        ret
+.Lno_errno:
+        xorl    %r10d, %r10d
         ret
         .p2align 4
 mdl_resident_event:                     // getrusage(RUSAGE_THREAD, &usage)
@@ -733,6 +754,7 @@ mdl_resident_parameters:                // filled when the code is injected: arc
 .Lanomalies:            .quad 0         // 0: they are counted in the block's header only
 .Lns_per_tick:          .quad 0         // of the counter, times 2^32; 0: hit times are not kept
 .Lduration_scale:       .quad 0         // nanoseconds of a tick, times 2^32
+.Lerrno_at:             .quad 0         // from the thread pointer
 .Levent_count:          .quad 0
 .Levents:               .fill 16, 8, 0
 .Ltimer_clocks:                         // one for each timer, as .Lclock wants it

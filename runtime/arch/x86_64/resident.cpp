@@ -102,6 +102,7 @@ Bytes resident_code(const ResidentParameters& p, std::span<const TimerClock> tim
                                  p.anomalies,
                                  p.hit_time.kept ? ns_per_tick(p) : 0,
                                  ns_per_tick(p),
+                                 static_cast<uint64_t>(p.errno_at),
                                  std::size(kEventOffsets)};
   words.insert(words.end(), std::begin(kEventOffsets), std::end(kEventOffsets));
   words.resize(words.size() + kMostEvents - std::size(kEventOffsets));

@@ -207,7 +207,8 @@ Result<void> Verifier::check_call(const Decoded& d) {
   const auto& declared = stencil_.info.routines;
   if (std::find(declared.begin(), declared.end(), routine) == declared.end())
     return at(d, Rule::routine, "it calls a routine that the stencil does not declare");
-  const bool alone = routine == format::Routine::cpu || routine == format::Routine::read;
+  using enum format::Routine;
+  const bool alone = routine == cpu || routine == now || routine == error || routine == read;
   if (!alone && !in_sequence_.contains(d.offset))
     return at(
         d, Rule::prepared,

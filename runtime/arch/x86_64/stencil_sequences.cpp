@@ -99,7 +99,7 @@ class Sequences {
     const format::CellKind kind = stencil_.info.cells[cell->index].kind;
     if (kind == format::CellKind::entries)
       return calls(c[1], format::Routine::enter) || calls(c[1], format::Routine::kept) ||
-             calls(c[1], format::Routine::elapsed);
+             calls(c[1], format::Routine::elapsed) || calls(c[1], format::Routine::stayed);
     const std::optional<format::Routine> by = format::info(kind).update;
     return by && calls(c[1], *by);
   }

@@ -87,6 +87,8 @@ std::vector<PlannedCall> routine_calls(format::Routine routine) {
   switch (routine) {
     case format::Routine::cpu:
       return {{__NR_clock_gettime, {CLOCK_THREAD_CPUTIME_ID, kUnknown}, "the thread's CPU time"}};
+    case format::Routine::now:
+      return {{__NR_clock_gettime, {CLOCK_MONOTONIC, kUnknown}, "$now"}};
     case format::Routine::event:
       return {{__NR_getrusage, {static_cast<uint64_t>(RUSAGE_THREAD), kUnknown}, "counts of events"}};
     case format::Routine::read:

@@ -200,7 +200,7 @@ void emit_lower(Bytes& out, const Raised& what, uint32_t depth) {
 bool is_about_frame(const Piece& piece) {
   return std::ranges::any_of(piece.stencil->info.routines, [](format::Routine routine) {
     return routine == format::Routine::enter || routine == format::Routine::kept ||
-           routine == format::Routine::elapsed;
+           routine == format::Routine::elapsed || routine == format::Routine::stayed;
   });
 }
 

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <thread>
@@ -112,6 +113,7 @@ class PointCode : public testing::Test {
     p.thread_at = thread_at_;
     p.news = news_;
     p.deferred = layout_.deferred;
+    p.errno_at = reinterpret_cast<char*>(&errno) - static_cast<char*>(__builtin_thread_pointer());
     const arch::TimerClock clocks[] = {{format::CellKind::wall_timer}, {format::CellKind::process_timer}};
     auto resident = arch::resident_code(p, clocks);
     ASSERT_LE(resident.size(), kCodeAt);

@@ -92,12 +92,23 @@ TEST_F(Routines, ReadTheClocksOfTheThread) {
   EXPECT_GE(first, before + kAbove);
   EXPECT_GT(second, first);
   EXPECT_LT(second, before + kAbove + 10'000'000'000);
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  before = static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+  EXPECT_GE(run(format::Routine::now, 0), before);
+  EXPECT_LT(run(format::Routine::now, 0), before + 10'000'000'000);
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
   auto faults = static_cast<uint64_t>(format::Event::minor_faults);
   EXPECT_GE(run(format::Routine::event, faults), kAbove + static_cast<uint64_t>(usage.ru_minflt));
   EXPECT_EQ(run(format::Routine::event, 1'000'000), kAbove);
   EXPECT_EQ(run(format::Routine::event, UINT64_MAX), kAbove);
+}
+
+TEST_F(Routines, ReadTheErrorOfTheThread) {
+  for (const int error : {0, 11, -1}) {
+    errno = error;
+    EXPECT_EQ(run(format::Routine::error, 5), static_cast<uint64_t>(int64_t{error}));
+  }
 }
 
 TEST_F(Routines, ReadMemoryThatMayNotBeThere) {

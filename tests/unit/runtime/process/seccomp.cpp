@@ -118,6 +118,7 @@ TEST(Seccomp, RoutinesAreAskedByTheirCalls) {
   };
   EXPECT_THAT(why(__NR_clock_gettime, Routine::cpu), HasSubstr("EPERM at clock_gettime"));
   EXPECT_THAT(why(__NR_getrusage, Routine::event), HasSubstr("EPERM at getrusage"));
+  EXPECT_THAT(why(__NR_clock_gettime, Routine::now), HasSubstr("EPERM at clock_gettime"));
   EXPECT_THAT(why(__NR_process_vm_readv, Routine::read), HasSubstr("EPERM at process_vm_readv"));
   EXPECT_EQ(why(__NR_process_vm_readv, Routine::cpu), "");
   EXPECT_EQ(why(__NR_process_vm_readv, Routine::call), "");
