@@ -43,7 +43,8 @@ class CodeRanges {
         segments_.push_back({segment.address, segment.address + segment.memory_size});
   }
 
-  // The end of the section, or else of the segment; 0 when the symbol is not in code.
+  // The end of the section, or else of the segment; 0 when the symbol is not in code, or names a stub of the
+  // linkage table (`f@plt`): it is not f. Without the suffix it is an indirect function's only name.
   uint64_t end_for(const ElfSymbol& symbol) const {
     uint64_t segment_end = 0;
     for (const Range& range : segments_)
@@ -51,6 +52,7 @@ class CodeRanges {
     if (symbol.section >= sections_.size() || symbol.section >= elf::SHN_LORESERVE) return segment_end;
     const Section& section = sections_[symbol.section];
     if (!(section.flags & elf::SHF_EXECINSTR)) return 0;
+    if (section.is_linkage_table() && symbol.name.find('@', 1) != symbol.name.npos) return 0;
     uint64_t end = section.address + section.size;
     return symbol.address < end ? std::min(segment_end, end) : segment_end;
   }

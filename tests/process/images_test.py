@@ -130,6 +130,15 @@ class Stripped(ImageTest):
             for name in self.listed(program, "/Code/images-stripped/sub_*"):
                 self.assertFalse(start <= int(name.rsplit("_", 1)[1], 16) < start + size, name)
 
+    def test_named_stubs_are_no_functions(self):
+        """tcc gives the stubs of the linkage table symbols: a call through one was counted twice."""
+        named = self.folder / "named"
+        stub = "malloc@plt=.plt:16,function,global"
+        self.assertEqual(run("objcopy", "--add-symbol", stub, PROGRAMS / "images", named).returncode, 0)
+        program = self.start("named", command=[named, "120"])
+        self.assertEqual(self.listed(program, "/Code/named/malloc"), {})
+        self.assertEqual(program.end(), 0)
+
     def test_packed_symbols(self):
         """.gnu_debugdata, as distributions make it."""
         whole, full, small, packed = (self.folder / name for name in ("images", "full", "small", "packed"))
