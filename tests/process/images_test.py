@@ -139,6 +139,20 @@ class Stripped(ImageTest):
         self.assertEqual(self.listed(program, "/Code/named/malloc"), {})
         self.assertEqual(program.end(), 0)
 
+    def test_library_without_functions(self):
+        """libicudata, say, is all data: the other objects are measured."""
+        source, library = self.folder / "data.c", self.folder / "data.so"
+        source.write_text('__asm__(".text; nop");')
+        done = run("gcc", "-shared", "-nostdlib", source, "-o", library)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        program = self.start("images", command=["env", f"LD_PRELOAD={library}", PROGRAMS / "images", "120"])
+        session = self.inject(program.pid, "calls /Code/*").wait_inserted()
+        program.ask(f"work {CALLS}")
+        self.assert_stopped_well(session)
+        self.assertGreaterEqual(session.final()["calls /Code/*", "/Code/images"]["value"], 2 * CALLS)
+        self.assertIn("/Code/data.so cannot be measured", session.errors)
+        self.assertEqual(program.end(), 0)
+
     def test_packed_symbols(self):
         """.gnu_debugdata, as distributions make it."""
         whole, full, small, packed = (self.folder / name for name in ("images", "full", "small", "packed"))
