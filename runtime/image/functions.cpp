@@ -120,6 +120,8 @@ bool names(const SymbolTable& table, std::string_view name) {
 // All that GHC compiles uses this part of GHC's run-time system, which is in the file, too, or, in a library, needed
 // from another.
 constexpr std::string_view kOfHaskell = "stg_upd_frame_info";
+// Each file that Mono has compiled ahead of time has this, and no code of others.
+constexpr std::string_view kOfMono = "mono_aot_file_info";
 // The run-time system of Ada (GNAT), which has handlers that throw in each process.
 constexpr std::string_view kOfAda = "__gnat_install_handler";
 
@@ -268,6 +270,7 @@ NamedFunctions read_functions(const ElfFile& file, const ElfFile* debug, uint64_
   NamedFunctions out;
   for (const SymbolTable* table : {&full, &separate, &dynamic}) {
     out.has_haskell |= names(*table, kOfHaskell);
+    out.is_mono |= names(*table, kOfMono);
     out.catches_faults |= names(*table, kOfAda);
   }
   std::vector<Function>& functions = out.functions;

@@ -289,6 +289,28 @@ class Haskell(ImageTest):
         self.assertEqual(program.end(), 7)
 
 
+class Mono(ImageTest):
+    """A file that Mono has compiled ahead of time, by its mark: the run-time system reads the calls in it."""
+
+    def test_left_out(self):
+        marked = self.folder / "marked"
+        mark = "mono_aot_file_info=.data:0,global"
+        self.assertEqual(run("objcopy", "--add-symbol", mark, PROGRAMS / "images", marked).returncode, 0)
+        program = self.start("marked", command=[marked, "120"])
+        before = self.remember(program.pid)
+        for query in ("count t_image_work", "calls /Code/marked/*", "self /Code/marked/t_image_work"):
+            done = run(MDL_INJECT, program.pid, query, "-d", "0.1")
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn("it is code of Mono", done.stderr)
+        session = self.inject(program.pid, "calls /Code/*").wait_inserted()
+        program.ask(f"work {CALLS}")
+        self.assert_stopped_well(session)
+        self.assertEqual(session.final().get(("calls /Code/*", "/Code/marked"), {"value": 0})["value"], 0)
+        self.assertIn("/Code/marked cannot be measured", session.errors)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
+
 class Restartable(ImageTest):
     """Restartable sequences (rseq): their last write may be executed nowhere else."""
 
