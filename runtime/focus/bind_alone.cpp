@@ -78,7 +78,9 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   if (!base) return base.error();
   if (wanted.whole && !base->missing.empty() && !requests.may_come(wanted))
     return requests.lacks(metric, base->missing);
-  if (base->insertions.empty() && !base->idle() && !requests.may_come(wanted))
+  // One of several is told with what else has no such points: a library may be all data.
+  const bool is_told = foci > 1 && base->missing.empty();
+  if (base->insertions.empty() && !base->idle() && !is_told && !requests.may_come(wanted))
     return requests.leave_out(wanted, requests.nothing(metric, base->missing));
   if (base->insertions.size() > kMostSnippets / foci) return too_much();
   if (auto known = requests.admit(base->insertions, scope.owner); !known)

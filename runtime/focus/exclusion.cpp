@@ -70,7 +70,7 @@ bool is_haskell(const image::Object& object, const image::Function& function) {
 
 OwnAbi own_abi(const image::Object& object, const image::Function& function) {
   const bool unframed = object.frame_table && !object.frame_table->find(function.address);
-  if (is_haskell(object, function)) return OwnAbi::never;
+  if (object.is_mono || is_haskell(object, function)) return OwnAbi::never;
   OwnAbi result = own_abi(std::string_view(function.name), unframed);
   for (const std::string& alias : function.aliases)
     result = std::max(result, own_abi(std::string_view(alias), unframed));

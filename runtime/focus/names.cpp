@@ -173,6 +173,7 @@ std::vector<Module> Names::modules_named(std::string_view name) const {
 std::string Names::obstacle(const Module& module) const {
   if (module.object->is_go)
     return "it is Go code: its stacks move, and a function that needs a larger one begins again";
+  if (module.object->is_mono) return "it is code of Mono, whose run-time system reads the calls in it";
   return "";
 }
 

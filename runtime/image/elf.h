@@ -32,6 +32,7 @@ struct Section {
   uint64_t flags = 0;
   uint64_t address = 0, offset = 0, size = 0;
   uint32_t link = 0;
+  bool is_linkage_table() const { return name.starts_with(".plt") || name.starts_with(".iplt"); }
 };
 
 struct ElfSymbol {

@@ -43,7 +43,8 @@ class CodeRanges {
         segments_.push_back({segment.address, segment.address + segment.memory_size});
   }
 
-  // The end of the section, or else of the segment; 0 when the symbol is not in code.
+  // The end of the section, or else of the segment; 0 when the symbol is not in code, or names a stub of the
+  // linkage table (`f@plt`): it is not f. Without the suffix it is an indirect function's only name.
   uint64_t end_for(const ElfSymbol& symbol) const {
     uint64_t segment_end = 0;
     for (const Range& range : segments_)
@@ -51,6 +52,7 @@ class CodeRanges {
     if (symbol.section >= sections_.size() || symbol.section >= elf::SHN_LORESERVE) return segment_end;
     const Section& section = sections_[symbol.section];
     if (!(section.flags & elf::SHF_EXECINSTR)) return 0;
+    if (section.is_linkage_table() && symbol.name.find('@', 1) != symbol.name.npos) return 0;
     uint64_t end = section.address + section.size;
     return symbol.address < end ? std::min(segment_end, end) : segment_end;
   }
@@ -118,6 +120,8 @@ bool names(const SymbolTable& table, std::string_view name) {
 // All that GHC compiles uses this part of GHC's run-time system, which is in the file, too, or, in a library, needed
 // from another.
 constexpr std::string_view kOfHaskell = "stg_upd_frame_info";
+// Each file that Mono has compiled ahead of time has this, and no code of others.
+constexpr std::string_view kOfMono = "mono_aot_file_info";
 // The run-time system of Ada (GNAT), which has handlers that throw in each process.
 constexpr std::string_view kOfAda = "__gnat_install_handler";
 
@@ -266,6 +270,7 @@ NamedFunctions read_functions(const ElfFile& file, const ElfFile* debug, uint64_
   NamedFunctions out;
   for (const SymbolTable* table : {&full, &separate, &dynamic}) {
     out.has_haskell |= names(*table, kOfHaskell);
+    out.is_mono |= names(*table, kOfMono);
     out.catches_faults |= names(*table, kOfAda);
   }
   std::vector<Function>& functions = out.functions;

@@ -174,6 +174,7 @@ void add_functions(const ElfFile& file, Object& object, const ElfFile* debug, bo
   NamedFunctions named = read_functions(file, debug, object.bias, object.frame_table.get());
   std::vector<Function> functions = std::move(named.functions);
   object.has_haskell = named.has_haskell;
+  object.is_mono = named.is_mono;
   object.catches_faults |= named.catches_faults;
   const bool is_whole = !only_named || !object.frame_table;
   if (!only_named && object.frame_table)

@@ -39,6 +39,7 @@ std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias
 struct NamedFunctions {
   std::vector<Function> functions;
   bool has_haskell = false;     // as in Object
+  bool is_mono = false;         // the same
   bool catches_faults = false;  // the same
 };
 NamedFunctions read_functions(const ElfFile& file, const ElfFile* debug, uint64_t bias,

@@ -49,7 +49,7 @@ bool touches(const std::vector<Range>& known, const Range& range) {
 std::vector<Range> linkage_tables(const ElfFile& file, uint64_t bias) {
   std::vector<Range> out;
   for (const Section& section : file.sections())
-    if (section.name.starts_with(".plt") || section.name.starts_with(".iplt"))
+    if (section.is_linkage_table())
       out.push_back({section.address + bias, section.address + section.size + bias});
   return out;
 }

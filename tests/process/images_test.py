@@ -130,6 +130,29 @@ class Stripped(ImageTest):
             for name in self.listed(program, "/Code/images-stripped/sub_*"):
                 self.assertFalse(start <= int(name.rsplit("_", 1)[1], 16) < start + size, name)
 
+    def test_named_stubs_are_no_functions(self):
+        """tcc gives the stubs of the linkage table symbols: a call through one was counted twice."""
+        named = self.folder / "named"
+        stub = "malloc@plt=.plt:16,function,global"
+        self.assertEqual(run("objcopy", "--add-symbol", stub, PROGRAMS / "images", named).returncode, 0)
+        program = self.start("named", command=[named, "120"])
+        self.assertEqual(self.listed(program, "/Code/named/malloc"), {})
+        self.assertEqual(program.end(), 0)
+
+    def test_library_without_functions(self):
+        """libicudata, say, is all data: the other objects are measured."""
+        source, library = self.folder / "data.c", self.folder / "data.so"
+        source.write_text('__asm__(".text; nop");')
+        done = run("gcc", "-shared", "-nostdlib", source, "-o", library)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        program = self.start("images", command=["env", f"LD_PRELOAD={library}", PROGRAMS / "images", "120"])
+        session = self.inject(program.pid, "calls /Code/*").wait_inserted()
+        program.ask(f"work {CALLS}")
+        self.assert_stopped_well(session)
+        self.assertGreaterEqual(session.final()["calls /Code/*", "/Code/images"]["value"], 2 * CALLS)
+        self.assertIn("/Code/data.so cannot be measured", session.errors)
+        self.assertEqual(program.end(), 0)
+
     def test_packed_symbols(self):
         """.gnu_debugdata, as distributions make it."""
         whole, full, small, packed = (self.folder / name for name in ("images", "full", "small", "packed"))
@@ -264,6 +287,28 @@ class Haskell(ImageTest):
         self.assertIn("GHC", done.stderr)
         self.assertEqual(program.ask("work 1")["sum"], 5)
         self.assertEqual(program.end(), 7)
+
+
+class Mono(ImageTest):
+    """A file that Mono has compiled ahead of time, by its mark: the run-time system reads the calls in it."""
+
+    def test_left_out(self):
+        marked = self.folder / "marked"
+        mark = "mono_aot_file_info=.data:0,global"
+        self.assertEqual(run("objcopy", "--add-symbol", mark, PROGRAMS / "images", marked).returncode, 0)
+        program = self.start("marked", command=[marked, "120"])
+        before = self.remember(program.pid)
+        for query in ("count t_image_work", "calls /Code/marked/*", "self /Code/marked/t_image_work"):
+            done = run(MDL_INJECT, program.pid, query, "-d", "0.1")
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn("it is code of Mono", done.stderr)
+        session = self.inject(program.pid, "calls /Code/*").wait_inserted()
+        program.ask(f"work {CALLS}")
+        self.assert_stopped_well(session)
+        self.assertEqual(session.final().get(("calls /Code/*", "/Code/marked"), {"value": 0})["value"], 0)
+        self.assertIn("/Code/marked cannot be measured", session.errors)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
 
 
 class Restartable(ImageTest):
