@@ -128,7 +128,6 @@ t_branchy:
 COUNTED void t_branch(uint64_t levels) {
   branches.fetch_add(1, std::memory_order_relaxed);
   if (levels > 0) t_branchy(levels - 1);
-  t_work(levels);
   asm volatile("" ::: "memory");
 }
 
