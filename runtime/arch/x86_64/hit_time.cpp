@@ -89,7 +89,7 @@ class Function {
     uint64_t start() const { return reinterpret_cast<uint64_t>(bytes); }
     bool put(const Bytes& code) {
       if (code.size() > kPage) return false;
-      std::memcpy(bytes, code.data(), code.size());
+      std::ranges::copy(code, bytes);
       return mprotect(bytes, kPage, PROT_READ | PROT_EXEC) == 0;
     }
   };
