@@ -34,8 +34,8 @@ struct Look {
   std::string sort = {};  // one of kOrders; "": total, and the rate in place
   bool in_place = false;  // the table is drawn on a terminal, over itself
   Keys* keys = nullptr;   // of that terminal, where it has some
-  std::function<void(Drill)> drill =
-      {};  // asks; none: nothing can be asked. Then a sample has all lines there are
+  // Asks; none: nothing can be asked. Where it can, each sample has all lines that there are.
+  std::function<void(Drill)> drill = {};
 };
 inline constexpr size_t kFewRows =
     4;  // of a metric: they are all shown, in the order in which they were asked for

@@ -206,8 +206,8 @@ bool View::obey_key(std::string_view key) {
   if (key == "a") absolute_ = !absolute_;
   if (key == "/") typing_ = true;
   if (key == "\x1b") filter_.clear(), match_all();
-  if (look_.drill && (key == "\n" || key == "\r")) drill(Drill::Kind::callees);
-  if (look_.drill && key == "t") drill(Drill::Kind::threads);
+  if (key == "\n" || key == "\r") drill(Drill::Kind::callees);
+  if (key == "t") drill(Drill::Kind::threads);
   const bool above = key == "k" || key == "\x1b[A" || key == "\x1bOA";
   const bool below = key == "j" || key == "\x1b[B" || key == "\x1bOB";
   if (look_.drill && (above || below)) return choose_line(below), false;
@@ -234,6 +234,7 @@ void View::choose_line(bool below) {
     first_ = below ? first_ + 1 : first_ - std::min<size_t>(first_, 1);
 }
 
+// No line is chosen where nothing can be asked.
 void View::drill(Drill::Kind kind) const {
   if (!chosen_) return;
   const Series& series = *rows_[*chosen_].series;

@@ -175,14 +175,15 @@ class ActiveThreads {
       now_.begin(tid);
       Found& one = found[tid];
       one.cells = active(r, tid, one.calls);
+      one.rearms = !one.calls.empty();
       const auto known = has_armed_ ? blocks.find(arch::thread_pointer(r)) : std::nullopt;
       if (known && !merge_armed(*known, one) && !now_.is_over())
         return Error{"cannot read the session's data"};
       if (now_.is_over()) return false;
     }
     for (const auto& [tid, r] : regs) {
-      auto& [cells, calls, loses] = found[tid];
-      if (cells.empty() && calls.empty() && !loses && !each) continue;
+      auto& [cells, calls, rearms] = found[tid];
+      if (cells.empty() && !rearms && !each) continue;
       auto block = blocks.claim(tid, arch::thread_pointer(r));
       if (!block) return block.error();
       for (const auto& [cell, frames] : cells) {
@@ -191,7 +192,7 @@ class ActiveThreads {
           return ok.error();
       }
       if (auto ok = open_spans(blocks, *block, tid, cells); !ok) return ok.error();
-      if ((loses || !calls.empty()) && !arm(*block, calls)) return Error{"cannot write the session's data"};
+      if (rearms && !arm(*block, calls)) return Error{"cannot write the session's data"};
     }
     return true;
   }
@@ -200,7 +201,7 @@ class ActiveThreads {
   struct Found {  // of one thread
     std::map<focus::CellId, resident::Active> cells;
     std::vector<uint64_t> calls;  // to be armed, by where their return addresses lie, the outermost first
-    bool loses = false;           // some that are armed are not to be any more
+    bool rearms = false;          // others are armed now
   };
 
   // What threads have in other cells is right already.
@@ -269,7 +270,7 @@ class ActiveThreads {
         merged.push_back(place);
     }
     take_until(found.calls.size());
-    found.loses = merged != known;
+    found.rearms = merged != known;
     found.calls = std::move(merged);
     return true;
   }

@@ -229,16 +229,16 @@ void Session::drill(const output::Drill& drill) {
                                ? fmt::format("{} by thread", focus::request_text(drill.metric, drill.focus))
                                : fmt::format("what {} calls", drill.focus);
   const auto known = open.find(drill);
-  auto change = known != open.end() ? Result<RequestChange>(RequestChange{.add = {}, .remove = known->second})
-                                    : families_.front().processes.front()->requests_for(drill);
-  if (change && change->add.empty() && change->remove.empty())
+  const bool comes = known == open.end();
+  auto change = comes ? families_.front().processes.front()->requests_for(drill)
+                      : Result<RequestChange>(RequestChange{.add = {}, .remove = known->second});
+  if (comes && change && change->add.empty())
     change = Error{"nothing else that can be measured is known to be called there"};
-  auto done =
-      change ? change_and_log(fmt::format("{} {}", known == open.end() ? "add" : "remove", what), *change)
-             : Result<std::string>(change.error());
+  auto done = change ? change_and_log(fmt::format("{} {}", comes ? "add" : "remove", what), *change)
+                     : Result<std::string>(change.error());
   if (!done) return say(stderr, "{}: refused: {}\n", what, done.error().text);
-  say(stderr, "{}: {}: {}\n", what, known == open.end() ? "comes" : "goes", *done);
-  if (known == open.end())
+  say(stderr, "{}: {}: {}\n", what, comes ? "comes" : "goes", *done);
+  if (comes)
     open.emplace(drill, std::move(change->add));
   else
     open.erase(known);
