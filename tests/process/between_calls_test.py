@@ -155,12 +155,12 @@ class Between(LiveTest):
         self.plan = self.compile_text(CONSTRAINTS + metric("works", ["t_work"], constraints=["procedure"]) +
                                       metric("returns", ["t_work", "t_plugin_work"], "return"))
         self.seen = collections.Counter()
-        # A process of root's with the same code at the same addresses, which nobody names.
-        self.bystander = self.target(as_root=True)
+        # A process of root's with the same code at the same addresses, which nobody names, and which takes no processor.
+        self.bystander = self.target(as_root=True, address="0")
         self.bystander_before = self.remember(self.bystander.pid)
 
-    def target(self, **options):
-        target = Target(self.folder, self.address, **options)
+    def target(self, address=None, **options):
+        target = Target(self.folder, address or self.address, **options)
         target.twins = (target.twin,)
         self.addCleanup(target.end)
         return target

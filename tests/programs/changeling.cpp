@@ -4,7 +4,7 @@
 //
 // Its first thread sleeps in epoll_wait, which the kernel fails with EINTR after a stop that nobody mends. One thread calls t_work
 // all the time, and t_plugin_work of the library PLUGIN, one sleeps in a read, and one spins at ADDRESS, in a page that is mapped
-// there: in HEIR (heir.cpp) that is spoil(), so whoever puts its registers into HEIR is seen. A further thread takes orders on
+// there: in HEIR (heir.cpp) that is spoil(), so whoever puts its registers into HEIR is seen. Not where ADDRESS is 0. A further thread takes orders on
 // standard input and answers them ({"event":"done"}), but for those that end it:
 //
 //   execute      executes HEIR; `first` leaves that to the first thread
@@ -250,7 +250,7 @@ int main(int argc, char** argv) {
   const int events = epoll_create1(0);
   epoll_event event{.events = EPOLLIN, .data = {}};
   check(epoll_ctl(events, EPOLL_CTL_ADD, wakes_first, &event) == 0, "epoll_ctl");
-  spin_at(strtoul(argv[2], nullptr, 16));
+  if (const uintptr_t address = strtoul(argv[2], nullptr, 16)) spin_at(address);
   start_threads();
   std::thread(obey).detach();
   protocol::say_event("ready", protocol::field("twin", static_cast<unsigned>(twin)));
