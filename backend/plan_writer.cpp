@@ -63,6 +63,9 @@ PlanText make_plan(const Program& program, const Target& target, std::vector<Ref
     if (format::reads_texts(metric)) features.emplace("text-keys");
     if (std::ranges::find(metric.keys, format::KeyName::path, &format::MetricKey::name) != metric.keys.end())
       features.emplace("function-keys");
+    if (std::ranges::any_of(metric.keys,
+                            [](const auto& key) { return !format::resources_of(key.name).empty(); }))
+      features.emplace("lock-keys");
   }
   for (const ir::Snippet& snippet : program.snippets) {
     Result<StencilText> stencil = make_stencil(snippet, target, peepholes);

@@ -170,4 +170,27 @@ std::optional<Aggregate> aggregate(std::string_view wanted) {
   return named<Aggregate>(kAggregates, wanted);
 }
 
+std::string_view resources_of(KeyName name) {
+  switch (name) {
+    case KeyName::mutex:
+      return "/SyncObject/Mutex";
+    case KeyName::rwlock:
+      return "/SyncObject/RwLock";
+    case KeyName::condition:
+      return "/SyncObject/Condition";
+    case KeyName::semaphore:
+      return "/SyncObject/Semaphore";
+    case KeyName::barrier:
+      return "/SyncObject/Barrier";
+    default:
+      return "";
+  }
+}
+
+std::optional<KeyName> key_call(std::string_view wanted) {
+  const auto known = named<KeyName>(kKeyNames, wanted);
+  const bool is_other = known == KeyName::number || known == KeyName::caller || known == KeyName::error;
+  return is_other ? std::nullopt : known;
+}
+
 }  // namespace mdl::format

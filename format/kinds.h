@@ -208,10 +208,29 @@ enum class KeyChange : uint8_t {
 
 // How a key is shown: as a number; as what lies at that address; as the file of that descriptor; the return address at
 // an entry or a return, as the place that it is in, which no code has, but the injector reads it; as the text at that
-// address, where equal texts are one key; as the function that begins there, whose path is the focus of a line; and as an
-// errno.
-enum class KeyName : uint8_t { number, symbol, fd, caller, str, path, error };
-inline constexpr std::string_view kKeyNames[] = {"number", "symbol", "fd", "caller", "str", "path", "error"};
+// address, where equal texts are one key; as the function that begins there, whose path is the focus of a line; as an
+// errno; and, as symbols are, as a lock of a kind, whose path is a focus, too.
+enum class KeyName : uint8_t {
+  number,
+  symbol,
+  fd,
+  caller,
+  str,
+  path,
+  error,
+  mutex,
+  rwlock,
+  condition,
+  semaphore,
+  barrier
+};
+inline constexpr std::string_view kKeyNames[] = {"number", "symbol",    "fd",        "caller",
+                                                 "str",    "path",      "error",     "mutex",
+                                                 "rwlock", "condition", "semaphore", "barrier"};
+// The resources that such keys are, as /SyncObject/Mutex; "" where they are none.
+std::string_view resources_of(KeyName);
+// Which way MDL writes as `NAME(VALUE)`.
+std::optional<KeyName> key_call(std::string_view name);
 inline constexpr size_t kMostKeysOfMetric = 3;
 
 // How the threads of a process, and the processes of a run, combine.

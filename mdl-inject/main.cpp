@@ -17,6 +17,7 @@
 #include "mdl-inject/find_process.h"
 #include "mdl-inject/measure.h"
 #include "mdl-inject/options.h"
+#include "mdl-inject/resources.h"
 
 namespace {
 
@@ -38,7 +39,7 @@ int run(const mdl::inject::Options& asked) {
     case Command::measure:
       return measure(options, *policy);
     case Command::list:
-      return list(options);
+      return lists_resources(options) ? list_resources(options, *policy) : list(options);
     case Command::status:
       return status(options);
     case Command::remove:

@@ -21,6 +21,7 @@
 #include "mdl-inject/defaults.h"
 #include "mdl-inject/follow.h"
 #include "mdl-inject/join.h"
+#include "mdl-inject/resources.h"
 #include "mdl-inject/top.h"
 #include "runtime/kernel/broker.h"
 #include "runtime/kernel/start.h"
@@ -93,7 +94,7 @@ Result<void> separate(const Options& options, bool own_command, output::Sink& si
 // A program that is started for this has the terminal, too, and commands may come from it.
 bool is_drawn_in_place(const Options& options) {
   return options.output.empty() && (options.format.empty() || options.format == "table") && !options.start &&
-         !options.changes() && !options.dry_run && can_draw();
+         !options.changes() && !options.dry_run && !options.is_listing && can_draw();
 }
 
 // A program that was started for this and not let go yet ends with us (kernel/start.h).
@@ -163,7 +164,7 @@ int measure(const Options& asked, const Policy& policy) {
   output::Feed feed;
   sink->call_meanwhile([&feed] { feed.meanwhile(); });
   options.look.colour = sink->is_terminal() && !std::getenv("NO_COLOR");
-  feed.add(format->make(*sink, options.look));
+  feed.add(options.is_listing ? make_listing(*sink) : format->make(*sink, options.look));
   std::optional<process::Launch> launched;
   if (auto ok = apply_defaults(plan->manifest, options); !ok) return fail(ok.error());
   if (options.start) {

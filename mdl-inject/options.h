@@ -42,6 +42,7 @@ struct Options : SessionOptions {  // pid: none yet where a program is to be sta
   double sample = 1;             // seconds in which they are looked for
   bool show_mdl = false;         // print what the queries stand for, and measure nothing
   std::string glob;              // for list; "" = all
+  bool is_listing = false;       // what is measured are resources for it (resources.h)
   std::vector<std::string> run;  // the program to start, with its arguments; empty = the plan's process
   std::string folder;            // in which it begins; "" = the present one
   std::string format;            // one of output::formats(); "" = table on a terminal, else ndjson

@@ -27,22 +27,22 @@ struct Wrong {
   std::string what;
 };
 
-[[noreturn]] void fail(const toml::value& at, std::string what) {
+[[noreturn]] void reject(const toml::value& at, std::string what) {
   throw Wrong{at.location(), std::move(what)};
 }
 
 std::string text(const toml::value& value) {
-  if (!value.is_string()) fail(value, "this must be a string");
+  if (!value.is_string()) reject(value, "this must be a string");
   return value.as_string().str;
 }
 
 bool boolean(const toml::value& value) {
-  if (!value.is_boolean()) fail(value, "this must be true or false");
+  if (!value.is_boolean()) reject(value, "this must be true or false");
   return value.as_boolean();
 }
 
 std::string day(const toml::value& value) {
-  if (!value.is_local_date()) fail(value, "this must be a day, such as 2027-01-31");
+  if (!value.is_local_date()) reject(value, "this must be a day, such as 2027-01-31");
   std::ostringstream out;
   out << value.as_local_date();
   return out.str();
@@ -50,7 +50,7 @@ std::string day(const toml::value& value) {
 
 template <typename Read>
 auto list(const toml::value& value, Read read) {
-  if (!value.is_array()) fail(value, "this must be a list");
+  if (!value.is_array()) reject(value, "this must be a list");
   std::vector<decltype(read(value))> out;
   for (const toml::value& one : value.as_array()) out.push_back(read(one));
   return out;
@@ -59,14 +59,14 @@ auto list(const toml::value& value, Read read) {
 std::string key_name(const toml::value& value) {
   const std::string out = text(value);
   if (!out.starts_with("ed25519:") || out.size() != kKeyLength)
-    fail(value, "this must be a key as mdl-inject --verify shows it: ed25519: and 44 letters");
+    reject(value, "this must be a key as mdl-inject --verify shows it: ed25519: and 44 letters");
   return out;
 }
 
 std::string checksum(const toml::value& value) {
   std::string out = text(value);
   if (out.size() != 64 || out.find_first_not_of("0123456789abcdef") != std::string::npos)
-    fail(value, "this must be a plan's checksum as mdl-inject --verify shows it: 64 hexadecimal digits");
+    reject(value, "this must be a plan's checksum as mdl-inject --verify shows it: 64 hexadecimal digits");
   return out;
 }
 
@@ -75,20 +75,20 @@ uid_t user(const toml::value& value) {
     return static_cast<uid_t>(value.as_integer());
   const std::string name = text(value);
   const struct passwd* found = getpwnam(name.c_str());
-  if (!found) fail(value, fmt::format("there is no user '{}'", name));
+  if (!found) reject(value, fmt::format("there is no user '{}'", name));
   return found->pw_uid;
 }
 
 // Each key of a table has a reader; there is no other key.
 using Readers = std::map<std::string, std::function<void(const toml::value&)>>;
 void read_table(const toml::value& table, const Readers& readers) {
-  if (!table.is_table()) fail(table, "this must be a table");
+  if (!table.is_table()) reject(table, "this must be a table");
   for (const auto& [key, value] : table.as_table()) {
     const auto reader = readers.find(key);
     if (reader == readers.end()) {
       std::string known;
       for (const auto& [name, unused] : readers) known += (known.empty() ? "" : ", ") + name;
-      fail(value, fmt::format("'{}' is not known here; known are: {}", key, known));
+      reject(value, fmt::format("'{}' is not known here; known are: {}", key, known));
     }
     reader->second(value);
   }
@@ -101,7 +101,7 @@ void read_may(const toml::value& value, PolicyKey& out) {
                 : word == "calls"   ? &out.calls
                 : word == "command" ? &out.command
                                     : nullptr;
-    if (!may) fail(one, fmt::format("'{}' is none of reads, calls, command", word));
+    if (!may) reject(one, fmt::format("'{}' is none of reads, calls, command", word));
     return *may = true;
   });
 }
@@ -112,15 +112,15 @@ PolicyKey read_key(const toml::value& value) {
                      {"key", [&](const auto& v) { out.key = key_name(v); }},
                      {"until", [&](const auto& v) { out.until = day(v); }},
                      {"may", [&](const auto& v) { read_may(v, out); }}});
-  if (out.name.empty() || out.key.empty()) fail(value, "a key needs a `name` and a `key`");
+  if (out.name.empty() || out.key.empty()) reject(value, "a key needs a `name` and a `key`");
   return out;
 }
 
 void read_versions(const toml::value& value, Policy& out) {
-  if (!value.is_table()) fail(value, "this must be a table");
+  if (!value.is_table()) reject(value, "this must be a table");
   for (const auto& [name, version] : value.as_table()) {
     if (!version.is_integer() || version.as_integer() < 0)
-      fail(version, "this must be a version: 0, 1, 2, ...");
+      reject(version, "this must be a version: 0, 1, 2, ...");
     out.least_versions[name] = static_cast<uint64_t>(version.as_integer());
   }
 }
@@ -129,14 +129,15 @@ double budget(const toml::value& value) {
   const double out = value.is_integer()    ? static_cast<double>(value.as_integer())
                      : value.is_floating() ? value.as_floating()
                                            : -1;
-  if (!(out >= 0 && out <= 1e12)) fail(value, "this must be a number of nanoseconds");
+  if (!(out >= 0 && out <= 1e12)) reject(value, "this must be a number of nanoseconds");
   return out;
 }
 
 Policy read(const toml::value& root) {
   Policy out;
   const auto audit = [&](const toml::value& v) {
-    if (text(v) != "required" && text(v) != "optional") fail(v, "this must be \"required\" or \"optional\"");
+    if (text(v) != "required" && text(v) != "optional")
+      reject(v, "this must be \"required\" or \"optional\"");
     out.audit_required = text(v) == "required";
   };
   const auto table = [](Readers readers) {

@@ -95,11 +95,11 @@ const ast::Expr* value_under(std::string_view name, const ast::Expr& key) {
   const auto* callee = call ? std::get_if<ast::NameUse>(&call->callee->node) : nullptr;
   return callee && callee->text == name && call->args.size() == 1 ? &call->args[0] : nullptr;
 }
-// What a key computes: `symbol`, `fd` and `str` have a meaning as keys alone.
+// What a key computes: `symbol`, `fd`, `str` and their like have a meaning as keys alone.
 const ast::Expr& value_of_key(const ast::Expr& key) {
-  for (const std::string_view name : {"symbol", "fd", "str"})
-    if (const ast::Expr* value = value_under(name, key)) return *value;
-  return key;
+  const auto* call = std::get_if<ast::Call>(&key.node);
+  const auto* callee = call ? std::get_if<ast::NameUse>(&call->callee->node) : nullptr;
+  return callee && call->args.size() == 1 && format::key_call(callee->text) ? call->args[0] : key;
 }
 bool is_text(const ast::Expr* key) {
   return value_under("str", *key) != nullptr;

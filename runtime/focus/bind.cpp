@@ -50,6 +50,22 @@ Result<void> lay_statements(Requests& requests, const plan::Plan& plan) {
   return requests.lay(code->insertions, scope.owner, cells, {}, Draft::kNoInstance, std::nullopt);
 }
 
+// Takes out of the focus what the metric's own keys are, such as a mutex: no code is restricted to it, but the lines are
+// chosen (session/request_values.h). Its text.
+std::string take_keys(const format::Metric& metric, Focus& focus) {
+  std::string out;
+  std::erase_if(focus.resources, [&](const std::vector<std::string>& path) {
+    const std::string hierarchy = path.size() < 2 ? "" : fmt::format("/{}/{}", path[0], path[1]);
+    if (hierarchy.empty() || std::ranges::none_of(metric.keys, [&](const format::MetricKey& key) {
+          return format::resources_of(key.name) == hierarchy;
+        }))
+      return false;
+    out += fmt::format("{}{}/{}", out.empty() ? "" : ",", hierarchy, path.size() == 2 ? "*" : path[2]);
+    return true;
+  });
+  return out;
+}
+
 bool names_start(const format::Expr& expr) {
   return expr.kind == format::ExprKind::start ||
          std::any_of(expr.operands.begin(), expr.operands.end(),
@@ -84,12 +100,15 @@ Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const Bi
   Requests requests(plan, names, options, codes);
   if (auto laid = lay_statements(requests, plan); !laid) return laid.error();
   std::vector<std::string> lost, absent;
-  for (const WantedMetric& one : *wanted) {
+  for (WantedMetric& one : *wanted) {
+    const std::string keys = take_keys(*one.metric, one.focus);
     auto foci = resolve(one.focus, names, options.may_come());
     if (!foci && options.again) lost.push_back(foci.error().text);
     absent.push_back(foci ? "" : foci.error().text);
     if (!foci && (options.again || options.elsewhere)) continue;
     if (!foci) return foci.error();
+    if (!keys.empty())
+      for (ResolvedFocus& focus : *foci) focus.text = focus.text.empty() ? keys : keys + "," + focus.text;
     if (auto bound = bind_foci(requests, one, std::move(*foci)); !bound) return bound.error();
   }
   if (requests.draft().next() == 0 && !options.elsewhere) {

@@ -1,30 +1,38 @@
 #include "runtime/session/key_names.h"
 
 #include <algorithm>
-#include <initializer_list>
 
 namespace mdl::inject {
 namespace {
 
 using enum format::KeyName;
 
-bool has_key(const plan::Plan& plan, std::initializer_list<format::KeyName> names) {
+template <typename Is>
+bool has_key(const plan::Plan& plan, Is is) {
   return std::ranges::any_of(plan.manifest.metrics, [&](const format::Metric& metric) {
-    return std::ranges::any_of(metric.keys, [&](const format::MetricKey& key) {
-      return std::ranges::find(names, key.name) != names.end();
-    });
+    return std::ranges::any_of(metric.keys, is, &format::MetricKey::name);
   });
+}
+
+bool is_variable(format::KeyName name) {
+  return name == symbol || !format::resources_of(name).empty();
+}
+bool is_address(format::KeyName name) {
+  return is_variable(name) || name == caller;
+}
+bool is_named(format::KeyName name) {
+  return is_address(name) || name == path;
 }
 
 }  // namespace
 
 bool asks_for_any_address(const plan::Plan& plan) {
-  return has_key(plan, {symbol, caller});
+  return has_key(plan, is_address);
 }
 
 std::shared_ptr<const image::AddressNames> names_of_keys(const plan::Plan& plan, const image::Image& image) {
-  if (!has_key(plan, {symbol, caller, path})) return nullptr;
-  return std::make_shared<image::AddressNames>(image::AddressNames::of(image, has_key(plan, {symbol})));
+  if (!has_key(plan, is_named)) return nullptr;
+  return std::make_shared<image::AddressNames>(image::AddressNames::of(image, has_key(plan, is_variable)));
 }
 
 }  // namespace mdl::inject

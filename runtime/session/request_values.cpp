@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/focus/name_pattern.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/resident/key_table.h"
 #include "runtime/values/cell_kinds.h"
@@ -30,6 +31,26 @@ std::string focus_of(const resident::JournalRequest& request, const RequestValue
   std::string out = request.focus;
   if (by_focus) out = of_key(out, value.others ? "?" : fmt::format("{}", value.of.key));
   return request.thread == focus::kEachThread && !value.others ? focus::of_thread(out, value.of.thread) : out;
+}
+
+// Where the resource of a hierarchy stands in a focus, as /SyncObject/Mutex/name; empty where none is there.
+std::string_view resource_in(std::string_view focus, std::string_view hierarchy) {
+  for (size_t at = 0; at < focus.size();) {
+    const size_t end = std::min(focus.find(",/", at), focus.size());
+    const std::string_view one = focus.substr(at, end - at);
+    if (one.starts_with(hierarchy) && (one.size() == hierarchy.size() || one[hierarchy.size()] == '/'))
+      return one;
+    at = end + 1;
+  }
+  return {};
+}
+
+// The focus with a resource that is a key: in the place of what stands for all of them, or before the others.
+std::string with_resource(const std::string& focus, std::string_view hierarchy, const std::string& resource) {
+  const std::string_view asked = resource_in(focus, hierarchy);
+  if (asked.empty()) return focus.empty() ? resource : resource + "," + focus;
+  std::string out = focus;
+  return out.replace(static_cast<size_t>(asked.data() - focus.data()), asked.size(), resource);
 }
 
 // By key. `threads`: how many the metric is folded over.
@@ -133,7 +154,7 @@ void RequestValues::name_descriptors(size_t request, const values::KeyValues& no
   name(now.totals), name(now.observed);
 }
 
-std::string RequestValues::name_key(size_t request, size_t place, format::KeyName name, int64_t key) {
+std::string RequestValues::text_of(size_t request, format::KeyName name, int64_t key) const {
   using enum format::KeyName;
   const auto address = static_cast<uint64_t>(key);
   if (name == fd) {
@@ -144,15 +165,33 @@ std::string RequestValues::name_key(size_t request, size_t place, format::KeyNam
   if (name == error)
     if (const char* known = strerrorname_np(static_cast<int>(key))) return fmt::format("{} {}", key, known);
   if (name == number || name == error) return fmt::format("{}", key);
-  const auto as_text = [&] { return keys_.at(request).text(key); };
-  std::string text = name == str      ? as_text()
-                     : !addresses_    ? fmt::format("{:#x}", address)
-                     : name == caller ? addresses_->of_caller(address)
-                     : name == path   ? addresses_->path(address)
-                                      : addresses_->at(address);
+  if (name == str) return keys_.at(request).text(key);
+  return !addresses_      ? fmt::format("{:#x}", address)
+         : name == caller ? addresses_->of_caller(address)
+         : name == path   ? addresses_->path(address)
+                          : addresses_->at(address);
+}
+
+std::string RequestValues::name_key(size_t request, size_t place, format::KeyName name, int64_t key) {
+  std::string text = text_of(request, name, key);
   if (taken_.try_emplace({request, place, text}, key).first->second != key)
-    text += fmt::format(" ({:#x})", address);
+    text += fmt::format(" ({:#x})", static_cast<uint64_t>(key));
   return text;
+}
+
+// Others are kept, too, and not shown.
+bool RequestValues::is_asked(size_t request, const values::KeyOf& of) const {
+  const std::vector<format::KeyName>* names = names_of_keys(request);
+  if (names == nullptr) return true;
+  for (const auto& [name, key] : named_keys(*names, of)) {
+    const std::string_view hierarchy = format::resources_of(name);
+    if (hierarchy.empty()) continue;
+    std::string_view asked = resource_in(journal_.requests[request].focus, hierarchy);
+    if (asked.size() <= hierarchy.size()) continue;
+    asked.remove_prefix(hierarchy.size() + 1);
+    if (asked != "*" && !focus::fits(asked, text_of(request, name, key))) return false;
+  }
+  return true;
 }
 
 std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot& snapshot) const {
@@ -184,14 +223,15 @@ std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot
     const values::KeyValues& now = table->second.last();
     if (const format::CellKind keyed = table->second.kind(); values::routines(keyed).fold) {
       for (const auto& [of, observed] : now.observed)
-        if (request.thread < 0 || static_cast<uint64_t>(request.thread) == of.thread)
+        if ((request.thread < 0 || static_cast<uint64_t>(request.thread) == of.thread) && is_asked(index, of))
           out.push_back(
               observation(false, {of.key, request.thread < 0 ? of.thread : 0, of.more}, observed, keyed));
       if (now.others) out.push_back(observation(true, {}, now.others_observed, keyed));
       return out;
     }
     const auto add = [&](const std::map<values::KeyOf, int64_t>& totals) {
-      for (const auto& [of, total] : totals) out.push_back({false, of, total});
+      for (const auto& [of, total] : totals)
+        if (is_asked(index, of)) out.push_back({false, of, total});
     };
     if (table->second.is_by_thread() && request.thread != focus::kEachThread)
       add(fold(now.totals, request, snapshot.counts[index]));
@@ -238,8 +278,11 @@ const output::Series& RequestValues::series_of(size_t index, const RequestValue&
   if (names != nullptr)
     for (size_t place = 0; const auto& [name, key] : named_keys(*names, value.of)) {
       const std::string text = value.others ? "?" : name_key(index, place++, name, key);
+      const std::string hierarchy(format::resources_of(name));
       if (name == format::KeyName::path)
         series.focus = series.focus.empty() ? text : text + "," + series.focus;
+      else if (!hierarchy.empty())
+        series.focus = with_resource(series.focus, hierarchy, hierarchy + "/" + text);
       else
         series.key.push_back(text);
     }

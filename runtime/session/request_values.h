@@ -57,6 +57,9 @@ class RequestValues {
   const output::Series& series_of(size_t request, const RequestValue& value);
   const std::vector<format::KeyName>* names_of_keys(size_t request) const;
   bool has_line(size_t request, uint64_t thread) const;
+  std::string text_of(size_t request, format::KeyName name, int64_t key) const;
+  // Whether the request's focus asks for it, where keys are resources.
+  bool is_asked(size_t request, const values::KeyOf& of) const;
   // The text of the one that stands in that place, which no other key there has.
   std::string name_key(size_t request, size_t place, format::KeyName name, int64_t key);
   void name_descriptors(size_t request, const values::KeyValues& now);

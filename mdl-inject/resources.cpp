@@ -1,0 +1,131 @@
+#include "mdl-inject/resources.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/installed.h"
+#include "base/say.h"
+#include "mdl-inject/commands.h"
+#include "mdl-inject/measure.h"
+#include "runtime/kernel/proc_file.h"
+#include "runtime/output/figures.h"
+#include "runtime/process/target.h"
+
+namespace mdl::inject {
+namespace {
+
+constexpr std::string_view kLocks = "/SyncObject", kThreads = "/Thread";
+constexpr double kMoment = 1;  // seconds that are measured where -d says nothing else
+
+struct LockKind {
+  std::string_view name, metric;  // of stdlib-metrics/locks.mdl
+};
+constexpr LockKind kKinds[] = {{"Mutex", "mutex_latency"},
+                               {"RwLock", "rwlock_latency"},
+                               {"Condition", "condition_latency"},
+                               {"Semaphore", "semaphore_latency"},
+                               {"Barrier", "barrier_latency"}};
+
+bool is_below(std::string_view path, std::string_view hierarchy) {
+  return path == hierarchy || (path.starts_with(hierarchy) && path[hierarchy.size()] == '/');
+}
+
+class Listing final : public output::Consumer {
+ public:
+  explicit Listing(output::Sink& sink) : sink_(sink) {}
+
+  Result<void> sample(std::span<const output::Point> points, bool final) override {
+    if (!final) return {};
+    std::vector<const output::Point*> lines;
+    size_t width = 0;
+    for (const output::Point& point : points)
+      if (!output::is_zero(point))
+        lines.push_back(&point), width = std::max(width, point.series->focus.size());
+    std::ranges::sort(lines, std::greater(), [](const auto* p) { return output::number(p->value).total; });
+    std::string text;
+    for (const output::Point* point : lines) {
+      const auto* waits = std::get_if<output::Observed>(&point->value);
+      const uint64_t count = waits ? waits->of.count() : 0;
+      text += fmt::format("{:<{}}  {:>12} {}  {}\n", point->series->focus, width,
+                          output::grouped(static_cast<int64_t>(count)), count == 1 ? "wait " : "waits",
+                          output::total_text(*point));
+    }
+    return sink_.write(text);
+  }
+
+ private:
+  output::Sink& sink_;
+};
+
+int list_threads(const Options& options) {
+  if (auto ok = separate_reading(options); !ok) return fail(ok.error());
+  if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
+  const std::string glob = is_below("/Thread", options.glob) ? "/Thread/*" : options.glob;
+  std::vector<pid_t> threads = process::live_threads(options.pid);
+  std::ranges::sort(threads);
+  size_t printed = 0;
+  for (const pid_t thread : threads) {
+    const std::string path = fmt::format("{}/{}", kThreads, thread);
+    std::string name = kernel::proc_text(thread, "comm");
+    while (name.ends_with('\n')) name.pop_back();
+    const std::string by_name = fmt::format("{}/{}", kThreads, name);
+    if (fnmatch(glob.c_str(), path.c_str(), 0) != 0 && fnmatch(glob.c_str(), by_name.c_str(), 0) != 0)
+      continue;
+    say("{}  {}\n", path, name);
+    printed++;
+  }
+  if (printed == 0)
+    say(stderr, "mdl-inject: no thread of process {} matches '{}'\n", options.pid, options.glob);
+  return printed == 0 ? 1 : 0;
+}
+
+// The metrics that find them, "" where there are none of that kind; all without a kind.
+Result<std::vector<std::string>> metrics_for(const std::string& glob) {
+  std::vector<std::string> out;
+  std::string rest = glob.substr(std::min(glob.size(), kLocks.size() + 1));
+  const std::string kind = rest.substr(0, rest.find('/'));
+  rest.erase(0, kind.size() + 1);
+  for (const LockKind& one : kKinds)
+    if (kind == one.name)
+      out.push_back(rest.empty() ? std::string(one.metric)
+                                 : fmt::format("{}@{}/{}/{}", one.metric, kLocks, one.name, rest));
+  if (kind.empty() || kind == "*" || !out.empty()) return out;
+  std::vector<std::string_view> kinds;
+  for (const LockKind& one : kKinds) kinds.push_back(one.name);
+  return Error{fmt::format("there is no {}/{} that can be listed; there are {}/{{{}}}", kLocks, kind, kLocks,
+                           fmt::join(kinds, ",")),
+               Status::usage};
+}
+
+}  // namespace
+
+bool lists_resources(const Options& options) {
+  return is_below(options.glob, kLocks) || is_below(options.glob, kThreads);
+}
+
+int list_resources(const Options& options, const Policy& policy) {
+  if (is_below(options.glob, kThreads)) return list_threads(options);
+  auto metrics = metrics_for(options.glob);
+  if (!metrics) return fail(metrics.error());
+  Options moment = options;
+  moment.command = Command::measure;
+  moment.is_listing = true;
+  moment.plan = installed("plans/locks.plan");
+  moment.metrics = std::move(*metrics);
+  if (!moment.duration) moment.duration = kMoment;
+  moment.interval = std::max(moment.interval, *moment.duration);
+  moment.interval_given = true;
+  return measure(moment, policy);
+}
+
+std::unique_ptr<output::Consumer> make_listing(output::Sink& sink) {
+  return std::make_unique<Listing>(sink);
+}
+
+}  // namespace mdl::inject

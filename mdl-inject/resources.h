@@ -1,0 +1,23 @@
+// --list of resources that are known only while a program runs: locks, which a measurement of a moment finds
+// (share/mdl/plans/locks.plan), and threads, which /proc has.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "mdl-inject/options.h"
+#include "mdl-inject/policy.h"
+#include "runtime/output/series.h"
+#include "runtime/output/sink.h"
+
+namespace mdl::inject {
+
+// Whether what --list asks for is one of these, and not functions.
+bool lists_resources(const Options& options);
+// Returns the exit status.
+int list_resources(const Options& options, const Policy& policy);
+
+// Writes the lines of the last sample: resources, how often each was waited for, and for how long; the longest first.
+std::unique_ptr<output::Consumer> make_listing(output::Sink& sink);
+
+}  // namespace mdl::inject
