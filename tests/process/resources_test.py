@@ -10,7 +10,8 @@ from harness import MDL_INJECT, LiveTest, run
 
 TIMES = 200
 LOCKS = "/SyncObject"
-SOURCE = pathlib.Path(__file__).parents[2] / "stdlib-metrics" / "locks.mdl"
+STANDARD = pathlib.Path(__file__).parents[2] / "stdlib-metrics"
+SOURCES = [STANDARD / "code.mdl", STANDARD / "locks.mdl"]
 
 
 class Resources(LiveTest):
@@ -50,7 +51,7 @@ class Resources(LiveTest):
         for focus, named in (("Mutex/cache_lock", ["cache_lock"]), ("Mutex/*_lock", ["cache_lock", "log_lock"]),
                              ("Mutex/0x*", [self.heap.rsplit("/", 1)[1]]), ("Mutex/absent", [])):
             with self.subTest(focus=focus):
-                session = self.inject(self.program.pid, SOURCE, "count main as all", "-m", f"mutex_latency@{LOCKS}/{focus}",
+                session = self.inject(self.program.pid, *SOURCES, "count main as all", "-m", f"mutex_latency@{LOCKS}/{focus}",
                                       "-m", f"barrier_latency@{LOCKS}/Barrier").wait_inserted()
                 self.program.ask(f"go {TIMES}")
                 self.assert_stopped_well(session)
@@ -66,8 +67,13 @@ class Resources(LiveTest):
         threads = {focus for focus in found if focus.startswith(f"{LOCKS}/Mutex/log_lock,/Thread/")}
         self.assertEqual([found[one] for one in threads], [2 * TIMES] * 3)
 
+    def test_while_a_function_runs(self):
+        """The condition's mutex is taken elsewhere."""
+        found = self.counts(*SOURCES, "-m", "mutex_latency@/Code/locks/t_take")
+        self.assertEqual(found, {f"{lock},/Code/locks/t_take": count for lock, count in self.expected().items() if "/Mutex/" in lock})
+
     def test_another_kind_is_an_error(self):
-        done = run(MDL_INJECT, self.program.pid, self.compile("locks.mdl"), "-m", f"mutex_latency@{LOCKS}/RwLock/table_lock", "-d", "0")
+        done = run(MDL_INJECT, self.program.pid, self.compile("code.mdl", "locks.mdl"), "-m", f"mutex_latency@{LOCKS}/RwLock/table_lock", "-d", "0")
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"cannot be restricted to {LOCKS}/RwLock/table_lock", done.stderr)
 

@@ -81,6 +81,34 @@ metric waits {
         self.assertEqual(values, {"malloc_calls": done["calls"], "malloc_bytes": done["bytes"],
                                   "free_calls": done["frees"]})
 
+    def measure_keys(self, file, command, metrics):
+        """{metric: {key: value}}, where a metric by key has no line before its first key."""
+        program = self.start("standard")
+        focus = f"/Code/standard/do_{command.split()[0]}"
+        requests = [word for metric in (*metrics, "calls", "latency") for word in ("-m", f"{metric}@{focus}")]
+        session = self.inject(program.pid, self.compile("code.mdl", "functions.mdl", file), *requests).wait_inserted()
+        done = program.ask(command)
+        self.assert_stopped_well(session)
+        self.assertEqual(program.end(), 0)
+        last = session.final().values()
+        self.assertEqual({line["metric"]: line.get("count", line["value"]) for line in last if line["metric"] in ("calls", "latency")},
+                         {"calls": 1, "latency": 1})
+        return {metric: session.by_key(metric, program.pid) for metric in metrics}, done
+
+    def test_files(self):
+        values, done = self.measure_keys("files.mdl", "io 100", ["file_bytes_read", "file_bytes_written", "io_errors"])
+        for metric, truth in (("file_bytes_read", "read"), ("file_bytes_written", "written")):
+            self.assertEqual(list(values[metric].values()), [done[truth]])
+            self.assertRegex(next(iter(values[metric])), r"^\d+ pipe:\[\d+\]$")
+        self.assertEqual(values["io_errors"], {"9 EBADF": 100})
+
+    def test_allocations(self):
+        values, done = self.measure_keys("allocations.mdl", "heap 1000", ["malloc_calls_by_size", "malloc_calls_by_caller", "malloc_bytes_by_caller"])
+        self.assertEqual(values["malloc_calls_by_size"], {"100": 1000})
+        for metric, truth in (("malloc_calls_by_caller", "calls"), ("malloc_bytes_by_caller", "bytes")):
+            self.assertEqual(sum(values[metric].values()), done[truth])
+            self.assertEqual({caller.split("+")[0] for caller in values[metric]}, {"do_heap"})
+
     def test_live_bytes(self):
         program = self.start("standard")
         plan = self.compile("memory_live.mdl")

@@ -25,16 +25,16 @@ pthread_barrier_t meeting;
 sem_t slots;
 }
 
+extern "C" __attribute__((noipa, used)) void t_take(pthread_mutex_t* mutex) {
+  pthread_mutex_lock(mutex);
+  pthread_mutex_unlock(mutex);
+}
+
 namespace {
 
 constexpr unsigned kThreads = 3;
 pthread_mutex_t waiting = PTHREAD_MUTEX_INITIALIZER;
 unsigned long signals = 0;
-
-void take(pthread_mutex_t& mutex) {
-  pthread_mutex_lock(&mutex);
-  pthread_mutex_unlock(&mutex);
-}
 
 // Exactly one wait for each signal: the next one is given when it has been taken.
 void meet_condition(unsigned thread) {
@@ -55,7 +55,7 @@ void meet_condition(unsigned thread) {
 
 void go(unsigned thread, unsigned long times, pthread_mutex_t* heap) {
   for (unsigned long i = 0; i < times; i++) {
-    take(cache_lock), take(log_lock), take(log_lock), take(*heap);
+    t_take(&cache_lock), t_take(&log_lock), t_take(&log_lock), t_take(heap);
     pthread_rwlock_rdlock(&table_lock), pthread_rwlock_unlock(&table_lock);
     pthread_barrier_wait(&meeting);
     sem_post(&slots), sem_wait(&slots);
