@@ -60,7 +60,8 @@ PlanText make_plan(const Program& program, const Target& target, std::vector<Ref
     if (!metric.keys.empty()) features.emplace("metric-keys");
     if (metric.keyed != format::CellKind::counter) features.emplace("keyed-observations");
     if (metric.keys.size() > 1) features.emplace("several-keys");
-    if (format::reads_texts(metric)) features.emplace("text-keys");
+    if (format::text_keys(metric)) features.emplace("text-keys");
+    if (format::text_keys(metric) > 1) features.emplace("several-text-keys");
     if (std::ranges::find(metric.keys, format::KeyName::path, &format::MetricKey::name) != metric.keys.end())
       features.emplace("function-keys");
   }

@@ -101,9 +101,6 @@ const ast::Expr& value_of_key(const ast::Expr& key) {
     if (const ast::Expr* value = value_under(name, key)) return *value;
   return key;
 }
-bool is_text(const ast::Expr* key) {
-  return value_under("str", *key) != nullptr;
-}
 
 bool is_thread(const ast::Expr& key) {
   return is_word(key, "thread");
@@ -257,7 +254,6 @@ class Checker {
 
   void keys() {
     const std::vector<const ast::Expr*> all = keys_of(query_);
-    const auto text = std::ranges::find_if(all, is_text);
     const size_t most = format::kMostKeysOfMetric - (implies_function(query_) ? 1 : 0);
     for (const std::vector<ast::Expr>& list : query_.keys)
       for (const ast::Expr& key : list) {
@@ -281,9 +277,6 @@ class Checker {
                       fmt::format("a value for each of more than {}{}", most,
                                   most < format::kMostKeysOfMetric ? ", besides the function" : ""))
               .hint("ask in two queries, or compute one number of two: by $arg[0] * 1000 + $arg[1]");
-        } else if (is_text(&key) && &key != *text) {
-          diagnostics_.report(DiagnosticCode::query_not_yet, key.span, "a value for each of two texts")
-              .hint("ask in two queries");
         }
       }
   }

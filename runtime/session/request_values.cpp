@@ -69,6 +69,7 @@ values::KeyPlace key_place(const resident::JournalTable& table) {
           .others = shape.others(),
           .totals = shape.totals(),
           .texts = shape.texts(),
+          .text_keys = shape.text_keys,
           .own = shape.own(),
           .most_own = shape.most_own(),
           .own_totals = shape.own_totals(),
