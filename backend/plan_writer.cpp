@@ -60,9 +60,13 @@ PlanText make_plan(const Program& program, const Target& target, std::vector<Ref
     if (!metric.keys.empty()) features.emplace("metric-keys");
     if (metric.keyed != format::CellKind::counter) features.emplace("keyed-observations");
     if (metric.keys.size() > 1) features.emplace("several-keys");
-    if (format::reads_texts(metric)) features.emplace("text-keys");
-    if (std::ranges::find(metric.keys, format::KeyName::path, &format::MetricKey::name) != metric.keys.end())
-      features.emplace("function-keys");
+    if (format::text_keys(metric)) features.emplace("text-keys");
+    if (format::text_keys(metric) > 1) features.emplace("several-text-keys");
+    const auto has_key = [&](format::KeyName name) {
+      return std::ranges::find(metric.keys, name, &format::MetricKey::name) != metric.keys.end();
+    };
+    if (has_key(format::KeyName::path)) features.emplace("function-keys");
+    if (has_key(format::KeyName::module)) features.emplace("object-keys");
     if (std::ranges::any_of(metric.keys,
                             [](const auto& key) { return !format::resources_of(key.name).empty(); }))
       features.emplace("lock-keys");

@@ -117,17 +117,19 @@ bool is_even(CellKind kind) {
   return is_raised(kind) || kind == CellKind::entries;
 }
 
-bool reads_texts(const Metric& metric) {
-  return std::ranges::find(metric.keys, KeyName::str, &MetricKey::name) != metric.keys.end();
+uint64_t text_keys(const Metric& metric) {
+  return static_cast<uint64_t>(std::ranges::count(metric.keys, KeyName::str, &MetricKey::name));
 }
 
-bool has_text(const std::vector<KeyName>& names) {
-  return std::ranges::find(names, KeyName::str) != names.end();
+uint64_t text_keys(const std::vector<KeyName>& names) {
+  return static_cast<uint64_t>(std::ranges::count(names, KeyName::str));
 }
 
 std::vector<size_t> order_of_keys(const std::vector<KeyName>& names) {
   std::vector<size_t> out;
-  for (size_t i = 0; i < names.size(); i++) out.insert(names[i] == KeyName::str ? out.begin() : out.end(), i);
+  for (const bool texts : {true, false})
+    for (size_t i = 0; i < names.size(); i++)
+      if ((names[i] == KeyName::str) == texts) out.push_back(i);
   return out;
 }
 

@@ -208,8 +208,8 @@ enum class KeyChange : uint8_t {
 
 // How a key is shown: as a number; as what lies at that address; as the file of that descriptor; the return address at
 // an entry or a return, as the place that it is in, which no code has, but the injector reads it; as the text at that
-// address, where equal texts are one key; as the function that begins there, whose path is the focus of a line; as an
-// errno; and, as symbols are, as a lock of a kind, whose path is a focus, too.
+// address, where equal texts are one key; as the function that begins there, or the object whose code begins there, whose
+// path is the focus of a line; as an errno; and, as symbols are, as a lock of a kind, whose path is a focus, too.
 enum class KeyName : uint8_t {
   number,
   symbol,
@@ -218,15 +218,16 @@ enum class KeyName : uint8_t {
   str,
   path,
   error,
+  module,
   mutex,
   rwlock,
   condition,
   semaphore,
   barrier
 };
-inline constexpr std::string_view kKeyNames[] = {"number", "symbol",    "fd",        "caller",
-                                                 "str",    "path",      "error",     "mutex",
-                                                 "rwlock", "condition", "semaphore", "barrier"};
+inline constexpr std::string_view kKeyNames[] = {"number",    "symbol",    "fd",     "caller", "str",
+                                                 "path",      "error",     "module", "mutex",  "rwlock",
+                                                 "condition", "semaphore", "barrier"};
 // The resources that such keys are, as /SyncObject/Mutex; "" where they are none.
 std::string_view resources_of(KeyName);
 // Which way MDL writes as `NAME(VALUE)`.

@@ -48,9 +48,9 @@ inline constexpr const char* kGuardStencil = "mdl.guard";       // the stencil's
 
 // Features that a reader must know to use a plan, besides those of points, cells and routines (kinds.h).
 inline constexpr const char* kOtherFeatures[] = {
-    "symbols",      "thread-id",     "named-arguments", "value-types",        "metric-flags",
-    "editions",     "focus",         "metric-keys",     "keyed-observations", "text-keys",
-    "several-keys", "function-keys", "lock-keys"};
+    "symbols",      "thread-id",     "named-arguments",   "value-types",        "metric-flags",
+    "editions",     "focus",         "metric-keys",       "keyed-observations", "text-keys",
+    "several-keys", "function-keys", "several-text-keys", "object-keys",        "lock-keys"};
 // An unknown one is refused (exit status 4).
 bool is_known_feature(std::string_view name);
 
@@ -192,11 +192,10 @@ struct Metric {
   bool operator==(const Metric&) const = default;
 };
 
-// Whether a key of it is the text at an address, which the resident code reads (KeyName::str).
-bool reads_texts(const Metric& metric);
-
-bool has_text(const std::vector<KeyName>& names);
-// Which key comes when in memory: a text first, the others in their own order.
+// How many keys are texts at addresses, which the resident code reads (KeyName::str).
+uint64_t text_keys(const Metric& metric);
+uint64_t text_keys(const std::vector<KeyName>& names);
+// Which key comes when in memory: texts first, and else in their own order.
 std::vector<size_t> order_of_keys(const std::vector<KeyName>& names);
 
 struct Exclude {

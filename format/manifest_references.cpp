@@ -118,8 +118,6 @@ class Checker {
       if (std::ranges::count(names, name) != 1 || std::ranges::none_of(metric.cells, is_it))
         fail(fmt::format("metric \"{}\" keeps its value by keys without the counters for them", metric.id));
     }
-    if (std::ranges::count(metric.keys, KeyName::str, &MetricKey::name) > 1)
-      fail(fmt::format("metric \"{}\" keeps its value by more than one text", metric.id));
     if (!key_change(metric.keyed) ||
         (info(metric.keyed).update && metric.aggregate != aggregate_of(metric.keyed)))
       fail(fmt::format("metric \"{}\" keeps by keys what cannot be", metric.id));

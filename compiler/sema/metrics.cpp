@@ -290,9 +290,6 @@ class MetricChecker {
     if (base.keys.size() > format::kMostKeysOfMetric)
       diagnostics.report(DiagnosticCode::bad_value, base.keys[format::kMostKeysOfMetric].span, "'keyed by'",
                          fmt::format("at most {} expressions", format::kMostKeysOfMetric));
-    if (std::ranges::count(base.keys, format::KeyName::str,
-                           [](const ast::Expr& key) { return named_key(key).name; }) > 1)
-      diagnostics.report(DiagnosticCode::bad_value, span, "'keyed by'", "one text at most");
     if (!result_.replacements.empty())
       diagnostics.report(DiagnosticCode::bad_value, span, "'keyed by'",
                          "a metric whose base nothing replaces");

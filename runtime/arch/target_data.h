@@ -83,7 +83,8 @@
   X(TableOwn, 104)       /* where the totals end, and a table of threads' own begins, unless keys are texts; */  \
   X(TablePlain, 112)     /* the same where keys are one value each and no thread's, else 0 */            \
   X(TableOwned, 120)     /* not 0: this is such a table */                                              \
-  X(TableSlots, 128)     /* 32 bits each: the number of a total, 0 = free */                           \
+  X(TableTextKeys, 128)  /* how many of the keys are addresses of texts: the first ones */              \
+  X(TableSlots, 192)     /* 32 bits each: the number of a total, 0 = free */                           \
   X(OwnKeys, 16384)      /* while a table has no more totals, threads get some of their own */          \
   X(TotalSize, 64)                                                                                    \
   X(TotalShift, 6)                                                                                    \

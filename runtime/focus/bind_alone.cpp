@@ -85,7 +85,7 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   if (base->insertions.size() > kMostSnippets / foci) return too_much();
   if (auto known = requests.admit(base->insertions, scope.owner); !known)
     return requests.leave_out(wanted, known.error());
-  if (format::reads_texts(metric))
+  if (format::text_keys(metric))
     if (auto known = requests.admit_reads(scope.owner); !known)
       return requests.leave_out(wanted, known.error());
 

@@ -20,7 +20,7 @@ uint64_t predicted_ps(const plan::Plan& plan, std::span<const BoundSnippet> snip
     const plan::StencilCost& cost = plan.stencils[snippet.stencil].cost;
     cycles += static_cast<double>(cost.cycles) / 100;
     routines_ps += cost.routine_ns * 1000;
-    if (snippet.reads_text) routines_ps += format::info(format::Routine::read).nanoseconds * uint64_t{1000};
+    routines_ps += snippet.text_keys * format::info(format::Routine::read).nanoseconds * 1000;
     guards.insert(snippet.guards.begin(), snippet.guards.end());
   }
   cycles += kGuardCycles * static_cast<double>(guards.size());

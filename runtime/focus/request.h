@@ -76,7 +76,7 @@ struct BoundSnippet {
   std::vector<TrackedCells> tracks = {};  // of the flag that it writes: what is to be done behind it
   static constexpr uint32_t kNoTable = UINT32_MAX;
   uint32_t keys = kNoTable;   // index into Binding::key_tables: whose keys it changes,
-  bool reads_text = false;    // which are texts that are read behind it
+  uint64_t text_keys = 0;     // of which so many are texts that are read behind it
   std::string obstacle = {};  // why it is refused here, "" = it is not
 };
 

@@ -160,9 +160,8 @@ class Builder {
     });
   }
   resident::KeyTableShape shape_of(const focus::KeyTable& table) const {
-    const bool of_texts = format::has_text(table.names);
-    return {of_texts ? std::min(input_.max_keys, resident::kMostTexts) : input_.max_keys, table.kind,
-            of_texts};
+    const uint64_t texts = format::text_keys(table.names);
+    return {texts ? std::min(input_.max_keys, resident::kMostTexts) : input_.max_keys, table.kind, texts};
   }
   Result<void> use_session() {
     out_.extends = true;

@@ -23,9 +23,9 @@
 
 namespace mdl::resident {
 
-inline constexpr uint32_t kJournalVersion = 11;
+inline constexpr uint32_t kJournalVersion = 13;
 // Of a generation that is not the first: whoever does not know of these takes one for all there is.
-inline constexpr uint32_t kJournalOfGenerations = 12;
+inline constexpr uint32_t kJournalOfGenerations = 14;
 
 struct PatchedWindow {
   uint64_t address = 0;
@@ -105,7 +105,7 @@ struct JournalTable {  // resident/key_table.h
   std::vector<format::KeyName> names = {};            // of a metric by key: how its keys are shown,
   format::CellKind kind = format::CellKind::counter;  // and what it keeps for each
 
-  KeyTableShape shape() const { return {most, kind, format::has_text(names)}; }
+  KeyTableShape shape() const { return {most, kind, format::text_keys(names)}; }
 };
 
 struct Journal {

@@ -214,11 +214,10 @@ JournalTable table_of(const json& in, const Journal& journal) {
   const auto kind = format::cell_kind(in.at(7).get<std::string>());
   if (!kind || !format::key_change(*kind)) throw std::out_of_range("keyed");
   out.kind = *kind;
-  if (out.names.size() > format::kMostKeysOfMetric || !std::ranges::all_of(out.names, is_known) ||
-      std::ranges::count(out.names, format::KeyName::str) > 1)
+  if (out.names.size() > format::kMostKeysOfMetric || !std::ranges::all_of(out.names, is_known))
     throw std::out_of_range("keys");
   const uint64_t keys_end = out.keys + uint64_t{format::info(format::CellKind::keys).size};
-  if (out.most == 0 || out.most > (out.shape().of_texts ? kMostTexts : kMostKeys) ||
+  if (out.most == 0 || out.most > (out.shape().text_keys ? kMostTexts : kMostKeys) ||
       out.shape().size() > out.at.end - out.at.start || out.request >= journal.requests.size() ||
       !journal.requests[out.request].keyed || out.keys < kBlockHeader || keys_end > journal.layout.stride ||
       out.base < kBlockHeader || out.base + uint64_t{8} > journal.layout.stride)

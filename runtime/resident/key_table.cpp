@@ -17,7 +17,7 @@ KeyTableHeaders key_table_headers(const KeyTableShape& shape, uint64_t keys, std
                                   uint64_t change, uint64_t base, bool by_thread) {
   const uint64_t before = shape.others() - 1;  // numbers that are nobody's
   const auto key = [&](size_t i) { return i < of.size() ? of[i] : 0; };
-  const bool plain = of.size() == 1 && !by_thread && !shape.of_texts;
+  const bool plain = of.size() == 1 && !by_thread && !shape.text_keys;
   KeyTableHeaders out;
   out.first = {keys,
                key(0),
@@ -34,7 +34,8 @@ KeyTableHeaders key_table_headers(const KeyTableShape& shape, uint64_t keys, std
                key(2),
                shape.totals_end(),
                plain ? shape.own() : 0,
-               0};
+               0,
+               shape.text_keys};
   out.own = out.first;
   const auto set = [&](size_t offset, uint64_t word) { out.own[offset / 8] = word; };
   set(kTableMask, shape.slots_own() - 1);

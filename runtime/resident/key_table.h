@@ -4,11 +4,12 @@
 //   +0    offsets in a block: keys, key, change, base; slots less one, most totals, totals so far, offset of
 //         the totals, whether they are kept for each thread, how many are for what found no room, offset of the
 //         texts or 0, further keys (offsets in a block, or 0), offset of the table behind it, the same or 0,
-//         whether it is that one
-//   +128  slots: the number of a total in 32 bits, 0 = free
+//         whether it is that one, how many of the keys are texts
+//   +192  slots: the number of a total in 32 bits, 0 = free
 //         totals of 64 bytes {key, total, thread, 2nd key, part, count, 3rd key, owner}, by number; 0 is for what
 //         found no room {1 then, total}
-//         texts of 264 bytes {how long, bytes}, by the numbers of their totals: where keys are texts; else
+//         texts of 264 bytes {how long, bytes}, those of a total together, by the totals' numbers: where keys are
+//         texts; else
 //         a table of the same form, whose totals have owners
 //
 // A total that any thread may write takes a locked instruction, and the cache line goes from one to the other. So a
@@ -20,8 +21,9 @@
 // has it (format/kinds.h). A distribution has a total for each of its buckets that holds something, whose part is the
 // bucket's number and one; as many numbers are for what found no room.
 //
-// Where keys are texts, code names the address of one. The resident code reads up to 256 bytes there and takes their
-// 64-bit hash for the key (FNV-1a, Fowler, Noll and Vo); the text is kept when the key is first seen.
+// Where keys are texts, code names the address of each, and they come before keys that are none. The resident code
+// reads up to 256 bytes there and takes their 64-bit hash for the key (FNV-1a, Fowler, Noll and Vo); the texts of a
+// total are kept when it is first met.
 //
 // Numbers are given in the order in which keys appear, so that a reader reads what is used and nothing else.
 // Two threads that meet a key at the same time may both give it a number; one of them stays at 0.
@@ -39,7 +41,7 @@
 namespace mdl::resident {
 
 inline constexpr uint64_t kDefaultKeys = 2097152;
-inline constexpr uint64_t kMostTexts = 262144;  // of one request
+inline constexpr uint64_t kMostTexts = 262144;  // keys of one request, of which one is a text
 inline constexpr uint64_t kMostKeys = uint64_t{1} << 26;
 inline constexpr uint64_t kMostOwn = 65536;
 inline constexpr uint64_t kOwnOfKey = 16;  // where there may be few keys
@@ -47,21 +49,21 @@ inline constexpr uint64_t kOwnOfKey = 16;  // where there may be few keys
 struct KeyTableShape {
   uint64_t most = kDefaultKeys;
   format::CellKind kind = format::CellKind::counter;
-  bool of_texts = false;
+  uint64_t text_keys = 0;  // how many keys are texts
 
   uint64_t others() const { return kind == format::CellKind::histogram ? format::kHistogramBuckets + 1 : 1; }
   uint64_t slots() const { return slots_for(most); }
   uint64_t totals() const { return kTableSlots + slots() * 4; }
   uint64_t totals_end() const { return totals() + (most + others()) * kTotalSize; }
-  uint64_t texts() const { return of_texts ? totals_end() : 0; }
+  uint64_t texts() const { return text_keys ? totals_end() : 0; }
   // Of the second table: where it begins, and where its totals do in it. A number is nobody's there, 0.
-  uint64_t most_own() const { return of_texts ? 0 : std::min(most * kOwnOfKey, kMostOwn); }
-  uint64_t own() const { return of_texts ? 0 : totals_end(); }
+  uint64_t most_own() const { return text_keys ? 0 : std::min(most * kOwnOfKey, kMostOwn); }
+  uint64_t own() const { return text_keys ? 0 : totals_end(); }
   uint64_t slots_own() const { return slots_for(most_own()); }
   uint64_t own_totals() const { return kTableSlots + slots_own() * 4; }
   uint64_t size() const {
-    return totals_end() +
-           (of_texts ? (most + others()) * kTextSize : own_totals() + (most_own() + 1) * kTotalSize);
+    return totals_end() + (text_keys ? (most + others()) * kTextSize * text_keys
+                                     : own_totals() + (most_own() + 1) * kTotalSize);
   }
 
  private:

@@ -33,10 +33,12 @@ Result<int64_t> errno_place(const image::Image& image, const image::Memory& memo
   for (const image::Object& object : image.objects)
     for (const image::Function& function : object.functions.named()) {
       constexpr std::string_view kName = "__errno_location";
-      if (function.name != kName && std::ranges::find(function.aliases, kName) == function.aliases.end()) continue;
+      if (function.name != kName && std::ranges::find(function.aliases, kName) == function.aliases.end())
+        continue;
       const auto one = place_of(image, memory, function.address);
       if (!one) return one.error();
-      if (place.value_or(*one) != *one) return Error{"it has several C libraries, each with an errno of its own"};
+      if (place.value_or(*one) != *one)
+        return Error{"it has several C libraries, each with an errno of its own"};
       place = *one;
     }
   if (!place) return Error{"it has no function __errno_location, which would say where errno is"};

@@ -21,7 +21,7 @@ bool is_address(format::KeyName name) {
   return is_variable(name) || name == caller;
 }
 bool is_named(format::KeyName name) {
-  return is_address(name) || name == path;
+  return is_address(name) || name == path || name == module;
 }
 
 }  // namespace

@@ -90,6 +90,7 @@ values::KeyPlace key_place(const resident::JournalTable& table) {
           .others = shape.others(),
           .totals = shape.totals(),
           .texts = shape.texts(),
+          .text_keys = shape.text_keys,
           .own = shape.own(),
           .most_own = shape.most_own(),
           .own_totals = shape.own_totals(),
@@ -169,6 +170,7 @@ std::string RequestValues::text_of(size_t request, format::KeyName name, int64_t
   return !addresses_      ? fmt::format("{:#x}", address)
          : name == caller ? addresses_->of_caller(address)
          : name == path   ? addresses_->path(address)
+         : name == module ? addresses_->object(address)
                           : addresses_->at(address);
 }
 
@@ -279,7 +281,7 @@ const output::Series& RequestValues::series_of(size_t index, const RequestValue&
     for (size_t place = 0; const auto& [name, key] : named_keys(*names, value.of)) {
       const std::string text = value.others ? "?" : name_key(index, place++, name, key);
       const std::string hierarchy(format::resources_of(name));
-      if (name == format::KeyName::path)
+      if (name == format::KeyName::path || name == format::KeyName::module)
         series.focus = series.focus.empty() ? text : text + "," + series.focus;
       else if (!hierarchy.empty())
         series.focus = with_resource(series.focus, hierarchy, hierarchy + "/" + text);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kWords = kActiveSize / sizeof(uint64_t), kTotalWords = kTotalSize / sizeof(uint64_t);
 constexpr uint64_t kAtOnce = 65536;      // totals
-constexpr uint64_t kTextsAtOnce = 1024;  // of 264 bytes
+constexpr uint64_t kTextsAtOnce = 1024;  // totals, each with up to three of 264 bytes
 
 struct Entry {
   int32_t count = 0;  // 0: free; below: being filled or settled (by the resident code)
@@ -102,6 +102,11 @@ KeyOf of_total(const uint64_t* words) {
   return {key(0), word(kTotalThread), {key(kTotalKey2), key(kTotalKey3)}};
 }
 
+std::array<int64_t, format::kMostKeysOfMetric> keys_of_total(const uint64_t* words) {
+  const KeyOf of = of_total(words);
+  return {of.key, of.more[0], of.more[1]};
+}
+
 // Where a text that was cut ends: not within a character.
 size_t end_of_characters(std::string_view text) {
   size_t last = text.size();
@@ -126,22 +131,30 @@ std::string text_of(const uint64_t* words) {
 bool KeyReader::read_texts(const image::Memory& memory, uint64_t first, std::span<const uint64_t> totals) {
   constexpr uint64_t kTextWords = kTextSize / sizeof(uint64_t);
   const uint64_t number = totals.size() / kTotalWords;
+  const uint64_t each = place_.text_keys;
   const auto is_known = [&](uint64_t i) {
-    return first + i < place_.others || texts_.contains(static_cast<int64_t>(totals[i * kTotalWords]));
+    return first + i < place_.others || !lacks_text(&totals[i * kTotalWords]);
   };
   std::vector<uint64_t> words;
   for (uint64_t i = 0; i < number; ++i) {
     uint64_t end = i;
     while (end < std::min(number, i + kTextsAtOnce) && !is_known(end)) ++end;
     if (end == i) continue;
-    words.resize((end - i) * kTextWords);
-    if (!read_words(memory, place_.table + place_.texts + (first + i) * kTextSize, words)) return false;
-    for (uint64_t k = 0; k < end - i; ++k)
+    words.resize((end - i) * each * kTextWords);
+    if (!read_words(memory, place_.table + place_.texts + (first + i) * each * kTextSize, words))
+      return false;
+    for (uint64_t k = 0; k < (end - i) * each; ++k)
       if (const uint64_t* text = &words[k * kTextWords]; text[0] != 0)
-        texts_.try_emplace(static_cast<int64_t>(totals[(i + k) * kTotalWords]), text_of(text));
+        texts_.try_emplace(keys_of_total(&totals[(i + k / each) * kTotalWords])[k % each], text_of(text));
     i = end - 1;
   }
   return true;
+}
+
+bool KeyReader::lacks_text(const uint64_t* total) const {
+  const auto keys = keys_of_total(total);
+  return !std::all_of(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(place_.text_keys),
+                      [&](int64_t key) { return texts_.contains(key); });
 }
 
 void KeyReader::add(const uint64_t* one, KeyValues& out) const {
@@ -167,7 +180,7 @@ bool KeyReader::read_totals(const image::Memory& memory, KeyValues& out) {
             out.others = true;
             out.others_total = static_cast<int64_t>(static_cast<uint64_t>(out.others_total) + one[1]);
             if (observes) observe(out.others_observed, place.kind, one[1], one[kTotalCount / 8], first + i);
-          } else if (place.texts == 0 || texts_.contains(static_cast<int64_t>(one[0]))) {
+          } else if (!lacks_text(one)) {
             add(one, out);
           }
         }
@@ -206,7 +219,8 @@ Result<void> KeyReader::read(const image::Memory& memory) {
       const Entry &was = (*before)[i].entries[e], &is = after.entries[e];
       const bool same = was.key == is.key && was.base == is.base && was.count > 0 && is.count > 0;
       moving = moving || (!same && (was.count != 0 || is.count != 0));
-      if (!same) continue;
+      if (!same || place_.texts != 0)
+        continue;  // code that has texts for keys raises none, whatever a plan says
       int64_t& total = is.total == others ? now.others_total : now.totals[{is.key, after.thread, {}}];
       total = static_cast<int64_t>(static_cast<uint64_t>(total) + bases[i] - is.base);
     }

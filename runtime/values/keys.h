@@ -23,12 +23,13 @@
 namespace mdl::values {
 
 struct KeyPlace {
-  uint64_t table = 0;   // address
-  uint64_t most = 0;    // totals, besides
-  uint64_t others = 1;  // those of what found no room
-  uint64_t totals = 0;  // offsets in the table
-  uint64_t texts = 0;   // 0 where keys are no texts
-  uint64_t own = 0;     // the table of threads' own totals, an offset in this one; 0 = there is none
+  uint64_t table = 0;      // address
+  uint64_t most = 0;       // totals, besides
+  uint64_t others = 1;     // those of what found no room
+  uint64_t totals = 0;     // offsets in the table
+  uint64_t texts = 0;      // 0 where keys are no texts
+  uint64_t text_keys = 0;  // how many of them are, the first ones
+  uint64_t own = 0;        // the table of threads' own totals, an offset in this one; 0 = there is none
   uint64_t most_own = 0;
   uint64_t own_totals = 0;  // an offset in it
   uint32_t keys = 0;        // offsets in a block
@@ -61,7 +62,7 @@ class KeyReader {
   // The values now are the last ones then; an error when the memory cannot be read.
   Result<void> read(const image::Memory& memory);
   const KeyValues& last() const { return last_; }
-  // Of a key that is in these, where keys are texts: what was at the address, cut where that was longer than 256 bytes.
+  // Of a key in these that is a text: what was at the address, cut where that was longer than 256 bytes.
   const std::string& text(int64_t key) const { return texts_.at(key); }
   bool is_by_thread() const { return place_.by_thread; }
   format::CellKind kind() const { return place_.kind; }
@@ -71,11 +72,13 @@ class KeyReader {
   bool read_own(const image::Memory& memory, KeyValues& out) const;
   void add(const uint64_t* total, KeyValues& out) const;
   bool read_texts(const image::Memory& memory, uint64_t first, std::span<const uint64_t> totals);
+  // Of a total that needs a text which nobody has read.
+  bool lacks_text(const uint64_t* total) const;
 
   BlockLayout layout_;
   KeyPlace place_;
   KeyValues last_;
-  std::map<int64_t, std::string> texts_;  // by key
+  std::map<int64_t, std::string> texts_;  // by their hashes, the keys
 };
 
 }  // namespace mdl::values

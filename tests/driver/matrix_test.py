@@ -15,16 +15,16 @@ CONDITIONS = ("if $arg[0] > 1", "if $return", "if elapsed > 1", "if $now > 1", "
 WITHIN = ("within h", "within h*", "within /Code/b/h", "within h within i")
 KEYS = ("by $arg[0]", "by $return", "by caller", "by function", "by str($arg[0])", "by fd($arg[0])", "by mutex($arg[0])", "by errno", "by $now / 10",
         "by $arg[0], $arg[1]", "by str($arg[0]), caller", "by $arg[0], caller, thread")
-CLAUSES = ("", "by thread", *CONDITIONS, *WITHIN, *KEYS, "if $arg[0] by caller within h", "by str($arg[0]), str($arg[1])")
+CLAUSES = ("", "by thread", *CONDITIONS, *WITHIN, *KEYS, "if $arg[0] by caller within h", "by str($arg[0]), str($arg[1])",
+           "by str($arg[0]), str($arg[1]), str($arg[2])")
 
 
 def is_refused(head, clause):
     """The rules of docs/queries.md."""
-    has_key = " by " in f" {clause}" and clause != "by thread"
-    if clause.count("str(") == 2:
-        return True  # one text at most
-    if head.endswith("/Code/*"):  # a line for each object
-        return has_key or "within" in clause or (head.startswith("self") and "if" in clause)
+    if clause.count("str(") == 3 and head.endswith("*"):
+        return True  # the function, or the object, is a key, too
+    if head in ("time /Code/*", "cpu /Code/*") and clause in WITHIN:
+        return True  # the outermost calls of an object may have begun before
     if head.startswith("self"):  # a timer: it cannot tell calls apart, and is within one function by its path
         return clause not in ("", "by thread", "within /Code/b/h") or (head.endswith("/*") and "within" in clause)
     return head in ("time get*", "cpu get*") and clause in ("", "by thread")  # a line for each needs the object

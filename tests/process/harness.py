@@ -274,6 +274,11 @@ class Session:
         return {line["key"][0]: line["value"] for line in self.lines
                 if line["final"] and line["metric"] == metric and line["pid"] == pid}
 
+    def by_keys(self, metric, pid):
+        """{(key, ...): value} of the last sample, of a metric by several."""
+        return {tuple(line["key"]): line["value"] for line in self.lines
+                if line["final"] and line["metric"] == metric and line["pid"] == pid}
+
     def kill(self):
         if self.process.poll() is None:
             self.process.kill()

@@ -1,5 +1,6 @@
 """`by str(VALUE)`: a line for each text that a function was given, whatever becomes of where it stood."""
 
+import collections
 import signal
 import subprocess
 import unittest
@@ -12,6 +13,9 @@ COUNT, SUM = "count t_text by str($arg[0])", "sum $arg[1] at t_text by str($arg[
 READ = ("alpha", "beta", "", "edge", "unended…", 256 * "x" + "…", r"Zürich\n", "across", "unended")
 AMOUNTS = (1, 2, 3, 4, 5, 6, 7, 11, 12)
 BAD = "<bad address>"
+# Of two and three texts: t_texts is given each text twice, and between them whether its amount is odd.
+TWO, THREE = "count t_texts by str($arg[0]), str($arg[1])", "sum $arg[3] at t_texts by str($arg[0]), str($arg[1]), str($arg[2])"
+PLACES = tuple(zip((*READ, *[BAD] * 3), (*AMOUNTS, 8, 9, 10)))
 MDL = """resourceList texts is procedure { items { "t_text" }; flavor { unix }; }
 metric by_text { name "by_text"; units Calls; unitsType unnormalized; aggregateOperator sum; style EventCounter; flavor { unix };
   base is counter keyed by str($arg[0]) { foreach f in texts append preInsn f.entry (* by_text++; *) } }
@@ -24,6 +28,22 @@ def counts_of(rounds):
 
 def sums_of(rounds):
     return {**{text: rounds * amount for text, amount in zip(READ, AMOUNTS)}, BAD: (8 + 9 + 10) * rounds} if rounds else {}
+
+
+def parity(amount):
+    return "odd" if amount % 2 else "even"
+
+
+def pairs_of(rounds):
+    of = {(text, parity(amount)): rounds for text, amount in PLACES}
+    of[BAD, "even"] = 2 * rounds
+    return of
+
+
+def triples_of(rounds):
+    of = {(text, parity(amount), text): rounds * amount for text, amount in PLACES}
+    of[BAD, "even", BAD] = 18 * rounds
+    return of
 
 
 class Texts(LiveTest):
@@ -101,6 +121,64 @@ class Texts(LiveTest):
         values = {(line["key"][0], line["key"][1]): line["value"] for line in self.session.lines
                   if line["final"] and line["metric"] == both}
         self.assertEqual(values, {(str(amount), text): rounds * amount for text, amount in zip((*READ, *[BAD] * 3), (*AMOUNTS, 8, 9, 10))})
+
+    def test_several_texts(self):
+        shown, hist = "sum $arg[3] at t_texts by $arg[3], str($arg[1]), str($arg[0])", "hist $arg[3] at t_texts by str($arg[1]), str($arg[2])"
+        called, late = "count t_texts by caller, str($arg[1]), str($arg[2])", "latency t_texts by str($arg[1]), str($arg[0])"
+        self.begin(TWO, THREE, shown, hist, called, late)
+        rounds = self.program.ask("go 300")["rounds"]
+        self.finish()
+        keys = lambda metric: self.session.by_keys(metric, self.program.pid)
+        self.assertEqual(keys(TWO), pairs_of(rounds))
+        self.assertEqual(keys(THREE), triples_of(rounds))
+        self.assertEqual(keys(shown), {(str(amount), parity(amount), text): rounds * amount for text, amount in PLACES})
+        by_text = collections.Counter()
+        for (place, of, text), value in keys(called).items():
+            self.assertRegex(place, r"\(anonymous namespace\)::(give|round)")
+            by_text[text, of] += value
+        self.assertEqual(by_text, pairs_of(rounds))
+        for metric in (hist, late):
+            lines = {tuple(reversed(line["key"])): line for line in self.session.lines if line["final"] and line["metric"] == metric}
+            self.assertEqual({of: line["count"] for of, line in lines.items()}, pairs_of(rounds))
+            if metric == hist:
+                self.assertEqual({(*of, of[0]): line["sum"] for of, line in lines.items()}, triples_of(rounds))
+
+    def test_several_texts_and_signals_at_any_instruction(self):
+        self.begin(TWO, THREE, interval="0.01")
+        last = self.program.ask("storm 20000")
+        self.finish()
+        self.assertGreater(last["handled"], 300)
+        for metric, of, handled in ((TWO, pairs_of, ("handled", BAD)), (THREE, triples_of, ("handled", BAD, "there"))):
+            self.assertEqual(self.session.by_keys(metric, self.program.pid), of(last["rounds"]) | {handled: last["handled"]})
+            seen = {}
+            for line in self.session.lines:
+                if line["metric"] == metric:
+                    key = tuple(line["key"])
+                    self.assertIn(key, of(1) | {handled: 1})
+                    self.assertGreaterEqual(line["value"], seen.get(key, 0))
+                    seen[key] = line["value"]
+
+    def test_more_combinations_than_there_is_room_for(self):
+        self.begin(TWO, THREE, "--max-keys", "20")
+        self.program.ask("go 5")
+        self.program.ask("many 100")
+        self.finish()
+        for metric, of in ((TWO, pairs_of), (THREE, triples_of)):
+            values = self.session.by_keys(metric, self.program.pid)
+            room, keys = 20 - len(of(1)), len(next(iter(of(1))))
+            self.assertEqual(values.pop(("?",) * keys), 100 - room)
+            many = {("many", f"text {i}", "many")[:keys]: 1 for i in range(room)}
+            self.assertEqual(values, of(20) | many)
+
+    def test_several_texts_in_followed_forks(self):
+        self.begin(THREE, "--follow-fork")
+        self.program.ask("go 50")
+        child = self.program.ask("fork 30", event="child")
+        self.program.answer("done")
+        self.finish()
+        self.assertEqual(self.session.by_keys(THREE, self.program.pid), triples_of(200))
+        in_child = {of: value for of, value in self.session.by_keys(THREE, child["pid"]).items() if value}
+        self.assertEqual(in_child, triples_of(30))
 
     def test_followed_forks(self):
         self.begin(COUNT, "--follow-fork")

@@ -7,11 +7,14 @@
 // "edge", at the end of the last page that is mapped there, and "unended", which has no end there; 300 times 'x';
 // "Zürich\n"; a null pointer; an address of nothing; the middle of a page that cannot be
 // read; "across", in two pages; "unended" once more, which ends. Its second argument is the
-// text's place in this list, from 1.
+// text's place in this list, from 1. Behind each such call t_texts is called with the same text, "odd" or "even" as its
+// place is, the same text, and the place.
 //
 //   go N       four threads, N rounds each
-//   storm N    two threads make rounds while N signals come to each, whose handler calls t_text with "handled", 1
-//   many N     N different texts: "text 0", "text 1" and so on, continuing where it was
+//   storm N    two threads make rounds while N signals come to each, whose handler calls t_text with "handled", 1, and
+//              t_texts with "handled", a null pointer, "there", 1
+//   many N     N different texts: "text 0", "text 1" and so on, continuing where it was; behind each, t_texts is called
+//              with "many", that text, "many", 1
 //   fork N     a child makes N rounds and answers itself; the parent answers then
 //   quit       ends with status 0
 #include <sys/mman.h>
@@ -34,6 +37,12 @@ extern "C" __attribute__((noipa, used)) long t_text(const char* text, long amoun
   return amount * 3 + (text == nullptr);
 }
 
+extern "C" __attribute__((noipa, used)) long t_texts(const char* first, const char* second, const char* third,
+                                                     long amount) {
+  asm volatile("" : "+r"(first), "+r"(second), "+r"(third), "+r"(amount));
+  return amount * 5 + (first == third);
+}
+
 namespace {
 
 std::atomic<unsigned long> rounds, handled, many;
@@ -50,9 +59,14 @@ void map_edges() {
   closed = map(1, PROT_NONE);
 }
 
+void give(const char* text, long amount) {
+  t_text(text, amount);
+  t_texts(text, amount % 2 ? "odd" : "even", text, amount);
+}
+
 void round() {
   static thread_local char own[304];
-  const auto buffered = [](const char* text, long amount) { t_text(std::strcpy(own, text), amount); };
+  const auto buffered = [](const char* text, long amount) { give(std::strcpy(own, text), amount); };
   buffered("alpha", 1);
   buffered("beta", 2);
   buffered("", 3);
@@ -63,17 +77,17 @@ void round() {
     std::memcpy(ended, "unended", 8);
     return true;
   }();
-  t_text(edge - 12, written ? 4 : 0);
-  t_text(edge - 7, 5);
+  give(edge - 12, written ? 4 : 0);
+  give(edge - 7, 5);
   std::memset(own, 'x', 300);
   own[300] = 0;
-  t_text(own, 6);
+  give(own, 6);
   buffered("Zürich\n", 7);
-  t_text(nullptr, 8);
-  t_text(reinterpret_cast<const char*>(0xdead00000000beef), 9);
-  t_text(closed + 2000, 10);
-  t_text(edge - 4096 - 3, 11);
-  t_text(ended, 12);
+  give(nullptr, 8);
+  give(reinterpret_cast<const char*>(0xdead00000000beef), 9);
+  give(closed + 2000, 10);
+  give(edge - 4096 - 3, 11);
+  give(ended, 12);
   ++rounds;
 }
 
@@ -88,6 +102,7 @@ void go(unsigned long number) {
 
 void on_signal(int) {
   t_text("handled", 1);
+  t_texts("handled", nullptr, "there", 1);
   ++handled;
 }
 
@@ -126,8 +141,11 @@ int main(int argc, char** argv) {
         while (!ends) round();
       });
     } else if (command.word == "many") {
-      for (unsigned long i = 0; i < command.number; ++i)
-        t_text(("text " + std::to_string(many++)).c_str(), 1);
+      for (unsigned long i = 0; i < command.number; ++i) {
+        const std::string text = "text " + std::to_string(many++);
+        t_text(text.c_str(), 1);
+        t_texts("many", text.c_str(), "many", 1);
+      }
     } else if (command.word == "fork") {
       in_child(command.number);
     } else {

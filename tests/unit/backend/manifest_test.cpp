@@ -165,6 +165,18 @@ TEST(Manifest, MetricsMayHaveKeys) {
     return damaged ? "accepted" : damaged.error().text;
   };
   using testing::HasSubstr;
+  const auto of_texts = [&](int number) {
+    return wrong([number](Json& m) {
+      for (int i = 1; i < number; i++) {
+        const std::string cell = "m.key" + std::to_string(i + 1);
+        m["cells"].push_back({{"name", cell}, {"kind", "counter"}});
+        m["keys"].push_back({{"cell", cell}, {"name", "str"}});
+      }
+      m["keys"][0]["name"] = "str";
+    });
+  };
+  EXPECT_EQ(of_texts(3), "accepted");
+  EXPECT_THAT(of_texts(4), HasSubstr("keys"));
   EXPECT_THAT(wrong([](Json& m) { m.erase("key_change"); }), HasSubstr("key_change is missing"));
   EXPECT_THAT(wrong([](Json& m) { m["key_change"] = "m.key"; }), HasSubstr("without the counters"));
   EXPECT_THAT(wrong([](Json& m) { m["keys"][0]["cell"] = "other"; }), HasSubstr("without the counters"));

@@ -3,6 +3,7 @@
 #include "backend/plan_writer.h"
 
 #include <elf.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -184,6 +185,22 @@ TEST(PlanWriter, NamesTheFeaturesOfItsPoints) {
   PlanText plan = make_plan(calls, target(), refusals);
   EXPECT_TRUE(refusals.empty());
   EXPECT_EQ(plan.manifest.features, (std::vector<std::string>{"calls", "counters", "entry-return"}));
+}
+
+TEST(PlanWriter, NamesTheFeaturesOfItsKeys) {
+  const auto features = [](std::vector<format::KeyName> names) {
+    Program of = program();
+    format::Metric& metric = of.manifest.metrics.emplace_back();
+    for (const format::KeyName name : names) metric.keys.push_back({"key", name});
+    std::vector<RefusedSnippet> refusals;
+    return make_plan(of, target(), refusals).manifest.features;
+  };
+  using enum format::KeyName;
+  using testing::Contains;
+  EXPECT_THAT(features({str, number}), Contains("text-keys"));
+  EXPECT_THAT(features({str, number}), testing::Not(Contains("several-text-keys")));
+  EXPECT_THAT(features({str, number, str}),
+              testing::IsSupersetOf({"text-keys", "several-keys", "several-text-keys"}));
 }
 
 TEST(PlanWriter, DoesNotWriteWhatNoReaderAccepts) {

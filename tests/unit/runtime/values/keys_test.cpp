@@ -23,7 +23,7 @@ namespace {
 using format::KeyChange;
 using Totals = std::map<values::KeyOf, int64_t>;
 
-constexpr uint64_t kBase = 64, kKey = 72, kChange = 80, kKeys = 128, kStride = 1024;
+constexpr uint64_t kBase = 64, kKey = 72, kChange = 80, kFurtherKeys = 88, kKeys = 128, kStride = 1024;
 
 // This process's memory, as the reader sees a target's.
 class OwnMemory final : public image::Memory {
@@ -42,10 +42,13 @@ class Keys : public testing::Test {
     by_thread_ = by_thread;
     shape_.most = most;
     table_.assign(shape_.size() / 8 + 1, 0);
+    std::vector<uint64_t> of = {kKey};
+    while (of.size() < shape_.text_keys) of.push_back(kFurtherKeys + (of.size() - 1) * 8);
     const resident::KeyTableHeaders headers =
-        resident::key_table_headers(shape_, kKeys, std::array{kKey}, kChange, kBase, by_thread);
+        resident::key_table_headers(shape_, kKeys, of, kChange, kBase, by_thread);
     std::ranges::copy(headers.first, table_.begin());
-    std::ranges::copy(headers.own, table_.begin() + static_cast<std::ptrdiff_t>(headers.own_at() / 8));
+    if (const uint64_t own = headers.own_at())
+      std::ranges::copy(headers.own, table_.begin() + static_cast<std::ptrdiff_t>(own / 8));
     layout_.slots = slots;
     layout_.stride = kStride;
     data_.assign(slots * 2 + (slots + 1) * kStride / 8, 0);
@@ -79,8 +82,29 @@ class Keys : public testing::Test {
         : "rax", "rbx", "r10", "r11", "memory", "cc");
   }
 
+  // Adds `amount` for these texts.
+  void add(std::vector<const char*> texts, int64_t amount) {
+    const auto address = [](const char* text) { return reinterpret_cast<uint64_t>(text); };
+    for (size_t i = 1; i < texts.size(); ++i) block()[kFurtherKeys / 8 + i - 1] = address(texts[i]);
+    block()[kBase / 8] = static_cast<uint64_t>(amount);
+    change(KeyChange::add, static_cast<int64_t>(address(texts[0])));
+  }
+  // What all of them have counted, by their texts.
+  std::map<std::vector<std::string>, int64_t> by_text() {
+    values::KeyReader reader(layout_, place());
+    EXPECT_TRUE(reader.read(OwnMemory()));
+    std::map<std::vector<std::string>, int64_t> out;
+    for (const auto& [of, total] : reader.last().totals) {
+      std::vector<std::string> texts = {reader.text(of.key)};
+      for (size_t i = 1; i < shape_.text_keys; ++i) texts.push_back(reader.text(of.more[i - 1]));
+      EXPECT_TRUE(out.try_emplace(texts, total).second) << texts[0];
+    }
+    return out;
+  }
+
   values::KeyPlace place() const {
     resident::JournalTable table;
+    table.names.assign(shape_.text_keys, format::KeyName::str);
     table.at.start = reinterpret_cast<uint64_t>(table_.data());
     table.most = shape_.most;
     table.keys = kKeys;
@@ -191,6 +215,41 @@ TEST_F(Keys, WhatIsAddedIsAKeysAtOnce) {
   EXPECT_TRUE(now.others);
   EXPECT_EQ(now.others_total, 20);
   EXPECT_EQ(now.more, 0u);
+}
+
+TEST_F(Keys, SeveralTextsAreReadEach) {
+  using Truth = std::map<std::vector<std::string>, int64_t>;
+  char moves[8] = "a";
+  shape_.text_keys = 2;
+  make(4);
+  add({moves, "b"}, 1);
+  std::strcpy(moves, "b");
+  add({moves, "a"}, 10);
+  add({"a", "b"}, 100);
+  add({"a", "a"}, 1000);
+  add({nullptr, "a"}, 10000);
+  add({"a", nullptr}, 100000);
+  EXPECT_EQ(
+      by_text(),
+      (Truth{{{"a", "b"}, 101}, {{"b", "a"}, 10}, {{"a", "a"}, 1000}, {{"<bad address>", "a"}, 10000}}));
+  EXPECT_EQ(values().others_total, 100000);
+  shape_.text_keys = 3;
+  make(3);
+  add({"a", "b", "c"}, 1);
+  add({"a", "c", "b"}, 2);
+  add({"c", "b", "a"}, 4);
+  add({"a", "b", "c"}, 8);
+  EXPECT_EQ(by_text(), (Truth{{{"a", "b", "c"}, 9}, {{"a", "c", "b"}, 2}, {{"c", "b", "a"}, 4}}));
+  EXPECT_FALSE(values().others);
+}
+
+// A plan is believed nothing: code may raise a key that is a text.
+TEST_F(Keys, ATextIsNeverActive) {
+  shape_.text_keys = 1;
+  make(4);
+  change(KeyChange::raise, 5);
+  hit();
+  EXPECT_TRUE(values().totals.empty());
 }
 
 TEST_F(Keys, TheOutermostFrameLeavesNothing) {
@@ -368,9 +427,10 @@ TEST_F(Keys, EachThreadHasTotalsOfItsOwn) {
 }
 
 TEST_F(Keys, AReaderOfGarbage) {
-  make(64, 4);
   std::mt19937_64 random(3);
   for (int i = 0; i < 200; ++i) {
+    shape_.text_keys = static_cast<uint64_t>(i) % 4;
+    make(64, 4);
     for (uint64_t& word : table_) word = random();
     for (uint64_t& word : data_) word = random();
     values::KeyReader reader(layout_, place());
