@@ -44,10 +44,10 @@ bool is_by_path(const ast::Query& query);
 // `function`, as a key; and whether the function, or the object, is a key that the query does not name.
 bool is_function(const ast::Expr& key);
 bool implies_path(const ast::Query& query);
-// A line for each object.
-bool is_each_object(const ast::Query& query);
 // `caller`, likewise.
 bool is_caller(const ast::Expr& key);
+// A line for each object: `/Code/*`.
+bool is_each_object(const ast::Query& query);
 
 // The name of the duration of a call, as a query has it.
 inline constexpr std::string_view kElapsed = "elapsed";
