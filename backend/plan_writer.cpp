@@ -62,8 +62,11 @@ PlanText make_plan(const Program& program, const Target& target, std::vector<Ref
     if (metric.keys.size() > 1) features.emplace("several-keys");
     if (format::text_keys(metric)) features.emplace("text-keys");
     if (format::text_keys(metric) > 1) features.emplace("several-text-keys");
-    if (std::ranges::find(metric.keys, format::KeyName::path, &format::MetricKey::name) != metric.keys.end())
-      features.emplace("function-keys");
+    const auto has_key = [&](format::KeyName name) {
+      return std::ranges::find(metric.keys, name, &format::MetricKey::name) != metric.keys.end();
+    };
+    if (has_key(format::KeyName::path)) features.emplace("function-keys");
+    if (has_key(format::KeyName::module)) features.emplace("object-keys");
   }
   for (const ir::Snippet& snippet : program.snippets) {
     Result<StencilText> stencil = make_stencil(snippet, target, peepholes);

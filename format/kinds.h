@@ -208,10 +208,11 @@ enum class KeyChange : uint8_t {
 
 // How a key is shown: as a number; as what lies at that address; as the file of that descriptor; the return address at
 // an entry or a return, as the place that it is in, which no code has, but the injector reads it; as the text at that
-// address, where equal texts are one key; as the function that begins there, whose path is the focus of a line; and as an
-// errno.
-enum class KeyName : uint8_t { number, symbol, fd, caller, str, path, error };
-inline constexpr std::string_view kKeyNames[] = {"number", "symbol", "fd", "caller", "str", "path", "error"};
+// address, where equal texts are one key; as the function that begins there, or the object whose code begins there, whose
+// path is the focus of a line; and as an errno.
+enum class KeyName : uint8_t { number, symbol, fd, caller, str, path, error, module };
+inline constexpr std::string_view kKeyNames[] = {"number", "symbol", "fd",    "caller",
+                                                 "str",    "path",   "error", "module"};
 inline constexpr size_t kMostKeysOfMetric = 3;
 
 // How the threads of a process, and the processes of a run, combine.

@@ -158,9 +158,6 @@ class Checker {
     const bool is_of_some = !keys_of(query_).empty() || !query_.conditions.empty() || !query_.within.empty();
     return verb_->is_timer() || (verb_->adds_times() && !is_of_some);
   }
-  bool is_each_object() const {
-    return !query_.subjects.empty() && query_.subjects[0].kind == Kind::each_object;
-  }
 
   // Each clause stands once, but for `within`.
   void once() {
@@ -224,8 +221,13 @@ class Checker {
     if (all.empty() || !is_pattern(all[0])) return;
     if (query_.within.empty()) return;
     const Span within = query_.within[0][0].span;
-    if (is_each_object())
-      clash(within, "'within'", "a value for each object", "name the object: /Code/OBJECT/*");
+    // Of an object the outermost calls would be meant, and those may have begun before the function did.
+    const bool tells_calls_apart = !keys_of(query_).empty() || !query_.conditions.empty();
+    if (is_each_object(query_) && !verb_->is_own && (verb_->is_timer() || verb_->adds_times()) &&
+        !tells_calls_apart)
+      clash(within, "'within'", fmt::format("a value of '{}' for each object", verb_->word),
+            "`latency /Code/* within F` has how long each call ran, "
+            "`time /Code/OBJECT within /Code/OBJECT/F` the time in one object");
     else if (verb_->is_timer())
       clash(within, "'within'", fmt::format("a value of '{}' for each function", verb_->word),
             "name the functions, or ask for the object as a whole: /Code/OBJECT");
@@ -254,7 +256,7 @@ class Checker {
 
   void keys() {
     const std::vector<const ast::Expr*> all = keys_of(query_);
-    const size_t most = format::kMostKeysOfMetric - (implies_function(query_) ? 1 : 0);
+    const size_t most = format::kMostKeysOfMetric - (implies_path(query_) ? 1 : 0);
     for (const std::vector<ast::Expr>& list : query_.keys)
       for (const ast::Expr& key : list) {
         if (is_thread(key)) continue;
@@ -263,11 +265,9 @@ class Checker {
           each_name(value_of_key(key), [&](const ast::NameUse& name, Span) {
             if (const NotYet* row = find(kValuesNotYet, name.text)) not_yet_known = row;
           });
-        if (verb_->is_timer() || is_each_object() || not_yet_known) {
+        if (verb_->is_timer() || not_yet_known) {
           std::string_view instead =
-              verb_->is_timer()
-                  ? "`time F by EXPR` and `cpu F by EXPR` have times for each, with what F calls"
-                  : "name the object: `/Code/OBJECT/* by EXPR` has a value for each";
+              "`time F by EXPR` and `cpu F by EXPR` have times for each, with what F calls";
           if (not_yet_known) instead = not_yet_known->instead;
           diagnostics_.report(DiagnosticCode::query_not_yet, key.span, "a value for each of these")
               .hint(std::string(instead));
@@ -275,7 +275,9 @@ class Checker {
           diagnostics_
               .report(DiagnosticCode::query_not_yet, key.span,
                       fmt::format("a value for each of more than {}{}", most,
-                                  most < format::kMostKeysOfMetric ? ", besides the function" : ""))
+                                  most == format::kMostKeysOfMetric ? ""
+                                  : is_each_object(query_)          ? ", besides the object"
+                                                                    : ", besides the function"))
               .hint("ask in two queries, or compute one number of two: by $arg[0] * 1000 + $arg[1]");
         }
       }
@@ -339,15 +341,20 @@ bool by_thread(const ast::Query& query) {
 bool is_by_path(const ast::Query& query) {
   const bool is_one_request = !keys_of(query).empty() || !query.within.empty() || query.subjects.size() > 1;
   return std::ranges::any_of(query.subjects, [&](const ast::Subject& one) {
-    return one.kind == Kind::each_named || (one.kind == Kind::each_function && is_one_request);
+    return one.kind == Kind::each_named || (one.kind == Kind::each_function && is_one_request) ||
+           (one.kind == Kind::each_object && !keys_of(query).empty());
   });
+}
+
+bool is_each_object(const ast::Query& query) {
+  return !query.subjects.empty() && query.subjects[0].kind == Kind::each_object;
 }
 
 bool is_function(const ast::Expr& key) {
   return is_word(key, "function");
 }
 
-bool implies_function(const ast::Query& query) {
+bool implies_path(const ast::Query& query) {
   return is_by_path(query) &&
          std::ranges::none_of(keys_of(query), [](const ast::Expr* key) { return is_function(*key); });
 }

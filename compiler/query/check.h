@@ -37,15 +37,17 @@ inline constexpr std::string_view kReadAndWrite[] = {"read",     "pread",   "rea
 std::vector<const ast::Expr*> keys_of(const ast::Query& query);
 bool by_thread(const ast::Query& query);
 
-// Whether each function has its line by a key, its path, and no request of its own: `count get*`,
-// `calls /Code/app/* by caller`. That is one measurement, however many functions there are, and has no line for those
-// that were not called.
+// Whether each function, or each object, has its line by a key, its path, and no request of its own: `count get*`,
+// `calls /Code/app/* by caller`, `calls /Code/* by caller`. That is one measurement, however many there are, and has no
+// line for those that were not called.
 bool is_by_path(const ast::Query& query);
-// `function`, as a key; and whether the function is a key that the query does not name.
+// `function`, as a key; and whether the function, or the object, is a key that the query does not name.
 bool is_function(const ast::Expr& key);
-bool implies_function(const ast::Query& query);
+bool implies_path(const ast::Query& query);
 // `caller`, likewise.
 bool is_caller(const ast::Expr& key);
+// A line for each object: `/Code/*`.
+bool is_each_object(const ast::Query& query);
 
 // The name of the duration of a call, as a query has it.
 inline constexpr std::string_view kElapsed = "elapsed";

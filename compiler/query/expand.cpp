@@ -15,8 +15,8 @@ using Kind = ast::Subject::Kind;
 
 constexpr size_t kLongestName = 60;        // of a metric that has no name of its own
 constexpr std::string_view kEvery = "/*";  // ends an item that stands for all functions of an object
-constexpr std::string_view kPath =
-    "path(function)";  // the key that is the function, of the loop that all code is in
+// The keys that are the function, or the object, of the loop that all code is in.
+constexpr std::string_view kPath = "path(function)", kObject = "module(object)";
 
 // The text, with the parts of a query that parts of it stand for.
 class Writer {
@@ -137,8 +137,7 @@ class Expander {
   void line(int depth, std::string_view text, Span origin) { out_.line(depth, text, origin); }
 
   bool is_each() const {
-    return !is_by_path(query_) &&
-           (query_.subjects[0].kind == Kind::each_function || query_.subjects[0].kind == Kind::each_object);
+    return !is_by_path(query_) && (query_.subjects[0].kind == Kind::each_function || is_each_object(query_));
   }
   bool is_every_function() const {
     return is_by_path(query_) && query_.subjects.size() == 1 && query_.subjects[0].item.ends_with(kEvery);
@@ -161,8 +160,7 @@ class Expander {
     return verb_.is_bytes || (verb_.adds_times() && !tells_calls_apart);
   }
   bool of_objects() const {
-    return query_.subjects[0].kind == Kind::object || query_.subjects[0].kind == Kind::each_object ||
-           is_every_function();
+    return query_.subjects[0].kind == Kind::object || is_each_object(query_) || is_every_function();
   }
   bool at_return() const {
     const auto& point = query_.subjects[0].point;
@@ -196,7 +194,7 @@ class Expander {
   }
 
   void lists() {
-    if (!is_each())
+    if (!is_each() && !is_each_object(query_))
       list(of_objects() ? "objects" : "functions", of_objects() ? "module" : "procedure", query_.subjects);
     if (has_flags())
       for (size_t i = 0; i < query_.within.size(); i++) list(within_list(i), "procedure", query_.within[i]);
@@ -312,12 +310,24 @@ class Expander {
     verb_.is_timer() ? time(depth, function, value) : count(depth, function, value);
   }
 
+  // The flags that are up while the functions behind `within` are on the stack.
+  void raise_flags() {
+    for (size_t i = 0; has_flags() && i < query_.within.size(); i++) {
+      const Span origin = query_.within[i][0].span;
+      line(2, fmt::format("foreach function in {}_{} {{", name_, within_list(i)), origin);
+      line(3, fmt::format("append preInsn function.entry (* {} += 1; *)", flag(i)), origin);
+      line(3, fmt::format("prepend preInsn function.return (* {} -= 1; *)", flag(i)), origin);
+      line(2, "}");
+    }
+  }
+
   // The in-line constraint that replaces the base for each function, or each object.
   void each() {
     const std::string value = value_name(true);
     line(1,
          fmt::format("constraint {} /Code/*{} is replace {} {{", value, of_objects() ? "" : "/*", verb_.base),
          query_.subjects[0].span);
+    raise_flags();
     if (of_objects()) {
       line(2, "foreach function in $constraint[0].funcs {");
       measure(3, "function", value);
@@ -332,9 +342,9 @@ class Expander {
     const uint32_t begin = out_.indent(1);
     out_.put(fmt::format("base is {} ", verb_.base));
     std::string_view before = "keyed by ";
-    if (implies_function(query_)) {
+    if (implies_path(query_)) {
       out_.put(std::exchange(before, ", "));
-      out_.put(kPath, query_.subjects[0].span, false);
+      out_.put(is_each_object(query_) ? kObject : kPath, query_.subjects[0].span, false);
     }
     for (const ast::Expr* key : keys_of(query_)) {
       out_.put(std::exchange(before, ", "));
@@ -342,16 +352,11 @@ class Expander {
     }
     out_.put(before == ", " ? " {" : "{");
     out_.end_line(begin, query_.span);
-    for (size_t i = 0; has_flags() && i < query_.within.size(); i++) {
-      const Span origin = query_.within[i][0].span;
-      line(2, fmt::format("foreach function in {}_{} {{", name_, within_list(i)), origin);
-      line(3, fmt::format("append preInsn function.entry (* {} += 1; *)", flag(i)), origin);
-      line(3, fmt::format("prepend preInsn function.return (* {} -= 1; *)", flag(i)), origin);
-      line(2, "}");
-    }
+    raise_flags();
     int depth = 2;
     if (of_objects())
-      line(depth++, fmt::format("foreach object in {} {{", is_each() ? "$modules" : name_ + "_objects"));
+      line(depth++,
+           fmt::format("foreach object in {} {{", is_each_object(query_) ? "$modules" : name_ + "_objects"));
     line(depth, fmt::format("foreach function in {} {{", of_objects() ? "object.funcs"
                                                          : is_each()  ? "$procedures"
                                                                       : name_ + "_functions"));

@@ -54,7 +54,7 @@ NamedKey named_key(const ast::Expr& key) {
   const auto* call = std::get_if<ast::Call>(&key.node);
   const auto* callee = call ? std::get_if<ast::NameUse>(&call->callee->node) : nullptr;
   if (callee != nullptr && call->args.size() == 1)
-    for (const format::KeyName name : {symbol, fd, str, path})
+    for (const format::KeyName name : {symbol, fd, str, path, module})
       if (callee->text == format::kKeyNames[static_cast<size_t>(name)]) return {name, &call->args[0]};
   return {number, &key};
 }

@@ -74,7 +74,8 @@ Operand Lowering::refuse_by_key(Span span) {
 Operand Lowering::key(const ast::Expr& e) {
   const NamedKey key = named_key(e);
   if (key.name == format::KeyName::fd) return converted(*key.value, 32);
-  if (key.name == format::KeyName::path) return function_address(*key.value);
+  if (key.name == format::KeyName::path) return address_of(*key.value, Kind::procedure, "'path'");
+  if (key.name == format::KeyName::module) return address_of(*key.value, Kind::module, "'module'");
   if (key.name != format::KeyName::caller) return value(*key.value);
   if (snippet_.point != format::PointKind::entry && snippet_.point != format::PointKind::return_)
     diagnostics_.report(DiagnosticCode::bad_value, e.span, "'$caller'",
@@ -82,13 +83,13 @@ Operand Lowering::key(const ast::Expr& e) {
   return Operand::imm(0);
 }
 
-// Of a function that the statements around the code name. It is known when the request is bound.
-Operand Lowering::function_address(const ast::Expr& e) {
+// Of a function or an object that the statements around the code name. It is known when the request is bound.
+Operand Lowering::address_of(const ast::Expr& e, Kind wanted, std::string_view key) {
   std::optional<Bound> bound = binder_.bind(e);
   if (!bound) return failed();
-  if (bound->type.kind == Kind::procedure) return constant(std::move(bound->expr));
-  diagnostics_.report(DiagnosticCode::bad_value, e.span, "'path'",
-                      fmt::format("a procedure, and this is {}", noun(bound->type.kind)));
+  if (bound->type.kind == wanted) return constant(std::move(bound->expr));
+  diagnostics_.report(DiagnosticCode::bad_value, e.span, key,
+                      fmt::format("{}, and this is {}", noun(wanted), noun(bound->type.kind)));
   return failed();
 }
 

@@ -77,7 +77,7 @@ class Lowering {
   Operand refuse_by_key(Span span);
   void leave_key(uint32_t cell);
   Operand key(const ast::Expr& e);
-  Operand function_address(const ast::Expr& e);
+  Operand address_of(const ast::Expr& e, Kind wanted, std::string_view key);
   void add_to(uint32_t cell, Operand amount);
   void subtract_from(uint32_t cell, Operand amount);
   bool is_flag(uint32_t cell) const { return snippet_.cells[cell].kind == format::CellKind::flag; }

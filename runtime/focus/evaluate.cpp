@@ -53,6 +53,8 @@ Result<std::vector<int64_t>> Evaluator::constants(const Placement& statement) {
       numbers.push_back(*number);
     else if (const auto* procedure = get<Procedure>(*one))
       numbers.push_back(static_cast<int64_t>(procedure->function->address));
+    else if (const auto* module = get<Module>(*one); module && !module->object->text.empty())
+      numbers.push_back(static_cast<int64_t>(module->object->text.front().start));
     else
       return expressions_.wrong(statement.position,
                                 "a value that its code needs is no number for this focus");

@@ -63,6 +63,11 @@ std::string AddressNames::path(uint64_t address) const {
   return fmt::format("/Code/{}/{}", place->object, named->name);
 }
 
+std::string AddressNames::object(uint64_t address) const {
+  const Place* place = last_before(places_, address);
+  return place != nullptr && place->at.contains(address) ? "/Code/" + place->object : at(address);
+}
+
 std::string AddressNames::of_caller(uint64_t address) const {
   return name_of(address, address - 1);
 }

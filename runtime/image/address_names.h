@@ -19,7 +19,9 @@ class AddressNames {
   std::string at(uint64_t address) const;
   // `/Code/libc.so.6/malloc`, with the linkage name, where a function begins at the address; else as above.
   std::string path(uint64_t address) const;
-  // The same of a return address: it belongs to the function that has called, though that may end before it.
+  // `/Code/libc.so.6`, where the address is in that object; else as above.
+  std::string object(uint64_t address) const;
+  // The same as at() of a return address: it belongs to the function that has called, though that may end before it.
   std::string of_caller(uint64_t address) const;
 
  private:

@@ -23,7 +23,7 @@ bool asks_for_any_address(const plan::Plan& plan) {
 }
 
 std::shared_ptr<const image::AddressNames> names_of_keys(const plan::Plan& plan, const image::Image& image) {
-  if (!has_key(plan, {symbol, caller, path})) return nullptr;
+  if (!has_key(plan, {symbol, caller, path, module})) return nullptr;
   return std::make_shared<image::AddressNames>(image::AddressNames::of(image, has_key(plan, {symbol})));
 }
 

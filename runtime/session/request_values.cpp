@@ -150,6 +150,7 @@ std::string RequestValues::name_key(size_t request, size_t place, format::KeyNam
                      : !addresses_    ? fmt::format("{:#x}", address)
                      : name == caller ? addresses_->of_caller(address)
                      : name == path   ? addresses_->path(address)
+                     : name == module ? addresses_->object(address)
                                       : addresses_->at(address);
   if (taken_.try_emplace({request, place, text}, key).first->second != key)
     text += fmt::format(" ({:#x})", address);
@@ -239,7 +240,7 @@ const output::Series& RequestValues::series_of(size_t index, const RequestValue&
   if (names != nullptr)
     for (size_t place = 0; const auto& [name, key] : named_keys(*names, value.of)) {
       const std::string text = value.others ? "?" : name_key(index, place++, name, key);
-      if (name == format::KeyName::path)
+      if (name == format::KeyName::path || name == format::KeyName::module)
         series.focus = series.focus.empty() ? text : text + "," + series.focus;
       else
         series.key.push_back(text);

@@ -21,11 +21,10 @@ CLAUSES = ("", "by thread", *CONDITIONS, *WITHIN, *KEYS, "if $arg[0] by caller w
 
 def is_refused(head, clause):
     """The rules of docs/queries.md."""
-    has_key = " by " in f" {clause}" and clause != "by thread"
     if clause.count("str(") == 3 and head.endswith("*"):
-        return True  # the function is a key, too
-    if head.endswith("/Code/*"):  # a line for each object
-        return has_key or "within" in clause or (head.startswith("self") and "if" in clause)
+        return True  # the function, or the object, is a key, too
+    if head in ("time /Code/*", "cpu /Code/*") and clause in WITHIN:
+        return True  # the outermost calls of an object may have begun before
     if head.startswith("self"):  # a timer: it cannot tell calls apart, and is within one function by its path
         return clause not in ("", "by thread", "within /Code/b/h") or (head.endswith("/*") and "within" in clause)
     return head in ("time get*", "cpu get*") and clause in ("", "by thread")  # a line for each needs the object

@@ -122,6 +122,25 @@ exclude noCase regex "^mem";
   EXPECT_EQ(a.program.snippets[1].insts[0].op, ir::Op::release);
 }
 
+TEST(Sema, KeysHaveNames) {
+  const auto names = [](const std::string& keys) {
+    const Analyzed a = analyze_text(
+        "metric m { name \"M\"; units ops; aggregateOperator sum; style EventCounter; flavor { unix }; base "
+        "is "
+        "counter keyed by " +
+        keys + " { foreach o in $modules foreach f in o.funcs append f.entry (* m++; *) } }");
+    EXPECT_THAT(a.said, IsEmpty()) << a.rendered;
+    std::vector<format::KeyName> out;
+    if (!a.said.empty()) return out;
+    for (const format::MetricKey& key : a.program.manifest.metrics.at(0).keys) out.push_back(key.name);
+    return out;
+  };
+  using enum format::KeyName;
+  EXPECT_THAT(names("str($arg[0]), str($arg[1]), str($arg[0])"), ElementsAre(str, str, str));
+  EXPECT_THAT(names("$caller, str($arg[1]), fd($arg[0])"), ElementsAre(caller, str, fd));
+  EXPECT_THAT(names("module(o), path(f), $arg[0]"), ElementsAre(module, path, number));
+}
+
 TEST(Sema, SnippetNamesAreUnique) {
   Analyzed a =
       analyze_text(metric("foreach f in $procedures { append f.entry (* m++; *) append f.entry (* m++; *) "

@@ -68,6 +68,24 @@ TEST(Evaluate, AFunctionIsItsAddressInCode) {
     EXPECT_THAT(point.snippets[0].constants, ElementsAre(static_cast<int64_t>(point.function->address)));
 }
 
+TEST(Evaluate, AnObjectIsWhereItsCodeBegins) {
+  PlanMaker maker;
+  const uint32_t hit = maker.stencil("hits_entry", kEntry, "hits", CellKind::counter, 1);
+  maker.plan.stencils[hit].info.constants = {variable("m")};
+  const std::vector<format::Placement> body = {append(field(variable("f"), "entry"), hit)};
+  maker.metric("hits", {foreach_("m", modules(), {foreach_("f", field(variable("m"), "funcs"), body)})});
+  image::Image image = process({"app: main work", "lib.so: put"});
+  for (image::Object& object : image.objects)
+    object.text = {
+        {object.functions.front().address & ~uint64_t{4095}, object.functions.back().address + 64}};
+  const auto binding = bind(maker.plan, image, {});
+  ASSERT_TRUE(binding) << binding.error().text;
+  EXPECT_EQ(binding->points.size(), 3u);
+  for (const BoundPoint& point : binding->points)
+    EXPECT_THAT(point.snippets[0].constants,
+                ElementsAre(static_cast<int64_t>(point.object->text.front().start)));
+}
+
 TEST(Evaluate, AMetricWithoutItsProcedures) {
   PlanMaker maker = standard();
   const uint32_t hit = maker.stencil("hits_entry", kEntry, "hits");
