@@ -162,10 +162,14 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
     if (stage.news.end) regions.push_back({stage.news, PROT_READ | PROT_WRITE, true});
   }
 
-  uint64_t total = 0;
-  for (const Region& region : regions) total += region.at.end - region.at.start;
+  uint64_t total = 0, writable = 0;
+  for (const Region& region : regions) {
+    total += region.at.end - region.at.start;
+    if (is_roomy(region)) writable += region.at.end - region.at.start;
+  }
   pid_t pid = input.image.pid;
   if (auto ok = check_file_size(pid, total); !ok) return ok;
+  if (auto ok = process::check_space(pid, total, writable); !ok) return ok;
   if (auto ok = process::check_memory(pid, memory_needed(pid, stage)); !ok) return ok;
   const bool locked = process::read_status(pid).locks_memory;
   process::Threads threads(pid, memory);

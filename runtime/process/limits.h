@@ -8,9 +8,15 @@
 #include <optional>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace mdl::process {
 
 // The soft one of a row ("Max file size"); UINT64_MAX when there is none. Nothing when it cannot be read.
 std::optional<uint64_t> soft_limit(pid_t pid, std::string_view row);
+
+// Whether the process may map this many bytes more, of which `writable` are private data, and still has room
+// of its own. The kernel asks the first question only: past a limit it is the program whose malloc fails.
+Result<void> check_space(pid_t pid, uint64_t mapped, uint64_t writable);
 
 }  // namespace mdl::process

@@ -325,8 +325,14 @@ void Measurement::say_no_keys(const values::Sample& sample) const {
   if (options_.several || options_.follow_fork) return;
   for (size_t i = 0; i < journal_.requests.size(); i++)
     if (const resident::JournalRequest& request = journal_.requests[i];
-        request.keyed && requests_.of(i, sample.values).empty())
-      say(stderr, "note: `{}` has no line, because no call was seen that it is about\n", request.metric);
+        request.keyed && requests_.of(i, sample.values).empty()) {
+      const uint64_t refused = journal_.refused_of(i);
+      say(stderr, "note: `{}` has no line, because no call was seen that it is about{}\n", request.metric,
+          refused == 0 ? ""
+                       : fmt::format(" at the points that are measured; {} of its points are refused "
+                                     "(--verbose names them), and calls there are not seen",
+                                     refused));
+    }
 }
 
 // What was read last, or last before that was denied.

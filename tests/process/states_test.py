@@ -150,6 +150,24 @@ class States(LiveTest):
         program.ask("work 5")
         self.assertEqual(program.end(), 0)
 
+    def test_space_that_the_program_may_want(self):
+        """Of the address space and data that a limit leaves, most stays the program's: what it allocates would fail."""
+        program, before = self.begin("plain")
+        for limit, row in (("RLIMIT_AS", "VmSize"), ("RLIMIT_DATA", "VmData")):
+            number = getattr(resource, limit)
+            whole = resource.prlimit(program.pid, number)
+            for room, status in ((4 << 20, 1), (64 << 20, 0)):
+                with self.subTest(limit, room=room):
+                    now = int(re.search(rf"^{row}:\s+(\d+) kB", pathlib.Path(f"/proc/{program.pid}/status").read_text(), re.M)[1])
+                    resource.prlimit(program.pid, number, ((now << 10) + room, whole[1]))
+                    done = run(MDL_INJECT, program.pid, self.plan, "-d", "0.1")
+                    resource.prlimit(program.pid, number, whole)
+                    self.assertEqual(done.returncode, status, done.stderr)
+                    self.assertEqual(limit in done.stderr, status == 1, done.stderr)
+                    self.assert_untouched(program.pid, before)
+        program.ask("work 5")
+        self.assertEqual(program.end(), 0)
+
     def test_thread_without_a_pointer(self):
         self.refused_when_stopped("pointerless", "has no thread pointer")
 

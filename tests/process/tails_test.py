@@ -133,6 +133,17 @@ class Tails(LiveTest):
         self.assertGreater(own["value"], 0)
         self.assertLess(own["value"], whole["value"] / 4)
 
+    def test_no_line_where_points_are_refused(self):
+        """Calls whose returned value is not known are not denied: the note says that nobody looked there."""
+        before = self.remember(self.program.pid)
+        sums, calls = "sum $return at t_loose, fork by $arg[0] as sums", "count t_loose as calls"
+        self.session = self.inject(self.program.pid, sums, calls).wait_inserted()
+        self.program.ask("loose 10")
+        self.assert_stopped_well(self.session)
+        self.assert_untouched(self.program.pid, before)
+        self.assertEqual({key: line["value"] for key, line in self.session.final().items()}, {("calls", ""): 10})
+        self.assertRegex(self.session.errors, r"note: `sums` has no line.* [0-9]+ of its points are refused")
+
     def test_what_is_not_known_ends_early(self):
         self.bind_slots()
         self.attach(f"{EVENTS}@{self.focus('t_loose')}", f"{EVENTS}@{self.focus('t_direct')}", EVENTS)
