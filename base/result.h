@@ -25,6 +25,7 @@ enum class Status {
 struct Error {
   std::string text;
   Status status = Status::failed;
+  bool is_passing = false;  // something changed meanwhile, and nothing was done: the same may succeed at once
 };
 
 template <typename T>

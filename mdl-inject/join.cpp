@@ -63,6 +63,22 @@ Result<void> without(const Options& options, const Target& target, const Error& 
   return {};
 }
 
+constexpr int kTries = 3;
+
+// What changed while it was prepared, such as a library that was unloaded, is looked at again.
+Result<std::unique_ptr<AttachedProcess>> insert_one(const Options& options, const plan::Plan& plan,
+                                                    const Target& target, output::Feed& feed, Joining one,
+                                                    Audit& audit, int tries = kTries) {
+  const auto inserted = one.process->insert(one.memory, feed, 0);
+  if (inserted) return std::move(one.process);
+  if (!inserted.error().is_passing || tries == 1 || options.start) return one.blamed(inserted.error());
+  std::optional<process::Launch> none;
+  auto again = look_at(options, plan, target, none, audit);
+  if (!again) return again.error();
+  if (auto ok = again->process->check(); !ok) return again->blamed(ok.error());
+  return insert_one(options, plan, target, feed, std::move(*again), audit, tries - 1);
+}
+
 }  // namespace
 
 Error Joining::blamed(const Error& why) const {
@@ -91,19 +107,20 @@ Result<std::vector<Joining>> look_at_all(const Options& options, const plan::Pla
   return out;
 }
 
-Result<std::vector<std::unique_ptr<AttachedProcess>>> insert_all(const Options& options, output::Feed& feed,
-                                                                 std::vector<Joining> joining) {
+Result<std::vector<std::unique_ptr<AttachedProcess>>> insert_all(const Options& options,
+                                                                 const plan::Plan& plan, output::Feed& feed,
+                                                                 std::vector<Joining> joining, Audit& audit) {
   std::vector<std::unique_ptr<AttachedProcess>> out;
   for (Joining& one : joining) {
-    auto inserted = one.process->insert(one.memory, feed, 0);
+    const Target& target = *std::ranges::find(options.targets, one.pid, &Target::pid);
+    auto inserted = insert_one(options, plan, target, feed, std::move(one), audit);
     if (inserted) {
-      out.push_back(std::move(one.process));
+      out.push_back(std::move(*inserted));
       // One that has been measured for a while may stand at its end, and waits for us.
       for (const auto& before : out) (void)before->measurement().read_end();
       continue;
     }
-    const Target& target = *std::ranges::find(options.targets, one.pid, &Target::pid);
-    auto ok = without(options, target, one.blamed(inserted.error()));
+    auto ok = without(options, target, inserted.error());
     if (ok) continue;
     for (const auto& before : out) {
       Measurement& measurement = before->measurement();

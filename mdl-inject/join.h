@@ -34,8 +34,9 @@ struct Joining {
 Result<std::vector<Joining>> look_at_all(const Options& options, const plan::Plan& plan,
                                          std::optional<process::Launch>& launched, Audit& audit);
 // All of them, or none: what was put in is taken out again.
-Result<std::vector<std::unique_ptr<AttachedProcess>>> insert_all(const Options& options, output::Feed& feed,
-                                                                 std::vector<Joining> joining);
+Result<std::vector<std::unique_ptr<AttachedProcess>>> insert_all(const Options& options,
+                                                                 const plan::Plan& plan, output::Feed& feed,
+                                                                 std::vector<Joining> joining, Audit& audit);
 
 // --follow: one that has come while the session goes on, which began so many seconds before. A transaction of its own.
 Result<std::unique_ptr<AttachedProcess>> join(const Options& options, const plan::Plan& plan, pid_t pid,

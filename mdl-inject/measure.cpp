@@ -53,7 +53,7 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed&
   for (const Joining& one : *joining) pids.push_back(one.pid);
   audit.is_only_about(pids);
   if (auto ok = audit.say("attach", "begins"); !ok) return ok.error();
-  auto processes = insert_all(options, feed, std::move(*joining));
+  auto processes = insert_all(options, plan, feed, std::move(*joining), audit);
   if (!processes) return processes.error();
   pids.clear();
   for (const auto& one : *processes) pids.push_back(one->measurement().pid());

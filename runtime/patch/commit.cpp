@@ -365,7 +365,8 @@ Result<void> check_unchanged(const InsertInput& input, const process::TargetMemo
   for (const resident::PatchedFile& file : stage.journal.files)
     if (!places.is_still_there(file.at.start))
       return Error{fmt::format("a library at {:#x} was unloaded while the insertion was prepared: try again",
-                               file.at.start)};
+                               file.at.start),
+                   Status::failed, true};
   for (const std::vector<Edit>& all : {edits(stage), relay_edits(stage), stub_edits(stage)}) {
     Edited found = memory.edit(all, true);
     if (found.changed.size() == all.size()) continue;
@@ -373,7 +374,8 @@ Result<void> check_unchanged(const InsertInput& input, const process::TargetMemo
     const image::Object* object = image::object_at(input.image, where);
     const image::Function* function = object ? image::function_at(*object, where) : nullptr;
     return Error{fmt::format("the code at {:#x} ({}) changed while the insertion was prepared: try again",
-                             where, function ? function->name : "no function")};
+                             where, function ? function->name : "no function"),
+                 Status::failed, true};
   }
   return {};
 }

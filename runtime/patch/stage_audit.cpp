@@ -48,7 +48,8 @@ Result<uint64_t> audit_stage(const InsertInput& input, const image::Memory& memo
   if (objections.empty()) return uint64_t{0};
   if (std::ranges::any_of(objections, &audit::Objection::is_stale))
     return Error{fmt::format("the code of process {} changed while the insertion was prepared: try again",
-                             input.image.pid)};
+                             input.image.pid),
+                 Status::failed, true};
   const auto owners = owners_of_edits(stage);
   std::map<const FunctionPlan*, std::string> refused;
   for (const audit::Objection& objection : objections) {

@@ -286,7 +286,8 @@ class Between(LiveTest):
             struck = self.strike(stop, change, target)
             if not struck.report["sent"]:
                 self.assertEqual(struck.status, 0, struck.errors)
-                return self.seen.update(["not reached"])
+                self.seen.update(["not reached"])
+                return struck.status
             self.assertIn(struck.status, STATUSES, struck.errors)
             if struck.status:
                 self.assertRegex(struck.errors, r"mdl-inject: .+")
@@ -298,6 +299,7 @@ class Between(LiveTest):
                 self.check_same(struck, change, target, before)
             self.check_heirs(struck, target)
             self.seen.update([change, f"status {struck.status}", "pending" if struck.pending else "at once"])
+            return struck.status
         finally:
             target.end()
 
@@ -358,6 +360,13 @@ class Between(LiveTest):
                 self.strike_once(f"sets:{stop}", EXECUTES[stop % 2])
         self.assertGreater(self.seen["status 1"], 0, "some came before it was done")
 
+    def test_an_unload_is_looked_at_again(self):
+        """It was an error that asked to try again: nobody else is in the way of that."""
+        touches = self.calm()["touches"]
+        for stop in range(touches // 8, touches, touches // 12):
+            with self.subTest(stop=stop):
+                self.assertEqual(self.strike_once(f"touches:{stop}", "unload"), 0)
+
     def test_at_each_call(self):
         touches = self.calm()["touches"]
         seed = random.randrange(1 << 32)
@@ -383,7 +392,7 @@ class BetweenFollow(Between):
     some = 1
     more = ("--no-separate", "--follow-fork")
     test_a_change_is_noticed = test_an_execve_while_threads_are_seized = None
-    test_an_execve_while_registers_are_set = None
+    test_an_execve_while_registers_are_set = test_an_unload_is_looked_at_again = None
 
 
 class BetweenSeparate(Between):
@@ -391,7 +400,7 @@ class BetweenSeparate(Between):
     some = 1
     more = ("--separate",)
     test_a_change_is_noticed = test_an_execve_while_threads_are_seized = None
-    test_an_execve_while_registers_are_set = None
+    test_an_execve_while_registers_are_set = test_an_unload_is_looked_at_again = None
 
 
 if __name__ == "__main__":
