@@ -318,6 +318,13 @@ void print_instructions(const Effort& effort) {
              "rdtsc", cycles_of_rdtsc(effort), "cqto; idivq", cycles_of_division(effort));
 }
 
+// Some look at what only a process has: calls that were entered, and the C library's errno.
+bool runs_here(const Stencil& stencil) {
+  using enum Routine;
+  return std::ranges::none_of(stencil.info.routines,
+                              [](Routine routine) { return routine == error || routine >= enter; });
+}
+
 // The plan is what is left. --check: status 1 when a prediction is off by more than 30 % and more than 1 ns.
 bool parse(int argc, char** argv, Effort& effort, bool& check) {
   const option known[] = {{"microseconds", required_argument, nullptr, 'm'},
@@ -353,6 +360,10 @@ int main(int argc, char** argv) {
              "cycles", "predicted ns", "measured ns", "same cell", "ns/cycle");
   int wrong = 0;
   for (const Stencil& stencil : plan->stencils) {
+    if (!runs_here(stencil)) {
+      fmt::print("{:<40} not run here\n", stencil.info.name);
+      continue;
+    }
     const Time chained = measure(stencil, effort, true);
     Time measured;
     double predicted = 0;

@@ -212,17 +212,19 @@ class Checker {
           .hint(fmt::format("times have a line for each function of an object: `{} /Code/OBJECT/{}`",
                             query_.verb.text, named->item))
           .hint("`mdl-inject --list PID` shows the objects of a process and their functions");
-    if (all.empty() || !is_pattern(all[0])) return;
-    if (query_.within.empty()) return;
+    if (all.empty() || query_.within.empty()) return;
     const Span within = query_.within[0][0].span;
     // Of an object the outermost calls would be meant, and those may have begun before the function did.
     const bool tells_calls_apart = !keys_of(query_).empty() || !query_.conditions.empty();
-    if (is_each_object(query_) && !verb_->is_own && (verb_->is_timer() || verb_->adds_times()) &&
-        !tells_calls_apart)
-      clash(within, "'within'", fmt::format("a value of '{}' for each object", verb_->word),
+    const bool is_each = is_each_object(query_) && verb_->is_timer() && !verb_->is_own;
+    const bool adds = (is_each_object(query_) || all[0].kind == Kind::object) && verb_->adds_times();
+    if ((is_each || adds) && !tells_calls_apart)
+      clash(within, "'within'",
+            fmt::format("a value of '{}' for {}", verb_->word,
+                        all[0].kind == Kind::object ? "an object" : "each object"),
             "`latency /Code/* within F` has how long each call ran, "
             "`time /Code/OBJECT within /Code/OBJECT/F` the time in one object");
-    else if (verb_->is_timer())
+    else if (is_pattern(all[0]) && verb_->is_timer())
       clash(within, "'within'", fmt::format("a value of '{}' for each function", verb_->word),
             "name the functions, or ask for the object as a whole: /Code/OBJECT");
   }

@@ -61,8 +61,8 @@ Result<void> check_space(pid_t pid, uint64_t mapped, uint64_t writable) {
     if (space.needed <= left / kShare) continue;
     return Error{fmt::format(
         "process {0} may take {1} KiB more {2} ({3}), and the instrumentation needs {4}, of which the "
-        "program "
-        "might run short: at most an eighth is taken; raise the limit with prlimit --pid {0} --{5}=BYTES, or "
+        "program might run short: at most an eighth is taken; raise the limit with prlimit --pid {0} "
+        "--{5}=BYTES, or "
         "ask for less",
         pid, left >> 10, space.what, space.name, space.needed >> 10, space.option)};
   }

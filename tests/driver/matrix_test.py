@@ -25,6 +25,8 @@ def is_refused(head, clause):
         return True  # the function, or the object, is a key, too
     if head in ("time /Code/*", "cpu /Code/*") and clause in WITHIN:
         return True  # the outermost calls of an object may have begun before
+    if head in ("time /Code/a", "cpu /Code/a") and clause in WITHIN and clause != "within /Code/b/h":
+        return True  # likewise; with the path there is a timer, which knows when that function begins
     if head.startswith("self"):  # a timer: it cannot tell calls apart, and is within one function by its path
         return clause not in ("", "by thread", "within /Code/b/h") or (head.endswith("/*") and "within" in clause)
     return head in ("time get*", "cpu get*") and clause in ("", "by thread")  # a line for each needs the object
