@@ -66,7 +66,7 @@ class Listing final : public output::Consumer {
 int list_threads(const Options& options) {
   if (auto ok = separate_reading(options); !ok) return fail(ok.error());
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
-  const std::string glob = is_below("/Thread", options.glob) ? "/Thread/*" : options.glob;
+  const std::string glob = options.glob == kThreads ? "/Thread/*" : options.glob;
   std::vector<pid_t> threads = process::live_threads(options.pid);
   std::ranges::sort(threads);
   size_t printed = 0;

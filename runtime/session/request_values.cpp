@@ -181,19 +181,22 @@ std::string RequestValues::name_key(size_t request, size_t place, format::KeyNam
   return text;
 }
 
+// The pattern of the resources that the request's focus asks for; "" where that is all.
+std::string_view RequestValues::asked(size_t request, format::KeyName name) const {
+  const std::string_view hierarchy = format::resources_of(name);
+  if (hierarchy.empty()) return {};
+  const std::string_view resource = resource_in(journal_.requests[request].focus, hierarchy);
+  if (resource.size() <= hierarchy.size()) return {};
+  const std::string_view pattern = resource.substr(hierarchy.size() + 1);
+  return pattern == "*" ? std::string_view{} : pattern;
+}
+
 // Others are kept, too, and not shown.
 bool RequestValues::is_asked(size_t request, const values::KeyOf& of) const {
-  const std::vector<format::KeyName>* names = names_of_keys(request);
-  if (names == nullptr) return true;
-  for (const auto& [name, key] : named_keys(*names, of)) {
-    const std::string_view hierarchy = format::resources_of(name);
-    if (hierarchy.empty()) continue;
-    std::string_view asked = resource_in(journal_.requests[request].focus, hierarchy);
-    if (asked.size() <= hierarchy.size()) continue;
-    asked.remove_prefix(hierarchy.size() + 1);
-    if (asked != "*" && !focus::fits(asked, text_of(request, name, key))) return false;
-  }
-  return true;
+  return std::ranges::all_of(named_keys(*names_of_keys(request), of), [&](const auto& one) {
+    const std::string_view pattern = asked(request, one.first);
+    return pattern.empty() || focus::fits(pattern, text_of(request, one.first, one.second));
+  });
 }
 
 std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot& snapshot) const {
@@ -223,9 +226,15 @@ std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot
   }
   if (const auto table = keys_.find(index); request.keyed && table != keys_.end()) {
     const values::KeyValues& now = table->second.last();
+    // Once for all keys, of which there may be thousands in each sample.
+    const std::vector<format::KeyName>* names = names_of_keys(index);
+    const bool all = names == nullptr || std::ranges::all_of(*names, [&](format::KeyName name) {
+                       return asked(index, name).empty();
+                     });
+    const auto is_shown = [&](const values::KeyOf& of) { return all || is_asked(index, of); };
     if (const format::CellKind keyed = table->second.kind(); values::routines(keyed).fold) {
       for (const auto& [of, observed] : now.observed)
-        if ((request.thread < 0 || static_cast<uint64_t>(request.thread) == of.thread) && is_asked(index, of))
+        if ((request.thread < 0 || static_cast<uint64_t>(request.thread) == of.thread) && is_shown(of))
           out.push_back(
               observation(false, {of.key, request.thread < 0 ? of.thread : 0, of.more}, observed, keyed));
       if (now.others) out.push_back(observation(true, {}, now.others_observed, keyed));
@@ -233,7 +242,7 @@ std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot
     }
     const auto add = [&](const std::map<values::KeyOf, int64_t>& totals) {
       for (const auto& [of, total] : totals)
-        if (is_asked(index, of)) out.push_back({false, of, total});
+        if (is_shown(of)) out.push_back({false, of, total});
     };
     if (table->second.is_by_thread() && request.thread != focus::kEachThread)
       add(fold(now.totals, request, snapshot.counts[index]));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -58,7 +59,8 @@ class RequestValues {
   const std::vector<format::KeyName>* names_of_keys(size_t request) const;
   bool has_line(size_t request, uint64_t thread) const;
   std::string text_of(size_t request, format::KeyName name, int64_t key) const;
-  // Whether the request's focus asks for it, where keys are resources.
+  std::string_view asked(size_t request, format::KeyName name) const;
+  // Whether the request's focus asks for it, of a metric by key.
   bool is_asked(size_t request, const values::KeyOf& of) const;
   // The text of the one that stands in that place, which no other key there has.
   std::string name_key(size_t request, size_t place, format::KeyName name, int64_t key);
