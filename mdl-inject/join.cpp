@@ -67,16 +67,16 @@ constexpr int kTries = 3;
 
 // What changed while it was prepared, such as a library that was unloaded, is looked at again.
 Result<std::unique_ptr<AttachedProcess>> insert_one(const Options& options, const plan::Plan& plan,
-                                                    const Target& target, output::Feed& feed, Joining one,
-                                                    Audit& audit, int tries = kTries) {
-  const auto inserted = one.process->insert(one.memory, feed, 0);
+                                                    const Target& target, output::Feed& feed, double began_s,
+                                                    Joining one, Audit& audit, int tries = kTries) {
+  const auto inserted = one.process->insert(one.memory, feed, began_s);
   if (inserted) return std::move(one.process);
   if (!inserted.error().is_passing || tries == 1 || options.start) return one.blamed(inserted.error());
   std::optional<process::Launch> none;
   auto again = look_at(options, plan, target, none, audit);
   if (!again) return again.error();
   if (auto ok = again->process->check(); !ok) return again->blamed(ok.error());
-  return insert_one(options, plan, target, feed, std::move(*again), audit, tries - 1);
+  return insert_one(options, plan, target, feed, began_s, std::move(*again), audit, tries - 1);
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ Result<std::vector<std::unique_ptr<AttachedProcess>>> insert_all(const Options& 
   std::vector<std::unique_ptr<AttachedProcess>> out;
   for (Joining& one : joining) {
     const Target& target = *std::ranges::find(options.targets, one.pid, &Target::pid);
-    auto inserted = insert_one(options, plan, target, feed, std::move(one), audit);
+    auto inserted = insert_one(options, plan, target, feed, 0, std::move(one), audit);
     if (inserted) {
       out.push_back(std::move(*inserted));
       // One that has been measured for a while may stand at its end, and waits for us.
@@ -138,16 +138,15 @@ Result<std::unique_ptr<AttachedProcess>> join(const Options& options, const plan
                                               output::Feed& feed, double began_s, Audit& audit) {
   audit.is_also_about(pid);
   std::optional<process::Launch> none;
-  auto one = look_at(options, plan, {pid, process::start_time(pid), Target::How::found}, none, audit);
+  const Target target{pid, process::start_time(pid), Target::How::found};
+  auto one = look_at(options, plan, target, none, audit);
   if (!one) return one.error();
   if (auto ok = one->process->check(); !ok) return one->blamed(ok.error());
   if (auto ok = audit.say_of(pid, "attach", "begins"); !ok) return ok.error();
-  const auto ok = one->process->insert(one->memory, feed, began_s);
-  const Error why = ok ? Error{} : one->blamed(ok.error());
-  (void)audit.say_of(pid, "attach", ok ? "done" : why.text);
-  if (!ok) return why;
-  if (options.explain) one->process->explain();
-  return std::move(one->process);
+  auto inserted = insert_one(options, plan, target, feed, began_s, std::move(*one), audit);
+  (void)audit.say_of(pid, "attach", inserted ? "done" : inserted.error().text);
+  if (inserted && options.explain) (*inserted)->explain();
+  return inserted;
 }
 
 }  // namespace mdl::inject
