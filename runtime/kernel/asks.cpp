@@ -84,6 +84,38 @@ pid_t step(pid_t tid, bool to_signals, int& status) {
   return ask<direct::step>(tid, to_signals, status);
 }
 
+std::vector<Outcome<bool>> seize_each(std::span<const pid_t> tids) {
+  return ask_each<direct::seize>(tids.size(), [&](size_t i) { return std::tuple(tids[i]); });
+}
+void interrupt_each(std::span<const pid_t> tids) {
+  ask_each<direct::interrupt>(tids.size(), [&](size_t i) { return std::tuple(tids[i]); });
+}
+std::vector<Outcome<pid_t>> next_events(std::span<const pid_t> tids, std::vector<int>& statuses) {
+  constexpr std::chrono::microseconds kNone{0};
+  statuses.assign(tids.size(), 0);
+  return ask_each<direct::next_event>(tids.size(), [&](size_t i) {
+    return std::tuple<pid_t, std::chrono::microseconds, int&>(tids[i], kNone, statuses[i]);
+  });
+}
+std::vector<Outcome<bool>> read_signals(std::span<const pid_t> tids, std::vector<siginfo_t>& infos) {
+  infos.assign(tids.size(), {});
+  return ask_each<direct::read_signal>(
+      tids.size(), [&](size_t i) { return std::tuple<pid_t, siginfo_t&>(tids[i], infos[i]); });
+}
+std::vector<Outcome<size_t>> read_registers_each(std::span<const pid_t> tids, std::span<std::byte> blocks) {
+  const size_t size = tids.empty() ? 0 : blocks.size() / tids.size();
+  return ask_each<direct::read_registers>(
+      tids.size(), [&](size_t i) { return std::tuple(tids[i], blocks.subspan(i * size, size)); });
+}
+std::vector<Outcome<bool>> read_dispatch_each(std::span<const pid_t> tids, std::vector<CallDispatch>& out) {
+  out.assign(tids.size(), {});
+  return ask_each<direct::read_dispatch>(
+      tids.size(), [&](size_t i) { return std::tuple<pid_t, CallDispatch&>(tids[i], out[i]); });
+}
+std::vector<Outcome<bool>> detach_each(std::span<const pid_t> tids, std::span<const int> signals) {
+  return ask_each<direct::detach>(tids.size(), [&](size_t i) { return std::tuple(tids[i], signals[i]); });
+}
+
 int open_handle(pid_t pid) {
   return ask<direct::open_handle>(pid).file;
 }
@@ -168,6 +200,12 @@ bool read_memory_of(pid_t tid, uint64_t address, std::span<std::byte> into) {
 std::optional<bool> compare_memory(pid_t tid, pid_t other) {
   return ask<direct::compare_memory>(tid, other);
 }
+std::vector<std::optional<bool>> compare_memory_each(pid_t tid, std::span<const pid_t> others) {
+  std::vector<std::optional<bool>> out;
+  const auto with = [&](size_t i) { return std::tuple(tid, others[i]); };
+  for (const auto& one : ask_each<direct::compare_memory>(others.size(), with)) out.push_back(one.value);
+  return out;
+}
 
 std::string proc_text(pid_t pid, std::string_view name) {
   std::string out;
@@ -213,8 +251,8 @@ std::string system_text(std::string_view path) {
 std::vector<pid_t> processes() {
   return ask<direct::processes>();
 }
-std::vector<pid_t> threads_of(pid_t pid) {
-  return ask<direct::threads_of>(pid);
+std::vector<pid_t> threads_of(pid_t pid, bool also_ended) {
+  return ask<direct::threads_of>(pid, also_ended);
 }
 std::vector<pid_t> sharers_of(pid_t tid) {
   return ask<direct::sharers_of>(tid);

@@ -45,19 +45,36 @@ std::vector<Family> families;  // of each that was named, or of the one that is 
 std::optional<AsOwner> as_owner;  // while a call is made
 std::set<pid_t> looked_at;        // threads that had no more rights than they may have when they stood
 
+// Of several calls in one question: their threads' rights are compared each time, the descent of their process once.
+std::set<pid_t> known_in_question;
+
+bool is_known(const Family& family, pid_t process) {
+  if (known_in_question.contains(process)) return family.has(process);
+  const bool is_known = family.is_known(process);
+  if (is_known) known_in_question.insert(process);
+  return is_known;
+}
+
+// The process that was named, of the family that may be touched with this thread; nothing, and EPERM, where none may.
 // Each family has its own measure of rights. Those that have known the process answer first, and alone where there are
 // some: the others would look for its descent in vain, for each call, while threads may stand.
-bool may_touch(pid_t tid) {
+std::optional<pid_t> head_if_may_touch(pid_t tid) {
   const std::string status = direct::proc_text(tid, "status");
   const pid_t process = group_of(status);
   bool any = false;
   for (const Family& one : families)
-    if (one.is_known(process)) {
+    if (is_known(one, process)) {
       any = true;
-      if (one.are_within(tid, status)) return true;
+      if (one.are_within(tid, status)) return one.head();
     }
   errno = EPERM;
-  return !any && std::ranges::any_of(families, [&](Family& one) { return one.may_touch(tid); });
+  for (Family& one : families)
+    if (!any && one.may_touch(tid)) return one.head();
+  return std::nullopt;
+}
+
+bool may_touch(pid_t tid) {
+  return head_if_may_touch(tid).has_value();
 }
 
 // For what is only looked at, an answer holds for a moment: most of the questions of an attach come in a row.
@@ -215,9 +232,11 @@ bool is_allowed_command(std::string_view words, std::string_view folder) {
 bool may_set(pid_t tid) {
   if (looked_at.contains(tid)) return true;
   siginfo_t info{};
-  if (!direct::read_signal(tid, info) || !may_touch(tid)) return false;
+  if (!direct::read_signal(tid, info)) return false;
+  const auto head = head_if_may_touch(tid);
+  if (!head) return false;
   looked_at.insert(tid);
-  stood[tid] = head_of(tid);
+  stood[tid] = *head;
   return true;
 }
 
@@ -262,9 +281,7 @@ void watch_worker() {
 
 // What must be true for each call. The kernel itself answers those about threads that are not our tracees (ESRCH) or no
 // children of ours (ECHILD).
-template <auto F>
-constexpr std::nullptr_t kCheck = nullptr;
-constexpr auto kAlways = [](const auto&...) { return true; };
+constexpr auto kAnybody = [](const auto&...) { return true; };
 constexpr auto kFamily = [](pid_t tid, const auto&...) { return may_touch(tid); };
 constexpr auto kStands = [](pid_t tid, const auto&...) { return may_set(tid); };
 constexpr auto kGoesOn = [](pid_t tid, const auto&...) {
@@ -272,139 +289,83 @@ constexpr auto kGoesOn = [](pid_t tid, const auto&...) {
   note_stand(tid, false);
   return true;
 };
-template <>
-constexpr auto kCheck<direct::seize> = kFamily;
-template <>
-constexpr auto kCheck<direct::interrupt> = kAlways;
-template <>
-constexpr auto kCheck<direct::go_on> = kGoesOn;
-template <>
-constexpr auto kCheck<direct::go_to_system_call> = kGoesOn;
-template <>
-constexpr auto kCheck<direct::detach> = kGoesOn;
-template <>
-constexpr auto kCheck<direct::read_registers> = kStands;
-template <>
-constexpr auto kCheck<direct::write_registers> =
-    [](pid_t tid, const auto&...) { return may_set(tid) && logged.may_change(stood[tid]); };
-template <>
-constexpr auto kCheck<direct::read_signal_mask> = kStands;
-template <>
-constexpr auto kCheck<direct::write_signal_mask> = kStands;
-template <>
-constexpr auto kCheck<direct::read_signal> = kAlways;
-template <>
-constexpr auto kCheck<direct::read_system_call> = kAlways;
-template <>
-constexpr auto kCheck<direct::read_restartable> = kAlways;
-template <>
-constexpr auto kCheck<direct::read_dispatch> = kAlways;
-template <>
-constexpr auto kCheck<direct::read_filter> = kAlways;
-template <>
-constexpr auto kCheck<direct::look_at_event> = kAlways;
-template <>
-constexpr auto kCheck<direct::take_event> = kGoesOn;
-template <>
-constexpr auto kCheck<direct::next_event> = kGoesOn;
-template <>
-constexpr auto kCheck<direct::step> = kGoesOn;
-template <>
-constexpr auto kCheck<direct::open_handle> = kAlways;  // nothing can be sent through it
-template <>
-constexpr auto kCheck<direct::stop_again> = kAlways;
-template <>
-constexpr auto kCheck<direct::own_id> = kAlways;
-template <>
-constexpr auto kCheck<direct::hurry> = [](pid_t tid, bool) { return is_worker(tid); };
-template <>
-constexpr auto kCheck<direct::start_program> = is_allowed_command;
-template <>
-constexpr auto kCheck<direct::let_program_go> = kAlways;
-template <>
-constexpr auto kCheck<direct::end_program> = kAlways;
-template <>
-constexpr auto kCheck<direct::end_program_with_us> = kAlways;
-template <>
-constexpr auto kCheck<direct::open_memory> = kFamily;
-template <>
-constexpr auto kCheck<direct::open_writer> = kFamily;
-template <>
-constexpr auto kCheck<direct::duplicate_writer> = kAlways;
-template <>
-constexpr auto kCheck<direct::close_writer> = kAlways;
-template <>
-constexpr auto kCheck<direct::read_writer> = kAlways;
-template <>
-constexpr auto kCheck<direct::overwrite> =
-    [](uint32_t writer, const auto&...) { return logged.may_change(written[writer]); };
-template <>
-constexpr auto kCheck<direct::apply_edits> = [](uint32_t writer, const auto&, bool only_look) {
+constexpr auto kChanges = [](pid_t tid, const auto&...) {
+  return may_set(tid) && logged.may_change(stood[tid]);
+};
+constexpr auto kWrites = [](uint32_t writer, const auto&...) { return logged.may_change(written[writer]); };
+constexpr auto kEdits = [](uint32_t writer, const auto&, bool only_look) {
   return only_look || logged.may_change(written[writer]);
 };
-template <>
-constexpr auto kCheck<direct::read_memory_of> = kFamily;
-template <>
-constexpr auto kCheck<direct::compare_memory> = kAlways;  // one bit
-template <>
-constexpr auto kCheck<direct::proc_text> = may_show;
-template <>
-constexpr auto kCheck<direct::proc_link> = may_show;
-template <>
-constexpr auto kCheck<direct::stat_proc> =
-    [](pid_t tid, std::string_view name, const auto&) { return may_show(tid, name); };
-template <>
-constexpr auto kCheck<direct::open_proc> =
-    [](pid_t tid, std::string_view name) { return (name == "exe" || name == "maps") && may_show(tid, name); };
-template <>
-constexpr auto kCheck<direct::open_regular> = may_show;
-template <>
-constexpr auto kCheck<direct::open_below_root> =
-    [](pid_t tid, std::string_view) { return may_look(tid) && is_owner(tid); };
-template <>
-constexpr auto kCheck<direct::own_text> = may_show_own;
-template <>
-constexpr auto kCheck<direct::own_link> = may_show_own;
-template <>
-constexpr auto kCheck<direct::stat_own> =
-    [](std::string_view name, const auto&) { return may_show_own(name); };
-template <>
-constexpr auto kCheck<direct::system_text> = is_setting;
-template <>
-constexpr auto kCheck<direct::processes> = kAlways;  // /proc lists them for everybody
-template <>
-constexpr auto kCheck<direct::threads_of> = kAlways;
-template <>
-constexpr auto kCheck<direct::sharers_of> = kAlways;  // one bit of each
-template <>
-constexpr auto kCheck<direct::live_thread> = kAlways;
-template <>
-constexpr auto kCheck<direct::lock_file> =
-    [](std::string_view name, const auto&...) { return is_lock(name); };
-template <>
-constexpr auto kCheck<direct::look_at_lock_file> = is_lock;
-template <>
-constexpr auto kCheck<direct::remove_lock_file> = is_lock;
-template <>
-constexpr auto kCheck<direct::publish> = kAlways;
-template <>
-constexpr auto kCheck<direct::log> =
-    [](pid_t process, const auto&...) { return process == 0 || head_of(process) != 0; };
-template <>
-constexpr auto kCheck<direct::break_lock> = [](pid_t pid, const auto&...) { return head_of(pid) != 0; };
-template <>
-constexpr auto kCheck<direct::newcomers> = kAlways;  // it names nobody
+constexpr auto kShows = [](pid_t tid, std::string_view name, const auto&...) { return may_show(tid, name); };
+constexpr auto kOpens = [](pid_t tid, std::string_view name) {
+  return (name == "exe" || name == "maps") && may_show(tid, name);
+};
+constexpr auto kOpensBelow = [](pid_t tid, std::string_view) { return may_look(tid) && is_owner(tid); };
+constexpr auto kShowsOwn = [](std::string_view name, const auto&...) { return may_show_own(name); };
+constexpr auto kLock = [](std::string_view name, const auto&...) { return is_lock(name); };
+constexpr auto kHeaded = [](pid_t process, const auto&...) { return head_of(process) != 0; };
+constexpr auto kLogs = [](pid_t process, const auto&...) { return process == 0 || head_of(process) != 0; };
+constexpr auto kWorker = [](pid_t tid, bool) { return is_worker(tid); };
+
+template <auto F, auto... All>
+constexpr bool kIsOneOf = (std::is_same_v<Tag<F>, Tag<All>> || ...);
+
+template <auto F>
+constexpr auto check_of() {
+  // Through a handle nothing can be sent; /proc lists processes for everybody; to compare memory gives a bit; newcomers
+  // are named by nobody.
+  if constexpr (kIsOneOf<F, direct::interrupt, direct::read_signal, direct::read_system_call,
+                         direct::read_restartable, direct::read_dispatch, direct::read_filter,
+                         direct::look_at_event, direct::open_handle, direct::stop_again, direct::own_id,
+                         direct::let_program_go, direct::end_program, direct::end_program_with_us,
+                         direct::duplicate_writer, direct::close_writer, direct::read_writer,
+                         direct::compare_memory, direct::processes, direct::threads_of, direct::sharers_of,
+                         direct::live_thread, direct::publish, direct::newcomers>)
+    return kAnybody;
+  else if constexpr (kIsOneOf<F, direct::seize, direct::open_memory, direct::open_writer,
+                              direct::read_memory_of>)
+    return kFamily;
+  else if constexpr (kIsOneOf<F, direct::go_on, direct::go_to_system_call, direct::detach, direct::take_event,
+                              direct::next_event, direct::step>)
+    return kGoesOn;
+  else if constexpr (kIsOneOf<F, direct::read_registers, direct::read_signal_mask, direct::write_signal_mask>)
+    return kStands;
+  else if constexpr (kIsOneOf<F, direct::write_registers>)
+    return kChanges;
+  else if constexpr (kIsOneOf<F, direct::overwrite>)
+    return kWrites;
+  else if constexpr (kIsOneOf<F, direct::apply_edits>)
+    return kEdits;
+  else if constexpr (kIsOneOf<F, direct::proc_text, direct::proc_link, direct::stat_proc,
+                              direct::open_regular>)
+    return kShows;
+  else if constexpr (kIsOneOf<F, direct::open_proc>)
+    return kOpens;
+  else if constexpr (kIsOneOf<F, direct::open_below_root>)
+    return kOpensBelow;
+  else if constexpr (kIsOneOf<F, direct::own_text, direct::own_link, direct::stat_own>)
+    return kShowsOwn;
+  else if constexpr (kIsOneOf<F, direct::lock_file, direct::look_at_lock_file, direct::remove_lock_file>)
+    return kLock;
+  else if constexpr (kIsOneOf<F, direct::break_lock>)
+    return kHeaded;
+  else if constexpr (kIsOneOf<F, direct::log>)
+    return kLogs;
+  else if constexpr (kIsOneOf<F, direct::hurry>)
+    return kWorker;
+  else if constexpr (kIsOneOf<F, direct::system_text>)
+    return is_setting;
+  else if constexpr (kIsOneOf<F, direct::start_program>)
+    return is_allowed_command;
+}
 
 // Once more behind calls that took hold of something: it may have executed a program meanwhile that has more rights.
 // A thread that was seized is looked at when it stands (may_set).
 template <auto F>
-constexpr bool kTakesHold =
-    std::is_same_v<Tag<F>, Tag<direct::open_memory>> || std::is_same_v<Tag<F>, Tag<direct::open_writer>>;
+constexpr bool kTakesHold = kIsOneOf<F, direct::open_memory, direct::open_writer>;
 
-template <auto F>
-constexpr bool kTellsStop =  // its last parameter is the status
-    std::is_same_v<Tag<F>, Tag<direct::next_event>> || std::is_same_v<Tag<F>, Tag<direct::take_event>> ||
-    std::is_same_v<Tag<F>, Tag<direct::step>>;
+template <auto F>  // its last parameter is the status
+constexpr bool kTellsStop = kIsOneOf<F, direct::next_event, direct::take_event, direct::step>;
 
 template <typename R>
 void undo(R& out) {
@@ -421,12 +382,12 @@ bool serve_as(R (*)(A...), wire::Reader question, wire::Writer& answer, int& fil
   if (!question.is_whole()) return false;
   R out{};
   errno = EPERM;  // where the check gives no other reason
-  if (std::apply([](auto&... one) { return kCheck<F>(wire::Parameter<A>::pass(one)...); }, kept)) {
+  if (std::apply([](auto&... one) { return check_of<F>()(wire::Parameter<A>::pass(one)...); }, kept)) {
     errno = 0;
     out = std::apply([](auto&... one) { return F(wire::Parameter<A>::pass(one)...); }, kept);
     if constexpr (kTakesHold<F>)
       if (out != R{} && !may_touch(std::get<0>(kept))) undo(out);
-    if constexpr (std::is_same_v<Tag<F>, Tag<direct::open_writer>>)
+    if constexpr (kIsOneOf<F, direct::open_writer>)
       if (out != R{}) {
         for (Family& one : families) one.take(std::get<0>(kept));
         written[out] = head_of(std::get<0>(kept));
@@ -440,9 +401,9 @@ bool serve_as(R (*)(A...), wire::Reader question, wire::Writer& answer, int& fil
     file = out.file;
   else
     wire::put(answer, out);
-  if constexpr (std::is_same_v<Tag<F>, Tag<direct::start_program>>)
+  if constexpr (kIsOneOf<F, direct::start_program>)
     if (out.pid) families.front().adopt(out.pid), holds_program = true;
-  if constexpr (std::is_same_v<Tag<F>, Tag<direct::let_program_go>>) holds_program = false;
+  if constexpr (kIsOneOf<F, direct::let_program_go>) holds_program = false;
   errno = error;
   return true;
 }
@@ -451,15 +412,43 @@ using Serve = bool (*)(wire::Reader, wire::Writer&, int&);
 
 template <auto... F>
 constexpr auto servers(List<F...>) {
-  static_assert((!std::is_same_v<std::remove_cv_t<decltype(kCheck<F>)>, std::nullptr_t> && ...),
-                "each call has a check");
+  static_assert((!std::is_void_v<decltype(check_of<F>())> && ...), "each call has a check");
   return std::array<Serve, sizeof...(F)>{[](wire::Reader question, wire::Writer& answer, int& file) {
     return serve_as<F>(F, question, answer, file);
   }...};
 }
 
-[[noreturn]] void serve_all(Channel& channel) {
+// errno says how it went.
+bool serve_one(uint32_t call, wire::Reader question, wire::Writer& answer, int& file) {
   constexpr auto kServers = servers(Calls{});
+  const bool is_one = call < kServers.size() && kServers[call](question, answer, file) && answer.fits();
+  const int error = errno;
+  note_question();
+  as_owner.reset();
+  errno = error;
+  return is_one;
+}
+
+// Calls behind their sizes, each with its own check; none that gives a descriptor.
+bool serve_several(wire::Reader questions, wire::Writer& answers) {
+  static std::vector<std::byte> room(kRoomOfOne);
+  while (!questions.is_whole()) {
+    wire::Reader question{wire::get_bytes(questions)};
+    wire::Writer answer(room);
+    uint32_t call = UINT32_MAX;
+    wire::get(question, call);
+    int file = -1;
+    const bool is_one = serve_one(call, question, answer, file);
+    const int error = errno;
+    if (file >= 0) close(file);
+    if (!is_one || file >= 0) return false;
+    wire::put(answers, error);
+    wire::put_bytes(answers, std::span(room).first(answer.used()));
+  }
+  return answers.fits();
+}
+
+[[noreturn]] void serve_all(Channel& channel) {
   std::vector<std::byte> question(Channel::kRoom);
   while (const std::optional<size_t> size = channel.next(question)) {
     wire::Reader reader{std::span(question).first(*size)};
@@ -467,11 +456,9 @@ constexpr auto servers(List<F...>) {
     uint32_t call = UINT32_MAX;
     wire::get(reader, call);
     int file = -1;
-    if (call >= kServers.size() || !kServers[call](reader, answer, file) || !answer.fits()) break;
-    const int error = errno;
-    note_question();
-    as_owner.reset();
-    channel.answer(answer.used(), error, file);
+    known_in_question.clear();
+    if (call == kSeveral ? !serve_several(reader, answer) : !serve_one(call, reader, answer, file)) break;
+    channel.answer(answer.used(), errno, file);
     if (file >= 0) close(file);
   }
   end_broker();

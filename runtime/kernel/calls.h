@@ -1,10 +1,14 @@
 // The calls that a broker makes for somebody else, and how one is asked for. A call is known by its place in the list.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "runtime/kernel/channel.h"
 #include "runtime/kernel/direct.h"
@@ -78,6 +82,59 @@ R ask_as(R (*)(A...), std::type_identity_t<A>... arguments) {
   if (!reader.is_whole()) give_up("its answer is not one");
   errno = answer.error;
   return out;
+}
+
+// Several calls in one question: each is its number and arguments behind their size.
+inline constexpr uint32_t kSeveral = UINT32_MAX - 1;
+inline constexpr size_t kRoomOfOne = 4096;  // of a question or an answer among several
+inline constexpr size_t kMostAtOnce = 512;
+
+template <auto F, typename R, typename... A>
+std::vector<Outcome<R>> ask_part(Asking& other, R (*)(A...), std::span<const std::tuple<A...>> calls) {
+  std::vector<Outcome<R>> out(calls.size());
+  const Turn turn{other};
+  std::array<std::byte, kRoomOfOne> room;
+  wire::Writer questions(turn.room);
+  wire::put(questions, kSeveral);
+  for (const auto& call : calls) {
+    wire::Writer question(room);
+    wire::put(question, number_in<F>(Calls{}));
+    std::apply([&](auto&&... one) { (wire::Parameter<A>::ask(question, one), ...); }, call);
+    wire::put_bytes(questions, std::span(room).first(question.used()));
+  }
+  const Channel::Answer answer = other.end(questions);
+  wire::Reader answers(answer.bytes);
+  for (size_t i = 0; i < calls.size(); i++) {
+    wire::get(answers, out[i].error);
+    wire::Reader reader(wire::get_bytes(answers));
+    std::apply([&](auto&&... one) { (wire::Parameter<A>::receive(reader, one), ...); }, calls[i]);
+    wire::get(reader, out[i].value);
+    if (!reader.is_whole()) give_up("its answer is not one");
+  }
+  return out;
+}
+
+template <auto F, typename R, typename... A>
+std::vector<Outcome<R>> ask_several(R (*)(A...), const std::vector<std::tuple<A...>>& calls) {
+  std::vector<Outcome<R>> out;
+  Asking* const other = asking();
+  for (size_t first = 0; other && first < calls.size(); first += kMostAtOnce) {
+    const auto part = std::span(calls).subspan(first, std::min(kMostAtOnce, calls.size() - first));
+    for (const Outcome<R>& one : ask_part<F>(*other, F, part)) out.push_back(one);
+  }
+  for (size_t i = out.size(); i < calls.size(); i++) {
+    const R value = std::apply(F, calls[i]);
+    out.push_back({value, errno});
+  }
+  return out;
+}
+
+// Makes the call so many times, by one question for many.
+template <auto F, typename Arguments>
+auto ask_each(size_t count, Arguments of) {
+  std::vector<decltype(of(0))> calls;
+  for (size_t i = 0; i < count; i++) calls.push_back(of(i));
+  return ask_several<F>(F, calls);
 }
 
 // Makes the call, here or by the broker.

@@ -85,7 +85,7 @@ std::string own_link(std::string_view name);
 bool stat_own(std::string_view name, struct stat& out);
 std::string system_text(std::string_view path);
 std::vector<pid_t> processes();
-std::vector<pid_t> threads_of(pid_t pid);
+std::vector<pid_t> threads_of(pid_t pid, bool also_ended);
 std::vector<pid_t> sharers_of(pid_t tid);
 pid_t live_thread(pid_t pid);
 

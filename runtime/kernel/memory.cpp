@@ -1,5 +1,3 @@
-#include "runtime/kernel/direct.h"
-
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -8,6 +6,7 @@
 #include <cerrno>
 
 #include "base/watchdog.h"
+#include "runtime/kernel/direct.h"
 
 namespace mdl::kernel::direct {
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace mdl::kernel {
 
@@ -37,5 +38,7 @@ bool read_memory_of(pid_t tid, uint64_t address, std::span<std::byte> into);
 // Whether both threads run in the same memory (kcmp(2)). Nothing when one has ended, or the kernel does not
 // tell.
 std::optional<bool> compare_memory(pid_t tid, pid_t other);
+// With each of these, by one question to a broker.
+std::vector<std::optional<bool>> compare_memory_each(pid_t tid, std::span<const pid_t> others);
 
 }  // namespace mdl::kernel

@@ -154,10 +154,10 @@ std::vector<pid_t> processes() {
   return ids_in("/proc");
 }
 
-std::vector<pid_t> threads_of(pid_t pid) {
+std::vector<pid_t> threads_of(pid_t pid, bool also_ended) {
   std::vector<pid_t> out = ids_in(path_of(pid, "task"));
-  std::erase_if(out, [pid](pid_t tid) {
-    return !stat_is_alive(proc_text(pid, "task/" + std::to_string(tid) + "/stat"));
+  std::erase_if(out, [&](pid_t tid) {
+    return !also_ended && !stat_is_alive(proc_text(pid, "task/" + std::to_string(tid) + "/stat"));
   });
   return out;
 }

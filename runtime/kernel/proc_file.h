@@ -44,10 +44,11 @@ bool stat_own(std::string_view name, struct stat& out);
 // A setting of the system, which everybody may read: a path below /proc/sys, /sys, or a control group's file.
 std::string system_text(std::string_view path);
 
-// In no order: all of the system; the threads of one of them that have not ended; and the processes of the system that
+// In no order: all of the system; the threads of one of them, without those that have ended or, which
+// takes a look at each less, with them; and the processes of the system that
 // run in the same memory as the thread, its own among them.
 std::vector<pid_t> processes();
-std::vector<pid_t> threads_of(pid_t pid);
+std::vector<pid_t> threads_of(pid_t pid, bool also_ended = false);
 std::vector<pid_t> sharers_of(pid_t tid);
 
 // The process itself, or, when its first thread has ended before the others, one that lives: /proc and

@@ -41,10 +41,12 @@ Rights rights_of(pid_t pid, std::string_view status) {
   return out;
 }
 
-// The time of its start; 0 when it is gone.
+// The time of its start; 0 when it is gone. Of its first thread, which has the same: for that of the process the kernel
+// adds up what all its threads have used.
 uint64_t start_of(pid_t pid) {
   constexpr int kStart = 22;
-  return number<uint64_t>(stat_field(direct::proc_text(pid, "stat"), kStart));
+  const std::string stat = direct::proc_text(pid, "task/" + std::to_string(pid) + "/stat");
+  return number<uint64_t>(stat_field(stat, kStart));
 }
 
 bool are_among(const std::vector<uint32_t>& some, const std::vector<uint32_t>& all) {

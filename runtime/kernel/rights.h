@@ -65,7 +65,8 @@ class Family {
   uint64_t since() const { return since_; }  // when it started
   bool is_peer(const Family& other) const;   // whether the one that was named has the same rights
   bool is_over() const;                      // nobody of it is left, as far as it is known
-  // Of those that have been asked about already.
+  bool has(pid_t process) const { return known_.contains(process); }
+  // Of those that have been asked about already, the same process still.
   bool is_known(pid_t process) const;
   // Of a thread or a process. EPERM in errno when it may not be touched, ESRCH when it is not there.
   bool may_touch(pid_t tid);

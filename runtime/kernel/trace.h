@@ -77,4 +77,22 @@ inline bool is_signal(int status) {
 // code that ptrace_signal() goes on with). Where there is nothing yet, it is waited for, for no longer than kMoment.
 inline constexpr std::chrono::microseconds kMoment{1000};
 pid_t next_event(pid_t tid, std::chrono::microseconds patience, int& status);
+
+// Each of the calls above for many threads, in their order, and what came of it for each. While threads stand, one
+// question to a broker takes as long as the calls of ten.
+template <typename R>
+struct Outcome {
+  R value{};
+  int error = 0;  // of errno(3)
+};
+std::vector<Outcome<bool>> seize_each(std::span<const pid_t> tids);
+void interrupt_each(std::span<const pid_t> tids);
+std::vector<Outcome<pid_t>> next_events(std::span<const pid_t> tids,
+                                        std::vector<int>& statuses);  // no patience
+std::vector<Outcome<bool>> read_signals(std::span<const pid_t> tids, std::vector<siginfo_t>& infos);
+// Into `blocks` of one size, one behind the other.
+std::vector<Outcome<size_t>> read_registers_each(std::span<const pid_t> tids, std::span<std::byte> blocks);
+std::vector<Outcome<bool>> read_dispatch_each(std::span<const pid_t> tids, std::vector<CallDispatch>& out);
+std::vector<Outcome<bool>> detach_each(std::span<const pid_t> tids, std::span<const int> signals);
+
 }  // namespace mdl::kernel

@@ -180,12 +180,13 @@ class Commit {
 
   Result<Attempt> attempt(process::Threads& threads, process::PausedMemory& now, bool may_wait) {
     Regs regs;
-    for (pid_t tid : threads.stopped()) {
+    const std::vector<pid_t> stopped = threads.stopped();
+    if (auto ok = check_calls(stopped); !ok) return ok.error();
+    for (pid_t tid : stopped) {
       if (now.is_over()) return Attempt::late;
       auto r = threads.registers(tid);
       if (!r) return r.error();
       if (auto ok = check_thread(tid, *r); !ok) return ok.error();
-      if (auto ok = check_calls(tid); !ok) return ok.error();
       regs[tid] = *r;
     }
     if (auto ok = check_pointers_differ(regs); !ok) return ok.error();
@@ -212,13 +213,14 @@ class Commit {
   }
 
   // Inserted code makes system calls here and there.
-  Result<void> check_calls(pid_t tid) const {
-    if (!process::sends_calls_to_itself(tid)) return {};
+  Result<void> check_calls(std::span<const pid_t> tids) const {
+    const auto tid = process::find_self_caller(tids);
+    if (!tid) return {};
     return Error{
         fmt::format("the system calls of thread {} of process {} come back to it as SIGSYS "
                     "(PR_SET_SYSCALL_USER_DISPATCH, as Wine uses it), and those of instrumentation would: it "
                     "cannot be instrumented safely",
-                    tid, input_.image.pid)};
+                    *tid, input_.image.pid)};
   }
 
   Error go_thread(pid_t tid) const {

@@ -116,17 +116,16 @@ class Permitted {
   std::string denied_;
 };
 
-// A stopped thread that can run the stub, and has not been tried: first one in user mode, then one in a
-// system call.
+// A stopped thread that can run the stub: first one in user mode, then one in a system call. The registers say which;
+// all else is asked of as few as possible, while all stand.
 std::optional<pid_t> choose_stopped(const Threads& threads, const TargetMemory& memory, Permitted& may) {
-  std::optional<pid_t> second;
-  for (pid_t tid : threads.stopped()) {
-    if (threads.has_signal(tid) || !suits(tid, threads, memory) || !may(tid)) continue;
-    auto regs = threads.registers(tid);
-    if (regs && arch::system_call(*regs) < 0) return tid;
-    second = tid;
-  }
-  return second;
+  std::vector<pid_t> all = threads.stopped();
+  std::erase_if(all, [&](pid_t tid) { return threads.has_signal(tid) || !threads.registers(tid); });
+  std::stable_partition(all.begin(), all.end(),
+                        [&](pid_t tid) { return arch::system_call(*threads.registers(tid)) < 0; });
+  for (pid_t tid : all)
+    if (suits(tid, threads, memory) && may(tid)) return tid;
+  return std::nullopt;
 }
 
 constexpr std::chrono::seconds kChoosing{10};  // for a thread that stops and may make the calls

@@ -92,9 +92,12 @@ std::string read_filters(pid_t tid, std::vector<Filter>& out) {
 
 }  // namespace
 
-bool sends_calls_to_itself(pid_t tid) {
-  kernel::CallDispatch dispatch{};
-  return kernel::read_dispatch(tid, dispatch) && dispatch.mode != 0;
+std::optional<pid_t> find_self_caller(std::span<const pid_t> tids) {
+  std::vector<kernel::CallDispatch> dispatch;
+  const auto read = kernel::read_dispatch_each(tids, dispatch);
+  for (size_t i = 0; i < tids.size(); i++)
+    if (read[i].value && dispatch[i].mode != 0) return tids[i];
+  return std::nullopt;
 }
 
 std::string why_denied(const Confinement& confinement, const arch::PlannedCall& call) {
@@ -123,7 +126,7 @@ std::string why_denied(const Confinement& confinement, const arch::PlannedCall& 
 Confinement read_confinement(pid_t tid) {
   Confinement out;
   out.thread = tid;
-  out.dispatched = sends_calls_to_itself(tid);
+  out.dispatched = find_self_caller(std::span(&tid, 1)).has_value();
   const int mode = read_status(tid).seccomp;
   out.strict = mode == SECCOMP_MODE_STRICT;
   if (mode == SECCOMP_MODE_FILTER) out.unreadable = read_filters(tid, out.filters);

@@ -26,16 +26,16 @@ using Filter = std::vector<sock_filter>;
 // The rules that hold for one thread.
 struct Confinement {
   pid_t thread = 0;
-  bool dispatched = false;  // sends_calls_to_itself()
+  bool dispatched = false;  // find_self_caller()
   bool strict = false;      // SECCOMP_MODE_STRICT: read, write, exit and sigreturn only
   std::vector<Filter> filters;
   std::string unreadable;  // why the filters could not be read; "" when they could
 };
 
-// True when the system calls of a thread, stopped by us, come back to it as SIGSYS
+// The first of these threads, stopped by us, whose system calls come back to it as SIGSYS
 // (prctl(PR_SET_SYSCALL_USER_DISPATCH); Wine does that): when it says so in its memory, and from all code but
 // some of its own. Kernels before 6.4 cannot be asked that.
-bool sends_calls_to_itself(pid_t tid);
+std::optional<pid_t> find_self_caller(std::span<const pid_t> tids);
 
 // "" when the thread may make the call, else what happens instead: "a seccomp filter kills the process at
 // mmap".

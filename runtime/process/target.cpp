@@ -35,9 +35,14 @@ long number(std::string_view text) {
 constexpr uint64_t kExiting = 0x4,
                    kKernelThread = 0x200000;  // PF_EXITING, PF_KTHREAD of the kernel's sched.h
 
+// Of the thread alone: for a process the kernel adds up what all its threads have used.
+std::string own_stat(pid_t tid) {
+  return kernel::proc_text(tid, fmt::format("task/{}/stat", tid));
+}
+
 // 0 when there is none.
 uint64_t stat_number(pid_t pid, int field) {
-  return static_cast<uint64_t>(number(stat_field(kernel::proc_text(pid, "stat"), field)));
+  return static_cast<uint64_t>(number(stat_field(own_stat(pid), field)));
 }
 
 uint64_t flags(pid_t pid) {
@@ -162,8 +167,8 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose) {
   return status;
 }
 
-std::vector<pid_t> live_threads(pid_t pid) {
-  std::vector<pid_t> out = kernel::threads_of(pid);
+std::vector<pid_t> live_threads(pid_t pid, bool also_ended) {
+  std::vector<pid_t> out = kernel::threads_of(pid, also_ended);
   std::sort(out.begin(), out.end(), [pid](pid_t a, pid_t b) {
     return (a == pid) < (b == pid) || ((a == pid) == (b == pid) && a < b);
   });
@@ -189,7 +194,7 @@ bool ends_now(pid_t pid) {
 }
 
 bool awaits_vfork(pid_t tid) {
-  if (!stat_field(kernel::proc_text(tid, "stat"), 3).starts_with('D')) return false;
+  if (!stat_field(own_stat(tid), 3).starts_with('D')) return false;
   // The number of the system call that it sleeps in; "running" when it does not sleep.
   const long call = number(kernel::proc_text(tid, "syscall"));
   for (long makes_processes : {
@@ -202,7 +207,7 @@ bool awaits_vfork(pid_t tid) {
 }
 
 bool is_alive_thread(pid_t tid) {
-  return stat_is_alive(kernel::proc_text(tid, "stat"));
+  return stat_is_alive(own_stat(tid));
 }
 
 bool shares_memory(pid_t tid, pid_t other) {

@@ -45,8 +45,9 @@ Result<ProcessStatus> check_target(pid_t pid, Purpose purpose = Purpose::attach)
 inline constexpr std::string_view kInjectorName = "mdl-inject";
 bool is_injector(pid_t pid);
 
-// The threads of a process that are alive now (/proc/PID/task), zombies left out, the first thread last.
-std::vector<pid_t> live_threads(pid_t pid);
+// The threads of a process that are alive now (/proc/PID/task), zombies left out unless it does not matter, the first
+// thread last.
+std::vector<pid_t> live_threads(pid_t pid, bool also_ended = false);
 
 // True when none of its threads has memory any more: it has ended, or is about to be a zombie. A kernel
 // thread never had any.

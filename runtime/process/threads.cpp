@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -75,15 +76,30 @@ Result<void> Threads::check_program() {
   return {};
 }
 
-// Where a thread runs that has just stopped. Where another one is known, its address space is compared, which
-// is cheaper than to compare with the descriptor, and tells copies that fork(2) has made from each other.
-Runs Threads::runs(pid_t tid, pid_t process) const {
-  for (const auto& [other, thread] : threads_) {
-    if (!thread.known || !thread.stopped || !stands(other)) continue;
-    if (auto same = kernel::compare_memory(other, tid)) return *same ? Runs::here : Runs::elsewhere;
-    break;
+// One that runs in our memory, and stands; 0 where there is none.
+pid_t Threads::any_known() const {
+  for (const auto& [tid, thread] : threads_)
+    if (thread.known && thread.stopped && stands(tid)) return tid;
+  return 0;
+}
+
+// Of these, that have just stopped, which run in our memory. Where another one is known, its address space is compared,
+// which is cheaper than to compare with the descriptor, and tells copies that fork(2) has made from each other. What
+// stands behind the comparison has stood while it was made.
+void Threads::find_known(std::span<const pid_t> tids) {
+  while (!tids.empty()) {
+    std::vector<std::optional<bool>> same;
+    const pid_t other = any_known();
+    if (other != 0) same = kernel::compare_memory_each(other, tids);
+    if (other == 0 || !stands(other)) same.assign(1, std::nullopt);
+    for (size_t i = 0; i < same.size(); i++) {
+      Thread& thread = threads_[tids[i]];
+      thread.known =
+          same[i] ? *same[i]
+                  : read_status(tids[i]).group == thread.process && memory_.runs(tids[i]) == Runs::here;
+    }
+    tids = tids.subspan(same.size());
   }
-  return read_status(tid).group == process ? memory_.runs(tid) : Runs::elsewhere;
 }
 
 Result<void> Threads::may_set(pid_t tid) const {
@@ -178,16 +194,57 @@ Result<void> Threads::seize(pid_t tid, pid_t process) {
   }
 }
 
+// Those that there is something to say about, or that were seized elsewhere, are left to seize().
+Result<void> Threads::seize_each(const std::vector<std::pair<pid_t, pid_t>>& all) {
+  std::vector<std::pair<pid_t, pid_t>> others;
+  std::vector<pid_t> tids;
+  for (const auto& [tid, process] : all)
+    if (!threads_.count(tid) && tid != memory_.held()) others.emplace_back(tid, process), tids.push_back(tid);
+  if (threads_.empty())
+    if (auto ok = check_program(); !ok) return ok;
+  begin_pause();
+  const auto seized = kernel::seize_each(tids);
+  for (size_t i = 0; i < tids.size(); i++)
+    if (seized[i].value) threads_[tids[i]] = {.process = others[i].second};
+  for (const auto& [tid, process] : all)
+    if (auto ok = seize(tid, process); !ok) return ok;
+  return {};
+}
+
 // A stop that interrupted a sleeper is hidden at once, so that whoever lets the thread go, also
 // half-way through something that failed, lets it sleep on.
-void Threads::note_stop(pid_t tid, int status) {
-  Thread& thread = threads_[tid];
-  thread.stopped = true;
-  if (is_signal(status)) thread.signal = WSTOPSIG(status);
-  thread.known = thread.known || runs(tid, thread.process) == Runs::here;
-  if (!thread.known) return leave(tid, thread.signal);
-  auto regs = registers(tid);
-  if (regs && arch::hide_interruption(*regs)) (void)set_registers(tid, *regs).operator bool();
+void Threads::note_stops(std::span<const StopSeen> stops) {
+  std::vector<pid_t> tids, unknown;
+  for (const auto& [tid, status] : stops) {
+    Thread& thread = threads_[tid];
+    thread.stopped = true;
+    if (is_signal(status)) thread.signal = WSTOPSIG(status);
+    if (!thread.known) unknown.push_back(tid);
+  }
+  find_known(unknown);
+  for (const StopSeen& stop : stops) {
+    const Thread& thread = threads_[stop.tid];
+    if (thread.known)
+      tids.push_back(stop.tid);
+    else
+      leave(stop.tid, thread.signal);
+  }
+  const auto registers = read_registers_each(tids);
+  for (size_t i = 0; i < tids.size(); i++) {
+    if (registers[i].size == 0) continue;
+    threads_[tids[i]].registers = registers[i];
+    arch::ThreadRegisters hidden = registers[i];
+    if (arch::hide_interruption(hidden)) (void)set_registers(tids[i], hidden).operator bool();
+  }
+}
+
+std::vector<arch::ThreadRegisters> Threads::read_registers_each(std::span<const pid_t> tids) const {
+  using Words = decltype(arch::ThreadRegisters::words);
+  std::vector<Words> words(tids.size());
+  const auto sizes = kernel::read_registers_each(tids, std::as_writable_bytes(std::span(words)));
+  std::vector<arch::ThreadRegisters> out;
+  for (size_t i = 0; i < tids.size(); i++) out.push_back({.words = words[i], .size = sizes[i].value});
+  return out;
 }
 
 // `got`: of kernel::next_event(). Nothing where that was nothing.
@@ -217,8 +274,30 @@ Threads::Waited Threads::wait_event(pid_t tid, Clock::time_point until, int& sta
 bool Threads::wait_stop(pid_t tid, Clock::time_point until) {
   int status = 0;
   Waited waited = wait_event(tid, until, status);
-  if (waited == Waited::stopped) note_stop(tid, status);
+  if (waited == Waited::stopped) note_stops(std::array{StopSeen{tid, status}});
   return waited != Waited::timeout;
+}
+
+// Until all are stopped or gone; else one that is not.
+std::optional<pid_t> Threads::wait_stops(std::vector<pid_t> tids, Clock::time_point until) {
+  for (int round = 0;; round++) {
+    std::vector<int> statuses;
+    const auto events = kernel::next_events(tids, statuses);
+    std::vector<StopSeen> stops;
+    std::vector<pid_t> left;
+    for (size_t i = 0; i < tids.size(); i++) {
+      errno = events[i].error;
+      const auto noted = note_event(tids[i], events[i].value, statuses[i]);
+      if (noted == Waited::stopped) stops.push_back({tids[i], statuses[i]});
+      if (!noted) left.push_back(tids[i]);
+    }
+    note_stops(stops);
+    tids = std::move(left);
+    if (tids.empty()) return std::nullopt;
+    if (Clock::now() > until) return tids.front();
+    if (round % 4 == 3) reap_ended();
+    nap(round > 15 ? 500 : 20);
+  }
 }
 
 Result<void> Threads::stop_one(pid_t tid, std::chrono::milliseconds deadline) {
@@ -272,38 +351,33 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline, std::chrono::
                       "others as fast: nothing was changed, try again later",
                       pid_, limit.count())};
     }
-    std::vector<std::pair<pid_t, pid_t>> all;  // with their processes
-    for (pid_t tid : live_threads(pid_)) all.emplace_back(tid, pid_);
+    std::vector<std::pair<pid_t, pid_t>>
+        all;  // with their processes; seize() leaves out those that have ended
+    constexpr bool kAlsoEnded = true;
+    for (pid_t tid : live_threads(pid_, kAlsoEnded)) all.emplace_back(tid, pid_);
     if (quiet)  // the threads cannot start anything any more: look for what else runs in their memory
       for (pid_t other : memory_sharers(pid_))
-        for (pid_t tid : live_threads(other)) all.emplace_back(tid, other);
-    for (auto [tid, process] : all) {
-      if (auto ok = seize(tid, process); !ok) {
-        release_all();
-        return ok;
-      }
-    }
-    std::vector<pid_t> waiting;
-    for (auto& [tid, thread] : threads_) {
-      if (thread.stopped) continue;
-      kernel::interrupt(tid);
-      waiting.push_back(tid);
-    }
-    // First threads last: may_set() wants their others stopped.
-    std::stable_partition(waiting.begin(), waiting.end(),
-                          [&](pid_t tid) { return tid != threads_[tid].process; });
-    for (pid_t tid : waiting) {
-      changed = true;
-      const bool in_time = wait_stop(tid, until);
-      if (in_time && !executed_) continue;
+        for (pid_t tid : live_threads(other, kAlsoEnded)) all.emplace_back(tid, other);
+    if (auto ok = seize_each(all); !ok) {
       release_all();
-      if (in_time) return left_alone();
-      late_ = true;
-      return Error{
-          fmt::format("thread {} of process {} did not stop within {} ms (it may be in an uninterruptible "
-                      "system call, or waiting for a vfork child): nothing was changed, try again later",
-                      tid, pid_, limit.count())};
+      return ok;
     }
+    std::vector<pid_t> others, firsts;  // may_set() wants a first thread's others stopped
+    for (const auto& [tid, thread] : threads_)
+      if (!thread.stopped) (tid == thread.process ? firsts : others).push_back(tid);
+    kernel::interrupt_each(others);
+    kernel::interrupt_each(firsts);
+    changed = !others.empty() || !firsts.empty();
+    std::optional<pid_t> late = wait_stops(others, until);
+    if (!late && !executed_) late = wait_stops(firsts, until);
+    if (!late && !executed_) continue;
+    release_all();
+    if (!late) return left_alone();
+    late_ = true;
+    return Error{
+        fmt::format("thread {} of process {} did not stop within {} ms (it may be in an uninterruptible "
+                    "system call, or waiting for a vfork child): nothing was changed, try again later",
+                    *late, pid_, limit.count())};
   }
   if (threads_.empty()) return Error{fmt::format("process {} has ended", pid_)};
   return {};
@@ -333,6 +407,22 @@ void Threads::release(pid_t tid, Clock::time_point until) {
     detach(tid, found->second.signal);
 }
 
+// Those that stand where nothing is to be done but to let them go.
+void Threads::release_each(std::span<const pid_t> tids) {
+  std::vector<siginfo_t> infos;
+  const auto read = kernel::read_signals(tids, infos);
+  std::vector<pid_t> going;
+  std::vector<int> signals;
+  for (size_t i = 0; i < tids.size(); i++)
+    if (read[i].value && infos[i].si_code != kExecuted)
+      going.push_back(tids[i]), signals.push_back(threads_[tids[i]].signal);
+  const auto gone = kernel::detach_each(going, signals);
+  for (size_t i = 0; i < going.size(); i++) {
+    threads_.erase(going[i]);
+    if (!gone[i].value && gone[i].error == ESRCH) ending_.insert(going[i]);
+  }
+}
+
 void Threads::release_all() {
   // The first thread, then the others that are stopped, then those that have to stop for it, of these the
   // first one last. One that does not stop now cannot be detached yet: it stays known, and is waited for
@@ -344,6 +434,12 @@ void Threads::release_all() {
   }
   std::sort(all.begin(), all.end());
   const auto let_go = Clock::now() + kLettingGo;  // all of them
+  std::vector<pid_t> standing;
+  for (auto& [turn, tid] : all)
+    if (const Thread& thread = threads_[tid]; thread.stopped && !thread.stop_again && tid != memory_.held())
+      standing.push_back(tid);
+  // One that has to stop again goes by itself, and the first thread goes first.
+  if (!standing.empty() && standing.front() == all.front().second) release_each(standing);
   for (auto& [turn, tid] : all) release(tid, let_go);
   // One that was found out to have another's id.
   std::vector<pid_t> ids;
@@ -364,6 +460,9 @@ std::vector<pid_t> Threads::stopped() const {
 }
 
 Result<arch::ThreadRegisters> Threads::registers(pid_t tid) const {
+  const auto found = threads_.find(tid);
+  if (found != threads_.end() && found->second.stopped && found->second.registers)
+    return *found->second.registers;
   arch::ThreadRegisters regs{};
   if (!read_registers(tid, regs))
     return Error{fmt::format("cannot read the registers of thread {}: {}", tid, std::strerror(errno))};
@@ -374,6 +473,7 @@ Result<void> Threads::set_registers(pid_t tid, const arch::ThreadRegisters& regs
   if (auto ok = may_set(tid); !ok) return ok;
   if (!write_registers(tid, regs))
     return Error{fmt::format("cannot set the registers of thread {}: {}", tid, std::strerror(errno))};
+  threads_[tid].registers = regs;
   return {};
 }
 
@@ -403,6 +503,7 @@ bool Threads::take_signal(pid_t tid, std::chrono::milliseconds deadline) {
   const int signal = found->second.signal;
   found->second.signal = 0;
   found->second.stopped = false;
+  found->second.registers.reset();
   kernel::interrupt(tid);
   kernel::go_on(tid, signal);
   return wait_stop(tid, Clock::now() + deadline) && threads_.count(tid) != 0 && !has_signal(tid);
@@ -419,6 +520,7 @@ Threads::Stop Threads::run(pid_t tid, Step step, std::chrono::milliseconds deadl
     const pid_t got = kernel::step(tid, step == Step::to_signals, status);
     if (got < 0) return Stop::exited;
     thread.stopped = false;
+    thread.registers.reset();
     const auto noted = note_event(tid, got, status);
     const Waited waited = noted ? *noted : wait_event(tid, until, status);
     if (waited != Waited::stopped) return waited == Waited::ended ? Stop::exited : Stop::timeout;

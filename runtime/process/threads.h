@@ -40,6 +40,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -98,15 +100,23 @@ class Threads {
     bool known = false;       // it runs in our memory
     int signal = 0;           // to deliver when it goes on: the one that it stopped for
     bool stop_again = false;  // a SIGSTOP came while it ran for us
+    // As long as it stands nobody else changes them.
+    std::optional<arch::ThreadRegisters> registers{};
+  };
+  struct StopSeen {
+    pid_t tid;
+    int status;  // as of waitpid(2)
   };
   Result<void> seize(pid_t tid, pid_t process);
+  Result<void> seize_each(const std::vector<std::pair<pid_t, pid_t>>& all);
   Result<void> check_program();
   bool is_ours(pid_t tid) const;
   Result<void> may_set(pid_t tid) const;
-  Runs runs(pid_t tid, pid_t process) const;
+  pid_t any_known() const;
   void detach(pid_t tid, int signal);
   void leave(pid_t tid, int signal);
   void release(pid_t tid, std::chrono::steady_clock::time_point until);
+  void release_each(std::span<const pid_t> tids);
   void lose(pid_t tid);
   void forget_ended(pid_t tid);
   void reap_ended();
@@ -114,7 +124,10 @@ class Threads {
   std::optional<Waited> note_event(pid_t tid, pid_t got, int status);
   Waited wait_event(pid_t tid, std::chrono::steady_clock::time_point until, int& status);
   bool wait_stop(pid_t tid, std::chrono::steady_clock::time_point until);
-  void note_stop(pid_t tid, int status);
+  std::optional<pid_t> wait_stops(std::vector<pid_t> tids, std::chrono::steady_clock::time_point until);
+  void note_stops(std::span<const StopSeen> stops);
+  void find_known(std::span<const pid_t> tids);
+  std::vector<arch::ThreadRegisters> read_registers_each(std::span<const pid_t> tids) const;
   Result<void> wait_for_vforks(std::chrono::steady_clock::time_point until) const;
   void begin_pause();
   void end_pause();

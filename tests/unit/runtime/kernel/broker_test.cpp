@@ -127,6 +127,74 @@ TEST(Broker, ShowsEachOfTheNamedAndNoOther) {
             0);
 }
 
+TEST(Broker, OfSeveralEachIsLookedAt) {
+  const Named first, second, other;
+  EXPECT_EQ(in_a_worker({.named = {first.pid(), second.pid()}},
+                        [&] {
+                          const std::array<pid_t, 3> all = {first.pid(), other.pid(), second.pid()};
+                          const auto seized = seize_each(all);
+                          if (!seized[0].value || seized[1].value || !seized[2].value) return 1;
+                          if (seized[1].error != EPERM) return 2;
+                          interrupt_each(all);
+                          std::vector<int> statuses;
+                          for (std::array<bool, 3> stands{}; !stands[0] || !stands[2];) {
+                            const auto events = next_events(all, statuses);
+                            for (size_t i = 0; i < all.size(); i++) stands[i] |= events[i].value == all[i];
+                            if (stands[1]) return 3;
+                          }
+                          std::array<std::array<std::byte, 512>, 3> blocks;
+                          const auto read =
+                              read_registers_each(all, std::as_writable_bytes(std::span(blocks)));
+                          if (read[0].value == 0 || read[1].value != 0 || read[2].value == 0) return 4;
+                          if (compare_memory_each(all[0], all)[0] != true) return 5;
+                          if (compare_memory_each(all[0], all)[2] != false) return 6;
+                          const auto gone = detach_each(all, std::array<int, 3>{});
+                          return gone[0].value && !gone[1].value && gone[2].value ? 0 : 7;
+                        }),
+            0);
+}
+
+// Many more than one question holds.
+TEST(Broker, SeveralComeInTheirOrder) {
+  const Named named;
+  EXPECT_EQ(in_a_worker({.named = {named.pid()}},
+                        [&] {
+                          std::vector<pid_t> all(3 * kMostAtOnce, named.pid());
+                          all[kMostAtOnce + 1] = 0;
+                          const auto same = compare_memory_each(named.pid(), all);
+                          for (size_t i = 0; i < all.size(); i++)
+                            if ((same[i] == true) != (i != kMostAtOnce + 1)) return 1;
+                          return same.size() == all.size() ? 0 : 2;
+                        }),
+            0);
+}
+
+// No descriptors, no questions among questions, and nothing that is cut off: the broker ends, and this worker with it.
+TEST(Broker, SeveralAreOfCallsThatFit) {
+  const Named named;
+  const auto question = [&](uint32_t call, size_t size) {
+    return in_a_worker({.named = {named.pid()}}, [&] {
+      const Turn turn{*asking()};
+      std::array<std::byte, kRoomOfOne> room;
+      wire::Writer one(room), all(turn.room);
+      wire::put(one, call);
+      wire::put(one, named.pid());
+      wire::put(all, kSeveral);
+      wire::put_bytes(all, std::span(room).first(std::min(size, one.used())));
+      turn.asking.end(all);
+      return 0;
+    });
+  };
+  constexpr auto kFails = static_cast<int>(Status::failed);
+  constexpr auto kHarmless = number_in<direct::live_thread>(Calls{});
+  EXPECT_EQ(question(kHarmless, kRoomOfOne), 0);
+  EXPECT_EQ(question(kHarmless, 6), kFails);
+  EXPECT_EQ(question(kHarmless, 0), kFails);
+  EXPECT_EQ(question(kSeveral, kRoomOfOne), kFails);
+  EXPECT_EQ(question(UINT32_MAX, kRoomOfOne), kFails);
+  EXPECT_EQ(question(number_in<direct::open_memory>(Calls{}), kRoomOfOne), kFails);
+}
+
 // Who says of a process that it is a child is not believed.
 #ifndef MDL_SANITIZED  // whose allocator ends the process
 // Memory for an answer is missing: that ends the call, and the next one has its turn.
