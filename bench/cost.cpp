@@ -60,7 +60,10 @@ class Code {
       : memory_(static_cast<uint8_t*>(mmap(nullptr, kCodeBytes, PROT_READ | PROT_WRITE | PROT_EXEC,
                                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
     if (memory_ == MAP_FAILED) throw std::bad_alloc();
-    const mdl::arch::Bytes resident = mdl::arch::resident_code({});
+    static uint64_t header[mdl::kHeaderSize / 8];
+    mdl::arch::ResidentParameters parameters;
+    parameters.header = address_of(header);
+    const mdl::arch::Bytes resident = mdl::arch::resident_code(parameters);
     std::memcpy(memory_, resident.data(), resident.size());
     size_ = (resident.size() + 63) / 64 * 64;
     start_ = here();

@@ -198,12 +198,16 @@ constexpr HookedName kHooks[] = {
     // glibc calls it when a thread has left its start routine, however it did, and in exit(): what lies below
     // its caller on the stack has ended, as below the caller of __cxa_begin_catch.
     {"__call_tls_dtors", arch::Hook::end},
+    // Through these a process puts itself under a seccomp filter: libseccomp calls syscall.
+    {"prctl", arch::Hook::prctl},
+    {"syscall", arch::Hook::syscall},
 };
 
 // Where forks are followed. A child that executes another program ends as far as it is measured.
 constexpr HookedName kFollowed[] = {
-    {"execve", arch::Hook::exec}, {"execveat", arch::Hook::exec},   {"fexecve", arch::Hook::exec},
-    {"prctl", arch::Hook::prctl}, {"syscall", arch::Hook::syscall},
+    {"execve", arch::Hook::exec},
+    {"execveat", arch::Hook::exec},
+    {"fexecve", arch::Hook::exec},
 };
 
 // The function that Rust's std::panic::catch_unwind calls where it has caught, as its versions name it. In a

@@ -431,10 +431,10 @@ Error Measurement::damaged(const Error& why) const {
   if (denied_)
     return {
         fmt::format("{}: the instrumentation is taken out, and the values are those of before", *denied_)};
-  return {fmt::format(
-      "process {} has damaged what was measured in it ({}); the instrumentation is taken out, and the values "
-      "are those of the last good sample",
-      pid(), why.text)};
+  return {
+      fmt::format("process {} has damaged what was measured in it, or kept it from being measured ({}); the "
+                  "instrumentation is taken out, and the values are those of the last good sample",
+                  pid(), why.text)};
 }
 
 Error Measurement::still_there(const Error& why) const {

@@ -48,8 +48,8 @@ Result<void> check(const BlockLayout& layout) {
     return bad("an impossible number of slots");
   if (layout.stride < kBlockHeader || layout.stride > kLargestBlock || layout.stride % 8 != 0)
     return bad("an impossible size of a block");
-  for (uint64_t address :
-       {layout.directory, layout.blocks, layout.overflow_address, layout.ring, layout.ended_address})
+  for (uint64_t address : {layout.directory, layout.blocks, layout.overflow_address, layout.confined_address,
+                           layout.ring, layout.ended_address})
     if (address >= kWholeAddressSpace) return bad("an impossible address");
   if (layout.timers > layout.calls || layout.calls > layout.sums || layout.sums > layout.cells_end ||
       layout.cells_end > layout.stride || layout.extremes_end > layout.stride ||
@@ -150,6 +150,14 @@ Result<Collector::Words> Collector::read_block(const image::Memory& memory, uint
 Result<void> Collector::read_header(const image::Memory& memory) {
   if (!memory.read(layout_.overflow_address, std::as_writable_bytes(std::span(&overflows_, 1))))
     return unreadable("the data's header", layout_.overflow_address);
+  uint64_t confined = 0;
+  if (layout_.confined_address != 0 &&
+      !memory.read(layout_.confined_address, std::as_writable_bytes(std::span(&confined, 1))))
+    return unreadable("the data's header", layout_.confined_address);
+  if (confined >= kCallLeftOut)
+    return Error{
+        "it has put itself under a seccomp filter, and the system calls that code of the measurement needs "
+        "(for times, texts, or a thread that counts for the first time) are not made there any more"};
   if (layout_.ring_entries == 0 || !taken_.empty()) return {};
   auto taken = read_block(memory, slot_address(layout_.slots + uint64_t{2}));
   if (!taken) return taken.error();

@@ -120,6 +120,35 @@ class Sandboxes(LiveTest):
         self.assert_stopped_well(session)
         self.assertEqual({name for name, _ in session.final()}, {"calls", "cpu_time"})
 
+    def test_a_filter_that_comes_later(self):
+        """No call is made there any more that it might not allow: the measurement ends, not the process."""
+        for query in ("count t_work", "cpu t_work", "hist $now at t_work", "count t_work by str($arg[0])"):
+            with self.subTest(query=query):
+                program = self.alone("late", "gettid,getpid,clock_gettime,process_vm_readv")
+                before = self.remember(program.pid)
+                session = self.inject(program.pid, query)
+                session.said("inserted")
+                program.ask("confine")
+                self.assertEqual(program.ask("work 3")["work"], 3)
+                self.assertEqual(session.wait(), FAILED, session.errors)
+                self.assertIn("has put itself under a seccomp filter", session.errors)
+                self.assertTrue(all(line["value"] == 0 and line["complete"] is False for line in session.final().values()))
+                self.assert_untouched(program.pid, before)
+                self.assertEqual(program.ask("work 4")["work"], 7)
+                self.assertEqual(program.end(), 0)
+
+    def test_a_filter_that_comes_later_and_denies_nothing_that_is_needed(self):
+        """A thread that has counted before makes no calls: it is counted on, exactly."""
+        program = self.alone("late", "gettid,getpid,clock_gettime,process_vm_readv")
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, "count t_work").wait_inserted()
+        program.ask("work 3")
+        program.ask("confine")
+        self.assertEqual(program.ask("work 4")["work"], 7)
+        self.assert_stopped_well(session)
+        self.assertEqual([line["value"] for line in session.final().values()], [7])
+        self.assert_untouched(program.pid, before)
+
     def test_a_filter_that_cannot_be_read(self):
         """Without CAP_SYS_ADMIN: refused, with the capability that is missing."""
         plan = self.compile_text(metric("calls", ["t_work"]))

@@ -10,6 +10,7 @@
 //   sandboxed strict       in SECCOMP_MODE_STRICT
 //   sandboxed half CALL    the first thread dies at CALL, another may make it
 //   sandboxed self CALL    it dies at CALL, which it does not make itself
+//   sandboxed late CALLS   it dies at these calls once it is told to `confine`
 //   sandboxed private      not dumpable
 //   sandboxed plain        as it is: with the set-user-id bit, for one
 //   sandboxed tracer PID   traces a process until it is killed
@@ -202,11 +203,16 @@ extern "C" __attribute__((noinline, used)) uint64_t t_work(uint64_t x) {
 
 namespace {
 
-// With read, write and exit alone, as strict mode wants it.
-[[noreturn]] void serve() {
+// With read, write and exit alone, as strict mode wants it. `late`: calls that are denied once it is told so.
+[[noreturn]] void serve(const char* late = nullptr) {
   for (;;) {
     char line[64];
     const ssize_t got = read(STDIN_FILENO, line, sizeof line);
+    if (late && got >= 7 && memcmp(line, "confine", 7) == 0) {
+      apply(SCMP_ACT_KILL_PROCESS, late);
+      protocol::say_event("done");
+      continue;
+    }
     if (got < 6 || memcmp(line, "work ", 5) != 0) syscall(SYS_exit, 0);
     unsigned times = 0;
     for (const char* at = line + 5; *at >= '0' && *at <= '9'; at++)
@@ -258,6 +264,10 @@ int main(int argc, char** argv) {
     apply(SCMP_ACT_KILL_PROCESS, argv[2]);
     protocol::say_event("ready");
     serve();
+  }
+  if (what == "late" && argc == 3) {
+    protocol::say_event("ready");
+    serve(argv[2]);
   }
   if (what == "tracer" && argc == 3) tracer(argv[2]);
   if (what == "private" || what == "plain") {

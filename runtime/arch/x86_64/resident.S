@@ -73,6 +73,16 @@
         popq    %rax
         popfq
         .endm
+        // Goes on at \instead, and keeps in mind that it did, where the process has put itself under a seccomp filter
+        // since the insertion: that may end it at a system call of ours. \scratch and the flags are lost
+        .macro  without_calls scratch, instead
+        movq    .Lheader(%rip), \scratch
+        cmpq    $0, kHeaderConfined(\scratch)
+        je      .Lmay_call\@
+        lock addq $kCallLeftOut, kHeaderConfined(\scratch)
+        jmp     \instead
+.Lmay_call\@:
+        .endm
         // r10: the thread pointer, r11: its home slot, rcx, rax: the directory's begin and end, rdx: its bytes
         .macro  find_home
         movq    %fs:0, %r10
@@ -141,6 +151,7 @@ mdl_resident_begin:
         jne     .Lprobe
         movq    .Lheader(%rip), %rax
         lock incq kHeaderOverflow(%rax)
+.Lshared:
         movq    .Loverflow_block(%rip), %r11
         jmp     .Lout
 .Lfound:
@@ -159,11 +170,13 @@ mdl_resident_begin:
 .Ladmitted:
         cmpq    $0, kBlockThread(%r11)
         je      .Lset
+        without_calls %rcx, .Lshared
         callown mdl_resident_renew
         jmp     .Lout
 .Lask:
         cmpq    $0, kBlockThread(%r11)
         jne     .Lout
+        without_calls %rax, .Lshared
         movq    %r11, %r10
         movl    $kGettid, %eax
         syscall                         // loses rcx and r11
@@ -515,6 +528,7 @@ mdl_resident_jump:
         popq    %rax
         .endm
         .macro  read_kernels_clock number
+        without_calls %r10, .Lno_clock
         enter_call_of_kernel
         subq    $16, %rsp
         movl    $\number, %edi
@@ -536,6 +550,9 @@ mdl_resident_jump:
         syscall
         addq    $16, %rsp
         leave_call_of_kernel
+        ret
+.Lno_clock:
+        xorl    %r10d, %r10d
         ret
         .p2align 4
 mdl_resident_cpu:                       // clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
@@ -561,6 +578,8 @@ mdl_resident_error:                     // 0 in a thread that the C library has 
 mdl_resident_event:                     // getrusage(RUSAGE_THREAD, &usage)
         enter_call_of_kernel
         subq    $144, %rsp
+        xorl    %eax, %eax
+        without_calls %rsi, .Lno_event
         movl    $1, %edi
         movq    %rsp, %rsi
         movl    $kGetrusage, %eax
@@ -595,6 +614,8 @@ mdl_resident_read:                      // process_vm_readv(gettid(), {&word, 8}
         leaq    -16(%rsp), %rax
         pushq   %rax
         pushq   $0                      // the word
+        xorl    %eax, %eax
+        without_calls %rcx, .Lnot_read
         movl    $kGettid, %eax
         syscall
         movl    %eax, %edi
@@ -605,6 +626,7 @@ mdl_resident_read:                      // process_vm_readv(gettid(), {&word, 8}
         xorl    %r9d, %r9d
         movl    $kProcessVmReadv, %eax
         syscall
+.Lnot_read:
         popq    %r10
         addq    $32, %rsp
         xorl    %edx, %edx

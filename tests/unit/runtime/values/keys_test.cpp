@@ -56,7 +56,7 @@ class Keys : public testing::Test {
     layout_.blocks = layout_.directory + slots * 16;
     for (uint64_t i = 0; i < slots; ++i)
       data_[i * 2] = i + 1, data_[i * 2 + 1] = layout_.blocks + i * kStride;
-    const arch::Bytes code = arch::resident_code({});
+    const arch::Bytes code = arch::resident_code(parameters_);
     code_ = static_cast<uint8_t*>(
         mmap(nullptr, 16384, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(code_, MAP_FAILED);
@@ -123,6 +123,8 @@ class Keys : public testing::Test {
   resident::KeyTableShape shape_;
   std::vector<uint64_t> table_, data_;
   values::BlockLayout layout_;
+  std::vector<uint64_t> header_ = std::vector<uint64_t>(kHeaderSize / 8);
+  arch::ResidentParameters parameters_ = {.header = reinterpret_cast<uint64_t>(header_.data())};
   uint8_t* code_ = nullptr;
   bool by_thread_ = false;
 };
@@ -399,9 +401,8 @@ TEST_F(Keys, OfManyKeysNoneIsAThreads) {
 
 TEST_F(Keys, ABlockOfSeveralThreadsOwnsNothing) {
   make(16, 1);
-  arch::ResidentParameters parameters;
-  parameters.overflow_block = reinterpret_cast<uint64_t>(block());
-  const arch::Bytes code = arch::resident_code(parameters);
+  parameters_.overflow_block = reinterpret_cast<uint64_t>(block());
+  const arch::Bytes code = arch::resident_code(parameters_);
   std::memcpy(code_, code.data(), code.size());
   for (int i = 0; i < 5; ++i) {
     block()[kBase / 8] = 1;
