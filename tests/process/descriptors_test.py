@@ -2,6 +2,8 @@
 
 import re
 import shutil
+import threading
+import time
 import unittest
 
 from harness import MDL_INJECT, LiveTest, run
@@ -137,6 +139,63 @@ class Descriptors(LiveTest):
                 if hierarchy != "/File/*":
                     self.assertEqual((found[self.peer], len(found)), (40, 2))
                 self.assertEqual(self.program.end(), 0)
+
+    def test_standard_metrics(self):
+        plan = self.compile("code.mdl", "files.mdl")
+        self.begin(plan, "-m", "bytes_written@/File/tmp/*", "-m", "bytes_written@/Socket/*", "-m", "bytes_read@/Socket",
+                   "-m", "write_sizes@/File/tmp/*")
+        self.program.ask("go 10")
+        self.assert_stopped_well(self.session)
+        self.assert_untouched(self.program.pid, self.before)
+        written = self.values("bytes_written")
+        local = [focus for focus in written if focus.startswith("/Socket/socket:[")]
+        self.assertEqual(written, self.files(10, 20, 30) | {self.peer: 40, local[0]: 50})
+        read = self.values("bytes_read")
+        # Of a call that began before, nobody knows the descriptor: it is an anomaly.
+        self.assertLessEqual(sum(value for focus, value in read.items() if "127.0.0.1" in focus), 40)
+        self.assertEqual([value for focus, value in read.items() if "127.0.0.1" not in focus], [50])
+        sizes = {line["focus"]: (line["count"], line["sum"]) for line in self.session.lines
+                 if line["final"] and line["metric"] == "write_sizes"}
+        self.assertEqual(sizes, self.files((10, 10), (10, 20), (10, 30)))
+
+    def listed(self, glob, *more):
+        """What --list prints while the program goes, as {path: (calls, bytes)}."""
+        program = self.start("descriptors")
+        self.addCleanup(shutil.rmtree, program.ready["folder"], True)
+        before = self.remember(program.pid)
+        ending = threading.Event()
+
+        def go():
+            while not ending.is_set():
+                program.ask("go 20")
+                time.sleep(0.01)
+
+        going = threading.Thread(target=go)
+        going.start()
+        try:
+            done = run(MDL_INJECT, "--list", program.pid, glob, *more)
+        finally:
+            ending.set()
+            going.join()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assert_untouched(program.pid, before)
+        lines = [re.match(r"(/.+?)  +([\d,]+) calls?((?:  +[\d,]+ (?:read|written))+)$", line) for line in done.stdout.splitlines()]
+        self.assertTrue(all(lines), done.stdout)
+        number = lambda text: int(text.replace(",", ""))
+        return program, {line[1]: (number(line[2]), {kind: number(many) for many, kind in re.findall(r"([\d,]+) (\w+)", line[3])})
+                         for line in lines}
+
+    def test_they_are_listed(self):
+        program, files = self.listed("/File/tmp/*", "-d", "0.5")
+        for path, size in (("one", 1), ("two", 2), ("three", 3)):
+            calls, moved = files.pop(f"/File{program.ready['folder']}/{path}")
+            self.assertGreater(calls, 0)
+            self.assertEqual(moved, {"written": calls * size})
+        self.assertEqual(files, {})
+        program, sockets = self.listed("/Socket", "-d", "0.5")
+        calls, moved = sockets[f"/Socket/127.0.0.1:{program.ready['port']}"]
+        self.assertEqual(moved, {"written": 4 * calls})
+        self.assertEqual({path.split("/")[1] for path in sockets}, {"Socket"})
 
     def test_a_filter_that_denies(self):
         program = Sandboxed("deny", "readlink", command="descriptors")
