@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::string_view kLocks = "/SyncObject", kThreads = "/Thread";
 constexpr double kMoment = 1;  // seconds that are measured where -d says nothing else
+constexpr double kLook = 0.05;
 
 struct LockKind {
   std::string_view name, metric;  // of stdlib-metrics/locks.mdl
@@ -148,7 +149,9 @@ int list_resources(const Options& options, const Policy& policy) {
   moment.plan = installed(is_of_descriptors(options.glob) ? "plans/files.plan" : "plans/locks.plan");
   moment.metrics = std::move(*metrics);
   if (!moment.duration) moment.duration = kMoment;
-  moment.interval = std::max(moment.interval, *moment.duration);
+  // A socket has a peer as long as it is there: a sample that comes later finds its inode only.
+  const double look = is_of_descriptors(options.glob) ? kLook : *moment.duration;
+  moment.interval = std::min(look, *moment.duration);
   moment.interval_given = true;
   return measure(moment, policy);
 }

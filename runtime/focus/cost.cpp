@@ -10,7 +10,7 @@ namespace {
 // the counter's own addition. A guard is a comparison with memory and a branch.
 constexpr double kSiteCycles = 1.5, kGuardCycles = 0.5;
 // What a descriptor is open for, a readlink(2).
-constexpr uint32_t kDescriptorNanoseconds = 900;
+constexpr uint32_t kDescriptorNanoseconds = 3500;
 
 }  // namespace
 
