@@ -67,9 +67,10 @@ PlanText make_plan(const Program& program, const Target& target, std::vector<Ref
     };
     if (has_key(format::KeyName::path)) features.emplace("function-keys");
     if (has_key(format::KeyName::module)) features.emplace("object-keys");
-    if (std::ranges::any_of(metric.keys,
-                            [](const auto& key) { return !format::resources_of(key.name).empty(); }))
+    if (std::ranges::any_of(metric.keys, format::is_lock, &format::MetricKey::name))
       features.emplace("lock-keys");
+    if (std::ranges::any_of(metric.keys, format::is_descriptor, &format::MetricKey::name))
+      features.emplace("descriptor-keys");
   }
   for (const ir::Snippet& snippet : program.snippets) {
     Result<StencilText> stencil = make_stencil(snippet, target, peepholes);

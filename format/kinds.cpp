@@ -118,18 +118,24 @@ bool is_even(CellKind kind) {
 }
 
 uint64_t text_keys(const Metric& metric) {
-  return static_cast<uint64_t>(std::ranges::count(metric.keys, KeyName::str, &MetricKey::name));
+  return static_cast<uint64_t>(std::ranges::count_if(metric.keys, is_text, &MetricKey::name));
 }
 
 uint64_t text_keys(const std::vector<KeyName>& names) {
-  return static_cast<uint64_t>(std::ranges::count(names, KeyName::str));
+  return static_cast<uint64_t>(std::ranges::count_if(names, is_text));
+}
+
+std::vector<KeyName> texts_of(const std::vector<KeyName>& names) {
+  std::vector<KeyName> out;
+  std::ranges::copy_if(names, std::back_inserter(out), is_text);
+  return out;
 }
 
 std::vector<size_t> order_of_keys(const std::vector<KeyName>& names) {
   std::vector<size_t> out;
   for (const bool texts : {true, false})
     for (size_t i = 0; i < names.size(); i++)
-      if ((names[i] == KeyName::str) == texts) out.push_back(i);
+      if (is_text(names[i]) == texts) out.push_back(i);
   return out;
 }
 
@@ -172,21 +178,31 @@ std::optional<Aggregate> aggregate(std::string_view wanted) {
   return named<Aggregate>(kAggregates, wanted);
 }
 
-std::string_view resources_of(KeyName name) {
-  switch (name) {
-    case KeyName::mutex:
-      return "/SyncObject/Mutex";
-    case KeyName::rwlock:
-      return "/SyncObject/RwLock";
-    case KeyName::condition:
-      return "/SyncObject/Condition";
-    case KeyName::semaphore:
-      return "/SyncObject/Semaphore";
-    case KeyName::barrier:
-      return "/SyncObject/Barrier";
-    default:
-      return "";
-  }
+std::span<const std::string_view> hierarchies_of(KeyName name) {
+  // By the names' order.
+  static constexpr std::string_view kLocks[] = {"/SyncObject/Mutex", "/SyncObject/RwLock",
+                                                "/SyncObject/Condition", "/SyncObject/Semaphore",
+                                                "/SyncObject/Barrier"};
+  static constexpr std::string_view kDescriptors[] = {kFiles, kSockets};
+  using Hierarchies = std::span<const std::string_view>;
+  const Hierarchies locks(kLocks), descriptors(kDescriptors);
+  if (is_lock(name)) return locks.subspan(static_cast<size_t>(name) - static_cast<size_t>(KeyName::mutex), 1);
+  if (name == KeyName::file) return descriptors.first(1);
+  if (name == KeyName::socket) return descriptors.last(1);
+  if (name == KeyName::descriptor) return descriptors;
+  return {};
+}
+
+bool is_lock(KeyName name) {
+  return name >= KeyName::mutex && name <= KeyName::barrier;
+}
+
+bool is_descriptor(KeyName name) {
+  return name == KeyName::file || name == KeyName::socket || name == KeyName::descriptor;
+}
+
+bool is_text(KeyName name) {
+  return name == KeyName::str || is_descriptor(name);
 }
 
 std::optional<KeyName> key_call(std::string_view wanted) {

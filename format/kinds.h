@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace mdl::format {
@@ -209,7 +210,8 @@ enum class KeyChange : uint8_t {
 // How a key is shown: as a number; as what lies at that address; as the file of that descriptor; the return address at
 // an entry or a return, as the place that it is in, which no code has, but the injector reads it; as the text at that
 // address, where equal texts are one key; as the function that begins there, or the object whose code begins there, whose
-// path is the focus of a line; as an errno; and, as symbols are, as a lock of a kind, whose path is a focus, too.
+// path is the focus of a line; as an errno; as symbols are, as a lock of a kind, whose path is a focus, too; and as what a
+// descriptor is open for at the hit, which is a text: a file (whatever is no socket), a socket, or either.
 enum class KeyName : uint8_t {
   number,
   symbol,
@@ -223,13 +225,20 @@ enum class KeyName : uint8_t {
   rwlock,
   condition,
   semaphore,
-  barrier
+  barrier,
+  file,
+  socket,
+  descriptor
 };
-inline constexpr std::string_view kKeyNames[] = {"number",    "symbol",    "fd",     "caller", "str",
-                                                 "path",      "error",     "module", "mutex",  "rwlock",
-                                                 "condition", "semaphore", "barrier"};
-// The resources that such keys are, as /SyncObject/Mutex; "" where they are none.
-std::string_view resources_of(KeyName);
+inline constexpr std::string_view kKeyNames[] = {
+    "number", "symbol", "fd",        "caller",    "str",     "path", "error",  "module",
+    "mutex",  "rwlock", "condition", "semaphore", "barrier", "file", "socket", "descriptor"};
+// The hierarchies that such keys are resources of, as /SyncObject/Mutex; none where they are no resources.
+std::span<const std::string_view> hierarchies_of(KeyName);
+inline constexpr std::string_view kFiles = "/File", kSockets = "/Socket";
+bool is_lock(KeyName);
+bool is_descriptor(KeyName);  // of which the resident code asks what it is open for
+bool is_text(KeyName);        // that, or a text at an address: the resident code makes the key of it
 // Which way MDL writes as `NAME(VALUE)`.
 std::optional<KeyName> key_call(std::string_view name);
 inline constexpr size_t kMostKeysOfMetric = 3;

@@ -48,9 +48,10 @@ inline constexpr const char* kGuardStencil = "mdl.guard";       // the stencil's
 
 // Features that a reader must know to use a plan, besides those of points, cells and routines (kinds.h).
 inline constexpr const char* kOtherFeatures[] = {
-    "symbols",      "thread-id",     "named-arguments",   "value-types",        "metric-flags",
-    "editions",     "focus",         "metric-keys",       "keyed-observations", "text-keys",
-    "several-keys", "function-keys", "several-text-keys", "object-keys",        "lock-keys"};
+    "symbols",        "thread-id",     "named-arguments",   "value-types",        "metric-flags",
+    "editions",       "focus",         "metric-keys",       "keyed-observations", "text-keys",
+    "several-keys",   "function-keys", "several-text-keys", "object-keys",        "lock-keys",
+    "descriptor-keys"};
 // An unknown one is refused (exit status 4).
 bool is_known_feature(std::string_view name);
 
@@ -192,9 +193,11 @@ struct Metric {
   bool operator==(const Metric&) const = default;
 };
 
-// How many keys are texts at addresses, which the resident code reads (KeyName::str).
+// How many keys are texts (is_text).
 uint64_t text_keys(const Metric& metric);
 uint64_t text_keys(const std::vector<KeyName>& names);
+std::vector<KeyName> texts_of(
+    const std::vector<KeyName>& names);  // these, in the order in which they come in memory
 // Which key comes when in memory: texts first, and else in their own order.
 std::vector<size_t> order_of_keys(const std::vector<KeyName>& names);
 

@@ -33,6 +33,7 @@ constexpr const char* kDescription =
     "  mdl-inject --metrics [PID]                                 the standard metrics\n"
     "  mdl-inject --list PID [GLOB]                               what can be named in a focus\n"
     "  mdl-inject --list PID /SyncObject                          its locks, by measuring for a second\n"
+    "  mdl-inject --list PID /File                                the files that it reads and writes\n"
     "  mdl-inject --status PID                                    what is in a process\n"
     "  mdl-inject --remove PID                                    take it out\n"
     "  mdl-inject --check PID                                     compare its flags with the stacks\n"
@@ -363,7 +364,10 @@ Parsed parse_options(int argc, const char* const* argv) {
          "Start a program, instrumented before its first instruction: --run PLAN [-- COMMAND]; without one "
          "the plan's process")
       ->group("Other commands");
-  app.add_flag("--list", list, "List the functions of a process; with /SyncObject its locks, with /Thread its threads")->group("Other commands");
+  app.add_flag("--list", list,
+               "List the functions of a process; with /SyncObject its locks, with /File and /Socket what it "
+               "reads and writes, with /Thread its threads")
+      ->group("Other commands");
   app.add_flag("--metrics", metrics, "List the standard metrics; with a PID, those that the process can have")
       ->group("Other commands");
   app.add_flag("--status", status, "Say what is in a process, with its values")->group("Other commands");

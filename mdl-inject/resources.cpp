@@ -5,12 +5,14 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/installed.h"
 #include "base/say.h"
+#include "format/kinds.h"
 #include "mdl-inject/commands.h"
 #include "mdl-inject/measure.h"
 #include "runtime/kernel/proc_file.h"
@@ -22,10 +24,12 @@ namespace {
 
 constexpr std::string_view kLocks = "/SyncObject", kThreads = "/Thread";
 constexpr double kMoment = 1;  // seconds that are measured where -d says nothing else
+constexpr double kLook = 0.05;
 
 struct LockKind {
   std::string_view name, metric;  // of stdlib-metrics/locks.mdl
 };
+constexpr std::string_view kSizes[] = {"read_sizes", "write_sizes"};  // of stdlib-metrics/files.mdl
 constexpr LockKind kKinds[] = {{"Mutex", "mutex_latency"},
                                {"RwLock", "rwlock_latency"},
                                {"Condition", "condition_latency"},
@@ -42,20 +46,37 @@ class Listing final : public output::Consumer {
 
   Result<void> sample(std::span<const output::Point> points, bool final) override {
     if (!final) return {};
-    std::vector<const output::Point*> lines;
+    struct Row {
+      uint64_t count = 0;
+      int64_t total = 0;
+      std::string text;  // of the totals
+    };
+    std::map<std::string, Row> rows;
     size_t width = 0;
-    for (const output::Point& point : points)
-      if (!output::is_zero(point))
-        lines.push_back(&point), width = std::max(width, point.series->focus.size());
-    std::ranges::sort(lines, std::greater(), [](const auto* p) { return output::number(p->value).total; });
-    std::string text;
-    for (const output::Point* point : lines) {
-      const auto* waits = std::get_if<output::Observed>(&point->value);
-      const uint64_t count = waits ? waits->of.count() : 0;
-      text += fmt::format("{:<{}}  {:>12} {}  {}\n", point->series->focus, width,
-                          output::grouped(static_cast<int64_t>(count)), count == 1 ? "wait " : "waits",
-                          output::total_text(*point));
+    bool is_of_locks = false;
+    for (const output::Point& point : points) {
+      const auto* observed = std::get_if<output::Observed>(&point.value);
+      if (output::is_zero(point) && (observed == nullptr || observed->of.count() == 0)) continue;
+      const std::string& metric = point.series->metric;
+      Row& row = rows[point.series->focus];
+      row.count += observed ? observed->of.count() : 0;
+      row.total += output::number(point.value).total;
+      is_of_locks = std::ranges::find(kSizes, metric) == std::end(kSizes);
+      if (is_of_locks)
+        row.text = "  " + output::total_text(point);
+      else
+        row.text += fmt::format("  {:>14} {}", output::grouped(output::number(point.value).total),
+                                metric == kSizes[0] ? "read" : "written");
+      width = std::max(width, point.series->focus.size());
     }
+    std::vector<std::pair<std::string, Row>> lines(rows.begin(), rows.end());
+    std::ranges::stable_sort(lines, std::greater(), [](const auto& line) { return line.second.total; });
+    const std::string_view one = is_of_locks ? "wait " : "call ", many = is_of_locks ? "waits" : "calls";
+    std::string text;
+    for (const auto& [focus, row] : lines)
+      text +=
+          fmt::format("{:<{}}  {:>12} {}{}\n", focus, width, output::grouped(static_cast<int64_t>(row.count)),
+                      row.count == 1 ? one : many, row.text);
     return sink_.write(text);
   }
 
@@ -85,9 +106,17 @@ int list_threads(const Options& options) {
   return printed == 0 ? 1 : 0;
 }
 
+bool is_of_descriptors(std::string_view glob) {
+  return is_below(glob, format::kFiles) || is_below(glob, format::kSockets);
+}
+
 // The metrics that find them, "" where there are none of that kind; all without a kind.
 Result<std::vector<std::string>> metrics_for(const std::string& glob) {
   std::vector<std::string> out;
+  if (is_of_descriptors(glob)) {
+    for (const std::string_view metric : kSizes) out.push_back(fmt::format("{}@{}", metric, glob));
+    return out;
+  }
   std::string rest = glob.substr(std::min(glob.size(), kLocks.size() + 1));
   const std::string kind = rest.substr(0, rest.find('/'));
   rest.erase(0, kind.size() + 1);
@@ -106,7 +135,8 @@ Result<std::vector<std::string>> metrics_for(const std::string& glob) {
 }  // namespace
 
 bool lists_resources(const Options& options) {
-  return is_below(options.glob, kLocks) || is_below(options.glob, kThreads);
+  return is_below(options.glob, kLocks) || is_below(options.glob, kThreads) ||
+         is_of_descriptors(options.glob);
 }
 
 int list_resources(const Options& options, const Policy& policy) {
@@ -116,10 +146,12 @@ int list_resources(const Options& options, const Policy& policy) {
   Options moment = options;
   moment.command = Command::measure;
   moment.is_listing = true;
-  moment.plan = installed("plans/locks.plan");
+  moment.plan = installed(is_of_descriptors(options.glob) ? "plans/files.plan" : "plans/locks.plan");
   moment.metrics = std::move(*metrics);
   if (!moment.duration) moment.duration = kMoment;
-  moment.interval = std::max(moment.interval, *moment.duration);
+  // A socket has a peer as long as it is there: a sample that comes later finds its inode only.
+  const double look = is_of_descriptors(options.glob) ? kLook : *moment.duration;
+  moment.interval = std::min(look, *moment.duration);
   moment.interval_given = true;
   return measure(moment, policy);
 }

@@ -47,7 +47,10 @@ constexpr NotYet kValuesNotYet[] = {
      "`count F by str($arg[0])` has a value for each text; here a string is an address, and its first 8 "
      "bytes are readAddress($arg[0])"},
     {"fd", "a file descriptor can be compared with a number: if int($arg[0]) == 7"},
-    {"file", "`bytes by file` has a line for each file; `count F by fd($arg[0])` asks about other functions"},
+    {"file",
+     "`bytes by file` has a line for each file; `count F by file($arg[0])` asks about other functions"},
+    {"socket",
+     "`bytes by socket` has a line for each peer; `count F by socket($arg[0])` asks about other functions"},
 };
 
 template <size_t N>
@@ -257,7 +260,7 @@ class Checker {
       for (const ast::Expr& key : list) {
         if (is_thread(key)) continue;
         const NotYet* not_yet_known = nullptr;
-        if (!is_caller(key) && !is_function(key) && !(verb_->is_bytes && is_file(key)))
+        if (!is_caller(key) && !is_function(key) && !(verb_->is_bytes && (is_file(key) || is_socket(key))))
           each_name(value_of_key(key), [&](const ast::NameUse& name, Span) {
             if (const NotYet* row = find(kValuesNotYet, name.text)) not_yet_known = row;
           });
@@ -375,6 +378,11 @@ bool is_errno(const ast::Expr& e) {
 bool is_file(const ast::Expr& e) {
   const auto* name = std::get_if<ast::NameUse>(&e.node);
   return name != nullptr && name->text == "file";
+}
+
+bool is_socket(const ast::Expr& e) {
+  const auto* name = std::get_if<ast::NameUse>(&e.node);
+  return name != nullptr && name->text == "socket";
 }
 
 bool reads_result(const ast::Query& query) {

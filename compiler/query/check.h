@@ -59,6 +59,7 @@ bool is_time(const ast::Expr& e);
 bool is_errno(const ast::Expr& e);
 // `file`: the file of the descriptor that `bytes` is about.
 bool is_file(const ast::Expr& e);
+bool is_socket(const ast::Expr& e);
 
 // Whether the query's code reads $return or the duration, so that its place is the return unless it is said.
 bool reads_result(const ast::Query& query);

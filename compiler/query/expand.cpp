@@ -212,14 +212,16 @@ class Expander {
     line(depth, fmt::format("{} (* {} *)", where, code), query_.subjects[0].span);
   }
 
-  // `caller`, `function` and `file` are words of queries only.
+  // `caller`, `function`, `file` and `socket` are words of queries only.
   void copy_key(const ast::Expr& e) {
     if (is_caller(e))
       out_.put("$caller", e.span, false);
     else if (is_function(e))
       out_.put(kPath, e.span, false);
     else if (verb_.is_bytes && is_file(e))
-      out_.put("fd($arg[0])", e.span, false);
+      out_.put("descriptor($arg[0])", e.span, false);
+    else if (verb_.is_bytes && is_socket(e))
+      out_.put("socket($arg[0])", e.span, false);
     else
       copy(e);
   }

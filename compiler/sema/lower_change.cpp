@@ -73,7 +73,7 @@ Operand Lowering::refuse_by_key(Span span) {
 // A descriptor is an int; the caller is put there behind the code.
 Operand Lowering::key(const ast::Expr& e) {
   const NamedKey key = named_key(e);
-  if (key.name == format::KeyName::fd) return converted(*key.value, 32);
+  if (key.name == format::KeyName::fd || format::is_descriptor(key.name)) return converted(*key.value, 32);
   if (key.name == format::KeyName::path) return address_of(*key.value, Kind::procedure, "'path'");
   if (key.name == format::KeyName::module) return address_of(*key.value, Kind::module, "'module'");
   if (key.name != format::KeyName::caller) return value(*key.value);

@@ -35,5 +35,7 @@ std::vector<PlannedCall> insertion_calls(bool follow = false, bool locked = fals
 std::vector<PlannedCall> resident_calls(bool asks_id, bool follow = false);
 // The calls that a routine makes at each hit; none for one that makes no call.
 std::vector<PlannedCall> routine_calls(format::Routine routine);
+// Those for what a descriptor is open for (format::is_descriptor).
+std::vector<PlannedCall> descriptor_calls();
 
 }  // namespace mdl::arch

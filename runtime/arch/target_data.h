@@ -79,13 +79,15 @@
   X(TableTotals, 56)     /* offset of the totals; number 0 is for what found no room */                \
   X(TableThreads, 64)    /* not 0: each thread has totals of its own */                                \
   X(TableOthers, 72)     /* how many totals are for what found no room */                              \
-  X(TableTexts, 80)      /* not 0: keys are addresses of texts; the offset of the texts, by total */    \
+  X(TableTexts, 80)      /* not 0: keys are texts; the offset of the texts, by total */    \
   X(TableKey2, 88)       /* as TableKey, of further keys that are meant; 0 = there are none */         \
   X(TableKey3, 96)                                                                                    \
   X(TableOwn, 104)       /* where the totals end, and a table of threads' own begins, unless keys are texts; */  \
   X(TablePlain, 112)     /* the same where keys are one value each and no thread's, else 0 */            \
   X(TableOwned, 120)     /* not 0: this is such a table */                                              \
-  X(TableTextKeys, 128)  /* how many of the keys are addresses of texts: the first ones */              \
+  X(TableTextKeys, 128)  /* how many of the keys are texts: the first ones */                           \
+  X(TableDescriptors, 136) /* a byte for each of these: 0 = code names its address, else a descriptor;  */ \
+                         /* then 1 = what is no socket counts, 2 = sockets do, 3 = both                 */ \
   X(TableSlots, 192)     /* 32 bits each: the number of a total, 0 = free */                           \
   X(OwnKeys, 16384)      /* while a table has no more totals, threads get some of their own */          \
   X(TotalSize, 64)                                                                                    \
@@ -101,6 +103,9 @@
   X(TextBytes, 256)      /* at most */                                                                 \
   X(TextCut, 1 << 16)    /* there is more of it, or what is behind it cannot be read */                \
   X(TextBad, 1 << 17)    /* nothing is mapped there */                                                 \
+  X(TextClosed, 1 << 18) /* of a descriptor: it is not open, */                                       \
+  X(TextNoProc, 1 << 19) /* there is no /proc that knows the process, */                              \
+  X(TextUnknown, 1 << 20) /* or the kernel does not say what it is open for */                         \
   /* A thread's active keys: entries, and behind them how often there were more */                     \
   X(ActiveCount, 0)                                                                                   \
   X(ActiveKey, 8)                                                                                     \

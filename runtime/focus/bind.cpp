@@ -9,6 +9,7 @@
 // Manifest::statements are laid first, so that they run before what requests add at the same point. All that
 // such code can do is call the application: what does not call is not laid. It belongs to no request.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -55,13 +56,18 @@ Result<void> lay_statements(Requests& requests, const plan::Plan& plan) {
 std::string take_keys(const format::Metric& metric, Focus& focus) {
   std::string out;
   std::erase_if(focus.resources, [&](const std::vector<std::string>& path) {
-    const std::string hierarchy = path.size() < 2 ? "" : fmt::format("/{}/{}", path[0], path[1]);
-    if (hierarchy.empty() || std::ranges::none_of(metric.keys, [&](const format::MetricKey& key) {
-          return format::resources_of(key.name) == hierarchy;
-        }))
-      return false;
-    out += fmt::format("{}{}/{}", out.empty() ? "" : ",", hierarchy, path.size() == 2 ? "*" : path[2]);
-    return true;
+    const std::string resource = fmt::format("/{}", fmt::join(path, "/"));
+    const auto is_key = [&](std::string_view hierarchy) {
+      return resource == hierarchy || resource.starts_with(fmt::format("{}/", hierarchy));
+    };
+    for (const format::MetricKey& key : metric.keys) {
+      const auto hierarchies = format::hierarchies_of(key.name);
+      const auto of = std::ranges::find_if(hierarchies, is_key);
+      if (of == hierarchies.end()) continue;
+      out += fmt::format("{}{}{}", out.empty() ? "" : ",", resource, resource == *of ? "/*" : "");
+      return true;
+    }
+    return false;
   });
   return out;
 }

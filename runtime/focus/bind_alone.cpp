@@ -85,9 +85,12 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   if (base->insertions.size() > kMostSnippets / foci) return too_much();
   if (auto known = requests.admit(base->insertions, scope.owner); !known)
     return requests.leave_out(wanted, known.error());
-  if (format::text_keys(metric))
-    if (auto known = requests.admit_reads(scope.owner); !known)
-      return requests.leave_out(wanted, known.error());
+  for (const format::MetricKey& key : metric.keys) {
+    const bool is_descriptor = format::is_descriptor(key.name);
+    if (!is_descriptor && key.name != format::KeyName::str) continue;
+    auto known = is_descriptor ? requests.admit_links(scope.owner) : requests.admit_reads(scope.owner);
+    if (!known) return requests.leave_out(wanted, known.error());
+  }
 
   const uint32_t request = draft.next();
   BoundRequest bound{metric.id, focus.text, &metric, 0, std::move(base->missing)};

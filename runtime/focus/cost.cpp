@@ -9,6 +9,8 @@ namespace {
 // The jumps and the search for the thread's block: what bench/run measures for a counter at an entry, less
 // the counter's own addition. A guard is a comparison with memory and a branch.
 constexpr double kSiteCycles = 1.5, kGuardCycles = 0.5;
+// What a descriptor is open for, a readlink(2).
+constexpr uint32_t kDescriptorNanoseconds = 3500;
 
 }  // namespace
 
@@ -20,7 +22,10 @@ uint64_t predicted_ps(const plan::Plan& plan, std::span<const BoundSnippet> snip
     const plan::StencilCost& cost = plan.stencils[snippet.stencil].cost;
     cycles += static_cast<double>(cost.cycles) / 100;
     routines_ps += cost.routine_ns * 1000;
-    routines_ps += snippet.text_keys * format::info(format::Routine::read).nanoseconds * 1000;
+    for (const format::KeyName text : snippet.texts)
+      routines_ps +=
+          1000 * uint64_t{format::is_descriptor(text) ? kDescriptorNanoseconds
+                                                      : format::info(format::Routine::read).nanoseconds};
     guards.insert(snippet.guards.begin(), snippet.guards.end());
   }
   cycles += kGuardCycles * static_cast<double>(guards.size());

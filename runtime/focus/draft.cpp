@@ -147,7 +147,7 @@ void Draft::change_keys(size_t index, uint32_t table) {
       const auto& uses = plan_.stencils[piece.snippet.stencil].info.cells;
       for (size_t i = 0; i < uses.size(); ++i)
         if (piece.instance == index && uses[i].writes && piece.snippet.cells[i] == keys.change)
-          piece.snippet.keys = table, piece.snippet.text_keys = format::text_keys(keys.names);
+          piece.snippet.keys = table, piece.snippet.texts = format::texts_of(keys.names);
     }
 }
 

@@ -13,7 +13,7 @@ struct Hierarchy {
   size_t components;  // at most; what follows belongs to the last one
 };
 constexpr Hierarchy kHierarchies[] = {{"Code", 2},       {"Machine", 1}, {"Process", 1}, {"Thread", 1},
-                                      {"SyncObject", 2}, {"File", 1},    {"Memory", 1}};
+                                      {"SyncObject", 2}, {"File", 1},    {"Memory", 1},  {"Socket", 1}};
 
 Error wrong(const std::string& text, const std::string& why) {
   return {
@@ -53,7 +53,7 @@ Result<std::vector<std::string>> parse_resource(const std::string& whole, std::s
   if (hierarchy == std::end(kHierarchies))
     return wrong(whole,
                  fmt::format("there is no hierarchy /{} (there are /Code, /Machine, /Process, /Thread, "
-                             "/SyncObject, /File and /Memory)",
+                             "/SyncObject, /File, /Socket and /Memory)",
                              parts[0]));
   for (size_t at = end; at < path.size();) {
     const size_t start = at + 1;
@@ -74,7 +74,10 @@ Result<Focus> parse_focus(const std::string& text) {
   for (const std::string_view part : split_resources(text)) {
     auto resource = parse_resource(text, part);
     if (!resource) return resource.error();
-    if (resource->size() == 1) continue;  // the whole hierarchy restricts nothing
+    // The whole hierarchy restricts nothing, unless a descriptor may be of it or of another.
+    if (resource->size() == 1 && (resource->front() == "File" || resource->front() == "Socket"))
+      resource->emplace_back("*");
+    if (resource->size() == 1) continue;
     for (const auto& other : focus.resources)
       if (other[0] == (*resource)[0])
         return wrong(text, fmt::format("it names two resources of /{}", other[0]));

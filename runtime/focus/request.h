@@ -75,9 +75,9 @@ struct BoundSnippet {
   std::vector<uint32_t> requests;         // indices of the requests that need it
   std::vector<TrackedCells> tracks = {};  // of the flag that it writes: what is to be done behind it
   static constexpr uint32_t kNoTable = UINT32_MAX;
-  uint32_t keys = kNoTable;   // index into Binding::key_tables: whose keys it changes,
-  uint64_t text_keys = 0;     // of which so many are texts that are read behind it
-  std::string obstacle = {};  // why it is refused here, "" = it is not
+  uint32_t keys = kNoTable;                 // index into Binding::key_tables: whose keys it changes,
+  std::vector<format::KeyName> texts = {};  // of which these are texts that are made behind it
+  std::string obstacle = {};                // why it is refused here, "" = it is not
 };
 
 struct BoundPoint {
@@ -156,7 +156,8 @@ struct BindOptions {
   std::vector<uint64_t> starts = {};  // addresses in the start routines of the process's threads: $start
   double ps_per_cycle = 0;            // of this machine, in picoseconds: $cost
   std::map<format::Routine, std::string> denied = {};  // what the process may not run, with the reason
-  std::vector<std::string> queries = {};               // metrics besides; all that they name must be there
+  std::string denied_links = {};          // why it may not ask what a descriptor is open for; "" = it may
+  std::vector<std::string> queries = {};  // metrics besides; all that they name must be there
 };
 
 // True when code is placed at $start: then BindOptions::starts is wanted.

@@ -39,6 +39,7 @@ Requests::Requests(const plan::Plan& plan, const Names& names, const BindOptions
       allow_reads_(options.allow_reads),
       await_(options.may_come()),
       denied_(options.denied),
+      denied_links_(options.denied_links),
       draft_(plan) {
   for (const format::Constraint& constraint : plan.manifest.constraints)
     constraints_[constraint.name] = &constraint;
@@ -55,6 +56,14 @@ Result<void> Requests::admit_reads(const std::string& owner) const {
                     "--allow-reads",
                     owner)};
   return admit(format::Routine::read, owner);
+}
+
+Result<void> Requests::admit_links(const std::string& owner) const {
+  if (denied_links_.empty()) return {};
+  return Error{
+      fmt::format("{} cannot be measured in process {}: {}; `fd(VALUE)` in the place of `file`, `socket` or "
+                  "`descriptor` asks nothing there, and may name another file that had the number",
+                  owner, names_.image().pid, denied_links_)};
 }
 
 Result<void> Requests::admit(format::Routine routine, const std::string& owner) const {

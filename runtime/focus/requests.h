@@ -33,6 +33,7 @@ class Requests {
   Result<void> admit(const std::vector<Insertion>& code, const std::string& owner);
   // The same of what the resident code reads for a request.
   Result<void> admit_reads(const std::string& owner) const;
+  Result<void> admit_links(const std::string& owner) const;  // of descriptors
   // Lays code that is admitted. `guards` are for code that is `constrained`. An error, too, when it is too
   // much, or uses cells that its owner does not have. Code of no request is there for all.
   Result<void> lay(const std::vector<Insertion>& code, const std::string& owner, const Cells& cells,
@@ -80,6 +81,7 @@ class Requests {
   bool allow_calls_, allow_reads_;
   bool await_;
   std::map<format::Routine, std::string> denied_;
+  std::string denied_links_;
   Constraints constraints_;
   Draft draft_;
   std::map<std::string, size_t> instance_of_;  // by constraint, resource and guards

@@ -161,7 +161,8 @@ class Builder {
   }
   resident::KeyTableShape shape_of(const focus::KeyTable& table) const {
     const uint64_t texts = format::text_keys(table.names);
-    return {texts ? std::min(input_.max_keys, resident::kMostTexts) : input_.max_keys, table.kind, texts};
+    return resident::KeyTableShape::of(
+        texts ? std::min(input_.max_keys, resident::kMostTexts) : input_.max_keys, table.kind, table.names);
   }
   Result<void> use_session() {
     out_.extends = true;

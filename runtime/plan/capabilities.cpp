@@ -53,7 +53,8 @@ Capabilities capabilities(const Plan& plan) {
     for (const uint32_t stencil : stencils)
       if (uses(plan.stencils[stencil], format::Routine::read)) add(out.reads, owner);
   for (const format::Metric& metric : plan.manifest.metrics)
-    if (format::text_keys(metric)) add(out.reads, metric.id);
+    if (std::ranges::find(metric.keys, format::KeyName::str, &format::MetricKey::name) != metric.keys.end())
+      add(out.reads, metric.id);
   for (const Stencil& stencil : plan.stencils) {
     const bool calls = uses(stencil, format::Routine::call);
     for (const format::SymbolUse& symbol : stencil.info.symbols) {

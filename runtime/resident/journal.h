@@ -105,7 +105,7 @@ struct JournalTable {  // resident/key_table.h
   std::vector<format::KeyName> names = {};            // of a metric by key: how its keys are shown,
   format::CellKind kind = format::CellKind::counter;  // and what it keeps for each
 
-  KeyTableShape shape() const { return {most, kind, format::text_keys(names)}; }
+  KeyTableShape shape() const { return KeyTableShape::of(most, kind, names); }
 };
 
 struct Journal {

@@ -9,6 +9,17 @@ constexpr uint64_t kFewestSlots = 16;  // a cache line: totals behind them are o
 
 }  // namespace
 
+KeyTableShape KeyTableShape::of(uint64_t most, format::CellKind kind,
+                                const std::vector<format::KeyName>& names) {
+  KeyTableShape out{.most = most, .kind = kind};
+  for (const format::KeyName name : format::texts_of(names)) {
+    const bool files = name == format::KeyName::file || name == format::KeyName::descriptor;
+    const bool sockets = name == format::KeyName::socket || name == format::KeyName::descriptor;
+    out.descriptors |= uint64_t{(files ? 1U : 0U) | (sockets ? 2U : 0U)} << 8 * out.text_keys++;
+  }
+  return out;
+}
+
 uint64_t KeyTableShape::slots_for(uint64_t totals) {
   return std::bit_ceil(std::max(totals * 2, kFewestSlots));
 }
@@ -35,7 +46,8 @@ KeyTableHeaders key_table_headers(const KeyTableShape& shape, uint64_t keys, std
                shape.totals_end(),
                plain ? shape.own() : 0,
                0,
-               shape.text_keys};
+               shape.text_keys,
+               shape.descriptors};
   out.own = out.first;
   const auto set = [&](size_t offset, uint64_t word) { out.own[offset / 8] = word; };
   set(kTableMask, shape.slots_own() - 1);

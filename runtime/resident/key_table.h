@@ -4,7 +4,7 @@
 //   +0    offsets in a block: keys, key, change, base; slots less one, most totals, totals so far, offset of
 //         the totals, whether they are kept for each thread, how many are for what found no room, offset of the
 //         texts or 0, further keys (offsets in a block, or 0), offset of the table behind it, the same or 0,
-//         whether it is that one, how many of the keys are texts
+//         whether it is that one, how many of the keys are texts, which of these are descriptors
 //   +192  slots: the number of a total in 32 bits, 0 = free
 //         totals of 64 bytes {key, total, thread, 2nd key, part, count, 3rd key, owner}, by number; 0 is for what
 //         found no room {1 then, total}
@@ -23,7 +23,8 @@
 //
 // Where keys are texts, code names the address of each, and they come before keys that are none. The resident code
 // reads up to 256 bytes there and takes their 64-bit hash for the key (FNV-1a, Fowler, Noll and Vo); the texts of a
-// total are kept when it is first met.
+// total are kept when it is first met. Of a descriptor the text is what it is open for, as /proc/thread-self/fd has it
+// at the hit; one that is a socket, or is none, may be no key of the metric's: then nothing is counted.
 //
 // Numbers are given in the order in which keys appear, so that a reader reads what is used and nothing else.
 // Two threads that meet a key at the same time may both give it a number; one of them stays at 0.
@@ -34,8 +35,9 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
-#include "format/kinds.h"
+#include "format/manifest.h"
 #include "runtime/arch/target_data.h"
 
 namespace mdl::resident {
@@ -49,7 +51,10 @@ inline constexpr uint64_t kOwnOfKey = 16;  // where there may be few keys
 struct KeyTableShape {
   uint64_t most = kDefaultKeys;
   format::CellKind kind = format::CellKind::counter;
-  uint64_t text_keys = 0;  // how many keys are texts
+  uint64_t text_keys = 0;    // how many keys are texts
+  uint64_t descriptors = 0;  // as kTableDescriptors
+
+  static KeyTableShape of(uint64_t most, format::CellKind kind, const std::vector<format::KeyName>& names);
 
   uint64_t others() const { return kind == format::CellKind::histogram ? format::kHistogramBuckets + 1 : 1; }
   uint64_t slots() const { return slots_for(most); }

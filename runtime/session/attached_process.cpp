@@ -120,6 +120,7 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
              .elsewhere = options_->follows_programs(),
              .ps_per_cycle = arch::picoseconds_per_cycle(),
              .denied = allowed_.denied,
+             .denied_links = allowed_.denied_links,
              .queries = options_->queries};
   if (focus::uses_start(plan_->manifest)) wanted_.starts = thread_starts(image_, memory, options_->max_pause);
   // These are looked at in any case; of many functions some go on in other objects, whichever these are.

@@ -38,6 +38,7 @@ Result<Allowed> read_allowed(pid_t pid, const process::TargetMemory& memory, con
   for (format::Routine routine : kRoutines)
     if (std::string why = sandbox->why_denied(arch::routine_calls(routine)); !why.empty())
       out.denied[routine] = why;
+  out.denied_links = sandbox->why_denied(arch::descriptor_calls());
   return out;
 }
 

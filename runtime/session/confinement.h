@@ -16,6 +16,7 @@ struct Allowed {
   // A thread may be asked for its id; otherwise it must be found in its memory (resident/thread_identity.h).
   bool asks_id = true;
   std::map<format::Routine, std::string> denied;  // with the reason
+  std::string denied_links;                       // the reason why a descriptor's file may not be asked for
 };
 
 // An error when what every insertion needs is denied, or when that cannot be known.

@@ -45,9 +45,18 @@ std::string_view resource_in(std::string_view focus, std::string_view hierarchy)
   return {};
 }
 
+// The resource that a key is, as /SyncObject/Mutex/NAME. What a descriptor was open for is one already; where that is not
+// known it may have been a file, or a socket where only these are asked for.
+std::string resource_of(format::KeyName name, const std::string& text) {
+  if (format::is_descriptor(name) && text.starts_with('/')) return text;
+  return fmt::format("{}/{}", format::hierarchies_of(name).front(), text);
+}
+
 // The focus with a resource that is a key: in the place of what stands for all of them, or before the others.
-std::string with_resource(const std::string& focus, std::string_view hierarchy, const std::string& resource) {
-  const std::string_view asked = resource_in(focus, hierarchy);
+std::string with_resource(const std::string& focus, format::KeyName name, const std::string& resource) {
+  std::string_view asked;
+  for (const std::string_view hierarchy : format::hierarchies_of(name))
+    if (asked.empty()) asked = resource_in(focus, hierarchy);
   if (asked.empty()) return focus.empty() ? resource : resource + "," + focus;
   std::string out = focus;
   return out.replace(static_cast<size_t>(asked.data() - focus.data()), asked.size(), resource);
@@ -91,6 +100,7 @@ values::KeyPlace key_place(const resident::JournalTable& table) {
           .totals = shape.totals(),
           .texts = shape.texts(),
           .text_keys = shape.text_keys,
+          .descriptors = shape.descriptors,
           .own = shape.own(),
           .most_own = shape.most_own(),
           .own_totals = shape.own_totals(),
@@ -102,9 +112,10 @@ values::KeyPlace key_place(const resident::JournalTable& table) {
 
 RequestValues::RequestValues(const resident::Journal& journal, const values::BlockLayout& layout,
                              output::Feed& feed, pid_t pid)
-    : journal_(journal), feed_(feed), pid_(pid) {
+    : journal_(journal), feed_(feed), pid_(pid), sockets_(std::make_shared<SocketNames>(pid)) {
   for (const resident::JournalTable& table : journal.tables) {
-    keys_.try_emplace(table.request, layout, key_place(table));
+    values::KeyReader& reader = keys_.try_emplace(table.request, layout, key_place(table)).first->second;
+    reader.name_descriptors([sockets = sockets_](const std::string& text) { return sockets->name_of(text); });
   }
 }
 
@@ -137,6 +148,7 @@ void RequestValues::change(const std::vector<std::optional<uint32_t>>& kept) {
 }
 
 void RequestValues::read_keys(const image::Memory& memory) {
+  sockets_->forget();
   for (auto& [request, reader] : keys_)
     if (reader.read(memory)) name_descriptors(request, reader.last());
 }
@@ -167,6 +179,7 @@ std::string RequestValues::text_of(size_t request, format::KeyName name, int64_t
     if (const char* known = strerrorname_np(static_cast<int>(key))) return fmt::format("{} {}", key, known);
   if (name == number || name == error) return fmt::format("{}", key);
   if (name == str) return keys_.at(request).text(key);
+  if (format::is_descriptor(name)) return keys_.at(request).descriptor(key);
   return !addresses_      ? fmt::format("{:#x}", address)
          : name == caller ? addresses_->of_caller(address)
          : name == path   ? addresses_->path(address)
@@ -181,21 +194,23 @@ std::string RequestValues::name_key(size_t request, size_t place, format::KeyNam
   return text;
 }
 
-// The pattern of the resources that the request's focus asks for; "" where that is all.
+// The resource that the request's focus asks for among those that such keys are, with `*` and `?`; "" where that is all.
 std::string_view RequestValues::asked(size_t request, format::KeyName name) const {
-  const std::string_view hierarchy = format::resources_of(name);
-  if (hierarchy.empty()) return {};
-  const std::string_view resource = resource_in(journal_.requests[request].focus, hierarchy);
-  if (resource.size() <= hierarchy.size()) return {};
-  const std::string_view pattern = resource.substr(hierarchy.size() + 1);
-  return pattern == "*" ? std::string_view{} : pattern;
+  const auto hierarchies = format::hierarchies_of(name);
+  for (const std::string_view hierarchy : hierarchies) {
+    const std::string_view resource = resource_in(journal_.requests[request].focus, hierarchy);
+    const bool is_all = resource.size() <= hierarchy.size() || resource.substr(hierarchy.size()) == "/*";
+    if (!resource.empty() && !(is_all && hierarchies.size() == 1)) return resource;
+  }
+  return {};
 }
 
 // Others are kept, too, and not shown.
 bool RequestValues::is_asked(size_t request, const values::KeyOf& of) const {
   return std::ranges::all_of(named_keys(*names_of_keys(request), of), [&](const auto& one) {
     const std::string_view pattern = asked(request, one.first);
-    return pattern.empty() || focus::fits(pattern, text_of(request, one.first, one.second));
+    return pattern.empty() ||
+           focus::fits(pattern, resource_of(one.first, text_of(request, one.first, one.second)));
   });
 }
 
@@ -289,11 +304,10 @@ const output::Series& RequestValues::series_of(size_t index, const RequestValue&
   if (names != nullptr)
     for (size_t place = 0; const auto& [name, key] : named_keys(*names, value.of)) {
       const std::string text = value.others ? "?" : name_key(index, place++, name, key);
-      const std::string hierarchy(format::resources_of(name));
       if (name == format::KeyName::path || name == format::KeyName::module)
         series.focus = series.focus.empty() ? text : text + "," + series.focus;
-      else if (!hierarchy.empty())
-        series.focus = with_resource(series.focus, hierarchy, hierarchy + "/" + text);
+      else if (!format::hierarchies_of(name).empty())
+        series.focus = with_resource(series.focus, name, resource_of(name, text));
       else
         series.key.push_back(text);
     }

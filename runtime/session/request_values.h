@@ -13,6 +13,7 @@
 #include "runtime/image/address_names.h"
 #include "runtime/output/series.h"
 #include "runtime/resident/journal.h"
+#include "runtime/session/socket_names.h"
 #include "runtime/values/keys.h"
 #include "runtime/values/sampler.h"
 
@@ -69,6 +70,7 @@ class RequestValues {
   const resident::Journal& journal_;
   output::Feed& feed_;
   pid_t pid_;
+  std::shared_ptr<SocketNames> sockets_;      // the readers of keys have it, too
   std::map<size_t, values::KeyReader> keys_;  // of keyed requests
   std::shared_ptr<const image::AddressNames> addresses_;
   std::map<std::pair<size_t, int64_t>, std::string>

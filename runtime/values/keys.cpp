@@ -96,14 +96,14 @@ bool each_totals(const image::Memory& memory, uint64_t table, uint64_t totals, u
   return true;
 }
 
-KeyOf of_total(const uint64_t* words) {
+KeyOf raw_of_total(const uint64_t* words) {
   const auto word = [&](size_t at) { return words[at / sizeof(uint64_t)]; };
   const auto key = [&](size_t at) { return static_cast<int64_t>(word(at)); };
   return {key(0), word(kTotalThread), {key(kTotalKey2), key(kTotalKey3)}};
 }
 
 std::array<int64_t, format::kMostKeysOfMetric> keys_of_total(const uint64_t* words) {
-  const KeyOf of = of_total(words);
+  const KeyOf of = raw_of_total(words);
   return {of.key, of.more[0], of.more[1]};
 }
 
@@ -118,6 +118,9 @@ size_t end_of_characters(std::string_view text) {
 // What stands in a table for a text.
 std::string text_of(const uint64_t* words) {
   if (words[0] & kTextBad) return "<bad address>";
+  if (words[0] & kTextClosed) return "<bad descriptor>";
+  if (words[0] & kTextNoProc) return "<no /proc>";
+  if (words[0] & kTextUnknown) return "<unknown file>";
   const uint64_t size = std::min<uint64_t>((words[0] & 0xffff) - 1, kTextBytes);
   std::string_view text(reinterpret_cast<const char*>(words + 1), size);
   if (words[0] & kTextCut) text = text.substr(0, end_of_characters(text));
@@ -144,11 +147,33 @@ bool KeyReader::read_texts(const image::Memory& memory, uint64_t first, std::spa
     if (!read_words(memory, place_.table + place_.texts + (first + i) * each * kTextSize, words))
       return false;
     for (uint64_t k = 0; k < (end - i) * each; ++k)
-      if (const uint64_t* text = &words[k * kTextWords]; text[0] != 0)
-        texts_.try_emplace(keys_of_total(&totals[(i + k / each) * kTotalWords])[k % each], text_of(text));
+      if (const uint64_t* text = &words[k * kTextWords]; text[0] != 0) {
+        const int64_t key = keys_of_total(&totals[(i + k / each) * kTotalWords])[k % each];
+        texts_.try_emplace(key, text_of(text));
+        if (is_descriptor(k % each)) name(key, texts_.at(key));
+      }
     i = end - 1;
   }
   return true;
+}
+
+void KeyReader::name(int64_t key, const std::string& text) {
+  if (names_.contains(key)) return;
+  std::string name = namer_ ? namer_(text) : text;
+  // A file is told from others by all of its text, of which a name may lack something.
+  const int64_t first =
+      name.starts_with(format::kSockets) ? named_.try_emplace(name, key).first->second : key;
+  names_.emplace(key, std::pair(std::move(name), first));
+}
+
+KeyOf KeyReader::of_total(const uint64_t* total) const {
+  KeyOf out = raw_of_total(total);
+  for (size_t i = 0; i < place_.text_keys; ++i) {
+    int64_t& key = i == 0 ? out.key : out.more[i - 1];
+    if (const auto known = names_.find(key); is_descriptor(i) && known != names_.end())
+      key = known->second.second;
+  }
+  return out;
 }
 
 bool KeyReader::lacks_text(const uint64_t* total) const {

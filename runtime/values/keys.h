@@ -10,6 +10,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -23,13 +24,14 @@
 namespace mdl::values {
 
 struct KeyPlace {
-  uint64_t table = 0;      // address
-  uint64_t most = 0;       // totals, besides
-  uint64_t others = 1;     // those of what found no room
-  uint64_t totals = 0;     // offsets in the table
-  uint64_t texts = 0;      // 0 where keys are no texts
-  uint64_t text_keys = 0;  // how many of them are, the first ones
-  uint64_t own = 0;        // the table of threads' own totals, an offset in this one; 0 = there is none
+  uint64_t table = 0;        // address
+  uint64_t most = 0;         // totals, besides
+  uint64_t others = 1;       // those of what found no room
+  uint64_t totals = 0;       // offsets in the table
+  uint64_t texts = 0;        // 0 where keys are no texts
+  uint64_t text_keys = 0;    // how many of them are, the first ones
+  uint64_t descriptors = 0;  // which of these are descriptors, as kTableDescriptors
+  uint64_t own = 0;          // the table of threads' own totals, an offset in this one; 0 = there is none
   uint64_t most_own = 0;
   uint64_t own_totals = 0;  // an offset in it
   uint32_t keys = 0;        // offsets in a block
@@ -64,6 +66,11 @@ class KeyReader {
   const KeyValues& last() const { return last_; }
   // Of a key in these that is a text: what was at the address, cut where that was longer than 256 bytes.
   const std::string& text(int64_t key) const { return texts_.at(key); }
+  // Of one that is a descriptor: the name of what it was open for.
+  const std::string& descriptor(int64_t key) const { return names_.at(key).first; }
+  // Names what a descriptor was open for, when that is first seen. Sockets that have one name, a peer's, are one key.
+  using Namer = std::function<std::string(const std::string& text)>;
+  void name_descriptors(Namer namer) { namer_ = std::move(namer); }
   bool is_by_thread() const { return place_.by_thread; }
   format::CellKind kind() const { return place_.kind; }
 
@@ -72,6 +79,9 @@ class KeyReader {
   bool read_own(const image::Memory& memory, KeyValues& out) const;
   void add(const uint64_t* total, KeyValues& out) const;
   bool read_texts(const image::Memory& memory, uint64_t first, std::span<const uint64_t> totals);
+  void name(int64_t key, const std::string& text);
+  KeyOf of_total(const uint64_t* total) const;
+  bool is_descriptor(size_t key) const { return (place_.descriptors >> 8 * key & 0xff) != 0; }
   // Of a total that needs a text which nobody has read.
   bool lacks_text(const uint64_t* total) const;
 
@@ -79,6 +89,10 @@ class KeyReader {
   KeyPlace place_;
   KeyValues last_;
   std::map<int64_t, std::string> texts_;  // by their hashes, the keys
+  Namer namer_;
+  std::map<int64_t, std::pair<std::string, int64_t>>
+      names_;                             // of descriptors by their texts' hashes; and the first key
+  std::map<std::string, int64_t> named_;  // with that name
 };
 
 }  // namespace mdl::values

@@ -317,7 +317,8 @@ sys.stdin.readline()
         values = collections.defaultdict(dict)
         for line in session.lines:
             if line["final"]:
-                values[line["metric"]][line.get("key", ["all"])[0].rpartition("/")[2]] = line["value"]
+                name = (line["focus"] or line.get("key", ["all"])[0]).rpartition("/")[2]
+                values[line["metric"]][name] = line["value"]
         moved = dict(self.WRITTEN, second=self.WRITTEN["second"] + 100007)
         self.assertEqual({name: values["bytes by file"][name] for name in moved}, moved)
         self.assertEqual({name: values["written"][name] for name in moved}, self.WRITTEN)

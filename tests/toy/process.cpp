@@ -138,6 +138,9 @@ std::vector<PlannedCall> resident_calls(bool, bool) {
 std::vector<PlannedCall> routine_calls(format::Routine) {
   return {};
 }
+std::vector<PlannedCall> descriptor_calls() {
+  return {};
+}
 
 // Its counter is the host's clock, in nanoseconds; it takes one for each cycle.
 uint64_t wall_ticks() {

@@ -44,6 +44,7 @@
         .equ    kRtSigprocmask, 14
         .equ    kNanosleep, 35
         .equ    kGetpid, 39
+        .equ    kReadlink, 89
         .equ    kGetrusage, 98
         .equ    kPrctl, 157
         .equ    kGettid, 186

@@ -9,6 +9,8 @@
 #include <csignal>
 #include <ctime>
 
+#include "runtime/arch/target_data.h"
+
 namespace mdl::arch {
 namespace {
 
@@ -32,6 +34,7 @@ constexpr Named kNames[] = {
     {__NR_clock_gettime, "clock_gettime"},
     {__NR_getrusage, "getrusage"},
     {__NR_process_vm_readv, "process_vm_readv"},
+    {__NR_readlink, "readlink"},
 };
 constexpr uint64_t kMaskBytes = 8;
 constexpr uint64_t kNoReplace = 0x100000;  // MAP_FIXED_NOREPLACE
@@ -97,6 +100,10 @@ std::vector<PlannedCall> routine_calls(format::Routine routine) {
     default:
       return {};
   }
+}
+
+std::vector<PlannedCall> descriptor_calls() {
+  return {{__NR_readlink, {kUnknown, kUnknown, kTextBytes}, "file, socket and descriptor"}};
 }
 
 }  // namespace mdl::arch

@@ -201,6 +201,12 @@ TEST(PlanWriter, NamesTheFeaturesOfItsKeys) {
   EXPECT_THAT(features({str, number}), testing::Not(Contains("several-text-keys")));
   EXPECT_THAT(features({str, number, str}),
               testing::IsSupersetOf({"text-keys", "several-keys", "several-text-keys"}));
+  for (const format::KeyName name : {file, socket, descriptor}) {
+    EXPECT_THAT(features({name, number}), testing::IsSupersetOf({"descriptor-keys", "text-keys"}));
+    EXPECT_THAT(features({name, str}), Contains("several-text-keys"));
+    EXPECT_THAT(features({name}), testing::Not(Contains("lock-keys")));
+  }
+  EXPECT_THAT(features({mutex, fd}), testing::Not(Contains("descriptor-keys")));
 }
 
 TEST(PlanWriter, DoesNotWriteWhatNoReaderAccepts) {

@@ -2,8 +2,11 @@
 // left and on memory that somebody has written over.
 #include "runtime/values/keys.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <random>
@@ -104,7 +107,8 @@ class Keys : public testing::Test {
 
   values::KeyPlace place() const {
     resident::JournalTable table;
-    table.names.assign(shape_.text_keys, format::KeyName::str);
+    table.names = names_;
+    if (names_.empty()) table.names.assign(shape_.text_keys, format::KeyName::str);
     table.at.start = reinterpret_cast<uint64_t>(table_.data());
     table.most = shape_.most;
     table.keys = kKeys;
@@ -121,6 +125,7 @@ class Keys : public testing::Test {
   }
 
   resident::KeyTableShape shape_;
+  std::vector<format::KeyName> names_;  // where they are not texts at addresses
   std::vector<uint64_t> table_, data_;
   values::BlockLayout layout_;
   std::vector<uint64_t> header_ = std::vector<uint64_t>(kHeaderSize / 8);
@@ -449,6 +454,73 @@ TEST(Spans, OpenAndClosed) {
       EXPECT_EQ(values::span_value(open, static_cast<uint64_t>(base + 4)), total + 4);
       EXPECT_EQ(values::span_value(static_cast<uint64_t>(total), static_cast<uint64_t>(base)), total);
     }
+}
+
+// What a descriptor is open for, each time: its number is used again.
+class DescriptorKeys : public Keys {
+ protected:
+  void make_for(format::KeyName name) {
+    names_ = {name};
+    shape_ = resident::KeyTableShape::of(100, format::CellKind::counter, names_);
+    make(100);
+  }
+  void add(int64_t descriptor, int64_t amount) {
+    block()[kBase / 8] = static_cast<uint64_t>(amount);
+    change(KeyChange::add, descriptor);
+  }
+  std::map<std::string, int64_t> totals() {
+    values::KeyReader reader(layout_, place());
+    reader.name_descriptors([](const std::string& text) {
+      return text.starts_with("socket:[") ? "/Socket/peer" : "/File" + text;
+    });
+    EXPECT_TRUE(reader.read(OwnMemory()));
+    std::map<std::string, int64_t> out;
+    for (const auto& [of, total] : reader.last().totals) out[reader.descriptor(of.key)] += total;
+    lines_ = reader.last().totals.size();
+    return out;
+  }
+  void use() {
+    for (const char* path : {"/dev/null", "/dev/zero"}) {
+      const int file = open(path, O_RDONLY | O_CLOEXEC);
+      add(file, path[5]);
+      close(file);
+      add(file, 1);
+    }
+    for (int i = 0; i < 2; ++i) {
+      int pair[2];
+      ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+      add(pair[0], 5);
+      close(pair[0]), close(pair[1]);
+    }
+    for (const int64_t none :
+         {int64_t{-1}, int64_t{-100}, INT64_MIN, INT64_MAX, int64_t{1} << 31, int64_t{INT32_MAX}})
+      add(none, 1);
+  }
+  size_t lines_ = 0;
+};
+constexpr const char* kClosed = "/File<bad descriptor>";
+
+TEST_F(DescriptorKeys, Files) {
+  make_for(format::KeyName::file);
+  use();
+  EXPECT_EQ(totals(),
+            (std::map<std::string, int64_t>{{"/File/dev/null", 'n'}, {"/File/dev/zero", 'z'}, {kClosed, 8}}));
+  EXPECT_EQ(table_[kTableUsed / 8], 3u);  // sockets take no room
+}
+
+TEST_F(DescriptorKeys, Sockets) {
+  make_for(format::KeyName::socket);
+  use();
+  EXPECT_EQ(totals(), (std::map<std::string, int64_t>{{"/Socket/peer", 10}, {kClosed, 8}}));
+  EXPECT_EQ(lines_, 2u);  // two sockets of one peer are one
+}
+
+TEST_F(DescriptorKeys, Both) {
+  make_for(format::KeyName::descriptor);
+  use();
+  EXPECT_EQ(totals(),
+            (std::map<std::string, int64_t>{
+                {"/File/dev/null", 'n'}, {"/File/dev/zero", 'z'}, {"/Socket/peer", 10}, {kClosed, 8}}));
 }
 
 }  // namespace
