@@ -83,7 +83,7 @@ constexpr uint32_t kThreadAt = 0x2d0;  // as glibc keeps it (arch::Description::
 
 class PointCode : public testing::Test {
  protected:
-  static constexpr uint64_t kCodeAt = 8192;  // behind the resident code
+  static constexpr uint64_t kCodeAt = 16384;  // behind the resident code
   static constexpr uint32_t kSlots = 16;
 
   void SetUp() override {
