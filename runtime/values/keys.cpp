@@ -178,8 +178,9 @@ KeyOf KeyReader::of_total(const uint64_t* total) const {
 
 bool KeyReader::lacks_text(const uint64_t* total) const {
   const auto keys = keys_of_total(total);
-  return !std::all_of(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(place_.text_keys),
-                      [&](int64_t key) { return texts_.contains(key); });
+  for (size_t i = 0; i < place_.text_keys; ++i)
+    if (is_descriptor(i) ? !names_.contains(keys[i]) : !texts_.contains(keys[i])) return true;
+  return false;
 }
 
 void KeyReader::add(const uint64_t* one, KeyValues& out) const {

@@ -523,5 +523,30 @@ TEST_F(DescriptorKeys, Both) {
                 {"/File/dev/null", 'n'}, {"/File/dev/zero", 'z'}, {"/Socket/peer", 10}, {kClosed, 8}}));
 }
 
+// In a table that somebody has forged: the hash of a text at an address is that of a descriptor whose text nobody has
+// written.
+TEST_F(DescriptorKeys, NoneHasTheTextOfAnother) {
+  names_ = {format::KeyName::str, format::KeyName::file};
+  shape_ = resident::KeyTableShape::of(100, format::CellKind::counter, names_);
+  make(100);
+  constexpr uint64_t kText = 5, kFile = 6;
+  table_[kTableUsed / 8] = 2;
+  const std::array<std::array<uint64_t, 2>, 3> keys = {{{0, 0}, {kText, kFile}, {kText, kText}}};
+  for (uint64_t i = 1; i <= 2; ++i) {
+    uint64_t* const total = &table_[(shape_.totals() + i * kTotalSize) / 8];
+    total[0] = keys[i][0], total[1] = i, total[kTotalKey2 / 8] = keys[i][1];
+    for (uint64_t k = 0; k < 2; ++k) {
+      uint64_t* const text = &table_[(shape_.texts() + (2 * i + k) * kTextSize) / 8];
+      text[0] = i == 1 ? 2 : 0, text[1] = 'a' + k;
+    }
+  }
+  values::KeyReader reader(layout_, place());
+  ASSERT_TRUE(reader.read(OwnMemory()));
+  ASSERT_EQ(reader.last().totals.size(), 1u);
+  const values::KeyOf& of = reader.last().totals.begin()->first;
+  EXPECT_EQ(reader.text(of.key), "a");
+  EXPECT_EQ(reader.descriptor(of.more[0]), "b");
+}
+
 }  // namespace
 }  // namespace mdl
