@@ -196,6 +196,7 @@ Result<void> Threads::seize(pid_t tid, pid_t process) {
 
 // Those that there is something to say about, or that were seized elsewhere, are left to seize().
 Result<void> Threads::seize_each(const std::vector<std::pair<pid_t, pid_t>>& all) {
+  if (all.empty()) return {};
   std::vector<std::pair<pid_t, pid_t>> others;
   std::vector<pid_t> tids;
   for (const auto& [tid, process] : all)
@@ -351,13 +352,13 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline, std::chrono::
                       "others as fast: nothing was changed, try again later",
                       pid_, limit.count())};
     }
-    std::vector<std::pair<pid_t, pid_t>>
-        all;  // with their processes; seize() leaves out those that have ended
-    constexpr bool kAlsoEnded = true;
-    for (pid_t tid : live_threads(pid_, kAlsoEnded)) all.emplace_back(tid, pid_);
+    std::vector<std::pair<pid_t, pid_t>> all;  // with their processes
+    // Each is looked at as long as none stands; later on, seize() leaves out those that have ended.
+    const bool also_ended = !threads_.empty();
+    for (pid_t tid : live_threads(pid_, also_ended)) all.emplace_back(tid, pid_);
     if (quiet)  // the threads cannot start anything any more: look for what else runs in their memory
       for (pid_t other : memory_sharers(pid_))
-        for (pid_t tid : live_threads(other, kAlsoEnded)) all.emplace_back(tid, other);
+        for (pid_t tid : live_threads(other, also_ended)) all.emplace_back(tid, other);
     if (auto ok = seize_each(all); !ok) {
       release_all();
       return ok;
