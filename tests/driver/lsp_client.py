@@ -1,4 +1,5 @@
 """A scripted client of mdlc --lsp."""
+import contextlib
 import json
 import os
 import subprocess
@@ -81,7 +82,8 @@ class Client:
     def close(self):
         self.process.kill()
         self.process.wait()
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # of what a server that is gone has not taken
+            self.process.stdin.close()
         self.process.stdout.close()
 
     # --- Documents ---
