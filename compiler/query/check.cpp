@@ -376,13 +376,11 @@ bool is_errno(const ast::Expr& e) {
 }
 
 bool is_file(const ast::Expr& e) {
-  const auto* name = std::get_if<ast::NameUse>(&e.node);
-  return name != nullptr && name->text == "file";
+  return is_word(e, "file");
 }
 
 bool is_socket(const ast::Expr& e) {
-  const auto* name = std::get_if<ast::NameUse>(&e.node);
-  return name != nullptr && name->text == "socket";
+  return is_word(e, "socket");
 }
 
 bool reads_result(const ast::Query& query) {

@@ -65,9 +65,6 @@ bool read_system_call(pid_t tid, __ptrace_syscall_info& call) {
 bool read_restartable(pid_t tid, RestartableSequences& out) {
   return ask<direct::read_restartable>(tid, out);
 }
-bool read_dispatch(pid_t tid, CallDispatch& out) {
-  return ask<direct::read_dispatch>(tid, out);
-}
 bool read_filter(pid_t tid, long number, std::vector<sock_filter>& out) {
   return ask<direct::read_filter>(tid, number, out);
 }

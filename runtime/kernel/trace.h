@@ -57,7 +57,6 @@ bool read_restartable(pid_t tid, RestartableSequences& out);
 struct CallDispatch {  // PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, Linux 6.4
   uint64_t mode, selector, offset, size;
 };
-bool read_dispatch(pid_t tid, CallDispatch& out);
 
 // The seccomp filter with this number, 0 for the newest. ENOENT: there are no more.
 bool read_filter(pid_t tid, long number, std::vector<sock_filter>& out);

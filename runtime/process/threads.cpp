@@ -197,16 +197,15 @@ Result<void> Threads::seize(pid_t tid, pid_t process) {
 // Those that there is something to say about, or that were seized elsewhere, are left to seize().
 Result<void> Threads::seize_each(const std::vector<std::pair<pid_t, pid_t>>& all) {
   if (all.empty()) return {};
-  std::vector<std::pair<pid_t, pid_t>> others;
-  std::vector<pid_t> tids;
+  std::vector<pid_t> tids, processes;
   for (const auto& [tid, process] : all)
-    if (!threads_.count(tid) && tid != memory_.held()) others.emplace_back(tid, process), tids.push_back(tid);
+    if (!threads_.count(tid) && tid != memory_.held()) tids.push_back(tid), processes.push_back(process);
   if (threads_.empty())
     if (auto ok = check_program(); !ok) return ok;
   begin_pause();
   const auto seized = kernel::seize_each(tids);
   for (size_t i = 0; i < tids.size(); i++)
-    if (seized[i].value) threads_[tids[i]] = {.process = others[i].second};
+    if (seized[i].value) threads_[tids[i]] = {.process = processes[i]};
   for (const auto& [tid, process] : all)
     if (auto ok = seize(tid, process); !ok) return ok;
   return {};
@@ -237,15 +236,6 @@ void Threads::note_stops(std::span<const StopSeen> stops) {
     arch::ThreadRegisters hidden = registers[i];
     if (arch::hide_interruption(hidden)) (void)set_registers(tids[i], hidden).operator bool();
   }
-}
-
-std::vector<arch::ThreadRegisters> Threads::read_registers_each(std::span<const pid_t> tids) const {
-  using Words = decltype(arch::ThreadRegisters::words);
-  std::vector<Words> words(tids.size());
-  const auto sizes = kernel::read_registers_each(tids, std::as_writable_bytes(std::span(words)));
-  std::vector<arch::ThreadRegisters> out;
-  for (size_t i = 0; i < tids.size(); i++) out.push_back({.words = words[i], .size = sizes[i].value});
-  return out;
 }
 
 // `got`: of kernel::next_event(). Nothing where that was nothing.

@@ -127,7 +127,6 @@ class Threads {
   std::optional<pid_t> wait_stops(std::vector<pid_t> tids, std::chrono::steady_clock::time_point until);
   void note_stops(std::span<const StopSeen> stops);
   void find_known(std::span<const pid_t> tids);
-  std::vector<arch::ThreadRegisters> read_registers_each(std::span<const pid_t> tids) const;
   Result<void> wait_for_vforks(std::chrono::steady_clock::time_point until) const;
   void begin_pause();
   void end_pause();

@@ -87,6 +87,14 @@ bool read_registers(pid_t tid, arch::ThreadRegisters& registers) {
   return registers.size != 0;
 }
 
+std::vector<arch::ThreadRegisters> read_registers_each(std::span<const pid_t> tids) {
+  std::vector<decltype(arch::ThreadRegisters::words)> words(tids.size());
+  const auto sizes = kernel::read_registers_each(tids, std::as_writable_bytes(std::span(words)));
+  std::vector<arch::ThreadRegisters> out;
+  for (size_t i = 0; i < tids.size(); i++) out.push_back({.words = words[i], .size = sizes[i].value});
+  return out;
+}
+
 bool write_registers(pid_t tid, const arch::ThreadRegisters& registers) {
   return kernel::write_registers(tid, std::as_bytes(std::span(registers.words)).first(registers.size));
 }

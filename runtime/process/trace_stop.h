@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "runtime/arch/thread_registers.h"
 #include "runtime/kernel/trace.h"
@@ -47,6 +48,8 @@ bool stop_in(pid_t tid, const TargetMemory& memory, std::span<const image::Range
              std::chrono::milliseconds patience, arch::ThreadRegisters& registers);
 
 bool read_registers(pid_t tid, arch::ThreadRegisters& registers);
+// Of many at once (kernel/trace.h); of a size of 0 where they cannot be read.
+std::vector<arch::ThreadRegisters> read_registers_each(std::span<const pid_t> tids);
 bool write_registers(pid_t tid, const arch::ThreadRegisters& registers);
 // For a thread in a stop of ours, which runs a program that we may change: it sees no EINTR for the stop.
 void hide_interruption(pid_t tid);
