@@ -119,10 +119,11 @@ class Finder {
   }
 
   void look_at_words(std::span<const std::byte> bytes, uint64_t start) {
+    const Range span = marks_.span();
     for (size_t at = (8 - start % 8) % 8; at + 8 <= bytes.size(); at += 8) {
       uint64_t word;
       std::memcpy(&word, bytes.data() + at, sizeof word);
-      arrive(word, "a word of the object's data points there", start + at, true);
+      if (span.contains(word)) arrive(word, "a word of the object's data points there", start + at, true);
     }
   }
 

@@ -19,6 +19,10 @@ bool is_mangled(std::string_view name) {
   return name.starts_with("_Z") || name.starts_with("_R");
 }
 
+bool may_be_mangled(const image::Function& function) {
+  return is_mangled(function.name) || std::ranges::any_of(function.aliases, is_mangled);
+}
+
 // In the image's order, each once: the order must not depend on hashing.
 void normalize(std::vector<Procedure>& found) {
   std::sort(found.begin(), found.end(), [](const Procedure& a, const Procedure& b) {
@@ -30,22 +34,23 @@ void normalize(std::vector<Procedure>& found) {
 }  // namespace
 
 Names::Names(const image::Image& image, Exclusions exclusions)
-    : image_(image), debug_info_(image), exclusions_(std::move(exclusions)) {
+    : image_(image), debug_info_(image), exclusions_(std::move(exclusions)) {}
+
+void Names::for_each(llvm::function_ref<void(const Procedure&)> look) const {
+  for (const image::Object& object : image_.objects)
+    for (const image::Function& function : object.functions.named()) look({&object, &function});
+}
+
+void Names::make_index() const {
+  index_.emplace();
   size_t count = 0;
-  for (const image::Object& object : image.objects) count += object.functions.named().size();
-  by_name_.reserve(count + count / 4);
-  for (const image::Object& object : image.objects) {
-    for (const image::Function& function : object.functions.named()) {
-      const Procedure procedure{&object, &function};
-      by_name_.emplace(function.name, procedure);
-      bool mangled = is_mangled(function.name);
-      for (const std::string& alias : function.aliases) {
-        by_name_.emplace(alias, procedure);
-        mangled = mangled || is_mangled(alias);
-      }
-      if (mangled) mangled_.push_back(procedure);
-    }
-  }
+  for (const image::Object& object : image_.objects) count += object.functions.named().size();
+  index_->by_name.reserve(count + count / 4);
+  for_each([&](const Procedure& procedure) {
+    index_->by_name.emplace(procedure.function->name, procedure);
+    for (const std::string& alias : procedure.function->aliases) index_->by_name.emplace(alias, procedure);
+    if (may_be_mangled(*procedure.function)) index_->mangled.push_back(procedure);
+  });
 }
 
 const std::vector<Procedure>& Names::procedures() const {
@@ -88,15 +93,22 @@ std::vector<Module> Names::modules() const {
 // A list is evaluated for each child of a focus with `*`, and looking through a large program's mangled names
 // takes milliseconds: what was found is kept, and a name that is a linkage name is not demangled to.
 const std::vector<Procedure>& Names::functions_named(std::string_view name) const {
+  constexpr size_t kFew = 8;  // names that are found faster without an index
   const auto [known, is_new] = found_.try_emplace(std::string(name));
   std::vector<Procedure>& found = known->second;
   if (!is_new) return found;
   if (may_be_unnamed(name)) image::want_all(image_);
-  const auto [first, last] = by_name_.equal_range(name);
-  for (auto entry = first; entry != last; ++entry) found.push_back(entry->second);
-  if (found.empty() || !is_mangled(name))
-    for (const Procedure& procedure : mangled_)
-      if (image::matches(*procedure.function, name)) found.push_back(procedure);
+  if (!index_ && found_.size() > kFew) make_index();
+  const auto add_matching = [&](const Procedure& procedure) {
+    if (image::matches(*procedure.function, name)) found.push_back(procedure);
+  };
+  if (index_) {
+    const auto [first, last] = index_->by_name.equal_range(name);
+    for (auto entry = first; entry != last; ++entry) found.push_back(entry->second);
+    if (found.empty() || !is_mangled(name)) std::ranges::for_each(index_->mangled, add_matching);
+  } else {
+    for_each(add_matching);
+  }
   normalize(found);
   for (const Procedure& procedure : found) (void)procedure.object->functions.all();
   return found;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "runtime/focus/exclusion.h"
 #include "runtime/image/debug_info.h"
 #include "runtime/image/image.h"
@@ -73,16 +74,22 @@ class Names {
   // All of a module's functions, also those that must not be instrumented.
   std::vector<const image::Function*> all_of(const Module& module) const;
   const std::vector<Procedure>& functions_named(std::string_view name) const;
+  // Calls `look` for each function that has a symbol.
+  void for_each(llvm::function_ref<void(const Procedure&)> look) const;
+  void make_index() const;
 
   const image::Image& image_;
   mutable image::DebugInfo debug_info_;  // read when it is asked for
   Exclusions exclusions_;
   mutable std::optional<std::vector<Procedure>> procedures_;  // made when they are asked for
-  // Linkage names and aliases; several objects may have the same.
-  std::unordered_multimap<std::string_view, Procedure> by_name_;
+  struct Index {
+    // Linkage names and aliases; several objects may have the same.
+    std::unordered_multimap<std::string_view, Procedure> by_name;
+    std::vector<Procedure> mangled;  // those that can match by a demangled name as well
+  };
+  mutable std::optional<Index> index_;  // made when more than a few names are asked for
   mutable std::unordered_map<std::string, std::vector<Procedure>>
-      found_;                       // what functions_named() has answered
-  std::vector<Procedure> mangled_;  // those that can match by a demangled name as well
+      found_;  // what functions_named() has answered
 };
 
 }  // namespace mdl::focus

@@ -7,15 +7,14 @@
 namespace mdl::image {
 
 const std::byte* BlockMemory::block(uint64_t number) const {
-  auto bytes_of = [](const std::vector<std::byte>& bytes) { return bytes.empty() ? nullptr : bytes.data(); };
   {
     std::shared_lock lock(mutex_);
-    if (auto known = blocks_.find(number); known != blocks_.end()) return bytes_of(known->second);
+    if (auto known = blocks_.find(number); known != blocks_.end()) return known->second.get();
   }
-  std::vector<std::byte> bytes(kBlock);
-  if (!memory_->read(number * kBlock, bytes)) bytes.clear();
+  auto bytes = std::make_unique_for_overwrite<std::byte[]>(kBlock);
+  if (!memory_->read(number * kBlock, {bytes.get(), kBlock})) bytes.reset();
   std::unique_lock lock(mutex_);
-  return bytes_of(blocks_.try_emplace(number, std::move(bytes)).first->second);
+  return blocks_.try_emplace(number, std::move(bytes)).first->second.get();
 }
 
 bool BlockMemory::read(uint64_t address, std::span<std::byte> into) const {

@@ -26,8 +26,8 @@ class BlockMemory final : public Memory {
 
   std::shared_ptr<const Memory> memory_;
   mutable std::shared_mutex mutex_;
-  mutable std::unordered_map<uint64_t, std::vector<std::byte>>
-      blocks_;  // by address / kBlock; some are empty
+  mutable std::unordered_map<uint64_t, std::unique_ptr<std::byte[]>>
+      blocks_;  // by address / kBlock; some are null
 };
 
 }  // namespace mdl::image

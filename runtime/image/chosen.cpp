@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 
 #include "llvm/BinaryFormat/ELF.h"
 #include "runtime/arch/description.h"
@@ -50,7 +51,8 @@ void choose_by_resolver(Object& object, const std::vector<Relocation>& relocatio
 
 // By the slots of whoever calls it by name.
 void choose_by_name(const Object& user, const ElfFile& file, const std::vector<Relocation>& relocations,
-                    const std::set<std::string_view>& wanted, const Memory& memory, Chosen& chosen) {
+                    const std::unordered_set<std::string_view>& wanted, const Memory& memory,
+                    Chosen& chosen) {
   const SymbolTable symbols = file.symbols(elf::SHT_DYNSYM);
   const auto& types = arch::kMachine.relocations;
   for (const Relocation& relocation : relocations) {
@@ -84,7 +86,7 @@ void name_functions(Object& object, const std::set<std::string_view>& own, const
 
 void name_chosen_implementations(Image& image, const Memory& memory) {
   std::vector<std::set<std::string_view>> own(image.objects.size());
-  std::set<std::string_view> wanted;
+  std::unordered_set<std::string_view> wanted;
   // Copies: the names of functions change below.
   std::set<std::string> texts;
   for (size_t i = 0; i < image.objects.size(); ++i)

@@ -1,12 +1,14 @@
 #include "runtime/image/frames.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <string_view>
 #include <unordered_map>
 
 #include "llvm/BinaryFormat/Dwarf.h"
 #include "llvm/Support/DataExtractor.h"
+#include "llvm/Support/LEB128.h"
 #include "runtime/arch/description.h"
 
 namespace mdl::image {
@@ -29,16 +31,49 @@ struct Cursor : DataExtractor::Cursor {
   }
 };
 
+// A number at `at`, which moves behind it; nothing when the bytes end. There are tens of thousands of entries with a
+// few each.
+template <typename T>
+std::optional<T> fixed(std::span<const std::byte> bytes, uint64_t& at) {
+  T value;
+  if (at > bytes.size() || bytes.size() - at < sizeof value) return std::nullopt;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  at += sizeof value;
+  return value;
+}
+
+// The same with a variable length.
+template <typename T, typename Decode>
+std::optional<T> variable(std::span<const std::byte> bytes, uint64_t& at, Decode decode) {
+  if (at > bytes.size()) return std::nullopt;
+  const auto* from = reinterpret_cast<const uint8_t*>(bytes.data()) + at;
+  const char* problem = nullptr;
+  unsigned size = 0;
+  const T value = decode(from, &size, from + (bytes.size() - at), &problem);
+  if (problem) return std::nullopt;
+  at += size;
+  return value;
+}
+std::optional<uint64_t> uleb128(std::span<const std::byte> bytes, uint64_t& at) {
+  return variable<uint64_t>(bytes, at, llvm::decodeULEB128);
+}
+std::optional<int64_t> sleb128(std::span<const std::byte> bytes, uint64_t& at) {
+  return variable<int64_t>(bytes, at, llvm::decodeSLEB128);
+}
+
+template <typename T>
+std::optional<uint64_t> extended(std::optional<T> number) {
+  return number ? std::optional(static_cast<uint64_t>(int64_t{*number})) : std::nullopt;
+}
+
 constexpr size_t kMostCies = 1 << 16;  // linkers merge those that are the same
 
 // How many there may be: a list that grows takes three times their memory.
 size_t count_entries(std::span<const std::byte> section) {
-  const DataExtractor data = extractor(section);
   size_t count = 0;
-  for (uint64_t at = 0; data.isValidOffsetForDataOfSize(at, 4); ++count) {
-    const uint64_t length = data.getU32(&at);
-    if (length < 4 || length > section.size() - at) break;
-    at += length;
+  for (uint64_t at = 0; const auto length = fixed<uint32_t>(section, at); ++count) {
+    if (*length < 4 || *length > section.size() - at) break;
+    at += *length;
   }
   return count;
 }
@@ -49,39 +84,37 @@ std::optional<uint64_t> read_encoded_pointer(std::span<const std::byte> bytes, u
                                              uint8_t encoding, uint64_t bias) {
   namespace dwarf = llvm::dwarf;
   if (encoding == dwarf::DW_EH_PE_omit) return std::nullopt;
-  DataExtractor data = extractor(bytes);
-  Cursor cursor(at);
-  uint64_t value = 0;
+  const uint64_t position = address + at;
+  std::optional<uint64_t> number;
   switch (encoding & 0x0f) {
     case dwarf::DW_EH_PE_absptr:
     case dwarf::DW_EH_PE_udata8:
     case dwarf::DW_EH_PE_sdata8:
-      value = data.getU64(cursor);
+      number = fixed<uint64_t>(bytes, at);
       break;
     case dwarf::DW_EH_PE_uleb128:
-      value = data.getULEB128(cursor);
+      number = uleb128(bytes, at);
       break;
     case dwarf::DW_EH_PE_sleb128:
-      value = static_cast<uint64_t>(data.getSLEB128(cursor));
+      number = extended(sleb128(bytes, at));
       break;
     case dwarf::DW_EH_PE_udata2:
-      value = data.getU16(cursor);
+      number = fixed<uint16_t>(bytes, at);
       break;
     case dwarf::DW_EH_PE_sdata2:
-      value = static_cast<uint64_t>(int64_t{static_cast<int16_t>(data.getU16(cursor))});
+      number = extended(fixed<int16_t>(bytes, at));
       break;
     case dwarf::DW_EH_PE_udata4:
-      value = data.getU32(cursor);
+      number = fixed<uint32_t>(bytes, at);
       break;
     case dwarf::DW_EH_PE_sdata4:
-      value = static_cast<uint64_t>(int64_t{static_cast<int32_t>(data.getU32(cursor))});
+      number = extended(fixed<int32_t>(bytes, at));
       break;
     default:
-      return std::nullopt;
+      break;
   }
-  if (cursor.failed()) return std::nullopt;
-  uint64_t position = address + at;
-  at = cursor.tell();
+  if (!number) return std::nullopt;
+  const uint64_t value = *number;
   switch (encoding & 0x70) {
     case 0:
       return value == 0 ? 0 : value + bias;
@@ -95,28 +128,25 @@ std::optional<uint64_t> read_encoded_pointer(std::span<const std::byte> bytes, u
 FrameTable::FrameTable(std::vector<std::byte> section, uint64_t address, uint64_t bias)
     : section_(std::move(section)), address_(address), bias_(bias) {
   if (section_.size() > std::numeric_limits<uint32_t>::max()) return;
-  DataExtractor data = extractor(section_);
   entries_.reserve(count_entries(section_));
   std::unordered_map<uint64_t, uint32_t> index_of;  // offset of a CIE -> index
   uint64_t at = 0;
-  while (data.isValidOffsetForDataOfSize(at, 4)) {
-    uint64_t length = data.getU32(&at);
-    if (length == 0) break;  // the terminator
-    // The 64-bit format (length 0xffffffff) is for sections over 4 GiB, which are refused above.
-    if (length >= 0xfffffff0 || length < 4 || length > section_.size() - at) break;
-    uint64_t end = at + length;
-    uint64_t id_at = at;
-    uint32_t id = data.getU32(&at);
+  while (const auto length = fixed<uint32_t>(section_, at)) {
+    // 0 is the terminator. The 64-bit format (0xffffffff) is for sections over 4 GiB, which are refused above.
+    if (*length >= 0xfffffff0 || *length < 4 || *length > section_.size() - at) break;
+    const uint64_t id_at = at, end = at + *length;
+    const uint32_t id = *fixed<uint32_t>(section_, at);
     if (id != 0 && id <= id_at) {
-      uint64_t cie_at = id_at - id;
+      const uint64_t cie_at = id_at - id;
       auto known = index_of.find(cie_at);
       if (known == index_of.end()) {
         // CIEs come before their FDEs, but a CIE is looked at when it is first referred to.
         uint64_t body = cie_at;
-        if (!data.isValidOffsetForDataOfSize(cie_at, 8)) break;
-        uint64_t cie_length = data.getU32(&body);
-        if (cie_length < 4 || cie_length > section_.size() - body || data.getU32(&body) != 0) break;
-        std::optional<Cie> cie = read_cie(body, body - 4 + cie_length);
+        const auto cie_length = fixed<uint32_t>(section_, body);
+        if (!cie_length || *cie_length < 4 || *cie_length > section_.size() - body ||
+            fixed<uint32_t>(section_, body) != 0u)
+          break;
+        std::optional<Cie> cie = read_cie(body, body - 4 + *cie_length);
         if (!cie || cies_.size() == kMostCies) break;
         known = index_of.emplace(cie_at, static_cast<uint32_t>(cies_.size())).first;
         cies_.push_back(*cie);
@@ -190,8 +220,9 @@ std::optional<FrameTable::Body> FrameTable::read_body(const Fde& entry) const {
   constexpr uint64_t kHead = 8;  // its length and that of the way to its CIE
   const Cie& cie = cies_[entry.cie];
   uint64_t at = entry.at - kHead;
-  const uint64_t length = extractor(section_).getU32(&at);
-  const uint64_t end = at + length;
+  const auto length = fixed<uint32_t>(section_, at);
+  if (!length) return std::nullopt;
+  const uint64_t end = at + *length;
   const std::span bytes = std::span(section_).first(end);
   at = entry.at;
   if (!read_encoded_pointer(bytes, address_, at, cie.pointer_encoding, bias_) ||
@@ -199,13 +230,11 @@ std::optional<FrameTable::Body> FrameTable::read_body(const Fde& entry) const {
     return std::nullopt;
   Body out;
   if (cie.has_augmentation_data) {
-    DataExtractor data = extractor(bytes);
-    Cursor cursor(at);
-    uint64_t size = data.getULEB128(cursor);
-    if (cursor.failed() || size > end - cursor.tell()) return std::nullopt;
-    uint64_t body = cursor.tell();
-    at = body + size;
-    if (cie.lsda_encoding != llvm::dwarf::DW_EH_PE_omit && size > 0)
+    const auto size = uleb128(bytes, at);
+    if (!size || *size > end - at) return std::nullopt;
+    uint64_t body = at;
+    at += *size;
+    if (cie.lsda_encoding != llvm::dwarf::DW_EH_PE_omit && *size > 0)
       out.lsda = read_encoded_pointer(bytes, address_, body, cie.lsda_encoding, bias_).value_or(0);
   }
   out.program = static_cast<uint32_t>(at);

@@ -135,6 +135,7 @@ bool is_better_name(const Symbol& a, const Symbol& b) {
 
 // "f.x" for "f.x.12", "" for names that do not end in a number of their own.
 std::string_view without_number(std::string_view name) {
+  if (name.empty() || name.back() < '0' || name.back() > '9') return {};  // mostly
   const size_t dot = name.rfind('.');
   if (dot == name.npos || dot + 1 == name.size()) return {};
   return name.find_first_not_of("0123456789", dot + 1) == name.npos ? name.substr(0, dot)

@@ -296,7 +296,12 @@ Result<Image> read_image(pid_t pid, Depth depth) {
   std::vector<std::pair<const MappedFile*, std::vector<Object>>> read;
   for (const auto& [key, mapped] : files) read.push_back({&mapped, {}});
   in_parallel(read.size(), 1, [&](size_t i) {
-    add_objects(live, *read[i].first, image.mappings, depth, common, read[i].second);
+    const MappedFile& mapped = *read[i].first;
+    const bool is_program =
+        std::ranges::any_of(mapped.mappings, [&](const Mapping* one) { return one->path == executable; });
+    const Depth own =
+        depth == Depth::named && is_program ? Depth::functions : depth;  // it is looked at in any case
+    add_objects(live, mapped, image.mappings, own, common, read[i].second);
   });
   for (auto& [mapped, objects] : read) std::ranges::move(objects, std::back_inserter(image.objects));
 
@@ -328,8 +333,7 @@ Result<bool> read_wanted(Image& image) {
     if (!object.functions.is_wanted()) continue;
     auto file = open_object(image, object);
     if (!file) return file.error();
-    const std::optional<ElfFile> debug = read_debug(kernel::live_thread(image.pid), *file);
-    add_functions(*file, object, debug ? &*debug : nullptr);
+    add_unnamed(*file, object);
     any = true;
   }
   if (!any) return false;

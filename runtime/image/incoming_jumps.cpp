@@ -66,30 +66,37 @@ void add_short_jumps(std::span<const std::byte> bytes, uint64_t start, const Ran
   }
 }
 
-}  // namespace
-
-void FarJumps::scan(const Object& object, const Memory& memory) {
-  Range all{UINT64_MAX, 0};
-  for (const Range& text : object.text) all = {std::min(all.start, text.start), std::max(all.end, text.end)};
+// The far ones that lead into `within`, sorted.
+std::vector<IncomingJump> far_jumps(const Object& object, const Range& within, const Memory& memory) {
+  std::vector<IncomingJump> jumps;
   for (const Range& text : object.text) {
     std::vector<std::byte> bytes(text.end - text.start);
     if (!memory.read(text.start, bytes)) continue;
     CurrentFrame frame(object.frames);
-    arch::find_far_branches(bytes, text.start, all, [&](const arch::FarBranch& one) {
+    arch::find_far_branches(bytes, text.start, within, [&](const arch::FarBranch& one) {
       if (!in_text(object, one.target)) return;
       const Range* source = frame.at(one.source);
       if (source && source->contains(one.target)) return;
       const bool is_usual = one.is_call && starts_frame(object.frames, one.target);
-      jumps_.push_back({one.target, is_usual ? 0 : one.source});
+      jumps.push_back({one.target, is_usual ? 0 : one.source});
     });
   }
-  std::sort(jumps_.begin(), jumps_.end());
-  jumps_.erase(std::unique(jumps_.begin(), jumps_.end()), jumps_.end());
+  std::sort(jumps.begin(), jumps.end());
+  jumps.erase(std::unique(jumps.begin(), jumps.end()), jumps.end());
+  return jumps;
 }
 
-std::span<const IncomingJump> FarJumps::within(const Object& object, const Range& range,
-                                               const Memory& memory) {
-  std::call_once(scanned_, [&] { scan(object, memory); });
+}  // namespace
+
+std::vector<IncomingJump> FarJumps::within(const Object& object, const Range& range, const Memory& memory) {
+  constexpr unsigned kFew = 8;  // to list them all takes as long
+  if (asked_.fetch_add(1, std::memory_order_relaxed) < kFew) return far_jumps(object, range, memory);
+  std::call_once(listed_, [&] {
+    Range all{UINT64_MAX, 0};
+    for (const Range& text : object.text)
+      all = {std::min(all.start, text.start), std::max(all.end, text.end)};
+    jumps_ = far_jumps(object, all, memory);
+  });
   return {std::lower_bound(jumps_.begin(), jumps_.end(), IncomingJump{range.start, 0}),
           std::lower_bound(jumps_.begin(), jumps_.end(), IncomingJump{range.end, 0})};
 }

@@ -10,10 +10,10 @@
 // - short jumps (Instruction::short_form) come from the neighbours, which are decoded.
 #pragma once
 
+#include <atomic>
 #include <compare>
 #include <cstdint>
 #include <mutex>
-#include <span>
 #include <vector>
 
 #include "runtime/image/image.h"
@@ -28,17 +28,17 @@ struct IncomingJump {
 
 class FarJumps {
  public:
-  // Those that lead into `range`, but not to its start. The object's text is scanned on the first call.
-  std::span<const IncomingJump> into(const Object& object, const Range& range, const Memory& memory) {
+  // Those that lead into `range`, but not to its start, by target. Any thread may ask. The first few questions are
+  // answered by looking for just these; then all of the object's are listed.
+  std::vector<IncomingJump> into(const Object& object, const Range& range, const Memory& memory) {
     return within(object, {range.start + 1, range.end}, memory);
   }
   // Those that lead into `range` or to its start.
-  std::span<const IncomingJump> within(const Object& object, const Range& range, const Memory& memory);
+  std::vector<IncomingJump> within(const Object& object, const Range& range, const Memory& memory);
 
  private:
-  void scan(const Object& object, const Memory& memory);
-
-  std::once_flag scanned_;
+  std::atomic<unsigned> asked_ = 0;
+  std::once_flag listed_;
   std::vector<IncomingJump> jumps_;  // sorted; such calls once for each target
 };
 

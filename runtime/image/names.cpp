@@ -2,6 +2,7 @@
 // program has a hundred thousand names), so a name is demangled only when it could match.
 #include <algorithm>
 
+#include "llvm/ADT/StringRef.h"
 #include "runtime/image/image.h"
 
 namespace mdl::image {
@@ -30,9 +31,9 @@ bool matches(const Function& function, std::string_view wanted) {
   if (function.name == wanted) return true;
   for (const std::string& alias : function.aliases)
     if (alias == wanted) return true;
-  std::string_view identifier = certain_identifier(wanted);
+  const llvm::StringRef identifier = certain_identifier(wanted);
   auto matches_demangled = [&](const std::string& name) {
-    if (!is_mangled(name) || name.find(identifier) == std::string::npos) return false;
+    if (!is_mangled(name) || llvm::StringRef(name).find(identifier) == llvm::StringRef::npos) return false;
     DemangledName demangled = demangle(name);
     return demangled.full == wanted || demangled.plain == wanted;
   };

@@ -79,6 +79,18 @@ std::shared_ptr<const Budget> make_budget(const ElfFile& file, const Object& obj
                                   std::move(common));
 }
 
+// With its functions, all of them or those that have symbols.
+void finish(Object& object, std::vector<Function> functions, bool is_whole) {
+  if (object.budget->is_spent()) return refuse(object);
+  std::erase_if(functions, [&](const Function& function) { return is_outside(object, function.address); });
+  object.parts.clear();
+  for (size_t i = 0; i < functions.size(); ++i)
+    for (const Range& part : functions[i].parts) object.parts.push_back({part, i});
+  object.functions = {std::move(functions), is_whole};
+  std::sort(object.parts.begin(), object.parts.end(),
+            [](const Part& a, const Part& b) { return a.range.start < b.range.start; });
+}
+
 }  // namespace
 
 std::vector<Range> read_restartable(const ElfFile& file, const Object& object, const Memory& memory) {
@@ -172,21 +184,19 @@ std::string over_budget(const Object& object) {
 
 void add_functions(const ElfFile& file, Object& object, const ElfFile* debug, bool only_named) {
   NamedFunctions named = read_functions(file, debug, object.bias, object.frame_table.get());
-  std::vector<Function> functions = std::move(named.functions);
   object.has_haskell = named.has_haskell;
   object.is_mono = named.is_mono;
   object.catches_faults |= named.catches_faults;
-  const bool is_whole = !only_named || !object.frame_table;
-  if (!only_named && object.frame_table)
+  object.functions = {std::move(named.functions), false};
+  if (!only_named || !object.frame_table) return add_unnamed(file, object);
+  finish(object, std::move(object.functions.list()), false);
+}
+
+void add_unnamed(const ElfFile& file, Object& object) {
+  std::vector<Function> functions = std::move(object.functions.list());
+  if (object.frame_table)
     add_unnamed_functions(file, object.bias, *object.frame_table, *object.budget, functions);
-  if (object.budget->is_spent()) return refuse(object);
-  std::erase_if(functions, [&](const Function& function) { return is_outside(object, function.address); });
-  object.parts.clear();
-  for (size_t i = 0; i < functions.size(); ++i)
-    for (const Range& part : functions[i].parts) object.parts.push_back({part, i});
-  object.functions = {std::move(functions), is_whole};
-  std::sort(object.parts.begin(), object.parts.end(),
-            [](const Part& a, const Part& b) { return a.range.start < b.range.start; });
+  finish(object, std::move(functions), true);
 }
 
 }  // namespace mdl::image

@@ -30,6 +30,8 @@ std::string over_budget(const Object& object);
 // Its functions, after describe(), or those of them that have symbols. `debug` is its separate debug file, or null.
 void add_functions(const ElfFile& file, Object& object, const ElfFile* debug = nullptr,
                    bool only_named = false);
+// The others, for an object that has only those.
+void add_unnamed(const ElfFile& file, Object& object);
 
 // The call frame information of a file, null when it has none.
 std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/in_parallel.h"
 #include "runtime/arch/code_search.h"
@@ -177,13 +179,11 @@ void plan_function(const plan::Plan& plan, const focus::Binding& binding, const 
   if (drop_uneven(plan, binding, lost, f)) plan_windows(plan, f, stubs);
 }
 
+using Hooks = std::unordered_map<std::string_view, arch::Hook>;
+
 // Every normal end of a process passes _Exit: exit() and a return from main call it. It is _exit by another
 // name in glibc; in musl, _exit goes on to it.
-struct HookedName {
-  std::string_view name;
-  arch::Hook hook;
-};
-constexpr HookedName kHooks[] = {
+const Hooks kHooks = {
     {"_Exit", arch::Hook::exit},
     // What landing pads call where they have caught: C++, Ada, D (GCC's, LLVM's), Objective-C.
     {"__cxa_begin_catch", arch::Hook::catch_},
@@ -204,7 +204,7 @@ constexpr HookedName kHooks[] = {
 };
 
 // Where forks are followed. A child that executes another program ends as far as it is measured.
-constexpr HookedName kFollowed[] = {
+const Hooks kFollowed = {
     {"execve", arch::Hook::exec},
     {"execveat", arch::Hook::exec},
     {"fexecve", arch::Hook::exec},
@@ -226,11 +226,10 @@ bool unwinds(arch::Hook hook) {
   return hook == arch::Hook::catch_ || hook == arch::Hook::jump || hook == arch::Hook::end;
 }
 
-arch::Hook hook_of(const image::Function& function, std::span<const HookedName> hooks) {
-  for (const HookedName& hooked : hooks)
-    if (function.name == hooked.name ||
-        std::find(function.aliases.begin(), function.aliases.end(), hooked.name) != function.aliases.end())
-      return hooked.hook;
+arch::Hook hook_of(const image::Function& function, const Hooks& hooks) {
+  if (const auto hooked = hooks.find(function.name); hooked != hooks.end()) return hooked->second;
+  for (const std::string& alias : function.aliases)
+    if (const auto hooked = hooks.find(alias); hooked != hooks.end()) return hooked->second;
   return is_rust_catch(function) ? arch::Hook::catch_ : arch::Hook::none;
 }
 

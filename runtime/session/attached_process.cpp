@@ -128,7 +128,6 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
       std::ranges::any_of(options_->foci, &names_many) ||
       std::ranges::any_of(plan_->manifest.metrics, [](const auto& one) { return names_many(one.focus); }))
     image::want_all(image_);
-  (void)image_.objects.front().functions.all();
   patch::want_hooked(image_, options_->follow_fork);
   if (auto read = image::read_wanted(image_); !read) return read.error();
   bool again = true;

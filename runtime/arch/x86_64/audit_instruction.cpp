@@ -1,13 +1,13 @@
-// The auditor's x86-64 instructions, decoded by Zydis. Nothing else of this folder is used here.
+// The auditor's x86-64 instructions, decoded by Zydis. Of the rest of this folder only the search for displacements is used.
 //
 // Displacements of 32 bits follow an opcode (call e8, jmp e9, jcc 0f 80..8f) or the ModRM byte of an operand
 // relative to the pc (SDM volume 2, table 2-2); code is no operand of an instruction with an immediate.
 #include <Zydis/Zydis.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
+#include "runtime/arch/x86_64/displacements.h"
 #include "runtime/audit/instruction.h"
 
 namespace mdl::audit {
@@ -150,29 +150,26 @@ bool is_opposite(const Instruction& branch, const Instruction& other) {
   return branch.condition != Instruction::kNoCondition && other.condition == (branch.condition ^ 1);
 }
 
-// The bytes before a displacement of 32 bits: the opcode of a call or a jump, the last one of a jcc's, or a ModRM.
-enum Before : uint8_t { kOther, kCallOrJump, kConditional, kOperand };
-constexpr std::array<Before, 256> kBefore = [] {
-  std::array<Before, 256> out{};
-  for (unsigned byte = 0; byte < out.size(); ++byte)
-    out[byte] = (byte & 0xfe) == 0xe8   ? kCallOrJump
-                : (byte & 0xf0) == 0x80 ? kConditional
-                : (byte & 0xc7) == 0x05 ? kOperand
-                                        : kOther;
-  return out;
-}();
-
+// The bytes before a displacement are the opcode of a call or a jump, the last one of a jcc's, or a ModRM.
 void find_leads(std::span<const std::byte> text, uint64_t start, const image::Range& watched, Report report) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
-  for (size_t at = 1; at + 4 <= text.size(); ++at) {
-    const Before before = kBefore[bytes[at - 1]];
-    if (before == kOther || (before == kConditional && (at == 1 || bytes[at - 2] != 0x0f))) continue;
-    const bool is_operand = before == kOperand;
-    int32_t displacement;
-    std::memcpy(&displacement, bytes + at, sizeof displacement);
-    const uint64_t to = start + at + 4 + static_cast<uint64_t>(int64_t{displacement});
-    const bool is_address = is_operand && at > 1 && bytes[at - 2] == 0x8d;  // lea
-    if (is_address || watched.contains(to)) report({start + at, to, is_address});
+  const auto is_operand = [&](size_t at) { return (bytes[at - 1] & 0xc7) == 0x05; };
+  const auto is_address = [&](size_t at) {
+    return at > 1 && bytes[at - 2] == 0x8d && is_operand(at);
+  };  // lea
+  arch::find_displacements(text, start, watched, [&](size_t at, uint64_t to) {
+    const uint8_t before = bytes[at - 1];
+    if ((before & 0xfe) == 0xe8 || ((before & 0xf0) == 0x80 && at > 1 && bytes[at - 2] == 0x0f) ||
+        (is_operand(at) && !is_address(at)))
+      report({start + at, to});
+  });
+  constexpr size_t kSize = 6;  // from the opcode to the displacement's end
+  for (size_t opcode = 0; opcode + kSize <= text.size(); ++opcode) {
+    const void* next = std::memchr(bytes + opcode, 0x8d, text.size() - kSize + 1 - opcode);
+    if (!next) break;
+    opcode = static_cast<size_t>(static_cast<const uint8_t*>(next) - bytes);
+    const size_t at = opcode + 2;
+    if (is_address(at)) report({start + at, arch::target_of(bytes, at, start), true});
   }
 }
 

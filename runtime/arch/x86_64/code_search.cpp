@@ -2,19 +2,12 @@
 // of an operand relative to %rip: mod = 00 and rm = 101 (SDM volume 2, CALL, JMP, Jcc and 2.2.1.6).
 #include "runtime/arch/code_search.h"
 
-#include <algorithm>
-#include <array>
 #include <cstring>
+
+#include "runtime/arch/x86_64/displacements.h"
 
 namespace mdl::arch {
 namespace {
-
-// Where a displacement of 32 bits at the end of an instruction leads.
-inline uint64_t target_of(const uint8_t* bytes, size_t at, uint64_t start) {
-  int32_t word;
-  std::memcpy(&word, bytes + at, sizeof word);
-  return start + at + 4 + static_cast<uint64_t>(int64_t{word});
-}
 
 // A displacement behind the opcode of a jump.
 inline bool is_of_jump(const uint8_t* bytes, size_t at) {
@@ -27,13 +20,6 @@ inline bool is_of_reference(const uint8_t* bytes, size_t at) {
   return at >= 1 && (bytes[at - 1] == 0xe8 || (bytes[at - 1] & 0xc7) == 0x05) && !is_of_jump(bytes, at);
 }
 
-// The first byte of a call, a jump or a jcc with such a displacement.
-constexpr std::array<bool, 256> kMayBegin = [] {
-  std::array<bool, 256> out{};
-  out[0xe8] = out[0xe9] = out[0x0f] = true;
-  return out;
-}();
-
 const uint8_t* raw_bytes(std::span<const std::byte> bytes) {
   return reinterpret_cast<const uint8_t*>(bytes.data());
 }
@@ -43,16 +29,11 @@ const uint8_t* raw_bytes(std::span<const std::byte> bytes) {
 void find_far_branches(std::span<const std::byte> bytes, uint64_t start, const image::Range& within,
                        llvm::function_ref<void(const FarBranch&)> found) {
   const uint8_t* raw = raw_bytes(bytes);
-  const uint64_t size = within.end - within.start;
-  const uint8_t* const end = raw + bytes.size() - std::min<size_t>(bytes.size(), 5);
-  for (const uint8_t* at = raw; at < end; ++at) {
-    if (!kMayBegin[*at]) continue;
-    const bool is_branch = *at == 0x0f;
-    if (is_branch && (at[1] & 0xf0) != 0x80) continue;
-    const auto i = static_cast<size_t>(at - raw);
-    const uint64_t target = target_of(raw, i + (is_branch ? 2 : 1), start);
-    if (target - within.start < size) found({start + i, target, *at == 0xe8});
-  }
+  find_displacements(bytes, start, within, [&](size_t at, uint64_t target) {
+    const bool is_call = raw[at - 1] == 0xe8;
+    if (is_call || is_of_jump(raw, at))
+      found({start + at - ((raw[at - 1] & 0xf0) == 0x80 ? 2 : 1), target, is_call});
+  });
 }
 
 // The first bytes of opcodes are looked for with memchr: programs have a hundred million bytes.
@@ -115,22 +96,17 @@ bool may_branch_into(std::span<const std::byte> bytes, uint64_t start, const ima
 void find_operands(std::span<const std::byte> bytes, uint64_t start, const image::Range& within,
                    std::vector<uint64_t>& places) {
   const uint8_t* raw = raw_bytes(bytes);
-  const uint64_t size = within.end - within.start;
-  for (size_t at = 1; at + 4 <= bytes.size(); ++at) {
-    if ((raw[at - 1] & 0xc7) != 0x05) continue;
-    const uint64_t place = target_of(raw, at, start);
-    if (place - within.start < size) places.push_back(place);
-  }
+  find_displacements(bytes, start, within, [&](size_t at, uint64_t target) {
+    if ((raw[at - 1] & 0xc7) == 0x05) places.push_back(target);
+  });
 }
 
 void find_references(std::span<const std::byte> bytes, uint64_t start, const image::Range& within,
                      std::vector<uint64_t>& places) {
   const uint8_t* raw = raw_bytes(bytes);
-  const uint64_t size = within.end - within.start;
-  for (size_t at = 1; at + 4 <= bytes.size(); ++at) {
-    const uint64_t target = target_of(raw, at, start);  // first: few numbers are such a distance
-    if (target - within.start < size && is_of_reference(raw, at)) places.push_back(target);
-  }
+  find_displacements(bytes, start, within, [&](size_t at, uint64_t target) {
+    if (is_of_reference(raw, at)) places.push_back(target);
+  });
 }
 
 }  // namespace mdl::arch
