@@ -99,8 +99,9 @@ const std::vector<Procedure>& Names::functions_named(std::string_view name) cons
   if (!is_new) return found;
   if (may_be_unnamed(name)) image::want_all(image_);
   if (!index_ && found_.size() > kFew) make_index();
+  const image::NameTest is_named(name);
   const auto add_matching = [&](const Procedure& procedure) {
-    if (image::matches(*procedure.function, name)) found.push_back(procedure);
+    if (is_named(*procedure.function)) found.push_back(procedure);
   };
   if (index_) {
     const auto [first, last] = index_->by_name.equal_range(name);

@@ -164,8 +164,17 @@ struct DemangledName {
 };
 DemangledName demangle(const std::string& linkage_name);
 
-// True when `wanted` names `function`: its linkage name or an alias exactly, or either of
-// them demangled, with or without parameters.
+// True of a function that a name names: its linkage name or an alias exactly, or either of them demangled, with or
+// without parameters. The name must outlive it.
+class NameTest {
+ public:
+  explicit NameTest(std::string_view wanted);
+  bool operator()(const Function& function) const;
+
+ private:
+  bool is_demangled(const std::string& name) const;
+  std::string_view wanted_, identifier_;
+};
 bool matches(const Function& function, std::string_view wanted);
 
 // The object whose text contains an address, and the function (its main range or a part).

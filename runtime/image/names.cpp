@@ -27,20 +27,22 @@ std::string_view certain_identifier(std::string_view wanted) {
 
 }  // namespace
 
+NameTest::NameTest(std::string_view wanted) : wanted_(wanted), identifier_(certain_identifier(wanted)) {}
+
+bool NameTest::is_demangled(const std::string& name) const {
+  if (!is_mangled(name) || llvm::StringRef(name).find(identifier_) == llvm::StringRef::npos) return false;
+  const DemangledName demangled = demangle(name);
+  return demangled.full == wanted_ || demangled.plain == wanted_;
+}
+
+bool NameTest::operator()(const Function& function) const {
+  return function.name == wanted_ || std::ranges::find(function.aliases, wanted_) != function.aliases.end() ||
+         is_demangled(function.name) ||
+         std::ranges::any_of(function.aliases, [&](const std::string& alias) { return is_demangled(alias); });
+}
+
 bool matches(const Function& function, std::string_view wanted) {
-  if (function.name == wanted) return true;
-  for (const std::string& alias : function.aliases)
-    if (alias == wanted) return true;
-  const llvm::StringRef identifier = certain_identifier(wanted);
-  auto matches_demangled = [&](const std::string& name) {
-    if (!is_mangled(name) || llvm::StringRef(name).find(identifier) == llvm::StringRef::npos) return false;
-    DemangledName demangled = demangle(name);
-    return demangled.full == wanted || demangled.plain == wanted;
-  };
-  if (matches_demangled(function.name)) return true;
-  for (const std::string& alias : function.aliases)
-    if (matches_demangled(alias)) return true;
-  return false;
+  return NameTest(wanted)(function);
 }
 
 }  // namespace mdl::image

@@ -136,13 +136,14 @@ Result<Variable> find_variable(const Image& image, const std::string& name) {
 }
 
 Result<uint64_t> find_callee(const Image& image, const std::string& name) {
-  Wanted wanted = split(name);
+  const Wanted wanted = split(name);
+  const NameTest is_wanted(wanted.name);
   std::vector<Found> found;
   bool chosen_late = false;
   for (const Object& object : image.objects) {
     if (object.is_loader || (!wanted.object.empty() && !is_named(object, wanted.object))) continue;
     for (const Function& function : object.functions.named()) {
-      if (!matches(function, wanted.name)) continue;
+      if (!is_wanted(function)) continue;
       chosen_late |= function.is_ifunc;
       if (!function.is_ifunc) found.push_back({&object, function.address, function.size, STT_FUNC});
     }

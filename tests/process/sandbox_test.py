@@ -122,9 +122,10 @@ class Sandboxes(LiveTest):
 
     def test_a_filter_that_comes_later(self):
         """No call is made there any more that it might not allow: the measurement ends, not the process."""
-        for query in ("count t_work", "cpu t_work", "hist $now at t_work", "count t_work by str($arg[0])"):
-            with self.subTest(query=query):
-                program = self.alone("late", "gettid,getpid,clock_gettime,process_vm_readv")
+        queries = ("count t_work", "cpu t_work", "hist $now at t_work", "count t_work by str($arg[0])")
+        for query, how in [(query, "late") for query in queries] + [("count t_work", "raw")]:
+            with self.subTest(query=query, how=how):
+                program = self.alone(how, "gettid,getpid,clock_gettime,process_vm_readv")
                 before = self.remember(program.pid)
                 session = self.inject(program.pid, query)
                 session.said("inserted")

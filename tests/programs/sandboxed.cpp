@@ -11,6 +11,7 @@
 //   sandboxed half CALL    the first thread dies at CALL, another may make it
 //   sandboxed self CALL    it dies at CALL, which it does not make itself
 //   sandboxed late CALLS   it dies at these calls once it is told to `confine`
+//   sandboxed raw CALLS    the same, by a system call of its own behind prctl(PR_SET_NO_NEW_PRIVS), as Chromium's
 //   sandboxed private      not dumpable
 //   sandboxed plain        as it is: with the set-user-id bit, for one
 //   sandboxed tracer PID   traces a process until it is killed
@@ -20,6 +21,7 @@
 // 252 (systemd-analyze syscall-filter), as far as this machine has them.
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
@@ -35,6 +37,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -71,6 +74,17 @@ class Rules {
   }
   void load() {
     if (seccomp_load(context_) < 0) fail("the filter is not accepted");
+  }
+  std::vector<sock_filter> code() const {
+    constexpr size_t kMost = 4096;
+    std::vector<sock_filter> out(kMost);
+    const int file = memfd_create("filter", 0);
+    if (file < 0 || seccomp_export_bpf(context_, file) != 0) fail("no filter");
+    const ssize_t size = pread(file, out.data(), kMost * sizeof out[0], 0);
+    close(file);
+    if (size <= 0) fail("no filter");
+    out.resize(static_cast<size_t>(size) / sizeof out[0]);
+    return out;
   }
 
  private:
@@ -184,6 +198,18 @@ void apply(uint32_t action, const char* names) {
   rules.load();
 }
 
+// By a system call of its own.
+void apply(std::vector<sock_filter> code) {
+  sock_fprog program = {static_cast<unsigned short>(code.size()), code.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail("privileges may be gained");
+  long done = SYS_seccomp;
+  asm volatile("syscall"
+               : "+a"(done)
+               : "D"(SECCOMP_SET_MODE_FILTER), "S"(0), "d"(&program)
+               : "rcx", "r11", "memory");
+  if (done != 0) fail("the filter is not accepted");
+}
+
 // A filter whose answer depends on an address.
 void apply_by_address(const char* name) {
   Rules rules(SCMP_ACT_ALLOW);
@@ -203,13 +229,13 @@ extern "C" __attribute__((noinline, used)) uint64_t t_work(uint64_t x) {
 
 namespace {
 
-// With read, write and exit alone, as strict mode wants it. `late`: calls that are denied once it is told so.
-[[noreturn]] void serve(const char* late = nullptr) {
+// With read, write and exit alone, as strict mode wants it. `confine`: what it does once it is told so.
+[[noreturn]] void serve(const std::function<void()>& confine = {}) {
   for (;;) {
     char line[64];
     const ssize_t got = read(STDIN_FILENO, line, sizeof line);
-    if (late && got >= 7 && memcmp(line, "confine", 7) == 0) {
-      apply(SCMP_ACT_KILL_PROCESS, late);
+    if (confine && got >= 7 && memcmp(line, "confine", 7) == 0) {
+      confine();
       protocol::say_event("done");
       continue;
     }
@@ -267,7 +293,13 @@ int main(int argc, char** argv) {
   }
   if (what == "late" && argc == 3) {
     protocol::say_event("ready");
-    serve(argv[2]);
+    serve([argv] { apply(SCMP_ACT_KILL_PROCESS, argv[2]); });
+  }
+  if (what == "raw" && argc == 3) {
+    Rules rules(SCMP_ACT_ALLOW);
+    rules.add_all(SCMP_ACT_KILL_PROCESS, argv[2]);
+    protocol::say_event("ready");
+    serve([code = rules.code()] { apply(code); });
   }
   if (what == "tracer" && argc == 3) tracer(argv[2]);
   if (what == "private" || what == "plain") {

@@ -541,7 +541,12 @@ mdl_resident_jump:
         addq    $16, %rsp
         leave_call_of_kernel
         .endm
-.Lnap:                                  // nanosleep({0, 100000}, 0); the flags are lost
+.Lnap:                                  // nanosleep({0, 100000}, 0), or as long awake; the flags are lost
+        pushq   %rdx
+        movq    .Lheader(%rip), %rdx
+        cmpq    $0, kHeaderConfined(%rdx)
+        popq    %rdx
+        jne     .Lstay_awake
         enter_call_of_kernel
         pushq   $kNapNs
         pushq   $0
@@ -551,6 +556,15 @@ mdl_resident_jump:
         syscall
         addq    $16, %rsp
         leave_call_of_kernel
+        ret
+.Lstay_awake:
+        pushq   %rcx
+        movl    $kPausesOfNap, %ecx
+.Lone_pause:
+        pause
+        decl    %ecx
+        jne     .Lone_pause
+        popq    %rcx
         ret
 .Lno_clock:
         xorl    %r10d, %r10d
