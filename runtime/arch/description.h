@@ -77,7 +77,7 @@ struct Description {
 
   // Numbers of system calls.
   struct Calls {
-    long memfd_create, ftruncate, mmap, munlock, mprotect, munmap, close, signal_mask;
+    long memfd_create, ftruncate, mmap, munlock, mprotect, munmap, close, signal_mask, prctl;
   } calls;
 
   const plan::TargetRules* stencil_rules = nullptr;  // what its stencils may do

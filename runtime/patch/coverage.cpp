@@ -12,6 +12,7 @@
 #include "runtime/arch/description.h"
 #include "runtime/patch/relay.h"
 #include "runtime/patch/tail_calls.h"
+#include "runtime/patch/written_code.h"
 
 namespace mdl::patch {
 namespace {
@@ -335,12 +336,10 @@ void withdraw_shared(Coverage& out, const plan::Plan& plan, StubSpace& stubs, Ta
   }
 }
 
-void refuse_shared(Coverage& out) {
-  const std::vector<bool> shares = sharing_code(out.functions);
+void refuse(Coverage& out, const std::vector<bool>& which, const std::string& reason) {
   for (size_t i = 0; i < out.functions.size(); i++) {
     FunctionPlan& f = out.functions[i];
-    if (!shares[i]) continue;
-    const std::string reason = "its code is shared with another function";
+    if (!which[i]) continue;
     if (f.hook != arch::Hook::none) out.unhooked.push_back(f.function->name + ": " + reason);
     give_up(out, f, reason);
   }
@@ -486,7 +485,11 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
   StubSpace stubs(image.mappings, scope.stubs);
   for (FunctionPlan& f : out.functions) plan_function(plan, binding, memory, f, stubs, out);
   withdraw_shared(out, plan, stubs, tails);
-  refuse_shared(out);
+  refuse(out, sharing_code(out.functions), "its code is shared with another function");
+  refuse(
+      out, over_written_code(out.functions, image, memory),
+      "its code is not that of its file (relocations, or a program that writes its code): if mdl-inject were "
+      "killed, it could not be put back");
   tails.decide(out);
   if (!flags && !arms_calls(out)) drop_unwinding_hooks(out);
   if (flags) note_stack_jumps(binding, image, memory, scope.only, out);

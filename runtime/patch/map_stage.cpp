@@ -10,6 +10,7 @@
 #include <set>
 
 #include "runtime/arch/description.h"
+#include "runtime/process/counter_access.h"
 #include "runtime/process/limits.h"
 #include "runtime/process/memory_group.h"
 #include "runtime/process/remote.h"
@@ -185,7 +186,13 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
       return ok;
     }
   }
-  if (failure == 0) return {};
+  if (failure == 0) {
+    const bool reads_counter = !stage.extends && input.ticks_per_second != 0;
+    if (!reads_counter) return {};
+    auto may = process::check_counter_access(pid, threads, memory, input.image, stage.data.start);
+    if (!may) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
+    return may;
+  }
   taken = failure == -EEXIST;
   if (!mapped.empty()) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
   return Error{fmt::format("process {} could not map {} bytes for the instrumentation: {}{}", pid, total,

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "runtime/arch/bytes.h"
 #include "runtime/arch/description.h"
 #include "runtime/arch/windows.h"
+#include "runtime/patch/originals.h"
 #include "runtime/patch/relay.h"
 #include "runtime/resident/footprint.h"
 
@@ -143,47 +143,6 @@ class Comparison {
 
 }  // namespace
 
-namespace {
-
-// The bytes of files behind a process's code, where it is and where the program has copied it.
-class Originals {
- public:
-  Originals(const image::Image& image, const resident::FilePlaces& places) : image_(image), places_(places) {}
-
-  // False where they cannot be read.
-  bool read(uint64_t address, std::span<std::byte> into) {
-    if (address < at_ || address - at_ + into.size() > bytes_.size()) load(address, into.size());
-    if (address < at_ || address - at_ + into.size() > bytes_.size()) return false;
-    std::memcpy(into.data(), bytes_.data() + (address - at_), into.size());
-    return true;
-  }
-
- private:
-  void load(uint64_t address, uint64_t least) {
-    at_ = address;
-    bytes_.clear();
-    const auto after = std::ranges::upper_bound(image_.mappings, address, {}, &image::Mapping::start);
-    if (after == image_.mappings.begin() || std::prev(after)->end - address < least) return;
-    const image::Mapping& mapping = *std::prev(after);
-    if (mapping.end <= address) return;
-    if (places_.is_still_there(address)) {
-      bytes_.resize(std::min(mapping.end - address, kChunk));
-      if (!image::read_mapped(image_.pid, mapping, address, bytes_)) bytes_.clear();
-    } else if (const image::Mapping* other = places_.any_mapping_of(address)) {
-      if (auto read =
-              image::read_loaded(image_.pid, *other, address, std::min(mapping.end - address, kChunk)))
-        bytes_ = std::move(*read);
-    }
-  }
-
-  const image::Image& image_;
-  const resident::FilePlaces& places_;
-  uint64_t at_ = 0;
-  std::vector<std::byte> bytes_;
-};
-
-}  // namespace
-
 Result<void> check_originals(const image::Image& image, const std::vector<resident::PatchedWindow>& windows,
                              const std::vector<resident::PatchedFile>& files, const image::Memory& memory) {
   const resident::FilePlaces places(files, image.mappings);
@@ -191,7 +150,7 @@ Result<void> check_originals(const image::Image& image, const std::vector<reside
   for (const resident::PatchedWindow& window : windows)
     if (places.is_still_there(window.address) || places.is_copied(window, memory)) sorted.push_back(&window);
   std::ranges::stable_sort(sorted, {}, &resident::PatchedWindow::address);
-  Originals originals(image, places);
+  Originals originals(image, &places);
   for (const resident::PatchedWindow* window : sorted) {
     std::vector<uint8_t> in_file(window->original.size());
     if (originals.read(window->address, std::as_writable_bytes(std::span(in_file))) &&

@@ -332,6 +332,32 @@ class Restartable(ImageTest):
         self.assertEqual(program.end(), 0)
 
 
+class Relocated(ImageTest):
+    """Text relocations: what the journal says of such code is not what the file has, so no removal would believe it."""
+
+    def test_it_is_refused_and_the_rest_comes_out(self):
+        program = self.start("relocated")
+        before = self.remember(program.pid)
+        plan = self.compile_text(metric("relocated", ["t_relocated"]) + metric("plain", ["t_plain"]))
+        for end in ("killed", "stopped"):
+            session = self.inject(program.pid, plan).wait_inserted()
+            total = program.ask("work 1000")["sum"]
+            if end == "stopped":
+                self.assert_stopped_well(session)
+                final = session.final()
+                self.assertEqual([(final[name, ""]["refused"], final[name, ""]["value"]) for name in ("relocated", "plain")],
+                                 [(1, 0), (0, 1000)])
+                continue
+            session.kill()
+            removal = run(MDL_INJECT, "--remove", program.pid)
+            self.assertEqual(removal.returncode, 0, removal.stderr)
+        self.assertEqual(total, 2000)
+        self.assert_untouched(program.pid, before)
+        listed = run(MDL_INJECT, "--dry-run", program.pid, plan)
+        self.assertIn("not that of its file", listed.stdout)
+        self.assertEqual(program.end(), 0)
+
+
 class Go(ImageTest):
     def refusal(self, program, *options):
         plan = self.compile_text(metric(WORK, ["t_image_work"]) + metric("copies", ["strlen"]))

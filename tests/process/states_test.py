@@ -110,6 +110,20 @@ class States(LiveTest):
         self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
 
+    def test_counter_that_may_not_be_read(self):
+        """A timer would end it by SIGSEGV: refused, and named; counts are exact."""
+        program, before = self.begin("untimed")
+        session = self.inject(program.pid, "time /Code/guarded/t_work")
+        self.assertEqual(session.wait(), 1)
+        self.assertIn("PR_SET_TSC", session.errors)
+        self.assert_untouched(program.pid, before)
+        session = self.inject(program.pid, self.plan).wait_inserted()
+        program.ask("work 321")
+        self.assert_stopped_well(session)
+        self.assertEqual(session.final()["work_calls", ""]["value"], 321)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
     def test_code_that_was_copied(self):
         """What is in a copy is taken out as well; and who copies first is refused, since what is there is not known."""
         self.plan = self.compile_text(metric("work_calls", ["t_work"]))

@@ -15,6 +15,7 @@
 //   edge       the first thread is at the end of its stack, right above a guard page; a second one goes on
 //   deep       its only thread is at the end of the first thread's stack, which grows when it is written to; no commands
 //   locked     all memory is locked, what will be mapped, too (mlockall(2)); and no right to lock more than the limit
+//   untimed    it may not read the time stamp counter (PR_SET_TSC)
 //   raising    its only thread raises a signal again and again until it is told what to do
 //   remapped   the program's file is mapped a second time, far away, as V8 does with its code
 //
@@ -251,6 +252,7 @@ int main(int argc, char** argv) {
   if (mode.starts_with("dispatched")) dispatch_calls();
   if (mode == "locked" && !lock_memory()) return 1;
   if (mode == "remapped") map_own_file_far_away();
+  if (mode == "untimed" && prctl(PR_SET_TSC, PR_TSC_SIGSEGV) != 0) return 1;
   if (mode == "nogain") deny_executable_gain();
   if (mode == "filtered") allow_few_calls();
   serve(mode == "raising");

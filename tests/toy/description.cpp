@@ -53,7 +53,8 @@ const Description kMachine = {
               .mprotect = 5,
               .munmap = 6,
               .close = 7,
-              .signal_mask = 8},
+              .signal_mask = 8,
+              .prctl = 9},
     .stencil_rules = &plan::toy::kStencilRules,
 };
 

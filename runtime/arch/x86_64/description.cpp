@@ -71,7 +71,8 @@ const Description kMachine = {
               .mprotect = __NR_mprotect,
               .munmap = __NR_munmap,
               .close = __NR_close,
-              .signal_mask = __NR_rt_sigprocmask},
+              .signal_mask = __NR_rt_sigprocmask,
+              .prctl = __NR_prctl},
     .stencil_rules = &plan::x86_64::kStencilRules,
 };
 

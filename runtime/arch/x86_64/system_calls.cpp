@@ -35,6 +35,7 @@ constexpr Named kNames[] = {
     {__NR_getrusage, "getrusage"},
     {__NR_process_vm_readv, "process_vm_readv"},
     {__NR_readlink, "readlink"},
+    {__NR_prctl, "prctl"},
 };
 constexpr uint64_t kMaskBytes = 8;
 constexpr uint64_t kNoReplace = 0x100000;  // MAP_FIXED_NOREPLACE
