@@ -202,6 +202,17 @@ TEST(Frames, MalformedIsRefused) {
   }
 }
 
+// Linkers merge those that are the same; a file of an attacker's may have one for each entry.
+TEST(Frames, SomeHaveTooManyKindsOfEntries) {
+  constexpr size_t kMost = 65536;
+  std::vector<std::byte> one = make_section(kEntry, {});
+  one.resize(one.size() - 4);  // its end
+  std::vector<std::byte> many;
+  for (size_t i = 0; i < kMost + 10; ++i) many.insert(many.end(), one.begin(), one.end());
+  const FrameTable table(std::move(many), 0x2000, 0);
+  EXPECT_EQ(table.entries().size(), kMost);
+}
+
 TEST(Frames, AnyDamageIsSurvived) {
   std::vector<std::byte> sound = make_section(kEntry, {0x44, 0x0e, 16, 0x86, 2, 0x0f, 2, 0x77, 0});
   for (size_t at = 0; at < sound.size(); ++at) {
