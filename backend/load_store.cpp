@@ -29,6 +29,8 @@ Needs needs_load_store(const Counted& code, size_t at, const LoadStoreMachine& m
     case Op::kept:
     case Op::elapsed:
     case Op::stayed:
+    case Op::pause:
+    case Op::resume:
     case Op::cpu:
     case Op::now:
     case Op::error:
@@ -131,6 +133,8 @@ void LoadStoreSelector::select(const Inst& inst) {
     case Op::kept:
     case Op::elapsed:
     case Op::stayed:
+    case Op::pause:
+    case Op::resume:
       return call_with_cell(inst);
     case Op::read_address:
       set(target_.scratch, inst.a);

@@ -50,6 +50,10 @@ std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Ins
       return format::Routine::elapsed;
     case ir::Op::stayed:
       return format::Routine::stayed;
+    case ir::Op::pause:
+      return format::Routine::pause;
+    case ir::Op::resume:
+      return format::Routine::resume;
     case ir::Op::cpu:
       return format::Routine::cpu;
     case ir::Op::now:
@@ -67,7 +71,8 @@ std::optional<format::Routine> routine(const ir::Snippet& snippet, const ir::Ins
 
 bool takes_cell(ir::Op op) {
   using enum ir::Op;
-  return op == update || op == enter || op == kept || op == elapsed || op == stayed;
+  return op == update || op == enter || op == kept || op == elapsed || op == stayed || op == pause ||
+         op == resume;
 }
 
 Register register_named(std::span<const std::string_view> registers, std::string_view word) {

@@ -74,7 +74,9 @@ struct PointKindInfo {
   X(enter, "enter", "durations", 25)        /* a call begins, for entries, with a value to keep */        \
   X(kept, "kept", "kept-values", 6)         /* -> the value that its entry keeps */                       \
   X(elapsed, "elapsed", "durations", 20)    /* it ends -> for how long it ran in ns, or -1 */             \
-  X(stayed, "stayed", "cpu-durations", 20)  /* likewise; -1, too, where it began in another thread */
+  X(stayed, "stayed", "cpu-durations", 20)  /* likewise; -1, too, where it began in another thread */     \
+  X(pause, "pause", "own-durations", 20)    /* the call's function calls: it stands, */                   \
+  X(resume, "resume", "own-durations", 20)  /* and goes on */
 
 enum class Routine : uint8_t {
 #define X(id, name, feature, nanoseconds) id,

@@ -54,6 +54,8 @@ class Outside {
       case Op::kept:
       case Op::elapsed:
       case Op::stayed:
+      case Op::pause:
+      case Op::resume:
         return call_with_cell();
       case Op::cpu:
       case Op::now:
@@ -217,10 +219,11 @@ class Outside {
 }  // namespace
 
 bool is_outside(Op op) {
-  constexpr Op kOutside[] = {Op::symbol,       Op::thread,   Op::address, Op::start_timer, Op::stop_timer,
-                             Op::sample_event, Op::update,   Op::enter,   Op::kept,        Op::elapsed,
-                             Op::stayed,       Op::cpu,      Op::now,     Op::error,       Op::read_address,
-                             Op::enter_call,   Op::call_arg, Op::call,    Op::leave_call};
+  constexpr Op kOutside[] = {
+      Op::symbol,   Op::thread, Op::address,   Op::start_timer, Op::stop_timer,   Op::sample_event,
+      Op::update,   Op::enter,  Op::kept,      Op::elapsed,     Op::stayed,       Op::pause,
+      Op::resume,   Op::cpu,    Op::now,       Op::error,       Op::read_address, Op::enter_call,
+      Op::call_arg, Op::call,   Op::leave_call};
   return std::find(std::begin(kOutside), std::end(kOutside), op) != std::end(kOutside);
 }
 

@@ -149,6 +149,8 @@ class Selector {
       case Op::kept:
       case Op::elapsed:
       case Op::stayed:
+      case Op::pause:
+      case Op::resume:
       case Op::cpu:
       case Op::now:
       case Op::error:

@@ -56,6 +56,12 @@ class Cells {
         value = 0;
         return entries;
       }
+      case Op::pause:  // no time passes here; but each is told from the other, and from none
+        value = wrapping_add(value, 2);
+        return 0;
+      case Op::resume:
+        value = wrapping_add(value, 4);
+        return 0;
       case Op::enter_call:
         if (value != 0) return 0;
         value = 1;
@@ -125,6 +131,8 @@ void interpret(const Snippet& snippet, Machine& machine) {
       case Op::kept:
       case Op::elapsed:
       case Op::stayed:
+      case Op::pause:
+      case Op::resume:
       case Op::enter_call:
       case Op::call_arg:
       case Op::call:

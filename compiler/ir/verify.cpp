@@ -109,6 +109,8 @@ class Verifier {
       case Op::kept:
       case Op::elapsed:
       case Op::stayed:
+      case Op::pause:
+      case Op::resume:
         right = kind == CellKind::entries;
         break;
       case Op::enter_call:

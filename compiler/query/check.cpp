@@ -10,6 +10,7 @@ namespace {
 
 using Kind = ast::Subject::Kind;
 
+constexpr std::string_view kSelf = "self";
 constexpr std::array<Verb, 12> kVerbs = {{
     {"count", "counter", "Calls", "EventCounter"},
     {"calls", "counter", "Calls", "EventCounter"},
@@ -20,7 +21,7 @@ constexpr std::array<Verb, 12> kVerbs = {{
     {"hist", "histogram", "Values", "EventCounter", true},
     {"time", "wallTimer", "ns", "SampledFunction"},
     {"cpu", "processTimer", "ns", "SampledFunction"},
-    {.word = "self", .base = "wallTimer", .units = "ns", .style = "SampledFunction", .is_own = true},
+    {.word = kSelf, .base = "wallTimer", .units = "ns", .style = "SampledFunction", .is_own = true},
     {.word = "latency", .base = "histogram", .units = "ns", .style = "EventCounter", .is_duration = true},
     {.word = "bytes", .base = "counter", .units = "Bytes", .style = "EventCounter", .is_bytes = true},
 }};
@@ -33,6 +34,12 @@ constexpr Verb kOfCalls[] = {
      .style = "SampledFunction",
      .is_duration = true,
      .is_cpu = true},
+    {.word = kSelf,
+     .base = "counter",
+     .units = "ns",
+     .style = "SampledFunction",
+     .is_duration = true,
+     .is_own = true},
 };
 
 // Words that have a meaning for whoever asks, and what he can ask for today.
@@ -70,19 +77,19 @@ void each_name(const ast::Expr& e, Visit visit) {
 bool is_duration(std::string_view name) {
   return name == kElapsed || name == "$elapsed";
 }
+bool is_own_duration(std::string_view name) {
+  return name == kSelfElapsed || name == "$self_elapsed";
+}
 // What is known at the return only.
 bool is_late(std::string_view name) {
-  return name == "$return" || name == kCpuElapsed || name == "errno" || name == "$errno" || is_duration(name);
+  return name == "$return" || name == kCpuElapsed || name == "errno" || name == "$errno" ||
+         is_duration(name) || is_own_duration(name);
 }
 
 bool has_late_name(const ast::Expr& e) {
   bool found = false;
   each_name(e, [&](const ast::NameUse& name, Span) { found = found || is_late(name.text); });
   return found;
-}
-
-bool is_pattern(const ast::Subject& one) {
-  return one.kind == Kind::each_function || one.kind == Kind::each_object || one.kind == Kind::each_named;
 }
 
 // A name, with or without `()`.
@@ -109,7 +116,9 @@ bool is_about_some_calls(const ast::Query& query) {
   const auto is_focus = [](const ast::Subject& one) {
     return one.kind == Kind::function && one.item.find('/') != one.item.npos;
   };
-  return !query.within.empty() && (query.within[0].size() > 1 || !is_focus(query.within[0][0]));
+  if (query.within.empty()) return false;
+  const bool is_self_of_each = query.verb.text == kSelf && is_each_object(query);
+  return is_self_of_each || query.within[0].size() > 1 || !is_focus(query.within[0][0]);
 }
 
 class Checker {
@@ -153,15 +162,13 @@ class Checker {
   // calls only.
   bool is_running_time() const {
     const bool is_of_some = !keys_of(query_).empty() || !query_.conditions.empty() || !query_.within.empty();
-    return verb_->is_timer() || (verb_->adds_times() && !is_of_some);
+    return verb_->is_timer() || (verb_->adds_times() && !verb_->is_own && !is_of_some);
   }
 
   // Each clause stands once, but for `within`.
   void once() {
     if (query_.conditions.size() > 1)
       clash(query_.conditions[1].span, "a second 'if'", "the first one", "write `if A && B`");
-    if (query_.within.size() > 1 && verb_->is_timer())
-      clash(query_.within[1][0].span, "a second 'within'", fmt::format("'{}'", verb_->word), "");
     if (query_.keys.size() > 1) clash(query_.keys[1][0].span, "a second 'by'", "the first one", "");
     if (query_.names.size() > 1) clash(query_.names[1].span, "a second 'as'", "the first one", "");
   }
@@ -206,9 +213,6 @@ class Checker {
         return clash(one.point->span, fmt::format("'.{}'", one.point->text),
                      fmt::format("'.{}'", all[0].point->text),
                      "ask in two queries: several may be measured at once");
-    if (verb_->is_timer() && !query_.conditions.empty())
-      clash(query_.conditions[0].span, "a condition", fmt::format("'{}'", verb_->word),
-            "`time F if …` and `cpu F if …` have the time of those calls, with what they call");
     const auto named = std::ranges::find(all, Kind::each_named, &ast::Subject::kind);
     if (named != all.end() && is_running_time())
       diagnostics_.report(DiagnosticCode::query_pattern, named->span, printable(named->item))
@@ -219,34 +223,24 @@ class Checker {
     const Span within = query_.within[0][0].span;
     // Of an object the outermost calls would be meant, and those may have begun before the function did.
     const bool tells_calls_apart = !keys_of(query_).empty() || !query_.conditions.empty();
-    const bool is_each = is_each_object(query_) && verb_->is_timer() && !verb_->is_own;
-    const bool adds = (is_each_object(query_) || all[0].kind == Kind::object) && verb_->adds_times();
+    const bool is_each = is_each_object(query_) && verb_->is_timer();
+    const bool adds =
+        (is_each_object(query_) || all[0].kind == Kind::object) && verb_->adds_times() && !verb_->is_own;
     if ((is_each || adds) && !tells_calls_apart)
       clash(within, "'within'",
             fmt::format("a value of '{}' for {}", verb_->word,
                         all[0].kind == Kind::object ? "an object" : "each object"),
             "`latency /Code/* within F` has how long each call ran, "
             "`time /Code/OBJECT within /Code/OBJECT/F` the time in one object");
-    else if (is_pattern(all[0]) && verb_->is_timer())
-      clash(within, "'within'", fmt::format("a value of '{}' for each function", verb_->word),
-            "name the functions, or ask for the object as a whole: /Code/OBJECT");
   }
 
   void within() {
     for (const std::vector<ast::Subject>& list : query_.within)
       for (const ast::Subject& one : list) {
         const bool is_several = one.kind == Kind::each_function || one.kind == Kind::each_named;
-        if (one.kind != Kind::function && (!is_several || verb_->is_timer()))
+        if (one.kind != Kind::function && !is_several)
           diagnostics_.report(DiagnosticCode::query_part, one.span, "behind 'within'", "a function")
               .hint("within /Code/OBJECT/FUNCTION");
-        if (verb_->is_timer() && &one != &list[0])
-          clash(one.span, "a second function behind 'within'", fmt::format("'{}'", verb_->word), "");
-        if (verb_->is_timer() && one.kind == Kind::function && one.item.find('/') == one.item.npos)
-          diagnostics_
-              .report(DiagnosticCode::query_part, one.span,
-                      fmt::format("behind '{}' and 'within'", verb_->word), "a function with its object")
-              .hint(fmt::format("within /Code/OBJECT/{}: `mdl-inject --list PID '*{}*'` shows its object",
-                                one.item, one.item));
         if (one.point)
           diagnostics_.report(DiagnosticCode::query_part, one.point->span, "behind 'within'",
                               "a function without a point: it is within from its entry to its return");
@@ -264,12 +258,9 @@ class Checker {
           each_name(value_of_key(key), [&](const ast::NameUse& name, Span) {
             if (const NotYet* row = find(kValuesNotYet, name.text)) not_yet_known = row;
           });
-        if (verb_->is_timer() || not_yet_known) {
-          std::string_view instead =
-              "`time F by EXPR` and `cpu F by EXPR` have times for each, with what F calls";
-          if (not_yet_known) instead = not_yet_known->instead;
+        if (not_yet_known) {
           diagnostics_.report(DiagnosticCode::query_not_yet, key.span, "a value for each of these")
-              .hint(std::string(instead));
+              .hint(std::string(not_yet_known->instead));
         } else if (all.size() > most && &key == all.back()) {
           diagnostics_
               .report(DiagnosticCode::query_not_yet, key.span,
@@ -367,8 +358,13 @@ bool is_elapsed(const ast::Expr& e) {
   return name != nullptr && is_duration(name->text);
 }
 
+bool is_self_elapsed(const ast::Expr& e) {
+  const auto* name = std::get_if<ast::NameUse>(&e.node);
+  return name != nullptr && is_own_duration(name->text);
+}
+
 bool is_time(const ast::Expr& e) {
-  return is_elapsed(e) || is_word(e, kCpuElapsed);
+  return is_elapsed(e) || is_self_elapsed(e) || is_word(e, kCpuElapsed);
 }
 
 bool is_errno(const ast::Expr& e) {

@@ -15,7 +15,7 @@ struct Verb {
   std::string_view units, style;
   bool takes_value = false;  // sum VALUE at FUNCTION
   bool is_duration = false;  // about how long each call ran
-  bool is_own = false;       // a timer that stands while the function is in one of its callees
+  bool is_own = false;       // without the time that the function is in one of its callees
   bool is_cpu = false;       // on a processor
   bool is_bytes = false;     // what functions that read and write return, where that is a number of bytes
 
@@ -25,7 +25,7 @@ struct Verb {
 };
 
 // Null for a word that begins no query. `time F by KEY`, `time F if COND` and `time F within G`, where G has no object,
-// have a counter, to which each call adds how long it ran; so has `cpu`.
+// have a counter, to which each call adds how long it ran; so have `cpu` and `self`.
 const Verb* verb_of(const ast::Query& query);
 
 // The functions of the C library that `bytes` means where it names none. Each has the descriptor as its first argument.
@@ -52,7 +52,10 @@ bool is_each_object(const ast::Query& query);
 // The name of the duration of a call, as a query has it.
 inline constexpr std::string_view kElapsed = "elapsed";
 bool is_elapsed(const ast::Expr& e);
-// The processor time of a call; and whether an expression is one of the two.
+// How long the function itself ran in the call, without what it calls.
+inline constexpr std::string_view kSelfElapsed = "self_elapsed";
+bool is_self_elapsed(const ast::Expr& e);
+// The processor time of a call; and whether an expression is one of the three.
 inline constexpr std::string_view kCpuElapsed = "$cpu_elapsed";
 bool is_time(const ast::Expr& e);
 // `errno`, which is $errno in MDL.

@@ -153,11 +153,11 @@ class Expander {
     return fmt::format("within{}", within == 0 ? "" : std::to_string(within + 1));
   }
   // Bytes are moved by the outermost call, under whatever name. As `time F` does, `time F within G` counts that one, too,
-  // where all of its calls have one value.
+  // where all of its calls have one value. What a call is itself is in no other one.
   bool counts_outermost() const {
     const bool tells_calls_apart =
         !keys_of(query_).empty() || !query_.conditions.empty() || is_by_path(query_);
-    return verb_.is_bytes || (verb_.adds_times() && !tells_calls_apart);
+    return verb_.is_bytes || (verb_.adds_times() && !verb_.is_own && !tells_calls_apart);
   }
   bool of_objects() const {
     return query_.subjects[0].kind == Kind::object || is_each_object(query_) || is_every_function();
@@ -246,6 +246,7 @@ class Expander {
   }
   static void each_word(const ast::Expr& e, std::vector<Word>& out) {
     if (is_elapsed(e)) out.push_back({e.span, "$elapsed"});
+    if (is_self_elapsed(e)) out.push_back({e.span, "$self_elapsed"});
     if (is_errno(e)) out.push_back({e.span, "$errno"});
     ast::each_child(e, [&](const ast::Expr& child) { each_word(child, out); });
     std::ranges::sort(out, {}, [](const Word& word) { return word.span.begin; });
@@ -278,7 +279,7 @@ class Expander {
       out_.put(fmt::format("if ({}) ", own));
     }
     if (verb_.is_duration) {
-      const std::string_view took = verb_.is_cpu ? kCpuElapsed : "$elapsed";
+      const std::string_view took = verb_.is_own ? "$self_elapsed" : verb_.is_cpu ? kCpuElapsed : "$elapsed";
       out_.put(verb_.observes() ? fmt::format("observe({});", took) : fmt::format("{} += {};", value, took));
     } else if (verb_.is_bytes) {
       out_.put(value + " += long($return);");

@@ -109,7 +109,7 @@ void Lowering::begin_with_asked() {
     const uint32_t of = cell(one.cell);
     const ir::Temp known = snippet_.temps++;
     if (one.kept != nullptr || one.of_cpu) asking.push_back({Op::kept, one.value, {}, {}, of});
-    asking.push_back({one.of_cpu ? Op::stayed : Op::elapsed, one.elapsed, {}, {}, of});
+    asking.push_back({one.of_cpu || one.of_self ? Op::stayed : Op::elapsed, one.elapsed, {}, {}, of});
     asking.push_back({Op::ge, known, Operand::temp(one.elapsed), Operand::imm(0), 0});
     asking.push_back({Op::jump_zero, ir::kNoTemp, Operand::temp(known), {}, unknown});
     if (!one.of_cpu) continue;
@@ -142,6 +142,10 @@ void Lowering::note(const Asked& asked) {
     is_converted_ = false;
   }
   effect(Op::enter, held, cell(asked.cell));
+}
+
+void Lowering::stand(const Asked& asked, bool begins) {
+  effect(begins ? Op::pause : Op::resume, Operand::none(), cell(asked.cell));
 }
 
 // --- Instructions ---
@@ -211,11 +215,19 @@ Lowered lower(const std::vector<ast::CodeStatement>& code, Owner& owner, format:
               Binder& binder, Diagnostics& diagnostics) {
   Lowering lowering(owner, point, binder, diagnostics);
   for (const ast::CodeStatement& c : code) lowering.code(c);
-  Lowered result{lowering.finish(), std::nullopt};
+  Lowered result{.snippet = lowering.finish(), .entry = {}, .before = {}, .after = {}};
   if (lowering.asked().empty()) return result;
   Lowering entry(owner, format::PointKind::entry, binder, diagnostics);
   for (const Lowering::Asked& asked : lowering.asked()) entry.note(asked);
   result.entry = entry.finish();
+  const auto own = std::ranges::find_if(lowering.asked(), &Lowering::Asked::of_self);
+  if (own == lowering.asked().end()) return result;
+  Lowering before(owner, format::PointKind::call_before, binder, diagnostics);
+  Lowering after(owner, format::PointKind::call_after, binder, diagnostics);
+  before.stand(*own, true);
+  after.stand(*own, false);
+  result.before = before.finish();
+  result.after = after.finish();
   return result;
 }
 

@@ -14,8 +14,9 @@ namespace mdl::sema {
 // foreach variables in sight.
 struct Lowered {
   ir::Snippet snippet;
-  std::optional<ir::Snippet>
-      entry;  // of code at a return that asks for the entry of its call: what notes that
+  // Of code at a return that asks for the entry of its call: what notes that; and where it asks for how long the
+  // function itself ran, what stands before and behind each of its calls.
+  std::optional<ir::Snippet> entry, before, after;
 };
 Lowered lower(const std::vector<ast::CodeStatement>& code, Owner& owner, format::PointKind point,
               Binder& binder, Diagnostics& diagnostics);

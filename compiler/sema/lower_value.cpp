@@ -143,7 +143,9 @@ Operand Lowering::name(Span span, const std::string& name) {
   if (name == "$thread") return binder_.refuse_extension(span, "'$thread'") ? failed() : emit(Op::thread);
   if (name == "$now") return binder_.refuse_extension(span, "'$now'") ? failed() : emit(Op::now);
   if (name == "$errno") return binder_.refuse_extension(span, "'$errno'") ? failed() : emit(Op::error);
-  if (name == "$elapsed" || name == "$cpu_elapsed") return elapsed(span, name == "$cpu_elapsed");
+  if (name == "$elapsed") return elapsed(span);
+  if (name == "$cpu_elapsed") return cpu_elapsed(span);
+  if (name == "$self_elapsed") return self_elapsed(span);
   if (name == "$cost") {
     if (binder_.refuse_extension(span, "'$cost'")) return failed();
     format::Expr cost;
@@ -163,18 +165,42 @@ Operand Lowering::name(Span span, const std::string& name) {
   return binder_.knows(name) ? binding_value({span, ast::NameUse{name}}) : unknown_value(span, name);
 }
 
-// For how long the call has run that returns here. Each code that asks has a cell of its own, because the answer is
-// given once (placement.cpp notes the entry). `of_cpu`: for how long on a processor.
-Operand Lowering::elapsed(Span span, bool of_cpu) {
-  if (binder_.refuse_extension(span, of_cpu ? "'$cpu_elapsed'" : "'$elapsed'")) return failed();
+bool Lowering::knows_duration(Span span, std::string_view name) {
+  if (binder_.refuse_extension(span, fmt::format("'{}'", name))) return false;
   if (snippet_.point != format::PointKind::return_) {
     diagnostics_.report(DiagnosticCode::elapsed_not_here, span, noun(snippet_.point))
         .hint("the duration of a call is known at '.return'");
-    return failed();
+    return false;
   }
-  if (asks_nowhere(DiagnosticCode::elapsed_not_here, span)) return failed();
+  return !asks_nowhere(DiagnosticCode::elapsed_not_here, span);
+}
+
+// For how long the call has run that returns here. Each code that asks has cells of its own, because the answer is
+// given once (placement.cpp notes the entry).
+Operand Lowering::elapsed(Span span) {
+  if (!knows_duration(span, "$elapsed")) return failed();
+  auto whole = std::ranges::find_if(asked_, [](const Asked& one) { return !one.of_self; });
+  Asked& asked = whole != asked_.end() ? *whole : ask();
+  if (asked.span.end == 0) asked.span = span;
+  asked.is_read = true;
+  return Operand::temp(asked.elapsed);
+}
+
+// For how long its function itself ran in that call.
+Operand Lowering::self_elapsed(Span span) {
+  if (!knows_duration(span, "$self_elapsed")) return failed();
+  auto own = std::ranges::find_if(asked_, &Asked::of_self);
+  if (own == asked_.end()) own = std::ranges::find_if(asked_, [](const Asked& one) { return !one.is_read; });
+  Asked& asked = own != asked_.end() ? *own : ask();
+  if (asked.span.end == 0) asked.span = span;
+  asked.of_self = true;
+  return Operand::temp(asked.elapsed);
+}
+
+// For how long it has run on a processor.
+Operand Lowering::cpu_elapsed(Span span) {
+  if (!knows_duration(span, "$cpu_elapsed")) return failed();
   if (asked_.empty()) ask().span = span;
-  if (!of_cpu) return Operand::temp(asked_[0].elapsed);
   for (const Asked& one : asked_)
     if (one.of_cpu) return Operand::temp(one.spent);
   Asked& asked = asked_[0].kept == nullptr ? asked_[0] : ask();
@@ -249,8 +275,9 @@ Operand Lowering::kept(const ast::Expr& e) {
 }
 
 Operand Lowering::unknown_value(Span span, const std::string& name) {
-  std::vector<std::string_view> near{"$arg", "$args",    "$return",      "$constraint", "$thread",
-                                     "$now", "$elapsed", "$cpu_elapsed", "$errno",      "$cost"};
+  std::vector<std::string_view> near{"$arg",          "$args",  "$return",  "$constraint",
+                                     "$thread",       "$now",   "$elapsed", "$cpu_elapsed",
+                                     "$self_elapsed", "$errno", "$cost"};
   for (const auto& [known, cell] : owner_.names) near.push_back(known);
   diagnostics_.report(DiagnosticCode::unknown_name, span, name)
       .hint(binder_.suggestion(name, std::move(near)));

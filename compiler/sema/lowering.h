@@ -36,10 +36,13 @@ class Lowering {
     Span span;                        // where it is asked first
     bool is_converted = false;        // its register is converted by the source
     bool of_cpu = false;              // the thread's CPU time is kept
+    bool is_read = false;             // `elapsed`, as the duration of the whole call
+    bool of_self = false;             // `elapsed` is without the time of what the call's function calls
     ir::Temp value = ir::kNoTemp, elapsed = ir::kNoTemp, spent = ir::kNoTemp;
   };
   const std::vector<Asked>& asked() const { return asked_; }
-  void note(const Asked& asked);  // in code at the entry
+  void note(const Asked& asked);                // in code at the entry
+  void stand(const Asked& asked, bool begins);  // in code before a call of the function, or behind it
 
  private:
   enum class Use : uint8_t { value, effect };
@@ -92,7 +95,10 @@ class Lowering {
   Operand built_in(const ast::Expr& e, const ast::Call& c, const CallForm& form, Use use);
   Operand application_call(const std::string& function, std::span<const ast::Expr> args);
   uint32_t call_cell();
-  Operand elapsed(Span span, bool of_cpu);
+  bool knows_duration(Span span, std::string_view name);
+  Operand elapsed(Span span);
+  Operand cpu_elapsed(Span span);
+  Operand self_elapsed(Span span);
   Asked& ask();
   bool asks_nowhere(DiagnosticCode code, Span span);
   Operand kept(const ast::Expr& e);

@@ -115,16 +115,23 @@ class Placer {
     if (!lowered.entry) return lay(placed, std::move(lowered.snippet), insert.point.span, 0);
     // What notes the entries of calls for code at their returns. It is not constrained: where some entries of a cell were
     // left out, one that was noted before could be taken for them.
-    Placement both;
-    both.position = placed.position;
-    Placement& entry = both.body.emplace_back(placed);
-    entry.order = format::Order::append;
-    entry.constrained = false;
-    entry.expr.text = format::info(format::PointKind::entry).field;
-    lay(entry, std::move(*lowered.entry), insert.point.span, 1);
-    both.body.push_back(std::move(placed));
-    lay(both.body.back(), std::move(lowered.snippet), insert.point.span, 1);
-    placed = std::move(both);
+    Placement all;
+    all.position = placed.position;
+    const auto also_at = [&](format::PointKind point, ir::Snippet snippet) {
+      Placement& one = all.body.emplace_back(placed);
+      const bool is_behind = point == format::PointKind::call_after;
+      one.order = is_behind ? format::Order::prepend : format::Order::append;
+      one.when = is_behind ? format::When::post : format::When::pre;
+      one.constrained = false;
+      one.expr.text = format::info(is_behind ? format::PointKind::call_before : point).field;
+      lay(one, std::move(snippet), insert.point.span, 1);
+    };
+    also_at(format::PointKind::entry, std::move(*lowered.entry));
+    if (lowered.before) also_at(format::PointKind::call_before, std::move(*lowered.before));
+    if (lowered.after) also_at(format::PointKind::call_after, std::move(*lowered.after));
+    all.body.push_back(std::move(placed));
+    lay(all.body.back(), std::move(lowered.snippet), insert.point.span, 1);
+    placed = std::move(all);
   }
 
   // The insertion of the code, or the statements that choose among its forms. `deeper`: statements around it.

@@ -46,6 +46,7 @@ struct Description {
 
   // Registers by their number in the machine's encoding, as in image::Registers.
   int stack_pointer = 0;
+  int frame_pointer = 0;
   int first_argument = 0;
   int result = 0;
   image::Registers preserved = 0;  // over a call, by the calling convention
@@ -59,6 +60,7 @@ struct Description {
   struct Frames {
     uint32_t registers = 0;       // that are looked at: 0 and up
     uint32_t stack_pointer = 0;   // one of them;
+    uint32_t frame_pointer = 0;   // another one;
     uint32_t return_address = 0;  // the column of the return address, a register where calls put it into one;
     uint32_t pc = 0;              // the column in which the pc is kept, else the same
     int64_t cfa_at_entry = 0;     // the CFA at a function's first instruction, from the stack pointer

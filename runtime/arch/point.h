@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -122,6 +123,20 @@ struct Deferral {
   uint64_t unbound = 0;  // or this: the dynamic linker will fill it with that value at the jump
 };
 
+// The frame of the function itself, at one of its calls: its return address lies so far from the stack pointer, else from
+// the frame pointer.
+struct OwnFrame {
+  bool from_stack = true;
+  int32_t offset = 0;
+  bool operator==(const OwnFrame&) const = default;
+};
+// Whether a stencil is about that frame, wherever it stands.
+inline bool is_about_own_frame(const plan::Stencil& stencil) {
+  return std::ranges::any_of(stencil.info.routines, [](format::Routine routine) {
+    return routine == format::Routine::pause || routine == format::Routine::resume;
+  });
+}
+
 // The frame that a point is about.
 struct PointFrame {
   int32_t distance = 0;  // from the stack pointer to where its return address lies
@@ -133,6 +148,7 @@ struct PointFrame {
   bool reads_clock = false;            // as if a stencil did, where hit times are kept
   // Nothing below the stack pointer is alive. Else the code stays clear of the red zone.
   bool below_is_dead = false;
+  std::optional<OwnFrame> own = {};  // where it is not the one that the point is about
 };
 
 // Emits the code of one point: save what is live, find the block, run the pieces, restore.

@@ -10,6 +10,7 @@
 #include "base/in_parallel.h"
 #include "runtime/arch/code_search.h"
 #include "runtime/arch/description.h"
+#include "runtime/patch/own_frame.h"
 #include "runtime/patch/relay.h"
 #include "runtime/patch/tail_calls.h"
 #include "runtime/patch/written_code.h"
@@ -71,7 +72,8 @@ std::set<focus::CellId> even_cells(const plan::Plan& plan, const focus::Binding&
   return out;
 }
 
-// The code that does not run at a site: all of its point, or at a tail jump what reads the returned value.
+// The code that does not run at a site: all of its point, or at a tail jump what reads the returned value, or at a call
+// what must know where the function's frame lies.
 struct Loss {
   Site site;
   std::string reason;
@@ -85,10 +87,13 @@ std::vector<Loss> losses(const plan::Plan& plan, const FunctionPlan& f) {
       out.push_back({refusal.site, refusal.reason, snippets});
   for (const Window& window : f.sites.windows)
     for (const Site& site : window.sites) {
-      if (!is_tail_jump(site)) continue;
-      std::vector<BoundSnippet> readers = f.points[site.point].snippets;
-      std::erase_if(readers, [&](const BoundSnippet& s) { return !reads_result(plan, s); });
-      if (!readers.empty()) out.push_back({site, std::string(kTailJump), std::move(readers)});
+      const auto lose = [&](auto reads, std::string_view reason) {
+        std::vector<BoundSnippet> readers = f.points[site.point].snippets;
+        std::erase_if(readers, [&](const BoundSnippet& snippet) { return !reads(plan, snippet); });
+        if (!readers.empty()) out.push_back({site, std::string(reason), std::move(readers)});
+      };
+      if (is_tail_jump(site)) lose(reads_result, kTailJump);
+      if (lacks_frame(site)) lose(needs_own_frame, kNoFrame);
     }
   return out;
 }
@@ -127,6 +132,8 @@ void plan_windows(const plan::Plan& plan, FunctionPlan& f, StubSpace& stubs) {
                                           [&](const BoundSnippet& s) { return reads_result(plan, s); }));
     point.wanted.asked = !point.snippets.empty();
     point.wanted.result = readers > 0;
+    point.wanted.repeatable =
+        std::ranges::all_of(point.snippets, [&](const BoundSnippet& s) { return needs_own_frame(plan, s); });
     point.wanted.only_result = readers > 0 && readers == point.snippets.size();
     point.wanted.arguments = f.hook != arch::Hook::none ||
                              std::any_of(point.snippets.begin(), point.snippets.end(),
@@ -136,6 +143,7 @@ void plan_windows(const plan::Plan& plan, FunctionPlan& f, StubSpace& stubs) {
   // What is hooked does not fault: it is given what run-time systems have made themselves.
   if (f.hook != arch::Hook::none) f.code.catches_faults = false;
   f.sites = plan_sites(*f.function, f.code, wanted, &stubs);
+  find_own_frames(plan, f);
 }
 
 // Code that binding refused at its point, by reason; it is taken away.

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +47,7 @@ struct Site {
   uint64_t returns_to = 0;                   // the address behind that call
   uint64_t instead_of = 0;                   // on a way to a return: that return
   bool again = false;                        // one more way there, another site stands for the event
+  std::optional<arch::OwnFrame> frame = {};  // at a call, where that is asked for (own_frame.h)
   uint32_t deeper = 0;                       // an entry at the first call: bytes pushed before it
 };
 
@@ -91,7 +93,8 @@ struct WantedSite {
   uint64_t place = 0;
   bool result = false;
   bool only_result = false;
-  bool arguments = false;  // some of its code must see the registers as they are at that instruction
+  bool repeatable = false;  // its code may run behind a call whenever its function runs
+  bool arguments = false;   // some of its code must see the registers as they are at that instruction
   // A request asks for it. Else it is not counted as wanted, and at the exits only returns are meant.
   bool asked = true;
 };

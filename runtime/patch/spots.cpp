@@ -201,6 +201,10 @@ class Finder {
     uint64_t returns_to = next->address;
     for (size_t steps = 0; next && steps < kMostSteps; steps++) {
       if (next->is_landing) break;
+      if (code_.is_target(next->address) && wanted_.repeatable) {
+        spot.choices.push_back({site(next->address)});
+        break;
+      }
       if (code_.is_target(next->address)) {
         bool again = std::binary_search(code_.returns_twice.begin(), code_.returns_twice.end(), call.address);
         if (again && spot.choices.empty())

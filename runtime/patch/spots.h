@@ -6,7 +6,8 @@
 //   call        at the call. A direct one is turned to the trampoline in place; in front of an indirect one,
 //               behind the instruction that runs into it
 //   call_after  at the next instruction, or at one that it runs on to before anything branches. Where
-//               a branch leads to it, too, the call is armed: two sites, both or none
+//               a branch leads to it, too, the call is armed: two sites, both or none; unless its code may run
+//               more often
 //   block       at its first instruction
 //   loop        start_iter at the head; the others on edges. The code of an edge stands at its target
 //               where no other edge leads there, or at its source: behind it, in front of its jump, or

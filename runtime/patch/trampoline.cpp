@@ -48,6 +48,9 @@ class TrampolineBuilder {
         frame_distance(window, site), site.arming, site.returns_to, context_.calls, {}, {}};
     std::vector<arch::Piece> pieces = arms ? std::vector<arch::Piece>() : pieces_[site.point];
     frame.deferral = deferral(site);
+    frame.own = site.frame;
+    if (frame.own && frame.own->from_stack && window.tactic == Tactic::call)
+      frame.own->offset += arch::kMachine.call_pushes;
     // A call keeps nothing there, nor does a return. A jump may lead to a part of the same function.
     frame.below_is_dead =
         entry ? !context_.may_be_part : site.kind == format::PointKind::return_ && !is_tail_jump(site);

@@ -9,9 +9,9 @@ MDLC = os.environ["MDLC"]
 HEADS = ("count f", "count f.return", "count f, g", "count get*", "count /Code/a", "count /Code/a/*", "count /Code/*", "sum $arg[0] at f",
          "sum $return at f", "min elapsed at f", "avg $now at /Code/a/*", "hist $cpu_elapsed at f", "time f", "time get*", "time /Code/a",
          "time /Code/a/*", "time /Code/*", "cpu f", "cpu f, g", "cpu get*", "cpu /Code/a", "cpu /Code/a/*", "cpu /Code/*", "self f",
-         "self /Code/a", "self /Code/a/*", "self /Code/*", "latency f", "latency get*", "latency /Code/a/*", "latency /Code/*", "bytes",
+         "self f, g", "self get*", "hist self_elapsed at f", "self /Code/a", "self /Code/a/*", "self /Code/*", "latency f", "latency get*", "latency /Code/a/*", "latency /Code/*", "bytes",
          "bytes read")
-CONDITIONS = ("if $arg[0] > 1", "if $return", "if elapsed > 1", "if $now > 1", "if errno")
+CONDITIONS = ("if $arg[0] > 1", "if $return", "if elapsed > 1", "if self_elapsed > 1", "if $now > 1", "if errno")
 WITHIN = ("within h", "within h*", "within /Code/b/h", "within h within i")
 KEYS = ("by $arg[0]", "by $return", "by caller", "by function", "by str($arg[0])", "by fd($arg[0])", "by mutex($arg[0])", "by file($arg[0])", "by socket($arg[0])", "by descriptor($arg[0])", "by errno", "by $now / 10",
         "by $arg[0], $arg[1]", "by str($arg[0]), caller", "by $arg[0], caller, thread")
@@ -27,8 +27,6 @@ def is_refused(head, clause):
         return True  # the outermost calls of an object may have begun before
     if head in ("time /Code/a", "cpu /Code/a") and clause in WITHIN and clause != "within /Code/b/h":
         return True  # likewise; with the path there is a timer, which knows when that function begins
-    if head.startswith("self"):  # a timer: it cannot tell calls apart, and is within one function by its path
-        return clause not in ("", "by thread", "within /Code/b/h") or (head.endswith("/*") and "within" in clause)
     return head in ("time get*", "cpu get*") and clause in ("", "by thread")  # a line for each needs the object
 
 

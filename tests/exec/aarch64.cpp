@@ -53,7 +53,11 @@ std::string support() {
                   "\tstr x16, [x15, #8]\n\tldr x16, [x15]\n\tadd x16, x16, #1\n\tstr x16, [x15]\n\tret\n") +
          function("mdl_routine_kept", "\tldr x16, [x15, #8]\n\tcmp sp, #0\n\tret\n") +
          function("mdl_routine_elapsed", "\tldr x16, [x15]\n\tstr xzr, [x15]\n\tcmp sp, #0\n\tret\n") +
-         function("mdl_routine_stayed", "\tldr x16, [x15]\n\tstr xzr, [x15]\n\tcmp sp, #0\n\tret\n");
+         function("mdl_routine_stayed", "\tldr x16, [x15]\n\tstr xzr, [x15]\n\tcmp sp, #0\n\tret\n") +
+         function("mdl_routine_pause",
+                  "\tldr x16, [x15]\n\tadd x16, x16, #2\n\tstr x16, [x15]\n\tcmp sp, #0\n\tret\n") +
+         function("mdl_routine_resume",
+                  "\tldr x16, [x15]\n\tadd x16, x16, #4\n\tstr x16, [x15]\n\tcmp sp, #0\n\tret\n");
 }
 
 bool relocate(uint32_t type, std::span<std::byte> at, uint64_t place, int64_t value) {

@@ -167,10 +167,10 @@ class Blob {
 Result<void> Blob::run_from(size_t& next) {
   const size_t first = next;
   bytes_.assign(8 * kHeaderWords, std::byte{});
-  for (const char* name :
-       {"mdl_enter", "mdl_done", "mdl_routine_cpu", "mdl_routine_event", "mdl_routine_now",
-        "mdl_routine_error", "mdl_routine_read", "mdl_routine_call", "mdl_routine_observe",
-        "mdl_routine_enter", "mdl_routine_kept", "mdl_routine_elapsed", "mdl_routine_stayed"}) {
+  for (const char* name : {"mdl_enter", "mdl_done", "mdl_routine_cpu", "mdl_routine_event", "mdl_routine_now",
+                           "mdl_routine_error", "mdl_routine_read", "mdl_routine_call", "mdl_routine_observe",
+                           "mdl_routine_enter", "mdl_routine_kept", "mdl_routine_elapsed",
+                           "mdl_routine_stayed", "mdl_routine_pause", "mdl_routine_resume"}) {
     align(16);
     support_[name] = kBase + bytes_.size();
     append(code_.functions.at(name).code);

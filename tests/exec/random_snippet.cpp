@@ -146,7 +146,9 @@ class Generator {
     if (op == Op::start_timer || op == Op::stop_timer) return 3 + random_() % 3;
     if (op == Op::sample_event) return 6;
     if (op == Op::update) return kHistogram;
-    if (op == Op::enter || op == Op::kept || op == Op::elapsed || op == Op::stayed) return kEntries;
+    if (op == Op::enter || op == Op::kept || op == Op::elapsed || op == Op::stayed || op == Op::pause ||
+        op == Op::resume)
+      return kEntries;
     return random_() % 3;
   }
 

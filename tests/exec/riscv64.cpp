@@ -55,7 +55,9 @@ std::string support() {
                   "\tsd t5, 8(t4)\n\tld t5, 0(t4)\n\taddi t5, t5, 1\n\tsd t5, 0(t4)\n\tjr t0\n") +
          function("mdl_routine_kept", "\tld t5, 8(t4)\n\tjr t0\n") +
          function("mdl_routine_elapsed", "\tld t5, 0(t4)\n\tsd zero, 0(t4)\n\tjr t0\n") +
-         function("mdl_routine_stayed", "\tld t5, 0(t4)\n\tsd zero, 0(t4)\n\tjr t0\n");
+         function("mdl_routine_stayed", "\tld t5, 0(t4)\n\tsd zero, 0(t4)\n\tjr t0\n") +
+         function("mdl_routine_pause", "\tld t5, 0(t4)\n\taddi t5, t5, 2\n\tsd t5, 0(t4)\n\tjr t0\n") +
+         function("mdl_routine_resume", "\tld t5, 0(t4)\n\taddi t5, t5, 4\n\tsd t5, 0(t4)\n\tjr t0\n");
 }
 
 // The upper 20 bits, of which the lower 12, with their sign, are the rest.

@@ -50,7 +50,9 @@ std::string support() {
                   "\tmovq %r10, 8(%rax)\n\taddq $1, (%rax)\n\tmovq $-1, %r10\n\tretq\n") +
          function("mdl_routine_kept", "\txorl %r10d, %r10d\n\taddq 8(%rax), %r10\n\tretq\n") +
          function("mdl_routine_elapsed", "\tmovq (%rax), %r10\n\tandq $0, (%rax)\n\tretq\n") +
-         function("mdl_routine_stayed", "\tmovq (%rax), %r10\n\tandq $0, (%rax)\n\tretq\n");
+         function("mdl_routine_stayed", "\tmovq (%rax), %r10\n\tandq $0, (%rax)\n\tretq\n") +
+         function("mdl_routine_pause", "\taddq $2, (%rax)\n\tmovq $-1, %r10\n\tretq\n") +
+         function("mdl_routine_resume", "\taddq $4, (%rax)\n\tmovq $-1, %r10\n\tretq\n");
 }
 
 bool relocate(uint32_t type, std::span<std::byte> at, uint64_t place, int64_t value) {

@@ -31,6 +31,8 @@
         .globl  mdl_resident_kept
         .globl  mdl_resident_elapsed
         .globl  mdl_resident_stayed
+        .globl  mdl_resident_pause
+        .globl  mdl_resident_resume
         .globl  mdl_resident_parameters
         .globl  mdl_resident_keys
         .globl  mdl_resident_span

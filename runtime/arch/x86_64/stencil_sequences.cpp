@@ -5,6 +5,9 @@
 namespace mdl::plan::x86_64 {
 namespace {
 
+constexpr format::Routine kOfEntries[] = {format::Routine::enter,   format::Routine::kept,
+                                          format::Routine::elapsed, format::Routine::stayed,
+                                          format::Routine::pause,   format::Routine::resume};
 constexpr int64_t kFunctionWord = 8;  // of a call cell: its offset (format/kinds.h)
 
 class Sequences {
@@ -98,8 +101,7 @@ class Sequences {
     if (!cell || cell->addend != 0 || cell->index >= stencil_.info.cells.size()) return false;
     const format::CellKind kind = stencil_.info.cells[cell->index].kind;
     if (kind == format::CellKind::entries)
-      return calls(c[1], format::Routine::enter) || calls(c[1], format::Routine::kept) ||
-             calls(c[1], format::Routine::elapsed) || calls(c[1], format::Routine::stayed);
+      return std::ranges::any_of(kOfEntries, [&](format::Routine routine) { return calls(c[1], routine); });
     const std::optional<format::Routine> by = format::info(kind).update;
     return by && calls(c[1], *by);
   }

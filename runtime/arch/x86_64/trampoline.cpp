@@ -14,7 +14,9 @@
 // stepped over.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include "runtime/arch/description.h"
 #include "runtime/arch/displacement.h"
@@ -198,10 +200,21 @@ void emit_lower(Bytes& out, const Raised& what, uint32_t depth) {
 
 // Whether the stencil notes or looks up the call that this frame is.
 bool is_about_frame(const Piece& piece) {
-  return std::ranges::any_of(piece.stencil->info.routines, [](format::Routine routine) {
-    return routine == format::Routine::enter || routine == format::Routine::kept ||
-           routine == format::Routine::elapsed || routine == format::Routine::stayed;
-  });
+  return is_about_own_frame(*piece.stencil) ||
+         std::ranges::any_of(piece.stencil->info.routines, [](format::Routine routine) {
+           return routine == format::Routine::enter || routine == format::Routine::kept ||
+                  routine == format::Routine::elapsed || routine == format::Routine::stayed;
+         });
+}
+
+// Whether it finds its frame by the frame pointer.
+bool needs_frame_pointer(const Piece& piece, const PointFrame& frame) {
+  return frame.own && !frame.own->from_stack && is_about_own_frame(*piece.stencil);
+}
+
+// The target's registers that a piece reads.
+image::Registers read_by(const Piece& piece, const PointFrame& frame) {
+  return piece.stencil->read | (needs_frame_pointer(piece, frame) ? bit(rbp) : 0);
 }
 
 // General registers that a piece changes, but for what keeps its flag's frame.
@@ -242,17 +255,27 @@ double stencils_take(std::span<const Piece> pieces, const HitTime& time) {
   return out;
 }
 
+// What resumes a frame may run whenever the frame runs: a call need not be armed for it, which a fiber may leave in one
+// thread and come back from in another.
+std::vector<Piece> some_of(std::span<const Piece> pieces, bool repeatable) {
+  std::vector<Piece> out;
+  std::ranges::copy_if(pieces, std::back_inserter(out),
+                       [&](const Piece& piece) { return is_about_own_frame(*piece.stencil) == repeatable; });
+  return out;
+}
+
 // The ticks of a hit that reads no clock: the constant and the prediction for its stencils.
 uint32_t plain_ticks(std::span<const Piece> pieces, const HitTime& time) {
   return static_cast<uint32_t>(std::min(time.plain + stencils_take(pieces, time), double{kLongestHit}));
 }
 
-Saving plan_saving(std::span<const Piece> pieces, image::Registers live, image::Registers needed) {
+Saving plan_saving(std::span<const Piece> pieces, image::Registers live, image::Registers needed,
+                   const PointFrame& frame) {
   Saving out;
   needed |= bit(r11);
   for (const Piece& piece : pieces) {
     needed |= written_by(piece);
-    live |= piece.stencil->read & ~bit(r10) & ~bit(r11);  // a stencil may read what the function ignores
+    live |= read_by(piece, frame) & ~bit(r10) & ~bit(r11);  // a stencil may read what the function ignores
     if (!piece.raises.empty() || !piece.lowers.empty() || piece.waits ||
         !piece.stencil->info.routines.empty())
       needed |= bit(r10);
@@ -292,8 +315,8 @@ Saving plan_saving(std::span<const Piece> pieces, image::Registers live, image::
 class PieceWriter {
  public:
   PieceWriter(const Place& place, const plan::Stencil& guard, uint32_t depth, const Saving& saving,
-              const Deferral* deferral)
-      : place_(place), out_(place.out), guard_(guard), depth_(depth), saving_(saving), deferral_(deferral) {}
+              const PointFrame& frame)
+      : place_(place), out_(place.out), guard_(guard), depth_(depth), saving_(saving), frame_(frame) {}
 
   // Registers that were lost before the first of them are fetched back, too.
   void write(std::span<const Piece> pieces, image::Registers lost) {
@@ -309,7 +332,7 @@ class PieceWriter {
         skip_if_lowered(flag, to_end);
       }
       for (; i < end; i++) {
-        if (deferral_ && pieces[i].waits)
+        if (frame_.deferral && pieces[i].waits)
           unless_it_waits(pieces[i]);
         else
           one(pieces[i]);
@@ -322,7 +345,7 @@ class PieceWriter {
  private:
   void unless_it_waits(const Piece& piece) {
     Emitter e(out_, place_.address + out_.size());
-    const Waiting waiting = emit_defer(e, piece, *deferral_, depth_, place_.resident,
+    const Waiting waiting = emit_defer(e, piece, *frame_.deferral, depth_, place_.resident,
                                        piece.anomalies ? piece.anomalies : place_.anomalies);
     for (size_t field : waiting.run) e.fill(field, e.here());
     one(piece);
@@ -355,8 +378,8 @@ class PieceWriter {
       if (what.is_timer) emit_lower(out_, what, depth);
     if (piece.keys) emit_keys_before(out_, *piece.keys);
     const bool about_frame = is_about_frame(piece);
-    if (about_frame) {  // for the routine: lea depth(%rsp), %r10; push %r10
-      e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(depth + (piece.keys ? pushed_for(*piece.keys) : 0));
+    if (about_frame) {
+      emit_place(piece, depth + (piece.keys ? pushed_for(*piece.keys) : 0));
       e.push(r10);
     }
     emit_stencil(place_, *piece.stencil, &piece, 0, own);
@@ -375,9 +398,21 @@ class PieceWriter {
     for (const Track& track : piece.tracks) emit_track(out_, track);
   }
 
+  // r10: the place of the frame's return address, for the routine. `depth`: to that of the point's.
+  void emit_place(const Piece& piece, uint32_t depth) {
+    Emitter e(out_, 0);
+    const OwnFrame* own = frame_.own && is_about_own_frame(*piece.stencil) ? &*frame_.own : nullptr;
+    if (own && !own->from_stack) {
+      e.bytes({0x4c, 0x8d, 0x95}), e.imm32(static_cast<uint32_t>(own->offset));  // lea offset(%rbp), %r10
+      return;
+    }
+    const int32_t to = static_cast<int32_t>(depth) + (own ? own->offset - frame_.distance : 0);
+    e.bytes({0x4c, 0x8d, 0x94, 0x24}), e.imm32(static_cast<uint32_t>(to));  // lea to(%rsp), %r10
+  }
+
   void fetch_back(image::Registers written, std::span<const Piece> later) {
     image::Registers read = 0;
-    for (const Piece& piece : later) read |= piece.stencil->read;
+    for (const Piece& piece : later) read |= read_by(piece, frame_);
     image::Registers lost = written & read & ~bit(r10) & ~bit(r11);
     Emitter e(out_, 0);
     for (auto [reg, keeper] : saving_.moved)
@@ -396,7 +431,7 @@ class PieceWriter {
   const plan::Stencil& guard_;
   uint32_t depth_;
   const Saving& saving_;
-  const Deferral* deferral_;    // null: nothing waits
+  const PointFrame& frame_;
   std::vector<Raised> waited_;  // what pieces before this one may have left up
 };
 
@@ -416,7 +451,7 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
                                    std::ranges::any_of(pieces, must_be_timed));
   const image::Registers lost = timed ? kHitTimeRegisters : 0;
   const image::Registers own = armed_registers(frame.arming) | (frame.ends_deferred ? bit(r10) : 0) | lost;
-  Saving saving = plan_saving(pieces, live, own);
+  Saving saving = plan_saving(pieces, live, own, frame);
   bool flags = saving.flags;
   const bool red_zone = !frame.below_is_dead;
   if (red_zone) e.bytes({0x48, 0x8d, 0x64, 0x24, 0x80});  // lea -128(%rsp), %rsp
@@ -442,10 +477,24 @@ SlowPath emit_point(Bytes& out, uint64_t address, std::span<const Piece> pieces,
       static_cast<uint32_t>(static_cast<int32_t>(saving.bytes() + (red_zone ? 128 : 0)) + frame.distance);
   std::vector<size_t> not_armed = emit_arming(e, frame, depth, anomalies_offset);
   Place place{out, e.here() - out.size(), anomalies_offset, lookup.slow_path, time.kept, placed};
-  PieceWriter(place, guard, depth, saving, frame.deferral).write(pieces, lost);
-  // The return address of a stencil's call of a routine does not stay, as with call_own.
-  if (std::ranges::any_of(pieces, [](const Piece& piece) { return !piece.stencil->info.routines.empty(); }))
-    e.bytes({0x48, 0xc7, 0x44, 0x24, 0xf8, 0, 0, 0, 0});  // movq $0, -8(%rsp)
+  const auto write = [&](std::span<const Piece> some, image::Registers before) {
+    PieceWriter(place, guard, depth, saving, frame).write(some, before);
+    // The return address of a stencil's call of a routine does not stay, as with call_own.
+    if (std::ranges::any_of(some, [](const Piece& piece) { return !piece.stencil->info.routines.empty(); }))
+      e.bytes({0x48, 0xc7, 0x44, 0x24, 0xf8, 0, 0, 0, 0});  // movq $0, -8(%rsp)
+  };
+  const std::vector<Piece> always =
+      frame.arming == Arming::test ? some_of(pieces, true) : std::vector<Piece>();
+  if (always.empty()) {
+    write(pieces, lost);
+  } else {
+    const std::vector<Piece> others = some_of(pieces, false);
+    write(others, lost);
+    image::Registers before = lost;
+    for (const Piece& piece : others) before |= written_by(piece);
+    for (size_t field : std::exchange(not_armed, {})) e.fill(field, e.here());
+    write(always, before);
+  }
   for (size_t field : not_armed) e.fill(field, e.here());
   if (frame.ends_deferred) emit_end_deferred(e, depth, lookup.slow_path);
   if (timed)
