@@ -342,6 +342,7 @@ class Refusals(Queries):
             "count t_work if str($arg[0]) == 1": ["query:1:17: error:", "hint: "],
             "count t_work.entry if elapsed > 5": ["query:1:23: error: 'elapsed' does not go with '.entry'"],
             "time t_*": ["query:1:6: error: 't_*' is a pattern", "/Code/OBJECT/"],
+            "time /Code/timed within t_around": ["query:1:25: error: 'within'", "/Code/OBJECT/F"],
             "count t_work wihtin t_around": ["query:1:14: error: expected", "did you mean 'within'?"],
             "cuont t_work": ["no query begins with 'cuont'", "did you mean 'count'?"],
         }.items():

@@ -87,9 +87,6 @@ class PointCode : public testing::Test {
   static constexpr uint32_t kSlots = 16;
 
   void SetUp() override {
-    cells_ = {{format::CellKind::counter, "a"},       {format::CellKind::flag, "f"},
-              {format::CellKind::counter, "b"},       {format::CellKind::wall_timer, "w"},
-              {format::CellKind::process_timer, "p"}, {format::CellKind::call, "c"}};
     layout_ = resident::make_layout(cells_, 1, true);
     layout_.slots = kSlots;
     layout_.ended = 4;
@@ -113,6 +110,7 @@ class PointCode : public testing::Test {
     p.thread_at = thread_at_;
     p.news = news_;
     p.deferred = layout_.deferred;
+    if (layout_.times_calls) p.running = base_ + layout_.running(), p.ticks_per_second = 1'000'000'000;
     p.errno_at = reinterpret_cast<char*>(&errno) - static_cast<char*>(__builtin_thread_pointer());
     const arch::TimerClock clocks[] = {{format::CellKind::wall_timer}, {format::CellKind::process_timer}};
     auto resident = arch::resident_code(p, clocks);
@@ -150,7 +148,10 @@ class PointCode : public testing::Test {
     return {&count_, {static_cast<int64_t>(layout_.cells[index])}, {}, std::move(guards), {}, {}, {}};
   }
 
-  std::vector<focus::CellSlot> cells_;
+  std::vector<focus::CellSlot> cells_ = {
+      {format::CellKind::counter, "a"},       {format::CellKind::flag, "f"},
+      {format::CellKind::counter, "b"},       {format::CellKind::wall_timer, "w"},
+      {format::CellKind::process_timer, "p"}, {format::CellKind::call, "c"}};
   resident::Layout layout_;
   std::vector<uint64_t> data_;
   uint64_t base_ = 0;

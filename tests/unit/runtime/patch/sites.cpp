@@ -510,6 +510,17 @@ TEST(Sites, AJoinBehindACallArmsIt) {
   EXPECT_EQ(sites.windows[1].sites[0].returns_to, kAt + 9);
 }
 
+// Code that may run whenever the function runs needs to know of no call that it has come back.
+TEST(Sites, CodeThatMayRunMoreOftenArmsNothing) {
+  auto code = code_of(kCall, {kAt + 9});
+  code.returns_twice = {kAt + 4};
+  const WantedSite wanted{.kind = PointKind::call_after, .place = kAt + 4, .repeatable = true};
+  const FunctionSites sites = plan_sites(function_of(code), code, std::span(&wanted, 1));
+  ASSERT_EQ(sites.windows.size(), 1u);
+  EXPECT_EQ(sites.windows[0].start, kAt + 9);
+  EXPECT_EQ(sites.windows[0].sites[0].arming, arch::Arming::none);
+}
+
 // A join 4 bytes behind the call: the code stands there, unless it wants the value that is changed on the
 // way.
 TEST(Sites, AJoinSoonBehindACallArmsItUnlessTheResultIsLost) {
