@@ -63,13 +63,14 @@ std::string with_resource(const std::string& focus, format::KeyName name, const 
 }
 
 // By key. `threads`: how many the metric is folded over.
-std::map<values::KeyOf, int64_t> fold(const std::map<values::KeyOf, int64_t>& totals,
+std::map<values::KeyOf, int64_t> fold(const std::map<values::KeyOf, values::KeyTotal>& totals,
                                       const resident::JournalRequest& request, int64_t threads) {
   std::map<values::KeyOf, int64_t> out;
   const bool all = request.thread == focus::kAllThreads;
   std::map<values::KeyOf, values::Fold> folds;
   for (const auto& [of, total] : totals)
-    if (all || static_cast<uint64_t>(request.thread) == of.thread) folds[{of.key, 0, of.more}].add(total);
+    if (all || static_cast<uint64_t>(request.thread) == of.thread)
+      folds[{of.key, 0, of.more}].add(total.value);
   for (auto& [key, fold] : folds) {
     // Threads that never met the key have counted nothing for it.
     if (all && request.aggregate != format::Aggregate::sum) fold.add_zeros(threads - fold.count());
@@ -255,14 +256,14 @@ std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot
       if (now.others) out.push_back(observation(true, {}, now.others_observed, keyed));
       return out;
     }
-    const auto add = [&](const std::map<values::KeyOf, int64_t>& totals) {
-      for (const auto& [of, total] : totals)
+    if (table->second.is_by_thread() && request.thread != focus::kEachThread) {
+      for (const auto& [of, total] : fold(now.totals, request, snapshot.counts[index]))
         if (is_shown(of)) out.push_back({false, of, total});
-    };
-    if (table->second.is_by_thread() && request.thread != focus::kEachThread)
-      add(fold(now.totals, request, snapshot.counts[index]));
-    else
-      add(now.totals);
+    } else {
+      out.reserve(now.totals.size() + 1);
+      for (const auto& [of, total] : now.totals)
+        if (is_shown(of)) out.push_back({false, of, total.value});
+    }
     if (now.others) out.push_back({true, {}, now.others_total});
   }
   return out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/say.h"
@@ -32,10 +33,6 @@ struct Active {  // one thread's
   uint64_t more = 0;
 };
 
-Error gone() {
-  return {"cannot read the keys of a request in the target: it has ended, or executes another program"};
-}
-
 bool read_words(const image::Memory& memory, uint64_t address, std::span<uint64_t> into) {
   return memory.read(address, std::as_writable_bytes(into));
 }
@@ -52,16 +49,16 @@ bool read_active(const image::Memory& memory, const KeyPlace& place, Active& act
 }
 
 // The blocks that threads own, and the one that those without a slot share.
-Result<std::vector<Active>> read_threads(const image::Memory& memory, const BlockLayout& layout,
-                                         const KeyPlace& place) {
+std::optional<std::vector<Active>> read_threads(const image::Memory& memory, const BlockLayout& layout,
+                                                const KeyPlace& place) {
   std::vector<uint64_t> slots(uint64_t{layout.slots} * 2);
-  if (!read_words(memory, layout.directory, slots)) return gone();
+  if (!read_words(memory, layout.directory, slots)) return std::nullopt;
   std::vector<Active> threads;
   for (uint64_t i = 0; i <= layout.slots; ++i) {
     if (i < layout.slots && slots[i * 2] == 0) continue;
     Active active;
     active.block = layout.blocks + i * layout.stride;
-    if (!read_active(memory, place, active)) return gone();
+    if (!read_active(memory, place, active)) return std::nullopt;
     threads.push_back(active);
   }
   return threads;
@@ -183,12 +180,17 @@ bool KeyReader::lacks_text(const uint64_t* total) const {
   return false;
 }
 
-void KeyReader::add(const uint64_t* one, KeyValues& out) const {
+// A place of a table is the same key's for as long as anybody knows, and what a descriptor is called may be another key's.
+void KeyReader::add(const uint64_t* one, KeyValues& out, std::vector<Total*>& known, uint64_t number) const {
   if (routines(place_.kind).fold != nullptr) {
     observe(out.observed[of_total(one)], place_.kind, one[1], one[kTotalCount / 8], one[kTotalPart / 8]);
     return;
   }
-  int64_t& total = out.totals[of_total(one)];
+  if (known.size() <= number) known.resize(number + 1);
+  Total*& place = known[number];
+  if (place == nullptr || place->first != raw_of_total(one))
+    place = &*out.totals.try_emplace(of_total(one)).first;
+  int64_t& total = place->second.value;
   total = static_cast<int64_t>(static_cast<uint64_t>(total) + one[1]);
 }
 
@@ -207,7 +209,7 @@ bool KeyReader::read_totals(const image::Memory& memory, KeyValues& out) {
             out.others_total = static_cast<int64_t>(static_cast<uint64_t>(out.others_total) + one[1]);
             if (observes) observe(out.others_observed, place.kind, one[1], one[kTotalCount / 8], first + i);
           } else if (!lacks_text(one)) {
-            add(one, out);
+            add(one, out, known_, first + i);
           }
         }
         return true;
@@ -215,31 +217,30 @@ bool KeyReader::read_totals(const image::Memory& memory, KeyValues& out) {
 }
 
 // What threads have counted for themselves of keys that the table has. Its number 0 is nobody's.
-bool KeyReader::read_own(const image::Memory& memory, KeyValues& out) const {
+bool KeyReader::read_own(const image::Memory& memory, KeyValues& out) {
   return each_totals(memory, place_.table + place_.own, place_.own_totals, place_.most_own,
                      [&](uint64_t first, std::span<const uint64_t> words) {
                        for (size_t i = first == 0 ? 1 : 0; i < words.size() / kTotalWords; ++i)
                          if (const uint64_t* one = &words[i * kTotalWords]; one[kTotalOwner / 8] != 0)
-                           add(one, out);
+                           add(one, out, known_, first + i);
                        return true;
                      });
 }
 
-Result<void> KeyReader::read(const image::Memory& memory) {
+bool KeyReader::read_all(const image::Memory& memory, KeyValues& now) {
   auto before = read_threads(memory, layout_, place_);
-  if (!before) return before.error();
+  if (!before) return false;
   std::vector<uint64_t> bases(before->size());
   for (size_t i = 0; i < before->size(); ++i)
-    if (!read_words(memory, (*before)[i].block + place_.base, std::span(&bases[i], 1))) return gone();
-  KeyValues now;
-  if (!read_totals(memory, now) || (place_.own != 0 && !read_own(memory, now))) return gone();
+    if (!read_words(memory, (*before)[i].block + place_.base, std::span(&bases[i], 1))) return false;
+  if (!read_totals(memory, now) || (place_.own != 0 && !read_own(memory, now))) return false;
 
   const uint64_t others = place_.table + place_.totals + 8;
   bool moving = false;
   for (size_t i = 0; i < before->size(); ++i) {
     Active after;
     after.block = (*before)[i].block;
-    if (!read_active(memory, place_, after)) return gone();
+    if (!read_active(memory, place_, after)) return false;
     now.more += after.more;
     for (size_t e = 0; e < kActiveEntries; ++e) {
       const Entry &was = (*before)[i].entries[e], &is = after.entries[e];
@@ -247,15 +248,28 @@ Result<void> KeyReader::read(const image::Memory& memory) {
       moving = moving || (!same && (was.count != 0 || is.count != 0));
       if (!same || place_.texts != 0)
         continue;  // code that has texts for keys raises none, whatever a plan says
-      int64_t& total = is.total == others ? now.others_total : now.totals[{is.key, after.thread, {}}];
+      int64_t& total = is.total == others ? now.others_total : now.totals[{is.key, after.thread, {}}].value;
       total = static_cast<int64_t>(static_cast<uint64_t>(total) + bases[i] - is.base);
     }
   }
   if (moving) {
-    for (auto& [key, total] : now.totals)
-      if (auto last = last_.totals.find(key); last != last_.totals.end())
-        total = std::max(total, last->second);
+    for (auto& [key, total] : now.totals) total.value = std::max(total.value, total.before);
     now.others_total = std::max(now.others_total, last_.others_total);
+  }
+  return true;
+}
+
+Result<void> KeyReader::read(const image::Memory& memory) {
+  KeyValues now;
+  now.totals = std::move(last_.totals);
+  for (auto& [key, total] : now.totals) total.before = std::exchange(total.value, 0);
+  if (!read_all(memory, now)) {
+    known_.clear(), known_own_.clear();
+    std::erase_if(now.totals, [](const Total& one) { return one.second.before == KeyTotal().before; });
+    for (auto& [key, total] : now.totals) total.value = total.before;
+    last_.totals = std::move(now.totals);
+    return Error{
+        "cannot read the keys of a request in the target: it has ended, or executes another program"};
   }
   last_ = std::move(now);
   return {};

@@ -11,6 +11,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -45,10 +46,19 @@ struct KeyOf {
   uint64_t thread = 0;                                           // 0 where keys are not kept by thread
   std::array<int64_t, format::kMostKeysOfMetric - 1> more = {};  // of several, 0 where there are fewer
   auto operator<=>(const KeyOf&) const = default;
+  bool operator==(const KeyOf& other) const {  // of arrays it would be a call
+    return key == other.key && thread == other.thread && more[0] == other.more[0] && more[1] == other.more[1];
+  }
+};
+
+struct KeyTotal {
+  int64_t value = 0;
+  int64_t before =
+      std::numeric_limits<int64_t>::min();  // in the sample before: as little as there is where it was not
 };
 
 struct KeyValues {
-  std::map<KeyOf, int64_t> totals;         // each key that was seen,
+  std::map<KeyOf, KeyTotal> totals;        // each key that was seen,
   std::map<KeyOf, Observations> observed;  // or this, where values are observed
   bool others = false;                     // there were keys that found no room; this is what they counted
   int64_t others_total = 0;
@@ -75,9 +85,11 @@ class KeyReader {
   format::CellKind kind() const { return place_.kind; }
 
  private:
+  using Total = std::map<KeyOf, KeyTotal>::value_type;
+  bool read_all(const image::Memory& memory, KeyValues& out);
   bool read_totals(const image::Memory& memory, KeyValues& out);
-  bool read_own(const image::Memory& memory, KeyValues& out) const;
-  void add(const uint64_t* total, KeyValues& out) const;
+  bool read_own(const image::Memory& memory, KeyValues& out);
+  void add(const uint64_t* total, KeyValues& out, std::vector<Total*>& known, uint64_t number) const;
   bool read_texts(const image::Memory& memory, uint64_t first, std::span<const uint64_t> totals);
   void name(int64_t key, const std::string& text);
   KeyOf of_total(const uint64_t* total) const;
@@ -88,6 +100,8 @@ class KeyReader {
   BlockLayout layout_;
   KeyPlace place_;
   KeyValues last_;
+  // Of ten thousand keys each is looked for once, and not in each sample: by the number of a total, and of a thread's own.
+  std::vector<Total*> known_, known_own_;
   std::map<int64_t, std::string> texts_;  // by their hashes, the keys
   Namer namer_;
   std::map<int64_t, std::pair<std::string, int64_t>>

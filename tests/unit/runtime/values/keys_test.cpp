@@ -26,6 +26,12 @@ namespace {
 using format::KeyChange;
 using Totals = std::map<values::KeyOf, int64_t>;
 
+Totals plain(const std::map<values::KeyOf, values::KeyTotal>& totals) {
+  Totals out;
+  for (const auto& [of, total] : totals) out[of] = total.value;
+  return out;
+}
+
 constexpr uint64_t kBase = 64, kKey = 72, kChange = 80, kFurtherKeys = 88, kKeys = 128, kStride = 1024;
 
 // This process's memory, as the reader sees a target's.
@@ -100,7 +106,7 @@ class Keys : public testing::Test {
     for (const auto& [of, total] : reader.last().totals) {
       std::vector<std::string> texts = {reader.text(of.key)};
       for (size_t i = 1; i < shape_.text_keys; ++i) texts.push_back(reader.text(of.more[i - 1]));
-      EXPECT_TRUE(out.try_emplace(texts, total).second) << texts[0];
+      EXPECT_TRUE(out.try_emplace(texts, total.value).second) << texts[0];
     }
     return out;
   }
@@ -140,13 +146,13 @@ TEST_F(Keys, EachCountsWhileItIsActive) {
   hit();
   change(KeyChange::raise, -1);
   hit(10);
-  EXPECT_EQ(values().totals, (Totals{{{5}, 11}, {{-1}, 10}}));
+  EXPECT_EQ(plain(values().totals), (Totals{{{5}, 11}, {{-1}, 10}}));
   change(KeyChange::lower_key, 5);
   hit(100);
-  EXPECT_EQ(values().totals, (Totals{{{5}, 11}, {{-1}, 110}}));
+  EXPECT_EQ(plain(values().totals), (Totals{{{5}, 11}, {{-1}, 110}}));
   change(KeyChange::lower_all, 0);
   hit(1000);
-  EXPECT_EQ(values().totals, (Totals{{{5}, 11}, {{-1}, 110}}));
+  EXPECT_EQ(plain(values().totals), (Totals{{{5}, 11}, {{-1}, 110}}));
 }
 
 TEST_F(Keys, RaisesCountAndSetsDoNot) {
@@ -157,10 +163,10 @@ TEST_F(Keys, RaisesCountAndSetsDoNot) {
     change(raise, key);
     change(KeyChange::lower_all, 0);
     hit();
-    EXPECT_EQ(values().totals[{key}], raise == KeyChange::raise) << key;
+    EXPECT_EQ(plain(values().totals)[{key}], raise == KeyChange::raise) << key;
     change(KeyChange::clear_all, 0);
     hit();
-    EXPECT_EQ(values().totals[{key}], raise == KeyChange::raise) << key;
+    EXPECT_EQ(plain(values().totals)[{key}], raise == KeyChange::raise) << key;
   }
 }
 
@@ -218,7 +224,7 @@ TEST_F(Keys, WhatIsAddedIsAKeysAtOnce) {
     change(KeyChange::add, key);
   }
   const values::KeyValues now = values();
-  EXPECT_EQ(now.totals, (Totals{{{5}, 7}, {{-1}, -7}}));
+  EXPECT_EQ(plain(now.totals), (Totals{{{5}, 7}, {{-1}, -7}}));
   EXPECT_TRUE(now.others);
   EXPECT_EQ(now.others_total, 20);
   EXPECT_EQ(now.more, 0u);
@@ -265,7 +271,7 @@ TEST_F(Keys, TheOutermostFrameLeavesNothing) {
   change(KeyChange::raise, 7, 900);  // a frame that will vanish
   change(KeyChange::lower_all, 0, 1000);
   hit();
-  EXPECT_EQ(values().totals[{7}], 0);
+  EXPECT_EQ(plain(values().totals)[{7}], 0);
 }
 
 TEST_F(Keys, ValuesOfAllKinds) {
@@ -276,7 +282,7 @@ TEST_F(Keys, ValuesOfAllKinds) {
     change(KeyChange::clear_key, key);
     hit();
   }
-  EXPECT_EQ(values().totals,
+  EXPECT_EQ(plain(values().totals),
             (Totals{{{0}, 1}, {{-1}, 1}, {{INT64_MIN}, 1}, {{INT64_MAX}, 1}, {{32}, 1}, {{64}, 1}}));
 }
 
@@ -289,7 +295,7 @@ TEST_F(Keys, MoreThanTheTableHolds) {
   }
   const values::KeyValues got = values();
   EXPECT_EQ(got.totals.size(), 100u);
-  for (const auto& [key, total] : got.totals) EXPECT_EQ(total, 1) << key.key;
+  for (const auto& [key, total] : plain(got.totals)) EXPECT_EQ(total, 1) << key.key;
   EXPECT_TRUE(got.others);
   EXPECT_EQ(got.others_total, 150);
 }
@@ -321,7 +327,7 @@ TEST_F(Keys, ThreadsMeetAtTheSameKeys) {
   Totals truth;
   std::mt19937_64 random(7);
   for (uint64_t i = 0; i < kRounds; ++i) truth[{static_cast<int64_t>(random() % 1000) * 4096}] += kThreads;
-  EXPECT_EQ(values().totals, truth);
+  EXPECT_EQ(plain(values().totals), truth);
 }
 
 // What totals of the second table there are, by owner: how many, and what they have counted.
@@ -358,7 +364,7 @@ TEST_F(Keys, ThreadsAddToTotalsOfTheirOwn) {
     EXPECT_FALSE(got.others);
     for (const auto& [key, number] : calls) {
       if (kind == format::CellKind::counter) {
-        EXPECT_EQ(got.totals.at({key}), number * (1 + 2 + 3 + 4));
+        EXPECT_EQ(got.totals.at({key}).value, number * (1 + 2 + 3 + 4));
       } else {
         const values::Distribution& one = got.observed.at({key}).distribution;
         EXPECT_EQ(one.sum, number * (1 + 2 + 3 + 4));
@@ -383,7 +389,7 @@ TEST_F(Keys, WithoutRoomForTotalsOfTheirOwn) {
         change(KeyChange::add, key, 0, t);
       }
   const values::KeyValues got = values();
-  EXPECT_EQ(got.totals, (Totals{{{0}, kThreads * 3}, {{1}, kThreads * 3}, {{2}, kThreads * 3}}));
+  EXPECT_EQ(plain(got.totals), (Totals{{{0}, kThreads * 3}, {{1}, kThreads * 3}, {{2}, kThreads * 3}}));
   EXPECT_EQ(got.others_total, kThreads * 3 * 2);  // keys are as many as they may be
   uint64_t own = 0;
   for (const auto& [owner, totals] : owned(table_, shape_)) own += totals.first;
@@ -400,7 +406,7 @@ TEST_F(Keys, OfManyKeysNoneIsAThreads) {
     }
   const values::KeyValues got = values();
   ASSERT_EQ(got.totals.size(), kKeys);
-  for (const auto& [key, total] : got.totals) ASSERT_EQ(total, 2) << key.key;
+  for (const auto& [key, total] : plain(got.totals)) ASSERT_EQ(total, 2) << key.key;
   EXPECT_LE(owned(table_, shape_).at(reinterpret_cast<uint64_t>(block())).first, kOwnKeys + 1);
 }
 
@@ -413,7 +419,7 @@ TEST_F(Keys, ABlockOfSeveralThreadsOwnsNothing) {
     block()[kBase / 8] = 1;
     change(KeyChange::add, 7);
   }
-  EXPECT_EQ(values().totals, (Totals{{{7}, 5}}));
+  EXPECT_EQ(plain(values().totals), (Totals{{{7}, 5}}));
   EXPECT_TRUE(owned(table_, shape_).empty());
 }
 
@@ -426,10 +432,10 @@ TEST_F(Keys, EachThreadHasTotalsOfItsOwn) {
     hit(static_cast<int64_t>(1 + thread), thread);
   }
   const Totals truth{{{5, 100}, 1}, {{5, 101}, 2}, {{0, 100}, 1}, {{1, 101}, 2}};
-  EXPECT_EQ(values().totals, truth);  // while they are active,
+  EXPECT_EQ(plain(values().totals), truth);  // while they are active,
   for (uint64_t thread : {uint64_t{0}, uint64_t{1}}) change(KeyChange::lower_all, 0, 0, thread);
   hit(7);
-  EXPECT_EQ(values().totals, truth);  // and settled
+  EXPECT_EQ(plain(values().totals), truth);  // and settled
 }
 
 TEST_F(Keys, AReaderOfGarbage) {
@@ -475,7 +481,7 @@ class DescriptorKeys : public Keys {
     });
     EXPECT_TRUE(reader.read(OwnMemory()));
     std::map<std::string, int64_t> out;
-    for (const auto& [of, total] : reader.last().totals) out[reader.descriptor(of.key)] += total;
+    for (const auto& [of, total] : reader.last().totals) out[reader.descriptor(of.key)] += total.value;
     lines_ = reader.last().totals.size();
     return out;
   }
