@@ -182,6 +182,19 @@ class States(LiveTest):
         program.ask("work 5")
         self.assertEqual(program.end(), 0)
 
+    def test_mappings_that_the_program_may_want(self):
+        """The same of the number of its mappings."""
+        limit = int(pathlib.Path("/proc/sys/vm/max_map_count").read_text())
+        own = pathlib.Path(f"/proc/{self.start('obstinate').pid}/maps").read_text().count("\n")
+        program = self.start("obstinate", f"maps={limit - own - 20}")
+        before = self.remember(program.pid)
+        plan = self.compile_text(metric("turns", ["turn"]))
+        done = run(MDL_INJECT, program.pid, plan, "-d", "0.1")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("vm.max_map_count", done.stderr)
+        self.assert_untouched(program.pid, before)
+        program.kill()
+
     def test_thread_without_a_pointer(self):
         self.refused_when_stopped("pointerless", "has no thread pointer")
 
