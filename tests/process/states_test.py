@@ -148,6 +148,23 @@ class States(LiveTest):
             program.ask("work 1")
             self.assertEqual(program.end(), 0)
 
+    def test_code_that_is_read_from_its_file_again(self):
+        """What was written to it is gone, and comes again: what was done in between is missing, and that is said."""
+        program, before = self.begin("plain")
+        session = self.inject(program.pid, self.plan).wait_inserted()
+        program.ask("work 20")
+        program.ask("discard")
+        program.ask("work 1000")
+        session.said("has put its own code back")
+        session.said("inserted 1 points")
+        program.ask("work 300")
+        self.assert_stopped_well(session)
+        final = session.final()["work_calls", ""]
+        self.assertIs(final["complete"], False)
+        self.assertIn(final["value"], range(320, 1321))
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
     def test_other_limits(self):
         """Files, address space, data, locked memory: refused, with the limit's name, and nothing is left mapped."""
         program, before = self.begin("locked")
