@@ -202,8 +202,8 @@ bool may_show_own(std::string_view name) {
 }
 
 bool is_setting(std::string_view path) {
-  if (path == "/proc/sys/kernel/yama/ptrace_scope" || path == "/sys/kernel/security/lsm" ||
-      path == "/proc/locks")
+  if (path == "/proc/sys/kernel/yama/ptrace_scope" || path == "/proc/sys/vm/max_map_count" ||
+      path == "/sys/kernel/security/lsm" || path == "/proc/locks")
     return true;
   if (path.find("..") != path.npos) return false;
   if (path.starts_with("/sys/devices/system/clocksource/")) return true;

@@ -190,8 +190,10 @@ class Commit {
       regs[tid] = *r;
     }
     if (auto ok = check_pointers_differ(regs); !ok) return ok.error();
-    if (auto ok = check_unchanged(input_, memory_, stage_); !ok) return ok.error();
-    std::set<const FunctionPlan*> busy = busy_functions(regs, now);
+    auto mappings = image::read_maps(input_.image.pid);  // once: there may be tens of thousands
+    if (!mappings) return mappings.error();
+    if (auto ok = check_unchanged(input_, memory_, stage_, *mappings); !ok) return ok.error();
+    std::set<const FunctionPlan*> busy = busy_functions(regs, *mappings, now);
     if (now.is_over()) return Attempt::late;
     if (!busy.empty() && may_wait) return Attempt::busy;
     std::map<const FunctionPlan*, std::string> reasons;
@@ -273,13 +275,12 @@ class Commit {
 
   // Functions with a window into which an address on some stack points: a handler
   // interrupted it and will return there. A thread's pc can be moved, such an address cannot.
-  std::set<const FunctionPlan*> busy_functions(const Regs& regs, process::PausedMemory& now) const {
+  std::set<const FunctionPlan*> busy_functions(const Regs& regs, const std::vector<image::Mapping>& mappings,
+                                               process::PausedMemory& now) const {
     std::set<const FunctionPlan*> out;
-    auto mappings = image::read_maps(input_.image.pid);
-    if (!mappings) return out;
     for (const auto& [tid, r] : regs) {
       now.begin(tid);
-      std::vector<uint64_t> places = return_places(r, *mappings, now, unwinder_);
+      std::vector<uint64_t> places = return_places(r, mappings, now, unwinder_);
       if (now.is_over()) return out;
       for (uint64_t word : places)
         if (const StagedWindow* window = window_around(word)) out.insert(window->function);
@@ -360,10 +361,8 @@ class Commit {
 }  // namespace
 
 Result<void> check_unchanged(const InsertInput& input, const process::TargetMemory& memory,
-                             const Stage& stage) {
-  auto mappings = image::read_maps(input.image.pid);
-  if (!mappings) return mappings.error();
-  const resident::FilePlaces places(stage.journal.files, *mappings);
+                             const Stage& stage, const std::vector<image::Mapping>& mappings) {
+  const resident::FilePlaces places(stage.journal.files, mappings);
   for (const resident::PatchedFile& file : stage.journal.files)
     if (!places.is_still_there(file.at.start))
       return Error{fmt::format("a library at {:#x} was unloaded while the insertion was prepared: try again",

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "base/result.h"
 #include "runtime/patch/insert.h"
@@ -20,9 +21,10 @@
 
 namespace mdl::patch {
 
-// An error when the code to be replaced is not what was read, or something else is mapped there.
+// An error when the code to be replaced is not what was read, or something else is mapped there. `mappings`: as
+// they are now.
 Result<void> check_unchanged(const InsertInput& input, const process::TargetMemory& memory,
-                             const Stage& stage);
+                             const Stage& stage, const std::vector<image::Mapping>& mappings);
 
 // The session whose code a stage replaces.
 struct Replaced {

@@ -171,6 +171,7 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
   pid_t pid = input.image.pid;
   if (auto ok = check_file_size(pid, total); !ok) return ok;
   if (auto ok = process::check_space(pid, total, writable); !ok) return ok;
+  if (auto ok = process::check_mappings(pid, input.image.mappings.size(), regions.size()); !ok) return ok;
   if (auto ok = process::check_memory(pid, memory_needed(pid, stage)); !ok) return ok;
   const bool locked = process::read_status(pid).locks_memory;
   process::Threads threads(pid, memory);

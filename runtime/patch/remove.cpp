@@ -22,13 +22,27 @@ constexpr auto kLongestStop = 2000ms;  // for a thread that does not stop; a loo
 
 }  // namespace
 
+Result<const std::vector<image::Mapping>*> Removal::mappings() {
+  if (!mappings_) {
+    auto read = image::read_maps(pid_);
+    if (!read) return read.error();
+    mappings_ = std::move(*read);
+  }
+  return &*mappings_;
+}
+
+void Removal::release_all() {
+  mappings_.reset();
+  threads_.release_all();
+}
+
 bool Removal::anyone_inside(WalkedStacks& stacks) {
   if (expects_nobody_) return false;
-  auto mappings = image::read_maps(pid_);
+  auto mappings = this->mappings();
   if (!mappings) return true;
   std::vector<image::Range> code = process::left_stubs(memory_, *image_);
   code.insert(code.end(), relays_.begin(), relays_.end());
-  for (const image::Mapping& mapping : *mappings)
+  for (const image::Mapping& mapping : **mappings)
     if (resident::is_session_mapping(mapping) && mapping.execute)
       code.push_back({mapping.start, mapping.end});
   auto inside = [&](uint64_t address) {
@@ -38,7 +52,7 @@ bool Removal::anyone_inside(WalkedStacks& stacks) {
   for (pid_t tid : threads_.stopped()) {
     auto regs = threads_.registers(tid);
     if (!regs || inside(arch::pc(*regs))) return true;
-    for (uint64_t word : return_places(*regs, *mappings, stacks.memory(), stacks.of(tid, *regs)))
+    for (uint64_t word : return_places(*regs, **mappings, stacks.memory(), stacks.of(tid, *regs)))
       if (inside(word)) return true;
   }
   return false;
@@ -113,7 +127,7 @@ Result<void> Removal::restore(const resident::Journal* own, std::chrono::millise
   std::optional<MissedExits> missed;
   if (journal) missed.emplace(*journal, *image_, memory_);
   Result<void> done = put_all_back(own, until, meanwhile, missed ? &*missed : nullptr, unwinder);
-  if (!done) threads_.release_all();  // it may have been killed: then it ends only now
+  if (!done) release_all();  // it may have been killed: then it ends only now
   return done;
 }
 
@@ -143,7 +157,7 @@ Result<void> Removal::put_all_back(const resident::Journal* own, Clock::time_poi
       if (!inside_) return put_back(resident::PatchedWindow::Part::relay);
       if (Clock::now() > until) return {};
     }
-    threads_.release_all();
+    release_all();
     const Clock::duration pause = Clock::now() - threads_.stopped_since();
     const bool is_late = stopped ? now.is_over() : threads_.is_late();
     if (is_late) limit *= 4;
@@ -156,7 +170,7 @@ Result<void> Removal::put_all_back(const resident::Journal* own, Clock::time_poi
 }
 
 void Removal::check_exits(const MissedExits& missed, WalkedStacks& stacks) {
-  if (auto mappings = image::read_maps(pid_)) exits_ = missed.find(threads_, *mappings, stacks);
+  if (auto mappings = this->mappings()) exits_ = missed.find(threads_, **mappings, stacks);
 }
 
 // A measuring session must not put anything in again, nor take what is counted from now on for all there is.
@@ -192,7 +206,7 @@ Result<void> Removal::put_back_hosts(WalkedStacks& stacks) {
     for (const resident::Relay& relay : resident::relays_of(window))
       relays[relay.at] = relay.target, hosts[relay.at] = window.address;
   }
-  auto mappings = image::read_maps(pid_);
+  auto mappings = this->mappings();
   if (!mappings) return mappings.error();
   std::set<uint64_t> waiting;
   const bool moved = leave_relays(relays);
@@ -200,7 +214,7 @@ Result<void> Removal::put_back_hosts(WalkedStacks& stacks) {
   for (pid_t tid : threads_.stopped()) {
     auto regs = threads_.registers(tid);
     if (!regs || !moved) return {};
-    for (uint64_t word : return_places(*regs, *mappings, stacks.memory(), stacks.of(tid, *regs)))
+    for (uint64_t word : return_places(*regs, **mappings, stacks.memory(), stacks.of(tid, *regs)))
       if (auto host = hosts.find(word); host != hosts.end()) waiting.insert(host->second);
   }
   if (stacks.memory().is_over()) return {};
@@ -224,10 +238,10 @@ bool Removal::is_original(uint64_t address) const {
 Result<void> Removal::put_back(resident::PatchedWindow::Part part, const std::set<uint64_t>& but) {
   // No thread runs: what is mapped now stays so. A library that was unloaded is not written to, nor what lies
   // at its place now; code that the program has copied to other memory, with the jumps in it, is.
-  auto mappings = image::read_maps(pid_);
+  auto mappings = this->mappings();
   if (!mappings) return mappings.error();
   std::vector<Edit> edits;
-  const resident::FilePlaces places(files_, *mappings);
+  const resident::FilePlaces places(files_, **mappings);
   for (const resident::PatchedWindow& window : windows_)
     if (window.part == part && !but.contains(window.address) &&
         (places.is_still_there(window.address) || places.is_copied(window, memory_)))
@@ -250,7 +264,7 @@ Result<void> Removal::put_back(resident::PatchedWindow::Part part, const std::se
 Result<void> Removal::finish() {
   if (gone_) return {};
   if (inside_) {
-    threads_.release_all();
+    release_all();
     lock_.reset();
     return Error{
         fmt::format(
@@ -270,7 +284,7 @@ Result<void> Removal::finish() {
   stubs_ = process::restore_slack(memory_, *image_);
   std::erase_if(foreign_, [&](uint64_t address) { return is_original(address); });
   if (!foreign_.empty()) {
-    threads_.release_all();
+    release_all();
     lock_.reset();
     return Error{fmt::format("{1} windows of process {0}, the first at {2:#x}, hold neither our code nor the "
                              "original: somebody "
@@ -283,13 +297,13 @@ Result<void> Removal::finish() {
   // One that does not run takes seconds to be found out.
   const auto deadline = std::chrono::steady_clock::now() + 15s;
   for (int attempt = 0; attempt < 20 && std::chrono::steady_clock::now() < deadline; attempt++) {
-    auto mappings = image::read_maps(pid_);
-    if (!mappings) break;  // it has ended
-    resident::Footprint session = resident::find_footprint(*mappings, memory_);
+    auto mappings = this->mappings();
+    if (!mappings || process::has_ended(pid_)) break;
+    resident::Footprint session = resident::find_footprint(**mappings, memory_);
     done =
         session.mappings.empty() ? Result<void>{} : unmap(pid_, threads_, memory_, *image_, session.mappings);
     if (done) break;
-    threads_.release_all();
+    release_all();
     if (threads_.executed()) {
       lock_.reset();
       return threads_.left_alone();
@@ -297,7 +311,7 @@ Result<void> Removal::finish() {
     nap(5000);
     if (auto stopped = threads_.stop_all(2000ms, kLongestStop); !stopped) done = stopped;
   }
-  threads_.release_all();
+  release_all();
   lock_.reset();
   if (done) return {};
   if (process::has_ended(pid_)) return Error{fmt::format("process {} has ended", pid_)};

@@ -73,6 +73,10 @@ class Removal {
 
  private:
   Result<void> look(const resident::Journal* own);
+  // Of the stop, in which nobody maps anything but we, at its end: to read them takes tens of milliseconds where
+  // there are tens of thousands.
+  Result<const std::vector<image::Mapping>*> mappings();
+  void release_all();
   Result<void> put_all_back(const resident::Journal* own, std::chrono::steady_clock::time_point until,
                             const std::function<void()>& meanwhile, const MissedExits* missed,
                             const image::Unwinder& unwinder);
@@ -91,6 +95,7 @@ class Removal {
   process::Threads threads_;
   std::optional<process::TransactionLock> lock_;
   std::optional<image::Image> image_;
+  std::optional<std::vector<image::Mapping>> mappings_;
   resident::Footprint session_;
   std::vector<resident::PatchedWindow> windows_;
   std::vector<resident::PatchedFile> files_;  // that they are in

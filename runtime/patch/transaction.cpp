@@ -36,8 +36,11 @@ Result<Stage> put_in(const InsertInput& input, const process::TargetMemory& memo
     if (!refused) return refused.error();
     if (*refused) {  // of a library that is being unloaded, the audit sees but a part
       // What a change replaces is not the code that its audit is about.
-      if (!addition.successor)
-        if (auto ok = check_unchanged(input, memory, *stage); !ok) return ok.error();
+      if (!addition.successor) {
+        mappings = image::read_maps(input.image.pid);
+        if (!mappings) return mappings.error();
+        if (auto ok = check_unchanged(input, memory, *stage, *mappings); !ok) return ok.error();
+      }
       out.warnings.push_back(audit_warning(*refused));
     }
     if (addition.check_coverage)

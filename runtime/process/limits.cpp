@@ -69,4 +69,16 @@ Result<void> check_space(pid_t pid, uint64_t mapped, uint64_t writable) {
   return {};
 }
 
+Result<void> check_mappings(pid_t pid, uint64_t has, uint64_t more) {
+  const std::string text = kernel::system_text("/proc/sys/vm/max_map_count");
+  uint64_t limit = 0;
+  if (std::from_chars(text.data(), text.data() + text.size(), limit).ec != std::errc()) return {};
+  const uint64_t left = limit - std::min(limit, has);
+  if (more <= left / kShare) return {};
+  return Error{fmt::format(
+      "process {} may have {} mappings more (vm.max_map_count), and the instrumentation needs {}, of which "
+      "the program might run short: at most an eighth is taken; raise the limit with sysctl, or ask for less",
+      pid, left, more)};
+}
+
 }  // namespace mdl::process

@@ -19,4 +19,7 @@ std::optional<uint64_t> soft_limit(pid_t pid, std::string_view row);
 // of its own. The kernel asks the first question only: past a limit it is the program whose malloc fails.
 Result<void> check_space(pid_t pid, uint64_t mapped, uint64_t writable);
 
+// The same of the number of mappings, of which the process has some already. The limit is the machine's.
+Result<void> check_mappings(pid_t pid, uint64_t has, uint64_t more);
+
 }  // namespace mdl::process

@@ -106,6 +106,25 @@ std::unique_ptr<Libraries::Prepared> Libraries::prepare() const {
   return out;
 }
 
+// The program itself is never loaded again: it has thrown away what was written to its code (MADV_DONTNEED, or
+// its file mapped once more), and what it did from then on is missing.
+bool Libraries::note_discarded(const Prepared& prepared) {
+  const image::Object& program = prepared.image.objects.front();
+  if (!prepared.objects.contains(&program)) return false;
+  std::set<uint32_t> requests;
+  for (const patch::FunctionPlan& f : prepared.coverage.functions)
+    for (const patch::FunctionPlan::Point& point : f.points)
+      for (const focus::BoundSnippet& snippet : point.snippets)
+        if (f.object == &program) requests.insert(snippet.requests.begin(), snippet.requests.end());
+  for (const uint32_t request : requests) session_.requests[request].early++;
+  if (!requests.empty() && said_.insert(program.name).second)
+    say(stderr,
+        "warning: {} has put its own code back (madvise or mmap): what it did until the instrumentation was "
+        "inserted again is not counted\n",
+        program.name);
+  return !requests.empty();
+}
+
 bool Libraries::insert(Prepared& prepared) {
   std::vector<std::string> names;
   for (const image::Object* object : prepared.objects) names.push_back(object->name);
@@ -135,8 +154,10 @@ bool Libraries::insert(Prepared& prepared) {
         session_.requests[i].refused += prepared.coverage.refused_of[i];
         session_.requests[i].early += prepared.coverage.early_of[i];
       }
-      say(stderr, "{} was loaded: inserted {} points in {:.1f} ms, paused {:.1f} ms{}\n", who,
-          extension->inserted.points, static_cast<double>(extension->inserted.took.count()) / 1e6,
+      const bool discarded = note_discarded(prepared);
+      say(stderr, "{} was {}: inserted {} points in {:.1f} ms, paused {:.1f} ms{}\n", who,
+          discarded ? "put back" : "loaded", extension->inserted.points,
+          static_cast<double>(extension->inserted.took.count()) / 1e6,
           static_cast<double>(extension->inserted.paused.count()) / 1e6,
           prepared.coverage.refused.empty() ? ""
                                             : fmt::format(", {} refused", prepared.coverage.refused.size()));

@@ -48,6 +48,8 @@ class Libraries {
 
   std::unique_ptr<Prepared> prepare() const;
   bool insert(Prepared& prepared);
+  // True when what comes again is the program's own code.
+  bool note_discarded(const Prepared& prepared);
   void forget_unloaded(const image::Image& image);
   static std::set<Identity> identities(const image::Image& image);
   void watch_windows();

@@ -2,7 +2,9 @@
 whose frames no table describes (tests/programs/obstinate.cpp), which the program itself watches.
 """
 
+import pathlib
 import re
+import time
 import unittest
 
 from harness import MDL_INJECT, LiveTest, metric, run
@@ -11,6 +13,7 @@ FAILED = 1
 # What the target may see of a stop that is limited to 50 ms: a thread that is about to be let go may have to wait for
 # the processor, on a machine that does other things. Without a limit it is 20 times that.
 SEEN_MS = 400
+MOST_READS = 5  # as long as so many take, with what is made of them and the rest of the stop
 
 
 class Pause(LiveTest):
@@ -57,6 +60,24 @@ class Pause(LiveTest):
         done = run(MDL_INJECT, "--remove", program.pid, seconds=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assert_untouched(program.pid, before)
+
+    def test_many_mappings(self):
+        """The kernel writes 60,000 of them in tens of milliseconds, so a stop reads them once."""
+        program = self.start("obstinate", "threads=1", "maps=60000")
+        before = self.remember(program.pid)
+        stood, once = [], []
+        for _ in range(5):
+            done = self.measure(program, "--max-pause", "20000", "--detach")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            began = time.monotonic()
+            pathlib.Path(f"/proc/{program.pid}/maps").read_bytes()
+            once.append((time.monotonic() - began) * 1000)
+            self.stood(program)
+            done = run(MDL_INJECT, "--remove", program.pid, seconds=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            stood.append(self.stood(program))
+        self.assert_untouched(program.pid, before)
+        self.assertLess(min(stood), MOST_READS * min(once), (stood, once))
 
     def test_shorter_than_possible(self):
         program = self.start("obstinate", "threads=400")

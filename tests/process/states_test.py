@@ -148,6 +148,23 @@ class States(LiveTest):
             program.ask("work 1")
             self.assertEqual(program.end(), 0)
 
+    def test_code_that_is_read_from_its_file_again(self):
+        """What was written to it is gone, and comes again: what was done in between is missing, and that is said."""
+        program, before = self.begin("plain")
+        session = self.inject(program.pid, self.plan).wait_inserted()
+        program.ask("work 20")
+        program.ask("discard")
+        program.ask("work 1000")
+        session.said("has put its own code back")
+        session.said("inserted 1 points")
+        program.ask("work 300")
+        self.assert_stopped_well(session)
+        final = session.final()["work_calls", ""]
+        self.assertIs(final["complete"], False)
+        self.assertIn(final["value"], range(320, 1321))
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
     def test_other_limits(self):
         """Files, address space, data, locked memory: refused, with the limit's name, and nothing is left mapped."""
         program, before = self.begin("locked")
@@ -181,6 +198,19 @@ class States(LiveTest):
                     self.assert_untouched(program.pid, before)
         program.ask("work 5")
         self.assertEqual(program.end(), 0)
+
+    def test_mappings_that_the_program_may_want(self):
+        """The same of the number of its mappings."""
+        limit = int(pathlib.Path("/proc/sys/vm/max_map_count").read_text())
+        own = pathlib.Path(f"/proc/{self.start('obstinate').pid}/maps").read_text().count("\n")
+        program = self.start("obstinate", f"maps={limit - own - 20}")
+        before = self.remember(program.pid)
+        plan = self.compile_text(metric("turns", ["turn"]))
+        done = run(MDL_INJECT, program.pid, plan, "-d", "0.1")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("vm.max_map_count", done.stderr)
+        self.assert_untouched(program.pid, before)
+        program.kill()
 
     def test_thread_without_a_pointer(self):
         self.refused_when_stopped("pointerless", "has no thread pointer")

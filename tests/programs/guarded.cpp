@@ -22,7 +22,7 @@
 // Commands: `work N` calls t_work N times; `vfork N` does so and then waits half a second for a
 // vforked child, in a sleep that no signal interrupts; `longvfork N` does that for 2.4 seconds;
 // `copy` copies the page of t_work to memory of its own, and puts that in its place, as programs do that want their
-// code on huge pages; `quit` ends with status 0. Answers {"event":"done","work":TOTAL,"interrupted":N}: how often the wait for a
+// code on huge pages; `discard` gives back the pages of its code, which are read from the file again; `quit` ends with status 0. Answers {"event":"done","work":TOTAL,"interrupted":N}: how often the wait for a
 // child, or its own sleep, failed with EINTR.
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -210,6 +210,11 @@ bool copy_code() {
          mremap(copy, kPage, kPage, MREMAP_MAYMOVE | MREMAP_FIXED, code) == code;
 }
 
+bool discard_code() {
+  void* code = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(&t_work) & ~(kPage - 1));
+  return madvise(code, kPage, MADV_DONTNEED) == 0;
+}
+
 void raise_until_told() {
   std::signal(SIGUSR1, [](int) {});
   for (pollfd input = {STDIN_FILENO, POLLIN, 0}; poll(&input, 1, 0) == 0;) raise(SIGUSR1);
@@ -221,9 +226,9 @@ void raise_until_told() {
     if (raises) raise_until_told();
     protocol::Command command = protocol::next_command();
     bool is_long = command.word == "longvfork", is_vfork = is_long || command.word == "vfork";
-    const bool is_copy = command.word == "copy";
-    if (command.word != "work" && !is_vfork && !is_copy) _exit(0);
-    if (is_copy && !copy_code()) _exit(1);
+    const bool is_copy = command.word == "copy", is_discard = command.word == "discard";
+    if (command.word != "work" && !is_vfork && !is_copy && !is_discard) _exit(0);
+    if ((is_copy && !copy_code()) || (is_discard && !discard_code())) _exit(1);
     for (unsigned long i = 0; i < command.number; ++i) t_work(i);
     if (is_vfork) wait_for_vforked_child(is_long ? timespec{2, 400'000'000} : timespec{0, 500'000'000});
     protocol::say_event("done",

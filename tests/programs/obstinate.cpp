@@ -1,13 +1,14 @@
 // A target that does what it can to make an injector wait, with the rights of its user.
 //
 //   obstinate SECONDS [lock | lock-by-child | lock-of=PID | trace-by-child |
-//                      call-mdl-inject | threads=N | deep=BYTES | busy | unfilled]...
+//                      call-mdl-inject | threads=N | deep=BYTES | busy | unfilled | maps=N]...
 //
 // `lock`: it holds flock(2) on its own memory; `lock-by-child`: a child holds it; `lock-of=PID`: it holds that of
 // another process. `trace-by-child`: a child has seized it. `call-mdl-inject`: the child, or without one the process
 // itself, has that name. `threads=N` threads sleep, each below so many bytes of stack (`deep`), where no table
 // describes the frames; `busy`: each word there looks like the address of a place in turn(); `unfilled`: the
-// page below what is in use of the last one's stack waits for userfaultfd(2), and nobody fills it. Answers {"event":"ready","child":PID}. Commands:
+// page below what is in use of the last one's stack waits for userfaultfd(2), and nobody fills it. `maps=N`: it has
+// that many mappings more. Answers {"event":"ready","child":PID}. Commands:
 // `child` answers {"event":"done","alive":0 or 1}, `turn N` calls turn(), `longest` answers {"event":"done","ms":..},
 // the longest time for which the process stood, since the last such answer; `quit`.
 #include <alloca.h>
@@ -115,6 +116,17 @@ bool take_page_away(unsigned long start) {
          madvise(reinterpret_cast<void*>(start), kPage, MADV_DONTNEED) == 0;
 }
 
+// Every other page of a range can be read: each of them and each between them is a mapping.
+bool map_often(unsigned long mappings) {
+  constexpr unsigned long kPage = 4096;
+  auto* range = static_cast<char*>(
+      mmap(nullptr, mappings * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (range == MAP_FAILED) return false;
+  for (unsigned long i = 0; i < mappings; i += 2)
+    if (mprotect(range + i * kPage, kPage, PROT_READ) != 0) return false;
+  return true;
+}
+
 std::atomic<long> longest_ms;
 void watch() {
   auto last = Clock::now();
@@ -145,6 +157,7 @@ int main(int argc, char** argv) {
   for (int i = 2; i < argc; i++) {
     const std::string_view word = argv[i];
     if (word == "lock" && !lock_memory(getpid())) return 80;
+    if (word.starts_with("maps=") && !map_often(strtoul(argv[i] + 5, nullptr, 10))) return 84;
     if (word.starts_with("lock-of=") && !lock_memory(atoi(argv[i] + 8))) return 81;
     if (word == "lock-by-child") child = in_child(named, lock_memory);
     if (word == "trace-by-child")
