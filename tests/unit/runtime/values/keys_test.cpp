@@ -155,6 +155,44 @@ TEST_F(Keys, EachCountsWhileItIsActive) {
   EXPECT_EQ(plain(values().totals), (Totals{{{5}, 11}, {{-1}, 110}}));
 }
 
+// A memory that ends after so many reads.
+class Ending final : public image::Memory {
+ public:
+  explicit Ending(size_t reads) : left_(reads) {}
+  bool read(uint64_t address, std::span<std::byte> into) const override {
+    return left_ > 0 && left_-- > 0 && OwnMemory().read(address, into);
+  }
+
+ private:
+  mutable size_t left_;
+};
+
+// What one reader has read before does not matter for what it reads next, nor does a read that fails half-way.
+TEST_F(Keys, AreReadAgainAndAgain) {
+  make(16);
+  values::KeyReader reader(layout_, place());
+  Totals truth;
+  for (int64_t round = 1; round <= 8; ++round) {
+    bool ended = true;
+    for (size_t reads = 0; ended; ++reads) {
+      const Ending ending(reads);
+      const bool could = reader.read(ending).operator bool();
+      ended = !could;
+      if (!could) {
+        EXPECT_EQ(plain(reader.last().totals), truth) << reads;
+      }
+    }
+    for (int64_t key = 0; key < round; ++key) {
+      change(KeyChange::raise, key * 977);
+      hit(round);
+      change(KeyChange::lower_all, 0);
+      truth[{key * 977}] += round;
+    }
+    ASSERT_TRUE(reader.read(OwnMemory()));
+    EXPECT_EQ(plain(reader.last().totals), truth);
+  }
+}
+
 TEST_F(Keys, RaisesCountAndSetsDoNot) {
   make(16);
   for (KeyChange raise : {KeyChange::raise, KeyChange::set}) {
