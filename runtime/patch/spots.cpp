@@ -196,6 +196,11 @@ class Finder {
     if (std::binary_search(code_.no_return.begin(), code_.no_return.end(), call.address)) return;  // never
     const Instruction* next = at(call.address + call.size);
     if (!next) return refuse(site(call.address), "what follows the call was not decoded");
+    // It is there for exceptions and setjmp, which lead here, too.
+    if (next->is_landing && wanted_.repeatable) {
+      next = at(next->address + next->size);
+      if (!next) return refuse(site(call.address), "what follows the call was not decoded");
+    }
     if (next->is_landing) return refuse(site(next->address), "a landing instruction must stay first");
     Spot spot;
     uint64_t returns_to = next->address;

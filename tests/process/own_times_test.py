@@ -41,7 +41,14 @@ class OwnTimes(Asking):
         Recursion, exceptions that are caught here and elsewhere, longjmp to here and away, signals, tail calls, threads.
         The program's clocks have what the instrumentation takes in them; so have raw times.
         """
-        self.ask("--raw-times", "count o_work", *(f"self {function} by $arg[0]" for function in FUNCTIONS))
+        self.check_by_key("own_times")
+
+    def test_by_key_behind_landing_instructions(self):
+        """Where exceptions land and setjmp comes back; frames that are found by the frame pointer."""
+        self.check_by_key("own_times-cet")
+
+    def check_by_key(self, of):
+        self.ask("--raw-times", "count o_work", *(f"self {function} by $arg[0]" for function in FUNCTIONS), of=of)
         for _ in range(3):  # new threads each time
             truth = self.program.ask("go 100")
             self.session.fresh_values()

@@ -521,6 +521,17 @@ TEST(Sites, CodeThatMayRunMoreOftenArmsNothing) {
   EXPECT_EQ(sites.windows[0].sites[0].arming, arch::Arming::none);
 }
 
+TEST(Sites, CodeThatMayRunMoreOftenStandsBehindALandingInstruction) {
+  auto code = code_of({0x48, 0x83, 0xec, 0x08, 0xe8, 0,    0,    0,    0,    0xf3, 0x0f,
+                       0x1e, 0xfa, 0x48, 0x83, 0xc0, 0x01, 0x48, 0x83, 0xc4, 0x08, 0xc3});
+  WantedSite wanted{.kind = PointKind::call_after, .place = kAt + 4};
+  EXPECT_EQ(plan_sites(function_of(code), code, std::span(&wanted, 1)).refusals.size(), 1u);
+  wanted.repeatable = true;
+  const FunctionSites sites = plan_sites(function_of(code), code, std::span(&wanted, 1));
+  ASSERT_EQ(sites.windows.size(), 1u);
+  EXPECT_EQ(sites.windows[0].start, kAt + 13);
+}
+
 // A join 4 bytes behind the call: the code stands there, unless it wants the value that is changed on the
 // way.
 TEST(Sites, AJoinSoonBehindACallArmsItUnlessTheResultIsLost) {

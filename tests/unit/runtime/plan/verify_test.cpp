@@ -309,6 +309,23 @@ TEST(Verify, VariablesAreReadInOneWayOnly) {
   EXPECT_THAT(judge(s), HasSubstr("application symbol"));
 }
 
+// What notes calls gets the address of a cell for that, and nothing else in its place.
+TEST(Verify, CallsAreNotedInTheirCells) {
+  using enum format::Routine;
+  for (const format::Routine routine : {enter, kept, elapsed, stayed, pause, resume}) {
+    const auto with = [&](const std::string& before) {
+      Stencil s = with_world(before + fmt::format("e8 [{}]", format::info(routine).name));
+      s.info.cells.push_back({"entries", format::CellKind::entries, true, true});
+      s.info.routines = {routine};
+      return judge(s);
+    };
+    EXPECT_EQ(with("49 8d 83 [cell4] "), "");  // lea rax, [r11 + cell]
+    for (const char* before : {"", "49 8d 83 [cell0] ", "49 8d 83 [cell2] ", "49 8d 93 [cell4] ",
+                               "49 8d 83 [cell4] 49 ff c2 ", "74 07 49 8d 83 [cell4] "})
+      EXPECT_THAT(with(before), HasSubstr("is not prepared")) << format::info(routine).name << before;
+  }
+}
+
 TEST(Verify, RoutinesAreCalledAsDeclared) {
   EXPECT_EQ(judge_world("e8 [cpu]"), "");
   EXPECT_EQ(judge_world("49 89 fa e8 [read] 4d 89 93 [cell0]"), "");
