@@ -4,9 +4,10 @@
 // instruction of memmove, so that a jump written over that entry would be torn. Decoding all
 // code of an object to find them costs seconds for a big one, so:
 //
-// - far jumps are found by looking at every byte of the text for their
-//   opcodes, once per object (a few ms for each 10 MB). Other bytes are taken for a jump now and
-//   then; its random target costs a patch site in ten thousand.
+// - far jumps are found by looking at every place of the text for a displacement that leads there and
+//   has their opcode before it: once per object, or once for each of a few functions (a ms for each
+//   5 MB). Other bytes are taken for a jump now and then; its random target costs a patch site in ten
+//   thousand.
 // - short jumps (Instruction::short_form) come from the neighbours, which are decoded.
 #pragma once
 
