@@ -182,6 +182,7 @@ void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>
       object.problem = replaced_code(*file, object, loaded, mappings);
       if (object.problem.empty())
         add_functions(*file, object, debug ? &*debug : nullptr, depth == Depth::named);
+      object.runs_old_code = runs_old_code(*file, object);
     }
     objects.push_back(std::move(object));
   }

@@ -114,6 +114,20 @@ std::vector<Range> read_restartable(const ElfFile& file, const Object& object, c
   return out;
 }
 
+bool runs_old_code(const ElfFile& file, const Object& object) {
+  const Section* section = file.section(".bolt.org.text");
+  if (!section) return false;
+  const Range old{section->address + object.bias, section->address + object.bias + section->size};
+  std::vector<Range> kept;
+  for (const Function& function : object.functions.named())
+    if (old.contains(function.address)) kept.push_back({function.address, function.address + function.size});
+  return std::ranges::any_of(file.relocated_pointers(), [&](uint64_t pointer) {
+    const uint64_t address = pointer + object.bias;
+    return old.contains(address) &&
+           std::ranges::none_of(kept, [&](const Range& one) { return one.contains(address); });
+  });
+}
+
 std::optional<uint64_t> bias_of(const ElfFile& file, const Mapping& mapping) {
   // One page of the file may be mapped by two segments; the one with the mapping's rights is meant.
   for (bool same_rights : {true, false}) {

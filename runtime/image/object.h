@@ -25,6 +25,10 @@ void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uin
 // Its restartable sequences (rseq(2)), after describe(), by their descriptions in `__rseq_cs`, and where each
 // begins again. All of its code when these cannot be read, or hold no addresses yet.
 std::vector<Range> read_restartable(const ElfFile& file, const Object& object, const Memory& memory);
+// After add_functions(): whether pointers lead to code from before BOLT has rewritten the file, but to no function
+// that was left there. It does not follow the addresses of labels (`goto *`), so a function that has them goes on in
+// its old copy, and calls old copies from there.
+bool runs_old_code(const ElfFile& file, const Object& object);
 // Why nothing of an object is measured whose budget is spent.
 std::string over_budget(const Object& object);
 // Its functions, after describe(), or those of them that have symbols. `debug` is its separate debug file, or null.

@@ -171,6 +171,13 @@ Result<void> AttachedProcess::check() const {
     if (object.is_go)
       say(stderr, "warning: {} is Go code, which is not instrumented: nothing of it is counted\n",
           object.name);
+  for (const image::Object& object : image_.objects)
+    if (object.runs_old_code)
+      say(stderr,
+          "warning: {} was rewritten by BOLT, and code of before runs, too (pointers lead there): what is "
+          "done there "
+          "is not counted\n",
+          object.name);
   return check_budget(*plan_, binding_, wanted_.ps_per_cycle, options_->budget);
 }
 

@@ -358,6 +358,22 @@ class Relocated(ImageTest):
         self.assertEqual(program.end(), 0)
 
 
+class Rewritten(ImageTest):
+    """BOLT leaves code of before, which no name means: where that runs, counts are not whole, and say so."""
+
+    def test_what_old_copies_do_is_missing(self):
+        program = self.start("rewritten")
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, self.compile_text(metric("calls", ["t_old"]))).wait_inserted()
+        self.assertEqual(program.ask("work 1000")["sum"], 2000)
+        self.assert_stopped_well(session)
+        self.assertIn("BOLT", session.errors)
+        final = session.final()["calls", ""]
+        self.assertEqual((final["value"], final["complete"]), (1000, False))
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+
+
 class Go(ImageTest):
     def refusal(self, program, *options):
         plan = self.compile_text(metric(WORK, ["t_image_work"]) + metric("copies", ["strlen"]))
