@@ -105,13 +105,12 @@ struct Object {
   std::string build_id;              // hex, "" when there is none
   uint64_t bias = 0;                 // run-time address minus the file's virtual address
   bool is_main = false;
-  bool is_loader = false;    // ld.so: its functions are not in $procedures
-  bool is_go = false;        // Go code: its stacks move and its calls are not those of C
-  bool is_mono = false;      // code that Mono compiled ahead of time: it reads the calls in it as it runs
-  bool has_haskell = false;  // code that GHC made is among its functions (focus/exclusion.cpp)
-  bool runs_old_code =
-      false;                // BOLT has rewritten it, and code of before runs, too: copies that no name means
-  std::vector<Range> text;  // executable mappings of the file
+  bool is_loader = false;      // ld.so: its functions are not in $procedures
+  bool is_go = false;          // Go code: its stacks move and its calls are not those of C
+  bool is_mono = false;        // code that Mono compiled ahead of time: it reads the calls in it as it runs
+  bool has_haskell = false;    // code that GHC made is among its functions (focus/exclusion.cpp)
+  bool runs_old_code = false;  // BOLT has rewritten it, and copies of before run, too, that no name means
+  std::vector<Range> text;     // executable mappings of the file
   std::vector<Range> unused_text;  // executable bytes past the end of a segment up to the page's end
   Functions functions;             // by address
   std::vector<Part> parts;         // of all functions, by address

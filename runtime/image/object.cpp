@@ -118,13 +118,15 @@ bool runs_old_code(const ElfFile& file, const Object& object) {
   const Section* section = file.section(".bolt.org.text");
   if (!section) return false;
   const Range old{section->address + object.bias, section->address + object.bias + section->size};
-  std::vector<Range> kept;
+  std::vector<Range> kept;  // by address, each reaching as far as any before it
   for (const Function& function : object.functions.named())
-    if (old.contains(function.address)) kept.push_back({function.address, function.address + function.size});
+    if (old.contains(function.address))
+      kept.push_back(
+          {function.address, std::max(kept.empty() ? 0 : kept.back().end, function.address + function.size)});
   return std::ranges::any_of(file.relocated_pointers(), [&](uint64_t pointer) {
     const uint64_t address = pointer + object.bias;
-    return old.contains(address) &&
-           std::ranges::none_of(kept, [&](const Range& one) { return one.contains(address); });
+    const auto after = std::ranges::upper_bound(kept, address, {}, &Range::start);
+    return old.contains(address) && (after == kept.begin() || std::prev(after)->end <= address);
   });
 }
 

@@ -175,8 +175,8 @@ Result<void> AttachedProcess::check() const {
     if (object.runs_old_code)
       say(stderr,
           "warning: {} was rewritten by BOLT, and code of before runs, too (pointers lead there): what is "
-          "done there "
-          "is not counted\n",
+          "done "
+          "there is not counted\n",
           object.name);
   return check_budget(*plan_, binding_, wanted_.ps_per_cycle, options_->budget);
 }
