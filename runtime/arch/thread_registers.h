@@ -15,6 +15,8 @@ struct ThreadRegisters {
   size_t size = 0;  // in bytes, as the kernel has filled it in
 };
 
+// False where the kernel has filled in those of another mode: the thread runs 32-bit code.
+bool are_whole(const ThreadRegisters&);
 uint64_t pc(const ThreadRegisters&);
 void set_pc(ThreadRegisters&, uint64_t);
 uint64_t stack_pointer(const ThreadRegisters&);

@@ -455,7 +455,10 @@ Result<arch::ThreadRegisters> Threads::registers(pid_t tid) const {
   if (found != threads_.end() && found->second.stopped && found->second.registers)
     return *found->second.registers;
   arch::ThreadRegisters regs{};
-  if (!read_registers(tid, regs))
+  if (!read_registers(tid, regs) && regs.size != 0)
+    return Error{fmt::format(
+        "thread {} runs 32-bit code: its registers and its stack are not what is known here", tid)};
+  if (regs.size == 0)
     return Error{fmt::format("cannot read the registers of thread {}: {}", tid, std::strerror(errno))};
   return regs;
 }

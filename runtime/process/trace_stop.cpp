@@ -84,14 +84,16 @@ void stop_tracing_all() {
 
 bool read_registers(pid_t tid, arch::ThreadRegisters& registers) {
   registers.size = kernel::read_registers(tid, std::as_writable_bytes(std::span(registers.words)));
-  return registers.size != 0;
+  return registers.size != 0 && arch::are_whole(registers);
 }
 
 std::vector<arch::ThreadRegisters> read_registers_each(std::span<const pid_t> tids) {
   std::vector<decltype(arch::ThreadRegisters::words)> words(tids.size());
   const auto sizes = kernel::read_registers_each(tids, std::as_writable_bytes(std::span(words)));
   std::vector<arch::ThreadRegisters> out;
-  for (size_t i = 0; i < tids.size(); i++) out.push_back({.words = words[i], .size = sizes[i].value});
+  for (size_t i = 0; i < tids.size(); i++)
+    if (!arch::are_whole(out.emplace_back(arch::ThreadRegisters{.words = words[i], .size = sizes[i].value})))
+      out.back().size = 0;
   return out;
 }
 

@@ -224,6 +224,10 @@ class States(LiveTest):
         self.refused_when_stopped("dispatched", "PR_SET_SYSCALL_USER_DISPATCH")
         self.refused_when_stopped("dispatched-beside", "PR_SET_SYSCALL_USER_DISPATCH")
 
+    def test_a_thread_in_32_bit_code(self):
+        """It stays there, with other registers and another stack than we know."""
+        self.refused_when_stopped("narrow", "32-bit code")
+
     def refused_when_stopped(self, mode, why):
         """Found when all threads are stopped: what was staged by then is taken back."""
         program, before = self.begin(mode)

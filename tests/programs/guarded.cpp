@@ -12,6 +12,7 @@
 //   borrowed   a second thread has the first one's thread pointer, as clone without its C library makes it
 //   dispatched its system calls come back to it as SIGSYS, and end it, but those that the C library makes
 //   dispatched-beside  the same, with a second thread of which nothing is special
+//   narrow     a second thread runs 32-bit code
 //   edge       the first thread is at the end of its stack, right above a guard page; a second one goes on
 //   deep       its only thread is at the end of the first thread's stack, which grows when it is written to; no commands
 //   locked     all memory is locked, what will be mapped, too (mlockall(2)); and no right to lock more than the limit
@@ -236,6 +237,17 @@ void raise_until_told() {
   }
 }
 
+// A loop of two bytes, which is the same in both modes, where a far return in the mode of segment 0x23 leads.
+void start_narrow_thread() {
+  constexpr uint64_t kSegment = 0x23;
+  auto* const code = static_cast<uint8_t*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0));
+  if (code == MAP_FAILED) _exit(98);
+  code[0] = 0xeb, code[1] = 0xfe;
+  mprotect(code, 4096, PROT_READ | PROT_EXEC);
+  std::thread([code] { asm volatile("push %0; push %1; lretq" : : "r"(kSegment), "r"(code)); }).detach();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -253,6 +265,7 @@ int main(int argc, char** argv) {
   if (mode == "deep") stay_deep_in_the_stack();
   if (mode == "pointerless") start_raw_thread(without_pointer);
   if (mode == "borrowed") start_raw_thread(with_pointer_of_its_maker);
+  if (mode == "narrow") start_narrow_thread();
   if (mode == "dispatched-beside") std::thread(pause).detach();
   if (mode.starts_with("dispatched")) dispatch_calls();
   if (mode == "locked" && !lock_memory()) return 1;

@@ -33,6 +33,9 @@ uint64_t stack_pointer(const ThreadRegisters& regs) {
 void set_stack_pointer(ThreadRegisters& regs, uint64_t address) {
   regs.words[kWordStack] = address;
 }
+bool are_whole(const ThreadRegisters&) {
+  return true;
+}
 uint64_t thread_pointer(const ThreadRegisters& regs) {
   return regs.words[kWordThread];
 }

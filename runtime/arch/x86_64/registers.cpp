@@ -5,6 +5,7 @@
 // include/linux/errno.h) and orig_rax the call's number; when the thread goes on without
 // a signal the kernel winds back to the `syscall` instruction by itself.
 #include <asm/unistd_64.h>
+#include <sys/user.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -68,6 +69,10 @@ image::RegisterFile unwind_registers(const ThreadRegisters& regs) {
   image::RegisterFile out{};
   for (size_t i = 0; i < std::size(kOrder); ++i) out[i] = regs.words[kOrder[i]];
   return out;
+}
+
+bool are_whole(const ThreadRegisters& regs) {
+  return regs.size == sizeof(user_regs_struct);
 }
 
 long system_call(const ThreadRegisters& regs) {
