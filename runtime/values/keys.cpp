@@ -222,7 +222,7 @@ bool KeyReader::read_own(const image::Memory& memory, KeyValues& out) {
                      [&](uint64_t first, std::span<const uint64_t> words) {
                        for (size_t i = first == 0 ? 1 : 0; i < words.size() / kTotalWords; ++i)
                          if (const uint64_t* one = &words[i * kTotalWords]; one[kTotalOwner / 8] != 0)
-                           add(one, out, known_, first + i);
+                           add(one, out, known_own_, first + i);
                        return true;
                      });
 }
