@@ -15,9 +15,7 @@ bool may_be_unnamed(std::string_view name) {
   return name == "_start" || name.starts_with("sub_");
 }
 
-bool is_mangled(std::string_view name) {
-  return name.starts_with("_Z") || name.starts_with("_R");
-}
+using image::is_mangled;
 
 bool may_be_mangled(const image::Function& function) {
   return is_mangled(function.name) || std::ranges::any_of(function.aliases, is_mangled);

@@ -164,6 +164,7 @@ struct DemangledName {
   std::string plain;  // "ns::f"
 };
 DemangledName demangle(const std::string& linkage_name);
+bool is_mangled(std::string_view name);  // of C++ or Rust
 
 // True of a function that a name names: its linkage name or an alias exactly, or either of them demangled, with or
 // without parameters. The name must outlive it.

@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::string_view kIdentifier = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
-bool is_mangled(std::string_view name) {
-  return name.starts_with("_Z") || name.starts_with("_R");
-}
-
 // An identifier that the linkage name of whatever `wanted` names must contain; "" when none
 // is certain (operators, conversions, what the mangling abbreviates).
 std::string_view certain_identifier(std::string_view wanted) {
@@ -26,6 +22,10 @@ std::string_view certain_identifier(std::string_view wanted) {
 }
 
 }  // namespace
+
+bool is_mangled(std::string_view name) {
+  return name.starts_with("_Z") || name.starts_with("_R");
+}
 
 NameTest::NameTest(std::string_view wanted) : wanted_(wanted), identifier_(certain_identifier(wanted)) {}
 

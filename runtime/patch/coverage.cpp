@@ -464,22 +464,23 @@ void note_stack_jumps(const focus::Binding& binding, const image::Image& image, 
   for (const uint32_t request : requests) out.early_of[request]++;
 }
 
-// Copies of its functions run that no name means: what they do is missing.
-void note_old_code(Coverage& out) {
-  std::set<uint32_t> requests;
-  for (const FunctionPlan& f : out.functions)
-    for (const FunctionPlan::Point& point : f.points)
-      for (const BoundSnippet& snippet : point.snippets)
-        if (f.object->runs_old_code) requests.insert(snippet.requests.begin(), snippet.requests.end());
-  for (const uint32_t request : requests) out.early_of[request]++;
-}
-
 void want_hooked(const image::Image& image, bool follow) {
   for (const image::Object& object : image.objects)
     if (may_have_hooks(object) && std::ranges::any_of(object.functions.named(), [&](const auto& function) {
           return hook_for(function, false, follow) != arch::Hook::none;
         }))
       (void)object.functions.all();
+}
+
+std::set<uint32_t> requests_in(const Coverage& coverage,
+                               llvm::function_ref<bool(const image::Object&)> is_meant) {
+  std::set<uint32_t> out;
+  for (const FunctionPlan& f : coverage.functions)
+    if (is_meant(*f.object))
+      for (const FunctionPlan::Point& point : f.points)
+        for (const BoundSnippet& snippet : point.snippets)
+          out.insert(snippet.requests.begin(), snippet.requests.end());
+  return out;
 }
 
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
@@ -510,7 +511,9 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
       "killed, it could not be put back");
   tails.decide(out);
   if (!flags && !arms_calls(out)) drop_unwinding_hooks(out);
-  note_old_code(out);
+  // Copies of its functions run that no name means: what they do is missing.
+  for (const uint32_t request : requests_in(out, [](const image::Object& one) { return one.runs_old_code; }))
+    out.early_of[request]++;
   if (flags) note_stack_jumps(binding, image, memory, scope.only, out);
   for (FunctionPlan& f : out.functions)
     for (const Window& window : f.sites.windows)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "runtime/arch/point.h"
 #include "runtime/arch/resident.h"
 #include "runtime/focus/request.h"
@@ -88,6 +89,10 @@ void want_hooked(const image::Image& image, bool follow);
 // Hooks are taken too: of the exit, and where flags are kept, of what makes frames vanish.
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
                        const image::Memory& memory, image::Codes& codes, const CoverageScope& scope = {});
+
+// The requests with points in functions of such objects, whether or not these points are covered.
+std::set<uint32_t> requests_in(const Coverage& coverage,
+                               llvm::function_ref<bool(const image::Object&)> is_meant);
 
 // All windows of a function are given up; their sites are refused. So are those of functions that end with a
 // jump to it, and rely on its returns.

@@ -111,11 +111,8 @@ std::unique_ptr<Libraries::Prepared> Libraries::prepare() const {
 bool Libraries::note_discarded(const Prepared& prepared) {
   const image::Object& program = prepared.image.objects.front();
   if (!prepared.objects.contains(&program)) return false;
-  std::set<uint32_t> requests;
-  for (const patch::FunctionPlan& f : prepared.coverage.functions)
-    for (const patch::FunctionPlan::Point& point : f.points)
-      for (const focus::BoundSnippet& snippet : point.snippets)
-        if (f.object == &program) requests.insert(snippet.requests.begin(), snippet.requests.end());
+  const std::set<uint32_t> requests =
+      patch::requests_in(prepared.coverage, [&](const image::Object& one) { return &one == &program; });
   for (const uint32_t request : requests) session_.requests[request].early++;
   if (!requests.empty() && said_.insert(program.name).second)
     say(stderr,

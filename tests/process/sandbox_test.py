@@ -104,6 +104,16 @@ class Sandboxes(LiveTest):
         program = self.sandboxed("deny", "gettid")
         self.counted(program, plan)
 
+    def test_whether_the_counter_may_be_read_is_not_asked_where_that_is_denied(self):
+        for how in ("deny", "fail"):
+            program = self.sandboxed(how, "prctl")
+            before = self.remember(program.pid)
+            session = self.inject(program.pid, "time t_work").wait_inserted()
+            program.ask("work 7")
+            self.assert_stopped_well(session)
+            self.assertGreater(session.final()["time t_work", ""]["value"], 0)
+            self.assert_untouched(program.pid, before)
+
     def test_code_that_makes_denied_calls(self):
         """Refused by name where it was asked for, left out where it was not; the others are counted."""
         timer, both = self.compile_text(TIMER, "timer"), self.compile_text(TIMER + metric("calls", ["t_work"]))
