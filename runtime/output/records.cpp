@@ -3,6 +3,7 @@
 // every line parses.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -37,39 +38,57 @@ void put(const values::Distribution& of, nlohmann::ordered_json& line) {
     line["buckets"].push_back({values::bounds_of(one.index).high, one.count});
 }
 
-void put(const Summary& summary, nlohmann::ordered_json& line) {
-  line["count"] = summary.count;
-  if (summary.mean()) line["value"] = *summary.mean();
-  if (summary.count == 0) line["value"] = line["delta"] = nullptr;
+// Most names are of letters, and there may be thousands of lines each second.
+std::string json_text(const std::string& text) {
+  const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+  return std::ranges::all_of(text, is_plain) ? '"' + text + '"' : write_json(nlohmann::json(text));
+}
+std::string json_text(double value) {
+  const std::string text = fmt::format("{}", value);
+  return text.find_first_of(".e") == text.npos ? text + ".0" : text;
+}
+std::string json_text(const std::optional<double>& value) {
+  return value ? json_text(*value) : "null";
+}
+
+// What most points do not have.
+nlohmann::ordered_json further(const Point& point) {
+  const Series& series = *point.series;
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  if (!series.key.empty()) out["key"] = series.key;
+  if (series.process == 0) out["processes"] = point.processes;
+  if (const auto* observed = std::get_if<Observed>(&point.value)) put(observed->of, out);
+  if (const auto* summary = std::get_if<Summary>(&point.value)) out["count"] = summary->count;
+  if (!point.complete) out["complete"] = false;
+  if (point.suspect) out["suspect"] = true;
+  if (point.anomalies > 0) out["anomalies"] = point.anomalies;
+  for (const Anomaly& one : point.anomalies_of)
+    out["anomalies_of"].push_back(
+        {{"function", one.function}, {"vanished", one.vanished}, {"unmatched", one.unmatched}});
+  return out;
+}
+
+std::string json_total(const Point& point) {
+  const auto* summary = std::get_if<Summary>(&point.value);
+  if (summary && summary->mean()) return json_text(*summary->mean());
+  return is_known(point.value) ? fmt::format("{}", number(point.value).total) : "null";
 }
 
 std::string object(const Point& point, bool final) {
   const Series& series = *point.series;
   const Number& value = number(point.value);
-  nlohmann::ordered_json line = {{"time_ns", point.time_ns},
-                                 {"elapsed_s", elapsed(point)},
-                                 {"pid", series.process},
-                                 {"metric", series.metric},
-                                 {"focus", series.focus},
-                                 {"value", value.total},
-                                 {"delta", value.delta},
-                                 {"rate", nullptr},
-                                 {"units", series.units},
-                                 {"refused", point.refused},
-                                 {"final", final}};
-  if (!series.key.empty()) line["key"] = series.key;
-  if (series.process == 0) line["processes"] = point.processes;
-  if (const auto known = rate(value)) line["rate"] = *known;
-  if (const auto* observed = std::get_if<Observed>(&point.value)) put(observed->of, line);
-  if (const auto* summary = std::get_if<Summary>(&point.value)) put(*summary, line);
-  if (!point.complete) line["complete"] = false;
-  if (point.suspect) line["suspect"] = true;
-  if (point.anomalies > 0) line["anomalies"] = point.anomalies;
-  for (const Anomaly& one : point.anomalies_of)
-    line["anomalies_of"].push_back(
-        {{"function", one.function}, {"vanished", one.vanished}, {"unmatched", one.unmatched}});
-  if (point.overhead >= 0) line["overhead"] = rounded(point.overhead, 1e4);
-  return write_json(line);
+  std::string out = fmt::format(
+      R"({{"time_ns":{},"elapsed_s":{},"pid":{},"metric":{},"focus":{},"value":{},"delta":{},"rate":{},"units":{},"refused":{},"final":{})",
+      point.time_ns, json_text(elapsed(point)), series.process, json_text(series.metric),
+      json_text(series.focus), json_total(point),
+      is_known(point.value) ? fmt::format("{}", value.delta) : "null", json_text(rate(value)),
+      json_text(series.units), point.refused, final);
+  if (const auto more = further(point); !more.empty()) {
+    const std::string text = write_json(more);
+    out += ',' + text.substr(1, text.size() - 2);
+  }
+  if (point.overhead >= 0) out += R"(,"overhead":)" + json_text(rounded(point.overhead, 1e4));
+  return out + '}';
 }
 
 // One document: an array of the same objects, written as they come and closed at the end.

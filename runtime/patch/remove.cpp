@@ -63,7 +63,7 @@ Result<void> Removal::look(const resident::Journal* own) {
   auto image = image::read_image(pid_, image::Depth::code);
   if (!image) return image.error();
   image_ = std::move(*image);
-  session_ = resident::find_footprint(image_->mappings, memory_);
+  session_ = resident::find_footprint(image_->mappings, memory_, own);
   if (check_)
     if (auto ok = check_(session_); !ok) return ok;
   if (own) {
@@ -299,9 +299,8 @@ Result<void> Removal::finish() {
   for (int attempt = 0; attempt < 20 && std::chrono::steady_clock::now() < deadline; attempt++) {
     auto mappings = this->mappings();
     if (!mappings || process::has_ended(pid_)) break;
-    resident::Footprint session = resident::find_footprint(**mappings, memory_);
-    done =
-        session.mappings.empty() ? Result<void>{} : unmap(pid_, threads_, memory_, *image_, session.mappings);
+    const std::vector<image::Range> left = resident::session_mappings(**mappings);
+    done = left.empty() ? Result<void>{} : unmap(pid_, threads_, memory_, *image_, left);
     if (done) break;
     release_all();
     if (threads_.executed()) {

@@ -37,7 +37,7 @@ bool is_within(const Journal& journal, const std::vector<image::Range>& mappings
 // Reads the journals of one process.
 class Journals {
  public:
-  explicit Journals(const image::Memory& memory) : memory_(memory) {}
+  Journals(const image::Memory& memory, const Journal* own) : memory_(memory), own_(own) {}
 
   // The one at the beginning of a mapping. Nothing where it was never begun, or cannot be read; `damage` where
   // what is there is none.
@@ -45,6 +45,9 @@ class Journals {
     std::vector<std::byte> head(std::min(mapping.end - mapping.start, arch::kPage));
     if (!memory_.read(mapping.start, head)) return std::nullopt;
     if (std::ranges::all_of(head, [](std::byte b) { return b == std::byte{0}; })) return std::nullopt;
+    if (own_ && own_->head.size() == kJournalHead &&
+        std::ranges::equal(own_->head, std::span(head).first(kJournalHead)))
+      return *own_;
     auto journal = read(mapping, head);
     if (journal) return std::move(*journal);
     damage = journal.error().text;
@@ -69,6 +72,7 @@ class Journals {
   }
 
   const image::Memory& memory_;
+  const Journal* own_;
   JournalBudget budget_;
 };
 
@@ -108,13 +112,20 @@ bool is_session_mapping(const image::Mapping& mapping) {
   return mapping.path == memfd_path("") || mapping.path == memfd_path("-more");
 }
 
-Footprint find_footprint(const std::vector<image::Mapping>& mappings, const image::Memory& memory) {
+std::vector<image::Range> session_mappings(const std::vector<image::Mapping>& mappings) {
+  std::vector<image::Range> out;
+  for (const image::Mapping& mapping : mappings)
+    if (is_session_mapping(mapping)) out.push_back({mapping.start, mapping.end});
+  return out;
+}
+
+Footprint find_footprint(const std::vector<image::Mapping>& mappings, const image::Memory& memory,
+                         const Journal* own) {
   Footprint out;
+  out.mappings = session_mappings(mappings);
   std::vector<Journal> extensions, sessions;
-  Journals journals(memory);
+  Journals journals(memory, own);
   for (const image::Mapping& mapping : mappings) {
-    if (!is_session_mapping(mapping)) continue;
-    out.mappings.push_back({mapping.start, mapping.end});
     // After the first that is none, not all is known any more, whatever the others say.
     if (!may_hold_journal(mapping) || !out.damage.empty()) continue;
     auto journal = journals.read(mapping, out.damage);

@@ -20,6 +20,9 @@ struct Footprint {
   std::string damage;                  // what is wrong with one that is not empty
 };
 bool is_session_mapping(const image::Mapping& mapping);
-Footprint find_footprint(const std::vector<image::Mapping>& mappings, const image::Memory& memory);
+std::vector<image::Range> session_mappings(const std::vector<image::Mapping>& mappings);
+// `own`: what is known of a session (may be null). A journal with its head is not read.
+Footprint find_footprint(const std::vector<image::Mapping>& mappings, const image::Memory& memory,
+                         const Journal* own = nullptr);
 
 }  // namespace mdl::resident

@@ -2,7 +2,7 @@
 // mdl-inject can report the values, or finish the removal, of an injector that died.
 //
 // It lies at offset 0 of the session's memory (a memfd called mdl-session) in a mapping that
-// the target cannot write: magic, format version, length, SHA-256, then JSON. It is complete
+// the target cannot write: magic, format version, length, SHA-256, then a record of each window, and JSON. It is complete
 // before the first byte of code changes; a session whose journal is not valid has changed
 // none. Its bytes come from the target and are not trusted.
 #pragma once
@@ -23,9 +23,9 @@
 
 namespace mdl::resident {
 
-inline constexpr uint32_t kJournalVersion = 13;
+inline constexpr uint32_t kJournalVersion = 15;
 // Of a generation that is not the first: whoever does not know of these takes one for all there is.
-inline constexpr uint32_t kJournalOfGenerations = 14;
+inline constexpr uint32_t kJournalOfGenerations = 16;
 
 struct PatchedWindow {
   uint64_t address = 0;
@@ -194,12 +194,13 @@ inline constexpr uint64_t kJournalTaken = 12;
 bool is_in_place(const Journal& journal, const image::Memory& memory);
 // A journal's bytes without the rest of its mapping, and what all journals of a process may have together. They
 // are many times what a large session has: one with a window at each entry and return of node (30 MB of code)
-// has 180,000 windows, 7.5 MB and 1.1 million values.
+// has 180,000 windows in 10 MB.
 struct JournalBudget {
   uint64_t bytes = uint64_t{32} << 20;
   size_t values = 2'500'000;
 };
-// Whether one with so many windows may; each takes six values.
+inline constexpr size_t kJournalWindow = 56;  // bytes of a window
+// Whether one with so many windows may.
 bool may_be_readable(size_t windows);
 // Whether a new one fits into the budget.
 bool is_readable(std::span<const std::byte> journal);

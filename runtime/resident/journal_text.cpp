@@ -26,26 +26,25 @@ struct Head {
   char magic[8];
   uint32_t version;
   uint32_t taken;   // not 0: kJournalTaken
-  uint64_t length;  // of the JSON text behind this head
-  Digest checksum;  // of that text
+  uint64_t length;  // of the body behind this head
+  Digest checksum;  // of the body
 };
 
 static_assert(sizeof(Head) == kJournalHead && offsetof(Head, taken) == kJournalTaken);
 
-Digest checksum(std::string_view text) {
-  return sha256(std::as_bytes(std::span(text)));
-}
+// The body: how many windows there are (u64), a record of each, and JSON text for all else. Windows are nearly all of
+// a large journal, which is read while the process stands still.
+struct WindowRecord {
+  uint64_t address;
+  uint64_t points;
+  uint8_t size;  // of both codes
+  uint8_t part;
+  uint8_t original[kMaxWindow];
+  uint8_t patched[kMaxWindow];
+  uint8_t reserved[6];
+};
 
-std::string hex(const std::vector<uint8_t>& bytes) {
-  return fmt::format("{:02x}", fmt::join(bytes, ""));
-}
-
-std::vector<uint8_t> unhex(const std::string& text) {
-  std::vector<uint8_t> out;
-  for (size_t i = 0; i + 1 < text.size(); i += 2)
-    out.push_back(static_cast<uint8_t>(std::stoul(text.substr(i, 2), nullptr, 16)));
-  return out;
-}
+static_assert(sizeof(WindowRecord) == kJournalWindow);
 
 json range_json(const image::Range& range) {
   return json::array({range.start, range.end});
@@ -68,6 +67,33 @@ void put_raised(const Journal& j, json& out) {
   for (const RaisedCell& r : j.raised)
     out["raised"].push_back(
         json::array({r.cell, r.tied, r.moves, r.functions, r.requests, r.words, r.words_end}));
+}
+
+// A list, since there may be thousands.
+json request_json(const JournalRequest& r) {
+  return json::array({r.metric, r.focus, r.name, r.units, format::name(r.aggregate), r.value,
+                      format::info(r.event).name, r.thread, r.refused, r.children, r.of, r.keyed, r.early,
+                      r.sampled});
+}
+
+JournalRequest request_of(const json& in) {
+  const auto aggregate = format::aggregate(in.at(4).get<std::string>());
+  const auto event = format::event(in.at(6).get<std::string>());
+  if (!event || !aggregate) throw std::out_of_range("request");
+  return {.metric = in.at(0).get<std::string>(),
+          .focus = in.at(1).get<std::string>(),
+          .name = in.at(2).get<std::string>(),
+          .units = in.at(3).get<std::string>(),
+          .aggregate = *aggregate,
+          .value = in.at(5).get<uint32_t>(),
+          .refused = in.at(8).get<uint64_t>(),
+          .children = in.at(9).get<uint32_t>(),
+          .of = in.at(10).get<uint32_t>(),
+          .event = *event,
+          .thread = in.at(7).get<int64_t>(),
+          .keyed = in.at(11).get<bool>(),
+          .early = in.at(12).get<uint64_t>(),
+          .sampled = in.at(13).get<bool>()};
 }
 
 json to_json(const Journal& j) {
@@ -95,23 +121,7 @@ json to_json(const Journal& j) {
   for (size_t i = 0; i < j.kinds.size(); i++)
     out["cells"].push_back(json::array({format::info(j.kinds[i]).name, j.layout.cells[i]}));
   out["requests"] = json::array();
-  for (const JournalRequest& r : j.requests) {
-    json request = {{"metric", r.metric},
-                    {"focus", r.focus},
-                    {"name", r.name},
-                    {"units", r.units},
-                    {"aggregate", format::name(r.aggregate)},
-                    {"value", r.value},
-                    {"event", format::info(r.event).name},
-                    {"thread", r.thread},
-                    {"refused", r.refused}};
-    if (r.children) request["children"] = r.children;
-    if (r.keyed) request["keyed"] = true;
-    if (r.early) request["early"] = r.early;
-    if (r.sampled) request["sampled"] = true;
-    if (r.of != focus::BoundRequest::kNone) request["of"] = r.of;
-    out["requests"].push_back(std::move(request));
-  }
+  for (const JournalRequest& r : j.requests) out["requests"].push_back(request_json(r));
   out["tables"] = json::array();
   for (const JournalTable& t : j.tables)
     out["tables"].push_back(json::array({range_json(t.at), t.most, t.request, t.keys, t.base, t.by_thread,
@@ -121,9 +131,6 @@ json to_json(const Journal& j) {
   out["files"] = json::array();
   for (const PatchedFile& file : j.files)
     out["files"].push_back(json::array({range_json(file.at), file.device, file.inode}));
-  out["windows"] = json::array();
-  for (const PatchedWindow& w : j.windows)
-    out["windows"].push_back(json::array({w.address, hex(w.original), hex(w.patched), w.points, w.part}));
   put_raised(j, out);
   return out;
 }
@@ -151,16 +158,29 @@ void take_raised(const json& in, Journal& out) {
   }
 }
 
-PatchedWindow window_of(const json& value) {
-  PatchedWindow out{value.at(0).get<uint64_t>(), unhex(value.at(1).get<std::string>()),
-                    unhex(value.at(2).get<std::string>()), value.at(3).get<uint64_t>(),
-                    value.at(4).get<PatchedWindow::Part>()};
-  if (out.original.empty() || out.original.size() > kMaxWindow || out.original.size() != out.patched.size() ||
-      out.address >> 47 != 0)
+WindowRecord record_of(const PatchedWindow& window) {
+  WindowRecord out{};
+  out.address = window.address;
+  out.points = window.points;
+  out.size = static_cast<uint8_t>(window.original.size());
+  out.part = static_cast<uint8_t>(window.part);
+  // What does not fit is not read back either.
+  if (window.original.size() != window.patched.size() || window.original.size() > kMaxWindow) out.size = 0;
+  std::copy_n(window.original.begin(), out.size, out.original);
+  std::copy_n(window.patched.begin(), out.size, out.patched);
+  return out;
+}
+
+PatchedWindow window_of(const WindowRecord& record) {
+  if (record.size == 0 || record.size > kMaxWindow || record.address >> 47 != 0)
     throw std::out_of_range("window");
-  if (out.part > PatchedWindow::Part::window ||
-      (out.part != PatchedWindow::Part::window && relays_of(out).empty()))
-    throw std::out_of_range("part");
+  if (record.part > static_cast<uint8_t>(PatchedWindow::Part::window)) throw std::out_of_range("part");
+  PatchedWindow out{.address = record.address,
+                    .original = {record.original, record.original + record.size},
+                    .patched = {record.patched, record.patched + record.size},
+                    .points = record.points,
+                    .part = static_cast<PatchedWindow::Part>(record.part)};
+  if (out.part != PatchedWindow::Part::window && relays_of(out).empty()) throw std::out_of_range("part");
   return out;
 }
 
@@ -239,23 +259,7 @@ Journal from_json(const json& in) {
   for (const json& range : in.at("code")) out.code.push_back(range_of(range));
   out.layout = layout_of(in, out.kinds, out.data);
   for (const json& r : in.at("requests")) {
-    auto event = format::event(r.at("event").get<std::string>());
-    auto aggregate = format::aggregate(r.at("aggregate").get<std::string>());
-    if (!event || !aggregate) throw std::out_of_range("request");
-    JournalRequest request{.metric = r.at("metric").get<std::string>(),
-                           .focus = r.at("focus").get<std::string>(),
-                           .name = r.at("name").get<std::string>(),
-                           .units = r.at("units").get<std::string>(),
-                           .aggregate = *aggregate,
-                           .value = r.at("value").get<uint32_t>(),
-                           .refused = r.at("refused").get<uint64_t>(),
-                           .children = r.value("children", 0u),
-                           .of = r.value("of", focus::BoundRequest::kNone),
-                           .event = *event,
-                           .thread = r.at("thread").get<int64_t>(),
-                           .keyed = r.value("keyed", false),
-                           .early = r.value("early", uint64_t{0}),
-                           .sampled = r.value("sampled", false)};
+    JournalRequest request = request_of(r);
     if (request.value >= out.layout.cells.size()) throw std::out_of_range("request");
     if (request.of != focus::BoundRequest::kNone &&
         (request.of >= out.requests.size() || out.requests[request.of].children == 0))
@@ -267,45 +271,77 @@ Journal from_json(const json& in) {
   out.generation = in.value("generation", 0u);
   for (const json& file : in.at("files"))
     out.files.push_back({range_of(file.at(0)), file.at(1).get<uint64_t>(), file.at(2).get<uint64_t>()});
-  for (const json& window : in.at("windows")) out.windows.push_back(window_of(window));
   take_raised(in, out);
   return out;
 }
 
-// What is behind the head.
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()) + sizeof(Head), bytes.size() - sizeof(Head)};
+// What is behind the head, of a journal that is not longer than that.
+struct Body {
+  std::span<const std::byte> windows;  // their records
+  std::string_view text;
+};
+
+std::optional<Body> body_of(std::span<const std::byte> journal) {
+  const std::span<const std::byte> all = journal.subspan(sizeof(Head));
+  uint64_t windows = 0;
+  if (all.size() < sizeof windows) return std::nullopt;
+  std::memcpy(&windows, all.data(), sizeof windows);
+  const std::span<const std::byte> rest = all.subspan(sizeof windows);
+  if (windows > rest.size() / sizeof(WindowRecord)) return std::nullopt;
+  const std::span<const std::byte> text = rest.subspan(windows * sizeof(WindowRecord));
+  return Body{rest.first(windows * sizeof(WindowRecord)),
+              {reinterpret_cast<const char*>(text.data()), text.size()}};
 }
 
-std::string beyond(std::string_view text, const JournalBudget& budget) {
+std::vector<PatchedWindow> windows_of(std::span<const std::byte> records) {
+  std::vector<PatchedWindow> out;
+  out.reserve(records.size() / sizeof(WindowRecord));
+  for (; !records.empty(); records = records.subspan(sizeof(WindowRecord))) {
+    WindowRecord record;
+    std::memcpy(&record, records.data(), sizeof record);
+    out.push_back(window_of(record));
+  }
+  return out;
+}
+
+std::string beyond(const Body& body, uint64_t bytes, const JournalBudget& budget) {
   constexpr size_t kDepth = 8;
-  if (text.size() > budget.bytes)
-    return fmt::format("it has {} bytes, and {} is the most", text.size(), budget.bytes);
-  return mdl::beyond(text, {kDepth, budget.values});
+  if (bytes > budget.bytes) return fmt::format("it has {} bytes, and {} is the most", bytes, budget.bytes);
+  return mdl::beyond(body.text, {kDepth, budget.values});
 }
 
 }  // namespace
 
 std::vector<std::byte> write_journal(const Journal& journal) {
-  std::string text = write_json(to_json(journal));
+  const std::string text = write_json(to_json(journal));
+  const uint64_t windows = journal.windows.size();
+  std::vector<std::byte> out(sizeof(Head) + sizeof windows + windows * sizeof(WindowRecord) + text.size());
+  std::byte* at = out.data() + sizeof(Head);
+  const auto put = [&at](const void* from, size_t size) {
+    at = std::copy_n(static_cast<const std::byte*>(from), size, at);
+  };
+  put(&windows, sizeof windows);
+  for (const PatchedWindow& window : journal.windows) {
+    const WindowRecord record = record_of(window);
+    put(&record, sizeof record);
+  }
+  put(text.data(), text.size());
   Head head{};
   std::memcpy(head.magic, kMagic, sizeof kMagic);
   head.version = journal.generation ? kJournalOfGenerations : kJournalVersion;
-  head.length = text.size();
-  head.checksum = checksum(text);
-  std::vector<std::byte> out(sizeof head + text.size());
+  head.length = out.size() - sizeof head;
+  head.checksum = sha256(std::span(out).subspan(sizeof head));
   std::memcpy(out.data(), &head, sizeof head);
-  std::memcpy(out.data() + sizeof head, text.data(), text.size());
   return out;
 }
 
 bool may_be_readable(size_t windows) {
-  constexpr size_t kValues = 6;  // of each, and of the list of them
-  return windows <= JournalBudget().values / kValues;
+  return windows <= JournalBudget().bytes / kJournalWindow;
 }
 
 bool is_readable(std::span<const std::byte> journal) {
-  return beyond(text_of(journal), JournalBudget()).empty();
+  const auto body = body_of(journal);
+  return body && beyond(*body, journal.size(), JournalBudget()).empty();
 }
 
 Result<uint64_t> journal_size(std::span<const std::byte> bytes) {
@@ -325,14 +361,17 @@ Result<Journal> read_journal(std::span<const std::byte> bytes, JournalBudget& bu
   if (*size > bytes.size()) return Error{"the journal is truncated"};
   Head head{};
   std::memcpy(&head, bytes.data(), sizeof head);
-  const std::string_view text = text_of(bytes).substr(0, head.length);
-  if (checksum(text) != head.checksum) return Error{"the journal's checksum is wrong"};
-  if (const std::string why = beyond(text, budget); !why.empty())
+  bytes = bytes.first(*size);
+  if (sha256(bytes.subspan(sizeof head)) != head.checksum) return Error{"the journal's checksum is wrong"};
+  const auto body = body_of(bytes);
+  if (!body) return Error{"the journal is not valid: it has fewer windows than it says"};
+  if (const std::string why = beyond(*body, *size, budget); !why.empty())
     return Error{fmt::format("the journal is not valid: {}", why)};
   budget.bytes -= *size;
-  budget.values -= json_values(text);
+  budget.values -= json_values(body->text);
   try {
-    Journal out = from_json(read_json(text));
+    Journal out = from_json(read_json(body->text));
+    out.windows = windows_of(body->windows);
     out.head.assign(bytes.begin(), bytes.begin() + kJournalHead);
     return out;
   } catch (const std::exception& problem) {

@@ -2,8 +2,8 @@
 // key tables of the session; and the files of /proc that have its names in them. And what else mdl-inject reads of others:
 // the questions and answers of --separate, and the policy of a machine.
 //
-// An input is a byte that says which, and the bytes. A journal's text gets the head that makes it one; the memory of
-// a session is what follows the journal, again and again.
+// An input is a byte that says which, and the bytes. A journal gets the head that makes it one: what stands before its
+// text is its windows. The memory of a session is what follows the journal, again and again.
 #include <cstring>
 #include <map>
 #include <memory>
@@ -62,15 +62,17 @@ class NoClocks final : public values::Clocks {
 };
 
 std::vector<std::byte> sealed(std::string_view text) {
-  std::vector<std::byte> out(resident::kJournalHead + text.size());
+  const uint64_t windows = std::min(text.find('{'), text.size()) / resident::kJournalWindow;
   const uint32_t version = resident::kJournalVersion;
-  const uint64_t length = text.size();
-  const Digest digest = sha256(std::as_bytes(std::span(text)));
+  const uint64_t length = sizeof windows + text.size();
+  std::vector<std::byte> out(resident::kJournalHead + length);
+  std::memcpy(out.data() + resident::kJournalHead, &windows, sizeof windows);
+  std::memcpy(out.data() + resident::kJournalHead + sizeof windows, text.data(), text.size());
+  const Digest digest = sha256(std::span(out).subspan(resident::kJournalHead));
   std::memcpy(out.data(), "MDLJRNL\n", 8);
   std::memcpy(out.data() + 8, &version, sizeof version);
   std::memcpy(out.data() + 16, &length, sizeof length);
   std::memcpy(out.data() + 24, digest.data(), digest.size());
-  std::memcpy(out.data() + resident::kJournalHead, text.data(), text.size());
   return out;
 }
 

@@ -48,9 +48,35 @@ class Done:
 JOURNAL_VERSION = int(re.search(r"kJournalVersion = (\d+)", (SOURCE / "runtime/resident/journal.h").read_text())[1])
 
 
-def sealed(text):
-    """A journal of this text, as an injector would have written it (runtime/resident/journal.h)."""
-    return b"MDLJRNL\n" + struct.pack("<IIQ", JOURNAL_VERSION, 0, len(text)) + hashlib.sha256(text).digest() + text
+WINDOW = struct.Struct("<QQBB16s16s6x")  # runtime/resident/journal_text.cpp
+
+
+def sealed(text, windows=()):
+    """A journal of this text and these windows, as an injector would have written it (runtime/resident/journal.h)."""
+    records = b"".join(WINDOW.pack(address, points, len(original) // 2, part, bytes.fromhex(original), bytes.fromhex(patched))
+                       for address, original, patched, points, part in windows)
+    body = (struct.pack("<Q", len(windows)), records, text)  # not joined: what it takes would be said to be the child's
+    digest = hashlib.sha256()
+    for part in body:
+        digest.update(part)
+    head = struct.pack("<8sIIQ", b"MDLJRNL\n", JOURNAL_VERSION, 0, sum(map(len, body)))
+    return b"".join((head, digest.digest(), *body))
+
+
+def forged_journal(journal):
+    """As read_journal() gives it: with its windows."""
+    return sealed(json.dumps({key: value for key, value in journal.items() if key != "windows"}, separators=(",", ":")).encode(),
+                  journal["windows"])
+
+
+def read_journal(content):
+    length, = struct.unpack_from("<Q", content, 16)
+    body = content[56:56 + length]
+    count, = struct.unpack_from("<Q", body)
+    end = 8 + count * WINDOW.size
+    windows = [[address, original[:size].hex(), patched[:size].hex(), points, part]
+               for address, points, size, part, original, patched in WINDOW.iter_unpack(body[8:end])]
+    return dict(json.loads(body[end:]), windows=windows)
 
 
 class Hostile(LiveTest):
@@ -97,8 +123,7 @@ class Journals(Hostile):
         with open(f"/proc/{program.pid}/mem", "rb", buffering=0) as memory:
             memory.seek(place.start)
             content = memory.read(place.end - place.start)
-        length, = struct.unpack_from("<Q", content, 16)
-        return program, json.loads(content[56:56 + length])
+        return program, read_journal(content)
 
     def test_texts_that_grow_when_they_are_parsed(self):
         """64 MiB of brackets cost 5 GB and 24 s once."""
@@ -137,7 +162,7 @@ class Journals(Hostile):
                            ("raised", [[0, True, True, list(range(1000)), [0] * 1000, 0, 0]] * 1000)):
             with self.subTest(list=key):
                 forged = dict(journal, **{key: value})
-                program = self.hostile("file", self.file(key, sealed(json.dumps(forged, separators=(",", ":")).encode())))
+                program = self.hostile("file", self.file(key, forged_journal(forged)))
                 for _, done in self.commands(program.pid):
                     self.in_bounds(done)
 
@@ -159,7 +184,7 @@ class Journals(Hostile):
         self.assertEqual(program.ask("work 3")["work"], 3)
 
     def write_journal(self, pid, journal):
-        content = sealed(json.dumps(journal, separators=(",", ":")).encode())
+        content = forged_journal(journal)
         place = next(one for one in process_text.mappings(pid)
                      if one.path.startswith("/memfd:mdl-session") and one.offset == 0)
         with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
@@ -174,7 +199,7 @@ class Journals(Hostile):
         program, journal = self.honest("later", self.file("empty", b""))
         before_session = self.before
         empty["data"] = journal["data"]
-        self.file("empty", sealed(json.dumps(empty, separators=(",", ":")).encode()))
+        self.file("empty", forged_journal(empty))
         program.ask("map")
         status = Done("--status", program.pid)
         self.assertIn("there are two", status.text)
@@ -188,7 +213,7 @@ class Journals(Hostile):
         """A program with a session and a forged journal of a later generation of it, with these windows."""
         program, journal = self.honest("later", self.file("later", b""))
         forged = dict(journal, generation=1, windows=windows(journal["windows"]))
-        self.file("later", sealed(json.dumps(forged, separators=(",", ":")).encode()))
+        self.file("later", forged_journal(forged))
         program.ask("map")
         return program
 
