@@ -27,15 +27,28 @@ size_t end_of_path(std::string_view text, size_t begin) {
   return at;
 }
 
-// The end of `a::b::~c`, where `a` ends at `at`.
+// The end of `<…>` that begins at `at`, as template arguments are written; `at` where none does.
+size_t end_of_arguments(std::string_view text, size_t at) {
+  constexpr size_t kLongest = 1000;  // each word of a text is looked at
+  int depth = 0;
+  for (size_t i = at; i < std::min(text.size(), at + kLongest) && text[i] != '"' && text[i] != '\n'; i++) {
+    depth += text[i] == '<' ? 1 : text[i] == '>' ? -1 : 0;
+    if (depth == 0) return i == at ? at : i + 1;
+  }
+  return at;
+}
+
+// The end of `a::b<int>::~c` or of a pattern, `a::*::c`, where the first word ends at `at`.
 size_t end_of_qualified(std::string_view text, size_t at) {
-  while (text.substr(at).starts_with("::")) {
+  const auto leads_on = [&](size_t end) { return text.substr(end).starts_with("::"); };
+  if (const size_t end = end_of_arguments(text, at); leads_on(end)) at = end;
+  while (leads_on(at)) {
     size_t next = at + 2;
     if (next < text.size() && text[next] == '~') next++;
     size_t end = next;
-    while (end < text.size() && is_word(text[end])) end++;
+    while (end < text.size() && (is_word(text[end]) || text[end] == '*' || text[end] == '?')) end++;
     if (end == next) break;
-    at = end;
+    at = end_of_arguments(text, end);
   }
   return at;
 }
@@ -48,7 +61,7 @@ size_t end_of_name(std::string_view text, const antlr4::Token& token) {
     const bool names = end < text.size() && text[end] >= 'A' && text[end] <= 'Z';
     return first && names ? end_of_path(text, begin) : end;
   }
-  return is_word(text[begin]) ? end_of_qualified(text, end) : end;
+  return is_word(text[begin]) || token.getType() == P::STAR ? end_of_qualified(text, end) : end;
 }
 
 class Builder {

@@ -26,7 +26,10 @@ std::optional<uint32_t> Lowering::named_cell(const ast::Expr& e, DiagnosticCode 
       return cell(found->second);
     }
     if (!use->text.starts_with('$') && !binder_.knows(use->text)) {
-      name(e.span, use->text);  // reports that it is unknown, or has no value
+      if (use->text == owner_.void_metric)
+        name(e.span, use->text);  // reports that it has no value
+      else
+        unknown_value(e.span, use->text, false);
       return std::nullopt;
     }
   }

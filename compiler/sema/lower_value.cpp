@@ -274,13 +274,15 @@ Operand Lowering::kept(const ast::Expr& e) {
   return Operand::temp(asked.value);
 }
 
-Operand Lowering::unknown_value(Span span, const std::string& name) {
+Operand Lowering::unknown_value(Span span, const std::string& name, bool is_read) {
   std::vector<std::string_view> near{"$arg",          "$args",  "$return",  "$constraint",
                                      "$thread",       "$now",   "$elapsed", "$cpu_elapsed",
                                      "$self_elapsed", "$errno", "$cost"};
   for (const auto& [known, cell] : owner_.names) near.push_back(known);
-  diagnostics_.report(DiagnosticCode::unknown_name, span, name)
-      .hint(binder_.suggestion(name, std::move(near)));
+  const Suggestion suggestion = binder_.suggestion(name, std::move(near));
+  Diagnostic& said = diagnostics_.report(DiagnosticCode::unknown_name, span, name).hint(suggestion);
+  if (is_read && suggestion.empty() && binder_.has_extensions())
+    said.hint("a parameter of the function that has this name is `$args." + name + "`");
   return failed();
 }
 

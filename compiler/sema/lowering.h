@@ -60,7 +60,7 @@ class Lowering {
   Operand remainder(Operand a, Operand b);
   Operand short_circuit(const ast::Binary& b);
   Operand not_a_value(Span span, std::string_view what);
-  Operand unknown_value(Span span, const std::string& name);
+  Operand unknown_value(Span span, const std::string& name, bool is_read = true);
   Operand named_argument(Span span, const std::string& name);
   Operand parameter(format::ExprKind kind, const std::string& name, format::ParameterFact fact);
   Operand extended(Operand raw, format::ExprKind kind, const std::string& name);

@@ -198,10 +198,12 @@ std::string Requests::hint_for(const std::string& missing) const {
   std::vector<const image::Object*> objects;
   for (const image::Object& object : names_.image().objects) {
     objects.push_back(&object);
-    for (const image::Function& function : object.functions) known.push_back(function.name);
+    const auto functions = names_.known_functions({&object, ""});
+    known.insert(known.end(), functions.begin(), functions.end());
   }
-  const std::string hint = names_.say_inlined(objects, missing);
-  return hint.empty() ? did_you_mean(missing, known) : hint;
+  const std::string name = missing.substr(missing.rfind('/') + 1);  // it may be OBJECT/FUNCTION
+  const std::string hint = names_.say_inlined(objects, name);
+  return hint.empty() ? did_you_mean_function(name, known) : hint;
 }
 
 }  // namespace mdl::focus

@@ -137,7 +137,7 @@ Result<std::vector<Resource>> resolve_functions(const std::vector<std::string>& 
     known.insert(known.end(), functions.begin(), functions.end());
   }
   std::string hint = names.say_inlined(objects, path[2]);
-  if (hint.empty()) hint = did_you_mean(path[2], known);
+  if (hint.empty()) hint = did_you_mean_function(path[2], known);
   return cannot(path, fmt::format("`{}` has no function `{}`{}", path[1], path[2], hint));
 }
 

@@ -165,6 +165,8 @@ struct DemangledName {
 };
 DemangledName demangle(const std::string& linkage_name);
 bool is_mangled(std::string_view name);  // of C++ or Rust
+// A demangled name without its template arguments: "a<b<int>>::f" is "a::f".
+std::string without_arguments(std::string_view name);
 
 // True of a function that a name names: its linkage name or an alias exactly, or either of them demangled, with or
 // without parameters. The name must outlive it.

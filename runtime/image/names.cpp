@@ -23,6 +23,17 @@ std::string_view certain_identifier(std::string_view wanted) {
 
 }  // namespace
 
+std::string without_arguments(std::string_view name) {
+  std::string out;
+  int depth = 0;
+  for (const char c : name) {
+    if (c == '<') depth++;
+    if (depth == 0) out += c;
+    if (c == '>' && depth > 0) depth--;
+  }
+  return out;
+}
+
 bool is_mangled(std::string_view name) {
   return name.starts_with("_Z") || name.starts_with("_R");
 }

@@ -69,6 +69,23 @@ class Sources(LiveTest):
                                                      ", and calls of it cannot be counted")
                 self.assertEqual(program.end(), 0)
 
+    def test_names_of_classes_and_templates(self):
+        """As people write them: without the namespace, without template arguments, as a pattern."""
+        program = self.start("sources-gcc-O2")
+        for query, said in (("count serve", "has no serve; did you mean `shop::Clerk::serve`?"),
+                            ("count /Code/sources-gcc-O2/serve", "; did you mean `shop::Clerk::serve`?"),
+                            ("count shop::Shelf::put", "; the compiler has inlined it into `shop::Clerk::serve`"),
+                            ("count shop::Shelf<*>::put", "; the compiler has inlined it into `shop::Clerk::serve`")):
+            with self.subTest(query):
+                session = self.inject(program.pid, query)
+                self.assertEqual(session.wait(), 1, session.errors)
+                self.assertIn(said, session.errors)
+        session = self.inject(program.pid, "count shop::*::serve", "count s_first").wait_inserted()
+        program.ask(f"go {N}")
+        self.assert_stopped_well(session)
+        self.assertEqual([line["value"] for line in session.final().values()], [N, N])
+        self.assertEqual(program.end(), 0)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

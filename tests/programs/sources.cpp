@@ -2,18 +2,39 @@
 //
 //   sources [SECONDS]
 //
-// Commands: `go N` calls, N times over, s_first once, twin of this file two times, and s_there, which calls
-// twin of the other file three times.
+// Commands: `go N` calls, N times over, s_first once, twin of this file two times, shop::Clerk::serve once, which has
+// shop::Shelf<long>::put inside, and s_there, which calls twin of the other file three times.
 #include "protocol.h"
 
 void s_there();
 
-extern "C" __attribute__((noinline)) void s_first() { asm volatile("" ::: "memory"); }
+extern "C" __attribute__((noinline)) void s_first() {
+  asm volatile("" ::: "memory");
+}
 
 static __attribute__((noinline)) long twin(long value) {
   asm volatile("" : "+r"(value));
   return value + 1;
 }
+
+namespace shop {
+
+template <typename T>
+struct Shelf {
+  T put(T value) {
+    asm volatile("" : "+r"(value));
+    return value + 1;
+  }
+};
+
+struct Clerk {
+  __attribute__((noinline, used)) long serve(long value) {
+    asm volatile("" : "+r"(value));
+    return Shelf<long>().put(value);
+  }
+};
+
+}  // namespace shop
 
 int main(int argc, char** argv) {
   alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
@@ -23,6 +44,7 @@ int main(int argc, char** argv) {
     for (unsigned long i = 0; i < command.number; ++i) {
       s_first();
       twin(twin(1));
+      shop::Clerk().serve(1);
       s_there();
     }
     protocol::say_event("done");

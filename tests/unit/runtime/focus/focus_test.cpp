@@ -82,6 +82,15 @@ TEST(Nearest, OrdersByDistance) {
   EXPECT_EQ(did_you_mean("cals", {"calls"}), "; did you mean `calls`?");
   EXPECT_EQ(did_you_mean("cals", {"calls", "call", "wait"}), "; did you mean `call` or `calls`?");
   EXPECT_EQ(did_you_mean("x", {"calls"}), "");
+  const std::vector<std::string> known = {"_ZN4shop3Buy6handleEv", "shop::Buy::handle",
+                                          "shop::Sell<a<int>>::handle", "xhandle"};
+  EXPECT_EQ(did_you_mean_function("handle", known),
+            "; did you mean `shop::Buy::handle` or `shop::Sell<a<int>>::handle`?");
+  EXPECT_EQ(did_you_mean_function("shop::Sell::handle", known),
+            "; did you mean `shop::Sell<a<int>>::handle`?");
+  EXPECT_EQ(did_you_mean_function("f", {"f.constprop.0", "ns::f(int, char (*)(int)) (.isra.0)", "f2"}),
+            "; did you mean `f.constprop.0` or `ns::f(int, char (*)(int)) (.isra.0)`?");
+  EXPECT_EQ(did_you_mean_function("xhandl", known), "; did you mean `xhandle`?");
 }
 
 }  // namespace
