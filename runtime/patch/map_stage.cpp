@@ -89,10 +89,12 @@ Result<int64_t> open_unlocked(const InsertInput& input, process::Threads& thread
 }
 
 // Maps some regions with one remote call; the journal is in the `first`; `locked`: the process locks what it
-// maps. `mapped`: what is, also of a failure; `failure`: the first one's negative errno.
+// maps. `mapped`: what is, also of a failure; `failure`: the first one's negative errno. The target stands
+// meanwhile, for the time that is added to `paused`.
 Result<void> map_regions(const InsertInput& input, process::Threads& threads,
                          const process::TargetMemory& memory, std::span<const Region> regions, bool first,
-                         bool locked, std::vector<image::Range>& mapped, int64_t& failure) {
+                         bool locked, std::vector<image::Range>& mapped, int64_t& failure,
+                         std::chrono::nanoseconds& paused) {
   uint64_t total = 0;
   for (const Region& region : regions) total += region.at.end - region.at.start;
   std::vector<arch::RemoteCall> calls;
@@ -111,8 +113,16 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
   }
   calls.push_back({arch::kMachine.calls.close, {arch::kLastResult}, false});
   std::string text = std::string(resident::kSessionName) + (first ? "" : "-more") + '\0';
-  auto results = process::remote_calls(input.image.pid, threads, memory, input.image, calls, text);
+  auto results = process::remote_calls_alone(input.image.pid, threads, memory, input.image, calls, text,
+                                             input.max_pause);
+  threads.release_all();
+  if (!results && threads.is_late())
+    return Error{fmt::format(
+        "process {} would have to stand for more than {} ms while memory is mapped in it ({}). Allow "
+        "more with --max-pause MS, or try again when there is more processor time",
+        input.image.pid, input.max_pause.count(), results.error().text)};
   if (!results) return results.error();
+  paused += std::chrono::steady_clock::now() - threads.stopped_since();
   failure = (*results)[0] < 0 ? (*results)[0] : std::min<int64_t>((*results)[1], 0);
   for (size_t i = 0; i < regions.size(); i++) {
     const image::Range& at = regions[i].at;
@@ -153,7 +163,7 @@ uint64_t memory_needed(pid_t pid, const Stage& stage) {
 }  // namespace
 
 Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
-                       bool& taken) {
+                       bool& taken, std::chrono::nanoseconds& paused) {
   std::vector<Region> regions = {{stage.journal_at, PROT_READ}};
   for (const image::Range& island : stage.islands) regions.push_back({island, PROT_READ | PROT_EXEC});
   if (!stage.extends) {
@@ -182,7 +192,8 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
   for (size_t first = 0; first < regions.size() && failure == 0; first += kRegionsAtOnce) {
     std::span<const Region> some =
         std::span(regions).subspan(first, std::min(kRegionsAtOnce, regions.size() - first));
-    if (auto ok = map_regions(input, threads, memory, some, first == 0, locked, mapped, failure); !ok) {
+    if (auto ok = map_regions(input, threads, memory, some, first == 0, locked, mapped, failure, paused);
+        !ok) {
       if (!mapped.empty()) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
       return ok;
     }

@@ -1,10 +1,11 @@
-// The memory of a session in the target: mapped, written and unmapped while its threads run.
+// The memory of a session in the target: mapped while all threads stand, and written while they run.
 //
 // The target makes the system calls itself (process/remote.h). The mappings are of a memfd, and private, so
 // that the name of the mappings says whose they are; and never in place of a mapping that the target has made
 // meanwhile.
 #pragma once
 
+#include <chrono>
 #include <vector>
 
 #include "base/result.h"
@@ -14,9 +15,10 @@
 namespace mdl::patch {
 
 // Maps the stage's regions in the target, or nothing; writes them and reads them back.
-// `taken` is set when an address was mapped by the target meanwhile: build anew and try again.
+// `taken` is set when an address was mapped by the target meanwhile: build anew and try again. `paused`: how long
+// the target stood is added.
 Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
-                       bool& taken);
+                       bool& taken, std::chrono::nanoseconds& paused);
 Result<void> write_stage(const process::TargetMemory& memory, Stage& stage);
 
 // Unmaps regions of a session by a remote call; the threads must be stopped and outside.

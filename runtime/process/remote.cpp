@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <optional>
 
 #include "base/nap.h"
@@ -12,6 +13,7 @@
 #include "runtime/kernel/memory.h"
 #include "runtime/kernel/trace.h"
 #include "runtime/process/limits.h"
+#include "runtime/process/paused_memory.h"
 #include "runtime/process/seccomp.h"
 #include "runtime/process/target.h"
 
@@ -139,6 +141,12 @@ std::optional<pid_t> choose_signalled(Threads& threads, const TargetMemory& memo
   return std::nullopt;
 }
 
+Error nobody(pid_t pid, const Permitted& may) {
+  if (!may.denied().empty()) return {fmt::format("process {}: {}", pid, may.denied())};
+  return {
+      fmt::format("process {} has no thread that could make a system call for us now: try again later", pid)};
+}
+
 // The same; when none is stopped yet, one is. Threads come and go, so that takes a few attempts.
 Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& memory,
                             std::span<const arch::RemoteCall> calls) {
@@ -164,9 +172,7 @@ Result<pid_t> choose_thread(pid_t pid, Threads& threads, const TargetMemory& mem
     if (std::chrono::steady_clock::now() > until) break;
     nap(2000);
   }
-  if (!may.denied().empty()) return Error{fmt::format("process {}: {}", pid, may.denied())};
-  return Error{
-      fmt::format("process {} has no thread that could make a system call for us now: try again later", pid)};
+  return nobody(pid, may);
 }
 
 // The calls' text behind the mark.
@@ -176,6 +182,29 @@ std::vector<arch::RemoteCall> behind_mark(std::span<const arch::RemoteCall> call
     for (uint64_t& value : call.args)
       if ((value & 0xffffffff00000000u) == arch::kTextTag) value += kStubMark.size();
   return out;
+}
+
+// The same, while all threads stand: no other one can do anything until they are released.
+Result<pid_t> choose_alone(pid_t pid, Threads& threads, const TargetMemory& memory,
+                           std::span<const arch::RemoteCall> calls, std::chrono::milliseconds limit) {
+  Permitted may(calls);
+  constexpr int kDeniedAttempts = 20;
+  constexpr auto kVforks = 2000ms;
+  Result<void> stopped;
+  const auto until = std::chrono::steady_clock::now() + kChoosing;
+  for (int attempt = 0; may.denied().empty() || attempt < kDeniedAttempts; attempt++) {
+    stopped = threads.stop_all(kVforks, limit);
+    if (!stopped && !threads.is_late()) return stopped.error();
+    if (stopped) {
+      if (auto one = choose_stopped(threads, memory, may)) return *one;
+      if (auto one = choose_signalled(threads, memory, may)) return *one;
+      threads.release_all();
+    }
+    if (std::chrono::steady_clock::now() > until) break;
+    rest_after(std::chrono::steady_clock::now() - threads.stopped_since());
+  }
+  if (!stopped) return stopped.error();
+  return nobody(pid, may);
 }
 
 constexpr std::chrono::seconds kPatience{5};  // for what takes microseconds where the thread runs at all
@@ -332,6 +361,26 @@ class Visit {
   std::vector<std::byte> original_;  // at its place
 };
 
+// Makes the calls on the thread that `choose` stops.
+Result<std::vector<int64_t>> visit(pid_t pid, Threads& threads, const TargetMemory& memory,
+                                   const image::Image& image, std::span<const arch::RemoteCall> calls,
+                                   std::string_view text, const std::function<Result<pid_t>()>& choose) {
+  const std::string marked = std::string(kStubMark) + std::string(text);
+  const std::vector<arch::RemoteCall> shifted = behind_mark(calls);
+  const bool none_stopped = threads.empty();
+  constexpr int kAttempts = 500;  // signals may come all the time
+  const auto until = std::chrono::steady_clock::now() + kChoosing;
+  for (int attempt = 0; attempt < kAttempts && std::chrono::steady_clock::now() < until; attempt++) {
+    auto thread = choose();
+    if (!thread) return thread.error();
+    auto results = Visit(*thread, threads, memory, pid).make(image, shifted, marked);
+    if (!results) return results.error();
+    if (*results) return std::move(**results);
+    if (none_stopped) threads.release_all();  // with its signal; others are tried, or it, later
+  }
+  return Error{fmt::format("signals keep process {} from making a system call for us: try again later", pid)};
+}
+
 }  // namespace
 
 // One that holds the stub of an injector that died is left alone: a thread may be in it.
@@ -346,20 +395,16 @@ std::optional<uint64_t> find_slack(const image::Image& image, size_t size, const
 Result<std::vector<int64_t>> remote_calls(pid_t pid, Threads& threads, const TargetMemory& memory,
                                           const image::Image& image, std::span<const arch::RemoteCall> calls,
                                           std::string_view text) {
-  const std::string marked = std::string(kStubMark) + std::string(text);
-  const std::vector<arch::RemoteCall> shifted = behind_mark(calls);
-  const bool none_stopped = threads.empty();
-  constexpr int kAttempts = 500;  // signals may come all the time
-  const auto until = std::chrono::steady_clock::now() + kChoosing;
-  for (int attempt = 0; attempt < kAttempts && std::chrono::steady_clock::now() < until; attempt++) {
-    auto thread = choose_thread(pid, threads, memory, calls);
-    if (!thread) return thread.error();
-    auto results = Visit(*thread, threads, memory, pid).make(image, shifted, marked);
-    if (!results) return results.error();
-    if (*results) return std::move(**results);
-    if (none_stopped) threads.release(*thread);  // with its signal; others are tried, or it, later
-  }
-  return Error{fmt::format("signals keep process {} from making a system call for us: try again later", pid)};
+  return visit(pid, threads, memory, image, calls, text,
+               [&] { return choose_thread(pid, threads, memory, calls); });
+}
+
+Result<std::vector<int64_t>> remote_calls_alone(pid_t pid, Threads& threads, const TargetMemory& memory,
+                                                const image::Image& image,
+                                                std::span<const arch::RemoteCall> calls,
+                                                std::string_view text, std::chrono::milliseconds limit) {
+  return visit(pid, threads, memory, image, calls, text,
+               [&] { return choose_alone(pid, threads, memory, calls, limit); });
 }
 
 std::vector<image::Range> left_stubs(const TargetMemory& memory, const image::Image& image) {

@@ -26,6 +26,14 @@ Result<std::vector<int64_t>> remote_calls(pid_t pid, Threads& threads, const Tar
                                           const image::Image& image, std::span<const arch::RemoteCall> calls,
                                           std::string_view text);
 
+// The same, while all threads stand, which none of them was before: descriptors belong to all of them. Another
+// thread could fork while a call has one open, or put its own file in its place. They stand on afterwards.
+// `limit`: of the time that it may take to stop them.
+Result<std::vector<int64_t>> remote_calls_alone(pid_t pid, Threads& threads, const TargetMemory& memory,
+                                                const image::Image& image,
+                                                std::span<const arch::RemoteCall> calls,
+                                                std::string_view text, std::chrono::milliseconds limit);
+
 // The beginning of a stub's text, by which one that is left is found.
 inline constexpr std::string_view kStubMark = "MDLSTUB1";
 // Where `size` bytes of slack are free.

@@ -80,6 +80,15 @@ class States(LiveTest):
             self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
 
+    def test_descriptors_of_other_threads(self):
+        """None of them sees the one that our memory is mapped by, nor do its calls take another's file for it."""
+        program, before = self.begin("crossing")
+        for total in range(1, 11):
+            session = self.inject(program.pid, self.plan).wait_inserted()
+            self.assertEqual(program.ask("work 1"), {"event": "done", "work": total, "interrupted": 0})
+            self.assert_stopped_well(session)
+            self.assert_untouched(program.pid, before)
+
     def test_file_mapped_again_far_away(self):
         """Code need not be in reach of that mapping."""
         self.measure("remapped")

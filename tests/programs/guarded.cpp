@@ -18,6 +18,8 @@
 //   locked     all memory is locked, what will be mapped, too (mlockall(2)); and no right to lock more than the limit
 //   untimed    it may not read the time stamp counter (PR_SET_TSC)
 //   raising    its only thread raises a signal again and again until it is told what to do
+//   crossing   a third thread puts a file at the lowest free descriptor and takes it away, again and again; what it
+//              finds there that it did not put there, and what becomes of the file, counts as interrupted
 //   remapped   the program's file is mapped a second time, far away, as V8 does with its code
 //
 // Commands: `work N` calls t_work N times; `vfork N` does so and then waits half a second for a
@@ -33,11 +35,13 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -51,7 +55,8 @@
 
 namespace {
 
-unsigned long work, interrupted;
+unsigned long work;
+std::atomic<unsigned long> interrupted;
 
 }  // namespace
 
@@ -221,6 +226,25 @@ void raise_until_told() {
   for (pollfd input = {STDIN_FILENO, POLLIN, 0}; poll(&input, 1, 0) == 0;) raise(SIGUSR1);
 }
 
+// The thread that is made first is the one that is asked first to make calls for others.
+void cross_descriptors() {
+  const int file = memfd_create("crossing", MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, 1) != 0) _exit(98);
+  const int place = dup(file);
+  close(place);
+  std::thread(pause).detach();
+  std::thread([file, place] {
+    constexpr int kLooks = 50;
+    while (true) {
+      struct stat is {};
+      if (dup2(file, place) != place || fstat(place, &is) != 0 || is.st_size != 1 || close(place) != 0)
+        ++interrupted;
+      for (int look = 0; look < kLooks; ++look)
+        if (fcntl(place, F_GETFD) >= 0) ++interrupted;
+    }
+  }).detach();
+}
+
 [[noreturn]] void serve(bool raises = false) {
   protocol::say_event("ready", protocol::field("work", work));
   while (true) {
@@ -232,8 +256,8 @@ void raise_until_told() {
     if ((is_copy && !copy_code()) || (is_discard && !discard_code())) _exit(1);
     for (unsigned long i = 0; i < command.number; ++i) t_work(i);
     if (is_vfork) wait_for_vforked_child(is_long ? timespec{2, 400'000'000} : timespec{0, 500'000'000});
-    protocol::say_event("done",
-                        protocol::field("work", work) + "," + protocol::field("interrupted", interrupted));
+    protocol::say_event(
+        "done", protocol::field("work", work) + "," + protocol::field("interrupted", interrupted.load()));
   }
 }
 
@@ -269,6 +293,7 @@ int main(int argc, char** argv) {
   if (mode == "dispatched-beside") std::thread(pause).detach();
   if (mode.starts_with("dispatched")) dispatch_calls();
   if (mode == "locked" && !lock_memory()) return 1;
+  if (mode == "crossing") cross_descriptors();
   if (mode == "remapped") map_own_file_far_away();
   if (mode == "untimed" && prctl(PR_SET_TSC, PR_TSC_SIGSEGV) != 0) return 1;
   if (mode == "nogain") deny_executable_gain();
