@@ -190,7 +190,7 @@ Result<void> AttachedProcess::decide(const process::TargetMemory& memory) {
   auto binding = focus::bind(*plan_, image_, wanted_, &codes);
   if (!binding) return binding.error();
   binding_ = std::move(*binding);
-  if (asks_for_any_address(*plan_)) image::want_all(image_);
+  if (asks_for_any_address(binding_)) image::want_all(image_);
   if (image::is_any_wanted(image_)) return {};
   phases::begin("coverage");
   coverage_ =
@@ -416,6 +416,9 @@ Result<std::string> AttachedProcess::change(const RequestChange& change, std::ve
   wanted_ = std::move(next.wanted);
   binding_ = std::move(next.binding);
   coverage_ = std::move(next.coverage);
+  const auto has_come = [&](const focus::KeyTable& table) { return !kept->requests[table.request]; };
+  if (std::ranges::any_of(binding_.key_tables, has_come))
+    measurement_->name_addresses(names_of_keys(*plan_, image_));
   libraries_.emplace(*input_, wanted_, measurement_->memory(), measurement_->journal());
   for (const std::string& warning : done->warnings) say(stderr, "warning: {}\n", warning);
   return fmt::format("{} points in {:.1f} ms, paused {:.1f} ms{}", done->points,

@@ -138,7 +138,7 @@ void Measurement::change(resident::Journal journal, const std::vector<std::optio
   std::vector<std::pair<uint64_t, uint64_t>> words;
   for (const image::Range& range : cleared) words.emplace_back(range.start, range.end);
   sampler_.change(block_layout(journal_), kept, words);
-  requests_.change(kept);
+  requests_.change(block_layout(journal_), kept);
   std::set<uint32_t> suspect;
   for (uint32_t i = 0; i < kept.size(); i++)
     if (kept[i] && suspect_.contains(*kept[i])) suspect.insert(i);

@@ -114,14 +114,20 @@ values::KeyPlace key_place(const resident::JournalTable& table) {
 RequestValues::RequestValues(const resident::Journal& journal, const values::BlockLayout& layout,
                              output::Feed& feed, pid_t pid)
     : journal_(journal), feed_(feed), pid_(pid), sockets_(std::make_shared<SocketNames>(pid)) {
-  for (const resident::JournalTable& table : journal.tables) {
+  add_readers(layout);
+}
+
+void RequestValues::add_readers(const values::BlockLayout& layout) {
+  for (const resident::JournalTable& table : journal_.tables) {
+    if (keys_.contains(table.request)) continue;
     values::KeyReader& reader = keys_.try_emplace(table.request, layout, key_place(table)).first->second;
     reader.name_descriptors([sockets = sockets_](const std::string& text) { return sockets->name_of(text); });
   }
 }
 
-// A keyed request that stays has its table where it was. None has come.
-void RequestValues::change(const std::vector<std::optional<uint32_t>>& kept) {
+// A keyed request that stays has its table where it was.
+void RequestValues::change(const values::BlockLayout& layout,
+                           const std::vector<std::optional<uint32_t>>& kept) {
   decltype(keys_) keys;
   decltype(series_) all_series;
   std::map<size_t, size_t> now;  // by the index before
@@ -146,6 +152,7 @@ void RequestValues::change(const std::vector<std::optional<uint32_t>>& kept) {
   keys_ = std::move(keys);
   series_ = std::move(all_series);
   last_.clear();
+  add_readers(layout);
 }
 
 void RequestValues::read_keys(const image::Memory& memory) {
