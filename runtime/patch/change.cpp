@@ -203,6 +203,7 @@ Result<Inserted> change(const InsertInput& input, const process::TargetMemory& m
         if (failed.code_written) return why;  // some of it may be in use
         std::vector<image::Range> mapped = failed.islands;
         mapped.push_back(failed.journal_at);  // before the tables that it names
+        if (failed.new_armed) mapped.push_back(failed.armed);
         for (const NewTable& table : failed.new_tables) mapped.push_back(table.at);
         (void)give_back(mapped, input.image, memory);
         // Threads may have been counted as being inside already.

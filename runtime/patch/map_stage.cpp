@@ -154,14 +154,14 @@ uint64_t memory_needed(pid_t pid, const Stage& stage) {
 }  // namespace
 
 Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
-                       bool& taken) {
+                       const resident::Journal* session, bool& taken) {
   std::vector<Region> regions = {{stage.journal_at, PROT_READ}};
   for (const image::Range& island : stage.islands) regions.push_back({island, PROT_READ | PROT_EXEC});
   if (!stage.extends) {
     regions.push_back({stage.data, PROT_READ | PROT_WRITE});
-    if (stage.armed.end) regions.push_back({stage.armed, PROT_READ | PROT_WRITE});
     if (stage.news.end) regions.push_back({stage.news, PROT_READ | PROT_WRITE, true});
   }
+  if (stage.new_armed) regions.push_back({stage.armed, PROT_READ | PROT_WRITE});
   for (const NewTable& table : stage.new_tables) regions.push_back({table.at, PROT_READ | PROT_WRITE});
 
   uint64_t total = 0, writable = 0;
@@ -189,8 +189,9 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
     }
   }
   if (failure == 0) {
-    const bool reads_counter = !stage.extends && input.ticks_per_second != 0;
-    if (!reads_counter) return {};
+    const bool begins_to_read = input.ticks_per_second != 0 &&
+                                (!stage.extends || (session != nullptr && session->ticks_per_second == 0));
+    if (!begins_to_read) return {};
     auto may = process::check_counter_access(pid, threads, memory, input.image, stage.data.start);
     if (!may) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
     return may;

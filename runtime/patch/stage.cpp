@@ -127,7 +127,8 @@ class Builder {
     out_.layout = resident::make_layout(
         input_.binding.cells, process::live_threads(input_.image.pid).size(),
         input_.changes || defers(input_.coverage), words,
-        input_.changes ? resident::spare_cells_for(input_.plan) : resident::SpareCells{});
+        input_.changes ? resident::spare_cells_for(input_.plan, input_.more_distributions)
+                       : resident::SpareCells{});
     if (out_.layout.stride > kLargestBlock)
       return Error{fmt::format(
           "the requests would take {:.1f} MB of memory for each thread of process {}, and may take {} MB: "
@@ -143,7 +144,12 @@ class Builder {
     if (auto ok = place(out_.data, near, out_.layout.size(), UINT64_MAX / 2); !ok) return ok;
     if (input_.follow)
       if (auto ok = place(out_.news, near, kNewsSize, UINT64_MAX / 2); !ok) return ok;
-    if (arms_calls(input_.coverage) || (input_.changes && may_arm())) {
+    return place_more(near);
+  }
+  // What code of these requests needs besides, and nobody has yet.
+  Result<void> place_more(const image::Range& near) {
+    out_.new_armed = !out_.armed.end && arms_calls(input_.coverage);
+    if (out_.new_armed) {
       uint64_t size = (uint64_t{out_.layout.slots} + 1) * arch::kArmedBytes;
       if (auto ok = place(out_.armed, near, size, UINT64_MAX / 2); !ok) return ok;
     }
@@ -163,12 +169,6 @@ class Builder {
     return {};
   }
   bool is_known(size_t table) const { return successor_ && successor_->tables[table]; }
-  // A request that comes later may have code behind calls.
-  bool may_arm() const {
-    return std::ranges::any_of(input_.plan.stencils, [](const plan::Stencil& one) {
-      return one.info.point == format::PointKind::call_after;
-    });
-  }
   resident::KeyTableShape shape_of(const focus::KeyTable& table) const {
     const uint64_t texts = format::text_keys(table.names);
     return resident::KeyTableShape::of(
@@ -177,11 +177,12 @@ class Builder {
   Result<void> use_session() {
     out_.extends = true;
     out_.layout = successor_ ? successor_->layout : session_->layout;
+    if (successor_) out_.layout.keeps_hit_time = input_.hit_time.kept;  // from the first timer on
     out_.data = session_->data;
     out_.news = session_->news;
     out_.armed = session_->armed;
     out_.session_relays = resident::relay_places(session_->windows);
-    if (successor_) return place_tables(out_.data);
+    if (successor_) return place_more(out_.data);
     for (const resident::JournalTable& table : session_->tables) out_.tables.push_back(table.at);
     return {};
   }

@@ -41,6 +41,7 @@ struct Stage {
   image::Range news;  // empty where forks are not followed
   image::Range journal_at;
   image::Range armed;                    // the areas of armed calls, empty when there are none
+  bool new_armed = false;                // which nobody has yet
   std::vector<image::Range> tables;      // of keys, as Binding::key_tables
   std::vector<NewTable> new_tables;      // those of them that are not there yet
   std::vector<image::Range> islands;     // that are mapped for it

@@ -55,7 +55,7 @@ class Room {
 
 }  // namespace
 
-SpareCells spare_cells_for(const plan::Plan& plan) {
+SpareCells spare_cells_for(const plan::Plan& plan, bool distributions) {
   constexpr uint32_t kHistograms = 4;
   const auto uses = [&](auto is) {
     return std::ranges::any_of(plan.stencils, [&](const plan::Stencil& stencil) {
@@ -67,7 +67,7 @@ SpareCells spare_cells_for(const plan::Plan& plan) {
   };
   const auto by_key = [](const auto& one) { return !one.empty(); };
   SpareCells out{.flags = 64, .timers = 32, .words = 128};
-  if (has(format::CellKind::histogram))
+  if (distributions && has(format::CellKind::histogram))
     out.words += kHistograms * format::info(format::CellKind::histogram).room / sizeof(uint64_t);
   if (uses([](format::CellKind kind) { return format::info(kind).group == Group::extremes; }))
     out.extremes = 16;

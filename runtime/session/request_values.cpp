@@ -45,10 +45,10 @@ std::string_view resource_in(std::string_view focus, std::string_view hierarchy)
   return {};
 }
 
-// The resource that a key is, as /SyncObject/Mutex/NAME. What a descriptor was open for is one already; where that is not
-// known it may have been a file, or a socket where only these are asked for.
+// The resource that a key is, as /SyncObject/Mutex/NAME. A function and what a descriptor was open for are one already;
+// where the latter is not known it may have been a file, or a socket where only these are asked for.
 std::string resource_of(format::KeyName name, const std::string& text) {
-  if (format::is_descriptor(name) && text.starts_with('/')) return text;
+  if (name == format::KeyName::path || text.starts_with('/')) return text;
   return fmt::format("{}/{}", format::hierarchies_of(name).front(), text);
 }
 
@@ -312,7 +312,7 @@ const output::Series& RequestValues::series_of(size_t index, const RequestValue&
   if (names != nullptr)
     for (size_t place = 0; const auto& [name, key] : named_keys(*names, value.of)) {
       const std::string text = value.others ? "?" : name_key(index, place++, name, key);
-      if (name == format::KeyName::path || name == format::KeyName::module)
+      if (name == format::KeyName::module)
         series.focus = series.focus.empty() ? text : text + "," + series.focus;
       else if (!format::hierarchies_of(name).empty())
         series.focus = with_resource(series.focus, name, resource_of(name, text));
