@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <span>
 #include <string_view>
@@ -40,6 +41,7 @@ Result<ProgramOutput> run_compiler(const Options& options, const std::string& ki
   std::vector<std::string> words = {*compiler, "--emit=" + kind, "-o", "-"};
   if (!options.flavor.empty()) words.push_back("--flavor=" + options.flavor);
   for (const std::string& query : options.typed) words.push_back("--query=" + query);
+  for (const std::string& query : options.drill_queries) words.push_back("--query=" + query);
   words.emplace_back("--");
   words.insert(words.end(), options.sources.begin(), options.sources.end());
   // Queries are the operator's own, and need no file; sources may be anybody's, and where nobody else may read.
@@ -48,14 +50,15 @@ Result<ProgramOutput> run_compiler(const Options& options, const std::string& ki
 
 }  // namespace
 
-// The metrics of queries are the last ones of the plan, in their order. From here on each is called what was typed,
+// The metrics of queries are the last ones of the plan, but for those of drills, in their order. From here on each is called what was typed,
 // unless the query has a name for it: then that is the display name, too.
 Result<void> name_queries(plan::Plan& plan, Options& options) {
   std::vector<format::Metric>& metrics = plan.manifest.metrics;
-  if (metrics.size() < options.typed.size())
+  const size_t last = metrics.size() - std::min(metrics.size(), options.drill_queries.size());
+  if (last < options.typed.size())
     return Error{"mdlc has made fewer metrics than there are queries: it is of another version",
                  Status::plan_rejected};
-  const size_t first = metrics.size() - options.typed.size();
+  const size_t first = last - options.typed.size();
   for (size_t i = 0; i < options.typed.size(); ++i) {
     format::Metric& metric = metrics[first + i];
     if (metric.name != metric.id) metric.id = options.typed[i];

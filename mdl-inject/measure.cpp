@@ -19,6 +19,7 @@
 #include "mdl-inject/compile.h"
 #include "mdl-inject/consent.h"
 #include "mdl-inject/defaults.h"
+#include "mdl-inject/drill_queries.h"
 #include "mdl-inject/follow.h"
 #include "mdl-inject/join.h"
 #include "mdl-inject/resources.h"
@@ -97,6 +98,12 @@ bool is_drawn_in_place(const Options& options) {
          !options.changes() && !options.dry_run && !options.is_listing && can_draw();
 }
 
+// A line that keys choose stands for functions of one process, whose requests change.
+bool may_drill(const Options& options) {
+  return is_drawn_in_place(options) && isatty(STDIN_FILENO) == 1 && !options.typed.empty() &&
+         !options.follow_fork && !options.await && !options.names_several();
+}
+
 // A program that was started for this and not let go yet ends with us (kernel/start.h).
 void end_before_anything(int) {
   constexpr std::string_view kText = "mdl-inject: interrupted before anything was changed\n";
@@ -111,6 +118,7 @@ int measure(const Options& asked, const Policy& policy) {
   for (int signal : ending_signals()) std::signal(signal, end_before_anything);
   Options options = asked;
   if (options.busiest) ask_for_busiest(options);
+  if (may_drill(options)) ask_for_drills(options);
   phases::begin("compile");
   auto file = read_plan_file(options);
   if (!file) return fail(file.error());
@@ -132,7 +140,7 @@ int measure(const Options& asked, const Policy& policy) {
   std::optional<Keys> keys = options.look.in_place ? Keys::open() : std::nullopt;
   options.look.keys = keys ? &*keys : nullptr;
   Drills drills;
-  options.drills = options.busiest && keys && !options.follow_fork && !options.await;
+  options.drills = keys && !options.drill_queries.empty();
   if (options.drills) options.look.drill = [&drills](output::Drill drill) { drills.ask(std::move(drill)); };
   std::optional<Choice> choice;
   if (options.follow) choice.emplace(options);
@@ -164,7 +172,9 @@ int measure(const Options& asked, const Policy& policy) {
   output::Feed feed;
   sink->call_meanwhile([&feed] { feed.meanwhile(); });
   options.look.colour = sink->is_terminal() && !std::getenv("NO_COLOR");
-  feed.add(options.is_listing ? make_listing(*sink) : format->make(*sink, options.look));
+  output::Look look = options.look;
+  if (options.busiest && options.drills) look.top = 0;  // what was asked for by keys comes to them
+  feed.add(options.is_listing ? make_listing(*sink) : format->make(*sink, look));
   std::optional<process::Launch> launched;
   if (auto ok = apply_defaults(plan->manifest, options); !ok) return fail(ok.error());
   if (options.start) {

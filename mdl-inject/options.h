@@ -26,11 +26,12 @@ struct Options : SessionOptions {  // pid: none yet where a program is to be sta
   std::string plan;                  // file, for measure and verify; "" where queries or sources stand for it
   std::vector<std::string> typed;    // queries, as they were typed
   std::vector<std::string> sources;  // files of MDL
-  std::string process;               // -p: names and ids, with commas; "" = pid is given
-  bool every = false;                // a name may be that of several processes
-  bool all_children = false;         // their descendants, too
-  std::string cgroup;                // in the place of -p: the processes of a control group
-  std::string container;             // likewise, of a container
+  std::vector<std::string> drill_queries = {};     // compiled with them (drill_queries.h)
+  std::string process;                             // -p: names and ids, with commas; "" = pid is given
+  bool every = false;                              // a name may be that of several processes
+  bool all_children = false;                       // their descendants, too
+  std::string cgroup;                              // in the place of -p: the processes of a control group
+  std::string container;                           // likewise, of a container
   std::vector<std::string> container_groups = {};  // its control groups, once they are known (containers.h)
   bool names_group() const { return !cgroup.empty() || !container.empty(); }
   bool skip_refused = false;    // where a process cannot be measured, others are

@@ -9,6 +9,7 @@
 #include "base/guarded_path.h"
 #include "base/installed.h"
 #include "mdl-inject/compile.h"
+#include "mdl-inject/drill_queries.h"
 #include "runtime/plan/object_file.h"
 
 namespace mdl::inject {
@@ -34,7 +35,8 @@ Result<plan::Plan> parse_plan(const PlanFile& file, Options& options) {
   auto plan = plan::read_plan(std::as_bytes(std::span(file.bytes)));
   if (!plan) return Error{fmt::format("{}: {}", options.plan, plan.error().text), plan.error().status};
   if (file.is_compiled)
-    if (auto ok = name_queries(*plan, options); !ok) return ok.error();
+    for (const auto name : {&name_queries, &name_drills})
+      if (auto ok = name(*plan, options); !ok) return ok.error();
   return plan;
 }
 

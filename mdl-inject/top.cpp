@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <utility>
 
 #include "base/phases.h"
 #include "base/say.h"
@@ -118,17 +119,17 @@ Result<void> choose_busiest(Options& options, plan::Plan& plan, Audit& audit) {
   auto image = image::read_image(options.pid);
   if (!memory->is_of(options.pid)) return process::another_program(options.pid);
   if (!image) return image.error();
+  const std::vector<std::string> metrics = std::exchange(options.queries, {});
   for (format::Metric& metric : plan.manifest.metrics) metric.focus.clear();
-  auto busiest =
-      find_busiest(*profile, *image, plan, *memory, options.look.top == 0 ? kFunctions : options.look.top);
+  auto busiest = find_busiest(*profile, *image, plan, metrics, *memory,
+                              options.look.top == 0 ? kFunctions : options.look.top);
   if (!busiest) return busiest.error();
   say_found(options, *profile, *busiest);
   if (busiest->chosen.empty())
     return Error{fmt::format("none of the functions in which process {} ran can be measured", options.pid)};
-  options.queries.clear();
-  for (const format::Metric& metric : plan.manifest.metrics)
+  for (const std::string& metric : metrics)
     for (const BusyFunction& one : busiest->chosen)
-      options.metrics.push_back(focus::request_text(metric.id, one.focus));
+      options.metrics.push_back(focus::request_text(metric, one.focus));
   return {};
 }
 

@@ -51,24 +51,54 @@ Result<void> lay_statements(Requests& requests, const plan::Plan& plan) {
   return requests.lay(code->insertions, scope.owner, cells, {}, Draft::kNoInstance, std::nullopt);
 }
 
-// Takes out of the focus what the metric's own keys are, such as a mutex: no code is restricted to it, but the lines are
-// chosen (session/request_values.h). Its text.
-std::string take_keys(const format::Metric& metric, Focus& focus) {
-  std::string out;
+// What a metric's own keys are of a focus, such as a mutex.
+struct KeyFocus {
+  std::string text;
+  Focus functions;  // the key that is a function
+};
+
+bool has_constraint_of_code(const format::Metric& metric, const Constraints& constraints) {
+  const auto is_of_code = [](const format::Constraint& one) {
+    return !one.path.empty() && one.path[0] == "Code";
+  };
+  return std::ranges::any_of(metric.replacements, is_of_code) ||
+         std::ranges::any_of(metric.constraints, [&](const std::string& name) {
+           const auto known = constraints.find(name);
+           return known != constraints.end() && is_of_code(*known->second);
+         });
+}
+
+// Takes that out of the focus: no code is restricted to it, but the lines are chosen (session/request_values.h). Where
+// the key is the function that the code stands in, code stands in no other.
+KeyFocus take_keys(const format::Metric& metric, const Constraints& constraints, Focus& focus) {
+  KeyFocus out;
+  const bool restricts_code = has_constraint_of_code(metric, constraints);
   std::erase_if(focus.resources, [&](const std::vector<std::string>& path) {
     const std::string resource = fmt::format("/{}", fmt::join(path, "/"));
     const auto is_key = [&](std::string_view hierarchy) {
       return resource == hierarchy || resource.starts_with(fmt::format("{}/", hierarchy));
     };
     for (const format::MetricKey& key : metric.keys) {
+      if (key.name == format::KeyName::path && restricts_code) continue;
       const auto hierarchies = format::hierarchies_of(key.name);
       const auto of = std::ranges::find_if(hierarchies, is_key);
       if (of == hierarchies.end()) continue;
-      out += fmt::format("{}{}{}", out.empty() ? "" : ",", resource, resource == *of ? "/*" : "");
+      if (key.name == format::KeyName::path) out.functions.resources.push_back(path);
+      out.text += fmt::format("{}{}{}", out.text.empty() ? "" : ",", resource, resource == *of ? "/*" : "");
       return true;
     }
     return false;
   });
+  return out;
+}
+
+// The functions that these resources name.
+Result<std::vector<Resource>> resolve_functions(const Focus& functions, const Names& names, bool await) {
+  std::vector<Resource> out;
+  if (functions.resources.empty()) return out;
+  auto foci = resolve(functions, names, await);
+  if (!foci) return foci.error();
+  for (const ResolvedFocus& one : *foci) out.insert(out.end(), one.resources.begin(), one.resources.end());
   return out;
 }
 
@@ -107,14 +137,18 @@ Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const Bi
   if (auto laid = lay_statements(requests, plan); !laid) return laid.error();
   std::vector<std::string> lost, absent;
   for (WantedMetric& one : *wanted) {
-    const std::string keys = take_keys(*one.metric, one.focus);
+    const KeyFocus keys = take_keys(*one.metric, requests.constraints(), one.focus);
     auto foci = resolve(one.focus, names, options.may_come());
+    auto only = resolve_functions(keys.functions, names, options.may_come());
+    if (foci && !only) foci = only.error();
     if (!foci && options.again) lost.push_back(foci.error().text);
     absent.push_back(foci ? "" : foci.error().text);
     if (!foci && (options.again || options.elsewhere)) continue;
     if (!foci) return foci.error();
-    if (!keys.empty())
-      for (ResolvedFocus& focus : *foci) focus.text = focus.text.empty() ? keys : keys + "," + focus.text;
+    for (ResolvedFocus& focus : *foci) {
+      if (!keys.text.empty()) focus.text = focus.text.empty() ? keys.text : keys.text + "," + focus.text;
+      focus.only = *only;
+    }
     if (auto bound = bind_foci(requests, one, std::move(*foci)); !bound) return bound.error();
   }
   if (requests.draft().next() == 0 && !options.elsewhere) {

@@ -73,7 +73,8 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   if (!selections) return requests.leave_out(wanted, selections.error());
   const Selection& replacement = selections->replacement;
   const bool replaced = replacement.constraint != nullptr;
-  const Scope scope = requests.scope(replacement.resource, fmt::format("metric `{}`", metric.id));
+  Scope scope = requests.scope(replacement.resource, fmt::format("metric `{}`", metric.id));
+  scope.only = focus.only;
   auto base = evaluate(scope, replaced ? replacement.constraint->placement : metric.placement);
   if (!base) return base.error();
   if (wanted.whole && !base->missing.empty() && !requests.may_come(wanted))

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "runtime/focus/expressions.h"
@@ -13,6 +14,15 @@ namespace {
 using format::Expr;
 using format::Placement;
 using format::PlacementKind;
+
+bool is_asked_for(std::span<const Resource> only, const Procedure& procedure) {
+  return only.empty() || std::ranges::any_of(only, [&](const Resource& resource) {
+           if (!resource.procedures.empty())
+             return std::ranges::find(resource.procedures, procedure) != resource.procedures.end();
+           return std::ranges::find(resource.modules, procedure.object, &Module::object) !=
+                  resource.modules.end();
+         });
+}
 
 class Evaluator {
  public:
@@ -79,6 +89,7 @@ Result<void> Evaluator::insert_at(const Placement& statement, const Value& point
 
 Result<void> Evaluator::place(const Placement& statement, const Procedure& at, format::PointKind kind,
                               uint64_t place) {
+  if (!is_asked_for(scope_.only, at)) return {};
   if (statement.stencil >= scope_.plan.stencils.size())
     return expressions_.wrong(statement.position, "its code is not in the plan");
   if (scope_.plan.stencils[statement.stencil].info.point != kind)
@@ -119,7 +130,7 @@ Result<void> Evaluator::loop(const Placement& statement) {
   std::unordered_set<const image::Function*> seen;
   for (const Value& element : *list) {
     if (const auto* procedure = get<Procedure>(element))
-      if (!seen.insert(procedure->function).second) continue;
+      if (!is_asked_for(scope_.only, *procedure) || !seen.insert(procedure->function).second) continue;
     expressions_.push(statement.variable, element);
     auto ran = run(statement.body);
     expressions_.pop();

@@ -40,6 +40,7 @@ struct Scope {
   std::string owner;                      // "metric `calls`": for errors
   image::Codes* codes = nullptr;          // null where no code is known
   std::span<const uint64_t> starts = {};  // as in BindOptions
+  std::span<const Resource> only = {};    // code stands in no function but these; empty: it may in all
 };
 
 // Runs the statements. `foreach` over lists of procedures visits each function once, however

@@ -89,7 +89,7 @@ Result<Focus> parse_focus(const std::string& text) {
 }
 
 std::string request_text(const std::string& metric, const std::string& focus) {
-  return focus.empty() ? metric : metric + "@" + focus;
+  return focus.empty() ? metric : metric.empty() ? focus : metric + "@" + focus;
 }
 
 std::string of_thread(const std::string& focus, uint64_t thread) {

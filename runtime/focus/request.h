@@ -109,7 +109,7 @@ inline constexpr int64_t kEachThread = -1;  // of each, on its own
 // The focus of one thread, of a focus with /Thread/*.
 std::string of_thread(const std::string& focus, uint64_t thread);
 
-// METRIC, or METRIC@FOCUS where there is one.
+// METRIC, or METRIC@FOCUS where there is one; the focus alone where there is no metric.
 std::string request_text(const std::string& metric, const std::string& focus);
 
 struct BoundRequest {
@@ -158,6 +158,7 @@ struct BindOptions {
   std::map<format::Routine, std::string> denied = {};  // what the process may not run, with the reason
   std::string denied_links = {};          // why it may not ask what a descriptor is open for; "" = it may
   std::vector<std::string> queries = {};  // metrics besides; all that they name must be there
+  std::vector<std::string> spare = {};    // those that are bound only where `metrics` has them
 };
 
 // True when code is placed at $start: then BindOptions::starts is wanted.

@@ -28,8 +28,10 @@ struct Resource {
 
 struct ResolvedFocus {
   std::vector<Resource> resources;
-  std::string text;              // canonical
-  std::string code_text;         // the same without the thread: what code is needed for it
+  std::string text;       // canonical
+  std::string code_text;  // the same without the thread: what code is needed for it
+  std::vector<Resource> only =
+      {};                        // of a metric by function: those that are asked for; empty: all that it has
   int64_t thread = kAllThreads;  // whose values are asked for; by the id that the process itself knows it by
 };
 

@@ -19,6 +19,10 @@ bool is_query(const BindOptions& options, const format::Metric& metric) {
   return std::find(options.queries.begin(), options.queries.end(), metric.id) != options.queries.end();
 }
 
+bool is_spare(const BindOptions& options, const format::Metric& metric) {
+  return std::ranges::find(options.spare, metric.id) != options.spare.end();
+}
+
 Result<const format::Metric*> find_metric(const plan::Plan& plan, const std::string& wanted,
                                           const std::string& flavor) {
   const auto& metrics = plan.manifest.metrics;
@@ -84,7 +88,7 @@ Result<std::vector<WantedMetric>> read_options(const plan::Plan& plan, const Bin
   }
   if (!options.metrics.empty()) return wanted;
   for (const format::Metric& metric : plan.manifest.metrics) {
-    if (!has_flavor(metric, flavor) || is_query(options, metric)) continue;
+    if (!has_flavor(metric, flavor) || is_query(options, metric) || is_spare(options, metric)) continue;
     auto where = foci_of(metric);
     if (!where) return where.error();
     for (Focus& focus : *where) wanted.push_back({&metric, std::move(focus), false});

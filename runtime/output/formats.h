@@ -20,9 +20,9 @@ namespace mdl::output {
 
 // What a key asks for about a line of the table, and when it asks again takes back.
 struct Drill {
-  enum class Kind : uint8_t { callees, threads };
+  enum class Kind : uint8_t { callees, callers, threads };
   Kind kind = Kind::callees;
-  std::string metric, focus;  // the line's; of what a function calls without the metric
+  std::string metric, focus;  // the line's; without the metric where only the focus' function matters
   auto operator<=>(const Drill&) const = default;
 };
 

@@ -19,6 +19,7 @@ constexpr size_t kFrameLines = 3;  // head, titles, status
 constexpr std::string_view kUtf8Levels[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::string_view kAsciiLevels[] = {"_", ".", ",", "-", "=", "+", "*", "#"};
 constexpr size_t kLevels = std::size(kUtf8Levels);
+constexpr std::string_view kCode = "/Code/";
 
 // East Asian characters take two columns. Where one of these ranges takes one, the line only ends a little earlier.
 size_t width_of(std::string_view character) {
@@ -27,7 +28,6 @@ size_t width_of(std::string_view character) {
 
 // /Code/OBJECT/, of a place in it.
 std::string object_of(std::string_view place) {
-  constexpr std::string_view kCode = "/Code/";
   if (!place.starts_with(kCode)) return "";
   const size_t end = place.find('/', kCode.size());
   return end == place.npos ? "" : std::string(place.substr(0, end + 1));
@@ -207,6 +207,7 @@ bool View::obey_key(std::string_view key) {
   if (key == "/") typing_ = true;
   if (key == "\x1b") filter_.clear(), match_all();
   if (key == "\n" || key == "\r") drill(Drill::Kind::callees);
+  if (key == "c") drill(Drill::Kind::callers);
   if (key == "t") drill(Drill::Kind::threads);
   const bool above = key == "k" || key == "\x1b[A" || key == "\x1bOA";
   const bool below = key == "j" || key == "\x1b[B" || key == "\x1bOB";
@@ -238,7 +239,8 @@ void View::choose_line(bool below) {
 void View::drill(Drill::Kind kind) const {
   if (!chosen_) return;
   const Series& series = *rows_[*chosen_].series;
-  look_.drill({kind, kind == Drill::Kind::threads ? series.metric : "", series.focus});
+  const bool is_of_metric = kind == Drill::Kind::threads || !series.focus.starts_with(kCode);
+  look_.drill({kind, is_of_metric ? series.metric : "", series.focus});
 }
 
 bool View::is_before(const Row* a, const Row* b) const {
@@ -290,8 +292,7 @@ std::vector<View::Part> View::parts_in(size_t room) {
     left_out_ = 0;
   }
   const auto wanted = [&](const Part* part) {
-    const bool all = look_.top == 0 || look_.drill;  // what was asked for by keys comes to them
-    return part->lines(all ? part->rows.size() : std::min(part->rows.size(), look_.top));
+    return part->lines(look_.top == 0 ? part->rows.size() : std::min(part->rows.size(), look_.top));
   };
   std::vector<Part*> open;
   for (Part& part : parts) open.push_back(&part);
@@ -427,7 +428,7 @@ std::string View::status() const {
   if (!look_.keys) return out + "Ctrl-C ends it";
   return out + fmt::format("q quit  p {}  s sort  / filter  a {}  arrows{}", paused_ ? "go on" : "pause",
                            absolute_ ? "per second" : "absolute",
-                           look_.drill ? "  Enter callees  t threads" : " move");
+                           look_.drill ? "  Enter callees  c callers  t threads" : " move");
 }
 
 // Cut at the width; in the characters that the terminal shows.

@@ -50,22 +50,30 @@ std::vector<image::Range> old_code(const std::vector<image::Mapping>& mappings,
   return rest_of(std::move(out), stay);
 }
 
-// The tables of keyed requests. Those that stay have them, with the same cells.
-Result<std::vector<resident::JournalTable>> tables_of(const resident::Journal& session,
-                                                      const focus::Binding& binding) {
-  std::vector<resident::JournalTable> out;
+// The tables of keyed requests. Those that stay have them, with the same cells; others get one.
+std::vector<std::optional<resident::JournalTable>> tables_of(const resident::Journal& session,
+                                                             const focus::Binding& binding) {
+  std::vector<std::optional<resident::JournalTable>> out;
   for (const focus::KeyTable& table : binding.key_tables) {
     const focus::BoundRequest& request = binding.requests[table.request];
     const auto known = std::ranges::find_if(session.tables, [&](const resident::JournalTable& one) {
       const resident::JournalRequest& of = session.requests[one.request];
       return of.metric == request.metric && of.focus == request.focus;
     });
-    if (known == session.tables.end())
-      return Error{
-          fmt::format("{} needs a table of keys, and those are made at the attach", focus::text_of(request))};
-    out.push_back(*known);
-    out.back().request = table.request;
+    out.emplace_back();
+    if (known == session.tables.end()) continue;
+    out.back() = *known;
+    out.back()->request = table.request;
   }
+  return out;
+}
+
+// The tables of requests that go.
+std::vector<image::Range> old_tables(const resident::Journal& session, const Stage& stage) {
+  std::vector<image::Range> out;
+  for (const resident::JournalTable& table : session.tables)
+    if (std::ranges::find(stage.tables, table.at.start, &image::Range::start) == stage.tables.end())
+      out.push_back(table.at);
   return out;
 }
 
@@ -92,9 +100,7 @@ bool something_waits(const resident::Journal& session, const image::Memory& memo
 Result<Continuation> continue_cells(const resident::Journal& session, const focus::Binding& binding,
                                     std::span<const std::optional<uint32_t>> kept) {
   Continuation out;
-  auto tables = tables_of(session, binding);
-  if (!tables) return tables.error();
-  out.successor.tables = std::move(*tables);
+  out.successor.tables = tables_of(session, binding);
   auto layout = resident::change_cells(session.layout, session.kinds, binding.cells, kept);
   if (!layout) return layout.error();
   out.successor.layout = std::move(*layout);
@@ -112,7 +118,11 @@ Result<Continuation> continue_cells(const resident::Journal& session, const focu
     out.lowers = out.lowers || format::is_raised(session.kinds[i]);
   }
   for (size_t i = 0; i < kept.size(); i++)
-    if (!kept[i]) append(out.begun, out.successor.layout.cells[i], binding.cells[i].kind);
+    if (!kept[i]) {
+      append(out.begun, out.successor.layout.cells[i], binding.cells[i].kind);
+      if (binding.cells[i].kind == format::CellKind::entries)
+        out.begun_entries.push_back(out.successor.layout.cells[i]);
+    }
   return out;
 }
 
@@ -172,10 +182,14 @@ Result<Inserted> change(const InsertInput& input, const process::TargetMemory& m
         .first_look = [&]() -> Result<bool> {
           if (cells.lowers && something_waits(session, memory)) return false;
           if (auto ok = steps.read_last(); !ok) return ok.error();
+          auto forgotten =
+              resident::forget_calls(session.layout, session.data.start, cells.begun_entries, memory);
+          if (!forgotten) return forgotten.error();
           return true;
         },
         .last_look =
-            [&] { return resident::clear_words(session.layout, session.data.start, cells.cleared, memory); }};
+            [&] { return resident::clear_words(session.layout, session.data.start, cells.cleared, memory); },
+        .old_tables = old_tables(session, stage)};
     return commit(input, memory, stage, out, &replaced);
   };
   auto stage = put_in(
@@ -188,7 +202,9 @@ Result<Inserted> change(const InsertInput& input, const process::TargetMemory& m
       out, [&](Stage& failed, const Error& why) {
         if (failed.code_written) return why;  // some of it may be in use
         std::vector<image::Range> mapped = failed.islands;
-        mapped.push_back(failed.journal_at);
+        mapped.push_back(failed.journal_at);  // before the tables that it names
+        if (failed.new_armed) mapped.push_back(failed.armed);
+        for (const NewTable& table : failed.new_tables) mapped.push_back(table.at);
         (void)give_back(mapped, input.image, memory);
         // Threads may have been counted as being inside already.
         (void)resident::clear_words(session.layout, session.data.start, cells.begun, memory).operator bool();

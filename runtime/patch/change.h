@@ -4,7 +4,8 @@
 // code: trampolines for all requests that it has now, for the same cells of the same blocks, and a journal of
 // its own. All of this is staged while the program runs. Then one stop takes the old code out and puts the
 // new one in (commit.h); then the old one is unmapped. No thread runs between the two, so nothing is counted
-// twice and nothing is missed; frames that are active count as entered for new flags and timers only.
+// twice and nothing is missed; frames that are active count as entered for new flags and timers only. A table of
+// keys is mapped for a request that comes, and unmapped with the old code when it goes.
 //
 // Where a punned jump leads is fixed by the program's own bytes, so both generations need the same pages for
 // its stubs. Those pages stay mapped, and are written anew in that stop, while nothing leads there.
@@ -26,14 +27,14 @@ namespace mdl::patch {
 // The cells of the new binding, in terms of those that the session has.
 struct Continuation {
   Successor successor;
-  std::vector<bool> fresh;            // by new cell: it begins now
-  std::vector<image::Range> cleared;  // words of blocks that belong to nobody any more
-  std::vector<image::Range> begun;    // words of cells that begin now
-  bool lowers = false;                // flags or timers go
+  std::vector<bool> fresh;              // by new cell: it begins now
+  std::vector<image::Range> cleared;    // words of blocks that belong to nobody any more
+  std::vector<image::Range> begun;      // words of cells that begin now
+  std::vector<uint32_t> begun_entries;  // offsets of those of them that are entries
+  bool lowers = false;                  // flags or timers go
 };
 
-// `kept`: by the new binding's cells, which cell of the session each of them is. Errors: there is no room, or
-// a request needs a table of keys that is not there.
+// `kept`: by the new binding's cells, which cell of the session each of them is. An error when there is no room.
 Result<Continuation> continue_cells(const resident::Journal& session, const focus::Binding& binding,
                                     std::span<const std::optional<uint32_t>> kept);
 

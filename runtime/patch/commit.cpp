@@ -161,7 +161,8 @@ class Commit {
     Result<Attempt> done = attempt(threads, now, true);
     if (done && *done == Attempt::done) {
       if (auto ok = replaced_->last_look(); !ok) out_.warnings.push_back(ok.error().text);
-      leaving_ = std::move(leaving);
+      leaving_ = std::move(leaving);  // the journal among them, before the tables that it names
+      leaving_.insert(leaving_.end(), replaced_->old_tables.begin(), replaced_->old_tables.end());
       return done;
     }
     if (stage_.code_written) return done;  // the old code may need what could not be put back
@@ -171,7 +172,7 @@ class Commit {
   }
 
   // Nobody is inside of what the old code alone needed, and nothing leads there: the process runs on meanwhile.
-  // What cannot be unmapped now is at the next change, or when the session ends.
+  // Code that cannot be unmapped now is at the next change, and all of it when the session ends.
   void give_back() const {
     if (leaving_.empty()) return;
     process::Threads threads(input_.image.pid, memory_);

@@ -35,6 +35,7 @@ struct Replaced {
   // tried again. And when all is in place.
   std::function<Result<bool>()> first_look;
   std::function<Result<void>()> last_look;
+  std::vector<image::Range> old_tables = {};  // of keys, likewise
 };
 
 // After an error, Stage::code_written says whether some of the windows may be in place.

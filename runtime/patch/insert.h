@@ -44,7 +44,8 @@ struct InsertInput {
   std::chrono::milliseconds max_pause = process::kMaxPause;  // that the target may be stopped for at once
   bool follow = false;                                       // forks are followed (child.h)
   arch::HitTime hit_time = {};                               // kept where there are timers
-  bool changes = false;                      // requests may come and go: room is made for their cells
+  bool changes = false;                      // requests may come and go: room is made for their cells,
+  bool more_distributions = false;           // distributions among them
   const std::vector<bool>* fresh = nullptr;  // by cell: those that begin now, of a change; null: all of them
 };
 

@@ -147,8 +147,9 @@ uint64_t memory_needed(pid_t pid, const Stage& stage) {
   constexpr uint64_t kRest = 1 << 20;  // page tables, the first threads' small blocks, and to be sure
   uint64_t mapped = stage.journal_at.end - stage.journal_at.start;
   for (const image::Range& island : stage.islands) mapped += island.end - island.start;
+  mapped += stage.new_tables.size() * arch::kPage;
   if (!stage.extends) {
-    mapped += stage.layout.blocks() + stage.tables.size() * arch::kPage;
+    mapped += stage.layout.blocks();
     mapped += stage.layout.size() - stage.layout.running();
   }
   // Who reads a block takes its pages, also those that nobody has written: of each thread, of the three that
@@ -163,15 +164,15 @@ uint64_t memory_needed(pid_t pid, const Stage& stage) {
 }  // namespace
 
 Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
-                       bool& taken, std::chrono::nanoseconds& paused) {
+                       const resident::Journal* session, bool& taken, std::chrono::nanoseconds& paused) {
   std::vector<Region> regions = {{stage.journal_at, PROT_READ}};
   for (const image::Range& island : stage.islands) regions.push_back({island, PROT_READ | PROT_EXEC});
   if (!stage.extends) {
     regions.push_back({stage.data, PROT_READ | PROT_WRITE});
-    for (const image::Range& table : stage.tables) regions.push_back({table, PROT_READ | PROT_WRITE});
-    if (stage.armed.end) regions.push_back({stage.armed, PROT_READ | PROT_WRITE});
     if (stage.news.end) regions.push_back({stage.news, PROT_READ | PROT_WRITE, true});
   }
+  if (stage.new_armed) regions.push_back({stage.armed, PROT_READ | PROT_WRITE});
+  for (const NewTable& table : stage.new_tables) regions.push_back({table.at, PROT_READ | PROT_WRITE});
 
   uint64_t total = 0, writable = 0;
   for (const Region& region : regions) {
@@ -199,8 +200,9 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
     }
   }
   if (failure == 0) {
-    const bool reads_counter = !stage.extends && input.ticks_per_second != 0;
-    if (!reads_counter) return {};
+    const bool begins_to_read = input.ticks_per_second != 0 &&
+                                (!stage.extends || (session != nullptr && session->ticks_per_second == 0));
+    if (!begins_to_read) return {};
     auto may = process::check_counter_access(pid, threads, memory, input.image, stage.data.start);
     if (!may) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
     return may;
@@ -224,11 +226,10 @@ Result<void> write_stage(const process::TargetMemory& memory, Stage& stage) {
   if (!stage.extends &&
       !memory.write(stage.data.start + stage.layout.directory(), std::as_bytes(std::span(directory))))
     return failed;
-  for (size_t i = 0; i < stage.tables.size() && !stage.extends; i++) {
-    const resident::KeyTableHeaders& headers = stage.table_headers[i];
-    const uint64_t at = stage.tables[i].start, own = headers.own_at();
-    if (!memory.write(at, std::as_bytes(std::span(headers.first))) ||
-        (own != 0 && !memory.write(at + own, std::as_bytes(std::span(headers.own)))))
+  for (const NewTable& table : stage.new_tables) {
+    const uint64_t at = table.at.start, own = table.headers.own_at();
+    if (!memory.write(at, std::as_bytes(std::span(table.headers.first))) ||
+        (own != 0 && !memory.write(at + own, std::as_bytes(std::span(table.headers.own)))))
       return failed;
   }
   const auto process = static_cast<uint64_t>(process::read_status(stage.journal.target).inner_pid);

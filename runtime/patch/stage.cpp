@@ -124,9 +124,11 @@ class Builder {
     const size_t pairs = resident::anomaly_pairs(input_.binding.cells);
     // Functions that raise a flag would change with the requests, and the words are theirs.
     const size_t words = input_.changes ? 0 : number_words(out_.journal.raised, pairs);
-    out_.layout = resident::make_layout(input_.binding.cells, process::live_threads(input_.image.pid).size(),
-                                        input_.changes || defers(input_.coverage), words,
-                                        input_.changes ? resident::kSpareCells : resident::SpareCells{});
+    out_.layout = resident::make_layout(
+        input_.binding.cells, process::live_threads(input_.image.pid).size(),
+        input_.changes || defers(input_.coverage), words,
+        input_.changes ? resident::spare_cells_for(input_.plan, input_.more_distributions)
+                       : resident::SpareCells{});
     if (out_.layout.stride > kLargestBlock)
       return Error{fmt::format(
           "the requests would take {:.1f} MB of memory for each thread of process {}, and may take {} MB: "
@@ -142,23 +144,31 @@ class Builder {
     if (auto ok = place(out_.data, near, out_.layout.size(), UINT64_MAX / 2); !ok) return ok;
     if (input_.follow)
       if (auto ok = place(out_.news, near, kNewsSize, UINT64_MAX / 2); !ok) return ok;
-    if (arms_calls(input_.coverage) || (input_.changes && may_arm())) {
+    return place_more(near);
+  }
+  // What code of these requests needs besides, and nobody has yet.
+  Result<void> place_more(const image::Range& near) {
+    out_.new_armed = !out_.armed.end && arms_calls(input_.coverage);
+    if (out_.new_armed) {
       uint64_t size = (uint64_t{out_.layout.slots} + 1) * arch::kArmedBytes;
       if (auto ok = place(out_.armed, near, size, UINT64_MAX / 2); !ok) return ok;
     }
+    return place_tables(near);
+  }
+  // Where those are that nobody has yet.
+  Result<void> place_tables(const image::Range& near) {
     for (size_t i = 0; i < input_.binding.key_tables.size(); i++) {
       out_.tables.emplace_back();
+      if (is_known(i)) {
+        out_.tables[i] = successor_->tables[i]->at;
+        continue;
+      }
       const uint64_t size = shape_of(input_.binding.key_tables[i]).size();
       if (auto ok = place(out_.tables[i], near, size, UINT64_MAX / 2); !ok) return ok;
     }
     return {};
   }
-  // A request that comes later may have code behind calls.
-  bool may_arm() const {
-    return std::ranges::any_of(input_.plan.stencils, [](const plan::Stencil& one) {
-      return one.info.point == format::PointKind::call_after;
-    });
-  }
+  bool is_known(size_t table) const { return successor_ && successor_->tables[table]; }
   resident::KeyTableShape shape_of(const focus::KeyTable& table) const {
     const uint64_t texts = format::text_keys(table.names);
     return resident::KeyTableShape::of(
@@ -167,12 +177,13 @@ class Builder {
   Result<void> use_session() {
     out_.extends = true;
     out_.layout = successor_ ? successor_->layout : session_->layout;
+    if (successor_) out_.layout.keeps_hit_time = input_.hit_time.kept;  // from the first timer on
     out_.data = session_->data;
     out_.news = session_->news;
     out_.armed = session_->armed;
-    for (const resident::JournalTable& table : successor_ ? successor_->tables : session_->tables)
-      out_.tables.push_back(table.at);
     out_.session_relays = resident::relay_places(session_->windows);
+    if (successor_) return place_more(out_.data);
+    for (const resident::JournalTable& table : session_->tables) out_.tables.push_back(table.at);
     return {};
   }
 
@@ -353,24 +364,13 @@ class Builder {
     if (session_) journal.generation = session_->generation + (successor_ ? 1 : 0);
     if (successor_) {
       journal.started_ns = session_->started_ns;
-      journal.tables = successor_->tables;
     } else if (session_) {
       journal.layout = out_.layout;
       journal.layout.cells.clear();  // the session's journal says what they are
       return;
     }
-    for (size_t i = 0; i < out_.tables.size() && !session_; i++) {
-      const focus::KeyTable& table = input_.binding.key_tables[i];
-      const std::vector<uint32_t>& at = out_.layout.cells;
-      std::vector<uint64_t> of;
-      for (const focus::CellId key : table.of) of.push_back(at[key]);
-      out_.table_headers.push_back(resident::key_table_headers(
-          shape_of(table), at[table.keys], of, at[table.change], at[table.base], table.by_thread));
-      journal.tables.push_back({out_.tables[i], shape_of(table).most, table.request, at[table.keys],
-                                at[table.base], table.by_thread});
-      journal.tables.back().kind = table.kind;
-      journal.tables.back().names = table.names;
-    }
+    for (size_t i = 0; i < out_.tables.size(); i++)
+      journal.tables.push_back(is_known(i) ? *successor_->tables[i] : new_table(i));
     journal.layout = out_.layout;
     for (const focus::CellSlot& cell : input_.binding.cells) journal.kinds.push_back(cell.kind);
     for (size_t i = 0; i < input_.binding.requests.size(); i++) {
@@ -393,6 +393,25 @@ class Builder {
                                   .early = input_.coverage.early_of[i],
                                   .sampled = r.definition->units_type == "sampled"});
     }
+  }
+
+  resident::JournalTable new_table(size_t i) {
+    const focus::KeyTable& table = input_.binding.key_tables[i];
+    const resident::KeyTableShape shape = shape_of(table);
+    const std::vector<uint32_t>& at = out_.layout.cells;
+    std::vector<uint64_t> of;
+    for (const focus::CellId key : table.of) of.push_back(at[key]);
+    out_.new_tables.push_back(
+        {out_.tables[i], resident::key_table_headers(shape, at[table.keys], of, at[table.change],
+                                                     at[table.base], table.by_thread)});
+    return {.at = out_.tables[i],
+            .most = shape.most,
+            .request = table.request,
+            .keys = at[table.keys],
+            .base = at[table.base],
+            .by_thread = table.by_thread,
+            .names = table.names,
+            .kind = table.kind};
   }
 
   void fill_windows(resident::Journal& journal) {

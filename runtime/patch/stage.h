@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,14 +29,21 @@ struct ReusedStubs {
   arch::Bytes before, after;  // what is there, read when the stage is written, and what will be
 };
 
+// That is to be mapped for a request.
+struct NewTable {
+  image::Range at;
+  resident::KeyTableHeaders headers;
+};
+
 struct Stage {
   resident::Layout layout;
   image::Range data;
   image::Range news;  // empty where forks are not followed
   image::Range journal_at;
-  image::Range armed;                // the areas of armed calls, empty when there are none
-  std::vector<image::Range> tables;  // of keys, as Binding::key_tables
-  std::vector<resident::KeyTableHeaders> table_headers;
+  image::Range armed;                    // the areas of armed calls, empty when there are none
+  bool new_armed = false;                // which nobody has yet
+  std::vector<image::Range> tables;      // of keys, as Binding::key_tables
+  std::vector<NewTable> new_tables;      // those of them that are not there yet
   std::vector<image::Range> islands;     // that are mapped for it
   std::vector<arch::Bytes> island_code;  // the resident code, then the trampolines
   std::vector<ReusedStubs> reused;       // of a change (change.h)
@@ -45,14 +53,15 @@ struct Stage {
   std::vector<uint64_t> session_relays;                  // of the session that is extended
   bool entered = false;                                  // threads may be inside, or come there
   bool code_written = false;                             // some of the windows are in place, or may be
-  bool extends = false;  // a session that is there: only islands and a journal of their own are new
+  bool extends = false;  // a session that is there: islands, a journal of their own and some tables are new
 };
 
-// The next code of a session (change.h): its cells and key tables are where threads have them.
+// The next code of a session (change.h): cells and key tables that it has are where threads have them.
 struct Successor {
-  resident::Layout layout;                     // of the binding's cells
-  std::vector<resident::JournalTable> tables;  // as Binding::key_tables
-  std::vector<image::Range> stubs;             // pages of the session that stubs may have
+  resident::Layout layout;  // of the binding's cells
+  // As Binding::key_tables; none where a request comes that needs one.
+  std::vector<std::optional<resident::JournalTable>> tables;
+  std::vector<image::Range> stubs;  // pages of the session that stubs may have
 };
 
 // The windows of these functions are not staged any more, and are refused, each for its reason; likewise

@@ -47,7 +47,7 @@ Result<Stage> put_in(const InsertInput& input, const process::TargetMemory& memo
       if (auto ok = addition.check_coverage(); !ok) return ok.error();
     phases::begin("insertion");
     bool taken = false;
-    if (auto ok = map_stage(input, memory, *stage, taken, out.paused); !ok) {
+    if (auto ok = map_stage(input, memory, *stage, addition.session, taken, out.paused); !ok) {
       if (taken && attempt + 1 < std::size(kAparts)) continue;
       return ok.error();
     }

@@ -47,8 +47,12 @@ Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool 
   uint64_t offset = kBlockHeader;
   uint64_t ends[format::kCellGroups] = {};
   out.cells.resize(cells.size());
-  out.times_calls = std::ranges::any_of(
-      cells, [](const focus::CellSlot& cell) { return cell.kind == format::CellKind::entries; });
+  out.times_calls = spare.entries != 0 || std::ranges::any_of(cells, [](const focus::CellSlot& cell) {
+                      return cell.kind == format::CellKind::entries;
+                    });
+  const auto room = [](format::CellKind kind, uint32_t cells) {
+    return uint64_t{cells} * format::info(kind).room;
+  };
   for (int i = 0; i < format::kCellGroups; i++) {
     const auto group = static_cast<Group>(i);
     if (group == Group::extremes) {
@@ -65,12 +69,15 @@ Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool 
       offset += kind.room;
       if (group == Group::timers) out.timer_cells.push_back(static_cast<focus::CellId>(cell));
     }
-    if (group == Group::flags) offset += uint64_t{spare.flags} * format::info(format::CellKind::flag).room;
+    if (group == Group::flags) offset += room(format::CellKind::flag, spare.flags);
     if (group == Group::timers) {
       offset += uint64_t{spare.timers} * kTimerSize;
       out.timer_cells.resize(out.timer_cells.size() + spare.timers, kSpareCell);
     }
     if (group == Group::spans) offset += uint64_t{spare.words} * sizeof(uint64_t);
+    if (group == Group::extremes) offset += room(format::CellKind::minimum, spare.extremes);
+    if (group == Group::keys) offset += room(format::CellKind::keys, spare.keys);
+    if (group == Group::entries) offset += room(format::CellKind::entries, spare.entries);
     ends[i] = offset;
   }
   const auto end_of = [&](Group group) { return ends[static_cast<size_t>(group)]; };

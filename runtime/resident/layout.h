@@ -44,6 +44,8 @@ inline constexpr focus::CellId kSpareCell = UINT32_MAX;
 struct SpareCells {
   uint32_t flags = 0, timers = 0;
   uint32_t words = 0;  // for sums, samples and spans
+  uint32_t extremes = 0, keys = 0;
+  uint32_t entries = 0;  // with the table of the calls that run
 };
 
 struct Layout {

@@ -24,11 +24,12 @@ image::Range room_for(const Layout& layout, Group group) {
     case Group::spans:
       return {layout.sums, layout.anomalies ? layout.anomalies : layout.cells_end};
     case Group::extremes:
+      return {layout.cells_end, layout.extremes_end};
     case Group::keys:
     case Group::entries:
       break;
   }
-  return {layout.cells_end, layout.cells_end};
+  return {layout.extremes_end, layout.deferred ? layout.deferred : layout.stride};
 }
 
 class Room {
@@ -53,6 +54,29 @@ class Room {
 };
 
 }  // namespace
+
+SpareCells spare_cells_for(const plan::Plan& plan, bool distributions) {
+  constexpr uint32_t kHistograms = 4;
+  const auto uses = [&](auto is) {
+    return std::ranges::any_of(plan.stencils, [&](const plan::Stencil& stencil) {
+      return std::ranges::any_of(stencil.info.cells, is, &format::CellUse::kind);
+    });
+  };
+  const auto has = [&](format::CellKind kind) {
+    return uses([=](format::CellKind one) { return one == kind; });
+  };
+  const auto by_key = [](const auto& one) { return !one.empty(); };
+  SpareCells out{.flags = 64, .timers = 32, .words = 128};
+  if (distributions && has(format::CellKind::histogram))
+    out.words += kHistograms * format::info(format::CellKind::histogram).room / sizeof(uint64_t);
+  if (uses([](format::CellKind kind) { return format::info(kind).group == Group::extremes; }))
+    out.extremes = 16;
+  if (std::ranges::any_of(plan.manifest.metrics, by_key, &format::Metric::keys) ||
+      std::ranges::any_of(plan.manifest.constraints, by_key, &format::Constraint::key_cells))
+    out.keys = 16;
+  if (has(format::CellKind::entries)) out.entries = 16;
+  return out;
+}
 
 Result<Layout> change_cells(const Layout& before, std::span<const format::CellKind> kinds,
                             std::span<const focus::CellSlot> cells,
@@ -87,6 +111,28 @@ std::vector<image::Range> words_of(const Layout& layout, uint32_t offset, format
   const uint64_t anomalies = layout.anomalies_of(offset);
   out.push_back({anomalies, anomalies + 2 * sizeof(uint64_t)});
   return out;
+}
+
+Result<void> forget_calls(const Layout& layout, uint64_t data, std::span<const uint32_t> cells,
+                          const process::TargetMemory& memory) {
+  constexpr uint64_t kWord = sizeof(uint64_t), kCellBits = 20, kBucket = uint64_t{1} << kBucketShift;
+  const uint64_t table = data + layout.running();
+  uint64_t threads = 0;
+  const Error failed{"cannot forget the calls that run"};
+  if (cells.empty() || !layout.times_calls) return {};
+  if (!memory.read(table + kRunningLast, std::as_writable_bytes(std::span(&threads, 1)))) return failed;
+  if (threads == 0) return {};  // no call was entered yet
+  std::vector<uint64_t> words((kRunningSize - kRunningBuckets) / kWord);
+  if (!memory.read(table + kRunningBuckets, std::as_writable_bytes(std::span(words)))) return failed;
+  const uint64_t nothing = 0;
+  for (size_t i = 0; i < words.size(); i++) {
+    if (i * kWord % kBucket >= kBucketKeys || words[i] == 0) continue;
+    const uint64_t cell = words[i] & ((uint64_t{1} << kCellBits) - 1);  // as .Lfind_bucket makes the key
+    if (std::ranges::none_of(cells, [&](uint32_t offset) { return offset / 16 == cell; })) continue;
+    if (!memory.write(table + kRunningBuckets + i * kWord, std::as_bytes(std::span(&nothing, 1))))
+      return failed;
+  }
+  return {};
 }
 
 Result<void> clear_words(const Layout& layout, uint64_t data, const std::vector<image::Range>& words,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/phases.h"
 #include "base/say.h"
@@ -10,8 +11,12 @@
 #include "runtime/patch/change.h"
 #include "runtime/patch/stage_audit.h"
 #include "runtime/plan/capabilities.h"
+#include "runtime/process/limits.h"
 #include "runtime/process/lock.h"
+#include "runtime/process/memory_group.h"
+#include "runtime/process/target.h"
 #include "runtime/resident/journal.h"
+#include "runtime/resident/spare_cells.h"
 #include "runtime/resident/thread_identity.h"
 #include "runtime/session/budget.h"
 #include "runtime/session/callees.h"
@@ -121,7 +126,8 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
              .ps_per_cycle = arch::picoseconds_per_cycle(),
              .denied = allowed_.denied,
              .denied_links = allowed_.denied_links,
-             .queries = options_->queries};
+             .queries = options_->queries,
+             .spare = options_->drill.all()};
   if (focus::uses_start(plan_->manifest)) wanted_.starts = thread_starts(image_, memory, options_->max_pause);
   // These are looked at in any case; of many functions some go on in other objects, whichever these are.
   if (std::ranges::any_of(options_->metrics, &names_many) ||
@@ -146,6 +152,7 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   input_->max_keys = options_->max_keys;
   input_->max_pause = options_->max_pause;
   input_->changes = options_->changes();
+  input_->more_distributions = !options_->commands.empty();
   input_->errno_at = errno_at;
   if (!options_->dry_run) return {};
   auto refused = patch::rehearse(*input_, memory);
@@ -190,7 +197,7 @@ Result<void> AttachedProcess::decide(const process::TargetMemory& memory) {
   auto binding = focus::bind(*plan_, image_, wanted_, &codes);
   if (!binding) return binding.error();
   binding_ = std::move(*binding);
-  if (asks_for_any_address(*plan_)) image::want_all(image_);
+  if (asks_for_any_address(binding_)) image::want_all(image_);
   if (image::is_any_wanted(image_)) return {};
   phases::begin("coverage");
   coverage_ =
@@ -198,34 +205,54 @@ Result<void> AttachedProcess::decide(const process::TargetMemory& memory) {
   return {};
 }
 
-// Where there are timers and the counter can be trusted, they leave out what hits take.
-void AttachedProcess::keep_hit_time() {
-  if (!options_->changes() && !has_clock(binding_, format::CellClock::wall) &&
-      !has_clock(binding_, format::CellClock::cpu))
-    return;
-  if (std::ranges::any_of(plan_->stencils, &plan::Stencil::reads_otherwise)) {
+// What the code of these requests needs of the clocks. Where there are timers and the counter can be trusted, they leave
+// out what hits take.
+Result<AttachedProcess::Clocks> AttachedProcess::clocks_for(const focus::Binding& binding) const {
+  Clocks out{input_->ticks_per_second, input_->hit_time};
+  const bool wall = has_clock(binding, format::CellClock::wall) || !options_->commands.empty();
+  if (out.hit_time.kept || (!wall && !has_clock(binding, format::CellClock::cpu))) return out;
+  if (out.ticks_per_second == 0) {
+    auto rate = arch::ticks_per_second(since_);
+    if (!rate && wall) return rate.error();
+    if (rate) out.ticks_per_second = *rate;
+  }
+  if (options_->raw_times || out.ticks_per_second == 0) return out;
+  if (std::ranges::any_of(plan_->stencils, &plan::Stencil::reads_otherwise))
     say(stderr,
         "warning: the plan reads the clock in a way of its own: its times include what the "
         "instrumentation takes, as with --raw-times\n");
-    return;
-  }
-  if (input_->ticks_per_second == 0)
-    if (auto rate = arch::ticks_per_second(since_)) input_->ticks_per_second = *rate;
-  if (input_->ticks_per_second == 0) return;
-  input_->hit_time = arch::measure_hit_time(input_->ticks_per_second, wanted_.ps_per_cycle);
+  else
+    out.hit_time = arch::measure_hit_time(out.ticks_per_second, wanted_.ps_per_cycle);
+  return out;
+}
+
+// Whether its limits leave room for what the table's keys may ask for, with much to spare: that must not make an attach
+// fail.
+bool AttachedProcess::has_spare_room() const {
+  const size_t threads = process::live_threads(pid_).size();
+  const resident::Layout layout =
+      resident::make_layout(binding_.cells, threads, true, 0, resident::spare_cells_for(*plan_, false));
+  const uint64_t blocks = threads + layout.ended;
+  return process::check_space(pid_, 2 * layout.size(), 2 * layout.size()).operator bool() &&
+         process::check_memory(pid_, 4 * blocks * layout.stride).operator bool();
 }
 
 // Finds the facts of threads and clocks that the code in the target needs.
 Result<void> AttachedProcess::identify(const process::TargetMemory& memory) {
-  if (options_->changes() || has_clock(binding_, format::CellClock::wall)) {
-    auto rate = arch::ticks_per_second(since_);
-    if (!rate) return rate.error();
-    input_->ticks_per_second = *rate;
-  }
-  if (!options_->raw_times) keep_hit_time();
-  if (allowed_.asks_id && !options_->follow_fork && !options_->changes() &&
-      !resident::needs_identity(*plan_, binding_) && !patch::arms_calls(coverage_))
+  auto clocks = clocks_for(binding_);
+  if (!clocks) return clocks.error();
+  input_->ticks_per_second = clocks->ticks_per_second;
+  input_->hit_time = clocks->hit_time;
+  if (input_->changes && options_->commands.empty()) input_->changes = has_spare_room();
+  const bool may_do_without = allowed_.asks_id && !options_->follow_fork && options_->commands.empty() &&
+                              !resident::needs_identity(*plan_, binding_) && !patch::arms_calls(coverage_);
+  if (may_do_without && !input_->changes) return {};
+  if (may_do_without) {  // what the table's keys ask for may need it
+    const auto place = resident::find_thread_place(image_.pid, memory);
+    input_->changes = place && *place != 0;
+    if (input_->changes) input_->thread_at = *place;
     return {};
+  }
   auto place = resident::find_thread_place(image_.pid, memory);
   if (!place) return place.error();
   input_->thread_at = *place;
@@ -368,11 +395,16 @@ Result<void> AttachedProcess::check(const Next& next, const focus::Kept& kept) c
 
 Result<std::string> AttachedProcess::change(const RequestChange& change, std::vector<output::Point>& points) {
   if (!input_) return Error{"it was forked with the code that it has"};
+  if (!input_->changes)
+    return Error{
+        "no room was made for that at the attach: the process has too little, or its C library does not "
+        "keep thread ids where they are known to be"};
   const process::TargetMemory& memory = measurement_->memory();
   const resident::Journal& session = measurement_->journal();
   Next next;
   next.wanted = wanted_;
   next.wanted.foci.clear();
+  next.wanted.queries.clear();  // requests like others from here on
   auto image = image::read_image(pid_);
   if (!image) return image.error();
   next.image = std::move(*image);
@@ -394,16 +426,21 @@ Result<std::string> AttachedProcess::change(const RequestChange& change, std::ve
   if (auto ok = check(next, *kept); !ok) return ok.error();
   auto cells = patch::continue_cells(session, next.binding, kept->cells);
   if (!cells) return cells.error();
+  const bool is_first_clock =
+      !has_clock(binding_, format::CellClock::wall) && !has_clock(binding_, format::CellClock::cpu);
+  auto clocks = is_first_clock ? clocks_for(next.binding)
+                               : Result<Clocks>(Clocks{input_->ticks_per_second, input_->hit_time});
+  if (!clocks) return clocks.error();
   const patch::InsertInput input{.plan = *plan_,
                                  .binding = next.binding,
                                  .coverage = next.coverage,
                                  .image = next.image,
-                                 .ticks_per_second = input_->ticks_per_second,
+                                 .ticks_per_second = clocks->ticks_per_second,
                                  .thread_at = input_->thread_at,
                                  .errno_at = input_->errno_at,
                                  .max_keys = input_->max_keys,
                                  .max_pause = options_->max_pause,
-                                 .hit_time = input_->hit_time,
+                                 .hit_time = clocks->hit_time,
                                  .changes = true,
                                  .fresh = &cells->fresh};
   auto done = patch::change(input, memory, session, *cells,
@@ -414,8 +451,13 @@ Result<std::string> AttachedProcess::change(const RequestChange& change, std::ve
   measurement_->change(std::move(done->journal), kept->requests, cells->cleared, points);
   image_ = std::move(next.image);
   wanted_ = std::move(next.wanted);
+  input_->ticks_per_second = clocks->ticks_per_second;
+  input_->hit_time = clocks->hit_time;
   binding_ = std::move(next.binding);
   coverage_ = std::move(next.coverage);
+  const auto has_come = [&](const focus::KeyTable& table) { return !kept->requests[table.request]; };
+  if (std::ranges::any_of(binding_.key_tables, has_come))
+    measurement_->name_addresses(names_of_keys(*plan_, image_));
   libraries_.emplace(*input_, wanted_, measurement_->memory(), measurement_->journal());
   for (const std::string& warning : done->warnings) say(stderr, "warning: {}\n", warning);
   return fmt::format("{} points in {:.1f} ms, paused {:.1f} ms{}", done->points,
@@ -424,26 +466,70 @@ Result<std::string> AttachedProcess::change(const RequestChange& change, std::ve
                      coverage_.refused.empty() ? "" : fmt::format(", {} refused", coverage_.refused.size()));
 }
 
+// /Code/OBJECT/FUNCTION each: that of the focus, or those in which the metric changes its value.
+Result<std::vector<std::string>> AttachedProcess::functions_of(const output::Drill& drill) const {
+  constexpr size_t kMost = 4;
+  if (drill.focus.starts_with("/Code/"))
+    return std::vector<std::string>{drill.focus.substr(0, drill.focus.find(",/"))};
+  std::set<std::string> found;
+  for (const focus::BoundPoint& point : binding_.points)
+    for (const focus::BoundSnippet& snippet : point.snippets)
+      for (const uint32_t request : snippet.requests)
+        if (binding_.requests[request].metric == drill.metric &&
+            changes(snippet, binding_.requests[request].value))
+          found.insert(fmt::format("/Code/{}/{}", point.object->name, point.function->name));
+  if (found.size() <= kMost) return std::vector<std::string>(found.begin(), found.end());
+  return Error{fmt::format(
+      "it stands for {} functions: ask for a line for each (by function), and choose one", found.size())};
+}
+
+bool AttachedProcess::changes(const focus::BoundSnippet& snippet, focus::CellId value) const {
+  const auto& uses = plan_->stencils[snippet.stencil].info.cells;
+  for (size_t i = 0; i < uses.size(); i++)
+    if (uses[i].writes && snippet.cells[i] == value) return true;
+  return false;
+}
+
+// Some request has a distribution of just that function.
+bool AttachedProcess::has_distribution(const std::string& focus) const {
+  return std::ranges::any_of(binding_.requests, [&](const focus::BoundRequest& request) {
+    const format::Metric& metric = *request.definition;
+    return request.focus == focus && (metric.keys.empty() ? binding_.cells[request.value].kind
+                                                          : metric.keyed) == format::CellKind::histogram;
+  });
+}
+
 Result<RequestChange> AttachedProcess::requests_for(const output::Drill& drill) const {
+  using Kind = output::Drill::Kind;
   RequestChange out;
-  if (drill.kind == output::Drill::Kind::threads) {
-    out.add.push_back(focus::request_text(drill.metric, drill.focus + ",/Thread/*"));
+  const auto add = [&](const std::vector<std::string>& metrics, const std::string& focus) {
+    for (const std::string& metric : metrics)
+      if (const std::string text = focus::request_text(metric, focus); std::ranges::none_of(
+              binding_.requests, [&](const auto& known) { return focus::text_of(known) == text; }))
+        out.add.push_back(text);
+  };
+  if (drill.kind == Kind::threads) {
+    add({drill.metric}, drill.focus.empty() ? "/Thread/*" : drill.focus + ",/Thread/*");
+    return out;
+  }
+  auto functions = functions_of(drill);
+  if (!functions) return functions.error();
+  if (functions->empty()) return Error{"the functions that it is about are not known"};
+  if (drill.kind == Kind::callers) {
+    for (const std::string& function : *functions) add(options_->drill.by_caller, function);
     return out;
   }
   auto image = image::read_image(pid_);
   if (!image) return image.error();
   const patch::OriginalMemory original(measurement_->memory(), measurement_->journal(), image->mappings);
-  auto callees = find_callees(drill.focus, *image, *plan_, original);
+  auto callees = find_callees(*functions, *image, *plan_, options_->drill.of_callees, original);
   if (!callees) return callees.error();
   for (const BusyFunction& one : callees->refused)
     say(stderr, "left out: {}, which cannot be measured: {}\n", one.focus, one.refused);
-  for (const format::Metric& metric : plan_->manifest.metrics)
-    for (const BusyFunction& one : callees->chosen)
-      if (const std::string text = focus::request_text(metric.id, one.focus);
-          !values::routines(metric.cells[0].kind).fold &&  // for a distribution there is no room
-          std::ranges::none_of(binding_.requests,
-                               [&](const auto& known) { return focus::text_of(known) == text; }))
-        out.add.push_back(text);
+  for (const std::string& metric : options_->drill.of_callees)
+    for (const BusyFunction& one : callees->chosen) add({metric}, one.focus);
+  for (const std::string& function : *functions)
+    if (!has_distribution(function)) add(options_->drill.of_function, function);
   return out;
 }
 

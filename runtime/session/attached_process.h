@@ -64,7 +64,15 @@ class AttachedProcess {
   Result<void> find_out(const std::string& name, const process::TargetMemory& memory);
   Result<void> decide(const process::TargetMemory& memory);
   Result<void> identify(const process::TargetMemory& memory);
-  void keep_hit_time();
+  struct Clocks {  // as of InsertInput
+    uint64_t ticks_per_second = 0;
+    arch::HitTime hit_time;
+  };
+  Result<Clocks> clocks_for(const focus::Binding& binding) const;
+  Result<std::vector<std::string>> functions_of(const output::Drill& drill) const;
+  bool changes(const focus::BoundSnippet& snippet, focus::CellId value) const;
+  bool has_spare_room() const;
+  bool has_distribution(const std::string& focus) const;
   struct Next;
   Result<std::vector<std::string>> names_of(const std::vector<std::string>& texts, const Next& next,
                                             image::Codes& codes) const;

@@ -46,17 +46,17 @@ std::vector<Candidate> candidates(const process::Profile& profile, const image::
   return out;
 }
 
-std::vector<std::string> metrics_at(const plan::Plan& plan, const std::string& focus) {
+std::vector<std::string> metrics_at(const std::vector<std::string>& metrics, const std::string& focus) {
   std::vector<std::string> out;
-  for (const format::Metric& metric : plan.manifest.metrics)
-    out.push_back(focus::request_text(metric.id, focus));
+  for (const std::string& metric : metrics) out.push_back(focus::request_text(metric, focus));
   return out;
 }
 
 }  // namespace
 
 Result<Busiest> find_busiest(const process::Profile& profile, const image::Image& image,
-                             const plan::Plan& plan, const image::Memory& memory, size_t most) {
+                             const plan::Plan& plan, const std::vector<std::string>& metrics,
+                             const image::Memory& memory, size_t most) {
   Busiest out;
   std::vector<Candidate> all = candidates(profile, image, out.in_no_function);
   const size_t tried = std::min(all.size(), most * kTries);
@@ -67,7 +67,7 @@ Result<Busiest> find_busiest(const process::Profile& profile, const image::Image
   for (size_t i = 0; i < tried; ++i) {
     BusyFunction& function = all[i].function;
     if (!function.refused.empty()) continue;
-    alone.metrics = metrics_at(plan, function.focus);
+    alone.metrics = metrics_at(metrics, function.focus);
     if (auto bound = focus::bind(plan, image, alone, &codes); !bound)
       function.refused = bound.error().text;
     else

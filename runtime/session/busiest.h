@@ -28,8 +28,9 @@ struct Busiest {
   uint64_t in_no_function = 0;                // samples
 };
 
-// At most `most` of them, for the metrics of the plan.
+// At most `most` of them, for these metrics of the plan.
 Result<Busiest> find_busiest(const process::Profile& profile, const image::Image& image,
-                             const plan::Plan& plan, const image::Memory& memory, size_t most);
+                             const plan::Plan& plan, const std::vector<std::string>& metrics,
+                             const image::Memory& memory, size_t most);
 
 }  // namespace mdl::inject

@@ -5,14 +5,17 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "runtime/session/busiest.h"
 
 namespace mdl::inject {
 
-// `focus`: /Code/OBJECT/FUNCTION, an error where that is no function. BusyFunction::samples are the calls in its code.
-Result<Busiest> find_callees(const std::string& focus, const image::Image& image, const plan::Plan& plan,
+// Those for which these metrics of the plan can be measured. `foci`: /Code/OBJECT/FUNCTION each, an error where one is no
+// function. BusyFunction::samples are the calls in their code.
+Result<Busiest> find_callees(const std::vector<std::string>& foci, const image::Image& image,
+                             const plan::Plan& plan, const std::vector<std::string>& metrics,
                              const image::Memory& memory);
 
 }  // namespace mdl::inject

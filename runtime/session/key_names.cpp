@@ -26,8 +26,10 @@ bool is_named(format::KeyName name) {
 
 }  // namespace
 
-bool asks_for_any_address(const plan::Plan& plan) {
-  return has_key(plan, is_address);
+bool asks_for_any_address(const focus::Binding& binding) {
+  return std::ranges::any_of(binding.key_tables, [](const focus::KeyTable& table) {
+    return std::ranges::any_of(table.names, is_address);
+  });
 }
 
 std::shared_ptr<const image::AddressNames> names_of_keys(const plan::Plan& plan, const image::Image& image) {

@@ -134,11 +134,12 @@ Result<void> Measurement::read_last_before_change() {
 void Measurement::change(resident::Journal journal, const std::vector<std::optional<uint32_t>>& kept,
                          const std::vector<image::Range>& cleared, std::vector<output::Point>& points) {
   if (before_change_) append(*std::exchange(before_change_, std::nullopt), points);
+  if (!journal_.layout.keeps_hit_time) cpu_at_begin_ = cpu_ns(pid());  // of what may be known from now on
   journal_ = std::move(journal);
   std::vector<std::pair<uint64_t, uint64_t>> words;
   for (const image::Range& range : cleared) words.emplace_back(range.start, range.end);
   sampler_.change(block_layout(journal_), kept, words);
-  requests_.change(kept);
+  requests_.change(block_layout(journal_), kept);
   std::set<uint32_t> suspect;
   for (uint32_t i = 0; i < kept.size(); i++)
     if (kept[i] && suspect_.contains(*kept[i])) suspect.insert(i);

@@ -14,6 +14,18 @@
 
 namespace mdl::inject {
 
+// Metrics of the plan that the table's keys ask for, by their ids; nothing else does.
+struct DrillMetrics {
+  std::vector<std::string> of_callees;   // at each function that a function calls,
+  std::vector<std::string> of_function;  // and at that one: how long its calls take
+  std::vector<std::string> by_caller;    // at it, by caller
+  std::vector<std::string> all() const {
+    std::vector<std::string> out = of_callees;
+    for (const auto& more : {of_function, by_caller}) out.insert(out.end(), more.begin(), more.end());
+    return out;
+  }
+};
+
 struct SessionOptions {
   pid_t pid = 0;
   std::vector<pid_t> others = {};  // that were named with it
@@ -46,7 +58,8 @@ struct SessionOptions {
   bool raw_times = false;
   bool await = false;
   std::string commands;  // file from which changes of the requests are read (commands.h); "" = none
-  bool drills = false;   // the table's keys ask for others, too
+  bool drills = false;   // the table's keys ask for others, too:
+  DrillMetrics drill = {};
   bool changes() const { return drills || !commands.empty(); }
   // --run --follow-fork: programs that processes execute are measured, too.
   bool follows_programs() const { return start && follow_fork; }

@@ -45,10 +45,10 @@ std::string_view resource_in(std::string_view focus, std::string_view hierarchy)
   return {};
 }
 
-// The resource that a key is, as /SyncObject/Mutex/NAME. What a descriptor was open for is one already; where that is not
-// known it may have been a file, or a socket where only these are asked for.
+// The resource that a key is, as /SyncObject/Mutex/NAME. A function and what a descriptor was open for are one already;
+// where the latter is not known it may have been a file, or a socket where only these are asked for.
 std::string resource_of(format::KeyName name, const std::string& text) {
-  if (format::is_descriptor(name) && text.starts_with('/')) return text;
+  if (name == format::KeyName::path || text.starts_with('/')) return text;
   return fmt::format("{}/{}", format::hierarchies_of(name).front(), text);
 }
 
@@ -114,14 +114,20 @@ values::KeyPlace key_place(const resident::JournalTable& table) {
 RequestValues::RequestValues(const resident::Journal& journal, const values::BlockLayout& layout,
                              output::Feed& feed, pid_t pid)
     : journal_(journal), feed_(feed), pid_(pid), sockets_(std::make_shared<SocketNames>(pid)) {
-  for (const resident::JournalTable& table : journal.tables) {
+  add_readers(layout);
+}
+
+void RequestValues::add_readers(const values::BlockLayout& layout) {
+  for (const resident::JournalTable& table : journal_.tables) {
+    if (keys_.contains(table.request)) continue;
     values::KeyReader& reader = keys_.try_emplace(table.request, layout, key_place(table)).first->second;
     reader.name_descriptors([sockets = sockets_](const std::string& text) { return sockets->name_of(text); });
   }
 }
 
-// A keyed request that stays has its table where it was. None has come.
-void RequestValues::change(const std::vector<std::optional<uint32_t>>& kept) {
+// A keyed request that stays has its table where it was.
+void RequestValues::change(const values::BlockLayout& layout,
+                           const std::vector<std::optional<uint32_t>>& kept) {
   decltype(keys_) keys;
   decltype(series_) all_series;
   std::map<size_t, size_t> now;  // by the index before
@@ -146,6 +152,7 @@ void RequestValues::change(const std::vector<std::optional<uint32_t>>& kept) {
   keys_ = std::move(keys);
   series_ = std::move(all_series);
   last_.clear();
+  add_readers(layout);
 }
 
 void RequestValues::read_keys(const image::Memory& memory) {
@@ -305,7 +312,7 @@ const output::Series& RequestValues::series_of(size_t index, const RequestValue&
   if (names != nullptr)
     for (size_t place = 0; const auto& [name, key] : named_keys(*names, value.of)) {
       const std::string text = value.others ? "?" : name_key(index, place++, name, key);
-      if (name == format::KeyName::path || name == format::KeyName::module)
+      if (name == format::KeyName::module)
         series.focus = series.focus.empty() ? text : text + "," + series.focus;
       else if (!format::hierarchies_of(name).empty())
         series.focus = with_resource(series.focus, name, resource_of(name, text));

@@ -38,7 +38,7 @@ class RequestValues {
                 pid_t pid);
 
   // The journal has other requests now. `kept`: by request, which one of those before it is.
-  void change(const std::vector<std::optional<uint32_t>>& kept);
+  void change(const values::BlockLayout& layout, const std::vector<std::optional<uint32_t>>& kept);
 
   // What lies at addresses, for keys that are shown so; numbers without it.
   void name_addresses(std::shared_ptr<const image::AddressNames> names) { addresses_ = std::move(names); }
@@ -56,6 +56,8 @@ class RequestValues {
   bool has_more_threads() const { return has_more_threads_; }
 
  private:
+  // Of tables that have none.
+  void add_readers(const values::BlockLayout& layout);
   const output::Series& series_of(size_t request, const RequestValue& value);
   const std::vector<format::KeyName>* names_of_keys(size_t request) const;
   bool has_line(size_t request, uint64_t thread) const;

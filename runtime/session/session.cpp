@@ -225,15 +225,16 @@ void Session::obey() {
 // What has come goes when it is asked for again.
 void Session::drill(const output::Drill& drill) {
   auto& open = changes_.drills->open;
-  const std::string what = drill.kind == output::Drill::Kind::threads
-                               ? fmt::format("{} by thread", focus::request_text(drill.metric, drill.focus))
-                               : fmt::format("what {} calls", drill.focus);
+  const std::string of = focus::request_text(drill.metric, drill.focus);
+  const std::string what = drill.kind == output::Drill::Kind::threads   ? fmt::format("{} by thread", of)
+                           : drill.kind == output::Drill::Kind::callers ? fmt::format("{} by caller", of)
+                                                                        : fmt::format("what {} calls", of);
   const auto known = open.find(drill);
   const bool comes = known == open.end();
   auto change = comes ? families_.front().processes.front()->requests_for(drill)
                       : Result<RequestChange>(RequestChange{.add = {}, .remove = known->second});
   if (comes && change && change->add.empty())
-    change = Error{"nothing else that can be measured is known to be called there"};
+    change = Error{"nothing else that can be measured is known there"};
   auto done = change ? change_and_log(fmt::format("{} {}", comes ? "add" : "remove", what), *change)
                      : Result<std::string>(change.error());
   if (!done) return say(stderr, "{}: refused: {}\n", what, done.error().text);

@@ -46,6 +46,26 @@ metric {name} {{
 }}
 """
 
+# What keeps tables of keys, the calls that run, distributions and extremes.
+OBSERVING = """
+resourceList {name}_in is procedure {{ items {{ "{function}" }}; flavor {{ unix }}; }}
+metric {name} {{
+  name "{name}"; units Units; aggregateOperator {operator}; style EventCounter; flavor {{ unix }};
+  base is {base} {{ foreach func in {name}_in {{ {code} }} }}
+}}
+"""
+
+
+def observing(name, function, base, code, operator="sum"):
+    return OBSERVING.format(name=name, function=function, base=base, code=code, operator=operator)
+
+
+AT_RETURN = "prepend preInsn func.return (* observe($elapsed); *)"
+KEYED = (observing("callers", "t_work", "counter keyed by $caller", "append preInsn func.entry (* callers++; *)") +
+         observing("took_by", "t_work", "histogram keyed by $caller", AT_RETURN) +
+         observing("deep_took", "t_deep", "histogram", AT_RETURN) +
+         observing("least", "t_message", "minimum", "append preInsn func.entry (* observe($arg[0]); *)", "min"))
+
 READING = """
 resourceList peeked is procedure { items { "t_work" }; flavor { unix }; }
 metric peeks { name "Peeks"; units Units; aggregateOperator sum; style EventCounter; flavor { unix };
@@ -268,6 +288,84 @@ class Changes(Commanded):
         self.assertEqual(last, {(WORKS, ""): truth["work"],
                                 **{(WORKS, f"/SyncObject/Message/{tag}"): truth["rounds"] for tag in (1, 2, 3, 4)}})
 
+    def check_sums(self, metric, same, late):
+        """For each time that a request by key was there: what all its lines have, and the growth of `same`."""
+        samples = collections.OrderedDict()
+        for line in self.session.lines:
+            sample = samples.setdefault(line["time_ns"], collections.Counter())
+            if line["focus"]:
+                continue
+            sample[line["metric"]] += line["count"] if "count" in line else line["value"]
+            sample[line["metric"], "lines"] += 1
+        before, start, lives = None, None, []
+        for sample in [*samples.values(), collections.Counter()]:
+            if sample[metric, "lines"] and start is None:
+                start = before
+            elif start is not None and not sample[metric, "lines"]:
+                lives.append((before[same] - start[same], before[metric]))
+                start = None
+            before = sample
+        for grown, own in lives:
+            self.assertGreater(own, 0)
+            self.assertLessEqual(abs(grown - own), late, f"{metric}: {lives}")
+        return len(lives)
+
+    def test_keys_come_and_go(self):
+        """With their tables, at full load: all lines of one together have what another request counted meanwhile."""
+        self.begin(WORKS, RETURNS, text=METRICS + KEYED)
+        self.program.ask("start", "running")
+        sizes = []
+        for _ in range(5):
+            self.command("add callers")
+            self.command("add took_by")
+            self.session.next_sample()
+            self.command("remove callers")
+            self.command("remove took_by")
+            sizes.append(sum(one.end - one.start for one in process_text.leftovers(self.program.pid)))
+        self.assertLess(max(sizes) - min(sizes), 1 << 20, "their tables are unmapped")
+        self.program.ask("pause", "paused")
+        self.command("add callers")
+        self.command(f"add {WORKS}@/Message/*")
+        first = self.program.ask("start", "running") and self.program.ask("pause", "paused")
+        self.program.ask("start", "running")
+        truth, last = self.finish()
+        callers = collections.Counter()
+        for line in self.session.lines:
+            if line["metric"] == "callers" and line["time_ns"] == self.session.lines[-1]["time_ns"]:
+                callers[line["key"][0].split("+")[0]] += line["value"]
+        rounds = callers["t_deep"] // 4
+        self.assertGreaterEqual(rounds, truth["rounds"] - first["rounds"])
+        self.assertEqual(callers["t_outer"], 3 * rounds)
+        self.assertEqual(sum(callers.values()), 11 * rounds)
+        self.assertEqual([last[WORKS, f"/SyncObject/Message/{tag}"] for tag in (1, 2, 3, 4)], [rounds] * 4)
+        self.assertEqual(last[WORKS, ""], truth["work"])
+        self.assertEqual(self.check_sums("callers", WORKS, 0), 6)
+        self.assertEqual(self.check_sums("took_by", RETURNS, 4), 5)  # those under way have no duration
+
+    def test_calls_of_a_request_that_went(self):
+        """A frame that another request saw begin, whose cell had the same place, has no duration."""
+        self.begin(WORKS, text=METRICS + KEYED)
+        for name in ("deep_took", "least"):
+            self.command(f"add {name}")
+        self.program.ask("hold 3", "held")
+        self.command("remove deep_took")
+        self.command("add deep_took")
+        self.program.ask("let", "out")
+        values = {}
+        while not values.get("deep_took", {}).get("anomalies") and not values.get("deep_took", {}).get("count"):
+            self.session.next_sample()
+            values = {line["metric"]: line for line in self.session.lines[-3:]}
+        self.assertEqual(values["deep_took"]["count"], 0)
+        self.assertEqual(values["deep_took"]["anomalies"], 3)
+        self.assertIsNone(values["least"]["value"])
+        self.program.ask("hold 2", "held")
+        self.program.ask("let", "out")
+        self.program.ask("start", "running")
+        truth, _ = self.finish()
+        values = {line["metric"]: line for line in self.session.lines[-3:]}
+        self.assertEqual(values["deep_took"]["count"], truth["deep"] - 3)
+        self.assertEqual((values["least"]["value"], values["least"]["count"]), (1, 4 * truth["rounds"]))
+
     def test_children_of_a_focus(self):
         """A line for each function: those that stay, in whose code others come and go; and those that come."""
         self.begin(f"{WORKS}@/Code/changing/t_*", WORKS)
@@ -325,7 +423,6 @@ class Changes(Commanded):
                           (f"add {WORKS}@/Code/changing/t_dep", "did you mean"),
                           (f"add {WORKS}", f"{WORKS} is measured"),
                           (f"remove {OUTERS}", f"{OUTERS} is not measured"),
-                          (f"add {WORKS}@/Message/*", "needs a table of keys"),
                           ("more", "a command is"),
                           ("add a b", "a command is")):
             with self.subTest(text):
@@ -510,17 +607,27 @@ class Others(LiveTest):
             self.assertEqual(values[key] - before[key], last[name][0] - first[name][0], name)
 
     def test_histograms_stay(self):
-        """With those of threads that have ended; for another one there is no room."""
+        """With those of threads that have ended; four may come, for a fifth there is no room."""
         self.begin("observed", SIZES.removeprefix(CONSTRAINTS) + metric("calls", ["t_size"], constraints=["module"]),
                    "sizes", "sizes@/Thread/*")
         for _ in range(3):
             self.change("add calls", "add calls@/Code/observed", "remove calls", "remove calls@/Code/observed")
             truth = self.program.ask("go 20000")
-        self.change("add sizes@/Code/observed/t_size")
-        self.session.read_until_said("t_size: refused: the blocks of the threads have no room left")
-        self.assertEqual(self.session.errors.count(": done"), 12)
+        for focus in ("observed", "observed/t_size", "libc.so.6", "observed/main"):
+            self.change(f"add sizes@/Code/{focus}")
+            self.session.read_until_said(f"sizes@/Code/{focus}: done")
+        before, truth = truth, self.program.ask("go 20000")
+        self.change("add sizes@/Code/libc.so.6/malloc")
+        self.session.read_until_said("malloc: refused: the blocks of the threads have no room left")
+        self.assertEqual(self.session.errors.count(": done"), 16)
         self.assert_stopped_well(self.session)
         lines = self.session.final()
+        for focus in ("/Code/observed", "/Code/observed/t_size"):
+            came = lines.pop(("sizes", focus))
+            self.assertEqual(came["count"], truth["count"] - before["count"])
+            self.assertEqual((came["sum"] - truth["sum"] + before["sum"]) % (1 << 64), 0)
+        for focus in ("/Code/libc.so.6", "/Code/observed/main"):
+            lines.pop(("sizes", focus))
         self.assertEqual((lines["sizes", ""]["count"], lines["sizes", ""]["sum"]), (truth["count"], truth["sum"]))
         self.assertEqual(sum(count for _, count in lines["sizes", ""]["buckets"]), truth["count"])
         self.assertEqual(sum(line["count"] for (_, focus), line in lines.items() if focus), truth["count"])
@@ -660,6 +767,13 @@ class Killed(LiveTest):
         self.assertTrue(any(done for _, done in self.seen))
         self.program.ask("pause", self.PAUSED)
         self.assertIn(self.program.end(), (0, 7))
+
+
+class KilledKeyed(Killed):
+    """Likewise, where tables of keys come and go."""
+
+    TEXT = Killed.TEXT + KEYED
+    COMMANDS = ("add callers", "add took_by", "remove callers", "remove took_by")
 
 
 class KilledTight(Killed):

@@ -32,7 +32,7 @@ class Tables(LiveTest):
 
     def rows(self, terminal):
         """What stands in the lines of values: (first column, second column, place)."""
-        found = re.finditer(r"^ *(\S+(?: \S+)?)  +(\S+(?: \S+)?)  .{16}  (\S.*)$", terminal.frame(), re.M)
+        found = re.finditer(r"^[ >]*(\S+(?: \S+)?)  +(\S+(?: \S+)?)  .{16}  (\S.*)$", terminal.frame(), re.M)
         return [match.groups() for match in found if match[1] not in ("RATE/S", "TOTAL", "q quit")]
 
     def places(self, terminal):
@@ -207,16 +207,40 @@ class Keys(Tables):
     def await_places(self, wanted, part=slice(None)):
         soon(lambda: self.places(self.terminal)[part] == wanted, f"{wanted}, not {self.places(self.terminal)}")
 
-    def test_scroll(self):
-        first = self.by_name()
-        for keys, skipped in (("\x1b[B", 1), ("j\x1bOB", 3), ("\x1b[A", 2), ("\x1b[6~", 12), ("k\x1b[5~", 1), ("g", 0)):
+    def check_pages(self, first):
+        for keys, skipped in (("\x1b[6~", 10), ("\x1b[5~", 0), ("\x1b[6~\x1b[6~\x1b[5~", 10), ("g", 0)):
             self.terminal.type(keys)
             self.await_places(first[skipped:], slice(0, len(first) - skipped))
         for _ in range(30):
             self.terminal.type("\x1b[6~")
         self.terminal.watch(0.6)
+        self.assertEqual(len(self.places(self.terminal)), len(first), "the screen stays full")
+
+    def test_scroll(self):
+        """By pages, and by a line where none below or above can be chosen."""
+        first = self.by_name()
+        self.check_pages(first)
+        self.terminal.type("g")
+        self.await_places(first)
+        for keys, chosen in (("\x1b[B", 0), ("j\x1bOB", 2), ("k\x1b[A", 0), ("j" * (len(first) - 1), len(first) - 1)):
+            self.terminal.type(keys)
+            self.terminal.wait_for(rf"^>.*  {first[chosen]}$")
+        self.terminal.type("j")
+        self.await_places(first[1:], slice(0, -1))
+        self.quit(self.terminal)
+
+    def test_scroll_where_nothing_can_be_asked(self):
+        self.quit(self.terminal)
+        self.terminal = self.table(BY_KEY, "--follow-fork", rows=18)
+        self.program.ask("many 200")
+        self.terminal.wait_for(r"\d+ more$")
+        first = self.by_name()
+        for keys, skipped in (("\x1b[B", 1), ("j\x1bOB", 3), ("\x1b[A", 2)):
+            self.terminal.type(keys)
+            self.await_places(first[skipped:], slice(0, len(first) - skipped))
+        self.terminal.type("g")
+        self.check_pages(first)
         last = self.places(self.terminal)
-        self.assertEqual(len(last), len(first), "the screen stays full")
         self.terminal.type("k")
         self.await_places(last[:-1], slice(1, None))  # it has not been scrolled beyond the end
         self.quit(self.terminal)
@@ -226,7 +250,7 @@ class Keys(Tables):
         self.terminal.type("\x1b[")
         self.terminal.watch(0.2)
         self.terminal.type("B")
-        self.await_places(first[1:], slice(0, -1))
+        self.terminal.wait_for(rf"^>.*  {first[0]}$")
         self.quit(self.terminal)
 
 
@@ -348,19 +372,8 @@ class WaysOut(Tables):
         self.assert_untouched(self.program.pid, self.before)
 
 
-class Drilled(Tables):
-    """What a function calls, and a line by thread, come and go by keys: exactly, and without a trace."""
-
-    def setUp(self):
-        super().setUp()
-        self.program = self.start("busy")
-        self.program.ask("chain 1")
-        self.before = self.remember(self.program.pid)
-        terminal = Terminal([MDL_INJECT, "top", self.program.pid, "--sample", "300ms", "--top", "1", "-i", "0.1"], rows=40)
-        self.addCleanup(terminal.give_up)
-        terminal.wait_for(r"^ +[\d,]+ .*\bb_chain\b")
-        self.program.ask("rest")
-        self.terminal = terminal
+class Drills(Tables):
+    """What is asked for by keys comes and goes, exactly, and without a trace."""
 
     def turn(self):
         """How often each function is called in a while."""
@@ -380,6 +393,19 @@ class Drilled(Tables):
 
     def vanishes(self, text):
         soon(lambda: text not in "\n".join(self.terminal.frame().split("\n")[1:-1]), f"{text} to go")
+
+
+class DrilledTop(Drills):
+    def setUp(self):
+        super().setUp()
+        self.program = self.start("busy")
+        self.program.ask("chain 1")
+        self.before = self.remember(self.program.pid)
+        terminal = Terminal([MDL_INJECT, "top", self.program.pid, "--sample", "300ms", "--top", "1", "-i", "0.1"], rows=40)
+        self.addCleanup(terminal.give_up)
+        terminal.wait_for(r"^ +[\d,]+ .*\bb_chain\b")
+        self.program.ask("rest")
+        self.terminal = terminal
 
     def test_what_a_function_calls(self):
         terminal, calls = self.terminal, "what /Code/busy/b_chain calls"
@@ -425,7 +451,89 @@ class Drilled(Tables):
         terminal.wait_for(r"with `b_link`$")
         terminal.frame()
         terminal.type("j\r")
-        terminal.wait_for(r"^what /Code/busy/b_link calls: refused: nothing")
+        terminal.wait_for(r"^what /Code/busy/b_link calls: comes: ")  # how long its calls take
+        self.turn()
+        terminal.wait_for(r"^latency \(time\)\n.*b_link\b")
+        self.quit(terminal)
+
+
+class DrilledQuery(Drills):
+    """In the table of any query."""
+
+    def begin(self, *queries):
+        self.program = self.start("busy")
+        self.before = self.remember(self.program.pid)
+        self.terminal = self.table(*queries, program=self.program, rows=50)
+        return self.terminal
+
+    def row(self, value, place):
+        self.terminal.wait_for(rf" {value:,}  .*{place}")
+
+    def test_a_function_of_a_query(self):
+        terminal, of = self.begin("count b_chain as chains"), "what chains calls"
+        counted = self.turn()
+        self.row(counted["chain"], "chains")
+        self.assertNotIn("overhead", terminal.frame())  # the hits of a count read no clock
+        terminal.type("j\r")
+        self.answered(of, "comes")
+        more = self.turn()
+        self.row(more["link"], r"/b_link\b")
+        self.row(more["chain"], r"b_chain$")  # its latency
+        self.assertIn("overhead", terminal.frame())
+        terminal.wait_for(r"latency \(time\)\n.* b_chain\n +p50 ")
+        self.assertRegex(terminal.frame(), r"[\d,]+ .*getppid\b")
+        self.row(counted["chain"] + more["chain"], "chains")
+        terminal.type("\r")
+        self.answered(of, "comes", "goes")
+        terminal.type("a")
+        self.vanishes("b_link")
+        last = self.turn()
+        self.row(counted["chain"] + more["chain"] + last["chain"], "chains")
+        self.quit(terminal)
+
+    def test_by_caller(self):
+        terminal = self.begin("count b_link")
+        terminal.type("jc")
+        terminal.wait_for(r"^count b_link by caller: comes: ")
+        counted = self.turn()
+        self.row(counted["link"], "count b_link")
+        terminal.wait_for(rf" {counted['chain']:,}  .*b_chain\+0x")
+        rows = re.findall(r" ([\d,]+)  .{16}  b_link \[b_chain\+0x", terminal.frame())
+        self.assertEqual(len(rows), 4, terminal.frame())  # two calls, of each how many and how long
+        self.assertEqual({int(value.replace(",", "")) for value in rows}, {counted["chain"]})
+        terminal.type("c")
+        self.answered("count b_link by caller", "comes", "goes")
+        terminal.type("a")
+        self.vanishes("b_chain+")
+        terminal.type("c")
+        self.answered("count b_link by caller", "comes", "goes", "comes")
+        again = self.turn()
+        terminal.wait_for(rf" {again['chain']:,}  .*b_chain\+0x")
+        self.row(counted["link"] + again["link"], "count b_link")
+        self.quit(terminal)
+
+    def test_a_query_of_a_function_each(self):
+        terminal = self.begin("calls /Code/busy/b_*")
+        counted = self.turn()
+        self.row(counted["link"], r"b_link\b")
+        terminal.type("/b_link\r")
+        terminal.wait_for(r"with `b_link`$")
+        terminal.frame()
+        terminal.type("j")
+        terminal.wait_for(r"^>.*b_link")
+        terminal.type("ct")
+        terminal.wait_for(r"^/Code/busy/b_link by caller: comes: ")
+        terminal.wait_for(r"b_\*@/Code/busy/b_link by thread: (comes|refused)")
+        more = self.turn()
+        terminal.wait_for(rf" {more['chain']:,}  .*b_chain\+0x")
+        self.quit(terminal)
+
+    def test_what_cannot_be_drilled(self):
+        """A line of many functions: nothing changes, and it is said why."""
+        terminal = self.begin("calls /Code/busy as many")
+        for keys in ("jc", "\r"):
+            terminal.type(keys)
+            terminal.wait_for(r"refused: it stands for \d+ functions: ask for a line for each")
         self.quit(terminal)
 
 

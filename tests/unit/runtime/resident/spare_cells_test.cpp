@@ -66,6 +66,25 @@ TEST_F(SpareCellsTest, NoRoomIsAnError) {
   EXPECT_FALSE(change({{CellKind::histogram, "h", {}}}, {std::nullopt}));
 }
 
+TEST_F(SpareCellsTest, ExtremesKeysAndEntriesHaveRoom) {
+  const SpareCells spare{.words = 2753, .extremes = 2, .keys = 1, .entries = 1};
+  const Layout layout = make_layout(cells_, 1, true, 0, spare);
+  EXPECT_TRUE(layout.times_calls);
+  EXPECT_EQ(layout.extremes_end - layout.cells_end, 2u * 16);
+  const std::vector<CellSlot> next = {{CellKind::minimum, "min", {}},
+                                      {CellKind::keys, "keys", {}},
+                                      {CellKind::entries, "entries", {}},
+                                      {CellKind::histogram, "h", {}}};
+  auto changed = change_cells(layout, kinds_of(cells_), next, std::vector<std::optional<uint32_t>>(4));
+  ASSERT_TRUE(changed) << changed.error().text;
+  EXPECT_EQ(changed->cells[0], layout.cells_end);
+  EXPECT_EQ(changed->cells[1], layout.extremes_end);
+  EXPECT_EQ(changed->cells[2], layout.extremes_end + 328);
+  EXPECT_GE(changed->cells[3], layout.sums);
+  EXPECT_LE(changed->cells[3] + 22024, layout.anomalies);
+  EXPECT_LE(changed->cells[2] + 16, layout.deferred);
+}
+
 TEST_F(SpareCellsTest, AnomaliesBelongToTheirFlag) {
   const auto words = words_of(layout_, layout_.cells[1], CellKind::flag);
   ASSERT_EQ(words.size(), 2u);
