@@ -196,6 +196,7 @@ Result<pid_t> choose_alone(pid_t pid, Threads& threads, const TargetMemory& memo
     stopped = threads.stop_all(kVforks, limit);
     if (!stopped && !threads.is_late()) return stopped.error();
     if (stopped) {
+      threads.release_others_at(threads.stopped_since() + limit);
       if (auto one = choose_stopped(threads, memory, may)) return *one;
       if (auto one = choose_signalled(threads, memory, may)) return *one;
       threads.release_all();

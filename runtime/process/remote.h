@@ -28,7 +28,8 @@ Result<std::vector<int64_t>> remote_calls(pid_t pid, Threads& threads, const Tar
 
 // The same, while all threads stand, which none of them was before: descriptors belong to all of them. Another
 // thread could fork while a call has one open, or put its own file in its place. They stand on afterwards.
-// `limit`: of the time that it may take to stop them.
+// `limit`: of the time that it may take to stop them. Where the calls take longer than that (the thread gets no
+// processor), the others go on before.
 Result<std::vector<int64_t>> remote_calls_alone(pid_t pid, Threads& threads, const TargetMemory& memory,
                                                 const image::Image& image,
                                                 std::span<const arch::RemoteCall> calls,

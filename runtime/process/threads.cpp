@@ -418,6 +418,7 @@ void Threads::release_all() {
   // The first thread, then the others that are stopped, then those that have to stop for it, of these the
   // first one last. One that does not stop now cannot be detached yet: it stays known, and is waited for
   // again.
+  others_until_.reset();
   std::vector<std::pair<int, pid_t>> all;
   for (auto& [tid, thread] : threads_) {
     const bool first = tid == thread.process;
@@ -503,6 +504,16 @@ bool Threads::take_signal(pid_t tid, std::chrono::milliseconds deadline) {
   return wait_stop(tid, Clock::now() + deadline) && threads_.count(tid) != 0 && !has_signal(tid);
 }
 
+Threads::Waited Threads::wait_alone(pid_t tid, Clock::time_point until, int& status) {
+  if (!others_until_ || *others_until_ >= until) return wait_event(tid, until, status);
+  const Waited waited = wait_event(tid, *others_until_, status);
+  if (waited != Waited::timeout) return waited;
+  others_until_.reset();
+  for (const pid_t other : stopped())
+    if (other != tid) release(other);
+  return wait_event(tid, until, status);
+}
+
 Threads::Stop Threads::run(pid_t tid, Step step, std::chrono::milliseconds deadline) {
   Clock::time_point until = Clock::now() + deadline;
   for (;;) {
@@ -516,7 +527,7 @@ Threads::Stop Threads::run(pid_t tid, Step step, std::chrono::milliseconds deadl
     thread.stopped = false;
     thread.registers.reset();
     const auto noted = note_event(tid, got, status);
-    const Waited waited = noted ? *noted : wait_event(tid, until, status);
+    const Waited waited = noted ? *noted : wait_alone(tid, until, status);
     if (waited != Waited::stopped) return waited == Waited::ended ? Stop::exited : Stop::timeout;
     thread.stopped = true;
     if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return Stop::step;

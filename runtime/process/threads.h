@@ -92,6 +92,8 @@ class Threads {
   enum class Step { to_system_call, to_signals };
   enum class Stop { step, signal, exited, timeout };
   Stop run(pid_t tid, Step step, std::chrono::milliseconds deadline);
+  // From now on, while run() waits for one thread, the others stand until then and no longer.
+  void release_others_at(std::chrono::steady_clock::time_point when) { others_until_ = when; }
 
  private:
   struct Thread {
@@ -123,6 +125,8 @@ class Threads {
   enum class Waited { stopped, ended, timeout };  // ended: we trace it no longer
   std::optional<Waited> note_event(pid_t tid, pid_t got, int status);
   Waited wait_event(pid_t tid, std::chrono::steady_clock::time_point until, int& status);
+  // The same, of a thread that others wait for: release_others_at().
+  Waited wait_alone(pid_t tid, std::chrono::steady_clock::time_point until, int& status);
   bool wait_stop(pid_t tid, std::chrono::steady_clock::time_point until);
   std::optional<pid_t> wait_stops(std::vector<pid_t> tids, std::chrono::steady_clock::time_point until);
   void note_stops(std::span<const StopSeen> stops);
@@ -139,6 +143,7 @@ class Threads {
   sigset_t mask_{};       // before signals were held back
   bool hurried_ = false;
   std::chrono::steady_clock::time_point stopped_since_{};
+  std::optional<std::chrono::steady_clock::time_point> others_until_;
   std::map<pid_t, Thread> threads_;
   std::set<pid_t> ending_;  // killed in their stops, or running: to be reaped or let go (trace_stop.h)
 };

@@ -100,6 +100,30 @@ void run_on(Threads& threads, pid_t tid) {
   FAIL() << "it makes system calls without an end";
 }
 
+// One that gets no processor, or makes no call: a pause is bounded.
+TEST(Threads, OthersStandForOneThatRunsAsLongAsTheyMay) {
+  Child child([](int, int answers) {
+    std::thread([] {
+      for (volatile uint64_t i = 0;; i = i + 1) continue;
+    }).detach();
+    for (;; usleep(1000)) (void)!write(answers, ".", 1);
+  });
+  EXPECT_EQ(child.answer(), '.');
+  until([&] { return live_threads(child.pid()).size() == 2; });
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  const pid_t busy = live_threads(child.pid()).back();
+  Threads threads(child.pid(), *memory);
+  for (const bool bounded : {false, true}) {
+    ASSERT_TRUE(threads.stop_all(2s, 1s));
+    if (bounded) threads.release_others_at(std::chrono::steady_clock::now());
+    EXPECT_EQ(threads.run(busy, Threads::Step::to_system_call, 100ms), Threads::Stop::timeout);
+    EXPECT_EQ(threads.stopped().size(), bounded ? 0u : 1u);
+    threads.release_all();
+  }
+  EXPECT_EQ(child.answer(), '.');
+}
+
 TEST(TargetMemory, FindsAValueInAnAuxiliaryVector) {
   const Elf64_auxv_t entries[] = {{AT_ENTRY, {0x1000}}, {AT_RANDOM, {0x2000}}, {AT_NULL, {0}}};
   const std::string_view whole(reinterpret_cast<const char*>(entries), sizeof entries);
