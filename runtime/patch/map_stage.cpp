@@ -115,6 +115,7 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
   std::string text = std::string(resident::kSessionName) + (first ? "" : "-more") + '\0';
   auto results = process::remote_calls_alone(input.image.pid, threads, memory, input.image, calls, text,
                                              input.max_pause);
+  const bool others_stood = threads.stopped().size() > 1;
   threads.release_all();
   if (!results && threads.is_late())
     return Error{fmt::format(
@@ -122,7 +123,9 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
         "more with --max-pause MS, or try again when there is more processor time",
         input.image.pid, input.max_pause.count(), results.error().text)};
   if (!results) return results.error();
-  paused += std::chrono::steady_clock::now() - threads.stopped_since();
+  const auto pause = std::chrono::steady_clock::now() - threads.stopped_since();
+  paused += pause;
+  if (others_stood) process::rest_after(pause);  // the next stop is near
   failure = (*results)[0] < 0 ? (*results)[0] : std::min<int64_t>((*results)[1], 0);
   for (size_t i = 0; i < regions.size(); i++) {
     const image::Range& at = regions[i].at;
