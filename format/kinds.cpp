@@ -184,7 +184,7 @@ std::span<const std::string_view> hierarchies_of(KeyName name) {
                                                 "/SyncObject/Condition", "/SyncObject/Semaphore",
                                                 "/SyncObject/Barrier"};
   static constexpr std::string_view kDescriptors[] = {kFiles, kSockets};
-  static constexpr std::string_view kFunctions[] = {"/Code"};
+  static constexpr std::string_view kFunctions[] = {"/Code"}, kMemory[] = {"/Memory"};
   using Hierarchies = std::span<const std::string_view>;
   const Hierarchies locks(kLocks), descriptors(kDescriptors);
   if (is_lock(name)) return locks.subspan(static_cast<size_t>(name) - static_cast<size_t>(KeyName::mutex), 1);
@@ -192,6 +192,7 @@ std::span<const std::string_view> hierarchies_of(KeyName name) {
   if (name == KeyName::socket) return descriptors.last(1);
   if (name == KeyName::descriptor) return descriptors;
   if (name == KeyName::path) return kFunctions;
+  if (name == KeyName::memory) return kMemory;
   return {};
 }
 

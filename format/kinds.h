@@ -212,8 +212,9 @@ enum class KeyChange : uint8_t {
 // How a key is shown: as a number; as what lies at that address; as the file of that descriptor; the return address at
 // an entry or a return, as the place that it is in, which no code has, but the injector reads it; as the text at that
 // address, where equal texts are one key; as the function that begins there, or the object whose code begins there, whose
-// path is the focus of a line; as an errno; as symbols are, as a lock of a kind, whose path is a focus, too; and as what a
-// descriptor is open for at the hit, which is a text: a file (whatever is no socket), a socket, or either.
+// path is the focus of a line; as an errno; as symbols are, as a lock of a kind, whose path is a focus, too; as what a descriptor
+// is open for at the hit, which is a text: a file (whatever is no socket), a socket, or either; and as symbols are, as a
+// place in memory, whose path is a focus.
 enum class KeyName : uint8_t {
   number,
   symbol,
@@ -230,11 +231,12 @@ enum class KeyName : uint8_t {
   barrier,
   file,
   socket,
-  descriptor
+  descriptor,
+  memory
 };
 inline constexpr std::string_view kKeyNames[] = {
-    "number", "symbol", "fd",        "caller",    "str",     "path", "error",  "module",
-    "mutex",  "rwlock", "condition", "semaphore", "barrier", "file", "socket", "descriptor"};
+    "number", "symbol",    "fd",        "caller",  "str",  "path",   "error",      "module", "mutex",
+    "rwlock", "condition", "semaphore", "barrier", "file", "socket", "descriptor", "memory"};
 // The hierarchies that such keys are resources of, as /SyncObject/Mutex; none where they are no resources.
 std::span<const std::string_view> hierarchies_of(KeyName);
 inline constexpr std::string_view kFiles = "/File", kSockets = "/Socket";

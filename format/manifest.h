@@ -48,10 +48,10 @@ inline constexpr const char* kGuardStencil = "mdl.guard";       // the stencil's
 
 // Features that a reader must know to use a plan, besides those of points, cells and routines (kinds.h).
 inline constexpr const char* kOtherFeatures[] = {
-    "symbols",        "thread-id",     "named-arguments",   "value-types",        "metric-flags",
-    "editions",       "focus",         "metric-keys",       "keyed-observations", "text-keys",
-    "several-keys",   "function-keys", "several-text-keys", "object-keys",        "lock-keys",
-    "descriptor-keys"};
+    "symbols",         "thread-id",     "named-arguments",   "value-types",        "metric-flags",
+    "editions",        "focus",         "metric-keys",       "keyed-observations", "text-keys",
+    "several-keys",    "function-keys", "several-text-keys", "object-keys",        "lock-keys",
+    "descriptor-keys", "memory-keys"};
 // An unknown one is refused (exit status 4).
 bool is_known_feature(std::string_view name);
 

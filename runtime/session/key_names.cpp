@@ -15,7 +15,7 @@ bool has_key(const plan::Plan& plan, Is is) {
 }
 
 bool is_variable(format::KeyName name) {
-  return name == symbol || format::is_lock(name);
+  return name == symbol || name == memory || format::is_lock(name);
 }
 bool is_address(format::KeyName name) {
   return is_variable(name) || name == caller;

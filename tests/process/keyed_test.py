@@ -330,6 +330,26 @@ metric outermost {
         self.assertEqual(self.values(file), {"40 /dev/null": 100, "41 /dev/zero": 100, "42": 100})
         self.assertEqual(sorted(self.values("numbers").values()), [300, 600])
 
+    def test_places_in_memory(self):
+        """Each is a resource, of which a focus chooses."""
+        self.program = self.start("keyed")
+        self.before = self.remember(self.program.pid)
+        query = "sum 3 at t_at by memory($arg[0])"
+        truth = {"/Memory/t_first": 900, "/Memory/t_pairs+0x10": 1800}
+        for focus in ("", "t_pairs+0x10", "t_first", "t_*", "t_pairs", "t_f*"):
+            with self.subTest(focus):
+                words = ["-f", f"/Memory/{focus}"] if focus else []
+                session = self.inject(self.program.pid, query, *words)
+                session.said("inserted 1 points")
+                self.program.ask("named 300")
+                self.assert_stopped_well(session)
+                lines = {line["focus"]: line["value"] for line in session.lines if line["final"]}
+                wanted = {"": "/Memory/t_"}.get(focus, f"/Memory/{focus.rstrip('*')}")
+                exact = focus and not focus.endswith("*")
+                self.assertEqual(lines, {place: value for place, value in truth.items()
+                                         if (place == wanted if exact else place.startswith(wanted))})
+        self.assert_untouched(self.program.pid, self.before)
+
     def test_names_in_a_child(self):
         self.begin("count t_key by caller", "--follow-fork")
         child = self.program.ask("fork 20", event="child")

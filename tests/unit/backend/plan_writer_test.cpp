@@ -207,6 +207,8 @@ TEST(PlanWriter, NamesTheFeaturesOfItsKeys) {
     EXPECT_THAT(features({name}), testing::Not(Contains("lock-keys")));
   }
   EXPECT_THAT(features({mutex, fd}), testing::Not(Contains("descriptor-keys")));
+  EXPECT_THAT(features({memory}), Contains("memory-keys"));
+  EXPECT_THAT(features({mutex, fd}), testing::Not(Contains("memory-keys")));
 }
 
 TEST(PlanWriter, DoesNotWriteWhatNoReaderAccepts) {
