@@ -101,10 +101,10 @@ void run_on(Threads& threads, pid_t tid) {
 }
 
 // One that gets no processor, or makes no call: a pause is bounded.
-TEST(Threads, OthersStandForOneThatRunsAsLongAsTheyMay) {
+TEST(StoppedThreads, OthersStandForOneThatRunsAsLongAsTheyMay) {
   Child child([](int, int answers) {
     std::thread([] {
-      for (volatile uint64_t i = 0;; i = i + 1) continue;
+      for (;;) asm volatile("");
     }).detach();
     for (;; usleep(1000)) (void)!write(answers, ".", 1);
   });
