@@ -112,7 +112,9 @@ TEST(StoppedThreads, OthersStandForOneThatRunsAsLongAsTheyMay) {
   until([&] { return live_threads(child.pid()).size() == 2; });
   auto memory = TargetMemory::open(child.pid());
   ASSERT_TRUE(memory) << memory.error().text;
-  const pid_t busy = live_threads(child.pid()).back();
+  std::vector<pid_t> all = live_threads(child.pid());
+  std::erase(all, child.pid());
+  const pid_t busy = all.at(0);
   Threads threads(child.pid(), *memory);
   for (const bool bounded : {false, true}) {
     ASSERT_TRUE(threads.stop_all(2s, 1s));
