@@ -50,8 +50,8 @@ Result<ProgramOutput> run_compiler(const Options& options, const std::string& ki
 
 }  // namespace
 
-// The metrics of queries are the last ones of the plan, but for those of drills, in their order. From here on each is called what was typed,
-// unless the query has a name for it: then that is the display name, too.
+// The metrics of queries are the last ones of the plan, but for those of drills, in their order. From here on each is
+// called what was typed, unless the query has a name for it: then that is the display name, too.
 Result<void> name_queries(plan::Plan& plan, Options& options) {
   std::vector<format::Metric>& metrics = plan.manifest.metrics;
   const size_t last = metrics.size() - std::min(metrics.size(), options.drill_queries.size());

@@ -15,18 +15,29 @@ using format::Expr;
 using format::Placement;
 using format::PlacementKind;
 
-bool is_asked_for(std::span<const Resource> only, const Procedure& procedure) {
-  return only.empty() || std::ranges::any_of(only, [&](const Resource& resource) {
-           if (!resource.procedures.empty())
-             return std::ranges::find(resource.procedures, procedure) != resource.procedures.end();
-           return std::ranges::find(resource.modules, procedure.object, &Module::object) !=
-                  resource.modules.end();
-         });
-}
+// The functions that are asked for, all of them where no resource says which.
+class AskedFor {
+ public:
+  explicit AskedFor(std::span<const Resource> only) : all_(only.empty()) {
+    for (const Resource& resource : only) {
+      for (const Procedure& one : resource.procedures) functions_.insert(one.function);
+      if (resource.procedures.empty())
+        for (const Module& module : resource.modules) objects_.insert(module.object);
+    }
+  }
+  bool has(const Procedure& one) const {
+    return all_ || functions_.contains(one.function) || objects_.contains(one.object);
+  }
+
+ private:
+  bool all_;
+  std::unordered_set<const image::Function*> functions_;
+  std::unordered_set<const image::Object*> objects_;
+};
 
 class Evaluator {
  public:
-  explicit Evaluator(const Scope& scope) : scope_(scope), expressions_(scope) {}
+  explicit Evaluator(const Scope& scope) : scope_(scope), asked_for_(scope.only), expressions_(scope) {}
 
   Result<void> run(const std::vector<Placement>& statements);
   Evaluation take() {
@@ -43,6 +54,7 @@ class Evaluator {
   Result<std::vector<int64_t>> constants(const Placement& statement);
 
   const Scope& scope_;
+  AskedFor asked_for_;
   Expressions expressions_;
   Evaluation result_;
 };
@@ -89,7 +101,7 @@ Result<void> Evaluator::insert_at(const Placement& statement, const Value& point
 
 Result<void> Evaluator::place(const Placement& statement, const Procedure& at, format::PointKind kind,
                               uint64_t place) {
-  if (!is_asked_for(scope_.only, at)) return {};
+  if (!asked_for_.has(at)) return {};
   if (statement.stencil >= scope_.plan.stencils.size())
     return expressions_.wrong(statement.position, "its code is not in the plan");
   if (scope_.plan.stencils[statement.stencil].info.point != kind)
@@ -130,7 +142,7 @@ Result<void> Evaluator::loop(const Placement& statement) {
   std::unordered_set<const image::Function*> seen;
   for (const Value& element : *list) {
     if (const auto* procedure = get<Procedure>(element))
-      if (!is_asked_for(scope_.only, *procedure) || !seen.insert(procedure->function).second) continue;
+      if (!asked_for_.has(*procedure) || !seen.insert(procedure->function).second) continue;
     expressions_.push(statement.variable, element);
     auto ran = run(statement.body);
     expressions_.pop();

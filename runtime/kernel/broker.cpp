@@ -202,9 +202,13 @@ bool may_show_own(std::string_view name) {
 }
 
 bool is_setting(std::string_view path) {
-  if (path == "/proc/sys/kernel/yama/ptrace_scope" || path == "/proc/sys/vm/max_map_count" ||
-      path == "/sys/kernel/security/lsm" || path == "/proc/locks")
-    return true;
+  constexpr std::string_view kSettings[] = {"/proc/sys/kernel/yama/ptrace_scope",
+                                            "/proc/sys/vm/max_map_count",
+                                            "/proc/sys/vm/overcommit_memory",
+                                            "/sys/kernel/security/lsm",
+                                            "/proc/meminfo",
+                                            "/proc/locks"};
+  if (std::ranges::find(kSettings, path) != std::end(kSettings)) return true;
   if (path.find("..") != path.npos) return false;
   if (path.starts_with("/sys/devices/system/clocksource/")) return true;
   struct statfs file {};

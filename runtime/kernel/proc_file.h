@@ -41,7 +41,7 @@ std::string own_text(std::string_view name);
 std::string own_link(std::string_view name);
 bool stat_own(std::string_view name, struct stat& out);
 
-// A setting of the system, which everybody may read: a path below /proc/sys, /sys, or a control group's file.
+// What everybody may read of the system: a path below /proc/sys, /sys, /proc/meminfo, or a control group's file.
 std::string system_text(std::string_view path);
 
 // In no order: all of the system; the threads of one of them, without those that have ended or, which

@@ -7,7 +7,8 @@
 // another process. `trace-by-child`: a child has seized it. `call-mdl-inject`: the child, or without one the process
 // itself, has that name. `threads=N` threads sleep, each below so many bytes of stack (`deep`), where no table
 // describes the frames; `busy`: each word there looks like the address of a place in turn(); `unfilled`: the
-// page below what is in use of the last one's stack waits for userfaultfd(2), and nobody fills it. `maps=N`: it has
+// page below what is in use of the last one's stack waits for userfaultfd(2), and nobody fills it; the threads do
+// not sleep then: one that runs is the first to make calls for an injector. `maps=N`: it has
 // that many mappings more. Answers {"event":"ready","child":PID}. Commands:
 // `child` answers {"event":"done","alive":0 or 1}, `turn N` calls turn(), `longest` answers {"event":"done","ms":..},
 // the longest time for which the process stood, since the last such answer; `quit`.
@@ -67,6 +68,7 @@ pid_t in_child(bool named, const Do& act) {
 
 // The frame below is described by no table: the walk ends here, and the stack is scanned.
 extern "C" void sleep_undescribed();
+extern "C" void run_undescribed();
 asm(R"(
   .text
   .globl sleep_undescribed
@@ -77,7 +79,15 @@ sleep_undescribed:
   syscall
   jmp 1b
   .size sleep_undescribed, . - sleep_undescribed
+  .globl run_undescribed
+  .type run_undescribed, @function
+run_undescribed:
+  push %rsp
+1: pause
+  jmp 1b
+  .size run_undescribed, . - run_undescribed
 )");
+bool runs = false;
 
 unsigned long filling;
 volatile unsigned long one = 1;
@@ -92,7 +102,7 @@ __attribute__((noinline)) void sleep_deep(size_t bytes) {
   auto* end = static_cast<volatile char*>(alloca(in_page + kPage - kAbove));
   *end = 1;
   below = reinterpret_cast<unsigned long>(end) / kPage * kPage - kPage;
-  sleep_undescribed();
+  runs ? run_undescribed() : sleep_undescribed();
 }
 
 struct Thread {
@@ -148,6 +158,7 @@ int main(int argc, char** argv) {
   for (int i = 2; i < argc; i++) {
     const std::string_view word = argv[i];
     if (word == "call-mdl-inject") named = true;
+    if (word == "unfilled") runs = true;
     // Not a constant: the injector would take that for a pointer into the code.
     if (word == "busy") filling = reinterpret_cast<unsigned long>(&turn) + one;
     if (word.starts_with("threads=")) threads = strtoul(argv[i] + 8, nullptr, 10);
