@@ -21,7 +21,7 @@ ALLOWED_HEADERS = {("runtime/process/exec_watch.cpp", "sys/syscall.h"), ("runtim
 # A text that is nothing but a path; messages name files of /proc among other words.
 PROC = re.compile(r'"/proc(/[^"\s]*)?"')
 # One's own, and the system's settings: everybody may read those.
-FREE = re.compile(r'"/proc/(self|self/mountinfo|locks|sys/[\w/]+)"')
+FREE = re.compile(r'"/proc/(self|self/mountinfo|locks|meminfo|sys/[\w/]+)"')
 
 
 def name(path):
