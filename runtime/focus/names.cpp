@@ -29,6 +29,15 @@ void normalize(std::vector<Procedure>& found) {
   found.erase(std::unique(found.begin(), found.end()), found.end());
 }
 
+// "a<b<int> >" as "a<b<int>>", as we demangle it: other tools put a blank there.
+std::string without_blanks(std::string_view name) {
+  std::string out;
+  for (size_t i = 0; i < name.size(); i++)
+    if (name[i] != ' ' || !name.substr(0, i).ends_with('>') || !name.substr(i + 1).starts_with('>'))
+      out += name[i];
+  return out;
+}
+
 }  // namespace
 
 Names::Names(const image::Image& image, Exclusions exclusions)
@@ -92,9 +101,10 @@ std::vector<Module> Names::modules() const {
 // takes milliseconds: what was found is kept, and a name that is a linkage name is not demangled to.
 const std::vector<Procedure>& Names::functions_named(std::string_view name) const {
   constexpr size_t kFew = 8;  // names that are found faster without an index
-  const auto [known, is_new] = found_.try_emplace(std::string(name));
+  const auto [known, is_new] = found_.try_emplace(without_blanks(name));
   std::vector<Procedure>& found = known->second;
   if (!is_new) return found;
+  name = known->first;
   if (may_be_unnamed(name)) image::want_all(image_);
   if (!index_ && found_.size() > kFew) make_index();
   const image::NameTest is_named(name);
@@ -113,7 +123,8 @@ const std::vector<Procedure>& Names::functions_named(std::string_view name) cons
   return found;
 }
 
-std::vector<Procedure> Names::fitting_in(const Module& module, std::string_view pattern) const {
+std::vector<Procedure> Names::fitting_in(const Module& module, std::string_view typed) const {
+  const std::string pattern = without_blanks(typed);
   std::vector<Procedure> found = functions_of(module);
   std::erase_if(found, [&](const Procedure& procedure) {
     const std::string& name = procedure.function->name;

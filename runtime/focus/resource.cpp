@@ -88,7 +88,14 @@ Result<std::vector<Resource>> expand_functions(const std::vector<std::string>& p
       found.back().fitted = true;
     }
   }
-  if (found.empty()) return cannot(path, "no function fits the pattern");
+  if (found.empty()) {
+    const std::string anywhere = "*::" + path[2];
+    const bool is_qualified = std::ranges::any_of(
+        modules, [&](const Module& module) { return !names.fitting_in(module, anywhere).empty(); });
+    return cannot(path,
+                  "no function fits the pattern" +
+                      (is_qualified ? fmt::format("; with its namespace or class: `{}`", anywhere) : ""));
+  }
   // Functions of one name are one resource.
   std::stable_sort(found.begin(), found.end(),
                    [](const Resource& a, const Resource& b) { return a.path[2] < b.path[2]; });

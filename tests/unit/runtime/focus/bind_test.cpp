@@ -130,18 +130,22 @@ TEST(Bind, PatternsAskForEachChild) {
   EXPECT_THAT(foci("/Code/*.so"), ElementsAre("/Code/lib.so"));
   EXPECT_THAT(foci("/Process/*"), ElementsAre("/Process/4711"));
   EXPECT_THAT(why(maker.plan, image, {{"calls"}, {"/Code/app/x*"}, ""}), HasSubstr("no function fits"));
+  EXPECT_THAT(why(maker.plan, image, {{"calls"}, {"/Code/app/f*"}, ""}), HasSubstr("or class: `*::f*`"));
   EXPECT_THAT(why(maker.plan, image, {{"calls"}, {"/Code/x*"}, ""}), HasSubstr("no object"));
   EXPECT_THAT(why(maker.plan, image, {{"calls"}, {"/Code/*/main"}, ""}), HasSubstr("only the last"));
 }
 
 TEST(Bind, AFunctionIsNamedAsItIsDemangled) {
   const PlanMaker maker = standard();
-  const image::Image image = process({"app: main _ZN2ns1fEPc"});
-  for (const char* name : {"_ZN2ns1fEPc", "ns::f", "ns::f(char*)"}) {
-    const auto binding = bind(maker.plan, image, {{"calls"}, {std::string("/Code/app/") + name}, ""});
-    ASSERT_TRUE(binding) << binding.error().text;
-    EXPECT_EQ(binding->balances.at(0).function->name, "_ZN2ns1fEPc");
-  }
+  const image::Image image = process({"app: main _ZN2ns1fEPc _ZN1aIS_IiEE1fEv"});
+  const auto named = [&](const std::string& name) {
+    const auto binding = bind(maker.plan, image, {{"calls"}, {"/Code/app/" + name}, ""});
+    EXPECT_TRUE(binding) << name;
+    return binding ? binding->balances.at(0).function->name : "";
+  };
+  for (const char* name : {"_ZN2ns1fEPc", "ns::f", "ns::f(char*)"}) EXPECT_EQ(named(name), "_ZN2ns1fEPc");
+  for (const char* name : {"a<a<int>>::f", "a<a<int> >::f", "a<a<int> >::f()"})
+    EXPECT_EQ(named(name), "_ZN1aIS_IiEE1fEv");
 }
 
 TEST(Bind, FunctionsOfOneNameAreOneResource) {
