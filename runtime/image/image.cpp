@@ -180,12 +180,26 @@ void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>
       object.catches_faults = object.frame_table && file->section(".gcc_except_table") &&
                               catches_faults(*object.frame_table, memory, *object.budget);
       object.problem = replaced_code(*file, object, loaded, mappings);
+      const bool was_rewritten =
+          file->section(".bolt.org.text") != nullptr;  // then runs_old_code() wants all
       if (object.problem.empty())
-        add_functions(*file, object, debug ? &*debug : nullptr, depth == Depth::named);
+        add_functions(*file, object, debug ? &*debug : nullptr, depth == Depth::named && !was_rewritten);
       object.runs_old_code = runs_old_code(*file, object);
     }
     objects.push_back(std::move(object));
   }
+}
+
+// The functions of a program are looked at for most requests. Of a small one to find all of them takes no time beside
+// its libraries; a large one without symbols takes a hundred times as long as what was asked for.
+bool is_small_program(const MappedFile& file, const std::string& executable) {
+  constexpr uint64_t kSmall = 2 << 20;  // bytes of code
+  uint64_t code = 0;
+  for (const Mapping* mapping : file.mappings) {
+    if (mapping->path != executable) return false;
+    if (mapping->execute) code += mapping->end - mapping->start;
+  }
+  return code <= kSmall;
 }
 
 // The name that the program was started by, where it leads to the program's file.
@@ -298,11 +312,8 @@ Result<Image> read_image(pid_t pid, Depth depth) {
   for (const auto& [key, mapped] : files) read.push_back({&mapped, {}});
   in_parallel(read.size(), 1, [&](size_t i) {
     const MappedFile& mapped = *read[i].first;
-    const bool is_program =
-        std::ranges::any_of(mapped.mappings, [&](const Mapping* one) { return one->path == executable; });
-    const Depth own =
-        depth == Depth::named && is_program ? Depth::functions : depth;  // it is looked at in any case
-    add_objects(live, mapped, image.mappings, own, common, read[i].second);
+    const bool is_whole = depth == Depth::named && is_small_program(mapped, executable);
+    add_objects(live, mapped, image.mappings, is_whole ? Depth::functions : depth, common, read[i].second);
   });
   for (auto& [mapped, objects] : read) std::ranges::move(objects, std::back_inserter(image.objects));
 
