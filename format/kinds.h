@@ -212,8 +212,8 @@ enum class KeyChange : uint8_t {
 // How a key is shown: as a number; as what lies at that address; as the file of that descriptor; the return address at
 // an entry or a return, as the place that it is in, which no code has, but the injector reads it; as the text at that
 // address, where equal texts are one key; as the function that begins there, or the object whose code begins there, whose
-// path is the focus of a line; as an errno; as symbols are, as a lock of a kind, whose path is a focus, too; as what a descriptor
-// is open for at the hit, which is a text: a file (whatever is no socket), a socket, or either; and as symbols are, as a
+// path is the focus of a line; as an errno; as symbols are, as a lock of a kind, whose path is a focus, too; as what a
+// descriptor is open for at the hit, which is a text: a file (whatever is no socket), a socket, or either; and as symbols are, as a
 // place in memory, whose path is a focus.
 enum class KeyName : uint8_t {
   number,

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <span>
 #include <string_view>
@@ -54,11 +53,11 @@ Result<ProgramOutput> run_compiler(const Options& options, const std::string& ki
 // called what was typed, unless the query has a name for it: then that is the display name, too.
 Result<void> name_queries(plan::Plan& plan, Options& options) {
   std::vector<format::Metric>& metrics = plan.manifest.metrics;
-  const size_t last = metrics.size() - std::min(metrics.size(), options.drill_queries.size());
-  if (last < options.typed.size())
+  const size_t queries = options.typed.size() + options.drill_queries.size();
+  if (metrics.size() < queries)
     return Error{"mdlc has made fewer metrics than there are queries: it is of another version",
                  Status::plan_rejected};
-  const size_t first = last - options.typed.size();
+  const size_t first = metrics.size() - queries;
   for (size_t i = 0; i < options.typed.size(); ++i) {
     format::Metric& metric = metrics[first + i];
     if (metric.name != metric.id) metric.id = options.typed[i];

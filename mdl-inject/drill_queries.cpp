@@ -30,12 +30,8 @@ void ask_for_drills(Options& options) {
 }
 
 // A query that was typed may have such a name already.
-Result<void> name_drills(plan::Plan& plan, Options& options) {
+void name_drills(plan::Plan& plan, Options& options) {
   std::vector<format::Metric>& metrics = plan.manifest.metrics;
-  if (options.drill_queries.empty()) return {};
-  if (metrics.size() < options.drill_queries.size())
-    return Error{"mdlc has made fewer metrics than there are queries: it is of another version",
-                 Status::plan_rejected};
   const auto first = metrics.end() - static_cast<std::ptrdiff_t>(options.drill_queries.size());
   for (auto metric = first; metric != metrics.end(); ++metric) {
     const std::string& compiled = options.drill_queries[static_cast<size_t>(metric - first)];
@@ -46,7 +42,6 @@ Result<void> name_drills(plan::Plan& plan, Options& options) {
     metric->focus.clear();
     (options.drill.*query.role).push_back(metric->id);
   }
-  return {};
 }
 
 }  // namespace mdl::inject

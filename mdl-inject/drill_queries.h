@@ -1,8 +1,7 @@
-// What the keys of a table on a terminal may ask for, compiled with the queries while programs can be started. Nothing of
-// it is measured before.
+// What the keys of a table on a terminal may ask for, compiled with the queries while programs can be started.
+// Nothing of it is measured before.
 #pragma once
 
-#include "base/result.h"
 #include "mdl-inject/options.h"
 #include "runtime/plan/plan.h"
 
@@ -10,7 +9,7 @@ namespace mdl::inject {
 
 // Before the compilation, behind all else that is asked for.
 void ask_for_drills(Options& options);
-// Behind it: gives these metrics, the last ones of the plan, their names.
-Result<void> name_drills(plan::Plan& plan, Options& options);
+// Behind it and name_queries(): gives these metrics, the last ones of the plan, their names.
+void name_drills(plan::Plan& plan, Options& options);
 
 }  // namespace mdl::inject

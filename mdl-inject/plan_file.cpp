@@ -34,9 +34,9 @@ Result<PlanFile> read_plan_file(Options& options) {
 Result<plan::Plan> parse_plan(const PlanFile& file, Options& options) {
   auto plan = plan::read_plan(std::as_bytes(std::span(file.bytes)));
   if (!plan) return Error{fmt::format("{}: {}", options.plan, plan.error().text), plan.error().status};
-  if (file.is_compiled)
-    for (const auto name : {&name_queries, &name_drills})
-      if (auto ok = name(*plan, options); !ok) return ok.error();
+  if (!file.is_compiled) return plan;
+  if (auto ok = name_queries(*plan, options); !ok) return ok.error();
+  name_drills(*plan, options);
   return plan;
 }
 

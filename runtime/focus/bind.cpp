@@ -93,7 +93,7 @@ KeyFocus take_keys(const format::Metric& metric, const Constraints& constraints,
 }
 
 // The functions that these resources name.
-Result<std::vector<Resource>> resolve_functions(const Focus& functions, const Names& names, bool await) {
+Result<std::vector<Resource>> functions_of_keys(const Focus& functions, const Names& names, bool await) {
   std::vector<Resource> out;
   if (functions.resources.empty()) return out;
   auto foci = resolve(functions, names, await);
@@ -139,7 +139,7 @@ Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const Bi
   for (WantedMetric& one : *wanted) {
     const KeyFocus keys = take_keys(*one.metric, requests.constraints(), one.focus);
     auto foci = resolve(one.focus, names, options.may_come());
-    auto only = resolve_functions(keys.functions, names, options.may_come());
+    auto only = functions_of_keys(keys.functions, names, options.may_come());
     if (foci && !only) foci = only.error();
     if (!foci && options.again) lost.push_back(foci.error().text);
     absent.push_back(foci ? "" : foci.error().text);

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "runtime/focus/name_pattern.h"
+#include "runtime/focus/nearest.h"
 
 namespace mdl::focus {
 namespace {
@@ -224,6 +225,18 @@ std::vector<std::string> Names::known_functions(const Module& module) const {
     if (is_mangled(function->name)) names.push_back(image::demangle(function->name).plain);
   }
   return names;
+}
+
+std::string Names::hint_for(const std::vector<Module>& modules, const std::string& name) const {
+  std::vector<std::string> known;
+  std::vector<const image::Object*> objects;
+  for (const Module& module : modules) {
+    objects.push_back(module.object);
+    const auto functions = known_functions(module);
+    known.insert(known.end(), functions.begin(), functions.end());
+  }
+  const std::string inlined = say_inlined(objects, name);
+  return inlined.empty() ? did_you_mean_function(name, known) : inlined;
 }
 
 std::string Names::say_inlined(const std::vector<const image::Object*>& objects,

@@ -62,9 +62,10 @@ std::string did_you_mean(std::string_view wanted, const std::vector<std::string>
 }
 
 std::string did_you_mean_function(std::string_view wanted, const std::vector<std::string>& known) {
+  const std::string bare = image::without_arguments(wanted);
   std::vector<std::string> same;
   for (const std::string& one : known)
-    if (one != wanted && is_last_part(written_name(one), image::without_arguments(wanted)) &&
+    if (one != wanted && is_last_part(written_name(one), bare) &&
         std::ranges::find(same, one) == same.end()) {
       same.push_back(one);
       if (same.size() == kMost) break;

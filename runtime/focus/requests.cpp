@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "runtime/focus/nearest.h"
 #include "runtime/image/symbols.h"
 #include "runtime/plan/capabilities.h"
 
@@ -194,16 +193,9 @@ Error Requests::lacks(const format::Metric& metric, const std::vector<std::strin
 }
 
 std::string Requests::hint_for(const std::string& missing) const {
-  std::vector<std::string> known;
-  std::vector<const image::Object*> objects;
-  for (const image::Object& object : names_.image().objects) {
-    objects.push_back(&object);
-    const auto functions = names_.known_functions({&object, ""});
-    known.insert(known.end(), functions.begin(), functions.end());
-  }
-  const std::string name = missing.substr(missing.rfind('/') + 1);  // it may be OBJECT/FUNCTION
-  const std::string hint = names_.say_inlined(objects, name);
-  return hint.empty() ? did_you_mean_function(name, known) : hint;
+  std::vector<Module> modules;
+  for (const image::Object& object : names_.image().objects) modules.push_back({&object, ""});
+  return names_.hint_for(modules, missing.substr(missing.rfind('/') + 1));  // it may be OBJECT/FUNCTION
 }
 
 }  // namespace mdl::focus

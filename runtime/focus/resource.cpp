@@ -136,16 +136,8 @@ Result<std::vector<Resource>> resolve_functions(const std::vector<std::string>& 
   if (!resource.procedures.empty()) return std::vector<Resource>{std::move(resource)};
   if (exists) return cannot(path, obstacle);
   if (is_pattern(path[2])) return expand_functions(path, names, modules);
-  std::vector<std::string> known;
-  std::vector<const image::Object*> objects;
-  for (const Module& module : modules) {
-    objects.push_back(module.object);
-    const auto functions = names.known_functions(module);
-    known.insert(known.end(), functions.begin(), functions.end());
-  }
-  std::string hint = names.say_inlined(objects, path[2]);
-  if (hint.empty()) hint = did_you_mean_function(path[2], known);
-  return cannot(path, fmt::format("`{}` has no function `{}`{}", path[1], path[2], hint));
+  return cannot(
+      path, fmt::format("`{}` has no function `{}`{}", path[1], path[2], names.hint_for(modules, path[2])));
 }
 
 constexpr const char* kEvery = "*";

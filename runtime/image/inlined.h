@@ -15,8 +15,8 @@ class DWARFContext;
 namespace mdl::image {
 
 // Names of functions with code of their own, each once, sorted: linkage names where they have one. `name` is the
-// inlined function's in the source, with or without its namespaces and template arguments, or its linkage name. Every unit is read, which takes a second for some
-// 100 MB of debug information.
+// inlined function's in the source, with or without its namespaces and template arguments, or its linkage name.
+// Every unit is read, which takes a second for some 100 MB of debug information.
 std::vector<std::string> find_holders(llvm::DWARFContext& context, std::string_view name);
 
 }  // namespace mdl::image

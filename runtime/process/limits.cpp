@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kShare = 8;  // of the room that a limit leaves, the instrumentation takes one part
 
 // What a row of this text has, in bytes.
-std::optional<uint64_t> kibibytes_of(std::string_view text, std::string_view row) {
+std::optional<uint64_t> bytes_of_row(std::string_view text, std::string_view row) {
   std::istringstream rows{std::string(text)};
   for (std::string line; std::getline(rows, line);) {
     if (!line.starts_with(row)) continue;
@@ -31,13 +31,11 @@ Result<void> check_commit(uint64_t writable) {
   const uint64_t left = left_to_commit(kernel::system_text("/proc/sys/vm/overcommit_memory"),
                                        kernel::system_text("/proc/meminfo"));
   if (writable <= left / kShare) return {};
-  return Error{
-      fmt::format("the machine promises {} KiB more memory (vm.overcommit_memory=2), and the instrumentation "
-                  "needs {}, of "
-                  "which its programs might run short: at most an eighth is taken; raise vm.overcommit_ratio "
-                  "with sysctl, "
-                  "or ask for less",
-                  left >> 10, writable >> 10)};
+  return Error{fmt::format(
+      "the machine promises {} KiB more memory (vm.overcommit_memory=2), and the instrumentation needs {}, "
+      "of which its programs might run short: at most an eighth is taken; raise vm.overcommit_ratio with "
+      "sysctl, or ask for less",
+      left >> 10, writable >> 10)};
 }
 
 }  // namespace
@@ -68,7 +66,7 @@ Result<void> check_space(pid_t pid, uint64_t mapped, uint64_t writable) {
     const std::optional<uint64_t> limit = soft_limit(pid, space.limit);
     if (!limit) return Error{fmt::format("cannot read the limits of process {}", pid)};
     if (*limit == UINT64_MAX) continue;
-    const std::optional<uint64_t> now = kibibytes_of(kernel::proc_text(pid, "status"), space.taken);
+    const std::optional<uint64_t> now = bytes_of_row(kernel::proc_text(pid, "status"), space.taken);
     if (!now) return Error{fmt::format("cannot read how much memory process {} has", pid)};
     const uint64_t left = *limit - std::min(*limit, *now);
     if (space.needed <= left / kShare) continue;
@@ -84,8 +82,8 @@ Result<void> check_space(pid_t pid, uint64_t mapped, uint64_t writable) {
 
 uint64_t left_to_commit(std::string_view setting, std::string_view meminfo) {
   if (!setting.starts_with('2')) return UINT64_MAX;
-  const std::optional<uint64_t> limit = kibibytes_of(meminfo, "CommitLimit:");
-  const std::optional<uint64_t> promised = kibibytes_of(meminfo, "Committed_AS:");
+  const std::optional<uint64_t> limit = bytes_of_row(meminfo, "CommitLimit:");
+  const std::optional<uint64_t> promised = bytes_of_row(meminfo, "Committed_AS:");
   return limit && promised ? *limit - std::min(*limit, *promised) : 0;
 }
 

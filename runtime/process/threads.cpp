@@ -415,10 +415,10 @@ void Threads::release_each(std::span<const pid_t> tids) {
 }
 
 void Threads::release_all() {
+  others_until_.reset();
   // The first thread, then the others that are stopped, then those that have to stop for it, of these the
   // first one last. One that does not stop now cannot be detached yet: it stays known, and is waited for
   // again.
-  others_until_.reset();
   std::vector<std::pair<int, pid_t>> all;
   for (auto& [tid, thread] : threads_) {
     const bool first = tid == thread.process;
