@@ -38,13 +38,9 @@ struct RemoteStub {
 };
 RemoteStub remote_stub(std::span<const RemoteCall> calls, std::string_view text,
                        const ThreadRegisters& registers, uint64_t signal_mask, uint64_t address);
-// True for a thread that enters or leaves this call.
-bool is_at(const ThreadRegisters&, const RemoteStub::Call& call);
 // For a thread that is about to enter a call: it enters none, and leaves it with an error.
 void drop_call(ThreadRegisters&);
 // Registers with which the thread executes the stub.
 ThreadRegisters remote_entry(const ThreadRegisters&, uint64_t address);
-// The result of the system call that the thread has just left (a system-call stop).
-int64_t remote_result(const ThreadRegisters&);
 
 }  // namespace mdl::arch

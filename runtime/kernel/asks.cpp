@@ -77,8 +77,8 @@ pid_t take_event(pid_t tid, int& status) {
 pid_t next_event(pid_t tid, std::chrono::microseconds patience, int& status) {
   return ask<direct::next_event>(tid, patience, status);
 }
-pid_t step(pid_t tid, bool to_signals, int& status) {
-  return ask<direct::step>(tid, to_signals, status);
+pid_t step(pid_t tid, bool to_signals, __ptrace_syscall_info& call, int& status) {
+  return ask<direct::step>(tid, to_signals, call, status);
 }
 
 std::vector<Outcome<bool>> seize_each(std::span<const pid_t> tids) {

@@ -121,7 +121,7 @@ bool filter_calls() {
                 SCMP_SYS(geteuid), SCMP_SYS(getpgrp)});
   filter.allow(SCMP_SYS(sched_setaffinity), 0, {0});
   filter.allow(SCMP_SYS(prlimit64), 0, {0});
-  filter.allow(SCMP_SYS(prctl), 0, {PR_SET_NAME});
+  filter.allow(SCMP_SYS(prctl), 0, {PR_SET_NAME, PR_SET_TIMERSLACK});
   filter.allow(SCMP_SYS(socketpair), 0, {1});  // AF_UNIX
   filter.allow({SCMP_SYS(sendto), SCMP_SYS(recvfrom)});
   // Signals to itself, time, chance.

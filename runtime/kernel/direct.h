@@ -48,7 +48,7 @@ bool read_filter(pid_t tid, long number, std::vector<sock_filter>& out);
 bool look_at_event(pid_t tid, int kinds, siginfo_t& info);
 pid_t take_event(pid_t tid, int& status);
 pid_t next_event(pid_t tid, std::chrono::microseconds patience, int& status);
-pid_t step(pid_t tid, bool to_signals, int& status);
+pid_t step(pid_t tid, bool to_signals, __ptrace_syscall_info& call, int& status);
 
 Opened open_handle(pid_t pid);
 // Each question costs two changes of the running thread. On a busy machine the scheduler is asked to make them at once: a

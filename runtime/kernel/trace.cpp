@@ -125,13 +125,14 @@ pid_t next_event(pid_t tid, std::chrono::microseconds patience, int& status) {
   return take_event(tid, status);
 }
 
-pid_t step(pid_t tid, bool to_signals, int& status) {
+pid_t step(pid_t tid, bool to_signals, __ptrace_syscall_info& call, int& status) {
   siginfo_t info{};
   if (!read_signal(tid, info) || info.si_code == kExecuted) return -1;
   if (to_signals) interrupt(tid);
   const bool goes = to_signals ? go_on(tid, 0) : go_to_system_call(tid, 0);
   if (!goes && errno == ESRCH) return -1;
   const pid_t got = next_event(tid, kMoment, status);
+  if (got > 0) read_system_call(tid, call);
   return got < 0 ? 0 : got;  // it is lost, which the next question about it says, too
 }
 

@@ -34,9 +34,9 @@ bool go_on(pid_t tid, int signal);
 bool go_to_system_call(pid_t tid, int signal);
 bool detach(pid_t tid, int signal);
 // A thread that stands, and not behind an execve, goes on to the next entry to a system call or exit from one, or
-// with `to_signals` to where signals are handled; what comes of that within a moment is as of next_event(). -1 when it
-// does not stand so.
-pid_t step(pid_t tid, bool to_signals, int& status);
+// with `to_signals` to where signals are handled; what comes of that within a moment is as of next_event(), and of
+// read_system_call(). -1 when it does not stand so.
+pid_t step(pid_t tid, bool to_signals, __ptrace_syscall_info& call, int& status);
 
 // The general registers of a stopped thread, in the kernel's layout (NT_PRSTATUS). How many bytes they are, 0
 // when they cannot be read; none of them is missing where `block` is larger.

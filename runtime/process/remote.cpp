@@ -238,11 +238,10 @@ class Visit {
         }
         if (stop == Threads::Stop::timeout && i == 0 && entering && has_not_moved()) return frozen();
         if (stop != Threads::Stop::step) return unfinished(stop);
-        auto regs = threads_.registers(thread_);
-        if (!regs) return regs.error();
-        if (!arch::is_at(*regs, call)) return strayed(std::move(*regs), entering);
+        const __ptrace_syscall_info& made = threads_.system_call(thread_);
+        if (!is_at(made, call, entering)) return strayed(entering);
         const bool own = i == 0 || i + 1 == stub_.calls.size();
-        if (!entering && !own) results.push_back(arch::remote_result(*regs));
+        if (!entering && !own) results.push_back(made.exit.rval);
       }
     }
     // On to where signals are handled: there the kernel also restarts the system call that the thread was in,
@@ -332,13 +331,15 @@ class Visit {
             Status::left_inert};
   }
 
-  Error strayed(arch::ThreadRegisters regs, bool entering) {
-    const long number = arch::system_call(regs);
-    const uint64_t at = arch::pc(regs);
+  Error strayed(bool entering) {
+    auto regs = threads_.registers(thread_);
+    if (!regs) return regs.error();
+    const long number = arch::system_call(*regs);
+    const uint64_t at = arch::pc(*regs);
     auto stop = Threads::Stop::step;
     if (entering) {
-      arch::drop_call(regs);
-      if (auto ok = threads_.set_registers(thread_, regs); !ok) return unfinished(Threads::Stop::exited);
+      arch::drop_call(*regs);
+      if (auto ok = threads_.set_registers(thread_, *regs); !ok) return unfinished(Threads::Stop::exited);
       stop = threads_.run(thread_, Threads::Step::to_system_call, kPatience);
     }
     if (stop == Threads::Stop::step) stop = threads_.run(thread_, Threads::Step::to_signals, kPatience);
@@ -383,6 +384,12 @@ Result<std::vector<int64_t>> visit(pid_t pid, Threads& threads, const TargetMemo
 }
 
 }  // namespace
+
+bool is_at(const __ptrace_syscall_info& made, const arch::RemoteStub::Call& call, bool entering) {
+  if (made.instruction_pointer != call.next || made.arch != arch::kMachine.audit) return false;
+  if (!entering) return made.op == PTRACE_SYSCALL_INFO_EXIT;
+  return made.op == PTRACE_SYSCALL_INFO_ENTRY && made.entry.nr == static_cast<uint64_t>(call.number);
+}
 
 // One that holds the stub of an injector that died is left alone: a thread may be in it.
 std::optional<uint64_t> find_slack(const image::Image& image, size_t size, const TargetMemory& memory) {

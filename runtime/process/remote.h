@@ -5,6 +5,8 @@
 // before the thread is let go. No register is lost and no sleeper woken, even if this process dies half-way.
 #pragma once
 
+#include <sys/ptrace.h>
+
 #include <chrono>
 #include <optional>
 #include <span>
@@ -34,6 +36,9 @@ Result<std::vector<int64_t>> remote_calls_alone(pid_t pid, Threads& threads, con
                                                 const image::Image& image,
                                                 std::span<const arch::RemoteCall> calls,
                                                 std::string_view text, std::chrono::milliseconds limit);
+
+// True for a thread that enters the call, or leaves it, as a call of 64-bit code.
+bool is_at(const __ptrace_syscall_info& made, const arch::RemoteStub::Call& call, bool entering);
 
 // The beginning of a stub's text, by which one that is left is found.
 inline constexpr std::string_view kStubMark = "MDLSTUB1";

@@ -522,7 +522,8 @@ Threads::Stop Threads::run(pid_t tid, Step step, std::chrono::milliseconds deadl
     Thread& thread = found->second;
     if (thread.signal != 0) return Stop::signal;
     int status = 0;
-    const pid_t got = kernel::step(tid, step == Step::to_signals, status);
+    thread.call = {};
+    const pid_t got = kernel::step(tid, step == Step::to_signals, thread.call, status);
     if (got < 0) return Stop::exited;
     thread.stopped = false;
     thread.registers.reset();
@@ -530,7 +531,10 @@ Threads::Stop Threads::run(pid_t tid, Step step, std::chrono::milliseconds deadl
     const Waited waited = noted ? *noted : wait_alone(tid, until, status);
     if (waited != Waited::stopped) return waited == Waited::ended ? Stop::exited : Stop::timeout;
     thread.stopped = true;
-    if (WSTOPSIG(status) == (SIGTRAP | 0x80)) return Stop::step;
+    if (WSTOPSIG(status) == (SIGTRAP | 0x80)) {
+      if (!noted) kernel::read_system_call(tid, thread.call);
+      return Stop::step;
+    }
     if (status >> 16 != 0) {  // ours, or a group stop, which takes effect when the thread is let go
       if (step == Step::to_signals) return Stop::step;
       continue;

@@ -33,6 +33,7 @@
 // Ctrl-C, Ctrl-Z and their kind wait while a thread is held.
 #pragma once
 
+#include <sys/ptrace.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -92,6 +93,8 @@ class Threads {
   enum class Step { to_system_call, to_signals };
   enum class Stop { step, signal, exited, timeout };
   Stop run(pid_t tid, Step step, std::chrono::milliseconds deadline);
+  // Behind Step::to_system_call: the call that it enters or leaves (PTRACE_GET_SYSCALL_INFO, Linux 5.3).
+  const __ptrace_syscall_info& system_call(pid_t tid) const { return threads_.at(tid).call; }
   // From now on, while run() waits for one thread, the others stand until then and no longer.
   void release_others_at(std::chrono::steady_clock::time_point when) { others_until_ = when; }
 
@@ -104,6 +107,7 @@ class Threads {
     bool stop_again = false;  // a SIGSTOP came while it ran for us
     // As long as it stands nobody else changes them.
     std::optional<arch::ThreadRegisters> registers{};
+    __ptrace_syscall_info call{};
   };
   struct StopSeen {
     pid_t tid;

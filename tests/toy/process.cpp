@@ -94,9 +94,6 @@ RemoteStub remote_stub(std::span<const RemoteCall> calls, std::string_view text,
   a.lead(toy::jump, pc(registers));
   return out;
 }
-bool is_at(const ThreadRegisters& regs, const RemoteStub::Call& call) {
-  return pc(regs) == call.next && system_call(regs) == call.number;
-}
 void drop_call(ThreadRegisters& regs) {
   regs.words[kWordCall] = kNoCall;
 }
@@ -105,9 +102,6 @@ ThreadRegisters remote_entry(const ThreadRegisters& regs, uint64_t address) {
   set_pc(out, address);
   drop_call(out);
   return out;
-}
-int64_t remote_result(const ThreadRegisters& regs) {
-  return static_cast<int64_t>(regs.words[kWordResult]);
 }
 
 // A program does not wait: it goes on to its entry.

@@ -106,10 +106,6 @@ RemoteStub remote_stub(std::span<const RemoteCall> calls, std::string_view text,
   return stub;
 }
 
-bool is_at(const ThreadRegisters& registers, const RemoteStub::Call& call) {
-  return registers.words[word_rip] == call.next && system_call(registers) == call.number;
-}
-
 // The kernel takes -1 for no call: rax becomes -ENOSYS.
 void drop_call(ThreadRegisters& registers) {
   registers.words[word_orig_rax] = kNoCall;
@@ -122,10 +118,6 @@ ThreadRegisters remote_entry(const ThreadRegisters& registers, uint64_t address)
   out.words[word_eflags] &= ~kTrapFlag;  // a trap while signals are blocked ends a program
   out.words[word_orig_rax] = kNoCall;
   return out;
-}
-
-int64_t remote_result(const ThreadRegisters& registers) {
-  return static_cast<int64_t>(registers.words[word_rax]);
 }
 
 }  // namespace mdl::arch
