@@ -251,8 +251,8 @@ std::vector<pid_t> processes() {
 std::vector<pid_t> threads_of(pid_t pid, bool also_ended) {
   return ask<direct::threads_of>(pid, also_ended);
 }
-std::vector<pid_t> sharers_of(pid_t tid) {
-  return ask<direct::sharers_of>(tid);
+std::vector<pid_t> sharers_of(pid_t tid, bool only_new) {
+  return ask<direct::sharers_of>(tid, only_new);
 }
 pid_t live_thread(pid_t pid) {
   return ask<direct::live_thread>(pid);

@@ -86,7 +86,7 @@ bool stat_own(std::string_view name, struct stat& out);
 std::string system_text(std::string_view path);
 std::vector<pid_t> processes();
 std::vector<pid_t> threads_of(pid_t pid, bool also_ended);
-std::vector<pid_t> sharers_of(pid_t tid);
+std::vector<pid_t> sharers_of(pid_t tid, bool only_new);
 pid_t live_thread(pid_t pid);
 
 Opened lock_file(std::string_view name, int operation, std::string_view text);

@@ -162,8 +162,13 @@ std::vector<pid_t> threads_of(pid_t pid, bool also_ended) {
   return out;
 }
 
-std::vector<pid_t> sharers_of(pid_t tid) {
-  std::vector<pid_t> out = processes();
+std::vector<pid_t> sharers_of(pid_t tid, bool only_new) {
+  static std::pair<pid_t, std::vector<pid_t>> last;
+  std::vector<pid_t> out, all = processes();
+  std::ranges::sort(all);
+  const bool knows = only_new && last.first == tid;
+  std::ranges::set_difference(all, knows ? last.second : std::vector<pid_t>(), std::back_inserter(out));
+  last = {tid, std::move(all)};
   std::erase_if(out, [tid](pid_t other) { return compare_memory(tid, other) != true; });
   return out;
 }

@@ -46,10 +46,11 @@ std::string system_text(std::string_view path);
 
 // In no order: all of the system; the threads of one of them, without those that have ended or, which
 // takes a look at each less, with them; and the processes of the system that
-// run in the same memory as the thread, its own among them.
+// run in the same memory as the thread, its own among them; `only_new`: of those that were not there when this was
+// asked last, if it was for the same thread.
 std::vector<pid_t> processes();
 std::vector<pid_t> threads_of(pid_t pid, bool also_ended = false);
-std::vector<pid_t> sharers_of(pid_t tid);
+std::vector<pid_t> sharers_of(pid_t tid, bool only_new);
 
 // The process itself, or, when its first thread has ended before the others, one that lives: /proc and
 // process_vm_readv show a process's memory only through a living thread.

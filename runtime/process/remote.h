@@ -5,8 +5,6 @@
 // before the thread is let go. No register is lost and no sleeper woken, even if this process dies half-way.
 #pragma once
 
-#include <sys/ptrace.h>
-
 #include <chrono>
 #include <optional>
 #include <span>
@@ -16,6 +14,7 @@
 #include "base/result.h"
 #include "runtime/arch/remote_stub.h"
 #include "runtime/image/image.h"
+#include "runtime/kernel/trace.h"
 #include "runtime/process/target_memory.h"
 #include "runtime/process/threads.h"
 

@@ -214,10 +214,10 @@ bool shares_memory(pid_t tid, pid_t other) {
   return kernel::compare_memory(tid, other) == true;
 }
 
-std::vector<pid_t> memory_sharers(pid_t pid) {
+std::vector<pid_t> memory_sharers(pid_t pid, bool only_new) {
   const pid_t live = kernel::live_thread(pid);
   if (!read_status(live).has_memory) return {};  // it would share that with kernel threads
-  std::vector<pid_t> out = kernel::sharers_of(live);
+  std::vector<pid_t> out = kernel::sharers_of(live, only_new);
   std::erase(out, pid);
   return out;
 }

@@ -67,7 +67,9 @@ bool shares_memory(pid_t tid, pid_t other);
 
 // Other processes that run in the same memory without being threads of it:
 // they execute the code that is patched, so they are stopped with it.
-std::vector<pid_t> memory_sharers(pid_t pid);
+// `only_new`: of those that have begun since it was last asked for this process, if that was the last one: it takes
+// some microseconds for each process of the machine to compare it, and who shares memory has done so from the beginning.
+std::vector<pid_t> memory_sharers(pid_t pid, bool only_new);
 
 // True when the process that had this pid and start time still runs.
 bool is_running(pid_t pid, uint64_t start);

@@ -287,7 +287,7 @@ std::optional<pid_t> Threads::wait_stops(std::vector<pid_t> tids, Clock::time_po
     if (tids.empty()) return std::nullopt;
     if (Clock::now() > until) return tids.front();
     if (round % 4 == 3) reap_ended();
-    nap(round > 15 ? 500 : 20);
+    nap(round > 15 ? 100 : 20);
   }
 }
 
@@ -328,6 +328,8 @@ Result<void> Threads::wait_for_vforks(Clock::time_point until) const {
 Result<void> Threads::stop_all(std::chrono::milliseconds deadline, std::chrono::milliseconds limit) {
   late_ = false;
   if (auto ok = wait_for_vforks(Clock::now() + deadline); !ok) return ok;
+  begin_pause();  // on a busy machine it would wait for its turn while they stand
+  std::vector<pid_t> sharers = memory_sharers(pid_, false);
   stopped_since_ = Clock::now();
   const Clock::time_point until = stopped_since_ + limit;
   for (bool changed = true, quiet = false; changed || !quiet;) {
@@ -346,9 +348,11 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline, std::chrono::
     // Each is looked at as long as none stands; later on, seize() leaves out those that have ended.
     const bool also_ended = !threads_.empty();
     for (pid_t tid : live_threads(pid_, also_ended)) all.emplace_back(tid, pid_);
-    if (quiet)  // the threads cannot start anything any more: look for what else runs in their memory
-      for (pid_t other : memory_sharers(pid_))
+    if (quiet) {  // the threads cannot start anything any more: look for what else runs in their memory
+      for (pid_t other : memory_sharers(pid_, true)) sharers.push_back(other);
+      for (pid_t other : sharers)
         for (pid_t tid : live_threads(other, also_ended)) all.emplace_back(tid, other);
+    }
     if (auto ok = seize_each(all); !ok) {
       release_all();
       return ok;
@@ -370,8 +374,9 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline, std::chrono::
                     "system call, or waiting for a vfork child): nothing was changed, try again later",
                     *late, pid_, limit.count())};
   }
-  if (threads_.empty()) return Error{fmt::format("process {} has ended", pid_)};
-  return {};
+  if (!threads_.empty()) return {};
+  end_pause();
+  return Error{fmt::format("process {} has ended", pid_)};
 }
 
 void Threads::release(pid_t tid) {

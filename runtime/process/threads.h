@@ -33,7 +33,6 @@
 // Ctrl-C, Ctrl-Z and their kind wait while a thread is held.
 #pragma once
 
-#include <sys/ptrace.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -47,6 +46,7 @@
 
 #include "base/result.h"
 #include "runtime/arch/thread_registers.h"
+#include "runtime/kernel/trace.h"
 #include "runtime/process/target_memory.h"
 
 namespace mdl::process {
