@@ -18,8 +18,10 @@ struct FarBranch {
   uint64_t source = 0;
   uint64_t target = 0;
   bool is_call = false;
+  bool is_formed = false;  // no branch: an instruction takes the address of `target`
 };
-// Direct jumps, branches and calls that are no short ones and lead into `within`, by address.
+// Direct jumps, branches and calls that are no short ones and lead into `within`, by address, and what takes an address
+// there.
 void find_far_branches(std::span<const std::byte> bytes, uint64_t start, const image::Range& within,
                        llvm::function_ref<void(const FarBranch&)> found);
 // True when one that is no call leads to an address of which `test` is true. In any order.

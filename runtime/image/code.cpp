@@ -115,16 +115,20 @@ Found complete_ranges(FunctionCode& code) {
   }
 }
 
-bool starts_something(const FunctionCode& code, uint64_t address) {
-  if (function_starting_at(code.object, address) || code.contains(address)) return true;
+bool starts_function(const FunctionCode& code, uint64_t address) {
+  if (function_starting_at(code.object, address)) return true;
   const FrameTable* table = code.object.frame_table.get();
   const Fde* entry = table ? table->find(address) : nullptr;
   return entry && entry->start == address;
 }
 
+bool starts_something(const FunctionCode& code, uint64_t address) {
+  return code.contains(address) || starts_function(code, address);
+}
+
 // The flow of the instruction at an address, decoded from where call frame information says that code begins:
-// jumps are looked for by their bytes. Flow::next when none begins there.
-Flow flow_at(const FunctionCode& code, uint64_t address) {
+// jumps are looked for by their bytes. Nothing when none begins there, Flow::next where that is not known.
+std::optional<Flow> flow_at(const FunctionCode& code, uint64_t address) {
   const FrameTable* table = code.object.frame_table.get();
   const Fde* entry = table ? table->find(address) : nullptr;
   constexpr uint64_t kMax = 16 << 20;
@@ -138,7 +142,7 @@ Flow flow_at(const FunctionCode& code, uint64_t address) {
       break;
     if (at == address) return one.instruction.flow;
   }
-  return Flow::next;
+  return std::nullopt;
 }
 
 // Padding behind a range: as far as nops go, but not into what is known to start there, and
@@ -199,6 +203,10 @@ class Summary {
     result_.targets.insert(result_.targets.end(), targets.begin(), targets.end());
   }
   void enter(std::span<const IncomingJump> jumps);
+  bool is_watched(const IncomingJump& address) const {
+    return !code_.contains(address.source) && !starts_function(code_, address.target) &&
+           flow_at(code_, address.source).has_value();
+  }
   void add_what_follows(size_t index);
   void look_at(size_t index);
   bool is_jump_thunk(uint64_t address) const {
@@ -228,10 +236,12 @@ class Summary {
 // began here.
 void Summary::enter(std::span<const IncomingJump> jumps) {
   for (const IncomingJump& jump : jumps) {
+    if (jump.is_formed && is_watched(jump)) code_.watched = jump;
+    if (jump.is_formed) continue;
     result_.targets.push_back(jump.target);
     result_.entered.push_back(jump.target);
     if (jump.source == 0 || code_.contains(jump.source) || !code_.at(jump.target)) continue;
-    const Flow flow = flow_at(code_, jump.source);
+    const Flow flow = flow_at(code_, jump.source).value_or(Flow::next);
     if (flow == Flow::call || (flow != Flow::next && code_.frame_is_open(jump.target)))
       code_.set_doubt(fmt::format("the {} at {:#x} of other code leads into it",
                                   flow == Flow::call ? "call" : "jump", jump.source));
@@ -532,6 +542,12 @@ Result<Code> read_code(const Image& image, const Object& object, const Function&
         "out first",
         address)};
   Code made = Summary(code, found).make();
+  if (code.watched)
+    return Error{
+        fmt::format("other code, at {:#x}, takes the address {:#x} in the midst of it: perhaps to see "
+                    "whether a signal has come there, "
+                    "and its instructions must stay where they are",
+                    code.watched->source, code.watched->target)};
   made.catches_faults = std::ranges::any_of(image.objects, &Object::catches_faults);
   return made;
 }

@@ -12,6 +12,7 @@
 
 #include "runtime/image/code.h"
 #include "runtime/image/frames.h"
+#include "runtime/image/incoming_jumps.h"
 
 namespace mdl::image {
 
@@ -34,7 +35,8 @@ class FunctionCode {
   std::vector<Range> ranges;     // by address, not overlapping
   std::vector<Decoded> decoded;  // of the ranges, by address
   bool complete = true;
-  std::string doubt;  // the first reason
+  std::string doubt;                    // the first reason
+  std::optional<IncomingJump> watched;  // other code that takes an address in its midst
   // Whether code elsewhere leads back here, by its range and how many ranges there were (destinations.cpp).
   using Known = std::map<std::tuple<uint64_t, uint64_t, size_t>, bool>;
   mutable Known ways_back;

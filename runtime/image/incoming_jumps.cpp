@@ -77,8 +77,9 @@ std::vector<IncomingJump> far_jumps(const Object& object, const Range& within, c
       if (!in_text(object, one.target)) return;
       const Range* source = frame.at(one.source);
       if (source && source->contains(one.target)) return;
-      const bool is_usual = one.is_call && starts_frame(object.frames, one.target);
-      jumps.push_back({one.target, is_usual ? 0 : one.source});
+      const bool is_function = starts_frame(object.frames, one.target);
+      if (one.is_formed && is_function) return;  // functions' addresses are many, too
+      jumps.push_back({one.target, one.is_call && is_function ? 0 : one.source, one.is_formed});
     });
   }
   std::sort(jumps.begin(), jumps.end());

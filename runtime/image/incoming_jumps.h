@@ -1,4 +1,4 @@
-// Jumps into the middle of a function that come from outside of it.
+// Jumps into the middle of a function that come from outside of it, and instructions that take an address there.
 //
 // Compilers do not make them, hand-written assembly does: glibc's mempcpy jumps behind the first
 // instruction of memmove, so that a jump written over that entry would be torn. Decoding all
@@ -23,7 +23,8 @@ namespace mdl::image {
 
 struct IncomingJump {
   uint64_t target = 0;
-  uint64_t source = 0;  // 0: a call of what call frame information describes from there on, which are many
+  uint64_t source = 0;     // 0: a call of what call frame information describes from there on, which are many
+  bool is_formed = false;  // no jump: its address is taken
   auto operator<=>(const IncomingJump&) const = default;
 };
 

@@ -311,25 +311,31 @@ class Mono(ImageTest):
         self.assertEqual(program.end(), 0)
 
 
-class Restartable(ImageTest):
-    """Restartable sequences (rseq): their last write may be executed nowhere else."""
+class Immovable(ImageTest):
+    """Instructions that may be executed nowhere else."""
 
-    def test_they_stay_where_they_are(self):
-        program = self.start("restartable")
+    def check(self, program, function, calls, plain, total, reason):
+        program = self.start(program)
         before = self.remember(program.pid)
-        plan = self.compile_text(metric("entries", ["t_add"]) + metric("returns", ["t_add"], "return") +
+        plan = self.compile_text(metric("entries", [function]) + metric("returns", [function], "return") +
                                  metric("plain", ["t_plain"]))
         session = self.inject(program.pid, plan).wait_inserted()
-        self.assertEqual(program.ask("work 200000")["sum"], 8 * 200000)
+        self.assertEqual(program.ask(f"work {calls}")["sum"], total)
         self.assert_stopped_well(session)
         final = session.final()
-        self.assertEqual(final["plain", ""]["value"], 8 * 200000)
+        self.assertEqual(final["plain", ""]["value"], plain)
         self.assertEqual([(final[name, ""]["refused"], final[name, ""]["value"]) for name in ("entries", "returns")],
                          [(1, 0), (1, 0)])
         self.assert_untouched(program.pid, before)
         listed = run(MDL_INJECT, "--dry-run", program.pid, plan)
-        self.assertIn("restartable sequence", listed.stdout)
+        self.assertIn(reason, listed.stdout)
         self.assertEqual(program.end(), 0)
+
+    def test_the_last_write_of_a_restartable_sequence(self):
+        self.check("restartable", "t_add", 200000, 8 * 200000, 8 * 200000, "restartable sequence")
+
+    def test_what_a_signal_handler_looks_for(self):
+        self.check("fetches", "t_fetch", 1000, 1000, 500 * (1 + 7), "takes the address")
 
 
 class Relocated(ImageTest):

@@ -20,6 +20,11 @@ inline bool is_of_reference(const uint8_t* bytes, size_t at) {
   return at >= 1 && (bytes[at - 1] == 0xe8 || (bytes[at - 1] & 0xc7) == 0x05) && !is_of_jump(bytes, at);
 }
 
+// lea with REX.W and such a ModRM.
+inline bool is_of_address(const uint8_t* bytes, size_t at) {
+  return at >= 3 && (bytes[at - 1] & 0xc7) == 0x05 && bytes[at - 2] == 0x8d && (bytes[at - 3] & 0xf8) == 0x48;
+}
+
 const uint8_t* raw_bytes(std::span<const std::byte> bytes) {
   return reinterpret_cast<const uint8_t*>(bytes.data());
 }
@@ -33,6 +38,8 @@ void find_far_branches(std::span<const std::byte> bytes, uint64_t start, const i
     const bool is_call = raw[at - 1] == 0xe8;
     if (is_call || is_of_jump(raw, at))
       found({start + at - ((raw[at - 1] & 0xf0) == 0x80 ? 2 : 1), target, is_call});
+    else if (is_of_address(raw, at))
+      found({.source = start + at - 3, .target = target, .is_formed = true});
   });
 }
 
