@@ -53,6 +53,8 @@
   X(BlockDeferred, 48)   /* how many bytes of the list of what waits at tail jumps are in use */       \
   X(BlockArmed, 56)      /* how many bytes of the area of armed calls are in use */                    \
   X(BlockAway, 64)                                                                                    \
+  X(BlockStands, 72)     /* while the thread waits in resident code its CPU clock, else 0 */           \
+  X(BlockAnew, 80)       /* in a fork's child, the counter when the thread's data began; else 0 */     \
   X(BlockSequence, 16)   /* of a copy: its number, from 1, */                                          \
   X(BlockOrigin, 24)     /* and the block that it is a copy of */                                      \
   /* Of a hit, in ticks (arch/<target>/hit_time.h) */                                                    \

@@ -77,19 +77,25 @@ uint64_t count(const arch::Raised& raised, std::span<const uint64_t> block) {
   return block[static_cast<uint64_t>(raised.count) / sizeof(uint64_t)];
 }
 
+struct Outside {
+  arch::ThreadRegisters registers;
+  uint64_t entered =
+      0;  // where the return address of the function is that is being called; 0: it is on the stack
+};
+
 // A thread that waits at the end of its process (mdl_resident_exit), as it was at its call of _exit; any
 // other as it is.
-arch::ThreadRegisters outside_of_exit(const resident::Journal& journal, const image::Memory& memory,
-                                      const arch::ThreadRegisters& registers) {
+Outside outside_of_exit(const resident::Journal& journal, const image::Memory& memory,
+                        const arch::ThreadRegisters& registers) {
   constexpr size_t kMostPushed = 32;
   const auto piece_of = [&](uint64_t address) {
     return std::ranges::find_if(journal.code,
                                 [&](const image::Range& range) { return range.contains(address); });
   };
-  if (piece_of(arch::pc(registers)) == journal.code.end()) return registers;
+  if (piece_of(arch::pc(registers)) == journal.code.end()) return {registers};
   const uint64_t sp = arch::stack_pointer(registers);
   std::array<uint64_t, kMostPushed + 1> words{};
-  if (!memory.read(sp, std::as_writable_bytes(std::span(words)))) return registers;
+  if (!memory.read(sp, std::as_writable_bytes(std::span(words)))) return {registers};
   for (size_t i = 0; i < kMostPushed; i++) {
     const auto piece = piece_of(words[i]);
     std::vector<std::byte> call(arch::kMachine.jump_size);
@@ -98,12 +104,13 @@ arch::ThreadRegisters outside_of_exit(const resident::Journal& journal, const im
     if (called != piece->start + arch::hook_offset(arch::Hook::exit) &&
         called != piece->start + arch::hook_offset(arch::Hook::exec))
       continue;
-    arch::ThreadRegisters out = registers;
-    arch::set_pc(out, words[i + 1] - 1);  // within the call: what follows it may be another function
-    arch::set_stack_pointer(out, sp + (i + 2) * sizeof(uint64_t));
+    Outside out{registers, sp + (i + 1) * sizeof(uint64_t)};
+    arch::set_pc(out.registers,
+                 words[i + 1] - 1);  // within the call: what follows it may be another function
+    arch::set_stack_pointer(out.registers, out.entered + sizeof(uint64_t));
     return out;
   }
-  return registers;
+  return {registers};
 }
 
 }  // namespace
@@ -181,7 +188,7 @@ class ThreadExits {
 
   void look_at(pid_t tid, const arch::ThreadRegisters& stopped) {
     const resident::Layout& layout = journal_.layout;
-    const arch::ThreadRegisters registers = outside_of_exit(journal_, memory_, stopped);
+    const auto [registers, entered] = outside_of_exit(journal_, memory_, stopped);
     const uint64_t pointer = arch::thread_pointer(registers);
     const uint32_t slot = resident::find_slot(directory_, pointer);
     if (slot == layout.slots || pointer == 0 || directory_[slot * 2] != pointer) return;
@@ -204,6 +211,7 @@ class ThreadExits {
       const auto is_one = [&](uint32_t f) { return std::ranges::binary_search(cell->functions, f); };
       if (std::ranges::any_of(there, is_one)) continue;
       const uint64_t at = place(*raised_of(*cell));
+      if (at == entered && at != 0) continue;  // the walk begins at its caller
       if (is_frame_at(stack, at) && waits(*cell, at)) continue;
       std::string_view why = doubt(*cell, registers, stack);
       if (why.empty() && !quiet) quiet = !is_unwinding(registers, stack);

@@ -95,8 +95,20 @@ pid_t parent_of(pid_t pid) {
   return static_cast<pid_t>(number(status_value(kernel::proc_text(pid, "status"), "PPid")));
 }
 
+bool has_more(const Credentials& some, const Credentials& others) {
+  constexpr uint64_t kSetsUser = uint64_t{1} << CAP_SETUID;  // who has it has every user's rights
+  return some.permitted & ~others.permitted ||
+         (!(others.permitted & kSetsUser) && (some.uid != others.uid || some.gid != others.gid));
+}
+
 // With CAP_SYS_PTRACE little is left that can forbid it.
 std::string explain_to_the_mighty(const Attempt& a) {
+  if (a.lesser != 0)
+    return fmt::format(
+        "it has more rights than process {}, from which it descends, and mdl-inject touches no such process "
+        "on "
+        "behalf of that one (docs/security.md): name it itself, or take --no-separate",
+        a.lesser);
   if (a.ours.seccomp != 0)
     return "this mdl-inject runs under a seccomp filter itself, which may forbid ptrace (a container's "
            "default "
@@ -216,9 +228,14 @@ Attempt read_attempt(pid_t pid) {
   out.ours = parse_credentials(kernel::own_text("status"));
   if (out.target.tracer) out.tracer_name = without_end(kernel::proc_text(out.target.tracer, "comm"));
   out.yama = without_end(kernel::system_text("/proc/sys/kernel/yama/ptrace_scope"));
+  const bool has_broker = kernel::own_id() != getpid();
   for (pid_t up = parent_of(pid), steps = 0; up > 0 && steps < 1000 && !out.is_descendant;
-       up = parent_of(up), steps++)
+       up = parent_of(up), steps++) {
     out.is_descendant = up == kernel::own_id();
+    if (has_broker && out.lesser == 0 &&
+        has_more(out.theirs, parse_credentials(kernel::proc_text(up, "status"))))
+      out.lesser = up;
+  }
   struct stat owner {};
   // Not the folder: that one is the process's own whatever it is.
   if (kernel::stat_proc(pid, "mem", owner)) out.is_dumpable = owner.st_uid == out.theirs.uid[1];

@@ -40,6 +40,8 @@ struct Attempt {
   std::string our_users, their_users;  // user namespaces: links of /proc/PID/ns/user
   std::string modules;                 // /sys/kernel/security/lsm
   std::string label;                   // /proc/PID/attr/current
+  // The nearest one from which it descends and whose rights are fewer, where a broker compares them (kernel/rights.h).
+  pid_t lesser = 0;
 };
 std::string explain_permission(const Attempt& attempt);
 

@@ -167,7 +167,7 @@ void begin_anew(const Journal& journal, std::span<uint64_t> block, uint64_t thre
   block[kBlockThread / 8] = thread;
   block[kBlockDeferred / 8] = before[kBlockDeferred / 8];  // the frames are the child's, too
   if (layout.keeps_hit_time)                               // the hit that waits has read the counter before
-    block[kBlockClock / 8] = block[kBlockBegan / 8] = now;
+    block[kBlockClock / 8] = block[kBlockBegan / 8] = block[kBlockAnew / 8] = now;
   std::fill(block.begin() + static_cast<std::ptrdiff_t>(layout.sums / 8), block.end(), 0);
   for (size_t i = 0; i < journal.kinds.size(); i++)
     if (const auto anew = values::routines(journal.kinds[i]).anew) {

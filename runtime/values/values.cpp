@@ -27,7 +27,7 @@ constexpr size_t kMostZeros = kMostThreads;      // beyond these, what a thread 
 
 // Words of a block.
 constexpr size_t kAnomalies = kBlockAnomalies / 8, kThread = kBlockThread / 8, kTaken = kBlockTaken / 8,
-                 kAway = kBlockAway / 8, kClock = kBlockClock / 8,
+                 kAway = kBlockAway / 8, kClock = kBlockClock / 8, kStands = kBlockStands / 8,
                  kBegan = kBlockBegan / 8;                                    // of a thread that lives,
 constexpr size_t kSequence = kBlockSequence / 8, kOrigin = kBlockOrigin / 8;  // and of a copy
 
@@ -271,7 +271,7 @@ std::optional<uint64_t> Collector::less_taken(const image::Memory& memory, const
   if (of.clock == format::CellClock::wall) return wall_of(seen.words);
   Words words(kBlockHeader / 8);
   if (!memory.read(slot_address(seen.slot), std::as_writable_bytes(std::span(words)))) return std::nullopt;
-  return clock - taken_ns(words);
+  return words[kStands] != 0 ? words[kStands] : clock - taken_ns(words);
 }
 
 class Collector::Reading final : public CellReading {

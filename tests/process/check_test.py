@@ -141,6 +141,15 @@ class Missed(Check):
 class NotMissed(Check):
     """What only looks like it is not suspected."""
 
+    def test_the_call_that_ends_the_process(self):
+        """The process waits at its entry for its last values to be read."""
+        program = self.start("exits")
+        session = self.inject(program.pid, "time _Exit").wait_inserted()
+        self.assertEqual(program.end(), 0)
+        self.assertEqual(session.wait(), 0, session.errors)
+        self.assertFalse([line for line in session.final().values() if "suspect" in line], session.errors)
+        self.assertNotIn("suspect", session.errors)
+
     def test_asleep_inside(self):
         for command in SLEEPERS:
             with self.subTest(command):

@@ -281,6 +281,23 @@ class Times(Family):
         self.assert_untouched(self.program.pid, self.before)
         self.assertEqual(self.program.end(), 0)
 
+    def test_the_first_call_lasts_as_long_as_others(self):
+        """It has waited for its data to be the child's own: that is taken out once."""
+        program = self.start("forks")
+        session = self.inject(program.pid, "time t_lasts", "cpu t_lasts", "--follow-fork").wait_inserted()
+        for _ in range(5):
+            time.sleep(0.3)  # who has seen nothing for a while looks less often
+            family = program.ask("lasts 40")["family"]
+        self.assert_stopped_well(session)
+        for child in family[1:]:
+            for kind, least in (("time", child["wall"]), ("cpu", 0)):
+                value = next(line["value"] for line in session.lines
+                             if line["final"] and (line["pid"], line["metric"]) == (child["pid"], f"{kind} t_lasts"))
+                self.assertGreater(value, 0.999 * least, child)
+                self.assertLess(value, child["wall"] + 20_000_000, child)
+        self.assertEqual(len(family), 6)
+        self.assertEqual(program.end(), 0)
+
 
 class Killed(Family):
     MOMENTS = [0.001, 0.01, 0.03, 0.1, 0.3]

@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import unittest
 
 from harness import MDL_INJECT, PROGRAMS, LiveTest, metric, run
@@ -128,6 +129,21 @@ class Privileges(LiveTest):
         done = run(*inside, self.injector, 1, self.plan, "-d", "0.1", "--format", "ndjson")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("inserted 1 points", done.stderr)
+
+    def test_child_with_more_rights(self):
+        """Of a parent that has given up capabilities, which its child has by executing as root: the cause is named."""
+        gives_up = ("import ctypes, subprocess, sys; libc = ctypes.CDLL(None); version_3 = 0x20080522; "
+                    "assert libc.capset((ctypes.c_uint32 * 2)(version_3, 0), (ctypes.c_uint32 * 6)()) == 0; "
+                    "subprocess.run(sys.argv[1:], check=False)")
+        program = self.start("obstinate", command=[sys.executable, "-c", gives_up, str(PROGRAMS / "obstinate"), "120"])
+        parent = program.process.pid
+        words = [MDL_INJECT, parent, "--all-children", "count malloc", "-d", "0.1"]
+        done = run(*words, "--separate")
+        self.assertEqual(done.returncode, FAILED)
+        self.assertIn(f"it has more rights than process {parent}, from which it descends", done.stderr)
+        self.assertNotIn("security module", done.stderr)
+        done = run(*words, "--no-separate")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_filters_take_more(self):
         """To read a seccomp filter takes CAP_SYS_ADMIN. Without it nothing is touched, and that is said."""

@@ -5,8 +5,8 @@
 // Each answer carries the family's records:
 // {"event":"done","family":[{"pid":..,"work":..,"inside":..,"cpu":..}]}. `work` is how often that process
 // itself called t_work since it was forked, `inside` how often of these while its thread was in t_outer,
-// `cpu` the CPU time in ns that it has spent in t_timed since the fork. The first record is this process's
-// own. Commands (protocol.h), which wait for the children that they make:
+// `cpu` the CPU time in ns that it has spent in t_timed since the fork, `wall` the time that it measured in t_lasts.
+// The first record is this process's own. Commands (protocol.h), which wait for the children that they make:
 //
 //   work N      N calls
 //   workers N   four children at once, N calls each
@@ -21,6 +21,7 @@
 //   raw N       a child that the C library does not know of, with N calls
 //   kill N      a child that calls N times, says so to nobody, waits 300 ms and is killed
 //   timed N     in t_timed: a child is forked, which works N ms there; the parent waits
+//   lasts N     a child whose first call is one of t_lasts, which takes N ms
 //   early N     a child that calls nothing but fork, exits, and leaves a child behind that calls N times
 //   drop N      becomes nobody's, where it was root's, and calls N times
 //   thread_drop a thread of its becomes nobody's, and sleeps
@@ -49,7 +50,7 @@ namespace {
 
 struct Record {
   std::atomic<int> pid;
-  std::atomic<uint64_t> work, inside, cpu;
+  std::atomic<uint64_t> work, inside, cpu, wall;
 };
 constexpr int kRecords = 4096;
 struct Family {
@@ -66,10 +67,13 @@ Record* begin_record() {
   return record;
 }
 
-uint64_t cpu_ns() {
+uint64_t ns_of(clockid_t clock) {
   timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  clock_gettime(clock, &time);
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+}
+uint64_t cpu_ns() {
+  return ns_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 }  // namespace
@@ -109,7 +113,7 @@ void answer(const char* event) {
     const Record& one = family->records[i];
     list += (i ? ",{" : "{") + protocol::field("pid", static_cast<unsigned>(one.pid)) + "," +
             protocol::field("work", one.work) + "," + protocol::field("inside", one.inside) + "," +
-            protocol::field("cpu", one.cpu) + "}";
+            protocol::field("cpu", one.cpu) + "," + protocol::field("wall", one.wall) + "}";
   }
   protocol::say_event(event, "\"family\":[" + list + "]");
 }
@@ -139,6 +143,13 @@ COUNTED pid_t t_timed(unsigned long milliseconds) {
   }
   wait_for(pid);
   return pid;
+}
+
+COUNTED void t_lasts(unsigned long milliseconds) {
+  const uint64_t begin = ns_of(CLOCK_MONOTONIC);
+  uint64_t now = begin;
+  while (now < begin + milliseconds * 1'000'000) now = ns_of(CLOCK_MONOTONIC);
+  own->wall = now - begin;
 }
 
 namespace {
@@ -272,6 +283,8 @@ int main(int argc, char** argv) {
       }));
     } else if (word == "timed") {
       if (t_timed(n) == 0) _exit(0);
+    } else if (word == "lasts") {
+      wait_for(child([n] { t_lasts(n); }));
     } else if (word == "early") {
       const int left = family->count;  // the number of the one that is left behind
       const pid_t pid = fork();

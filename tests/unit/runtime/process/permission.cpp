@@ -192,6 +192,14 @@ TEST(Permission, ASecurityModuleIsWhatIsLeft) {
   EXPECT_THAT(explain_permission(a), HasSubstr("runs under a seccomp filter itself"));
 }
 
+TEST(Permission, ADescendantWithMoreRightsIsNoSecurityModules) {
+  Attempt a = attempt(kRoot);
+  a.lesser = 4711;
+  EXPECT_THAT(explain_permission(a),
+              HasSubstr("it has more rights than process 4711, from which it descends"));
+  EXPECT_THAT(explain_permission(a), Not(HasSubstr("a security module")));
+}
+
 TEST(Permission, InitIsRefusedWhereTheMachineDependsOnIt) {
   EXPECT_THAT(refuse_init(1, "pid:[4026531836]"), HasSubstr("the system's init"));
   EXPECT_EQ(refuse_init(1, "pid:[4026532301]"), "");  // a container's first process is its program
