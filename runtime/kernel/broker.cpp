@@ -47,6 +47,7 @@ std::set<pid_t> looked_at;        // threads that had no more rights than they m
 
 // Of several calls in one question: their threads' rights are compared each time, the descent of their process once.
 std::set<pid_t> known_in_question;
+pid_t touched_in_question = 0;  // a process of which a thread may be touched, the last one that was asked for
 
 bool is_known(const Family& family, pid_t process) {
   if (known_in_question.contains(process)) return family.has(process);
@@ -65,7 +66,7 @@ std::optional<pid_t> head_if_may_touch(pid_t tid) {
   for (const Family& one : families)
     if (is_known(one, process)) {
       any = true;
-      if (one.are_within(tid, status)) return one.head();
+      if (one.are_within(tid, status)) return touched_in_question = process, one.head();
     }
   errno = EPERM;
   for (Family& one : families)
@@ -75,6 +76,15 @@ std::optional<pid_t> head_if_may_touch(pid_t tid) {
 
 bool may_touch(pid_t tid) {
   return head_if_may_touch(tid).has_value();
+}
+
+// Of several threads of one process the rights of one are compared: all others' are when they stand, before anything of
+// them is read or set (may_set), and while many are seized those that stand wait.
+bool may_seize(pid_t tid) {
+  struct stat status {};
+  if (touched_in_question && direct::stat_proc(touched_in_question, "task/" + std::to_string(tid), status))
+    return true;
+  return may_touch(tid);
 }
 
 // For what is only looked at, an answer holds for a moment: most of the questions of an attach come in a row.
@@ -288,6 +298,7 @@ void watch_worker() {
 // children of ours (ECHILD).
 constexpr auto kAnybody = [](const auto&...) { return true; };
 constexpr auto kFamily = [](pid_t tid, const auto&...) { return may_touch(tid); };
+constexpr auto kSeizes = [](pid_t tid) { return may_seize(tid); };
 constexpr auto kStands = [](pid_t tid, const auto&...) { return may_set(tid); };
 constexpr auto kGoesOn = [](pid_t tid, const auto&...) {
   looked_at.erase(tid);
@@ -327,9 +338,10 @@ constexpr auto check_of() {
                          direct::compare_memory, direct::processes, direct::threads_of, direct::sharers_of,
                          direct::live_thread, direct::publish, direct::newcomers>)
     return kAnybody;
-  else if constexpr (kIsOneOf<F, direct::seize, direct::open_memory, direct::open_writer,
-                              direct::read_memory_of>)
+  else if constexpr (kIsOneOf<F, direct::open_memory, direct::open_writer, direct::read_memory_of>)
     return kFamily;
+  else if constexpr (kIsOneOf<F, direct::seize>)
+    return kSeizes;
   else if constexpr (kIsOneOf<F, direct::go_on, direct::go_to_system_call, direct::detach, direct::take_event,
                               direct::next_event, direct::step>)
     return kGoesOn;
@@ -461,7 +473,7 @@ bool serve_several(wire::Reader questions, wire::Writer& answers) {
     uint32_t call = UINT32_MAX;
     wire::get(reader, call);
     int file = -1;
-    known_in_question.clear();
+    known_in_question.clear(), touched_in_question = 0;
     if (call == kSeveral ? !serve_several(reader, answer) : !serve_one(call, reader, answer, file)) break;
     channel.answer(answer.used(), errno, file);
     if (file >= 0) close(file);

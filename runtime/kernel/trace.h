@@ -3,8 +3,8 @@
 // A call that fails says so by its value, and errno says why. The meaning of a stop, and when a thread may be
 // touched, is the matter of runtime/process/ (trace_stop.h, threads.h). Registers are blocks of bytes here.
 //
-// A broker looks at the rights of a thread when it is seized (rights.h); all other calls fail by themselves
-// where the thread is not our tracee. Registers and masks it sets in no thread that stands behind an execve
+// A broker looks at the rights of a thread when it is seized (rights.h), or of one of its process where several are, and
+// of each when it stands; all other calls fail by themselves where the thread is not our tracee. Registers and masks it sets in no thread that stands behind an execve
 // (process/threads.h, may_set()).
 #pragma once
 

@@ -286,7 +286,7 @@ std::optional<pid_t> Threads::wait_stops(std::vector<pid_t> tids, Clock::time_po
     tids = std::move(left);
     if (tids.empty()) return std::nullopt;
     if (Clock::now() > until) return tids.front();
-    if (round % 4 == 3) reap_ended();
+    if (round % 16 == 15) reap_ended();  // a question for each thread
     nap(round > 15 ? 100 : 20);
   }
 }

@@ -77,7 +77,7 @@ class Kernel(unittest.TestCase):
     def test_room_is_small(self):
         """So that it can be read at once, as what runs with privilege must be."""
         lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in FILES if ROOM in path.parents)
-        self.assertLess(lines, 3380)
+        self.assertLess(lines, 3400)
 
     def test_these_tests_see(self):
         self.assertEqual(calls("a = ptrace(PTRACE_CONT, 1);  // waitpid(1)\n::kill(pid, 9); kernel::kill (1); memory.kill(2)"), ["ptrace", "kill"])
