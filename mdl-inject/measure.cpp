@@ -21,6 +21,7 @@
 #include "mdl-inject/defaults.h"
 #include "mdl-inject/drill_queries.h"
 #include "mdl-inject/follow.h"
+#include "mdl-inject/guest.h"
 #include "mdl-inject/join.h"
 #include "mdl-inject/resources.h"
 #include "mdl-inject/top.h"
@@ -63,6 +64,7 @@ Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed&
   changes.log = [&](const std::string& line, const std::string& outcome) {
     return audit.say("change", fmt::format("{}: {}", line, outcome));
   };
+  if (changes.guests) changes.guests->log_to(changes.log);
   auto source = source_of_newcomers(options, plan, feed, audit, choice);
   auto status =
       Session(options, plan, watch, feed, std::move(*processes), changes, std::move(source)).run(launched);
@@ -95,13 +97,26 @@ Result<void> separate(const Options& options, bool own_command, output::Sink& si
 // A program that is started for this has the terminal, too, and commands may come from it.
 bool is_drawn_in_place(const Options& options) {
   return options.output.empty() && (options.format.empty() || options.format == "table") && !options.start &&
-         !options.changes() && !options.dry_run && !options.is_listing && can_draw();
+         options.commands.empty() && !options.dry_run && !options.is_listing && can_draw();
 }
 
 // A line that keys choose stands for functions of one process, whose requests change.
 bool may_drill(const Options& options) {
   return is_drawn_in_place(options) && isatty(STDIN_FILENO) == 1 && !options.typed.empty() &&
          !options.follow_fork && !options.await && !options.names_several();
+}
+
+// A guest is not known to have typed anything, nor where its plan lies: only a signature tells.
+Guests::Admit admission_of_guests(const Policy& policy) {
+  return [&policy](const plan::Plan& plan, const std::string& name, GuestConsents& consents) -> Result<void> {
+    Options options;
+    options.plan = name;
+    options.allow_calls = consents.allow_calls, options.allow_reads = consents.allow_reads;
+    options.budget = consents.budget;
+    if (auto ok = apply_policy(policy, plan, options); !ok) return ok;
+    consents = {options.allow_calls, options.allow_reads, options.budget};
+    return {};
+  };
 }
 
 // A program that was started for this and not let go yet ends with us (kernel/start.h).
@@ -118,7 +133,8 @@ int measure(const Options& asked, const Policy& policy) {
   for (int signal : ending_signals()) std::signal(signal, end_before_anything);
   Options options = asked;
   if (options.busiest) ask_for_busiest(options);
-  if (may_drill(options)) ask_for_drills(options);
+  auto host = find_host(options);
+  if (!host && may_drill(options)) ask_for_drills(options);
   phases::begin("compile");
   auto file = read_plan_file(options);
   if (!file) return fail(file.error());
@@ -128,19 +144,25 @@ int measure(const Options& asked, const Policy& policy) {
                                                          : output::Sink::open("");
   if (!sink) return fail(sink.error());
   std::optional<Commands> commands;
-  if (options.changes() && !options.dry_run) {
+  if (!options.commands.empty() && !options.dry_run) {
     auto opened = Commands::open(options.commands);
     if (!opened) return fail(opened.error());
     commands.emplace(std::move(*opened));
   }
   if (!options.start && !options.follow && options.targets.empty()) options.targets = {Target{options.pid}};
+  std::optional<Guests> guests;
+  if (const auto listener = host ? std::nullopt : listen_for_guests(options))
+    guests.emplace(*listener, geteuid(), admission_of_guests(policy));
+  else if (!host)
+    host = find_host(options);  // another one may have begun meanwhile
+  options.shares = guests.has_value();
   phases::begin("separate");
   // By a process that is there from before the privileges are given up.
   options.look.in_place = is_drawn_in_place(options);
   std::optional<Keys> keys = options.look.in_place ? Keys::open() : std::nullopt;
   options.look.keys = keys ? &*keys : nullptr;
   Drills drills;
-  options.drills = keys && !options.drill_queries.empty();
+  options.drills = keys && !host && !options.drill_queries.empty();
   if (options.drills) options.look.drill = [&drills](output::Drill drill) { drills.ask(std::move(drill)); };
   std::optional<Choice> choice;
   if (options.follow) choice.emplace(options);
@@ -185,12 +207,22 @@ int measure(const Options& asked, const Policy& policy) {
     options.targets = {Target{options.pid}};
     describe();
   }
+  if (host) {
+    auto status = measure_as_guest(std::move(*host), options, *file, *plan, feed, *audit);
+    if (!status) return refuse(status.error());
+    if (*status) {
+      if (auto ok = sink->close(); !ok) return fail(ok.error());
+      return **status;
+    }
+  }
   if (options.busiest) {
     if (auto ok = choose_busiest(options, *plan, *audit); !ok) return refuse(ok.error());
     describe();
   }
-  auto status = attach(options, *plan, feed, *audit, launched,
-                       {commands ? &*commands : nullptr, options.drills ? &drills : nullptr}, choice);
+  auto status = attach(
+      options, *plan, feed, *audit, launched,
+      {commands ? &*commands : nullptr, options.drills ? &drills : nullptr, guests ? &*guests : nullptr},
+      choice);
   if (options.timing) phases::print(stderr);
   if (!status) return refuse(status.error());
   if (auto ok = sink->close(); !ok) return fail(ok.error());

@@ -334,6 +334,11 @@ Parsed parse_options(int argc, const char* const* argv) {
          "Read lines `add METRIC[@FOCUS]` and `remove METRIC[@FOCUS]` from a file or a FIFO, and change "
          "what is measured")
       ->type_name("FILE");
+  auto* share_option = app.add_flag(
+      "--share", o.makes_room, "Make room for all that other mdl-inject may ask of the process meanwhile");
+  app.add_flag("--alone", o.alone,
+               "Neither measure beside another mdl-inject nor let another one measure beside this one")
+      ->excludes(share_option);
   bool traps = false;
   app.add_flag("--allow-traps", traps,
                "Permit traps where no jump fits; this version sets none, so nothing changes");

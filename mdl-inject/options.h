@@ -53,6 +53,7 @@ struct Options : SessionOptions {  // pid: none yet where a program is to be sta
   bool separate = false;  // privileges (kernel/broker.h): where there are some, unless it is told otherwise
   bool standard_plan = false;          // it is an installed one (plan_file.h)
   std::optional<std::string> trusted;  // file or directory of keys: the plan must be signed with one
+  bool alone = false;                  // neither a guest of another mdl-inject (guest.h) nor a host
   bool break_lock = false;             // an mdl-inject that holds the process's lock is ended
   // All that is measured was typed for this.
   bool is_query() const { return !typed.empty() && sources.empty(); }

@@ -15,6 +15,7 @@
 
 #include "runtime/focus/bind_alone.h"
 #include "runtime/focus/bind_children.h"
+#include "runtime/focus/bind_joined.h"
 #include "runtime/focus/bind_keys.h"
 #include "runtime/focus/every_point.h"
 #include "runtime/focus/request.h"
@@ -128,6 +129,7 @@ bool uses_start(const format::Manifest& manifest) {
 
 Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const BindOptions& options,
                      image::Codes* codes) {
+  if (!plan.parts.empty()) return bind_joined(plan, image, options, codes);
   auto wanted = read_options(plan, options);
   if (!wanted) return wanted.error();
   auto exclusions = Exclusions::make(plan.manifest.excludes);

@@ -123,7 +123,7 @@ bool filter_calls() {
   filter.allow(SCMP_SYS(prlimit64), 0, {0});
   filter.allow(SCMP_SYS(prctl), 0, {PR_SET_NAME, PR_SET_TIMERSLACK});
   filter.allow(SCMP_SYS(socketpair), 0, {1});  // AF_UNIX
-  filter.allow({SCMP_SYS(sendto), SCMP_SYS(recvfrom)});
+  filter.allow({SCMP_SYS(sendto), SCMP_SYS(recvfrom), SCMP_SYS(accept4), SCMP_SYS(getsockopt)});
   // Signals to itself, time, chance.
   filter.allow({SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn),
                 SCMP_SYS(rt_sigpending), SCMP_SYS(sigaltstack), SCMP_SYS(nanosleep),

@@ -45,7 +45,8 @@ struct InsertInput {
   bool follow = false;                                       // forks are followed (child.h)
   arch::HitTime hit_time = {};                               // kept where there are timers
   bool changes = false;                      // requests may come and go: room is made for their cells,
-  bool more_distributions = false;           // distributions among them
+  bool more_distributions = false;           // distributions among them,
+  bool any_plan = false;                     // also such as this plan has not
   const std::vector<bool>* fresh = nullptr;  // by cell: those that begin now, of a change; null: all of them
 };
 

@@ -127,7 +127,7 @@ class Builder {
     out_.layout = resident::make_layout(
         input_.binding.cells, process::live_threads(input_.image.pid).size(),
         input_.changes || defers(input_.coverage), words,
-        input_.changes ? resident::spare_cells_for(input_.plan, input_.more_distributions)
+        input_.changes ? resident::spare_cells_for(input_.plan, input_.more_distributions, input_.any_plan)
                        : resident::SpareCells{});
     if (out_.layout.stride > kLargestBlock)
       return Error{fmt::format(

@@ -87,6 +87,12 @@ uint64_t left_to_commit(std::string_view setting, std::string_view meminfo) {
   return limit && promised ? *limit - std::min(*limit, *promised) : 0;
 }
 
+bool has_plenty(pid_t pid, uint64_t bytes) {
+  const std::optional<uint64_t> file = soft_limit(pid, "Max file size");
+  const std::optional<uint64_t> locked = bytes_of_row(kernel::proc_text(pid, "status"), "VmLck:");
+  return file && *file >= bytes && locked == 0 && check_space(pid, bytes, bytes).operator bool();
+}
+
 Result<void> check_mappings(pid_t pid, uint64_t has, uint64_t more) {
   const std::string text = kernel::system_text("/proc/sys/vm/max_map_count");
   uint64_t limit = 0;

@@ -22,6 +22,10 @@ Result<void> check_space(pid_t pid, uint64_t mapped, uint64_t writable);
 // Bytes that may still be promised, by the texts of that setting and of /proc/meminfo; UINT64_MAX: there is no limit.
 uint64_t left_to_commit(std::string_view setting, std::string_view meminfo);
 
+// Whether so many bytes more, which may be left out, come near none of these limits, nor that of files (a memfd is one);
+// a process that locks what it maps has none to spare.
+bool has_plenty(pid_t pid, uint64_t bytes);
+
 // The same of the number of mappings, of which the process has some already. The limit is the machine's.
 Result<void> check_mappings(pid_t pid, uint64_t has, uint64_t more);
 

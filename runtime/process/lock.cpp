@@ -29,17 +29,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-// The id is that of our pid namespace: another one that shares the folder has other files.
-std::string file_name(pid_t pid) {
-  const std::string link = kernel::own_link("ns/pid");
-  std::string space;
-  std::ranges::copy_if(link, std::back_inserter(space), [](char c) { return c >= '0' && c <= '9'; });
-  return fmt::format("{}-{}-{}", pid, start_time(pid), space);
-}
-
 // The process that has written its id last into the file, while somebody holds its lock; else 0.
 pid_t holder_of_own(pid_t pid) {
-  const int file = kernel::look_at_lock_file(file_name(pid));
+  const int file = kernel::look_at_lock_file(lock_name(pid));
   if (file < 0) return 0;
   char text[16] = {};
   const bool held = flock(file, LOCK_EX | LOCK_NB) != 0 && read(file, text, sizeof text - 1) > 0;
@@ -102,6 +94,13 @@ std::vector<pid_t> waited_for(pid_t pid) {
 
 }  // namespace
 
+std::string lock_name(pid_t pid) {
+  const std::string link = kernel::own_link("ns/pid");
+  std::string space;
+  std::ranges::copy_if(link, std::back_inserter(space), [](char c) { return c >= '0' && c <= '9'; });
+  return fmt::format("{}-{}-{}", pid, start_time(pid), space);
+}
+
 Result<TransactionLock> TransactionLock::take(pid_t pid, std::chrono::milliseconds deadline) {
   return wait_for(pid, deadline, LOCK_EX);
 }
@@ -119,7 +118,7 @@ Result<TransactionLock> TransactionLock::wait_for(pid_t pid, std::chrono::millis
     if (errno == EACCES || errno == EPERM) return permission_error(pid);
     return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(errno))};
   }
-  TransactionLock lock(-1, file_name(pid), file);
+  TransactionLock lock(-1, lock_name(pid), file);
   const std::string holder = fmt::format("{:<10}\n", getpid());
   while ((lock.own_ = kernel::lock_file(lock.name_, operation, holder)) < 0 && errno == EWOULDBLOCK) {
     if (Clock::now() > until) {

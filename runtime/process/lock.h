@@ -40,12 +40,17 @@ class TransactionLock {
 
  private:
   static Result<TransactionLock> wait_for(pid_t pid, std::chrono::milliseconds deadline, int operation);
-  TransactionLock(int own, std::string name, int memory) : own_(own), name_(std::move(name)), memory_(memory) {}
+  TransactionLock(int own, std::string name, int memory)
+      : own_(own), name_(std::move(name)), memory_(memory) {}
   int own_;  // -1 where no folder is safe
   std::string name_;
   int memory_;  // -1 when its holder was passed over
   std::string passed_over_;
 };
+
+// By which both locks, and whatever else is of one process only, are known: the id, when it started, and our pid
+// namespace, since another one that shares a folder or a network has other processes.
+std::string lock_name(pid_t pid);
 
 // Kills what has held the lock on a process for two seconds: says which processes these were. An error
 // names a holder that is not ours to end.

@@ -55,12 +55,12 @@ class Room {
 
 }  // namespace
 
-SpareCells spare_cells_for(const plan::Plan& plan, bool distributions) {
+SpareCells spare_cells_for(const plan::Plan& plan, bool distributions, bool any_plan) {
   constexpr uint32_t kHistograms = 4;
   const auto uses = [&](auto is) {
-    return std::ranges::any_of(plan.stencils, [&](const plan::Stencil& stencil) {
-      return std::ranges::any_of(stencil.info.cells, is, &format::CellUse::kind);
-    });
+    return any_plan || std::ranges::any_of(plan.stencils, [&](const plan::Stencil& stencil) {
+             return std::ranges::any_of(stencil.info.cells, is, &format::CellUse::kind);
+           });
   };
   const auto has = [&](format::CellKind kind) {
     return uses([=](format::CellKind one) { return one == kind; });
@@ -71,7 +71,7 @@ SpareCells spare_cells_for(const plan::Plan& plan, bool distributions) {
     out.words += kHistograms * format::info(format::CellKind::histogram).room / sizeof(uint64_t);
   if (uses([](format::CellKind kind) { return format::info(kind).group == Group::extremes; }))
     out.extremes = 16;
-  if (std::ranges::any_of(plan.manifest.metrics, by_key, &format::Metric::keys) ||
+  if (any_plan || std::ranges::any_of(plan.manifest.metrics, by_key, &format::Metric::keys) ||
       std::ranges::any_of(plan.manifest.constraints, by_key, &format::Constraint::key_cells))
     out.keys = 16;
   if (has(format::CellKind::entries)) out.entries = 16;
@@ -93,8 +93,11 @@ Result<Layout> change_cells(const Layout& before, std::span<const format::CellKi
     const format::CellKindInfo& kind = format::info(cells[i].kind);
     auto at = room.find(room_for(before, kind.group), kind.room);
     if (!at)
-      return Error{fmt::format("the blocks of the threads have no room left for '{}' (a {})", cells[i].label,
-                               kind.name)};
+      return Error{fmt::format(
+          "the blocks of the threads have no room left for '{}' (a {}){}", cells[i].label, kind.name,
+          cells[i].kind == format::CellKind::histogram
+              ? ": ask for it by key, as `latency F by function`, or begin the first one with --share"
+              : "")};
     room.take(*at, cells[i].kind);
     out.cells[i] = static_cast<uint32_t>(*at);
   }

@@ -17,9 +17,9 @@
 
 namespace mdl::resident {
 
-// For the requests of a plan that may come. What takes much of a block is there only where the plan has such cells.
-// `distributions`: where one may come that is not kept by key.
-SpareCells spare_cells_for(const plan::Plan& plan, bool distributions);
+// For the requests of a plan that may come, or of any plan. What takes much of a block is there only where the plan has
+// such cells. `distributions`: where one may come that is not kept by key.
+SpareCells spare_cells_for(const plan::Plan& plan, bool distributions, bool any_plan);
 
 // The layout of the same blocks for other cells. `kinds`: of the cells of `before`. `kept`: by the new cells'
 // ids, which cell of `before` each of them is; none for a new one. An error where there is no room for all.

@@ -11,6 +11,7 @@
 #include "runtime/patch/change.h"
 #include "runtime/patch/stage_audit.h"
 #include "runtime/plan/capabilities.h"
+#include "runtime/plan/join.h"
 #include "runtime/process/limits.h"
 #include "runtime/process/lock.h"
 #include "runtime/process/memory_group.h"
@@ -78,6 +79,43 @@ Result<void> refuse_go(const image::Image& image, const std::string& name) {
       image.pid, name)};
 }
 
+bool asks_for_errno(const plan::Plan& plan) {
+  return std::ranges::any_of(
+      plan.stencils, [](const plan::Stencil& one) { return plan::uses(one, format::Routine::error); });
+}
+
+// Those that were asked for, by which they can be asked for again.
+std::vector<std::string> names_in(const focus::Binding& binding) {
+  std::vector<std::string> out;
+  for (const focus::BoundRequest& request : binding.requests)
+    if (request.of == focus::BoundRequest::kNone) out.push_back(focus::text_of(request));
+  return out;
+}
+
+bool is_of(const std::string& request, const GuestRequests& guest) {
+  return focus::split_request(request).metric.ends_with(guest.part.tag);
+}
+
+// By request: that gets its points.
+std::vector<output::Feed*> feeds_of(const focus::Binding& binding, const std::vector<GuestRequests>& guests,
+                                    output::Feed& own) {
+  std::vector<output::Feed*> out;
+  for (const focus::BoundRequest& request : binding.requests) {
+    const auto guest = std::ranges::find_if(
+        guests, [&](const GuestRequests& one) { return request.metric.ends_with(one.part.tag); });
+    out.push_back(guest == guests.end() ? &own : guest->feed);
+  }
+  return out;
+}
+
+// Whether anomalies of several functions are told apart that raise one flag or timer: where requests change they are not.
+bool shares_flags(const focus::Binding& binding) {
+  std::set<focus::CellId> seen;
+  return std::ranges::any_of(binding.balances, [&](const focus::Balance& balance) {
+    return !balance.of_calls && !seen.insert(balance.flag).second;
+  });
+}
+
 bool has_clock(const focus::Binding& binding, format::CellClock clock) {
   return std::ranges::any_of(
       binding.cells, [&](const focus::CellSlot& cell) { return format::info(cell.kind).clock == clock; });
@@ -107,9 +145,7 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   image_ = std::move(looked->image);
   if (auto ok = refuse_go(image_, name); !ok) return ok;
   int64_t errno_at = 0;
-  if (std::ranges::any_of(plan_->stencils, [](const plan::Stencil& stencil) {
-        return plan::uses(stencil, format::Routine::error);
-      })) {
+  if (asks_for_errno(*plan_)) {
     if (const auto at = errno_place(image_, memory))
       errno_at = *at;
     else
@@ -152,7 +188,8 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   input_->max_keys = options_->max_keys;
   input_->max_pause = options_->max_pause;
   input_->changes = options_->changes();
-  input_->more_distributions = !options_->commands.empty();
+  input_->more_distributions = !options_->commands.empty() || options_->makes_room;
+  input_->any_plan = options_->drills || options_->shares;
   input_->errno_at = errno_at;
   if (!options_->dry_run) return {};
   auto refused = patch::rehearse(*input_, memory);
@@ -207,7 +244,8 @@ Result<void> AttachedProcess::decide(const process::TargetMemory& memory) {
 
 // What the code of these requests needs of the clocks. Where there are timers and the counter can be trusted, they leave
 // out what hits take.
-Result<AttachedProcess::Clocks> AttachedProcess::clocks_for(const focus::Binding& binding) const {
+Result<AttachedProcess::Clocks> AttachedProcess::clocks_for(const plan::Plan& plan,
+                                                            const focus::Binding& binding) const {
   Clocks out{input_->ticks_per_second, input_->hit_time};
   const bool wall = has_clock(binding, format::CellClock::wall) || !options_->commands.empty();
   if (out.hit_time.kept || (!wall && !has_clock(binding, format::CellClock::cpu))) return out;
@@ -217,7 +255,7 @@ Result<AttachedProcess::Clocks> AttachedProcess::clocks_for(const focus::Binding
     if (rate) out.ticks_per_second = *rate;
   }
   if (options_->raw_times || out.ticks_per_second == 0) return out;
-  if (std::ranges::any_of(plan_->stencils, &plan::Stencil::reads_otherwise))
+  if (std::ranges::any_of(plan.stencils, &plan::Stencil::reads_otherwise))
     say(stderr,
         "warning: the plan reads the clock in a way of its own: its times include what the "
         "instrumentation takes, as with --raw-times\n");
@@ -231,23 +269,29 @@ Result<AttachedProcess::Clocks> AttachedProcess::clocks_for(const focus::Binding
 bool AttachedProcess::has_spare_room() const {
   const size_t threads = process::live_threads(pid_).size();
   const resident::Layout layout =
-      resident::make_layout(binding_.cells, threads, true, 0, resident::spare_cells_for(*plan_, false));
+      resident::make_layout(binding_.cells, threads, true, 0,
+                            resident::spare_cells_for(*plan_, input_->more_distributions, input_->any_plan));
   const uint64_t blocks = threads + layout.ended;
-  return process::check_space(pid_, 2 * layout.size(), 2 * layout.size()).operator bool() &&
+  return process::has_plenty(pid_, 2 * layout.size()) &&
          process::check_memory(pid_, 4 * blocks * layout.stride).operator bool();
 }
 
 // Finds the facts of threads and clocks that the code in the target needs.
 Result<void> AttachedProcess::identify(const process::TargetMemory& memory) {
-  auto clocks = clocks_for(binding_);
+  auto clocks = clocks_for(*plan_, binding_);
   if (!clocks) return clocks.error();
   input_->ticks_per_second = clocks->ticks_per_second;
   input_->hit_time = clocks->hit_time;
-  if (input_->changes && options_->commands.empty()) input_->changes = has_spare_room();
+  if (input_->changes && options_->commands.empty())
+    input_->changes =
+        has_spare_room() && (options_->drills || options_->makes_room || !shares_flags(binding_));
   const bool may_do_without = allowed_.asks_id && !options_->follow_fork && options_->commands.empty() &&
                               !resident::needs_identity(*plan_, binding_) && !patch::arms_calls(coverage_);
-  if (may_do_without && !input_->changes) return {};
-  if (may_do_without) {  // what the table's keys ask for may need it
+  // What the table's keys ask for, or guests where room is made for all that they may ask, may need it: each hit takes
+  // longer for it.
+  const bool may_need_it = input_->changes && (options_->drills || options_->makes_room);
+  if (may_do_without && !may_need_it) return {};
+  if (may_do_without) {
     const auto place = resident::find_thread_place(image_.pid, memory);
     input_->changes = place && *place != 0;
     if (input_->changes) input_->thread_at = *place;
@@ -266,6 +310,7 @@ Result<void> AttachedProcess::identify(const process::TargetMemory& memory) {
         fmt::format("process {} may not make gettid (seccomp), and its C library does not keep thread ids "
                     "where they are known to be: its threads cannot be told apart",
                     image_.pid)};
+  if (*place == 0 && options_->commands.empty()) input_->changes = false;
   if (*place == 0)
     say(stderr,
         "warning: the C library of process {} does not keep thread ids where they are known to be: a thread "
@@ -317,6 +362,10 @@ struct AttachedProcess::Next {
   focus::BindOptions wanted;
   focus::Binding binding;
   patch::Coverage coverage;
+  std::vector<GuestRequests> guests = {};
+  std::shared_ptr<const plan::Plan> joined = {};  // of them and the session's own; null: there are none
+  const plan::Plan* plan = nullptr;
+  int64_t errno_at = 0;
 };
 
 // The names by which requests are printed: a focus may be typed in another way.
@@ -326,28 +375,36 @@ Result<std::vector<std::string>> AttachedProcess::names_of(const std::vector<std
   if (texts.empty()) return out;
   focus::BindOptions wanted = next.wanted;
   wanted.metrics = texts;
-  auto alone = focus::bind(*plan_, next.image, wanted, &codes);
+  auto alone = focus::bind(*next.plan, next.image, wanted, &codes);
   if (!alone) return alone.error();
-  for (const focus::BoundRequest& request : alone->requests)
-    if (request.of == focus::BoundRequest::kNone) out.push_back(focus::text_of(request));
-  return out;
+  return names_in(*alone);
 }
 
-Result<std::vector<std::string>> AttachedProcess::requests_after(const RequestChange& change,
-                                                                 const Next& next,
+Result<std::vector<std::string>> AttachedProcess::requests_after(const Move& move, const Next& next,
                                                                  image::Codes& codes) const {
-  std::vector<std::string> out;
-  for (const focus::BoundRequest& request : binding_.requests)
-    if (request.of == focus::BoundRequest::kNone) out.push_back(focus::text_of(request));
+  std::vector<std::string> out = names_in(binding_);
   // What is about something that is gone by now is found by its name only.
-  for (const std::string& text : change.remove) {
+  for (const GuestRequests& guest : guests_)
+    if (guest.feed == move.goes)
+      std::erase_if(out, [&](const std::string& text) { return is_of(text, guest); });
+  for (const std::string& text : move.change.remove) {
     if (std::erase(out, text) != 0) continue;
     auto names = names_of({text}, next, codes);
     if (!names) return names.error();
     for (const std::string& name : *names)
       if (std::erase(out, name) == 0) return Error{fmt::format("{} is not measured", name)};
   }
-  auto added = names_of(change.add, next, codes);
+  if (const GuestRequests* guest = move.comes) {
+    focus::BindOptions wanted = next.wanted;
+    wanted.metrics = guest->metrics, wanted.foci = guest->foci;
+    wanted.queries = guest->queries, wanted.spare = guest->spare;
+    wanted.flavor = guest->part.flavor;
+    wanted.allow_calls = guest->part.allow_calls, wanted.allow_reads = guest->part.allow_reads;
+    auto bound = focus::bind(*guest->part.plan, next.image, wanted, &codes);
+    if (!bound) return bound.error();
+    for (std::string& name : names_in(*bound)) out.push_back(std::move(name));
+  }
+  auto added = names_of(move.change.add, next, codes);
   if (!added) return added.error();
   for (const std::string& name : *added) {
     if (std::ranges::any_of(binding_.requests, [&](const auto& one) { return focus::text_of(one) == name; }))
@@ -358,7 +415,8 @@ Result<std::vector<std::string>> AttachedProcess::requests_after(const RequestCh
   return out;
 }
 
-Result<void> AttachedProcess::check(const Next& next, const focus::Kept& kept) const {
+Result<void> AttachedProcess::check(const Next& next, const focus::Kept& kept,
+                                    const GuestRequests* comes) const {
   const resident::Journal& journal = measurement_->journal();
   for (const std::string& name : next.wanted.metrics)
     if (std::ranges::none_of(next.binding.requests, [&](const focus::BoundRequest& request) {
@@ -372,11 +430,14 @@ Result<void> AttachedProcess::check(const Next& next, const focus::Kept& kept) c
           "the code behind the call at {:#x} would stand at another place: a call in flight could miss it",
           call)};
   Reach reach(next.binding);
-  reach.add(*plan_, next.coverage);
+  reach.add(*next.plan, next.coverage);
   const std::vector<bool> hollow = reach.hollow(next.binding);
   for (size_t i = 0; i < next.binding.requests.size(); i++) {
     const std::string name = focus::text_of(next.binding.requests[i]);
     const bool refused = next.coverage.refused_of[i] != 0;
+    if (comes && comes->strict && !kept.requests[i] && refused)
+      return Error{
+          fmt::format("{} points of {} would be refused (--strict)", next.coverage.refused_of[i], name)};
     if (!kept.requests[i] && hollow[i] && next.binding.requests[i].of == focus::BoundRequest::kNone)
       return Error{fmt::format("{} cannot be measured: {}", name,
                                refused ? "its points are refused" : "the functions have no such points")};
@@ -390,71 +451,147 @@ Result<void> AttachedProcess::check(const Next& next, const focus::Kept& kept) c
         fmt::format("{} would lose points that it has", focus::text_of(next.binding.requests[*loser]))};
   if (options_->strict && !next.coverage.refused.empty())
     return Error{fmt::format("{} points would be refused (--strict)", next.coverage.refused.size())};
-  return check_budget(*plan_, next.binding, wanted_.ps_per_cycle, options_->budget);
+  if (comes && comes->budget)
+    if (auto ok = check_budget(*next.plan, next.binding, wanted_.ps_per_cycle, comes->budget); !ok) return ok;
+  return check_budget(*next.plan, next.binding, wanted_.ps_per_cycle, options_->budget);
 }
 
-Result<std::string> AttachedProcess::change(const RequestChange& change, std::vector<output::Point>& points) {
+Result<std::string> AttachedProcess::change(const RequestChange& change, output::Feed& feed,
+                                            std::vector<output::Point>& points) {
+  return this->change({.change = change, .sampled = &feed}, points);
+}
+
+Result<std::string> AttachedProcess::join(GuestRequests guest) {
+  if (auto ok = plan::may_join(*own_plan_, *guest.part.plan); !ok) return ok.error();
+  for (const GuestRequests& one : guests_)
+    if (one.part.tag == guest.part.tag || one.feed == guest.feed) return Error{"it is measured already"};
+  std::vector<output::Point> none;
+  return change({.comes = &guest}, none);
+}
+
+Result<std::string> AttachedProcess::leave(const output::Feed& feed, std::vector<output::Point>& points) {
+  if (std::ranges::find(guests_, &feed, &GuestRequests::feed) == guests_.end()) return std::string();
+  return change({.goes = &feed, .sampled = &feed}, points);
+}
+
+void AttachedProcess::join_plans(const Move& move, Next& next) const {
+  next.guests = guests_;
+  std::erase_if(next.guests, [&](const GuestRequests& one) { return one.feed == move.goes; });
+  next.plan = own_plan_;
+  std::vector<plan::Part> parts;
+  for (const GuestRequests& one : next.guests) parts.push_back(one.part);
+  if (move.comes) {
+    plan::Part& part = next.guests.emplace_back(*move.comes).part;
+    part.first_stencil = plan::place_for(*own_plan_, parts, *part.plan);
+    parts.push_back(part);
+  }
+  if (parts.empty()) return;
+  next.joined = std::make_shared<plan::Plan>(plan::join(*own_plan_, parts));
+  next.plan = next.joined.get();
+}
+
+void AttachedProcess::identify_for(const GuestRequests& guest, Next& next) const {
+  const plan::Plan& plan = *guest.part.plan;
+  const process::TargetMemory& memory = measurement_->memory();
+  if (next.errno_at == 0 && asks_for_errno(plan)) {
+    if (const auto at = errno_place(next.image, memory))
+      next.errno_at = *at;
+    else
+      next.wanted.denied[format::Routine::error] = at.error().text;
+  }
+  if (next.wanted.starts.empty() && focus::uses_start(plan.manifest))
+    next.wanted.starts = thread_starts(next.image, memory, options_->max_pause);
+}
+
+Result<std::string> AttachedProcess::change(const Move& move, std::vector<output::Point>& points) {
   if (!input_) return Error{"it was forked with the code that it has"};
   if (!input_->changes)
     return Error{
-        "no room was made for that at the attach: the process has too little, or its C library does not "
-        "keep thread ids where they are known to be"};
+        "no room was made for that at the attach: the process has too little, its C library does not keep "
+        "thread ids where they are known to be, or functions share a flag or timer (--share makes room all "
+        "the same)"};
   const process::TargetMemory& memory = measurement_->memory();
   const resident::Journal& session = measurement_->journal();
   Next next;
   next.wanted = wanted_;
   next.wanted.foci.clear();
   next.wanted.queries.clear();  // requests like others from here on
+  next.errno_at = input_->errno_at;
+  join_plans(move, next);
   auto image = image::read_image(pid_);
   if (!image) return image.error();
   next.image = std::move(*image);
+  if (move.comes) identify_for(*move.comes, next);
   const patch::OriginalMemory original(memory, session, next.image.mappings);
   image::Codes codes(next.image, original);
-  auto requests = requests_after(change, next, codes);
+  auto requests = requests_after(move, next, codes);
   if (!requests) return requests.error();
   next.wanted.metrics = std::move(*requests);
   next.wanted.again = true;  // an error of those that stay has a reason of its own
-  auto binding = focus::bind(*plan_, next.image, next.wanted, &codes);
+  auto binding = focus::bind(*next.plan, next.image, next.wanted, &codes);
   if (!binding) return binding.error();
   next.wanted.again = false;
   next.binding = std::move(*binding);
-  next.coverage = patch::plan_coverage(*plan_, next.binding, next.image, original, codes,
+  next.coverage = patch::plan_coverage(*next.plan, next.binding, next.image, original, codes,
                                        {.tails = {.may_wait = session.layout.deferred != 0, .ends = {}},
                                         .stubs = patch::stub_pages(session, next.image.mappings)});
+  if (move.comes && input_->thread_at == 0 &&
+      (resident::needs_identity(*next.plan, next.binding) || patch::arms_calls(next.coverage)))
+    return Error{
+        "threads would have to be told apart for it, as for times and `within`, and nothing that was asked "
+        "for at the attach needs that (--share does it all the same)"};
   auto kept = focus::kept_in(binding_, next.binding);
   if (!kept) return kept.error();
-  if (auto ok = check(next, *kept); !ok) return ok.error();
+  if (auto ok = check(next, *kept, move.comes); !ok) return ok.error();
   auto cells = patch::continue_cells(session, next.binding, kept->cells);
   if (!cells) return cells.error();
   const bool is_first_clock =
       !has_clock(binding_, format::CellClock::wall) && !has_clock(binding_, format::CellClock::cpu);
-  auto clocks = is_first_clock ? clocks_for(next.binding)
+  auto clocks = is_first_clock ? clocks_for(*next.plan, next.binding)
                                : Result<Clocks>(Clocks{input_->ticks_per_second, input_->hit_time});
   if (!clocks) return clocks.error();
-  const patch::InsertInput input{.plan = *plan_,
+  const patch::InsertInput input{.plan = *next.plan,
                                  .binding = next.binding,
                                  .coverage = next.coverage,
                                  .image = next.image,
                                  .ticks_per_second = clocks->ticks_per_second,
                                  .thread_at = input_->thread_at,
-                                 .errno_at = input_->errno_at,
-                                 .max_keys = input_->max_keys,
+                                 .errno_at = next.errno_at,
+                                 .max_keys = move.comes ? move.comes->max_keys : input_->max_keys,
                                  .max_pause = options_->max_pause,
                                  .hit_time = clocks->hit_time,
                                  .changes = true,
                                  .fresh = &cells->fresh};
   auto done = patch::change(input, memory, session, *cells,
-                            {.check_coverage = [&] { return check(next, *kept); },
+                            {.check_coverage = [&] { return check(next, *kept, move.comes); },
                              .read_last = [this] { return measurement_->read_last_before_change(); }});
   if (!done) return done.error();
   libraries_.reset();
-  measurement_->change(std::move(done->journal), kept->requests, cells->cleared, points);
+  measurement_->change({.journal = std::move(done->journal),
+                        .kept = kept->requests,
+                        .cleared = cells->cleared,
+                        .feeds = feeds_of(next.binding, next.guests, measurement_->feed())},
+                       move.sampled, points);
   image_ = std::move(next.image);
   wanted_ = std::move(next.wanted);
-  input_->ticks_per_second = clocks->ticks_per_second;
-  input_->hit_time = clocks->hit_time;
   binding_ = std::move(next.binding);
   coverage_ = std::move(next.coverage);
+  guests_ = std::move(next.guests);
+  joined_ = std::move(next.joined);
+  plan_ = next.plan;
+  input_.emplace(patch::InsertInput{.plan = *plan_,
+                                    .binding = binding_,
+                                    .coverage = coverage_,
+                                    .image = image_,
+                                    .ticks_per_second = clocks->ticks_per_second,
+                                    .thread_at = input.thread_at,
+                                    .errno_at = next.errno_at,
+                                    .max_keys = options_->max_keys,
+                                    .max_pause = options_->max_pause,
+                                    .hit_time = clocks->hit_time,
+                                    .changes = true,
+                                    .more_distributions = input_->more_distributions,
+                                    .any_plan = input_->any_plan});
   const auto has_come = [&](const focus::KeyTable& table) { return !kept->requests[table.request]; };
   if (std::ranges::any_of(binding_.key_tables, has_come))
     measurement_->name_addresses(names_of_keys(*plan_, image_));
@@ -494,8 +631,11 @@ bool AttachedProcess::changes(const focus::BoundSnippet& snippet, focus::CellId 
 bool AttachedProcess::has_distribution(const std::string& focus) const {
   return std::ranges::any_of(binding_.requests, [&](const focus::BoundRequest& request) {
     const format::Metric& metric = *request.definition;
-    return request.focus == focus && (metric.keys.empty() ? binding_.cells[request.value].kind
-                                                          : metric.keyed) == format::CellKind::histogram;
+    const bool is_guests =
+        std::ranges::any_of(guests_, [&](const auto& one) { return request.metric.ends_with(one.part.tag); });
+    return !is_guests && request.focus == focus &&
+           (metric.keys.empty() ? binding_.cells[request.value].kind : metric.keyed) ==
+               format::CellKind::histogram;
   });
 }
 

@@ -21,6 +21,16 @@
 
 namespace mdl::inject {
 
+// Requests of a plan of somebody else's, that are measured beside the session's own (guests.h).
+struct GuestRequests {
+  plan::Part part;                                              // whose metrics have its tag
+  std::vector<std::string> metrics, foci, queries, spare = {};  // as of focus::BindOptions
+  uint64_t max_keys = resident::kDefaultKeys;
+  std::optional<double> budget;
+  bool strict = false;
+  output::Feed* feed = nullptr;  // that gets their points, until they have gone
+};
+
 class AttachedProcess {
  public:
   // `options` and `plan` outlive it. `memory` is that of the process, whose name is `name`.
@@ -48,7 +58,12 @@ class AttachedProcess {
   Measurement& measurement() const { return *measurement_; }
   // Other requests from now on (patch/change.h), in one stop of the process. `points` gets a sample of the
   // moment before. An error leaves all as it was. The insertion that it was, in words.
-  Result<std::string> change(const RequestChange& change, std::vector<output::Point>& points);
+  Result<std::string> change(const RequestChange& change, output::Feed& feed,
+                             std::vector<output::Point>& points);
+  // Likewise, without points: others' requests come.
+  Result<std::string> join(GuestRequests guest);
+  // And go; the points are their last ones.
+  Result<std::string> leave(const output::Feed& feed, std::vector<output::Point>& points);
   // The requests that come with what the table's keys ask for; none where all of them are there.
   Result<RequestChange> requests_for(const output::Drill& drill) const;
   // True when what was hollow may not be any more, or keys may have other names.
@@ -60,7 +75,7 @@ class AttachedProcess {
 
  private:
   AttachedProcess(const SessionOptions& options, const plan::Plan& plan, pid_t pid)
-      : options_(&options), plan_(&plan), pid_(pid) {}
+      : options_(&options), plan_(&plan), own_plan_(&plan), pid_(pid) {}
   Result<void> find_out(const std::string& name, const process::TargetMemory& memory);
   Result<void> decide(const process::TargetMemory& memory);
   Result<void> identify(const process::TargetMemory& memory);
@@ -68,23 +83,37 @@ class AttachedProcess {
     uint64_t ticks_per_second = 0;
     arch::HitTime hit_time;
   };
-  Result<Clocks> clocks_for(const focus::Binding& binding) const;
+  Result<Clocks> clocks_for(const plan::Plan& plan, const focus::Binding& binding) const;
   Result<std::vector<std::string>> functions_of(const output::Drill& drill) const;
   bool changes(const focus::BoundSnippet& snippet, focus::CellId value) const;
   bool has_spare_room() const;
   bool has_distribution(const std::string& focus) const;
   struct Next;
+  // What is to become of the requests.
+  struct Move {
+    RequestChange change = {};
+    const GuestRequests* comes = nullptr;
+    const output::Feed* goes = nullptr;     // a guest
+    const output::Feed* sampled = nullptr;  // that gets the points of the moment before
+  };
+  Result<std::string> change(const Move& move, std::vector<output::Point>& points);
+  void join_plans(const Move& move, Next& next) const;
+  // What else its code needs to know of the process.
+  void identify_for(const GuestRequests& guest, Next& next) const;
   Result<std::vector<std::string>> names_of(const std::vector<std::string>& texts, const Next& next,
                                             image::Codes& codes) const;
   // The requests as they are to be after a change.
-  Result<std::vector<std::string>> requests_after(const RequestChange& change, const Next& next,
+  Result<std::vector<std::string>> requests_after(const Move& move, const Next& next,
                                                   image::Codes& codes) const;
   // Why a change cannot be, before anything is done.
-  Result<void> check(const Next& next, const focus::Kept& kept) const;
+  Result<void> check(const Next& next, const focus::Kept& kept, const GuestRequests* comes) const;
 
   // A forked child has a measurement only; all else is empty.
   const SessionOptions* options_ = nullptr;
-  const plan::Plan* plan_ = nullptr;
+  const plan::Plan* plan_ = nullptr;  // what is measured: the session's own, or that which is joined below
+  const plan::Plan* own_plan_ = nullptr;
+  std::vector<GuestRequests> guests_;
+  std::shared_ptr<const plan::Plan> joined_;
   pid_t pid_ = 0;
   arch::ClockPair since_;
   Allowed allowed_;

@@ -9,9 +9,13 @@ using enum format::KeyName;
 
 template <typename Is>
 bool has_key(const plan::Plan& plan, Is is) {
-  return std::ranges::any_of(plan.manifest.metrics, [&](const format::Metric& metric) {
-    return std::ranges::any_of(metric.keys, is, &format::MetricKey::name);
-  });
+  const auto has = [&](const plan::Plan& one) {
+    return std::ranges::any_of(one.manifest.metrics, [&](const format::Metric& metric) {
+      return std::ranges::any_of(metric.keys, is, &format::MetricKey::name);
+    });
+  };
+  return has(plan) ||
+         std::ranges::any_of(plan.parts, [&](const plan::Part& part) { return has(*part.plan); });
 }
 
 bool is_variable(format::KeyName name) {

@@ -111,15 +111,16 @@ bool Measurement::ends_soon(std::chrono::milliseconds patience) const {
   return true;
 }
 
-void Measurement::sample(std::vector<output::Point>& points) {
+void Measurement::sample(std::vector<output::Point>& points, output::Feed& feed) {
   auto sample = take_sample();
   if (!sample) {
     // The kernel may take long over the end of one that had much memory.
     if (!process::has_ended(pid())) result_ = lost(sample.error());
     return;
   }
-  if (at_end_) append(*std::exchange(at_end_, std::nullopt), points);  // it has not ended yet
-  append(*sample, points);
+  if (at_end_ && &feed == &feed_)
+    append(*std::exchange(at_end_, std::nullopt), points, feed);  // it has not ended yet
+  append(*sample, points, feed);
 }
 
 Result<void> Measurement::read_last_before_change() {
@@ -131,18 +132,23 @@ Result<void> Measurement::read_last_before_change() {
   return {};
 }
 
-void Measurement::change(resident::Journal journal, const std::vector<std::optional<uint32_t>>& kept,
-                         const std::vector<image::Range>& cleared, std::vector<output::Point>& points) {
-  if (before_change_) append(*std::exchange(before_change_, std::nullopt), points);
+void Measurement::change(Next next, const output::Feed* sampled, std::vector<output::Point>& points) {
+  if (before_change_) {
+    changed_s_ = began_s_ + before_change_->elapsed_s;
+    if (sampled) append(*before_change_, points, *sampled);
+    before_change_.reset();
+  }
   if (!journal_.layout.keeps_hit_time) cpu_at_begin_ = cpu_ns(pid());  // of what may be known from now on
-  journal_ = std::move(journal);
+  journal_ = std::move(next.journal);
   std::vector<std::pair<uint64_t, uint64_t>> words;
-  for (const image::Range& range : cleared) words.emplace_back(range.start, range.end);
-  sampler_.change(block_layout(journal_), kept, words);
-  requests_.change(block_layout(journal_), kept);
+  for (const image::Range& range : next.cleared) words.emplace_back(range.start, range.end);
+  sampler_.change(block_layout(journal_), next.kept, words);
+  requests_.change(block_layout(journal_), next.kept, std::move(next.feeds));
+  const auto now = feeds();
+  std::erase_if(last_at_, [&](const auto& one) { return std::ranges::count(now, one.first) == 0; });
   std::set<uint32_t> suspect;
-  for (uint32_t i = 0; i < kept.size(); i++)
-    if (kept[i] && suspect_.contains(*kept[i])) suspect.insert(i);
+  for (uint32_t i = 0; i < next.kept.size(); i++)
+    if (next.kept[i] && suspect_.contains(*next.kept[i])) suspect.insert(i);
   suspect_ = std::move(suspect);
   dearest_ = {};
 }
@@ -262,8 +268,18 @@ bool Measurement::is_time(size_t request) const {
          (clock == format::CellClock::cpu && journal_.layout.keeps_hit_time);
 }
 
-void Measurement::append(const values::Sample& sample, std::vector<output::Point>& points) {
-  const auto before = std::exchange(last_at_, sample.at);
+std::vector<output::Feed*> Measurement::feeds() const {
+  std::vector<output::Feed*> out = {&feed_};
+  for (size_t i = 0; i < journal_.requests.size(); i++)
+    if (output::Feed* feed = &requests_.feed_of(i); std::ranges::count(out, feed) == 0) out.push_back(feed);
+  return out;
+}
+
+void Measurement::append(const values::Sample& sample, std::vector<output::Point>& points,
+                         const output::Feed& feed) {
+  const auto known = last_at_.find(&feed);
+  const auto before = known == last_at_.end() ? std::nullopt : std::optional(known->second);
+  last_at_.insert_or_assign(&feed, sample.at);
   const auto interval_s = before ? std::optional(values::seconds(*before, sample.at)) : std::nullopt;
   const auto anomalies = anomalies_of(journal_, sample.values.anomaly_words);
   output::Point point;
@@ -273,6 +289,7 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Point
   point.overhead = overhead(sample);
   for (size_t i = 0; i < journal_.requests.size(); i++) {
     if (journal_.requests[i].children) continue;  // its children have the points
+    if (&requests_.feed_of(i) != &feed) continue;
     if (i < hidden_.size() && hidden_[i]) continue;
     point.refused = journal_.refused_of(i);
     point.complete = sample.complete && !journal_.ends_early(i) && !(uneven_ && is_time(i));
@@ -282,7 +299,7 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Point
     const std::vector<RequestValue> values = requests_.of(i, sample.values);
     for (const RequestValue& value : values) {
       point.series = &requests_.series(i, value, static_cast<size_t>(&value - values.data()));
-      const output::Number number = feed_.next(*point.series, value.total, interval_s);
+      const output::Number number = requests_.feed_of(i).next(*point.series, value.total, interval_s);
       if (!value.observed)
         point.value = number;
       else if (values::routines(value.kind).is_distribution)
@@ -298,9 +315,15 @@ Result<void> Measurement::write_last(const values::Sample& sample) {
   if (denied_ && !permitted_) return {};
   std::vector<output::Point> points;
   high_ = kHighSamples;  // nothing more will be known
-  append(sample, points);
+  append(sample, points, feed_);
   if (is_hidden()) return {};
   if (auto ok = feed_.sample(points, true); !ok) return ok;
+  for (output::Feed* feed : feeds()) {
+    if (feed == &feed_) continue;
+    points.clear();
+    append(sample, points, *feed);
+    (void)feed->sample(points, true);
+  }
   say_anomalies(pid(), journal_, sample.values.anomaly_words);
   if (sample.values.overflows)
     say(stderr, "warning: more threads than slots: {} hits shared one block and may have lost counts\n",

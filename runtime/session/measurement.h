@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -34,6 +35,7 @@ class Measurement {
   const ProcessHandle& process() const { return process_; }
   resident::Journal& journal() { return journal_; }
   const process::TargetMemory& memory() const { return memory_; }
+  output::Feed& feed() const { return feed_; }
 
   // Nothing while it goes on; then how it went, as an exit status.
   const std::optional<Result<int>>& result() const { return result_; }
@@ -56,15 +58,23 @@ class Measurement {
   void expect_program(bool follows);
   // From now on the process waits at its end for its values to be read.
   void expect_end();
-  // Appends the points of one sample. When the data cannot be read any more, it is over.
-  void sample(std::vector<output::Point>& points);
+  // Appends the points of one sample, of the requests whose points this feed gets. When the data cannot be read any
+  // more, it is over.
+  void sample(std::vector<output::Point>& points, output::Feed& feed);
+  void sample(std::vector<output::Point>& points) { sample(points, feed_); }
   // Other requests are measured from now on (patch/change.h). First, while no thread runs: the last values of
   // those that go.
   Result<void> read_last_before_change();
-  // Then: their points; `kept`: by request of the new journal, which one of the old it is. `cleared`: as of
-  // patch::Continuation.
-  void change(resident::Journal journal, const std::vector<std::optional<uint32_t>>& kept,
-              const std::vector<image::Range>& cleared, std::vector<output::Point>& points);
+  struct Next {
+    resident::Journal journal;
+    std::vector<std::optional<uint32_t>> kept = {};  // by request, which one of the old journal it is
+    std::vector<image::Range> cleared = {};          // as of patch::Continuation
+    std::vector<output::Feed*> feeds = {};           // by request: that gets its points
+  };
+  // Then: appends the points of that moment, of requests that `sampled` has, where that is not null.
+  void change(Next next, const output::Feed* sampled, std::vector<output::Point>& points);
+  // When that was, in seconds since the session began.
+  double changed_s() const { return changed_s_; }
   // Whether look() would find nothing to do.
   bool is_quiet() const;
   // Between samples: takes what ended threads have left, and the last values of a process at its end. True when
@@ -109,7 +119,9 @@ class Measurement {
   // Where the machine's counter does not agree with the system's clock any more, times are not to be trusted.
   void compare_clocks();
   bool is_time(size_t request) const;
-  void append(const values::Sample& sample, std::vector<output::Point>& points);
+  void append(const values::Sample& sample, std::vector<output::Point>& points, const output::Feed& feed);
+  // The feeds that get points of it.
+  std::vector<output::Feed*> feeds() const;
   Result<void> write_last(const values::Sample& sample);
   void say_no_keys(const values::Sample& sample) const;
   // The last values of a process that says nothing any more: exact when it had said that it ends.
@@ -137,8 +149,9 @@ class Measurement {
   values::TargetClocks clocks_;
   values::Sampler sampler_;
   RequestValues requests_;
-  std::optional<values::Moment> last_at_;  // of the points that were appended last
-  uint64_t cpu_at_begin_;                  // of the process, in nanoseconds
+  std::map<const output::Feed*, values::Moment> last_at_;  // of the points that each got last
+  double changed_s_ = 0;
+  uint64_t cpu_at_begin_;  // of the process, in nanoseconds
   double last_overhead_ = -1;
   int high_ = 0;         // in how many samples it was high
   bool warned_ = false;  // that has been said

@@ -60,7 +60,9 @@ struct SessionOptions {
   std::string commands;  // file from which changes of the requests are read (commands.h); "" = none
   bool drills = false;   // the table's keys ask for others, too:
   DrillMetrics drill = {};
-  bool changes() const { return drills || !commands.empty(); }
+  bool shares = false;      // other mdl-inject may ask for others (guests.h), where that takes little,
+  bool makes_room = false;  // or in any case, and for distributions, too
+  bool changes() const { return drills || shares || !commands.empty(); }
   // --run --follow-fork: programs that processes execute are measured, too.
   bool follows_programs() const { return start && follow_fork; }
   // A thing that is asked for may come with a library or a program that is not there yet.

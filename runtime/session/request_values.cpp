@@ -127,7 +127,9 @@ void RequestValues::add_readers(const values::BlockLayout& layout) {
 
 // A keyed request that stays has its table where it was.
 void RequestValues::change(const values::BlockLayout& layout,
-                           const std::vector<std::optional<uint32_t>>& kept) {
+                           const std::vector<std::optional<uint32_t>>& kept,
+                           std::vector<output::Feed*> feeds) {
+  feeds_ = std::move(feeds);
   decltype(keys_) keys;
   decltype(series_) all_series;
   std::map<size_t, size_t> now;  // by the index before
@@ -332,7 +334,7 @@ const output::Series& RequestValues::series_of(size_t index, const RequestValue&
     series.family = static_cast<uint32_t>(index) + 1;
   else if (request.of != focus::BoundRequest::kNone)
     series.family = request.of + 1;
-  return *(known = &feed_.add(std::move(series)));
+  return *(known = &feed_of(index).add(std::move(series)));
 }
 
 uint64_t RequestValues::more_keys() const {

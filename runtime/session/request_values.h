@@ -37,8 +37,11 @@ class RequestValues {
   RequestValues(const resident::Journal& journal, const values::BlockLayout& layout, output::Feed& feed,
                 pid_t pid);
 
-  // The journal has other requests now. `kept`: by request, which one of those before it is.
-  void change(const values::BlockLayout& layout, const std::vector<std::optional<uint32_t>>& kept);
+  // The journal has other requests now. `kept`: by request, which one of those before it is; `feeds`: whose it is.
+  void change(const values::BlockLayout& layout, const std::vector<std::optional<uint32_t>>& kept,
+              std::vector<output::Feed*> feeds);
+  // That gets the request's points.
+  output::Feed& feed_of(size_t request) const { return feeds_.empty() ? feed_ : *feeds_[request]; }
 
   // What lies at addresses, for keys that are shown so; numbers without it.
   void name_addresses(std::shared_ptr<const image::AddressNames> names) { addresses_ = std::move(names); }
@@ -71,6 +74,7 @@ class RequestValues {
 
   const resident::Journal& journal_;
   output::Feed& feed_;
+  std::vector<output::Feed*> feeds_;  // by request; empty: all have that one
   pid_t pid_;
   std::shared_ptr<SocketNames> sockets_;      // the readers of keys have it, too
   std::map<size_t, values::KeyReader> keys_;  // of keyed requests

@@ -57,6 +57,7 @@ Result<int> Session::run(std::optional<process::Launch>& launched) {
   }
   if (!done) abandon(done.error());
   Result<int> out = result();
+  end_guests(out);
   if (out && !done) return done.error();
   if (out && *out == 0 && newcomers_ && !has_anybody_come_) {
     say(stderr, "mdl-inject: no process has come that could be measured\n");
@@ -90,14 +91,16 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
           std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*options_.duration));
   while (!is_over()) {
     Clock::time_point now = Clock::now();
-    if (end && now >= *end) break;
+    ends_before_process_ = end && now >= *end;
+    if (ends_before_process_) break;
     if (now >= next) {
       next += interval * (1 + (now - next) / interval);
       if (auto ok = sample(); !ok) return ok;
     }
     const auto event = wait_until(end ? std::min(next, *end) : next);
     if (!event) return event.error();
-    if (*event == Watch::Event::interrupted) break;
+    ends_before_process_ = *event == Watch::Event::interrupted;
+    if (ends_before_process_) break;
     begin_turn();
     // Before a process that stands at its end is let go: its children may be known only to it.
     look_for_children(Clock::now() - looked_ >= kChildrenLook);
@@ -107,6 +110,7 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
     look_for_newcomers();
     settle();
     obey();
+    serve_guests();
     if (auto ok = feed_.hand_out(); !ok) return ok;
   }
   phases::begin("removal");
@@ -164,6 +168,7 @@ Result<Watch::Event> Session::wait_until(Clock::time_point until) {
 bool Session::is_quiet() {
   if (changes_.commands || (changes_.drills && changes_.drills->any()) || (programs_ && !programs_->empty()))
     return false;
+  if (changes_.guests && !changes_.guests->is_quiet()) return false;
   return std::ranges::all_of(families_, [](Family& family) {
     return (!family.follow || family.follow->is_quiet(family.measured())) &&
            std::ranges::all_of(family.processes, [](const auto& one) { return one->is_quiet(); });
@@ -189,6 +194,23 @@ void Session::serve() {
   look_at_all();
   look_for_programs();
   look_for_newcomers();
+  serve_guests();
+}
+
+// Of a session of one process.
+void Session::serve_guests() {
+  if (!changes_.guests || families_.empty() || families_.front().processes.empty()) return;
+  AttachedProcess& process = *families_.front().processes.front();
+  if (!process.measurement().result()) changes_.guests->serve(process, options_);
+}
+
+// They have their last values.
+void Session::end_guests(const Result<int>& result) {
+  if (!changes_.guests) return;
+  guest_wire::Farewell farewell{.host_ends = ends_before_process_};
+  farewell.status = result ? *result : static_cast<int>(result.error().status);
+  if (!result) farewell.why = result.error().text;
+  changes_.guests->end(farewell);
 }
 
 Result<std::string> Session::change(const RequestChange& change) {
@@ -196,7 +218,7 @@ Result<std::string> Session::change(const RequestChange& change) {
     return Error{"this session has no room for other requests (--commands makes it)"};
   if (families_.empty() || families_.front().processes.empty()) return Error{"there is no process any more"};
   std::vector<output::Point> points;
-  auto done = families_.front().processes.front()->change(change, points);
+  auto done = families_.front().processes.front()->change(change, feed_, points);
   if (!done || points.empty()) return done;
   if (auto ok = feed_.sample(points, false); !ok) say(stderr, "mdl-inject: {}\n", ok.error().text);
   return done;

@@ -20,6 +20,7 @@
 #include "runtime/session/check.h"
 #include "runtime/session/drills.h"
 #include "runtime/session/follow.h"
+#include "runtime/session/guests.h"
 #include "runtime/session/heartbeat.h"
 #include "runtime/session/newcomers.h"
 #include "runtime/session/options.h"
@@ -32,6 +33,7 @@ namespace mdl::inject {
 struct ChangeSources {
   Commands* commands = nullptr;
   Drills* drills = nullptr;
+  Guests* guests = nullptr;
   // Gets each change with what becomes of it: begins, done or an error's text. Where it fails at first, the change is
   // refused.
   std::function<Result<void>(const std::string& change, const std::string& outcome)> log = {};
@@ -83,6 +85,8 @@ class Session {
   void serve();
   // Each change is a transaction of its own, and is answered.
   void obey();
+  void serve_guests();
+  void end_guests(const Result<int>& result);
   void drill(const output::Drill& drill);
   Result<std::string> change_and_log(const std::string& text, const RequestChange& change);
 
@@ -128,6 +132,7 @@ class Session {
   std::optional<Programs> programs_;    // where they are followed, too
   std::optional<Newcomers> newcomers_;  // with --follow
   bool has_anybody_come_ = false;
+  bool ends_before_process_ = false;
   bool goes_first_ = false;
   Found found_;
   Clock::time_point news_;  // when something came between samples

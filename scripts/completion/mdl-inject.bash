@@ -13,7 +13,7 @@ _mdl_output_formats() {
 _mdl_inject() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
   local options="-p --every --all-children --cgroup --container --follow --skip-refused --show-mdl -m -f -i -d -o --format --top --sample --sort --all --verbose --timing --dry-run --explain --strict --detach --check --follow-fork --flavor --max-keys --allow-calls --allow-reads --allow-command --raw-times --allow-traps --budget --separate --no-separate --max-pause --break-lock --require-signed
-    --await --commands --metrics --run --status --remove --list --verify --help --version"
+    --await --commands --share --alone --metrics --run --status --remove --list --verify --help --version"
   local pids word
   case $previous in
     --format) mapfile -t COMPREPLY < <(compgen -W "$(_mdl_output_formats)" -- "$current"); return ;;

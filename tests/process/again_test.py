@@ -71,7 +71,7 @@ class Again(LiveTest):
 
     def test_one_that_measures_is_named(self):
         session = self.inject(self.program.pid, QUERY).wait_inserted()
-        done = run(MDL_INJECT, self.program.pid, "count t_work", "-d", "0")
+        done = run(MDL_INJECT, self.program.pid, "count t_work", "-d", "0", "--alone")
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, rf"is being instrumented by mdl-inject {session.process.pid}, since .* UTC, "
                                       "which measures work_calls: end that one first")

@@ -38,7 +38,7 @@ class Concurrent(LiveTest):
 
     def race(self, plan):
         """Two that start together; when one has ended, the other gets Ctrl-C. [(status, messages)], sorted."""
-        both = [subprocess.Popen([MDL_INJECT, str(self.program.pid), str(plan), "-i", "0.05", "-o", "/dev/null"],
+        both = [subprocess.Popen([MDL_INJECT, str(self.program.pid), str(plan), "--alone", "-i", "0.05", "-o", "/dev/null"],
                                  stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
         try:
             soon(lambda: any(one.poll() is not None for one in both), "one of two to be refused")
@@ -73,7 +73,7 @@ class Concurrent(LiveTest):
 
         def measure():
             for _ in range(ROUNDS):
-                results.append(run(MDL_INJECT, self.program.pid, plan, "-d", "0.02", "-o", "/dev/null", seconds=60))
+                results.append(run(MDL_INJECT, self.program.pid, plan, "--alone", "-d", "0.02", "-o", "/dev/null", seconds=60))
 
         users = [threading.Thread(target=measure) for _ in range(4)]
         for user in users:

@@ -184,6 +184,20 @@ class Plans(PolicyTest):
         self.refused(*self.attach, source, "count t_work", text="it is not signed, and the policy wants that")
         self.end()
 
+    def test_guests(self):
+        """The host asks the policy, too, and believes nobody that something was typed or lies in the right place."""
+        self.write("[signing]\nrequired = true\nqueries = true\nstandard-plans = true\n" + self.keys('may = ["reads"]'))
+        host = Session(self.program.pid, "count t_work", under=self.alone())
+        self.addCleanup(host.kill)
+        host.wait_inserted()
+        named = f"is being measured by mdl-inject {host.process.pid}, which does not take this one's requests"
+        for words in (("count t_work",), ("code.plan", "-m", "procedure_calls@/Code/children/t_work")):
+            self.refused(*self.attach, *words, text=named, status=1)
+            self.refused(*self.attach, *words, text="it is not signed, and the policy wants that", status=1)
+        self.taken(*self.attach, self.sign(self.key, "reads", READS), "-m", "words")
+        self.assertEqual(host.stop(), 0, host.errors)
+        self.end()
+
     def test_a_key_may_what_the_policy_says(self):
         plan = self.sign(self.key, "reads", READS)
         foreign = self.sign(self.other, "foreign", READS)
@@ -375,6 +389,23 @@ class Audits(PolicyTest):
         self.assertIn("has no metric", results[1])
         self.assertEqual(results[2:], [f"{line}: {how}" for line in ("add others", "remove others")
                                        for how in ("begins", "done")])
+
+    def test_guests_have_theirs_and_the_hosts(self):
+        log = self.listen()
+        program = self.start("children")
+        host = Session(program.pid, self.plan, under=self.alone())
+        self.addCleanup(host.kill)
+        host.wait_inserted()
+        self.lines(log)
+        self.taken(program.pid, self.plan, "-d", "0")
+        lines = [line[line.index("]: ") + 3:] for line in self.lines(log)]
+        own = [(line.split()[0], line[line.index(" result="):]) for line in lines if not line.startswith("change ")]
+        self.assertEqual(own, [("attach", ' result="begins"'), ("attach", ' result="done"'), ("removal", ' result="done"')])
+        changes = [line for line in lines if line.startswith("change ")]
+        self.assertEqual(len(changes), 4)
+        self.assertRegex(changes[0], r"mdl-inject \d+ comes with plan [0-9a-f]{64}: begins")
+        self.assertRegex(changes[3], r"mdl-inject \d+ goes: done")
+        self.assertEqual(host.stop(), 0, host.errors)
 
     def test_no_name_forges_a_line(self):
         """The name of a program is its own choice."""

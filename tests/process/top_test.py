@@ -143,7 +143,8 @@ class Top(LiveTest):
         program = self.busy(1)
         first = self.inject(program.pid, "count b_much").wait_inserted()
         began = time.monotonic()
-        self.assertIn("instrumented", self.refused(program.pid, "--sample", "20s"))
+        self.assertIn("top needs a session of its own", self.refused(program.pid, "--sample", "20s"))
+        self.assertIn("instrumented", self.refused(program.pid, "--sample", "20s", "--alone"))
         self.assertLess(time.monotonic() - began, 15)
         self.assert_stopped_well(first)
 
