@@ -164,11 +164,12 @@ Result<void> Table::sample(std::span<const Point> points, bool final) {
     const Point& point = *shown;
     const Series& series = *point.series;
     const bool first = std::exchange(last_pid, series.process) != series.process;
-    focus_ = focus_ || !place_text(series).empty();
+    const bool has_place = !focus_ && !place_text(series).empty();
+    focus_ = focus_ || has_place;
     if (first_pid_ == 0) first_pid_ = series.process;
     const bool another = series.process != first_pid_ && !pid_;
     pid_ = pid_ || another;
-    if (another) rows_since_header_ = kRowsToAHeader;
+    if (another || has_place) rows_since_header_ = kRowsToAHeader;
     const std::string time = lines.empty() ? fmt::format("{:.1f} s", point.elapsed_s) : "";
     const std::string& name = series.name.empty() ? series.metric : series.name;
     lines.push_back(

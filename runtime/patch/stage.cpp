@@ -16,6 +16,7 @@
 #include "runtime/patch/raised_cells.h"
 #include "runtime/patch/relay.h"
 #include "runtime/plan/verify.h"
+#include "runtime/process/limits.h"
 #include "runtime/process/target.h"
 #include "runtime/resident/key_table.h"
 #include "runtime/resident/spare_cells.h"
@@ -128,7 +129,8 @@ class Builder {
         input_.binding.cells, process::live_threads(input_.image.pid).size(),
         input_.changes || defers(input_.coverage), words,
         input_.changes ? resident::spare_cells_for(input_.plan, input_.more_distributions, input_.any_plan)
-                       : resident::SpareCells{});
+                       : resident::SpareCells{},
+        process::space_left(input_.image.pid) / 2);  // the other half is for code and tables
     if (out_.layout.stride > kLargestBlock)
       return Error{fmt::format(
           "the requests would take {:.1f} MB of memory for each thread of process {}, and may take {} MB: "

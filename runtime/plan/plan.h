@@ -72,16 +72,7 @@ struct SymbolValue {
   uint8_t left = 0, right = 0;
 };
 
-struct Part;
-
-struct Plan {
-  std::string checksum;                     // hex, as the file holds it: the plan's identity
-  std::optional<format::PublicKey> signer;  // whose signature it has, a valid one
-  format::Manifest manifest;
-  std::vector<Stencil> stencils;  // as Manifest::stencils
-  Stencil guard;                  // tests one flag: falls through when it is not 0, else goes to `next`
-  std::vector<Part> parts = {};   // of one that was joined (join.h); none: it is one by itself
-};
+struct Plan;
 
 // A plan among several that are measured by one session, with the consents of who has asked for it. The first is the
 // session's own; in its place others' would be BindOptions'.
@@ -91,6 +82,15 @@ struct Part {
   std::string flavor = {};
   bool allow_calls = false, allow_reads = false;
   uint32_t first_stencil = 0;  // where its stencils begin among the joined plan's
+};
+
+struct Plan {
+  std::string checksum;                     // hex, as the file holds it: the plan's identity
+  std::optional<format::PublicKey> signer;  // whose signature it has, a valid one
+  format::Manifest manifest;
+  std::vector<Stencil> stencils;  // as Manifest::stencils
+  Stencil guard;                  // tests one flag: falls through when it is not 0, else goes to `next`
+  std::vector<Part> parts = {};   // of one that was joined (join.h); none: it is one by itself
 };
 
 // Reads and verifies. Errors have Status::plan_rejected and name what is wrong.

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "runtime/kernel/proc_file.h"
 
@@ -27,15 +28,36 @@ std::optional<uint64_t> bytes_of_row(std::string_view text, std::string_view row
   return {};
 }
 
+uint64_t left_to_commit() {
+  return process::left_to_commit(kernel::system_text("/proc/sys/vm/overcommit_memory"),
+                                 kernel::system_text("/proc/meminfo"));
+}
+
 Result<void> check_commit(uint64_t writable) {
-  const uint64_t left = left_to_commit(kernel::system_text("/proc/sys/vm/overcommit_memory"),
-                                       kernel::system_text("/proc/meminfo"));
+  const uint64_t left = left_to_commit();
   if (writable <= left / kShare) return {};
   return Error{fmt::format(
       "the machine promises {} KiB more memory (vm.overcommit_memory=2), and the instrumentation needs {}, "
       "of which its programs might run short: at most an eighth is taken; raise vm.overcommit_ratio with "
       "sysctl, or ask for less",
       left >> 10, writable >> 10)};
+}
+
+// A limit of what a process may have, and the row of its status that says what it has.
+struct Space {
+  std::string_view what, limit, taken, name, option;
+};
+constexpr Space kAddresses{"addresses", "Max address space", "VmSize:", "RLIMIT_AS", "as"};
+constexpr Space kData{"data", "Max data size", "VmData:", "RLIMIT_DATA", "data"};
+
+// What it leaves, UINT64_MAX where there is none.
+Result<uint64_t> left_of(pid_t pid, const Space& space) {
+  const std::optional<uint64_t> limit = soft_limit(pid, space.limit);
+  if (!limit) return Error{fmt::format("cannot read the limits of process {}", pid)};
+  if (*limit == UINT64_MAX) return *limit;
+  const std::optional<uint64_t> now = bytes_of_row(kernel::proc_text(pid, "status"), space.taken);
+  if (!now) return Error{fmt::format("cannot read how much memory process {} has", pid)};
+  return *limit - std::min(*limit, *now);
 }
 
 }  // namespace
@@ -57,27 +79,25 @@ std::optional<uint64_t> soft_limit(pid_t pid, std::string_view row) {
 }
 
 Result<void> check_space(pid_t pid, uint64_t mapped, uint64_t writable) {
-  struct Space {
-    std::string_view what, limit, taken, name, option;
-    uint64_t needed;
-  };
-  for (const Space& space : {Space{"addresses", "Max address space", "VmSize:", "RLIMIT_AS", "as", mapped},
-                             Space{"data", "Max data size", "VmData:", "RLIMIT_DATA", "data", writable}}) {
-    const std::optional<uint64_t> limit = soft_limit(pid, space.limit);
-    if (!limit) return Error{fmt::format("cannot read the limits of process {}", pid)};
-    if (*limit == UINT64_MAX) continue;
-    const std::optional<uint64_t> now = bytes_of_row(kernel::proc_text(pid, "status"), space.taken);
-    if (!now) return Error{fmt::format("cannot read how much memory process {} has", pid)};
-    const uint64_t left = *limit - std::min(*limit, *now);
-    if (space.needed <= left / kShare) continue;
+  for (const auto& [space, needed] : {std::pair(kAddresses, mapped), std::pair(kData, writable)}) {
+    const auto left = left_of(pid, space);
+    if (!left) return left.error();
+    if (*left == UINT64_MAX || needed <= *left / kShare) continue;
     return Error{fmt::format(
         "process {0} may take {1} KiB more {2} ({3}), and the instrumentation needs {4}, of which the "
         "program might run short: at most an eighth is taken; raise the limit with prlimit --pid {0} "
         "--{5}=BYTES, or "
         "ask for less",
-        pid, left >> 10, space.what, space.name, space.needed >> 10, space.option)};
+        pid, *left >> 10, space.what, space.name, needed >> 10, space.option)};
   }
   return check_commit(writable);
+}
+
+uint64_t space_left(pid_t pid) {
+  uint64_t least = left_to_commit();
+  for (const Space& space : {kAddresses, kData})
+    if (const auto left = left_of(pid, space)) least = std::min(least, *left);
+  return least == UINT64_MAX ? least : least / kShare;
 }
 
 uint64_t left_to_commit(std::string_view setting, std::string_view meminfo) {

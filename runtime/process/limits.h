@@ -19,6 +19,8 @@ std::optional<uint64_t> soft_limit(pid_t pid, std::string_view row);
 // of its own. The kernel asks the first question only: past a limit it is the program whose malloc fails.
 // Where the kernel promises no more memory than it has (vm.overcommit_memory=2), that is such a limit, too.
 Result<void> check_space(pid_t pid, uint64_t mapped, uint64_t writable);
+// How many bytes that would be at most; UINT64_MAX where there is no limit.
+uint64_t space_left(pid_t pid);
 // Bytes that may still be promised, by the texts of that setting and of /proc/meminfo; UINT64_MAX: there is no limit.
 uint64_t left_to_commit(std::string_view setting, std::string_view meminfo);
 

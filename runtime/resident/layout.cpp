@@ -12,7 +12,7 @@ constexpr uint64_t kLinePair = 128;
 using arch::kPage;
 using Group = format::CellGroup;
 constexpr uint64_t kMaxRegion = uint64_t{1} << 30;  // of address space; slots shrink before it is passed
-constexpr uint32_t kMinSlots = 256, kUsualSlots = 4096;
+constexpr uint32_t kMinSlots = 256, kUsualSlots = 4096, kFewEnded = 64;
 constexpr size_t kMostAnomalyWords = 4096;  // 32 KiB of each block
 
 // The assembly's view of the same cells.
@@ -41,7 +41,7 @@ size_t anomaly_pairs(std::span<const focus::CellSlot> cells) {
 }
 
 Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool defers, size_t function_words,
-                   const SpareCells& spare) {
+                   const SpareCells& spare, uint64_t most) {
   Layout out;
   const size_t pairs = anomaly_pairs(cells) + 2 * (size_t{spare.flags} + spare.timers);
   uint64_t offset = kBlockHeader;
@@ -90,11 +90,15 @@ Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool 
   uint64_t floor = std::bit_ceil(std::clamp<uint64_t>(threads * 4, kMinSlots, kMostSlots));
   out.slots = static_cast<uint32_t>(std::max<uint64_t>(floor, kUsualSlots));
   out.ended = kMostEnded;
-  while ((out.slots > floor || out.ended > 1) && out.size() > kMaxRegion) {
-    if (out.ended > 64 || out.slots <= floor)
+  while (out.size() > std::min(most, kMaxRegion)) {
+    if (out.ended > kFewEnded)
+      out.ended /= 2;
+    else if (out.slots > floor)
+      out.slots /= 2;
+    else if (out.ended > 1 && out.size() > kMaxRegion)
       out.ended /= 2;
     else
-      out.slots /= 2;
+      break;
   }
   return out;
 }

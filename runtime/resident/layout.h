@@ -83,9 +83,10 @@ struct Layout {
 };
 
 // Room for `threads` threads now and as many as can be expected later. `defers`: and for what waits at tail
-// jumps. `function_words`: for anomalies of single functions; there may be no room for them, or for any.
+// jumps. `function_words`: for anomalies of single functions; there may be no room for them, or for any. `most`: bytes
+// for which fewer threads are expected later, as far as that is enough.
 Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool defers = false,
-                   size_t function_words = 0, const SpareCells& spare = {});
+                   size_t function_words = 0, const SpareCells& spare = {}, uint64_t most = UINT64_MAX);
 // How many words there are for flags and timers: where those of functions begin.
 size_t anomaly_pairs(std::span<const focus::CellSlot> cells);
 

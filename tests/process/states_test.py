@@ -196,7 +196,7 @@ class States(LiveTest):
         for limit, row in (("RLIMIT_AS", "VmSize"), ("RLIMIT_DATA", "VmData")):
             number = getattr(resource, limit)
             whole = resource.prlimit(program.pid, number)
-            for room, status in ((4 << 20, 1), (64 << 20, 0)):
+            for room, status in ((256 << 10, 1), (64 << 20, 0)):
                 with self.subTest(limit, room=room):
                     now = int(re.search(rf"^{row}:\s+(\d+) kB", pathlib.Path(f"/proc/{program.pid}/status").read_text(), re.M)[1])
                     resource.prlimit(program.pid, number, ((now << 10) + room, whole[1]))
@@ -205,6 +205,22 @@ class States(LiveTest):
                     self.assertEqual(done.returncode, status, done.stderr)
                     self.assertEqual(limit in done.stderr, status == 1, done.stderr)
                     self.assert_untouched(program.pid, before)
+        program.ask("work 5")
+        self.assertEqual(program.end(), 0)
+
+    def test_room_for_fewer_threads(self):
+        """Where a limit leaves little, room is made for fewer threads that may come: dovecot has 256 MiB of addresses."""
+        program, before = self.begin("plain")
+        query = "latency malloc"
+        whole = resource.prlimit(program.pid, resource.RLIMIT_AS)
+        now = int(re.search(r"^VmSize:\s+(\d+) kB", pathlib.Path(f"/proc/{program.pid}/status").read_text(), re.M)[1])
+        for room, status in ((32 << 20, 1), (256 << 20, 0)):
+            with self.subTest(room=room):
+                resource.prlimit(program.pid, resource.RLIMIT_AS, ((now << 10) + room, whole[1]))
+                done = run(MDL_INJECT, program.pid, query, "-d", "0.1")
+                resource.prlimit(program.pid, resource.RLIMIT_AS, whole)
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assert_untouched(program.pid, before)
         program.ask("work 5")
         self.assertEqual(program.end(), 0)
 

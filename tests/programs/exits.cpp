@@ -52,7 +52,8 @@ int exits_capture(uint64_t* registers) __attribute__((returns_twice));
 [[noreturn]] void exits_restore(const uint64_t* registers);
 int t_hidden(int value);
 void t_ends(bool really);
-extern const char exits_gap[], exits_elsewhere[];
+extern const char* const exits_gap;
+extern const char exits_elsewhere[];
 [[noreturn]] void exits_sleep_for_ever();
 }
 

@@ -33,17 +33,22 @@ exits_restore:
         jmpq    *(%rdi)
         .size   exits_restore, . - exits_restore
 
-# int t_hidden(int value): the program writes a jump to exits_elsewhere at exits_gap.
+# int t_hidden(int value): the program writes a jump to exits_elsewhere at exits_gap. No code takes the address of that.
+        .section .data.rel.ro, "aw"
+        .p2align 3
+        .globl  exits_gap
+exits_gap:
+        .quad   .Lgap
+        .text
         .p2align 4
         .globl  t_hidden
-        .globl  exits_gap
         .type   t_hidden, @function
 t_hidden:
         .cfi_startproc
         leal    1(%rdi), %eax
         addl    %edi, %eax
         imull   $3, %edi, %ecx
-exits_gap:
+.Lgap:
         nopl    0(%rax,%rax,1)
         addl    %ecx, %eax
         subl    $7, %eax

@@ -254,6 +254,14 @@ TEST(Table, RepeatsTheHeaderWhenAColumnGrows) {
   EXPECT_EQ(headers, 2u);
 }
 
+TEST(Table, RepeatsTheHeaderWhenAColumnComes) {
+  Row without = row(), with = row();
+  without.focus = "", with.focus = "/";
+  const std::string text = written("table", {{without}, {with}, {without}});
+  EXPECT_EQ(text.find("FOCUS"), text.rfind("FOCUS"));
+  EXPECT_THAT(text, HasSubstr("FOCUS"));
+}
+
 TEST(Table, ColoursOnlyWhenAsked) {
   EXPECT_THAT(written("table", {{row()}}), Not(HasSubstr("\x1b")));
   EXPECT_THAT(written("table", {{row()}}, {.colour = true}), HasSubstr("\x1b[1mMETRIC\x1b[0m"));
