@@ -46,9 +46,9 @@ bool hurry(pid_t tid, bool on) {
   const bool done =
       setpriority(PRIO_PROCESS, 0, nice) == 0 && setpriority(PRIO_PROCESS, static_cast<id_t>(tid), nice) == 0;
   const sched_param lowest{1};
-  if (on)
+  if (on && done)
     (void)sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
-  else
+  else if (!on)
     take_short_turns();
   return done;
 }
