@@ -103,9 +103,11 @@ void run_on(Threads& threads, pid_t tid) {
 // One that gets no processor, or makes no call: a pause is bounded.
 TEST(StoppedThreads, OthersStandForOneThatRunsAsLongAsTheyMay) {
   Child child([](int, int answers) {
+    static std::atomic<bool> runs = false;  // and makes no call of its beginning any more
     std::thread([] {
-      for (;;) asm volatile("");
+      for (runs = true;;) asm volatile("");
     }).detach();
+    while (!runs) usleep(1000);
     for (;; usleep(1000)) (void)!write(answers, ".", 1);
   });
   EXPECT_EQ(child.answer(), '.');
