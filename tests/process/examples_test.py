@@ -112,7 +112,10 @@ class Examples(LiveTest):
             for command in shown.read(PAGE):
                 with self.subTest(command=command.line):
                     self.assertTrue(command.printed)
-                    printed = shown.table(command, [str(self.workshop.pid)], 0.4, "--all", most=None)
+                    for _ in range(3):  # a call that runs at the attach has no duration, which the line says
+                        printed = shown.table(command, [str(self.workshop.pid)], 0.4, "--all", most=None)
+                        if not any(line.endswith(", 1 anomaly") for line in printed):
+                            break
                     self.assertEqual(shown.missing(command, printed), [], "\n".join(printed))
 
     def test_what_is_counted(self):
