@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/plan/join.h"
+
 namespace mdl::focus {
 namespace {
 
@@ -65,7 +67,7 @@ void append_points(Binding& to, std::vector<BoundPoint> points) {
 }
 
 bool is_of(const std::string& text, const plan::Part& part) {
-  return !part.tag.empty() && split_request(text).metric.ends_with(part.tag);
+  return plan::has_metric(part, split_request(text).metric);
 }
 
 // Those of the requests that are the part's.

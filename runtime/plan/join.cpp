@@ -13,6 +13,10 @@ void tag_metrics(Plan& plan, const std::string& tag) {
   }
 }
 
+bool has_metric(const Part& part, std::string_view id) {
+  return !part.tag.empty() && id.ends_with(part.tag);
+}
+
 Result<void> may_join(const Plan& own, const Plan& guest) {
   if (own.manifest.target != guest.manifest.target)
     return Error{"it is for " + guest.manifest.target, Status::plan_rejected};

@@ -6,6 +6,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "runtime/plan/plan.h"
@@ -14,6 +15,8 @@ namespace mdl::plan {
 
 // The plan with ids of metrics that end in the tag: they are unlike those of all other parts, and have no `@`.
 void tag_metrics(Plan& plan, const std::string& tag);
+// Whether a metric of this id is one of a guest's part.
+bool has_metric(const Part& part, std::string_view id);
 
 // What parts may not have in which they would change what the session's own plan means: an error.
 Result<void> may_join(const Plan& own, const Plan& guest);

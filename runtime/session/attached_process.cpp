@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/phases.h"
@@ -79,9 +80,15 @@ Result<void> refuse_go(const image::Image& image, const std::string& name) {
       image.pid, name)};
 }
 
-bool asks_for_errno(const plan::Plan& plan) {
-  return std::ranges::any_of(
-      plan.stencils, [](const plan::Stencil& one) { return plan::uses(one, format::Routine::error); });
+// Where the plan's code finds errno; 0 where none of it looks, or where that is denied, for the reason that is noted.
+int64_t errno_for(const plan::Plan& plan, const image::Image& image, const process::TargetMemory& memory,
+                  std::map<format::Routine, std::string>& denied) {
+  if (std::ranges::none_of(plan.stencils,
+                           [](const plan::Stencil& one) { return plan::uses(one, format::Routine::error); }))
+    return 0;
+  const auto at = errno_place(image, memory);
+  if (!at) denied[format::Routine::error] = at.error().text;
+  return at ? *at : 0;
 }
 
 // Those that were asked for, by which they can be asked for again.
@@ -92,17 +99,13 @@ std::vector<std::string> names_in(const focus::Binding& binding) {
   return out;
 }
 
-bool is_of(const std::string& request, const GuestRequests& guest) {
-  return focus::split_request(request).metric.ends_with(guest.part.tag);
-}
-
 // By request: that gets its points.
 std::vector<output::Feed*> feeds_of(const focus::Binding& binding, const std::vector<GuestRequests>& guests,
                                     output::Feed& own) {
   std::vector<output::Feed*> out;
   for (const focus::BoundRequest& request : binding.requests) {
     const auto guest = std::ranges::find_if(
-        guests, [&](const GuestRequests& one) { return request.metric.ends_with(one.part.tag); });
+        guests, [&](const GuestRequests& one) { return plan::has_metric(one.part, request.metric); });
     out.push_back(guest == guests.end() ? &own : guest->feed);
   }
   return out;
@@ -144,13 +147,7 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   if (!looked) return looked.error();
   image_ = std::move(looked->image);
   if (auto ok = refuse_go(image_, name); !ok) return ok;
-  int64_t errno_at = 0;
-  if (asks_for_errno(*plan_)) {
-    if (const auto at = errno_place(image_, memory))
-      errno_at = *at;
-    else
-      allowed_.denied[format::Routine::error] = at.error().text;
-  }
+  const int64_t errno_at = errno_for(*plan_, image_, memory, allowed_.denied);
 
   wanted_ = {.metrics = options_->metrics,
              .foci = options_->foci,
@@ -386,7 +383,9 @@ Result<std::vector<std::string>> AttachedProcess::requests_after(const Move& mov
   // What is about something that is gone by now is found by its name only.
   for (const GuestRequests& guest : guests_)
     if (guest.feed == move.goes)
-      std::erase_if(out, [&](const std::string& text) { return is_of(text, guest); });
+      std::erase_if(out, [&](const std::string& text) {
+        return plan::has_metric(guest.part, focus::split_request(text).metric);
+      });
   for (const std::string& text : move.change.remove) {
     if (std::erase(out, text) != 0) continue;
     auto names = names_of({text}, next, codes);
@@ -493,12 +492,7 @@ void AttachedProcess::join_plans(const Move& move, Next& next) const {
 void AttachedProcess::identify_for(const GuestRequests& guest, Next& next) const {
   const plan::Plan& plan = *guest.part.plan;
   const process::TargetMemory& memory = measurement_->memory();
-  if (next.errno_at == 0 && asks_for_errno(plan)) {
-    if (const auto at = errno_place(next.image, memory))
-      next.errno_at = *at;
-    else
-      next.wanted.denied[format::Routine::error] = at.error().text;
-  }
+  if (next.errno_at == 0) next.errno_at = errno_for(plan, next.image, memory, next.wanted.denied);
   if (next.wanted.starts.empty() && focus::uses_start(plan.manifest))
     next.wanted.starts = thread_starts(next.image, memory, options_->max_pause);
 }
@@ -631,8 +625,8 @@ bool AttachedProcess::changes(const focus::BoundSnippet& snippet, focus::CellId 
 bool AttachedProcess::has_distribution(const std::string& focus) const {
   return std::ranges::any_of(binding_.requests, [&](const focus::BoundRequest& request) {
     const format::Metric& metric = *request.definition;
-    const bool is_guests =
-        std::ranges::any_of(guests_, [&](const auto& one) { return request.metric.ends_with(one.part.tag); });
+    const bool is_guests = std::ranges::any_of(
+        guests_, [&](const auto& one) { return plan::has_metric(one.part, request.metric); });
     return !is_guests && request.focus == focus &&
            (metric.keys.empty() ? binding_.cells[request.value].kind : metric.keyed) ==
                format::CellKind::histogram;
