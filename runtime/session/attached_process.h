@@ -10,26 +10,16 @@
 #include <optional>
 
 #include "runtime/arch/clock.h"
-#include "runtime/focus/continuation.h"
 #include "runtime/output/formats.h"
 #include "runtime/patch/insert.h"
-#include "runtime/session/commands.h"
 #include "runtime/session/confinement.h"
 #include "runtime/session/libraries.h"
+#include "runtime/session/measured.h"
 #include "runtime/session/measurement.h"
+#include "runtime/session/next_requests.h"
 #include "runtime/session/options.h"
 
 namespace mdl::inject {
-
-// Requests of a plan of somebody else's, that are measured beside the session's own (guests.h).
-struct GuestRequests {
-  plan::Part part;                                              // whose metrics have its tag
-  std::vector<std::string> metrics, foci, queries, spare = {};  // as of focus::BindOptions
-  uint64_t max_keys = resident::kDefaultKeys;
-  std::optional<double> budget;
-  bool strict = false;
-  output::Feed* feed = nullptr;  // that gets their points, until they have gone
-};
 
 class AttachedProcess {
  public:
@@ -75,7 +65,7 @@ class AttachedProcess {
 
  private:
   AttachedProcess(const SessionOptions& options, const plan::Plan& plan, pid_t pid)
-      : options_(&options), plan_(&plan), own_plan_(&plan), pid_(pid) {}
+      : options_(&options), pid_(pid), measured_{.own_plan = &plan} {}
   Result<void> find_out(const std::string& name, const process::TargetMemory& memory);
   Result<void> decide(const process::TargetMemory& memory);
   Result<void> identify(const process::TargetMemory& memory);
@@ -84,44 +74,20 @@ class AttachedProcess {
     arch::HitTime hit_time;
   };
   Result<Clocks> clocks_for(const plan::Plan& plan, const focus::Binding& binding) const;
-  Result<std::vector<std::string>> functions_of(const output::Drill& drill) const;
-  bool changes(const focus::BoundSnippet& snippet, focus::CellId value) const;
   bool has_spare_room() const;
-  bool has_distribution(const std::string& focus) const;
-  struct Next;
-  // What is to become of the requests.
-  struct Move {
-    RequestChange change = {};
-    const GuestRequests* comes = nullptr;
-    const output::Feed* goes = nullptr;     // a guest
-    const output::Feed* sampled = nullptr;  // that gets the points of the moment before
-  };
-  Result<std::string> change(const Move& move, std::vector<output::Point>& points);
-  void join_plans(const Move& move, Next& next) const;
-  // What else its code needs to know of the process.
-  void identify_for(const GuestRequests& guest, Next& next) const;
-  Result<std::vector<std::string>> names_of(const std::vector<std::string>& texts, const Next& next,
-                                            image::Codes& codes) const;
-  // The requests as they are to be after a change.
-  Result<std::vector<std::string>> requests_after(const Move& move, const Next& next,
-                                                  image::Codes& codes) const;
-  // Why a change cannot be, before anything is done.
-  Result<void> check(const Next& next, const focus::Kept& kept, const GuestRequests* comes) const;
+  // In one stop of the process; `sampled` gets the points of the moment before.
+  Result<std::string> change(const Move& move, const output::Feed* sampled,
+                             std::vector<output::Point>& points);
+  // With what the attach has found out.
+  patch::InsertInput input_of(Measured& measured, const Clocks& clocks) const;
 
   // A forked child has a measurement only; all else is empty.
   const SessionOptions* options_ = nullptr;
-  const plan::Plan* plan_ = nullptr;  // what is measured: the session's own, or that which is joined below
-  const plan::Plan* own_plan_ = nullptr;
-  std::vector<GuestRequests> guests_;
-  std::shared_ptr<const plan::Plan> joined_;
   pid_t pid_ = 0;
   arch::ClockPair since_;
   Allowed allowed_;
-  image::Image image_;
-  focus::BindOptions wanted_;
-  focus::Binding binding_;
-  patch::Coverage coverage_;
-  std::optional<patch::InsertInput> input_;  // of the four above
+  Measured measured_;
+  std::optional<patch::InsertInput> input_;  // of it
   patch::Inserted inserted_;
   std::unique_ptr<Measurement> measurement_;
   std::optional<Libraries> libraries_;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "runtime/arch/errno_location.h"
+#include "runtime/plan/capabilities.h"
 
 namespace mdl::inject {
 namespace {
@@ -26,8 +27,7 @@ Result<int64_t> place_of(const image::Image& image, const image::Memory& memory,
   return found->offset;
 }
 
-}  // namespace
-
+// An error, with the reason, where it is not known for sure.
 Result<int64_t> errno_place(const image::Image& image, const image::Memory& memory) {
   std::optional<int64_t> place;
   for (const image::Object& object : image.objects)
@@ -43,6 +43,18 @@ Result<int64_t> errno_place(const image::Image& image, const image::Memory& memo
     }
   if (!place) return Error{"it has no function __errno_location, which would say where errno is"};
   return *place;
+}
+
+}  // namespace
+
+int64_t errno_for(const plan::Plan& plan, const image::Image& image, const image::Memory& memory,
+                  std::map<format::Routine, std::string>& denied) {
+  if (std::ranges::none_of(plan.stencils,
+                           [](const plan::Stencil& one) { return plan::uses(one, format::Routine::error); }))
+    return 0;
+  const auto at = errno_place(image, memory);
+  if (!at) denied[format::Routine::error] = at.error().text;
+  return at ? *at : 0;
 }
 
 }  // namespace mdl::inject

@@ -34,6 +34,7 @@ class Measurement {
   pid_t pid() const { return process_.pid(); }
   const ProcessHandle& process() const { return process_; }
   resident::Journal& journal() { return journal_; }
+  const resident::Journal& journal() const { return journal_; }
   const process::TargetMemory& memory() const { return memory_; }
   output::Feed& feed() const { return feed_; }
 
