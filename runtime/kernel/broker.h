@@ -53,6 +53,10 @@ bool has_privileges();
 // program under the sanitizers is not, since it takes what the filter forbids.
 Result<void> separate(Trust trust);
 
+// The broker, from its first to its last step, for the worker at the channel's other end. By worker.cpp.
+class Channel;
+[[noreturn]] void be_broker(Channel& channel, pid_t worker);
+
 // By the broker, as it was told.
 Result<int> publish(std::string_view text);
 Result<void> log(pid_t process, std::string_view action, std::string_view text);

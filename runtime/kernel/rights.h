@@ -4,7 +4,7 @@
 // Whoever asks may have been taken over by what it parses, which is made by the owner of the named process. He must gain
 // nothing that he has not got: neither a process of somebody else, nor a program that has more rights than his own.
 // The kernel does not help here, since the broker may be root. So the rights are compared before a call that takes hold
-// of a thread or its memory, and once more behind it (broker.cpp): a process may execute a set-user-ID program at any moment.
+// of a thread or its memory, and once more behind it (judgement.cpp): a process may execute a set-user-ID program at any moment.
 //
 // A process is known by its id and the time of its start, which together come only once.
 #pragma once
