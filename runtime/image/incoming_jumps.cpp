@@ -66,14 +66,30 @@ void add_short_jumps(std::span<const std::byte> bytes, uint64_t start, const Ran
   }
 }
 
+}  // namespace
+
+FarJumps::Texts FarJumps::texts_of(const Object& object, const Memory& memory) {
+  constexpr uint64_t kLarge = 8 << 20;  // bytes
+  const std::lock_guard lock(reading_);
+  if (texts_) return texts_;
+  uint64_t size = 0;
+  std::vector<Text> texts;
+  for (const Range& range : object.text) {
+    Text text{range, std::vector<std::byte>(range.end - range.start)};
+    size += text.bytes.size();
+    if (memory.read(range.start, text.bytes)) texts.push_back(std::move(text));
+  }
+  Texts out = std::make_shared<const std::vector<Text>>(std::move(texts));
+  if (size < kLarge) texts_ = out;
+  return out;
+}
+
 // The far ones that lead into `within`, sorted.
-std::vector<IncomingJump> far_jumps(const Object& object, const Range& within, const Memory& memory) {
+std::vector<IncomingJump> FarJumps::find(const Object& object, const Texts& texts, const Range& within) {
   std::vector<IncomingJump> jumps;
-  for (const Range& text : object.text) {
-    std::vector<std::byte> bytes(text.end - text.start);
-    if (!memory.read(text.start, bytes)) continue;
+  for (const Text& text : *texts) {
     CurrentFrame frame(object.frames);
-    arch::find_far_branches(bytes, text.start, within, [&](const arch::FarBranch& one) {
+    arch::find_far_branches(text.bytes, text.range.start, within, [&](const arch::FarBranch& one) {
       if (!in_text(object, one.target)) return;
       const Range* source = frame.at(one.source);
       if (source && source->contains(one.target)) return;
@@ -87,16 +103,17 @@ std::vector<IncomingJump> far_jumps(const Object& object, const Range& within, c
   return jumps;
 }
 
-}  // namespace
-
 std::vector<IncomingJump> FarJumps::within(const Object& object, const Range& range, const Memory& memory) {
   constexpr unsigned kFew = 8;  // to list them all takes as long
-  if (asked_.fetch_add(1, std::memory_order_relaxed) < kFew) return far_jumps(object, range, memory);
+  if (asked_.fetch_add(1, std::memory_order_relaxed) < kFew)
+    return find(object, texts_of(object, memory), range);
   std::call_once(listed_, [&] {
     Range all{UINT64_MAX, 0};
     for (const Range& text : object.text)
       all = {std::min(all.start, text.start), std::max(all.end, text.end)};
-    jumps_ = far_jumps(object, all, memory);
+    jumps_ = find(object, texts_of(object, memory), all);
+    const std::lock_guard lock(reading_);
+    texts_.reset();
   });
   return {std::lower_bound(jumps_.begin(), jumps_.end(), IncomingJump{range.start, 0}),
           std::lower_bound(jumps_.begin(), jumps_.end(), IncomingJump{range.end, 0})};

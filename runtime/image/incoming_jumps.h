@@ -6,14 +6,16 @@
 //
 // - far jumps are found by looking at every place of the text for a displacement that leads there and
 //   has their opcode before it: once per object, or once for each of a few functions (a ms for each
-//   5 MB). Other bytes are taken for a jump now and then; its random target costs a patch site in ten
+//   5 MB, and as long to read them, which is done once where they are not many). Other bytes are taken for a jump now and then; its random target costs a patch site in ten
 //   thousand.
 // - short jumps (Instruction::short_form) come from the neighbours, which are decoded.
 #pragma once
 
 #include <atomic>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -39,7 +41,17 @@ class FarJumps {
   std::vector<IncomingJump> within(const Object& object, const Range& range, const Memory& memory);
 
  private:
+  struct Text {
+    Range range;
+    std::vector<std::byte> bytes;
+  };
+  using Texts = std::shared_ptr<const std::vector<Text>>;  // those that can be read
+  Texts texts_of(const Object& object, const Memory& memory);
+  static std::vector<IncomingJump> find(const Object& object, const Texts& texts, const Range& within);
+
   std::atomic<unsigned> asked_ = 0;
+  std::mutex reading_;
+  Texts texts_;  // until all are listed, and of no large object
   std::once_flag listed_;
   std::vector<IncomingJump> jumps_;  // sorted; such calls once for each target
 };

@@ -151,12 +151,15 @@ void Threads::detach(pid_t tid, int signal) {
 }
 
 // Threads that were killed. One that executes a program waits until all others are gone; its own id may
-// vanish, which is no end.
+// vanish, which is no end. Of a first thread that ends before its others nobody is told before they end, too.
 void Threads::reap_ended() {
   std::erase_if(ending_, has_been_reaped);
   std::erase_if(threads_, [](const auto& entry) {
     const auto& [tid, thread] = entry;
-    return tid != thread.process && reap(tid);
+    if (tid != thread.process) return reap(tid);
+    if (thread.stopped || is_alive_thread(tid)) return false;
+    stop_tracing_later(tid);
+    return true;
   });
 }
 
@@ -257,6 +260,7 @@ Threads::Waited Threads::wait_event(pid_t tid, Clock::time_point until, int& sta
     if (const auto noted = note_event(tid, got, status)) return *noted;
     if (Clock::now() > until) return Waited::timeout;
     if (round % 4 == 3) reap_ended();
+    if (!threads_.contains(tid)) return Waited::ended;
     if (round > 15) nap(500);
   }
 }
@@ -286,7 +290,10 @@ std::optional<pid_t> Threads::wait_stops(std::vector<pid_t> tids, Clock::time_po
     tids = std::move(left);
     if (tids.empty()) return std::nullopt;
     if (Clock::now() > until) return tids.front();
-    if (round % 16 == 15) reap_ended();  // a question for each thread
+    if (round % 16 == 15) {  // a question for each thread
+      reap_ended();
+      std::erase_if(tids, [this](pid_t tid) { return !threads_.contains(tid); });
+    }
     nap(round > 15 ? 100 : 20);
   }
 }

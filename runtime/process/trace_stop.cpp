@@ -75,7 +75,11 @@ void stop_tracing(pid_t tid) {
   const auto until = std::chrono::steady_clock::now() + 100ms;
   bool done = false;
   while (!(done = let_go_once_stopped(tid)) && std::chrono::steady_clock::now() < until) nap(20);
-  if (!done) running.insert(tid);
+  if (!done) stop_tracing_later(tid);
+}
+
+void stop_tracing_later(pid_t tid) {
+  running.insert(tid);
 }
 
 void stop_tracing_all() {

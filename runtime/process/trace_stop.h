@@ -38,6 +38,7 @@ void let_go_or_reap(pid_t tid, int signal);
 // Ends the tracing of a thread that runs or stands. One that cannot be stopped now is let go once it can be:
 // stop_tracing_all() is to be called from time to time.
 void stop_tracing(pid_t tid);
+void stop_tracing_later(pid_t tid);
 void stop_tracing_all();
 
 // Stops a seized thread in `code`, where it sleeps for moments, with `memory`: true then, with its registers.

@@ -8,6 +8,7 @@
 #include "base/say.h"
 #include "runtime/kernel/handle.h"
 #include "runtime/process/target.h"
+#include "runtime/process/trace_stop.h"
 #include "runtime/session/users.h"
 
 namespace mdl::inject {
@@ -176,6 +177,7 @@ bool Session::is_quiet() {
 }
 
 void Session::look_at_all() {
+  process::stop_tracing_all();  // first threads that ended before their others, which end now
   for (Family& family : families_)
     for (auto& one : family.processes) {
       if (one->measurement().result()) continue;

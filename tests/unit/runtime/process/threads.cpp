@@ -25,6 +25,7 @@
 #include "base/read_text.h"
 #include "runtime/process/target.h"
 #include "runtime/process/target_memory.h"
+#include "runtime/process/trace_stop.h"
 
 namespace mdl::process {
 namespace {
@@ -59,6 +60,7 @@ class Child {
     char out = 0;
     return read(answers_[0], &out, 1) == 1 ? out : '\0';
   }
+  void is_reaped() { pid_ = -1; }
   int exit_status() {
     int status = 0;
     for (int i = 0; i < 2000; i++, usleep(5000)) {
@@ -126,6 +128,37 @@ TEST(StoppedThreads, OthersStandForOneThatRunsAsLongAsTheyMay) {
     threads.release_all();
   }
   EXPECT_EQ(child.answer(), '.');
+}
+
+// Its tracer is told of that when its others have ended, too.
+TEST(StoppedThreads, DoNotWaitForAFirstThreadThatHasEndedAlone) {
+  Child child([](int told, int answers) {
+    std::thread([told, answers] {
+      (void)!write(answers, ".", 1);
+      wait_for(told);  // the second word
+      _exit(kExecuted);
+    }).detach();
+    usleep(100'000);
+    syscall(SYS_exit, 0);
+  });
+  EXPECT_EQ(child.answer(), '.');
+  until([&] { return live_threads(child.pid()).size() == 2; });
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  Threads threads(child.pid(), *memory);
+  ASSERT_TRUE(threads.stop_all(2s, 1s));
+  ASSERT_EQ(threads.stopped().size(), 2u);
+  run_on(threads, child.pid());
+  EXPECT_EQ(threads.stopped().size(), 1u);
+  const auto began = std::chrono::steady_clock::now();
+  threads.release_all();
+  ASSERT_TRUE(threads.stop_all(2s, 1s));
+  threads.release_all();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 2s);
+  EXPECT_EQ(tracer_of(child.pid()), getpid());
+  child.tell();
+  until([&] { return stop_tracing_all(), tracer_of(child.pid()) == 0; });
+  child.is_reaped();  // its tracer is its parent
 }
 
 TEST(TargetMemory, FindsAValueInAnAuxiliaryVector) {
