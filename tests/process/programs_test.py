@@ -104,6 +104,15 @@ class Programs(LiveTest):
         self.assertIn("/Code/nowhere", done.stderr)
         self.assertEqual(self.out.read_text(), "")
 
+    def test_what_is_there_and_cannot_be_measured(self):
+        """One line of a focus with `*`: a warning, as at an attach. It came; nothing was awaited in vain."""
+        for option in ("--follow-fork", "--await"):
+            done = run(MDL_INJECT, "--run", "calls /Code/changing/t_*", option, "-o", self.out, "--", PROGRAMS / "changing")
+            self.assertIn("t_marked cannot be measured: its points are refused", done.stderr)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = run(MDL_INJECT, "--run", "calls t_marked", "--await", "-o", self.out, "--", PROGRAMS / "changing")
+        self.assertEqual(done.returncode, 1, done.stderr)
+
     def test_how_the_last_one_ends(self):
         self.assertEqual(run(*self.command("sh", "-c", "exec sh -c 'kill -9 $$'")).returncode, 3)
 
