@@ -92,7 +92,7 @@ bool goes_to_pushed_address(const FunctionCode& code, size_t index);
 struct JumpTable {
   uint64_t address = 0;
   bool is_absolute = false;  // 8-byte addresses, else 4-byte offsets from the table
-  std::vector<uint64_t> targets;
+  std::vector<uint64_t> targets;  // instructions of the function, and ends of its ranges
 };
 
 // Every readable address that the function forms, tried as a table of its own instructions.

@@ -3,8 +3,8 @@
 // Compilers load a target from a table of 4-byte offsets relative to the table (position-
 // independent switches), or of 8-byte addresses (others, and labels as values). The search
 // over-approximates: every address that the function forms is tried as either kind, and
-// consecutive entries that are instructions of the function are targets. A jump is inside when
-// its register comes from such a table, an exit when its frame is taken down (frames.h)
+// consecutive entries that are instructions of the function are targets. Among them may be its end: clang
+// leads there what cannot happen. A jump is inside when its register comes from such a table, an exit when its frame is taken down (frames.h)
 // and nothing speaks for a table; the rest is unresolved.
 #include <algorithm>
 #include <bit>
@@ -288,6 +288,13 @@ std::optional<Range> part_at_label(const FunctionCode& code, uint64_t target) {
   return entry ? std::optional(Range{entry->start, entry->end}) : std::nullopt;
 }
 
+// Behind the last instruction of a range. What a switch says cannot happen leads there: to padding, or to
+// whatever begins behind it.
+bool is_end(const FunctionCode& code, uint64_t address) {
+  return !code.at(address) &&
+         std::ranges::any_of(code.ranges, [&](const Range& range) { return range.end == address; });
+}
+
 // True when the jump at `index` may take its target from the table: what it reads has the size of the table's
 // entries, and the frame is as it is at the first label. (Further labels may be those of the next table.) A
 // jump changes nothing of the frame: one that is made when it is taken down leads to no label at which it is
@@ -296,7 +303,8 @@ bool may_read(const FunctionCode& code, size_t index, const Source& source, cons
   if (source.entry != Source::Entry::any && table.is_absolute != (source.entry == Source::Entry::absolute))
     return false;
   const uint64_t pc = code.decoded[index].instruction.address;
-  const uint64_t label = table.targets.front();
+  const uint64_t label =
+      *std::ranges::find_if(table.targets, [&](uint64_t target) { return code.at(target) != nullptr; });
   return !(code.frame_is_closed(pc) && code.frame_is_open(label)) &&
          !(code.frame_is_open(pc) && code.frame_is_closed(label));
 }
@@ -353,13 +361,18 @@ std::vector<JumpTable> find_jump_tables(const FunctionCode& code) {
     for (bool is_absolute : {false, true}) {
       JumpTable table{address, is_absolute, {}};
       TableReader reader(code, address, is_absolute);
+      size_t length = 0;  // up to the last entry that is an instruction
       while (table.targets.size() < kMaxEntries) {
         std::optional<uint64_t> target = reader.next();
         // The entry is in no switch; it is in arrays of functions.
-        if (!target || *target == code.function.address || !code.at(*target)) break;
+        if (!target || *target == code.function.address) break;
+        const bool is_label = code.at(*target) != nullptr;
+        if (!is_label && !is_end(code, *target)) break;
         table.targets.push_back(*target);
+        if (is_label) length = table.targets.size();
       }
       if (!code.spend(1 + table.targets.size())) return {};
+      table.targets.resize(length);
       if (!table.targets.empty()) tables.push_back(std::move(table));
     }
   }
@@ -400,6 +413,7 @@ Switch targets_of_switch(const FunctionCode& code, const std::vector<JumpTable>&
     out.targets.insert(out.targets.end(), table->targets.begin(),
                        table->targets.begin() + static_cast<std::ptrdiff_t>(entries));
   }
+  std::erase_if(out.targets, [&](uint64_t target) { return !code.at(target); });
   std::sort(out.targets.begin(), out.targets.end());
   out.targets.erase(std::unique(out.targets.begin(), out.targets.end()), out.targets.end());
   out.exact &= !out.targets.empty();

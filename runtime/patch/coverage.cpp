@@ -219,9 +219,11 @@ const Hooks kFollowed = {
     {"fexecve", arch::Hook::exec},
 };
 
-// The function that Rust's std::panic::catch_unwind calls where it has caught, as its versions name it. In a
-// stripped program, or where link-time optimization has taken the function in, a caught panic is not seen.
+// The function that Rust's std::panic::catch_unwind calls where it has caught, as its versions name it, and the one
+// that this calls, which stays where link-time optimization has taken the first one in. In a stripped program a caught
+// panic is not seen.
 bool is_rust_catch(const image::Function& function) {
+  if (function.name.ends_with("__rust_panic_cleanup")) return true;
   if (function.name.find("9panicking") == std::string::npos ||
       function.name.find("7cleanup") == std::string::npos)
     return false;
@@ -430,37 +432,78 @@ bool raises_or_lowers(const plan::Plan& plan, const BoundSnippet& snippet, focus
   return use && (!format::is_timer(use->kind) || use->starts == raises);
 }
 
-// Where an object has a jump of its own that leaves frames, as Ruby throws; 0: nowhere.
-uint64_t stack_jump_in(const image::Object& object, const image::Memory& memory) {
+// Where `find` has found something in the code of an object that is of interest; 0: nowhere. It is given pieces that
+// overlap by `most` bytes.
+uint64_t find_in_code(const image::Object& object, const image::Memory& memory, size_t most,
+                      llvm::function_ref<uint64_t(std::span<const std::byte>, uint64_t)> find) {
   constexpr uint64_t kPiece = 1 << 20;
   std::vector<std::byte> bytes;
   for (const image::Range& text : object.text)
     for (uint64_t at = text.start; at < text.end; at += kPiece) {
-      bytes.resize(std::min(text.end - at, kPiece + arch::kMostOfStackJump + 1));
+      bytes.resize(std::min(text.end - at, kPiece + most));
       if (!memory.read(at, bytes)) break;
-      if (const uint64_t found = arch::find_stack_jump(bytes, at)) return found;
+      if (const uint64_t found = find(bytes, at)) return found;
     }
   return 0;
 }
 
-// Such a jump is not hooked: what it leaves stays active for flags and timers, and so their values are not whole.
-void note_stack_jumps(const focus::Binding& binding, const image::Image& image, const image::Memory& memory,
-                      const std::set<const image::Object*>* only, Coverage& out) {
-  bool any = false;
+// Where an object has a jump of its own that leaves frames, as Ruby throws.
+uint64_t stack_jump_in(const image::Object& object, const image::Memory& memory) {
+  return find_in_code(object, memory, arch::kMostOfStackJump + 1, arch::find_stack_jump);
+}
+
+// Where an object catches panics of Rust in code that calls nothing for it: link-time optimization has taken in both
+// functions that is_rust_catch knows, or they have no names. What tells is the class of Rust's exceptions, which
+// who catches one compares.
+uint64_t unseen_rust_catch_in(const image::Object& object, const image::Memory& memory) {
+  constexpr uint64_t kRustClass = 0x54535552005a4f4d;  // "MOZ\0RUST"
+  auto find = [&](std::span<const std::byte> bytes, uint64_t start) -> uint64_t {
+    for (size_t done = 0; done < bytes.size();) {
+      const uint64_t found = arch::find_constant(bytes.subspan(done), start + done, kRustClass);
+      if (found == 0) return 0;
+      const image::Function* function = image::function_at(object, found);
+      if (!function || !(is_rust_catch(*function) || function->name.ends_with("__rust_start_panic")))
+        return found;
+      done = found - start + 1;
+    }
+    return 0;
+  };
+  return find_in_code(object, memory, sizeof kRustClass - 1, find);
+}
+
+// What is not hooked: the functions that are left there stay active for flags and timers, and so their values are not
+// whole.
+void note_unseen_exits(const focus::Binding& binding, const image::Image& image, const image::Memory& memory,
+                       const std::set<const image::Object*>* only, Coverage& out) {
+  std::set<uint32_t> requests;
   for (const image::Object& object : image.objects) {
     if (only && !only->contains(&object)) continue;
-    const uint64_t at = stack_jump_in(object, memory);
-    if (at == 0) continue;
-    any = true;
-    out.unhooked.push_back(fmt::format(
-        "{} has a jump at {:#x} that leaves functions unseen (__builtin_longjmp): they stay active, "
-        "and times and what is counted within them may be too much",
-        object.name, at));
+    // A compiler's jump may leave the functions of any object, a panic those of its own.
+    std::set<uint32_t> of_object, of_any;
+    for (const focus::Balance& balance : binding.balances) {
+      of_any.insert(balance.requests.begin(), balance.requests.end());
+      if (std::ranges::any_of(object.text, [&](const image::Range& text) {
+            return text.contains(balance.function->address);
+          }))
+        of_object.insert(balance.requests.begin(), balance.requests.end());
+    }
+    if (const uint64_t at = stack_jump_in(object, memory)) {
+      out.unhooked.push_back(fmt::format(
+          "{} has a jump at {:#x} that leaves functions unseen (__builtin_longjmp): they stay active, "
+          "and times and what is counted within them may be too much",
+          object.name, at));
+      requests.insert(of_any.begin(), of_any.end());
+    }
+    if (of_object.empty()) continue;
+    if (const uint64_t at = unseen_rust_catch_in(object, memory)) {
+      out.unhooked.push_back(
+          fmt::format("{} catches panics of Rust at {:#x} unseen: functions that one leaves stay active, and "
+                      "times and what is "
+                      "counted within them may be too much",
+                      object.name, at));
+      requests.insert(of_object.begin(), of_object.end());
+    }
   }
-  if (!any) return;
-  std::set<uint32_t> requests;
-  for (const focus::Balance& balance : binding.balances)
-    requests.insert(balance.requests.begin(), balance.requests.end());
   for (const uint32_t request : requests) out.early_of[request]++;
 }
 
@@ -514,7 +557,7 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
   // Copies of its functions run that no name means: what they do is missing.
   for (const uint32_t request : requests_in(out, [](const image::Object& one) { return one.runs_old_code; }))
     out.early_of[request]++;
-  if (flags) note_stack_jumps(binding, image, memory, scope.only, out);
+  if (flags) note_unseen_exits(binding, image, memory, scope.only, out);
   for (FunctionPlan& f : out.functions)
     for (const Window& window : f.sites.windows)
       if (uint64_t points = f.sites_of(window)) out.by_tactic[std::string(name(window.tactic))] += points;

@@ -10,43 +10,91 @@
 
 namespace mdl::inject {
 
+namespace {
+
+// What cannot be measured, METRIC@FOCUS, though what it is about is there.
+struct Unmeasured {
+  std::vector<std::string> refused;
+  std::vector<std::string> without;  // they have no such points
+};
+
+// Each, or, where there are many, how many of `all` for which reason.
+void say_unmeasured(const Unmeasured& names, size_t all, bool verbose) {
+  constexpr size_t kFew = 3;
+  const size_t count = names.refused.size() + names.without.size();
+  if (verbose || count <= kFew) {
+    for (const std::string& name : names.refused)
+      say(stderr, "warning: {} cannot be measured: its points are refused\n", name);
+    for (const std::string& name : names.without)
+      say(stderr,
+          "warning: {} cannot be measured: the functions have no such points (one that never returns has no "
+          "returns)\n",
+          name);
+    return;
+  }
+  std::vector<std::string> reasons;
+  if (!names.refused.empty())
+    reasons.push_back(fmt::format("of {} the points are refused", names.refused.size()));
+  if (!names.without.empty())
+    reasons.push_back(
+        fmt::format("{} have no such points (what never returns has no returns)", names.without.size()));
+  say(stderr, "warning: {} of {} lines cannot be measured: {} (--verbose names them)\n", count, all,
+      fmt::format("{}", fmt::join(reasons, "; ")));
+}
+
+}  // namespace
+
+void Reach::Code::add(const plan::Plan& plan, const focus::BoundSnippet& snippet) {
+  const auto& uses = plan.stencils[snippet.stencil].info.cells;
+  for (size_t i = 0; i < uses.size(); i++)
+    written[snippet.cells[i]] = written[snippet.cells[i]] || uses[i].writes;
+  for (const focus::TrackedCells& track : snippet.tracks) written[track.span] = true;
+  for (uint32_t request : snippet.requests)
+    guards[request].insert(guards[request].end(), snippet.guards.begin(), snippet.guards.end());
+}
+
 void Reach::add(const plan::Plan& plan, const patch::Coverage& coverage) {
+  for (size_t i = 0; i < refused_.size(); i++) refused_[i] = refused_[i] || coverage.refused_of[i] != 0;
   for (const patch::FunctionPlan& f : coverage.functions) {
     std::set<uint32_t> taken;
     for (const patch::Window& window : f.sites.windows)
       for (const patch::Site& site : window.sites) taken.insert(site.point);
-    for (uint32_t point : taken) {
+    for (uint32_t point = 0; point < f.points.size(); point++) {
       for (const focus::BoundSnippet& snippet : f.points[point].snippets) {
-        const auto& uses = plan.stencils[snippet.stencil].info.cells;
-        for (size_t i = 0; i < uses.size(); i++)
-          written_[snippet.cells[i]] = written_[snippet.cells[i]] || uses[i].writes;
-        for (const focus::TrackedCells& track : snippet.tracks) written_[track.span] = true;
-        for (uint32_t request : snippet.requests)
-          guards_[request].insert(guards_[request].end(), snippet.guards.begin(), snippet.guards.end());
+        there_.add(plan, snippet);
+        if (taken.contains(point)) inserted_.add(plan, snippet);
       }
     }
   }
 }
 
-std::vector<bool> Reach::hollow(const focus::Binding& binding) const {
+std::vector<bool> Reach::Code::hollow(const focus::Binding& binding) const {
   std::vector<bool> out;
   for (size_t i = 0; i < binding.requests.size(); i++) {
     const focus::BoundRequest& request = binding.requests[i];
-    bool hollow = !request.idle && !written_[request.value];
-    for (focus::CellId guard : guards_[i]) hollow = hollow || (!request.idle && !written_[guard]);
+    bool hollow = !request.idle && !written[request.value];
+    for (focus::CellId guard : guards[i]) hollow = hollow || (!request.idle && !written[guard]);
     if (request.of != focus::BoundRequest::kNone) hollow = hollow || out[request.of];
     out.push_back(hollow);
   }
   return out;
 }
 
+std::vector<bool> Reach::without_functions(const focus::Binding& binding) const {
+  std::vector<bool> out = there_.hollow(binding);
+  for (size_t i = 0; i < out.size(); i++) out[i] = out[i] && !refused_[i];
+  return out;
+}
+
 void Found::add(const focus::Binding& binding, const Reach& reach) {
   const std::vector<bool> hollow = reach.hollow(binding);
+  const std::vector<bool> without = reach.without_functions(binding);
   for (size_t i = 0; i < hollow.size(); i++) {
     const focus::BoundRequest& request = binding.requests[i];
     if (request.of != focus::BoundRequest::kNone) continue;
     std::string name = focus::request_text(request.metric, request.focus);
     if (!hollow[i]) reached_.insert(name);
+    if (!without[i]) met_[name] |= reach.is_refused(i);
     const std::string missing =
         request.missing.empty() ? "" : fmt::format(" (it looks for {})", fmt::join(request.missing, ", "));
     if (missing_.emplace(name, missing).second) order_.push_back(std::move(name));
@@ -58,14 +106,20 @@ void Found::add(const focus::Binding& binding, const Reach& reach) {
       absent_.emplace(i, binding.absent[i]);
 }
 
-bool Found::say_never_came() const {
-  bool any = order_.empty();
+bool Found::say_unreached(bool verbose) const {
+  bool any = reached_.empty();
+  Unmeasured unmeasured;
   for (const std::string& name : order_) {
     if (reached_.contains(name)) continue;
+    if (auto met = met_.find(name); met != met_.end()) {
+      (met->second ? unmeasured.refused : unmeasured.without).push_back(name);
+      continue;
+    }
     any = true;
     say(stderr, "mdl-inject: {} was awaited, and nothing came that it could count{}\n", name,
         missing_.at(name));
   }
+  say_unmeasured(unmeasured, order_.size(), verbose);
   for (const auto& [index, why] : absent_) {
     if (present_.contains(index)) continue;
     any = true;
@@ -74,33 +128,6 @@ bool Found::say_never_came() const {
   if (order_.empty() && absent_.empty())
     say(stderr, "mdl-inject: no program had anything that was asked for\n");
   return any;
-}
-
-// Requests that cannot be measured: each, or, where there are many, how many for which reason.
-void say_hollow(const focus::Binding& binding, const patch::Coverage& coverage,
-                const std::vector<bool>& hollow, bool verbose) {
-  constexpr size_t kFew = 3;
-  std::vector<size_t> refused, without;
-  for (size_t i = 0; i < hollow.size(); i++)
-    if (hollow[i]) (coverage.refused_of[i] != 0 ? refused : without).push_back(i);
-  const size_t count = refused.size() + without.size();
-  if (verbose || count <= kFew) {
-    for (size_t i = 0; i < hollow.size(); i++)
-      if (hollow[i])
-        say(stderr, "warning: {}@{} cannot be measured: {}\n", binding.requests[i].metric,
-            binding.requests[i].focus,
-            coverage.refused_of[i] != 0
-                ? "its points are refused"
-                : "the functions have no such points (one that never returns has no returns)");
-    return;
-  }
-  std::vector<std::string> reasons;
-  if (!refused.empty()) reasons.push_back(fmt::format("of {} the points are refused", refused.size()));
-  if (!without.empty())
-    reasons.push_back(
-        fmt::format("{} have no such points (what never returns has no returns)", without.size()));
-  say(stderr, "warning: {} of {} lines cannot be measured: {} (--verbose names them)\n", count, hollow.size(),
-      fmt::format("{}", fmt::join(reasons, "; ")));
 }
 
 Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& binding,
@@ -120,7 +147,13 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
   if (options.strict && !coverage.refused.empty())
     return Error{fmt::format("{} points are refused{} (--strict; mdl-inject --dry-run lists them)",
                              coverage.refused.size(), example)};
-  if (!options.may_come_later()) say_hollow(binding, coverage, hollow, options.verbose);
+  if (options.may_come_later()) return {};  // Found says it at the end
+  Unmeasured unmeasured;
+  for (size_t i = 0; i < hollow.size(); i++)
+    if (hollow[i])
+      (reach.is_refused(i) ? unmeasured.refused : unmeasured.without)
+          .push_back(fmt::format("{}@{}", binding.requests[i].metric, binding.requests[i].focus));
+  say_unmeasured(unmeasured, hollow.size(), options.verbose);
   return {};
 }
 

@@ -21,29 +21,43 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
 class Reach {
  public:
   explicit Reach(const focus::Binding& binding)
-      : written_(binding.cells.size()), guards_(binding.requests.size()) {}
+      : inserted_(binding), there_(binding), refused_(binding.requests.size()) {}
   // The coverage is of a binding that has the cells and requests of the first one.
   void add(const plan::Plan& plan, const patch::Coverage& coverage);
   // A request is hollow when its value, or a flag that it waits for, is written nowhere, though it should be.
-  std::vector<bool> hollow(const focus::Binding& binding) const;
+  std::vector<bool> hollow(const focus::Binding& binding) const { return inserted_.hollow(binding); }
+  // Those for which functions are missing: not even one that has no such points is there.
+  std::vector<bool> without_functions(const focus::Binding& binding) const;
+  // Whether a point of a request was refused.
+  bool is_refused(size_t request) const { return refused_[request]; }
 
  private:
-  std::vector<bool> written_;                       // by cell
-  std::vector<std::vector<focus::CellId>> guards_;  // by request
+  struct Code {
+    explicit Code(const focus::Binding& binding)
+        : written(binding.cells.size()), guards(binding.requests.size()) {}
+    void add(const plan::Plan& plan, const focus::BoundSnippet& snippet);
+    std::vector<bool> hollow(const focus::Binding& binding) const;
+    std::vector<bool> written;                       // by cell
+    std::vector<std::vector<focus::CellId>> guards;  // by request
+  };
+  Code inserted_;
+  Code there_;  // of all functions that are there, whether they have such points or not
+  std::vector<bool> refused_;
 };
 
 // The findings about the requests, in all programs of a session.
 class Found {
  public:
   void add(const focus::Binding& binding, const Reach& reach);
-  // At the end, where something may have come later: says which requests were for something that never came.
-  // True when there are some.
-  bool say_never_came() const;
+  // At the end, where something may have come later: says which requests were for something that never came, or
+  // for what cannot be measured. True when there are some of the first kind, or nothing was measured.
+  bool say_unreached(bool verbose) const;
 
  private:
   std::vector<std::string> order_;              // requests that were bound anywhere, METRIC@FOCUS
   std::map<std::string, std::string> missing_;  // of these: what they look for
   std::set<std::string> reached_;               // these have something that counts
+  std::map<std::string, bool> met_;             // of these a function was there; whether points were refused
   std::map<size_t, std::string> absent_;        // by Binding::absent, where no program had it: why
   std::set<size_t> present_;
 };

@@ -131,7 +131,10 @@ bool Libraries::insert(Prepared& prepared) {
                                   [](const patch::FunctionPlan& f) { return !f.sites.windows.empty(); });
   for (const std::string& why : prepared.lost)
     if (said_.insert(why).second) say(stderr, "warning: {} was loaded: {}\n", who, why);
-  if (prepared.problem.empty() && !wanted) return false;
+  if (prepared.problem.empty() && !wanted) {
+    reach_.add(input_.plan, prepared.coverage);  // what was refused
+    return false;
+  }
   if (prepared.problem.empty()) {
     const patch::InsertInput input{.plan = input_.plan,
                                    .binding = prepared.graft.binding,

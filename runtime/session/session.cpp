@@ -64,7 +64,7 @@ Result<int> Session::run(std::optional<process::Launch>& launched) {
     say(stderr, "mdl-inject: no process has come that could be measured\n");
     return static_cast<int>(Status::failed);
   }
-  if (out && *out == 0 && options_.may_come_later() && found_.say_never_came())
+  if (out && *out == 0 && options_.may_come_later() && found_.say_unreached(options_.verbose))
     return static_cast<int>(Status::failed);
   return out;
 }

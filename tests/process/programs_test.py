@@ -104,6 +104,32 @@ class Programs(LiveTest):
         self.assertIn("/Code/nowhere", done.stderr)
         self.assertEqual(self.out.read_text(), "")
 
+    def test_what_is_there_and_cannot_be_measured(self):
+        """One line of a focus with `*`: a warning, as at an attach. It came; nothing was awaited in vain."""
+        for option in ("--follow-fork", "--await"):
+            done = run(MDL_INJECT, "--run", "calls /Code/changing/t_*", option, "-o", self.out, "--", PROGRAMS / "changing")
+            self.assertIn("t_marked cannot be measured: its points are refused", done.stderr)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = run(MDL_INJECT, "--run", "calls t_marked", "--await", "-o", self.out, "--", PROGRAMS / "changing")
+        self.assertEqual(done.returncode, 1, done.stderr)
+
+    def test_the_wait_at_an_execve_that_fails_is_not_the_programs(self):
+        """execvp tries the folders of PATH one by one, and is followed each time. The best of some: others may run."""
+        times = []
+        for _ in range(5):
+            self.out.unlink(missing_ok=True)
+            done = run(MDL_INJECT, "--run", "time execvp", "cpu execvp", "--follow-fork", "-o", self.out, "--",
+                       shutil.which("env"), "true", env={**os.environ, "PATH": "/n1:/n2:/n3:/n4:/n5:/usr/bin:/bin"})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            values = collections.Counter()
+            for line in map(json.loads, self.out.read_text().splitlines()):
+                if line["final"]:
+                    values[line["metric"]] += line["value"]
+            times.append([values["time execvp"], values["cpu execvp"]])
+        wall, cpu = map(min, zip(*times))
+        self.assertLess(wall, 5_000_000, times)
+        self.assertLess(cpu, 500_000, times)
+
     def test_how_the_last_one_ends(self):
         self.assertEqual(run(*self.command("sh", "-c", "exec sh -c 'kill -9 $$'")).returncode, 3)
 

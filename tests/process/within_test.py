@@ -71,8 +71,9 @@ class Within(LiveTest):
         self.assertEqual({line.get("anomalies") for line in session.final().values()}, {51})
 
     def test_frames_removed_by_exceptions_of_other_languages(self):
-        """Ada, D (two compilers), Objective-C: what their code calls where it has caught lowers the flags."""
-        for catch in ("__gnat_begin_handler_v1", "__gdc_begin_catch", "_d_eh_enter_catch", "objc_begin_catch"):
+        """Ada, D (two compilers), Objective-C, Rust: what their code calls where it has caught lowers the flags."""
+        for catch in ("__gnat_begin_handler_v1", "__gdc_begin_catch", "_d_eh_enter_catch", "objc_begin_catch",
+                      "__rust_panic_cleanup"):
             program = self.start("catches")
             before = self.remember(program.pid)
             plan = self.compile_text(CONSTRAINTS + metric("leaves", ["t_leaf"], constraints=["procedure"]))
@@ -86,6 +87,22 @@ class Within(LiveTest):
             self.assertEqual((inside["value"], inside["anomalies"]), (100, 50), catch)
             # Nothing tells that a function is called where this program has caught.
             self.assertEqual((inside["complete"], final["leaves", ""].get("complete")), (False, None))
+            self.assert_untouched(program.pid, before)
+            self.assertEqual(program.end(), 7)
+
+    def test_panics_that_are_caught_unseen(self):
+        """Link-time optimization has taken in what Rust's catch_unwind calls: times of the program are not whole."""
+        for name, whole in (("rust_catch", True), ("rust_catch-lto", False)):
+            program = self.start(name)
+            before = self.remember(program.pid)
+            session = self.inject(program.pid, f"time /Code/{name}/t_work", "time write", "count t_work").wait_inserted()
+            program.ask("go 100")
+            self.assert_stopped_well(session)
+            final = {line["metric"]: line for line in session.lines if line.get("final")}
+            self.assertEqual(final["count t_work"]["value"], 100)
+            self.assertEqual([final[one].get("complete") for one in (f"time /Code/{name}/t_work", "time write", "count t_work")],
+                             [None if whole else False, None, None])
+            self.assertEqual("catches panics of Rust" in session.errors, not whole)
             self.assert_untouched(program.pid, before)
             self.assertEqual(program.end(), 7)
 

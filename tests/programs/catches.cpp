@@ -45,6 +45,11 @@ FUNCTION void _d_eh_enter_catch(int value) {
 FUNCTION void objc_begin_catch(int value) {
   sum = sum + value + 4;
 }
+// As Rust 1.95 names it. In a program with link-time optimization it is all that is left of what catch_unwind calls.
+FUNCTION void rust_panic_cleanup(int value) __asm__("_RNvCsfLfy6EI15iL_7___rustc20___rust_panic_cleanup");
+FUNCTION void rust_panic_cleanup(int value) {
+  sum = sum + value + 5;
+}
 
 namespace {
 
@@ -55,7 +60,8 @@ struct Catch {
 constexpr Catch kCatches[] = {{"__gnat_begin_handler_v1", __gnat_begin_handler_v1},
                               {"__gdc_begin_catch", __gdc_begin_catch},
                               {"_d_eh_enter_catch", _d_eh_enter_catch},
-                              {"objc_begin_catch", objc_begin_catch}};
+                              {"objc_begin_catch", objc_begin_catch},
+                              {"__rust_panic_cleanup", rust_panic_cleanup}};
 
 __attribute__((noinline)) void run_round(int value, void (*caught)(int)) {
   if (__builtin_setjmp(place) == 0)

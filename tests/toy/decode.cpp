@@ -214,6 +214,9 @@ bool any_far_jump(std::span<const std::byte> bytes, uint64_t start, llvm::functi
 uint64_t find_stack_jump(std::span<const std::byte>, uint64_t) {
   return 0;
 }
+uint64_t find_constant(std::span<const std::byte>, uint64_t, uint64_t) {
+  return 0;
+}
 
 bool may_branch_into(std::span<const std::byte>, uint64_t, const image::Range&) {
   return false;  // all branches are far

@@ -88,6 +88,13 @@ uint64_t find_stack_jump(std::span<const std::byte> bytes, uint64_t start) {
   return 0;
 }
 
+// mov $imm64 is the only instruction that has one.
+uint64_t find_constant(std::span<const std::byte> bytes, uint64_t start, uint64_t constant) {
+  const auto* found =
+      static_cast<const std::byte*>(memmem(bytes.data(), bytes.size(), &constant, sizeof constant));
+  return found ? start + static_cast<uint64_t>(found - bytes.data()) : 0;
+}
+
 // jcc rel8 is 70..7f, loop and jrcxz e0..e3, jmp rel8 eb (SDM volume 2).
 bool may_branch_into(std::span<const std::byte> bytes, uint64_t start, const image::Range& into) {
   const uint8_t* raw = raw_bytes(bytes);

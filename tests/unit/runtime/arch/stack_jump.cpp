@@ -1,4 +1,4 @@
-// Where code leaves frames by a jump of its own, as compilers make it of __builtin_longjmp.
+// Where code leaves frames by a jump of its own, as compilers make it of __builtin_longjmp; constants in code.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -35,6 +35,16 @@ TEST(StackJump, IsNoOther) {
   // mov 48(%rdi),%rsp; jmp *%rdx: musl's longjmp, which is known by its name
   EXPECT_EQ(found({0x48, 0x8b, 0x67, 0x30, 0xff, 0xe2}), 0u);
   EXPECT_EQ(find_stack_jump({}, kAt), 0u);
+}
+
+// mov $0x54535552005a4f4d,%rcx
+TEST(Constant, IsFoundWhole) {
+  std::vector<std::byte> bytes(3, std::byte{0x90});
+  for (const int byte : {0x48, 0xb9, 0x4d, 0x4f, 0x5a, 0x00, 0x52, 0x55, 0x53, 0x54})
+    bytes.push_back(static_cast<std::byte>(byte));
+  EXPECT_EQ(find_constant(bytes, kAt, 0x54535552005a4f4d), kAt + 5);
+  EXPECT_EQ(find_constant(bytes, kAt, 0x54535552005a4f4e), 0u);
+  EXPECT_EQ(find_constant({}, kAt, 0x54535552005a4f4d), 0u);
 }
 
 }  // namespace

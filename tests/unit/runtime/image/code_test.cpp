@@ -240,6 +240,15 @@ TEST_F(CodeOfSample, KindsOfExits) {
   EXPECT_TRUE(code_of("s_jumper").exits.empty());
 }
 
+TEST_F(CodeOfSample, ATableGoesOnBehindACaseThatCannotHappen) {
+  Code code = code_of("s_asm_unreachable_case");
+  EXPECT_EQ(code.doubt, "");
+  ASSERT_EQ(code.switches.size(), 1u);
+  EXPECT_EQ(code.switches[0].targets.size(), 3u);
+  ASSERT_EQ(code.instructions.size(), 8u);  // no window takes the padding behind
+  for (size_t i = 4; i < 7; ++i) EXPECT_TRUE(code.is_target(code.instructions[i].address)) << i;
+}
+
 TEST_F(CodeOfSample, AVirtualCallBesideASwitchLeaves) {
   EXPECT_EQ(exit_kinds(code_of("s_virtual_beside_switch")),
             (std::vector{ExitKind::return_, ExitKind::return_, ExitKind::tail_jump_indirect}));

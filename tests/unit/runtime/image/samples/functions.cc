@@ -397,6 +397,24 @@ asm(R"(
   ret
   END s_asm_hidden_table
 
+  # clang leads what cannot happen to the function's end, and checks no range: the table goes on behind that. One of
+  # its labels is reached by nothing else.
+  FUNCTION s_asm_unreachable_case
+  lea 63f(%rip), %rcx
+  movslq (%rcx,%rdi,4), %rdi
+  add %rcx, %rdi
+  jmp *%rdi
+60: mov $1, %eax
+61: add $2, %eax
+62: add $3, %eax
+  ret
+  END s_asm_unreachable_case
+64:
+  .pushsection .rodata
+  .balign 4
+63: .long 64b-63b, 62b-63b, 64b-63b, 60b-63b, 61b-63b
+  .popsection
+
   # What is read has the size of a label's address, the frame is the same at the label and at the jump, and the
   # table's address comes from memory: it may be either.
   FUNCTION s_asm_label_or_method
