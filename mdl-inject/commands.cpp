@@ -153,7 +153,7 @@ Result<void> separate_reading(const Options& options, Audit* audit) {
 }
 
 int fail(const Error& error) {
-  say(stderr, "mdl-inject: {}\n", error.text);
+  if (!error.is_quiet) say(stderr, "mdl-inject: {}\n", error.text);
   return static_cast<int>(error.status);
 }
 
@@ -177,7 +177,10 @@ int list(const Options& options) {
   if (!image) return fail(image.error());
   int printed = print_functions(stdout, *image, options.glob);
   if (printed != 0)
-    say(stderr, "mdl-inject: no function of process {} matches '{}'\n", options.pid, options.glob);
+    say(stderr, "mdl-inject: no function of process {} matches '{}'{}\n", options.pid, options.glob,
+        options.glob.find_first_of("*?[/") == std::string::npos
+            ? fmt::format(": the whole name is meant; '*{}*' has those that it is a part of", options.glob)
+            : "");
   return printed;
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include "base/phases.h"
 #include "base/say.h"
@@ -66,7 +67,9 @@ void open_standard_files() {
 // Success is what has reached its place: a full disk or a closed pipe is found at the flush.
 int flushed(int status) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
-  int failed = mdl::inject::fail({fmt::format("cannot write to standard output: {}", std::strerror(errno))});
+  mdl::Error error{fmt::format("cannot write to standard output: {}", std::strerror(errno))};
+  error.is_quiet = errno == EPIPE;
+  int failed = mdl::inject::fail(error);
   return status == 0 ? failed : status;
 }
 
@@ -82,7 +85,11 @@ int main(int argc, char** argv) {
     return flushed(parsed.exit ? *parsed.exit : run(parsed.options));
   } catch (const std::bad_alloc&) {
     return mdl::inject::fail({"there is not enough memory for all that is asked for: ask for less at once"});
-  } catch (const std::exception& problem) {  // standard output that cannot be written
+  } catch (const std::system_error& problem) {  // standard output that cannot be written
+    mdl::Error error{problem.what()};
+    error.is_quiet = problem.code() == std::errc::broken_pipe;
+    return mdl::inject::fail(error);
+  } catch (const std::exception& problem) {
     return mdl::inject::fail({problem.what()});
   }
 }
