@@ -385,7 +385,7 @@ Parsed parse_options(int argc, const char* const* argv) {
       ->group("Other commands");
   app.add_flag("--list", list,
                "List the functions of a process; with /SyncObject its locks, with /File and /Socket what it "
-               "reads and writes, with /Thread its threads")
+               "reads and writes, with /Thread its threads, with /Memory its variables")
       ->group("Other commands");
   app.add_flag("--metrics", metrics, "List the standard metrics; with a PID, those that the process can have")
       ->group("Other commands");
