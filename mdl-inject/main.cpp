@@ -8,10 +8,12 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <string_view>
 #include <system_error>
 
 #include "base/phases.h"
 #include "base/say.h"
+#include "base/shown_names.h"
 #include "mdl-inject/catalogue.h"
 #include "mdl-inject/commands.h"
 #include "mdl-inject/compile.h"
@@ -19,6 +21,7 @@
 #include "mdl-inject/measure.h"
 #include "mdl-inject/options.h"
 #include "mdl-inject/resources.h"
+#include "runtime/image/for_people.h"
 
 namespace {
 
@@ -78,6 +81,10 @@ int flushed(int status) {
 int main(int argc, char** argv) {
   mdl::phases::begin("start");
   open_standard_files();
+  mdl::show_names_by([](std::string_view text) {
+    constexpr size_t kLongest = 120;
+    return mdl::image::for_people(text, kLongest);
+  });
   // A reader that goes away, or a full quota, must not end us with code in a process.
   for (int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
   try {
