@@ -124,8 +124,13 @@ std::optional<std::string> assign_words(Options& out, std::span<const std::strin
     out.run.assign(words.begin() + static_cast<ptrdiff_t>(ours), words.end());
     return add_metrics(out, words.first(ours));
   }
+  const auto query = std::ranges::find_if(out.metrics, is_query);
+  if (query != out.metrics.end())
+    return fmt::format("-m names a metric of a plan; a query stands without it: '{}'", *query);
   const bool wants_pid = out.command != Command::verify && out.process.empty() && !out.names_group() &&
                          (out.command != Command::metrics || !words.empty());
+  if (wants_pid && !words.empty())
+    if (std::string command = command_as_word(words[0]); !command.empty()) return command;
   const bool measures = out.command == Command::measure;
   if (out.busiest && words.size() > (wants_pid ? 1 : 0))
     return fmt::format("'{}' is one argument too many: top finds by itself what to measure", words.back());

@@ -69,6 +69,13 @@ std::string no_such_plan(const std::string& word) {
          "'count malloc'";
 }
 
+std::string command_as_word(const std::string& word) {
+  constexpr std::string_view kCommands[] = {"list", "status", "remove", "check",  "metrics",
+                                            "run",  "verify", "help",   "version"};
+  if (std::ranges::find(kCommands, word) == std::end(kCommands)) return "";
+  return fmt::format("'{}' is an option: --{}", word, word);
+}
+
 std::string wrong_option(const CLI::App& app, const CLI::ParseError& problem) {
   if (dynamic_cast<const CLI::ExtrasError*>(&problem) != nullptr) {
     const std::vector<std::string> left = app.remaining();

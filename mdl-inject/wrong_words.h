@@ -13,6 +13,9 @@ std::string without_quotes(std::span<const std::string> words);
 // Of a word that is taken for a plan, and no file.
 std::string no_such_plan(const std::string& word);
 
+// Of a command that is written as a word, where it is an option here: `list`, `help`; "" of others.
+std::string command_as_word(const std::string& word);
+
 // An error of the command line in our words.
 std::string wrong_option(const CLI::App& app, const CLI::ParseError& problem);
 

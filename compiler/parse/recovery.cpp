@@ -247,6 +247,10 @@ std::string ErrorStrategy::hint_in_query(antlr4::Parser* parser, Token* found, b
     return "a function of an object is a path: /Code/OBJECT/FUNCTION, /Code/libc.so.6/malloc";
   if (type == P::STAR)
     return "a pattern that begins so stands in quotes: \"*Command\"; all of an object is /Code/OBJECT/*";
+  constexpr std::string_view kOfValues[] = {"sum", "min", "max", "avg", "hist"};
+  const std::string_view verb = text(tokens.get(0));
+  if (type == P::ID && is_no_typo && std::ranges::find(kOfValues, verb) != std::end(kOfValues))
+    return fmt::format("a value is taken 'at' a function: {} {} at {}", verb, before, word);
   if (type == P::ID && is_second && is_no_typo)
     return fmt::format("several functions have commas between them: {}, {}", before, word);
   return "";

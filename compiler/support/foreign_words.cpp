@@ -27,12 +27,15 @@ constexpr std::string_view kBusiest = "`mdl-inject top PID` finds the busiest fu
 constexpr std::string_view kMeans =
     "`avg VALUE at F` is the mean: `avg elapsed at F`, `avg $arg[0] at malloc`";
 
+constexpr std::string_view kRates = "each line has its rate per second: `count F`";
+
 constexpr Row kVerbs[] = {
-    {"histogram", kSizes}, {"lhist", kSizes},    {"quantize", kSizes},       {"p50", kDurations},
-    {"p90", kDurations},   {"p99", kDurations},  {"percentile", kDurations}, {"duration", kDurations},
-    {"trace", kEvents},    {"print", kEvents},   {"printf", kEvents},        {"probe", kEvents},
-    {"break", kEvents},    {"stack", kStacks},   {"backtrace", kStacks},     {"profile", kBusiest},
-    {"record", kBusiest},  {"sample", kBusiest}, {"mean", kMeans},           {"average", kMeans},
+    {"rate", kRates},     {"freq", kRates},           {"throughput", kRates},   {"histogram", kSizes},
+    {"lhist", kSizes},    {"quantize", kSizes},       {"p50", kDurations},      {"p90", kDurations},
+    {"p99", kDurations},  {"percentile", kDurations}, {"duration", kDurations}, {"trace", kEvents},
+    {"print", kEvents},   {"printf", kEvents},        {"probe", kEvents},       {"break", kEvents},
+    {"stack", kStacks},   {"backtrace", kStacks},     {"profile", kBusiest},    {"record", kBusiest},
+    {"sample", kBusiest}, {"mean", kMeans},           {"average", kMeans},
 };
 
 constexpr std::string_view kIf = "a condition begins with 'if': `count F if $arg[0] > 1`";
@@ -125,6 +128,8 @@ std::string without_unit(std::string_view number) {
   const auto [behind, problem] = std::from_chars(number.data(), end, value);
   if (problem != std::errc()) return "";
   const std::string_view name(behind, static_cast<size_t>(end - behind));
+  if (name.empty() && value >= 0 && value <= 9e18)  // 1e6
+    return fmt::format("numbers are whole: write {}", static_cast<uint64_t>(std::llround(value)));
   const auto unit = std::ranges::find(kUnits, name, &Unit::name);
   if (unit == std::end(kUnits) || value * unit->size > 9e18) return "";
   return fmt::format("numbers have no units{}: write {}", unit->is_time ? ", and times are nanoseconds" : "",

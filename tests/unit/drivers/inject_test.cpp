@@ -157,6 +157,9 @@ TEST(WrongWords, AnOptionThatIsNone) {
   };
   EXPECT_THAT(said({"12", "count f", "--duraton", "1"}),
               testing::HasSubstr("no option --duraton; did you mean --duration?"));
+  EXPECT_THAT(said({"list", "12"}), testing::HasSubstr("'list' is an option: --list"));
+  EXPECT_THAT(said({"12", "-m", "count malloc"}),
+              testing::HasSubstr("a query stands without it: 'count malloc'"));
   EXPECT_THAT(said({"--pid", "12", "count f"}),
               testing::HasSubstr("no option --pid: a process stands in front"));
   EXPECT_THAT(said({"12", "count f", "-d", "1m", "-d", "1"}),
