@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/shown_names.h"
 #include "base/utf8.h"
 
 namespace mdl {
@@ -27,6 +28,7 @@ bool is_direction_or_separator(std::string_view character) {
 }
 
 std::string* kept_errors = nullptr;
+ShowNames shown_names = nullptr;
 
 bool is_harmless(std::string_view character, std::string_view kept) {
   if (character.size() > 1) return !is_c1(character) && !is_direction_or_separator(character);
@@ -74,8 +76,13 @@ void keep_errors(std::string* place) {
   kept_errors = place;
 }
 
+void show_names_by(ShowNames shown) {
+  shown_names = shown;
+}
+
 void say_text(std::FILE* to, std::string_view text) {
-  const std::string out = harmless(text, "\n\t");
+  const bool is_shown = to == stderr && shown_names != nullptr;
+  const std::string out = harmless(is_shown ? shown_names(text) : std::string(text), "\n\t");
   if (to == stderr && kept_errors) {
     *kept_errors += out;
     return;

@@ -7,6 +7,8 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/installed.h"
@@ -59,11 +61,24 @@ std::vector<StandardPlan> parse_all(const std::vector<PlanBytes>& files) {
 // Those whose functions the process has.
 std::set<std::string> metrics_of(const plan::Plan& plan, const image::Image& image) {
   focus::BindOptions all;
-  all.allow_calls = all.allow_reads = true;
+  all.allow_calls = all.allow_reads = all.elsewhere = true;
   std::set<std::string> found;
   if (auto binding = focus::bind(plan, image, all))
     for (const focus::BoundRequest& request : binding->requests) found.insert(request.metric);
   return found;
+}
+
+// Queries that mean something of most programs, and what they are about.
+constexpr std::pair<std::string_view, std::string_view> kFirstQueries[] = {
+    {"malloc", "hist $arg[0] at malloc"},
+    {"main", "time main by thread"},
+};
+
+bool has_function(const image::Image& image, std::string_view name) {
+  return std::ranges::any_of(image.objects, [&](const image::Object& object) {
+    return std::ranges::any_of(object.functions.named(),
+                               [&](const image::Function& one) { return one.name == name; });
+  });
 }
 
 Result<image::Image> look_at(const Options& options) {
@@ -119,9 +134,14 @@ int introduce(const Options& options) {
     say("  /Code/{}  {} functions{}\n", objects[i]->name, objects[i]->functions.size(),
         objects[i]->is_go ? " (Go code: not to be instrumented)" : "");
   if (objects.size() > kMostObjects) say("  and {} more objects\n", objects.size() - kMostObjects);
+  const bool is_go = !image->objects.empty() && image->objects[0].is_go;
+  if (is_go) say("Go code cannot be measured, C libraries beside it can (docs/refusals.md).\n");
+  if (std::ranges::all_of(objects, [](const image::Object* one) { return one->is_go || one->is_loader; }))
+    return 0;
   say("In one line (docs/queries.md):\n");
-  say("  mdl-inject {} 'calls /Code/{}/*'\n", options.pid, program);
-  say("  mdl-inject {} 'hist $arg[0] at malloc' 'time main by thread'\n", options.pid);
+  if (!is_go) say("  mdl-inject {} 'calls /Code/{}/*'\n", options.pid, program);
+  for (const auto& [function, query] : kFirstQueries)
+    if (has_function(*image, function)) say("  mdl-inject {} '{}'\n", options.pid, query);
   std::string plans;
   for (const StandardPlan& one : parse_all(files))
     if (const size_t count = metrics_of(one.plan, *image).size(); count > 0)

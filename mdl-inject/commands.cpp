@@ -153,7 +153,7 @@ Result<void> separate_reading(const Options& options, Audit* audit) {
 }
 
 int fail(const Error& error) {
-  say(stderr, "mdl-inject: {}\n", error.text);
+  if (!error.is_quiet) say(stderr, "mdl-inject: {}\n", error.text);
   return static_cast<int>(error.status);
 }
 
@@ -175,9 +175,20 @@ int list(const Options& options) {
   if (auto ok = process::check_target(options.pid); !ok) return fail(ok.error());
   auto image = image::read_image(options.pid);
   if (!image) return fail(image.error());
+  const std::string hierarchy = options.glob.substr(0, options.glob.find('/', 1));
+  if (hierarchy.starts_with('/') && hierarchy != "/Code" && hierarchy.find_first_of("*?[") == hierarchy.npos)
+    return fail(
+        {fmt::format(
+             "there is no {} that can be listed; there are /Code, /Thread, /Memory, /SyncObject, /File and "
+             "/Socket",
+             hierarchy),
+         Status::usage});
   int printed = print_functions(stdout, *image, options.glob);
   if (printed != 0)
-    say(stderr, "mdl-inject: no function of process {} matches '{}'\n", options.pid, options.glob);
+    say(stderr, "mdl-inject: no function of process {} matches '{}'{}\n", options.pid, options.glob,
+        options.glob.find_first_of("*?[/") == std::string::npos
+            ? fmt::format(": the whole name is meant; '*{}*' has those that it is a part of", options.glob)
+            : "");
   return printed;
 }
 

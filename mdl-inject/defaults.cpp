@@ -1,6 +1,7 @@
 #include "mdl-inject/defaults.h"
 
 #include <fmt/format.h>
+
 #include <sstream>
 
 namespace mdl::inject {

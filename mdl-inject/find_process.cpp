@@ -1,6 +1,7 @@
 #include "mdl-inject/find_process.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -145,6 +146,18 @@ bool is_id(const std::string& name) {
   return name.find_first_not_of("0123456789") == std::string::npos;
 }
 
+// One with a typing error, or else those that the name is a part of: redis is redis-server.
+std::string nearest_name(const std::string& name, const std::set<std::string>& known) {
+  constexpr size_t kMost = 3;
+  const std::string near = focus::did_you_mean(name, std::vector<std::string>(known.begin(), known.end()));
+  if (!near.empty()) return near;
+  std::vector<std::string> longer;
+  for (const std::string& one : known)
+    if (one.find(name) != one.npos && one.find(' ') == one.npos && longer.size() < kMost)
+      longer.push_back(fmt::format("`{}`", one));
+  return longer.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(longer, " or "));
+}
+
 Result<void> add_named(const Options& options, const std::string& name, Chosen& chosen) {
   if (name.empty()) return Error{fmt::format("'{}' has an empty name", options.process), Status::usage};
   if (is_id(name)) {
@@ -161,7 +174,7 @@ Result<void> add_named(const Options& options, const std::string& name, Chosen& 
     if (is_called(one, name)) found.push_back(std::move(one));
   }
   if (found.empty()) {
-    const std::string near = focus::did_you_mean(name, std::vector<std::string>(known.begin(), known.end()));
+    const std::string near = nearest_name(name, known);
     if (!options.follow) return Error{fmt::format("no process is called {}{}", name, near)};
     say(stderr, "no process is called {} yet: the first one is waited for{}\n", name, near);
     return {};

@@ -8,9 +8,12 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <string_view>
+#include <system_error>
 
 #include "base/phases.h"
 #include "base/say.h"
+#include "base/shown_names.h"
 #include "mdl-inject/catalogue.h"
 #include "mdl-inject/commands.h"
 #include "mdl-inject/compile.h"
@@ -18,6 +21,7 @@
 #include "mdl-inject/measure.h"
 #include "mdl-inject/options.h"
 #include "mdl-inject/resources.h"
+#include "runtime/image/for_people.h"
 
 namespace {
 
@@ -66,7 +70,9 @@ void open_standard_files() {
 // Success is what has reached its place: a full disk or a closed pipe is found at the flush.
 int flushed(int status) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
-  int failed = mdl::inject::fail({fmt::format("cannot write to standard output: {}", std::strerror(errno))});
+  mdl::Error error{fmt::format("cannot write to standard output: {}", std::strerror(errno))};
+  error.is_quiet = errno == EPIPE;
+  int failed = mdl::inject::fail(error);
   return status == 0 ? failed : status;
 }
 
@@ -75,6 +81,10 @@ int flushed(int status) {
 int main(int argc, char** argv) {
   mdl::phases::begin("start");
   open_standard_files();
+  mdl::show_names_by([](std::string_view text) {
+    constexpr size_t kLongest = 120;
+    return mdl::image::for_people(text, kLongest);
+  });
   // A reader that goes away, or a full quota, must not end us with code in a process.
   for (int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
   try {
@@ -82,7 +92,11 @@ int main(int argc, char** argv) {
     return flushed(parsed.exit ? *parsed.exit : run(parsed.options));
   } catch (const std::bad_alloc&) {
     return mdl::inject::fail({"there is not enough memory for all that is asked for: ask for less at once"});
-  } catch (const std::exception& problem) {  // standard output that cannot be written
+  } catch (const std::system_error& problem) {  // standard output that cannot be written
+    mdl::Error error{problem.what()};
+    error.is_quiet = problem.code() == std::errc::broken_pipe;
+    return mdl::inject::fail(error);
+  } catch (const std::exception& problem) {
     return mdl::inject::fail({problem.what()});
   }
 }

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "base/say.h"
 #include "mdl-inject/origin.h"
+#include "mdl-inject/wrong_words.h"
 #include "runtime/kernel/broker.h"
 #include "runtime/output/formats.h"
 
@@ -66,6 +67,7 @@ bool is_query(const std::string& word) {
 
 // What is to be measured: queries and sources, or one plan.
 std::optional<std::string> add_metrics(Options& out, std::span<const std::string> words) {
+  if (std::string meant = without_quotes(words); !meant.empty()) return meant;
   for (const std::string& word : words) {
     if (is_query(word)) {
       if (std::find(out.typed.begin(), out.typed.end(), word) == out.typed.end()) out.typed.push_back(word);
@@ -122,8 +124,13 @@ std::optional<std::string> assign_words(Options& out, std::span<const std::strin
     out.run.assign(words.begin() + static_cast<ptrdiff_t>(ours), words.end());
     return add_metrics(out, words.first(ours));
   }
+  const auto query = std::ranges::find_if(out.metrics, is_query);
+  if (query != out.metrics.end())
+    return fmt::format("-m names a metric of a plan; a query stands without it: '{}'", *query);
   const bool wants_pid = out.command != Command::verify && out.process.empty() && !out.names_group() &&
                          (out.command != Command::metrics || !words.empty());
+  if (wants_pid && !words.empty())
+    if (std::string command = command_as_word(words[0]); !command.empty()) return command;
   const bool measures = out.command == Command::measure;
   if (out.busiest && words.size() > (wants_pid ? 1 : 0))
     return fmt::format("'{}' is one argument too many: top finds by itself what to measure", words.back());
@@ -133,7 +140,10 @@ std::optional<std::string> assign_words(Options& out, std::span<const std::strin
     return set_pid(out, words[0]);
   if (words.size() < least)
     return measures && !out.busiest
-               ? (wants_pid ? "a process id and a query or a plan are needed" : "a query or a plan is needed")
+               ? (wants_pid
+                      ? "a process and a query or a plan are needed, as in mdl-inject PID 'count malloc' or "
+                        "mdl-inject -p NAME 'count malloc'; either alone says what can be asked of it"
+                      : "a query or a plan is needed")
            : out.command == Command::verify ? "a plan is needed"
                                             : "a process id is needed";
   if (wants_pid && is_list(words[0])) {
@@ -148,6 +158,15 @@ std::optional<std::string> assign_words(Options& out, std::span<const std::strin
   if (words.size() > most) return fmt::format("'{}' is one argument too many", words[most]);
   if (words.size() == 1) (out.command == Command::list ? out.glob : out.plan) = words[0];
   return std::nullopt;
+}
+
+// In front, or behind the process. Whether it was there.
+bool take_top(std::vector<std::string>& words) {
+  const bool is_second = words.size() == 2 && is_number(words[0]);
+  const auto at = words.begin() + (is_second ? 1 : 0);
+  if (at == words.end() || *at != "top") return false;
+  words.erase(at);
+  return true;
 }
 
 // The words, the last one first as CLI11 takes them. --require-signed may stand alone: then it gets the
@@ -371,7 +390,7 @@ Parsed parse_options(int argc, const char* const* argv) {
       ->group("Other commands");
   app.add_flag("--list", list,
                "List the functions of a process; with /SyncObject its locks, with /File and /Socket what it "
-               "reads and writes, with /Thread its threads")
+               "reads and writes, with /Thread its threads, with /Memory its variables")
       ->group("Other commands");
   app.add_flag("--metrics", metrics, "List the standard metrics; with a PID, those that the process can have")
       ->group("Other commands");
@@ -381,13 +400,12 @@ Parsed parse_options(int argc, const char* const* argv) {
   try {
     app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& problem) {
-    out.exit = problem.get_exit_code() == 0 ? app.exit(problem) : usage(problem.what());
+    out.exit = problem.get_exit_code() == 0 ? app.exit(problem) : usage(wrong_option(app, problem));
     return out;
   }
   if (traps) say(stderr, "mdl-inject: note: --allow-traps changes nothing: this version sets no traps\n");
   const bool other = list || run || status || remove || verify || metrics;
-  o.busiest = !words.empty() && words[0] == "top";
-  if (o.busiest) words.erase(words.begin());
+  o.busiest = take_top(words);
   const bool alone =
       !other && !o.busiest &&
       words.size() == (o.process.empty() && !o.names_group() ? 1 : 0);  // a process, and no more

@@ -1,6 +1,7 @@
 #include "mdl-inject/plan_file.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <span>
@@ -10,6 +11,7 @@
 #include "base/installed.h"
 #include "mdl-inject/compile.h"
 #include "mdl-inject/drill_queries.h"
+#include "mdl-inject/wrong_words.h"
 #include "runtime/plan/object_file.h"
 
 namespace mdl::inject {
@@ -18,7 +20,13 @@ Result<PlanFile> read_plan_file(Options& options) {
   PlanFile out;
   out.is_compiled = !options.typed.empty() || !options.sources.empty();
   auto bytes = out.is_compiled ? compile(options) : plan::read_plan_bytes(options.plan);
-  if (!bytes) return bytes.error();
+  if (!bytes) {
+    Error error = bytes.error();
+    const std::string meant =
+        out.is_compiled || access(options.plan.c_str(), F_OK) == 0 ? "" : no_such_plan(options.plan);
+    if (!meant.empty()) error.text += "; " + meant;
+    return error;
+  }
   out.bytes = std::move(*bytes);
   if (out.is_compiled)
     options.plan = !options.sources.empty() ? options.sources[0] : "the query";

@@ -15,6 +15,7 @@
 #include "format/kinds.h"
 #include "mdl-inject/commands.h"
 #include "mdl-inject/measure.h"
+#include "mdl-inject/memory_list.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/output/figures.h"
 #include "runtime/process/target.h"
@@ -136,11 +137,12 @@ Result<std::vector<std::string>> metrics_for(const std::string& glob) {
 
 bool lists_resources(const Options& options) {
   return is_below(options.glob, kLocks) || is_below(options.glob, kThreads) ||
-         is_of_descriptors(options.glob);
+         is_below(options.glob, kMemory) || is_of_descriptors(options.glob);
 }
 
 int list_resources(const Options& options, const Policy& policy) {
   if (is_below(options.glob, kThreads)) return list_threads(options);
+  if (is_below(options.glob, kMemory)) return list_memory(options);
   auto metrics = metrics_for(options.glob);
   if (!metrics) return fail(metrics.error());
   Options moment = options;

@@ -52,6 +52,8 @@ class BoundedLexer : public MdlLexer {
 Span span_of(const Source& source, antlr4::Token* token);
 Span span_of(const Source& source, antlr4::ParserRuleContext* context);
 
+inline constexpr std::string_view kEndOfQuery = "the end of the query";
+
 // Reports syntax errors in our words and resynchronizes the parser (recovery.cpp).
 // `end`: what the end of the text is called.
 std::shared_ptr<antlr4::ANTLRErrorStrategy> make_error_strategy(const Source& source, std::string_view end,

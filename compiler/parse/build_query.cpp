@@ -134,7 +134,7 @@ class Builder {
     diagnostics_
         .report(DiagnosticCode::query_part, subject.point->span, "behind a function's name",
                 "'.entry' or '.return'")
-        .hint("a name that has a '.' in it is written in quotes");
+        .hint("a name that has a '.' in it is written in quotes; one of C++ with '::'");
   }
 
   void plain(const std::string& text, bool star, ast::Subject& subject) {

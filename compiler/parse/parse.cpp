@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "compiler/parse/antlr.h"
 #include "compiler/parse/broken.h"
+#include "compiler/support/foreign_words.h"
 
 namespace mdl {
 namespace parser {
@@ -99,7 +100,7 @@ bool check_text(const Source& source, Diagnostics& diagnostics) {
 }
 
 // Reports the tokens that are wrong by themselves, and returns them.
-std::vector<Span> check_tokens(const Source& source, antlr4::CommonTokenStream& tokens,
+std::vector<Span> check_tokens(const Source& source, antlr4::CommonTokenStream& tokens, bool of_query,
                                Diagnostics& diagnostics) {
   std::vector<Span> wrong;
   size_t stray_line = 0;  // one such character a line is enough
@@ -113,12 +114,15 @@ std::vector<Span> check_tokens(const Source& source, antlr4::CommonTokenStream& 
     if (type == MdlLexer::STRAY) {
       stray_line = token->getLine();
       diagnostics.report(DiagnosticCode::stray, span, fmt::format("'{}'", text))
-          .hint(text == "'" ? "a string stands in \"\"" : "");
+          .hint(text == "'" ? "a string stands in \"\""
+                : of_query && text == ":"
+                    ? "a function of an object is /Code/libc.so.6/malloc, one of C++ ns::f"
+                    : "");
     } else if (type == MdlLexer::OPEN_STRING)
       diagnostics.report(DiagnosticCode::open_string, span)
           .hint("strings have no escapes: they end at the next '\"'");
     else
-      diagnostics.report(DiagnosticCode::bad_number, span, text);
+      diagnostics.report(DiagnosticCode::bad_number, span, text).hint(without_unit(source.text(span)));
   }
   return wrong;
 }
@@ -170,7 +174,7 @@ ast::File parse(const Source& source, Standard standard, Diagnostics& diagnostic
   antlr4::CommonTokenStream tokens(&lexer);
   if (!fill(source, lexer, tokens, diagnostics)) return none;
   size_t before = diagnostics.errors();
-  std::vector<Span> wrong = check_tokens(source, tokens, diagnostics);
+  std::vector<Span> wrong = check_tokens(source, tokens, false, diagnostics);
 
   ast::File tree;
   const bool parsed = run(source, tokens, "the end of the file", diagnostics, [&](MdlParser& antlr) {
@@ -189,11 +193,11 @@ std::optional<ast::Query> parse_query(const Source& source, Diagnostics& diagnos
   antlr4::ListTokenSource joined(parser::join_long_names(source, lexer));
   antlr4::CommonTokenStream tokens(&joined);
   if (!fill(source, lexer, tokens, diagnostics)) return std::nullopt;
-  check_tokens(source, tokens, diagnostics);
+  check_tokens(source, tokens, true, diagnostics);
   if (diagnostics.errors() > before) return std::nullopt;
 
   std::optional<ast::Query> query;
-  run(source, tokens, "the end of the query", diagnostics, [&](MdlParser& antlr) {
+  run(source, tokens, parser::kEndOfQuery, diagnostics, [&](MdlParser& antlr) {
     MdlParser::QueryContext* tree = antlr.query();
     if (diagnostics.errors() == before) query = parser::build_query(source, tree, diagnostics);
   });

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "compiler/parse/antlr.h"
+#include "compiler/support/foreign_words.h"
 #include "compiler/support/suggest.h"
 
 namespace mdl::parser {
@@ -174,6 +175,7 @@ class ErrorStrategy : public antlr4::DefaultErrorStrategy {
   }
   void report(antlr4::Parser* parser, Token* found, const Tokens& expected);
   Suggestion hint(antlr4::Parser* parser, Token* found, const Tokens& expected) const;
+  std::string hint_in_query(antlr4::Parser* parser, Token* found, bool is_no_typo) const;
   bool is_c_comment(Token* found) const;
   bool follows_from_another(antlr4::Parser* parser, Token* found);
   void skip_code(antlr4::Parser* parser);
@@ -183,9 +185,10 @@ class ErrorStrategy : public antlr4::DefaultErrorStrategy {
   const Source& source_;
   std::string_view end_;
   Diagnostics& diagnostics_;
-  size_t unread_ = 0;         // errors that are only counted
-  bool wants_code_ = false;   // the last error was that no code stands where code should
-  size_t line_of_error_ = 0;  // of the last error at a bracket or at code
+  bool has_reported_ = false;  // one error is enough for a query
+  size_t unread_ = 0;          // errors that are only counted
+  bool wants_code_ = false;    // the last error was that no code stands where code should
+  size_t line_of_error_ = 0;   // of the last error at a bracket or at code
 };
 
 std::string describe(const Source& source, std::string_view end, Token* token) {
@@ -196,7 +199,8 @@ std::string describe(const Source& source, std::string_view end, Token* token) {
 
 void ErrorStrategy::report(antlr4::Parser* parser, Token* found, const Tokens& expected) {
   Token* last = parser->getTokenStream()->LT(-1);
-  if (follows_from_another(parser, found)) return;
+  const bool of_query = end_ == kEndOfQuery;
+  if (follows_from_another(parser, found) || (of_query && std::exchange(has_reported_, true))) return;
   wants_code_ = expected.contains(static_cast<size_t>(P::CODE_OPEN));
   if (wants_code_ || found->getType() == P::LPAREN) line_of_error_ = found->getLine();
   if (diagnostics_.errors() >= Diagnostics::kLimit) {
@@ -214,11 +218,42 @@ void ErrorStrategy::report(antlr4::Parser* parser, Token* found, const Tokens& e
   }
   if (words.size() > kMaxListed) words.resize(kMaxListed);
   std::vector<std::string_view> views(words.begin(), words.end());
+  const Suggestion near = hint(parser, found, expected);
+  const std::string in_query = of_query ? hint_in_query(parser, found, near.empty()) : "";
   diagnostics_
       .report(DiagnosticCode::syntax, span_of(source_, found), one_of(views), describe(source_, end_, found))
       .hint(is_c_comment(found) ? "a comment is '//' to the end of its line" : "")
-      .hint(hint(parser, found, expected))
+      .hint(in_query.empty() ? near : Suggestion())
+      .hint(in_query)
       .hint(foreign_word(source_.text(span_of(source_, found))));
+}
+
+// Queries are typed by people who know other tools, and a shell's quotes hide those that a name needs.
+std::string ErrorStrategy::hint_in_query(antlr4::Parser* parser, Token* found, bool is_no_typo) const {
+  antlr4::TokenStream& tokens = *parser->getTokenStream();
+  const auto text = [&](Token* token) {
+    return token == nullptr ? std::string_view() : source_.text(span_of(source_, token));
+  };
+  const std::string_view word = text(found), before = text(tokens.LT(-1));
+  const size_t type = found->getType();
+  const bool is_second = found->getTokenIndex() == 2;  // behind the verb and another word
+  if (is_second && before == "of")
+    return fmt::format("a function stands right behind '{}'", text(tokens.get(0)));
+  if (std::string foreign = foreign_clause(word); !foreign.empty()) return foreign;
+  if (before == "operator") return fmt::format("a name with blanks stands in quotes: \"operator {}\"", word);
+  if (type == P::GT && before == "-") return "what a pointer leads to is `readAddress(ADDRESS)`";
+  if (type == P::LPAREN) return "a name with its parameters stands in quotes: \"ns::f(int)\"";
+  if (type == P::SLASH || before == "/")
+    return "a function of an object is a path: /Code/OBJECT/FUNCTION, /Code/libc.so.6/malloc";
+  if (type == P::STAR)
+    return "a pattern that begins so stands in quotes: \"*Command\"; all of an object is /Code/OBJECT/*";
+  constexpr std::string_view kOfValues[] = {"sum", "min", "max", "avg", "hist"};
+  const std::string_view verb = text(tokens.get(0));
+  if (type == P::ID && is_no_typo && std::ranges::find(kOfValues, verb) != std::end(kOfValues))
+    return fmt::format("a value is taken 'at' a function: {} {} at {}", verb, before, word);
+  if (type == P::ID && is_second && is_no_typo)
+    return fmt::format("several functions have commas between them: {}, {}", before, word);
+  return "";
 }
 
 // One error is enough for what an unfinished string swallowed, what stands behind a character that has no

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "compiler/support/foreign_words.h"
 #include "compiler/support/suggest.h"
 
 namespace mdl::query {
@@ -106,6 +107,24 @@ const ast::Expr& value_of_key(const ast::Expr& key) {
   return callee && call->args.size() == 1 && format::key_call(callee->text) ? call->args[0] : key;
 }
 
+// What a value may be meant for where a function's name should stand: f(), f(int), libc/malloc, a.b.
+std::string name_in(const ast::Expr& e) {
+  const auto word = [](const ast::Expr& part) {
+    const auto* name = std::get_if<ast::NameUse>(&part.node);
+    return name == nullptr ? std::string() : name->text;
+  };
+  if (const auto* call = std::get_if<ast::Call>(&e.node); call && !word(*call->callee).empty())
+    return call->args.empty()
+               ? fmt::format("a name stands without `()`: {}", word(*call->callee))
+               : fmt::format("a name with its parameters stands in quotes: \"{}(int)\"", word(*call->callee));
+  const auto* parts = std::get_if<ast::Binary>(&e.node);
+  if (parts != nullptr && parts->op == ast::BinaryOp::div && !word(*parts->left).empty() &&
+      !word(*parts->right).empty())
+    return fmt::format("a function of an object is a path: /Code/{}/{}", word(*parts->left),
+                       word(*parts->right));
+  return "";
+}
+
 bool is_thread(const ast::Expr& key) {
   return is_word(key, "thread");
 }
@@ -143,10 +162,13 @@ class Checker {
     if (verb_ != nullptr) return true;
     std::vector<std::string_view> words;
     for (const Verb& verb : kVerbs) words.push_back(verb.word);
-    const Suggestion near = did_you_mean(word.text, words);
+    const std::string foreign = foreign_verb(word.text);
+    const Suggestion near = foreign.empty() ? did_you_mean(word.text, words) : Suggestion();
     diagnostics_.report(DiagnosticCode::query_verb, word.span, printable(word.text))
+        .hint(foreign)
         .hint(near)
-        .hint(near.empty() ? "a query begins with " + one_of(words) + ": `count malloc`" : "");
+        .hint(near.empty() && foreign.empty() ? "a query begins with " + one_of(words) + ": `count malloc`"
+                                              : "");
     return false;
   }
 
@@ -183,14 +205,16 @@ class Checker {
                             verb_->word));
       return;
     }
-    if (!verb_->takes_value && query_.value)
+    if (!verb_->takes_value && query_.value) {
+      const std::string meant = name_in(*query_.value);
       diagnostics_
           .report(DiagnosticCode::query_part, query_.value->span, fmt::format("behind '{}'", verb_->word),
                   "the name of a function, and no value")
-          .hint("`sum VALUE at FUNCTION` and `hist VALUE at FUNCTION` take a value");
-    else if (query_.subjects.empty())
+          .hint(meant.empty() ? "`sum VALUE at FUNCTION` and `hist VALUE at FUNCTION` take a value" : meant);
+    } else if (query_.subjects.empty()) {
       diagnostics_.report(DiagnosticCode::query_missing, query_.verb.span, verb_->word, "a function")
           .hint(fmt::format("`{} malloc`, `{} /Code/OBJECT/*`", verb_->word, verb_->word));
+    }
   }
 
   void subjects() {

@@ -70,7 +70,11 @@ format::Expr Binder::make(ExprKind kind, Span span) const {
 }
 
 std::optional<Bound> Binder::undecidable(Span span, std::string_view what) {
-  diagnostics_.report(DiagnosticCode::not_decidable, span, what);
+  diagnostics_.report(DiagnosticCode::not_decidable, span, what)
+      .hint(what == "$args"
+                ? "`$args.NAME` is a parameter as a whole: what is in it, or what it points to, is read with "
+                  "readAddress($args.NAME + OFFSET)"
+                : "");
   return std::nullopt;
 }
 

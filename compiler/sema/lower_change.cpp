@@ -35,7 +35,9 @@ std::optional<uint32_t> Lowering::named_cell(const ast::Expr& e, DiagnosticCode 
   }
   std::string_view what = "an expression";
   if (use != nullptr) what = use->text.starts_with('$') ? "a value of the process" : "a name of binding time";
-  diagnostics_.report(otherwise, e.span, what);
+  const bool may_compare =
+      otherwise == DiagnosticCode::not_assignable && (use == nullptr || use->text.starts_with('$'));
+  diagnostics_.report(otherwise, e.span, what).hint(may_compare ? "'==' compares" : "");
   return std::nullopt;
 }
 

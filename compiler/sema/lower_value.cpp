@@ -7,6 +7,7 @@
 #include "compiler/sema/known.h"
 #include "compiler/sema/lowering.h"
 #include "compiler/sema/operators.h"
+#include "compiler/support/foreign_words.h"
 
 namespace mdl::sema {
 namespace {
@@ -280,8 +281,13 @@ Operand Lowering::unknown_value(Span span, const std::string& name, bool is_read
                                      "$self_elapsed", "$errno", "$cost"};
   for (const auto& [known, cell] : owner_.names) near.push_back(known);
   const Suggestion suggestion = binder_.suggestion(name, std::move(near));
-  Diagnostic& said = diagnostics_.report(DiagnosticCode::unknown_name, span, name).hint(suggestion);
-  if (is_read && suggestion.empty() && binder_.has_extensions())
+  const std::string foreign = binder_.has_extensions() ? foreign_value(name) : "";
+  Diagnostic& said = diagnostics_.report(DiagnosticCode::unknown_name, span, name);
+  if (!foreign.empty())
+    said.hint(foreign);
+  else
+    said.hint(suggestion);
+  if (is_read && foreign.empty() && suggestion.empty() && binder_.has_extensions() && !name.starts_with('$'))
     said.hint("a parameter of the function that has this name is `$args." + name + "`");
   return failed();
 }

@@ -82,7 +82,7 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   // One of several is told with what else has no such points: a library may be all data.
   const bool is_told = foci > 1 && base->missing.empty();
   if (base->insertions.empty() && !base->idle() && !is_told && !requests.may_come(wanted))
-    return requests.leave_out(wanted, requests.nothing(metric, base->missing));
+    return requests.leave_out(wanted, requests.nothing(wanted, base->missing));
   if (base->insertions.size() > kMostSnippets / foci) return too_much();
   if (auto known = requests.admit(base->insertions, scope.owner); !known)
     return requests.leave_out(wanted, known.error());

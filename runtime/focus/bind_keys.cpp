@@ -92,7 +92,7 @@ Result<void> bind_keys(Requests& requests, const WantedMetric& wanted, const Res
   auto base = evaluate(scope, metric.placement);
   if (!base) return base.error();
   if (base->insertions.empty() && !base->idle() && !requests.may_come(wanted))
-    return requests.leave_out(wanted, requests.nothing(metric, base->missing));
+    return requests.leave_out(wanted, requests.nothing(wanted, base->missing));
   if (auto admitted = requests.admit(base->insertions, scope.owner); !admitted)
     return requests.leave_out(wanted, admitted.error());
 

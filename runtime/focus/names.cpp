@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "runtime/focus/name_pattern.h"
-#include "runtime/focus/nearest.h"
 
 namespace mdl::focus {
 namespace {
@@ -225,38 +223,6 @@ std::vector<std::string> Names::known_functions(const Module& module) const {
     if (is_mangled(function->name)) names.push_back(image::demangle(function->name).plain);
   }
   return names;
-}
-
-std::string Names::hint_for(const std::vector<Module>& modules, const std::string& name) const {
-  std::vector<std::string> known;
-  std::vector<const image::Object*> objects;
-  for (const Module& module : modules) {
-    objects.push_back(module.object);
-    const auto functions = known_functions(module);
-    known.insert(known.end(), functions.begin(), functions.end());
-  }
-  const std::string inlined = say_inlined(objects, name);
-  return inlined.empty() ? did_you_mean_function(name, known) : inlined;
-}
-
-std::string Names::say_inlined(const std::vector<const image::Object*>& objects,
-                               const std::string& name) const {
-  constexpr size_t kMost = 3;
-  constexpr auto kLongest = std::chrono::seconds(3);  // somebody waits for the message
-  const auto until = std::chrono::steady_clock::now() + kLongest;
-  const std::string bare = name.substr(name.rfind('/') + 1);
-  for (const image::Object* object : objects) {
-    if (std::chrono::steady_clock::now() > until) break;
-    const std::vector<std::string> holders = debug_info_.holders(*object, bare);
-    if (holders.empty()) continue;
-    std::string text =
-        fmt::format("; the compiler has inlined it into `{}`", image::demangle(holders[0]).plain);
-    for (size_t i = 1; i < std::min(kMost, holders.size()); ++i)
-      text += fmt::format(", `{}`", image::demangle(holders[i]).plain);
-    if (holders.size() > kMost) text += fmt::format(" and {} more", holders.size() - kMost);
-    return text + ", and calls of it cannot be counted";
-  }
-  return "";
 }
 
 }  // namespace mdl::focus

@@ -61,12 +61,6 @@ class Names {
   // The same of all functions of a module.
   std::string obstacle(const Module& module) const;
 
-  // "; it was inlined into `a`, `b` and 3 others, which …", for a function that is not there; "" where debug
-  // information does not say so.
-  std::string say_inlined(const std::vector<const image::Object*>& objects, const std::string& name) const;
-  // What may be meant by a function that these modules do not have: where it was inlined, else near names.
-  std::string hint_for(const std::vector<Module>& modules, const std::string& name) const;
-
   std::vector<std::string> known_objects() const;
   std::vector<std::string> known_functions(const Module& module) const;
 

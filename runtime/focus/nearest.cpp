@@ -64,6 +64,9 @@ std::string did_you_mean(std::string_view wanted, const std::vector<std::string>
 std::string did_you_mean_function(std::string_view wanted, const std::vector<std::string>& known) {
   const std::string bare = image::without_arguments(wanted);
   std::vector<std::string> same;
+  if (const std::string of_cpp = fmt::format("operator {}", wanted);
+      (wanted == "new" || wanted == "delete") && std::ranges::find(known, of_cpp) != known.end())
+    return question(std::vector{fmt::format("\"{}\"", of_cpp)});
   for (const std::string& one : known)
     if (one != wanted && is_last_part(written_name(one), bare) &&
         std::ranges::find(same, one) == same.end()) {

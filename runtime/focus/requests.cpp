@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "runtime/focus/hints.h"
 #include "runtime/image/symbols.h"
 #include "runtime/plan/capabilities.h"
 
@@ -37,6 +38,7 @@ Requests::Requests(const plan::Plan& plan, const Names& names, const BindOptions
       allow_calls_(options.allow_calls),
       allow_reads_(options.allow_reads),
       await_(options.may_come()),
+      nothing_is_right_(options.elsewhere),
       denied_(options.denied),
       denied_links_(options.denied_links),
       draft_(plan) {
@@ -173,9 +175,9 @@ Result<void> Requests::leave_out(const WantedMetric& wanted, const Error& why) {
   return {};
 }
 
-Error Requests::nothing(const format::Metric& metric, const std::vector<std::string>& missing) const {
+Error Requests::nothing(const WantedMetric& wanted, const std::vector<std::string>& missing) const {
   const std::string start =
-      fmt::format("metric `{}` has nothing to count in process {}", metric.id, names_.image().pid);
+      fmt::format("metric `{}` has nothing to count in process {}", wanted.metric->id, names_.image().pid);
   if (missing.empty()) {
     const auto& objects = names_.image().objects;
     const bool has_go =
@@ -183,19 +185,15 @@ Error Requests::nothing(const format::Metric& metric, const std::vector<std::str
     return {start + ": no function is left to instrument" +
             (has_go ? " (functions of Go code cannot be: its stacks move)" : "")};
   }
+  // Finding out takes up to seconds: of many that are left out nobody reads more than the first one.
+  const bool is_read = wanted.named || (!left_out_ && !nothing_is_right_);
   return {fmt::format("{}: it looks for {}, which the process does not have{}", start,
-                      fmt::join(missing, ", "), hint_for(missing[0]))};
+                      fmt::join(missing, ", "), is_read ? hint_for_missing(names_, missing[0]) : "")};
 }
 
 Error Requests::lacks(const format::Metric& metric, const std::vector<std::string>& missing) const {
   return {fmt::format("`{}` cannot be measured: process {} has no {}{}", metric.id, names_.image().pid,
-                      fmt::join(missing, ", no "), hint_for(missing[0]))};
-}
-
-std::string Requests::hint_for(const std::string& missing) const {
-  std::vector<Module> modules;
-  for (const image::Object& object : names_.image().objects) modules.push_back({&object, ""});
-  return names_.hint_for(modules, missing.substr(missing.rfind('/') + 1));  // it may be OBJECT/FUNCTION
+                      fmt::join(missing, ", no "), hint_for_missing(names_, missing[0]))};
 }
 
 }  // namespace mdl::focus

@@ -61,7 +61,7 @@ class Requests {
   // Why a request was left out, if one was.
   const std::optional<Error>& left_out() const { return left_out_; }
   // The process has none of the procedures that the metric looks for.
-  Error nothing(const format::Metric& metric, const std::vector<std::string>& missing) const;
+  Error nothing(const WantedMetric& wanted, const std::vector<std::string>& missing) const;
   // It has not all of those that a metric names, of which each must be there.
   Error lacks(const format::Metric& metric, const std::vector<std::string>& missing) const;
 
@@ -72,7 +72,6 @@ class Requests {
  private:
   Result<void> admit(format::Routine routine, const std::string& owner) const;
 
-  std::string hint_for(const std::string& missing) const;
   const plan::Plan& plan_;
   const Names& names_;
   image::Codes* codes_;
@@ -80,6 +79,7 @@ class Requests {
   std::string flavor_;
   bool allow_calls_, allow_reads_;
   bool await_;
+  bool nothing_is_right_;  // what cannot be is no error
   std::map<format::Routine, std::string> denied_;
   std::string denied_links_;
   Constraints constraints_;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "runtime/focus/hints.h"
 #include "runtime/focus/name_pattern.h"
 #include "runtime/focus/nearest.h"
 #include "runtime/process/target.h"
@@ -28,10 +29,10 @@ Error no_module(const std::vector<std::string>& path, const Names& names) {
   const std::string& wanted = path[1];
   return cannot(
       path,
-      fmt::format("the process has no object `{}`{}{}; if it will be loaded later, wait for it with --await",
+      fmt::format("the process has no object `{}`{}; if it will be loaded later, wait for it with --await{}",
                   wanted,
                   Names::may_be_source(wanted) ? " and no debug information that has such a source file" : "",
-                  did_you_mean(wanted, names.known_objects())));
+                  hint_for_object(names, wanted)));
 }
 
 Resource make(std::vector<std::string> path) {
@@ -136,8 +137,8 @@ Result<std::vector<Resource>> resolve_functions(const std::vector<std::string>& 
   if (!resource.procedures.empty()) return std::vector<Resource>{std::move(resource)};
   if (exists) return cannot(path, obstacle);
   if (is_pattern(path[2])) return expand_functions(path, names, modules);
-  return cannot(
-      path, fmt::format("`{}` has no function `{}`{}", path[1], path[2], names.hint_for(modules, path[2])));
+  return cannot(path, fmt::format("`{}` has no function `{}`{}", path[1], path[2],
+                                  hint_for_function(names, modules, path[2])));
 }
 
 constexpr const char* kEvery = "*";

@@ -1,11 +1,10 @@
 #include "runtime/image/address_names.h"
 
-#include <elf.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "runtime/image/object.h"
+#include "runtime/image/variables.h"
 
 namespace mdl::image {
 namespace {
@@ -31,16 +30,9 @@ AddressNames AddressNames::of(const Image& image, bool variables) {
       out.named_.push_back({{function.address, function.address + function.size}, function.name, ""});
       for (const Range& part : function.parts) out.named_.push_back({part, function.name, ".cold"});
     }
-    if (!variables || !object.problem.empty()) continue;
-    const auto file = open_object(image, object);
-    if (!file) continue;
-    for (const uint32_t table : {SHT_SYMTAB, SHT_DYNSYM})
-      for (const SymbolTable symbols = file->symbols(table); const ElfSymbol& one : symbols.symbols) {
-        if (one.type != STT_OBJECT || one.section == SHN_UNDEF || one.section == SHN_ABS) continue;
-        const uint64_t start = object.bias + one.address;
-        out.named_.push_back({{start, start + one.size}, std::string(one.name), ""});
-      }
   }
+  if (variables)
+    for (NamedVariable& one : variables_of(image)) out.named_.push_back({one.at, std::move(one.name), ""});
   // Of several names of one place the first: those of .symtab come before those of .dynsym.
   const auto before = [](const auto& a, const auto& b) { return a.at.start < b.at.start; };
   std::stable_sort(out.named_.begin(), out.named_.end(), before);

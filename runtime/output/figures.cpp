@@ -112,6 +112,10 @@ bool is_zero(const Point& point) {
   return number(point.value).total == 0 && (observed == nullptr || observed->of.count() == 0);
 }
 
+bool has_notes(const Point& point) {
+  return point.refused > 0 || point.anomalies > 0 || !point.complete || point.suspect;
+}
+
 std::string notes(const Point& point, bool first, bool final) {
   std::string text;
   const auto add = [&](const std::string& note) { text += (text.empty() ? "" : ", ") + note; };

@@ -23,6 +23,8 @@ std::string brief_count(double value);
 
 bool is_zero(const Point& point);  // nothing was counted or observed
 
+// Whether there are any but those that hold for all.
+bool has_notes(const Point& point);
 // `first`: of its process in this sample, where what holds for all of it is said.
 std::string notes(const Point& point, bool first, bool final);
 

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "runtime/image/for_people.h"
+
 namespace mdl::output {
 namespace {
 
@@ -54,8 +56,9 @@ std::string process_text(const Series& series) {
 
 std::string place_text(const Series& series) {
   const std::string key = !series.key.empty() && key_text(series).empty() ? "\"\"" : key_text(series);
-  if (series.key.empty() || series.focus.empty()) return series.focus + key;
-  return series.focus + " [" + key + "]";
+  const std::string focus = image::focus_for_people(series.focus);
+  if (series.key.empty() || focus.empty()) return focus + key;
+  return focus + " [" + key + "]";
 }
 
 const Series& Feed::add(Series series) {

@@ -46,7 +46,7 @@ struct Series {
 std::string key_text(const Series& series);
 // Its id, or "all".
 std::string process_text(const Series& series);
-// What people read as its place: its focus, and its key.
+// What people read as its place: its focus, with functions as they are written, and its key.
 std::string place_text(const Series& series);
 
 // The value of a point, or a part of it.

@@ -103,9 +103,15 @@ Result<void> Sink::write(std::string_view text) {
     if (written >= 0)
       text.remove_prefix(static_cast<size_t>(written));
     else if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)
-      return cannot_write(name_, errno);
+      return failed(errno);
   }
   return {};
+}
+
+Error Sink::failed(int number) const {
+  Error error = cannot_write(name_, number);
+  error.is_quiet = number == EPIPE && !owned_;
+  return error;
 }
 
 bool Sink::can_replace() const {

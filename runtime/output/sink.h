@@ -41,6 +41,7 @@ class Sink {
   Result<void> close();  // reports what a delayed write found; a second call does nothing
 
  private:
+  Error failed(int number) const;
   Place place_;           // of a file that can be replaced; its name is "" where it is none
   bool is_begun_ = true;  // false: nothing has been written to it
   int fd_;

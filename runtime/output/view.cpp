@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <utility>
 
 #include "base/utf8.h"
@@ -91,11 +92,6 @@ std::vector<Range> ranges_of(const values::Distribution& of, size_t most) {
   return out;
 }
 
-const values::Distribution* distribution_of(const Point& point) {
-  const auto* observed = std::get_if<Observed>(&point.value);
-  return observed && !observed->of.buckets.empty() ? &observed->of : nullptr;
-}
-
 // The next key of what was typed: a character, or a sequence of an arrow; "" where its end is missing.
 std::string_view next_key(std::string_view typed) {
   if (typed.starts_with("\x1b[") || typed.starts_with("\x1bO")) {
@@ -113,11 +109,23 @@ View::View(const Look& look, bool utf8) : look_(look), utf8_(utf8) {
   order_ = static_cast<size_t>(std::ranges::find(kOrders, order) - std::begin(kOrders)) % std::size(kOrders);
 }
 
-View::Row& View::row_of(const Point& point) {
+View::Row& View::row_of(const Point& point, size_t at) {
+  constexpr size_t kAhead = 8;  // of thousands, none is in a cache any more
+  if (at + kAhead < known_.size()) {
+    constexpr size_t kLine = 64;
+    const auto* next = reinterpret_cast<const std::byte*>(&rows_[known_[at + kAhead]]);
+    for (size_t line = 0; line < offsetof(Row, place); line += kLine) __builtin_prefetch(next + line, 1);
+  }
+  if (at < known_.size() && rows_[known_[at]].series == point.series) return rows_[known_[at]];
   const Series& series = *point.series;
   if (series.id >= rows_.size()) rows_.resize(series.id + 1);
+  if (at >= known_.size()) known_.resize(at + 1);
+  known_[at] = series.id;
+  return rows_[series.id].series ? rows_[series.id] : new_row(series);
+}
+
+View::Row& View::new_row(const Series& series) {
   Row& row = rows_[series.id];
-  if (row.series) return row;
   row.series = &series;
   row.place = printable(place_text(series));
   if (series.process != 0) processes_.insert(series.process);
@@ -138,15 +146,17 @@ void View::take(std::span<const Point> points, bool final) {
   if (paused_ && !final) return;
   is_final_ = final;
   taken_++;
-  for (const Point& point : points) {
-    Row& row = row_of(point);
+  for (size_t at = 0; at < points.size(); ++at) {
+    const Point& point = points[at];
+    Row& row = row_of(point, at);
     row.taken = taken_;
     const Number& value = number(point.value);
     const auto* summary = std::get_if<Summary>(&point.value);
     const auto* observed = std::get_if<Observed>(&point.value);
     const double count = observed ? static_cast<double>(observed->of.count()) : 0;
-    const double time = point.elapsed_s - row.point.elapsed_s;
+    const double time = point.elapsed_s - std::exchange(row.elapsed_s, point.elapsed_s);
     row.is_zero = is_zero(point);
+    row.has_ranges = observed && !observed->of.buckets.empty();
     row.delta = observed ? count - row.total : static_cast<double>(value.delta);
     row.rate = !value.rate ? 0 : !observed ? *value.rate : time > 0 ? row.delta / time : 0;
     row.total = observed                     ? count
@@ -154,7 +164,8 @@ void View::take(std::span<const Point> points, bool final) {
                                              : static_cast<double>(value.total);
     const bool has_rate = row.series->kind != Series::Kind::level;
     row.past[row.samples++ % kPast] = static_cast<float>(has_rate ? row.delta : row.total);
-    row.point = point;
+    row.value = point.value;
+    if (has_notes(point) || !row.notes.empty()) row.notes = notes(point, false, false);
     elapsed_s_ = point.elapsed_s;
     if (point.overhead >= 0) overhead_ = point.overhead;
   }
@@ -243,13 +254,16 @@ void View::drill(Drill::Kind kind) const {
   look_.drill({kind, is_of_metric ? series.metric : "", series.focus});
 }
 
-bool View::is_before(const Row* a, const Row* b) const {
+// Chosen once, and not for each of thousands of rows.
+std::function<bool(const View::Row*, const View::Row*)> View::order() const {
   const std::string_view order = kOrders[order_];
-  if (order == "name" && a->place != b->place) return a->place < b->place;
-  if (order == "rate" && a->rate != b->rate) return a->rate > b->rate;
-  if (order == "delta" && a->delta != b->delta) return a->delta > b->delta;
-  if (order != "name" && a->total != b->total) return a->total > b->total;
-  return a < b;
+  if (order == "name")
+    return [](const Row* a, const Row* b) { return a->place != b->place ? a->place < b->place : a < b; };
+  double Row::*const by = order == "rate" ? &Row::rate : order == "delta" ? &Row::delta : &Row::total;
+  return [by](const Row* a, const Row* b) {
+    if (a->*by != b->*by) return a->*by > b->*by;
+    return a->total != b->total ? a->total > b->total : a < b;
+  };
 }
 
 View::Part View::part_of(const Group& group) const {
@@ -259,14 +273,14 @@ View::Part View::part_of(const Group& group) const {
   for (const uint32_t id : group.rows) {
     const Row& row = rows_[id];
     if (!row.matches || !is_there(row)) continue;
-    if (hides && row.is_zero)
+    if (hides && row.is_zero) {
       part.zeros++;
-    else
-      part.rows.push_back(&row);
+      continue;
+    }
+    part.rows.push_back(&row);
+    if (row.has_ranges) part.row_lines = 2;
   }
   part.has_title = group.rows.size() > 1 || !rows_[group.rows[0]].place.empty();
-  const auto is_distribution = [](const Row* row) { return distribution_of(row->point) != nullptr; };
-  part.row_lines = std::ranges::any_of(part.rows, is_distribution) ? 2 : 1;
   return part;
 }
 
@@ -316,8 +330,7 @@ size_t View::choose(Part& part, size_t skip) const {
   skip = std::min(skip, most);
   const auto begin = part.rows.begin(), first = begin + static_cast<std::ptrdiff_t>(skip),
              end = first + static_cast<std::ptrdiff_t>(fit);
-  std::partial_sort(begin, end, part.rows.end(),
-                    [this](const Row* a, const Row* b) { return is_before(a, b); });
+  std::partial_sort(begin, end, part.rows.end(), order());
   part.rows = {first, end};
   part.more = most;
   return most;
@@ -337,12 +350,12 @@ std::string View::sparkline(const Row& row) const {
 
 std::string View::number_columns(const Row& row, size_t width) const {
   const Series& series = *row.series;
-  const bool counts = std::holds_alternative<Observed>(row.point.value);
+  const bool counts = std::holds_alternative<Observed>(row.value);
   const auto value = [&](double of) { return counts ? brief_count(of) : brief(series, of); };
-  const std::string rate = !number(row.point.value).rate ? ""
-                           : counts                      ? brief_count(row.rate)
-                                                         : brief_rate(series, row.rate);
-  const std::string total = is_known(row.point.value) ? value(row.total) : "-";
+  const std::string rate = !number(row.value).rate ? ""
+                           : counts                ? brief_count(row.rate)
+                                                   : brief_rate(series, row.rate);
+  const std::string total = is_known(row.value) ? value(row.total) : "-";
   std::string out = right(absolute_ ? total : rate, kNumberColumns);
   if (width >= kNarrow)
     out += right(absolute_ ? value(row.delta) : total, kNumberColumns + kSpace) + "  " + sparkline(row);
@@ -364,15 +377,14 @@ View::Line View::row_line(const Row& row, const Part& part, size_t width) const 
                                     : part.group->title;
   if (name.empty()) name = "(all)";
   if (processes_.size() > 1) name = fmt::format("{} {}", process_text(*row.series), name);
-  std::string said = notes(row.point, false, false);
-  if (!said.empty()) said = fmt::format("  [{}]", said);
+  const std::string said = row.notes.empty() ? "" : fmt::format("  [{}]", row.notes);
   const size_t used = columns(text) + columns(said);
   const size_t room = std::max(kLeastName, width > used ? width - used : 0);
   return {Line::Kind::plain, text + (look_.all ? name : shortened(name, room)) + said};
 }
 
 std::string View::quantiles(const Row& row, bool with_bars) const {
-  const values::Distribution& of = *distribution_of(row.point);
+  const values::Distribution& of = std::get<Observed>(row.value).of;
   std::string out(kNumberColumns + kSpace, ' ');
   for (const Quantile& one : kQuantiles)
     out += fmt::format("{} {}  ", one.name, brief(*row.series, static_cast<double>(of.quantile(one.part))));
@@ -389,7 +401,7 @@ std::string View::quantiles(const Row& row, bool with_bars) const {
 
 void View::add_bars(const Row& row, size_t most, std::vector<Line>& to) const {
   constexpr size_t kBar = 40;
-  const std::vector<Range> ranges = ranges_of(*distribution_of(row.point), most);
+  const std::vector<Range> ranges = ranges_of(std::get<Observed>(row.value).of, most);
   const uint64_t largest = std::ranges::max_element(ranges, {}, &Range::count)->count;
   for (const Range& range : ranges) {
     const auto text = [&](int64_t value) { return brief(*row.series, static_cast<double>(value)); };
@@ -459,7 +471,7 @@ std::vector<View::Line> View::lines(TerminalSize size) {
       out.push_back(row_line(*row, part, width));
       shown_.push_back(row->series->id);
       if (chosen_ == row->series->id) out.back().kind = Line::Kind::chosen, out.back().text[0] = '>';
-      if (!distribution_of(row->point)) continue;
+      if (!row->has_ranges) continue;
       const size_t bars = std::min(spare, kMostBars);
       out.push_back({Line::Kind::plain, quantiles(*row, bars > 1)});
       if (bars <= 1) continue;

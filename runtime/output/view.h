@@ -43,15 +43,19 @@ class View {
   static constexpr size_t kPast = 16;  // samples that are kept
 
   struct Row {
+    // What each sample looks at stands together.
     const Series* series = nullptr;
-    Point point;
-    std::string place;  // where it is, for people
+    uint64_t taken = 0;  // the last one of View::taken_ that it was in
     bool matches = true;
     bool is_zero = true;
+    bool has_ranges = false;                // it is a distribution of some values
     double total = 0, delta = 0, rate = 0;  // of a distribution: how many values
-    std::array<float, kPast> past{};
+    double elapsed_s = 0;
+    Value value;
     size_t samples = 0;
-    uint64_t taken = 0;  // the last one of View::taken_ that it was in
+    std::array<float, kPast> past{};
+    std::string place;  // where it is, for people
+    std::string notes;
   };
   struct Group {  // of a metric
     std::string title, units;
@@ -70,10 +74,12 @@ class View {
     size_t lines(size_t of_rows) const { return (has_title ? 1 : 0) + of_rows * row_lines; }
   };
 
-  Row& row_of(const Point& point);
+  // `at`: where the point stands in its sample.
+  Row& row_of(const Point& point, size_t at);
+  Row& new_row(const Series& series);
   void match(Row& row) const;
   void match_all();
-  bool is_before(const Row* a, const Row* b) const;
+  std::function<bool(const Row*, const Row*)> order() const;
   Part part_of(const Group& group) const;
   std::vector<Part> parts_in(size_t room);
   size_t choose(Part& part, size_t skip) const;
@@ -97,6 +103,8 @@ class View {
   const Look look_;
   const bool utf8_;
   std::vector<Row> rows_;  // by series
+  // By its place in a sample, which has most of what the one before had: the series, which lie anywhere, are not read.
+  std::vector<uint32_t> known_;
   std::vector<Group> groups_;
   std::map<std::string, size_t, std::less<>> group_of_;  // by the metric
   std::set<pid_t> processes_;

@@ -269,9 +269,9 @@ std::vector<RequestValue> RequestValues::of(size_t index, const values::Snapshot
       for (const auto& [of, total] : fold(now.totals, request, snapshot.counts[index]))
         if (is_shown(of)) out.push_back({false, of, total});
     } else {
-      out.reserve(now.totals.size() + 1);
-      for (const auto& [of, total] : now.totals)
-        if (is_shown(of)) out.push_back({false, of, total.value});
+      out.reserve(now.in_order.size() + 1);
+      for (const auto* one : now.in_order)
+        if (all || is_shown(one->first)) out.push_back({false, one->first, one->second.value});
     }
     if (now.others) out.push_back({true, {}, now.others_total});
   }
@@ -296,6 +296,9 @@ const output::Series& RequestValues::series(size_t index, const RequestValue& va
   last_.resize(journal_.requests.size());
   std::vector<Known>& last = last_[index];
   if (last.size() <= place) last.resize(place + 1);
+  // Of thousands, none is in a cache any more.
+  constexpr size_t kAhead = 8;
+  if (place + kAhead < last.size()) __builtin_prefetch(last[place + kAhead].series);
   const Of of{index, value.others, value.of};
   if (last[place].series == nullptr || last[place].of != of) last[place] = {of, &series_of(index, value)};
   return *last[place].series;

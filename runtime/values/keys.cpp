@@ -80,15 +80,18 @@ void observe(Observations& into, format::CellKind kind, uint64_t total, uint64_t
 }
 
 // What is used of the totals of a table, `take(number of the first, their words)` at a time, until it says no.
+// `words`: room that is used again and again.
 template <typename Take>
-bool each_totals(const image::Memory& memory, uint64_t table, uint64_t totals, uint64_t last, Take take) {
+bool each_totals(const image::Memory& memory, uint64_t table, uint64_t totals, uint64_t last,
+                 std::vector<uint64_t>& words, Take take) {
   uint64_t used = 0;
   if (!read_words(memory, table + kTableUsed, std::span(&used, 1))) return false;
   used = std::min(used, last) + 1;
-  std::vector<uint64_t> words;
   for (uint64_t first = 0; first < used; first += kAtOnce) {
-    words.resize(std::min(kAtOnce, used - first) * kTotalWords);
-    if (!read_words(memory, table + totals + first * kTotalSize, words) || !take(first, words)) return false;
+    const size_t size = std::min(kAtOnce, used - first) * kTotalWords;
+    if (words.size() < size) words.resize(size);
+    const auto part = std::span(words).first(size);
+    if (!read_words(memory, table + totals + first * kTotalSize, part) || !take(first, part)) return false;
   }
   return true;
 }
@@ -122,6 +125,11 @@ std::string text_of(const uint64_t* words) {
   std::string_view text(reinterpret_cast<const char*>(words + 1), size);
   if (words[0] & kTextCut) text = text.substr(0, end_of_characters(text));
   return escaped(text) + (words[0] & kTextCut ? "…" : "");
+}
+
+void put_in_order(KeyValues& values) {
+  values.in_order.clear();
+  for (auto& one : values.totals) values.in_order.push_back(&one);
 }
 
 }  // namespace
@@ -198,7 +206,7 @@ bool KeyReader::read_totals(const image::Memory& memory, KeyValues& out) {
   const KeyPlace& place = place_;
   const bool observes = routines(place.kind).fold != nullptr;
   return each_totals(
-      memory, place.table, place.totals, place.most + place.others - 1,
+      memory, place.table, place.totals, place.most + place.others - 1, words_,
       [&](uint64_t first, std::span<const uint64_t> words) {
         if (place.texts != 0 && !read_texts(memory, first, words)) return false;
         for (size_t i = 0; i < words.size() / kTotalWords; ++i) {
@@ -218,7 +226,7 @@ bool KeyReader::read_totals(const image::Memory& memory, KeyValues& out) {
 
 // What threads have counted for themselves of keys that the table has. Its number 0 is nobody's.
 bool KeyReader::read_own(const image::Memory& memory, KeyValues& out) {
-  return each_totals(memory, place_.table + place_.own, place_.own_totals, place_.most_own,
+  return each_totals(memory, place_.table + place_.own, place_.own_totals, place_.most_own, words_,
                      [&](uint64_t first, std::span<const uint64_t> words) {
                        for (size_t i = first == 0 ? 1 : 0; i < words.size() / kTotalWords; ++i)
                          if (const uint64_t* one = &words[i * kTotalWords]; one[kTotalOwner / 8] != 0)
@@ -262,15 +270,18 @@ bool KeyReader::read_all(const image::Memory& memory, KeyValues& now) {
 Result<void> KeyReader::read(const image::Memory& memory) {
   KeyValues now;
   now.totals = std::move(last_.totals);
-  for (auto& [key, total] : now.totals) total.before = std::exchange(total.value, 0);
+  now.in_order = std::move(last_.in_order);
+  for (Total* one : now.in_order) one->second.before = std::exchange(one->second.value, 0);
   if (!read_all(memory, now)) {
     known_.clear(), known_own_.clear();
     std::erase_if(now.totals, [](const Total& one) { return one.second.before == KeyTotal().before; });
     for (auto& [key, total] : now.totals) total.value = total.before;
     last_.totals = std::move(now.totals);
+    put_in_order(last_);
     return Error{
         "cannot read the keys of a request in the target: it has ended, or executes another program"};
   }
+  if (now.in_order.size() != now.totals.size()) put_in_order(now);
   last_ = std::move(now);
   return {};
 }

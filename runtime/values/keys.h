@@ -58,7 +58,9 @@ struct KeyTotal {
 };
 
 struct KeyValues {
-  std::map<KeyOf, KeyTotal> totals;        // each key that was seen,
+  std::map<KeyOf, KeyTotal> totals;  // each key that was seen,
+  // and these in their order: a walk through the map waits for each of thousands of nodes.
+  std::vector<std::map<KeyOf, KeyTotal>::value_type*> in_order;
   std::map<KeyOf, Observations> observed;  // or this, where values are observed
   bool others = false;                     // there were keys that found no room; this is what they counted
   int64_t others_total = 0;
@@ -102,6 +104,7 @@ class KeyReader {
   KeyValues last_;
   // Of ten thousand keys each is looked for once, and not in each sample: by the number of a total, and of a thread's own.
   std::vector<Total*> known_, known_own_;
+  std::vector<uint64_t> words_;           // as they were read
   std::map<int64_t, std::string> texts_;  // by their hashes, the keys
   Namer namer_;
   std::map<int64_t, std::pair<std::string, int64_t>>

@@ -242,10 +242,20 @@ class Output(LiveTest):
 
     def test_closed_pipe(self):
         """`mdl-inject ... | head -1`: the process must not be left instrumented."""
-        process = self.popen("-d", "5", "-i", "0.05", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process = self.popen("-d", "5", "-i", "0.05", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         process.stdout.readline()
         process.stdout.close()
-        process.wait(20)
+        self.assertEqual(process.wait(20), 1)
+        errors = process.stderr.read()
+        process.stderr.close()
+        self.assertNotIn(b"cannot write", errors)  # its reader knows
+        self.assert_untouched(self.program.pid, self.before)
+
+    def test_closed_pipe_of_commands_that_only_look(self):
+        for command in (["--list", self.program.pid], ["--metrics"]):
+            with self.subTest(command=command[0]):
+                done = run("bash", "-c", '"$0" "$@" | head -1; exit ${PIPESTATUS[0]}', MDL_INJECT, *command)
+                self.assertEqual((done.returncode, done.stderr), (1, ""))
 
     def test_a_reader_that_does_not_read(self):
         """`mdl-inject ... | less`: Ctrl-C takes the instrumentation out all the same."""

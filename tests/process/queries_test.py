@@ -337,6 +337,7 @@ class Refusals(Queries):
             "count t_work, t_wrok": ["no t_wrok; did you mean `t_work`"],
             "count t_work within t_arround": ["no t_arround; did you mean `t_around`"],
             "count /Code/timde": ["no timde"],
+            "count /Code/libc/malloc": ["it has no object `libc`; did you mean `libc.so.6`?"],
             "time t_work within /Code/timed/t_arround": ["did you mean `t_around`"],
             "min t_work": ["query:1:1: error:", "min VALUE at FUNCTION"],
             "count t_work if str($arg[0]) == 1": ["query:1:17: error:", "hint: "],
@@ -426,7 +427,7 @@ class Catalogue(Queries):
         self.assertNotIn("nginx.plan", done.stdout)
         # Each line that it proposes can be measured.
         proposed = re.findall(rf"^  mdl-inject ({program.pid} '.*)$", done.stdout, re.M)
-        self.assertEqual(len(proposed), 2)
+        self.assertEqual(len(proposed), 3)
         for words in proposed:
             asked = run(MDL_INJECT, *shlex.split(words), "-d", "0")
             self.assertEqual(asked.returncode, 0, asked.stderr)

@@ -72,6 +72,20 @@ class Resources(LiveTest):
         found = self.counts(*SOURCES, "-m", "mutex_latency@/Code/locks/t_take")
         self.assertEqual(found, {f"{lock},/Code/locks/t_take": count for lock, count in self.expected().items() if "/Mutex/" in lock})
 
+    def test_variables_are_listed(self):
+        done = run(MDL_INJECT, "--list", self.program.pid, "/Memory/*_lock")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(["40", "bytes", "/Memory/cache_lock", "locks"], [line.split() for line in done.stdout.splitlines()])
+        named, writable = (int(number.replace(",", "")) for number in re.match(r"([\d,]+) of the ([\d,]+) bytes", done.stderr).groups())
+        self.assertTrue(40 < named < writable, done.stderr)
+        sizes = [int(line.split()[0].replace(",", "")) for line in run(MDL_INJECT, "--list", self.program.pid, "/Memory").stdout.splitlines()]
+        self.assertEqual(sizes, sorted(sizes, reverse=True))
+        # The names are those of lines, which a focus chooses.
+        self.assertEqual(self.counts("count pthread_mutex_lock by memory($arg[0])")["/Memory/cache_lock"], 3 * TIMES)
+        self.assertIn("no variable of process", run(MDL_INJECT, "--list", self.program.pid, "/Memory/absent").stderr)
+        self.assertIn("there is no /Foo that can be listed", run(MDL_INJECT, "--list", self.program.pid, "/Foo/*").stderr)
+        self.assert_untouched(self.program.pid, self.before)
+
     def test_another_kind_is_an_error(self):
         done = run(MDL_INJECT, self.program.pid, self.compile("code.mdl", "locks.mdl"), "-m", f"mutex_latency@{LOCKS}/RwLock/table_lock", "-d", "0")
         self.assertEqual(done.returncode, 1)

@@ -2,7 +2,7 @@
 
 import unittest
 
-from harness import LiveTest
+from harness import MDL_INJECT, LiveTest, run
 
 N = 1000
 LISTED = """
@@ -80,6 +80,15 @@ class Sources(LiveTest):
                 session = self.inject(program.pid, query)
                 self.assertEqual(session.wait(), 1, session.errors)
                 self.assertIn(said, session.errors)
+        # People read them as they are written, programs as the linker has them.
+        session = self.inject(program.pid, "sum $args.nothing at shop::Clerk::serve")
+        self.assertEqual(session.wait(), 1, session.errors)
+        self.assertRegex(session.errors, r"\$args.nothing is not known in shop::Clerk::serve\(.*\): it has ")
+        self.assertNotIn("_ZN", session.errors)
+        shown = {form: run(MDL_INJECT, program.pid, "calls /Code/sources-gcc-O2/shop::*::serve", "-d", "0", "--format", form).stdout
+                 for form in ("table", "ndjson")}
+        self.assertIn("/Code/sources-gcc-O2/shop::Clerk::serve(", shown["table"])
+        self.assertIn('"focus":"/Code/sources-gcc-O2/_ZN', shown["ndjson"])
         session = self.inject(program.pid, "count shop::*::serve", "count s_first").wait_inserted()
         program.ask(f"go {N}")
         self.assert_stopped_well(session)

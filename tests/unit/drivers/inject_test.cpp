@@ -4,6 +4,7 @@
 
 #include "mdl-inject/defaults.h"
 #include "mdl-inject/options.h"
+#include "mdl-inject/wrong_words.h"
 
 namespace mdl::inject {
 namespace {
@@ -124,6 +125,45 @@ TEST(InjectOptions, WhatIsWrongIsUsage) {
     const Parsed p = parsed(words);
     EXPECT_EQ(p.exit, kUsage) << testing::PrintToString(words);
   }
+}
+
+TEST(InjectOptions, TopStandsInFrontOrBehindTheProcess) {
+  for (const std::vector<const char*>& words :
+       std::vector<std::vector<const char*>>{{"top", "12"}, {"12", "top"}, {"-p", "12", "top"}})
+    EXPECT_TRUE(parsed(words).options.busiest) << testing::PrintToString(words);
+  EXPECT_FALSE(parsed({"12", "./top"}).options.busiest);
+}
+
+TEST(WrongWords, AQueryWithoutItsQuotes) {
+  const std::vector<std::string> words = {"count", "malloc", "if", "$arg[0]>1"};
+  EXPECT_EQ(without_quotes(words), "a query is one word, in quotes: 'count malloc if $arg[0]>1'");
+  EXPECT_EQ(without_quotes(std::vector<std::string>{"a.plan", "b.plan"}), "");
+  EXPECT_EQ(without_quotes(std::vector<std::string>{"count"}), "");
+}
+
+TEST(WrongWords, AWordThatIsNoFile) {
+  EXPECT_EQ(no_such_plan("count"), "a query is one word, in quotes: 'count malloc'");
+  EXPECT_EQ(no_such_plan("ns::f"), "the calls of a function are a query: 'count ns::f'");
+  EXPECT_THAT(no_such_plan("uprobe:/bin/sh:main { @ = count(); }"),
+              testing::StartsWith("a query begins with"));
+  for (const char* file : {"./count", "my.plan", "a b.bin"}) EXPECT_EQ(no_such_plan(file), "") << file;
+}
+
+TEST(WrongWords, AnOptionThatIsNone) {
+  const auto said = [](std::vector<const char*> words) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(parsed(std::move(words)).exit, kUsage);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(said({"12", "count f", "--duraton", "1"}),
+              testing::HasSubstr("no option --duraton; did you mean --duration?"));
+  EXPECT_THAT(said({"list", "12"}), testing::HasSubstr("'list' is an option: --list"));
+  EXPECT_THAT(said({"12", "-m", "count malloc"}),
+              testing::HasSubstr("a query stands without it: 'count malloc'"));
+  EXPECT_THAT(said({"--pid", "12", "count f"}),
+              testing::HasSubstr("no option --pid: a process stands in front"));
+  EXPECT_THAT(said({"12", "count f", "-d", "1m", "-d", "1"}),
+              testing::HasSubstr("--duration is given more than once"));
 }
 
 TEST(InjectDefaults, TunablesGiveWayToTheCommandLine) {

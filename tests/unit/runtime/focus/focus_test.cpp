@@ -90,6 +90,7 @@ TEST(Nearest, OrdersByDistance) {
             "; did you mean `shop::Sell<a<int>>::handle`?");
   EXPECT_EQ(did_you_mean_function("f", {"f.constprop.0", "ns::f(int, char (*)(int)) (.isra.0)", "f2"}),
             "; did you mean `f.constprop.0` or `ns::f(int, char (*)(int)) (.isra.0)`?");
+  EXPECT_EQ(did_you_mean_function("new", {"nan", "operator new"}), "; did you mean `\"operator new\"`?");
   EXPECT_EQ(did_you_mean_function("xhandl", known), "; did you mean `xhandle`?");
 }
 

@@ -1,0 +1,139 @@
+#include "compiler/support/foreign_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <iterator>
+
+namespace mdl {
+namespace {
+
+struct Row {
+  std::string_view word, instead;
+};
+
+constexpr std::string_view kSizes =
+    "`hist VALUE at F` counts how often VALUE has which size; `latency F` how long the calls take";
+constexpr std::string_view kDurations =
+    "`latency F` has how long the calls take, with p50, p90, p99 and p999";
+constexpr std::string_view kEvents =
+    "there is no line for each call: `count F by caller` and `count F by str($arg[0])` add the calls up";
+constexpr std::string_view kStacks =
+    "stacks are not recorded; `by caller` has a line for each place that F is called from";
+constexpr std::string_view kBusiest = "`mdl-inject top PID` finds the busiest functions";
+constexpr std::string_view kMeans =
+    "`avg VALUE at F` is the mean: `avg elapsed at F`, `avg $arg[0] at malloc`";
+
+constexpr std::string_view kRates = "each line has its rate per second: `count F`";
+
+constexpr Row kVerbs[] = {
+    {"rate", kRates},     {"freq", kRates},           {"throughput", kRates},   {"histogram", kSizes},
+    {"lhist", kSizes},    {"quantize", kSizes},       {"p50", kDurations},      {"p90", kDurations},
+    {"p99", kDurations},  {"percentile", kDurations}, {"duration", kDurations}, {"trace", kEvents},
+    {"print", kEvents},   {"printf", kEvents},        {"probe", kEvents},       {"break", kEvents},
+    {"stack", kStacks},   {"backtrace", kStacks},     {"profile", kBusiest},    {"record", kBusiest},
+    {"sample", kBusiest}, {"mean", kMeans},           {"average", kMeans},
+};
+
+constexpr std::string_view kIf = "a condition begins with 'if': `count F if $arg[0] > 1`";
+constexpr std::string_view kJoined = "conditions are joined with && and ||";
+constexpr std::string_view kWithin = "`within G` is only while G runs: `count malloc within parse`";
+constexpr std::string_view kBy = "lines are told apart with 'by': `count F by caller`";
+constexpr std::string_view kRate = "each line has its rate per second; lines are told apart with 'by'";
+constexpr std::string_view kTop = "an option says how many lines the table shows: --top 10";
+constexpr std::string_view kSort = "an option says what the table's lines are sorted by: --sort rate";
+constexpr std::string_view kAt = "a value is taken 'at' a function: `sum $arg[0] at malloc`";
+
+constexpr Row kClauses[] = {
+    {"where", kIf},      {"when", kIf},
+    {"filter", kIf},     {"with", kIf},
+    {"and", kJoined},    {"or", kJoined},
+    {"in", kWithin},     {"under", kWithin},
+    {"inside", kWithin}, {"during", kWithin},
+    {"from", kWithin},   {"group", kBy},
+    {"per", kRate},      {"limit", kTop},
+    {"top", kTop},       {"order", kSort},
+    {"sort", kSort},     {"of", kAt},
+    {"for", kAt},        {";", "each query is a word of its own: 'count malloc' 'count free'"},
+};
+
+constexpr std::string_view kResult = "the result of a call is `$return`: `int($return) < 0`";
+constexpr std::string_view kThread = "`by thread` has a line for each thread";
+constexpr std::string_view kProcess =
+    "each process has lines of its own: `-p NAME --every` measures all of a name, --all-children those below "
+    "one";
+constexpr std::string_view kFunction = "the function that was called is `by function`";
+constexpr std::string_view kNow = "the time of a hit is `$now`, in nanoseconds";
+constexpr std::string_view kElapsed =
+    "how long a call took is `elapsed`, in nanoseconds: `if elapsed > 1000000`";
+constexpr std::string_view kPath =
+    "the file of a descriptor is `file($arg[0])`, the text at an address `str($arg[0])`, and a parameter "
+    "`$args.path`";
+
+constexpr Row kValues[] = {
+    {"retval", kResult},    {"ret", kResult},       {"rc", kResult},        {"result", kResult},
+    {"tid", kThread},       {"thread_id", kThread}, {"pid", kProcess},      {"process", kProcess},
+    {"comm", kProcess},     {"stack", kStacks},     {"ustack", kStacks},    {"kstack", kStacks},
+    {"backtrace", kStacks}, {"func", kFunction},    {"probe", kFunction},   {"nsecs", kNow},
+    {"timestamp", kNow},    {"now", kNow},          {"duration", kElapsed}, {"latency", kElapsed},
+    {"lat", kElapsed},      {"dur", kElapsed},      {"runtime", kElapsed},  {"filename", kPath},
+    {"path", kPath},
+};
+
+template <size_t N>
+std::string find(const Row (&rows)[N], std::string_view word) {
+  const auto row = std::ranges::find(rows, word, &Row::word);
+  return row == std::end(rows) ? "" : std::string(row->instead);
+}
+
+struct Unit {
+  std::string_view name;
+  double size;
+  bool is_time;
+};
+constexpr Unit kUnits[] = {
+    {"ns", 1, true},           {"us", 1e3, true},          {"ms", 1e6, true},        {"s", 1e9, true},
+    {"k", 1024, false},        {"K", 1024, false},         {"kb", 1024, false},      {"KB", 1024, false},
+    {"KiB", 1024, false},      {"m", 1048576, false},      {"M", 1048576, false},    {"mb", 1048576, false},
+    {"MB", 1048576, false},    {"MiB", 1048576, false},    {"g", 1073741824, false}, {"G", 1073741824, false},
+    {"GB", 1073741824, false}, {"GiB", 1073741824, false},
+};
+
+}  // namespace
+
+std::string foreign_verb(std::string_view word) {
+  return find(kVerbs, word);
+}
+
+std::string foreign_clause(std::string_view word) {
+  return find(kClauses, word);
+}
+
+std::string foreign_value(std::string_view word) {
+  if (word.starts_with('$')) word.remove_prefix(1);
+  std::string_view digits = word;
+  if (digits.starts_with("arg")) digits.remove_prefix(3);
+  if (digits.size() == 1 && digits[0] >= '0' && digits[0] <= '5')
+    return fmt::format("the arguments are `$arg[0]` to `$arg[5]`, and by name `$args.NAME`: `$arg[{}]`",
+                       digits);
+  return find(kValues, word);
+}
+
+std::string without_unit(std::string_view number) {
+  double value = 0;
+  const char* end = number.data() + number.size();
+  const auto [behind, problem] = std::from_chars(number.data(), end, value);
+  if (problem != std::errc()) return "";
+  const std::string_view name(behind, static_cast<size_t>(end - behind));
+  if (name.empty() && value >= 0 && value <= 9e18)  // 1e6
+    return fmt::format("numbers are whole: write {}", static_cast<uint64_t>(std::llround(value)));
+  const auto unit = std::ranges::find(kUnits, name, &Unit::name);
+  if (unit == std::end(kUnits) || value * unit->size > 9e18) return "";
+  return fmt::format("numbers have no units{}: write {}", unit->is_time ? ", and times are nanoseconds" : "",
+                     static_cast<uint64_t>(std::llround(value * unit->size)));
+}
+
+}  // namespace mdl

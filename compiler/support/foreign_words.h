@@ -1,0 +1,19 @@
+// Words of other tools and languages, and what is asked for here in their place. Who types one has never read our
+// pages, so the hint says what to type.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace mdl {
+
+// Each is "" for a word that is not known.
+std::string foreign_verb(std::string_view word);    // where a query begins: `trace`, `histogram`
+std::string foreign_clause(std::string_view word);  // behind what is measured: `where`, `group`
+std::string foreign_value(
+    std::string_view word);  // in a value, a condition or a key: `arg0`, `retval`, `tid`
+
+// Of "1ms", "64k" and the like: the number without its unit.
+std::string without_unit(std::string_view number);
+
+}  // namespace mdl

@@ -1,0 +1,91 @@
+#include "mdl-inject/wrong_words.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+#include <vector>
+
+#include "base/near_names.h"
+
+namespace mdl::inject {
+namespace {
+
+constexpr std::string_view kVerbs[] = {"count", "calls", "sum",  "min",     "max",   "avg",
+                                       "hist",  "time",  "self", "latency", "bytes", "cpu"};
+
+bool is_verb(std::string_view word) {
+  return std::ranges::find(kVerbs, word) != std::end(kVerbs);
+}
+
+bool is_identifier(std::string_view word) {
+  return !word.empty() &&
+         std::ranges::all_of(word, [](unsigned char c) { return std::isalnum(c) || c == '_' || c == ':'; });
+}
+
+// What other tools call it.
+struct Foreign {
+  std::string_view option, instead;
+};
+constexpr Foreign kForeign[] = {
+    {"--pid", "a process stands in front, `mdl-inject PID`, or behind -p"},
+    {"-e", "a query needs no option: 'count malloc'"},
+    {"--timeout", "-d says how long it is measured"},
+    {"-t", "-d says how long it is measured, and `by thread` has a line for each thread"},
+    {"-n", "--top says how many lines the table has, -d how long it is measured"},
+    {"-c", "a program is started with --run 'count malloc' -- COMMAND ARGS..."},
+    {"-l", "--list PID has the functions of a process"},
+    {"-a", "--all has all lines of the table, --all-children the processes below one"},
+};
+
+std::string unknown_option(const CLI::App& app, const std::string& option) {
+  const std::string said = fmt::format("there is no option {}", option);
+  for (const Foreign& row : kForeign)
+    if (row.option == option) return fmt::format("{}: {}", said, row.instead);
+  const std::string bare = option.substr(0, option.find('='));
+  std::vector<std::string> names;
+  for (const CLI::Option* one : app.get_options())
+    for (const std::string& name : one->get_lnames()) names.push_back("--" + name);
+  const auto near = near_names(bare, {names.begin(), names.end()}, {.least = 1, .longest = 64});
+  const auto nearest = std::ranges::min_element(near, {}, &NearName::changes);
+  return nearest == near.end() ? said : fmt::format("{}; did you mean {}?", said, nearest->name);
+}
+
+}  // namespace
+
+std::string without_quotes(std::span<const std::string> words) {
+  if (words.size() < 2 || !is_verb(words[0])) return "";
+  return fmt::format("a query is one word, in quotes: '{}'", fmt::join(words, " "));
+}
+
+std::string no_such_plan(const std::string& word) {
+  if (word.starts_with('/') || word.starts_with('.') || word.ends_with(".plan") || word.ends_with(".bin"))
+    return "";
+  if (is_verb(word)) return fmt::format("a query is one word, in quotes: '{} malloc'", word);
+  if (is_identifier(word)) return fmt::format("the calls of a function are a query: 'count {}'", word);
+  return "a query begins with count, time, latency or another word of docs/queries.md, in small letters: "
+         "'count malloc'";
+}
+
+std::string command_as_word(const std::string& word) {
+  constexpr std::string_view kCommands[] = {"list", "status", "remove", "check",  "metrics",
+                                            "run",  "verify", "help",   "version"};
+  if (std::ranges::find(kCommands, word) == std::end(kCommands)) return "";
+  return fmt::format("'{}' is an option: --{}", word, word);
+}
+
+std::string wrong_option(const CLI::App& app, const CLI::ParseError& problem) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&problem) != nullptr) {
+    const std::vector<std::string> left = app.remaining();
+    const auto option =
+        std::ranges::find_if(left, [](const std::string& word) { return word.starts_with('-'); });
+    if (option != left.end()) return unknown_option(app, *option);
+  }
+  const std::string text = problem.what();
+  const size_t most = text.find(": At Most 1 required");
+  return most == text.npos ? text : fmt::format("{} is given more than once", text.substr(0, most));
+}
+
+}  // namespace mdl::inject

@@ -1,0 +1,61 @@
+#include "runtime/image/for_people.h"
+
+#include <cctype>
+
+#include "runtime/image/image.h"
+
+namespace mdl::image {
+namespace {
+
+bool is_of_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || c == '.';
+}
+
+// The end of the linkage name that begins at `at`; `at` where none does.
+size_t end_of_linkage_name(std::string_view text, size_t at) {
+  if (!is_mangled(text.substr(at)) || (at > 0 && is_of_name(text[at - 1]))) return at;
+  size_t end = at;
+  while (end < text.size() && is_of_name(text[end])) ++end;
+  while (text[end - 1] == '.') --end;  // of the sentence
+  return end;
+}
+
+std::string without_middle(const std::string& name, size_t longest) {
+  constexpr std::string_view kMiddle = "...";
+  if (longest <= kMiddle.size() || name.size() <= longest) return name;
+  const size_t kept = longest - kMiddle.size(), head = (kept + 1) / 2;
+  return name.substr(0, head) + std::string(kMiddle) + name.substr(name.size() - (kept - head));
+}
+
+}  // namespace
+
+std::string for_people(std::string_view text, size_t longest) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text[at] == '_' ? end_of_linkage_name(text, at) : at;
+    if (end == at) {
+      out += text[at++];
+      continue;
+    }
+    const std::string name(text.substr(at, end - at)), shown = demangle(name).full;
+    out += shown == name ? name : without_middle(shown, longest);
+    at = end;
+  }
+  return out;
+}
+
+std::string focus_for_people(std::string_view focus) {
+  constexpr std::string_view kCode = "/Code/";
+  std::string out;
+  while (!focus.empty()) {
+    const size_t end = focus.find(",/");
+    const std::string_view one = focus.substr(0, end);
+    out += one.starts_with(kCode) ? for_people(one) : std::string(one);
+    if (end == focus.npos) break;
+    out += ',';
+    focus.remove_prefix(end + 1);
+  }
+  return out;
+}
+
+}  // namespace mdl::image
