@@ -54,7 +54,8 @@ void Reach::Code::add(const plan::Plan& plan, const focus::BoundSnippet& snippet
 }
 
 void Reach::add(const plan::Plan& plan, const patch::Coverage& coverage) {
-  for (size_t i = 0; i < refused_.size(); i++) refused_[i] = refused_[i] || coverage.refused_of[i] != 0;
+  for (size_t i = 0; i < coverage.refused_of.size(); i++)  // none, where there was nothing to plan
+    refused_[i] = refused_[i] || coverage.refused_of[i] != 0;
   for (const patch::FunctionPlan& f : coverage.functions) {
     std::set<uint32_t> taken;
     for (const patch::Window& window : f.sites.windows)
