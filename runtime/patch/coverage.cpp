@@ -295,7 +295,7 @@ void read_codes(image::Codes& codes, std::vector<FunctionPlan>& functions) {
 }
 
 // A function without a name that the code of another one contains is a part of that one, and no function.
-void drop_parts(std::vector<FunctionPlan>& functions) {
+void drop_parts(std::vector<FunctionPlan>& functions, std::set<uint32_t>& of_parts) {
   std::vector<image::Range> parts;
   for (const FunctionPlan& f : functions)
     for (const image::Range& range : f.code.ranges)
@@ -307,7 +307,11 @@ void drop_parts(std::vector<FunctionPlan>& functions) {
     auto after =
         std::upper_bound(parts.begin(), parts.end(), f.function->address,
                          [](uint64_t address, const image::Range& part) { return address < part.start; });
-    return after != parts.begin() && std::prev(after)->contains(f.function->address);
+    if (after == parts.begin() || !std::prev(after)->contains(f.function->address)) return false;
+    for (const FunctionPlan::Point& point : f.points)
+      for (const BoundSnippet& snippet : point.snippets)
+        of_parts.insert(snippet.requests.begin(), snippet.requests.end());
+    return true;
   });
 }
 
@@ -543,7 +547,7 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
   read_codes(codes, out.functions);
   TailCalls tails(plan, binding, image, memory, scope.only, scope.tails);
   tails.add_targets(out.functions, codes);
-  drop_parts(out.functions);
+  drop_parts(out.functions, out.of_parts);
   StubSpace stubs(image.mappings, scope.stubs);
   for (FunctionPlan& f : out.functions) plan_function(plan, binding, memory, f, stubs, out);
   withdraw_shared(out, plan, stubs, tails);

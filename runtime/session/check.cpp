@@ -12,34 +12,50 @@ namespace mdl::inject {
 
 namespace {
 
-// What cannot be measured, METRIC@FOCUS, though what it is about is there.
-struct Unmeasured {
-  std::vector<std::string> refused;
-  std::vector<std::string> without;  // they have no such points
-};
+// What cannot be measured though what it is about is there: METRIC@FOCUS, by the reason.
+using Unmeasured = std::map<Reach::Why, std::vector<std::string>>;
+
+constexpr std::string_view reason_of_one(Reach::Why why) {
+  switch (why) {
+    case Reach::Why::refused:
+      return "its points are refused";
+    case Reach::Why::part:
+      return "it is a part of another function";
+    case Reach::Why::without:
+      break;
+  }
+  return "the functions have no such points (one that never returns has no returns)";
+}
+
+std::string reason_of_many(Reach::Why why, size_t count) {
+  switch (why) {
+    case Reach::Why::refused:
+      return fmt::format("of {} the points are refused", count);
+    case Reach::Why::part:
+      return fmt::format("{} are parts of other functions", count);
+    case Reach::Why::without:
+      break;
+  }
+  return fmt::format("{} have no such points (what never returns has no returns)", count);
+}
 
 // Each, or, where there are many, how many of `all` for which reason.
 void say_unmeasured(const Unmeasured& names, size_t all, bool verbose) {
   constexpr size_t kFew = 3;
-  const size_t count = names.refused.size() + names.without.size();
-  if (verbose || count <= kFew) {
-    for (const std::string& name : names.refused)
-      say(stderr, "warning: {} cannot be measured: its points are refused\n", name);
-    for (const std::string& name : names.without)
-      say(stderr,
-          "warning: {} cannot be measured: the functions have no such points (one that never returns has no "
-          "returns)\n",
-          name);
+  size_t count = 0;
+  std::vector<std::string> reasons;
+  for (const auto& [why, of_reason] : names) {
+    count += of_reason.size();
+    reasons.push_back(reason_of_many(why, of_reason.size()));
+  }
+  if (!verbose && count > kFew) {
+    say(stderr, "warning: {} of {} lines cannot be measured: {} (--verbose names them)\n", count, all,
+        fmt::format("{}", fmt::join(reasons, "; ")));
     return;
   }
-  std::vector<std::string> reasons;
-  if (!names.refused.empty())
-    reasons.push_back(fmt::format("of {} the points are refused", names.refused.size()));
-  if (!names.without.empty())
-    reasons.push_back(
-        fmt::format("{} have no such points (what never returns has no returns)", names.without.size()));
-  say(stderr, "warning: {} of {} lines cannot be measured: {} (--verbose names them)\n", count, all,
-      fmt::format("{}", fmt::join(reasons, "; ")));
+  for (const auto& [why, of_reason] : names)
+    for (const std::string& name : of_reason)
+      say(stderr, "warning: {} cannot be measured: {}\n", name, reason_of_one(why));
 }
 
 }  // namespace
@@ -54,7 +70,9 @@ void Reach::Code::add(const plan::Plan& plan, const focus::BoundSnippet& snippet
 }
 
 void Reach::add(const plan::Plan& plan, const patch::Coverage& coverage) {
-  for (size_t i = 0; i < refused_.size(); i++) refused_[i] = refused_[i] || coverage.refused_of[i] != 0;
+  for (size_t i = 0; i < coverage.refused_of.size(); i++)  // none, where there was nothing to plan
+    refused_[i] = refused_[i] || coverage.refused_of[i] != 0;
+  for (const uint32_t request : coverage.of_parts) parts_[request] = true;
   for (const patch::FunctionPlan& f : coverage.functions) {
     std::set<uint32_t> taken;
     for (const patch::Window& window : f.sites.windows)
@@ -82,7 +100,7 @@ std::vector<bool> Reach::Code::hollow(const focus::Binding& binding) const {
 
 std::vector<bool> Reach::without_functions(const focus::Binding& binding) const {
   std::vector<bool> out = there_.hollow(binding);
-  for (size_t i = 0; i < out.size(); i++) out[i] = out[i] && !refused_[i];
+  for (size_t i = 0; i < out.size(); i++) out[i] = out[i] && why(i) == Why::without;
   return out;
 }
 
@@ -94,7 +112,7 @@ void Found::add(const focus::Binding& binding, const Reach& reach) {
     if (request.of != focus::BoundRequest::kNone) continue;
     std::string name = focus::request_text(request.metric, request.focus);
     if (!hollow[i]) reached_.insert(name);
-    if (!without[i]) met_[name] |= reach.is_refused(i);
+    if (!without[i]) met_.insert_or_assign(name, reach.why(i));
     const std::string missing =
         request.missing.empty() ? "" : fmt::format(" (it looks for {})", fmt::join(request.missing, ", "));
     if (missing_.emplace(name, missing).second) order_.push_back(std::move(name));
@@ -112,7 +130,7 @@ bool Found::say_unreached(bool verbose) const {
   for (const std::string& name : order_) {
     if (reached_.contains(name)) continue;
     if (auto met = met_.find(name); met != met_.end()) {
-      (met->second ? unmeasured.refused : unmeasured.without).push_back(name);
+      unmeasured[met->second].push_back(name);
       continue;
     }
     any = true;
@@ -151,8 +169,8 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
   Unmeasured unmeasured;
   for (size_t i = 0; i < hollow.size(); i++)
     if (hollow[i])
-      (reach.is_refused(i) ? unmeasured.refused : unmeasured.without)
-          .push_back(fmt::format("{}@{}", binding.requests[i].metric, binding.requests[i].focus));
+      unmeasured[reach.why(i)].push_back(
+          fmt::format("{}@{}", binding.requests[i].metric, binding.requests[i].focus));
   say_unmeasured(unmeasured, hollow.size(), options.verbose);
   return {};
 }

@@ -2,6 +2,7 @@
 // the end.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -21,15 +22,21 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
 class Reach {
  public:
   explicit Reach(const focus::Binding& binding)
-      : inserted_(binding), there_(binding), refused_(binding.requests.size()) {}
+      : inserted_(binding),
+        there_(binding),
+        refused_(binding.requests.size()),
+        parts_(binding.requests.size()) {}
   // The coverage is of a binding that has the cells and requests of the first one.
   void add(const plan::Plan& plan, const patch::Coverage& coverage);
   // A request is hollow when its value, or a flag that it waits for, is written nowhere, though it should be.
   std::vector<bool> hollow(const focus::Binding& binding) const { return inserted_.hollow(binding); }
   // Those for which functions are missing: not even one that has no such points is there.
   std::vector<bool> without_functions(const focus::Binding& binding) const;
-  // Whether a point of a request was refused.
-  bool is_refused(size_t request) const { return refused_[request]; }
+  // Why a hollow one is: points were refused; its function is a part of another one; or it has no such points.
+  enum class Why : uint8_t { refused, part, without };
+  Why why(size_t request) const {
+    return refused_[request] ? Why::refused : parts_[request] ? Why::part : Why::without;
+  }
 
  private:
   struct Code {
@@ -42,7 +49,7 @@ class Reach {
   };
   Code inserted_;
   Code there_;  // of all functions that are there, whether they have such points or not
-  std::vector<bool> refused_;
+  std::vector<bool> refused_, parts_;  // by request
 };
 
 // The findings about the requests, in all programs of a session.
@@ -57,7 +64,7 @@ class Found {
   std::vector<std::string> order_;              // requests that were bound anywhere, METRIC@FOCUS
   std::map<std::string, std::string> missing_;  // of these: what they look for
   std::set<std::string> reached_;               // these have something that counts
-  std::map<std::string, bool> met_;             // of these a function was there; whether points were refused
+  std::map<std::string, Reach::Why> met_;       // of these a function was there: why it counts nothing
   std::map<size_t, std::string> absent_;        // by Binding::absent, where no program had it: why
   std::set<size_t> present_;
 };

@@ -110,6 +110,10 @@ class Programs(LiveTest):
             done = run(MDL_INJECT, "--run", "calls /Code/changing/t_*", option, "-o", self.out, "--", PROGRAMS / "changing")
             self.assertIn("t_marked cannot be measured: its points are refused", done.stderr)
             self.assertEqual(done.returncode, 0, done.stderr)
+        stripped = "parts-gcc-O3-stripped"  # call frame information shows cold parts as functions
+        done = run(MDL_INJECT, "--run", f"calls /Code/{stripped}/*", "--await", "-o", self.out, "--", PROGRAMS / stripped)
+        self.assertRegex(done.stderr, r"sub_\w+ cannot be measured: it is a part of another function")
+        self.assertEqual(done.returncode, 0, done.stderr)
         done = run(MDL_INJECT, "--run", "calls t_marked", "--await", "-o", self.out, "--", PROGRAMS / "changing")
         self.assertEqual(done.returncode, 1, done.stderr)
 
