@@ -120,6 +120,7 @@ class AttachedProcess {
   image::Image image_;
   focus::BindOptions wanted_;
   focus::Binding binding_;
+  bool asked_patience_ = false;
   patch::Coverage coverage_;
   std::optional<patch::InsertInput> input_;  // of the four above
   patch::Inserted inserted_;
