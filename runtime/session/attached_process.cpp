@@ -236,7 +236,7 @@ Result<void> AttachedProcess::decide(const process::TargetMemory& memory) {
   if (asks_for_any_address(binding_)) image::want_all(image_);
   if (image::is_any_wanted(image_)) return {};
   phases::begin("coverage");
-  if (isatty(STDERR_FILENO) == 1 && !std::exchange(asked_patience_, true))
+  if (isatty(fileno(stderr)) == 1 && !std::exchange(asked_patience_, true))
     say_text(stderr, patience_text(binding_.points.size()));
   coverage_ =
       patch::plan_coverage(*plan_, binding_, image_, memory, codes, {.follow = options_->follow_fork});
