@@ -26,7 +26,8 @@ struct Error {
   std::string text;
   Status status = Status::failed;
   bool is_passing = false;  // something changed meanwhile, and nothing was done: the same may succeed at once
-  bool is_quiet = false;    // whom it concerns knows: the reader of standard output has gone away, as `head` does
+  bool is_quiet =
+      false;  // whom it concerns knows: the reader of standard output has gone away, as `head` does
 };
 
 template <typename T>

@@ -1,9 +1,11 @@
 #include "runtime/session/attached_process.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/phases.h"
 #include "base/say.h"
@@ -197,6 +199,8 @@ Result<void> AttachedProcess::decide(const process::TargetMemory& memory) {
   if (asks_for_any_address(measured_.binding)) image::want_all(measured_.image);
   if (image::is_any_wanted(measured_.image)) return {};
   phases::begin("coverage");
+  if (isatty(fileno(stderr)) == 1 && !std::exchange(asked_patience_, true))
+    say_text(stderr, patience_text(measured_.binding.points.size()));
   measured_.coverage = patch::plan_coverage(measured_.plan(), measured_.binding, measured_.image, memory,
                                             codes, {.follow = options_->follow_fork});
   return {};

@@ -87,6 +87,7 @@ class AttachedProcess {
   arch::ClockPair since_;
   Allowed allowed_;
   Measured measured_;
+  bool asked_patience_ = false;  // with a long look at its code
   std::optional<patch::InsertInput> input_;  // of it
   patch::Inserted inserted_;
   std::unique_ptr<Measurement> measurement_;

@@ -37,6 +37,12 @@ std::string_view site_text(const patch::Site& site) {
 
 }  // namespace
 
+std::string patience_text(size_t points) {
+  constexpr size_t kMany = 30000;  // some 40 us each
+  if (points < kMany) return "";
+  return fmt::format("looking at the code of {} points, which takes some seconds\n", points);
+}
+
 void print_early_ends(std::FILE* out, const patch::Coverage& coverage) {
   for (const patch::EarlyEnd& early : coverage.early)
     say(out, "ends early: {} {} at {:#x}: {}\n", function_text(early.object, early.function),

@@ -14,6 +14,8 @@ namespace mdl::inject {
 
 // --dry-run: what each request would get, sites by tactic, and every refusal with its bytes.
 void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::Coverage& coverage);
+// Said on a terminal before the code of so many points is looked at: "" where that takes no two seconds.
+std::string patience_text(size_t points);
 // --explain, --dry-run: tail jumps at which flags fall and timers stop, though their functions go on.
 void print_early_ends(std::FILE* out, const patch::Coverage& coverage);
 // --explain: what each request became: its points, its constraints, names that are not there.
