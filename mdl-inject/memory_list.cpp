@@ -28,9 +28,10 @@ struct Block {
 std::vector<Block> blocks_of(const image::Image& image) {
   std::vector<image::NamedVariable> variables = image::variables_of(image);
   std::ranges::stable_sort(variables, {}, [](const image::NamedVariable& one) { return one.at.start; });
-  const auto same =
-      std::ranges::unique(variables, {}, [](const image::NamedVariable& one) { return one.at.start; });
-  variables.erase(same.begin(), same.end());
+  const auto is_same = [](const image::NamedVariable& a, const image::NamedVariable& b) {
+    return a.at.start == b.at.start;
+  };
+  variables.erase(std::unique(variables.begin(), variables.end(), is_same), variables.end());
   std::vector<Block> out;
   for (const image::NamedVariable& one : variables)
     out.push_back({one.at, fmt::format("{}/{}", kMemory, image::demangle(one.name).full), one.object});

@@ -752,8 +752,8 @@ class Killed(LiveTest):
     def test_killed_while_requests_change(self):
         calm, errors = self.strike(0)
         self.assertEqual((calm["status"], errors.count(": done")), (0, 4), errors)
-        first = random.randrange(1, 36)
-        writes = range(1, calm["writes"] + 1)[self.WRITES or slice(first, None, 36)]
+        first = random.randrange(1, 48)
+        writes = range(1, calm["writes"] + 1)[self.WRITES or slice(first, None, 48)]
         others = random.sample(range(calm["first"], calm["stops"]), self.OTHERS)
         for stop in [*(f"writes:{n}" for n in writes), *others]:
             with self.subTest(stop=stop):

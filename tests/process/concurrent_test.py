@@ -72,7 +72,7 @@ class Concurrent(LiveTest):
         results = []
 
         def measure():
-            for _ in range(ROUNDS):
+            for _ in range(ROUNDS // 2):
                 results.append(run(MDL_INJECT, self.program.pid, plan, "--alone", "-d", "0.02", "-o", "/dev/null", seconds=60))
 
         users = [threading.Thread(target=measure) for _ in range(4)]

@@ -1,6 +1,6 @@
 """mdl-inject is killed at one of its system calls: the program runs on, and says so itself.
 
-    killed_test.py            some of the calls, of all phases, and every fifth one that writes to the process; it says
+    killed_test.py            some of the calls, of all phases, and every eighth one that writes to the process; it says
                               which
     killed_test.py all [N/M]  each of them, entry and exit; of these, every M-th, beginning with the N-th. Fewer threads
                               sleep then: for each of them the same calls are made
@@ -244,11 +244,11 @@ class Killed(LiveTest):
         self.assertEqual(self.program.end(), 0)
 
     def spread(self, calm):
-        """Every fifth one that changes the process, some that touch it, and a few that only read."""
-        first = random.randrange(1, 6)
+        """Every eighth one that changes the process, some that touch it, and a few that only read."""
+        first = random.randrange(1, 9)
         # The first and the last few leave what no others do.
-        writes = sorted({1, 2, 3, *range(first, calm["writes"] + 1, 5), *range(calm["writes"] - 2, calm["writes"] + 1)})
-        print(f"writes {first}, {first + 5}, ... of {calm['writes']}", flush=True)
+        writes = sorted({1, 2, 3, *range(first, calm["writes"] + 1, 8), *range(calm["writes"] - 2, calm["writes"] + 1)})
+        print(f"writes {first}, {first + 8}, ... of {calm['writes']}", flush=True)
         reading = range(1, calm["first"], calm["first"] // 3)
         touching = range(calm["first"], calm["stops"], (calm["stops"] - calm["first"]) // TOUCHING)
         return [*reading, *(f"writes:{n}" for n in writes), *touching]

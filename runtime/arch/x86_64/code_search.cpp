@@ -90,6 +90,7 @@ uint64_t find_stack_jump(std::span<const std::byte> bytes, uint64_t start) {
 
 // mov $imm64 is the only instruction that has one.
 uint64_t find_constant(std::span<const std::byte> bytes, uint64_t start, uint64_t constant) {
+  if (bytes.empty()) return 0;
   const auto* found =
       static_cast<const std::byte*>(memmem(bytes.data(), bytes.size(), &constant, sizeof constant));
   return found ? start + static_cast<uint64_t>(found - bytes.data()) : 0;
