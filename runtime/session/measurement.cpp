@@ -297,7 +297,7 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Point
     const auto own = anomalies.find(static_cast<uint32_t>(i));
     point.anomalies_of = own == anomalies.end() ? std::vector<output::Anomaly>() : own->second;
     const std::vector<RequestValue> values = requests_.of(i, sample.values);
-    if (values.size() > 1) points.reserve(points.size() + values.size());
+    if (points.empty()) points.reserve(values.size());
     for (const RequestValue& value : values) {
       point.series = &requests_.series(i, value, static_cast<size_t>(&value - values.data()));
       const output::Number number = requests_.feed_of(i).next(*point.series, value.total, interval_s);
