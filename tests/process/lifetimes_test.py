@@ -36,7 +36,7 @@ class Sleepers(LiveTest):
         self.assertGreater(report["short_done"], 2)
         self.assert_untouched(program.pid, before)
         woken = program.ask("wake", "woken")
-        self.assertEqual(woken["awake"], woken["expected"])
+        self.assertEqual(woken["awake"], woken["expected"], program.ask("report", "report"))
         self.assertEqual(program.end(), 0)
 
 
