@@ -47,6 +47,10 @@ std::string remedy(pid_t pid, int64_t failure) {
         "(vm.max_map_count), or the machine's memory (vm.overcommit_memory=2) is at its limit: see "
         "/proc/{0}/limits, and raise it with prlimit --pid {0} or sysctl",
         pid);
+  if (failure == -EBUSY)
+    return ": its other threads would have had to stand for longer than --max-pause allows, and have gone "
+           "on: "
+           "try again when there is more processor time";
   if (failure == -EAGAIN)
     return fmt::format(
         ": it locks all that it maps (mlockall), and may not lock so much (RLIMIT_MEMLOCK): raise the limit "
@@ -137,6 +141,7 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
     if (got != static_cast<int64_t>(at.start)) failure = -EEXIST;
     mapped.push_back({static_cast<uint64_t>(got), static_cast<uint64_t>(got) + (at.end - at.start)});
   }
+  if (failure && threads.others_went_on()) failure = -EBUSY;
   if (failure || !locked) return {};
   auto opened = open_unlocked(input, threads, memory, regions);
   if (!opened) return opened.error();

@@ -11,6 +11,7 @@
 #include "base/nap.h"
 #include "runtime/arch/description.h"
 #include "runtime/kernel/memory.h"
+#include "runtime/kernel/proc_file.h"
 #include "runtime/kernel/trace.h"
 #include "runtime/process/limits.h"
 #include "runtime/process/paused_memory.h"
@@ -241,6 +242,8 @@ class Visit {
         const __ptrace_syscall_info& made = threads_.system_call(thread_);
         if (!is_at(made, call, entering)) return strayed(entering);
         const bool own = i == 0 || i + 1 == stub_.calls.size();
+        if (entering && !own && takes_last(calls[i - 1]) && !holds(results, text))
+          if (auto ok = drop(); !ok) return ok.error();
         if (!entering && !own) results.push_back(made.exit.rval);
       }
     }
@@ -298,6 +301,27 @@ class Visit {
     if (auto ok = threads_.set_registers(thread_, before_); !ok) return ok;
     if (!memory_.write(address_, original_)) return Error{"cannot restore the bytes of the remote call"};
     return {};
+  }
+
+  static bool takes_last(const arch::RemoteCall& call) {
+    return std::ranges::find(call.args, arch::kLastResult) != call.args.end();
+  }
+
+  // Whether a descriptor that a call has given, of memory with this name, is that still, or nobody else could have made
+  // something else of it. Another thread may do so between the answer and the call, in microseconds.
+  bool holds(std::span<const int64_t> results, const std::string& text) const {
+    if (!threads_.others_went_on()) return true;
+    const std::string name = text.substr(kStubMark.size()).c_str();  // up to its zero
+    return !results.empty() && kernel::proc_link(thread_, fmt::format("fd/{}", results.front())) ==
+                                   fmt::format("/memfd:{} (deleted)", name);
+  }
+
+  // The call that it is about to make becomes none, and fails.
+  Result<void> drop() {
+    auto regs = threads_.registers(thread_);
+    if (!regs) return regs.error();
+    arch::drop_call(*regs);
+    return threads_.set_registers(thread_, *regs);
   }
 
   bool is_at_start() const {

@@ -521,6 +521,7 @@ Threads::Waited Threads::wait_alone(pid_t tid, Clock::time_point until, int& sta
   const Waited waited = wait_event(tid, *others_until_, status);
   if (waited != Waited::timeout) return waited;
   others_until_.reset();
+  others_went_on_ = true;
   for (const pid_t other : stopped())
     if (other != tid) release(other);
   return wait_event(tid, until, status);

@@ -96,7 +96,11 @@ class Threads {
   // Behind Step::to_system_call: the call that it enters or leaves (PTRACE_GET_SYSCALL_INFO, Linux 5.3).
   const __ptrace_syscall_info& system_call(pid_t tid) const { return threads_.at(tid).call; }
   // From now on, while run() waits for one thread, the others stand until then and no longer.
-  void release_others_at(std::chrono::steady_clock::time_point when) { others_until_ = when; }
+  void release_others_at(std::chrono::steady_clock::time_point when) {
+    others_until_ = when, others_went_on_ = false;
+  }
+  // Whether they have been released for that since.
+  bool others_went_on() const { return others_went_on_; }
 
  private:
   struct Thread {
@@ -148,6 +152,7 @@ class Threads {
   bool hurried_ = false;
   std::chrono::steady_clock::time_point stopped_since_{};
   std::optional<std::chrono::steady_clock::time_point> others_until_;
+  bool others_went_on_ = false;
   std::map<pid_t, Thread> threads_;
   std::set<pid_t> ending_;  // killed in their stops, or running: to be reaped or let go (trace_stop.h)
 };
