@@ -9,15 +9,13 @@
 #include <vector>
 
 #include "base/near_names.h"
+#include "format/query_verbs.h"
 
 namespace mdl::inject {
 namespace {
 
-constexpr std::string_view kVerbs[] = {"count", "calls", "sum",  "min",     "max",   "avg",
-                                       "hist",  "time",  "self", "latency", "bytes", "cpu"};
-
 bool is_verb(std::string_view word) {
-  return std::ranges::find(kVerbs, word) != std::end(kVerbs);
+  return std::ranges::find(format::kQueryVerbs, word) != std::end(format::kQueryVerbs);
 }
 
 bool is_identifier(std::string_view word) {

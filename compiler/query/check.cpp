@@ -5,6 +5,7 @@
 
 #include "compiler/support/foreign_words.h"
 #include "compiler/support/suggest.h"
+#include "format/query_verbs.h"
 
 namespace mdl::query {
 namespace {
@@ -26,6 +27,7 @@ constexpr std::array<Verb, 12> kVerbs = {{
     {.word = "latency", .base = "histogram", .units = "ns", .style = "EventCounter", .is_duration = true},
     {.word = "bytes", .base = "counter", .units = "Bytes", .style = "EventCounter", .is_bytes = true},
 }};
+static_assert(std::ranges::equal(kVerbs, format::kQueryVerbs, {}, &Verb::word));
 // What calls took, added up when they have returned, because a timer cannot tell which calls are meant.
 constexpr Verb kOfCalls[] = {
     {.word = "time", .base = "counter", .units = "ns", .style = "SampledFunction", .is_duration = true},
