@@ -76,29 +76,52 @@ Result<void> Threads::check_program() {
   return {};
 }
 
-// One that runs in our memory, and stands; 0 where there is none.
+bool Threads::is_known(pid_t tid) const {
+  const auto found = threads_.find(tid);
+  return found != threads_.end() && found->second.known && (!found->second.stopped || stands(tid));
+}
+
+// One that runs in our memory; 0 where there is none.
 pid_t Threads::any_known() const {
   for (const auto& [tid, thread] : threads_)
-    if (thread.known && thread.stopped && stands(tid)) return tid;
+    if (is_known(tid)) return tid;
   return 0;
 }
 
-// Of these, that have just stopped, which run in our memory. Where another one is known, its address space is compared,
-// which is cheaper than to compare with the descriptor, and tells copies that fork(2) has made from each other. What
-// stands behind the comparison has stood while it was made.
+// Of these, which we trace, those that run in our memory. Where another one is known, its address space is compared,
+// which is cheaper than to compare with the descriptor, and tells copies that fork(2) has made from each other. Of the
+// first one the start of its process tells that: an id that is traced is given to nobody else, and of an execve we are
+// told before anything else.
 void Threads::find_known(std::span<const pid_t> tids) {
   while (!tids.empty()) {
     std::vector<std::optional<bool>> same;
     const pid_t other = any_known();
     if (other != 0) same = kernel::compare_memory_each(other, tids);
-    if (other == 0 || !stands(other)) same.assign(1, std::nullopt);
+    if (!is_known(other)) same.assign(1, std::nullopt);
     for (size_t i = 0; i < same.size(); i++) {
       Thread& thread = threads_[tids[i]];
-      thread.known =
-          same[i] ? *same[i]
-                  : read_status(tids[i]).group == thread.process && memory_.runs(tids[i]) == Runs::here;
+      thread.known = same[i] ? *same[i]
+                             : read_status(tids[i]).group == thread.process &&
+                                   memory_.runs(tids[i]) == Runs::here &&
+                                   (thread.process != pid_ || memory_.is_of(pid_));
     }
     tids = tids.subspan(same.size());
+  }
+}
+
+// Before they are stopped: nobody would mend the call that a stop interrupts in a thread that is not ours. Its id was
+// another's in the moment before it was seized. One that ends has no memory any more.
+void Threads::leave_others() {
+  std::vector<pid_t> tids;
+  for (const auto& [tid, thread] : threads_)
+    if (!thread.known && !thread.stopped) tids.push_back(tid);
+  find_known(tids);
+  for (const pid_t tid : tids) {
+    const bool is_other = !threads_[tid].known && read_status(tid).has_memory && is_alive_thread(tid);
+    if (!is_other) continue;
+    if (read_status(tid).group == pid_) executed_ = true;
+    threads_.erase(tid);
+    leave_running(tid);
   }
 }
 
@@ -131,6 +154,7 @@ void Threads::lose(pid_t tid) {
   const auto lost = threads_.extract(tid);
   if (!lost || lost.mapped().process == tid) return;
   const pid_t process = lost.mapped().process;
+  if (is_left_running(process)) return;  // it has ended with all its threads, and another one has its id
   auto first = threads_.find(process);
   if (first != threads_.end() && first->second.stopped && stands(process)) return;  // it has ended, after all
   threads_[process] = {.process = process};
@@ -211,6 +235,7 @@ Result<void> Threads::seize_each(const std::vector<std::pair<pid_t, pid_t>>& all
     if (seized[i].value) threads_[tids[i]] = {.process = processes[i]};
   for (const auto& [tid, process] : all)
     if (auto ok = seize(tid, process); !ok) return ok;
+  leave_others();
   return {};
 }
 
@@ -300,6 +325,7 @@ std::optional<pid_t> Threads::wait_stops(std::vector<pid_t> tids, Clock::time_po
 
 Result<void> Threads::stop_one(pid_t tid, std::chrono::milliseconds deadline) {
   if (auto ok = seize(tid, pid_); !ok) return ok;
+  leave_others();
   const auto gone = [&] {
     return executed_ ? left_alone() : Error{fmt::format("thread {} of process {} has ended", tid, pid_)};
   };

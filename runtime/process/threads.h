@@ -18,13 +18,16 @@
 // the new program may have more rights than the one that was opened (a set-user-ID program keeps them under a
 // tracer that has CAP_SYS_PTRACE). So registers and signal masks are set in one place, may_set(), and only in
 // a thread
-// - that we have seen in a stop of ours, where it ran in the memory that was opened (target_memory.h). The
-//   kernel tells us of each execve from then on (PTRACE_O_TRACEEXEC, set by the seizing itself);
+// - that runs in the memory that was opened (target_memory.h), as was found out after it had been seized. Its id
+//   is given to nobody else from then on, and the kernel tells us of each execve (PTRACE_O_TRACEEXEC, set by the
+//   seizing itself);
 // - that is in a ptrace stop now, and not in the one behind an execve. Such a stop lasts until we end it;
 // - whose id nobody can take over meanwhile: before anything is set in the first thread of a process, all
 //   others of it that we trace have stopped. One that we do not trace takes the id with it, and ptrace finds
 //   nobody of ours.
-// A program that is not the one that was opened is let go as it is.
+// A program that is not the one that was opened is let go as it is. A thread that got the id just before it was
+// seized is not even stopped, since a stop may interrupt its call; as detaching needs a stop, it is traced until
+// it has one of its own, or until this process ends.
 //
 // A thread that is held already (TargetMemory::hold) is taken as it stands, and stands when it is released.
 //
@@ -121,6 +124,7 @@ class Threads {
   Result<void> seize_each(const std::vector<std::pair<pid_t, pid_t>>& all);
   Result<void> check_program();
   bool is_ours(pid_t tid) const;
+  bool is_known(pid_t tid) const;
   Result<void> may_set(pid_t tid) const;
   pid_t any_known() const;
   void detach(pid_t tid, int signal);
@@ -139,6 +143,7 @@ class Threads {
   std::optional<pid_t> wait_stops(std::vector<pid_t> tids, std::chrono::steady_clock::time_point until);
   void note_stops(std::span<const StopSeen> stops);
   void find_known(std::span<const pid_t> tids);
+  void leave_others();
   Result<void> wait_for_vforks(std::chrono::steady_clock::time_point until) const;
   void begin_pause();
   void end_pause();

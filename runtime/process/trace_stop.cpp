@@ -18,6 +18,7 @@ using namespace std::chrono_literals;
 namespace {
 
 std::set<pid_t> running;  // that are traced still
+std::set<pid_t> others;   // and are not ours
 
 // True when the thread is not traced any more.
 bool let_go_once_stopped(pid_t tid) {
@@ -31,6 +32,15 @@ bool let_go_once_stopped(pid_t tid) {
   }
   if (*code != kExecuted && (got == 0 || !is_signal(status))) hide_interruption(tid);
   let_go_or_reap(tid, got == tid && is_signal(status) ? WSTOPSIG(status) : 0);
+  return true;
+}
+
+// The same of one whose registers and stops are its own.
+bool let_other_go(pid_t tid) {
+  int status = 0;
+  const pid_t got = wait_now(tid, status);
+  if (got == 0) return false;
+  if (got == tid && WIFSTOPPED(status)) let_go_or_reap(tid, is_signal(status) ? WSTOPSIG(status) : 0);
   return true;
 }
 
@@ -82,8 +92,17 @@ void stop_tracing_later(pid_t tid) {
   running.insert(tid);
 }
 
+void leave_running(pid_t tid) {
+  others.insert(tid);
+}
+
+bool is_left_running(pid_t tid) {
+  return others.contains(tid);
+}
+
 void stop_tracing_all() {
   std::erase_if(running, let_go_once_stopped);
+  std::erase_if(others, let_other_go);
 }
 
 bool read_registers(pid_t tid, arch::ThreadRegisters& registers) {

@@ -39,6 +39,9 @@ void let_go_or_reap(pid_t tid, int signal);
 // stop_tracing_all() is to be called from time to time.
 void stop_tracing(pid_t tid);
 void stop_tracing_later(pid_t tid);
+// One that was seized by mistake, and never stopped by us: it is let go at its next stop, or when this process ends.
+void leave_running(pid_t tid);
+bool is_left_running(pid_t tid);
 void stop_tracing_all();
 
 // Stops a seized thread in `code`, where it sleeps for moments, with `memory`: true then, with its registers.

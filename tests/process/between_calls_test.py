@@ -146,6 +146,7 @@ class Between(LiveTest):
     stops = None  # set by main: which of all, as a slice
     some = 2      # strikes of each change, where not all are asked for
     more = ("--no-separate",)  # options of mdl-inject
+    copies = False  # whether only copies of the target get its id
 
     def setUp(self):
         super().setUp()
@@ -221,7 +222,7 @@ class Between(LiveTest):
         """By turns another program, and a copy of the target, which has all that the kernel gave that at its start."""
         while pid == target.pid and (line := target.hears_within(0)):
             struck.answers.append(line)
-        if pid == target.pid and self.seen["inherited"] % 2:
+        if pid == target.pid and (self.copies or self.seen["inherited"] % 2):
             pathlib.Path("/proc/sys/kernel/ns_last_pid").write_text(str(pid - 1))
             os.kill(target.twin, signal.SIGUSR1)
             children = pathlib.Path(f"/proc/{target.twin}/task/{target.twin}/children")
@@ -351,6 +352,16 @@ class Between(LiveTest):
                     self.strike_once(f"seizes:{stop}", change)
         self.assertGreater(self.seen["at once"], calls // 4, self.seen)
 
+    def test_a_copy_has_the_id_while_threads_are_seized(self):
+        """It is seized itself, and not stopped then: nobody mends the call of another's that a stop interrupts."""
+        self.copies = True
+        calls = self.calm()["seizes"]
+        for stop in range(1, calls + 1):
+            for change in ENDS:
+                with self.subTest(stop=stop, change=change):
+                    self.strike_once(f"seizes:{stop}", change)
+        self.assertGreater(self.seen["inherited"], calls, self.seen)
+
     def test_an_execve_while_registers_are_set(self):
         """In front of each call that sets registers or a signal mask. The execve waits for the thread that is to be set."""
         calls = self.calm()["sets"]
@@ -393,6 +404,7 @@ class BetweenFollow(Between):
     more = ("--no-separate", "--follow-fork")
     test_a_change_is_noticed = test_an_execve_while_threads_are_seized = None
     test_an_execve_while_registers_are_set = test_an_unload_is_looked_at_again = None
+    test_a_copy_has_the_id_while_threads_are_seized = None
 
 
 class BetweenSeparate(Between):
@@ -401,6 +413,7 @@ class BetweenSeparate(Between):
     more = ("--separate",)
     test_a_change_is_noticed = test_an_execve_while_threads_are_seized = None
     test_an_execve_while_registers_are_set = test_an_unload_is_looked_at_again = None
+    test_a_copy_has_the_id_while_threads_are_seized = None
 
 
 if __name__ == "__main__":

@@ -263,7 +263,8 @@ TEST(StoppedThreads, LeaveAnotherProgramAlone) {
   EXPECT_EQ(child.exit_status(), kExecuted);
 }
 
-// An id that was a thread's of the process when its threads were listed.
+// An id that was a thread's of the process when its threads were listed. A stop would interrupt its call, so it stays
+// traced until it stops by itself.
 TEST(StoppedThreads, LeaveAThreadOfAnotherProcessAlone) {
   Child child([](int told, int) { wait_for(told); });
   Child copy([](int told, int) { wait_for(told); });  // of this program, too
@@ -278,9 +279,12 @@ TEST(StoppedThreads, LeaveAThreadOfAnotherProcessAlone) {
     Threads threads(child.pid(), *memory);
     EXPECT_FALSE(threads.stop_one(one->pid(), 2s));
     EXPECT_FALSE(threads.set_registers(one->pid(), {}));
-    EXPECT_EQ(tracer_of(one->pid()), 0);
+    EXPECT_FALSE(stop_code(one->pid()));
+    kill(one->pid(), SIGWINCH);
+    until([&] { return stop_tracing_all(), tracer_of(one->pid()) == 0; });
     ASSERT_TRUE(threads.stop_one(child.pid(), 2s));  // known now, and compared with
     EXPECT_FALSE(threads.stop_one(one->pid(), 2s));
+    EXPECT_FALSE(stop_code(one->pid()));
     EXPECT_FALSE(threads.executed());
   }
 }
