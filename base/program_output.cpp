@@ -61,7 +61,7 @@ void give_up(ProgramRights rights, int program) {
 
 }  // namespace
 
-Result<ProgramOutput> run_program(const std::vector<std::string>& words, ProgramRights rights) {
+Result<RunningProgram> RunningProgram::start(const std::vector<std::string>& words, ProgramRights rights) {
   const auto failed = [&] { return Error{fmt::format("cannot run {}: {}", words[0], std::strerror(errno))}; };
   // Opened before the rights are given up, since folders above it may be closed to others.
   const int program = open(words[0].c_str(), O_PATH | O_CLOEXEC);
@@ -79,17 +79,31 @@ Result<ProgramOutput> run_program(const std::vector<std::string>& words, Program
     errno = problem;
     return failed();
   }
+  return RunningProgram(words[0], pid, ends[0]);
+}
+
+RunningProgram::RunningProgram(RunningProgram&& other) noexcept
+    : name_(std::move(other.name_)), pid_(other.pid_), output_(std::exchange(other.output_, -1)) {}
+
+RunningProgram::~RunningProgram() {
+  if (output_ >= 0) close(output_);
+}
+
+Result<ProgramOutput> RunningProgram::finish() {
   ProgramOutput out;
-  const int unread = read_open(ends[0], out.bytes);
+  const int unread = read_open(std::exchange(output_, -1), out.bytes);
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-  if (unread != 0) {
-    errno = unread;
-    return failed();
-  }
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) continue;
+  if (unread != 0) return Error{fmt::format("cannot run {}: {}", name_, std::strerror(unread))};
   out.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  if (out.status == kNotStarted && out.bytes.empty()) return Error{fmt::format("cannot run {}", words[0])};
+  if (out.status == kNotStarted && out.bytes.empty()) return Error{fmt::format("cannot run {}", name_)};
   return out;
+}
+
+Result<ProgramOutput> run_program(const std::vector<std::string>& words, ProgramRights rights) {
+  auto program = RunningProgram::start(words, rights);
+  if (!program) return program.error();
+  return program->finish();
 }
 
 }  // namespace mdl

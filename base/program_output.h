@@ -1,7 +1,10 @@
 // A program that is run for what it prints.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -24,5 +27,24 @@ struct ProgramOutput {
 
 // `words`: a path, and the arguments. Its standard error is this process's, its standard input is empty.
 Result<ProgramOutput> run_program(const std::vector<std::string>& words, ProgramRights rights);
+
+// The same in two steps, with something else in between. It ends with the thread that has started it.
+class RunningProgram {
+ public:
+  static Result<RunningProgram> start(const std::vector<std::string>& words, ProgramRights rights);
+  RunningProgram(RunningProgram&& other) noexcept;
+  RunningProgram& operator=(RunningProgram&&) = delete;
+  ~RunningProgram();  // it may run on, and nobody reads what it prints
+  // Waits for its end. Once.
+  Result<ProgramOutput> finish();
+
+ private:
+  RunningProgram(std::string name, pid_t pid, int output)
+      : name_(std::move(name)), pid_(pid), output_(output) {}
+
+  std::string name_;
+  pid_t pid_;
+  int output_;  // the end of a pipe that is read
+};
 
 }  // namespace mdl

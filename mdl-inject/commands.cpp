@@ -194,7 +194,7 @@ int list(const Options& options) {
 
 int verify(const Options& options, const Policy& policy) {
   Options allowed = options;
-  auto file = read_plan_file(allowed);
+  auto file = open_plan_file(allowed);
   if (!file) return fail(file.error());
   if (auto ok = separate_reading(options); !ok) return fail(ok.error());
   auto plan = parse_plan(*file, allowed);

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "base/installed.h"
-#include "base/program_output.h"
 #include "base/say.h"
 #include "mdl-inject/commands.h"
 
@@ -34,7 +33,7 @@ Result<std::string> find_compiler() {
                   path.empty() ? "beside mdl-inject" : path)};
 }
 
-Result<ProgramOutput> run_compiler(const Options& options, const std::string& kind) {
+Result<RunningProgram> start_compiler(const Options& options, const std::string& kind) {
   auto compiler = find_compiler();
   if (!compiler) return compiler.error();
   std::vector<std::string> words = {*compiler, "--emit=" + kind, "-o", "-"};
@@ -44,7 +43,7 @@ Result<ProgramOutput> run_compiler(const Options& options, const std::string& ki
   words.emplace_back("--");
   words.insert(words.end(), options.sources.begin(), options.sources.end());
   // Queries are the operator's own, and need no file; sources may be anybody's, and where nobody else may read.
-  return run_program(words, options.sources.empty() ? ProgramRights::none : ProgramRights::less);
+  return RunningProgram::start(words, options.sources.empty() ? ProgramRights::none : ProgramRights::less);
 }
 
 }  // namespace
@@ -66,8 +65,12 @@ Result<void> name_queries(plan::Plan& plan, Options& options) {
   return {};
 }
 
-Result<std::string> compile(const Options& options) {
-  auto output = run_compiler(options, "plan");
+Result<RunningProgram> start_compiler(const Options& options) {
+  return start_compiler(options, "plan");
+}
+
+Result<std::string> compiled(RunningProgram& compiler, const Options& options) {
+  auto output = compiler.finish();
   if (!output) return output.error();
   if (output->status != 0)
     return Error{options.sources.empty() ? "nothing was changed: the query has no meaning as it is"
@@ -77,7 +80,9 @@ Result<std::string> compile(const Options& options) {
 }
 
 int show_mdl(const Options& options) {
-  auto output = run_compiler(options, "mdl");
+  auto compiler = start_compiler(options, "mdl");
+  if (!compiler) return fail(compiler.error());
+  auto output = compiler->finish();
   if (!output) return fail(output.error());
   say_text(stdout, output->bytes);
   return output->status == 0 ? 0 : static_cast<int>(Status::failed);

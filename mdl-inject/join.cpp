@@ -28,22 +28,25 @@ Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetM
 
 // What goes before the insertion into it; of what is in it by now, only what is left behind is changed.
 Result<Joining> look_at(const Options& options, const plan::Plan& plan, const Target& target,
-                        std::optional<process::Launch>& launched, Audit& audit) {
+                        std::optional<process::Launch>& launched, std::optional<Early> early, Audit& audit) {
   phases::begin("process");
   const pid_t pid = target.pid;
   const bool was_there = !process::has_ended(pid);
   auto status = process::check_target(pid);
   if (!status) return blamed(status.error(), pid, was_there, nullptr);
   // First of all: what is read from here on is of this program, or nothing is done to it (target_memory.h).
-  Result<process::TargetMemory> memory =
-      launched ? launched->take_memory() : process::TargetMemory::open(pid);
+  Result<process::TargetMemory> memory = early      ? std::move(early->memory)
+                                         : launched ? launched->take_memory()
+                                                    : process::TargetMemory::open(pid);
   if (!memory) return blamed(memory.error(), pid, was_there, nullptr);
   if (target.start != 0 && process::start_time(pid) != target.start)
     return Error{fmt::format("process {} has ended, and another one has its id", pid)};
-  if (!launched && !options.dry_run)
+  if (!launched && !options.dry_run && !early)  // else there was nothing
     if (auto ok = clean(options, pid, *memory, audit); !ok)
       return blamed(ok.error(), pid, was_there, &*memory);
-  auto process = AttachedProcess::look(options, plan, pid, status->name, *memory);
+  std::optional<Contents> contents;
+  if (early) contents.emplace(std::move(early->contents));
+  auto process = AttachedProcess::look(options, plan, pid, status->name, *memory, std::move(contents));
   if (!process) return blamed(process.error(), pid, was_there, &*memory);
   return Joining{pid, was_there, std::move(*memory), std::move(*process)};
 }
@@ -73,7 +76,7 @@ Result<std::unique_ptr<AttachedProcess>> insert_one(const Options& options, cons
   if (inserted) return std::move(one.process);
   if (!inserted.error().is_passing || tries == 1 || options.start) return one.blamed(inserted.error());
   std::optional<process::Launch> none;
-  auto again = look_at(options, plan, target, none, audit);
+  auto again = look_at(options, plan, target, none, {}, audit);
   if (!again) return again.error();
   if (auto ok = again->process->check(); !ok) return again->blamed(ok.error());
   return insert_one(options, plan, target, feed, began_s, std::move(*again), audit, tries - 1);
@@ -85,11 +88,24 @@ Error Joining::blamed(const Error& why) const {
   return inject::blamed(why, pid, was_there, &memory);
 }
 
+std::optional<Early> look_early(pid_t pid) {
+  phases::begin("process");
+  if (!process::check_target(pid)) return std::nullopt;
+  auto memory = process::TargetMemory::open(pid);
+  if (!memory) return std::nullopt;
+  phases::begin("objects");
+  auto contents = read_contents(pid, {});
+  if (!contents) return std::nullopt;
+  return Early{std::move(*memory), std::move(*contents)};
+}
+
 Result<std::vector<Joining>> look_at_all(const Options& options, const plan::Plan& plan,
-                                         std::optional<process::Launch>& launched, Audit& audit) {
+                                         std::optional<process::Launch>& launched, std::optional<Early> early,
+                                         Audit& audit) {
   std::vector<Joining> out;
   for (const Target& target : options.targets) {
-    auto one = look_at(options, plan, target, launched, audit);
+    auto one = look_at(options, plan, target, launched, std::move(early), audit);
+    early.reset();
     const auto checked = [&]() -> Result<void> {
       if (!one) return one.error();
       if (options.explain && options.several) say(stderr, "{}:\n", named(target.pid));
@@ -139,7 +155,7 @@ Result<std::unique_ptr<AttachedProcess>> join(const Options& options, const plan
   audit.is_also_about(pid);
   std::optional<process::Launch> none;
   const Target target{pid, process::start_time(pid), Target::How::found};
-  auto one = look_at(options, plan, target, none, audit);
+  auto one = look_at(options, plan, target, none, {}, audit);
   if (!one) return one.error();
   if (auto ok = one->process->check(); !ok) return one->blamed(ok.error());
   if (auto ok = audit.say_of(pid, "attach", "begins"); !ok) return ok.error();

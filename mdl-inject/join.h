@@ -30,9 +30,18 @@ struct Joining {
   Error blamed(const Error& why) const;
 };
 
-// By turns, before anything is put into any of them. None is an error, but with --follow.
+// A process whose contents are read before its plan is there, while that is compiled.
+struct Early {
+  process::TargetMemory memory;
+  Contents contents;
+};
+// Nothing where it has to be done again anyway, by look_at_all(), which says why.
+std::optional<Early> look_early(pid_t pid);
+
+// By turns, before anything is put into any of them. None is an error, but with --follow. `early`: of the only one.
 Result<std::vector<Joining>> look_at_all(const Options& options, const plan::Plan& plan,
-                                         std::optional<process::Launch>& launched, Audit& audit);
+                                         std::optional<process::Launch>& launched, std::optional<Early> early,
+                                         Audit& audit);
 // All of them, or none: what was put in is taken out again.
 Result<std::vector<std::unique_ptr<AttachedProcess>>> insert_all(const Options& options,
                                                                  const plan::Plan& plan, output::Feed& feed,

@@ -45,9 +45,9 @@ int print_rehearsals(const Options& options, const std::vector<Joining>& joining
 }
 
 Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed& feed, Audit& audit,
-                   std::optional<process::Launch>& launched, ChangeSources changes,
-                   std::optional<Choice>& choice) {
-  auto joining = look_at_all(options, plan, launched, audit);
+                   std::optional<process::Launch>& launched, std::optional<Early> early,
+                   ChangeSources changes, std::optional<Choice>& choice) {
+  auto joining = look_at_all(options, plan, launched, std::move(early), audit);
   if (!joining) return joining.error();
   if (options.dry_run) return print_rehearsals(options, *joining);
   const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order
@@ -136,7 +136,7 @@ int measure(const Options& asked, const Policy& policy) {
   auto host = find_host(options);
   if (!host && may_drill(options)) ask_for_drills(options);
   phases::begin("compile");
-  auto file = read_plan_file(options);
+  auto file = open_plan_file(options);
   if (!file) return fail(file.error());
   auto audit = Audit::open(policy.audit_required && !options.dry_run, options.separate);
   if (!audit) return fail(audit.error());
@@ -172,6 +172,9 @@ int measure(const Options& asked, const Policy& policy) {
     return fail(ok.error());
 
   // From here on without privileges.
+  const bool may_look_early = file->compiler && !options.start && !options.busiest && !host;
+  std::optional<Early> early =
+      may_look_early && options.targets.size() == 1 ? look_early(options.targets.front().pid) : std::nullopt;
   phases::begin("plan");
   auto plan = parse_plan(*file, options);
   if (!plan) return fail(plan.error());
@@ -220,7 +223,7 @@ int measure(const Options& asked, const Policy& policy) {
     describe();
   }
   auto status = attach(
-      options, *plan, feed, *audit, launched,
+      options, *plan, feed, *audit, launched, std::move(early),
       {commands ? &*commands : nullptr, options.drills ? &drills : nullptr, guests ? &*guests : nullptr},
       choice);
   if (options.timing) phases::print(stderr);

@@ -16,22 +16,25 @@
 
 namespace mdl::inject {
 
-Result<PlanFile> read_plan_file(Options& options) {
+Result<PlanFile> open_plan_file(Options& options) {
   PlanFile out;
   out.is_compiled = !options.typed.empty() || !options.sources.empty();
-  auto bytes = out.is_compiled ? compile(options) : plan::read_plan_bytes(options.plan);
-  if (!bytes) {
-    Error error = bytes.error();
-    const std::string meant =
-        out.is_compiled || access(options.plan.c_str(), F_OK) == 0 ? "" : no_such_plan(options.plan);
-    if (!meant.empty()) error.text += "; " + meant;
-    return error;
-  }
-  out.bytes = std::move(*bytes);
-  if (out.is_compiled)
+  if (out.is_compiled) {
+    auto compiler = start_compiler(options);
+    if (!compiler) return compiler.error();
+    out.compiler.emplace(std::move(*compiler));
     options.plan = !options.sources.empty() ? options.sources[0] : "the query";
-  else
+  } else {
+    auto bytes = plan::read_plan_bytes(options.plan);
+    if (!bytes) {
+      Error error = bytes.error();
+      const std::string meant = access(options.plan.c_str(), F_OK) == 0 ? "" : no_such_plan(options.plan);
+      if (!meant.empty()) error.text += "; " + meant;
+      return error;
+    }
+    out.bytes = std::move(*bytes);
     options.standard_plan = is_installed_plan(options.plan);
+  }
   if (!options.trusted) return out;
   auto trusted = format::read_trusted_keys(*options.trusted);
   if (!trusted) return trusted.error();
@@ -39,7 +42,13 @@ Result<PlanFile> read_plan_file(Options& options) {
   return out;
 }
 
-Result<plan::Plan> parse_plan(const PlanFile& file, Options& options) {
+Result<plan::Plan> parse_plan(PlanFile& file, Options& options) {
+  if (file.compiler) {
+    auto bytes = compiled(*file.compiler, options);
+    file.compiler.reset();
+    if (!bytes) return bytes.error();
+    file.bytes = std::move(*bytes);
+  }
   auto plan = plan::read_plan(std::as_bytes(std::span(file.bytes)));
   if (!plan) return Error{fmt::format("{}: {}", options.plan, plan.error().text), plan.error().status};
   if (!file.is_compiled) return plan;

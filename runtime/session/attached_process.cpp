@@ -14,7 +14,6 @@
 #include "runtime/patch/stage_audit.h"
 #include "runtime/plan/join.h"
 #include "runtime/process/limits.h"
-#include "runtime/process/lock.h"
 #include "runtime/process/memory_group.h"
 #include "runtime/process/target.h"
 #include "runtime/resident/journal.h"
@@ -37,27 +36,6 @@ constexpr int kPasses = 2;  // over what was looked into; the next one is over a
 
 bool names_many(const std::string& focus) {
   return focus.find('*') != focus.npos;
-}
-
-// The contents of a process, held still: code in which somebody else inserts, or from which he removes, is
-// not the program's own.
-struct Looked {
-  process::TransactionLock lock;
-  image::Image image;
-};
-Result<Looked> look_at(pid_t pid) {
-  const pid_t live = kernel::live_thread(pid);
-  const image::LiveMemory memory(live);
-  // The session that measures there needs the lock, too: nobody who will be refused takes it.
-  auto mappings = image::read_maps(live);
-  if (!mappings) return mappings.error();
-  if (auto ok = patch::refuse_occupied(pid, *mappings, memory); !ok) return ok.error();
-  auto lock = process::TransactionLock::share(pid, 10s);
-  if (!lock) return lock.error();
-  auto image = image::read_image(pid, image::Depth::named);
-  if (!image) return image.error();
-  if (auto ok = patch::refuse_occupied(pid, image->mappings, memory); !ok) return ok.error();
-  return Looked{std::move(*lock), std::move(*image)};
 }
 
 // A journal that nobody could read again is found here, before anything is mapped.
@@ -95,16 +73,33 @@ bool has_clock(const focus::Binding& binding, format::CellClock clock) {
 
 }  // namespace
 
+Result<Contents> read_contents(pid_t pid, std::chrono::milliseconds patience) {
+  const pid_t live = kernel::live_thread(pid);
+  const image::LiveMemory memory(live);
+  // The session that measures there needs the lock, too: nobody who will be refused takes it.
+  auto mappings = image::read_maps(live);
+  if (!mappings) return mappings.error();
+  if (auto ok = patch::refuse_occupied(pid, *mappings, memory); !ok) return ok.error();
+  auto lock = process::TransactionLock::share(pid, patience);
+  if (!lock) return lock.error();
+  auto image = image::read_image(pid, image::Depth::named);
+  if (!image) return image.error();
+  if (auto ok = patch::refuse_occupied(pid, image->mappings, memory); !ok) return ok.error();
+  return Contents{std::move(*lock), std::move(*image)};
+}
+
 Result<std::unique_ptr<AttachedProcess>> AttachedProcess::look(const SessionOptions& options,
                                                                const plan::Plan& plan, pid_t pid,
                                                                const std::string& name,
-                                                               const process::TargetMemory& memory) {
+                                                               const process::TargetMemory& memory,
+                                                               std::optional<Contents> contents) {
   std::unique_ptr<AttachedProcess> out(new AttachedProcess(options, plan, pid));
-  if (auto ok = out->find_out(name, memory); !ok) return ok.error();
+  if (auto ok = out->find_out(name, memory, std::move(contents)); !ok) return ok.error();
   return out;
 }
 
-Result<void> AttachedProcess::find_out(const std::string& name, const process::TargetMemory& memory) {
+Result<void> AttachedProcess::find_out(const std::string& name, const process::TargetMemory& memory,
+                                       std::optional<Contents> contents) {
   since_ = arch::read_clocks();
   // The memory is open already, so a program that it executes now is noticed.
   if (auto ok = check_users(pid_, *options_); !ok) return ok;
@@ -112,9 +107,12 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   if (!allowed) return allowed.error();
   allowed_ = std::move(*allowed);
   phases::begin("objects");
-  auto looked = look_at(pid_);
-  if (!looked) return looked.error();
-  measured_.image = std::move(looked->image);
+  if (!contents) {
+    auto read = read_contents(pid_, 10s);
+    if (!read) return read.error();
+    contents.emplace(std::move(*read));
+  }
+  measured_.image = std::move(contents->image);
   if (auto ok = refuse_go(measured_.image, name); !ok) return ok;
   measured_.errno_at = errno_for(measured_.plan(), measured_.image, memory, allowed_.denied);
 

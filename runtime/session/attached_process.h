@@ -6,12 +6,14 @@
 // From then on it is measured, and its libraries come and go. A child that it forks has the code already.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 
 #include "runtime/arch/clock.h"
 #include "runtime/output/formats.h"
 #include "runtime/patch/insert.h"
+#include "runtime/process/lock.h"
 #include "runtime/session/confinement.h"
 #include "runtime/session/libraries.h"
 #include "runtime/session/measured.h"
@@ -21,12 +23,23 @@
 
 namespace mdl::inject {
 
+// What a process holds, held still: code in which somebody else inserts, or from which he removes, is not the program's
+// own.
+struct Contents {
+  process::TransactionLock lock;
+  image::Image image;
+};
+// Nothing is decoded yet. `patience`: with somebody else who changes the process.
+Result<Contents> read_contents(pid_t pid, std::chrono::milliseconds patience);
+
 class AttachedProcess {
  public:
-  // `options` and `plan` outlive it. `memory` is that of the process, whose name is `name`.
+  // `options` and `plan` outlive it. `memory` is that of the process, whose name is `name`. `contents`: where they have
+  // been read already.
   static Result<std::unique_ptr<AttachedProcess>> look(const SessionOptions& options, const plan::Plan& plan,
                                                        pid_t pid, const std::string& name,
-                                                       const process::TargetMemory& memory);
+                                                       const process::TargetMemory& memory,
+                                                       std::optional<Contents> contents = {});
   // A child that has been forked with the code.
   explicit AttachedProcess(std::unique_ptr<Measurement> measurement) : measurement_(std::move(measurement)) {}
   AttachedProcess(const AttachedProcess&) = delete;
@@ -66,7 +79,8 @@ class AttachedProcess {
  private:
   AttachedProcess(const SessionOptions& options, const plan::Plan& plan, pid_t pid)
       : options_(&options), pid_(pid), measured_{.own_plan = &plan} {}
-  Result<void> find_out(const std::string& name, const process::TargetMemory& memory);
+  Result<void> find_out(const std::string& name, const process::TargetMemory& memory,
+                        std::optional<Contents> contents);
   Result<void> decide(const process::TargetMemory& memory);
   Result<void> identify(const process::TargetMemory& memory);
   struct Clocks {  // as of InsertInput
@@ -87,7 +101,7 @@ class AttachedProcess {
   arch::ClockPair since_;
   Allowed allowed_;
   Measured measured_;
-  bool asked_patience_ = false;  // with a long look at its code
+  bool asked_patience_ = false;              // with a long look at its code
   std::optional<patch::InsertInput> input_;  // of it
   patch::Inserted inserted_;
   std::unique_ptr<Measurement> measurement_;
