@@ -127,7 +127,7 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
         "more with --max-pause MS, or try again when there is more processor time",
         input.image.pid, input.max_pause.count(), results.error().text)};
   if (!results) return results.error();
-  const auto pause = std::chrono::steady_clock::now() - threads.stopped_since();
+  const auto pause = threads.stood();
   paused += pause;
   if (others_stood) process::rest_after(pause);  // the next stop is near
   failure = (*results)[0] < 0 ? (*results)[0] : std::min<int64_t>((*results)[1], 0);

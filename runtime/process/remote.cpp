@@ -197,7 +197,7 @@ Result<pid_t> choose_alone(pid_t pid, Threads& threads, const TargetMemory& memo
     stopped = threads.stop_all(kVforks, limit);
     if (!stopped && !threads.is_late()) return stopped.error();
     if (stopped) {
-      threads.release_others_at(threads.stopped_since() + limit);
+      threads.limit_others();
       if (auto one = choose_stopped(threads, memory, may)) return *one;
       if (auto one = choose_signalled(threads, memory, may)) return *one;
       threads.release_all();
@@ -308,9 +308,13 @@ class Visit {
   }
 
   // Whether a descriptor that a call has given, of memory with this name, is that still, or nobody else could have made
-  // something else of it. Another thread may do so between the answer and the call, in microseconds.
-  bool holds(std::span<const int64_t> results, const std::string& text) const {
+  // something else of it. The others, which might, stand again from here to the end of the call, unless the machine is so
+  // busy that they cannot be stopped for seconds.
+  bool holds(std::span<const int64_t> results, const std::string& text) {
     if (!threads_.others_went_on()) return true;
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (!threads_.stop_others(thread_) && threads_.is_late() && std::chrono::steady_clock::now() < until)
+      rest_after(std::chrono::steady_clock::now() - threads_.stopped_since());
     const std::string name = text.substr(kStubMark.size()).c_str();  // up to its zero
     return !results.empty() && kernel::proc_link(thread_, fmt::format("fd/{}", results.front())) ==
                                    fmt::format("/memfd:{} (deleted)", name);

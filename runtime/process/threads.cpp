@@ -360,6 +360,7 @@ Result<void> Threads::wait_for_vforks(Clock::time_point until) const {
 
 Result<void> Threads::stop_all(std::chrono::milliseconds deadline, std::chrono::milliseconds limit) {
   late_ = false;
+  limit_ = limit;
   if (auto ok = wait_for_vforks(Clock::now() + deadline); !ok) return ok;
   begin_pause();  // on a busy machine it would wait for its turn while they stand
   std::vector<pid_t> sharers = memory_sharers(pid_, false);
@@ -459,6 +460,7 @@ void Threads::release_all() {
   // again.
   std::vector<std::pair<int, pid_t>> all;
   for (auto& [tid, thread] : threads_) {
+    if (tid == kept_) continue;
     const bool first = tid == thread.process;
     all.emplace_back(thread.stopped ? (first ? 0 : 1) : (first ? 3 : 2), tid);
   }
@@ -473,7 +475,8 @@ void Threads::release_all() {
   for (auto& [turn, tid] : all) release(tid, let_go);
   // One that was found out to have another's id.
   std::vector<pid_t> ids;
-  for (const auto& [tid, thread] : threads_) ids.push_back(tid);
+  for (const auto& [tid, thread] : threads_)
+    if (tid != kept_) ids.push_back(tid);
   for (pid_t tid : ids)
     if (std::ranges::none_of(all, [tid](const auto& one) { return one.second == tid; })) release(tid, let_go);
   for (const auto until = Clock::now() + kReaping; !ending_.empty() && Clock::now() < until; nap(500))
@@ -542,10 +545,27 @@ bool Threads::take_signal(pid_t tid, std::chrono::milliseconds deadline) {
   return wait_stop(tid, Clock::now() + deadline) && threads_.count(tid) != 0 && !has_signal(tid);
 }
 
+bool Threads::stop_others(pid_t tid) {
+  if (!others_went_on_ || others_until_) return true;
+  kept_ = tid;
+  const bool stand = stop_all({}, limit_).operator bool();
+  kept_ = 0;
+  if (stand)
+    others_until_ = stopped_since_ + limit_;
+  else if (late_)
+    stood_ += Clock::now() - stopped_since_;
+  return stand;
+}
+
+std::chrono::nanoseconds Threads::stood() const {
+  return others_went_on_ && !others_until_ ? stood_ : stood_ + (Clock::now() - stopped_since_);
+}
+
 Threads::Waited Threads::wait_alone(pid_t tid, Clock::time_point until, int& status) {
   if (!others_until_ || *others_until_ >= until) return wait_event(tid, until, status);
   const Waited waited = wait_event(tid, *others_until_, status);
   if (waited != Waited::timeout) return waited;
+  stood_ = stood();
   others_until_.reset();
   others_went_on_ = true;
   for (const pid_t other : stopped())

@@ -98,12 +98,15 @@ class Threads {
   Stop run(pid_t tid, Step step, std::chrono::milliseconds deadline);
   // Behind Step::to_system_call: the call that it enters or leaves (PTRACE_GET_SYSCALL_INFO, Linux 5.3).
   const __ptrace_syscall_info& system_call(pid_t tid) const { return threads_.at(tid).call; }
-  // From now on, while run() waits for one thread, the others stand until then and no longer.
-  void release_others_at(std::chrono::steady_clock::time_point when) {
-    others_until_ = when, others_went_on_ = false;
-  }
+  // From now on, while run() waits for one thread, the others stand for as long as the last stop_all() may take, and no
+  // longer.
+  void limit_others() { others_until_ = stopped_since_ + limit_, others_went_on_ = false, stood_ = {}; }
   // Whether they have been released for that since.
   bool others_went_on() const { return others_went_on_; }
+  // Stops them again while `tid` stands, and for as long. False: they run.
+  bool stop_others(pid_t tid);
+  // How long they have stood, in all.
+  std::chrono::nanoseconds stood() const;
 
  private:
   struct Thread {
@@ -156,8 +159,11 @@ class Threads {
   sigset_t mask_{};       // before signals were held back
   bool hurried_ = false;
   std::chrono::steady_clock::time_point stopped_since_{};
-  std::optional<std::chrono::steady_clock::time_point> others_until_;
+  std::chrono::milliseconds limit_{};                                  // of stop_all()
+  std::optional<std::chrono::steady_clock::time_point> others_until_;  // while they stand
   bool others_went_on_ = false;
+  std::chrono::nanoseconds stood_{};  // before others_until_ was set
+  pid_t kept_ = 0;                    // is not let go, whatever fails
   std::map<pid_t, Thread> threads_;
   std::set<pid_t> ending_;  // killed in their stops, or running: to be reaped or let go (trace_stop.h)
 };

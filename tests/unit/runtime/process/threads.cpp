@@ -121,12 +121,44 @@ TEST(StoppedThreads, OthersStandForOneThatRunsAsLongAsTheyMay) {
   const pid_t busy = all.at(0);
   Threads threads(child.pid(), *memory);
   for (const bool bounded : {false, true}) {
-    ASSERT_TRUE(threads.stop_all(2s, 1s));
-    if (bounded) threads.release_others_at(std::chrono::steady_clock::now());
-    EXPECT_EQ(threads.run(busy, Threads::Step::to_system_call, 100ms), Threads::Stop::timeout);
+    const auto limit = bounded ? 100ms : 1000ms;
+    until([&] { return threads.stop_all(2s, limit).operator bool(); });
+    if (bounded) threads.limit_others();
+    EXPECT_EQ(threads.run(busy, Threads::Step::to_system_call, limit + 100ms), Threads::Stop::timeout);
     EXPECT_EQ(threads.stopped().size(), bounded ? 0u : 1u);
     threads.release_all();
   }
+  EXPECT_EQ(child.answer(), '.');
+}
+
+TEST(StoppedThreads, OthersStandAgainForWhatTheyMayNotSee) {
+  Child child([](int, int answers) {
+    std::thread([] {
+      for (;;) usleep(500'000);
+    }).detach();
+    for (;; usleep(1000)) (void)!write(answers, ".", 1);
+  });
+  until([&] { return live_threads(child.pid()).size() == 2; });
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  std::vector<pid_t> all = live_threads(child.pid());
+  std::erase(all, child.pid());
+  const pid_t slow = all.at(0);
+  Threads threads(child.pid(), *memory);
+  until([&] { return threads.stop_all(2s, 100ms).operator bool(); });
+  threads.limit_others();
+  for (int stops = 0; stops < 10 && !threads.others_went_on(); stops++)
+    ASSERT_EQ(threads.run(slow, Threads::Step::to_system_call, 5s), Threads::Stop::step);
+  EXPECT_TRUE(threads.others_went_on());
+  EXPECT_THAT(threads.stopped(), testing::ElementsAre(slow));
+  const auto stood = threads.stood();
+  EXPECT_GE(stood, 50ms);
+  until([&] { return threads.stop_others(slow); });
+  EXPECT_THAT(threads.stopped(), testing::ElementsAre(child.pid(), slow));
+  EXPECT_GT(threads.stood(), stood);
+  EXPECT_EQ(threads.run(slow, Threads::Step::to_system_call, 5s), Threads::Stop::step);
+  threads.release_all();
+  EXPECT_EQ(tracer_of(slow), 0);
   EXPECT_EQ(child.answer(), '.');
 }
 
