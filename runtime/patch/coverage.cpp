@@ -207,7 +207,8 @@ const Hooks kHooks = {
     // glibc calls it when a thread has left its start routine, however it did, and in exit(): what lies below
     // its caller on the stack has ended, as below the caller of __cxa_begin_catch.
     {"__call_tls_dtors", arch::Hook::end},
-    // Through these a process puts itself under a seccomp filter: libseccomp calls syscall.
+    // Through these a process puts itself under a seccomp filter (libseccomp calls syscall), or has its system calls
+    // come back to it as SIGSYS.
     {"prctl", arch::Hook::prctl},
     {"syscall", arch::Hook::syscall},
 };

@@ -77,7 +77,7 @@
         popfq
         .endm
         // Goes on at \instead, and keeps in mind that it did, where the process has put itself under a seccomp filter
-        // since the insertion: that may end it at a system call of ours. \scratch and the flags are lost
+        // since the insertion, or the like: that may end it at a system call of ours. \scratch and the flags are lost
         .macro  without_calls scratch, instead
         movq    .Lheader(%rip), \scratch
         cmpq    $0, kHeaderConfined(\scratch)
