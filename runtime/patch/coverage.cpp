@@ -213,6 +213,7 @@ const Hooks kOfLibrary = {
     // come back to it as SIGSYS.
     {"prctl", arch::Hook::prctl},
     {"syscall", arch::Hook::syscall},
+    {"clone", arch::Hook::clone},
 };
 
 // Of the C library, where forks are followed. A child that executes another program ends as far as it is measured.

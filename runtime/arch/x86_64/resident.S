@@ -12,6 +12,7 @@
         .globl  mdl_resident_exec
         .globl  mdl_resident_prctl
         .globl  mdl_resident_syscall
+        .globl  mdl_resident_clone
         .globl  mdl_resident_catch
         .globl  mdl_resident_jump
         .globl  mdl_resident_thread_end
