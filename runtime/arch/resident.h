@@ -53,9 +53,10 @@ enum class Hook : uint8_t {
   none,
   exit,   // _exit: a process that ends waits for its last values to be read
   exec,   // execve, where forks are followed: likewise, and for its program to be followed
-  prctl,  // prctl and syscall: in a process that puts itself under a seccomp filter, nothing makes a system
-          // call any more
+  prctl,  // prctl and syscall: in a process that puts itself under a seccomp filter, or has its system calls
+          // come back to it as SIGSYS, nothing makes a system call any more
   syscall,
+  clone,   // a thread that begins with its maker's thread pointer is noted: both count in one block
   catch_,  // __cxa_begin_catch and its like: frames below the one that calls it have vanished
   jump,    // longjmp(buffer, ...): frames below the buffer's stack pointer vanish
   end,     // __call_tls_dtors, where a thread ends: likewise; a thread without a block stays without

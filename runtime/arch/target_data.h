@@ -21,8 +21,9 @@
   X(HeaderSharer, 200)   /* another that shares its memory and may pass; whether a fork's child has */ \
   X(HeaderMissed, 208)   /* gone on without its parent's data having been taken out of these        */ \
   X(HeaderConfined, 216) /* since the insertion: 0, or that the process has put itself under a      */ \
-  X(Confined, 1)         /* seccomp filter, and how often a hit made no system call for that reason, */ \
+  X(Confined, 1)         /* filter or the like, and how often a hit made no system call for that,    */ \
   X(CallLeftOut, 2)      /* so that what it had to tell is not known                                */ \
+  X(HeaderBorrowed, 224) /* since the insertion: whether a thread began with another's pointer       */ \
   /* The news, where forks are followed */                                                            \
   X(NewsSize, 4096)                                                                                   \
   X(NewsMade, 0)         /* entries made */                                                            \

@@ -190,16 +190,18 @@ void plan_function(const plan::Plan& plan, const focus::Binding& binding, const 
 
 using Hooks = std::unordered_map<std::string_view, arch::Hook>;
 
-// Every normal end of a process passes _Exit: exit() and a return from main call it. It is _exit by another
-// name in glibc; in musl, _exit goes on to it.
-const Hooks kHooks = {
-    {"_Exit", arch::Hook::exit},
-    // What landing pads call where they have caught: C++, Ada, D (GCC's, LLVM's), Objective-C.
-    {"__cxa_begin_catch", arch::Hook::catch_},
-    {"__gnat_begin_handler_v1", arch::Hook::catch_},
-    {"__gdc_begin_catch", arch::Hook::catch_},
-    {"_d_eh_enter_catch", arch::Hook::catch_},
+// What landing pads call where they have caught: C++, Ada, D (GCC's, LLVM's), Objective-C.
+const Hooks kCatches = {
+    {"__cxa_begin_catch", arch::Hook::catch_}, {"__gnat_begin_handler_v1", arch::Hook::catch_},
+    {"__gdc_begin_catch", arch::Hook::catch_}, {"_d_eh_enter_catch", arch::Hook::catch_},
     {"objc_begin_catch", arch::Hook::catch_},
+};
+
+// Of the C library.
+const Hooks kOfLibrary = {
+    // Every normal end of a process passes _Exit: exit() and a return from main call it. It is _exit by another name
+    // in glibc; in musl, _exit goes on to it.
+    {"_Exit", arch::Hook::exit},
     {"longjmp", arch::Hook::jump},
     {"_longjmp", arch::Hook::jump},
     {"siglongjmp", arch::Hook::jump},
@@ -207,12 +209,14 @@ const Hooks kHooks = {
     // glibc calls it when a thread has left its start routine, however it did, and in exit(): what lies below
     // its caller on the stack has ended, as below the caller of __cxa_begin_catch.
     {"__call_tls_dtors", arch::Hook::end},
-    // Through these a process puts itself under a seccomp filter: libseccomp calls syscall.
+    // Through these a process puts itself under a seccomp filter (libseccomp calls syscall), or has its system calls
+    // come back to it as SIGSYS.
     {"prctl", arch::Hook::prctl},
     {"syscall", arch::Hook::syscall},
+    {"clone", arch::Hook::clone},
 };
 
-// Where forks are followed. A child that executes another program ends as far as it is measured.
+// Of the C library, where forks are followed. A child that executes another program ends as far as it is measured.
 const Hooks kFollowed = {
     {"execve", arch::Hook::exec},
     {"execveat", arch::Hook::exec},
@@ -241,31 +245,46 @@ arch::Hook hook_of(const image::Function& function, const Hooks& hooks) {
   if (const auto hooked = hooks.find(function.name); hooked != hooks.end()) return hooked->second;
   for (const std::string& alias : function.aliases)
     if (const auto hooked = hooks.find(alias); hooked != hooks.end()) return hooked->second;
-  return is_rust_catch(function) ? arch::Hook::catch_ : arch::Hook::none;
+  return arch::Hook::none;
 }
 
-// musl's loader is its C library; glibc's has functions of these names for itself alone.
-bool may_have_hooks(const image::Object& object) {
-  return !object.is_loader ||
-         std::any_of(object.functions.named().begin(), object.functions.named().end(),
-                     [](const image::Function& function) { return function.name == "printf"; });
+// It starts main(): glibc and musl, which is its own loader, and a static program. Other objects, and glibc's loader,
+// may have functions of their own that are called longjmp or syscall.
+bool is_c_library(const image::Object& object) {
+  const auto starts_main = [](std::string_view name) {
+    return name == "__libc_start_main" || name == "__uClibc_main";
+  };
+  return std::ranges::any_of(object.functions.named(), [&](const image::Function& function) {
+    return starts_main(function.name) || std::ranges::any_of(function.aliases, starts_main);
+  });
 }
 
-// Which it gets, where frames that vanish matter (`flags`), and children are followed.
-arch::Hook hook_for(const image::Function& function, bool flags, bool follow) {
-  arch::Hook hook = hook_of(function, kHooks);
-  if (follow && hook == arch::Hook::none) hook = hook_of(function, kFollowed);
-  return !flags && unwinds(hook) ? arch::Hook::none : hook;
-}
+// Which one a function of this object gets, where frames that vanish matter (`flags`), and children are followed.
+class HookChoice {
+ public:
+  HookChoice(const image::Object& object, bool flags, bool follow)
+      : library_(is_c_library(object)), flags_(flags), follow_(follow) {}
+
+  arch::Hook operator()(const image::Function& function) const {
+    arch::Hook hook = is_rust_catch(function) ? arch::Hook::catch_ : hook_of(function, kCatches);
+    if (library_ && hook == arch::Hook::none) hook = hook_of(function, kOfLibrary);
+    if (library_ && follow_ && hook == arch::Hook::none) hook = hook_of(function, kFollowed);
+    return !flags_ && unwinds(hook) ? arch::Hook::none : hook;
+  }
+
+ private:
+  bool library_, flags_, follow_;
+};
 
 void add_hooks(const image::Image& image, bool flags, bool follow, const std::set<const image::Object*>* only,
                std::vector<FunctionPlan>& functions) {
   std::map<const image::Function*, size_t> index;
   for (size_t i = 0; i < functions.size(); i++) index[functions[i].function] = i;
   for (const image::Object& object : image.objects) {
-    if ((only && !only->contains(&object)) || !may_have_hooks(object)) continue;
+    if (only && !only->contains(&object)) continue;
+    const HookChoice hook_for(object, flags, follow);
     for (const image::Function& function : object.functions.named()) {
-      const arch::Hook hook = hook_for(function, flags, follow);
+      const arch::Hook hook = hook_for(function);
       if (hook == arch::Hook::none) continue;
       (void)object.functions.all();  // its code is looked at
       const auto [known, added] = index.try_emplace(&function, functions.size());
@@ -513,9 +532,10 @@ void note_unseen_exits(const focus::Binding& binding, const image::Image& image,
 
 void want_hooked(const image::Image& image, bool follow) {
   for (const image::Object& object : image.objects)
-    if (may_have_hooks(object) && std::ranges::any_of(object.functions.named(), [&](const auto& function) {
-          return hook_for(function, false, follow) != arch::Hook::none;
-        }))
+    if (std::ranges::any_of(object.functions.named(),
+                            [hook_for = HookChoice(object, false, follow)](const image::Function& function) {
+                              return hook_for(function) != arch::Hook::none;
+                            }))
       (void)object.functions.all();
 }
 

@@ -16,6 +16,7 @@ inline values::BlockLayout block_layout(const resident::Journal& journal) {
   out.stride = layout.stride;
   out.overflow_address = journal.data.start + kHeaderOverflow;
   out.confined_address = journal.data.start + kHeaderConfined;
+  out.borrowed_address = journal.data.start + kHeaderBorrowed;
   out.ring = journal.data.start + layout.ring();
   out.ring_entries = layout.ended;
   out.ended_address = journal.data.start + kHeaderEnded;

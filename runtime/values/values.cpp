@@ -49,7 +49,7 @@ Result<void> check(const BlockLayout& layout) {
   if (layout.stride < kBlockHeader || layout.stride > kLargestBlock || layout.stride % 8 != 0)
     return bad("an impossible size of a block");
   for (uint64_t address : {layout.directory, layout.blocks, layout.overflow_address, layout.confined_address,
-                           layout.ring, layout.ended_address})
+                           layout.borrowed_address, layout.ring, layout.ended_address})
     if (address >= kWholeAddressSpace) return bad("an impossible address");
   if (layout.timers > layout.calls || layout.calls > layout.sums || layout.sums > layout.cells_end ||
       layout.cells_end > layout.stride || layout.extremes_end > layout.stride ||
@@ -150,14 +150,21 @@ Result<Collector::Words> Collector::read_block(const image::Memory& memory, uint
 Result<void> Collector::read_header(const image::Memory& memory) {
   if (!memory.read(layout_.overflow_address, std::as_writable_bytes(std::span(&overflows_, 1))))
     return unreadable("the data's header", layout_.overflow_address);
-  uint64_t confined = 0;
-  if (layout_.confined_address != 0 &&
-      !memory.read(layout_.confined_address, std::as_writable_bytes(std::span(&confined, 1))))
-    return unreadable("the data's header", layout_.confined_address);
+  uint64_t confined = 0, borrowed = 0;
+  for (const auto& [address, word] :
+       {std::pair(layout_.confined_address, &confined), std::pair(layout_.borrowed_address, &borrowed)})
+    if (address != 0 && !memory.read(address, std::as_writable_bytes(std::span(word, 1))))
+      return unreadable("the data's header", address);
+  if (borrowed != 0)
+    return Error{
+        "it has started a thread that has the thread pointer of another (clone without CLONE_SETTLS): they "
+        "count in one place, and counts may be lost"};
   if (confined >= kCallLeftOut)
     return Error{
-        "it has put itself under a seccomp filter, or is about to, and the system calls that code of the "
-        "measurement needs (for times, texts, or a thread that counts for the first time) are not made there "
+        "it has put itself under a seccomp filter or has its system calls come back to it as SIGSYS, or is "
+        "about "
+        "to, and the system calls that code of the measurement needs (for times, texts, or a thread that "
+        "counts for the first time) are not made there "
         "any more"};
   if (layout_.ring_entries == 0 || !taken_.empty()) return {};
   auto taken = read_block(memory, slot_address(layout_.slots + uint64_t{2}));

@@ -58,6 +58,7 @@ struct BlockLayout {
   uint64_t stride = 0;            // bytes from block to block
   uint64_t overflow_address = 0;  // u64: how often a thread found no slot and took the overflow block
   uint64_t confined_address = 0;  // u64: kHeaderConfined
+  uint64_t borrowed_address = 0;  // u64: kHeaderBorrowed
   uint64_t ring = 0;              // address of the first copy of an ended thread's block
   uint32_t ring_entries = 0;      // a power of two; 0 = there are none
   uint64_t ended_address = 0;     // u64 x 2: copies made, copies that found no room

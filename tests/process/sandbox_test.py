@@ -133,7 +133,8 @@ class Sandboxes(LiveTest):
     def test_a_filter_that_comes_later(self):
         """No call is made there any more that it might not allow: the measurement ends, not the process."""
         queries = ("count t_work", "cpu t_work", "hist $now at t_work", "count t_work by str($arg[0])")
-        for query, how in [(query, "late") for query in queries] + [("count t_work", "raw")]:
+        cases = [(query, how) for query in queries for how in ("late", "dispatched")] + [("count t_work", "raw")]
+        for query, how in cases:
             with self.subTest(query=query, how=how):
                 program = self.alone(how, "gettid,getpid,clock_gettime,process_vm_readv")
                 before = self.remember(program.pid)

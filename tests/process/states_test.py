@@ -244,6 +244,18 @@ class States(LiveTest):
         """They would count in one block, and lose counts."""
         self.refused_when_stopped("borrowed", "have the same thread pointer")
 
+    def test_a_thread_that_comes_with_the_pointer_of_another(self):
+        """From then on counts may be lost: the last good sample is the last."""
+        program, before = self.begin("plain")
+        session = self.inject(program.pid, self.plan).wait_inserted()
+        program.ask("borrow 5")
+        self.assertEqual(session.wait(), 1, session.errors)
+        self.assertIn("has the thread pointer of another", session.errors)
+        self.assertEqual({line["complete"] for line in session.final().values()}, {False})
+        self.assert_untouched(program.pid, before)
+        program.ask("work 5")
+        self.assertEqual(program.end(), 0)
+
     def test_system_calls_that_come_back_as_signals(self):
         """Ours would, too: here they would end the process, in Wine they would be taken for those of Windows."""
         self.refused_when_stopped("dispatched", "PR_SET_SYSCALL_USER_DISPATCH")

@@ -90,6 +90,23 @@ class Within(LiveTest):
             self.assert_untouched(program.pid, before)
             self.assertEqual(program.end(), 7)
 
+    def test_functions_of_the_program_that_are_called_as_those_of_the_c_library(self):
+        """Its longjmp takes no buffer, its _Exit comes back, its prctl(22) is no filter of seccomp."""
+        queries = ("count t_leaf within t_outer", "time t_outer", "cpu t_leaf")
+        for options in ([], ["--follow-fork"]):
+            program = self.start("own_names")
+            before = self.remember(program.pid)
+            session = self.inject(program.pid, *queries, *options).wait_inserted()
+            program.ask("go 100")
+            self.assert_stopped_well(session)
+            final = {line["metric"]: line for line in session.lines if line.get("final")}
+            self.assertEqual(final[queries[0]]["value"], 100)
+            for query in queries:
+                self.assertGreater(final[query]["value"], 0, query)
+                self.assertEqual({final[query].get(what) for what in ("anomalies", "complete")}, {None}, query)
+            self.assert_untouched(program.pid, before)
+            self.assertEqual(program.end(), 7)
+
     def test_panics_that_are_caught_unseen(self):
         """Link-time optimization has taken in what Rust's catch_unwind calls: times of the program are not whole."""
         for name, whole in (("rust_catch", True), ("rust_catch-lto", False)):

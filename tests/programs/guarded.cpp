@@ -25,7 +25,7 @@
 // Commands: `work N` calls t_work N times; `vfork N` does so and then waits half a second for a
 // vforked child, in a sleep that no signal interrupts; `longvfork N` does that for 2.4 seconds;
 // `copy` copies the page of t_work to memory of its own, and puts that in its place, as programs do that want their
-// code on huge pages; `discard` gives back the pages of its code, which are read from the file again; `quit` ends with status 0. Answers {"event":"done","work":TOTAL,"interrupted":N}: how often the wait for a
+// code on huge pages; `borrow` starts the second thread of `borrowed`; `discard` gives back the pages of its code, which are read from the file again; `quit` ends with status 0. Answers {"event":"done","work":TOTAL,"interrupted":N}: how often the wait for a
 // child, or its own sleep, failed with EINTR.
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -46,11 +46,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <initializer_list>
 #include <thread>
 #include <vector>
 
+#include "dispatch.h"
 #include "protocol.h"
 
 namespace {
@@ -163,21 +163,6 @@ int with_pointer_of_its_maker(void*) {
   while (true) asm volatile("pause");
 }
 
-// All code but the C library's is what a program like Wine runs for others.
-void dispatch_calls() {
-  constexpr int kSetDispatch = 59, kOn = 1;  // PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON
-  static char blocked = 1;                   // SYSCALL_DISPATCH_FILTER_BLOCK
-  unsigned long start = 0, end = 0;
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);)
-    if (line.find("libc.so") != line.npos && line.find(" r-xp ") != line.npos)
-      sscanf(line.c_str(), "%lx-%lx", &start, &end);
-  if (prctl(kSetDispatch, kOn, start, end - start, &blocked) != 0) {
-    perror("guarded: prctl");
-    exit(1);
-  }
-}
-
 constexpr size_t kPage = 4096;
 
 [[noreturn]] void stay_with_stack(char* at) {
@@ -251,8 +236,9 @@ void cross_descriptors() {
     if (raises) raise_until_told();
     protocol::Command command = protocol::next_command();
     bool is_long = command.word == "longvfork", is_vfork = is_long || command.word == "vfork";
+    if (command.word == "borrow") start_raw_thread(with_pointer_of_its_maker);
     const bool is_copy = command.word == "copy", is_discard = command.word == "discard";
-    if (command.word != "work" && !is_vfork && !is_copy && !is_discard) _exit(0);
+    if (command.word != "work" && command.word != "borrow" && !is_vfork && !is_copy && !is_discard) _exit(0);
     if ((is_copy && !copy_code()) || (is_discard && !discard_code())) _exit(1);
     for (unsigned long i = 0; i < command.number; ++i) t_work(i);
     if (is_vfork) wait_for_vforked_child(is_long ? timespec{2, 400'000'000} : timespec{0, 500'000'000});

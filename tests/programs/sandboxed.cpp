@@ -12,6 +12,8 @@
 //   sandboxed self CALL    it dies at CALL, which it does not make itself
 //   sandboxed late CALLS   it dies at these calls once it is told to `confine`
 //   sandboxed raw CALLS    the same, by a system call of its own behind prctl(PR_SET_NO_NEW_PRIVS), as Chromium's
+//   sandboxed dispatched CALLS  once it is told to `confine`, all system calls of its first thread but those that the C library
+//                          makes come back to it as SIGSYS, and end it; another thread makes what it likes
 //   sandboxed private      not dumpable
 //   sandboxed plain        as it is: with the set-user-id bit, for one
 //   sandboxed tracer PID   traces a process until it is killed
@@ -41,6 +43,7 @@
 #include <string>
 #include <vector>
 
+#include "dispatch.h"
 #include "protocol.h"
 
 namespace {
@@ -229,7 +232,8 @@ extern "C" __attribute__((noinline, used)) uint64_t t_work(uint64_t x) {
 
 namespace {
 
-// With read, write and exit alone, as strict mode wants it. `confine`: what it does once it is told so.
+// With read, write and exit alone, as strict mode wants it. `confine`: what it does once it is told so; then another
+// thread may be there at the end.
 [[noreturn]] void serve(const std::function<void()>& confine = {}) {
   for (;;) {
     char line[64];
@@ -239,7 +243,7 @@ namespace {
       protocol::say_event("done");
       continue;
     }
-    if (got < 6 || memcmp(line, "work ", 5) != 0) syscall(SYS_exit, 0);
+    if (got < 6 || memcmp(line, "work ", 5) != 0) syscall(confine ? SYS_exit_group : SYS_exit, 0);
     unsigned times = 0;
     for (const char* at = line + 5; *at >= '0' && *at <= '9'; at++)
       times = times * 10 + static_cast<unsigned>(*at - '0');
@@ -265,9 +269,13 @@ void* idle(void*) {
   serve();
 }
 
-[[noreturn]] void half(const char* name) {
+void start_idle_thread() {
   pthread_t thread;
   if (pthread_create(&thread, nullptr, idle, nullptr) != 0) fail("no thread");
+}
+
+[[noreturn]] void half(const char* name) {
+  start_idle_thread();
   apply(SCMP_ACT_KILL_PROCESS, name);  // of this thread only
   protocol::say_event("ready");
   serve();
@@ -294,6 +302,11 @@ int main(int argc, char** argv) {
   if (what == "late" && argc == 3) {
     protocol::say_event("ready");
     serve([argv] { apply(SCMP_ACT_KILL_PROCESS, argv[2]); });
+  }
+  if (what == "dispatched" && argc == 3) {
+    start_idle_thread();
+    protocol::say_event("ready");
+    serve(dispatch_calls);
   }
   if (what == "raw" && argc == 3) {
     Rules rules(SCMP_ACT_ALLOW);

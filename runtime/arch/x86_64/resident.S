@@ -12,6 +12,7 @@
         .globl  mdl_resident_exec
         .globl  mdl_resident_prctl
         .globl  mdl_resident_syscall
+        .globl  mdl_resident_clone
         .globl  mdl_resident_catch
         .globl  mdl_resident_jump
         .globl  mdl_resident_thread_end
@@ -77,7 +78,7 @@
         popfq
         .endm
         // Goes on at \instead, and keeps in mind that it did, where the process has put itself under a seccomp filter
-        // since the insertion: that may end it at a system call of ours. \scratch and the flags are lost
+        // since the insertion, or the like: that may end it at a system call of ours. \scratch and the flags are lost
         .macro  without_calls scratch, instead
         movq    .Lheader(%rip), \scratch
         cmpq    $0, kHeaderConfined(\scratch)
