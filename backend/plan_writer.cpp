@@ -68,6 +68,7 @@ PlanText make_plan(const Program& program, const Target& target, std::vector<Ref
     if (has_key(format::KeyName::path)) features.emplace("function-keys");
     if (has_key(format::KeyName::module)) features.emplace("object-keys");
     if (has_key(format::KeyName::memory)) features.emplace("memory-keys");
+    if (has_key(format::KeyName::site)) features.emplace("site-keys");
     if (std::ranges::any_of(metric.keys, format::is_lock, &format::MetricKey::name))
       features.emplace("lock-keys");
     if (std::ranges::any_of(metric.keys, format::is_descriptor, &format::MetricKey::name))

@@ -207,14 +207,16 @@ enum class KeyChange : uint8_t {
   least,      // its minimum,
   largest,    // its maximum
   mean,       // or its average observes that
+  note,       // the block at the key is allocated where the function returns to; or, of 0, is none any more
 };
 
 // How a key is shown: as a number; as what lies at that address; as the file of that descriptor; the return address at
 // an entry or a return, as the place that it is in, which no code has, but the injector reads it; as the text at that
 // address, where equal texts are one key; as the function that begins there, or the object whose code begins there, whose
 // path is the focus of a line; as an errno; as symbols are, as a lock of a kind, whose path is a focus, too; as what a
-// descriptor is open for at the hit, which is a text: a file (whatever is no socket), a socket, or either; and as symbols are, as a
-// place in memory, whose path is a focus.
+// descriptor is open for at the hit, which is a text: a file (whatever is no socket), a socket, or either; as symbols
+// are, as a place in memory, whose path is a focus; and as where the block of the heap that begins at that address was
+// allocated, which the resident code makes the key of it.
 enum class KeyName : uint8_t {
   number,
   symbol,
@@ -232,11 +234,12 @@ enum class KeyName : uint8_t {
   file,
   socket,
   descriptor,
-  memory
+  memory,
+  site
 };
 inline constexpr std::string_view kKeyNames[] = {
     "number", "symbol",    "fd",        "caller",  "str",  "path",   "error",      "module", "mutex",
-    "rwlock", "condition", "semaphore", "barrier", "file", "socket", "descriptor", "memory"};
+    "rwlock", "condition", "semaphore", "barrier", "file", "socket", "descriptor", "memory", "site"};
 // The hierarchies that such keys are resources of, as /SyncObject/Mutex; none where they are no resources.
 std::span<const std::string_view> hierarchies_of(KeyName);
 inline constexpr std::string_view kFiles = "/File", kSockets = "/Socket";

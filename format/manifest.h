@@ -51,7 +51,7 @@ inline constexpr const char* kOtherFeatures[] = {
     "symbols",         "thread-id",     "named-arguments",   "value-types",        "metric-flags",
     "editions",        "focus",         "metric-keys",       "keyed-observations", "text-keys",
     "several-keys",    "function-keys", "several-text-keys", "object-keys",        "lock-keys",
-    "descriptor-keys", "memory-keys"};
+    "descriptor-keys", "memory-keys",   "site-keys"};
 // An unknown one is refused (exit status 4).
 bool is_known_feature(std::string_view name);
 

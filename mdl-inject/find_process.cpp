@@ -174,7 +174,13 @@ Result<void> add_named(const Options& options, const std::string& name, Chosen& 
     if (is_called(one, name)) found.push_back(std::move(one));
   }
   if (found.empty()) {
-    const std::string near = nearest_name(name, known);
+    const std::string near =
+        name.ends_with(".service")
+            ? fmt::format(
+                  "; a service is asked for by its main process: mdl-inject $(systemctl show --property "
+                  "MainPID --value {})",
+                  name)
+            : nearest_name(name, known);
     if (!options.follow) return Error{fmt::format("no process is called {}{}", name, near)};
     say(stderr, "no process is called {} yet: the first one is waited for{}\n", name, near);
     return {};

@@ -68,6 +68,11 @@ bool is_query(const std::string& word) {
 // What is to be measured: queries and sources, or one plan.
 std::optional<std::string> add_metrics(Options& out, std::span<const std::string> words) {
   if (std::string meant = without_quotes(words); !meant.empty()) return meant;
+  std::vector<std::string> others;
+  std::ranges::copy_if(words, std::back_inserter(others),
+                       [](const std::string& word) { return !is_query(word) && !word.ends_with(".mdl"); });
+  if (const auto query = std::ranges::find_if(words, is_query); query != words.end() && !others.empty())
+    return beside_query(*query, others);
   for (const std::string& word : words) {
     if (is_query(word)) {
       if (std::find(out.typed.begin(), out.typed.end(), word) == out.typed.end()) out.typed.push_back(word);
@@ -82,11 +87,10 @@ std::optional<std::string> add_metrics(Options& out, std::span<const std::string
       out.plan = word;
     }
   }
-  const bool compiled = !out.typed.empty() || !out.sources.empty();
-  if (compiled && !out.plan.empty())
+  if (!out.sources.empty() && !out.plan.empty())
     return fmt::format(
-        "{} is a plan, and the others are not: they are compiled together, and it is compiled already",
-        out.plan);
+        "{} is a plan, which is compiled already, and {} is a source: measure them one after the other",
+        out.plan, out.sources[0]);
   return std::nullopt;
 }
 
@@ -223,6 +227,10 @@ std::optional<std::string> wrong_several(const Options& o) {
   if (o.start || o.command == Command::verify)
     return "--every, --all-children, --cgroup, --container and --follow are of processes that run: they "
            "do not go with --run and --verify";
+  for (const auto& [option, name] : {std::pair("--cgroup", o.cgroup), std::pair("--container", o.container)})
+    if (is_query(name))
+      return fmt::format("{} takes a name, and a query stands behind that: {} NAME '{}'", option, option,
+                         name);
   if (o.names_group() && !o.process.empty())
     return "--cgroup and --container stand in the place of PID and -p";
   if (!o.cgroup.empty() && !o.container.empty()) return "--cgroup and --container exclude each other";

@@ -23,6 +23,15 @@ bool is_identifier(std::string_view word) {
          std::ranges::all_of(word, [](unsigned char c) { return std::isalnum(c) || c == '_' || c == ':'; });
 }
 
+// The function of a probe, as bpftrace and perf write it: uprobe:libc:malloc { ... }; "" of other words.
+std::string probed(std::string_view word) {
+  word = word.substr(0, word.find_first_of(" {"));
+  const size_t colon = word.rfind(':');
+  if (colon == word.npos || word.find("::") != word.npos) return "";
+  word.remove_prefix(colon + 1);
+  return is_identifier(word) ? std::string(word) : "";
+}
+
 // What other tools call it.
 struct Foreign {
   std::string_view option, instead;
@@ -58,10 +67,32 @@ std::string without_quotes(std::span<const std::string> words) {
   return fmt::format("a query is one word, in quotes: '{}'", fmt::join(words, " "));
 }
 
+std::string beside_query(const std::string& query, std::span<const std::string> words) {
+  constexpr std::string_view kConditions[] = {"if", "where", "when", "filter"},
+                             kClauses[] = {"by", "within", "at", "as"};
+  const std::string& first = words[0];
+  if (first.ends_with(".plan") || first.ends_with(".bin") || first.find('/') != first.npos)
+    return fmt::format(
+        "{} is compiled already, and queries are not: measure it alone, or the queries by a second "
+        "mdl-inject while the first one runs",
+        first);
+  const bool is_condition = std::ranges::find(kConditions, first) != std::end(kConditions);
+  if (!is_condition && std::ranges::find(kClauses, first) == std::end(kClauses))
+    return fmt::format("'{}' is no query: {}", first, no_such_plan(first));
+  const std::string more = fmt::format("{}", fmt::join(words.subspan(1), " "));
+  return fmt::format("a query is one word, in quotes: '{} {} {}'", query, is_condition ? "if" : first,
+                     !more.empty()  ? more
+                     : is_condition ? "CONDITION"
+                                    : "...");
+}
+
 std::string no_such_plan(const std::string& word) {
   if (word.starts_with('/') || word.starts_with('.') || word.ends_with(".plan") || word.ends_with(".bin"))
     return "";
   if (is_verb(word)) return fmt::format("a query is one word, in quotes: '{} malloc'", word);
+  if (const std::string name = probed(word); !name.empty())
+    return fmt::format("what other tools write as a probe is a query here: 'count {}', 'latency {}'", name,
+                       name);
   if (is_identifier(word)) return fmt::format("the calls of a function are a query: 'count {}'", word);
   return "a query begins with count, time, latency or another word of docs/queries.md, in small letters: "
          "'count malloc'";

@@ -10,6 +10,9 @@ namespace mdl::inject {
 // Of a query whose words are several arguments, because the shell took its quotes, or there were none; "" of others.
 std::string without_quotes(std::span<const std::string> words);
 
+// Of words beside a query that are no queries: a plan, or what belongs into its quotes.
+std::string beside_query(const std::string& query, std::span<const std::string> words);
+
 // Of a word that is taken for a plan, and no file.
 std::string no_such_plan(const std::string& word);
 

@@ -379,6 +379,14 @@ bool is_caller(const ast::Expr& key) {
   return is_word(key, "caller") || is_word(key, "$caller");
 }
 
+bool has_site(const ast::Query& query) {
+  return std::ranges::any_of(keys_of(query), [](const ast::Expr* key) {
+    const auto* call = std::get_if<ast::Call>(&key->node);
+    const auto* callee = call ? std::get_if<ast::NameUse>(&call->callee->node) : nullptr;
+    return callee && call->args.size() == 1 && format::key_call(callee->text) == format::KeyName::site;
+  });
+}
+
 bool is_elapsed(const ast::Expr& e) {
   const auto* name = std::get_if<ast::NameUse>(&e.node);
   return name != nullptr && is_duration(name->text);

@@ -46,6 +46,8 @@ bool is_function(const ast::Expr& key);
 bool implies_path(const ast::Query& query);
 // `caller`, likewise.
 bool is_caller(const ast::Expr& key);
+// Whether a key is `site(VALUE)`.
+bool has_site(const ast::Query& query);
 // A line for each object: `/Code/*`.
 bool is_each_object(const ast::Query& query);
 

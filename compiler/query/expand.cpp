@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <span>
 
 #include "compiler/query/check.h"
+#include "format/heap.h"
 
 namespace mdl::query {
 namespace {
@@ -17,6 +19,7 @@ constexpr size_t kLongestName = 60;        // of a metric that has no name of it
 constexpr std::string_view kEvery = "/*";  // ends an item that stands for all functions of an object
 // The keys that are the function, or the object, of the loop that all code is in.
 constexpr std::string_view kPath = "path(function)", kObject = "module(object)";
+constexpr std::string_view kAllocatorList = "allocators", kReleaseList = "releases";
 
 // The text, with the parts of a query that parts of it stand for.
 class Writer {
@@ -175,6 +178,16 @@ class Expander {
     return focus;
   }
 
+  // Of functions that are no part of the query.
+  void list(std::string_view suffix, std::span<const std::string_view> functions) {
+    line(0, fmt::format("resourceList {}_{} is procedure {{", name_, suffix));
+    line(1, fmt::format("items {{ \"{}\" }};", fmt::join(functions, "\", \"")));
+    line(1, fmt::format("flavor {{ {} }};", flavor_));
+    line(1, "library true;");
+    line(0, "}");
+    line(0, "");
+  }
+
   void list(std::string_view suffix, std::string_view type, const std::vector<ast::Subject>& subjects) {
     line(0, fmt::format("resourceList {}_{} is {} {{", name_, suffix, type));
     const uint32_t begin = out_.indent(1);
@@ -198,6 +211,7 @@ class Expander {
       list(of_objects() ? "objects" : "functions", of_objects() ? "module" : "procedure", query_.subjects);
     if (has_flags())
       for (size_t i = 0; i < query_.within.size(); i++) list(within_list(i), "procedure", query_.within[i]);
+    if (has_site(query_)) list(kAllocatorList, format::kAllocators), list(kReleaseList, format::kReleases);
     if (!has_constraint()) return;
     const Span origin = query_.within[0][0].span;
     line(0, fmt::format("constraint {}_within /Code/*/* is counter {{", name_), origin);
@@ -370,7 +384,19 @@ class Expander {
     measure(depth + 1, "function", value_name(false));
     line(depth, "}");
     if (of_objects()) line(--depth, "}");
+    if (has_site(query_)) note_blocks();
     line(1, "}");
+  }
+
+  // Where the query is about such a function itself, a block is known to it: from before its return, until behind its
+  // entry.
+  void note_blocks() {
+    line(2, fmt::format("foreach function in {}_{} {{", name_, kAllocatorList));
+    line(3, "prepend preInsn function.return (* allocated($return); *)");
+    line(2, "}");
+    line(2, fmt::format("foreach function in {}_{} {{", name_, kReleaseList));
+    line(3, "append preInsn function.entry (* released($arg[0]); *)");
+    line(2, "}");
   }
 
   const ast::Query& query_;

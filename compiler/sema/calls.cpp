@@ -27,6 +27,8 @@ constexpr CallForm kCalls[] = {
     {"stopHwTimer", 1, 1, "an hwTimer", "", {}, CellKind::event_timer, Op::stop_timer},
     {"sampleHwCounter", 1, 1, "an hwCounter", "", {}, CellKind::event_counter, Op::sample_event},
     {"observe", 1, 1, "a value", "", {}, CellKind::histogram, Op::update},
+    {"allocated", 1, 1, "the address of a block", "", {}, {}, {}},
+    {"released", 1, 1, "the address of a block", "", {}, {}, {}},
     {"readSymbol", 1, 1, "the name of a variable, as a string", "", {}, {}, {}},
     {"readAddress", 1, 1, "an address", "", {}, {}, {}},
     {"char", 1, 1, "a value", "", {}, {}, {}, 8},

@@ -31,6 +31,11 @@ std::vector<std::string_view> call_names();
 // Whether the name is that of a type, and a call of it a conversion: int($return).
 bool is_conversion(std::string_view name);
 
+// What code can read of the process, besides functions.
+inline constexpr std::string_view kValuesOfProcess[] = {"$arg",   "$args",    "$return",      "$thread",
+                                                        "$now",   "$elapsed", "$cpu_elapsed", "$self_elapsed",
+                                                        "$errno", "$cost"};
+
 // A key of `keyed by`: `symbol(E)`, `fd(E)` and `str(E)` are the value E and how it is shown, `path(E)` the address of
 // the function E; `$caller` has no value in code.
 struct NamedKey {

@@ -47,6 +47,8 @@ Operand Lowering::built_in(const ast::Expr& e, const ast::Call& c, const CallFor
     if (use == Use::value) return not_a_value(e.span, "a change of a cell");
     return form.op == Op::update ? update(c, form) : timer_call(c, form);
   }
+  if (form.name == "allocated" || form.name == "released")
+    return use == Use::value ? not_a_value(e.span, "a note of a block") : note_block(c, form);
   if (form.name == "readSymbol") return read_symbol(e, c, form);
   if (form.name == "readAddress") return emit(Op::read_address, value(c.args[0]));
   auto* function = std::get_if<ast::String>(&c.args[0].node);

@@ -1,6 +1,7 @@
 // Changes of cells. A counter must never lose a count to a signal handler that counts too, so `c += e`
 // is one operation (add_cell), not load, add, store; a constraint's own flag goes down by `release`,
 // which stops at zero. Where such an expression's value is used, the cell is read beside it.
+#include <algorithm>
 #include <utility>
 
 #include "compiler/sema/lowering.h"
@@ -169,6 +170,24 @@ Operand Lowering::update(const ast::Call& c, const CallForm& form) {
     return Operand::imm(0);
   }
   effect(form.op, amount, cell(0));
+  return Operand::imm(0);
+}
+
+// allocated(e) and released(e): the first key that is a site has the block's address, the value whether it comes.
+Operand Lowering::note_block(const ast::Call& c, const CallForm& form) {
+  const Operand block = value(c.args[0]);
+  const auto is_site = [](const ast::Expr& key) { return named_key(key).name == format::KeyName::site; };
+  const auto site =
+      owner_.keys ? std::ranges::find_if(*owner_.keys, is_site) : decltype(owner_.keys->begin())();
+  if (!owner_.keys || site == owner_.keys->end()) {
+    diagnostics_.report(DiagnosticCode::bad_value, c.callee->span, fmt::format("'{}(…)'", form.name),
+                        "a metric that is 'keyed by site(…)'");
+    return failed();
+  }
+  const auto change = owner_.first_key + static_cast<uint32_t>(owner_.keys->size());
+  effect(Op::store, block, cell(owner_.first_key + static_cast<uint32_t>(site - owner_.keys->begin())));
+  effect(Op::store, Operand::imm(form.name == "allocated" ? 1 : 0), cell(0));
+  effect(Op::store, Operand::imm(static_cast<int64_t>(format::KeyChange::note)), cell(change));
   return Operand::imm(0);
 }
 

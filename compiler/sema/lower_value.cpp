@@ -276,9 +276,8 @@ Operand Lowering::kept(const ast::Expr& e) {
 }
 
 Operand Lowering::unknown_value(Span span, const std::string& name, bool is_read) {
-  std::vector<std::string_view> near{"$arg",          "$args",  "$return",  "$constraint",
-                                     "$thread",       "$now",   "$elapsed", "$cpu_elapsed",
-                                     "$self_elapsed", "$errno", "$cost"};
+  std::vector<std::string_view> near(std::begin(kValuesOfProcess), std::end(kValuesOfProcess));
+  near.push_back("$constraint");
   for (const auto& [known, cell] : owner_.names) near.push_back(known);
   const Suggestion suggestion = binder_.suggestion(name, std::move(near));
   const std::string foreign = binder_.has_extensions() ? foreign_value(name) : "";

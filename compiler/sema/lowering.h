@@ -87,6 +87,7 @@ class Lowering {
   CellHistory& history(uint32_t cell) { return owner_.histories[used_[cell]]; }
   Operand timer_call(const ast::Call& c, const CallForm& form);
   Operand update(const ast::Call& c, const CallForm& form);
+  Operand note_block(const ast::Call& c, const CallForm& form);
 
   // --- Calls ---
   Operand call(const ast::Expr& e, const ast::Call& c, Use use);

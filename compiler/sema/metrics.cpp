@@ -13,6 +13,7 @@
 #include "compiler/sema/calls.h"
 #include "compiler/sema/hierarchy.h"
 #include "compiler/sema/settings.h"
+#include "compiler/support/foreign_words.h"
 #include "compiler/support/suggest.h"
 #include "format/manifest_tables.h"
 
@@ -82,6 +83,21 @@ std::optional<ValueType> check_cell_type(const ast::CellType& type, bool may_be_
   if (!check_event(type, kind.value_or(CellKind::counter), diagnostics)) return std::nullopt;
   return ValueType{
       !is_void, {"", kind.value_or(CellKind::counter), type.event ? canonical_event(type.event->text) : ""}};
+}
+
+// For a key that calls what may be meant to say how it is shown.
+void add_key_hint(const ast::Expr& key, Diagnostic& diagnostic) {
+  const auto* call = std::get_if<ast::Call>(&key.node);
+  const auto* callee = call ? std::get_if<ast::NameUse>(&call->callee->node) : nullptr;
+  if (callee == nullptr || find_call(callee->text) != nullptr) return;
+  std::vector<std::string_view> names;
+  for (const std::string_view name : format::kKeyNames)
+    if (format::key_call(name)) names.push_back(name);
+  const std::string foreign = foreign_key(callee->text);
+  const Suggestion near = foreign.empty() ? did_you_mean(callee->text, names) : Suggestion();
+  diagnostic.hint(foreign).hint(near);
+  if (foreign.empty() && near.empty())
+    diagnostic.hint("a key is shown as itself, or as what it is called here: " + one_of(names));
 }
 
 // Whether it changes something, or calls what may.
@@ -295,8 +311,8 @@ class MetricChecker {
                          "a metric whose base nothing replaces");
     for (const ast::Expr& key : base.keys)
       if (const NamedKey named = named_key(key); named.value != nullptr && has_effects(*named.value))
-        diagnostics.report(DiagnosticCode::bad_value, key.span, "'keyed by'",
-                           "a value: it changes nothing, and calls nothing");
+        add_key_hint(key, diagnostics.report(DiagnosticCode::bad_value, key.span, "'keyed by'",
+                                             "a value: it changes nothing, and calls nothing"));
     owner.keys = &base.keys;
     if (format::key_change(type.cell.kind)) {
       owner.keyed = result_.keyed = type.cell.kind;

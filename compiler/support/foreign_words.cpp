@@ -83,6 +83,17 @@ constexpr Row kValues[] = {
     {"path", kPath},
 };
 
+constexpr std::string_view kSymbol = "the function or variable at an address is `symbol(VALUE)`";
+constexpr std::string_view kText = "the text at an address is `str(VALUE)`";
+constexpr std::string_view kPeer = "the peer of a socket is `socket(VALUE)`, of its descriptor";
+constexpr std::string_view kSite = "the place that allocated a block of the heap is `site(VALUE)`";
+
+constexpr Row kKeys[] = {
+    {"sym", kSymbol}, {"usym", kSymbol},  {"ksym", kSymbol},    {"addr", kSymbol}, {"string", kText},
+    {"text", kText},  {"ustring", kText}, {"copyinstr", kText}, {"ntop", kPeer},   {"peer", kPeer},
+    {"ip", kPeer},    {"heap", kSite},    {"block", kSite},     {"alloc", kSite},  {"allocator", kSite},
+};
+
 template <size_t N>
 std::string find(const Row (&rows)[N], std::string_view word) {
   const auto row = std::ranges::find(rows, word, &Row::word);
@@ -110,6 +121,10 @@ std::string foreign_verb(std::string_view word) {
 
 std::string foreign_clause(std::string_view word) {
   return find(kClauses, word);
+}
+
+std::string foreign_key(std::string_view word) {
+  return find(kKeys, word);
 }
 
 std::string foreign_value(std::string_view word) {

@@ -13,6 +13,8 @@ std::string foreign_clause(std::string_view word);  // behind what is measured: 
 std::string foreign_value(
     std::string_view word);  // in a value, a condition or a key: `arg0`, `retval`, `tid`
 
+std::string foreign_key(std::string_view word);  // called with what a key is: `sym($arg[0])`
+
 // Of "1ms", "64k" and the like: the number without its unit.
 std::string without_unit(std::string_view number);
 

@@ -104,7 +104,7 @@ class Completer {
 
   void metric() {
     if (empty()) return keywords(kMetricFields);
-    if (first() == "base") return last() == "is" ? constants(sema::cell_type_names(true)) : keywords({"is"});
+    if (first() == "base") return base();
     if (first() == "constraint" && context_.words.size() == 1) {
       for (const auto& [name, span] : analysis_.symbols.constraints)
         add(name, ItemKind::variable, "a constraint");
@@ -113,6 +113,24 @@ class Completer {
     if (first() == "constraint" && last() == "replace") return constants(sema::cell_type_names(false));
     if (first() == "constraint" && last() == "is") return keywords({"replace"});
     if (context_.words.size() == 1) constants(choices(first()));
+  }
+
+  void base() {
+    if (std::ranges::find(context_.words, "by") != context_.words.end()) return keys();
+    if (last() == "is") return constants(sema::cell_type_names(true));
+    if (last() == "keyed") return keywords({"by"});
+    keywords({context_.words.size() < 2 ? "is" : "keyed"});
+  }
+
+  void keys() {
+    values_of_process();
+    add("$caller", ItemKind::constant);
+    for (const std::string_view name : format::kKeyNames)
+      if (format::key_call(name)) add(name, ItemKind::function, "a key that is shown as that");
+  }
+
+  void values_of_process() {
+    for (std::string_view name : sema::kValuesOfProcess) add(name, ItemKind::constant);
   }
 
   void statement() {
@@ -150,7 +168,7 @@ class Completer {
 
   void code() {
     for (std::string_view cell : context_.cells) add(cell, ItemKind::variable, "a counter");
-    for (std::string_view name : {"$arg", "$return"}) add(name, ItemKind::constant);
+    values_of_process();
     if (!context_.selects.empty()) add("$constraint", ItemKind::constant);
     for (std::string_view name : sema::call_names()) {
       const sema::CallForm* form = sema::find_call(name);

@@ -91,6 +91,9 @@
   X(TableTextKeys, 128)  /* how many of the keys are texts: the first ones */                           \
   X(TableDescriptors, 136) /* a byte for each of these: 0 = code names its address, else a descriptor;  */ \
                          /* then 1 = what is no socket counts, 2 = sockets do, 3 = both                 */ \
+  X(TableSites, 144)     /* a bit for each of the keys: code names a block's address, and the key is its site, */ \
+  X(TableBlocks, 152)    /* as the blocks say that lie there */                                         \
+  X(TableMade, 160)      /* not 0: some of the keys are made here of what code names: texts and sites */ \
   X(TableSlots, 192)     /* 32 bits each: the number of a total, 0 = free */                           \
   X(OwnKeys, 16384)      /* while a table has no more totals, threads get some of their own */          \
   X(TotalSize, 64)                                                                                    \
@@ -109,6 +112,12 @@
   X(TextClosed, 1 << 18) /* of a descriptor: it is not open, */                                       \
   X(TextNoProc, 1 << 19) /* there is no /proc that knows the process, */                              \
   X(TextUnknown, 1 << 20) /* or the kernel does not say what it is open for */                         \
+  /* Blocks: buckets of so many bytes of addresses, and as many of their sites */                       \
+  X(BlockBuckets, 1 << 19)                                                                            \
+  X(BlockBucket, 64)                                                                                  \
+  X(BlockBucketShift, 7)                                                                              \
+  X(BlockWindowShift, 7) /* of the heap that one bucket is for, unless another part of it shares that; */ \
+  X(BlockPartShift, 26)  /* and of the parts */                                                       \
   /* A thread's active keys: entries, and behind them how often there were more */                     \
   X(ActiveCount, 0)                                                                                   \
   X(ActiveKey, 8)                                                                                     \

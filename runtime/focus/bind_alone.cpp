@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "format/heap.h"
 #include "runtime/focus/bind_keys.h"
 
 namespace mdl::focus {
@@ -36,6 +37,28 @@ std::vector<const format::Cell*> cells_for(const format::Metric& metric,
   if (has_own)
     for (const format::Cell& cell : replacement->cells) out.push_back(&cell);
   return out;
+}
+
+bool has_sites(const format::Metric& metric) {
+  return std::ranges::find(metric.keys, format::KeyName::site, &format::MetricKey::name) != metric.keys.end();
+}
+
+// Of what allocates and releases blocks, a process needs to have malloc and free only. All that it has is seen: where
+// code stands in some functions only, a block could go unseen, and its site would be another block's.
+Result<void> know_heap(const format::Metric& metric, const ResolvedFocus& focus, Evaluation& code) {
+  if (!has_sites(metric)) return {};
+  if (!focus.only.empty())
+    return Error{
+        fmt::format("metric `{}` is by the site of blocks, and cannot be asked for at {}: it would miss "
+                    "blocks that come and go elsewhere",
+                    metric.id, focus.text)};
+  const auto has = [](const auto& names, std::string_view name) {
+    return std::ranges::find(names, name) != std::end(names);
+  };
+  std::erase_if(code.missing, [&](const std::string& name) {
+    return !has(format::kHeap, name) && (has(format::kAllocators, name) || has(format::kReleases, name));
+  });
+  return {};
 }
 
 // Other threads' values of code that is there already.
@@ -77,6 +100,7 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   scope.only = focus.only;
   auto base = evaluate(scope, replaced ? replacement.constraint->placement : metric.placement);
   if (!base) return base.error();
+  if (auto known = know_heap(metric, focus, *base); !known) return requests.leave_out(wanted, known.error());
   if (wanted.whole && !base->missing.empty() && !requests.may_come(wanted))
     return requests.lacks(metric, base->missing);
   // One of several is told with what else has no such points: a library may be all data.
@@ -124,10 +148,12 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   const auto elsewhere = [](const Insertion& one) {
     return one.kind != format::PointKind::entry && one.kind != format::PointKind::return_;
   };
-  if (caller != metric.keys.end() && std::ranges::any_of(base->insertions, [&](const Insertion& one) {
+  const bool reads_return_address = caller != metric.keys.end() || has_sites(metric);
+  if (reads_return_address && std::ranges::any_of(base->insertions, [&](const Insertion& one) {
         return elsewhere(one) && writes(scope.plan, {one}, metric.key_change);
       }))
-    return Error{fmt::format("metric `{}` asks for the caller where that is not known", metric.id),
+    return Error{fmt::format("metric `{}` asks for the caller, or for sites, where the caller is not known",
+                             metric.id),
                  Status::plan_rejected};
   if (!keyed) return requests.lay(base->insertions, scope.owner, cells, guards, Draft::kNoInstance, request);
   const size_t instance = draft.new_instance();

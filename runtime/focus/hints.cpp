@@ -82,6 +82,9 @@ std::string hint_for_object(const Names& names, const std::string& wanted) {
 
 std::string hint_for_function(const Names& names, const std::vector<Module>& modules,
                               const std::string& wanted) {
+  // A name that is written as in such a language, `Shop.sell`, is no function's.
+  const std::string interpreted = say_interpreted(modules);
+  if (!interpreted.empty() && wanted.find('.') != wanted.npos) return interpreted;
   if (std::string inlined = say_inlined(names, modules, wanted); !inlined.empty()) return inlined;
   std::vector<std::string> known;
   for (const Module& module : modules) {
@@ -89,8 +92,7 @@ std::string hint_for_function(const Names& names, const std::vector<Module>& mod
     known.insert(known.end(), functions.begin(), functions.end());
   }
   const std::string near = did_you_mean_function(wanted, known);
-  const std::string stripped = say_stripped(modules);
-  return near + (stripped.empty() ? say_interpreted(modules) : stripped);
+  return near + (interpreted.empty() ? say_stripped(modules) : interpreted);
 }
 
 std::string hint_for_missing(const Names& names, const std::string& missing) {

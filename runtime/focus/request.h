@@ -5,6 +5,7 @@
 // deterministic: snippets at points, in the order in which they must run.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -64,6 +65,8 @@ struct KeyTable {
   std::vector<format::KeyName> names = {};            // of each key, in the metric's order
   std::optional<CellId> caller = {};                  // the key that is the return address
   format::CellKind kind = format::CellKind::counter;  // what is kept for each
+
+  bool has_sites() const { return std::ranges::find(names, format::KeyName::site) != names.end(); }
 };
 
 // One stencil at one point, with what its holes refer to.

@@ -54,9 +54,11 @@ std::string process_text(const Series& series) {
   return series.process == 0 ? "all" : std::to_string(series.process);
 }
 
-std::string place_text(const Series& series) {
+std::string Places::text(const Series& series) {
   const std::string key = !series.key.empty() && key_text(series).empty() ? "\"\"" : key_text(series);
-  const std::string focus = image::focus_for_people(series.focus);
+  std::string focus = image::focus_for_people(series.focus);
+  if (focus != series.focus && first_.try_emplace(focus, series.focus).first->second != series.focus)
+    focus = image::focus_for_people(series.focus, true);
   if (series.key.empty() || focus.empty()) return focus + key;
   return focus + " [" + key + "]";
 }

@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -46,8 +47,15 @@ struct Series {
 std::string key_text(const Series& series);
 // Its id, or "all".
 std::string process_text(const Series& series);
-// What people read as its place: its focus, with functions as they are written, and its key.
-std::string place_text(const Series& series);
+// What people read as the places of series: their foci, with functions as they are written, and their keys. Of foci that
+// read alike all but the first say what tells them apart.
+class Places {
+ public:
+  std::string text(const Series& series);
+
+ private:
+  std::unordered_map<std::string, std::string> first_;  // the focus that reads so
+};
 
 // The value of a point, or a part of it.
 struct Number {

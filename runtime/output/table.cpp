@@ -57,10 +57,10 @@ std::string hidden_text(const Hidden& hidden) {
 }
 
 // Of two points which comes first; those that are alike stay in their order.
-bool is_before(const Point* a, const Point* b, std::string_view order) {
+bool is_before(const Point* a, const Point* b, std::string_view order, Places& places) {
   const Number &left = number(a->value), &right = number(b->value);
   if (order == "name")
-    if (const int names = place_text(*a->series).compare(place_text(*b->series)); names != 0)
+    if (const int names = places.text(*a->series).compare(places.text(*b->series)); names != 0)
       return names < 0;
   if (order == "rate" && left.rate.value_or(0) != right.rate.value_or(0))
     return left.rate.value_or(0) > right.rate.value_or(0);
@@ -69,7 +69,7 @@ bool is_before(const Point* a, const Point* b, std::string_view order) {
 }
 
 // The largest points of each metric with many, in place of all.
-Selection selected(std::span<const Point> points, const Look& look) {
+Selection selected(std::span<const Point> points, const Look& look, Places& places) {
   Selection out;
   for (size_t i = 0; i < points.size();) {
     std::vector<const Point*> rows = {&points[i++]};
@@ -90,7 +90,7 @@ Selection selected(std::span<const Point> points, const Look& look) {
     if (look.top != 0 || !look.all) kept = std::min(kept, look.top != 0 ? look.top : kRowsOfAMetric);
     if (many || look.top != 0 || !look.sort.empty())
       std::partial_sort(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(kept), rows.end(),
-                        [&](const Point* a, const Point* b) { return is_before(a, b, look.sort); });
+                        [&](const Point* a, const Point* b) { return is_before(a, b, look.sort, places); });
     hidden.more = rows.size() - kept;
     rows.resize(kept);
     if (hidden.more + hidden.zeros > 0) out.hidden[rows.back()] = hidden;
@@ -116,6 +116,7 @@ class Table final : public Consumer {
 
   Sink& sink_;
   const Look look_;
+  Places places_;
   bool colour_;
   bool focus_ = false;  // the column is there once a row has a focus
   bool pid_ = false;    // once there are rows of another process
@@ -159,12 +160,13 @@ std::string Table::render(const Line& line, bool title) const {
 Result<void> Table::sample(std::span<const Point> points, bool final) {
   std::vector<Line> lines;
   pid_t last_pid = 0;
-  const Selection selection = selected(points, look_);
+  const Selection selection = selected(points, look_, places_);
   for (const Point* shown : selection.points) {
     const Point& point = *shown;
     const Series& series = *point.series;
     const bool first = std::exchange(last_pid, series.process) != series.process;
-    const bool has_place = !focus_ && !place_text(series).empty();
+    const std::string place = places_.text(series);
+    const bool has_place = !focus_ && !place.empty();
     focus_ = focus_ || has_place;
     if (first_pid_ == 0) first_pid_ = series.process;
     const bool another = series.process != first_pid_ && !pid_;
@@ -172,10 +174,10 @@ Result<void> Table::sample(std::span<const Point> points, bool final) {
     if (another || has_place) rows_since_header_ = kRowsToAHeader;
     const std::string time = lines.empty() ? fmt::format("{:.1f} s", point.elapsed_s) : "";
     const std::string& name = series.name.empty() ? series.metric : series.name;
-    lines.push_back(
-        {time, process_text(series), shown_name(name), shown_name(place_text(series)), total_text(point),
-         is_known(point.value) ? value_text(series, number(point.value).delta) : "", rate_text(point),
-         is_time(series) ? "time" : printable(series.units), notes(point, first, final)});
+    lines.push_back({time, process_text(series), shown_name(name), shown_name(place), total_text(point),
+                     is_known(point.value) ? value_text(series, number(point.value).delta) : "",
+                     rate_text(point), is_time(series) ? "time" : printable(series.units),
+                     notes(point, first, final)});
     if (const auto* observed = std::get_if<Observed>(&point.value))
       lines.push_back({"", "", "", "", "", "", "", "", distribution_text(series, observed->of)});
     if (auto hidden = selection.hidden.find(shown); hidden != selection.hidden.end())

@@ -127,7 +127,7 @@ View::Row& View::row_of(const Point& point, size_t at) {
 View::Row& View::new_row(const Series& series) {
   Row& row = rows_[series.id];
   row.series = &series;
-  row.place = printable(place_text(series));
+  row.place = printable(places_.text(series));
   if (series.process != 0) processes_.insert(series.process);
   const auto [group_at, is_first] = group_of_.try_emplace(series.metric, groups_.size());
   if (is_first) {

@@ -102,6 +102,7 @@ class View {
 
   const Look look_;
   const bool utf8_;
+  Places places_;
   std::vector<Row> rows_;  // by series
   // By its place in a sample, which has most of what the one before had: the series, which lie anywhere, are not read.
   std::vector<uint32_t> known_;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/in_parallel.h"
+#include "format/heap.h"
 #include "runtime/arch/code_search.h"
 #include "runtime/arch/description.h"
 #include "runtime/patch/own_frame.h"
@@ -394,6 +395,18 @@ uint64_t FunctionPlan::sites_of(const Window& window) const {
   return static_cast<uint64_t>(std::count_if(window.sites.begin(), window.sites.end(), [&](const Site& site) {
     return site.arming != arch::Arming::arm && !site.again && !points[site.point].snippets.empty();
   }));
+}
+
+const RefusedSite* unseen_release(const focus::Binding& binding, const Coverage& coverage) {
+  if (std::ranges::none_of(binding.key_tables, &focus::KeyTable::has_sites)) return nullptr;
+  const auto is_release = [](const std::string& name) {
+    return std::ranges::find(format::kReleases, name) != std::end(format::kReleases);
+  };
+  const auto found = std::ranges::find_if(coverage.refused, [&](const RefusedSite& one) {
+    return one.site.kind == format::PointKind::entry &&
+           (is_release(one.function->name) || std::ranges::any_of(one.function->aliases, is_release));
+  });
+  return found == coverage.refused.end() ? nullptr : &*found;
 }
 
 void give_up(Coverage& coverage, FunctionPlan& f, const std::string& reason) {

@@ -95,6 +95,9 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
 std::set<uint32_t> requests_in(const Coverage& coverage,
                                llvm::function_ref<bool(const image::Object&)> is_meant);
 
+// Where keys are sites of blocks: a function that releases blocks unseen, so that a site could be another block's.
+const RefusedSite* unseen_release(const focus::Binding& binding, const Coverage& coverage);
+
 // All windows of a function are given up; their sites are refused. So are those of functions that end with a
 // jump to it, and rely on its returns.
 void give_up(Coverage& coverage, FunctionPlan& function, const std::string& reason);

@@ -45,7 +45,7 @@ arch::Keys PlacedCode::placed(const FunctionPlan& f, uint32_t table, uint64_t re
           .change = at[t.change],
           .table = stage_.tables[table].start,
           .routine = resident + arch::keys_offset(),
-          .balanced = is_balanced(f, t.change),
+          .balanced = is_balanced(f, t.change) || t.has_sites(),
           .caller = t.caller ? std::optional<int64_t>(at[*t.caller]) : std::nullopt,
           .amount = t.adds ? std::optional<int64_t>(at[t.base]) : std::nullopt};
 }

@@ -17,6 +17,9 @@ KeyTableShape KeyTableShape::of(uint64_t most, format::CellKind kind,
     const bool sockets = name == format::KeyName::socket || name == format::KeyName::descriptor;
     out.descriptors |= uint64_t{(files ? 1U : 0U) | (sockets ? 2U : 0U)} << 8 * out.text_keys++;
   }
+  const std::vector<size_t> order = format::order_of_keys(names);
+  for (size_t i = 0; i < order.size(); ++i)
+    if (names[order[i]] == format::KeyName::site) out.sites |= uint64_t{1} << i;
   return out;
 }
 
@@ -28,7 +31,7 @@ KeyTableHeaders key_table_headers(const KeyTableShape& shape, uint64_t keys, std
                                   uint64_t change, uint64_t base, bool by_thread) {
   const uint64_t before = shape.others() - 1;  // numbers that are nobody's
   const auto key = [&](size_t i) { return i < of.size() ? of[i] : 0; };
-  const bool plain = of.size() == 1 && !by_thread && !shape.text_keys;
+  const bool plain = of.size() == 1 && !by_thread && !shape.makes_keys();
   KeyTableHeaders out;
   out.first = {keys,
                key(0),
@@ -47,7 +50,10 @@ KeyTableHeaders key_table_headers(const KeyTableShape& shape, uint64_t keys, std
                plain ? shape.own() : 0,
                0,
                shape.text_keys,
-               shape.descriptors};
+               shape.descriptors,
+               shape.sites,
+               shape.blocks(),
+               shape.makes_keys()};
   out.own = out.first;
   const auto set = [&](size_t offset, uint64_t word) { out.own[offset / 8] = word; };
   set(kTableMask, shape.slots_own() - 1);

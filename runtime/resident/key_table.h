@@ -26,6 +26,12 @@
 // total are kept when it is first met. Of a descriptor the text is what it is open for, as /proc/thread-self/fd has it
 // at the hit; one that is a socket, or is none, may be no key of the metric's: then nothing is counted.
 //
+// Where a key is a site, code names the address of a block of the heap. Behind all else lie the blocks that there are,
+// with their sites: each allocator's return notes one, and what releases it takes it out. A block is one thread's from
+// before the one until behind the other, so nobody else writes its entry meanwhile. Its place is one of the eight of
+// its bucket, which neighbouring blocks share, so the pages that are used are few where the heap is small. A block that
+// finds no place has no site; neither has one from before the insertion, nor what is no block's beginning.
+//
 // Numbers are given in the order in which keys appear, so that a reader reads what is used and nothing else.
 // Two threads that meet a key at the same time may both give it a number; one of them stays at 0.
 // It is private memory that the kernel fills on demand: room for many keys costs nothing.
@@ -53,9 +59,11 @@ struct KeyTableShape {
   format::CellKind kind = format::CellKind::counter;
   uint64_t text_keys = 0;    // how many keys are texts
   uint64_t descriptors = 0;  // as kTableDescriptors
+  uint64_t sites = 0;        // as kTableSites
 
   static KeyTableShape of(uint64_t most, format::CellKind kind, const std::vector<format::KeyName>& names);
 
+  bool makes_keys() const { return text_keys != 0 || sites != 0; }
   uint64_t others() const { return kind == format::CellKind::histogram ? format::kHistogramBuckets + 1 : 1; }
   uint64_t slots() const { return slots_for(most); }
   uint64_t totals() const { return kTableSlots + slots() * 4; }
@@ -66,12 +74,17 @@ struct KeyTableShape {
   uint64_t own() const { return text_keys ? 0 : totals_end(); }
   uint64_t slots_own() const { return slots_for(most_own()); }
   uint64_t own_totals() const { return kTableSlots + slots_own() * 4; }
+  uint64_t blocks() const { return sites ? (keys_end() + kBlockAlign - 1) / kBlockAlign * kBlockAlign : 0; }
   uint64_t size() const {
-    return totals_end() + (text_keys ? (most + others()) * kTextSize * text_keys
-                                     : own_totals() + (most_own() + 1) * kTotalSize);
+    return sites ? blocks() + kBlockBuckets * (uint64_t{1} << kBlockBucketShift) : keys_end();
   }
 
  private:
+  static constexpr uint64_t kBlockAlign = 4096;
+  uint64_t keys_end() const {
+    return totals_end() + (text_keys ? (most + others()) * kTextSize * text_keys
+                                     : own_totals() + (most_own() + 1) * kTotalSize);
+  }
   static uint64_t slots_for(uint64_t totals);  // a power of two, at least twice as many
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/say.h"
 #include "runtime/focus/cost.h"
+#include "runtime/image/for_people.h"
 
 namespace mdl::inject {
 namespace {
@@ -61,7 +62,7 @@ void print_cost(std::FILE* out, const plan::Plan& plan, const focus::Binding& bi
   const Costs costs = costs_of(plan, binding, ps_per_cycle, kWarnAboveNs);
   if (!costs.dearest) return;
   say(out, "predicted: {} to {} ns a hit, most at {} (cycles of {}, at {:.2f} GHz here)\n",
-      ns_text(costs.least), ns_text(costs.most), where(*costs.dearest), plan.manifest.cpu,
+      ns_text(costs.least), ns_text(costs.most), image::for_people(where(*costs.dearest)), plan.manifest.cpu,
       1000 / ps_per_cycle);
 }
 

@@ -148,6 +148,14 @@ bool Found::say_unreached(bool verbose) const {
   return any;
 }
 
+Result<void> check_sites(const focus::Binding& binding, const patch::Coverage& coverage) {
+  const patch::RefusedSite* unseen = patch::unseen_release(binding, coverage);
+  if (unseen == nullptr) return {};
+  return Error{
+      fmt::format("sites of blocks cannot be told, because blocks would go unseen: {} in {} is refused: {}",
+                  unseen->function->name, unseen->object->name, unseen->reason)};
+}
+
 Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& binding,
                             const patch::Coverage& coverage, const SessionOptions& options) {
   Reach reach(binding);
@@ -162,6 +170,7 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
     return Error{fmt::format(
         "nothing that was asked for can be measured{} (mdl-inject --dry-run lists every refused point)",
         example)};
+  if (auto ok = check_sites(binding, coverage); !ok) return ok;
   if (options.strict && !coverage.refused.empty())
     return Error{fmt::format("{} points are refused{} (--strict; mdl-inject --dry-run lists them)",
                              coverage.refused.size(), example)};

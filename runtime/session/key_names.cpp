@@ -22,7 +22,7 @@ bool is_variable(format::KeyName name) {
   return name == symbol || name == memory || format::is_lock(name);
 }
 bool is_address(format::KeyName name) {
-  return is_variable(name) || name == caller;
+  return is_variable(name) || name == caller || name == site;
 }
 bool is_named(format::KeyName name) {
   return is_address(name) || name == path || name == module;

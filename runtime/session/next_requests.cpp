@@ -123,6 +123,7 @@ Result<void> check(const NextRequests& change, const Ongoing& session) {
       return Error{fmt::format(
           "the code behind the call at {:#x} would stand at another place: a call in flight could miss it",
           call)};
+  if (auto ok = check_sites(next.binding, next.coverage); !ok) return ok;
   Reach reach(next.binding);
   reach.add(next.plan(), next.coverage);
   const std::vector<bool> hollow = reach.hollow(next.binding);

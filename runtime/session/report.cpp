@@ -12,12 +12,17 @@
 #include "base/say.h"
 #include "runtime/arch/description.h"
 #include "runtime/focus/continuation.h"
+#include "runtime/image/for_people.h"
 
 namespace mdl::inject {
 namespace {
 
 std::string function_text(const image::Object* object, const image::Function* function) {
   return fmt::format("/Code/{}/{}", object->name, function->name);
+}
+
+std::string read_text(const image::Object* object, const image::Function* function) {
+  return image::for_people(function_text(object, function));
 }
 
 std::string_view site_text(const patch::Site& site) {
@@ -45,7 +50,7 @@ std::string patience_text(size_t points) {
 
 void print_early_ends(std::FILE* out, const patch::Coverage& coverage) {
   for (const patch::EarlyEnd& early : coverage.early)
-    say(out, "ends early: {} {} at {:#x}: {}\n", function_text(early.object, early.function),
+    say(out, "ends early: {} {} at {:#x}: {}\n", read_text(early.object, early.function),
         site_text(early.site), early.site.address, early.reason);
 }
 
@@ -61,11 +66,14 @@ void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::
   say(out, "{} points in {} functions: {} would be patched", coverage.sites, functions.size(), taken);
   for (const auto& [tactic, count] : coverage.by_tactic) say(out, ", {} by {}", count, tactic);
   say(out, ", {} refused\n", coverage.refused.size());
+  std::set<std::string> said;
   for (size_t i = 0; i < binding.requests.size(); i++) {
     const focus::BoundRequest& request = binding.requests[i];
     if (request.of != focus::BoundRequest::kNone && !coverage.refused_of[i] && !coverage.early_of[i])
       continue;
-    say(out, "  {}: {} refused", focus::text_of(request), coverage.refused_of[i]);
+    const std::string text = image::for_people(focus::text_of(request));
+    const bool is_first = said.insert(text).second;  // a linkage name tells it from one that reads alike
+    say(out, "  {}: {} refused", is_first ? text : focus::text_of(request), coverage.refused_of[i]);
     if (coverage.early_of[i]) say(out, ", {} end early", coverage.early_of[i]);
     say(out, "{}\n", request.children ? fmt::format(", {} children", request.children) : "");
   }
@@ -74,7 +82,7 @@ void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::
   for (const patch::RefusedSite& refused : coverage.refused) reasons[refused.reason]++;
   for (const auto& [reason, count] : reasons) say(out, "  {:6}  {}\n", count, reason);
   for (const patch::RefusedSite& refused : coverage.refused)
-    say(out, "refused: {} {} at {:#x}: {} [{:02x}]\n", function_text(refused.object, refused.function),
+    say(out, "refused: {} {} at {:#x}: {} [{:02x}]\n", read_text(refused.object, refused.function),
         site_text(refused.site), refused.site.address, refused.reason, fmt::join(refused.bytes, " "));
 }
 

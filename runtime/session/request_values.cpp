@@ -190,11 +190,12 @@ std::string RequestValues::text_of(size_t request, format::KeyName name, int64_t
   if (name == number || name == error) return fmt::format("{}", key);
   if (name == str) return keys_.at(request).text(key);
   if (format::is_descriptor(name)) return keys_.at(request).descriptor(key);
-  return !addresses_      ? fmt::format("{:#x}", address)
-         : name == caller ? addresses_->of_caller(address)
-         : name == path   ? addresses_->path(address)
-         : name == module ? addresses_->object(address)
-                          : addresses_->at(address);
+  if (name == site && key == 0) return "<unknown block>";
+  return !addresses_                      ? fmt::format("{:#x}", address)
+         : name == caller || name == site ? addresses_->of_caller(address)
+         : name == path                   ? addresses_->path(address)
+         : name == module                 ? addresses_->object(address)
+                                          : addresses_->at(address);
 }
 
 std::string RequestValues::name_key(size_t request, size_t place, format::KeyName name, int64_t key) {

@@ -72,6 +72,20 @@ class Editors(unittest.TestCase):
             with self.subTest(word=word):
                 self.assertRegex(scope(word, ["definition", "common"]) or "", "^(keyword|storage|support)")
 
+    def test_every_type_of_a_value_has_a_scope(self):
+        names = re.findall(r'^  X\(\w+, "\w+", +"(\w+)", +\d+, +\d', (SOURCE / "format/kinds.h").read_text(), re.M)
+        self.assertGreater(len(names), 8)
+        for name in names:
+            with self.subTest(name=name):
+                self.assertRegex(scope(name, ["definition"]) or "", "^(storage|support)")
+
+    def test_every_built_in_function_has_a_scope(self):
+        names = re.findall(r'^    \{"(\w+)", \d, ', (SOURCE / "compiler/sema/calls.cpp").read_text(), re.M)
+        self.assertGreater(len(names), 20)
+        for name in names:
+            with self.subTest(name=name):
+                self.assertRegex(scope(f"{name}(1)", ["obsolete", "function", "conversion"]) or "", "^(support|invalid.deprecated)")
+
     def test_scopes(self):
         definition, code = ["code", "definition", "common"], ["obsolete", "function", "conversion", "control", "common"]
         for text, names, wanted in (

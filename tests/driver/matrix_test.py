@@ -13,7 +13,7 @@ HEADS = ("count f", "count f.return", "count f, g", "count get*", "count /Code/a
          "bytes read")
 CONDITIONS = ("if $arg[0] > 1", "if $return", "if elapsed > 1", "if self_elapsed > 1", "if $now > 1", "if errno")
 WITHIN = ("within h", "within h*", "within /Code/b/h", "within h within i")
-KEYS = ("by $arg[0]", "by $return", "by caller", "by function", "by str($arg[0])", "by fd($arg[0])", "by mutex($arg[0])", "by memory($arg[0])", "by file($arg[0])", "by socket($arg[0])", "by descriptor($arg[0])", "by errno", "by $now / 10",
+KEYS = ("by $arg[0]", "by $return", "by caller", "by function", "by str($arg[0])", "by fd($arg[0])", "by mutex($arg[0])", "by memory($arg[0])", "by site($arg[0])", "by file($arg[0])", "by socket($arg[0])", "by descriptor($arg[0])", "by errno", "by $now / 10",
         "by $arg[0], $arg[1]", "by str($arg[0]), caller", "by $arg[0], caller, thread")
 CLAUSES = ("", "by thread", *CONDITIONS, *WITHIN, *KEYS, "if $arg[0] by caller within h", "by str($arg[0]), str($arg[1])",
            "by str($arg[0]), str($arg[1]), str($arg[2])")

@@ -356,6 +356,8 @@ class Output(LiveTest):
         done = run(MDL_INJECT, "--list", self.program.pid, "/Code/children/t_*")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.split(), ["/Code/children/t_work"])
+        of_object = run(MDL_INJECT, "--list", self.program.pid, "/Code/children").stdout
+        self.assertEqual(of_object, run(MDL_INJECT, "--list", self.program.pid, "/Code/children/*").stdout)
         everything = run(MDL_INJECT, "--list", self.program.pid)
         self.assertIn("/Code/children/main", everything.stdout.split())
         self.assertTrue(re.search(r"^/Code/libc\.so\.6/", everything.stdout, re.M))

@@ -12,7 +12,7 @@ import sys
 import textwrap
 import unittest
 
-from harness import MDL_INJECT, MDLC, PROGRAMS, SOURCE, LiveTest, run
+from harness import MDL_INJECT, MDLC, PROGRAMS, SOURCE, LiveTest, run, soon
 
 
 class Queries(LiveTest):
@@ -356,6 +356,15 @@ class Refusals(Queries):
         program = self.start("timed")
         said = self.refused(program, "count t_work", "count t_timed if", "count nothing_like_it")
         self.assertIn("query 2:1:", said)
+
+    def test_a_name_of_an_interpreted_language(self):
+        """Names of the C library that are near are not what is meant."""
+        python = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+        self.addCleanup(python.communicate)
+        soon(lambda: "python" in run(MDL_INJECT, python.pid).stdout, "python to run")
+        done = run(MDL_INJECT, python.pid, 'count "shop.sell"', "-d", "0")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"has no shop\.sell; what is written in Python is run by \S*python")
 
     def test_what_does_not_go_together(self):
         program = self.start("timed")

@@ -85,6 +85,9 @@ class Sources(LiveTest):
         self.assertEqual(session.wait(), 1, session.errors)
         self.assertRegex(session.errors, r"\$args.nothing is not known in shop::Clerk::serve\(.*\): it has ")
         self.assertNotIn("_ZN", session.errors)
+        looked = run(MDL_INJECT, program.pid, "calls /Code/sources-gcc-O2/shop::*::serve", "--dry-run").stdout
+        self.assertIn("/Code/sources-gcc-O2/shop::Clerk::serve(", looked)
+        self.assertNotIn("_ZN", looked)
         shown = {form: run(MDL_INJECT, program.pid, "calls /Code/sources-gcc-O2/shop::*::serve", "-d", "0", "--format", form).stdout
                  for form in ("table", "ndjson")}
         self.assertIn("/Code/sources-gcc-O2/shop::Clerk::serve(", shown["table"])

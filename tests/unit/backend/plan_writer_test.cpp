@@ -209,6 +209,8 @@ TEST(PlanWriter, NamesTheFeaturesOfItsKeys) {
   EXPECT_THAT(features({mutex, fd}), testing::Not(Contains("descriptor-keys")));
   EXPECT_THAT(features({memory}), Contains("memory-keys"));
   EXPECT_THAT(features({mutex, fd}), testing::Not(Contains("memory-keys")));
+  EXPECT_THAT(features({site}), Contains("site-keys"));
+  EXPECT_THAT(features({mutex, fd}), testing::Not(Contains("site-keys")));
 }
 
 TEST(PlanWriter, DoesNotWriteWhatNoReaderAccepts) {

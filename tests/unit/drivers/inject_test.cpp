@@ -142,10 +142,19 @@ TEST(WrongWords, AQueryWithoutItsQuotes) {
 }
 
 TEST(WrongWords, AWordThatIsNoFile) {
+  const auto beside = [](std::vector<std::string> others) { return beside_query("count call", others); };
+  EXPECT_EQ(beside({"where"}), "a query is one word, in quotes: 'count call if CONDITION'");
+  EXPECT_EQ(beside({"if", "$arg[0]>1"}), "a query is one word, in quotes: 'count call if $arg[0]>1'");
+  EXPECT_EQ(beside({"by", "thread"}), "a query is one word, in quotes: 'count call by thread'");
+  EXPECT_EQ(beside({"malloc"}), "'malloc' is no query: the calls of a function are a query: 'count malloc'");
+  EXPECT_THAT(beside({"mine.plan"}),
+              testing::StartsWith("mine.plan is compiled already, and queries are not"));
+  for (const char* probe : {"uprobe:libc:malloc { @ = count(); }", "usdt:malloc"})
+    EXPECT_THAT(no_such_plan(probe), testing::HasSubstr("'count malloc'")) << probe;
   EXPECT_EQ(no_such_plan("count"), "a query is one word, in quotes: 'count malloc'");
   EXPECT_EQ(no_such_plan("ns::f"), "the calls of a function are a query: 'count ns::f'");
-  EXPECT_THAT(no_such_plan("uprobe:/bin/sh:main { @ = count(); }"),
-              testing::StartsWith("a query begins with"));
+  EXPECT_THAT(no_such_plan("uprobe:/bin/sh:main { @ = count(); }"), testing::HasSubstr("'count main'"));
+  EXPECT_THAT(no_such_plan("BEGIN { @ = count(); }"), testing::StartsWith("a query begins with"));
   for (const char* file : {"./count", "my.plan", "a b.bin"}) EXPECT_EQ(no_such_plan(file), "") << file;
 }
 

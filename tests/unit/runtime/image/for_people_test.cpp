@@ -25,6 +25,19 @@ TEST(ForPeople, ALongNameLacksItsMiddle) {
   EXPECT_EQ(for_people("a_text_that_is_long_but_no_name", 10), "a_text_that_is_long_but_no_name");
 }
 
+TEST(ForPeople, ConstructorsAndDestructorsOfOneName) {
+  EXPECT_EQ(for_people("_ZN4shop6BasketD0Ev ends"), "shop::Basket::~Basket() (deleting) ends");
+  EXPECT_EQ(for_people("_ZN4shop6BasketD2Ev ends"), "shop::Basket::~Basket() ends");
+  const auto exactly = [](const char* name) {
+    return focus_for_people(std::string("/Code/app/") + name, true);
+  };
+  EXPECT_EQ(exactly("_ZN4shop6BasketD0Ev"), "/Code/app/shop::Basket::~Basket() (deleting)");
+  EXPECT_EQ(exactly("_ZN4shop6BasketD2Ev"), "/Code/app/shop::Basket::~Basket() (base)");
+  EXPECT_EQ(exactly("_ZN4shop6BasketC2Ei"), "/Code/app/shop::Basket::Basket(int) (base)");
+  EXPECT_EQ(exactly("_ZN4shop6BasketC1Ei"), "/Code/app/shop::Basket::Basket(int) (_ZN4shop6BasketC1Ei)");
+  EXPECT_EQ(exactly("_ZN2C24D0EvEv"), for_people("/Code/app/_ZN2C24D0EvEv") + " (_ZN2C24D0EvEv)");
+}
+
 TEST(ForPeople, OnlyTheCodeOfAFocus) {
   EXPECT_EQ(focus_for_people("/Code/app/_Z1fv,/Thread/12"), "/Code/app/f(),/Thread/12");
   EXPECT_EQ(focus_for_people("/File/tmp/_Z1fv"), "/File/tmp/_Z1fv");

@@ -245,6 +245,17 @@ TEST(Table, WithoutAFocusThereIsNoColumnForIt) {
   EXPECT_THAT(written("table", {{r}}), Not(HasSubstr("FOCUS")));
 }
 
+TEST(Table, FunctionsThatReadAlikeAreToldApart) {
+  Row complete = row(), base = row(), deleting = row();
+  complete.focus = "/Code/app/_ZN4shop6BasketD1Ev";
+  base.focus = "/Code/app/_ZN4shop6BasketD2Ev";
+  deleting.focus = "/Code/app/_ZN4shop6BasketD0Ev";
+  const std::string text = written("table", {{complete, base, deleting}});
+  EXPECT_THAT(text, HasSubstr("/Code/app/shop::Basket::~Basket()  "));
+  EXPECT_THAT(text, HasSubstr("/Code/app/shop::Basket::~Basket() (base)  "));
+  EXPECT_THAT(text, HasSubstr("/Code/app/shop::Basket::~Basket() (deleting)  "));
+}
+
 TEST(Table, RepeatsTheHeaderWhenAColumnGrows) {
   Row larger = row();
   larger.value *= 1000000;

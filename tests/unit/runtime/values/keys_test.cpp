@@ -592,5 +592,51 @@ TEST_F(DescriptorKeys, NoneHasTheTextOfAnother) {
   EXPECT_EQ(reader.descriptor(of.more[0]), "b");
 }
 
+// Blocks of the heap, by the sites that allocate them.
+class SiteKeys : public Keys {
+ protected:
+  void SetUp() override {
+    names_ = {format::KeyName::site};
+    shape_ = resident::KeyTableShape::of(100, format::CellKind::counter, names_);
+    make(100);
+  }
+  void come(uint64_t at, uint64_t site) {
+    block()[kBase / 8] = 1;
+    change(KeyChange::note, static_cast<int64_t>(at), reinterpret_cast<uint64_t>(&site));
+  }
+  void go(uint64_t at) {
+    block()[kBase / 8] = 0;
+    change(KeyChange::note, static_cast<int64_t>(at), reinterpret_cast<uint64_t>(&at));
+  }
+  void use(uint64_t at, int64_t amount) {
+    block()[kBase / 8] = static_cast<uint64_t>(amount);
+    change(KeyChange::add, static_cast<int64_t>(at));
+  }
+};
+
+TEST_F(SiteKeys, ABlockHasItsSiteUntilItGoes) {
+  use(0x1000, 1);
+  come(0x1000, 7), come(0x7f0000001010, 7);
+  use(0x1000, 10), use(0x7f0000001010, 100), use(0x1008, 1);
+  come(0x1000, 9);  // grown in place
+  use(0x1000, 1000);
+  go(0x1000), go(0x1000), go(0x2000), go(0), come(0, 5);
+  use(0x1000, 1), use(0, 1);
+  EXPECT_EQ(plain(values().totals), (Totals{{{0}, 4}, {{7}, 110}, {{9}, 1000}}));
+}
+
+TEST_F(SiteKeys, ABlockWithoutRoomIsUnknown) {
+  constexpr uint64_t kFirst = 0x1000, kRoom = kBlockBucket / 8;
+  for (uint64_t i = 0; i < kRoom; ++i) come(kFirst + 16 * i, 7);
+  constexpr uint64_t kOneMore = kFirst + 8;
+  come(kOneMore, 7);
+  use(kOneMore, 1);
+  for (uint64_t i = 0; i < kRoom; ++i) use(kFirst + 16 * i, 10);
+  go(kFirst);
+  come(kOneMore, 9);
+  use(kOneMore, 100);
+  EXPECT_EQ(plain(values().totals), (Totals{{{0}, 1}, {{7}, 80}, {{9}, 100}}));
+}
+
 }  // namespace
 }  // namespace mdl
