@@ -84,13 +84,14 @@ FarJumps::Texts FarJumps::texts_of(const Object& object, const Memory& memory) {
   return out;
 }
 
-// The far ones that lead into `within`, sorted.
-std::vector<IncomingJump> FarJumps::find(const Object& object, const Texts& texts, const Range& within) {
+// The far ones that lead into `within`, and to what is meant there, sorted.
+std::vector<IncomingJump> FarJumps::find(const Object& object, const Texts& texts, const Range& within,
+                                         llvm::function_ref<bool(uint64_t)> is_meant) {
   std::vector<IncomingJump> jumps;
   for (const Text& text : *texts) {
     CurrentFrame frame(object.frames);
     arch::find_far_branches(text.bytes, text.range.start, within, [&](const arch::FarBranch& one) {
-      if (!in_text(object, one.target)) return;
+      if (!is_meant(one.target) || !in_text(object, one.target)) return;
       const Range* source = frame.at(one.source);
       if (source && source->contains(one.target)) return;
       const bool is_function = starts_frame(object.frames, one.target);
@@ -103,20 +104,53 @@ std::vector<IncomingJump> FarJumps::find(const Object& object, const Texts& text
   return jumps;
 }
 
+void FarJumps::expect(std::vector<Range> ranges) {
+  if (!expected_.empty()) return;
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.start < b.start; });
+  for (const Range& one : ranges)
+    if (!expected_.empty() && one.start <= expected_.back().end)
+      expected_.back().end = std::max(expected_.back().end, one.end);
+    else
+      expected_.push_back(one);
+}
+
+const Range* FarJumps::expected(uint64_t address) const {
+  const auto after = std::upper_bound(expected_.begin(), expected_.end(), address,
+                                      [](uint64_t value, const Range& one) { return value < one.start; });
+  return after != expected_.begin() && std::prev(after)->contains(address) ? &*std::prev(after) : nullptr;
+}
+
+namespace {
+
+// Of these, which are sorted.
+std::vector<IncomingJump> part_within(const std::vector<IncomingJump>& jumps, const Range& range) {
+  return {std::lower_bound(jumps.begin(), jumps.end(), IncomingJump{range.start, 0}),
+          std::lower_bound(jumps.begin(), jumps.end(), IncomingJump{range.end, 0})};
+}
+
+}  // namespace
+
 std::vector<IncomingJump> FarJumps::within(const Object& object, const Range& range, const Memory& memory) {
   constexpr unsigned kFew = 8;  // to list them all takes as long
+  constexpr auto kAny = [](uint64_t) { return true; };
+  if (const Range* whole = expected(range.start); whole && range.end <= whole->end) {
+    std::call_once(found_, [&] {
+      into_expected_ = find(object, texts_of(object, memory), {expected_.front().start, expected_.back().end},
+                            [this](uint64_t target) { return expected(target) != nullptr; });
+    });
+    return part_within(into_expected_, range);
+  }
   if (asked_.fetch_add(1, std::memory_order_relaxed) < kFew)
-    return find(object, texts_of(object, memory), range);
+    return find(object, texts_of(object, memory), range, kAny);
   std::call_once(listed_, [&] {
     Range all{UINT64_MAX, 0};
     for (const Range& text : object.text)
       all = {std::min(all.start, text.start), std::max(all.end, text.end)};
-    jumps_ = find(object, texts_of(object, memory), all);
+    jumps_ = find(object, texts_of(object, memory), all, kAny);
     const std::lock_guard lock(reading_);
     texts_.reset();
   });
-  return {std::lower_bound(jumps_.begin(), jumps_.end(), IncomingJump{range.start, 0}),
-          std::lower_bound(jumps_.begin(), jumps_.end(), IncomingJump{range.end, 0})};
+  return part_within(jumps_, range);
 }
 
 std::vector<IncomingJump> near_jumps_into(const Object& object, const Range& range, const Memory& memory) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -11,6 +12,7 @@
 #include "format/heap.h"
 #include "runtime/arch/code_search.h"
 #include "runtime/arch/description.h"
+#include "runtime/image/incoming_jumps.h"
 #include "runtime/patch/own_frame.h"
 #include "runtime/patch/relay.h"
 #include "runtime/patch/tail_calls.h"
@@ -189,39 +191,37 @@ void plan_function(const plan::Plan& plan, const focus::Binding& binding, const 
   if (drop_uneven(plan, binding, lost, f)) plan_windows(plan, f, stubs);
 }
 
-using Hooks = std::unordered_map<std::string_view, arch::Hook>;
-
-// What landing pads call where they have caught: C++, Ada, D (GCC's, LLVM's), Objective-C.
-const Hooks kCatches = {
-    {"__cxa_begin_catch", arch::Hook::catch_}, {"__gnat_begin_handler_v1", arch::Hook::catch_},
-    {"__gdc_begin_catch", arch::Hook::catch_}, {"_d_eh_enter_catch", arch::Hook::catch_},
-    {"objc_begin_catch", arch::Hook::catch_},
+struct Hooked {
+  arch::Hook hook;
+  enum class In { any, library, followed } in;  // any object, the C library, or that where forks are followed
 };
 
-// Of the C library.
-const Hooks kOfLibrary = {
+const std::unordered_map<std::string_view, Hooked> kHooks = {
+    // What landing pads call where they have caught: C++, Ada, D (GCC's, LLVM's), Objective-C.
+    {"__cxa_begin_catch", {arch::Hook::catch_, Hooked::In::any}},
+    {"__gnat_begin_handler_v1", {arch::Hook::catch_, Hooked::In::any}},
+    {"__gdc_begin_catch", {arch::Hook::catch_, Hooked::In::any}},
+    {"_d_eh_enter_catch", {arch::Hook::catch_, Hooked::In::any}},
+    {"objc_begin_catch", {arch::Hook::catch_, Hooked::In::any}},
     // Every normal end of a process passes _Exit: exit() and a return from main call it. It is _exit by another name
     // in glibc; in musl, _exit goes on to it.
-    {"_Exit", arch::Hook::exit},
-    {"longjmp", arch::Hook::jump},
-    {"_longjmp", arch::Hook::jump},
-    {"siglongjmp", arch::Hook::jump},
-    {"__longjmp_chk", arch::Hook::jump},
+    {"_Exit", {arch::Hook::exit, Hooked::In::library}},
+    {"longjmp", {arch::Hook::jump, Hooked::In::library}},
+    {"_longjmp", {arch::Hook::jump, Hooked::In::library}},
+    {"siglongjmp", {arch::Hook::jump, Hooked::In::library}},
+    {"__longjmp_chk", {arch::Hook::jump, Hooked::In::library}},
     // glibc calls it when a thread has left its start routine, however it did, and in exit(): what lies below
     // its caller on the stack has ended, as below the caller of __cxa_begin_catch.
-    {"__call_tls_dtors", arch::Hook::end},
+    {"__call_tls_dtors", {arch::Hook::end, Hooked::In::library}},
     // Through these a process puts itself under a seccomp filter (libseccomp calls syscall), or has its system calls
     // come back to it as SIGSYS.
-    {"prctl", arch::Hook::prctl},
-    {"syscall", arch::Hook::syscall},
-    {"clone", arch::Hook::clone},
-};
-
-// Of the C library, where forks are followed. A child that executes another program ends as far as it is measured.
-const Hooks kFollowed = {
-    {"execve", arch::Hook::exec},
-    {"execveat", arch::Hook::exec},
-    {"fexecve", arch::Hook::exec},
+    {"prctl", {arch::Hook::prctl, Hooked::In::library}},
+    {"syscall", {arch::Hook::syscall, Hooked::In::library}},
+    {"clone", {arch::Hook::clone, Hooked::In::library}},
+    // A child that executes another program ends as far as it is measured.
+    {"execve", {arch::Hook::exec, Hooked::In::followed}},
+    {"execveat", {arch::Hook::exec, Hooked::In::followed}},
+    {"fexecve", {arch::Hook::exec, Hooked::In::followed}},
 };
 
 // The function that Rust's std::panic::catch_unwind calls where it has caught, as its versions name it, and the one
@@ -242,11 +242,12 @@ bool unwinds(arch::Hook hook) {
   return hook == arch::Hook::catch_ || hook == arch::Hook::jump || hook == arch::Hook::end;
 }
 
-arch::Hook hook_of(const image::Function& function, const Hooks& hooks) {
-  if (const auto hooked = hooks.find(function.name); hooked != hooks.end()) return hooked->second;
+std::optional<Hooked> hooked(const image::Function& function) {
+  if (is_rust_catch(function)) return Hooked{arch::Hook::catch_, Hooked::In::any};
+  if (const auto found = kHooks.find(function.name); found != kHooks.end()) return found->second;
   for (const std::string& alias : function.aliases)
-    if (const auto hooked = hooks.find(alias); hooked != hooks.end()) return hooked->second;
-  return arch::Hook::none;
+    if (const auto found = kHooks.find(alias); found != kHooks.end()) return found->second;
+  return std::nullopt;
 }
 
 // It starts main(): glibc and musl, which is its own loader, and a static program. Other objects, and glibc's loader,
@@ -264,17 +265,21 @@ bool is_c_library(const image::Object& object) {
 class HookChoice {
  public:
   HookChoice(const image::Object& object, bool flags, bool follow)
-      : library_(is_c_library(object)), flags_(flags), follow_(follow) {}
+      : object_(object), flags_(flags), follow_(follow) {}
 
-  arch::Hook operator()(const image::Function& function) const {
-    arch::Hook hook = is_rust_catch(function) ? arch::Hook::catch_ : hook_of(function, kCatches);
-    if (library_ && hook == arch::Hook::none) hook = hook_of(function, kOfLibrary);
-    if (library_ && follow_ && hook == arch::Hook::none) hook = hook_of(function, kFollowed);
-    return !flags_ && unwinds(hook) ? arch::Hook::none : hook;
+  arch::Hook operator()(const image::Function& function) {
+    const std::optional<Hooked> found = hooked(function);
+    if (!found || (!flags_ && unwinds(found->hook))) return arch::Hook::none;
+    if (found->in == Hooked::In::any) return found->hook;
+    if (found->in == Hooked::In::followed && !follow_) return arch::Hook::none;
+    if (!library_) library_ = is_c_library(object_);
+    return *library_ ? found->hook : arch::Hook::none;
   }
 
  private:
-  bool library_, flags_, follow_;
+  const image::Object& object_;
+  bool flags_, follow_;
+  std::optional<bool> library_;  // once it matters
 };
 
 void add_hooks(const image::Image& image, bool flags, bool follow, const std::set<const image::Object*>* only,
@@ -283,7 +288,7 @@ void add_hooks(const image::Image& image, bool flags, bool follow, const std::se
   for (size_t i = 0; i < functions.size(); i++) index[functions[i].function] = i;
   for (const image::Object& object : image.objects) {
     if (only && !only->contains(&object)) continue;
-    const HookChoice hook_for(object, flags, follow);
+    HookChoice hook_for(object, flags, follow);
     for (const image::Function& function : object.functions.named()) {
       const arch::Hook hook = hook_for(function);
       if (hook == arch::Hook::none) continue;
@@ -303,9 +308,20 @@ void add_hooks(const image::Image& image, bool flags, bool follow, const std::se
   }
 }
 
+// Where they are some, what leads into them is looked for at once.
+void expect_jumps(const std::vector<FunctionPlan>& functions) {
+  constexpr size_t kMany = 256;  // then all jumps of the object are listed
+  std::map<const image::Object*, std::vector<image::Range>> ranges;
+  for (const FunctionPlan& f : functions)
+    ranges[f.object].push_back({f.function->address, f.function->address + f.function->size});
+  for (auto& [object, all] : ranges)
+    if (object->far_jumps && all.size() > 1 && all.size() < kMany) object->far_jumps->expect(std::move(all));
+}
+
 // Decodes all functions, on as many threads as there are processors: it is most of the work.
 void read_codes(image::Codes& codes, std::vector<FunctionPlan>& functions) {
   constexpr size_t kBatch = 32;
+  expect_jumps(functions);
   in_parallel(functions.size(), kBatch, [&](size_t i) {
     functions[i].code = codes.take(*functions[i].object, *functions[i].function);
   });
@@ -545,10 +561,10 @@ void note_unseen_exits(const focus::Binding& binding, const image::Image& image,
 
 void want_hooked(const image::Image& image, bool follow) {
   for (const image::Object& object : image.objects)
-    if (std::ranges::any_of(object.functions.named(),
-                            [hook_for = HookChoice(object, false, follow)](const image::Function& function) {
-                              return hook_for(function) != arch::Hook::none;
-                            }))
+    if (HookChoice hook_for(object, false, follow);
+        std::ranges::any_of(object.functions.named(), [&](const image::Function& function) {
+          return hook_for(function) != arch::Hook::none;
+        }))
       (void)object.functions.all();
 }
 
