@@ -141,7 +141,8 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
     if (got != static_cast<int64_t>(at.start)) failure = -EEXIST;
     mapped.push_back({static_cast<uint64_t>(got), static_cast<uint64_t>(got) + (at.end - at.start)});
   }
-  if (failure && threads.others_went_on()) failure = -EBUSY;
+  // An address that another thread has taken is no matter of descriptors: another one is tried.
+  if (failure && failure != -EEXIST && threads.others_went_on()) failure = -EBUSY;
   if (failure || !locked) return {};
   auto opened = open_unlocked(input, threads, memory, regions);
   if (!opened) return opened.error();

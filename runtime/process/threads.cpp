@@ -76,9 +76,11 @@ Result<void> Threads::check_program() {
   return {};
 }
 
+// One that runs may end at any moment, and has no memory from then on.
 bool Threads::is_known(pid_t tid) const {
   const auto found = threads_.find(tid);
-  return found != threads_.end() && found->second.known && (!found->second.stopped || stands(tid));
+  if (found == threads_.end() || !found->second.known) return false;
+  return found->second.stopped ? stands(tid) : read_status(tid).has_memory;
 }
 
 // One that runs in our memory; 0 where there is none.
@@ -91,7 +93,7 @@ pid_t Threads::any_known() const {
 // Of these, which we trace, those that run in our memory. Where another one is known, its address space is compared,
 // which is cheaper than to compare with the descriptor, and tells copies that fork(2) has made from each other. Of the
 // first one the start of its process tells that: an id that is traced is given to nobody else, and of an execve we are
-// told before anything else.
+// told before anything else. Who has memory behind the comparison has had it.
 void Threads::find_known(std::span<const pid_t> tids) {
   while (!tids.empty()) {
     std::vector<std::optional<bool>> same;
