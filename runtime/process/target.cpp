@@ -218,6 +218,7 @@ std::vector<pid_t> memory_sharers(pid_t pid, bool only_new) {
   const pid_t live = kernel::live_thread(pid);
   if (!read_status(live).has_memory) return {};  // it would share that with kernel threads
   std::vector<pid_t> out = kernel::sharers_of(live, only_new);
+  if (!read_status(live).has_memory) return {};  // it has ended meanwhile: the next question is about all
   std::erase(out, pid);
   return out;
 }

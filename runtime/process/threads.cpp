@@ -398,7 +398,8 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline, std::chrono::
       if (!thread.stopped) (tid == thread.process ? firsts : others).push_back(tid);
     kernel::interrupt_each(others);
     kernel::interrupt_each(firsts);
-    changed = !others.empty() || !firsts.empty();
+    const bool all_ended = threads_.empty() && !all.empty();  // while they were seized, and others have begun
+    changed = !others.empty() || !firsts.empty() || all_ended;
     std::optional<pid_t> late = wait_stops(others, until);
     if (!late && !executed_) late = wait_stops(firsts, until);
     if (!late && !executed_) continue;

@@ -162,6 +162,35 @@ TEST(StoppedThreads, OthersStandAgainForWhatTheyMayNotSee) {
   EXPECT_EQ(child.answer(), '.');
 }
 
+void begin_next() {
+  usleep(500);
+  std::thread(begin_next).detach();
+}
+
+// Others are compared with one that may end meanwhile.
+TEST(StoppedThreads, AreNoStrangersWhereOneOfThemEnds) {
+  Child child([](int told, int answers) {
+    (void)!write(answers, ".", 1);
+    wait_for(told);
+    for (int i = 0; i < 8; i++) std::thread(begin_next).detach();
+    syscall(SYS_exit, 0);  // it has the lowest id
+  });
+  EXPECT_EQ(child.answer(), '.');
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  child.tell();
+  until([&] { return live_threads(child.pid()).size() > 1; });
+  Threads threads(child.pid(), *memory);
+  size_t stopped = 0;
+  for (int stops = 0; stops < 100 && !threads.executed(); stops++) {
+    if (threads.stop_all(2s, 1s)) ++stopped;  // on a busy machine they may start others as fast
+    threads.release_all();
+  }
+  EXPECT_FALSE(threads.executed());
+  EXPECT_GT(stopped, 0u);
+  kill(child.pid(), SIGKILL);
+}
+
 // Its tracer is told of that when its others have ended, too.
 TEST(StoppedThreads, DoNotWaitForAFirstThreadThatHasEndedAlone) {
   Child child([](int told, int answers) {
