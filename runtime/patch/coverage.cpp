@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <string_view>
-#include <unordered_map>
 
 #include "base/in_parallel.h"
 #include "format/heap.h"
 #include "runtime/arch/code_search.h"
 #include "runtime/arch/description.h"
 #include "runtime/image/incoming_jumps.h"
+#include "runtime/patch/hooks.h"
 #include "runtime/patch/own_frame.h"
 #include "runtime/patch/relay.h"
 #include "runtime/patch/tail_calls.h"
@@ -190,97 +189,6 @@ void plan_function(const plan::Plan& plan, const focus::Binding& binding, const 
   }
   if (drop_uneven(plan, binding, lost, f)) plan_windows(plan, f, stubs);
 }
-
-struct Hooked {
-  arch::Hook hook;
-  enum class In { any, library, followed } in;  // any object, the C library, or that where forks are followed
-};
-
-const std::unordered_map<std::string_view, Hooked> kHooks = {
-    // What landing pads call where they have caught: C++, Ada, D (GCC's, LLVM's), Objective-C.
-    {"__cxa_begin_catch", {arch::Hook::catch_, Hooked::In::any}},
-    {"__gnat_begin_handler_v1", {arch::Hook::catch_, Hooked::In::any}},
-    {"__gdc_begin_catch", {arch::Hook::catch_, Hooked::In::any}},
-    {"_d_eh_enter_catch", {arch::Hook::catch_, Hooked::In::any}},
-    {"objc_begin_catch", {arch::Hook::catch_, Hooked::In::any}},
-    // Every normal end of a process passes _Exit: exit() and a return from main call it. It is _exit by another name
-    // in glibc; in musl, _exit goes on to it.
-    {"_Exit", {arch::Hook::exit, Hooked::In::library}},
-    {"longjmp", {arch::Hook::jump, Hooked::In::library}},
-    {"_longjmp", {arch::Hook::jump, Hooked::In::library}},
-    {"siglongjmp", {arch::Hook::jump, Hooked::In::library}},
-    {"__longjmp_chk", {arch::Hook::jump, Hooked::In::library}},
-    // glibc calls it when a thread has left its start routine, however it did, and in exit(): what lies below
-    // its caller on the stack has ended, as below the caller of __cxa_begin_catch.
-    {"__call_tls_dtors", {arch::Hook::end, Hooked::In::library}},
-    // Through these a process puts itself under a seccomp filter (libseccomp calls syscall), or has its system calls
-    // come back to it as SIGSYS.
-    {"prctl", {arch::Hook::prctl, Hooked::In::library}},
-    {"syscall", {arch::Hook::syscall, Hooked::In::library}},
-    {"clone", {arch::Hook::clone, Hooked::In::library}},
-    // A child that executes another program ends as far as it is measured.
-    {"execve", {arch::Hook::exec, Hooked::In::followed}},
-    {"execveat", {arch::Hook::exec, Hooked::In::followed}},
-    {"fexecve", {arch::Hook::exec, Hooked::In::followed}},
-};
-
-// The function that Rust's std::panic::catch_unwind calls where it has caught, as its versions name it, and the one
-// that this calls, which stays where link-time optimization has taken the first one in. In a stripped program a caught
-// panic is not seen.
-bool is_rust_catch(const image::Function& function) {
-  if (function.name.ends_with("__rust_panic_cleanup")) return true;
-  if (function.name.find("9panicking") == std::string::npos ||
-      function.name.find("7cleanup") == std::string::npos)
-    return false;
-  return image::matches(function, "std::panicking::try::cleanup") ||
-         image::matches(function, "std::panicking::r#try::cleanup") ||
-         image::matches(function, "std::panicking::catch_unwind::cleanup");
-}
-
-// Whether it is about frames that vanish.
-bool unwinds(arch::Hook hook) {
-  return hook == arch::Hook::catch_ || hook == arch::Hook::jump || hook == arch::Hook::end;
-}
-
-std::optional<Hooked> hooked(const image::Function& function) {
-  if (is_rust_catch(function)) return Hooked{arch::Hook::catch_, Hooked::In::any};
-  if (const auto found = kHooks.find(function.name); found != kHooks.end()) return found->second;
-  for (const std::string& alias : function.aliases)
-    if (const auto found = kHooks.find(alias); found != kHooks.end()) return found->second;
-  return std::nullopt;
-}
-
-// It starts main(): glibc and musl, which is its own loader, and a static program. Other objects, and glibc's loader,
-// may have functions of their own that are called longjmp or syscall.
-bool is_c_library(const image::Object& object) {
-  const auto starts_main = [](std::string_view name) {
-    return name == "__libc_start_main" || name == "__uClibc_main";
-  };
-  return std::ranges::any_of(object.functions.named(), [&](const image::Function& function) {
-    return starts_main(function.name) || std::ranges::any_of(function.aliases, starts_main);
-  });
-}
-
-// Which one a function of this object gets, where frames that vanish matter (`flags`), and children are followed.
-class HookChoice {
- public:
-  HookChoice(const image::Object& object, bool flags, bool follow)
-      : object_(object), flags_(flags), follow_(follow) {}
-
-  arch::Hook operator()(const image::Function& function) {
-    const std::optional<Hooked> found = hooked(function);
-    if (!found || (!flags_ && unwinds(found->hook))) return arch::Hook::none;
-    if (found->in == Hooked::In::any) return found->hook;
-    if (found->in == Hooked::In::followed && !follow_) return arch::Hook::none;
-    if (!library_) library_ = is_c_library(object_);
-    return *library_ ? found->hook : arch::Hook::none;
-  }
-
- private:
-  const image::Object& object_;
-  bool flags_, follow_;
-  std::optional<bool> library_;  // once it matters
-};
 
 void add_hooks(const image::Image& image, bool flags, bool follow, const std::set<const image::Object*>* only,
                std::vector<FunctionPlan>& functions) {
@@ -557,15 +465,6 @@ void note_unseen_exits(const focus::Binding& binding, const image::Image& image,
     }
   }
   for (const uint32_t request : requests) out.early_of[request]++;
-}
-
-void want_hooked(const image::Image& image, bool follow) {
-  for (const image::Object& object : image.objects)
-    if (HookChoice hook_for(object, false, follow);
-        std::ranges::any_of(object.functions.named(), [&](const image::Function& function) {
-          return hook_for(function) != arch::Hook::none;
-        }))
-      (void)object.functions.all();
 }
 
 std::set<uint32_t> requests_in(const Coverage& coverage,

@@ -84,9 +84,6 @@ struct CoverageScope {
   std::vector<image::Range> stubs = {};  // pages of the session that stubs may have (stubs.h)
 };
 
-// Notes that the objects are wanted whole (image.h) of which functions are hooked in any case.
-void want_hooked(const image::Image& image, bool follow);
-
 // Hooks are taken too: of the exit, and where flags are kept, of what makes frames vanish.
 Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, const image::Image& image,
                        const image::Memory& memory, image::Codes& codes, const CoverageScope& scope = {});

@@ -11,6 +11,7 @@
 #include "base/say.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/patch/change.h"
+#include "runtime/patch/hooks.h"
 #include "runtime/patch/stage_audit.h"
 #include "runtime/plan/join.h"
 #include "runtime/process/limits.h"
