@@ -366,8 +366,7 @@ class Visit {
     const uint64_t at = arch::pc(*regs);
     auto stop = Threads::Stop::step;
     if (entering) {
-      arch::drop_call(*regs);
-      if (auto ok = threads_.set_registers(thread_, *regs); !ok) return unfinished(Threads::Stop::exited);
+      if (auto ok = drop(); !ok) return unfinished(Threads::Stop::exited);
       stop = threads_.run(thread_, Threads::Step::to_system_call, kPatience);
     }
     if (stop == Threads::Stop::step) stop = threads_.run(thread_, Threads::Step::to_signals, kPatience);

@@ -119,9 +119,10 @@ void Threads::leave_others() {
     if (!thread.known && !thread.stopped) tids.push_back(tid);
   find_known(tids);
   for (const pid_t tid : tids) {
-    const bool is_other = !threads_[tid].known && read_status(tid).has_memory && is_alive_thread(tid);
-    if (!is_other) continue;
-    if (read_status(tid).group == pid_) executed_ = true;
+    if (threads_[tid].known) continue;
+    const auto status = read_status(tid);
+    if (!status.has_memory) continue;
+    if (status.group == pid_) executed_ = true;
     threads_.erase(tid);
     leave_running(tid);
   }

@@ -14,10 +14,10 @@
 
 namespace mdl::inject {
 
-// An error when nothing can be, or with --strict when any point is refused; warns of requests that cannot.
-// Of all requests: that blocks whose sites are keys do not go unseen.
+// An error where blocks whose sites are keys would go unseen.
 Result<void> check_sites(const focus::Binding& binding, const patch::Coverage& coverage);
 
+// An error when nothing can be, or with --strict when any point is refused; warns of requests that cannot.
 Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& binding,
                             const patch::Coverage& coverage, const SessionOptions& options);
 

@@ -162,10 +162,8 @@ Result<void> Collector::read_header(const image::Memory& memory) {
   if (confined >= kCallLeftOut)
     return Error{
         "it has put itself under a seccomp filter or has its system calls come back to it as SIGSYS, or is "
-        "about "
-        "to, and the system calls that code of the measurement needs (for times, texts, or a thread that "
-        "counts for the first time) are not made there "
-        "any more"};
+        "about to, and the system calls that code of the measurement needs (for times, texts, or a thread "
+        "that counts for the first time) are not made there any more"};
   if (layout_.ring_entries == 0 || !taken_.empty()) return {};
   auto taken = read_block(memory, slot_address(layout_.slots + uint64_t{2}));
   if (!taken) return taken.error();
