@@ -22,10 +22,10 @@ bool is_fault_caught(const Range& place, const Memory& memory) {
   std::array<std::byte, kMostOfPlace> room;
   const auto bytes = std::span(room).first(place.end - place.start);
   if (!memory.read(place.start, bytes)) return false;
+  if (arch::begins_with_call(bytes)) return false;  // nearly all
   Instruction one;
   Detail detail;
   bool any = false;
-  // Of nearly all, the first instruction is a call.
   for (size_t at = 0; at < bytes.size(); at += one.size) {
     if (!arch::decode_instruction(bytes.subspan(at), place.start + at, one, detail)) return false;
     if (is_call(one)) return false;

@@ -63,7 +63,7 @@ class CodeRanges {
 };
 
 void collect(const SymbolTable& table, const CodeRanges& code, uint64_t bias, std::vector<Symbol>& symbols,
-             std::vector<uint64_t>& limits, const std::vector<std::string>& versions = {}) {
+             std::vector<uint64_t>& limits, std::span<const std::string_view> versions = {}) {
   uint32_t file_number = 0;
   for (size_t i = 0; i < table.symbols.size(); ++i) {
     const ElfSymbol& entry = table.symbols[i];
@@ -262,8 +262,8 @@ NamedFunctions read_functions(const ElfFile& file, const ElfFile* debug, uint64_
   std::vector<uint64_t> limits;  // by Symbol::order
   collect(full, code, bias, symbols, limits);
   if (debug) collect(separate, CodeRanges(*debug), bias, symbols, limits);
-  const std::vector<std::string> versions = symbol_versions(file);
-  collect(dynamic, code, bias, symbols, limits, versions);
+  const SymbolVersions versions = symbol_versions(file);
+  collect(dynamic, code, bias, symbols, limits, versions.each);
   leave_out_cfi_entries(file, bias, symbols);
   std::vector<Group> groups = group_by_address(symbols, limits, frames);
   assign_cold_parts(groups, symbols);

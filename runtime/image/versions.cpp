@@ -48,19 +48,20 @@ std::map<uint16_t, std::string> definitions(const ElfFile& file) {
 
 }  // namespace
 
-std::vector<std::string> symbol_versions(const ElfFile& file) {
+SymbolVersions symbol_versions(const ElfFile& file) {
+  SymbolVersions out;
   const Section* section = section_of(file, llvm::ELF::SHT_GNU_versym);
-  const std::map<uint16_t, std::string> known =
-      section ? definitions(file) : std::map<uint16_t, std::string>();
-  std::vector<std::string> out;
-  if (known.empty()) return out;
+  if (section) out.names = definitions(file);
+  if (out.names.empty()) return out;
   const std::vector<std::byte> bytes = file.contents(*section);
+  out.each.reserve(bytes.size() / 2);
   constexpr uint16_t kHidden = 0x8000;  // not the default version of its name
   for (uint64_t at = 0; at + 2 <= bytes.size(); at += 2) {
     uint16_t index;
     std::memcpy(&index, bytes.data() + at, sizeof index);
-    auto version = known.find(index & static_cast<uint16_t>(~kHidden));
-    out.push_back(version == known.end() || index <= llvm::ELF::VER_NDX_GLOBAL ? "" : version->second);
+    auto version = out.names.find(index & static_cast<uint16_t>(~kHidden));
+    out.each.push_back(version == out.names.end() || index <= llvm::ELF::VER_NDX_GLOBAL ? std::string_view()
+                                                                                        : version->second);
   }
   return out;
 }

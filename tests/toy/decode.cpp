@@ -160,6 +160,10 @@ bool decode_instruction(std::span<const std::byte> bytes, uint64_t address, imag
   return true;
 }
 
+bool begins_with_call(std::span<const std::byte> bytes) {
+  return bytes.size() >= toy::kSize && toy::word_at(bytes.data()).operation == toy::call;
+}
+
 // Nothing below the first page can be stored to by an absolute address: there is none.
 bool faults(const image::Instruction&) {
   return false;

@@ -52,6 +52,10 @@ bool is_string_operation(const InstructionBytes& bytes) {
 
 }  // namespace
 
+bool begins_with_call(std::span<const std::byte> bytes) {
+  return bytes.size() >= 5 && bytes[0] == std::byte{0xe8};
+}
+
 // `movb $0, 1`: c6 and c7 with ModRM 04 and SIB 25, mov of an immediate to an absolute address (SDM volume 2,
 // MOV and 2.1.5).
 bool faults(const image::Instruction& one) {

@@ -222,6 +222,14 @@ TEST(Decode, WhatMayFault) {
     EXPECT_FALSE(may_fault(one(hex))) << hex;
 }
 
+TEST(Decode, BeginsWithACallOnlyWhereOneIs) {
+  EXPECT_TRUE(arch::begins_with_call(bytes_of("e800000000c3")));
+  EXPECT_EQ(one("e800000000").flow, Flow::call);
+  // too short; jmp; call *%rax; ret; nothing
+  for (const char* hex : {"e8000000", "e900000000", "ffd0", "c3", ""})
+    EXPECT_FALSE(arch::begins_with_call(bytes_of(hex))) << hex;
+}
+
 TEST(Decode, AsksForStack) {
   // cmp %fs:0x70,%r11; cmp %fs:0x70,%rsp; cmp %fs:0x28,%rax; mov %fs:0x70,%r11; cmp 0x70,%rsp
   EXPECT_TRUE(arch::asks_for_stack(one("644c3b1c2570000000")));
