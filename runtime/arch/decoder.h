@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "runtime/image/instruction.h"
 
 namespace mdl::arch {
@@ -13,6 +14,10 @@ namespace mdl::arch {
 // Decodes the instruction at the start of `bytes`. False when there is none.
 bool decode_instruction(std::span<const std::byte> bytes, uint64_t address, image::Instruction& instruction,
                         image::Detail& detail);
+// Where the direct jumps and branches lead, of the instructions from the start of `bytes` up to what is none. It is much
+// quicker than to decode all that is to be known of each.
+void find_jumps(std::span<const std::byte> bytes, uint64_t start,
+                llvm::function_ref<void(uint64_t target)> found);
 
 // True only for bytes that begin with a direct call, which is much quicker than to decode it.
 bool begins_with_call(std::span<const std::byte> bytes);

@@ -20,7 +20,7 @@
 #include "base/in_parallel.h"
 #include "llvm/BinaryFormat/ELF.h"
 #include "runtime/arch/code_search.h"
-#include "runtime/image/code.h"
+#include "runtime/arch/decoder.h"
 #include "runtime/image/landing_pads.h"
 
 namespace mdl::image {
@@ -151,9 +151,9 @@ class Related {
 
   std::vector<const Fde*> jumps_into(const Fde& entry) const {
     std::vector<const Fde*> out;
-    for (const Instruction& one : decode(bytes_of(entry), entry.start))
-      if (one.flow == Flow::jump || one.flow == Flow::branch)
-        if (const Fde* other = middle_of(one.target, entry)) out.push_back(other);
+    arch::find_jumps(bytes_of(entry), entry.start, [&](uint64_t target) {
+      if (const Fde* other = middle_of(target, entry)) out.push_back(other);
+    });
     return out;
   }
 

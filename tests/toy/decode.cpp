@@ -160,6 +160,15 @@ bool decode_instruction(std::span<const std::byte> bytes, uint64_t address, imag
   return true;
 }
 
+void find_jumps(std::span<const std::byte> bytes, uint64_t start, llvm::function_ref<void(uint64_t)> found) {
+  image::Instruction one;
+  image::Detail detail;
+  for (size_t at = 0; at < bytes.size(); at += one.size) {
+    if (!decode_instruction(bytes.subspan(at), start + at, one, detail)) return;
+    if (one.flow == image::Flow::jump || one.flow == image::Flow::branch) found(one.target);
+  }
+}
+
 bool begins_with_call(std::span<const std::byte> bytes) {
   return bytes.size() >= toy::kSize && toy::word_at(bytes.data()).operation == toy::call;
 }

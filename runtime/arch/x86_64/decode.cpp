@@ -416,23 +416,29 @@ bool find_target(const MCInst& inst, const Opcode& opcode, Instruction& instruct
   return true;
 }
 
+// Its size, with the prefixes that LLVM shows as instructions of their own; 0 where there is none.
+uint64_t decode_whole(const Decoder& tables, std::span<const std::byte> bytes, uint64_t address,
+                      MCInst& inst) {
+  bytes = bytes.first(std::min(bytes.size(), InstructionBytes::kMost));
+  for (uint64_t prefixes = 0; prefixes < bytes.size();) {
+    inst.clear();
+    const uint64_t size = tables.decode(bytes.subspan(prefixes), address + prefixes, inst);
+    if (size == 0 || prefixes + size > bytes.size()) return 0;
+    prefixes += size;
+    if (!tables.opcode(inst).is_prefix) return prefixes;
+  }
+  return 0;
+}
+
 }  // namespace
 
 bool decode_instruction(std::span<const std::byte> bytes, uint64_t address, Instruction& instruction,
                         Detail& detail) {
-  bytes = bytes.first(std::min(bytes.size(), InstructionBytes::kMost));
   const Decoder& tables = decoder();
   MCInst inst;
-  uint64_t size = 0, prefixes = 0;
-  while (true) {
-    inst.clear();
-    if (prefixes >= bytes.size()) return false;
-    size = tables.decode(bytes.subspan(prefixes), address + prefixes, inst);
-    if (size == 0 || prefixes + size > bytes.size()) return false;
-    if (!tables.opcode(inst).is_prefix) break;
-    prefixes += size;
-  }
-  bytes = bytes.first(prefixes + size);
+  const uint64_t size = decode_whole(tables, bytes, address, inst);
+  if (size == 0) return false;
+  bytes = bytes.first(size);
   const Opcode& opcode = tables.opcode(inst);
   instruction = {};
   detail = {};
@@ -445,6 +451,20 @@ bool decode_instruction(std::span<const std::byte> bytes, uint64_t address, Inst
   if (!instruction.is_padding) note_effects(inst, instruction);
   note_detail(inst, detail);
   return find_pc_relative(inst, bytes, detail, instruction) && find_target(inst, opcode, instruction);
+}
+
+void find_jumps(std::span<const std::byte> bytes, uint64_t start, llvm::function_ref<void(uint64_t)> found) {
+  const Decoder& tables = decoder();
+  MCInst inst;
+  uint64_t size = 0;
+  for (uint64_t at = 0; at < bytes.size(); at += size) {
+    size = decode_whole(tables, bytes.subspan(at), start + at, inst);
+    if (size == 0) return;
+    const Flow flow = tables.opcode(inst).flow;
+    if ((flow == Flow::jump || flow == Flow::branch) && inst.getNumOperands() != 0 &&
+        inst.getOperand(0).isImm())
+      found(start + at + size + static_cast<uint64_t>(inst.getOperand(0).getImm()));
+  }
 }
 
 }  // namespace mdl::arch

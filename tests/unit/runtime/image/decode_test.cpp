@@ -222,6 +222,29 @@ TEST(Decode, WhatMayFault) {
     EXPECT_FALSE(may_fault(one(hex))) << hex;
 }
 
+// Beside what decode() says of each instruction.
+TEST(Decode, FindsJumpsWithoutTheRest) {
+  // bnd jmp +2; je +0x100; call +0x10; jmp *%rax; jrcxz +1; lock incl (%rdi); jmp +5; ret; nothing; jmp
+  const std::vector<std::byte> bytes = bytes_of(
+      "f2eb02"
+      "0f8400010000"
+      "e810000000"
+      "ffe0"
+      "e301"
+      "f0ff07"
+      "e905000000"
+      "c3"
+      "06"
+      "eb00");
+  std::vector<uint64_t> expected, found;
+  for (const Instruction& instruction : decode(bytes, 0x1000))
+    if (instruction.flow == Flow::jump || instruction.flow == Flow::branch)
+      expected.push_back(instruction.target);
+  arch::find_jumps(bytes, 0x1000, [&](uint64_t target) { found.push_back(target); });
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(found.size(), 4u);
+}
+
 TEST(Decode, BeginsWithACallOnlyWhereOneIs) {
   EXPECT_TRUE(arch::begins_with_call(bytes_of("e800000000c3")));
   EXPECT_EQ(one("e800000000").flow, Flow::call);
