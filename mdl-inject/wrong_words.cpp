@@ -10,6 +10,7 @@
 
 #include "base/near_names.h"
 #include "format/query_verbs.h"
+#include "mdl-inject/other_tools.h"
 
 namespace mdl::inject {
 namespace {
@@ -89,6 +90,7 @@ std::string beside_query(const std::string& query, std::span<const std::string> 
 std::string no_such_plan(const std::string& word) {
   if (word.starts_with('/') || word.starts_with('.') || word.ends_with(".plan") || word.ends_with(".bin"))
     return "";
+  if (std::string instead = instead_of_tool(word); !instead.empty()) return instead;
   if (is_verb(word)) return fmt::format("a query is one word, in quotes: '{} malloc'", word);
   if (const std::string name = probed(word); !name.empty())
     return fmt::format("what other tools write as a probe is a query here: 'count {}', 'latency {}'", name,

@@ -151,6 +151,9 @@ TEST(WrongWords, AWordThatIsNoFile) {
               testing::StartsWith("mine.plan is compiled already, and queries are not"));
   for (const char* probe : {"uprobe:libc:malloc { @ = count(); }", "usdt:malloc"})
     EXPECT_THAT(no_such_plan(probe), testing::HasSubstr("'count malloc'")) << probe;
+  EXPECT_THAT(no_such_plan("opensnoop"), testing::HasSubstr("'count open by str($arg[0])'"));
+  EXPECT_EQ(no_such_plan("funclatency-bpfcc"), no_such_plan("funclatency"));
+  EXPECT_THAT(no_such_plan("biosnoop"), testing::HasSubstr("about the kernel"));
   EXPECT_EQ(no_such_plan("count"), "a query is one word, in quotes: 'count malloc'");
   EXPECT_EQ(no_such_plan("ns::f"), "the calls of a function are a query: 'count ns::f'");
   EXPECT_THAT(no_such_plan("uprobe:/bin/sh:main { @ = count(); }"), testing::HasSubstr("'count main'"));
