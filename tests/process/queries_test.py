@@ -326,6 +326,25 @@ sys.stdin.readline()
         self.assertTrue({"first", "second"} <= set(times), times)
         self.assertAlmostEqual(sum(times.values()) / values["time write"]["all"], 1, delta=0.3)  # there is no recursion
 
+    def test_those_that_there_are(self):
+        """A static program has few functions that read and write, and the query names none; one that does needs all."""
+        program = self.start("answers-static")
+        session = self.ask(program, "bytes by file", "bytes read by file as taken", "count main")
+        command = "fail 10"
+        program.ask(command)
+        self.assert_stopped_well(session)
+        values = collections.defaultdict(list)
+        for line in session.lines:
+            if line["final"]:
+                values[line["metric"]].append(line["value"])
+        taken = len(command)  # it reads single bytes, of which it waited for the first one before that was measured
+        self.assertEqual(values["taken"], [taken])
+        self.assertEqual(len(values["bytes by file"]), 2, values)
+        self.assertIn(taken, values["bytes by file"])
+        refused = run(MDL_INJECT, program.pid, "bytes read, preadv by file", "-d", "0.1")
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertIn("has no preadv", refused.stderr)
+
 
 class Refusals(Queries):
     """Nothing is measured where a part of the question has no answer."""
@@ -433,7 +452,8 @@ class Catalogue(Queries):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for text in (f"Process {program.pid}: timed.", "/Code/timed  ", "/Code/libc.so.6  ", "code.plan (2 of 2)", "memory.plan (3 of 3)"):
             self.assertIn(text, done.stdout)
-        self.assertNotIn("nginx.plan", done.stdout)
+        for absent in ("nginx.plan", "memcached.plan"):
+            self.assertNotIn(absent, done.stdout)
         # Each line that it proposes can be measured.
         proposed = re.findall(rf"^  mdl-inject ({program.pid} '.*)$", done.stdout, re.M)
         self.assertEqual(len(proposed), 3)
@@ -441,6 +461,12 @@ class Catalogue(Queries):
             asked = run(MDL_INJECT, *shlex.split(words), "-d", "0")
             self.assertEqual(asked.returncode, 0, asked.stderr)
         self.assert_untouched(program.pid, before)
+
+    def test_a_program_that_is_all_library(self):
+        program = self.start("python_in_library", command=[PROGRAMS / "python_in_library", "-c",
+                                                           "print('{\"event\":\"ready\"}', flush=True); input()"])
+        done = run(MDL_INJECT, program.pid)
+        self.assertRegex(done.stdout, r"'calls /Code/libpython3\S*/\*'")
 
     def test_the_standard_metrics(self):
         program = self.start("timed")
