@@ -468,6 +468,24 @@ class Catalogue(Queries):
         done = run(MDL_INJECT, program.pid)
         self.assertRegex(done.stdout, r"'calls /Code/libpython3\S*/\*'")
 
+    def test_completion_of_a_query(self):
+        """In bash: its verb, and the functions of the process, however that is named."""
+        program = self.start("timed")
+        script = SOURCE / "scripts" / "completion" / "mdl-inject.bash"
+
+        def completed(*words):
+            text = f'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _mdl_inject; printf "%s\\n" "${{COMPREPLY[@]}}"'
+            done = run("bash", "-c", text, script, MDL_INJECT, *words)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            return done.stdout.splitlines()
+        self.assertEqual(completed(program.pid, "'la"), ["latency ", "latency /Code/"])
+        self.assertEqual(completed(program.pid, "'m"), ["max ", "min "])
+        self.assertEqual(completed(program.pid, "'time t_ar"), ["time t_around"])
+        self.assertEqual(completed("-p", program.pid, '"count malloc, t_timed if 1 within t_ar'),
+                         ["count malloc, t_timed if 1 within t_around"])
+        self.assertEqual(completed("-p", "nobody-has-this-name", "'time t_ar"), [""])
+        self.assertEqual(completed(program.pid, "mem"), ["memcached.plan", "memory.plan", "memory_live.plan"])
+
     def test_the_standard_metrics(self):
         program = self.start("timed")
         everything, own = run(MDL_INJECT, "--metrics"), run(MDL_INJECT, "--metrics", program.pid)
