@@ -355,6 +355,7 @@ class Refusals(Queries):
             "count t_timde": ["`count t_timde` cannot be measured", "no t_timde; did you mean `t_timed`"],
             "count t_work, t_wrok": ["no t_wrok; did you mean `t_work`"],
             "count t_work within t_arround": ["no t_arround; did you mean `t_around`"],
+            "count nothing_is_called_like_it": ["what a compiler has put into its callers is no function any more"],
             "count /Code/timde": ["no timde"],
             "count /Code/libc/malloc": ["it has no object `libc`; did you mean `libc.so.6`?"],
             "time t_work within /Code/timed/t_arround": ["did you mean `t_around`"],
