@@ -448,6 +448,10 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (*trusted_option) o.trusted = trusted;
   std::optional<std::string> wrong = assign_words(o, words, words_behind(argc, argv));
   if (!wrong && !o.process.empty() && (run || verify)) wrong = "-p does not go with --run and --verify";
+  if (!wrong && !o.format.empty() && (list || status || remove || verify || metrics))
+    wrong =
+        "--format is of measured values; what --list, --metrics, --remove, --status and --verify print has "
+        "one form";
   if (!wrong && *sample_option && !o.busiest) wrong = "--sample goes with top";
   if (!wrong && o.busiest) wrong = wrong_top(o, other || run);
   if (!wrong && o.names_several()) wrong = wrong_several(o);

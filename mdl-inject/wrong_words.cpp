@@ -44,6 +44,11 @@ constexpr Foreign kForeign[] = {
     {"-t", "-d says how long it is measured, and `by thread` has a line for each thread"},
     {"-n", "--top says how many lines the table has, -d how long it is measured"},
     {"-c", "a program is started with --run 'count malloc' -- COMMAND ARGS..."},
+    {"--json", "--format ndjson has a line of JSON for each value, --format json a document"},
+    {"-F", "nothing is sampled but by `mdl-inject top PID`; all else is counted, each call"},
+    {"-g", "there are no stacks: 'count malloc by caller' has the place of each call"},
+    {"-T", "'latency read' has how long each call takes"},
+    {"-y", "'latency read by fd($arg[0])' has a line for each descriptor, with its file"},
     {"-l", "--list PID has the functions of a process"},
     {"-a", "--all has all lines of the table, --all-children the processes below one"},
 };

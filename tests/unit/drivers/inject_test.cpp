@@ -174,6 +174,10 @@ TEST(WrongWords, AnOptionThatIsNone) {
               testing::HasSubstr("a query stands without it: 'count malloc'"));
   EXPECT_THAT(said({"--pid", "12", "count f"}),
               testing::HasSubstr("no option --pid: a process stands in front"));
+  EXPECT_THAT(said({"--status", "12", "--json"}), testing::HasSubstr("--format ndjson has a line of JSON"));
+  EXPECT_THAT(said({"--status", "12", "--format", "json"}),
+              testing::HasSubstr("--format is of measured values"));
+  EXPECT_THAT(said({"strace", "-c", "-p", "12"}), testing::HasSubstr("what strace is asked is `mdl-inject"));
   EXPECT_THAT(said({"12", "count f", "-d", "1m", "-d", "1"}),
               testing::HasSubstr("--duration is given more than once"));
 }
