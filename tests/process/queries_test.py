@@ -35,6 +35,19 @@ class Queries(LiveTest):
 
 
 class Counts(Queries):
+    def test_coroutines(self):
+        """The function that makes one, the one in which it runs, and the one that takes it apart."""
+        for name, runs in {"coroutines": ".actor", "coroutines-clang": ".resume"}.items():
+            program = self.start(name)
+            session = self.ask(program, "count co::t_session", "count co::t_session*")
+            program.ask("go 100")
+            values = self.values(session)
+            by_end = {focus.rpartition(".")[2] if "." in focus else "made": value
+                      for (metric, focus), value in values.items() if metric == "count co::t_session*"}
+            self.assertEqual(values["count co::t_session", ""], 1)
+            self.assertEqual((by_end["made"], by_end[runs[1:]], by_end["destroy"]), (1, 100, 1), values)
+            self.assertEqual(program.end(), 0)
+
     def test_functions_lists_and_names(self):
         """The metric of a line is the query as it was typed, or its name; recursion, exceptions and longjmp are in it."""
         program = self.start("counted-gcc-O2")
