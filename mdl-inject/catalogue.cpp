@@ -58,8 +58,15 @@ std::vector<StandardPlan> parse_all(const std::vector<PlanBytes>& files) {
   return plans;
 }
 
-// Those whose functions the process has.
-std::set<std::string> metrics_of(const plan::Plan& plan, const image::Image& image) {
+std::string_view program_of(const image::Image& image) {
+  return image.objects.empty() ? "" : std::string_view(image.objects[0].name);
+}
+
+// Those whose functions the process has. What memcached.plan names, all programs have, but it is about memcached.
+std::set<std::string> metrics_of(const StandardPlan& standard, const image::Image& image) {
+  constexpr std::string_view kMemcached = "memcached";
+  if (standard.file.starts_with(kMemcached) && !program_of(image).starts_with(kMemcached)) return {};
+  const plan::Plan& plan = standard.plan;
   focus::BindOptions all;
   all.allow_calls = all.allow_reads = all.elsewhere = true;
   std::set<std::string> found;
@@ -79,6 +86,21 @@ bool has_function(const image::Image& image, std::string_view name) {
     return std::ranges::any_of(object.functions.named(),
                                [&](const image::Function& one) { return one.name == name; });
   });
+}
+
+// Whose functions are asked about first: the program's, unless it does its work in a library and has but some of its own.
+const image::Object& main_object(const image::Image& image) {
+  constexpr size_t kSome = 10;
+  constexpr std::string_view kOfAll[] = {"libc.", "libc-", "libm.", "libm-", "libstdc++"};
+  const image::Object& program = image.objects[0];
+  if (program.functions.size() >= kSome) return program;
+  const auto size = [&](const image::Object& object) {
+    const bool is_of_all =
+        std::ranges::any_of(kOfAll, [&](std::string_view start) { return object.name.starts_with(start); });
+    return is_of_all || object.is_loader || object.is_go ? size_t{0} : object.functions.size();
+  };
+  const image::Object& largest = *std::ranges::max_element(image.objects, {}, size);
+  return size(largest) >= kSome ? largest : program;
 }
 
 Result<image::Image> look_at(const Options& options) {
@@ -104,7 +126,7 @@ int print_metrics(const Options& options) {
   for (const StandardPlan& one : plans)
     for (const format::Metric& metric : one.plan.manifest.metrics) width = std::max(width, metric.id.size());
   for (const StandardPlan& one : plans) {
-    const std::set<std::string> found = image ? metrics_of(one.plan, *image) : std::set<std::string>();
+    const std::set<std::string> found = image ? metrics_of(one, *image) : std::set<std::string>();
     bool headed = false;
     for (const format::Metric& metric : one.plan.manifest.metrics) {
       if (image && !found.contains(metric.id)) continue;
@@ -128,8 +150,7 @@ int introduce(const Options& options) {
   std::vector<const image::Object*> objects;
   for (const image::Object& object : image->objects)
     if (!object.functions.empty()) objects.push_back(&object);
-  const std::string program = image->objects.empty() ? "" : image->objects[0].name;
-  say("Process {}: {}. What can be asked of it:\n", options.pid, program);
+  say("Process {}: {}. What can be asked of it:\n", options.pid, program_of(*image));
   for (size_t i = 0; i < std::min(objects.size(), kMostObjects); ++i)
     say("  /Code/{}  {} functions{}\n", objects[i]->name, objects[i]->functions.size(),
         objects[i]->is_go ? " (Go code: not to be instrumented)" : "");
@@ -138,13 +159,14 @@ int introduce(const Options& options) {
   if (is_go) say("Go code cannot be measured, C libraries beside it can (docs/refusals.md).\n");
   if (std::ranges::all_of(objects, [](const image::Object* one) { return one->is_go || one->is_loader; }))
     return 0;
-  say("In one line (docs/queries.md):\n");
-  if (!is_go) say("  mdl-inject {} 'calls /Code/{}/*'\n", options.pid, program);
+  say("In one line (docs/queries.md; `mdl-inject strace` has the line for another tool):\n");
+  if (!is_go && !image->objects.empty())
+    say("  mdl-inject {} 'calls /Code/{}/*'\n", options.pid, main_object(*image).name);
   for (const auto& [function, query] : kFirstQueries)
     if (has_function(*image, function)) say("  mdl-inject {} '{}'\n", options.pid, query);
   std::string plans;
   for (const StandardPlan& one : parse_all(files))
-    if (const size_t count = metrics_of(one.plan, *image).size(); count > 0)
+    if (const size_t count = metrics_of(one, *image).size(); count > 0)
       plans += fmt::format("{}{} ({} of {})", plans.empty() ? "" : ", ", one.file, count,
                            one.plan.manifest.metrics.size());
   if (!plans.empty()) {

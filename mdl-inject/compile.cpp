@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <span>
 #include <string_view>
@@ -46,6 +47,14 @@ Result<RunningProgram> start_compiler(const Options& options, const std::string&
   return RunningProgram::start(words, options.sources.empty() ? ProgramRights::none : ProgramRights::less);
 }
 
+// `bytes by file` names no function, and is about those of all that read and write which there are.
+bool names_none(std::string_view query) {
+  constexpr std::string_view kVerb = "bytes", kClauses[] = {"by", "if", "within", "as"}, kBlanks = " \t\n";
+  if (!query.starts_with(kVerb)) return false;
+  query.remove_prefix(std::min(query.size(), query.find_first_not_of(kBlanks, kVerb.size())));
+  return std::ranges::find(kClauses, query.substr(0, query.find_first_of(kBlanks))) != std::end(kClauses);
+}
+
 }  // namespace
 
 // The metrics of queries are the last ones of the plan, but for those of drills, in their order. From here on each is
@@ -60,7 +69,10 @@ Result<void> name_queries(plan::Plan& plan, Options& options) {
   for (size_t i = 0; i < options.typed.size(); ++i) {
     format::Metric& metric = metrics[first + i];
     if (metric.name != metric.id) metric.id = options.typed[i];
-    options.queries.push_back(metric.id);
+    // Where metrics are named, others of the sources are not meant.
+    const bool may_be_named = options.sources.empty() || !options.metrics.empty();
+    const bool is_open = may_be_named && names_none(options.typed[i]);
+    (is_open ? options.metrics : options.queries).push_back(metric.id);
   }
   return {};
 }

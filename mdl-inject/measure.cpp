@@ -197,6 +197,7 @@ int measure(const Options& asked, const Policy& policy) {
   output::Feed feed;
   sink->call_meanwhile([&feed] { feed.meanwhile(); });
   options.look.colour = sink->is_terminal() && !std::getenv("NO_COLOR");
+  options.look.process = options.names_several() ? 0 : options.pid;
   output::Look look = options.look;
   if (options.busiest && options.drills) look.top = 0;  // what was asked for by keys comes to them
   feed.add(options.is_listing ? make_listing(*sink) : format->make(*sink, look));

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "base/say.h"
 #include "mdl-inject/origin.h"
+#include "mdl-inject/other_tools.h"
 #include "mdl-inject/wrong_words.h"
 #include "runtime/kernel/broker.h"
 #include "runtime/output/formats.h"
@@ -38,7 +39,8 @@ constexpr const char* kDescription =
     "  mdl-inject --status PID                                    what is in a process\n"
     "  mdl-inject --remove PID                                    take it out\n"
     "  mdl-inject --check PID                                     compare its flags with the stacks\n"
-    "  mdl-inject --verify plan.bin                               check a plan";
+    "  mdl-inject --verify plan.bin                               check a plan\n"
+    "  mdl-inject strace                                          what to type in the place of another tool";
 
 constexpr const char* kFooter =
     "Exit status: 0 done; 1 the request failed and nothing was changed; 2 usage; 3 the target was killed\n"
@@ -405,6 +407,11 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_flag("--status", status, "Say what is in a process, with its values")->group("Other commands");
   app.add_flag("--remove", remove, "Take the instrumentation out")->group("Other commands");
   app.add_flag("--verify", verify, "Check a plan without a process")->group("Other commands");
+  if (argc > 1 && access(argv[1], F_OK) != 0)
+    if (const std::string instead = instead_of_tool(argv[1]); !instead.empty()) {
+      out.exit = usage(instead);
+      return out;
+    }
   try {
     app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& problem) {
@@ -441,6 +448,10 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (*trusted_option) o.trusted = trusted;
   std::optional<std::string> wrong = assign_words(o, words, words_behind(argc, argv));
   if (!wrong && !o.process.empty() && (run || verify)) wrong = "-p does not go with --run and --verify";
+  if (!wrong && !o.format.empty() && (list || status || remove || verify || metrics))
+    wrong =
+        "--format is of measured values; what --list, --metrics, --remove, --status and --verify print has "
+        "one form";
   if (!wrong && *sample_option && !o.busiest) wrong = "--sample goes with top";
   if (!wrong && o.busiest) wrong = wrong_top(o, other || run);
   if (!wrong && o.names_several()) wrong = wrong_several(o);

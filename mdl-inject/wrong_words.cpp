@@ -10,6 +10,7 @@
 
 #include "base/near_names.h"
 #include "format/query_verbs.h"
+#include "mdl-inject/other_tools.h"
 
 namespace mdl::inject {
 namespace {
@@ -43,6 +44,11 @@ constexpr Foreign kForeign[] = {
     {"-t", "-d says how long it is measured, and `by thread` has a line for each thread"},
     {"-n", "--top says how many lines the table has, -d how long it is measured"},
     {"-c", "a program is started with --run 'count malloc' -- COMMAND ARGS..."},
+    {"--json", "--format ndjson has a line of JSON for each value, --format json a document"},
+    {"-F", "nothing is sampled but by `mdl-inject top PID`; all else is counted, each call"},
+    {"-g", "there are no stacks: 'count malloc by caller' has the place of each call"},
+    {"-T", "'latency read' has how long each call takes"},
+    {"-y", "'latency read by fd($arg[0])' has a line for each descriptor, with its file"},
     {"-l", "--list PID has the functions of a process"},
     {"-a", "--all has all lines of the table, --all-children the processes below one"},
 };
@@ -89,6 +95,7 @@ std::string beside_query(const std::string& query, std::span<const std::string> 
 std::string no_such_plan(const std::string& word) {
   if (word.starts_with('/') || word.starts_with('.') || word.ends_with(".plan") || word.ends_with(".bin"))
     return "";
+  if (std::string instead = instead_of_tool(word); !instead.empty()) return instead;
   if (is_verb(word)) return fmt::format("a query is one word, in quotes: '{} malloc'", word);
   if (const std::string name = probed(word); !name.empty())
     return fmt::format("what other tools write as a probe is a query here: 'count {}', 'latency {}'", name,

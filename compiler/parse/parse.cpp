@@ -99,6 +99,16 @@ bool check_text(const Source& source, Diagnostics& diagnostics) {
   return true;
 }
 
+// What such a character may be meant for in a query, which goes on with `rest` there.
+std::string in_query(std::string_view rest) {
+  if (rest.starts_with("::") || rest.starts_with(":{"))
+    return "a name with other characters stands in quotes: \"main::{{closure}}\"";
+  if (rest[0] == ':') return "a function of an object is /Code/libc.so.6/malloc, one of C++ ns::f";
+  if (rest[0] == '#')
+    return "methods of Java and Ruby are no functions of the process: those of its libraries are";
+  return "";
+}
+
 // Reports the tokens that are wrong by themselves, and returns them.
 std::vector<Span> check_tokens(const Source& source, antlr4::CommonTokenStream& tokens, bool of_query,
                                Diagnostics& diagnostics) {
@@ -115,9 +125,8 @@ std::vector<Span> check_tokens(const Source& source, antlr4::CommonTokenStream& 
       stray_line = token->getLine();
       diagnostics.report(DiagnosticCode::stray, span, fmt::format("'{}'", text))
           .hint(text == "'" ? "a string stands in \"\""
-                : of_query && text == ":"
-                    ? "a function of an object is /Code/libc.so.6/malloc, one of C++ ns::f"
-                    : "");
+                : of_query  ? in_query(source.text().substr(span.begin))
+                            : "");
     } else if (type == MdlLexer::OPEN_STRING)
       diagnostics.report(DiagnosticCode::open_string, span)
           .hint("strings have no escapes: they end at the next '\"'");

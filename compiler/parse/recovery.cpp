@@ -243,7 +243,7 @@ std::string ErrorStrategy::hint_in_query(antlr4::Parser* parser, Token* found, b
   if (before == "operator") return fmt::format("a name with blanks stands in quotes: \"operator {}\"", word);
   if (type == P::GT && before == "-") return "what a pointer leads to is `readAddress(ADDRESS)`";
   if (type == P::LPAREN) return "a name with its parameters stands in quotes: \"ns::f(int)\"";
-  if (type == P::SLASH || before == "/")
+  if (type == P::SLASH || before == "/" || word == "!")
     return "a function of an object is a path: /Code/OBJECT/FUNCTION, /Code/libc.so.6/malloc";
   if (type == P::STAR)
     return "a pattern that begins so stands in quotes: \"*Command\"; all of an object is /Code/OBJECT/*";

@@ -192,8 +192,10 @@ Error Requests::nothing(const WantedMetric& wanted, const std::vector<std::strin
 }
 
 Error Requests::lacks(const format::Metric& metric, const std::vector<std::string>& missing) const {
+  std::string hint = hint_for_missing(names_, missing[0]);
+  if (hint.empty()) hint = "; what a compiler has put into its callers is no function any more";
   return {fmt::format("`{}` cannot be measured: process {} has no {}{}", metric.id, names_.image().pid,
-                      fmt::join(missing, ", no "), hint_for_missing(names_, missing[0]))};
+                      fmt::join(missing, ", no "), hint)};
 }
 
 }  // namespace mdl::focus

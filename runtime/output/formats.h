@@ -32,6 +32,7 @@ struct Look {
   bool all = false;       // also lines with 0 and those beyond `top`, and names whole
   size_t top = 0;         // lines of each metric; 0: kRowsOfAMetric
   std::string sort = {};  // one of kOrders; "": total, and the rate in place
+  pid_t process = 0;      // that which was named, where it is one: lines of others have their id
   bool in_place = false;  // the table is drawn on a terminal, over itself
   Keys* keys = nullptr;   // of that terminal, where it has some
   // Asks; none: nothing can be asked. Where it can, each sample has all lines that there are.

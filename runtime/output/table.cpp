@@ -101,7 +101,8 @@ Selection selected(std::span<const Point> points, const Look& look, Places& plac
 
 class Table final : public Consumer {
  public:
-  Table(Sink& sink, const Look& look) : sink_(sink), look_(look), colour_(look.colour) {}
+  Table(Sink& sink, const Look& look)
+      : sink_(sink), look_(look), colour_(look.colour), first_pid_(look.process) {}
   Result<void> sample(std::span<const Point> points, bool final) override;
 
  private:
@@ -120,7 +121,7 @@ class Table final : public Consumer {
   bool colour_;
   bool focus_ = false;  // the column is there once a row has a focus
   bool pid_ = false;    // once there are rows of another process
-  pid_t first_pid_ = 0;
+  pid_t first_pid_;
   std::array<size_t, kColumns> widths_{};
   size_t rows_since_header_ = kRowsToAHeader;
 };

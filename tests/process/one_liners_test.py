@@ -4,13 +4,15 @@ client did meanwhile.
 
 import os
 import pathlib
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
 import unittest
 
 import shown
-from harness import SOURCE, Lines, LiveTest, NginxServer, RedisServer, free_port, put_down, repeating, soon
+from harness import MDL_INJECT, SOURCE, Lines, LiveTest, NginxServer, RedisServer, free_port, put_down, repeating, run, soon
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "soak"))
 import servers  # noqa: E402
@@ -188,6 +190,25 @@ class OneLiners(LiveTest):
                 lines = [line for line in session.lines if line["final"]]
                 truth = next(truth for part, truth in TRUTH.items() if part in command.line)
                 self.assertEqual(*truth(lines))
+
+    def test_lines_in_the_place_of_other_tools(self):
+        """Each is what mdl-inject answers to the tool's name, and measures a redis-server."""
+        section = PAGE.read_text().split("## Coming from another tool")[1].split("\n## ")[0]
+        lines = re.findall(r"^    # ([a-z, ]+): .*\n    mdl-inject (.*)$", section, re.MULTILINE)
+        self.assertGreater(len(lines), 20)
+        server = self.start_redis()
+        before = self.remember(server.pid)
+        for tool, line in [(tool, line) for tools, line in lines for tool in tools.split(", ")]:
+            answer = run(MDL_INJECT, tool, server.pid)
+            self.assertEqual(answer.returncode, 2, answer.stderr)
+            self.assertIn(f"`mdl-inject {line}`", answer.stderr)
+            self.assertIn(f"`mdl-inject {line}`", run(MDL_INJECT, server.pid, tool).stderr)
+        with server.connect() as client, repeating(lambda: client.command("SET", "key", "value"), 0.01):
+            for _, line in lines:
+                words = [str(server.pid) if word == "PID" else word for word in shlex.split(line)]
+                done = run(MDL_INJECT, *words, "-d", "0.1", "--no-separate")
+                self.assertEqual(done.returncode, 0, (line, done.stderr))
+        self.assert_untouched(server.pid, before)
 
     def test_redis(self):
         self.check(Redis)

@@ -35,6 +35,19 @@ class Queries(LiveTest):
 
 
 class Counts(Queries):
+    def test_coroutines(self):
+        """The function that makes one, the one in which it runs, and the one that takes it apart."""
+        for name, runs in {"coroutines": ".actor", "coroutines-clang": ".resume"}.items():
+            program = self.start(name)
+            session = self.ask(program, "count co::t_session", "count co::t_session*")
+            program.ask("go 100")
+            values = self.values(session)
+            by_end = {focus.rpartition(".")[2] if "." in focus else "made": value
+                      for (metric, focus), value in values.items() if metric == "count co::t_session*"}
+            self.assertEqual(values["count co::t_session", ""], 1)
+            self.assertEqual((by_end["made"], by_end[runs[1:]], by_end["destroy"]), (1, 100, 1), values)
+            self.assertEqual(program.end(), 0)
+
     def test_functions_lists_and_names(self):
         """The metric of a line is the query as it was typed, or its name; recursion, exceptions and longjmp are in it."""
         program = self.start("counted-gcc-O2")
@@ -326,6 +339,25 @@ sys.stdin.readline()
         self.assertTrue({"first", "second"} <= set(times), times)
         self.assertAlmostEqual(sum(times.values()) / values["time write"]["all"], 1, delta=0.3)  # there is no recursion
 
+    def test_those_that_there_are(self):
+        """A static program has few functions that read and write, and the query names none; one that does needs all."""
+        program = self.start("answers-static")
+        session = self.ask(program, "bytes by file", "bytes read by file as taken", "count main")
+        command = "fail 10"
+        program.ask(command)
+        self.assert_stopped_well(session)
+        values = collections.defaultdict(list)
+        for line in session.lines:
+            if line["final"]:
+                values[line["metric"]].append(line["value"])
+        taken = len(command)  # it reads single bytes, of which it waited for the first one before that was measured
+        self.assertEqual(values["taken"], [taken])
+        self.assertEqual(len(values["bytes by file"]), 2, values)
+        self.assertIn(taken, values["bytes by file"])
+        refused = run(MDL_INJECT, program.pid, "bytes read, preadv by file", "-d", "0.1")
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertIn("has no preadv", refused.stderr)
+
 
 class Refusals(Queries):
     """Nothing is measured where a part of the question has no answer."""
@@ -336,6 +368,7 @@ class Refusals(Queries):
             "count t_timde": ["`count t_timde` cannot be measured", "no t_timde; did you mean `t_timed`"],
             "count t_work, t_wrok": ["no t_wrok; did you mean `t_work`"],
             "count t_work within t_arround": ["no t_arround; did you mean `t_around`"],
+            "count nothing_is_called_like_it": ["what a compiler has put into its callers is no function any more"],
             "count /Code/timde": ["no timde"],
             "count /Code/libc/malloc": ["it has no object `libc`; did you mean `libc.so.6`?"],
             "time t_work within /Code/timed/t_arround": ["did you mean `t_around`"],
@@ -433,7 +466,8 @@ class Catalogue(Queries):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for text in (f"Process {program.pid}: timed.", "/Code/timed  ", "/Code/libc.so.6  ", "code.plan (2 of 2)", "memory.plan (3 of 3)"):
             self.assertIn(text, done.stdout)
-        self.assertNotIn("nginx.plan", done.stdout)
+        for absent in ("nginx.plan", "memcached.plan"):
+            self.assertNotIn(absent, done.stdout)
         # Each line that it proposes can be measured.
         proposed = re.findall(rf"^  mdl-inject ({program.pid} '.*)$", done.stdout, re.M)
         self.assertEqual(len(proposed), 3)
@@ -441,6 +475,30 @@ class Catalogue(Queries):
             asked = run(MDL_INJECT, *shlex.split(words), "-d", "0")
             self.assertEqual(asked.returncode, 0, asked.stderr)
         self.assert_untouched(program.pid, before)
+
+    def test_a_program_that_is_all_library(self):
+        program = self.start("python_in_library", command=[PROGRAMS / "python_in_library", "-c",
+                                                           "print('{\"event\":\"ready\"}', flush=True); input()"])
+        done = run(MDL_INJECT, program.pid)
+        self.assertRegex(done.stdout, r"'calls /Code/libpython3\S*/\*'")
+
+    def test_completion_of_a_query(self):
+        """In bash: its verb, and the functions of the process, however that is named."""
+        program = self.start("timed")
+        script = SOURCE / "scripts" / "completion" / "mdl-inject.bash"
+
+        def completed(*words):
+            text = f'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _mdl_inject; printf "%s\\n" "${{COMPREPLY[@]}}"'
+            done = run("bash", "-c", text, script, MDL_INJECT, *words)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            return done.stdout.splitlines()
+        self.assertEqual(completed(program.pid, "'la"), ["latency ", "latency /Code/"])
+        self.assertEqual(completed(program.pid, "'m"), ["max ", "min "])
+        self.assertEqual(completed(program.pid, "'time t_ar"), ["time t_around"])
+        self.assertEqual(completed("-p", program.pid, '"count malloc, t_timed if 1 within t_ar'),
+                         ["count malloc, t_timed if 1 within t_around"])
+        self.assertEqual(completed("-p", "nobody-has-this-name", "'time t_ar"), [""])
+        self.assertEqual(completed(program.pid, "mem"), ["memcached.plan", "memory.plan", "memory_live.plan"])
 
     def test_the_standard_metrics(self):
         program = self.start("timed")

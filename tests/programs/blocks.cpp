@@ -4,7 +4,7 @@
 //
 // Answers carry {"pid":..,"uses":{"SITE":N,..}}, since the program's start (a child's: since it was made). SITE is the
 // function that has allocated the block: by_malloc, by_calloc, by_realloc (which grows, shrinks, or moves one), by_new,
-// by_array, by_nothrow; or "unknown": of posix_memalign, from the start of the program, freed, in the midst of another
+// by_array, by_nothrow, by_array_nothrow, by_aligned, by_aligned_array; or "unknown": of posix_memalign, from the start of the program, freed, in the midst of another
 // one, on the stack, or null.
 //
 //   go N       four threads, N blocks each, which they give to each other; whoever frees one has used it
@@ -27,6 +27,8 @@
 #include "totals.h"
 
 #define SITE __attribute__((noipa, used))
+
+constexpr std::align_val_t kAlign{64};
 
 extern "C" SITE long t_use(const void* block, long amount) {
   asm volatile("" : "+r"(block), "+r"(amount));
@@ -66,6 +68,21 @@ SITE void* by_nothrow(size_t size) {
   asm volatile("" : "+r"(block));
   return block;
 }
+SITE void* by_array_nothrow(size_t size) {
+  void* block = ::operator new[](size, std::nothrow);
+  asm volatile("" : "+r"(block));
+  return block;
+}
+SITE void* by_aligned(size_t size) {
+  void* block = ::operator new(size, kAlign);
+  asm volatile("" : "+r"(block));
+  return block;
+}
+SITE void* by_aligned_array(size_t size) {
+  void* block = ::operator new[](size, kAlign, std::nothrow);
+  asm volatile("" : "+r"(block));
+  return block;
+}
 }
 
 namespace {
@@ -74,8 +91,8 @@ struct Block {
   void* at;
   int site;
 };
-constexpr std::array kSites = {"by_malloc", "by_calloc",  "by_realloc", "by_new",
-                               "by_array",  "by_nothrow", "unknown"};
+constexpr std::array kSites = {"by_malloc",  "by_calloc",        "by_realloc", "by_new",           "by_array",
+                               "by_nothrow", "by_array_nothrow", "by_aligned", "by_aligned_array", "unknown"};
 constexpr int kUnknown = kSites.size() - 1;
 constexpr size_t kShared = 64;
 using Uses = std::array<long, kSites.size()>;
@@ -101,6 +118,12 @@ Block allocate(Random& random) {
       return {by_array(size), site};
     case 5:
       return {by_nothrow(size), site};
+    case 6:
+      return {by_array_nothrow(size), site};
+    case 7:
+      return {by_aligned(size), site};
+    case 8:
+      return {by_aligned_array(size), site};
     default:
       void* block = nullptr;
       if (posix_memalign(&block, 64, size) != 0) std::abort();
@@ -109,12 +132,22 @@ Block allocate(Random& random) {
 }
 
 void release(const Block& block) {
-  if (block.site == 3 || block.site == 5)
-    ::operator delete(block.at);
-  else if (block.site == 4)
-    ::operator delete[](block.at);
-  else
-    std::free(block.at);
+  switch (block.site) {
+    case 3:
+      return ::operator delete(block.at);
+    case 4:
+      return ::operator delete[](block.at);
+    case 5:
+      return ::operator delete(block.at, std::nothrow);
+    case 6:
+      return ::operator delete[](block.at, std::nothrow);
+    case 7:
+      return ::operator delete(block.at, kAlign);
+    case 8:
+      return ::operator delete[](block.at, kAlign, std::nothrow);
+    default:
+      return std::free(block.at);
+  }
 }
 
 void use(Uses& own, const Block& block) {
@@ -128,7 +161,7 @@ void go(unsigned long times, uint64_t seed) {
   for (unsigned long i = 0; i < times; ++i) {
     Block block = allocate(random);
     use(own, block);
-    use(own, {static_cast<char*>(block.at) + 8, kUnknown});
+    use(own, {static_cast<char*>(block.at) + 4, kUnknown});
     {
       std::lock_guard lock(mutex);
       std::swap(block, shared[random.next(kShared)]);

@@ -151,6 +151,9 @@ TEST(WrongWords, AWordThatIsNoFile) {
               testing::StartsWith("mine.plan is compiled already, and queries are not"));
   for (const char* probe : {"uprobe:libc:malloc { @ = count(); }", "usdt:malloc"})
     EXPECT_THAT(no_such_plan(probe), testing::HasSubstr("'count malloc'")) << probe;
+  EXPECT_THAT(no_such_plan("opensnoop"), testing::HasSubstr("'count open by str($arg[0])'"));
+  EXPECT_EQ(no_such_plan("funclatency-bpfcc"), no_such_plan("funclatency"));
+  EXPECT_THAT(no_such_plan("biosnoop"), testing::HasSubstr("about the kernel"));
   EXPECT_EQ(no_such_plan("count"), "a query is one word, in quotes: 'count malloc'");
   EXPECT_EQ(no_such_plan("ns::f"), "the calls of a function are a query: 'count ns::f'");
   EXPECT_THAT(no_such_plan("uprobe:/bin/sh:main { @ = count(); }"), testing::HasSubstr("'count main'"));
@@ -171,6 +174,10 @@ TEST(WrongWords, AnOptionThatIsNone) {
               testing::HasSubstr("a query stands without it: 'count malloc'"));
   EXPECT_THAT(said({"--pid", "12", "count f"}),
               testing::HasSubstr("no option --pid: a process stands in front"));
+  EXPECT_THAT(said({"--status", "12", "--json"}), testing::HasSubstr("--format ndjson has a line of JSON"));
+  EXPECT_THAT(said({"--status", "12", "--format", "json"}),
+              testing::HasSubstr("--format is of measured values"));
+  EXPECT_THAT(said({"strace", "-c", "-p", "12"}), testing::HasSubstr("what strace is asked is `mdl-inject"));
   EXPECT_THAT(said({"12", "count f", "-d", "1m", "-d", "1"}),
               testing::HasSubstr("--duration is given more than once"));
 }

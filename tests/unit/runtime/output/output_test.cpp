@@ -245,6 +245,14 @@ TEST(Table, WithoutAFocusThereIsNoColumnForIt) {
   EXPECT_THAT(written("table", {{r}}), Not(HasSubstr("FOCUS")));
 }
 
+TEST(Table, LinesOfAnotherProcessHaveItsId) {
+  Look look;
+  look.process = row().pid;
+  EXPECT_THAT(written("table", {{row()}}, look), Not(HasSubstr("PID")));
+  look.process = row().pid + 1;  // a child of it is the first one that has a line
+  EXPECT_THAT(written("table", {{row()}}, look), HasSubstr("  PID  "));
+}
+
 TEST(Table, FunctionsThatReadAlikeAreToldApart) {
   Row complete = row(), base = row(), deleting = row();
   complete.focus = "/Code/app/_ZN4shop6BasketD1Ev";
