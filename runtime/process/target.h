@@ -77,7 +77,8 @@ bool is_running(pid_t pid, uint64_t start);
 // The file of its program; "" when the kernel does not say.
 std::string program_of(pid_t pid);
 
-// The time at which the process started, in clock ticks after boot: with the pid, its identity.
+// The time at which the process started, in clock ticks after boot: with the pid, its identity. It is the same for
+// whoever asks: mdl-inject in another time namespace must know one at work from one that has ended.
 uint64_t start_time(pid_t pid);
 
 // Where the stack of the process's first thread was when the program began: 0 when the kernel does not say.

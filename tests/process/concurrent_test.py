@@ -99,6 +99,23 @@ class Concurrent(LiveTest):
         self.assertIn(f"an mdl-inject that was killed ({session.process.pid}, since ", done.stderr)
         self.finish()
 
+    @unittest.skipUnless(os.geteuid() == 0, "it makes a time namespace")
+    def test_another_time_namespace(self):
+        """Where /proc shows other start times, too, one that measures is known from one that has ended."""
+        plan = self.compile_text(metric("work_calls", ["t_work"]))
+        self.program.ask("threads 2", "running")
+        first = self.inject(self.program.pid, plan).wait_inserted()
+        for seconds in ("1000", "-1"):
+            elsewhere = ["unshare", "--time", "--boottime", seconds]
+            alone = run(*elsewhere, MDL_INJECT, self.program.pid, plan, "--alone", "-d", "0.1")
+            self.assertEqual(alone.returncode, 1, alone.stderr)
+            self.assertIn("(running)", run(*elsewhere, MDL_INJECT, "--status", self.program.pid).stdout)
+            guest = self.inject(self.program.pid, plan, under=elsewhere).wait_inserted()
+            self.assert_stopped_well(guest)
+            first.fresh_values()
+        self.assert_stopped_well(first)
+        self.finish()
+
     def test_removed_by_another(self):
         """Who measures takes the original code for none that was just loaded: nothing is inserted again, where the data
         are gone. Between two samples it has time for that."""
