@@ -240,6 +240,21 @@ bool is_running(pid_t pid, uint64_t start) {
   return start != 0 && start_time(pid) == start && is_alive_thread(pid);
 }
 
+bool is_running_inside(pid_t inner_pid, uint64_t start) {
+  return std::ranges::any_of(kernel::processes(), [&](pid_t pid) {
+    return is_running(pid, start) && read_status(pid).inner_pid == inner_pid;
+  });
+}
+
+uint64_t pid_namespace() {
+  return static_cast<uint64_t>(number(kernel::own_link("ns/pid")));
+}
+
+bool sees_all_processes() {
+  constexpr uint64_t kOfTheSystem = 0xeffffffc;  // the kernel's PROC_PID_INIT_INO
+  return pid_namespace() == kOfTheSystem;
+}
+
 std::string program_of(pid_t pid) {
   return kernel::proc_link(pid, "exe");
 }
