@@ -30,7 +30,6 @@ namespace {
 
 // False in a child that has only inherited the data: nobody reads its copy.
 bool is_measured(pid_t pid, const resident::Journal& journal, const image::Memory& memory) {
-  if (!journal.news.end) return journal.target == pid;
   uint64_t process = 0;
   return memory.read(journal.data.start + kHeaderProcess, std::as_writable_bytes(std::span(&process, 1))) &&
          process == static_cast<uint64_t>(process::read_status(pid).inner_pid);
@@ -51,12 +50,17 @@ void print_windows(const resident::Journal& journal, const image::Memory& memory
 }
 
 void print_journal(pid_t pid, const resident::Journal& journal, const image::Memory& memory) {
-  say("instrumented by mdl-inject {} ({}) since {}\n", journal.owner,
-      patch::has_owner(journal) ? "running" : "ended", resident::began_text(journal));
-  if (journal.target != pid)
+  const patch::Owner owner = patch::owner_of(journal);
+  say("instrumented by {} ({}) since {}\n", patch::owner_text(journal),
+      owner == patch::Owner::runs    ? "running"
+      : owner == patch::Owner::ended ? "ended"
+                                     : "which is not to be seen from here",
+      resident::began_text(journal));
+  const bool is_read = owner != patch::Owner::ended && is_measured(pid, journal, memory);
+  // An id of another pid namespace says nothing.
+  if (journal.target != pid && (journal.owner_space == process::pid_namespace() || !is_read))
     say("inherited from process {}; {}\n", journal.target,
-        patch::has_owner(journal) && is_measured(pid, journal, memory) ? "measured with it, from its fork on"
-                                                                       : "nobody reads the values here");
+        is_read ? "measured with it, from its fork on" : "nobody reads the values here");
   say("plan {}, {} points, {} requests\n", journal.plan, journal.points, journal.requests.size());
   print_windows(journal, memory);
   values::TargetClocks clocks(pid);
@@ -297,7 +301,7 @@ int take_out(pid_t pid, process::TargetMemory& memory) {
   if (session.journal && removal.restored() == session.journal->windows.size())
     say_missed_exits(pid, *session.journal, removal.exits());
   if (removal.stubs()) say("removed: {} left parts of a remote call\n", removal.stubs());
-  if (owned) say("mdl-inject {} was still measuring: it ends by itself\n", session.journal->owner);
+  if (owned) say("{} was still measuring: it ends by itself\n", patch::owner_text(*session.journal));
   if (!session.journal && !session.damage.empty())
     say(stderr, "mdl-inject: its journal was lost ({}): the code was restored from its files\n",
         session.damage);

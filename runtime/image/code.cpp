@@ -525,6 +525,11 @@ bool Code::is_entry(uint64_t address) const {
 
 Result<Code> read_code(const Image& image, const Object& object, const Function& function,
                        const Memory& memory) {
+  if (object.is_shared)
+    return Error{
+        fmt::format("the process shares the code of {} with its file (MAP_SHARED): a change of it would be "
+                    "one of the file",
+                    object.name)};
   FunctionCode code(image, object, function, memory);
   add_known_ranges(code);
   if (code.ranges.empty())

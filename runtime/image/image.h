@@ -109,10 +109,12 @@ struct Object {
   bool is_go = false;          // Go code: its stacks move and its calls are not those of C
   bool is_mono = false;        // code that Mono compiled ahead of time: it reads the calls in it as it runs
   bool has_haskell = false;    // code that GHC made is among its functions (focus/exclusion.cpp)
+  bool is_shared = false;      // code of it is mapped shared: what is written there is written to its file
   bool runs_old_code = false;  // BOLT has rewritten it, and copies of before run, too, that no name means
   std::vector<Range> text;     // executable mappings of the file
-  std::vector<Range> unused_text;  // executable bytes past the end of a segment up to the page's end
-  Functions functions;             // by address
+  std::vector<Range>
+      unused_text;      // executable bytes past the end of a segment up to the page's end; none if is_shared
+  Functions functions;  // by address
   std::vector<Part> parts;         // of all functions, by address
   bool catches_faults = false;     // by exceptions: its tables (caught_faults.h) or names say so
   std::vector<Range> restartable;  // code of restartable sequences (object.h, read_restartable)

@@ -178,8 +178,11 @@ void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uin
   object.build_id = file.build_id();
   object.is_go = file.section(".go.buildinfo") || file.section(".note.go.buildid");
   for (const Mapping* mapping : mappings)
-    if (mapping->execute) object.text.push_back({mapping->start, mapping->end});
-  object.unused_text = unused_text(file, object.text, bias);
+    if (mapping->execute) {
+      object.text.push_back({mapping->start, mapping->end});
+      object.is_shared |= mapping->shared;
+    }
+  if (!object.is_shared) object.unused_text = unused_text(file, object.text, bias);
   object.frame_table = read_frames(file, bias);
   if (common) object.budget = make_budget(file, object, std::move(common));
   if (object.frame_table) {

@@ -213,7 +213,7 @@ bool may_show(pid_t tid, std::string_view name) {
 
 bool may_show_own(std::string_view name) {
   return name == "status" || name == "root" || name == "loginuid" || name.starts_with("ns/") ||
-         name == "mountinfo";
+         name == "mountinfo" || name == "timens_offsets";
 }
 
 bool is_setting(std::string_view path) {

@@ -36,11 +36,11 @@ Result<void> refuse_occupied(pid_t pid, const std::vector<image::Mapping>& mappi
   resident::Footprint session = resident::find_footprint(mappings, memory);
   if (session.mappings.empty()) return {};
   if (session.journal && has_owner(*session.journal))
-    return Error{fmt::format(
-        "process {0} is being instrumented by mdl-inject {1}, since {2}, which measures {3}: end that one "
-        "first, or see mdl-inject --status {0}",
-        pid, session.journal->owner, resident::began_text(*session.journal),
-        resident::requests_text(*session.journal, kMostRequests))};
+    return Error{
+        fmt::format("process {0} is being instrumented by {1}, since {2}, which measures {3}: end that one "
+                    "first, or see mdl-inject --status {0}",
+                    pid, owner_text(*session.journal), resident::began_text(*session.journal),
+                    resident::requests_text(*session.journal, kMostRequests))};
   return Error{fmt::format(
       "process {0} holds the instrumentation of an mdl-inject that has ended: look at it with mdl-inject "
       "--status {0}, take it out with mdl-inject --remove {0}",

@@ -1,5 +1,7 @@
 #include "runtime/patch/left_behind.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -22,10 +24,23 @@ bool is_in_place(const resident::PatchedWindow& window, const image::Memory& mem
   return memory.read(window.address, std::as_writable_bytes(std::span(now))) && now == window.patched;
 }
 
+// As from a container, or into one.
+bool is_elsewhere(const resident::Journal& journal) {
+  return journal.owner_space != 0 && journal.owner_space != process::pid_namespace();
+}
+
 }  // namespace
 
-bool has_owner(const resident::Journal& journal) {
-  return process::is_running(journal.owner, journal.owner_start);
+Owner owner_of(const resident::Journal& journal) {
+  if (process::is_running(journal.owner, journal.owner_start)) return Owner::runs;
+  if (!is_elsewhere(journal)) return Owner::ended;
+  if (process::is_running_inside(journal.owner, journal.owner_start)) return Owner::runs;
+  return process::sees_all_processes() ? Owner::ended : Owner::unseen;
+}
+
+std::string owner_text(const resident::Journal& journal) {
+  return fmt::format("mdl-inject {}{}", journal.owner,
+                     is_elsewhere(journal) ? " of another pid namespace" : "");
 }
 
 bool is_left_behind(const resident::Footprint& session, const image::Memory& memory) {

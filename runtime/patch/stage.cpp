@@ -351,6 +351,7 @@ class Builder {
     resident::Journal& journal = out_.journal;
     journal.owner = getpid();
     journal.owner_start = process::start_time(getpid());
+    journal.owner_space = process::pid_namespace();
     journal.target = input_.image.pid;
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);

@@ -95,10 +95,7 @@ std::vector<pid_t> waited_for(pid_t pid) {
 }  // namespace
 
 std::string lock_name(pid_t pid) {
-  const std::string link = kernel::own_link("ns/pid");
-  std::string space;
-  std::ranges::copy_if(link, std::back_inserter(space), [](char c) { return c >= '0' && c <= '9'; });
-  return fmt::format("{}-{}-{}", pid, start_time(pid), space);
+  return fmt::format("{}-{}-{}", pid, start_time(pid), pid_namespace());
 }
 
 Result<TransactionLock> TransactionLock::take(pid_t pid, std::chrono::milliseconds deadline) {

@@ -11,6 +11,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <sstream>
 
 #include "base/nap.h"
 #include "base/proc_text.h"
@@ -43,6 +44,18 @@ std::string own_stat(pid_t tid) {
 // 0 when there is none.
 uint64_t stat_number(pid_t pid, int field) {
   return static_cast<uint64_t>(number(stat_field(own_stat(pid), field)));
+}
+
+// By how many nanoseconds the clock of this process's time namespace (time_namespaces(7)) is ahead, by which /proc
+// shows it when processes have started. Before Linux 6.3 the offsets that are shown may be those of its children only.
+int64_t boot_clock_offset() {
+  if (kernel::own_link("ns/time") != kernel::own_link("ns/time_for_children")) return 0;
+  std::istringstream offsets(kernel::own_text("timens_offsets"));
+  std::string clock;
+  int64_t seconds = 0, nanoseconds = 0;
+  while (offsets >> clock >> seconds >> nanoseconds)
+    if (clock == "boottime") return seconds * 1'000'000'000 + nanoseconds;
+  return 0;
 }
 
 uint64_t flags(pid_t pid) {
@@ -227,12 +240,32 @@ bool is_running(pid_t pid, uint64_t start) {
   return start != 0 && start_time(pid) == start && is_alive_thread(pid);
 }
 
+bool is_running_inside(pid_t inner_pid, uint64_t start) {
+  return std::ranges::any_of(kernel::processes(), [&](pid_t pid) {
+    return is_running(pid, start) && read_status(pid).inner_pid == inner_pid;
+  });
+}
+
+uint64_t pid_namespace() {
+  return static_cast<uint64_t>(number(kernel::own_link("ns/pid")));
+}
+
+bool sees_all_processes() {
+  constexpr uint64_t kOfTheSystem = 0xeffffffc;  // the kernel's PROC_PID_INIT_INO
+  return pid_namespace() == kOfTheSystem;
+}
+
 std::string program_of(pid_t pid) {
   return kernel::proc_link(pid, "exe");
 }
 
 uint64_t start_time(pid_t pid) {
-  return stat_number(pid, 22);
+  static const int64_t kTick = 1'000'000'000 / sysconf(_SC_CLK_TCK), offset = boot_clock_offset();
+  const uint64_t shown = stat_number(pid, 22);
+  if (shown == 0) return 0;
+  // Signed: by such a clock a process may have started before the boot.
+  const int64_t start = static_cast<int64_t>(shown * static_cast<uint64_t>(kTick)) - offset;
+  return static_cast<uint64_t>((start + kTick / 2) / kTick);
 }
 
 uint64_t stack_start(pid_t pid) {

@@ -74,10 +74,18 @@ std::vector<pid_t> memory_sharers(pid_t pid, bool only_new);
 // True when the process that had this pid and start time still runs.
 bool is_running(pid_t pid, uint64_t start);
 
+// The same of one whose id is that of another pid namespace: here it has another id, if it is seen from here.
+bool is_running_inside(pid_t inner_pid, uint64_t start);
+
+// The number of the pid namespace of this process, and whether it is that of the system, which shows all processes.
+uint64_t pid_namespace();
+bool sees_all_processes();
+
 // The file of its program; "" when the kernel does not say.
 std::string program_of(pid_t pid);
 
-// The time at which the process started, in clock ticks after boot: with the pid, its identity.
+// The time at which the process started, in clock ticks after boot: with the pid, its identity. It is the same for
+// whoever asks: mdl-inject in another time namespace must know one at work from one that has ended.
 uint64_t start_time(pid_t pid);
 
 // Where the stack of the process's first thread was when the program began: 0 when the kernel does not say.

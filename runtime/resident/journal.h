@@ -111,6 +111,7 @@ struct JournalTable {  // resident/key_table.h
 struct Journal {
   pid_t owner = 0;           // the injector
   uint64_t owner_start = 0;  // its start time: a reused pid is another process
+  uint64_t owner_space = 0;  // the pid namespace in which `owner` and `target` are its ids; 0 = not known
   pid_t target = 0;
   int64_t started_ns = 0;          // CLOCK_REALTIME
   uint64_t ticks_per_second = 0;   // of wall timers; 0 = there are none

@@ -100,6 +100,7 @@ json to_json(const Journal& j) {
   json out = {
       {"owner", j.owner},
       {"owner_start", j.owner_start},
+      {"owner_space", j.owner_space},
       {"target", j.target},
       {"started_ns", j.started_ns},
       {"plan", j.plan},
@@ -249,6 +250,7 @@ Journal from_json(const json& in) {
   Journal out;
   out.owner = in.at("owner").get<pid_t>();
   out.owner_start = in.at("owner_start").get<uint64_t>();
+  if (in.contains("owner_space")) out.owner_space = in.at("owner_space").get<uint64_t>();
   out.target = in.at("target").get<pid_t>();
   out.started_ns = in.at("started_ns").get<int64_t>();
   out.ticks_per_second = in.at("ticks_per_second").get<uint64_t>();

@@ -7,7 +7,7 @@ import subprocess
 import threading
 import unittest
 
-from harness import MDL_INJECT, LiveTest, metric, run, soon
+from harness import MDL_INJECT, PROGRAMS, LiveTest, metric, run, soon
 
 ROUNDS = 10
 # Every function of the program and of the C library.
@@ -97,6 +97,59 @@ class Concurrent(LiveTest):
         done = run(MDL_INJECT, self.program.pid, plan, "-d", "0.1")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"an mdl-inject that was killed ({session.process.pid}, since ", done.stderr)
+        self.finish()
+
+    @unittest.skipUnless(os.geteuid() == 0, "it makes a time namespace")
+    def test_another_time_namespace(self):
+        """Where /proc shows other start times, too, one that measures is known from one that has ended."""
+        plan = self.compile_text(metric("work_calls", ["t_work"]))
+        self.program.ask("threads 2", "running")
+        first = self.inject(self.program.pid, plan).wait_inserted()
+        for seconds in ("1000", "-1"):
+            elsewhere = ["unshare", "--time", "--boottime", seconds]
+            alone = run(*elsewhere, MDL_INJECT, self.program.pid, plan, "--alone", "-d", "0.1")
+            self.assertEqual(alone.returncode, 1, alone.stderr)
+            self.assertIn("(running)", run(*elsewhere, MDL_INJECT, "--status", self.program.pid).stdout)
+            guest = self.inject(self.program.pid, plan, under=elsewhere).wait_inserted()
+            self.assert_stopped_well(guest)
+            first.fresh_values()
+        self.assert_stopped_well(first)
+        self.finish()
+
+    @unittest.skipUnless(os.geteuid() == 0, "it makes a pid namespace")
+    def test_another_pid_namespace(self):
+        """One in a container, or beside it, has another id here. It is known from one that has ended, where it is seen."""
+        program = self.start("sharers", command=["unshare", "--pid", "--fork", "--mount-proc", PROGRAMS / "sharers", "120"])
+        before = self.remember(program.pid)
+        plan = self.compile_text(metric("work_calls", ["t_work"]))
+        inner = ["nsenter", "--pid", "--mount", "--target", str(program.pid)]
+
+        def status(*under_and_pid):
+            *under, pid = under_and_pid
+            return run(*under, MDL_INJECT, "--status", pid).stdout
+
+        def refused(pid, *under):
+            done = run(*under, MDL_INJECT, pid, plan, "--alone", "-d", "0.1")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("of another pid namespace", done.stderr)
+
+        session = self.inject(1, plan, under=inner).wait_inserted()
+        refused(program.pid)
+        self.assertIn("(running)", status(program.pid))
+        self.assertNotIn("inherited", status(program.pid))
+        session.fresh_values()
+        inside = int(run("pgrep", "--parent", session.process.pid).stdout)
+        os.kill(inside, signal.SIGKILL)
+        session.wait()
+        self.assertIn("(ended)", status(program.pid))
+
+        session = self.inject(program.pid, plan).wait_inserted()  # takes out what was left
+        refused(1, *inner)
+        self.assertIn("not to be seen from here", status(*inner, 1))
+        session.fresh_values()
+        self.assert_stopped_well(session)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
         self.finish()
 
     def test_removed_by_another(self):

@@ -364,6 +364,27 @@ class Relocated(ImageTest):
         self.assertEqual(program.end(), 0)
 
 
+class SharedCode(ImageTest):
+    """Code that the process shares with its file: a jump in it would be in the file, for whoever else has it mapped."""
+
+    def test_the_file_is_left_alone(self):
+        plugin, copy = PROGRAMS / "libplugin.so", self.folder / "libshared.so"
+        shutil.copy(plugin, copy)
+        program = self.start("shares_code", plugin, copy, alone=True)
+        session = self.inject(program.pid, "calls /Code/*").wait_inserted()
+        program.ask("work 1000")
+        self.assertEqual(copy.read_bytes(), plugin.read_bytes())
+        self.assert_stopped_well(session)
+        line = session.final()["calls /Code/*", "/Code/libshared.so"]
+        self.assertEqual(line["value"], 0)
+        self.assertGreater(line["refused"], 0)
+        alone = self.inject(program.pid, "calls /Code/libshared.so/t_plugin_work")
+        self.assertEqual(alone.wait(), 1)
+        self.assertIn("MAP_SHARED", alone.errors)
+        self.assertEqual(copy.read_bytes(), plugin.read_bytes())
+        self.assertEqual(program.end(), 0)
+
+
 class Rewritten(ImageTest):
     """BOLT leaves code of before, which no name means: where that runs, counts are not whole, and say so."""
 
