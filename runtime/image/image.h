@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,8 @@ struct Mapping {
 // /proc/PID/maps, in address order.
 Result<std::vector<Mapping>> read_maps(pid_t pid);
 Result<std::vector<Mapping>> parse_maps(std::string_view text);
+// The one that holds an address; null where nothing is mapped.
+const Mapping* mapping_at(std::span<const Mapping> mappings, uint64_t address);
 
 struct Range {
   uint64_t start = 0;

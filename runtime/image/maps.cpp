@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -83,6 +84,12 @@ Result<std::vector<Mapping>> read_maps(pid_t pid) {
   if (text.empty())
     return Error{fmt::format("process {} has no memory: it is a kernel thread or has ended", pid)};
   return parse_maps(text);
+}
+
+const Mapping* mapping_at(std::span<const Mapping> mappings, uint64_t address) {
+  auto it = std::upper_bound(mappings.begin(), mappings.end(), address,
+                             [](uint64_t a, const Mapping& m) { return a < m.end; });
+  return it != mappings.end() && it->start <= address ? &*it : nullptr;
 }
 
 }  // namespace mdl::image

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "runtime/arch/description.h"
+#include "runtime/image/image.h"
 #include "runtime/process/counter_access.h"
 #include "runtime/process/limits.h"
 #include "runtime/process/memory_group.h"
@@ -150,6 +151,23 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
   return {};
 }
 
+// Whether the kernel gave what was asked for: a program may have all that it can read made executable, too.
+Result<void> check_access(pid_t pid, std::span<const Region> regions) {
+  const auto mappings = image::read_maps(pid);
+  if (!mappings) return mappings.error();
+  for (const Region& region : regions) {
+    const image::Mapping* mapping = image::mapping_at(*mappings, region.at.start);
+    if (mapping && mapping->write == !!(region.protection & PROT_WRITE) &&
+        mapping->execute == !!(region.protection & PROT_EXEC))
+      continue;
+    return Error{fmt::format(
+        "memory that is mapped in process {} gets other rights than were asked for (personality(2), "
+        "READ_IMPLIES_EXEC): its data would be executable",
+        pid)};
+  }
+  return {};
+}
+
 // The memory that a stage takes when it is written: its mappings twice, in the process and in the memfd that
 // they are a copy of.
 uint64_t memory_needed(pid_t pid, const Stage& stage) {
@@ -211,8 +229,9 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
   if (failure == 0) {
     const bool begins_to_read = input.ticks_per_second != 0 &&
                                 (!stage.extends || (session != nullptr && session->ticks_per_second == 0));
-    if (!begins_to_read) return {};
-    auto may = process::check_counter_access(pid, threads, memory, input.image, stage.data.start);
+    auto may = check_access(pid, regions);
+    if (may && begins_to_read)
+      may = process::check_counter_access(pid, threads, memory, input.image, stage.data.start);
     if (!may) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
     return may;
   }

@@ -37,12 +37,6 @@ uint64_t end_of_known(const image::Stack& stack, uint64_t sp, const image::Memor
 
 }  // namespace
 
-const image::Mapping* mapping_at(std::span<const image::Mapping> mappings, uint64_t address) {
-  auto it = std::upper_bound(mappings.begin(), mappings.end(), address,
-                             [](uint64_t a, const image::Mapping& m) { return a < m.end; });
-  return it != mappings.end() && it->start <= address ? &*it : nullptr;
-}
-
 const image::Stack& WalkedStacks::of(pid_t tid, const arch::ThreadRegisters& registers) {
   auto [known, fresh] = stacks_.try_emplace(tid);
   if (fresh) known->second = unwinder_.walk(arch::unwind_registers(registers), memory_, kFrames);

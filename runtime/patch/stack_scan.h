@@ -29,9 +29,6 @@ std::vector<uint64_t> return_places(const arch::ThreadRegisters& registers,
                                     std::span<const image::Mapping> mappings, const image::Memory& memory,
                                     const image::Stack& stack);
 
-// The mapping that holds an address; null where nothing is mapped.
-const image::Mapping* mapping_at(std::span<const image::Mapping> mappings, uint64_t address);
-
 // The stacks of threads that stay stopped, each walked once.
 class WalkedStacks {
  public:

@@ -179,6 +179,19 @@ metric every_call {
         self.refused(FAILED, [f"already traced by process {tracer.pid}"], "--remove", self.program.pid)
         tracer.kill()
 
+    def test_all_that_can_be_read_is_executable(self):
+        """A program that has asked for that (personality(2), READ_IMPLIES_EXEC): our data would be code."""
+        program = subprocess.Popen(
+            ["/usr/bin/python3", "-c", "import ctypes; ctypes.CDLL(None).personality(0x400000); print(1, flush=True); input()"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(program.communicate, b"\n")
+        program.stdout.readline()
+        before = self.remember(program.pid)
+        done = run(MDL_INJECT, program.pid, "count malloc", "-d", "0.2")
+        self.assertEqual((done.returncode, done.stdout), (FAILED, ""), done.stderr)
+        self.assertIn("READ_IMPLIES_EXEC", done.stderr)
+        self.assert_untouched(program.pid, before)
+
     def test_breakpoint(self):
         """Of a debugger that was killed, or a uprobe: what stands behind it is not what runs."""
         symbols = run("nm", PROGRAMS / "children").stdout.splitlines()

@@ -345,6 +345,8 @@ server {{ listen 127.0.0.1:{port}; root {self.folder}; }} }}
         self.serve(*as_user, binaries / "postgres", "-D", data, "-p", port, "-k", self.folder, "-c", "fsync=off",
                    "-h", "127.0.0.1")
         self.connected(port).close()
+        soon(lambda: run(*as_user, "psql", "-h", self.folder, "-p", port, "-d", "postgres", "-c", "select 1").returncode == 0,
+             "the database to accept connections")
         client = subprocess.Popen([*as_user, "psql", "-h", str(self.folder), "-p", str(port), "-d", "postgres", "-AtqX"],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self.addCleanup(client.kill)
@@ -354,8 +356,6 @@ server {{ listen 127.0.0.1:{port}; root {self.folder}; }} }}
             client.stdin.write((text + "\n").encode())
             return lines.next("psql to answer")
 
-        soon(lambda: run(*as_user, "psql", "-h", self.folder, "-p", port, "-d", "postgres", "-c", "select 1").returncode == 0,
-             "the database to accept connections")
         backend = int(ask("select pg_backend_pid();"))
         ask("create table t(i int); select 1;")
         before = self.remember(backend)
