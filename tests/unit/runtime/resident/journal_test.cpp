@@ -20,7 +20,7 @@ image::Mapping mapping(uint64_t start, uint64_t end, std::string path = {}) {
 
 Journal sample() {
   Journal out;
-  out.owner = 10, out.owner_start = 77, out.target = 20, out.started_ns = 5, out.plan = "ab", out.points = 1;
+  out.owner = 10, out.owner_start = 77, out.owner_space = 99, out.target = 20, out.started_ns = 5, out.plan = "ab", out.points = 1;
   out.code = {{0x10000, 0x12000}};
   std::vector<focus::CellSlot> cells = {{format::CellKind::counter, "c"}, {format::CellKind::flag, "f"}};
   out.layout = make_layout(cells, 3);
@@ -43,6 +43,7 @@ TEST(Journal, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read->windows[0].original, sample().windows[0].original);
   EXPECT_EQ(read->layout.cells, sample().layout.cells);
   EXPECT_EQ(read->owner_start, 77u);
+  EXPECT_EQ(read->owner_space, 99u);
   ASSERT_EQ(read->functions.size(), 2u);
   EXPECT_EQ(read->functions[0].name, "/Code/a/b");
   EXPECT_EQ(read->functions[0].code[1].end, 0x401810u);
