@@ -20,7 +20,7 @@ namespace {
 // --follow-fork it is read, and the child is measured already.
 bool is_own_copy(const resident::Footprint& session, pid_t pid) {
   return session.journal && !session.journal->news.end && session.journal->owner == getpid() &&
-         session.journal->owner_space == process::pid_namespace() && session.journal->target != pid;
+         !patch::is_elsewhere(*session.journal) && session.journal->target != pid;
 }
 
 }  // namespace

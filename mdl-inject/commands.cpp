@@ -57,8 +57,7 @@ void print_journal(pid_t pid, const resident::Journal& journal, const image::Mem
                                      : "which is not to be seen from here",
       resident::began_text(journal));
   const bool is_read = owner != patch::Owner::ended && is_measured(pid, journal, memory);
-  // An id of another pid namespace says nothing.
-  if (journal.target != pid && (journal.owner_space == process::pid_namespace() || !is_read))
+  if (journal.target != pid && (!patch::is_elsewhere(journal) || !is_read))
     say("inherited from process {}; {}\n", journal.target,
         is_read ? "measured with it, from its fork on" : "nobody reads the values here");
   say("plan {}, {} points, {} requests\n", journal.plan, journal.points, journal.requests.size());

@@ -24,12 +24,11 @@ bool is_in_place(const resident::PatchedWindow& window, const image::Memory& mem
   return memory.read(window.address, std::as_writable_bytes(std::span(now))) && now == window.patched;
 }
 
-// As from a container, or into one.
+}  // namespace
+
 bool is_elsewhere(const resident::Journal& journal) {
   return journal.owner_space != 0 && journal.owner_space != process::pid_namespace();
 }
-
-}  // namespace
 
 Owner owner_of(const resident::Journal& journal) {
   if (process::is_running(journal.owner, journal.owner_start)) return Owner::runs;

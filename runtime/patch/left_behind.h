@@ -8,6 +8,8 @@
 
 namespace mdl::patch {
 
+// Whether the ids in it are of another pid namespace, as from a container or into one: here they say nothing.
+bool is_elsewhere(const resident::Journal& journal);
 // Whether the mdl-inject that made the session still runs. One in a pid namespace that is not to be seen from here may.
 enum class Owner { runs, ended, unseen };
 Owner owner_of(const resident::Journal& journal);

@@ -53,6 +53,13 @@ class Tools(unittest.TestCase):
                                   capture_output=True, text=True, timeout=60, check=True)
             self.assertEqual(done.stdout.split(), wanted, done.stderr)
 
+    def test_verbs_come_from_one_table(self):
+        """The completion has each word with which a query begins."""
+        table = (SOURCE / "format/query_verbs.h").read_text().split("kQueryVerbs[] = {")[1].split("}")[0]
+        completion = (SOURCE / "scripts/completion/mdl-inject.bash").read_text()
+        verbs = re.search(r'compgen -W "([a-z ]+)" -- "\$word"', completion)[1].split()
+        self.assertEqual(verbs, sorted(re.findall(r'"(\w+)"', table)))
+
     def test_the_contract(self):
         contract = {
             "mdlc": "-o --query -I --target --std --flavor --emit --check --cost --reformat --lsp --explain --disable-pass -mcpu "

@@ -4,8 +4,8 @@
 //
 // Answers carry {"pid":..,"uses":{"SITE":N,..}}, since the program's start (a child's: since it was made). SITE is the
 // function that has allocated the block: by_malloc, by_calloc, by_realloc (which grows, shrinks, or moves one), by_new,
-// by_array, by_nothrow, by_array_nothrow, by_aligned, by_aligned_array; or "unknown": of posix_memalign, from the start of the program, freed, in the midst of another
-// one, on the stack, or null.
+// by_array, by_nothrow, by_array_nothrow, by_aligned, by_aligned_array; or "unknown": of posix_memalign, from the start
+// of the program, freed, in the midst of another one, on the stack, or null.
 //
 //   go N       four threads, N blocks each, which they give to each other; whoever frees one has used it
 //   hold N     N blocks by malloc at a time, each used once all are there, and freed then
