@@ -23,8 +23,9 @@
 namespace mdl::kernel {
 namespace {
 
-// Only this worker's: no other process of the machine has it, so none can send it a signal, nor gets one from it.
-constexpr uid_t kUsers = 1'700'000'000, kOverflow = 65534;
+// The first of them. Only this worker's: no other process of the machine has it, so none can send it a signal, nor gets
+// one from it.
+constexpr uid_t kUsers = 1'700'000'000, kMostIds = uid_t{1} << 22, kOverflow = 65534;
 
 constexpr rlim_t kMostMemory = rlim_t{8} << 30;
 
@@ -135,6 +136,10 @@ bool filter_calls() {
 }
 
 }  // namespace
+
+bool is_workers_user(uid_t id) {
+  return id >= kUsers && id - kUsers <= kMostIds;
+}
 
 bool confine_worker() {
   leave_files();

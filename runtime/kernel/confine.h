@@ -1,6 +1,8 @@
 // What is taken from the worker, so that code which reads an enemy's bytes can do nothing for him when it fails.
 #pragma once
 
+#include <sys/types.h>
+
 namespace mdl::kernel {
 
 // Takes from this process, for good: its user and groups (as root: an id that nobody has), its capabilities, new
@@ -9,5 +11,8 @@ namespace mdl::kernel {
 // files, and on itself (seccomp(2); confine.cpp has the list, docs/security.md says why each is there). False where the
 // filter cannot be set.
 bool confine_worker();
+
+// Whether an id is of those that nobody has but workers of root.
+bool is_workers_user(uid_t id);
 
 }  // namespace mdl::kernel

@@ -61,10 +61,11 @@ Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& m
   if (!lock) return lock.error();
   Inserted out;
   if (!lock->passed_over().empty())
-    out.warnings.push_back(fmt::format(
-        "{} holds the lock of the memory of process {} and is no mdl-inject: it was passed over, and only "
-        "injectors of your own user wait for this one",
-        lock->passed_over(), pid));
+    out.warnings.push_back(
+        fmt::format("{} holds a lock of process {} and is no mdl-inject that could be at work there: it was "
+                    "passed over, and "
+                    "only injectors of your own user wait for this one",
+                    lock->passed_over(), pid));
   auto stage = put_in(input, memory,
                       {.check =
                            [&](const std::vector<image::Mapping>& mappings) {

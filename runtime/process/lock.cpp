@@ -13,10 +13,12 @@
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <set>
 #include <sstream>
 #include <utility>
 
 #include "base/nap.h"
+#include "runtime/kernel/confine.h"
 #include "runtime/kernel/handle.h"
 #include "runtime/kernel/lock_file.h"
 #include "runtime/kernel/memory.h"
@@ -78,18 +80,51 @@ Error held_by(pid_t pid, const std::vector<pid_t>& holders) {
       pid, named(holders))};
 }
 
-// Of both locks, those that are waited for.
+bool is_same_file(int file, int other) {
+  struct stat one {};
+  struct stat two {};
+  return fstat(file, &one) == 0 && fstat(other, &two) == 0 && one.st_dev == two.st_dev &&
+         one.st_ino == two.st_ino;
+}
+
+// A handle to lock; -1 where those of all processes are one file (Linux before 6.9).
+int open_own_file(pid_t pid) {
+  const int file = kernel::open_handle(pid);
+  if (file < 0) return -1;
+  const int other = kernel::open_handle(kernel::own_id());
+  const bool is_shared = other < 0 || is_same_file(file, other);
+  if (other >= 0) close(other);
+  if (!is_shared) return file;
+  close(file);
+  return -1;
+}
+
+// Everybody can lock a handle. One that works on the process is root or its worker, of the process's user, or
+// privileged in its container.
+bool is_at_work(pid_t holder, pid_t pid) {
+  const ProcessStatus status = read_status(holder);
+  if (status.name != kInjectorName) return false;
+  if (status.uid == 0 || kernel::is_workers_user(status.uid) || status.uid == read_status(pid).uid)
+    return true;
+  const std::string users = kernel::proc_link(pid, "ns/user");
+  return !users.empty() && users != kernel::own_link("ns/user") &&
+         users == kernel::proc_link(holder, "ns/user");
+}
+
+// Of all locks, those that are waited for.
 std::vector<pid_t> waited_for(pid_t pid) {
-  std::vector<pid_t> out;
-  if (const int memory = kernel::open_memory(kernel::live_thread(pid)); memory >= 0) {
-    for (pid_t holder : holders_of(memory))
-      if (is_injector(holder)) out.push_back(holder);
-    close(memory);
-  }
-  if (const pid_t own = holder_of_own(pid); own != 0 && std::ranges::find(out, own) == out.end())
-    out.push_back(own);
-  std::erase(out, getpid());
-  return out;
+  std::set<pid_t> out;
+  const auto add = [&](int file, const auto& counts) {
+    if (file < 0) return;
+    for (pid_t holder : holders_of(file))
+      if (counts(holder)) out.insert(holder);
+    close(file);
+  };
+  add(kernel::open_memory(kernel::live_thread(pid)), is_injector);
+  add(open_own_file(pid), [&](pid_t holder) { return is_at_work(holder, pid); });
+  if (const pid_t own = holder_of_own(pid); own != 0) out.insert(own);
+  out.erase(getpid());
+  return {out.begin(), out.end()};
 }
 
 }  // namespace
@@ -110,38 +145,57 @@ Result<TransactionLock> TransactionLock::share(pid_t pid, std::chrono::milliseco
 Result<TransactionLock> TransactionLock::wait_for(pid_t pid, std::chrono::milliseconds deadline,
                                                   int operation) {
   const auto until = Clock::now() + deadline;
-  const int file = kernel::open_memory(kernel::live_thread(pid));
-  if (file < 0) {
+  const int memory = kernel::open_memory(kernel::live_thread(pid));
+  if (memory < 0) {
     if (errno == EACCES || errno == EPERM) return permission_error(pid);
     return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(errno))};
   }
-  TransactionLock lock(-1, lock_name(pid), file);
-  const std::string holder = fmt::format("{:<10}\n", getpid());
-  while ((lock.own_ = kernel::lock_file(lock.name_, operation, holder)) < 0 && errno == EWOULDBLOCK) {
+  TransactionLock lock(lock_name(pid), memory, open_own_file(pid));
+  if (auto ok = lock.wait_for_own(pid, until, operation); !ok) return ok.error();
+  if (auto ok = lock.wait_for_shared(lock.memory_, pid, until, operation, is_injector); !ok)
+    return ok.error();
+  if (auto ok = lock.wait_for_shared(lock.handle_, pid, until, operation,
+                                     [&](pid_t holder) { return is_at_work(holder, pid); });
+      !ok)
+    return ok.error();
+  return lock;
+}
+
+Result<void> TransactionLock::wait_for_own(pid_t pid, Until until, int operation) {
+  const std::string text = fmt::format("{:<10}\n", getpid());
+  while ((own_ = kernel::lock_file(name_, operation, text)) < 0 && errno == EWOULDBLOCK) {
     if (Clock::now() > until) {
       const pid_t holder = holder_of_own(pid);
       return held_by(pid, holder ? std::vector<pid_t>{holder} : std::vector<pid_t>{});
     }
     nap(2000);
   }
-  while (flock(file, operation | LOCK_NB) != 0) {
+  return {};
+}
+
+// `file`, where there is one; closed when its holders are passed over: those that are seen and not at work.
+Result<void> TransactionLock::wait_for_shared(int& file, pid_t pid, Until until, int operation,
+                                              const std::function<bool(pid_t)>& is_at_work) {
+  while (file >= 0 && flock(file, operation | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR)
       return Error{fmt::format("cannot take the lock on process {}: {}", pid, std::strerror(errno))};
     const std::vector<pid_t> holders = holders_of(file);
-    if (lock.own_ >= 0 && !holders.empty() && std::ranges::none_of(holders, is_injector)) {
-      lock.passed_over_ = named(holders);
-      close(std::exchange(lock.memory_, -1));
+    // One that has just ended says nothing about who holds it now.
+    const auto is_other = [&](pid_t holder) { return read_status(holder).has_pid && !is_at_work(holder); };
+    if (own_ >= 0 && !holders.empty() && std::ranges::all_of(holders, is_other)) {
+      passed_over_ = named(holders);
+      close(std::exchange(file, -1));
       break;
     }
     if (Clock::now() > until) return held_by(pid, holders);
     nap(2000);
   }
-  return lock;
+  return {};
 }
 
 // The file is removed by its last holder. Others that have opened it see that (lock_own()).
 TransactionLock::~TransactionLock() {
-  for (int file : {own_, memory_})
+  for (int file : {own_, memory_, handle_})
     if (file >= 0) close(file);
   if (own_ >= 0) kernel::remove_lock_file(name_);
 }
@@ -150,6 +204,7 @@ TransactionLock::TransactionLock(TransactionLock&& other) noexcept
     : own_(std::exchange(other.own_, -1)),
       name_(std::move(other.name_)),
       memory_(std::exchange(other.memory_, -1)),
+      handle_(std::exchange(other.handle_, -1)),
       passed_over_(std::move(other.passed_over_)) {}
 
 Result<std::vector<std::string>> break_lock(pid_t pid) {

@@ -7,6 +7,7 @@ import subprocess
 import threading
 import unittest
 
+import harness
 from harness import MDL_INJECT, PROGRAMS, LiveTest, metric, run, soon
 
 ROUNDS = 10
@@ -149,6 +150,26 @@ class Concurrent(LiveTest):
         session.fresh_values()
         self.assert_stopped_well(session)
         self.assert_untouched(program.pid, before)
+        self.assertEqual(program.end(), 0)
+        self.finish()
+
+    @unittest.skipUnless(os.geteuid() == 0, "it makes a pid namespace")
+    @unittest.skipUnless(harness.HAS_OWN_HANDLES, "handles of all processes are one file (Linux before 6.9)")
+    def test_lock_of_another_pid_namespace(self):
+        """One in a container waits for one outside of it, which it cannot see, and the other way round."""
+        program = self.start("sharers", command=["unshare", "--pid", "--fork", "--mount-proc", PROGRAMS / "sharers", "120"])
+        inner = ["nsenter", "--pid", "--mount", "--target", str(program.pid)]
+        holds = [PROGRAMS / "obstinate", "60", "call-mdl-inject"]
+        for under, holder in ((inner, [*holds, f"handle-of={program.pid}"]), ([], [*inner, *holds, "handle-of=1"])):
+            with self.subTest(under=under):
+                other = self.start("obstinate", command=holder)
+                done = run(*under, MDL_INJECT, 1 if under else program.pid, "count t_work", "-d", "0.1")
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("cannot be seen from here holds the lock" if under else "(mdl-inject, uid 0) holds the lock",
+                              done.stderr)
+                other.end()
+        done = run(*inner, MDL_INJECT, 1, "count t_work", "-d", "0.1", "-o", "/dev/null")
+        self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(program.end(), 0)
         self.finish()
 

@@ -84,6 +84,23 @@ class Waits(LiveTest):
         self.assertIn(f"held by process {holder.pid} (mdl-inject, uid 0)", done.stderr)
         self.assertIsNone(holder.process.poll())
 
+    @unittest.skipUnless(harness.HAS_OWN_HANDLES, "handles of all processes are one file (Linux before 6.9)")
+    def test_handle_that_everybody_can_lock(self):
+        """Who may not trace the process is passed over, whatever he is called; others are waited for, and named."""
+        target = self.enemy("call-nothing")
+        stranger = ["setpriv", f"--reuid={NOBODY - 7}", "--clear-groups"]
+        for under, words, works in ((stranger, ["call-mdl-inject"], True), ([], [], True), ([], ["call-mdl-inject"], False)):
+            with self.subTest(under=under, words=words):
+                holder = self.start("obstinate", command=[*under, str(PROGRAMS / "obstinate"), "120",
+                                                          f"handle-of={target.pid}", *words])
+                if works:
+                    self.assert_measured(target)
+                else:
+                    done = run(MDL_INJECT, target.pid, self.plan, "-d", "0.1", seconds=IN_TIME)
+                    self.assertEqual(done.returncode, FAILED, done.stderr)
+                    self.assertIn(f"process {holder.process.pid} (mdl-inject, uid 0) holds the lock", done.stderr)
+                holder.end()
+
     def public_injector(self):
         public = self.folder / "mdl-inject"
         public.write_bytes(pathlib.Path(MDL_INJECT).read_bytes())

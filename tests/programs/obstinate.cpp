@@ -1,10 +1,10 @@
 // A target that does what it can to make an injector wait, with the rights of its user.
 //
-//   obstinate SECONDS [lock | lock-by-child | lock-of=PID | trace-by-child |
+//   obstinate SECONDS [lock | lock-by-child | lock-of=PID | handle-of=PID | trace-by-child |
 //                      call-mdl-inject | threads=N | deep=BYTES | busy | unfilled | maps=N]...
 //
 // `lock`: it holds flock(2) on its own memory; `lock-by-child`: a child holds it; `lock-of=PID`: it holds that of
-// another process. `trace-by-child`: a child has seized it. `call-mdl-inject`: the child, or without one the process
+// another process; `handle-of=PID`: on a handle of it (pidfd_open(2)). `trace-by-child`: a child has seized it. `call-mdl-inject`: the child, or without one the process
 // itself, has that name. `threads=N` threads sleep, each below so many bytes of stack (`deep`), where no table
 // describes the frames; `busy`: each word there looks like the address of a place in turn(); `unfilled`: the
 // page below what is in use of the last one's stack waits for userfaultfd(2), and nobody fills it; the threads do
@@ -44,6 +44,11 @@ using Clock = std::chrono::steady_clock;
 bool lock_memory(pid_t of) {
   const int file = open(("/proc/" + std::to_string(of) + "/mem").c_str(), O_RDONLY);
   return file >= 0 && flock(file, LOCK_EX) == 0;
+}
+
+bool lock_handle(pid_t pid) {
+  const int file = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  return file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0;
 }
 
 // A child does it, and says so. It ends with its parent.
@@ -170,6 +175,7 @@ int main(int argc, char** argv) {
     if (word == "lock" && !lock_memory(getpid())) return 80;
     if (word.starts_with("maps=") && !map_often(strtoul(argv[i] + 5, nullptr, 10))) return 84;
     if (word.starts_with("lock-of=") && !lock_memory(atoi(argv[i] + 8))) return 81;
+    if (word.starts_with("handle-of=") && !lock_handle(atoi(argv[i] + 10))) return 83;
     if (word == "lock-by-child") child = in_child(named, lock_memory);
     if (word == "trace-by-child")
       child =
