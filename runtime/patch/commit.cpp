@@ -194,6 +194,9 @@ class Commit {
     auto mappings = image::read_maps(input_.image.pid);  // once: there may be tens of thousands
     if (!mappings) return mappings.error();
     if (auto ok = check_unchanged(input_, memory_, stage_, *mappings); !ok) return ok.error();
+    if (!resident::is_in_place(stage_.journal, memory_))
+      return Error{fmt::format("another mdl-inject has taken out of process {} what was being inserted",
+                               input_.image.pid)};
     std::set<const FunctionPlan*> busy = busy_functions(regs, *mappings, now);
     if (now.is_over()) return Attempt::late;
     if (!busy.empty() && may_wait) return Attempt::busy;

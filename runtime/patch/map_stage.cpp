@@ -151,10 +151,23 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
   return {};
 }
 
+// Of two that begin at once and do not see each other's lock (process/lock.h), each maps before it looks: then at least
+// one sees the other.
+bool is_all_ours(const std::vector<image::Mapping>& mappings, std::span<const Region> regions) {
+  return std::ranges::all_of(resident::session_mappings(mappings), [&](const image::Range& one) {
+    return std::ranges::any_of(regions, [&](const Region& region) {
+      return region.at.start <= one.start && one.end <= region.at.end;
+    });
+  });
+}
+
 // Whether the kernel gave what was asked for: a program may have all that it can read made executable, too.
-Result<void> check_access(pid_t pid, std::span<const Region> regions) {
+Result<void> check_access(pid_t pid, std::span<const Region> regions, bool may_be_alone) {
   const auto mappings = image::read_maps(pid);
   if (!mappings) return mappings.error();
+  if (may_be_alone && !is_all_ours(*mappings, regions))
+    return Error{
+        fmt::format("another mdl-inject has begun at process {} in the same moment: try again", pid)};
   for (const Region& region : regions) {
     const image::Mapping* mapping = image::mapping_at(*mappings, region.at.start);
     if (mapping && mapping->write == !!(region.protection & PROT_WRITE) &&
@@ -229,7 +242,7 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
   if (failure == 0) {
     const bool begins_to_read = input.ticks_per_second != 0 &&
                                 (!stage.extends || (session != nullptr && session->ticks_per_second == 0));
-    auto may = check_access(pid, regions);
+    auto may = check_access(pid, regions, !stage.extends && session == nullptr);
     if (may && begins_to_read)
       may = process::check_counter_access(pid, threads, memory, input.image, stage.data.start);
     if (!may) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();

@@ -86,6 +86,7 @@ Result<void> Removal::look(const resident::Journal* own) {
     files_ = resident::files_at(image_->mappings, windows_);
   }
   if (auto ok = add_other_generations(own); !ok) return ok;
+  heads_ = resident::journal_heads(image_->mappings, memory_);
   for (const resident::PatchedWindow& window : windows_) {
     hosts_left_ = hosts_left_ || window.part == resident::PatchedWindow::Part::host;
     if (window.part == resident::PatchedWindow::Part::relay)
@@ -141,6 +142,11 @@ Result<void> Removal::put_all_back(const resident::Journal* own, Clock::time_poi
     process::PausedMemory now(memory_, threads_.stopped_since(), limit);
     WalkedStacks stacks(unwinder, now);
     if (!stopped && (Clock::now() > until || threads_.executed() || process::has_ended(pid_))) return stopped;
+    if (stopped && !is_there()) {
+      gone_ = true;
+      release_all();
+      return {};
+    }
     if (stopped && !written) {
       written = true;
       Result<void> done = put_back(resident::PatchedWindow::Part::window);
@@ -167,6 +173,13 @@ Result<void> Removal::put_all_back(const resident::Journal* own, Clock::time_poi
     else
       nap(std::min(round + 1, 20) * 500);
   }
+}
+
+// In a stop: whether it is the session that was looked at. One that does not see our lock (process/lock.h) may have
+// taken that out, and somebody may have inserted another one.
+bool Removal::is_there() {
+  auto mappings = this->mappings();
+  return mappings && resident::journal_heads(**mappings, memory_) == heads_;
 }
 
 void Removal::check_exits(const MissedExits& missed, WalkedStacks& stacks) {
@@ -308,11 +321,15 @@ Result<void> Removal::finish() {
       return threads_.left_alone();
     }
     nap(5000);
-    if (auto stopped = threads_.stop_all(2000ms, kLongestStop); !stopped) done = stopped;
+    if (auto stopped = threads_.stop_all(2000ms, kLongestStop); !stopped)
+      done = stopped;
+    else if (!is_there())
+      gone_ = true;
+    if (gone_) break;
   }
   release_all();
   lock_.reset();
-  if (done) return {};
+  if (done || gone_) return {};
   if (process::has_ended(pid_)) return Error{fmt::format("process {} has ended", pid_)};
   return Error{
       fmt::format(

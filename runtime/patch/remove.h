@@ -81,6 +81,7 @@ class Removal {
                             const std::function<void()>& meanwhile, const MissedExits* missed,
                             const image::Unwinder& unwinder);
   void take_over() const;
+  bool is_there();
   Result<void> put_back(resident::PatchedWindow::Part part, const std::set<uint64_t>& but = {});
   void check_exits(const MissedExits& missed, WalkedStacks& stacks);
   Result<void> put_back_hosts(WalkedStacks& stacks);
@@ -97,6 +98,7 @@ class Removal {
   std::optional<image::Image> image_;
   std::optional<std::vector<image::Mapping>> mappings_;
   resident::Footprint session_;
+  std::map<uint64_t, std::vector<std::byte>> heads_;  // as of look()
   std::vector<resident::PatchedWindow> windows_;
   std::vector<resident::PatchedFile> files_;  // that they are in
   std::vector<image::Range> relays_;

@@ -151,4 +151,17 @@ Footprint find_footprint(const std::vector<image::Mapping>& mappings, const imag
   return out;
 }
 
+std::map<uint64_t, std::vector<std::byte>> journal_heads(const std::vector<image::Mapping>& mappings,
+                                                         const image::Memory& memory) {
+  std::map<uint64_t, std::vector<std::byte>> out;
+  for (const image::Mapping& mapping : mappings) {
+    if (!may_hold_journal(mapping)) continue;
+    std::vector<std::byte>& head = out[mapping.start];
+    head.resize(kJournalHead);
+    if (!memory.read(mapping.start, head)) head.clear();
+    if (!head.empty()) std::fill_n(head.begin() + kJournalTaken, sizeof(uint32_t), std::byte{0});
+  }
+  return out;
+}
+
 }  // namespace mdl::resident

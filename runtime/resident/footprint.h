@@ -1,6 +1,7 @@
 // The traces of a session in a process: mappings by their name, and the journal in them.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,5 +25,9 @@ std::vector<image::Range> session_mappings(const std::vector<image::Mapping>& ma
 // `own`: what is known of a session (may be null). A journal with its head is not read.
 Footprint find_footprint(const std::vector<image::Mapping>& mappings, const image::Memory& memory,
                          const Journal* own = nullptr);
+// By address, the heads of all journals, and of what is to become one. Nobody writes them again, but for kJournalTaken,
+// which is left out.
+std::map<uint64_t, std::vector<std::byte>> journal_heads(const std::vector<image::Mapping>& mappings,
+                                                         const image::Memory& memory);
 
 }  // namespace mdl::resident

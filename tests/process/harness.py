@@ -403,18 +403,8 @@ def read_terminal(ours):
     os.close(ours)
     return shown
 
-
-def has_own_handles():
-    """Whether each process has a handle (pidfd_open(2)) that is a file of its own: Linux 6.9."""
-    files = [os.pidfd_open(pid) for pid in (os.getpid(), os.getppid())]
-    try:
-        return len({os.fstat(file).st_ino for file in files}) == len(files)
-    finally:
-        for file in files:
-            os.close(file)
-
-
-HAS_OWN_HANDLES = has_own_handles()
+# A handle of a process (pidfd_open(2)) is a file of its own since Linux 6.9.
+HAS_OWN_HANDLES = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2]) >= (6, 9)
 NOBODY = 65534
 # In front of a command of root's: it runs as nobody, and without what root could hand on.
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all")
