@@ -53,6 +53,7 @@ StencilInfo stencil(std::string name, PointKind point, std::vector<CellUse> cell
   result.clobbers = {"rax"};
   result.writes_flags = true;
   result.uses_result = true;
+  result.only_notes = true;
   Expr selected;
   selected.kind = ExprKind::selected;
   result.constants = {selected};
