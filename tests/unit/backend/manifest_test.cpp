@@ -53,7 +53,6 @@ StencilInfo stencil(std::string name, PointKind point, std::vector<CellUse> cell
   result.clobbers = {"rax"};
   result.writes_flags = true;
   result.uses_result = true;
-  result.only_notes = true;
   Expr selected;
   selected.kind = ExprKind::selected;
   result.constants = {selected};
@@ -251,6 +250,15 @@ void retype_each_value(const Json& whole, const Json::json_pointer& at, int& cou
     for (size_t i = 0; i < here.size(); i++) retype_each_value(whole, at / i, count);
   if (here.is_object())
     for (const auto& [key, value] : here.items()) retype_each_value(whole, at / key, count);
+}
+
+TEST(Manifest, KeepsThatCodeOnlyNotesBlocks) {
+  Manifest noting = sample();
+  noting.stencils[0].only_notes = true;
+  auto read = read_manifest(write_manifest(noting));
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(*read, noting);
+  EXPECT_EQ(write_manifest(sample()).find("only_notes"), std::string::npos);
 }
 
 TEST(Manifest, RefusesAnyMissingKeyAndAnyWrongType) {
