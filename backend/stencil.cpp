@@ -68,6 +68,24 @@ std::vector<format::Routine> routines(const ir::Snippet& snippet) {
   return {called.begin(), called.end()};
 }
 
+// Whether all that the code changes are blocks that are known: no value, no flag, and nothing of the application.
+bool only_notes(const ir::Snippet& snippet) {
+  const auto notes = [&](const ir::Inst& inst) {
+    return inst.op == Op::store && snippet.cells[inst.index].name.ends_with(format::kKeyChangeSuffix) &&
+           ir::is_imm(inst.a, static_cast<int64_t>(format::KeyChange::note));
+  };
+  const auto found = std::ranges::find_if(snippet.insts, notes);
+  if (found == snippet.insts.end()) return false;
+  std::string_view owner = snippet.cells[found->index].name;
+  owner.remove_suffix(format::kKeyChangeSuffix.size());
+  return std::ranges::all_of(snippet.insts, [&](const ir::Inst& inst) {
+    if (ir::info(inst.op).field != ir::FieldRule::CELL || ir::info(inst.op).defines)
+      return inst.op != Op::call;
+    return inst.op == Op::store && snippet.cells[inst.index].name.starts_with(owner) &&
+           (notes(inst) || !snippet.cells[inst.index].name.ends_with(format::kKeyChangeSuffix));
+  });
+}
+
 bool writes_flags(const std::vector<Line>& lines) {
   return std::any_of(lines.begin(), lines.end(), [](const Line& line) { return line.writes_flags; });
 }
@@ -118,6 +136,7 @@ Result<StencilText> make_stencil(const ir::Snippet& snippet, const Target& targe
   result.info.writes_flags = writes_flags(result.lines);
   result.info.uses_result = std::any_of(snippet.insts.begin(), snippet.insts.end(),
                                         [](const ir::Inst& inst) { return inst.op == ir::Op::result; });
+  result.info.only_notes = only_notes(snippet);
   result.info.clobbers = clobbers(result.lines, code, *allocation, target);
   return result;
 }

@@ -32,6 +32,9 @@ inline constexpr std::string_view kAllocators[] = {
     "_ZnwmSt11align_val_tRKSt9nothrow_t",
     "_ZnamSt11align_val_tRKSt9nothrow_t",
 };
+// Each returns 0 and leaves the block where its first argument says. That has to be read at the return: where it may not
+// be, these blocks are not known.
+inline constexpr std::string_view kFillers[] = {"posix_memalign"};
 // Each has it as its first argument: of C, of jemalloc, and operator delete of C++, which may call none of the former.
 inline constexpr std::string_view kReleases[] = {
     "free",

@@ -210,6 +210,9 @@ enum class KeyChange : uint8_t {
   note,       // the block at the key is allocated where the function returns to; or, of 0, is none any more
 };
 
+// Of the cell with the change, behind the name of what it belongs to.
+inline constexpr std::string_view kKeyChangeSuffix = ".change";
+
 // How a key is shown: as a number; as what lies at that address; as the file of that descriptor; the return address at
 // an entry or a return, as the place that it is in, which no code has, but the injector reads it; as the text at that
 // address, where equal texts are one key; as the function that begins there, or the object whose code begins there, whose

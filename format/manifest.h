@@ -252,6 +252,7 @@ struct StencilInfo {
   std::vector<std::string> clobbers;  // registers written besides the target's two lookup registers
   bool writes_flags = false;
   bool uses_result = false;     // reads $return: has no meaning at a tail jump, where nothing is returned yet
+  bool only_notes = false;      // changes nothing but what is known of blocks of the heap (KeyChange::note)
   std::vector<Expr> constants;  // integers known when the request is bound; a function means its address
   std::vector<SymbolUse> symbols;
   std::vector<Routine> routines;  // that it calls, each once

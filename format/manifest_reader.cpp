@@ -327,6 +327,7 @@ StencilInfo read_stencil(const Node& node) {
   result.clobbers = node.key("clobbers").list([](const Node& item) { return item.symbol(); });
   result.writes_flags = node.key("writes_flags").boolean();
   result.uses_result = node.key("uses_result").boolean();
+  result.only_notes = node.has("only_notes") && node.key("only_notes").boolean();
   result.constants = node.key("constants").list([](const Node& n) { return read_expr(n, 0); });
   result.symbols = node.key("symbols").list(read_symbol);
   result.routines = node.key("routines").list([](const Node& n) { return n.kind(routine); });

@@ -129,19 +129,22 @@ OrderedJson json(const SymbolUse& symbol) {
 }
 
 OrderedJson json(const StencilInfo& stencil) {
-  return {{"name", stencil.name},
-          {"point", info(stencil.point).name},
-          {"cells", array(stencil.cells, [](const CellUse& use) { return json(use); })},
-          {"clobbers", stencil.clobbers},
-          {"writes_flags", stencil.writes_flags},
-          {"uses_result", stencil.uses_result},
-          {"constants", array(stencil.constants, [](const Expr& e) { return json(e); })},
-          {"symbols", array(stencil.symbols, [](const SymbolUse& s) { return json(s); })},
-          {"routines", array(stencil.routines, [](Routine r) { return OrderedJson(info(r).name); })},
-          {"instructions", stencil.instructions},
-          {"cycles", stencil.cycles},
-          {"routine_ns", stencil.routine_ns},
-          {"position", json(stencil.position)}};
+  OrderedJson out = {
+      {"name", stencil.name},
+      {"point", info(stencil.point).name},
+      {"cells", array(stencil.cells, [](const CellUse& use) { return json(use); })},
+      {"clobbers", stencil.clobbers},
+      {"writes_flags", stencil.writes_flags},
+      {"uses_result", stencil.uses_result},
+      {"constants", array(stencil.constants, [](const Expr& e) { return json(e); })},
+      {"symbols", array(stencil.symbols, [](const SymbolUse& s) { return json(s); })},
+      {"routines", array(stencil.routines, [](Routine r) { return OrderedJson(info(r).name); })},
+      {"instructions", stencil.instructions},
+      {"cycles", stencil.cycles},
+      {"routine_ns", stencil.routine_ns},
+      {"position", json(stencil.position)}};
+  if (stencil.only_notes) out["only_notes"] = true;
+  return out;
 }
 
 }  // namespace

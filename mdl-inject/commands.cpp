@@ -187,7 +187,8 @@ int list(const Options& options) {
              hierarchy),
          Status::usage});
   const bool is_object = options.glob.starts_with("/Code/") && options.glob.rfind('/') == 5;  // its functions
-  int printed = print_functions(stdout, *image, is_object ? options.glob + "/*" : options.glob);
+  int printed =
+      print_functions(stdout, *image, is_object ? options.glob + "/*" : options.glob, options.format);
   if (printed != 0)
     say(stderr, "mdl-inject: no function of process {} matches '{}'{}\n", options.pid, options.glob,
         options.glob.find_first_of("*?[/") == std::string::npos

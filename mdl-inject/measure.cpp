@@ -200,7 +200,7 @@ int measure(const Options& asked, const Policy& policy) {
   options.look.process = options.names_several() ? 0 : options.pid;
   output::Look look = options.look;
   if (options.busiest && options.drills) look.top = 0;  // what was asked for by keys comes to them
-  feed.add(options.is_listing ? make_listing(*sink) : format->make(*sink, look));
+  feed.add(options.is_listing ? make_listing(*sink, options.format) : format->make(*sink, look));
   std::optional<process::Launch> launched;
   if (auto ok = apply_defaults(plan->manifest, options); !ok) return fail(ok.error());
   if (options.start) {

@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "runtime/image/image.h"
 #include "runtime/image/variables.h"
 #include "runtime/output/figures.h"
+#include "runtime/output/rows.h"
 #include "runtime/process/target.h"
 
 namespace mdl::inject {
@@ -74,9 +76,14 @@ int list_memory(const Options& options) {
   const std::string glob = options.glob == kMemory ? "/Memory/*" : options.glob;
   std::erase_if(blocks, [&](const Block& one) { return fnmatch(glob.c_str(), one.path.c_str(), 0) != 0; });
   std::ranges::stable_sort(blocks, std::greater(), &Block::size);
+  output::Rows rows(options.format);
   for (const Block& one : blocks)
-    say("{:>14} bytes  {}  {}\n", output::grouped(static_cast<int64_t>(one.size())), one.path,
-        one.object->name);
+    if (rows.has_objects())
+      say_text(stdout, rows.of({{"path", one.path}, {"object", one.object->name}, {"bytes", one.size()}}));
+    else
+      say("{:>14} bytes  {}  {}\n", output::grouped(static_cast<int64_t>(one.size())), one.path,
+          one.object->name);
+  say_text(stdout, rows.end());
   if (blocks.empty())
     say(stderr, "mdl-inject: no variable of process {} matches '{}'\n", options.pid, options.glob);
   say(stderr,

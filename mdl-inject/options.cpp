@@ -18,6 +18,7 @@
 #include "mdl-inject/wrong_words.h"
 #include "runtime/kernel/broker.h"
 #include "runtime/output/formats.h"
+#include "runtime/output/rows.h"
 
 namespace mdl::inject {
 namespace {
@@ -400,7 +401,8 @@ Parsed parse_options(int argc, const char* const* argv) {
       ->group("Other commands");
   app.add_flag("--list", list,
                "List the functions of a process; with /SyncObject its locks, with /File and /Socket what it "
-               "reads and writes, with /Thread its threads, with /Memory its variables")
+               "reads and writes, with /Thread its threads, with /Memory its variables; "
+               "--format json or ndjson: for scripts")
       ->group("Other commands");
   app.add_flag("--metrics", metrics, "List the standard metrics; with a PID, those that the process can have")
       ->group("Other commands");
@@ -448,10 +450,12 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (*trusted_option) o.trusted = trusted;
   std::optional<std::string> wrong = assign_words(o, words, words_behind(argc, argv));
   if (!wrong && !o.process.empty() && (run || verify)) wrong = "-p does not go with --run and --verify";
-  if (!wrong && !o.format.empty() && (list || status || remove || verify || metrics))
+  if (!wrong && !o.format.empty() && (status || remove || verify || metrics))
     wrong =
-        "--format is of measured values; what --list, --metrics, --remove, --status and --verify print has "
-        "one form";
+        "--format is of measured values and of --list; what --metrics, --remove, --status and --verify print "
+        "has one form";
+  if (!wrong && list && std::ranges::find(output::kRowFormats, o.format) == std::end(output::kRowFormats))
+    wrong = "--list prints a table, ndjson (an object in each line) or json (an array of them)";
   if (!wrong && *sample_option && !o.busiest) wrong = "--sample goes with top";
   if (!wrong && o.busiest) wrong = wrong_top(o, other || run);
   if (!wrong && o.names_several()) wrong = wrong_several(o);

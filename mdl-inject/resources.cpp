@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <variant>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "mdl-inject/memory_list.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/output/figures.h"
+#include "runtime/output/rows.h"
 #include "runtime/process/target.h"
 
 namespace mdl::inject {
@@ -43,7 +45,7 @@ bool is_below(std::string_view path, std::string_view hierarchy) {
 
 class Listing final : public output::Consumer {
  public:
-  explicit Listing(output::Sink& sink) : sink_(sink) {}
+  Listing(output::Sink& sink, std::string_view format) : sink_(sink), format_(format) {}
 
   Result<void> sample(std::span<const output::Point> points, bool final) override {
     if (!final) return {};
@@ -51,6 +53,7 @@ class Listing final : public output::Consumer {
       uint64_t count = 0;
       int64_t total = 0;
       std::string text;  // of the totals
+      nlohmann::ordered_json totals = nlohmann::ordered_json::object();
     };
     std::map<std::string, Row> rows;
     size_t width = 0;
@@ -62,6 +65,10 @@ class Listing final : public output::Consumer {
       Row& row = rows[point.series->focus];
       row.count += observed ? observed->of.count() : 0;
       row.total += output::number(point.value).total;
+      const std::string_view name = metric == kSizes[0]   ? "bytes_read"
+                                    : metric == kSizes[1] ? "bytes_written"
+                                                          : "time_ns";
+      row.totals[std::string(name)] = output::number(point.value).total;
       is_of_locks = std::ranges::find(kSizes, metric) == std::end(kSizes);
       if (is_of_locks)
         row.text = "  " + output::total_text(point);
@@ -74,15 +81,24 @@ class Listing final : public output::Consumer {
     std::ranges::stable_sort(lines, std::greater(), [](const auto& line) { return line.second.total; });
     const std::string_view one = is_of_locks ? "wait " : "call ", many = is_of_locks ? "waits" : "calls";
     std::string text;
-    for (const auto& [focus, row] : lines)
+    output::Rows objects(format_);
+    for (const auto& [focus, row] : lines) {
+      if (objects.has_objects()) {
+        nlohmann::ordered_json object = {{"path", focus}, {"calls", row.count}};
+        object.update(row.totals);
+        text += objects.of(object);
+        continue;
+      }
       text +=
           fmt::format("{:<{}}  {:>12} {}{}\n", focus, width, output::grouped(static_cast<int64_t>(row.count)),
                       row.count == 1 ? one : many, row.text);
-    return sink_.write(text);
+    }
+    return sink_.write(text + objects.end());
   }
 
  private:
   output::Sink& sink_;
+  std::string format_;
 };
 
 int list_threads(const Options& options) {
@@ -92,6 +108,7 @@ int list_threads(const Options& options) {
   std::vector<pid_t> threads = process::live_threads(options.pid);
   std::ranges::sort(threads);
   size_t printed = 0;
+  output::Rows rows(options.format);
   for (const pid_t thread : threads) {
     const std::string path = fmt::format("{}/{}", kThreads, thread);
     std::string name = kernel::proc_text(thread, "comm");
@@ -99,9 +116,13 @@ int list_threads(const Options& options) {
     const std::string by_name = fmt::format("{}/{}", kThreads, name);
     if (fnmatch(glob.c_str(), path.c_str(), 0) != 0 && fnmatch(glob.c_str(), by_name.c_str(), 0) != 0)
       continue;
-    say("{}  {}\n", path, name);
+    if (rows.has_objects())
+      say_text(stdout, rows.of({{"path", path}, {"tid", thread}, {"name", name}}));
+    else
+      say("{}  {}\n", path, name);
     printed++;
   }
+  say_text(stdout, rows.end());
   if (printed == 0)
     say(stderr, "mdl-inject: no thread of process {} matches '{}'\n", options.pid, options.glob);
   return printed == 0 ? 1 : 0;
@@ -158,8 +179,8 @@ int list_resources(const Options& options, const Policy& policy) {
   return measure(moment, policy);
 }
 
-std::unique_ptr<output::Consumer> make_listing(output::Sink& sink) {
-  return std::make_unique<Listing>(sink);
+std::unique_ptr<output::Consumer> make_listing(output::Sink& sink, std::string_view format) {
+  return std::make_unique<Listing>(sink, format);
 }
 
 }  // namespace mdl::inject

@@ -19,6 +19,6 @@ int list_resources(const Options& options, const Policy& policy);
 
 // Writes the lines of the last sample: resources, how often each was waited for, and for how long; or how often it was
 // read and written, and how many bytes; the most first.
-std::unique_ptr<output::Consumer> make_listing(output::Sink& sink);
+std::unique_ptr<output::Consumer> make_listing(output::Sink& sink, std::string_view format);
 
 }  // namespace mdl::inject

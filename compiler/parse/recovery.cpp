@@ -241,6 +241,7 @@ std::string ErrorStrategy::hint_in_query(antlr4::Parser* parser, Token* found, b
     return fmt::format("a function stands right behind '{}'", text(tokens.get(0)));
   if (std::string foreign = foreign_clause(word); !foreign.empty()) return foreign;
   if (before == "operator") return fmt::format("a name with blanks stands in quotes: \"operator {}\"", word);
+  if (before == "=" && (type == P::GT || type == P::LT)) return fmt::format("'{}=' compares", word);
   if (type == P::GT && before == "-") return "what a pointer leads to is `readAddress(ADDRESS)`";
   if (type == P::LPAREN) return "a name with its parameters stands in quotes: \"ns::f(int)\"";
   if (type == P::SLASH || before == "/" || word == "!")
@@ -249,8 +250,11 @@ std::string ErrorStrategy::hint_in_query(antlr4::Parser* parser, Token* found, b
     return "a pattern that begins so stands in quotes: \"*Command\"; all of an object is /Code/OBJECT/*";
   constexpr std::string_view kOfValues[] = {"sum", "min", "max", "avg", "hist"};
   const std::string_view verb = text(tokens.get(0));
-  if (type == P::ID && is_no_typo && std::ranges::find(kOfValues, verb) != std::end(kOfValues))
-    return fmt::format("a value is taken 'at' a function: {} {} at {}", verb, before, word);
+  if (type == P::ID && is_no_typo && std::ranges::find(kOfValues, verb) != std::end(kOfValues)) {
+    std::string value;  // of several words: $arg[0]
+    for (size_t i = 1; i < found->getTokenIndex(); i++) value += text(tokens.get(i));
+    return fmt::format("a value is taken 'at' a function: {} {} at {}", verb, value, word);
+  }
   if (type == P::ID && is_second && is_no_typo)
     return fmt::format("several functions have commas between them: {}, {}", before, word);
   return "";

@@ -19,7 +19,7 @@ constexpr size_t kLongestName = 60;        // of a metric that has no name of it
 constexpr std::string_view kEvery = "/*";  // ends an item that stands for all functions of an object
 // The keys that are the function, or the object, of the loop that all code is in.
 constexpr std::string_view kPath = "path(function)", kObject = "module(object)";
-constexpr std::string_view kAllocatorList = "allocators", kReleaseList = "releases";
+constexpr std::string_view kAllocatorList = "allocators", kFillerList = "fillers", kReleaseList = "releases";
 
 // The text, with the parts of a query that parts of it stand for.
 class Writer {
@@ -211,7 +211,11 @@ class Expander {
       list(of_objects() ? "objects" : "functions", of_objects() ? "module" : "procedure", query_.subjects);
     if (has_flags())
       for (size_t i = 0; i < query_.within.size(); i++) list(within_list(i), "procedure", query_.within[i]);
-    if (has_site(query_)) list(kAllocatorList, format::kAllocators), list(kReleaseList, format::kReleases);
+    if (has_site(query_)) {
+      list(kAllocatorList, format::kAllocators);
+      list(kFillerList, format::kFillers);
+      list(kReleaseList, format::kReleases);
+    }
     if (!has_constraint()) return;
     const Span origin = query_.within[0][0].span;
     line(0, fmt::format("constraint {}_within /Code/*/* is counter {{", name_), origin);
@@ -393,6 +397,9 @@ class Expander {
   void note_blocks() {
     line(2, fmt::format("foreach function in {}_{} {{", name_, kAllocatorList));
     line(3, "prepend preInsn function.return (* allocated($return); *)");
+    line(2, "}");
+    line(2, fmt::format("foreach function in {}_{} {{", name_, kFillerList));
+    line(3, "prepend preInsn function.return (* if (int($return) == 0) allocated(readAddress($arg[0])); *)");
     line(2, "}");
     line(2, fmt::format("foreach function in {}_{} {{", name_, kReleaseList));
     line(3, "append preInsn function.entry (* released($arg[0]); *)");

@@ -328,7 +328,7 @@ class MetricChecker {
       result_.keys.push_back({name, named_key(base.keys[i]).name});
       hidden(name);
     }
-    result_.key_change = owner.name + ".change";
+    result_.key_change = owner.name + std::string(format::kKeyChangeSuffix);
     hidden(result_.key_change);
   }
 

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <iterator>
 
+#include "format/kinds.h"
+
 namespace mdl {
 namespace {
 
@@ -134,6 +136,9 @@ std::string foreign_value(std::string_view word) {
   if (digits.size() == 1 && digits[0] >= '0' && digits[0] <= '5')
     return fmt::format("the arguments are `$arg[0]` to `$arg[5]`, and by name `$args.NAME`: `$arg[{}]`",
                        digits);
+  if (const auto key = format::key_call(word);
+      key && *key != format::KeyName::path && *key != format::KeyName::module)
+    return fmt::format("`{0}` is of a value: `by {0}($arg[0])`", word);
   return find(kValues, word);
 }
 

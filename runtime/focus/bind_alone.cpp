@@ -6,6 +6,7 @@
 
 #include "format/heap.h"
 #include "runtime/focus/bind_keys.h"
+#include "runtime/plan/capabilities.h"
 
 namespace mdl::focus {
 namespace {
@@ -43,9 +44,33 @@ bool has_sites(const format::Metric& metric) {
   return std::ranges::find(metric.keys, format::KeyName::site, &format::MetricKey::name) != metric.keys.end();
 }
 
+// Where memory may not be read, what only notes blocks by reading it goes: they have no site then. So does the code at
+// the entries that keeps arguments for it.
+void leave_unknown(const plan::Plan& plan, Evaluation& code) {
+  const auto names = [](const plan::Stencil& stencil, const format::CellUse& use) {
+    return std::ranges::any_of(stencil.info.cells, [&](const auto& own) { return own.name == use.name; });
+  };
+  std::vector<uint32_t> gone;
+  for (const Insertion& one : code.insertions)
+    if (plan.stencils[one.stencil].info.only_notes &&
+        plan::uses(plan.stencils[one.stencil], format::Routine::read))
+      gone.push_back(one.stencil);
+  const auto keeps_for = [&](const plan::Stencil& stencil) {
+    return std::ranges::any_of(stencil.info.cells, [&](const format::CellUse& use) {
+      return use.kind == format::CellKind::entries &&
+             std::ranges::any_of(gone, [&](uint32_t i) { return names(plan.stencils[i], use); });
+    });
+  };
+  std::erase_if(code.insertions, [&](const Insertion& one) {
+    const plan::Stencil& stencil = plan.stencils[one.stencil];
+    return std::ranges::find(gone, one.stencil) != gone.end() || keeps_for(stencil);
+  });
+}
+
 // Of what allocates and releases blocks, a process needs to have malloc and free only. All that it has is seen: where
 // code stands in some functions only, a block could go unseen, and its site would be another block's.
-Result<void> know_heap(const format::Metric& metric, const ResolvedFocus& focus, Evaluation& code) {
+Result<void> know_heap(Requests& requests, const Scope& scope, const format::Metric& metric,
+                       const ResolvedFocus& focus, Evaluation& code) {
   if (!has_sites(metric)) return {};
   if (!focus.only.empty())
     return Error{
@@ -56,8 +81,10 @@ Result<void> know_heap(const format::Metric& metric, const ResolvedFocus& focus,
     return std::ranges::find(names, name) != std::end(names);
   };
   std::erase_if(code.missing, [&](const std::string& name) {
-    return !has(format::kHeap, name) && (has(format::kAllocators, name) || has(format::kReleases, name));
+    return !has(format::kHeap, name) &&
+           (has(format::kAllocators, name) || has(format::kFillers, name) || has(format::kReleases, name));
   });
+  if (!requests.admit_reads(scope.owner)) leave_unknown(scope.plan, code);
   return {};
 }
 
@@ -100,7 +127,8 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   scope.only = focus.only;
   auto base = evaluate(scope, replaced ? replacement.constraint->placement : metric.placement);
   if (!base) return base.error();
-  if (auto known = know_heap(metric, focus, *base); !known) return requests.leave_out(wanted, known.error());
+  if (auto known = know_heap(requests, scope, metric, focus, *base); !known)
+    return requests.leave_out(wanted, known.error());
   if (wanted.whole && !base->missing.empty() && !requests.may_come(wanted))
     return requests.lacks(metric, base->missing);
   // One of several is told with what else has no such points: a library may be all data.

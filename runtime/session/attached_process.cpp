@@ -72,6 +72,27 @@ bool has_clock(const focus::Binding& binding, format::CellClock clock) {
       binding.cells, [&](const focus::CellSlot& cell) { return format::info(cell.kind).clock == clock; });
 }
 
+// Whether an entry of a call is known in the cell only for the sake of a block's address: then how long calls run is
+// asked by nobody, and hits need not be left out of it, which each of them would take longer for.
+bool only_notes(const plan::Plan& plan, const focus::Binding& binding, focus::CellId cell) {
+  if (binding.cells[cell].kind != format::CellKind::entries) return false;
+  for (const focus::BoundPoint& point : binding.points)
+    for (const focus::BoundSnippet& snippet : point.snippets)
+      if (point.kind != format::PointKind::entry && !plan.stencils[snippet.stencil].info.only_notes &&
+          std::ranges::find(snippet.cells, cell) != snippet.cells.end())
+        return false;
+  return true;
+}
+
+// Whether times are asked for.
+bool has_times(const plan::Plan& plan, const focus::Binding& binding) {
+  if (has_clock(binding, format::CellClock::cpu)) return true;
+  for (focus::CellId i = 0; i < binding.cells.size(); ++i)
+    if (format::info(binding.cells[i].kind).clock == format::CellClock::wall && !only_notes(plan, binding, i))
+      return true;
+  return false;
+}
+
 }  // namespace
 
 Result<Contents> read_contents(pid_t pid, std::chrono::milliseconds patience) {
@@ -211,13 +232,16 @@ Result<AttachedProcess::Clocks> AttachedProcess::clocks_for(const plan::Plan& pl
                                                             const focus::Binding& binding) const {
   Clocks out{input_->ticks_per_second, input_->hit_time};
   const bool wall = has_clock(binding, format::CellClock::wall) || !options_->commands.empty();
+  const bool times = has_times(plan, binding) || !options_->commands.empty();
   if (out.hit_time.kept || (!wall && !has_clock(binding, format::CellClock::cpu))) return out;
   if (out.ticks_per_second == 0) {
     auto rate = arch::ticks_per_second(since_);
-    if (!rate && wall) return rate.error();
-    if (rate) out.ticks_per_second = *rate;
+    if (!rate && wall && times) return rate.error();
+    constexpr uint64_t kUnknown = 1;  // the counter is read, and nobody asks for times
+    if (rate || wall) out.ticks_per_second = rate ? *rate : kUnknown;
   }
   if (options_->raw_times || out.ticks_per_second == 0) return out;
+  if (!times) return out;
   if (std::ranges::any_of(plan.stencils, &plan::Stencil::reads_otherwise))
     say(stderr,
         "warning: the plan reads the clock in a way of its own: its times include what the "
@@ -379,8 +403,7 @@ Result<std::string> AttachedProcess::change(const Move& move, const output::Feed
   Measured& then = next->measured;
   auto cells = patch::continue_cells(measurement_->journal(), then.binding, next->kept.cells);
   if (!cells) return cells.error();
-  const bool is_first_clock = !has_clock(measured_.binding, format::CellClock::wall) &&
-                              !has_clock(measured_.binding, format::CellClock::cpu);
+  const bool is_first_clock = !has_times(measured_.plan(), measured_.binding);
   auto clocks = is_first_clock ? clocks_for(then.plan(), then.binding)
                                : Result<Clocks>(Clocks{input_->ticks_per_second, input_->hit_time});
   if (!clocks) return clocks.error();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "runtime/arch/description.h"
 #include "runtime/focus/continuation.h"
 #include "runtime/image/for_people.h"
+#include "runtime/output/rows.h"
 
 namespace mdl::inject {
 namespace {
@@ -139,7 +141,24 @@ void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch
         why);
 }
 
-int print_functions(std::FILE* out, const image::Image& image, const std::string& glob) {
+namespace {
+
+// Its path, as a focus has it; what it is called, and what else.
+nlohmann::ordered_json row_of(const image::Object& object, const image::Function& function) {
+  nlohmann::ordered_json out = {{"path", function_text(&object, &function)},
+                                {"object", object.name},
+                                {"function", function.name},
+                                {"demangled", image::demangle(function.name).full},
+                                {"aliases", function.aliases}};
+  if (function.is_ifunc) out["ifunc"] = true;
+  return out;
+}
+
+}  // namespace
+
+int print_functions(std::FILE* out, const image::Image& image, const std::string& glob,
+                    std::string_view format) {
+  output::Rows rows(format);
   size_t printed = 0;
   for (const image::Object& object : image.objects)
     for (const image::Function& function : object.functions) {
@@ -153,11 +172,16 @@ int print_functions(std::FILE* out, const image::Image& image, const std::string
         wanted = wanted || fnmatch(glob.c_str(), alias.c_str(), 0) == 0;
       if (!wanted) continue;
       printed++;
+      if (rows.has_objects()) {
+        say_text(out, rows.of(row_of(object, function)));
+        continue;
+      }
       say(out, "{}", text);
       if (plain != function.name) say(out, "  {}", full);
       for (const std::string& alias : function.aliases) say(out, "  ={}", alias);
       say(out, "{}\n", function.is_ifunc ? "  (IFUNC)" : "");
     }
+  say_text(out, rows.end());
   return printed ? 0 : 1;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "runtime/focus/request.h"
 #include "runtime/patch/coverage.h"
@@ -23,7 +24,8 @@ void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding&
 // "inserted 812 points in 41 ms, paused 0.6 ms", and warnings.
 void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch::Coverage& coverage);
 // --list: every function as it is named in a focus.
-int print_functions(std::FILE* out, const image::Image& image, const std::string& glob);
+int print_functions(std::FILE* out, const image::Image& image, const std::string& glob,
+                    std::string_view format = "");
 
 // Functions whose exits were missed, and the requests that are suspect for it: on standard error.
 void say_missed_exits(pid_t pid, const resident::Journal& journal, const patch::ExitCheck& check);

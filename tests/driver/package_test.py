@@ -35,7 +35,8 @@ class Package(unittest.TestCase):
     def test_what_is_installed(self):
         for path in ("bin/mdlc", "bin/mdl-inject", "share/mdl/stdlib-metrics/code.mdl", "share/man/man1/mdlc.1",
                      "share/man/man1/mdl-inject.1", "share/doc/mdl/LICENSE", "share/bash-completion/completions/mdlc",
-                     "share/bash-completion/completions/mdl-inject", "share/mdl/editors/mdl.tmLanguage.json",
+                     "share/bash-completion/completions/mdl-inject", "share/zsh/site-functions/_mdl-inject",
+                     "share/fish/vendor_completions.d/mdl-inject.fish", "share/mdl/editors/mdl.tmLanguage.json",
                      "share/mdl/sbom.spdx.json", "lib/cmake/Mdl/MdlConfig.cmake", "lib/cmake/Mdl/MdlConfigVersion.cmake"):
             self.assertTrue((self.prefix / path).is_file(), path)
         run(self.prefix / "bin/mdlc", "--check", "code.mdl")

@@ -3,6 +3,7 @@ completion, and those three name the same options."""
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -59,6 +60,24 @@ class Tools(unittest.TestCase):
         completion = (SOURCE / "scripts/completion/mdl-inject.bash").read_text()
         verbs = re.search(r'compgen -W "([a-z ]+)" -- "\$word"', completion)[1].split()
         self.assertEqual(verbs, sorted(re.findall(r'"(\w+)"', table)))
+        for other, words_of in (("_mdl-inject", r"for name in ([a-z ]+); do"), ("mdl-inject.fish", r"printf '%s \\n' ([a-z ]+)")):
+            self.assertEqual(re.search(words_of, (SOURCE / "scripts/completion" / other).read_text())[1].split(), verbs, other)
+
+    def test_other_shells_ask_help(self):
+        """zsh and fish have all options and formats of --help, where they are installed."""
+        program = TOOLS["mdl-inject"]
+        scripts = {"zsh": (["-f", "-c", 'source "$1"; _mdl_options "$2" | cut -d: -f1; _mdl_formats "$2"', "zsh"], "_mdl-inject"),
+                   "fish": (["-N", "-c", 'source "$argv[1]"; function __mdl_program; echo $program; end; set -g program "$argv[2]"; '
+                             '__mdl_options; __mdl_formats'], "mdl-inject.fish")}
+        formats = re.findall(r"^MDL_OUTPUT_FORMAT\((\w+)\)$", (SOURCE / "runtime/output/formats.def").read_text(), re.M)
+        wanted = set(formats).union(*options_of_help("mdl-inject"))
+        for shell, (words_of, file) in scripts.items():
+            if not shutil.which(shell):
+                continue
+            with self.subTest(shell=shell):
+                done = subprocess.run([shell, *words_of, SOURCE / "scripts/completion" / file, program], capture_output=True,
+                                      text=True, timeout=60)
+                self.assertEqual((set(done.stdout.split()), done.stderr), (wanted, ""))
 
     def test_the_contract(self):
         contract = {

@@ -1,7 +1,9 @@
 """Files and sockets by descriptor, as they were at each hit, however often a number is used again."""
 
+import json
 import re
 import shutil
+import subprocess
 import threading
 import time
 import unittest
@@ -184,6 +186,21 @@ class Descriptors(LiveTest):
         number = lambda text: int(text.replace(",", ""))
         return program, {line[1]: (number(line[2]), {kind: number(many) for many, kind in re.findall(r"([\d,]+) (\w+)", line[3])})
                          for line in lines}
+
+    def test_they_are_listed_for_scripts(self):
+        program = self.start("descriptors")
+        lister = subprocess.Popen([MDL_INJECT, "--list", str(program.pid), "/File/tmp/*", "-d", "1", "--format", "json"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while "inserted" not in lister.stderr.readline():
+            pass
+        program.ask("go 50")
+        out, _ = lister.communicate(timeout=30)
+        sizes = {f"/File{program.ready['folder']}/{path}": size for path, size in (("one", 1), ("two", 2), ("three", 3))}
+        rows = json.loads(out)
+        self.assertEqual({row["path"] for row in rows}, set(sizes))
+        for row in rows:
+            self.assertGreater(row["calls"], 0)
+            self.assertEqual(row["bytes_written"], sizes[row["path"]] * row["calls"])
 
     def test_they_are_listed(self):
         program, files = self.listed("/File/tmp/*", "-d", "0.5")

@@ -362,6 +362,22 @@ class Output(LiveTest):
         self.assertIn("/Code/children/main", everything.stdout.split())
         self.assertTrue(re.search(r"^/Code/libc\.so\.6/", everything.stdout, re.M))
 
+    def test_list_for_scripts(self):
+        """--format json is one array, ndjson a line for each; both have what the text has."""
+        for glob in ((), ("nosuch",), ("/Thread",), ("/Memory",), ("/SyncObject", "-d", "0.1"), ("/File", "-d", "0.1")):
+            with self.subTest(glob=glob):
+                text, array, lines = (run(MDL_INJECT, "--list", self.program.pid, *glob, *more)
+                                      for more in ((), ("--format", "json"), ("--format", "ndjson")))
+                self.assertEqual({text.returncode, array.returncode, lines.returncode}, {1 if glob == ("nosuch",) else 0}, array.stderr)
+                rows = json.loads(array.stdout)
+                self.assertEqual(rows, [json.loads(line) for line in lines.stdout.splitlines()])
+                self.assertEqual(len(rows), len(text.stdout.splitlines()))
+                self.assertEqual([row["path"] for row in rows if row["path"] not in text.stdout], [])
+        row, = (row for row in json.loads(run(MDL_INJECT, "--list", self.program.pid, "--format", "json").stdout)
+                if row["path"] == "/Code/children/main")
+        self.assertEqual(row, {"path": "/Code/children/main", "object": "children", "function": "main", "demangled": "main",
+                               "aliases": []})
+
     def test_standard_plans_are_found_by_name(self):
         """One command, in an empty folder; a file of that name there is another one, which wants its folder."""
         request = [MDL_INJECT, str(self.program.pid), "code.plan", "-m", "procedure_calls@/Code/children/t_work", "-d", "0.2"]

@@ -252,6 +252,15 @@ void retype_each_value(const Json& whole, const Json::json_pointer& at, int& cou
     for (const auto& [key, value] : here.items()) retype_each_value(whole, at / key, count);
 }
 
+TEST(Manifest, KeepsThatCodeOnlyNotesBlocks) {
+  Manifest noting = sample();
+  noting.stencils[0].only_notes = true;
+  auto read = read_manifest(write_manifest(noting));
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(*read, noting);
+  EXPECT_EQ(write_manifest(sample()).find("only_notes"), std::string::npos);
+}
+
 TEST(Manifest, RefusesAnyMissingKeyAndAnyWrongType) {
   Json whole = Json::parse(write_manifest(sample()));
   int removed = 0, retyped = 0;

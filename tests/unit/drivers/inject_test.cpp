@@ -177,6 +177,8 @@ TEST(WrongWords, AnOptionThatIsNone) {
   EXPECT_THAT(said({"--status", "12", "--json"}), testing::HasSubstr("--format ndjson has a line of JSON"));
   EXPECT_THAT(said({"--status", "12", "--format", "json"}),
               testing::HasSubstr("--format is of measured values"));
+  EXPECT_THAT(said({"--list", "12", "--format", "influx"}),
+              testing::HasSubstr("--list prints a table, ndjson (an object in each line) or json"));
   EXPECT_THAT(said({"strace", "-c", "-p", "12"}), testing::HasSubstr("what strace is asked is `mdl-inject"));
   EXPECT_THAT(said({"12", "count f", "-d", "1m", "-d", "1"}),
               testing::HasSubstr("--duration is given more than once"));
