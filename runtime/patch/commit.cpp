@@ -197,9 +197,11 @@ class Commit {
     if (!resident::is_in_place(stage_.journal, memory_))
       return Error{fmt::format("another mdl-inject has taken out of process {} what was being inserted",
                                input_.image.pid)};
-    std::set<const FunctionPlan*> busy = busy_functions(regs, *mappings, now);
+    pid_t unread = 0;
+    std::set<const FunctionPlan*> busy = busy_functions(regs, *mappings, now, unread);
     if (now.is_over()) return Attempt::late;
-    if (!busy.empty() && may_wait) return Attempt::busy;
+    if ((!busy.empty() || unread != 0) && may_wait) return Attempt::busy;
+    if (unread != 0) return unread_stack(unread);
     std::map<const FunctionPlan*, std::string> reasons;
     for (const FunctionPlan* function : busy) reasons[function] = "an interrupted thread stayed inside it";
     if (!reasons.empty()) {
@@ -227,6 +229,13 @@ class Commit {
                     "(PR_SET_SYSCALL_USER_DISPATCH, as Wine uses it), and those of instrumentation would: it "
                     "cannot be instrumented safely",
                     *tid, input_.image.pid)};
+  }
+
+  Error unread_stack(pid_t tid) const {
+    return {
+        fmt::format("the stack of thread {} of process {} cannot be read (memfd_secret, userfaultfd?), so it "
+                    "is not known where the thread will return to: nothing was changed",
+                    tid, input_.image.pid)};
   }
 
   Error go_thread(pid_t tid) const {
@@ -279,13 +288,15 @@ class Commit {
 
   // Functions with a window into which an address on some stack points: a handler
   // interrupted it and will return there. A thread's pc can be moved, such an address cannot.
+  // `unread` becomes a thread of which it cannot be found out, if there is one.
   std::set<const FunctionPlan*> busy_functions(const Regs& regs, const std::vector<image::Mapping>& mappings,
-                                               process::PausedMemory& now) const {
+                                               process::PausedMemory& now, pid_t& unread) const {
     std::set<const FunctionPlan*> out;
     for (const auto& [tid, r] : regs) {
       now.begin(tid);
-      std::vector<uint64_t> places = return_places(r, mappings, now, unwinder_);
+      auto [places, unread_at] = return_places(r, mappings, now, unwinder_);
       if (now.is_over()) return out;
+      if (unread_at != 0) unread = tid;
       for (uint64_t word : places)
         if (const StagedWindow* window = window_around(word)) out.insert(window->function);
       places.push_back(arch::pc(r));

@@ -21,9 +21,9 @@ std::vector<pid_t> threads_inside(const process::Threads& threads, std::vector<p
   std::erase_if(which, [&](pid_t tid) {
     now.begin(tid);
     auto registers = threads.registers(tid);
-    return registers && !inside(arch::pc(*registers)) &&
-           std::ranges::none_of(return_places(*registers, *mappings, now, unwinder), inside) &&
-           !now.is_over();
+    if (!registers || inside(arch::pc(*registers))) return false;
+    const ReturnPlaces places = return_places(*registers, *mappings, now, unwinder);
+    return places.unread == 0 && std::ranges::none_of(places.known, inside) && !now.is_over();
   });
   return which;
 }

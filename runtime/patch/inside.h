@@ -17,7 +17,7 @@
 namespace mdl::patch {
 
 // Those of the stopped threads that execute in one of these ranges, or will come back there; all whose stacks
-// could not be looked at in time.
+// could not be looked at, or not in time.
 std::vector<pid_t> threads_inside(const process::Threads& threads, std::vector<pid_t> which,
                                   const std::vector<image::Range>& code, pid_t pid,
                                   process::PausedMemory& now, const image::Unwinder& unwinder);

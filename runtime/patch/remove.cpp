@@ -37,6 +37,7 @@ void Removal::release_all() {
 }
 
 bool Removal::anyone_inside(WalkedStacks& stacks) {
+  unread_ = 0;
   if (expects_nobody_) return false;
   auto mappings = this->mappings();
   if (!mappings) return true;
@@ -52,8 +53,12 @@ bool Removal::anyone_inside(WalkedStacks& stacks) {
   for (pid_t tid : threads_.stopped()) {
     auto regs = threads_.registers(tid);
     if (!regs || inside(arch::pc(*regs))) return true;
-    for (uint64_t word : return_places(*regs, **mappings, stacks.memory(), stacks.of(tid, *regs)))
-      if (inside(word)) return true;
+    const ReturnPlaces places = return_places(*regs, **mappings, stacks.memory(), stacks.of(tid, *regs));
+    if (std::ranges::any_of(places.known, inside)) return true;
+    if (places.unread != 0) {
+      unread_ = tid;
+      return true;
+    }
   }
   return false;
 }
@@ -227,7 +232,9 @@ Result<void> Removal::put_back_hosts(WalkedStacks& stacks) {
   for (pid_t tid : threads_.stopped()) {
     auto regs = threads_.registers(tid);
     if (!regs || !moved) return {};
-    for (uint64_t word : return_places(*regs, **mappings, stacks.memory(), stacks.of(tid, *regs)))
+    const ReturnPlaces places = return_places(*regs, **mappings, stacks.memory(), stacks.of(tid, *regs));
+    if (places.unread != 0) return {};  // it may return to any
+    for (uint64_t word : places.known)
       if (auto host = hosts.find(word); host != hosts.end()) waiting.insert(host->second);
   }
   if (stacks.memory().is_over()) return {};
@@ -289,9 +296,13 @@ Result<void> Removal::finish() {
             unknown_ ? fmt::format("process {} would have to stand for too long to find out whether a thread "
                                    "is still inside the instrumentation",
                                    pid_)
-                     : fmt::format("a thread of process {} is still inside the instrumentation (asleep in a "
-                                   "signal handler?)",
-                                   pid_)),
+            : unread_ != 0
+                ? fmt::format("thread {} of process {} has a stack that cannot be read, so it is not known "
+                              "whether it is still inside the instrumentation",
+                              unread_, pid_)
+                : fmt::format("a thread of process {} is still inside the instrumentation (asleep in a "
+                              "signal handler?)",
+                              pid_)),
         Status::left_inert};
   }
   stubs_ = process::restore_slack(memory_, *image_);

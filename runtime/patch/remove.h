@@ -111,6 +111,7 @@ class Removal {
   bool gone_ = false;
   bool inside_ = false;
   bool unknown_ = false;  // to look at all stacks took too long
+  pid_t unread_ = 0;      // a thread with a stack that cannot be read, and may lead inside
   bool expects_nobody_ = false;
   bool hosts_left_ = false;
 };

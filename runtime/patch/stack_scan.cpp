@@ -10,14 +10,17 @@ namespace {
 constexpr size_t kFrames = 10000;
 constexpr uint64_t kMost = 64u << 20;  // bytes of one stack that are looked at
 
-void append(std::vector<uint64_t>& out, uint64_t from, uint64_t to, const image::Memory& memory) {
+void append(ReturnPlaces& places, uint64_t from, uint64_t to, const image::Memory& memory) {
+  std::vector<uint64_t>& out = places.known;
   from &= ~uint64_t{7};
   to = std::min(to, from + kMost);
   constexpr uint64_t kChunk = 1u << 20;
   for (; from < to; from += kChunk) {
     size_t words = (std::min(to, from + kChunk) - from) / 8, at = out.size();
     out.resize(at + words);
-    if (!memory.read(from, std::as_writable_bytes(std::span(out).subspan(at)))) out.resize(at);
+    if (memory.read(from, std::as_writable_bytes(std::span(out).subspan(at)))) continue;
+    out.resize(at);
+    places.unread = from;
   }
 }
 
@@ -43,19 +46,17 @@ const image::Stack& WalkedStacks::of(pid_t tid, const arch::ThreadRegisters& reg
   return known->second;
 }
 
-std::vector<uint64_t> return_places(const arch::ThreadRegisters& registers,
-                                    std::span<const image::Mapping> mappings, const image::Memory& memory,
-                                    const image::Unwinder& unwinder) {
+ReturnPlaces return_places(const arch::ThreadRegisters& registers, std::span<const image::Mapping> mappings,
+                           const image::Memory& memory, const image::Unwinder& unwinder) {
   return return_places(registers, mappings, memory,
                        unwinder.walk(arch::unwind_registers(registers), memory, kFrames));
 }
 
-std::vector<uint64_t> return_places(const arch::ThreadRegisters& registers,
-                                    std::span<const image::Mapping> mappings, const image::Memory& memory,
-                                    const image::Stack& stack) {
-  std::vector<uint64_t> out;
+ReturnPlaces return_places(const arch::ThreadRegisters& registers, std::span<const image::Mapping> mappings,
+                           const image::Memory& memory, const image::Stack& stack) {
+  ReturnPlaces out;
   for (size_t i = 1; i < stack.frames.size(); i++)
-    out.push_back(stack.frames[i].pc);  // the first is where it is
+    out.known.push_back(stack.frames[i].pc);  // the first is where it is
   if (stack.complete) return out;
   uint64_t sp = arch::stack_pointer(registers);
   const image::Mapping* current = mapping_at(mappings, sp);

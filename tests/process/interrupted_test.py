@@ -59,6 +59,42 @@ class Interrupted(LiveTest):
         """The thread seems to be on its own stack: only its frames tell that it came from another."""
         self.check("beside")
 
+    def start_with_secret_stack(self):
+        memfd_secret = 447
+        memory = ctypes.CDLL(None).syscall(memfd_secret, 0)
+        if memory < 0:
+            self.skipTest("no memfd_secret here")
+        os.close(memory)
+        return self.start("interrupted", "secret")
+
+    def test_attach_beside_a_stack_that_cannot_be_read(self):
+        """Where the handler will return to is in memory that only the program reads: nothing is changed."""
+        program = self.start_with_secret_stack()
+        before = self.remember(program.pid)
+        plan = self.compile_text(entries_and_returns(["t_window"]))
+        program.send("interrupt 4000")
+        program.answer("inside")
+        done = run(MDL_INJECT, str(program.pid), plan, "-d", "100ms")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"the stack of thread {program.pid} of process {program.pid} cannot be read", done.stderr)
+        self.assertEqual(program.answer("done")["sum"], RESULT)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.ask("work 100")["sum"], 101 * RESULT)
+        self.assertEqual(program.end(), 0)
+
+    def test_removal_beside_a_stack_that_cannot_be_read(self):
+        """The handler returns to code of ours; another thread could give its memory back meanwhile."""
+        program = self.start_with_secret_stack()
+        before = self.remember(program.pid)
+        session = self.inject(program.pid, self.compile_text(entries_and_returns(["t_window"]))).wait_inserted()
+        program.send("interrupt 1500")
+        program.answer("inside")
+        self.assert_stopped_well(session)
+        self.assertEqual(program.answer("done")["sum"], RESULT)
+        self.assert_untouched(program.pid, before)
+        self.assertEqual(program.ask("work 100")["sum"], 101 * RESULT)
+        self.assertEqual(program.end(), 0)
+
     def test_short_jump(self):
         """What was given up is not the session's: its relay is not looked at for code that was loaded anew."""
         program = self.start("interrupted", "apart")

@@ -7,6 +7,8 @@
 //   apart   the alternate stack is in the program's data
 //   beside  it is right below the block that the thread pointer points to, and so in one mapping
 //           with it, where a thread's own stack is
+//   secret  it is in memory that nobody else can read (memfd_secret), also the fault's; a second
+//           thread sleeps
 //
 // Commands: `interrupt MS` calls t_window, `interrupt_short MS` t_short, with a null pointer; the fault's
 // handler says {"event": "inside"} from another handler, on the alternate stack, that sleeps MS milliseconds,
@@ -18,11 +20,14 @@
 // execute a jump that it does not have: the handler says {"event":"inside"} and sleeps MS milliseconds. Then
 // answers as above. `often N` calls it N times; where it begins is said with {"event":"ready"}.
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <ctime>
+#include <string_view>
+#include <thread>
 
 #include "protocol.h"
 
@@ -149,6 +154,22 @@ void* stack_beside() {
   return at == MAP_FAILED ? nullptr : at;
 }
 
+void* secret_stack() {
+  constexpr int kMemfdSecret = 447;
+  const int memory = static_cast<int>(syscall(kMemfdSecret, 0));
+  if (memory < 0 || ftruncate(memory, kStackSize) != 0) exit(1);
+  void* at = mmap(nullptr, kStackSize, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  if (at == MAP_FAILED) exit(1);
+  std::thread([] {
+    for (;;) pause();
+  }).detach();
+  return at;
+}
+
+void* stack_of(std::string_view mode) {
+  return mode == "beside" ? stack_beside() : mode == "secret" ? secret_stack() : stack_apart;
+}
+
 void on_fault(int, siginfo_t*, void* context) {
   raise(SIGUSR1);
   static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RDI] = reinterpret_cast<greg_t>(&good);
@@ -189,13 +210,15 @@ int main(int argc, char** argv) {
   if (argc < 3) return 2;
   alarm(static_cast<unsigned>(atoi(argv[1])));
   stack_t stack{};
-  stack.ss_sp = argv[2] == std::string("beside") ? stack_beside() : stack_apart;
+  stack.ss_sp = stack_of(argv[2]);
   stack.ss_size = kStackSize;
   if (!stack.ss_sp) execv("/proc/self/exe", argv);  // another layout; the alarm goes on
   if (!stack.ss_sp || sigaltstack(&stack, nullptr) != 0) return 1;
   struct sigaction action {};
   action.sa_sigaction = on_fault;
-  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  const int where =
+      argv[2] == std::string_view("secret") ? SA_ONSTACK : 0;  // else the fault is on its own stack
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | where;
   sigaction(SIGSEGV, &action, nullptr);
   action.sa_handler = on_other_stack;
   action.sa_flags = SA_ONSTACK;
