@@ -361,6 +361,9 @@ class Changes(Commanded):
         self.program.ask("hold 2", "held")
         self.program.ask("let", "out")
         self.program.ask("start", "running")
+        while not values["least"]["count"]:  # a round
+            self.session.next_sample()
+            values = {line["metric"]: line for line in self.session.lines[-3:]}
         truth, _ = self.finish()
         values = {line["metric"]: line for line in self.session.lines[-3:]}
         self.assertEqual(values["deep_took"]["count"], truth["deep"] - 3)

@@ -133,6 +133,29 @@ class States(LiveTest):
         self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
 
+    def test_code_that_was_moved_away(self):
+        """Its jumps go with it: what they lead to stays until the program has moved it back, and they are taken out."""
+        plan = self.compile_text(metric("far_calls", ["t_movable"]))
+        for killed in (False, True):
+            program = self.start("guarded", "plain")
+            session = self.inject(program.pid, plan).wait_inserted()
+            program.ask("far 20")
+            program.ask("away")
+            if killed:
+                session.kill()
+                removed = run(MDL_INJECT, "--remove", program.pid)
+                self.assertEqual(removed.returncode, 5, removed.stderr)
+            else:
+                session.process.send_signal(signal.SIGINT)
+                self.assertEqual(session.wait(), 5, session.errors)
+            program.ask("back")
+            self.assertEqual(program.ask("far 10")["work"], 30)
+            removed = run(MDL_INJECT, "--remove", program.pid)
+            self.assertEqual(removed.returncode, 0, removed.stderr)
+            self.assertNotIn("mdl-", pathlib.Path(f"/proc/{program.pid}/maps").read_text())
+            self.assertEqual(program.ask("far 300")["work"], 330)
+            self.assertEqual(program.end(), 0)
+
     def test_code_that_was_copied(self):
         """What is in a copy is taken out as well; and who copies first is refused, since what is there is not known."""
         self.plan = self.compile_text(metric("work_calls", ["t_work"]))

@@ -25,7 +25,8 @@
 // Commands: `work N` calls t_work N times; `vfork N` does so and then waits half a second for a
 // vforked child, in a sleep that no signal interrupts; `longvfork N` does that for 2.4 seconds;
 // `copy` copies the page of t_work to memory of its own, and puts that in its place, as programs do that want their
-// code on huge pages; `borrow` starts the second thread of `borrowed`; `discard` gives back the pages of its code, which are read from the file again; `quit` ends with status 0. Answers {"event":"done","work":TOTAL,"interrupted":N}: how often the wait for a
+// code on huge pages; `away` moves the page of t_movable to another address, `back` moves it back, and `far N` calls
+// t_movable N times, each of which counts as work; `borrow` starts the second thread of `borrowed`; `discard` gives back the pages of its code, which are read from the file again; `quit` ends with status 0. Answers {"event":"done","work":TOTAL,"interrupted":N}: how often the wait for a
 // child, or its own sleep, failed with EINTR.
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -65,6 +66,22 @@ extern "C" __attribute__((noinline, used)) uint64_t t_work(uint64_t x) {
   asm volatile("" : "+r"(x));
   return x * 3;
 }
+
+// Alone on its page.
+extern "C" uint64_t t_movable(uint64_t x);
+asm(R"(
+  .pushsection .text.movable, "ax"
+  .balign 4096
+  .globl t_movable
+  .type t_movable, @function
+t_movable:
+  lea (%rdi,%rdi,2), %rax
+  add $1, %rax
+  ret
+  .size t_movable, . - t_movable
+  .balign 4096
+  .popsection
+)");
 
 namespace {
 
@@ -206,6 +223,19 @@ bool discard_code() {
   return madvise(code, kPage, MADV_DONTNEED) == 0;
 }
 
+// The code of t_movable to another address, or back.
+bool move_code(bool back) {
+  static void* const away =
+      mmap(nullptr, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);  // what is moved takes its place
+  void* const home = reinterpret_cast<void*>(&t_movable);
+  void* const to = back ? home : away;
+  return mremap(back ? away : home, kPage, kPage, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+}
+
+void call_movable(unsigned long calls) {
+  for (unsigned long i = 0; i < calls; ++i) work += t_movable(i) == 3 * i + 1;
+}
+
 void raise_until_told() {
   std::signal(SIGUSR1, [](int) {});
   for (pollfd input = {STDIN_FILENO, POLLIN, 0}; poll(&input, 1, 0) == 0;) raise(SIGUSR1);
@@ -238,9 +268,15 @@ void cross_descriptors() {
     bool is_long = command.word == "longvfork", is_vfork = is_long || command.word == "vfork";
     if (command.word == "borrow") start_raw_thread(with_pointer_of_its_maker);
     const bool is_copy = command.word == "copy", is_discard = command.word == "discard";
-    if (command.word != "work" && command.word != "borrow" && !is_vfork && !is_copy && !is_discard) _exit(0);
+    const bool is_away = command.word == "away", is_back = command.word == "back";
+    if ((is_away || is_back) && !move_code(is_back)) _exit(1);
+    const bool is_far = command.word == "far";
+    if (is_far) call_movable(command.number);
+    if (!is_away && !is_back && !is_far && command.word != "work" && command.word != "borrow" && !is_vfork &&
+        !is_copy && !is_discard)
+      _exit(0);
     if ((is_copy && !copy_code()) || (is_discard && !discard_code())) _exit(1);
-    for (unsigned long i = 0; i < command.number; ++i) t_work(i);
+    for (unsigned long i = 0; i < command.number && !is_far; ++i) t_work(i);
     if (is_vfork) wait_for_vforked_child(is_long ? timespec{2, 400'000'000} : timespec{0, 500'000'000});
     protocol::say_event(
         "done", protocol::field("work", work) + "," + protocol::field("interrupted", interrupted.load()));
