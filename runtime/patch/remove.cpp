@@ -172,7 +172,7 @@ Result<void> Removal::put_all_back(const resident::Journal* own, Clock::time_poi
     process::PausedMemory now(memory_, threads_.stopped_since(), limit);
     WalkedStacks stacks(unwinder, now);
     if (!stopped && (Clock::now() > until || threads_.executed() || process::has_ended(pid_))) return stopped;
-    if (stopped && !is_there()) {
+    if (stopped && is_another_there()) {
       gone_ = true;
       release_all();
       return {};
@@ -205,11 +205,14 @@ Result<void> Removal::put_all_back(const resident::Journal* own, Clock::time_poi
   }
 }
 
-// In a stop: whether it is the session that was looked at. One that does not see our lock (process/lock.h) may have
-// taken that out, and somebody may have inserted another one.
-bool Removal::is_there() {
+// In a stop: whether there is a session that was not there when it was looked at. One that does not see our lock
+// (process/lock.h) may have taken that out, and somebody may have inserted another one.
+bool Removal::is_another_there() {
   auto mappings = this->mappings();
-  return mappings && resident::journal_heads(**mappings, memory_) == heads_;
+  return mappings && std::ranges::any_of(resident::journal_heads(**mappings, memory_), [&](const auto& head) {
+           const auto known = heads_.find(head.first);
+           return known == heads_.end() || known->second != head.second;
+         });
 }
 
 void Removal::check_exits(const MissedExits& missed, WalkedStacks& stacks) {
@@ -364,7 +367,7 @@ Result<void> Removal::finish() {
     nap(5000);
     if (auto stopped = threads_.stop_all(2000ms, kLongestStop); !stopped)
       done = stopped;
-    else if (!is_there())
+    else if (is_another_there())
       gone_ = true;
     if (gone_) break;
   }

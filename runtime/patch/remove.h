@@ -81,7 +81,7 @@ class Removal {
                             const std::function<void()>& meanwhile, const MissedExits* missed,
                             const image::Unwinder& unwinder);
   void take_over() const;
-  bool is_there();
+  bool is_another_there();
   Result<void> put_back(resident::PatchedWindow::Part part, const std::set<uint64_t>& but = {});
   void check_exits(const MissedExits& missed, WalkedStacks& stacks);
   Result<void> put_back_hosts(WalkedStacks& stacks);
