@@ -203,7 +203,7 @@ class OneLiners(LiveTest):
             self.assertEqual(answer.returncode, 2, answer.stderr)
             self.assertIn(f"`mdl-inject {line}`", answer.stderr)
             self.assertIn(f"`mdl-inject {line}`", run(MDL_INJECT, server.pid, tool).stderr)
-        with server.connect() as client, repeating(lambda: client.command("SET", "key", "value"), 0.01):
+        with server.connect() as client, repeating(lambda: client.command("SET", "key", "value"), 0.0005):
             for _, line in lines:
                 words = [str(server.pid) if word == "PID" else word for word in shlex.split(line)]
                 done = run(MDL_INJECT, *words, "-d", "0.1", "--no-separate")
