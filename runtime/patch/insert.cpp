@@ -63,8 +63,7 @@ Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& m
   if (!lock->passed_over().empty())
     out.warnings.push_back(
         fmt::format("{} holds a lock of process {} and is no mdl-inject that could be at work there: it was "
-                    "passed over, and "
-                    "only injectors of your own user wait for this one",
+                    "passed over, and only injectors of your own user wait for this one",
                     lock->passed_over(), pid));
   auto stage = put_in(input, memory,
                       {.check =

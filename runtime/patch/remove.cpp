@@ -173,6 +173,7 @@ Result<void> Removal::put_all_back(const resident::Journal* own, Clock::time_poi
     WalkedStacks stacks(unwinder, now);
     if (!stopped && (Clock::now() > until || threads_.executed() || process::has_ended(pid_))) return stopped;
     if (stopped && is_another_there()) {
+      if (!own) return another_there();
       gone_ = true;
       release_all();
       return {};
@@ -213,6 +214,13 @@ bool Removal::is_another_there() {
            const auto known = heads_.find(head.first);
            return known == heads_.end() || known->second != head.second;
          });
+}
+
+Error Removal::another_there() const {
+  return {fmt::format(
+      "another mdl-inject has begun at process {0} meanwhile, and is left as it is: see mdl-inject "
+      "--status {0}",
+      pid_)};
 }
 
 void Removal::check_exits(const MissedExits& missed, WalkedStacks& stacks) {
@@ -365,15 +373,17 @@ Result<void> Removal::finish() {
       return threads_.left_alone();
     }
     nap(5000);
-    if (auto stopped = threads_.stop_all(2000ms, kLongestStop); !stopped)
-      done = stopped;
-    else if (is_another_there())
-      gone_ = true;
-    if (gone_) break;
+    const Result<void> stopped = threads_.stop_all(2000ms, kLongestStop);
+    if (!stopped) done = stopped;
+    if (stopped && is_another_there()) {
+      release_all();
+      lock_.reset();
+      return another_there();
+    }
   }
   release_all();
   lock_.reset();
-  if (done || gone_) return {};
+  if (done) return {};
   if (process::has_ended(pid_)) return Error{fmt::format("process {} has ended", pid_)};
   return Error{
       fmt::format(

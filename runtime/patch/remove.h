@@ -82,6 +82,7 @@ class Removal {
                             const image::Unwinder& unwinder);
   void take_over() const;
   bool is_another_there();
+  Error another_there() const;
   Result<void> put_back(resident::PatchedWindow::Part part, const std::set<uint64_t>& but = {});
   void check_exits(const MissedExits& missed, WalkedStacks& stacks);
   Result<void> put_back_hosts(WalkedStacks& stacks);

@@ -133,6 +133,11 @@ class States(LiveTest):
         self.assert_untouched(program.pid, before)
         self.assertEqual(program.end(), 0)
 
+    def kill_and_remove(self, session, program, status):
+        session.kill()
+        removed = run(MDL_INJECT, "--remove", program.pid)
+        self.assertEqual(removed.returncode, status, removed.stderr)
+
     def test_code_that_was_moved_away(self):
         """Its jumps go with it: what they lead to stays until the program has moved it back, and they are taken out."""
         plan = self.compile_text(metric("far_calls", ["t_movable"]))
@@ -142,9 +147,7 @@ class States(LiveTest):
             program.ask("far 20")
             program.ask("away")
             if killed:
-                session.kill()
-                removed = run(MDL_INJECT, "--remove", program.pid)
-                self.assertEqual(removed.returncode, 5, removed.stderr)
+                self.kill_and_remove(session, program, status=5)
             else:
                 session.process.send_signal(signal.SIGINT)
                 self.assertEqual(session.wait(), 5, session.errors)
@@ -166,9 +169,7 @@ class States(LiveTest):
             program.ask("copy")
             program.ask("work 1")
             if killed:
-                session.kill()
-                removed = run(MDL_INJECT, "--remove", program.pid)
-                self.assertEqual(removed.returncode, 0, removed.stderr)
+                self.kill_and_remove(session, program, status=0)
             else:
                 self.assert_stopped_well(session)
                 self.assertEqual(session.final()["work_calls", ""]["value"], 21)
