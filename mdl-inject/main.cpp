@@ -1,4 +1,4 @@
-// mdl-inject: measures a running process by a compiled plan. docs/injection.md has the whole story.
+// mdl-inject: measures a running process by a compiled plan. docs/injection.md says how.
 #include <fcntl.h>
 #include <fmt/format.h>
 

@@ -17,7 +17,7 @@
 
 namespace mdl::arch {
 
-// Where the trampoline of a point finds the thread's block (docs/injection.md, "Thread blocks").
+// Where the trampoline of a point finds the thread's block (docs/events.md, "Thread blocks").
 struct Lookup {
   uint64_t directory = 0;  // address of the first slot, 16 bytes each: thread pointer, block
   uint32_t slots = 0;      // a power of two
@@ -97,7 +97,7 @@ struct Piece {
 };
 
 // Where a call has come back to, when a branch leads there, too: the call arms, what follows it tests
-// (docs/injection.md, "Calls"). Each thread's block has an area of kArmedBytes for its armed calls, the areas
+// (docs/events.md, "Calls"). Each thread's block has an area of kArmedBytes for its armed calls, the areas
 // in the order of the blocks.
 struct ArmedCalls {
   uint64_t blocks = 0, stride = 0;  // of the blocks: resident/layout.h
@@ -112,7 +112,7 @@ enum class Arming : uint8_t {
   jump,    // of longjmp: calls that vanish are forgotten
 };
 
-// Cells that a tail jump leaves raised for the return of the function that it leads to (docs/injection.md,
+// Cells that a tail jump leaves raised for the return of the function that it leads to (docs/events.md,
 // "Tail calls"). A thread's block lists what waits: for each {the place of the frame's return address, the
 // byte offset of the cell}. Only the outermost frame that raised a cell waits; an inner one lowers it at
 // once.

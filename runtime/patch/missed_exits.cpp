@@ -266,7 +266,7 @@ class ThreadExits {
   }
 
   // True when a tail jump has left the cell up for the frame at this place: the function that it leads to is
-  // on the walked stack in its frame (docs/injection.md, "Tail calls").
+  // on the walked stack in its frame (docs/events.md, "Tail calls").
   bool waits(const resident::RaisedCell& cell, uint64_t at) const {
     const uint64_t used = block_[kBlockDeferred / sizeof(uint64_t)];
     if (journal_.layout.deferred == 0 || used == 0 || used > kDeferredBytes) return false;

@@ -1,4 +1,4 @@
-// Tail calls belong to the caller (docs/injection.md, "Tail calls"): a flag or a timer that a function raises
+// Tail calls belong to the caller (docs/events.md, "Tail calls"): a flag or a timer that a function raises
 // at its entry and lowers at its returns stays up at its tail jump, until the function that the jump leads to
 // returns. There the stack pointer is that of the caller's own return.
 //

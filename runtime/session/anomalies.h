@@ -1,4 +1,4 @@
-// Anomalies by the functions whose flags and timers they are about (docs/injection.md, "Anomalies").
+// Anomalies by the functions whose flags and timers they are about (docs/events.md, "Anomalies").
 #pragma once
 
 #include <cstdint>

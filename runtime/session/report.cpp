@@ -136,7 +136,8 @@ void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch
   for (const std::string& warning : inserted.warnings) say(out, "warning: {}\n", warning);
   for (const std::string& why : coverage.unhooked)
     say(out,
-        "warning: not hooked: {} (docs/injection.md, \"Frames that vanish\" and \"The end of the "
+        "warning: not hooked: {} (docs/events.md, \"Frames that vanish\"; docs/processes.md, \"The end of "
+        "the "
         "process\")\n",
         why);
 }

@@ -6,7 +6,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [*sorted(SOURCE.glob("*.md")), *sorted((SOURCE / "docs").glob("*.md"))]
-CODE = [path for folder in ("base", "bench", "backend", "compiler", "format", "grammar", "mdlc", "runtime", "tests")
+CODE = [path for folder in ("base", "bench", "backend", "compiler", "format", "grammar", "mdlc", "mdl-inject", "runtime", "tests")
         for path in sorted((SOURCE / folder).rglob("*")) if path.suffix in (".h", ".cpp", ".def", ".inc", ".S", ".g4", ".py")]
 FOLDERS = {path.name for path in SOURCE.iterdir() if path.is_dir()} - {"build", ".git"}
 WIDTH = 100

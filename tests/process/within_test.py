@@ -55,7 +55,7 @@ class Within(LiveTest):
         program.ask("wake")
         self.finish(program, session, before, program.ask("go 10"))
 
-    # Frames that vanish lower their flag, and that is counted (docs/injection.md, "Frames that vanish").
+    # Frames that vanish lower their flag, and that is counted (docs/events.md, "Frames that vanish").
     def test_frames_removed_by_an_exception(self):
         program, session, before = self.begin()
         program.ask("throw 50")

@@ -1,5 +1,5 @@
 // Calls that are armed: for code after a call at an instruction that a branch reaches, too
-// (docs/injection.md, "Calls").
+// (docs/events.md, "Calls").
 //
 // A thread's block keeps, in an area of its own, the stack of its armed calls that have not come back: for
 // each the address at which its return address lies. Calls of one thread come back last in, first out,

@@ -1,4 +1,4 @@
-// Cells that wait at a tail jump, and their end at a return (docs/injection.md, "Tail calls"). Resident code
+// Cells that wait at a tail jump, and their end at a return (docs/events.md, "Tail calls"). Resident code
 // keeps the list (resident_deferred.inc); the code of a point calls it when it must.
 #pragma once
 
