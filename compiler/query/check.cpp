@@ -242,9 +242,8 @@ class Checker {
     const auto named = std::ranges::find(all, Kind::each_named, &ast::Subject::kind);
     if (named != all.end() && is_running_time())
       diagnostics_.report(DiagnosticCode::query_pattern, named->span, printable(named->item))
-          .hint(fmt::format("times have a line for each function of an object: `{} /Code/OBJECT/{}`",
-                            query_.verb.text, named->item))
-          .hint("`mdl-inject --list PID` shows the objects of a process and their functions");
+          .hint(fmt::format("times have a line for each function of objects: `{} /Code/*/{}`",
+                            query_.verb.text, named->item));
     if (all.empty() || query_.within.empty()) return;
     const Span within = query_.within[0][0].span;
     // Of an object the outermost calls would be meant, and those may have begun before the function did.
