@@ -471,12 +471,17 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (*trusted_option) o.trusted = trusted;
   std::optional<std::string> wrong = assign_words(o, words, words_behind(argc, argv));
   if (!wrong && !o.process.empty() && (run || verify)) wrong = "-p does not go with --run and --verify";
-  if (!wrong && !o.format.empty() && (status || remove || verify || metrics))
+  if (!wrong && !o.format.empty() && (remove || verify))
     wrong =
-        "--format is of measured values and of --list; what --metrics, --remove, --status and --verify print "
-        "has one form";
-  if (!wrong && list && std::ranges::find(output::kRowFormats, o.format) == std::end(output::kRowFormats))
-    wrong = "--list prints a table, ndjson (an object in each line) or json (an array of them)";
+        "--format is of measured values and of --list, --metrics, --status and --dry-run; what --remove and "
+        "--verify print has one form";
+  const bool has_rows = list || metrics || status || o.dry_run;
+  if (!wrong && has_rows && std::ranges::find(output::kRowFormats, o.format) == std::end(output::kRowFormats))
+    wrong = fmt::format("{} prints a table, ndjson (an object in each line) or json (an array of them)",
+                        list      ? "--list"
+                        : metrics ? "--metrics"
+                        : status  ? "--status"
+                                  : "--dry-run");
   if (!wrong && *sample_option && !o.busiest) wrong = "--sample goes with top";
   if (!wrong && o.busiest) wrong = wrong_top(o, other || run);
   if (!wrong && o.names_several()) wrong = wrong_several(o);

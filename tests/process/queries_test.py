@@ -530,6 +530,35 @@ class Catalogue(Queries):
         self.assertEqual(completed("-p", "nobody-has-this-name", "'time t_ar"), [""])
         self.assertEqual(completed(program.pid, "mem"), ["memcached.plan", "memory.plan", "memory_live.plan"])
 
+    def test_rows_for_scripts(self):
+        """What is said of a process for people, as objects: before, meanwhile and behind."""
+        program = self.start("counted-gcc-O2")
+        before = self.remember(program.pid)
+
+        def rows(*words):
+            one, lines = (run(MDL_INJECT, *words, "--format", form) for form in ("json", "ndjson"))
+            self.assertEqual((one.returncode, lines.returncode), (0, 0), one.stderr + lines.stderr)
+            self.assertEqual(json.loads(one.stdout), [json.loads(line) for line in lines.stdout.splitlines()])
+            return json.loads(one.stdout)
+
+        queries = ["count t_fib", "count t_ping by caller"]
+        (dry,) = rows(program.pid, *queries, "--dry-run")
+        self.assertEqual((dry["pid"], dry["points"], dry["functions"], dry["patched"], dry["refused"]),
+                         (program.pid, 2, 2, 2, []))
+        self.assertEqual([one["metric"] for one in dry["requests"]], queries)
+        self.assertEqual(rows("--status", program.pid), [{"pid": program.pid, "instrumented": False, "mappings": 0}])
+        session = self.ask(program, *queries)
+        entered, _ = Counts.counts(program, program.ask("go 30"))
+        (status,) = rows("--status", program.pid)
+        self.assertEqual((status["instrumented"], status["runs"], status["points"]), (True, True, 2))
+        self.assertEqual([(one["metric"], one["value"]) for one in status["requests"]],
+                         [(queries[0], entered["t_fib"]), (queries[1], None)])
+        self.assert_stopped_well(session)
+        self.assert_untouched(program.pid, before)
+        metrics = rows("--metrics")
+        self.assertIn(("code.plan", "procedure_calls"), {(one["plan"], one["metric"]) for one in metrics})
+        self.assertLess(len(rows("--metrics", program.pid)), len(metrics))
+
     def test_the_standard_metrics(self):
         program = self.start("timed")
         everything, own = run(MDL_INJECT, "--metrics"), run(MDL_INJECT, "--metrics", program.pid)

@@ -206,8 +206,16 @@ TEST(WrongWords, AnOptionThatIsNone) {
   EXPECT_THAT(said({"--pid", "12", "count f"}),
               testing::HasSubstr("no option --pid: a process stands in front"));
   EXPECT_THAT(said({"--status", "12", "--json"}), testing::HasSubstr("--format ndjson has a line of JSON"));
-  EXPECT_THAT(said({"--status", "12", "--format", "json"}),
+  EXPECT_THAT(said({"--remove", "12", "--format", "json"}),
               testing::HasSubstr("--format is of measured values"));
+  for (const char* command : {"--status", "--metrics"}) {
+    EXPECT_EQ(parsed({command, "12", "--format", "json"}).exit, std::nullopt);
+    EXPECT_THAT(said({command, "12", "--format", "csv"}),
+                testing::HasSubstr(std::string(command) + " prints a table, ndjson"));
+  }
+  EXPECT_EQ(parsed({"12", "count f", "--dry-run", "--format", "json"}).exit, std::nullopt);
+  EXPECT_THAT(said({"12", "count f", "--dry-run", "--format", "csv"}),
+              testing::HasSubstr("--dry-run prints a table"));
   EXPECT_THAT(said({"--list", "12", "--format", "influx"}),
               testing::HasSubstr("--list prints a table, ndjson (an object in each line) or json"));
   EXPECT_THAT(said({"strace", "-c", "-p", "12"}), testing::HasSubstr("what strace is asked is `mdl-inject"));
