@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <span>
@@ -17,6 +18,7 @@
 #include "mdl-inject/commands.h"
 #include "runtime/focus/request.h"
 #include "runtime/image/image.h"
+#include "runtime/output/rows.h"
 #include "runtime/plan/capabilities.h"
 #include "runtime/plan/plan.h"
 #include "runtime/process/target.h"
@@ -109,6 +111,14 @@ Result<image::Image> look_at(const Options& options) {
   return image::read_image(options.pid);
 }
 
+nlohmann::ordered_json row_of(const StandardPlan& standard, const format::Metric& metric) {
+  return {{"plan", standard.file},
+          {"metric", metric.id},
+          {"name", metric.name},
+          {"units", metric.units},
+          {"needs_calls", !plan::capabilities(standard.plan).calls.empty()}};
+}
+
 }  // namespace
 
 int print_metrics(const Options& options) {
@@ -121,6 +131,7 @@ int print_metrics(const Options& options) {
   } else if (auto ok = separate_reading(options); !ok) {
     return fail(ok.error());
   }
+  output::Rows rows(options.format);
   size_t width = 0, printed = 0;
   const std::vector<StandardPlan> plans = parse_all(files);
   for (const StandardPlan& one : plans)
@@ -130,6 +141,11 @@ int print_metrics(const Options& options) {
     bool headed = false;
     for (const format::Metric& metric : one.plan.manifest.metrics) {
       if (image && !found.contains(metric.id)) continue;
+      if (rows.has_objects()) {
+        say_text(stdout, rows.of(row_of(one, metric)));
+        printed++;
+        continue;
+      }
       if (!headed)
         say("{}{}\n", one.file, plan::capabilities(one.plan).calls.empty() ? "" : " (needs --allow-calls)");
       say("  {:<{}}  {} ({})\n", metric.id, width, metric.name, metric.units);
@@ -137,6 +153,7 @@ int print_metrics(const Options& options) {
       printed++;
     }
   }
+  say_text(stdout, rows.end());
   if (printed > 0) return 0;
   return fail({plans.empty()
                    ? std::string("there are no standard plans in share/mdl/plans beside mdl-inject")

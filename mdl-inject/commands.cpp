@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/say.h"
 #include "mdl-inject/audit.h"
@@ -12,6 +14,7 @@
 #include "runtime/image/image.h"
 #include "runtime/kernel/broker.h"
 #include "runtime/kernel/proc_file.h"
+#include "runtime/output/rows.h"
 #include "runtime/patch/left_behind.h"
 #include "runtime/patch/recover.h"
 #include "runtime/patch/remove.h"
@@ -92,6 +95,47 @@ void print_journal(pid_t pid, const resident::Journal& journal, const image::Mem
     say("{}{}\n", refused ? fmt::format(" ({} refused)", refused) : "",
         journal.ends_early(i) ? " (incomplete: ends before what is called last)" : "");
   }
+}
+
+// The same as a row. What holds no total of its own has none: its keys have.
+nlohmann::ordered_json row_of(pid_t pid, const resident::Journal& journal, const image::Memory& memory) {
+  values::TargetClocks clocks(pid);
+  auto snapshot = values::read_values(block_layout(journal), memory, clocks);
+  auto requests = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < journal.requests.size(); i++) {
+    const resident::JournalRequest& request = journal.requests[i];
+    const format::CellKind kind = journal.kinds[request.value];
+    const auto row = [&](const std::string& focus, std::optional<int64_t> total, uint64_t thread) {
+      nlohmann::ordered_json value;
+      const values::CellRoutines& its = values::routines(kind);
+      if (total && (!its.fold || its.is_distribution))
+        value = *total;
+      else if (total && snapshot->observed(i, thread).count > 0)
+        value = snapshot->observed(i, thread).value(kind);
+      requests.push_back({{"metric", request.metric},
+                          {"focus", focus},
+                          {"value", value},
+                          {"units", request.units},
+                          {"refused", journal.refused_of(i)}});
+    };
+    const bool is_by_key = request.keyed || !snapshot;
+    if (snapshot && request.thread == focus::kEachThread)
+      for (const auto& [thread, value] : snapshot->each[i])
+        row(focus::of_thread(request.focus, thread), value, thread);
+    else
+      row(request.focus, is_by_key ? std::nullopt : std::optional(snapshot->cells[i]), 0);
+  }
+  const patch::Owner owner = patch::owner_of(journal);
+  return {{"pid", pid},
+          {"instrumented", true},
+          {"by", patch::owner_text(journal)},
+          {"runs", owner == patch::Owner::runs    ? nlohmann::ordered_json(true)
+                   : owner == patch::Owner::ended ? nlohmann::ordered_json(false)
+                                                  : nlohmann::ordered_json()},
+          {"since", resident::began_text(journal)},
+          {"plan", journal.plan},
+          {"points", journal.points},
+          {"requests", std::move(requests)}};
 }
 
 // Prints the stubs that a killed injector has left behind code, apart from a session.
@@ -226,12 +270,18 @@ int verify(const Options& options, const Policy& policy) {
 
 namespace {
 
-int print_status(pid_t pid) {
+int print_status(pid_t pid, output::Rows& rows) {
   if (auto ok = process::check_target(pid, process::Purpose::look); !ok) return fail(ok.error());
   auto maps = image::read_maps(pid);
   if (!maps) return fail(maps.error());
   image::LiveMemory memory(kernel::live_thread(pid));
   resident::Footprint session = resident::find_footprint(*maps, memory);
+  if (rows.has_objects()) {
+    const nlohmann::ordered_json other = {
+        {"pid", pid}, {"instrumented", !session.mappings.empty()}, {"mappings", session.mappings.size()}};
+    say_text(stdout, rows.of(session.journal ? row_of(pid, *session.journal, memory) : other));
+    return 0;
+  }
   if (session.journal) {
     print_journal(pid, *session.journal, memory);
     return 0;
@@ -249,7 +299,7 @@ template <typename Command>
 int of_each(const Options& options, Command command) {
   int out = 0;
   for (const pid_t pid : options.pids()) {
-    if (options.several) say("process {}:\n", pid);
+    if (options.several && !output::Rows(options.format).has_objects()) say("process {}:\n", pid);
     out = std::max(out, command(pid));
   }
   return out;
@@ -259,7 +309,10 @@ int of_each(const Options& options, Command command) {
 
 int status(const Options& options) {
   if (auto ok = separate_reading(options); !ok) return fail(ok.error());
-  return of_each(options, print_status);
+  output::Rows rows(options.format);
+  const int out = of_each(options, [&](pid_t pid) { return print_status(pid, rows); });
+  say_text(stdout, rows.end());
+  return out;
 }
 
 // 1 when exits were missed, as when --list finds nothing.

@@ -28,6 +28,7 @@
 #include "runtime/kernel/broker.h"
 #include "runtime/kernel/start.h"
 #include "runtime/output/formats.h"
+#include "runtime/output/rows.h"
 #include "runtime/session/report.h"
 #include "runtime/session/session.h"
 
@@ -37,10 +38,12 @@ namespace {
 
 int print_rehearsals(const Options& options, const std::vector<Joining>& joining) {
   int out = 0;
+  output::Rows rows(options.format);
   for (const Joining& one : joining) {
-    if (options.several) say("{}:\n", named(one.pid));
-    out = std::max(out, one.process->print_rehearsal());
+    if (options.several && !rows.has_objects()) say("{}:\n", named(one.pid));
+    out = std::max(out, one.process->print_rehearsal(rows));
   }
+  say_text(stdout, rows.end());
   return out;
 }
 

@@ -60,12 +60,17 @@ std::string find_plan(const std::string& name) {
   return access(standard.c_str(), F_OK) == 0 ? standard : name;
 }
 
-// A query has several words, of which the first one is lower-case letters. A file is not looked for: whoever may write
-// to the current folder must not put one in its place.
+// A query has several words, of which the first one begins with a small letter and goes on with these and digits (`p99
+// malloc` is none, which mdlc says), or a verb and what it is about in parentheses. A file is not looked for: whoever may
+// write to the current folder must not put one in its place.
 bool is_query(const std::string& word) {
-  const size_t end = word.find_first_not_of("abcdefghijklmnopqrstuvwxyz");
-  const bool file = word.ends_with(".plan") || word.ends_with(".bin") || word.ends_with(".mdl");
-  return end != 0 && end != std::string::npos && std::isspace(static_cast<unsigned char>(word[end])) && !file;
+  constexpr const char* kLetters = "abcdefghijklmnopqrstuvwxyz";
+  if (word.empty() || std::string_view(kLetters).find(word[0]) == std::string_view::npos) return false;
+  const size_t end = word.find_first_not_of(std::string(kLetters) + "0123456789");
+  if (end == std::string::npos || word.ends_with(".plan") || word.ends_with(".bin") || word.ends_with(".mdl"))
+    return false;
+  return std::isspace(static_cast<unsigned char>(word[end])) ||
+         (word[end] == '(' && is_verb(word.substr(0, end)));
 }
 
 // What is to be measured: queries and sources, or one plan.
@@ -110,7 +115,9 @@ std::optional<std::string> set_pid(Options& out, const std::string& text) {
   if (!is_number(text) || text.find_first_not_of('0') == std::string::npos)
     return fmt::format("'{}' is not a process id{}", text,
                        is_query(text) ? "; it is a query, and needs one in front of it, or -p NAME"
-                                      : fmt::format("; by its name a process is asked for with -p {}", text));
+                       : !instead_of_probe(text).empty()
+                           ? "; " + instead_of_probe(text)
+                           : fmt::format("; by its name a process is asked for with -p {}", text));
   // A number that no process can have is not wrong usage: it is a process that is not there.
   long value = text.size() > 9 ? INT32_MAX : std::strtol(text.c_str(), nullptr, 10);
   out.pid = static_cast<pid_t>(value);
@@ -143,7 +150,10 @@ std::optional<std::string> assign_words(Options& out, std::span<const std::strin
     return fmt::format("'{}' is one argument too many: top finds by itself what to measure", words.back());
   const size_t least =
       (wants_pid ? 1 : 0) + ((measures && !out.busiest) || out.command == Command::verify ? 1 : 0);
-  if (words.size() < least && wants_pid && !words.empty() && is_query(words[0]))
+  const auto is_no_process = [](const std::string& word) {
+    return is_query(word) || !instead_of_probe(word).empty();
+  };
+  if (words.size() < least && wants_pid && !words.empty() && is_no_process(words[0]))
     return set_pid(out, words[0]);
   if (words.size() < least)
     return measures && !out.busiest
@@ -216,6 +226,16 @@ CLI::Option* add_time(CLI::App& app, const char* name, double& into, const char*
     into = *given;
   };
   return app.add_option_function<std::string>(name, take, description)->type_name("TIME");
+}
+
+// Other tools have milliseconds there: who types 100 and means these would wait for his second line.
+void note_interval(const Options& o, const std::string& typed) {
+  constexpr double kLong = 60;
+  const bool is_bare = typed.find_first_not_of("0123456789.") == std::string::npos;
+  const bool is_over = o.duration && o.interval > std::max(*o.duration, 10.0);
+  if (!is_bare || (o.interval <= kLong && !is_over)) return;
+  say(stderr, "mdl-inject: note: -i {0} is a line each {0} seconds; -i {0}ms is one each {0} milliseconds\n",
+      typed);
 }
 
 // How many words stand behind `--`.
@@ -410,10 +430,11 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_flag("--remove", remove, "Take the instrumentation out")->group("Other commands");
   app.add_flag("--verify", verify, "Check a plan without a process")->group("Other commands");
   if (argc > 1 && access(argv[1], F_OK) != 0)
-    if (const std::string instead = instead_of_tool(argv[1]); !instead.empty()) {
-      out.exit = usage(instead);
-      return out;
-    }
+    for (const std::string& instead : {instead_of_tool(argv[1]), instead_of_subcommand(argv[1])})
+      if (!instead.empty()) {
+        out.exit = usage(instead);
+        return out;
+      }
   try {
     app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& problem) {
@@ -450,12 +471,17 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (*trusted_option) o.trusted = trusted;
   std::optional<std::string> wrong = assign_words(o, words, words_behind(argc, argv));
   if (!wrong && !o.process.empty() && (run || verify)) wrong = "-p does not go with --run and --verify";
-  if (!wrong && !o.format.empty() && (status || remove || verify || metrics))
+  if (!wrong && !o.format.empty() && (remove || verify))
     wrong =
-        "--format is of measured values and of --list; what --metrics, --remove, --status and --verify print "
-        "has one form";
-  if (!wrong && list && std::ranges::find(output::kRowFormats, o.format) == std::end(output::kRowFormats))
-    wrong = "--list prints a table, ndjson (an object in each line) or json (an array of them)";
+        "--format is of measured values and of --list, --metrics, --status and --dry-run; what --remove and "
+        "--verify print has one form";
+  const bool has_rows = list || metrics || status || o.dry_run;
+  if (!wrong && has_rows && std::ranges::find(output::kRowFormats, o.format) == std::end(output::kRowFormats))
+    wrong = fmt::format("{} prints a table, ndjson (an object in each line) or json (an array of them)",
+                        list      ? "--list"
+                        : metrics ? "--metrics"
+                        : status  ? "--status"
+                                  : "--dry-run");
   if (!wrong && *sample_option && !o.busiest) wrong = "--sample goes with top";
   if (!wrong && o.busiest) wrong = wrong_top(o, other || run);
   if (!wrong && o.names_several()) wrong = wrong_several(o);
@@ -471,7 +497,10 @@ Parsed parse_options(int argc, const char* const* argv) {
   if (!wrong && o.changes() && !o.typed.empty()) wrong = "--commands does not go with queries";
   if (!wrong && o.changes() && (o.follow_fork || o.await))
     wrong = "--commands goes with neither --follow-fork nor --await";
-  if (wrong) out.exit = usage(*wrong);
+  if (wrong)
+    out.exit = usage(*wrong);
+  else if (o.interval_given && o.command == Command::measure)
+    note_interval(o, interval_option->results()[0]);
   o.plan = find_plan(o.plan);
   return out;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 namespace mdl::inject {
 namespace {
@@ -44,7 +45,75 @@ constexpr std::string_view kOfTheKernel[] = {"biolatency", "biosnoop",  "cachest
                                              "softirqs",   "hardirqs",  "tcpdrop",    "tcpretrans", "vfsstat",
                                              "dcstat",     "xfsslower", "ext4slower", "btrfsslower"};
 
+// What stands in front of the process where such a tool is asked: perf record -p PID.
+struct Subcommand {
+  std::string_view word, tool;
+};
+constexpr Subcommand kSubcommands[] = {
+    {"annotate", "perf"}, {"live", "uftrace"}, {"probe", "bpftrace"}, {"record", "perf"},
+    {"report", "perf"},   {"script", "perf"},  {"stat", "perf"},
+};
+
+// Whose probes a word is about, as bpftrace calls them: PROVIDER:...
+struct Provider {
+  std::string_view name, why;
+};
+constexpr std::string_view kKernels =
+    "the kernel is not measured, but functions of processes that call it: 'count read', 'latency read'";
+constexpr std::string_view kCompiledIn =
+    "probes that are compiled in (USDT) are not read; `mdl-inject --list PID` has the functions around them";
+constexpr std::string_view kSampled = "samples say what to measure, and no more: `mdl-inject top PID`";
+constexpr Provider kProviders[] = {
+    {"kprobe", kKernels},
+    {"kretprobe", kKernels},
+    {"kfunc", kKernels},
+    {"kretfunc", kKernels},
+    {"fentry", kKernels},
+    {"fexit", kKernels},
+    {"k", kKernels},
+    {"kr", kKernels},
+    {"tracepoint", kKernels},
+    {"t", kKernels},
+    {"rawtracepoint", kKernels},
+    {"rt", kKernels},
+    {"usdt", kCompiledIn},
+    {"U", kCompiledIn},
+    {"profile", kSampled},
+    {"hardware", kSampled},
+    {"software", kSampled},
+};
+// A system call's tracepoint, behind which its name stands.
+constexpr std::string_view kSystemCalls[] = {"syscalls:sys_enter_", "syscalls:sys_exit_"};
+
+std::string as_queries(std::string_view function) {
+  return fmt::format("what other tools write as a probe is a query here: 'count {0}', 'latency {0}'",
+                     function);
+}
+
 }  // namespace
+
+bool is_identifier(std::string_view word) {
+  return !word.empty() &&
+         std::ranges::all_of(word, [](unsigned char c) { return std::isalnum(c) || c == '_' || c == ':'; });
+}
+
+std::string instead_of_subcommand(std::string_view word) {
+  const auto* const found = std::ranges::find(kSubcommands, word, &Subcommand::word);
+  return found == std::end(kSubcommands) ? "" : instead_of_tool(found->tool);
+}
+
+std::string instead_of_probe(std::string_view word) {
+  word = word.substr(0, word.find_first_of(" {/", word.find(':') == word.npos ? 0 : word.rfind(':')));
+  const size_t first = word.find(':'), last = word.rfind(':');
+  if (first == word.npos || word.substr(first).starts_with("::")) return "";
+  for (const std::string_view begin : kSystemCalls)
+    if (const size_t at = word.find(begin); at != word.npos && is_identifier(word.substr(at + begin.size())))
+      return as_queries(word.substr(at + begin.size()));
+  const auto* const provider = std::ranges::find(kProviders, word.substr(0, first), &Provider::name);
+  if (provider != std::end(kProviders)) return std::string(provider->why);
+  const std::string_view function = word.substr(last + 1);
+  return is_identifier(function) ? as_queries(function) : "";
+}
 
 std::string instead_of_tool(std::string_view word) {
   constexpr std::string_view kSuffix = "-bpfcc";  // as Debian calls them

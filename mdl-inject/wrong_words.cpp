@@ -15,24 +15,6 @@
 namespace mdl::inject {
 namespace {
 
-bool is_verb(std::string_view word) {
-  return std::ranges::find(format::kQueryVerbs, word) != std::end(format::kQueryVerbs);
-}
-
-bool is_identifier(std::string_view word) {
-  return !word.empty() &&
-         std::ranges::all_of(word, [](unsigned char c) { return std::isalnum(c) || c == '_' || c == ':'; });
-}
-
-// The function of a probe, as bpftrace and perf write it: uprobe:libc:malloc { ... }; "" of other words.
-std::string probed(std::string_view word) {
-  word = word.substr(0, word.find_first_of(" {"));
-  const size_t colon = word.rfind(':');
-  if (colon == word.npos || word.find("::") != word.npos) return "";
-  word.remove_prefix(colon + 1);
-  return is_identifier(word) ? std::string(word) : "";
-}
-
 // What other tools call it.
 struct Foreign {
   std::string_view option, instead;
@@ -55,18 +37,27 @@ constexpr Foreign kForeign[] = {
 
 std::string unknown_option(const CLI::App& app, const std::string& option) {
   const std::string said = fmt::format("there is no option {}", option);
+  if (option == "-e")
+    for (const std::string& word : app.get_option("words")->results())
+      if (const std::string instead = instead_of_probe(word); !instead.empty())
+        return fmt::format("{}: {}", said, instead);
   for (const Foreign& row : kForeign)
     if (row.option == option) return fmt::format("{}: {}", said, row.instead);
-  const std::string bare = option.substr(0, option.find('='));
+  std::string bare = option.substr(0, option.find('='));
+  bare.erase(0, bare.find_first_not_of('-'));  // or every short one would be near
   std::vector<std::string> names;
   for (const CLI::Option* one : app.get_options())
-    for (const std::string& name : one->get_lnames()) names.push_back("--" + name);
+    names.insert(names.end(), one->get_lnames().begin(), one->get_lnames().end());
   const auto near = near_names(bare, {names.begin(), names.end()}, {.least = 1, .longest = 64});
   const auto nearest = std::ranges::min_element(near, {}, &NearName::changes);
-  return nearest == near.end() ? said : fmt::format("{}; did you mean {}?", said, nearest->name);
+  return nearest == near.end() ? said : fmt::format("{}; did you mean --{}?", said, nearest->name);
 }
 
 }  // namespace
+
+bool is_verb(std::string_view word) {
+  return std::ranges::find(format::kQueryVerbs, word) != std::end(format::kQueryVerbs);
+}
 
 std::string without_quotes(std::span<const std::string> words) {
   if (words.size() < 2 || !is_verb(words[0])) return "";
@@ -97,9 +88,7 @@ std::string no_such_plan(const std::string& word) {
     return "";
   if (std::string instead = instead_of_tool(word); !instead.empty()) return instead;
   if (is_verb(word)) return fmt::format("a query is one word, in quotes: '{} malloc'", word);
-  if (const std::string name = probed(word); !name.empty())
-    return fmt::format("what other tools write as a probe is a query here: 'count {}', 'latency {}'", name,
-                       name);
+  if (std::string instead = instead_of_probe(word); !instead.empty()) return instead;
   if (is_identifier(word)) return fmt::format("the calls of a function are a query: 'count {}'", word);
   return "a query begins with count, time, latency or another word of docs/queries.md, in small letters: "
          "'count malloc'";

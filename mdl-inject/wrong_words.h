@@ -4,8 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace mdl::inject {
+
+// Whether a query begins with the word.
+bool is_verb(std::string_view word);
 
 // Of a query whose words are several arguments, because the shell took its quotes, or there were none; "" of others.
 std::string without_quotes(std::span<const std::string> words);

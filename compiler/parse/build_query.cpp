@@ -144,12 +144,6 @@ class Builder {
     if (pattern) subject.kind = ast::Subject::Kind::each_named;
   }
 
-  void refuse_pattern(const ast::Subject& subject, std::string hint) {
-    diagnostics_.report(DiagnosticCode::query_pattern, subject.span, printable(source_.text(subject.span)))
-        .hint(std::move(hint))
-        .hint("`mdl-inject --list PID` shows the objects of a process and their functions");
-  }
-
   void path(const std::string& text, ast::Subject& subject) {
     using enum ast::Subject::Kind;
     const auto is_pattern = [](std::string_view part) { return part.find_first_of("*?") != part.npos; };
@@ -165,9 +159,7 @@ class Builder {
       subject.kind = is_pattern(subject.item) ? each_object : object;
       return;
     }
-    subject.kind = is_pattern(std::string_view(subject.item).substr(slash)) ? each_function : function;
-    if (is_pattern(subject.item.substr(0, slash)))
-      refuse_pattern(subject, "only the last part of a path may be a pattern");
+    subject.kind = is_pattern(subject.item) ? each_function : function;
   }
 
   const Source& source_;

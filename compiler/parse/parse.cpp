@@ -99,8 +99,13 @@ bool check_text(const Source& source, Diagnostics& diagnostics) {
   return true;
 }
 
-// What such a character may be meant for in a query, which goes on with `rest` there.
-std::string in_query(std::string_view rest) {
+// What such a character of a query may be meant for.
+std::string in_query(std::string_view query, size_t at) {
+  const std::string_view rest = query.substr(at);
+  const bool begins = at > 0 && (query[at - 1] == ' ' || query[at - 1] == ',');
+  if (begins && rest.starts_with("::"))
+    return fmt::format("a name of the global namespace stands without '::': {}",
+                       printable(rest.substr(2, rest.find_first_of(" ,.(", 2) - 2)));
   if (rest.starts_with("::") || rest.starts_with(":{"))
     return "a name with other characters stands in quotes: \"main::{{closure}}\"";
   if (rest[0] == ':') return "a function of an object is /Code/libc.so.6/malloc, one of C++ ns::f";
@@ -113,9 +118,11 @@ std::string in_query(std::string_view rest) {
 std::vector<Span> check_tokens(const Source& source, antlr4::CommonTokenStream& tokens, bool of_query,
                                Diagnostics& diagnostics) {
   std::vector<Span> wrong;
-  size_t stray_line = 0;  // one such character a line is enough
+  std::string_view before;  // the token before
+  size_t stray_line = 0;    // one such character a line is enough
   for (antlr4::Token* token : tokens.getTokens()) {
     size_t type = token->getType();
+    const std::string_view last = std::exchange(before, source.text(parser::span_of(source, token)));
     if (type != MdlLexer::STRAY && type != MdlLexer::OPEN_STRING && type != MdlLexer::BAD_NUMBER) continue;
     Span span = parser::span_of(source, token);
     wrong.push_back(span);
@@ -125,13 +132,16 @@ std::vector<Span> check_tokens(const Source& source, antlr4::CommonTokenStream& 
       stray_line = token->getLine();
       diagnostics.report(DiagnosticCode::stray, span, fmt::format("'{}'", text))
           .hint(text == "'" ? "a string stands in \"\""
-                : of_query  ? in_query(source.text().substr(span.begin))
+                : of_query  ? in_query(source.text(), span.begin)
                             : "");
     } else if (type == MdlLexer::OPEN_STRING)
       diagnostics.report(DiagnosticCode::open_string, span)
           .hint("strings have no escapes: they end at the next '\"'");
-    else
-      diagnostics.report(DiagnosticCode::bad_number, span, text).hint(without_unit(source.text(span)));
+    else {
+      const std::string option = of_query ? option_of_time(last, text) : "";
+      diagnostics.report(DiagnosticCode::bad_number, span, text)
+          .hint(option.empty() ? without_unit(source.text(span)) : option);
+    }
   }
   return wrong;
 }

@@ -239,13 +239,19 @@ std::string ErrorStrategy::hint_in_query(antlr4::Parser* parser, Token* found, b
   const bool is_second = found->getTokenIndex() == 2;  // behind the verb and another word
   if (is_second && before == "of")
     return fmt::format("a function stands right behind '{}'", text(tokens.get(0)));
+  if (std::string foreign = foreign_verb(text(tokens.get(0))); is_second && !foreign.empty()) return foreign;
   if (std::string foreign = foreign_clause(word); !foreign.empty()) return foreign;
+  if (is_second && (word == "entry" || word == "return"))
+    return fmt::format("a point stands behind a '.': {} {}.{}", text(tokens.get(0)), before, word);
   if (before == "operator") return fmt::format("a name with blanks stands in quotes: \"operator {}\"", word);
   if (before == "=" && (type == P::GT || type == P::LT)) return fmt::format("'{}=' compares", word);
   if (type == P::GT && before == "-") return "what a pointer leads to is `readAddress(ADDRESS)`";
   if (type == P::LPAREN) return "a name with its parameters stands in quotes: \"ns::f(int)\"";
-  if (type == P::SLASH || before == "/" || word == "!")
+  const bool is_number = before == "." && type == P::INT;
+  const bool is_version = is_number && text(tokens.LT(2)) == "/";  // libc.so.6/malloc
+  if (type == P::SLASH || before == "/" || word == "!" || is_version)
     return "a function of an object is a path: /Code/OBJECT/FUNCTION, /Code/libc.so.6/malloc";
+  if (is_number) return "a name that has a '.' in it stands in quotes: \"f.constprop.0\"";
   if (type == P::STAR)
     return "a pattern that begins so stands in quotes: \"*Command\"; all of an object is /Code/OBJECT/*";
   constexpr std::string_view kOfValues[] = {"sum", "min", "max", "avg", "hist"};

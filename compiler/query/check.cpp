@@ -63,6 +63,26 @@ constexpr NotYet kValuesNotYet[] = {
      "`bytes by socket` has a line for each peer; `count F by socket($arg[0])` asks about other functions"},
 };
 
+// Keys that are shown as what a value is the number of, and functions that are given such a value.
+struct Shown {
+  std::string_view word, of, example;
+};
+constexpr Shown kShown[] = {
+    {"fd", "a descriptor", "count read by fd($arg[0])"},
+    {"file", "a descriptor", "count read by file($arg[0])"},
+    {"socket", "a descriptor", "count recv by socket($arg[0])"},
+    {"descriptor", "a descriptor", "count read by descriptor($arg[0])"},
+    {"str", "the address of a text", "count open by str($arg[0])"},
+    {"symbol", "an address", "count free by symbol($arg[0])"},
+    {"memory", "an address", "count memcpy by memory($arg[0])"},
+    {"site", "a block of the heap", "count free by site($arg[0])"},
+    {"mutex", "a lock", "count pthread_mutex_lock by mutex($arg[0])"},
+    {"rwlock", "a lock", "count pthread_rwlock_rdlock by rwlock($arg[0])"},
+    {"condition", "a condition variable", "count pthread_cond_wait by condition($arg[0])"},
+    {"semaphore", "a semaphore", "count sem_wait by semaphore($arg[0])"},
+    {"barrier", "a barrier", "count pthread_barrier_wait by barrier($arg[0])"},
+};
+
 template <size_t N>
 const NotYet* find(const NotYet (&rows)[N], std::string_view word) {
   const auto row =
@@ -109,8 +129,13 @@ const ast::Expr& value_of_key(const ast::Expr& key) {
   return callee && call->args.size() == 1 && format::key_call(callee->text) ? call->args[0] : key;
 }
 
-// What a value may be meant for where a function's name should stand: f(), f(int), libc/malloc, a.b.
-std::string name_in(const ast::Expr& e) {
+bool is_comparison(ast::BinaryOp op) {
+  using enum ast::BinaryOp;
+  return op == lt || op == le || op == gt || op == ge || op == eq || op == ne;
+}
+
+// What a value may be meant for where a function's name should stand: (f), f(), f(int), libc/malloc, f > 5.
+std::string name_in(const Verb& verb, const ast::Expr& e) {
   const auto word = [](const ast::Expr& part) {
     const auto* name = std::get_if<ast::NameUse>(&part.node);
     return name == nullptr ? std::string() : name->text;
@@ -119,7 +144,11 @@ std::string name_in(const ast::Expr& e) {
     return call->args.empty()
                ? fmt::format("a name stands without `()`: {}", word(*call->callee))
                : fmt::format("a name with its parameters stands in quotes: \"{}(int)\"", word(*call->callee));
+  if (!word(e).empty()) return fmt::format("a name stands without parentheses: {} {}", verb.word, word(e));
   const auto* parts = std::get_if<ast::Binary>(&e.node);
+  if (parts != nullptr && is_comparison(parts->op) && !word(*parts->left).empty())
+    return fmt::format("a condition stands behind 'if': `{} {} if {} > 1000`", verb.word, word(*parts->left),
+                       verb.units == "ns" ? kElapsed : "$arg[0]");
   if (parts != nullptr && parts->op == ast::BinaryOp::div && !word(*parts->left).empty() &&
       !word(*parts->right).empty())
     return fmt::format("a function of an object is a path: /Code/{}/{}", word(*parts->left),
@@ -208,7 +237,7 @@ class Checker {
       return;
     }
     if (!verb_->takes_value && query_.value) {
-      const std::string meant = name_in(*query_.value);
+      const std::string meant = name_in(*verb_, *query_.value);
       diagnostics_
           .report(DiagnosticCode::query_part, query_.value->span, fmt::format("behind '{}'", verb_->word),
                   "the name of a function, and no value")
@@ -242,9 +271,8 @@ class Checker {
     const auto named = std::ranges::find(all, Kind::each_named, &ast::Subject::kind);
     if (named != all.end() && is_running_time())
       diagnostics_.report(DiagnosticCode::query_pattern, named->span, printable(named->item))
-          .hint(fmt::format("times have a line for each function of an object: `{} /Code/OBJECT/{}`",
-                            query_.verb.text, named->item))
-          .hint("`mdl-inject --list PID` shows the objects of a process and their functions");
+          .hint(fmt::format("times have a line for each function of objects: `{} /Code/*/{}`",
+                            query_.verb.text, named->item));
     if (all.empty() || query_.within.empty()) return;
     const Span within = query_.within[0][0].span;
     // Of an object the outermost calls would be meant, and those may have begun before the function did.
@@ -275,10 +303,15 @@ class Checker {
 
   void keys() {
     const std::vector<const ast::Expr*> all = keys_of(query_);
+    for (const ast::Expr* key : all)
+      if (const Shown* row = without_value(*key))
+        diagnostics_.report(DiagnosticCode::query_missing, key->span, row->word, "a value")
+            .hint(fmt::format("`by {}($arg[0])` where the first argument is {}: `{}`", row->word, row->of,
+                              row->example));
     const size_t most = format::kMostKeysOfMetric - (implies_path(query_) ? 1 : 0);
     for (const std::vector<ast::Expr>& list : query_.keys)
       for (const ast::Expr& key : list) {
-        if (is_thread(key)) continue;
+        if (is_thread(key) || without_value(key)) continue;
         const NotYet* not_yet_known = nullptr;
         if (!is_caller(key) && !is_function(key) && !(verb_->is_bytes && (is_file(key) || is_socket(key))))
           each_name(value_of_key(key), [&](const ast::NameUse& name, Span) {
@@ -297,6 +330,13 @@ class Checker {
               .hint("ask in two queries, or compute one number of two: by $arg[0] * 1000 + $arg[1]");
         }
       }
+  }
+
+  // A key that is shown as what its value is of, and has none.
+  const Shown* without_value(const ast::Expr& key) const {
+    if (verb_->is_bytes && (is_file(key) || is_socket(key))) return nullptr;
+    const auto row = std::ranges::find_if(kShown, [&](const Shown& one) { return is_word(key, one.word); });
+    return row == std::end(kShown) ? nullptr : row;
   }
 
   // Names in values and conditions that this language does not have, and would take for functions of the application.

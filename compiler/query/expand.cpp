@@ -162,6 +162,8 @@ class Expander {
         !keys_of(query_).empty() || !query_.conditions.empty() || is_by_path(query_);
     return verb_.is_bytes || (verb_.adds_times() && !verb_.is_own && !tells_calls_apart);
   }
+  // All objects of the process need no list.
+  bool is_every_object() const { return is_each_object(query_) && query_.subjects[0].item == "*"; }
   bool of_objects() const {
     return query_.subjects[0].kind == Kind::object || is_each_object(query_) || is_every_function();
   }
@@ -207,7 +209,7 @@ class Expander {
   }
 
   void lists() {
-    if (!is_each() && !is_each_object(query_))
+    if (!is_each() && !is_every_object())
       list(of_objects() ? "objects" : "functions", of_objects() ? "module" : "procedure", query_.subjects);
     if (has_flags())
       for (size_t i = 0; i < query_.within.size(); i++) list(within_list(i), "procedure", query_.within[i]);
@@ -376,8 +378,8 @@ class Expander {
     raise_flags();
     int depth = 2;
     if (of_objects())
-      line(depth++,
-           fmt::format("foreach object in {} {{", is_each_object(query_) ? "$modules" : name_ + "_objects"));
+      line(depth++, fmt::format("foreach object in {} {{",
+                                is_each() || is_every_object() ? "$modules" : name_ + "_objects"));
     line(depth, fmt::format("foreach function in {} {{", of_objects() ? "object.funcs"
                                                          : is_each()  ? "$procedures"
                                                                       : name_ + "_functions"));

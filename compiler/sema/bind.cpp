@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/sema/hierarchy.h"
+#include "compiler/support/foreign_words.h"
 #include "compiler/support/suggest.h"
 #include "format/manifest_tables.h"
 
@@ -184,7 +185,12 @@ std::optional<Bound> Binder::name_use(const ast::Expr& e, const std::string& nam
     return undecidable(e.span, name);
   if (owner_.names.contains(name)) return undecidable(e.span, fmt::format("the counter '{}'", name));
   if (symbols_.broken.contains(name)) return std::nullopt;
-  diagnostics_.report(DiagnosticCode::unknown_name, e.span, name).hint(suggestion(name, {"$constraint"}));
+  const std::string foreign = has_extensions() ? foreign_value(name) : "";
+  Diagnostic& said = diagnostics_.report(DiagnosticCode::unknown_name, e.span, name);
+  if (foreign.empty())
+    said.hint(suggestion(name, {"$constraint"}));
+  else
+    said.hint(foreign);
   return std::nullopt;
 }
 

@@ -49,6 +49,8 @@ constexpr std::string_view kTop = "an option says how many lines the table shows
 constexpr std::string_view kSort = "an option says what the table's lines are sorted by: --sort rate";
 constexpr std::string_view kAt = "a value is taken 'at' a function: `sum $arg[0] at malloc`";
 
+constexpr std::string_view kEvery = "an option says how much time is between lines: -i 5s";
+
 constexpr Row kClauses[] = {
     {"where", kIf},      {"when", kIf},
     {"filter", kIf},     {"with", kIf},
@@ -59,7 +61,8 @@ constexpr Row kClauses[] = {
     {"per", kRate},      {"limit", kTop},
     {"top", kTop},       {"order", kSort},
     {"sort", kSort},     {"of", kAt},
-    {"for", kAt},        {";", "each query is a word of its own: 'count malloc' 'count free'"},
+    {"for", kAt},        {"every", kEvery},
+    {"each", kEvery},    {";", "each query is a word of its own: 'count malloc' 'count free'"},
 };
 
 constexpr std::string_view kResult = "the result of a call is `$return`: `int($return) < 0`";
@@ -75,6 +78,13 @@ constexpr std::string_view kPath =
     "the file of a descriptor is `file($arg[0])`, the text at an address `str($arg[0])`, and a parameter "
     "`$args.path`";
 
+constexpr std::string_view kArguments =
+    "an argument is `$args.NAME` where debug information has it, or `$arg[0]`";
+constexpr std::string_view kFailed =
+    "a call of most functions of C has failed `if int($return) < 0`; `by errno` says why";
+constexpr std::string_view kBytes =
+    "`bytes by file` has what is read and written; what one call returns is `$return`";
+
 constexpr Row kValues[] = {
     {"retval", kResult},    {"ret", kResult},       {"rc", kResult},        {"result", kResult},
     {"tid", kThread},       {"thread_id", kThread}, {"pid", kProcess},      {"process", kProcess},
@@ -82,7 +92,8 @@ constexpr Row kValues[] = {
     {"backtrace", kStacks}, {"func", kFunction},    {"probe", kFunction},   {"nsecs", kNow},
     {"timestamp", kNow},    {"now", kNow},          {"duration", kElapsed}, {"latency", kElapsed},
     {"lat", kElapsed},      {"dur", kElapsed},      {"runtime", kElapsed},  {"filename", kPath},
-    {"path", kPath},
+    {"path", kPath},        {"args", kArguments},   {"failed", kFailed},    {"error", kFailed},
+    {"err", kFailed},       {"errors", kFailed},    {"bytes", kBytes},      {"retcode", kResult},
 };
 
 constexpr std::string_view kSymbol = "the function or variable at an address is `symbol(VALUE)`";
@@ -140,6 +151,12 @@ std::string foreign_value(std::string_view word) {
       key && *key != format::KeyName::path && *key != format::KeyName::module)
     return fmt::format("`{0}` is of a value: `by {0}($arg[0])`", word);
   return find(kValues, word);
+}
+
+std::string option_of_time(std::string_view word, std::string_view time) {
+  constexpr Row kOptions[] = {{"every", "-i"}, {"each", "-i"}, {"for", "-d"}, {"during", "-d"}, {"in", "-d"}};
+  const std::string option = find(kOptions, word);
+  return option.empty() ? "" : fmt::format("an option says that, behind the query: {} {}", option, time);
 }
 
 std::string without_unit(std::string_view number) {

@@ -15,6 +15,9 @@ std::string foreign_value(
 
 std::string foreign_key(std::string_view word);  // called with what a key is: `sym($arg[0])`
 
+// What says `every 5s` or `for 5s` of a measurement.
+std::string option_of_time(std::string_view word, std::string_view time);
+
 // Of "1ms", "64k" and the like: the number without its unit.
 std::string without_unit(std::string_view number);
 

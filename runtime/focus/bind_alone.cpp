@@ -108,7 +108,9 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   if (draft.next() - requests.children() >= kMostRequests)
     return Error{fmt::format(
         "these are more than {} requests, {} of them for metric `{}`; ask for fewer metrics, or by a "
-        "narrower pattern, such as /Code/app/get*",
+        "narrower pattern, such as /Code/app/get*; a query with `by function` has room for all, and a line "
+        "for "
+        "each that is called",
         kMostRequests, foci, metric.id)};
   if (metric.cells.empty())
     return Error{fmt::format("metric `{}` has no value", metric.id), Status::plan_rejected};

@@ -69,9 +69,12 @@ Result<Value> Expressions::list(const Expr& expr) {
       const Value functions = usable(named, item);
       for (const Value& function : *get<Values>(functions)) values.push_back(function);
     } else if (found->type == "module") {
-      const auto modules = scope_.names.modules_named(item);
+      const auto modules = scope_.names.modules_of(item);
       if (modules.empty()) miss(item);
-      for (const Module& module : modules) values.push_back({module});
+      // Several items may mean one object, whose functions are visited once.
+      for (const Module& module : modules)
+        if (std::ranges::none_of(values, [&](const Value& one) { return *get<Module>(one) == module; }))
+          values.push_back({module});
     } else if (found->type == "int") {
       const auto number = to_integer(item);
       if (!number)

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <string_view>
 
+#include "runtime/focus/name_pattern.h"
 #include "runtime/focus/nearest.h"
 
 namespace mdl::focus {
@@ -100,9 +101,10 @@ std::string hint_for_missing(const Names& names, const std::string& missing) {
   std::vector<Module> modules;
   if (slash != std::string::npos) {
     const std::string object = missing.substr(0, slash);
-    modules = names.modules_named(object);
+    modules = names.modules_of(object);
     if (modules.empty())
-      return fmt::format("; it has no object `{}`{}", object, hint_for_object(names, object));
+      return fmt::format("; {} `{}`{}", is_pattern(object) ? "no object fits" : "it has no object", object,
+                         hint_for_object(names, object));
   } else {
     for (const image::Object& object : names.image().objects) modules.push_back({&object, ""});
   }

@@ -134,17 +134,29 @@ std::vector<Procedure> Names::fitting_in(const Module& module, std::string_view 
   return found;
 }
 
+std::vector<Module> Names::modules_fitting(std::string_view pattern) const {
+  std::vector<Module> found = modules();
+  std::erase_if(found, [&](const Module& module) { return !fits(pattern, module.object->name); });
+  return found;
+}
+
+std::vector<Module> Names::modules_of(std::string_view object) const {
+  std::vector<Module> named = modules_named(object);
+  return named.empty() && is_pattern(object) ? modules_fitting(object) : named;
+}
+
 std::vector<Procedure> Names::fitting(std::string_view pattern) const {
   const size_t slash = pattern.find('/');
   std::vector<Module> modules = this->modules();
   if (slash != std::string_view::npos)
-    if (auto named = modules_named(pattern.substr(0, slash)); !named.empty()) {
+    if (auto named = modules_of(pattern.substr(0, slash)); !named.empty()) {
       modules = std::move(named);
       pattern.remove_prefix(slash + 1);
     }
   std::vector<Procedure> found;
   for (const Module& module : modules) {
-    const std::vector<Procedure> inside = fitting_in(module, pattern);
+    const std::vector<Procedure> inside =
+        is_pattern(pattern) ? fitting_in(module, pattern) : named_in(module, pattern);
     found.insert(found.end(), inside.begin(), inside.end());
   }
   return found;

@@ -48,11 +48,15 @@ class Names {
   std::vector<Procedure> named(std::string_view name) const;
   std::vector<Procedure> named_in(const Module& module, std::string_view name) const;
   // Those of $procedures, or of one module, that the pattern fits: by linkage name, or demangled with parameters or
-  // without.
+  // without. In `lib*/get*` the object is a pattern, too.
   std::vector<Procedure> fitting(std::string_view pattern) const;
   std::vector<Procedure> fitting_in(const Module& module, std::string_view pattern) const;
+  // Those of $modules that the pattern fits.
+  std::vector<Module> modules_fitting(std::string_view pattern) const;
   // Objects; where none has the name and it can be one, source files.
   std::vector<Module> modules_named(std::string_view name) const;
+  // The same, or those that fit where it is a pattern and no name.
+  std::vector<Module> modules_of(std::string_view object) const;
   // "db.c" may, "libm.so.7" may not: for a library's name that was typed wrong, no debug information is read.
   static bool may_be_source(std::string_view name);
 

@@ -1,6 +1,7 @@
 #include "runtime/focus/resource.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,6 +54,37 @@ Result<void> check_modules(const std::vector<std::string>& path, const Names& na
   return cannot(path, why);
 }
 
+// Those that are named where none fits: the program and some of its libraries.
+std::vector<std::string> first_objects(const Names& names) {
+  constexpr size_t kMost = 8;
+  std::vector<std::string> all = names.known_objects();
+  const bool is_more = all.size() > kMost;
+  if (is_more) all.resize(kMost);
+  for (std::string& name : all) name = fmt::format("`{}`", name);
+  if (is_more) all.push_back("...");
+  return all;
+}
+
+// Objects of one name are one resource.
+Result<std::vector<Resource>> fitting_objects(const std::vector<std::string>& path, const Names& names) {
+  std::vector<Resource> found;
+  for (const Module& module : names.modules_fitting(path[1])) {
+    const std::string& name = module.object->name;
+    auto same = std::find_if(found.begin(), found.end(),
+                             [&](const Resource& resource) { return resource.path[1] == name; });
+    if (same == found.end()) same = found.insert(found.end(), make({path[0], name}));
+    same->modules.push_back(module);
+    same->fitted = true;
+  }
+  if (!found.empty()) return found;
+  for (const std::string& name : names.known_objects())
+    if (fits(path[1], name))
+      return cannot(path, fmt::format("a pattern does not stand for `{}`; name it: /Code/{}", name,
+                                      path.size() == 2 ? name : name + "/" + path[2]));
+  return cannot(path, fmt::format("no object of the process fits the pattern; it has {}",
+                                  fmt::join(first_objects(names), ", ")));
+}
+
 Result<std::vector<Resource>> resolve_objects(const std::vector<std::string>& path, const Names& names,
                                               bool await) {
   std::vector<Resource> found;
@@ -65,21 +97,20 @@ Result<std::vector<Resource>> resolve_objects(const std::vector<std::string>& pa
   }
   if (!is_pattern(wanted) && await) return std::vector<Resource>{make(path)};
   if (!is_pattern(wanted)) return no_module(path, names);
-  for (const Module& module : names.modules()) {
-    const std::string& name = module.object->name;
-    if (!fits(wanted, name)) continue;
-    auto same = std::find_if(found.begin(), found.end(),
-                             [&](const Resource& resource) { return resource.path[1] == name; });
-    if (same == found.end()) same = found.insert(found.end(), make({path[0], name}));
-    same->modules.push_back(module);
-    same->fitted = true;
-  }
-  if (found.empty()) return cannot(path, "no object of the process fits the pattern");
-  return found;
+  return fitting_objects(path, names);
 }
 
-Result<std::vector<Resource>> expand_functions(const std::vector<std::string>& path, const Names& names,
-                                               const std::vector<Module>& modules) {
+Error no_function_fits(const std::vector<std::string>& path, const Names& names,
+                       const std::vector<Module>& modules) {
+  const std::string anywhere = "*::" + path[2];
+  const bool is_qualified = std::ranges::any_of(
+      modules, [&](const Module& module) { return !names.fitting_in(module, anywhere).empty(); });
+  return cannot(path, "no function fits the pattern" +
+                          (is_qualified ? fmt::format("; with its namespace or class: `{}`", anywhere) : ""));
+}
+
+std::vector<Resource> expand_functions(const std::vector<std::string>& path, const Names& names,
+                                       const std::vector<Module>& modules) {
   std::vector<Resource> found;
   for (const Module& module : modules) {
     for (const Procedure& procedure : names.fitting_in(module, path[2])) {
@@ -88,14 +119,6 @@ Result<std::vector<Resource>> expand_functions(const std::vector<std::string>& p
       found.back().procedures = {procedure};
       found.back().fitted = true;
     }
-  }
-  if (found.empty()) {
-    const std::string anywhere = "*::" + path[2];
-    const bool is_qualified = std::ranges::any_of(
-        modules, [&](const Module& module) { return !names.fitting_in(module, anywhere).empty(); });
-    return cannot(path,
-                  "no function fits the pattern" +
-                      (is_qualified ? fmt::format("; with its namespace or class: `{}`", anywhere) : ""));
   }
   // Functions of one name are one resource.
   std::stable_sort(found.begin(), found.end(),
@@ -111,32 +134,69 @@ Result<std::vector<Resource>> expand_functions(const std::vector<std::string>& p
   return merged;
 }
 
+// What a path of a function means in objects of one name.
+struct InObject {
+  std::vector<Resource> resources;
+  std::string obstacle;  // why a function that has the name is none of them
+};
+
+InObject look_in(const std::vector<std::string>& path, const Names& names,
+                 const std::vector<Module>& modules) {
+  InObject out;
+  Resource resource = make(path);
+  resource.modules = modules;
+  for (const Module& module : modules) {
+    for (const Procedure& procedure : names.named_in(module, path[2])) {
+      const std::string why = names.obstacle(procedure);
+      if (why.empty()) resource.procedures.push_back(procedure);
+      if (!why.empty()) out.obstacle = why;
+    }
+  }
+  if (!resource.procedures.empty())
+    out.resources.push_back(std::move(resource));
+  else if (out.obstacle.empty() && is_pattern(path[2]))
+    out.resources = expand_functions(path, names, modules);
+  return out;
+}
+
+// The functions in each object that a pattern stands for. Most objects have none, which is no error.
+Result<std::vector<Resource>> resolve_in_each(const std::vector<std::string>& path, const Names& names) {
+  auto objects = fitting_objects(path, names);
+  if (!objects) return objects.error();
+  std::vector<Resource> out;
+  std::vector<Module> modules;
+  std::string obstacle;
+  for (const Resource& object : *objects) {
+    InObject found = look_in({path[0], object.path[1], path[2]}, names, object.modules);
+    for (Resource& resource : found.resources) {
+      resource.fitted = true;
+      out.push_back(std::move(resource));
+    }
+    if (!found.obstacle.empty()) obstacle = found.obstacle;
+    modules.insert(modules.end(), object.modules.begin(), object.modules.end());
+  }
+  if (!out.empty()) return out;
+  if (!obstacle.empty()) return cannot(path, obstacle);
+  if (is_pattern(path[2])) return no_function_fits(path, names, modules);
+  return cannot(path, fmt::format("no object that fits has a function `{}`{}", path[2],
+                                  hint_for_function(names, modules, path[2])));
+}
+
 Result<std::vector<Resource>> resolve_functions(const std::vector<std::string>& path, const Names& names,
                                                 bool await) {
   const auto modules = names.modules_named(path[1]);
   if (modules.empty()) {
-    if (is_pattern(path[1])) return cannot(path, "only the last component may be a pattern");
-    if (await && is_pattern(path[2]))
+    if (await && (is_pattern(path[1]) || is_pattern(path[2])) && names.modules_fitting(path[1]).empty())
       return cannot(path, "which functions a pattern stands for is not known before the object is there");
+    if (is_pattern(path[1])) return resolve_in_each(path, names);
     if (await) return std::vector<Resource>{make(path)};
     return no_module(path, names);
   }
   if (auto ok = check_modules(path, names, modules); !ok) return ok.error();
-  Resource resource = make(path);
-  resource.modules = modules;
-  std::string obstacle;
-  bool exists = false;
-  for (const Module& module : modules) {
-    for (const Procedure& procedure : names.named_in(module, path[2])) {
-      exists = true;
-      const std::string why = names.obstacle(procedure);
-      if (why.empty()) resource.procedures.push_back(procedure);
-      if (!why.empty()) obstacle = why;
-    }
-  }
-  if (!resource.procedures.empty()) return std::vector<Resource>{std::move(resource)};
-  if (exists) return cannot(path, obstacle);
-  if (is_pattern(path[2])) return expand_functions(path, names, modules);
+  InObject found = look_in(path, names, modules);
+  if (!found.resources.empty()) return std::move(found.resources);
+  if (!found.obstacle.empty()) return cannot(path, found.obstacle);
+  if (is_pattern(path[2])) return no_function_fits(path, names, modules);
   return cannot(path, fmt::format("`{}` has no function `{}`{}", path[1], path[2],
                                   hint_for_function(names, modules, path[2])));
 }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -184,9 +185,13 @@ void AttachedProcess::explain() const {
   if (!options_->dry_run) print_early_ends(stderr, measured_.coverage);
 }
 
-int AttachedProcess::print_rehearsal() const {
-  print_coverage(stdout, measured_.binding, measured_.coverage);
-  print_cost(stdout, measured_.plan(), measured_.binding, measured_.wanted.ps_per_cycle);
+int AttachedProcess::print_rehearsal(output::Rows& rows) const {
+  if (rows.has_objects()) {
+    say_text(stdout, rows.of(row_of(measured_.image.pid, measured_.binding, measured_.coverage)));
+  } else {
+    print_coverage(stdout, measured_.binding, measured_.coverage);
+    print_cost(stdout, measured_.plan(), measured_.binding, measured_.wanted.ps_per_cycle);
+  }
   return options_->strict && !measured_.coverage.refused.empty() ? static_cast<int>(Status::failed) : 0;
 }
 

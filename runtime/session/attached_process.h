@@ -12,6 +12,7 @@
 
 #include "runtime/arch/clock.h"
 #include "runtime/output/formats.h"
+#include "runtime/output/rows.h"
 #include "runtime/patch/insert.h"
 #include "runtime/process/lock.h"
 #include "runtime/session/confinement.h"
@@ -48,7 +49,7 @@ class AttachedProcess {
   // --explain: what the requests became.
   void explain() const;
   // --dry-run: what would be done, on standard output; the exit status.
-  int print_rehearsal() const;
+  int print_rehearsal(output::Rows& rows) const;
   // Whether the requests may be measured as they are: what they reach, and what that costs.
   Result<void> check() const;
 

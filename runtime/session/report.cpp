@@ -56,16 +56,66 @@ void print_early_ends(std::FILE* out, const patch::Coverage& coverage) {
         site_text(early.site), early.site.address, early.reason);
 }
 
-void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::Coverage& coverage) {
-  uint64_t taken = 0;
-  for (const auto& [tactic, count] : coverage.by_tactic) taken += count;
-  std::set<const image::Function*> functions;  // less those that have a hook only
+namespace {
+
+// Less those that have a hook only.
+size_t count_functions(const patch::Coverage& coverage) {
+  std::set<const image::Function*> functions;
   for (const patch::FunctionPlan& f : coverage.functions)
     if (std::any_of(f.points.begin(), f.points.end(),
                     [](const auto& point) { return !point.snippets.empty(); }))
       functions.insert(f.function);
   for (const auto& refused : coverage.refused) functions.insert(refused.function);
-  say(out, "{} points in {} functions: {} would be patched", coverage.sites, functions.size(), taken);
+  return functions.size();
+}
+
+uint64_t count_patched(const patch::Coverage& coverage) {
+  uint64_t taken = 0;
+  for (const auto& [tactic, count] : coverage.by_tactic) taken += count;
+  return taken;
+}
+
+nlohmann::ordered_json site_row(const image::Object* object, const image::Function* function,
+                                const patch::Site& site, const std::string& reason) {
+  return {{"path", function_text(object, function)},
+          {"point", site_text(site)},
+          {"address", fmt::format("{:#x}", site.address)},
+          {"reason", reason}};
+}
+
+}  // namespace
+
+nlohmann::ordered_json row_of(pid_t pid, const focus::Binding& binding, const patch::Coverage& coverage) {
+  auto tactics = nlohmann::ordered_json::object();
+  for (const auto& [tactic, count] : coverage.by_tactic) tactics[fmt::format("{}", tactic)] = count;
+  auto requests = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < binding.requests.size(); i++) {
+    const focus::BoundRequest& request = binding.requests[i];
+    requests.push_back({{"metric", request.metric},
+                        {"focus", request.focus},
+                        {"refused", coverage.refused_of[i]},
+                        {"early", coverage.early_of[i]},
+                        {"missing", request.missing}});
+  }
+  auto refused = nlohmann::ordered_json::array();
+  for (const patch::RefusedSite& one : coverage.refused)
+    refused.push_back(site_row(one.object, one.function, one.site, one.reason));
+  auto early = nlohmann::ordered_json::array();
+  for (const patch::EarlyEnd& one : coverage.early)
+    early.push_back(site_row(one.object, one.function, one.site, one.reason));
+  return {{"pid", pid},
+          {"points", coverage.sites},
+          {"functions", count_functions(coverage)},
+          {"patched", count_patched(coverage)},
+          {"tactics", std::move(tactics)},
+          {"requests", std::move(requests)},
+          {"refused", std::move(refused)},
+          {"early", std::move(early)}};
+}
+
+void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::Coverage& coverage) {
+  say(out, "{} points in {} functions: {} would be patched", coverage.sites, count_functions(coverage),
+      count_patched(coverage));
   for (const auto& [tactic, count] : coverage.by_tactic) say(out, ", {} by {}", count, tactic);
   say(out, ", {} refused\n", coverage.refused.size());
   std::set<std::string> said;

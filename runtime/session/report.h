@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,8 @@ namespace mdl::inject {
 
 // --dry-run: what each request would get, sites by tactic, and every refusal with its bytes.
 void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::Coverage& coverage);
+// The same, as a row of --format json.
+nlohmann::ordered_json row_of(pid_t pid, const focus::Binding& binding, const patch::Coverage& coverage);
 // Said on a terminal before the code of so many points is looked at: "" where that takes no two seconds.
 std::string patience_text(size_t points);
 // --explain, --dry-run: tail jumps at which flags fall and timers stop, though their functions go on.

@@ -392,6 +392,16 @@ Result<void> Session::attach(Programs::Arrived& arrived) {
   return {};
 }
 
+// What such a child did before it was found is missing, and nobody sees that in its lines.
+void Session::tell_of_forks(pid_t child) {
+  if (options_.follow_fork || has_told_of_forks_ || !find(process::read_status(child).parent)) return;
+  has_told_of_forks_ = true;
+  say(stderr,
+      "note: process {} was forked by one that is measured, and what it did until now is not counted; with "
+      "--follow-fork it is counted from the fork on\n",
+      child);
+}
+
 // By turns: others may stand at their ends meanwhile. Children that are followed have the code already.
 void Session::look_for_newcomers() {
   if (!newcomers_ || Clock::now() < newcomers_->next_look()) return;
@@ -410,6 +420,7 @@ void Session::look_for_newcomers() {
     if (!process) continue;
     say(stderr, "process {} has come: ", pid);
     process->say_inserted();
+    tell_of_forks(pid);
     add_family(std::move(process));
     families_.back().came_later = true;
     begin_turn();

@@ -97,6 +97,7 @@ class Session {
   bool look_for_children(bool thoroughly);
   void look_for_programs();
   void look_for_newcomers();
+  void tell_of_forks(pid_t child);
   void go_first(bool on);
   void follow(const Follow::Asker& asker, Family& family);
   Result<void> attach(Programs::Arrived& arrived);
@@ -132,6 +133,7 @@ class Session {
   std::optional<Programs> programs_;    // where they are followed, too
   std::optional<Newcomers> newcomers_;  // with --follow
   bool has_anybody_come_ = false;
+  bool has_told_of_forks_ = false;
   bool ends_before_process_ = false;
   bool goes_first_ = false;
   Found found_;

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -350,6 +351,26 @@ class Descendants(Newcomers):
         self.assertEqual(last.pop(0), 100, session.said())
         self.assertEqual(sorted(last.values()), [10, 20, 30, 40])
         self.assertEqual(session.said().count("is not measured"), 1, session.said())
+
+    def test_a_fork_of_one_that_is_measured_is_told(self):
+        """Its first calls are missing, and a note says what has them; with that there is none."""
+        script = ("import os, sys, time\nsys.stdin.readline()\nchild = os.fork()\nif child == 0: time.sleep(60)\n"
+                  "sys.stdin.readline()\nos.kill(child, 9)\nos.wait()")
+        for options, notes in ([], 1), (["--follow-fork"], 0):
+            python = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE)
+            self.addCleanup(python.communicate)
+            soon(lambda: "libc" in pathlib.Path(f"/proc/{python.pid}/maps").read_text(), "python to run")
+            session = self.follow(python.pid, "--all-children", "count getpgid", *options)
+            session.wait_said("inserted")
+            python.stdin.write(b"go\n")
+            python.stdin.flush()
+            session.wait_said("was forked")
+            time.sleep(0.5)
+            python.stdin.write(b"end\n")
+            python.stdin.flush()
+            self.assertEqual(python.wait(20), 0)
+            session.process.wait(20)
+            self.assertEqual(session.said().count("with --follow-fork it is counted from the fork on"), notes, session.said())
 
     def test_one_that_becomes_the_program_later(self):
         """It is a shell when it is seen first, and executes the program in its own place."""

@@ -115,6 +115,32 @@ class Counts(Queries):
         self.assertGreater(compared, 40)
         self.assertEqual({line["metric"] for line in lines.values()}, {"calls /Code/counted-gcc-O2/t_*"})
 
+    def test_patterns_of_objects(self):
+        """A line for each function in each object that fits, and none of the others, by key as well."""
+        program = self.start("counted-gcc-O2")
+        queries = ["calls /Code/counted*/t_*", "count /Code/*/t_fib", "calls /Code/count?d*/t_* by caller",
+                   "calls /Code/counted-gcc* by function", "calls /Code/counted*/* within t_fib"]
+        session = self.ask(program, *queries)
+        entered, _ = self.counts(program, program.ask("go 30"))
+        self.assert_stopped_well(session)
+        sums, refused = collections.defaultdict(collections.Counter), set()
+        for (metric, focus), line in session.final().items():
+            self.assertTrue(focus.startswith("/Code/counted-gcc-O2/") or line["value"] == 0, line)
+        for line in session.lines:
+            if not line["final"]:
+                continue
+            name = line["focus"].removeprefix("/Code/counted-gcc-O2/")
+            sums[line["metric"]][name] += line["value"]
+            if line["refused"] and line["metric"] == queries[0]:  # by key it is the number of all functions
+                refused.add(name)
+        self.assertEqual(dict(sums["count /Code/*/t_fib"]), {"t_fib": entered["t_fib"]})
+        self.assertEqual(sums["calls /Code/counted*/* within t_fib"]["t_fib"], entered["t_fib"])
+        for query in (queries[0], queries[2], queries[3]):
+            compared = [name for name, truth in entered.items() if name not in refused and (truth or name in sums[query])]
+            self.assertGreater(len(compared), 30, query)
+            for name in compared:
+                self.assertEqual((query, name, sums[query][name]), (query, name, entered[name]))
+
     def test_an_object_is_one_line(self):
         program = self.start("observed")
         session = self.inject(program.pid, "count /Code/observed", "calls /Code/observed/*").wait_inserted()
@@ -371,11 +397,15 @@ class Refusals(Queries):
             "count nothing_is_called_like_it": ["what a compiler has put into its callers is no function any more"],
             "count /Code/timde": ["no timde"],
             "count /Code/libc/malloc": ["it has no object `libc`; did you mean `libc.so.6`?"],
+            "count /Code/libc*/mallok": ["no object that fits has a function `mallok`; did you mean `malloc`,"],
+            "count /Code/libc*/mallok by caller": ["no libc*/mallok; did you mean `malloc`,"],
+            "count /Code/lbic*/malloc": ["no object of the process fits the pattern; it has `timed`"],
+            "count /Code/lbic*/malloc by caller": ["no object fits `lbic*`"],
             "time t_work within /Code/timed/t_arround": ["did you mean `t_around`"],
             "min t_work": ["query:1:1: error:", "min VALUE at FUNCTION"],
             "count t_work if str($arg[0]) == 1": ["query:1:17: error:", "hint: "],
             "count t_work.entry if elapsed > 5": ["query:1:23: error: 'elapsed' does not go with '.entry'"],
-            "time t_*": ["query:1:6: error: 't_*' is a pattern", "/Code/OBJECT/"],
+            "time t_*": ["query:1:6: error: 't_*' is a pattern", "`time /Code/*/t_*`"],
             "time /Code/timed within t_around": ["query:1:25: error: 'within'", "/Code/OBJECT/F"],
             "count t_work wihtin t_around": ["query:1:14: error: expected", "did you mean 'within'?"],
             "cuont t_work": ["no query begins with 'cuont'", "did you mean 'count'?"],
@@ -499,6 +529,35 @@ class Catalogue(Queries):
                          ["count malloc, t_timed if 1 within t_around"])
         self.assertEqual(completed("-p", "nobody-has-this-name", "'time t_ar"), [""])
         self.assertEqual(completed(program.pid, "mem"), ["memcached.plan", "memory.plan", "memory_live.plan"])
+
+    def test_rows_for_scripts(self):
+        """What is said of a process for people, as objects: before, meanwhile and behind."""
+        program = self.start("counted-gcc-O2")
+        before = self.remember(program.pid)
+
+        def rows(*words):
+            one, lines = (run(MDL_INJECT, *words, "--format", form) for form in ("json", "ndjson"))
+            self.assertEqual((one.returncode, lines.returncode), (0, 0), one.stderr + lines.stderr)
+            self.assertEqual(json.loads(one.stdout), [json.loads(line) for line in lines.stdout.splitlines()])
+            return json.loads(one.stdout)
+
+        queries = ["count t_fib", "count t_ping by caller"]
+        (dry,) = rows(program.pid, *queries, "--dry-run")
+        self.assertEqual((dry["pid"], dry["points"], dry["functions"], dry["patched"], dry["refused"]),
+                         (program.pid, 2, 2, 2, []))
+        self.assertEqual([one["metric"] for one in dry["requests"]], queries)
+        self.assertEqual(rows("--status", program.pid), [{"pid": program.pid, "instrumented": False, "mappings": 0}])
+        session = self.ask(program, *queries)
+        entered, _ = Counts.counts(program, program.ask("go 30"))
+        (status,) = rows("--status", program.pid)
+        self.assertEqual((status["instrumented"], status["runs"], status["points"]), (True, True, 2))
+        self.assertEqual([(one["metric"], one["value"]) for one in status["requests"]],
+                         [(queries[0], entered["t_fib"]), (queries[1], None)])
+        self.assert_stopped_well(session)
+        self.assert_untouched(program.pid, before)
+        metrics = rows("--metrics")
+        self.assertIn(("code.plan", "procedure_calls"), {(one["plan"], one["metric"]) for one in metrics})
+        self.assertLess(len(rows("--metrics", program.pid)), len(metrics))
 
     def test_the_standard_metrics(self):
         program = self.start("timed")

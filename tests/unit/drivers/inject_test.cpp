@@ -127,6 +127,27 @@ TEST(InjectOptions, WhatIsWrongIsUsage) {
   }
 }
 
+TEST(InjectOptions, QueriesThatAreWrittenOtherwiseAreOnes) {
+  for (const char* word : {"p99 malloc", "count(malloc)", "hist($arg[0]) at malloc", "count\nmalloc"})
+    EXPECT_EQ(parsed({"12", word}).options.typed, std::vector<std::string>{word});
+  for (const char* word : {"9p malloc", "f(x)", "count", "Count f", "count f.plan"})
+    EXPECT_TRUE(parsed({"12", word}).options.typed.empty()) << word;
+}
+
+TEST(InjectOptions, AnIntervalThatIsMeantInMillisecondsIsNoticed) {
+  const auto said = [](std::vector<const char*> words) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(parsed(std::move(words)).exit, std::nullopt);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(said({"12", "count f", "-i", "100"}),
+              testing::HasSubstr("-i 100 is a line each 100 seconds; -i 100ms is one"));
+  EXPECT_THAT(said({"12", "count f", "-i", "50", "-d", "10"}), testing::HasSubstr("note: -i 50"));
+  for (const char* interval : {"60", "100s", "2m", "0.5"})
+    EXPECT_EQ(said({"12", "count f", "-i", interval}), "") << interval;
+  EXPECT_EQ(said({"12", "count f", "-i", "2", "-d", "1"}), "");
+}
+
 TEST(InjectOptions, TopStandsInFrontOrBehindTheProcess) {
   for (const std::vector<const char*>& words :
        std::vector<std::vector<const char*>>{{"top", "12"}, {"12", "top"}, {"-p", "12", "top"}})
@@ -149,11 +170,15 @@ TEST(WrongWords, AWordThatIsNoFile) {
   EXPECT_EQ(beside({"malloc"}), "'malloc' is no query: the calls of a function are a query: 'count malloc'");
   EXPECT_THAT(beside({"mine.plan"}),
               testing::StartsWith("mine.plan is compiled already, and queries are not"));
-  for (const char* probe : {"uprobe:libc:malloc { @ = count(); }", "usdt:malloc"})
+  for (const char* probe :
+       {"uprobe:libc:malloc { @ = count(); }", "uretprobe:/lib/libc.so.6:malloc /pid == 5/ { }",
+        "tracepoint:syscalls:sys_enter_malloc { @[comm] = count(); }"})
     EXPECT_THAT(no_such_plan(probe), testing::HasSubstr("'count malloc'")) << probe;
   EXPECT_THAT(no_such_plan("opensnoop"), testing::HasSubstr("'count open by str($arg[0])'"));
   EXPECT_EQ(no_such_plan("funclatency-bpfcc"), no_such_plan("funclatency"));
   EXPECT_THAT(no_such_plan("biosnoop"), testing::HasSubstr("about the kernel"));
+  EXPECT_THAT(no_such_plan("kprobe:do_sys_open { @ = count(); }"), testing::HasSubstr("the kernel is not"));
+  EXPECT_THAT(no_such_plan("usdt:/usr/bin/x:probe"), testing::HasSubstr("`mdl-inject --list PID`"));
   EXPECT_EQ(no_such_plan("count"), "a query is one word, in quotes: 'count malloc'");
   EXPECT_EQ(no_such_plan("ns::f"), "the calls of a function are a query: 'count ns::f'");
   EXPECT_THAT(no_such_plan("uprobe:/bin/sh:main { @ = count(); }"), testing::HasSubstr("'count main'"));
@@ -169,14 +194,28 @@ TEST(WrongWords, AnOptionThatIsNone) {
   };
   EXPECT_THAT(said({"12", "count f", "--duraton", "1"}),
               testing::HasSubstr("no option --duraton; did you mean --duration?"));
+  EXPECT_THAT(said({"12", "--nope"}), testing::HasSubstr("there is no option --nope\n"));
+  EXPECT_THAT(said({"12", "-e", "uprobe:libc:malloc { @ = count(); }"}),
+              testing::HasSubstr("'count malloc'"));
+  EXPECT_THAT(said({"uprobe:libc:malloc { }"}), testing::HasSubstr("'count malloc', 'latency malloc'"));
+  for (const char* word : {"record", "stat"})
+    EXPECT_THAT(said({word, "-p", "12"}), testing::HasSubstr("what perf is asked is `mdl-inject top PID`"));
   EXPECT_THAT(said({"list", "12"}), testing::HasSubstr("'list' is an option: --list"));
   EXPECT_THAT(said({"12", "-m", "count malloc"}),
               testing::HasSubstr("a query stands without it: 'count malloc'"));
   EXPECT_THAT(said({"--pid", "12", "count f"}),
               testing::HasSubstr("no option --pid: a process stands in front"));
   EXPECT_THAT(said({"--status", "12", "--json"}), testing::HasSubstr("--format ndjson has a line of JSON"));
-  EXPECT_THAT(said({"--status", "12", "--format", "json"}),
+  EXPECT_THAT(said({"--remove", "12", "--format", "json"}),
               testing::HasSubstr("--format is of measured values"));
+  for (const char* command : {"--status", "--metrics"}) {
+    EXPECT_EQ(parsed({command, "12", "--format", "json"}).exit, std::nullopt);
+    EXPECT_THAT(said({command, "12", "--format", "csv"}),
+                testing::HasSubstr(std::string(command) + " prints a table, ndjson"));
+  }
+  EXPECT_EQ(parsed({"12", "count f", "--dry-run", "--format", "json"}).exit, std::nullopt);
+  EXPECT_THAT(said({"12", "count f", "--dry-run", "--format", "csv"}),
+              testing::HasSubstr("--dry-run prints a table"));
   EXPECT_THAT(said({"--list", "12", "--format", "influx"}),
               testing::HasSubstr("--list prints a table, ndjson (an object in each line) or json"));
   EXPECT_THAT(said({"strace", "-c", "-p", "12"}), testing::HasSubstr("what strace is asked is `mdl-inject"));

@@ -132,7 +132,34 @@ TEST(Bind, PatternsAskForEachChild) {
   EXPECT_THAT(why(maker.plan, image, {{"calls"}, {"/Code/app/x*"}, ""}), HasSubstr("no function fits"));
   EXPECT_THAT(why(maker.plan, image, {{"calls"}, {"/Code/app/f*"}, ""}), HasSubstr("or class: `*::f*`"));
   EXPECT_THAT(why(maker.plan, image, {{"calls"}, {"/Code/x*"}, ""}), HasSubstr("no object"));
-  EXPECT_THAT(why(maker.plan, image, {{"calls"}, {"/Code/*/main"}, ""}), HasSubstr("only the last"));
+}
+
+TEST(Bind, ThePatternOfAnObjectAsksForEachFunctionInEach) {
+  const PlanMaker maker = standard();
+  const image::Image image =
+      process({"app: main get", "liba.so: get=fetch got main", "libb.so: get", "ld.so: get _dl_open"});
+  const auto foci = [&](const std::string& focus) {
+    const auto binding = bind(maker.plan, image, {{"calls"}, {focus}, ""});
+    EXPECT_TRUE(binding) << binding.error().text;
+    return binding ? foci_of(*binding) : std::vector<std::string>{};
+  };
+  EXPECT_THAT(foci("/Code/lib*/get"), ElementsAre("/Code/liba.so/get", "/Code/libb.so/get"));
+  EXPECT_THAT(foci("/Code/lib?.so/g*"),
+              ElementsAre("/Code/liba.so/get", "/Code/liba.so/got", "/Code/libb.so/get"));
+  EXPECT_THAT(foci("/Code/*/fetch"), ElementsAre("/Code/liba.so/fetch"));  // by its other name
+  EXPECT_THAT(foci("/Code/*/*").size(), 6u);
+  const auto reason = [&](const std::string& focus) {
+    return why(maker.plan, image, {{"calls"}, {focus}, ""});
+  };
+  EXPECT_THAT(reason("/Code/lib*/gett"),
+              HasSubstr("no object that fits has a function `gett`; did you mean"));
+  EXPECT_THAT(reason("/Code/lib*/x*"), HasSubstr("no function fits the pattern"));
+  EXPECT_THAT(reason("/Code/xyz*/get"), HasSubstr("it has `app`, `liba.so`, `libb.so`, `ld.so`"));
+  EXPECT_THAT(reason("/Code/ld*/get"),
+              HasSubstr("a pattern does not stand for `ld.so`; name it: /Code/ld.so/get"));
+  BindOptions later{{"calls@/Code/x*/get"}, {}, ""};
+  later.await = true;
+  EXPECT_THAT(why(maker.plan, image, later), HasSubstr("is not known before the object is there"));
 }
 
 TEST(Bind, AFunctionIsNamedAsItIsDemangled) {

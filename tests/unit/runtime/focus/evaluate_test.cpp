@@ -51,6 +51,10 @@ TEST(Evaluate, ItemsThatArePatterns) {
   EXPECT_THAT(found({"get?"}), ElementsAre("app/getA", "lib.so/getB", "lib.so/get*"));
   EXPECT_THAT(found({"ns::*"}), ElementsAre("app/_ZN2ns3getEPc"));
   EXPECT_THAT(found({"lib.so/*"}), ElementsAre("lib.so/getB", "lib.so/get*", "lib.so/put"));
+  EXPECT_THAT(found({"l*/get?"}), ElementsAre("lib.so/getB", "lib.so/get*"));
+  EXPECT_THAT(found({"*/put"}), ElementsAre("lib.so/put"));
+  EXPECT_THAT(found({"l*/gone"}), ElementsAre(HasSubstr("looks for l*/gone")));
+  EXPECT_THAT(found({"x*/put"}), ElementsAre(HasSubstr("no object fits `x*`")));
   EXPECT_THAT(found({"get*"}), ElementsAre("lib.so/get*"));  // it is the name of one
   EXPECT_THAT(found({"main", "set*"}), ElementsAre("app/main"));
   EXPECT_THAT(found({"app/set*"}), ElementsAre(HasSubstr("looks for app/set*")));
@@ -170,6 +174,15 @@ TEST(Evaluate, Modules) {
   ASSERT_TRUE(binding) << binding.error().text;
   EXPECT_EQ(binding->points.size(), 1u);
   EXPECT_THAT(binding->requests[0].missing, ElementsAre("gone.so"));
+  maker.list("fitting", "module", {"l*", "x*", "lib.so"});
+  maker.plan.manifest.metrics.clear();
+  maker.metric("hits", {foreach_("m", list("fitting"), body("m"))});
+  binding = bind(maker.plan, image, {});
+  ASSERT_TRUE(binding) << binding.error().text;
+  ASSERT_EQ(binding->points.size(), 1u);
+  EXPECT_EQ(binding->points[0].function->name, "help");
+  EXPECT_EQ(binding->points[0].snippets.size(), 1u);
+  EXPECT_THAT(binding->requests[0].missing, ElementsAre("x*"));
 }
 
 TEST(Evaluate, Flavors) {
