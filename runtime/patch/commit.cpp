@@ -93,7 +93,7 @@ class Commit {
                                                : attempt(threads, now, waits < kWaits);
       threads.release_all();
       const Clock::duration pause = Clock::now() - since;
-      out_.paused += pause;
+      out_.paused.add(pause);
       if (!done) return done.error();
       if (*done == Attempt::done) {
         give_back();

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "runtime/patch/coverage.h"
 #include "runtime/patch/island.h"
+#include "runtime/process/pause.h"
 #include "runtime/process/paused_memory.h"
 #include "runtime/process/target_memory.h"
 #include "runtime/process/threads.h"
@@ -26,7 +27,7 @@ struct Inserted {
   resident::Journal journal;
   uint64_t points = 0;
   std::chrono::nanoseconds took{};
-  std::chrono::nanoseconds paused{};
+  process::Pauses paused;
   size_t threads = 0;
   size_t frames = 0;  // active frames of constraining functions that count as entered
   std::vector<std::string> warnings;

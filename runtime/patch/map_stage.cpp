@@ -95,11 +95,11 @@ Result<int64_t> open_unlocked(const InsertInput& input, process::Threads& thread
 
 // Maps some regions with one remote call; the journal is in the `first`; `locked`: the process locks what it
 // maps. `mapped`: what is, also of a failure; `failure`: the first one's negative errno. The target stands
-// meanwhile, for the time that is added to `paused`.
+// meanwhile, which is added to `paused`.
 Result<void> map_regions(const InsertInput& input, process::Threads& threads,
                          const process::TargetMemory& memory, std::span<const Region> regions, bool first,
                          bool locked, std::vector<image::Range>& mapped, int64_t& failure,
-                         std::chrono::nanoseconds& paused) {
+                         process::Pauses& paused) {
   uint64_t total = 0;
   for (const Region& region : regions) total += region.at.end - region.at.start;
   std::vector<arch::RemoteCall> calls;
@@ -129,7 +129,7 @@ Result<void> map_regions(const InsertInput& input, process::Threads& threads,
         input.image.pid, input.max_pause.count(), results.error().text)};
   if (!results) return results.error();
   const auto pause = threads.stood();
-  paused += pause;
+  paused.add(pause);
   if (others_stood) process::rest_after(pause);  // the next stop is near
   failure = (*results)[0] < 0 ? (*results)[0] : std::min<int64_t>((*results)[1], 0);
   for (size_t i = 0; i < regions.size(); i++) {
@@ -204,7 +204,7 @@ uint64_t memory_needed(pid_t pid, const Stage& stage) {
 }  // namespace
 
 Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
-                       const resident::Journal* session, bool& taken, std::chrono::nanoseconds& paused) {
+                       const resident::Journal* session, bool& taken, process::Pauses& paused) {
   std::vector<Region> regions = {{stage.journal_at, PROT_READ}};
   for (const image::Range& island : stage.islands) regions.push_back({island, PROT_READ | PROT_EXEC});
   if (!stage.extends) {

@@ -16,10 +16,10 @@ namespace mdl::patch {
 
 // Maps the stage's regions in the target, or nothing; writes them and reads them back. `session`: null, or the one that
 // is there already.
-// `taken` is set when an address was mapped by the target meanwhile: build anew and try again. `paused`: how long
-// the target stood is added.
+// `taken` is set when an address was mapped by the target meanwhile: build anew and try again. For how long
+// the target stood is added to `paused`.
 Result<void> map_stage(const InsertInput& input, const process::TargetMemory& memory, const Stage& stage,
-                       const resident::Journal* session, bool& taken, std::chrono::nanoseconds& paused);
+                       const resident::Journal* session, bool& taken, process::Pauses& paused);
 Result<void> write_stage(const process::TargetMemory& memory, Stage& stage);
 
 // Unmaps regions of a session by a remote call; the threads must be stopped and outside.

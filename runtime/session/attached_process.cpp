@@ -433,10 +433,7 @@ Result<std::string> AttachedProcess::change(const Move& move, const output::Feed
   libraries_.emplace(*input_, measured_.wanted, measurement_->memory(), measurement_->journal());
   for (const std::string& warning : done->warnings) say(stderr, "warning: {}\n", warning);
   const size_t refused = measured_.coverage.refused.size();
-  return fmt::format("{} points in {:.1f} ms, paused {:.1f} ms{}", done->points,
-                     static_cast<double>(done->took.count()) / 1e6,
-                     static_cast<double>(done->paused.count()) / 1e6,
-                     refused == 0 ? "" : fmt::format(", {} refused", refused));
+  return fmt::format("{}{}", points_text(*done), refused == 0 ? "" : fmt::format(", {} refused", refused));
 }
 
 void AttachedProcess::report_to(Found& found) const {

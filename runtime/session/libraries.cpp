@@ -9,6 +9,7 @@
 #include "runtime/focus/graft.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/resident/footprint.h"
+#include "runtime/session/report.h"
 
 namespace mdl::inject {
 
@@ -155,10 +156,8 @@ bool Libraries::insert(Prepared& prepared) {
         session_.requests[i].early += prepared.coverage.early_of[i];
       }
       const bool discarded = note_discarded(prepared);
-      say(stderr, "{} was {}: inserted {} points in {:.1f} ms, paused {:.1f} ms{}\n", who,
-          discarded ? "put back" : "loaded", extension->inserted.points,
-          static_cast<double>(extension->inserted.took.count()) / 1e6,
-          static_cast<double>(extension->inserted.paused.count()) / 1e6,
+      say(stderr, "{} was {}: inserted {}{}\n", who, discarded ? "put back" : "loaded",
+          points_text(extension->inserted),
           prepared.coverage.refused.empty() ? ""
                                             : fmt::format(", {} refused", prepared.coverage.refused.size()));
       for (const std::string& warning : extension->inserted.warnings) say(stderr, "warning: {}\n", warning);

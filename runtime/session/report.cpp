@@ -177,18 +177,24 @@ void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding&
     }
 }
 
+std::string points_text(const patch::Inserted& inserted) {
+  constexpr std::chrono::milliseconds kNotable{10};
+  const auto ms = [](std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; };
+  const process::Pauses& paused = inserted.paused;
+  return fmt::format(
+      "{} points in {:.1f} ms, paused {:.1f} ms{}", inserted.points, ms(inserted.took), ms(paused.all),
+      paused.all < kNotable ? "" : fmt::format(", at most {:.1f} ms at a time", ms(paused.longest)));
+}
+
 void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch::Coverage& coverage) {
-  auto ms = [](std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; };
-  say(out, "inserted {} points in {:.1f} ms, paused {:.1f} ms ({} threads", inserted.points,
-      ms(inserted.took), ms(inserted.paused), inserted.threads);
+  say(out, "inserted {} ({} threads", points_text(inserted), inserted.threads);
   if (inserted.frames) say(out, ", {} active frames", inserted.frames);
   say(out, "){}\n", coverage.refused.empty() ? "" : fmt::format(", {} refused", coverage.refused.size()));
   for (const std::string& warning : inserted.warnings) say(out, "warning: {}\n", warning);
   for (const std::string& why : coverage.unhooked)
     say(out,
         "warning: not hooked: {} (docs/events.md, \"Frames that vanish\"; docs/processes.md, \"The end of "
-        "the "
-        "process\")\n",
+        "the process\")\n",
         why);
 }
 

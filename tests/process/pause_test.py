@@ -56,7 +56,10 @@ class Pause(LiveTest):
         before = self.remember(program.pid)
         done = self.measure(program, "--max-pause", "20000", "--detach")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertGreater(float(re.search(r"paused ([\d.]+) ms", done.stderr)[1]), 50)
+        paused = re.search(r"paused ([\d.]+) ms, at most ([\d.]+) ms at a time \(", done.stderr)
+        self.assertGreater(float(paused[1]), 50)
+        self.assertGreater(float(paused[2]), 50)
+        self.assertLess(float(paused[2]), float(paused[1]))  # memory was mapped in a stop before
         done = run(MDL_INJECT, "--remove", program.pid, seconds=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assert_untouched(program.pid, before)
