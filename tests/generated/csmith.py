@@ -32,7 +32,8 @@ def functions(folder):
     table = subprocess.run(["nm", "--defined-only", "a.out"], cwd=folder, capture_output=True, text=True, check=True).stdout
     names = [line.split()[2] for line in table.splitlines() if line.split()[1] in "tT"]
     once = [name for name, many in collections.Counter(names).items() if many == 1]
-    return [name for name in once if name not in OF_THE_START_FILES and not {"cold", "__part"} & set(name.split("."))]
+    return [name for name in once if name not in OF_THE_START_FILES and not name.startswith("__llvm_retpoline_")
+            and not {"cold", "__part"} & set(name.split("."))]
 
 
 def callgrind(folder):
