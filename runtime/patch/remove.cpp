@@ -8,6 +8,7 @@
 #include "runtime/arch/description.h"
 #include "runtime/patch/edit.h"
 #include "runtime/patch/map_stage.h"
+#include "runtime/patch/moved_code.h"
 #include "runtime/patch/recover.h"
 #include "runtime/patch/stack_scan.h"
 #include "runtime/process/remote.h"
@@ -20,30 +21,6 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kLongestStop = 2000ms;  // for a thread that does not stop; a look at stacks may be longer
-
-// Those of these windows, which are not in their places, that are elsewhere: the program has moved their pages
-// (mremap(2)), with the jumps in them, and may move them back. A library that was loaded anew has no jumps.
-std::set<uint64_t> moved_away(const std::vector<const resident::PatchedWindow*>& gone,
-                              const std::vector<resident::PatchedFile>& files,
-                              const std::vector<image::Mapping>& mappings, const image::Memory& memory) {
-  std::set<uint64_t> out;
-  if (gone.empty()) return out;
-  const auto is_of = [](const image::Mapping& one, const resident::PatchedFile& file) {
-    return one.execute && one.device == file.device && one.inode == file.inode;
-  };
-  for (const image::Mapping& mapping : mappings) {
-    const auto file = std::ranges::find_if(files, [&](const auto& one) { return is_of(mapping, one); });
-    if (file == files.end()) continue;
-    std::vector<uint8_t> text(mapping.end - mapping.start);
-    if (!memory.read(mapping.start, std::as_writable_bytes(std::span(text)))) continue;
-    for (const resident::PatchedWindow* window : gone)
-      for (uint64_t at = window->address % arch::kPage; at + window->patched.size() <= text.size();
-           at += arch::kPage)
-        if (std::ranges::equal(window->patched, std::span(text).subspan(at, window->patched.size())))
-          out.insert(window->address);
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -306,7 +283,7 @@ Result<void> Removal::put_back(resident::PatchedWindow::Part part, const std::se
     else
       gone.push_back(&window);
   }
-  foreign_.merge(moved_away(gone, files_, **mappings, memory_));
+  foreign_.merge(find_moved(gone, files_, **mappings, memory_));
   std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
   Edited done = memory_.edit(edits);
   restored_ += done.changed.size();
