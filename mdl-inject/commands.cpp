@@ -38,6 +38,14 @@ bool is_measured(pid_t pid, const resident::Journal& journal, const image::Memor
          process == static_cast<uint64_t>(process::read_status(pid).inner_pid);
 }
 
+// Whether the cell of a request is its value: that of a metric with keys of its own holds no total, because each hit goes
+// to its key in the table.
+bool holds_value(const resident::Journal& journal, size_t request) {
+  return std::ranges::none_of(journal.tables, [&](const resident::JournalTable& table) {
+    return table.request == request && !table.names.empty();
+  });
+}
+
 // The journal says what was to be done; the code says what is.
 void print_windows(const resident::Journal& journal, const image::Memory& memory) {
   uint64_t points = 0, whole = 0, original = 0;
@@ -85,12 +93,9 @@ void print_journal(pid_t pid, const resident::Journal& journal, const image::Mem
     }
     say("  {}{}{}", request.metric, request.focus.empty() ? "" : "@", request.focus);
     if (request.children) say(": {} children, in all", request.children);
-    // The cell of a metric with keys of its own holds no total: each hit goes to its key in the table.
-    const bool has_own_keys = std::ranges::any_of(journal.tables, [&](const resident::JournalTable& table) {
-      return table.request == i && !table.names.empty();
-    });
-    if (request.keyed) say("{}", has_own_keys ? ": a value for each key" : ": by key, in all");
-    if (snapshot && !has_own_keys) say(" = {}", text(0, snapshot->cells[i]));
+    const bool has_total = holds_value(journal, i);
+    if (request.keyed) say("{}", has_total ? ": by key, in all" : ": a value for each key");
+    if (snapshot && has_total) say(" = {}", text(0, snapshot->cells[i]));
     uint64_t refused = journal.refused_of(i);
     say("{}{}\n", refused ? fmt::format(" ({} refused)", refused) : "",
         journal.ends_early(i) ? " (incomplete: ends before what is called last)" : "");
@@ -118,12 +123,12 @@ nlohmann::ordered_json row_of(pid_t pid, const resident::Journal& journal, const
                           {"units", request.units},
                           {"refused", journal.refused_of(i)}});
     };
-    const bool is_by_key = request.keyed || !snapshot;
     if (snapshot && request.thread == focus::kEachThread)
       for (const auto& [thread, value] : snapshot->each[i])
         row(focus::of_thread(request.focus, thread), value, thread);
     else
-      row(request.focus, is_by_key ? std::nullopt : std::optional(snapshot->cells[i]), 0);
+      row(request.focus,
+          snapshot && holds_value(journal, i) ? std::optional(snapshot->cells[i]) : std::nullopt, 0);
   }
   const patch::Owner owner = patch::owner_of(journal);
   return {{"pid", pid},

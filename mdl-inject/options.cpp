@@ -326,7 +326,9 @@ Parsed parse_options(int argc, const char* const* argv) {
                                    "Time between samples (default 1 second, or the plan's samplingRate)");
   auto* duration_option = add_time(app, "-d,--duration", duration, "Stop after so long");
   app.add_option("--format", o.format,
-                 output::format_names("or") + " (default: table on a terminal, else ndjson)")
+                 output::format_names("or") +
+                     " (default: table on a terminal, else ndjson); json and ndjson with --list, --metrics, "
+                     "--status and --dry-run, too")
       ->check(CLI::IsMember(formats));
   auto* sample_option = add_time(app, "--sample", o.sample,
                                  "With top: look for the busiest functions for so long (default 1 second)");
@@ -421,8 +423,7 @@ Parsed parse_options(int argc, const char* const* argv) {
       ->group("Other commands");
   app.add_flag("--list", list,
                "List the functions of a process; with /SyncObject its locks, with /File and /Socket what it "
-               "reads and writes, with /Thread its threads, with /Memory its variables; "
-               "--format json or ndjson: for scripts")
+               "reads and writes, with /Thread its threads, with /Memory its variables")
       ->group("Other commands");
   app.add_flag("--metrics", metrics, "List the standard metrics; with a PID, those that the process can have")
       ->group("Other commands");
@@ -430,11 +431,11 @@ Parsed parse_options(int argc, const char* const* argv) {
   app.add_flag("--remove", remove, "Take the instrumentation out")->group("Other commands");
   app.add_flag("--verify", verify, "Check a plan without a process")->group("Other commands");
   if (argc > 1 && access(argv[1], F_OK) != 0)
-    for (const std::string& instead : {instead_of_tool(argv[1]), instead_of_subcommand(argv[1])})
-      if (!instead.empty()) {
-        out.exit = usage(instead);
-        return out;
-      }
+    if (const std::string instead = instead_of_command({argv + 1, static_cast<size_t>(argc - 1)});
+        !instead.empty()) {
+      out.exit = usage(instead);
+      return out;
+    }
   try {
     app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& problem) {

@@ -8,6 +8,8 @@
 namespace mdl::inject {
 namespace {
 
+constexpr std::string_view kPlaceholder = "PID";
+
 // As typed behind `mdl-inject`, for what most processes have; docs/one-liners.md has the same, and a test compares.
 struct Tool {
   std::string_view name, words;
@@ -85,6 +87,26 @@ constexpr Provider kProviders[] = {
 // A system call's tracepoint, behind which its name stands.
 constexpr std::string_view kSystemCalls[] = {"syscalls:sys_enter_", "syscalls:sys_exit_"};
 
+bool is_number(std::string_view word) {
+  return !word.empty() && std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// The process of another tool's options: -p 12, -p12, -fp 12, --pid 12, --pid=12. A number without one may be anything.
+std::string process_of(std::span<const char* const> words) {
+  constexpr std::string_view kLong = "--pid";
+  for (size_t i = 0; i < words.size(); i++) {
+    const std::string_view word = words[i];
+    const bool is_long = word.starts_with(kLong), is_short = !is_long && word.starts_with('-');
+    const size_t end = is_long ? kLong.size() : is_short ? word.find('p') + 1 : 0;
+    if (end == 0) continue;
+    std::string_view value = word.substr(end);
+    if (value.starts_with('=')) value.remove_prefix(1);
+    if (value.empty() && i + 1 < words.size()) value = words[i + 1];
+    if (is_number(value)) return std::string(value);
+  }
+  return std::string(kPlaceholder);
+}
+
 std::string as_queries(std::string_view function) {
   return fmt::format("what other tools write as a probe is a query here: 'count {0}', 'latency {0}'",
                      function);
@@ -97,9 +119,12 @@ bool is_identifier(std::string_view word) {
          std::ranges::all_of(word, [](unsigned char c) { return std::isalnum(c) || c == '_' || c == ':'; });
 }
 
-std::string instead_of_subcommand(std::string_view word) {
-  const auto* const found = std::ranges::find(kSubcommands, word, &Subcommand::word);
-  return found == std::end(kSubcommands) ? "" : instead_of_tool(found->tool);
+std::string instead_of_command(std::span<const char* const> words) {
+  if (words.empty()) return "";
+  const std::string process = process_of(words.subspan(1));
+  if (std::string instead = instead_of_tool(words[0], process); !instead.empty()) return instead;
+  const auto* const found = std::ranges::find(kSubcommands, std::string_view(words[0]), &Subcommand::word);
+  return found == std::end(kSubcommands) ? "" : instead_of_tool(found->tool, process);
 }
 
 std::string instead_of_probe(std::string_view word) {
@@ -115,15 +140,17 @@ std::string instead_of_probe(std::string_view word) {
   return is_identifier(function) ? as_queries(function) : "";
 }
 
-std::string instead_of_tool(std::string_view word) {
+std::string instead_of_tool(std::string_view word, std::string_view process) {
   constexpr std::string_view kSuffix = "-bpfcc";  // as Debian calls them
   if (word.ends_with(kSuffix)) word.remove_suffix(kSuffix.size());
   if (std::ranges::find(kOfTheKernel, word) != std::end(kOfTheKernel))
     return fmt::format("{} is about the kernel, and mdl-inject measures functions of processes", word);
   const auto* const tool = std::ranges::find(kTools, word, &Tool::name);
   if (tool == std::end(kTools)) return "";
-  return fmt::format("what {} is asked is `mdl-inject {}` here; docs/one-liners.md has more", word,
-                     tool->words);
+  std::string words(tool->words);
+  if (const size_t at = words.find(kPlaceholder); at != words.npos)
+    words.replace(at, kPlaceholder.size(), process);
+  return fmt::format("what {} is asked is `mdl-inject {}` here; docs/one-liners.md has more", word, words);
 }
 
 }  // namespace mdl::inject

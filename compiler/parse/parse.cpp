@@ -114,15 +114,47 @@ std::string in_query(std::string_view query, size_t at) {
   return "";
 }
 
+bool is_comparison(size_t type) {
+  constexpr size_t kTypes[] = {MdlLexer::LT, MdlLexer::LE, MdlLexer::GT,
+                               MdlLexer::GE, MdlLexer::EQ, MdlLexer::NE};
+  return std::ranges::find(kTypes, type) != std::end(kTypes);
+}
+
+// `time read > 1ms` and `time read if > 1ms` compare the function with the number that is the token `at`. The whole
+// query, as it is meant: without a unit alone it would have no meaning either. "" where a condition has a left side.
+std::string with_condition(const Source& source, std::span<antlr4::Token* const> tokens, size_t at) {
+  const auto number = plain_number(source.text(parser::span_of(source, tokens[at])));
+  if (!number || at < 3 || !is_comparison(tokens[at - 1]->getType())) return "";
+  const auto until = tokens.first(at - 1);
+  const auto condition = std::ranges::find(until, size_t{MdlLexer::KW_IF}, &antlr4::Token::getType);
+  if (condition != until.end() && condition + 1 != until.end()) return "";
+  const Span asked = join(parser::span_of(source, tokens[0]), parser::span_of(source, *(condition - 1)));
+  return fmt::format("a condition stands behind 'if', and has no units: `{} if {} {} {}`",
+                     printable(source.text(asked)), number->is_time ? "elapsed" : "$arg[0]",
+                     source.text(parser::span_of(source, tokens[at - 1])), number->value);
+}
+
+// What a word that is no number is meant for.
+std::string hint_for_number(const Source& source, std::span<antlr4::Token* const> tokens, size_t at,
+                            bool of_query) {
+  const std::string_view text = source.text(parser::span_of(source, tokens[at]));
+  if (of_query && at > 0) {
+    const std::string_view before = source.text(parser::span_of(source, tokens[at - 1]));
+    if (std::string option = option_of_time(before, printable(text)); !option.empty()) return option;
+    if (std::string condition = with_condition(source, tokens, at); !condition.empty()) return condition;
+  }
+  return without_unit(text);
+}
+
 // Reports the tokens that are wrong by themselves, and returns them.
 std::vector<Span> check_tokens(const Source& source, antlr4::CommonTokenStream& tokens, bool of_query,
                                Diagnostics& diagnostics) {
   std::vector<Span> wrong;
-  std::string_view before;  // the token before
-  size_t stray_line = 0;    // one such character a line is enough
-  for (antlr4::Token* token : tokens.getTokens()) {
+  size_t stray_line = 0;  // one such character a line is enough
+  const std::vector<antlr4::Token*> all = tokens.getTokens();
+  for (size_t i = 0; i < all.size(); i++) {
+    antlr4::Token* token = all[i];
     size_t type = token->getType();
-    const std::string_view last = std::exchange(before, source.text(parser::span_of(source, token)));
     if (type != MdlLexer::STRAY && type != MdlLexer::OPEN_STRING && type != MdlLexer::BAD_NUMBER) continue;
     Span span = parser::span_of(source, token);
     wrong.push_back(span);
@@ -137,11 +169,9 @@ std::vector<Span> check_tokens(const Source& source, antlr4::CommonTokenStream& 
     } else if (type == MdlLexer::OPEN_STRING)
       diagnostics.report(DiagnosticCode::open_string, span)
           .hint("strings have no escapes: they end at the next '\"'");
-    else {
-      const std::string option = of_query ? option_of_time(last, text) : "";
+    else
       diagnostics.report(DiagnosticCode::bad_number, span, text)
-          .hint(option.empty() ? without_unit(source.text(span)) : option);
-    }
+          .hint(hint_for_number(source, all, i, of_query));
   }
   return wrong;
 }

@@ -240,6 +240,8 @@ std::string ErrorStrategy::hint_in_query(antlr4::Parser* parser, Token* found, b
   if (is_second && before == "of")
     return fmt::format("a function stands right behind '{}'", text(tokens.get(0)));
   if (std::string foreign = foreign_verb(text(tokens.get(0))); is_second && !foreign.empty()) return foreign;
+  if (is_unit_of_time(text(tokens.LT(2))) && (word == "in" || word == "as"))
+    return "times are nanoseconds, which the table on a terminal shows in the unit that fits";
   if (std::string foreign = foreign_clause(word); !foreign.empty()) return foreign;
   if (is_second && (word == "entry" || word == "return"))
     return fmt::format("a point stands behind a '.': {} {}.{}", text(tokens.get(0)), before, word);
@@ -261,6 +263,7 @@ std::string ErrorStrategy::hint_in_query(antlr4::Parser* parser, Token* found, b
     for (size_t i = 1; i < found->getTokenIndex(); i++) value += text(tokens.get(i));
     return fmt::format("a value is taken 'at' a function: {} {} at {}", verb, value, word);
   }
+  if (std::string foreign = foreign_value(word); is_second && is_no_typo && !foreign.empty()) return foreign;
   if (type == P::ID && is_second && is_no_typo)
     return fmt::format("several functions have commas between them: {}, {}", before, word);
   return "";

@@ -134,6 +134,14 @@ bool is_comparison(ast::BinaryOp op) {
   return op == lt || op == le || op == gt || op == ge || op == eq || op == ne;
 }
 
+// `time read > 1000000`: what the comparison is meant to be.
+std::string as_condition(const Verb& verb, const std::string& function, const ast::Binary& comparison) {
+  const auto* number = std::get_if<ast::Integer>(&comparison.right->node);
+  return fmt::format("a condition stands behind 'if': `{} {} if {} {} {}`", verb.word, function,
+                     verb.units == "ns" ? kElapsed : "$arg[0]", ast::spelling(comparison.op),
+                     number == nullptr ? 1000 : number->value);
+}
+
 // What a value may be meant for where a function's name should stand: (f), f(), f(int), libc/malloc, f > 5.
 std::string name_in(const Verb& verb, const ast::Expr& e) {
   const auto word = [](const ast::Expr& part) {
@@ -147,8 +155,7 @@ std::string name_in(const Verb& verb, const ast::Expr& e) {
   if (!word(e).empty()) return fmt::format("a name stands without parentheses: {} {}", verb.word, word(e));
   const auto* parts = std::get_if<ast::Binary>(&e.node);
   if (parts != nullptr && is_comparison(parts->op) && !word(*parts->left).empty())
-    return fmt::format("a condition stands behind 'if': `{} {} if {} > 1000`", verb.word, word(*parts->left),
-                       verb.units == "ns" ? kElapsed : "$arg[0]");
+    return as_condition(verb, word(*parts->left), *parts);
   if (parts != nullptr && parts->op == ast::BinaryOp::div && !word(*parts->left).empty() &&
       !word(*parts->right).empty())
     return fmt::format("a function of an object is a path: /Code/{}/{}", word(*parts->left),

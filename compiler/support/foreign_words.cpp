@@ -159,18 +159,32 @@ std::string option_of_time(std::string_view word, std::string_view time) {
   return option.empty() ? "" : fmt::format("an option says that, behind the query: {} {}", option, time);
 }
 
-std::string without_unit(std::string_view number) {
+std::optional<PlainNumber> plain_number(std::string_view number) {
+  constexpr double kLargest = 9e18;
   double value = 0;
   const char* end = number.data() + number.size();
   const auto [behind, problem] = std::from_chars(number.data(), end, value);
-  if (problem != std::errc()) return "";
+  if (problem != std::errc() || value < 0) return std::nullopt;
   const std::string_view name(behind, static_cast<size_t>(end - behind));
-  if (name.empty() && value >= 0 && value <= 9e18)  // 1e6
-    return fmt::format("numbers are whole: write {}", static_cast<uint64_t>(std::llround(value)));
-  const auto unit = std::ranges::find(kUnits, name, &Unit::name);
-  if (unit == std::end(kUnits) || value * unit->size > 9e18) return "";
-  return fmt::format("numbers have no units{}: write {}", unit->is_time ? ", and times are nanoseconds" : "",
-                     static_cast<uint64_t>(std::llround(value * unit->size)));
+  const auto* const unit = std::ranges::find(kUnits, name, &Unit::name);
+  const bool has_unit = unit != std::end(kUnits);
+  if (has_unit) value *= unit->size;
+  if ((!has_unit && !name.empty()) || value > kLargest) return std::nullopt;
+  return PlainNumber{.value = static_cast<uint64_t>(std::llround(value)),
+                     .has_unit = has_unit,
+                     .is_time = has_unit && unit->is_time};
+}
+
+bool is_unit_of_time(std::string_view word) {
+  return std::ranges::any_of(kUnits, [&](const Unit& unit) { return unit.is_time && unit.name == word; });
+}
+
+std::string without_unit(std::string_view number) {
+  const auto plain = plain_number(number);
+  if (!plain) return "";
+  if (!plain->has_unit) return fmt::format("numbers are whole: write {}", plain->value);  // 1e6
+  return fmt::format("numbers have no units{}: write {}", plain->is_time ? ", and times are nanoseconds" : "",
+                     plain->value);
 }
 
 }  // namespace mdl

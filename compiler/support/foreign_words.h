@@ -2,6 +2,8 @@
 // pages, so the hint says what to type.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,7 +20,13 @@ std::string foreign_key(std::string_view word);  // called with what a key is: `
 // What says `every 5s` or `for 5s` of a measurement.
 std::string option_of_time(std::string_view word, std::string_view time);
 
-// Of "1ms", "64k" and the like: the number without its unit.
+// Of "1ms", "64k" and the like, and of "1e6": the number without its unit, in nanoseconds where it is a time.
+struct PlainNumber {
+  uint64_t value = 0;
+  bool has_unit = false, is_time = false;
+};
+std::optional<PlainNumber> plain_number(std::string_view number);
 std::string without_unit(std::string_view number);
+bool is_unit_of_time(std::string_view word);  // `ms`
 
 }  // namespace mdl

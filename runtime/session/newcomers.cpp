@@ -1,5 +1,7 @@
 #include "runtime/session/newcomers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <sstream>
 
@@ -29,7 +31,11 @@ std::vector<pid_t> Newcomers::look() {
   }
   std::istringstream lines(refused);
   for (std::string line; std::getline(lines, line);) say(stderr, "warning: {}\n", line);
-  std::erase_if(waiting_, [](const Waiting& one) { return !process::is_running(one.pid, one.start); });
+  std::erase_if(waiting_, [&](const Waiting& one) {
+    const bool has_ended = !process::is_running(one.pid, one.start);
+    if (has_ended && !one.why.empty()) last_missed_ = one.why;
+    return has_ended;
+  });
   std::erase_if(source_.there, [](const auto& one) { return !process::is_running(one.first, one.second); });
   const Clock::time_point now = Clock::now();
   next_look_ = now + std::max<Clock::duration>(kLookEvery, kQuietTimes * (now - begun));
@@ -40,21 +46,26 @@ std::vector<pid_t> Newcomers::look() {
 }
 
 std::unique_ptr<AttachedProcess> Newcomers::attach(pid_t pid, double began_s) {
+  const std::string name = process::read_status(pid).name;  // it may end meanwhile
   auto process = source_.attach(pid, began_s);
   if (process) {
     drop(pid);
     return std::move(*process);
   }
+  const std::string why = fmt::format("process {} ({}) is not measured: {}", pid, name, process.error().text);
   const auto one = std::ranges::find(waiting_, pid, &Waiting::pid);
   const Clock::time_point now = Clock::now();
   const bool is_left = process.error().status == Status::left_inert;
+  const bool is_running = process::is_running(pid, one == waiting_.end() ? 0 : one->start);
+  if (one != waiting_.end() && (is_running || one->why.empty())) one->why = why;
   if (one != waiting_.end() && now - one->since < kNewFor && !is_left) {
     one->next = now + (now - one->since);  // a look at a large program takes its time
     return nullptr;
   }
-  if (is_left || process::is_running(pid, one == waiting_.end() ? 0 : one->start))
-    say(stderr, "warning: process {} ({}) is not measured: {}\n", pid, process::read_status(pid).name,
-        process.error().text);
+  if (is_left || is_running)
+    say(stderr, "warning: {}\n", why);
+  else if (one != waiting_.end())
+    last_missed_ = one->why;
   drop(pid);
   return nullptr;
 }

@@ -38,6 +38,9 @@ class Newcomers {
   // Null where it did not work; why is said once.
   std::unique_ptr<AttachedProcess> attach(pid_t pid, double began_s);
   void drop(pid_t pid);
+  // Why the last one could not be measured of those that ended within the time in which they are tried again: nothing was
+  // said of it. "" where there was none.
+  const std::string& last_missed() const { return last_missed_; }
   // Nobody is looked for any more.
   void end() { next_look_ = Clock::time_point::max(); }
   // False when nobody can come any more.
@@ -48,10 +51,12 @@ class Newcomers {
     pid_t pid = 0;
     uint64_t start = 0;
     Clock::time_point since, next;
+    std::string why = {};  // it could not be measured when that was tried last
   };
   Source source_;
   Clock::time_point next_look_;
   std::vector<Waiting> waiting_;
+  std::string last_missed_;
 };
 
 }  // namespace mdl::inject

@@ -61,7 +61,9 @@ Result<int> Session::run(std::optional<process::Launch>& launched) {
   end_guests(out);
   if (out && !done) return done.error();
   if (out && *out == 0 && newcomers_ && !has_anybody_come_) {
-    say(stderr, "mdl-inject: no process has come that could be measured\n");
+    const std::string& why = newcomers_->last_missed();
+    say(stderr, "mdl-inject: no process has come that could be measured{}\n",
+        why.empty() ? "" : "; the last one that came has ended: " + why);
     return static_cast<int>(Status::failed);
   }
   if (out && *out == 0 && options_.may_come_later() && found_.say_unreached(options_.verbose))

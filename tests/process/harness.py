@@ -50,9 +50,15 @@ def with_privileges_as_told(injector):
     return str(script)
 
 
-MDLC = os.environ.get("MDLC") or str(BIN / "mdlc")
-MDL_INJECT = with_privileges_as_told(os.environ.get("MDL_INJECT") or str(BIN / "mdl-inject"))
-PROGRAMS = pathlib.Path(os.environ.get("MDL_PROGRAMS") or BIN / "programs")
+
+def path_from(variable, default):
+    """Absolute: tests run the tools in folders of their own, and with a PATH that names them."""
+    return os.path.abspath(os.environ.get(variable) or default)
+
+
+MDLC = path_from("MDLC", BIN / "mdlc")
+MDL_INJECT = with_privileges_as_told(path_from("MDL_INJECT", BIN / "mdl-inject"))
+PROGRAMS = pathlib.Path(path_from("MDL_PROGRAMS", BIN / "programs"))
 STDLIB = [str(SOURCE / "stdlib-metrics" / name) for name in ("code.mdl", "redis.mdl")]
 
 PATIENCE = 30.0  # seconds for anything that should take less than one

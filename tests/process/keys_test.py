@@ -1,5 +1,7 @@
 """/Message/* and its kind: one line for each key that is seen, each what its own request would have counted."""
 
+import json
+import re
 import unittest
 
 from harness import CONSTRAINTS as HARNESS_CONSTRAINTS
@@ -68,6 +70,18 @@ class Keys(LiveTest):
         self.assertGreater(len(last["tags"]), 300)
         self.finish(last)
         self.assertEqual(self.session.final()[HITS, ""]["value"], last["hits"] - self.program.ready["hits"])
+
+    def test_status(self):
+        """What --status prints as a total is what it has as JSON."""
+        self.begin(*self.BOTH)
+        self.program.ask("go 200")
+        text, rows = (run(MDL_INJECT, "--status", self.program.pid, *options).stdout
+                      for options in ([], ["--format", "json"]))
+        values = {row["focus"]: row["value"] for row in json.loads(rows)[0]["requests"]}
+        self.assertEqual(len(values), 3)
+        for focus, value in values.items():
+            self.assertRegex(text, rf"{re.escape(focus)}(: by key, in all)? = {value} ")
+        self.finish(self.program.ask("go 1"))
 
     def test_exceptions(self):
         self.begin(*self.BOTH)

@@ -140,6 +140,19 @@ class ByName(Newcomers):
         self.assert_ended(session, 1)
         self.assertRegex(session.said(), "no process has come that could be measured|interrupted before anything")
 
+    def test_those_that_come_are_short_and_cannot_be_measured(self):
+        """They end before they would be refused for good: the reason is said all the same."""
+        session = self.follow("-p", self.name, "count no_such_function_there")
+        session.wait_said("the first one is waited for")
+        for _ in range(3):
+            one = self.start_one()
+            time.sleep(0.5)
+            one.end()
+        time.sleep(0.5)
+        self.assert_ended(session, 1)
+        self.assertRegex(session.said(), r"no process has come that could be measured; the last one that came has "
+                         rf"ended: process \d+ \({self.name[:15]}\) is not measured: .*")
+
     def test_its_time_is_over_though_others_could_come(self):
         one = self.start_one()
         session = self.follow("-p", self.name, QUERY, "-d", "1.5")

@@ -199,7 +199,13 @@ TEST(WrongWords, AnOptionThatIsNone) {
               testing::HasSubstr("'count malloc'"));
   EXPECT_THAT(said({"uprobe:libc:malloc { }"}), testing::HasSubstr("'count malloc', 'latency malloc'"));
   for (const char* word : {"record", "stat"})
-    EXPECT_THAT(said({word, "-p", "12"}), testing::HasSubstr("what perf is asked is `mdl-inject top PID`"));
+    EXPECT_THAT(said({word, "-p", "12"}), testing::HasSubstr("what perf is asked is `mdl-inject top 12`"));
+  for (const std::vector<const char*>& named : {std::vector<const char*>{"strace", "-fp", "12"},
+                                                {"strace", "-p12"},
+                                                {"perf", "top", "--pid=12"},
+                                                {"opensnoop", "--pid", "12"}})
+    EXPECT_THAT(said(named), testing::HasSubstr(" 12")) << named[0];
+  EXPECT_THAT(said({"profile", "5"}), testing::HasSubstr("`mdl-inject top PID`"));
   EXPECT_THAT(said({"list", "12"}), testing::HasSubstr("'list' is an option: --list"));
   EXPECT_THAT(said({"12", "-m", "count malloc"}),
               testing::HasSubstr("a query stands without it: 'count malloc'"));
