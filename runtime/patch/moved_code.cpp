@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "runtime/arch/description.h"
 
 namespace mdl::patch {
 namespace {
 
-// Windows by what their bytes begin with, and by their place in a page.
+constexpr size_t kTelling = 5;  // bytes that nobody else has by chance: a jump to a trampoline
+
+// Windows by what they may begin with, by their place in a page, and by their page.
 class Sought {
  public:
   explicit Sought(std::span<const resident::PatchedWindow* const> windows) : at_(arch::kPage) {
@@ -16,7 +19,9 @@ class Sought {
       if (window->patched.empty()) continue;
       firsts_.insert(window->patched[0]);
       at_[window->address % arch::kPage].push_back(window);
+      pages_[window->address / arch::kPage].push_back(window);
     }
+    firsts_.insert(arch::kMachine.breakpoint[0]);
   }
 
   // Those that are in this text, which begins with a page.
@@ -24,7 +29,8 @@ class Sought {
     for (const uint8_t first : firsts_)
       for (size_t at = next(text, 0, first); at < text.size(); at = next(text, at + 1, first))
         for (const resident::PatchedWindow* window : at_[at % arch::kPage])
-          if (is_at(*window, text.subspan(at))) found.insert(window->address);
+          if (is_at(*window, text, at) && (window->patched.size() >= kTelling || is_page(*window, text, at)))
+            found.insert(window->address);
   }
 
  private:
@@ -32,13 +38,23 @@ class Sought {
     const void* found = at < text.size() ? std::memchr(&text[at], byte, text.size() - at) : nullptr;
     return found ? static_cast<size_t>(static_cast<const uint8_t*>(found) - text.data()) : text.size();
   }
-  static bool is_at(const resident::PatchedWindow& window, std::span<const uint8_t> text) {
+  static bool is_at(const resident::PatchedWindow& window, std::span<const uint8_t> text, size_t at) {
     const std::vector<uint8_t>& bytes = window.patched;
-    return bytes.size() <= text.size() && std::memcmp(bytes.data(), text.data(), bytes.size()) == 0;
+    return at + bytes.size() <= text.size() &&
+           std::ranges::equal(std::span(bytes).subspan(1), text.subspan(at + 1, bytes.size() - 1)) &&
+           (text[at] == bytes[0] || text[at] == arch::kMachine.breakpoint[0]);
+  }
+  // Whether all windows of the page of one that is there are.
+  bool is_page(const resident::PatchedWindow& window, std::span<const uint8_t> text, size_t at) const {
+    return std::ranges::all_of(
+        pages_.at(window.address / arch::kPage), [&](const resident::PatchedWindow* other) {
+          return is_at(*other, text, at / arch::kPage * arch::kPage + other->address % arch::kPage);
+        });
   }
 
   std::set<uint8_t> firsts_;
   std::vector<std::vector<const resident::PatchedWindow*>> at_;
+  std::map<uint64_t, std::vector<const resident::PatchedWindow*>> pages_;
 };
 
 }  // namespace

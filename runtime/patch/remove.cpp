@@ -267,6 +267,17 @@ bool Removal::is_original(uint64_t address) const {
   });
 }
 
+// While all threads stand, and what is in its place is restored.
+Result<std::set<uint64_t>> Removal::moved_away() {
+  auto mappings = this->mappings();
+  if (!mappings) return mappings.error();
+  const resident::FilePlaces places(files_, **mappings);
+  std::vector<const resident::PatchedWindow*> gone;
+  for (const resident::PatchedWindow& window : windows_)
+    if (!places.is_still_there(window.address) && !places.is_copied(window, memory_)) gone.push_back(&window);
+  return find_moved(gone, files_, **mappings, memory_);
+}
+
 // Those of one part, but for the ones that begin at these addresses.
 Result<void> Removal::put_back(resident::PatchedWindow::Part part, const std::set<uint64_t>& but) {
   // No thread runs: what is mapped now stays so. A library that was unloaded is not written to, nor what lies
@@ -274,16 +285,12 @@ Result<void> Removal::put_back(resident::PatchedWindow::Part part, const std::se
   auto mappings = this->mappings();
   if (!mappings) return mappings.error();
   std::vector<Edit> edits;
-  std::vector<const resident::PatchedWindow*> gone;
   const resident::FilePlaces places(files_, **mappings);
   for (const resident::PatchedWindow& window : windows_) {
     if (window.part != part || but.contains(window.address)) continue;
     if (places.is_still_there(window.address) || places.is_copied(window, memory_))
       edits.push_back({window.address, window.patched, window.original});
-    else
-      gone.push_back(&window);
   }
-  foreign_.merge(find_moved(gone, files_, **mappings, memory_));
   std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
   Edited done = memory_.edit(edits);
   restored_ += done.changed.size();
@@ -334,6 +341,19 @@ Result<void> Removal::finish() {
                              "instrumentation, which stays; when that is undone, mdl-inject --remove {0}",
                              pid_, foreign_.size(), *foreign_.begin()),
                  Status::left_inert};
+  }
+  const auto moved = moved_away();
+  if (!moved || !moved->empty()) {
+    release_all();
+    lock_.reset();
+    if (!moved) return moved.error();
+    return Error{
+        fmt::format(
+            "process {0} has moved code to other addresses (mremap(2)), with {1} windows in it, the first "
+            "of which was at {2:#x}: what these lead to stays; when the code is back, mdl-inject "
+            "--remove {0}",
+            pid_, moved->size(), *moved->begin()),
+        Status::left_inert};
   }
   Result<void> done;
   // One that does not run takes seconds to be found out.

@@ -83,6 +83,7 @@ class Removal {
   void take_over() const;
   bool is_another_there();
   Error another_there() const;
+  Result<std::set<uint64_t>> moved_away();
   Result<void> put_back(resident::PatchedWindow::Part part, const std::set<uint64_t>& but = {});
   void check_exits(const MissedExits& missed, WalkedStacks& stacks);
   Result<void> put_back_hosts(WalkedStacks& stacks);

@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "runtime/arch/description.h"
+
 namespace mdl::patch {
 namespace {
 
@@ -49,8 +51,23 @@ TEST_F(MovedCode, IsFoundInAnyPage) {
   put(2 * kPage + 0x30, {0xe9, 1, 2, 3, 4});
   put(kPage - 2, {0xeb, 5});
   EXPECT_THAT(find({window(0x30, {0xe9, 1, 2, 3, 4}), window(0x40, {0xe9, 1, 2, 3, 5}),
-                    window(kPage - 2, {0xeb, 5})}),
-              ElementsAre(kBefore + 0x30, kBefore + kPage - 2));
+                    window(2 * kPage - 2, {0xeb, 5})}),
+              ElementsAre(kBefore + 0x30, kBefore + 2 * kPage - 2));
+}
+
+// A library that was loaded anew may have the bytes of a short jump anywhere.
+TEST_F(MovedCode, IsNoChanceLikeness) {
+  put(0x30, {0xeb, 5});
+  const std::vector<resident::PatchedWindow> both = {window(0x30, {0xeb, 5}),
+                                                     window(0x37, {0xe9, 1, 2, 3, 4})};
+  EXPECT_THAT(find(both), IsEmpty());
+  put(0x37, {0xe9, 1, 2, 3, 4});
+  EXPECT_THAT(find(both), ElementsAre(kBefore + 0x30, kBefore + 0x37));
+}
+
+TEST_F(MovedCode, MayHaveABreakpoint) {
+  put(0x30, {arch::kMachine.breakpoint[0], 1, 2, 3, 4});
+  EXPECT_THAT(find({window(0x30, {0xe9, 1, 2, 3, 4})}), ElementsAre(kBefore + 0x30));
 }
 
 TEST_F(MovedCode, KeepsItsPlaceInThePage) {
