@@ -269,6 +269,19 @@ Result<void> find_processes(Options& options) {
   return {};
 }
 
+void tell_of_children(const Options& options) {
+  if (!options.follow_fork || options.all_children || options.pid == 0) return;
+  Chosen chosen;
+  for (const pid_t pid : options.pids()) chosen.add(pid, Target::How::named);
+  const size_t measured = chosen.targets.size();
+  chosen.add_children();
+  if (const size_t children = chosen.targets.size() - measured; children != 0)
+    say(stderr,
+        "note: {} there already and not measured; --follow-fork measures later ones, --all-children these, "
+        "too\n",
+        children == 1 ? "a child is" : fmt::format("{} children are", children));
+}
+
 Choice::Choice(const Options& options) : options_(options), own_(kernel::proc_text(getpid(), "auxv")) {
   std::istringstream names(options.process);
   for (std::string name; std::getline(names, name, ',');)

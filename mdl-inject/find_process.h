@@ -17,6 +17,9 @@ namespace mdl::inject {
 // with a list to choose from. With --follow there may be none yet.
 Result<void> find_processes(Options& options);
 
+// Says of --follow-fork that it does not measure the children which are there already: those of a server do its work.
+void tell_of_children(const Options& options);
+
 // --follow: the processes that the same options mean later. It runs where the privileges are (kernel/broker.h), so it
 // reads nothing but what the kernel says of processes. A process is known by its id, the time of its start and the
 // program that it executes: one that executes another program comes anew.

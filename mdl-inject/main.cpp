@@ -41,6 +41,7 @@ int run(const mdl::inject::Options& asked) {
     if (auto ok = find_processes(options); !ok) return fail(ok.error());
   switch (options.command) {
     case Command::measure:
+      tell_of_children(options);
       return measure(options, *policy);
     case Command::list:
       return lists_resources(options) ? list_resources(options, *policy) : list(options);

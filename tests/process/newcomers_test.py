@@ -153,6 +153,17 @@ class ByName(Newcomers):
         self.assertRegex(session.said(), r"no process has come that could be measured; the last one that came has "
                          rf"ended: process \d+ \({self.name[:15]}\) is not measured: .*")
 
+    def test_children_that_are_there_already(self):
+        """A note tells of them where only later ones are followed."""
+        one = Program(self.name, command=["sh", "-c", f"sleep 20 & exec {self.program} 120"])
+        self.addCleanup(one.kill)
+        self.addCleanup(os.kill, one.pid, signal.SIGKILL)  # the child
+        words, note = (MDL_INJECT, one.process.pid, QUERY, "--follow-fork", "-d", "0.2"), "note: a child is there already"
+        self.assertIn(note, run(*words).stderr)
+        done = run(*words, "--all-children", "--skip-refused")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn(note, done.stderr)
+
     def test_its_time_is_over_though_others_could_come(self):
         one = self.start_one()
         session = self.follow("-p", self.name, QUERY, "-d", "1.5")
