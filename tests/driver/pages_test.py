@@ -189,7 +189,7 @@ class Commands(MdlcCase):
 
     def test_commands_of_mdlc_run(self):
         """In a folder that has the sources that they name, as the user's own would be."""
-        mine = GOOD.replace("metric m ", "metric my_metric ").replace("m++", "my_metric++")
+        mine = GOOD.replace("metric m ", "metric key_lookups ").replace("m++", "key_lookups++")
         for name in ("mine.mdl", "metrics.mdl"):
             self.source(name, mine)
         (self.folder / "stdlib-metrics").mkdir()

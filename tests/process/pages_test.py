@@ -14,7 +14,7 @@ from harness import MDL_INJECT, MDLC, SOURCE, Lines, LiveTest, metric, run
 
 README = (SOURCE / "README.md").read_text()
 LINES = ["mdl-inject $(pidof redis-server) redis.plan",
-         "mdl-inject $(pidof redis-server) mine.plan -m my_metric -m redis_key_lookups@/Code/redis-server/mgetCommand"]
+         "mdl-inject $(pidof redis-server) mine.plan -m key_lookups -m redis_key_lookups@/Code/redis-server/mgetCommand"]
 NUMBER = r"-?[\d,]+(?:\.\d+)?"
 
 
@@ -46,7 +46,7 @@ class Pages(LiveTest):
 
     def test_readmes_commands(self):
         before = self.remember(self.server.pid)
-        (self.folder / "mine.mdl").write_text(metric("my_metric", ["call"]))
+        (self.folder / "mine.mdl").write_text(metric("key_lookups", ["call"]))
         compiled = next(line.strip() for line in README.splitlines() if line.startswith("    mdlc "))
         done = subprocess.run(["sh", "-c", compiled], cwd=self.folder, env=self.path, capture_output=True, text=True, timeout=60,
                               check=False)
