@@ -104,9 +104,15 @@ void end_with(int connection) {
   });
 }
 
+// Nothing is thrown out of it: the frames below are the other process's, and what they own is not this one's to give
+// back. Memory is limited, so an answer may well throw.
 [[noreturn]] void serve(const Confined::Answer& answer) {
-  std::string question;
-  while (receive_text(kConnection, question) && send_text(kConnection, answer(question))) continue;
+  try {
+    std::string question;
+    while (receive_text(kConnection, question) && send_text(kConnection, answer(question))) continue;
+  } catch (...) {
+    _exit(1);
+  }
   _exit(0);
 }
 

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -61,6 +63,27 @@ TEST(Confined, WhatDoesNotEndIsAnError) {
   auto answer = confined->ask("");
   ASSERT_FALSE(answer);
   EXPECT_THAT(answer.error().text, HasSubstr("CPU time limit"));
+}
+
+// What its owner's frames hold, a lock among it, is not given back by the other process.
+TEST(Confined, WhatThrowsUnwindsNothingOfItsOwner) {
+  void* const memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const unwound = static_cast<int*>(memory);
+  {
+    struct Held {
+      int* unwound;
+      pid_t owner = getpid();
+      ~Held() {
+        if (getpid() != owner) ++*unwound;
+      }
+    } held{unwound};
+    auto confined = Confined::start([](const std::string&) -> std::string { throw std::bad_alloc(); }, 10);
+    ASSERT_TRUE(confined);
+    EXPECT_FALSE(confined->ask(""));
+  }
+  EXPECT_EQ(*unwound, 0);
+  munmap(memory, 4096);
 }
 
 // A lock on a file would outlive its owner, and an interrupt at the terminal is its owner's to decide on.
