@@ -87,8 +87,12 @@ void wait_for(int told) {
 }
 
 void until(const std::function<bool()>& condition) {
-  for (int i = 0; i < 2000 && !condition(); i++) usleep(5000);
-  ASSERT_TRUE(condition());
+  bool is_met = condition();  // once: it may be over by the next look
+  for (int i = 0; i < 2000 && !is_met; i++) {
+    usleep(5000);
+    is_met = condition();
+  }
+  ASSERT_TRUE(is_met);
 }
 
 pid_t tracer_of(pid_t pid) {
