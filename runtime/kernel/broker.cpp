@@ -272,7 +272,6 @@ void end_with(pid_t parent) {
   sigprocmask(SIG_BLOCK, &held, nullptr);
   end_with(worker);
   channel.answers();
-  direct::take_short_turns();
   begin_judging(worker);
   watch_worker(worker);
   serve_all(channel);

@@ -51,9 +51,6 @@ pid_t next_event(pid_t tid, std::chrono::microseconds patience, int& status);
 pid_t step(pid_t tid, bool to_signals, __ptrace_syscall_info& call, int& status);
 
 Opened open_handle(pid_t pid);
-// Each question costs two changes of the running thread. On a busy machine the scheduler is asked to make them at once: a
-// thread of short turns goes before those of long ones (sched_setattr(2), Linux 6.12). Its children have usual ones.
-void take_short_turns();
 bool stop_again(pid_t process, pid_t tid);
 bool hurry(pid_t tid, bool on);
 extern const int usual_nice;  // of a thread that is not in a hurry

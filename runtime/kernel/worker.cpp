@@ -86,7 +86,6 @@ Result<void> separate(Trust trust) {
   if (broker < 0) return failed("separate its privileges");
   if (broker == 0) be_broker(*channel, parent);
   worker_side = new Worker(std::move(*channel));
-  direct::take_short_turns();
 #ifndef MDL_SANITIZED
   if (!confine_worker()) return failed("confine the process that reads");
 #endif
