@@ -46,6 +46,16 @@ bool holds_value(const resident::Journal& journal, size_t request) {
   });
 }
 
+// What a request has counted, as a thread has or in all; nothing where nothing was observed. `cell`: its own.
+std::optional<int64_t> value_of(const values::Snapshot& snapshot, const resident::Journal& journal,
+                                size_t request, uint64_t thread, int64_t cell) {
+  const format::CellKind kind = journal.kinds[journal.requests[request].value];
+  const values::CellRoutines& its = values::routines(kind);
+  if (!its.fold || its.is_distribution) return cell;
+  const values::Observations& observed = snapshot.observed(request, thread);
+  return observed.count == 0 ? std::nullopt : std::optional(observed.value(kind));
+}
+
 // The journal says what was to be done; the code says what is.
 void print_windows(const resident::Journal& journal, const image::Memory& memory) {
   uint64_t points = 0, whole = 0, original = 0;
@@ -78,13 +88,9 @@ void print_journal(pid_t pid, const resident::Journal& journal, const image::Mem
   if (!snapshot) say("values cannot be read: {}\n", snapshot.error().text);
   for (size_t i = 0; i < journal.requests.size(); i++) {
     const resident::JournalRequest& request = journal.requests[i];
-    const format::CellKind kind = journal.kinds[request.value];
-    const auto text = [&](uint64_t thread, int64_t value) {
-      const values::CellRoutines& its = values::routines(kind);
-      if (!its.fold || its.is_distribution) return fmt::format("{} {}", value, request.units);
-      const values::Observations& observed = snapshot->observed(i, thread);
-      return observed.count == 0 ? "nothing observed"
-                                 : fmt::format("{} {}", observed.value(kind), request.units);
+    const auto text = [&](uint64_t thread, int64_t cell) {
+      const auto value = value_of(*snapshot, journal, i, thread, cell);
+      return value ? fmt::format("{} {}", *value, request.units) : "nothing observed";
     };
     if (snapshot && request.thread == focus::kEachThread) {
       for (const auto& [thread, value] : snapshot->each[i])
@@ -109,26 +115,20 @@ nlohmann::ordered_json row_of(pid_t pid, const resident::Journal& journal, const
   auto requests = nlohmann::ordered_json::array();
   for (size_t i = 0; i < journal.requests.size(); i++) {
     const resident::JournalRequest& request = journal.requests[i];
-    const format::CellKind kind = journal.kinds[request.value];
-    const auto row = [&](const std::string& focus, std::optional<int64_t> total, uint64_t thread) {
-      nlohmann::ordered_json value;
-      const values::CellRoutines& its = values::routines(kind);
-      if (total && (!its.fold || its.is_distribution))
-        value = *total;
-      else if (total && snapshot->observed(i, thread).count > 0)
-        value = snapshot->observed(i, thread).value(kind);
+    const auto row = [&](const std::string& focus, std::optional<int64_t> value) {
       requests.push_back({{"metric", request.metric},
                           {"focus", focus},
-                          {"value", value},
+                          {"value", value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json()},
                           {"units", request.units},
                           {"refused", journal.refused_of(i)}});
     };
     if (snapshot && request.thread == focus::kEachThread)
       for (const auto& [thread, value] : snapshot->each[i])
-        row(focus::of_thread(request.focus, thread), value, thread);
+        row(focus::of_thread(request.focus, thread), value_of(*snapshot, journal, i, thread, value));
     else
-      row(request.focus,
-          snapshot && holds_value(journal, i) ? std::optional(snapshot->cells[i]) : std::nullopt, 0);
+      row(request.focus, snapshot && holds_value(journal, i)
+                             ? value_of(*snapshot, journal, i, 0, snapshot->cells[i])
+                             : std::nullopt);
   }
   const patch::Owner owner = patch::owner_of(journal);
   return {{"pid", pid},

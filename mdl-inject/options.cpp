@@ -102,10 +102,6 @@ std::optional<std::string> add_metrics(Options& out, std::span<const std::string
   return std::nullopt;
 }
 
-bool is_number(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-}
-
 // 12,13
 bool is_list(const std::string& text) {
   return text.find(',') != std::string::npos && text.find_first_not_of("0123456789,") == std::string::npos;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "mdl-inject/wrong_words.h"
+
 namespace mdl::inject {
 namespace {
 
@@ -86,10 +88,6 @@ constexpr Provider kProviders[] = {
 };
 // A system call's tracepoint, behind which its name stands.
 constexpr std::string_view kSystemCalls[] = {"syscalls:sys_enter_", "syscalls:sys_exit_"};
-
-bool is_number(std::string_view word) {
-  return !word.empty() && std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c) != 0; });
-}
 
 // The process of another tool's options: -p 12, -p12, -fp 12, --pid 12, --pid=12. A number without one may be anything.
 std::string process_of(std::span<const char* const> words) {

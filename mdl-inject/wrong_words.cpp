@@ -55,6 +55,10 @@ std::string unknown_option(const CLI::App& app, const std::string& option) {
 
 }  // namespace
 
+bool is_number(std::string_view word) {
+  return !word.empty() && word.find_first_not_of("0123456789") == word.npos;
+}
+
 bool is_verb(std::string_view word) {
   return std::ranges::find(format::kQueryVerbs, word) != std::end(format::kQueryVerbs);
 }

@@ -8,6 +8,8 @@
 
 namespace mdl::inject {
 
+bool is_number(std::string_view word);  // of digits alone
+
 // Whether a query begins with the word.
 bool is_verb(std::string_view word);
 

@@ -148,7 +148,7 @@ Result<void> check_originals(const image::Image& image, const std::vector<reside
   const resident::FilePlaces places(files, image.mappings);
   std::vector<const resident::PatchedWindow*> sorted;
   for (const resident::PatchedWindow& window : windows)
-    if (places.is_still_there(window.address) || places.is_copied(window, memory)) sorted.push_back(&window);
+    if (places.may_be_at(window, memory)) sorted.push_back(&window);
   std::ranges::stable_sort(sorted, {}, &resident::PatchedWindow::address);
   Originals originals(image, &places);
   for (const resident::PatchedWindow* window : sorted) {

@@ -274,7 +274,7 @@ Result<std::set<uint64_t>> Removal::moved_away() {
   const resident::FilePlaces places(files_, **mappings);
   std::vector<const resident::PatchedWindow*> gone;
   for (const resident::PatchedWindow& window : windows_)
-    if (!places.is_still_there(window.address) && !places.is_copied(window, memory_)) gone.push_back(&window);
+    if (!places.may_be_at(window, memory_)) gone.push_back(&window);
   return find_moved(gone, files_, **mappings, memory_);
 }
 
@@ -288,8 +288,7 @@ Result<void> Removal::put_back(resident::PatchedWindow::Part part, const std::se
   const resident::FilePlaces places(files_, **mappings);
   for (const resident::PatchedWindow& window : windows_) {
     if (window.part != part || but.contains(window.address)) continue;
-    if (places.is_still_there(window.address) || places.is_copied(window, memory_))
-      edits.push_back({window.address, window.patched, window.original});
+    if (places.may_be_at(window, memory_)) edits.push_back({window.address, window.patched, window.original});
   }
   std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.address < b.address; });
   Edited done = memory_.edit(edits);

@@ -171,6 +171,10 @@ class FilePlaces {
   // Code of another mapping by now, but with our jump, of a file that is still mapped elsewhere: the program
   // has copied its code there.
   bool is_copied(const PatchedWindow& window, const image::Memory& memory) const;
+  // Whether code of ours may be at the window's address: one of the two.
+  bool may_be_at(const PatchedWindow& window, const image::Memory& memory) const {
+    return is_still_there(window.address) || is_copied(window, memory);
+  }
   // A mapping of the file that was at this address; null where there is none.
   const image::Mapping* any_mapping_of(uint64_t address) const;
 
