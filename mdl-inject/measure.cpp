@@ -82,7 +82,7 @@ constexpr std::chrono::seconds kPatience{30};
 
 // Output files are made by the broker, since nobody else may open one any more.
 Result<void> separate(const Options& options, bool own_command, output::Sink& sink, Audit& audit,
-                      kernel::Newcomers newcomers) {
+                      kernel::Newcomers newcomers, std::optional<int> listener) {
   if (!options.separate) return {};
   kernel::Trust trust = trust_in(options, &audit);
   trust.command = kernel::command_words(options.run);
@@ -90,6 +90,7 @@ Result<void> separate(const Options& options, bool own_command, output::Sink& si
   trust.any_command = own_command;
   trust.patience = kPatience + options.max_pause;
   trust.newcomers = std::move(newcomers);
+  if (listener) trust.of_worker = {*listener};
   trust.publish = [&sink](std::string_view text) { return sink.publish(text); };
   if (auto ok = kernel::separate(std::move(trust)); !ok) return ok;
   audit.write_through(kernel::log);
@@ -154,7 +155,8 @@ int measure(const Options& asked, const Policy& policy) {
   }
   if (!options.start && !options.follow && options.targets.empty()) options.targets = {Target{options.pid}};
   std::optional<Guests> guests;
-  if (const auto listener = host ? std::nullopt : listen_for_guests(options))
+  const auto listener = host ? std::nullopt : listen_for_guests(options);
+  if (listener)
     guests.emplace(*listener, geteuid(), admission_of_guests(policy));
   else if (!host)
     host = find_host(options);  // another one may have begun meanwhile
@@ -170,7 +172,7 @@ int measure(const Options& asked, const Policy& policy) {
   std::optional<Choice> choice;
   if (options.follow) choice.emplace(options);
   if (auto ok = separate(options, may_start_own_command(*file, policy, options), *sink, *audit,
-                         choice ? admission(*choice, policy, *audit) : kernel::Newcomers{});
+                         choice ? admission(*choice, policy, *audit) : kernel::Newcomers{}, listener);
       !ok)
     return fail(ok.error());
 

@@ -44,6 +44,7 @@ struct Trust {
   Log log = {};
   BreakLock break_lock = {};  // of those that are named; none where the operator has not asked for it
   Newcomers newcomers = {};
+  std::vector<int> of_worker = {};  // descriptors that are closed in the broker: they end with the worker
 };
 
 // True where this process may do more than a plain user: it is root's, or has capabilities.

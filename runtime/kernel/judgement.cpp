@@ -1,6 +1,7 @@
 #include "runtime/kernel/judgement.h"
 
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -117,6 +118,7 @@ void trust(Trust trust) {
 }
 
 void begin_judging(pid_t of) {
+  for (const int file : trusted.of_worker) close(file);
   worker = of;
   for (const pid_t named : trusted.named) families.emplace_back(named);
   if (families.empty()) families.emplace_back(0);

@@ -59,6 +59,21 @@ class Separate(LiveTest):
             self.assertNotEqual(done.returncode, 0)
         self.assert_stopped_well(session)
 
+    def test_the_place_for_guests_ends_with_the_worker(self):
+        """Its broker has no copy of it, and others would take that for a session."""
+        session = self.measured()
+        worker = session.process.pid
+        listening = {line.split()[6] for line in pathlib.Path("/proc/net/unix").read_text().splitlines()
+                     if "@mdl-inject/" in line}
+
+        def held_by(pid):
+            links = (os.readlink(file) for file in pathlib.Path(f"/proc/{pid}/fd").iterdir())
+            return {link for link in links if link.strip("socket:[]") in listening}
+
+        self.assertEqual(len(held_by(worker)), 1)
+        self.assertEqual(held_by(broker_of(worker)), set())
+        self.assert_stopped_well(session)
+
     def test_one_of_the_two_is_killed(self):
         """Whichever it is: the other ends, the program runs on, and what was left is taken out."""
         for victim in (lambda worker: worker, broker_of):
