@@ -7,6 +7,7 @@
 #include "runtime/image/unwind.h"
 #include "runtime/patch/inside.h"
 #include "runtime/patch/map_stage.h"
+#include "runtime/patch/moved_code.h"
 #include "runtime/patch/transaction.h"
 #include "runtime/process/lock.h"
 #include "runtime/resident/footprint.h"
@@ -71,12 +72,17 @@ Result<Extension> extend(const InsertInput& input, const process::TargetMemory& 
 bool is_unloaded(const Extension& extension, const resident::Journal& session,
                  const std::vector<image::Mapping>& mappings, const image::Memory& memory) {
   const resident::FilePlaces places(extension.files, mappings);
-  return std::ranges::none_of(extension.files, [&](const resident::PatchedFile& file) {
-    return places.is_still_there(file.at.start) ||
-           std::ranges::any_of(session.windows, [&](const resident::PatchedWindow& window) {
-             return file.at.contains(window.address) && places.is_copied(window, memory);
-           });
-  });
+  std::vector<const resident::PatchedWindow*> windows;
+  for (const resident::PatchedWindow& window : session.windows)
+    if (std::ranges::any_of(extension.files,
+                            [&](const auto& file) { return file.at.contains(window.address); }))
+      windows.push_back(&window);
+  if (std::ranges::any_of(extension.files,
+                          [&](const auto& file) { return places.is_still_there(file.at.start); }) ||
+      std::ranges::any_of(windows, [&](const auto* window) { return places.is_copied(*window, memory); }))
+    return false;
+  const auto moved = find_moved(windows, extension.files, mappings, memory);
+  return moved && moved->empty();
 }
 
 bool forget(const Extension& extension, const resident::Journal& session, const image::Image& image,

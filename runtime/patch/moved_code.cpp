@@ -1,81 +1,109 @@
 #include "runtime/patch/moved_code.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
+#include <utility>
 
 #include "runtime/arch/description.h"
 
 namespace mdl::patch {
 namespace {
 
-constexpr size_t kTelling = 5;  // bytes that nobody else has by chance: a jump to a trampoline
+struct InFile {
+  uint64_t offset = 0;
+  const resident::PatchedWindow* window = nullptr;
+};
 
-// Windows by what they may begin with, by their place in a page, and by their page.
-class Sought {
+// Whether our bytes are there, but for breakpoints, and tell it from the original.
+bool is_at(const resident::PatchedWindow& window, std::span<const uint8_t> text) {
+  const std::vector<uint8_t>& ours = window.patched;
+  if (text.size() < ours.size()) return false;
+  bool tells = false;
+  for (size_t i = 0; i < ours.size(); i++) {
+    if (text[i] != ours[i] && text[i] != arch::kMachine.breakpoint[0]) return false;
+    tells = tells || (text[i] == ours[i] && (i >= window.original.size() || ours[i] != window.original[i]));
+  }
+  return tells;
+}
+
+class Search {
  public:
-  explicit Sought(std::span<const resident::PatchedWindow* const> windows) : at_(arch::kPage) {
-    for (const resident::PatchedWindow* window : windows) {
-      if (window->patched.empty()) continue;
-      firsts_.insert(window->patched[0]);
-      at_[window->address % arch::kPage].push_back(window);
-      pages_[window->address / arch::kPage].push_back(window);
-    }
-    firsts_.insert(arch::kMachine.breakpoint[0]);
+  explicit Search(const image::Memory& memory) : memory_(memory) {}
+
+  // What it costs is counted in bytes that are read, whoever made the journal and the mappings.
+  bool spend(uint64_t bytes, size_t windows) {
+    spent_ += bytes + kPerWindow * windows;
+    return spent_ <= kMost;
   }
 
-  // Those that are in this text, which begins with a page.
-  void find(std::span<const uint8_t> text, std::set<uint64_t>& found) const {
-    for (const uint8_t first : firsts_)
-      for (size_t at = next(text, 0, first); at < text.size(); at = next(text, at + 1, first))
-        for (const resident::PatchedWindow* window : at_[at % arch::kPage])
-          if (is_at(*window, text, at) && (window->patched.size() >= kTelling || is_page(*window, text, at)))
-            found.insert(window->address);
+  // Of windows by their offset. False where it has become too much.
+  bool look(const image::Mapping& mapping, std::span<const InFile> windows) {
+    const uint64_t end = mapping.offset + (mapping.end - mapping.start);
+    auto at = std::ranges::lower_bound(windows, mapping.offset, {}, &InFile::offset);
+    while (at != windows.end() && at->offset < end) {
+      auto after = at;
+      uint64_t last = at->offset;
+      for (; after != windows.end() && after->offset < std::min(end, at->offset + kPiece); ++after)
+        last = std::max(last, std::min(end, after->offset + after->window->patched.size()));
+      if (!look_at(mapping.start + (at->offset - mapping.offset), last - at->offset, std::span(at, after)))
+        return false;
+      at = after;
+    }
+    return true;
   }
+
+  std::set<uint64_t> found;
 
  private:
-  static size_t next(std::span<const uint8_t> text, size_t at, uint8_t byte) {
-    const void* found = at < text.size() ? std::memchr(&text[at], byte, text.size() - at) : nullptr;
-    return found ? static_cast<size_t>(static_cast<const uint8_t*>(found) - text.data()) : text.size();
-  }
-  static bool is_at(const resident::PatchedWindow& window, std::span<const uint8_t> text, size_t at) {
-    const std::vector<uint8_t>& bytes = window.patched;
-    return at + bytes.size() <= text.size() &&
-           std::ranges::equal(std::span(bytes).subspan(1), text.subspan(at + 1, bytes.size() - 1)) &&
-           (text[at] == bytes[0] || text[at] == arch::kMachine.breakpoint[0]);
-  }
-  // Whether all windows of the page of one that is there are.
-  bool is_page(const resident::PatchedWindow& window, std::span<const uint8_t> text, size_t at) const {
-    return std::ranges::all_of(
-        pages_.at(window.address / arch::kPage), [&](const resident::PatchedWindow* other) {
-          return is_at(*other, text, at / arch::kPage * arch::kPage + other->address % arch::kPage);
-        });
+  static constexpr uint64_t kPiece = 64 << 10;  // that is read at once
+  static constexpr uint64_t kMost = 1 << 28;
+  static constexpr uint64_t kPerRead = 4 << 10, kPerWindow = 64;
+
+  bool look_at(uint64_t address, uint64_t size, std::span<const InFile> windows) {
+    if (!spend(size + kPerRead, windows.size())) return false;
+    text_.resize(size);
+    const auto behind = [&](const InFile& one) { return one.offset - windows[0].offset; };
+    if (memory_.read(address, std::as_writable_bytes(std::span(text_)))) {
+      for (const InFile& one : windows)
+        if (is_at(*one.window, std::span(text_).subspan(behind(one)))) found.insert(one.window->address);
+      return true;
+    }
+    // A page of it may be unreadable, and hides no other.
+    return windows.size() == 1 || std::ranges::all_of(windows, [&](const InFile& one) {
+             return look_at(address + behind(one), std::min(size - behind(one), one.window->patched.size()),
+                            {&one, 1});
+           });
   }
 
-  std::set<uint8_t> firsts_;
-  std::vector<std::vector<const resident::PatchedWindow*>> at_;
-  std::map<uint64_t, std::vector<const resident::PatchedWindow*>> pages_;
+  const image::Memory& memory_;
+  uint64_t spent_ = 0;
+  std::vector<uint8_t> text_;
 };
 
 }  // namespace
 
-std::set<uint64_t> find_moved(std::span<const resident::PatchedWindow* const> gone,
-                              std::span<const resident::PatchedFile> files,
-                              std::span<const image::Mapping> mappings, const image::Memory& memory) {
-  std::set<uint64_t> out;
-  if (gone.empty()) return out;
-  const Sought sought(gone);
-  const auto is_ours = [&](const image::Mapping& one) {
-    return one.execute && std::ranges::any_of(files, [&](const resident::PatchedFile& file) {
-             return one.device == file.device && one.inode == file.inode;
-           });
-  };
-  for (const image::Mapping& mapping : mappings) {
-    if (!is_ours(mapping)) continue;
-    std::vector<uint8_t> text(mapping.end - mapping.start);
-    if (memory.read(mapping.start, std::as_writable_bytes(std::span(text)))) sought.find(text, out);
+std::optional<std::set<uint64_t>> find_moved(std::span<const resident::PatchedWindow* const> gone,
+                                             std::span<const resident::PatchedFile> files,
+                                             std::span<const image::Mapping> mappings,
+                                             const image::Memory& memory) {
+  Search search(memory);
+  std::vector<const resident::PatchedWindow*> sorted(gone.begin(), gone.end());
+  std::ranges::sort(sorted, {}, &resident::PatchedWindow::address);
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<InFile>> sought;  // by device and inode
+  for (const resident::PatchedFile& file : files) {
+    const auto in_file = std::ranges::subrange(
+        std::ranges::lower_bound(sorted, file.at.start, {}, &resident::PatchedWindow::address),
+        std::ranges::lower_bound(sorted, file.at.end, {}, &resident::PatchedWindow::address));
+    if (file.at.end <= file.at.start || in_file.empty()) continue;
+    if (!search.spend(0, in_file.size())) return std::nullopt;
+    for (const resident::PatchedWindow* window : in_file)
+      sought[{file.device, file.inode}].push_back({file.offset + (window->address - file.at.start), window});
   }
-  return out;
+  for (auto& [file, windows] : sought) std::ranges::sort(windows, {}, &InFile::offset);
+  for (const image::Mapping& mapping : mappings)
+    if (const auto of = sought.find({mapping.device, mapping.inode}); of != sought.end())
+      if (!search.look(mapping, of->second)) return std::nullopt;
+  return std::move(search.found);
 }
 
 }  // namespace mdl::patch

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -12,12 +13,12 @@
 namespace mdl::patch {
 
 // The addresses of those of these windows, which are not in their places, that are elsewhere in memory of their files:
-// the program may move them back. Pages move as they are: a window keeps its place in its page, beside the others of
-// that page. A library that was loaded anew has no jumps of ours, but the few bytes of a short one may be its own: a
-// short window counts where all windows of its page are. In the first byte of one there may be a breakpoint.
-// It takes time in proportion to the text that is looked at, since all threads stand meanwhile.
-std::set<uint64_t> find_moved(std::span<const resident::PatchedWindow* const> gone,
-                              std::span<const resident::PatchedFile> files,
-                              std::span<const image::Mapping> mappings, const image::Memory& memory);
+// the program may move them back. Pages that are moved stay pages of the same part of their file, so each mapping of
+// that part is looked at, and nothing else: a library that was loaded anew has its own code there. Breakpoints of
+// others may be in a window. Nothing where there is so much to look at that all threads would stand for too long.
+std::optional<std::set<uint64_t>> find_moved(std::span<const resident::PatchedWindow* const> gone,
+                                             std::span<const resident::PatchedFile> files,
+                                             std::span<const image::Mapping> mappings,
+                                             const image::Memory& memory);
 
 }  // namespace mdl::patch

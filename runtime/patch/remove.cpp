@@ -275,7 +275,14 @@ Result<std::set<uint64_t>> Removal::moved_away() {
   std::vector<const resident::PatchedWindow*> gone;
   for (const resident::PatchedWindow& window : windows_)
     if (!places.may_be_at(window, memory_)) gone.push_back(&window);
-  return find_moved(gone, files_, **mappings, memory_);
+  auto found = find_moved(gone, files_, **mappings, memory_);
+  if (!found)
+    return Error{
+        fmt::format("process {0} has mapped its code too often for a search of what it has moved: "
+                    "what may lead to the instrumentation stays; mdl-inject --remove {0} tries again",
+                    pid_),
+        Status::left_inert};
+  return std::move(*found);
 }
 
 // Those of one part, but for the ones that begin at these addresses.

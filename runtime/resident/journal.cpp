@@ -104,7 +104,7 @@ std::vector<PatchedFile> files_at(const std::vector<image::Mapping>& mappings,
   for (const PatchedWindow& window : windows) {  // by address, as the mappings
     if (!out.empty() && out.back().at.contains(window.address)) continue;
     if (const image::Mapping* mapping = mapping_of(mappings, window.address))
-      out.push_back({{mapping->start, mapping->end}, mapping->device, mapping->inode});
+      out.push_back({{mapping->start, mapping->end}, mapping->device, mapping->inode, mapping->offset});
   }
   return out;
 }

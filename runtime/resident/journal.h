@@ -23,9 +23,9 @@
 
 namespace mdl::resident {
 
-inline constexpr uint32_t kJournalVersion = 15;
+inline constexpr uint32_t kJournalVersion = 17;
 // Of a generation that is not the first: whoever does not know of these takes one for all there is.
-inline constexpr uint32_t kJournalOfGenerations = 16;
+inline constexpr uint32_t kJournalOfGenerations = 18;
 
 struct PatchedWindow {
   uint64_t address = 0;
@@ -57,6 +57,7 @@ struct PatchedFile {
   image::Range at;
   uint64_t device = 0;
   uint64_t inode = 0;
+  uint64_t offset = 0;  // in the file, of what is at the range's start
 };
 
 struct JournalRequest {

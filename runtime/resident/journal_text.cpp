@@ -131,7 +131,7 @@ json to_json(const Journal& j) {
   if (j.generation) out["generation"] = j.generation;
   out["files"] = json::array();
   for (const PatchedFile& file : j.files)
-    out["files"].push_back(json::array({range_json(file.at), file.device, file.inode}));
+    out["files"].push_back(json::array({range_json(file.at), file.device, file.inode, file.offset}));
   put_raised(j, out);
   return out;
 }
@@ -272,7 +272,8 @@ Journal from_json(const json& in) {
   out.extension = in.value("extension", 0u);
   out.generation = in.value("generation", 0u);
   for (const json& file : in.at("files"))
-    out.files.push_back({range_of(file.at(0)), file.at(1).get<uint64_t>(), file.at(2).get<uint64_t>()});
+    out.files.push_back({range_of(file.at(0)), file.at(1).get<uint64_t>(), file.at(2).get<uint64_t>(),
+                         file.at(3).get<uint64_t>()});
   take_raised(in, out);
   return out;
 }

@@ -156,7 +156,7 @@ class Journals(Hostile):
         window = journal["windows"][0]
         request = journal["requests"][0]
         data = journal["data"]
-        for key, value in (("windows", [window] * 350_000), ("files", [[[4096 * (i + 1), 4096 * (i + 2)], 1, i] for i in range(400_000)]),
+        for key, value in (("windows", [window] * 350_000), ("files", [[[4096 * (i + 1), 4096 * (i + 2)], 1, i, 0] for i in range(400_000)]),
                            ("functions", [["f", [0, 1 << 40]]] * 400_000), ("requests", [request] * 100_000),
                            ("tables", [[data, 1, 0, 200, 300, False]] * 200_000),
                            ("raised", [[0, True, True, list(range(1000)), [0] * 1000, 0, 0]] * 1000)):

@@ -3,6 +3,7 @@
 import collections
 import concurrent.futures
 import random
+import signal
 import threading
 import time
 import unittest
@@ -57,6 +58,29 @@ class Loaded(LibraryTest):
         self.assertEqual(callers["t_plugin_outer"], 200)
         self.assertEqual(sum(callers.values()), 210)
         self.assertEqual(process_text.leftovers(program.pid), [])
+
+    def test_what_is_loaded_and_moved_away(self):
+        """It is not unloaded: what its jumps lead to stays, whoever looks, until it is back and they are taken out."""
+        program, session = self.begin(metric("all_calls", ["t_plugin_work", "t_loader_work"]))
+        program.ask("open 0")
+        session.said(LOADED)
+        program.ask("open 10")
+        for _ in range(2):
+            program.ask("away")
+            time.sleep(4)  # it is looked for what was unloaded
+            program.ask("back")
+            program.ask("open 40")
+        program.ask("away")
+        session.process.send_signal(signal.SIGINT)
+        self.assertEqual(session.wait(), 5, session.errors)
+        self.assertEqual(self.value(session, "all_calls"), 180)
+        program.ask("back")
+        program.ask("open 5")
+        removed = run(MDL_INJECT, "--remove", program.pid)
+        self.assertEqual(removed.returncode, 0, removed.stderr)
+        self.assertEqual(process_text.leftovers(program.pid), [])
+        self.assertEqual(program.ask("open 10")["calls"], 105)
+        self.assertEqual(program.end(), 0)
 
     def test_what_is_not_there_is_waited_for(self):
         text = CONSTRAINTS + metric("plugin_calls", ["t_plugin_work"], constraints=["procedure"])

@@ -4,11 +4,10 @@
 //
 // Commands: `open N` loads the library (again) and calls its t_plugin_work N times, `outer N` its
 // t_plugin_outer, `close` gives back one of these loads, the last of which unloads it; `churn N` loads, calls once
-// and unloads it N times, some milliseconds each; `squat` gives back all
-// of them and puts other memory in the place of the library's code, which holds the bytes that were there,
-// patched as they were, and `look` says whether they are still so (1 or 0, instead of the total); `quit` ends
-// with status 0. Answers
-// {"event":"done","calls":TOTAL}.
+// and unloads it N times, some milliseconds each; `squat` gives back all of them and puts other memory in the place of
+// the library's code, which holds the bytes that were there, patched as they were, and `look` says whether they are
+// still so (1 or 0, instead of the total); `away` moves the library's code to another address, and `back` moves it
+// back; `quit` ends with status 0. Answers {"event":"done","calls":TOTAL}.
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -56,6 +55,7 @@ int main(int argc, char** argv) {
 
   std::vector<void*> opened;
   Code code;
+  void* far = nullptr;
   std::string kept;
   unsigned long calls = 0;
   protocol::say_event("ready", protocol::field("calls", calls));
@@ -91,6 +91,14 @@ int main(int argc, char** argv) {
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
       if (place != code.start) return 1;
       memcpy(place, kept.data(), kept.size());
+    } else if (command.word == "away") {
+      if (!dl_iterate_phdr(find_code, &code)) return 1;
+      far = mmap(nullptr, code.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      far = mremap(code.start, code.size, code.size, MREMAP_MAYMOVE | MREMAP_FIXED, far);
+      if (far == MAP_FAILED) return 1;
+    } else if (command.word == "back") {
+      if (mremap(far, code.size, code.size, MREMAP_MAYMOVE | MREMAP_FIXED, code.start) == MAP_FAILED)
+        return 1;
     } else if (command.word == "look") {
       protocol::say_event("done",
                           protocol::field("calls", memcmp(code.start, kept.data(), kept.size()) == 0));

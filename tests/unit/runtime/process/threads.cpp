@@ -198,21 +198,24 @@ TEST(StoppedThreads, AreNoStrangersWhereOneOfThemEnds) {
 // Its tracer is told of that when its others have ended, too.
 TEST(StoppedThreads, DoNotWaitForAFirstThreadThatHasEndedAlone) {
   Child child([](int told, int answers) {
+    static std::atomic<bool> ends = false;
     std::thread([told, answers] {
       (void)!write(answers, ".", 1);
+      while (!ends) usleep(1000);
       wait_for(told);  // the second word
       _exit(kExecuted);
     }).detach();
-    usleep(100'000);
+    wait_for(told);
+    ends = true;
     syscall(SYS_exit, 0);
   });
   EXPECT_EQ(child.answer(), '.');
-  until([&] { return live_threads(child.pid()).size() == 2; });
   auto memory = TargetMemory::open(child.pid());
   ASSERT_TRUE(memory) << memory.error().text;
   Threads threads(child.pid(), *memory);
   ASSERT_TRUE(threads.stop_all(2s, 1s));
   ASSERT_EQ(threads.stopped().size(), 2u);
+  child.tell();
   run_on(threads, child.pid());
   EXPECT_EQ(threads.stopped().size(), 1u);
   const auto began = std::chrono::steady_clock::now();
