@@ -2,7 +2,7 @@
 //
 // Code is changed by edits: each says which bytes it expects, and one write makes all edits of a page. Such
 // a write is inside one page and so is whole, also when the writer is killed: the kernel copies it in one
-// piece. Every write is read back. Bytes that are neither what an edit expects nor what it makes of them
+// piece. Every write is read back, some pages at a time. Bytes that are neither what an edit expects nor what it makes of them
 // belong to somebody else and are never touched.
 //
 // Data that belongs to the injector, and code that no thread executes yet, is overwritten as it is.
@@ -33,7 +33,7 @@ inline uint64_t page_of(const Edit& edit) {
 struct Edited {
   std::vector<size_t> changed;  // indices of the edits that were made
   std::vector<size_t> foreign;  // neither `from` nor `to` is there, or nothing can be read
-  bool failed = false;          // a write was refused or did not read back; later pages were not tried
+  bool failed = false;          // a write was refused or did not read back; of later pages not all were tried
 };
 
 // `writer`: of memory.h. `edits` by address. `only_look`: change nothing, `changed` says what would be.

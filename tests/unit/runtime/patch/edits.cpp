@@ -50,6 +50,19 @@ TEST_F(Edits, WhatIsSomebodyElsesStays) {
   EXPECT_EQ(page_[9], 99);
 }
 
+// Pages that are read together otherwise.
+TEST_F(Edits, APageThatIsNotThereHidesNoOther) {
+  munmap(page_ + 4096, 4096);
+  Edit edits[] = {{at(3), kOld, kNew}, {at(9), kOld, kNew}, {at(5000), kOld, kNew}, {at(9000), kOld, kNew}};
+  for (const bool only_look : {true, false}) {
+    const Edited done = memory_->edit(edits, only_look);
+    EXPECT_EQ(done.changed, (std::vector<size_t>{0, 1, 3}));
+    EXPECT_EQ(done.foreign, std::vector<size_t>{2});
+    EXPECT_FALSE(done.failed);
+  }
+  for (size_t offset : {3, 9, 9000}) EXPECT_EQ(page_[offset], 7);
+}
+
 TEST_F(Edits, BreakpointsStay) {
   mprotect(page_, 4096, PROT_READ | PROT_WRITE);
   const Edit edit{at(3), kNew, kOld};
