@@ -96,6 +96,11 @@ std::string hint_for_function(const Names& names, const std::vector<Module>& mod
   return near + (interpreted.empty() ? say_stripped(modules) : interpreted);
 }
 
+bool is_there(const Names& names, const std::string& missing) {
+  const size_t why = missing.find(" (");
+  return why != missing.npos && !names.named(missing.substr(0, why)).empty();
+}
+
 std::string hint_for_missing(const Names& names, const std::string& missing) {
   const size_t slash = missing.rfind('/');
   std::vector<Module> modules;

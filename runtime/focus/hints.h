@@ -15,6 +15,9 @@ std::string hint_for_object(const Names& names, const std::string& wanted);
 std::string hint_for_function(const Names& names, const std::vector<Module>& modules,
                               const std::string& wanted);
 
+// Whether what is missing, as a binding has it, is there and cannot be measured: the reason stands behind its name.
+bool is_there(const Names& names, const std::string& missing);
+
 // Of a function in any object, or of OBJECT/FUNCTION.
 std::string hint_for_missing(const Names& names, const std::string& missing);
 

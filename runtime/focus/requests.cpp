@@ -172,6 +172,7 @@ void Requests::balance_flags(const format::Metric& metric, const Cells& cells,
 Result<void> Requests::leave_out(const WantedMetric& wanted, const Error& why) {
   if (wanted.named) return why;
   if (!left_out_) left_out_ = why;
+  draft_.binding().left_out.try_emplace(wanted.metric->id, why.text);
   return {};
 }
 
@@ -187,11 +188,16 @@ Error Requests::nothing(const WantedMetric& wanted, const std::vector<std::strin
   }
   // Finding out takes up to seconds: of many that are left out nobody reads more than the first one.
   const bool is_read = wanted.named || (!left_out_ && !nothing_is_right_);
-  return {fmt::format("{}: it looks for {}, which the process does not have{}", start,
-                      fmt::join(missing, ", "), is_read ? hint_for_missing(names_, missing[0]) : "")};
+  const bool there = is_there(names_, missing[0]);
+  return {fmt::format("{}: it looks for {}, which {}{}", start, fmt::join(missing, ", "),
+                      there ? "cannot be measured" : "the process does not have",
+                      is_read && !there ? hint_for_missing(names_, missing[0]) : "")};
 }
 
 Error Requests::lacks(const format::Metric& metric, const std::vector<std::string>& missing) const {
+  if (is_there(names_, missing[0]))
+    return {fmt::format("`{}` cannot be measured in process {}: {}", metric.id, names_.image().pid,
+                        fmt::join(missing, ", "))};
   std::string hint = hint_for_missing(names_, missing[0]);
   if (hint.empty()) hint = "; what a compiler has put into its callers is no function any more";
   return {fmt::format("`{}` cannot be measured: process {} has no {}{}", metric.id, names_.image().pid,

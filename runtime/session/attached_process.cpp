@@ -334,6 +334,7 @@ Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed
 
 void AttachedProcess::say_inserted() const {
   print_inserted(stderr, inserted_, measured_.coverage);
+  print_left_out(stderr, pid_, measured_.binding, options_->verbose);
 }
 
 std::vector<bool> AttachedProcess::hollow() const {

@@ -177,9 +177,7 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
   if (options.may_come_later()) return {};  // Found says it at the end
   Unmeasured unmeasured;
   for (size_t i = 0; i < hollow.size(); i++)
-    if (hollow[i])
-      unmeasured[reach.why(i)].push_back(
-          fmt::format("{}@{}", binding.requests[i].metric, binding.requests[i].focus));
+    if (hollow[i]) unmeasured[reach.why(i)].push_back(focus::text_of(binding.requests[i]));
   say_unmeasured(unmeasured, hollow.size(), options.verbose);
   return {};
 }

@@ -177,6 +177,30 @@ void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding&
     }
 }
 
+namespace {
+
+// The first ones, and how many more there are.
+std::string listed(std::vector<std::string> names) {
+  constexpr size_t kMost = 4;
+  const size_t more = names.size() > kMost ? names.size() - kMost : 0;
+  names.resize(names.size() - more);
+  return fmt::format("{}{}", fmt::join(names, ", "), more ? fmt::format(" and {} more", more) : "");
+}
+
+}  // namespace
+
+void print_left_out(std::FILE* out, pid_t pid, const focus::Binding& binding, bool verbose) {
+  std::map<std::string, std::string> left_out = binding.left_out;
+  for (const focus::BoundRequest& request : binding.requests) left_out.erase(request.metric);
+  std::vector<std::string> names;
+  for (const auto& [name, why] : left_out) {
+    names.push_back(name);
+    if (verbose) say(out, "left out: {}\n", why);
+  }
+  if (!names.empty() && !verbose)
+    say(out, "note: process {} cannot have {} (--verbose says why)\n", pid, listed(std::move(names)));
+}
+
 std::string points_text(const patch::Inserted& inserted) {
   constexpr std::chrono::milliseconds kNotable{10};
   const auto ms = [](std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; };
@@ -243,14 +267,6 @@ int print_functions(std::FILE* out, const image::Image& image, const std::string
 }
 
 namespace {
-
-// The first ones, and how many more there are.
-std::string listed(std::vector<std::string> names) {
-  constexpr size_t kMost = 4;
-  const size_t more = names.size() > kMost ? names.size() - kMost : 0;
-  names.resize(names.size() - more);
-  return fmt::format("{}{}", fmt::join(names, ", "), more ? fmt::format(" and {} more", more) : "");
-}
 
 std::string counted(uint64_t number, const char* what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");

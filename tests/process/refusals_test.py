@@ -279,6 +279,21 @@ metric every_call {
     def test_unknown_metric(self):
         self.refused(FAILED, ["work_call", "work_calls"], self.program.pid, self.plan, "-m", "work_call")
 
+    def test_what_is_left_out_of_a_plan(self):
+        """Metrics that nobody has named: which they are, and with --verbose why."""
+        resolve = "_dl_runtime_resolve_xsavec"
+        plan = self.compile_text(metric("work_calls", ["t_work"]) + metric("no_calls", ["t_wrok"]) + metric("own_calls", [resolve]))
+        for words, said in (([], [f"note: process {self.program.pid} cannot have no_calls, own_calls (--verbose says why)"]),
+                            (["--verbose"], ["it looks for t_wrok, which the process does not have",
+                                             f"it looks for {resolve} (it does not follow the calling convention), which cannot be"])):
+            with self.subTest(words=words):
+                session = self.inject(self.program.pid, plan, *words).wait_inserted()
+                self.assert_stopped_well(session)
+                for text in said:
+                    self.assertIn(text, session.errors)
+        self.refused(FAILED, [f"`count {resolve}` cannot be measured in process {self.program.pid}: {resolve} (it does not follow"],
+                     self.program.pid, f"count {resolve}")
+
     def test_focus_without_a_constraint(self):
         focus = "/Code/children/t_work"
         self.refused(FAILED, ["work_calls", "constraint", "/Code/"], self.program.pid, self.plan, "-m",

@@ -14,6 +14,7 @@ using format::PointKind;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 
 TEST(Evaluate, ListsMatchInAllObjects) {
   PlanMaker maker;
@@ -99,6 +100,7 @@ TEST(Evaluate, AMetricWithoutItsProcedures) {
   const auto all = bind(maker.plan, image, {});
   ASSERT_TRUE(all) << all.error().text;
   EXPECT_EQ(all->requests.size(), 2u);
+  EXPECT_THAT(all->left_out, ElementsAre(Pair("hits", HasSubstr("looks for lookupkey, dbAdd"))));
   EXPECT_THAT(
       why(maker.plan, image, {{"hits"}, {}, ""}),
       HasSubstr("looks for lookupkey, dbAdd, which the process does not have; did you mean `lookupKey`?"));
