@@ -54,6 +54,7 @@ Measurement::Measurement(const SessionOptions& options, ProcessHandle process, r
       clocks_(process_.pid()),
       sampler_(block_layout(journal_), values::now()),
       requests_(journal_, block_layout(journal_), feed, process_.pid()),
+      children_(process_.pid()),
       cpu_at_begin_(cpu_ns(process_.pid())),
       compared_(arch::read_clocks()) {}
 
@@ -319,6 +320,7 @@ Result<void> Measurement::write_last(const values::Sample& sample) {
   append(sample, points, feed_);
   if (is_hidden()) return {};
   if (auto ok = feed_.sample(points, true); !ok) return ok;
+  if (!options_.follow_fork) children_.say(points);
   for (output::Feed* feed : feeds()) {
     if (feed == &feed_) continue;
     points.clear();

@@ -13,6 +13,7 @@
 #include "runtime/patch/missed_exits.h"
 #include "runtime/process/target_memory.h"
 #include "runtime/session/dearest.h"
+#include "runtime/session/ended_children.h"
 #include "runtime/session/options.h"
 #include "runtime/session/request_values.h"
 #include "runtime/session/watch.h"
@@ -152,6 +153,7 @@ class Measurement {
   RequestValues requests_;
   std::map<const output::Feed*, values::Moment> last_at_;  // of the points that each got last
   double changed_s_ = 0;
+  EndedChildren children_;
   uint64_t cpu_at_begin_;  // of the process, in nanoseconds
   double last_overhead_ = -1;
   int high_ = 0;         // in how many samples it was high

@@ -263,6 +263,12 @@ class Forks(Family):
         self.assert_stopped_well(session)
         self.assertEqual({line["pid"] for line in session.lines}, {program.pid})
         self.assertEqual(len(family), 6)
+        self.assertIn(f"note: nothing was seen in process {program.pid}, but children of it have ended", session.errors)
+        session = self.inject(program.pid, self.compile_text(PLAN), "-m", WORK).wait_inserted()
+        program.ask("work 5")
+        program.ask("short 5")
+        self.assert_stopped_well(session)
+        self.assertNotIn("children of it have ended", session.errors)
         self.assertEqual(program.end(), 0)
 
 
