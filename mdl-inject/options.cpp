@@ -13,6 +13,7 @@
 #include "base/installed.h"
 #include "base/result.h"
 #include "base/say.h"
+#include "format/query_verbs.h"
 #include "mdl-inject/origin.h"
 #include "mdl-inject/other_tools.h"
 #include "mdl-inject/wrong_words.h"
@@ -70,7 +71,7 @@ bool is_query(const std::string& word) {
   if (end == std::string::npos || word.ends_with(".plan") || word.ends_with(".bin") || word.ends_with(".mdl"))
     return false;
   return std::isspace(static_cast<unsigned char>(word[end])) ||
-         (word[end] == '(' && is_verb(word.substr(0, end)));
+         (word[end] == '(' && format::is_query_verb(word.substr(0, end)));
 }
 
 // What is to be measured: queries and sources, or one plan.

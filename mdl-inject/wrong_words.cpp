@@ -59,12 +59,8 @@ bool is_number(std::string_view word) {
   return !word.empty() && word.find_first_not_of("0123456789") == word.npos;
 }
 
-bool is_verb(std::string_view word) {
-  return std::ranges::find(format::kQueryVerbs, word) != std::end(format::kQueryVerbs);
-}
-
 std::string without_quotes(std::span<const std::string> words) {
-  if (words.size() < 2 || !is_verb(words[0])) return "";
+  if (words.size() < 2 || !format::is_query_verb(words[0])) return "";
   return fmt::format("a query is one word, in quotes: '{}'", fmt::join(words, " "));
 }
 
@@ -91,7 +87,7 @@ std::string no_such_plan(const std::string& word) {
   if (word.starts_with('/') || word.starts_with('.') || word.ends_with(".plan") || word.ends_with(".bin"))
     return "";
   if (std::string instead = instead_of_tool(word); !instead.empty()) return instead;
-  if (is_verb(word)) return fmt::format("a query is one word, in quotes: '{} malloc'", word);
+  if (format::is_query_verb(word)) return fmt::format("a query is one word, in quotes: '{} malloc'", word);
   if (std::string instead = instead_of_probe(word); !instead.empty()) return instead;
   if (is_identifier(word)) return fmt::format("the calls of a function are a query: 'count {}'", word);
   return "a query begins with count, time, latency or another word of docs/queries.md, in small letters: "

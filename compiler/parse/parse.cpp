@@ -7,10 +7,14 @@
 // on. A chain of operators nests in the tree only; CodeBuilder::expr limits that.
 #include "compiler/parse/parse.h"
 
+#include <cctype>
+
 #include "base/utf8.h"
 #include "compiler/parse/antlr.h"
 #include "compiler/parse/broken.h"
 #include "compiler/support/foreign_words.h"
+#include "compiler/support/suggest.h"
+#include "format/query_verbs.h"
 
 namespace mdl {
 namespace parser {
@@ -209,6 +213,28 @@ bool fill(const Source& source, parser::BoundedLexer& lexer, antlr4::BufferedTok
   return false;
 }
 
+// A query whose first word means nothing has no other error: what follows was meant for that word.
+bool check_verb(const Source& source, Diagnostics& diagnostics) {
+  constexpr std::string_view kBlank = " \t\n";
+  const std::string_view text = source.text();
+  const size_t begin = std::min(text.find_first_not_of(kBlank), text.size());
+  size_t end = begin;
+  while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '_'))
+    end++;
+  const std::string_view word = text.substr(begin, end - begin);
+  if (word.empty() || format::is_query_verb(word)) return true;
+  const std::vector<std::string_view> verbs(std::begin(format::kQueryVerbs), std::end(format::kQueryVerbs));
+  const std::string foreign = foreign_verb(word);
+  const Suggestion near = foreign.empty() ? did_you_mean(word, verbs) : Suggestion();
+  const Span span{source.ordinal(), static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
+  diagnostics.report(DiagnosticCode::query_verb, span, printable(word))
+      .hint(foreign)
+      .hint(near)
+      .hint(near.empty() && foreign.empty() ? "a query begins with " + one_of(verbs) + ": `count malloc`"
+                                            : "");
+  return false;
+}
+
 }  // namespace
 
 ast::File parse(const Source& source, Standard standard, Diagnostics& diagnostics) {
@@ -235,7 +261,7 @@ ast::File parse(const Source& source, Standard standard, Diagnostics& diagnostic
 
 std::optional<ast::Query> parse_query(const Source& source, Diagnostics& diagnostics) {
   const size_t before = diagnostics.errors();
-  if (!check_text(source, diagnostics)) return std::nullopt;
+  if (!check_text(source, diagnostics) || !check_verb(source, diagnostics)) return std::nullopt;
   parser::ByteStream bytes(source);
   parser::BoundedLexer lexer(&bytes);
   lexer.removeErrorListeners();

@@ -11,6 +11,7 @@
 #include "compiler/parse/antlr.h"
 #include "compiler/support/foreign_words.h"
 #include "compiler/support/suggest.h"
+#include "format/query_verbs.h"
 
 namespace mdl::parser {
 namespace {
@@ -237,9 +238,11 @@ std::string ErrorStrategy::hint_in_query(antlr4::Parser* parser, Token* found, b
   const std::string_view word = text(found), before = text(tokens.LT(-1));
   const size_t type = found->getType();
   const bool is_second = found->getTokenIndex() == 2;  // behind the verb and another word
-  if (is_second && before == "of")
+  if (is_second && (before == "of" || before == "in" || before == "for"))
     return fmt::format("a function stands right behind '{}'", text(tokens.get(0)));
-  if (std::string foreign = foreign_verb(text(tokens.get(0))); is_second && !foreign.empty()) return foreign;
+  if (found->getTokenIndex() > 2 && format::is_query_verb(before))
+    return fmt::format("each query is a word of its own: '{} ...' '{} {}'", text(tokens.get(0)), before,
+                       word);
   if (is_unit_of_time(text(tokens.LT(2))) && (word == "in" || word == "as"))
     return "times are nanoseconds, which the table on a terminal shows in the unit that fits";
   if (std::string foreign = foreign_clause(word); !foreign.empty()) return foreign;

@@ -180,10 +180,10 @@ bool is_about_some_calls(const ast::Query& query) {
 
 class Checker {
  public:
-  Checker(const ast::Query& query, Diagnostics& diagnostics) : query_(query), diagnostics_(diagnostics) {}
+  Checker(const ast::Query& query, Diagnostics& diagnostics)
+      : query_(query), diagnostics_(diagnostics), verb_(verb_of(query)) {}
 
   void check() {
-    if (!verb()) return;
     once();
     value();
     subjects();
@@ -194,22 +194,6 @@ class Checker {
   }
 
  private:
-  bool verb() {
-    const ast::Name& word = query_.verb;
-    verb_ = verb_of(query_);
-    if (verb_ != nullptr) return true;
-    std::vector<std::string_view> words;
-    for (const Verb& verb : kVerbs) words.push_back(verb.word);
-    const std::string foreign = foreign_verb(word.text);
-    const Suggestion near = foreign.empty() ? did_you_mean(word.text, words) : Suggestion();
-    diagnostics_.report(DiagnosticCode::query_verb, word.span, printable(word.text))
-        .hint(foreign)
-        .hint(near)
-        .hint(near.empty() && foreign.empty() ? "a query begins with " + one_of(words) + ": `count malloc`"
-                                              : "");
-    return false;
-  }
-
   void not_yet(Span span, std::string_view what, const NotYet& row) {
     diagnostics_.report(DiagnosticCode::query_not_yet, span, fmt::format("'{}'", what))
         .hint(std::string(row.instead));
@@ -375,7 +359,7 @@ class Checker {
 
   const ast::Query& query_;
   Diagnostics& diagnostics_;
-  const Verb* verb_ = nullptr;
+  const Verb* verb_;
 };
 
 }  // namespace

@@ -29,15 +29,20 @@ constexpr std::string_view kBusiest = "`mdl-inject top PID` finds the busiest fu
 constexpr std::string_view kMeans =
     "`avg VALUE at F` is the mean: `avg elapsed at F`, `avg $arg[0] at malloc`";
 
+constexpr std::string_view kLeaks =
+    "blocks are not followed; `sum $arg[0] at malloc by caller` and `count free by site($arg[0])` have who "
+    "allocates, and what of it is freed";
+
 constexpr std::string_view kRates = "each line has its rate per second: `count F`";
 
 constexpr Row kVerbs[] = {
-    {"rate", kRates},     {"freq", kRates},           {"throughput", kRates},   {"histogram", kSizes},
-    {"lhist", kSizes},    {"quantize", kSizes},       {"p50", kDurations},      {"p90", kDurations},
-    {"p99", kDurations},  {"percentile", kDurations}, {"duration", kDurations}, {"trace", kEvents},
-    {"print", kEvents},   {"printf", kEvents},        {"probe", kEvents},       {"break", kEvents},
-    {"stack", kStacks},   {"backtrace", kStacks},     {"profile", kBusiest},    {"record", kBusiest},
-    {"sample", kBusiest}, {"mean", kMeans},           {"average", kMeans},
+    {"rate", kRates},        {"freq", kRates},           {"throughput", kRates},   {"histogram", kSizes},
+    {"lhist", kSizes},       {"quantize", kSizes},       {"p50", kDurations},      {"p90", kDurations},
+    {"p99", kDurations},     {"percentile", kDurations}, {"duration", kDurations}, {"trace", kEvents},
+    {"print", kEvents},      {"printf", kEvents},        {"probe", kEvents},       {"break", kEvents},
+    {"stack", kStacks},      {"backtrace", kStacks},     {"profile", kBusiest},    {"record", kBusiest},
+    {"sample", kBusiest},    {"mean", kMeans},           {"average", kMeans},      {"slow", kDurations},
+    {"slowest", kDurations}, {"leak", kLeaks},           {"leaks", kLeaks},        {"memory", kLeaks},
 };
 
 constexpr std::string_view kIf = "a condition begins with 'if': `count F if $arg[0] > 1`";
