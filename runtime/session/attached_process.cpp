@@ -186,6 +186,7 @@ void AttachedProcess::explain() const {
 }
 
 int AttachedProcess::print_rehearsal(output::Rows& rows) const {
+  print_left_out(stderr, pid_, measured_.binding, options_->verbose);
   if (rows.has_objects()) {
     say_text(stdout, rows.of(row_of(measured_.image.pid, measured_.binding, measured_.coverage)));
   } else {

@@ -291,6 +291,7 @@ metric every_call {
                 self.assert_stopped_well(session)
                 for text in said:
                     self.assertIn(text, session.errors)
+        self.assertIn("cannot have no_calls, own_calls", run(MDL_INJECT, self.program.pid, plan, "--dry-run").stderr)
         self.refused(FAILED, [f"`count {resolve}` cannot be measured in process {self.program.pid}: {resolve} (it does not follow"],
                      self.program.pid, f"count {resolve}")
 
