@@ -126,23 +126,21 @@ bool starts_something(const FunctionCode& code, uint64_t address) {
   return code.contains(address) || starts_function(code, address);
 }
 
-// The flow of the instruction at an address, decoded from where call frame information says that code begins:
-// jumps are looked for by their bytes. Nothing when none begins there, Flow::next where that is not known.
-std::optional<Flow> flow_at(const FunctionCode& code, uint64_t address) {
+// The instruction that has a byte at an address, decoded from where call frame information says that code begins:
+// jumps are looked for by their bytes, which may be those of other instructions. Nothing where it is not known.
+std::optional<Instruction> instruction_around(const FunctionCode& code, uint64_t address) {
   const FrameTable* table = code.object.frame_table.get();
   const Fde* entry = table ? table->find(address) : nullptr;
   constexpr uint64_t kMax = 16 << 20;
-  if (!entry || entry->end - entry->start > kMax) return Flow::next;
+  if (!entry || entry->end - entry->start > kMax) return std::nullopt;
   std::vector<std::byte> bytes(entry->end - entry->start);
-  if (!code.spend(address - entry->start) || !code.memory.read(entry->start, bytes)) return Flow::next;
+  if (!code.spend(address - entry->start) || !code.memory.read(entry->start, bytes)) return std::nullopt;
   Decoded one;
-  for (uint64_t at = entry->start; at <= address; at = one.end()) {
+  for (uint64_t at = entry->start; at <= address; at = one.end())
     if (!arch::decode_instruction(std::span(bytes).subspan(at - entry->start), at, one.instruction,
                                   one.detail))
-      break;
-    if (at == address) return one.instruction.flow;
-  }
-  return std::nullopt;
+      return std::nullopt;
+  return one.instruction;
 }
 
 // Padding behind a range: as far as nops go, but not into what is known to start there, and
@@ -188,7 +186,8 @@ class Summary {
     check_bounds();
     add_entries();
     take_instructions();
-    for (std::vector<uint64_t>* list : {&result_.targets, &result_.entered, &result_.entries}) {
+    for (std::vector<uint64_t>* list :
+         {&result_.targets, &result_.entered, &result_.arrivals, &result_.may_arrive, &result_.entries}) {
       std::sort(list->begin(), list->end());
       list->erase(std::unique(list->begin(), list->end()), list->end());
     }
@@ -204,8 +203,9 @@ class Summary {
   }
   void enter(std::span<const IncomingJump> jumps);
   bool is_watched(const IncomingJump& address) const {
-    return !code_.contains(address.source) && !starts_function(code_, address.target) &&
-           flow_at(code_, address.source).has_value();
+    if (code_.contains(address.source) || starts_function(code_, address.target)) return false;
+    const std::optional<Instruction> source = instruction_around(code_, address.source);
+    return !source || source->address == address.source;
   }
   void add_what_follows(size_t index);
   void look_at(size_t index);
@@ -240,9 +240,14 @@ void Summary::enter(std::span<const IncomingJump> jumps) {
     if (jump.is_formed) continue;
     result_.targets.push_back(jump.target);
     result_.entered.push_back(jump.target);
-    if (jump.source == 0 || code_.contains(jump.source) || !code_.at(jump.target)) continue;
-    const Flow flow = flow_at(code_, jump.source).value_or(Flow::next);
-    if (flow == Flow::call || (flow != Flow::next && code_.frame_is_open(jump.target)))
+    if (code_.contains(jump.source) || !code_.at(jump.target)) continue;
+    const std::optional<Instruction> source =
+        jump.source != 0 ? instruction_around(code_, jump.source) : std::nullopt;
+    if (!source) result_.may_arrive.push_back(jump.target);
+    if (!source || source->target != jump.target) continue;
+    result_.arrivals.push_back(jump.target);
+    const Flow flow = source->flow;
+    if (flow == Flow::call || code_.frame_is_open(jump.target))
       code_.set_doubt(fmt::format("the {} at {:#x} of other code leads into it",
                                   flow == Flow::call ? "call" : "jump", jump.source));
   }

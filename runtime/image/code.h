@@ -52,6 +52,8 @@ struct Code {
   std::vector<Switch> switches;           // by address
   std::vector<LandingPad> pads;
   std::vector<uint64_t> entered;        // where code outside of the function may jump to, sorted
+  std::vector<uint64_t> arrivals;       // those of them to which an instruction there does jump, sorted
+  std::vector<uint64_t> may_arrive;     // those of which that is not known, sorted
   std::vector<uint64_t> entries;        // where ranges, functions and frames begin, sorted
   std::vector<uint64_t> no_return;      // calls that are known not to come back, sorted
   std::vector<uint64_t> returns_twice;  // calls that may come back more than once (setjmp), sorted

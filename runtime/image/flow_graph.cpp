@@ -53,7 +53,32 @@ class Maker {
                        [&](const Range& range) { return range.contains(address); });
   }
 
+  // Where control does come to otherwise than from the instruction before. Code::targets are more than these:
+  // what might be a target is one there, since no window may cover it. A block that begins at such a place, in
+  // the midst of another one, would count what the other one has counted.
+  void find_leaders() {
+    leaders_ = code_.arrivals;
+    leaders_.push_back(function_.address);
+    may_lead_ = code_.may_arrive;
+    for (const Instruction& in : code_.instructions)
+      if (in.flow == Flow::jump || in.flow == Flow::branch) leaders_.push_back(in.target);
+    for (const Switch& one : code_.switches) {
+      std::vector<uint64_t>& list = one.exact ? leaders_ : may_lead_;
+      list.insert(list.end(), one.targets.begin(), one.targets.end());
+      if (one.targets.empty())
+        doubt(fmt::format("where its jump at {:#x} leads is known in part only", one.jump));
+    }
+    for (const LandingPad& pad : code_.pads) leaders_.push_back(pad.pad);
+    std::ranges::sort(leaders_);
+    std::ranges::sort(may_lead_);
+  }
+
+  void doubt(std::string why) {
+    if (out_.doubt.empty()) out_.doubt = std::move(why);
+  }
+
   void make_blocks() {
+    find_leaders();
     const auto& list = code_.instructions;
     bool open = false;
     for (size_t i = 0; i < list.size(); i++) {
@@ -63,11 +88,13 @@ class Maker {
         continue;
       }
       bool follows = i > 0 && list[i - 1].address + list[i - 1].size == in.address;
-      bool leads = !open || !follows || holds(code_.targets, in.address) || in.address == function_.address ||
-                   list[i - 1].flow == Flow::branch;
+      const bool is_leader = holds(leaders_, in.address);
+      const bool leads = !open || !follows || is_leader || list[i - 1].flow == Flow::branch;
+      const bool may_lead = holds(may_lead_, in.address);
       // Padding that nothing runs into is no code.
-      if (!open && in.is_padding && !holds(code_.targets, in.address) && in.address != function_.address)
-        continue;
+      if (!open && in.is_padding && !is_leader && !may_lead) continue;
+      if (!leads && may_lead)
+        doubt(fmt::format("whether a block of it begins at {:#x} is not known", in.address));
       if (leads) out_.blocks.push_back({in.address, in.address, i, false, {}, {}});
       out_.blocks.back().end = in.address + in.size;
       out_.blocks.back().last = i;
@@ -149,6 +176,7 @@ class Maker {
 
   const Function& function_;
   const Code& code_;
+  std::vector<uint64_t> leaders_, may_lead_;  // sorted
   std::string loop_doubt_;
   FlowGraph out_;
 };

@@ -6,8 +6,9 @@
 // is listed apart. Exceptions count as edges from a call to its landing pad, so that a handler inside a loop
 // belongs to the loop; nothing can be inserted on them.
 //
-// Blocks are over-approximated safely (one that nothing enters has a count of 0); loops are not, so
-// `loop_doubt` says when an edge may be missing or may not exist.
+// A block too many counts 0 where nothing runs into it, but counts twice what it splits; one too few counts too
+// little. So `doubt` says when it is not known whether one begins in the midst of another, and `loop_doubt` when
+// an edge may be missing or may not exist.
 #pragma once
 
 #include <cstdint>

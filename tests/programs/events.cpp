@@ -40,7 +40,7 @@ constexpr Name kNames[] = {
 
 std::array<uint64_t, kSeeds> expected;
 std::atomic<uint64_t> wrong, rounds_done, signals;
-std::atomic<bool> pause_now;
+std::atomic<bool> pause_now, signals_come;
 std::atomic<int> busy;
 
 struct AlternateStack {
@@ -62,6 +62,7 @@ struct AlternateStack {
 
 void work(uint64_t rounds, uint64_t first) {
   AlternateStack stack;
+  while (!signals_come) sched_yield();  // a thousand rounds may be over before the sender has a processor
   for (uint64_t i = 0; rounds == kEndless ? !pause_now.load() : i < rounds; ++i) {
     uint64_t seed = (first + i) % kSeeds;
     if (run_events(seed) != expected[seed]) wrong.fetch_add(1);
@@ -77,13 +78,14 @@ void work(uint64_t rounds, uint64_t first) {
 class Crew {
  public:
   explicit Crew(uint64_t rounds) {
-    pause_now = false;
+    pause_now = signals_come = false;
     busy = kThreads;
     for (uint64_t i = 0; i < kThreads; ++i) threads_.emplace_back(work, rounds, i * 3);
     sender_ = std::thread([this] {
       for (int turn = 0; busy > 0; ++turn) {
         for (std::thread& thread : threads_)
           pthread_kill(thread.native_handle(), turn % 2 ? SIGUSR1 : SIGUSR2), signals.fetch_add(1);
+        signals_come = true;
         usleep(150);
       }
     });

@@ -42,6 +42,8 @@ uint64_t a_irreducible(uint64_t turns, uint64_t middle);
 uint64_t a_entry_loop(uint64_t turns);
 uint64_t a_red_zone(uint64_t turns);
 uint64_t a_flags(uint64_t turns);
+uint64_t a_straight(uint64_t x);
+uint64_t a_padded(uint64_t x);
 uint64_t a_calls(uint64_t x);
 uint64_t e_leaf(uint64_t x);
 }

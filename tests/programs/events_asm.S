@@ -182,6 +182,34 @@ FUNCTION(a_flags)
         ret
 END(a_flags)
 
+/* One block: nothing leads to 1. The last bytes of a constant in a_constant are those of a jump there. */
+FUNCTION(a_straight)
+        leaq    1(%rdi,%rdi), %rax
+        imulq   $7, %rax, %rax
+1:      leaq    5(%rax,%rdi,4), %rax
+        addq    $19, %rax
+        ret
+END(a_straight)
+
+FUNCTION(a_constant)
+        .byte   0x48, 0xb8, 0, 0, 0     /* movabs $..., %rax */
+        .byte   0xe9
+        .long   1b - . - 4
+        ret
+END(a_constant)
+
+/* One block: a call does not end it, nor does the padding behind the call. */
+FUNCTION(a_padded)
+        subq    $8, %rsp
+        .cfi_adjust_cfa_offset 8
+        call    e_leaf
+        nopl    0(%rax)
+        leaq    3(%rax,%rax,2), %rax
+        addq    $8, %rsp
+        .cfi_adjust_cfa_offset -8
+        ret
+END(a_padded)
+
 /* Blocks: before, the calls, behind. The two calls stand side by side. */
 FUNCTION(a_calls)
         subq    $24, %rsp

@@ -368,6 +368,11 @@ uint64_t run_assembly(uint64_t seed) {
   LOOP(a_flags, 1, 1, n, n - 1);
   COUNT(a_flags, blocks, n + 2);
   sum += a_flags(n);
+  COUNT(a_straight, blocks, 1);
+  sum += a_straight(seed);
+  CALLED(a_padded, 1);
+  COUNT(a_padded, blocks, 1);
+  sum ^= a_padded(seed);
   CALLED(a_calls, seed & 1 ? 2 : 0);
   COUNT(a_calls, blocks, 2 + (seed & 1));
   return sum ^ a_calls(seed);

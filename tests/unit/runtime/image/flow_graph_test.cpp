@@ -123,5 +123,47 @@ TEST(FlowGraph, ATableOfUnknownLengthLeavesBlocksOnly) {
   EXPECT_THAT(starts(graph), ElementsAre(0, 2));
 }
 
+// No window may cover a place that might be a target; but a block there would count a second time.
+TEST(FlowGraph, WhatOnlyMightBeATargetBeginsNoBlock) {
+  Code extra;  // 0: nop; 1: nop; 2: ret
+  extra.entered = {kAt + 1};
+  auto graph = graph_of({0x90, 0x90, 0xc3}, {1}, extra);
+  EXPECT_EQ(graph.doubt, "");
+  EXPECT_THAT(starts(graph), ElementsAre(0));
+}
+
+TEST(FlowGraph, WhereOtherCodeJumpsABlockBegins) {
+  Code extra;  // 0: nop; 1: nop; 2: ret
+  extra.entered = extra.arrivals = {kAt + 1};
+  auto graph = graph_of({0x90, 0x90, 0xc3}, {1}, extra);
+  EXPECT_EQ(graph.doubt, "");
+  EXPECT_THAT(starts(graph), ElementsAre(0, 1));
+}
+
+TEST(FlowGraph, BlocksAreDoubtedWhereOtherCodeMayJump) {
+  Code extra;  // 0: nop; 1: nop; 2: ret
+  extra.entered = extra.may_arrive = {kAt + 1};
+  EXPECT_NE(graph_of({0x90, 0x90, 0xc3}, {1}, extra).doubt, "");
+  extra.entered = extra.may_arrive = {kAt + 2};  // behind a jump, a block begins anyway; 0: jmp 2; 2: ret
+  EXPECT_EQ(graph_of({0xeb, 0x00, 0xc3}, {2}, extra).doubt, "");
+}
+
+// Its further entries may be those of the next table.
+TEST(FlowGraph, ATableOfUnknownLengthSplitsNoBlock) {
+  Code extra;  // 0: jmp *%rax; 2: nop; 3: ret
+  extra.switches = {{kAt, {kAt + 2, kAt + 3}, false}};
+  EXPECT_NE(graph_of({0xff, 0xe0, 0x90, 0xc3}, {2, 3}, extra).doubt, "");
+  extra.switches[0].exact = true;
+  auto graph = graph_of({0xff, 0xe0, 0x90, 0xc3}, {2, 3}, extra);
+  EXPECT_EQ(graph.doubt, "");
+  EXPECT_THAT(starts(graph), ElementsAre(0, 2, 3));
+}
+
+TEST(FlowGraph, BlocksAreDoubtedWhereATableIsNotKnown) {
+  Code extra;  // 0: jmp *%rax; 2: ret
+  extra.switches = {{kAt, {}, false}};
+  EXPECT_NE(graph_of({0xff, 0xe0, 0xc3}, {2}, extra).doubt, "");
+}
+
 }  // namespace
 }  // namespace mdl::image
