@@ -20,8 +20,9 @@ namespace {
 constexpr uint32_t kMostSlots = 1u << 20;
 constexpr uint32_t kSlotsAtOnce = 4096;
 constexpr uint64_t kWholeAddressSpace = uint64_t{1} << 56;
-constexpr size_t kEndedBytes = 192 << 20;  // of blocks whose threads have ended
-constexpr size_t kMostThreads = 65536;     // that are told apart after they have ended; the rest are thread 0
+constexpr size_t kEndedBytes = 192 << 20;           // that blocks of ended threads hold, without their zeros
+constexpr uint64_t kEndedRead = uint64_t{2} << 30;  // that is read of them, with their zeros, in one sample
+constexpr size_t kMostThreads = 65536;  // that are told apart after they have ended; the rest are thread 0
 constexpr size_t kMostEnded = 4 * kMostThreads;  // their values, of all requests; the rest likewise
 constexpr size_t kMostZeros = kMostThreads;      // beyond these, what a thread has not counted is not kept
 
@@ -39,6 +40,15 @@ Error unreadable(const char* what, uint64_t address) {
 Error damaged(const std::string& what) {
   return {"the measurement's data in the target is damaged: " + what +
           "; the target has written over it, values cannot be trusted any more"};
+}
+
+// Of an honest program as of one that has written over the directory of threads.
+Error too_many_ended(uint64_t block) {
+  const double megabytes = static_cast<double>(block) / 1e6;
+  return {fmt::format(
+      "its threads that have ended hold more values than can be read, {:.1f} MB each: ask for fewer "
+      "functions, or for counts in the place of distributions",
+      megabytes)};
 }
 
 Result<void> check(const BlockLayout& layout) {
@@ -171,6 +181,19 @@ Result<void> Collector::read_header(const image::Memory& memory) {
   return {};
 }
 
+// Each thread has a block, and some that have ended had. A program may write that all slots are taken.
+bool Collector::exceeds(uint64_t bytes, uint64_t of_ended, Clocks& clocks) const {
+  return bytes > of_ended && bytes - of_ended > clocks.count() * (layout_.stride + sizeof(uint64_t));
+}
+
+Result<void> Collector::keep(uint32_t slot, const Words& words, Clocks& clocks) {
+  Kept kept{.slot = slot, .thread = words[kThread], .words = SparseWords(words)};
+  kept_bytes_ += kept.words.bytes();
+  if (exceeds(kept_bytes_, kEndedBytes, clocks)) return too_many_ended(layout_.stride);
+  seen_.push_back(std::move(kept));
+  return {};
+}
+
 Result<void> Collector::read_slots(const image::Memory& memory, uint32_t first, uint32_t count,
                                    Clocks& clocks) {
   std::vector<uint64_t> slots(count * kSlotSize / 8);
@@ -182,14 +205,13 @@ Result<void> Collector::read_slots(const image::Memory& memory, uint32_t first, 
     if (block != slot_address(first + i))
       return damaged(fmt::format("slot {} of the directory holds {:#x}", first + i, block));
     if (pointer == 0) continue;
-    // Each thread has one, and some that have ended had. A program may write that all slots are taken.
-    bytes_ += words_needed(layout_) * sizeof(uint64_t);
-    if (bytes_ > kEndedBytes && bytes_ - kEndedBytes > clocks.count() * layout_.stride)
-      return damaged("many more threads have counted than there are");
+    read_bytes_ += words_needed(layout_) * sizeof(uint64_t);
+    if (exceeds(read_bytes_, kEndedRead, clocks)) return too_many_ended(layout_.stride);
     auto words = read_block(memory, block);
     if (!words) return words.error();
     if (layout_.identified && (*words)[kThread] == 0) continue;
-    if ((*words)[kThread] != kRenewed) seen_.push_back({first + i, std::move(*words)});
+    if ((*words)[kThread] == kRenewed) continue;
+    if (auto kept = keep(first + i, *words, clocks); !kept) return kept.error();
   }
   return {};
 }
@@ -237,7 +259,7 @@ void Collector::take(const Words& copy, uint32_t slot) {
     taken_[at + 1] = std::max(taken_[at + 1], copy[at + 1]);
   }
   living_.erase(slot);
-  std::erase_if(seen_, [&](const Seen& s) { return s.slot == slot && s.words[kThread] == copy[kThread]; });
+  std::erase_if(seen_, [&](const Kept& s) { return s.slot == slot && s.thread == copy[kThread]; });
 }
 
 // Copies in front of one that is not complete yet are free again when it is.
@@ -323,8 +345,9 @@ class Collector::Reading final : public CellReading {
 
 Result<void> Collector::fold_living(const image::Memory& memory, Clocks& clocks, Snapshot& out) {
   Spans spans(layout_);
-  for (const Seen& seen : seen_) {
-    const uint64_t thread = seen.words[kThread];
+  for (const Kept& kept : seen_) {
+    const Seen seen{.slot = kept.slot, .words = kept.words.whole()};
+    const uint64_t thread = kept.thread;
     Reading reading(*this, memory, clocks, seen);
     const auto clock = [&](const ClockOf& of) {
       const auto now = reading.clock(of);
@@ -450,7 +473,7 @@ void Collector::finish(Snapshot& out) {
 Result<Snapshot> Collector::read(const image::Memory& memory, Clocks& clocks) {
   if (!layout_is_sound_) return layout_is_sound_.error();
   seen_.clear();
-  bytes_ = 0;
+  read_bytes_ = kept_bytes_ = 0;
   wall_ = clocks.wall();
   if (auto read = read_header(memory); !read) return read.error();
   for (uint32_t first = 0; first < layout_.slots; first += kSlotsAtOnce)
@@ -487,7 +510,7 @@ Result<void> Collector::drain(const image::Memory& memory, uint64_t made) {
 
 std::vector<Collector::Hit> Collector::hits(const image::Memory& memory) const {
   std::vector<Hit> out;
-  for (const Seen& seen : seen_) {
+  for (const Kept& seen : seen_) {
     uint64_t words[2];  // kBegan, kTaken
     if (memory.read(slot_address(seen.slot) + kBegan * sizeof *words,
                     std::as_writable_bytes(std::span(words))))

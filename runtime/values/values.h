@@ -27,6 +27,7 @@
 #include "runtime/values/clocks.h"
 #include "runtime/values/distribution.h"
 #include "runtime/values/fold.h"
+#include "runtime/values/sparse_words.h"
 
 namespace mdl::values {
 
@@ -142,9 +143,16 @@ class Collector {
     uint32_t slot = 0;
     Words words;
   };
+  struct Kept {  // the same, until all are read
+    uint32_t slot = 0;
+    uint64_t thread = 0;
+    SparseWords words;
+  };
 
   Result<Words> read_block(const image::Memory& memory, uint64_t address) const;
   Result<void> read_header(const image::Memory& memory);
+  bool exceeds(uint64_t bytes, uint64_t of_ended, Clocks& clocks) const;
+  Result<void> keep(uint32_t slot, const Words& words, Clocks& clocks);
   Result<void> read_slots(const image::Memory& memory, uint32_t first, uint32_t count, Clocks& clocks);
   Result<void> read_ring(const image::Memory& memory);
   void keep_ended(size_t cell, uint64_t thread, int64_t value);
@@ -176,8 +184,8 @@ class Collector {
   std::vector<size_t> folded_;  // indices of cells that have a distribution
   // The state of one read:
   uint64_t wall_ = 0, made_ = 0, unrecorded_ = 0, overflows_ = 0;
-  std::vector<Seen> seen_;
-  uint64_t bytes_ = 0;                             // of their blocks
+  std::vector<Kept> seen_;
+  uint64_t read_bytes_ = 0, kept_bytes_ = 0;       // of their blocks
   std::vector<Fold> folds_;                        // as BlockLayout::cells
   std::vector<std::map<uint64_t, int64_t>> each_;  // likewise, by thread
   Distributions distributions_;

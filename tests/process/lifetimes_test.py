@@ -96,6 +96,18 @@ class Threads(LiveTest):
         self.assertIn("what further threads counted is in those of /Thread/0", session.errors)
         self.assertEqual(program.end(), 0)
 
+    def test_large_blocks_of_threads_that_have_ended(self):
+        """Hundreds of distributions, 22 KB of zeros each in the block of each thread: its threads do not damage them."""
+        program = self.start("churn")
+        session = self.inject(program.pid, "latency /Code/libc.so.6/s*", "count t_work as own", interval="0.5")
+        session.wait_inserted()
+        program.ask("crowd 60")
+        done = program.ask("go 1")
+        self.assert_stopped_well(session)
+        calls = [line["value"] for (name, _), line in session.final().items() if name == "own"]
+        self.assertEqual(calls, [done["work"]])
+        self.assertEqual(program.end(), 0)
+
     def test_a_full_ring_of_ended_threads(self):
         """While nobody takes ended threads' blocks, sums stay exact, and that is said."""
         program = self.start("churn")
