@@ -342,7 +342,7 @@ Parsed parse_options(int argc, const char* const* argv) {
       ->check(CLI::IsMember(orders));
   app.add_flag("--all", o.look.all, "In the table: all lines, also those with 0, and names whole");
   app.add_flag("--timing", o.timing, "Say at the end how long each phase of the attach took");
-  app.add_flag("-v,--verbose", o.verbose, "Name each function that cannot be measured");
+  app.add_flag("-v,--verbose", o.verbose, "Name each point and metric that cannot be measured, and say why");
   app.add_option("-o,--output", o.output, "Write the samples to a file")->type_name("FILE");
   app.add_option("--flavor", o.flavor, "Which flavor of the lists and metrics applies (default unix)")
       ->type_name("NAME");

@@ -335,6 +335,7 @@ Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed
 
 void AttachedProcess::say_inserted() const {
   print_inserted(stderr, inserted_, measured_.coverage);
+  if (options_->verbose) print_refused(stderr, measured_.coverage);
   print_left_out(stderr, pid_, measured_.binding, options_->verbose);
 }
 

@@ -133,6 +133,10 @@ void print_coverage(std::FILE* out, const focus::Binding& binding, const patch::
   std::map<std::string, uint64_t> reasons;
   for (const patch::RefusedSite& refused : coverage.refused) reasons[refused.reason]++;
   for (const auto& [reason, count] : reasons) say(out, "  {:6}  {}\n", count, reason);
+  print_refused(out, coverage);
+}
+
+void print_refused(std::FILE* out, const patch::Coverage& coverage) {
   for (const patch::RefusedSite& refused : coverage.refused)
     say(out, "refused: {} {} at {:#x}: {} [{:02x}]\n", read_text(refused.object, refused.function),
         site_text(refused.site), refused.site.address, refused.reason, fmt::join(refused.bytes, " "));

@@ -265,6 +265,21 @@ class Times(Queries):
         self.assertGreater(sum(by_thread.values()), 0)
 
 
+class Refused(Queries):
+    def test_points_are_named(self):
+        """Also of a query by function, and within another one: their lines would read as 0."""
+        program = self.start("busy")
+        before = self.remember(program.pid)
+        program.ask("chain 1")  # there are lines
+        for query in ("calls /Code/busy/b_* by function", "calls /Code/busy/b_* within b_chain"):
+            for words, is_named in ((["--verbose"], self.assertRegex), ([], self.assertNotRegex)):
+                with self.subTest(query=query, words=words):
+                    session = self.inject(program.pid, query, *words).wait_inserted()
+                    self.assert_stopped_well(session)
+                    is_named(session.errors, r"refused: /Code/busy/b_odd entry at 0x\w+: the entry is the head of a loop")
+        self.assert_untouched(program.pid, before)
+
+
 class Redis(Queries):
     def test_a_table_of_all_functions_is_short(self):
         """The largest of thousands of lines; what cannot be measured is one warning, unless all of it is asked for."""
