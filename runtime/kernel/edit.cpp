@@ -71,18 +71,15 @@ bool holds(const std::byte* at, std::span<const uint8_t> bytes) {
   return std::memcmp(at, bytes.data(), bytes.size()) == 0;
 }
 
-// From `first` on, those that are read together: a read costs as much as three pages more.
-size_t end_of_stretch(std::span<const Edit> edits, size_t first) {
-  constexpr uint64_t kPages = 16, kFarthest = 2;
+// Behind the edits of so many pages, from that of `first` on.
+size_t end_of(std::span<const Edit> edits, size_t first, uint64_t pages) {
   size_t last = first + 1;
-  while (last < edits.size() && page_of(edits[last]) - page_of(edits[last - 1]) <= kFarthest &&
-         page_of(edits[last]) - page_of(edits[first]) < kPages)
-    last++;
+  while (last < edits.size() && page_of(edits[last]) - page_of(edits[first]) < pages) last++;
   return last;
 }
 
 // `bytes`, which begin at `start`, with one write for all of a page that these have changed.
-bool write_pages(int memory, std::span<const Edit> edits, std::span<const size_t> changed, uint64_t start,
+void write_pages(int memory, std::span<const Edit> edits, std::span<const size_t> changed, uint64_t start,
                  std::span<const std::byte> bytes) {
   for (size_t i = 0; i < changed.size();) {
     const Edit& first = edits[changed[i]];
@@ -90,26 +87,22 @@ bool write_pages(int memory, std::span<const Edit> edits, std::span<const size_t
     for (; i < changed.size() && page_of(edits[changed[i]]) == page_of(first); i++)
       end = std::max<uint64_t>(end, edits[changed[i]].address + edits[changed[i]].to.size());
     if (!write_memory(memory, first.address, bytes.subspan(first.address - start, end - first.address)))
-      return false;
+      return;
   }
-  return true;
 }
 
 // The edits [first, last), of pages that lie side by side: one read for all of them, a write for each page, and a read
 // for what has come of it. All threads may stand meanwhile, and a call takes longer than its page.
 void edit_stretch(int memory, std::span<const Edit> edits, size_t first, size_t last, bool only_look,
                   Edited& out) {
-  const uint64_t start = edits[first].address;
-  uint64_t end = start;
+  uint64_t start = edits[first].address, end = start;
   for (size_t i = first; i < last; i++) end = std::max<uint64_t>(end, edits[i].address + edits[i].to.size());
   std::vector<std::byte> bytes(end - start);
   if (!read_memory(memory, start, bytes)) {
-    const bool is_one = page_of(edits[first]) == page_of(edits[last - 1]);
-    for (size_t i = first; i < last && is_one; i++) out.foreign.push_back(i);
-    for (size_t i = first, after = i; i < last && !is_one && !out.failed; i = after) {  // others can be read
-      while (after < last && page_of(edits[after]) == page_of(edits[i])) after++;
-      edit_stretch(memory, edits, i, after, only_look, out);
-    }
+    const size_t after = end_of(edits.first(last), first, 1);
+    for (size_t i = first; i < last && after == last; i++) out.foreign.push_back(i);
+    if (after < last) edit_stretch(memory, edits, first, after, only_look, out);  // others can be read
+    if (after < last && !out.failed) edit_stretch(memory, edits, after, last, only_look, out);
     return;
   }
   const size_t before = out.changed.size();
@@ -124,12 +117,12 @@ void edit_stretch(int memory, std::span<const Edit> edits, size_t first, size_t 
   }
   const auto changed = out.changed.begin() + static_cast<ptrdiff_t>(before);
   if (only_look || changed == out.changed.end()) return;
-  const bool is_written = write_pages(memory, edits, {changed, out.changed.end()}, start, bytes);
+  write_pages(memory, edits, {changed, out.changed.end()}, start, bytes);
   const bool is_read = read_memory(memory, start, bytes);
   const auto gone = std::remove_if(changed, out.changed.end(), [&](size_t i) {
     return !is_read || !holds(bytes.data() + (edits[i].address - start), edits[i].to);
   });
-  out.failed = !is_written || gone != out.changed.end();
+  out.failed = gone != out.changed.end();
   out.changed.erase(gone, out.changed.end());
 }
 
@@ -157,11 +150,8 @@ Edited apply_edits(uint32_t writer, std::span<const Edit> edits, bool only_look)
   Edited out;
   const Writers::File file = writers().find(writer);
   out.failed = !file;
-  for (size_t first = 0; first < edits.size() && !out.failed;) {
-    const size_t last = end_of_stretch(edits, first);
-    edit_stretch(*file, edits, first, last, only_look, out);
-    first = last;
-  }
+  for (size_t first = 0, last = 0; first < edits.size() && !out.failed; first = last)
+    edit_stretch(*file, edits, first, last = end_of(edits, first, 8), only_look, out);
   return out;
 }
 
