@@ -71,10 +71,12 @@ bool holds(const std::byte* at, std::span<const uint8_t> bytes) {
   return std::memcmp(at, bytes.data(), bytes.size()) == 0;
 }
 
-// Behind the edits of so many pages, from that of `first` on.
+// Behind the edits of so many pages, from that of `first` on. Who asks may be taken over, and have them in any order.
 size_t end_of(std::span<const Edit> edits, size_t first, uint64_t pages) {
   size_t last = first + 1;
-  while (last < edits.size() && page_of(edits[last]) - page_of(edits[first]) < pages) last++;
+  while (last < edits.size() && edits[last].address >= edits[last - 1].address &&
+         page_of(edits[last]) - page_of(edits[first]) < pages)
+    last++;
   return last;
 }
 
@@ -82,17 +84,14 @@ size_t end_of(std::span<const Edit> edits, size_t first, uint64_t pages) {
 void write_pages(int memory, std::span<const Edit> edits, std::span<const size_t> changed, uint64_t start,
                  std::span<const std::byte> bytes) {
   for (size_t i = 0; i < changed.size();) {
-    const Edit& first = edits[changed[i]];
-    uint64_t end = first.address;
-    for (; i < changed.size() && page_of(edits[changed[i]]) == page_of(first); i++)
+    uint64_t at = edits[changed[i]].address, end = at;
+    for (; i < changed.size() && page_of(edits[changed[i]]) == at / kPage; i++)
       end = std::max<uint64_t>(end, edits[changed[i]].address + edits[changed[i]].to.size());
-    if (!write_memory(memory, first.address, bytes.subspan(first.address - start, end - first.address)))
-      return;
+    if (!write_memory(memory, at, bytes.subspan(at - start, end - at))) return;
   }
 }
 
-// The edits [first, last), of pages that lie side by side: one read for all of them, a write for each page, and a read
-// for what has come of it. All threads may stand meanwhile, and a call takes longer than its page.
+// The edits [first, last), of neighbouring pages: threads may stand meanwhile, and a call takes longer than its page.
 void edit_stretch(int memory, std::span<const Edit> edits, size_t first, size_t last, bool only_look,
                   Edited& out) {
   uint64_t start = edits[first].address, end = start;

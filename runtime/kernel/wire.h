@@ -189,7 +189,8 @@ struct Parameter<std::span<const Edit>> {
     for (uint64_t address = 0; count > 0; count--) {
       get(from, address);
       const auto before = code(), after = code();
-      if (before.size() != after.size() || before.empty()) return (void)from.get(UINT64_MAX);
+      if (before.size() != after.size() || address + before.size() <= address)
+        return (void)from.get(UINT64_MAX);
       kept.push_back({address, before, after});
     }
   }

@@ -45,6 +45,20 @@ TEST(Wire, EditsComeBack) {
   EXPECT_TRUE(std::ranges::equal(kept[1].from, after) && std::ranges::equal(kept[1].to, before));
 }
 
+// It would end before it begins.
+TEST(Wire, NoEditGoesBeyondTheLastAddress) {
+  const std::array<uint8_t, 3> before = {1, 2, 3}, after = {4, 5, 6};
+  const std::array<Edit, 1> edits = {Edit{UINT64_MAX - 1, before, after}};
+  using Edits = Parameter<std::span<const Edit>>;
+  Writer writer(room);
+  Edits::ask(writer, edits);
+  Reader reader{std::span(room).first(writer.used())};
+  Edits::Kept kept;
+  Edits::take(reader, kept);
+  EXPECT_FALSE(reader.is_whole());
+  EXPECT_TRUE(kept.empty());
+}
+
 TEST(Wire, WhatDoesNotFitIsSaid) {
   Writer writer{std::span(room).first(10)};
   put(writer, std::string(100, 'x'));

@@ -63,6 +63,15 @@ TEST_F(Edits, APageThatIsNotThereHidesNoOther) {
   for (size_t offset : {3, 9, 9000}) EXPECT_EQ(page_[offset], 7);
 }
 
+// A broker takes them from a process that may have been taken over: an order is no reason to leave its own memory.
+TEST_F(Edits, AreMadeInAnyOrder) {
+  Edit edits[] = {
+      {at(9000), kOld, kNew}, {at(4000), kOld, kNew}, {at(3000), kOld, kNew}, {at(3900), kOld, kNew}};
+  const Edited done = memory_->edit(edits);
+  EXPECT_EQ(done.changed, (std::vector<size_t>{0, 1, 2, 3}));
+  for (size_t offset : {9000, 4000, 3000, 3900}) EXPECT_EQ(page_[offset], 7);
+}
+
 TEST_F(Edits, BreakpointsStay) {
   mprotect(page_, 4096, PROT_READ | PROT_WRITE);
   const Edit edit{at(3), kNew, kOld};
