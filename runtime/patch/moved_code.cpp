@@ -91,10 +91,11 @@ std::optional<std::set<uint64_t>> find_moved(std::span<const resident::PatchedWi
   std::ranges::sort(sorted, {}, &resident::PatchedWindow::address);
   std::map<std::pair<uint64_t, uint64_t>, std::vector<InFile>> sought;  // by device and inode
   for (const resident::PatchedFile& file : files) {
-    const auto in_file = std::ranges::subrange(
-        std::ranges::lower_bound(sorted, file.at.start, {}, &resident::PatchedWindow::address),
-        std::ranges::lower_bound(sorted, file.at.end, {}, &resident::PatchedWindow::address));
-    if (file.at.end <= file.at.start || in_file.empty()) continue;
+    const auto at = [&](uint64_t address) {
+      return std::ranges::lower_bound(sorted, address, {}, &resident::PatchedWindow::address);
+    };
+    if (file.at.end <= file.at.start || at(file.at.start) == at(file.at.end)) continue;
+    const std::span in_file(at(file.at.start), at(file.at.end));
     if (!search.spend(0, in_file.size())) return std::nullopt;
     for (const resident::PatchedWindow* window : in_file)
       sought[{file.device, file.inode}].push_back({file.offset + (window->address - file.at.start), window});
