@@ -1,7 +1,9 @@
 #include "base/proc_text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
+#include <system_error>
 
 namespace mdl {
 
@@ -16,6 +18,13 @@ std::string_view stat_field(std::string_view stat, int field) {
     rest.remove_prefix(space + 1);
   }
   return rest.substr(0, rest.find_first_of(" \n"));
+}
+
+std::optional<uint64_t> stat_number(std::string_view stat, int field) {
+  const std::string_view text = stat_field(stat, field);
+  uint64_t out = 0;
+  const bool is_number = std::from_chars(text.data(), text.data() + text.size(), out).ec == std::errc();
+  return is_number ? std::optional(out) : std::nullopt;
 }
 
 bool stat_is_alive(std::string_view stat) {

@@ -42,8 +42,8 @@ std::string own_stat(pid_t tid) {
 }
 
 // 0 when there is none.
-uint64_t stat_number(pid_t pid, int field) {
-  return static_cast<uint64_t>(number(stat_field(own_stat(pid), field)));
+uint64_t own_stat_number(pid_t pid, int field) {
+  return stat_number(own_stat(pid), field).value_or(0);
 }
 
 // By how many nanoseconds the clock of this process's time namespace (time_namespaces(7)) is ahead, by which /proc
@@ -59,7 +59,7 @@ int64_t boot_clock_offset() {
 }
 
 uint64_t flags(pid_t pid) {
-  return stat_number(pid, 9);
+  return own_stat_number(pid, 9);
 }
 
 // A process that has lost its memory but is no zombie yet is ending, unless it never had any.
@@ -261,7 +261,7 @@ std::string program_of(pid_t pid) {
 
 uint64_t start_time(pid_t pid) {
   static const int64_t kTick = 1'000'000'000 / sysconf(_SC_CLK_TCK), offset = boot_clock_offset();
-  const uint64_t shown = stat_number(pid, 22);
+  const uint64_t shown = own_stat_number(pid, 22);
   if (shown == 0) return 0;
   // Signed: by such a clock a process may have started before the boot.
   const int64_t start = static_cast<int64_t>(shown * static_cast<uint64_t>(kTick)) - offset;
@@ -269,7 +269,7 @@ uint64_t start_time(pid_t pid) {
 }
 
 uint64_t stack_start(pid_t pid) {
-  return stat_number(pid, 28);
+  return own_stat_number(pid, 28);
 }
 
 }  // namespace mdl::process

@@ -1,7 +1,6 @@
 #include "runtime/session/ended_children.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/proc_text.h"
 #include "base/say.h"
@@ -24,11 +23,7 @@ void EndedChildren::say(std::span<const output::Point> points) const {
 
 uint64_t EndedChildren::faults() const {
   constexpr int kFaultsOfChildren = 11;  // cminflt
-  const std::string stat = kernel::proc_text(parent_, "stat");
-  const std::string_view field = stat_field(stat, kFaultsOfChildren);
-  uint64_t out = 0;
-  std::from_chars(field.data(), field.data() + field.size(), out);
-  return out;
+  return stat_number(kernel::proc_text(parent_, "stat"), kFaultsOfChildren).value_or(0);
 }
 
 }  // namespace mdl::inject

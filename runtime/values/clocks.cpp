@@ -15,7 +15,7 @@
 namespace mdl::values {
 namespace {
 
-constexpr uint64_t kBlockBytes = 512;           // ru_inblock and ru_oublock count these
+constexpr uint64_t kBlockBytes = 512;  // ru_inblock and ru_oublock count these
 
 std::string task_file(pid_t pid, pid_t tid, const char* name) {
   return kernel::proc_text(pid, fmt::format("task/{}/{}", tid, name));
@@ -26,12 +26,6 @@ std::optional<uint64_t> number_of(const std::string& text, std::string_view key)
   size_t at = text.find(key);
   if (at == std::string::npos) return std::nullopt;
   return std::strtoull(text.c_str() + at + key.size(), nullptr, 10);
-}
-
-std::optional<uint64_t> stat_number(const std::string& stat, int field) {
-  const std::string text(stat_field(stat, field));
-  if (text.empty()) return std::nullopt;
-  return std::strtoull(text.c_str(), nullptr, 10);
 }
 
 std::optional<uint64_t> event_count(format::Event event, pid_t pid, pid_t tid) {

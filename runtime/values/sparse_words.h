@@ -7,8 +7,8 @@
 
 namespace mdl::values {
 
-// A block of distributions has 22 KB for each, and a few words of them are
-// used: as they stand, the blocks of a few dozen threads that have ended would fill the memory of the reader.
+// A block of distributions has 22 KB for each, and a few words of them are used: as they stand, the blocks of a few
+// dozen threads that have ended would fill the memory of the reader.
 // It never takes more than a word beyond what the words take: a single zero does not end a run.
 class SparseWords {
  public:

@@ -252,13 +252,12 @@ class Asked(Check):
         session = self.inject(program.pid, plan, *(word for name in ("f_work", "f_inside", "f_other")
                                                    for word in ("-m", f"work@/Code/flows/{name}"))).wait_inserted()
         program.send("storm 4000")
-        late = 0  # on a busy machine a thread may get no processor to stop on
         for _ in range(40):
-            done = run(MDL_INJECT, "--check", program.pid)
-            late += "did not stop within" in done.stderr
-            if "did not stop within" not in done.stderr:
-                self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
-        self.assertLess(late, 20)
+            for _ in range(5):  # on a busy machine a thread may get no processor to stop on: it is asked again
+                done = run(MDL_INJECT, "--check", program.pid)
+                if "did not stop within" not in done.stderr:
+                    break
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         program.answer("done")
         self.assert_stopped_well(session)
         self.assertNotIn("was entered", session.errors)

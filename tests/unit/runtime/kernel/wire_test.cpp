@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace mdl::kernel::wire {
 namespace {
@@ -22,6 +24,17 @@ T there_and_back(const T& value) {
   return out;
 }
 
+// Whether all was there, too. Their bytes are those of `room`.
+std::pair<std::vector<Edit>, bool> edits_back(std::span<const Edit> edits) {
+  using Edits = Parameter<std::span<const Edit>>;
+  Writer writer(room);
+  Edits::ask(writer, edits);
+  Reader reader{std::span(room).first(writer.used())};
+  Edits::Kept kept;
+  Edits::take(reader, kept);
+  return {kept, reader.is_whole()};
+}
+
 TEST(Wire, ValuesComeBack) {
   EXPECT_EQ(there_and_back(uint64_t{42}), 42u);
   EXPECT_EQ(there_and_back(std::string("a\0b", 3)), std::string("a\0b", 3));
@@ -33,13 +46,8 @@ TEST(Wire, ValuesComeBack) {
 TEST(Wire, EditsComeBack) {
   const std::array<uint8_t, 3> before = {1, 2, 3}, after = {4, 5, 6};
   const std::array<Edit, 2> edits = {Edit{0x1000, before, after}, Edit{0x2000, after, before}};
-  using Edits = Parameter<std::span<const Edit>>;
-  Writer writer(room);
-  Edits::ask(writer, edits);
-  Reader reader{std::span(room).first(writer.used())};
-  Edits::Kept kept;
-  Edits::take(reader, kept);
-  ASSERT_TRUE(reader.is_whole());
+  const auto [kept, is_whole] = edits_back(edits);
+  ASSERT_TRUE(is_whole);
   ASSERT_EQ(kept.size(), 2u);
   EXPECT_EQ(kept[1].address, 0x2000u);
   EXPECT_TRUE(std::ranges::equal(kept[1].from, after) && std::ranges::equal(kept[1].to, before));
@@ -49,13 +57,8 @@ TEST(Wire, EditsComeBack) {
 TEST(Wire, NoEditGoesBeyondTheLastAddress) {
   const std::array<uint8_t, 3> before = {1, 2, 3}, after = {4, 5, 6};
   const std::array<Edit, 1> edits = {Edit{UINT64_MAX - 1, before, after}};
-  using Edits = Parameter<std::span<const Edit>>;
-  Writer writer(room);
-  Edits::ask(writer, edits);
-  Reader reader{std::span(room).first(writer.used())};
-  Edits::Kept kept;
-  Edits::take(reader, kept);
-  EXPECT_FALSE(reader.is_whole());
+  const auto [kept, is_whole] = edits_back(edits);
+  EXPECT_FALSE(is_whole);
   EXPECT_TRUE(kept.empty());
 }
 
