@@ -170,7 +170,8 @@ void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>
   const BlockMemory memory(live);
   std::map<uint64_t, std::vector<const Mapping*>> by_bias;
   for (const Mapping* mapping : mapped.mappings)
-    if (std::optional<uint64_t> bias = bias_of(*file, *mapping)) by_bias[*bias].push_back(mapping);
+    if (std::optional<uint64_t> bias = bias_of(*file, *mapping, mapped.mappings))
+      by_bias[*bias].push_back(mapping);
   for (const auto& [bias, loaded] : by_bias) {
     if (std::none_of(loaded.begin(), loaded.end(), [](const Mapping* one) { return one->execute; })) continue;
     Object object = base;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "llvm/BinaryFormat/Dwarf.h"
 #include "llvm/BinaryFormat/ELF.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kMostSequences = 16 << 20;  // bytes of their descriptions, and of one
+constexpr size_t kComparedSegments = 16;
 constexpr uint64_t page_down(uint64_t value) {
   return value & ~(kPage - 1);
 }
@@ -91,6 +93,28 @@ void finish(Object& object, std::vector<Function> functions, bool is_whole) {
             [](const Part& a, const Part& b) { return a.range.start < b.range.start; });
 }
 
+// Whether a page of the file at this offset is mapped for the segment.
+bool covers(const Segment& segment, uint64_t offset) {
+  return segment.type == llvm::ELF::PT_LOAD && segment.file_size != 0 &&
+         offset >= page_down(segment.offset) &&
+         offset - page_down(segment.offset) < segment.file_size + segment.offset % kPage;
+}
+
+// How many of the file's loaded segments are where this bias has them. `mappings`: of the file, by address. A file
+// with more than the first 16 is made to be slow.
+size_t segments_in_place(const ElfFile& file, uint64_t bias, std::span<const Mapping* const> mappings) {
+  size_t loaded = 0, in_place = 0;
+  for (const Segment& segment : file.segments()) {
+    if (segment.type != llvm::ELF::PT_LOAD || ++loaded > kComparedSegments) continue;
+    const uint64_t start = bias + segment.address;
+    const auto after = std::ranges::upper_bound(mappings, start, {}, &Mapping::start);
+    if (after == mappings.begin()) continue;
+    const Mapping& mapping = **std::prev(after);
+    if (start < mapping.end && start - mapping.start + mapping.offset == segment.offset) in_place++;
+  }
+  return in_place;
+}
+
 }  // namespace
 
 std::vector<Range> read_restartable(const ElfFile& file, const Object& object, const Memory& memory) {
@@ -130,19 +154,24 @@ bool runs_old_code(const ElfFile& file, const Object& object) {
   });
 }
 
-std::optional<uint64_t> bias_of(const ElfFile& file, const Mapping& mapping) {
-  // One page of the file may be mapped by two segments; the one with the mapping's rights is meant.
-  for (bool same_rights : {true, false}) {
-    for (const Segment& segment : file.segments()) {
-      if (segment.type != llvm::ELF::PT_LOAD || segment.file_size == 0) continue;
-      if (same_rights && ((segment.flags & llvm::ELF::PF_X) != 0) != mapping.execute) continue;
-      if (mapping.offset < page_down(segment.offset) ||
-          mapping.offset - page_down(segment.offset) >= segment.file_size + segment.offset % kPage)
-        continue;
-      return mapping.start - mapping.offset - (segment.address - segment.offset);
-    }
+std::optional<uint64_t> bias_of(const ElfFile& file, const Mapping& mapping,
+                                std::span<const Mapping* const> mappings) {
+  // One page of the file may be mapped by several segments, also by two of code (gold's text-unlikely-segment).
+  // At a wrong one's bias the others are not in their places. A piece that the program has mapped again (V8) has no
+  // others: then its rights tell, and that it begins as its segment does.
+  std::optional<uint64_t> best;
+  std::tuple<size_t, bool, bool> best_signs;
+  for (const Segment& segment : file.segments()) {
+    if (!covers(segment, mapping.offset)) continue;
+    const uint64_t bias = mapping.start - mapping.offset - (segment.address - segment.offset);
+    const std::tuple signs{segments_in_place(file, bias, mappings),
+                           ((segment.flags & llvm::ELF::PF_X) != 0) == mapping.execute,
+                           mapping.offset == page_down(segment.offset)};
+    if (best && signs <= best_signs) continue;
+    best = bias;
+    best_signs = signs;
   }
-  return std::nullopt;
+  return best;
 }
 
 std::shared_ptr<const FrameTable> read_frames(const ElfFile& file, uint64_t bias) {

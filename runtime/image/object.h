@@ -12,8 +12,10 @@
 namespace mdl::image {
 
 // Run-time address minus virtual address for the segment that `mapping` maps; nothing when no
-// loaded segment covers the mapping's file offset.
-std::optional<uint64_t> bias_of(const ElfFile& file, const Mapping& mapping);
+// loaded segment covers the mapping's file offset. `mappings`, all of the file by address, tell which segment is
+// meant where several cover it.
+std::optional<uint64_t> bias_of(const ElfFile& file, const Mapping& mapping,
+                                std::span<const Mapping* const> mappings = {});
 
 // The file of an object, opened again.
 Result<ElfFile> open_object(const Image& image, const Object& object);

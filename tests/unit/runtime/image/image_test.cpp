@@ -1,6 +1,7 @@
 // Images of running programs of every kind, and of files that are damaged.
 #include "runtime/image/image.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -274,6 +275,64 @@ TEST(Names, Match) {
   EXPECT_TRUE(matches(named("_ZNSsC1EPKcRKSaIcE"), demangle("_ZNSsC1EPKcRKSaIcE").plain));
   EXPECT_TRUE(matches(named("_Z1gIiEvT_"), "g<int>"));
   EXPECT_TRUE(matches(named("_Z1gIiEvT_"), "void g<int>(int)"));
+}
+
+// A file of two segments of code; the second one begins in the page in which the first one, of this size, ends.
+Result<ElfFile> file_of_two_segments(uint64_t first_size) {
+  std::vector<std::byte> bytes(0x4000);
+  const Elf64_Ehdr header{
+      .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+      .e_type = ET_DYN,
+      .e_machine = EM_X86_64,
+      .e_version = EV_CURRENT,
+      .e_entry = 0,
+      .e_phoff = sizeof(Elf64_Ehdr),
+      .e_shoff = 0,
+      .e_flags = 0,
+      .e_ehsize = sizeof(Elf64_Ehdr),
+      .e_phentsize = sizeof(Elf64_Phdr),
+      .e_phnum = 2,
+      .e_shentsize = 0,
+      .e_shnum = 0,
+      .e_shstrndx = 0};
+  auto code = [](uint64_t offset, uint64_t address, uint64_t size) {
+    return Elf64_Phdr{PT_LOAD, PF_R | PF_X, offset, address, address, size, size, 0x1000};
+  };
+  const Elf64_Phdr segments[] = {code(0, 0, first_size), code(first_size, first_size + 0x1000, 0x1800)};
+  std::memcpy(bytes.data(), &header, sizeof header);
+  std::memcpy(bytes.data() + sizeof header, segments, sizeof segments);
+  return ElfFile::read(std::make_shared<BufferMemory>(std::move(bytes)), 0x4000, "a test");
+}
+
+Mapping code_mapping(uint64_t start, uint64_t end, uint64_t offset) {
+  Mapping mapping;
+  mapping.start = start;
+  mapping.end = end;
+  mapping.offset = offset;
+  mapping.read = mapping.execute = true;
+  return mapping;
+}
+
+TEST(Bias, OfAPageThatTwoSegmentsOfCodeMap) {
+  Result<ElfFile> file = file_of_two_segments(0x2030);
+  ASSERT_TRUE(file);
+  const Mapping first = code_mapping(0x500000, 0x503000, 0),
+                second = code_mapping(0x503000, 0x505000, 0x2000);
+  const Mapping* both[] = {&first, &second};
+  for (const Mapping* mapping : both) EXPECT_EQ(bias_of(*file, *mapping, both), 0x500000u);
+  EXPECT_EQ(bias_of(*file, second), 0x500000u);
+  // The same two of which the program has given the first one's last page other rights for a while.
+  const Mapping head = code_mapping(0x500000, 0x502000, 0), tail = code_mapping(0x502000, 0x503000, 0x2000);
+  const Mapping* pieces[] = {&head, &tail, &second};
+  for (const Mapping* mapping : pieces) EXPECT_EQ(bias_of(*file, *mapping, pieces), 0x500000u);
+}
+
+TEST(Bias, OfTwoSegmentsInTheFirstPage) {
+  Result<ElfFile> file = file_of_two_segments(0xef8);
+  ASSERT_TRUE(file);
+  const Mapping first = code_mapping(0x500000, 0x501000, 0), second = code_mapping(0x501000, 0x503000, 0);
+  const Mapping* both[] = {&first, &second};
+  for (const Mapping* mapping : both) EXPECT_EQ(bias_of(*file, *mapping, both), 0x500000u);
 }
 
 // The whole way from a file's bytes to functions and frames, on bytes that may be anything.
