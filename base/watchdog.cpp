@@ -26,6 +26,8 @@ constexpr int kPatience = 60, kPatienceWhileStanding = 10;
 struct Slot {
   std::atomic<bool> taken = false;
   std::atomic<uint64_t> calls = 0;  // begun and ended: odd during one
+  std::atomic<uint64_t> begun = 0;  // calls for memory
+  std::atomic<bool> is_for_file = false;
 };
 std::array<Slot, kMostThreads> slots;
 std::atomic<int> standing = 0;
@@ -47,12 +49,19 @@ struct OwnSlot {
 };
 thread_local OwnSlot own;
 
-[[noreturn]] void end() {
-  constexpr std::string_view kText =
+[[noreturn]] void end(bool is_for_file) {
+  constexpr std::string_view kMemory =
       "mdl-inject: the memory of the process does not let itself be read: a page of it waits for somebody to "
-      "fill it, or a program that it executes (FUSE, userfaultfd, a network file system). mdl-inject ends "
-      "itself here; what it has put into the process stays inert: see mdl-inject --status\n";
-  [[maybe_unused]] const ssize_t put = write(STDERR_FILENO, kText.data(), kText.size());
+      "fill it, or a program that it executes (FUSE, userfaultfd, a network file system)";
+  constexpr std::string_view kFile =
+      "mdl-inject: a file of the process does not let itself be read: what serves its file system does not "
+      "answer (FUSE, a network file system)";
+  constexpr std::string_view kEnd =
+      ". mdl-inject ends itself here; what it has put into the process stays inert: see mdl-inject "
+      "--status\n";
+  const std::string_view text = is_for_file ? kFile : kMemory;
+  [[maybe_unused]] ssize_t put = write(STDERR_FILENO, text.data(), text.size());
+  put = write(STDERR_FILENO, kEnd.data(), kEnd.size());
   kill(getpid(), SIGKILL);
   for (;;) pause();
 }
@@ -83,14 +92,14 @@ void watch() {
   std::chrono::nanoseconds last_work = own_work();
   for (;; nap(kLookUs)) {
     uint64_t all_calls = 0;
-    for (const Slot& slot : slots) all_calls += slot.calls;
+    for (const Slot& slot : slots) all_calls += slot.begun;
     if (std::exchange(last_calls, all_calls) != all_calls) last_work = own_work();
     if (own_work() - last_work > most_work.load()) end_work();
     for (size_t i = 0; i < slots.size(); i++) {
       const uint64_t calls = slots[i].calls;
       looks[i] = calls % 2 == 1 && calls == seen[i] ? looks[i] + 1 : 0;
       seen[i] = calls;
-      if (looks[i] > (standing > 0 ? kPatienceWhileStanding : kPatience)) end();
+      if (looks[i] > (standing > 0 ? kPatienceWhileStanding : kPatience)) end(slots[i].is_for_file);
     }
   }
 }
@@ -99,9 +108,12 @@ std::once_flag started;
 
 }  // namespace
 
-Watched::Watched() : is_outer_(own.slot && own.slot->calls % 2 == 0) {
+Watched::Watched(Of what) : is_outer_(own.slot && own.slot->calls % 2 == 0) {
   std::call_once(started, run_aside, watch);
-  if (is_outer_) own.slot->calls++;
+  if (!is_outer_) return;
+  own.slot->is_for_file = what == Of::file;
+  if (what == Of::memory) own.slot->begun++;
+  own.slot->calls++;
 }
 
 Watched::~Watched() {

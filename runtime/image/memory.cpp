@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/watchdog.h"
 #include "runtime/kernel/memory.h"
 
 namespace mdl::image {
@@ -31,6 +32,7 @@ FileMemory::~FileMemory() {
 }
 
 bool FileMemory::read(uint64_t address, std::span<std::byte> into) const {
+  const Watched watched(Watched::Of::file);
   size_t done = 0;
   while (done < into.size()) {
     uint64_t at = address + done;

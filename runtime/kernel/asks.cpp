@@ -222,15 +222,19 @@ std::string proc_link(pid_t pid, std::string_view name) {
   return ask<direct::proc_link>(pid, name);
 }
 bool stat_proc(pid_t pid, std::string_view name, struct stat& out) {
+  const Watched watched(Watched::Of::file);
   return ask<direct::stat_proc>(pid, name, out);
 }
 int open_proc(pid_t pid, std::string_view name) {
+  const Watched watched(Watched::Of::file);
   return ask<direct::open_proc>(pid, name).file;
 }
 int open_regular(pid_t pid, std::string_view name) {
+  const Watched watched(Watched::Of::file);
   return ask<direct::open_regular>(pid, name).file;
 }
 int open_below_root(pid_t pid, std::string_view path) {
+  const Watched watched(Watched::Of::file);
   return ask<direct::open_below_root>(pid, path).file;
 }
 std::string own_text(std::string_view name) {

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <functional>
 
 #include "base/result.h"
@@ -39,6 +40,29 @@ TEST(WatchdogDeathTest, EndsWhatComputesWithoutEnd) {
   const auto exits_with = [](Status status) { return testing::ExitedWithCode(static_cast<int>(status)); };
   EXPECT_EXIT(endless(), exits_with(Status::failed), "comes to no end");
   EXPECT_EXIT((target_changes(), endless()), exits_with(Status::left_inert), "comes to no end");
+}
+
+// A file may have no end of reads.
+TEST(WatchdogDeathTest, CallsForFilesAreNoWork) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto endless = [] {
+    limit_work(std::chrono::milliseconds(300));
+    for (int i = 0; i < 400; i++) {
+      const Watched call(Watched::Of::file);
+      compute(std::chrono::milliseconds(50));
+    }
+  };
+  EXPECT_EXIT(endless(), testing::ExitedWithCode(static_cast<int>(Status::failed)), "comes to no end");
+}
+
+TEST(WatchdogDeathTest, EndsWhatWaitsForAFile) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto waits = [] {
+    target_stands(true);
+    const Watched call(Watched::Of::file);
+    sleep(20);
+  };
+  EXPECT_EXIT(waits(), testing::KilledBySignal(SIGKILL), "a file of the process does not let itself be read");
 }
 
 TEST(Watchdog, LetsWorkBetweenCallsBe) {
