@@ -60,6 +60,11 @@ struct OpenFile {
   uint64_t stored = 0;  // of that, on its disk
 };
 
+// FUSE without allow_other: the part of mdl-inject that reads files has no rights and another user.
+constexpr const char* kOwnersOnly =
+    " (a file system in user space shows its files to who has mounted it, unless it is mounted with "
+    "allow_other; --no-separate has them read with the rights of mdl-inject's user)";
+
 // The file that a mapping maps, whatever its name leads to by now. map_files is that file
 // itself but needs privilege; a file found by name must be the same inode. `pid`: of a thread that lives.
 Result<OpenFile> open_mapped(pid_t pid, const Mapping& mapping) {
@@ -86,7 +91,8 @@ Result<OpenFile> open_mapped(pid_t pid, const Mapping& mapping) {
   }
   auto bytes = std::make_shared<BlockMemory>(std::make_shared<FileMemory>(descriptor));
   if (fstat(descriptor, &status) != 0)
-    return Error{fmt::format("cannot look at {}, which process {} has mapped", mapping.path, pid)};
+    return Error{fmt::format("cannot look at {}, which process {} has mapped: {}{}", mapping.path, pid,
+                             std::strerror(errno), errno == EACCES ? kOwnersOnly : "")};
   return OpenFile{std::move(bytes), static_cast<uint64_t>(status.st_size), stored_bytes(status)};
 }
 
