@@ -130,7 +130,7 @@ class Builder {
         input_.changes || defers(input_.coverage), words,
         input_.changes ? resident::spare_cells_for(input_.plan, input_.more_distributions, input_.any_plan)
                        : resident::SpareCells{},
-        process::space_left(input_.image.pid) / 2);  // the other half is for code and tables
+        space_ / 2);  // the other half is for code and tables
     if (out_.layout.stride > kLargestBlock)
       return Error{fmt::format(
           "the requests would take {:.1f} MB of memory for each thread of process {}, and may take {} MB: "
@@ -172,9 +172,15 @@ class Builder {
   }
   bool is_known(size_t table) const { return successor_ && successor_->tables[table]; }
   resident::KeyTableShape shape_of(const focus::KeyTable& table) const {
+    if (input_.max_keys == resident::kAsUsual)
+      return resident::KeyTableShape::usual(bytes_for_each_table(), table.kind, table.names);
     const uint64_t texts = format::text_keys(table.names);
     return resident::KeyTableShape::of(
         texts ? std::min(input_.max_keys, resident::kMostTexts) : input_.max_keys, table.kind, table.names);
+  }
+  // Where nobody says how many keys there may be: tables share a quarter of what limits leave, and the room of two.
+  uint64_t bytes_for_each_table() const {
+    return std::min(space_ / 4, 2 * resident::kUsualTable) / input_.binding.key_tables.size();
   }
   Result<void> use_session() {
     out_.extends = true;
@@ -430,6 +436,7 @@ class Builder {
   }
 
   const InsertInput& input_;
+  const uint64_t space_ = process::space_left(input_.image.pid);
   const std::vector<image::Mapping>& mappings_;
   uint64_t apart_;
   const resident::Journal* session_;

@@ -23,6 +23,14 @@ KeyTableShape KeyTableShape::of(uint64_t most, format::CellKind kind,
   return out;
 }
 
+KeyTableShape KeyTableShape::usual(uint64_t bytes, format::CellKind kind,
+                                   const std::vector<format::KeyName>& names) {
+  const uint64_t usual = kind == format::CellKind::histogram ? 2 * kUsualTable : kUsualTable;
+  KeyTableShape out = of(kMostKeys, kind, names);
+  while (out.most > kLeastUsual && out.keys_size() > std::min(bytes, usual)) out.most /= 2;
+  return out;
+}
+
 uint64_t KeyTableShape::slots_for(uint64_t totals) {
   return std::bit_ceil(std::max(totals * 2, kFewestSlots));
 }

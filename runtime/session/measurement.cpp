@@ -343,8 +343,18 @@ Result<void> Measurement::write_last(const values::Sample& sample) {
         "warning: threads had more than 8 active keys {} times; what they counted under the others is "
         "missing\n",
         requests_.more_keys());
+  say_other_keys();
   say_no_keys(sample);
   return {};
+}
+
+void Measurement::say_other_keys() const {
+  for (const resident::JournalTable& table : journal_.tables)
+    if (requests_.has_other_keys(table.request))
+      say(stderr,
+          "note: `{}` had more keys than the {} that there was room for: the further ones share the line ? "
+          "(--max-keys N makes room for N)\n",
+          journal_.requests[table.request].metric, table.most);
 }
 
 // A heading without lines does not say that all is well. Of several processes, some often have none.
