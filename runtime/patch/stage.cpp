@@ -95,8 +95,10 @@ class Builder {
     std::sort(out_.windows.begin(), out_.windows.end(),
               [](const StagedWindow& a, const StagedWindow& b) { return a.window->start < b.window->start; });
     fill_journal();
-    // The journal names its own place, whose digits do not change its size by a page.
-    uint64_t size = pages(resident::write_journal(out_.journal).size() + 64);
+    // The journal names its own place, whose digits do not change its size by so much. Behind it is a word by which this
+    // memory is told from another (process/target_memory.h).
+    constexpr uint64_t kOwnPlace = 64, kWord = 8;
+    uint64_t size = pages(resident::write_journal(out_.journal).size() + kOwnPlace + kWord);
     if (auto ok = place(out_.journal_at, near, size, UINT64_MAX / 2); !ok) return ok.error();
     out_.journal.code.push_back(out_.journal_at);
     out_.journal.at = out_.journal_at;

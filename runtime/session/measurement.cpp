@@ -443,9 +443,13 @@ Result<int> Measurement::lost(const Error& why) {
   return 0;
 }
 
-std::optional<std::string> Measurement::other_program() const {
+std::optional<std::string> Measurement::other_program() {
   const std::string now = kernel::proc_text(pid(), "auxv");
   if (now.empty() || auxiliary_.empty() || now == auxiliary_) return std::nullopt;
+  if (memory_.runs(kernel::live_thread(pid())) == process::Runs::here) {
+    auxiliary_ = now;  // the program itself has forged it; it cannot foresee that of the next one
+    return std::nullopt;
+  }
   return process::program_of(pid());
 }
 

@@ -133,7 +133,7 @@ class Measurement {
   Result<int> ended();
   Result<int> lost(const Error& why);
   // The program that the process executes now, in the place of the one that was instrumented.
-  std::optional<std::string> other_program() const;
+  std::optional<std::string> other_program();
   Result<int> replaced(const std::string& program);
   Result<int> leave();
   Result<int> remove();
