@@ -14,6 +14,7 @@
 #include "runtime/patch/island.h"
 #include "runtime/patch/placed_code.h"
 #include "runtime/patch/raised_cells.h"
+#include "runtime/patch/reach.h"
 #include "runtime/patch/relay.h"
 #include "runtime/plan/verify.h"
 #include "runtime/process/limits.h"
@@ -395,7 +396,6 @@ class Builder {
                                   .units = units_of(value, *r.definition),
                                   .aggregate = r.definition->aggregate,
                                   .value = r.value,
-                                  .refused = input_.coverage.refused_of[i],
                                   .children = r.children,
                                   .of = r.of,
                                   .event = value.event,
@@ -404,6 +404,7 @@ class Builder {
                                   .early = input_.coverage.early_of[i],
                                   .sampled = r.definition->units_type == "sampled"});
     }
+    note_losses(input_.plan, input_.binding, input_.coverage, journal);
   }
 
   resident::JournalTable new_table(size_t i) {

@@ -302,7 +302,9 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Point
     for (const RequestValue& value : values) {
       point.series = &requests_.series(i, value, static_cast<size_t>(&value - values.data()));
       const output::Number number = requests_.feed_of(i).next(*point.series, value.total, interval_s);
-      if (!value.observed)
+      if (journal_.is_unknown(i))
+        point.value = output::Unknown{};
+      else if (!value.observed)
         point.value = number;
       else if (values::routines(value.kind).is_distribution)
         point.value = output::Observed{number, value.observed->distribution};
