@@ -181,10 +181,8 @@ class Builder {
     return resident::KeyTableShape::of(
         texts ? std::min(input_.max_keys, resident::kMostTexts) : input_.max_keys, table.kind, table.names);
   }
-  // Where nobody says how many keys there may be: tables share a quarter of what limits leave, and the room of two.
-  uint64_t bytes_for_each_table() const {
-    return std::min(space_ / 4, 2 * resident::kUsualTable) / input_.binding.key_tables.size();
-  }
+  // Where nobody says how many keys there may be: tables share a quarter of what limits leave.
+  uint64_t bytes_for_each_table() const { return space_ / 4 / input_.binding.key_tables.size(); }
   Result<void> use_session() {
     out_.extends = true;
     out_.layout = successor_ ? successor_->layout : session_->layout;
