@@ -105,7 +105,7 @@ struct Object {
   // in Debian).
   std::string name;
   std::string path;                  // as mapped
-  std::vector<std::string> aliases;  // other names it goes by: of the file behind a symbolic link, or behind a soname
+  std::vector<std::string> aliases;  // other names it goes by: that of its file, behind a link or a soname
   std::string build_id;              // hex, "" when there is none
   uint64_t bias = 0;                 // run-time address minus the file's virtual address
   bool is_main = false;
