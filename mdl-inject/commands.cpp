@@ -101,7 +101,8 @@ void print_journal(pid_t pid, const resident::Journal& journal, const image::Mem
     if (request.children) say(": {} children, in all", request.children);
     const bool has_total = holds_value(journal, i);
     if (request.keyed) say("{}", has_total ? ": by key, in all" : ": a value for each key");
-    if (snapshot && has_total) say(" = {}", text(0, snapshot->cells[i]));
+    if (snapshot && has_total)
+      say(" = {}", journal.is_unknown(i) ? "not known" : text(0, snapshot->cells[i]));
     uint64_t refused = journal.refused_of(i);
     say("{}{}\n", refused ? fmt::format(" ({} refused)", refused) : "",
         journal.ends_early(i) ? " (incomplete: ends before what is called last)" : "");
@@ -118,7 +119,8 @@ nlohmann::ordered_json row_of(pid_t pid, const resident::Journal& journal, const
     const auto row = [&](const std::string& focus, std::optional<int64_t> value) {
       requests.push_back({{"metric", request.metric},
                           {"focus", focus},
-                          {"value", value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json()},
+                          {"value", value && !journal.is_unknown(i) ? nlohmann::ordered_json(*value)
+                                                                    : nlohmann::ordered_json()},
                           {"units", request.units},
                           {"refused", journal.refused_of(i)}});
     };

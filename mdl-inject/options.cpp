@@ -391,11 +391,11 @@ Parsed parse_options(int argc, const char* const* argv) {
   bool traps = false;
   app.add_flag("--allow-traps", traps,
                "Permit traps where no jump fits; this version sets none, so nothing changes");
-  auto* keys_option =
-      app.add_option("--max-keys", o.max_keys,
-                     "Keys of a focus such as /Message/* (default 2097152, or the plan's maxKeys)")
-          ->type_name("N")
-          ->check(CLI::Range(uint64_t{1}, resident::kMostKeys));
+  auto* keys_option = app.add_option("--max-keys", o.max_keys,
+                                     "Keys of a focus such as /Message/* (default: as many as 48 MB hold, "
+                                     "524288, or the plan's maxKeys)")
+                          ->type_name("N")
+                          ->check(CLI::Range(uint64_t{1}, resident::kMostKeys));
   bool joined = false;
   auto* separate_option = app.add_flag("--separate", o.separate,
                                        "Give up all privileges but in a process that does nothing but touch "

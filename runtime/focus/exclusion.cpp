@@ -120,15 +120,19 @@ bool Exclusions::matches(const std::string& path) const {
 
 bool Exclusions::excludes(const image::Object& object) const {
   if (patterns_->plain.empty() && patterns_->regular.empty()) return false;
-  return matches("/Code/" + object.name);
+  const auto is_excluded = [&](const std::string& name) { return matches("/Code/" + name); };
+  return is_excluded(object.name) || std::ranges::any_of(object.aliases, is_excluded);
 }
 
 bool Exclusions::excludes(const image::Object& object, const image::Function& function) const {
   if (patterns_->plain.empty() && patterns_->regular.empty()) return false;
-  const std::string prefix = "/Code/" + object.name + "/";
-  if (matches(prefix + function.name)) return true;
-  return std::any_of(function.aliases.begin(), function.aliases.end(),
-                     [&](const std::string& alias) { return matches(prefix + alias); });
+  const auto is_excluded = [&](const std::string& name) {
+    const std::string prefix = "/Code/" + name + "/";
+    return matches(prefix + function.name) ||
+           std::ranges::any_of(function.aliases,
+                               [&](const std::string& alias) { return matches(prefix + alias); });
+  };
+  return is_excluded(object.name) || std::ranges::any_of(object.aliases, is_excluded);
 }
 
 }  // namespace mdl::focus

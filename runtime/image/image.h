@@ -100,11 +100,12 @@ struct Part {
 };
 
 struct Object {
-  // The module's name: last component of the file name, " (deleted)" removed; for the main program of
-  // the name it was started by, where that is a link to the file (redis-server is one in Debian).
+  // The module's name: the soname of a library that has one; else the last component of the file name, " (deleted)"
+  // removed; for the main program of the name it was started by, where that is a link to the file (redis-server is one
+  // in Debian).
   std::string name;
   std::string path;                  // as mapped
-  std::vector<std::string> aliases;  // other names it goes by: the file behind a symbolic link, the soname
+  std::vector<std::string> aliases;  // other names it goes by: that of its file, behind a link or a soname
   std::string build_id;              // hex, "" when there is none
   uint64_t bias = 0;                 // run-time address minus the file's virtual address
   bool is_main = false;

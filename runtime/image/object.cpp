@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "llvm/BinaryFormat/Dwarf.h"
 #include "llvm/BinaryFormat/ELF.h"
@@ -219,8 +220,10 @@ void describe(const ElfFile& file, std::span<const Mapping* const> mappings, uin
     for (const Fde& entry : object.frame_table->entries()) object.frames.push_back({entry.start, entry.end});
   }
   std::erase_if(object.frames, [&](const Range& range) { return is_outside(object, range.start); });
+  // Programs are linked with a library by this name, and it stays when the library is replaced by a newer one.
   std::string soname = file.soname();
-  if (!soname.empty() && soname != object.name) object.aliases.push_back(soname);
+  if (soname.empty() || soname == object.name || soname.find('/') != soname.npos) return;
+  object.aliases.push_back(std::exchange(object.name, std::move(soname)));
 }
 
 std::string over_budget(const Object& object) {

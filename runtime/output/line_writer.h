@@ -11,13 +11,14 @@ namespace mdl::output {
 
 class LineWriter final : public Consumer {
  public:
-  using Line = std::string (*)(const Point& point, bool final);  // without its end
+  using Line = std::string (*)(const Point& point, bool final);  // without its end; "": there is none
   LineWriter(Sink& sink, Line line, std::string_view end = "\n", std::string_view head = "")
       : sink_(sink), line_(line), end_(end), head_(head) {}
   Result<void> begin() override { return sink_.write(head_); }
   Result<void> sample(std::span<const Point> points, bool final) override {
     std::string text;
-    for (const Point& point : points) (text += sink_.shown(line_(point, final))) += end_;
+    for (const Point& point : points)
+      if (const std::string line = line_(point, final); !line.empty()) (text += sink_.shown(line)) += end_;
     return sink_.write(text);
   }
 

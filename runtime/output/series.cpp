@@ -24,6 +24,7 @@ Result<void> to_all(const std::vector<std::unique_ptr<Consumer>>& consumers, Ste
 const Number& number(const Value& value) {
   if (const auto* observed = std::get_if<Observed>(&value)) return observed->sum;
   if (const auto* summary = std::get_if<Summary>(&value)) return summary->number;
+  if (const auto* unknown = std::get_if<Unknown>(&value)) return unknown->number;
   return std::get<Number>(value);
 }
 
@@ -34,7 +35,7 @@ std::optional<double> Summary::mean() const {
 
 bool is_known(const Value& value) {
   const auto* summary = std::get_if<Summary>(&value);
-  return summary == nullptr || summary->count > 0;
+  return !std::holds_alternative<Unknown>(value) && (summary == nullptr || summary->count > 0);
 }
 
 std::string number_text(const Value& value) {

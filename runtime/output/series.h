@@ -77,9 +77,13 @@ struct Summary {
 
   std::optional<double> mean() const;  // with its fraction
 };
-using Value = std::variant<Number, Observed, Summary>;
-const Number& number(const Value& value);
-bool is_known(const Value& value);  // whether there is a number
+// Nothing could be measured that the series is about: 0 would be a number that nobody has counted.
+struct Unknown {
+  Number number = {};
+};
+using Value = std::variant<Number, Observed, Summary, Unknown>;
+const Number& number(const Value& value);  // 0 where there is none
+bool is_known(const Value& value);         // whether there is a number
 // The number as it is: 12, 3.5; "" where there is none.
 std::string number_text(const Value& value);
 

@@ -48,7 +48,9 @@ Point Sums::fold(Sum& sum) {
   values::Fold total;
   std::optional<values::Distribution> distribution;
   std::optional<Summary> summary;
+  bool is_measured = false;  // anywhere
   for (const auto& [id, part] : sum.parts) {
+    is_measured = is_measured || !std::holds_alternative<Unknown>(part.value);
     if (is_known(part.value)) total.add(number(part.value).total);
     if (const auto* one = std::get_if<Summary>(&part.value)) {
       if (!summary) summary.emplace();
@@ -78,7 +80,9 @@ Point Sums::fold(Sum& sum) {
   int64_t result = total.result(*sum.series.aggregate);
   if (summary && summary->mean()) result = static_cast<int64_t>(*summary->mean());
   const Number all = feed_.next(*out.series, result, interval_s);
-  if (summary)
+  if (!is_measured)
+    out.value = Unknown{};
+  else if (summary)
     summary->number = all, out.value = *summary;
   else if (distribution)
     out.value = Observed{all, std::move(*distribution)};

@@ -356,9 +356,10 @@ std::string View::number_columns(const Row& row, size_t width) const {
                            : counts                ? brief_count(row.rate)
                                                    : brief_rate(series, row.rate);
   const std::string total = is_known(row.value) ? value(row.total) : "-";
+  const std::string delta = std::holds_alternative<Unknown>(row.value) ? "" : value(row.delta);
   std::string out = right(absolute_ ? total : rate, kNumberColumns);
   if (width >= kNarrow)
-    out += right(absolute_ ? value(row.delta) : total, kNumberColumns + kSpace) + "  " + sparkline(row);
+    out += right(absolute_ ? delta : total, kNumberColumns + kSpace) + "  " + sparkline(row);
   return out + "  ";
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/focus/continuation.h"
 #include "runtime/patch/commit.h"
 #include "runtime/patch/extend.h"
+#include "runtime/patch/reach.h"
 #include "runtime/patch/transaction.h"
 #include "runtime/process/lock.h"
 #include "runtime/resident/footprint.h"
@@ -212,8 +213,7 @@ Result<Inserted> change(const InsertInput& input, const process::TargetMemory& m
       });
   if (!stage) return stage.error();
   out.journal = std::move(stage->journal);
-  for (size_t i = 0; i < out.journal.requests.size(); i++)
-    out.journal.requests[i].refused = input.coverage.refused_of[i];
+  note_losses(input.plan, input.binding, input.coverage, out.journal);
   out.journal.ends_deferred = ends_deferred(input.coverage);
   out.took = Clock::now() - begun;
   return out;

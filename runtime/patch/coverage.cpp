@@ -48,11 +48,14 @@ bool reads_arguments(const plan::Plan& plan, const BoundSnippet& snippet) {
   return (plan.stencils[snippet.stencil].read & ~arch::kMachine.scratch) != 0;
 }
 
-void charge(Coverage& out, const std::vector<BoundSnippet>& snippets) {
+void charge(Coverage& out, const image::Function* function, const std::vector<BoundSnippet>& snippets) {
   std::set<uint32_t> requests;
   for (const BoundSnippet& snippet : snippets)
     requests.insert(snippet.requests.begin(), snippet.requests.end());
-  for (uint32_t request : requests) out.refused_of[request]++;
+  for (uint32_t request : requests) {
+    out.refused_of[request]++;
+    out.functions_refused[request].insert(function);
+  }
 }
 
 std::vector<uint8_t> bytes_at(const image::Memory& memory, uint64_t address) {
@@ -185,7 +188,7 @@ void plan_function(const plan::Plan& plan, const focus::Binding& binding, const 
   for (const Loss& loss : lost) {
     out.refused.push_back(
         {f.object, f.function, loss.site, loss.reason, bytes_at(memory, loss.site.address)});
-    charge(out, loss.snippets);
+    charge(out, f.function, loss.snippets);
   }
   if (drop_uneven(plan, binding, lost, f)) plan_windows(plan, f, stubs);
 }
@@ -340,7 +343,7 @@ void give_up(Coverage& coverage, FunctionPlan& f, const std::string& reason) {
     for (const Site& site : window.sites) {
       if (f.points[site.point].snippets.empty() || site.again) continue;
       coverage.refused.push_back({f.object, f.function, site, reason, {}});
-      charge(coverage, f.points[site.point].snippets);
+      charge(coverage, f.function, f.points[site.point].snippets);
     }
   }
   f.sites.windows.clear();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/patch/left_behind.h"
+#include "runtime/patch/reach.h"
 #include "runtime/patch/remove.h"
 #include "runtime/patch/transaction.h"
 #include "runtime/process/lock.h"
@@ -78,8 +79,7 @@ Result<Inserted> insert(const InsertInput& input, const process::TargetMemory& m
                       });
   if (!stage) return stage.error();
   out.journal = std::move(stage->journal);
-  for (size_t i = 0; i < out.journal.requests.size(); i++)
-    out.journal.requests[i].refused = input.coverage.refused_of[i];
+  note_losses(input.plan, input.binding, input.coverage, out.journal);
   out.journal.ends_deferred = ends_deferred(input.coverage);
   out.took = Clock::now() - begun;
   return out;

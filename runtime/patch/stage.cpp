@@ -14,6 +14,7 @@
 #include "runtime/patch/island.h"
 #include "runtime/patch/placed_code.h"
 #include "runtime/patch/raised_cells.h"
+#include "runtime/patch/reach.h"
 #include "runtime/patch/relay.h"
 #include "runtime/plan/verify.h"
 #include "runtime/process/limits.h"
@@ -95,8 +96,10 @@ class Builder {
     std::sort(out_.windows.begin(), out_.windows.end(),
               [](const StagedWindow& a, const StagedWindow& b) { return a.window->start < b.window->start; });
     fill_journal();
-    // The journal names its own place, whose digits do not change its size by a page.
-    uint64_t size = pages(resident::write_journal(out_.journal).size() + 64);
+    // The journal names its own place, whose digits do not change its size by so much. Behind it is a word by which this
+    // memory is told from another (process/target_memory.h).
+    constexpr uint64_t kOwnPlace = 64, kWord = 8;
+    uint64_t size = pages(resident::write_journal(out_.journal).size() + kOwnPlace + kWord);
     if (auto ok = place(out_.journal_at, near, size, UINT64_MAX / 2); !ok) return ok.error();
     out_.journal.code.push_back(out_.journal_at);
     out_.journal.at = out_.journal_at;
@@ -130,7 +133,7 @@ class Builder {
         input_.changes || defers(input_.coverage), words,
         input_.changes ? resident::spare_cells_for(input_.plan, input_.more_distributions, input_.any_plan)
                        : resident::SpareCells{},
-        process::space_left(input_.image.pid) / 2);  // the other half is for code and tables
+        space_ / 2);  // the other half is for code and tables
     if (out_.layout.stride > kLargestBlock)
       return Error{fmt::format(
           "the requests would take {:.1f} MB of memory for each thread of process {}, and may take {} MB: "
@@ -172,10 +175,14 @@ class Builder {
   }
   bool is_known(size_t table) const { return successor_ && successor_->tables[table]; }
   resident::KeyTableShape shape_of(const focus::KeyTable& table) const {
+    if (input_.max_keys == resident::kAsUsual)
+      return resident::KeyTableShape::usual(bytes_for_each_table(), table.kind, table.names);
     const uint64_t texts = format::text_keys(table.names);
     return resident::KeyTableShape::of(
         texts ? std::min(input_.max_keys, resident::kMostTexts) : input_.max_keys, table.kind, table.names);
   }
+  // Where nobody says how many keys there may be: tables share a quarter of what limits leave.
+  uint64_t bytes_for_each_table() const { return space_ / 4 / input_.binding.key_tables.size(); }
   Result<void> use_session() {
     out_.extends = true;
     out_.layout = successor_ ? successor_->layout : session_->layout;
@@ -387,7 +394,6 @@ class Builder {
                                   .units = units_of(value, *r.definition),
                                   .aggregate = r.definition->aggregate,
                                   .value = r.value,
-                                  .refused = input_.coverage.refused_of[i],
                                   .children = r.children,
                                   .of = r.of,
                                   .event = value.event,
@@ -396,6 +402,7 @@ class Builder {
                                   .early = input_.coverage.early_of[i],
                                   .sampled = r.definition->units_type == "sampled"});
     }
+    note_losses(input_.plan, input_.binding, input_.coverage, journal);
   }
 
   resident::JournalTable new_table(size_t i) {
@@ -430,6 +437,7 @@ class Builder {
   }
 
   const InsertInput& input_;
+  const uint64_t space_ = process::space_left(input_.image.pid);
   const std::vector<image::Mapping>& mappings_;
   uint64_t apart_;
   const resident::Journal* session_;

@@ -193,7 +193,7 @@ Result<void> TransactionLock::wait_for_shared(int& file, pid_t pid, Until until,
   return {};
 }
 
-// The file is removed by its last holder. Others that have opened it see that (lock_own()).
+// The file is removed by its last holder. Others that have opened it see that (kernel::lock_file).
 TransactionLock::~TransactionLock() {
   for (int file : {own_, memory_, handle_})
     if (file >= 0) close(file);

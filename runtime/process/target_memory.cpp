@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "base/nap.h"
+#include "runtime/image/image.h"
 #include "runtime/kernel/memory.h"
 #include "runtime/kernel/proc_file.h"
 #include "runtime/kernel/start.h"
@@ -36,6 +38,18 @@ struct RandomBytes {
 RandomBytes read_random(int memory, uint64_t at) {
   RandomBytes out;
   out.size = kernel::read_some(memory, at, out.bytes);
+  return out;
+}
+
+// Where journals of sessions end. Behind their text is room (patch/stage.cpp), and the program may not write there.
+std::vector<uint64_t> ends_of_journals(pid_t tid) {
+  const std::string path = fmt::format("/memfd:{} (deleted)", kSessionName);
+  std::vector<uint64_t> out;
+  const auto mappings = image::read_maps(tid);
+  if (!mappings) return out;
+  for (const image::Mapping& one : *mappings)
+    if (one.path == path && one.offset == 0 && !one.write && !one.shared)
+      out.push_back(one.end - sizeof(uint64_t));
   return out;
 }
 
@@ -63,7 +77,7 @@ Result<TargetMemory> TargetMemory::open(pid_t pid) {
     if (file < 0)
       return Error{fmt::format("cannot open the memory of process {}: {}", pid, std::strerror(problem))};
     const Runs runs = out.runs(thread);
-    if (runs == Runs::here && out.writes_what_it_reads()) return out;
+    if (runs == Runs::here && out.writes_what_it_reads(thread)) return out;
     if (runs == Runs::nowhere) break;
     nap(500);
   } while (std::chrono::steady_clock::now() < end);
@@ -109,6 +123,17 @@ bool TargetMemory::is_of(pid_t pid) const {
   return (start == 0 || start == start_) && runs(kernel::live_thread(pid)) != Runs::elsewhere;
 }
 
+bool TargetMemory::is_seen_in(int theirs, uint64_t at) const {
+  uint64_t written = 0, seen = 0;
+  return getrandom(&written, sizeof written, 0) == sizeof written &&
+         write(at, std::as_bytes(std::span(&written, 1))) &&
+         kernel::read_memory(theirs, at, std::as_writable_bytes(std::span(&seen, 1))) && seen == written;
+}
+
+bool TargetMemory::shares_session(pid_t tid, int theirs) const {
+  return std::ranges::any_of(ends_of_journals(tid), [&](uint64_t at) { return is_seen_in(theirs, at); });
+}
+
 Runs TargetMemory::runs(pid_t tid) const {
   const uint64_t ours_at = auxiliary(AT_RANDOM).value_or(0);
   // A program that writes to these bytes in just that moment makes them differ once.
@@ -117,21 +142,23 @@ Runs TargetMemory::runs(pid_t tid) const {
     const std::string vector = kernel::proc_text(tid, "auxv");
     if (vector.empty() && (!is_alive_thread(tid) || !read_status(tid).has_memory)) return Runs::nowhere;
     const RandomBytes ours = read_random(file_, ours_at);
-    if (ours.size == 0 || (!vector.empty() && vector != vector_)) return Runs::elsewhere;
+    if (ours.size == 0) return Runs::elsewhere;
     const int file = vector.empty() ? -1 : kernel::open_memory(tid);
     if (file < 0) return is_alive_thread(tid) ? Runs::hidden : Runs::nowhere;
-    const RandomBytes theirs = read_random(file, ours_at);
+    const bool tells = vector == vector_ && ours.size > 0;  // else it was forged, or is another program's
+    const bool is_ours = tells ? read_random(file, ours_at) == ours : shares_session(tid, file);
     close(file);
-    if (theirs == ours) return Runs::here;
+    if (is_ours) return Runs::here;
   }
   return Runs::elsewhere;
 }
 
 // Both were opened within a moment in which the process may have executed a program.
-bool TargetMemory::writes_what_it_reads() const {
+bool TargetMemory::writes_what_it_reads(pid_t tid) const {
   const uint64_t at = auxiliary(AT_RANDOM).value_or(0);
   RandomBytes read = read_random(file_, at), written = read;
-  return read.size > 0 && kernel::read_writer(writer_, at, written.bytes) && read == written;
+  if (read.size <= 0) return shares_session(tid, file_);
+  return kernel::read_writer(writer_, at, written.bytes) && read == written;
 }
 
 bool TargetMemory::read(uint64_t address, std::span<std::byte> into) const {

@@ -13,6 +13,11 @@
 // own memory (prctl(2), PR_SET_MM_MAP), but cannot know those that the program will get that it executes
 // next.
 //
+// A program that forges its vector is no other program for that. Where a session is in it, there is a place that only
+// we write: the end of the journal's mapping, behind its text. A number that is written there through the descriptor,
+// drawn anew for each comparison, is found in the thread's memory where that is the same, and nowhere else. Without a
+// session such a process counts as another program.
+//
 // A process and the copies of it that fork(2) makes have the same of both; they are told apart by the
 // process's start time.
 //
@@ -43,6 +48,9 @@ enum class Runs : uint8_t {
   nowhere,    // it has ended
   hidden,     // we may not see that, so nor trace it
 };
+
+// A session's file; the journal is at its beginning (resident/footprint.h).
+inline constexpr const char* kSessionName = "mdl-session";
 
 // The error for a process that does not run in the memory any more that was opened.
 Error another_program(pid_t pid);
@@ -80,10 +88,13 @@ class TargetMemory final : public image::Memory {
  private:
   TargetMemory(int file, uint32_t writer, uint64_t start, std::string vector)
       : file_(file), writer_(writer), start_(start), vector_(std::move(vector)) {}
-  bool writes_what_it_reads() const;
+  bool writes_what_it_reads(pid_t tid) const;
+  // Whether `theirs`, the memory of a thread, is this one, by what is written to a session in it.
+  bool shares_session(pid_t tid, int theirs) const;
+  bool is_seen_in(int theirs, uint64_t at) const;
 
-  int file_;         // to read
-  uint32_t writer_;  // of the same address space
+  int file_;            // to read
+  uint32_t writer_;     // of the same address space
   uint64_t start_;      // of the process
   std::string vector_;  // the auxiliary vector
   pid_t held_ = 0;

@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "runtime/process/target_memory.h"
 #include "runtime/resident/journal.h"
 
 namespace mdl::resident {
 
-inline constexpr const char* kSessionName = "mdl-session";  // of the memfds
+using process::kSessionName;  // of the memfds
 
 // Between two generations of a session (patch/change.h) both have their journals there, and windows hold what
 // one or the other of them says, or the original code.

@@ -72,6 +72,8 @@ struct JournalRequest {
   bool keyed = false;
   uint64_t early = 0;    // as Coverage::early_of; of a child: besides its vector's
   bool sampled = false;  // unitsType sampled: its values are levels
+  // Nothing that was inserted writes its value, or a flag that it waits for; and there is what should (patch/reach.h).
+  bool hollow = false, lost = false;
 };
 // A level may fall: the sum over threads of what is not sampled only grows.
 inline bool is_level(const JournalRequest& request) {
@@ -144,6 +146,11 @@ struct Journal {
   uint64_t refused_of(size_t request) const {
     const JournalRequest& r = requests[request];
     return r.refused + (r.of == focus::BoundRequest::kNone ? 0 : requests[r.of].refused);
+  }
+  // What it is about is there, and not measured: its value is not known, and not 0.
+  bool is_unknown(size_t request) const {
+    const JournalRequest& r = requests[request];
+    return r.hollow && (r.lost || (r.of != focus::BoundRequest::kNone && is_unknown(r.of)));
   }
   // Some of its flags or timers end at tail jumps, before their functions do.
   bool ends_early(size_t request) const {

@@ -73,7 +73,7 @@ void put_raised(const Journal& j, json& out) {
 json request_json(const JournalRequest& r) {
   return json::array({r.metric, r.focus, r.name, r.units, format::name(r.aggregate), r.value,
                       format::info(r.event).name, r.thread, r.refused, r.children, r.of, r.keyed, r.early,
-                      r.sampled});
+                      r.sampled, r.hollow, r.lost});
 }
 
 JournalRequest request_of(const json& in) {
@@ -93,7 +93,9 @@ JournalRequest request_of(const json& in) {
           .thread = in.at(7).get<int64_t>(),
           .keyed = in.at(11).get<bool>(),
           .early = in.at(12).get<uint64_t>(),
-          .sampled = in.at(13).get<bool>()};
+          .sampled = in.at(13).get<bool>(),
+          .hollow = in.size() > 14 && in.at(14).get<bool>(),  // journals of before have none of both
+          .lost = in.size() > 15 && in.at(15).get<bool>()};
 }
 
 json to_json(const Journal& j) {

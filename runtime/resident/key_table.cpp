@@ -23,6 +23,13 @@ KeyTableShape KeyTableShape::of(uint64_t most, format::CellKind kind,
   return out;
 }
 
+KeyTableShape KeyTableShape::usual(uint64_t bytes, format::CellKind kind,
+                                   const std::vector<format::KeyName>& names) {
+  KeyTableShape out = of(kMostKeys, kind, names);
+  while (out.most > kLeastUsual && out.keys_size() > std::min(bytes, kUsualTable)) out.most /= 2;
+  return out;
+}
+
 uint64_t KeyTableShape::slots_for(uint64_t totals) {
   return std::bit_ceil(std::max(totals * 2, kFewestSlots));
 }

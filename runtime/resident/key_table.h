@@ -48,20 +48,26 @@
 
 namespace mdl::resident {
 
-inline constexpr uint64_t kDefaultKeys = 2097152;
+inline constexpr uint64_t kAsUsual = 0;  // in the place of a number of keys: what KeyTableShape::usual() says
 inline constexpr uint64_t kMostTexts = 262144;  // keys of one request, of which one is a text
 inline constexpr uint64_t kMostKeys = uint64_t{1} << 26;
+inline constexpr uint64_t kUsualTable = uint64_t{48} << 20;  // bytes
+inline constexpr uint64_t kLeastUsual = 4096;
 inline constexpr uint64_t kMostOwn = 65536;
 inline constexpr uint64_t kOwnOfKey = 16;  // where there may be few keys
 
 struct KeyTableShape {
-  uint64_t most = kDefaultKeys;
+  uint64_t most = kLeastUsual;
   format::CellKind kind = format::CellKind::counter;
   uint64_t text_keys = 0;    // how many keys are texts
   uint64_t descriptors = 0;  // as kTableDescriptors
   uint64_t sites = 0;        // as kTableSites
 
   static KeyTableShape of(uint64_t most, format::CellKind kind, const std::vector<format::KeyName>& names);
+  // With room for as many keys as `bytes` hold, and kUsualTable: addresses that a table takes are missing in a program
+  // that limits its own later. There are kLeastUsual in any case. The blocks of a heap come on top of it.
+  static KeyTableShape usual(uint64_t bytes, format::CellKind kind,
+                             const std::vector<format::KeyName>& names);
 
   bool makes_keys() const { return text_keys != 0 || sites != 0; }
   uint64_t others() const { return kind == format::CellKind::histogram ? format::kHistogramBuckets + 1 : 1; }
@@ -75,6 +81,7 @@ struct KeyTableShape {
   uint64_t slots_own() const { return slots_for(most_own()); }
   uint64_t own_totals() const { return kTableSlots + slots_own() * 4; }
   uint64_t blocks() const { return sites ? (keys_end() + kBlockAlign - 1) / kBlockAlign * kBlockAlign : 0; }
+  uint64_t keys_size() const { return keys_end(); }  // of all but the blocks of a heap
   uint64_t size() const {
     return sites ? blocks() + kBlockBuckets * (uint64_t{1} << kBlockBucketShift) : keys_end();
   }

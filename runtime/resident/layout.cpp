@@ -12,7 +12,10 @@ constexpr uint64_t kLinePair = 128;
 using arch::kPage;
 using Group = format::CellGroup;
 constexpr uint64_t kMaxRegion = uint64_t{1} << 30;  // of address space; slots shrink before it is passed
-constexpr uint32_t kMinSlots = 256, kUsualSlots = 4096, kFewEnded = 64;
+// What a region takes is missing in a program that limits its addresses later, as a server does in the processes of its
+// clients. So large blocks are fewer, but as many as most programs have threads.
+constexpr uint64_t kUsualRegion = uint64_t{60} << 20;
+constexpr uint32_t kMinSlots = 256, kUsualSlots = 4096, kManySlots = 1024, kManyEnded = 256, kFewEnded = 64;
 constexpr size_t kMostAnomalyWords = 4096;  // 32 KiB of each block
 
 // The assembly's view of the same cells.
@@ -90,6 +93,9 @@ Layout make_layout(std::span<const focus::CellSlot> cells, size_t threads, bool 
   uint64_t floor = std::bit_ceil(std::clamp<uint64_t>(threads * 4, kMinSlots, kMostSlots));
   out.slots = static_cast<uint32_t>(std::max<uint64_t>(floor, kUsualSlots));
   out.ended = kMostEnded;
+  const auto is_large = [&] { return out.size() > kUsualRegion; };
+  while (is_large() && out.ended > kManyEnded) out.ended /= 2;
+  while (is_large() && out.slots > std::max<uint64_t>(floor, kManySlots)) out.slots /= 2;
   while (out.size() > std::min(most, kMaxRegion)) {
     if (out.ended > kFewEnded)
       out.ended /= 2;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/say.h"
+#include "runtime/image/for_people.h"
 
 namespace mdl::inject {
 
@@ -60,50 +61,6 @@ void say_unmeasured(const Unmeasured& names, size_t all, bool verbose) {
 
 }  // namespace
 
-void Reach::Code::add(const plan::Plan& plan, const focus::BoundSnippet& snippet) {
-  const auto& uses = plan.stencils[snippet.stencil].info.cells;
-  for (size_t i = 0; i < uses.size(); i++)
-    written[snippet.cells[i]] = written[snippet.cells[i]] || uses[i].writes;
-  for (const focus::TrackedCells& track : snippet.tracks) written[track.span] = true;
-  for (uint32_t request : snippet.requests)
-    guards[request].insert(guards[request].end(), snippet.guards.begin(), snippet.guards.end());
-}
-
-void Reach::add(const plan::Plan& plan, const patch::Coverage& coverage) {
-  for (size_t i = 0; i < coverage.refused_of.size(); i++)  // none, where there was nothing to plan
-    refused_[i] = refused_[i] || coverage.refused_of[i] != 0;
-  for (const uint32_t request : coverage.of_parts) parts_[request] = true;
-  for (const patch::FunctionPlan& f : coverage.functions) {
-    std::set<uint32_t> taken;
-    for (const patch::Window& window : f.sites.windows)
-      for (const patch::Site& site : window.sites) taken.insert(site.point);
-    for (uint32_t point = 0; point < f.points.size(); point++) {
-      for (const focus::BoundSnippet& snippet : f.points[point].snippets) {
-        there_.add(plan, snippet);
-        if (taken.contains(point)) inserted_.add(plan, snippet);
-      }
-    }
-  }
-}
-
-std::vector<bool> Reach::Code::hollow(const focus::Binding& binding) const {
-  std::vector<bool> out;
-  for (size_t i = 0; i < binding.requests.size(); i++) {
-    const focus::BoundRequest& request = binding.requests[i];
-    bool hollow = !request.idle && !written[request.value];
-    for (focus::CellId guard : guards[i]) hollow = hollow || (!request.idle && !written[guard]);
-    if (request.of != focus::BoundRequest::kNone) hollow = hollow || out[request.of];
-    out.push_back(hollow);
-  }
-  return out;
-}
-
-std::vector<bool> Reach::without_functions(const focus::Binding& binding) const {
-  std::vector<bool> out = there_.hollow(binding);
-  for (size_t i = 0; i < out.size(); i++) out[i] = out[i] && why(i) == Why::without;
-  return out;
-}
-
 void Found::add(const focus::Binding& binding, const Reach& reach) {
   const std::vector<bool> hollow = reach.hollow(binding);
   const std::vector<bool> without = reach.without_functions(binding);
@@ -156,6 +113,43 @@ Result<void> check_sites(const focus::Binding& binding, const patch::Coverage& c
                   unseen->function->name, unseen->object->name, unseen->reason)};
 }
 
+namespace {
+
+// Functions of which a request has points.
+std::set<const image::Function*> functions_measured(const patch::Coverage& coverage, uint32_t request) {
+  std::set<const image::Function*> out;
+  for (const patch::FunctionPlan& f : coverage.functions)
+    for (const patch::Window& window : f.sites.windows)
+      for (const patch::Site& site : window.sites)
+        for (const focus::BoundSnippet& snippet : f.points[site.point].snippets)
+          if (std::ranges::find(snippet.requests, request) != snippet.requests.end()) out.insert(f.function);
+  return out;
+}
+
+// Where functions are keys, one has a line from its first call on. So nobody misses one that has none, because no call
+// of it is seen.
+void say_unlisted(const focus::Binding& binding, const patch::Coverage& coverage, bool verbose) {
+  constexpr size_t kFew = 5;
+  std::set<std::string> names;
+  for (const focus::KeyTable& table : binding.key_tables) {
+    const auto refused = coverage.functions_refused.find(table.request);
+    if (refused == coverage.functions_refused.end()) continue;
+    if (std::ranges::find(table.names, format::KeyName::path) == table.names.end()) continue;
+    const std::set<const image::Function*> measured = functions_measured(coverage, table.request);
+    for (const image::Function* function : refused->second)
+      if (!measured.contains(function)) names.insert(image::for_people(function->name));
+  }
+  if (names.empty()) return;
+  const size_t all = names.size();
+  while (!verbose && names.size() > kFew) names.erase(std::prev(names.end()));
+  say(stderr, "warning: {} no line, because {} points are refused: {}{}{}\n",
+      all == 1 ? "1 function has" : fmt::format("{} functions have", all), all == 1 ? "its" : "their",
+      fmt::format("{}", fmt::join(names, ", ")), names.size() < all ? ", ..." : "",
+      verbose ? "" : " (--verbose names all, and says why)");
+}
+
+}  // namespace
+
 Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& binding,
                             const patch::Coverage& coverage, const SessionOptions& options) {
   Reach reach(binding);
@@ -174,6 +168,7 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
   if (options.strict && !coverage.refused.empty())
     return Error{fmt::format("{} points are refused{} (--strict; mdl-inject --dry-run lists them)",
                              coverage.refused.size(), example)};
+  say_unlisted(binding, coverage, options.verbose);
   if (options.may_come_later()) return {};  // Found says it at the end
   Unmeasured unmeasured;
   for (size_t i = 0; i < hollow.size(); i++)

@@ -120,6 +120,10 @@ void fields(Archive& all, output::Observed& of) {
   all(of.sum, of.of);
 }
 template <typename Archive>
+void fields(Archive& all, output::Unknown& of) {
+  all(of.number);
+}
+template <typename Archive>
 void fields(Archive& all, output::Summary& of) {
   all(of.number, of.count, of.sum);
 }
@@ -251,6 +255,8 @@ class Unpacker {
     if (which == 0) get(value.emplace<0>());
     if (which == 1) get(value.emplace<1>());
     if (which == 2) get(value.emplace<2>());
+    if (which == 3) get(value.emplace<3>());
+    static_assert(std::variant_size_v<output::Value> == 4);
   }
   template <Structure T>
   void get(T& of) {

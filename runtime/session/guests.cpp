@@ -209,8 +209,7 @@ Result<GuestRequests> Guests::read(Guest& guest, const wire::Message& message,
   if (!plan) return plan.error();
   std::vector<format::Metric>& metrics = plan->manifest.metrics;
   if (request->ids.size() != metrics.size()) return Error{"its request cannot be read"};
-  if (request->max_keys < 1 || request->max_keys > resident::kMostKeys)
-    return Error{"its request cannot be read"};
+  if (request->max_keys > resident::kMostKeys) return Error{"its request cannot be read"};
   GuestConsents consents{request->allow_calls, request->allow_reads, request->budget};
   if (auto ok = admit_(*plan, fmt::format("the plan of mdl-inject {}", guest.pid), consents); !ok)
     return ok.error();

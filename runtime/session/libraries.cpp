@@ -134,6 +134,7 @@ bool Libraries::insert(Prepared& prepared) {
     if (said_.insert(why).second) say(stderr, "warning: {} was loaded: {}\n", who, why);
   if (prepared.problem.empty() && !wanted) {
     reach_.add(input_.plan, prepared.coverage);  // what was refused
+    patch::note_losses(reach_, input_.binding, session_);
     return false;
   }
   if (prepared.problem.empty()) {
@@ -150,6 +151,7 @@ bool Libraries::insert(Prepared& prepared) {
     auto extension = patch::extend(input, memory_, ++number_, session_);
     if (extension) {
       reach_.add(input_.plan, prepared.coverage);
+      patch::note_losses(reach_, input_.binding, session_);
       if (input_.changes) inserted_.add(prepared.coverage);
       for (size_t i = 0; i < session_.requests.size(); i++) {
         session_.requests[i].refused += prepared.coverage.refused_of[i];

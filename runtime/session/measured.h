@@ -19,7 +19,7 @@ namespace mdl::inject {
 struct GuestRequests {
   plan::Part part;                                              // whose metrics have its tag
   std::vector<std::string> metrics, foci, queries, spare = {};  // as of focus::BindOptions
-  uint64_t max_keys = resident::kDefaultKeys;
+  uint64_t max_keys = resident::kAsUsual;
   std::optional<double> budget;
   bool strict = false;
   output::Feed* feed = nullptr;  // that gets their points, until they have gone

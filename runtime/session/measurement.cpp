@@ -302,7 +302,9 @@ void Measurement::append(const values::Sample& sample, std::vector<output::Point
     for (const RequestValue& value : values) {
       point.series = &requests_.series(i, value, static_cast<size_t>(&value - values.data()));
       const output::Number number = requests_.feed_of(i).next(*point.series, value.total, interval_s);
-      if (!value.observed)
+      if (journal_.is_unknown(i))
+        point.value = output::Unknown{};
+      else if (!value.observed)
         point.value = number;
       else if (values::routines(value.kind).is_distribution)
         point.value = output::Observed{number, value.observed->distribution};
@@ -343,8 +345,18 @@ Result<void> Measurement::write_last(const values::Sample& sample) {
         "warning: threads had more than 8 active keys {} times; what they counted under the others is "
         "missing\n",
         requests_.more_keys());
+  say_other_keys();
   say_no_keys(sample);
   return {};
+}
+
+void Measurement::say_other_keys() const {
+  for (const resident::JournalTable& table : journal_.tables)
+    if (requests_.has_other_keys(table.request))
+      say(stderr,
+          "note: `{}` had more keys than the {} that there was room for: the further ones share the line ? "
+          "(--max-keys N makes room for N)\n",
+          journal_.requests[table.request].metric, table.most);
 }
 
 // A heading without lines does not say that all is well. Of several processes, some often have none.
@@ -433,9 +445,13 @@ Result<int> Measurement::lost(const Error& why) {
   return 0;
 }
 
-std::optional<std::string> Measurement::other_program() const {
+std::optional<std::string> Measurement::other_program() {
   const std::string now = kernel::proc_text(pid(), "auxv");
   if (now.empty() || auxiliary_.empty() || now == auxiliary_) return std::nullopt;
+  if (memory_.runs(kernel::live_thread(pid())) == process::Runs::here) {
+    auxiliary_ = now;  // the program itself has forged it; it cannot foresee that of the next one
+    return std::nullopt;
+  }
   return process::program_of(pid());
 }
 

@@ -125,6 +125,7 @@ class Measurement {
   // The feeds that get points of it.
   std::vector<output::Feed*> feeds() const;
   Result<void> write_last(const values::Sample& sample);
+  void say_other_keys() const;
   void say_no_keys(const values::Sample& sample) const;
   // The last values of a process that says nothing any more: exact when it had said that it ends.
   values::Sample last_known();
@@ -132,7 +133,7 @@ class Measurement {
   Result<int> ended();
   Result<int> lost(const Error& why);
   // The program that the process executes now, in the place of the one that was instrumented.
-  std::optional<std::string> other_program() const;
+  std::optional<std::string> other_program();
   Result<int> replaced(const std::string& program);
   Result<int> leave();
   Result<int> remove();

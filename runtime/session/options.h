@@ -70,7 +70,7 @@ struct SessionOptions {
   std::optional<std::vector<uid_t>> users = {};  // whose processes may be measured; none = all
   std::optional<double> budget;  // nanoseconds that the code of a point may take; none = a warning (budget.h)
   std::chrono::milliseconds max_pause = process::kMaxPause;
-  uint64_t max_keys = resident::kDefaultKeys;
+  uint64_t max_keys = resident::kAsUsual;
 };
 
 }  // namespace mdl::inject

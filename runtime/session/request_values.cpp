@@ -341,6 +341,11 @@ const output::Series& RequestValues::series_of(size_t index, const RequestValue&
   return *(known = &feed_of(index).add(std::move(series)));
 }
 
+bool RequestValues::has_other_keys(size_t request) const {
+  const auto reader = keys_.find(request);
+  return reader != keys_.end() && reader->second.last().others;
+}
+
 uint64_t RequestValues::more_keys() const {
   uint64_t more = 0;
   for (const auto& [request, reader] : keys_) more += reader.last().more;

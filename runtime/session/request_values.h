@@ -55,6 +55,8 @@ class RequestValues {
   const output::Series& series(size_t request, const RequestValue& value, size_t place);
   // How often a thread had more active keys than it can keep.
   uint64_t more_keys() const;
+  // Whether keys of this request have found no room in its table.
+  bool has_other_keys(size_t request) const;
   // Whether there have been more lines by thread than are kept: further threads are in those of thread 0.
   bool has_more_threads() const { return has_more_threads_; }
 

@@ -140,13 +140,15 @@ def put_down(process):
 class Program:
     """A program of tests/programs, which speaks protocol.h."""
 
-    def __init__(self, name, *arguments, alone=False, command=None):
+    def __init__(self, name, *arguments, alone=False, command=None, folder=None):
         """`alone`: it gets the arguments only, not how many seconds it may live before them.
-        `command` starts it in another way: what answers is then that process or its only child."""
+        `command` starts it in another way: what answers is then that process or its only child.
+        `folder`: where it may put files, which it does not remove when it is killed."""
         self.name = name
         seconds = [] if alone else ["120"]
         self.process = subprocess.Popen(command or [*BEHIND, str(PROGRAMS / name), *seconds, *arguments],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+                                        env=dict(os.environ, TMPDIR=str(folder)) if folder else None)
         self.pid = self.process.pid
         self._lines = Lines(self.process.stdout)
         self.ready = self.answer("ready")
@@ -426,7 +428,7 @@ class LiveTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, True)
 
     def start(self, name, *arguments, **options):
-        program = Program(name, *arguments, **options)
+        program = Program(name, *arguments, folder=self.folder, **options)
         self.addCleanup(program.kill)
         return program
 

@@ -5,6 +5,8 @@ the reading of samples shows here and not as a wrong number there.
 """
 
 import json
+import pathlib
+import tempfile
 import unittest
 
 import harness
@@ -59,6 +61,13 @@ class Programs(LiveTest):
         woken = program.ask("wake", "woken")
         self.assertEqual(woken["awake"], woken["expected"])
         self.assertNotEqual(program.ask("report", "report")["woken"], {})
+
+    def test_sleepers_that_are_killed_leave_nothing_behind(self):
+        """Their files are in the test's folder."""
+        others = set(pathlib.Path(tempfile.gettempdir()).glob("mdl-sleepers-*"))
+        self.start("sleepers").kill()
+        self.assertTrue(list(self.folder.glob("mdl-sleepers-*")))
+        self.assertEqual(set(pathlib.Path(tempfile.gettempdir()).glob("mdl-sleepers-*")) - others, set())
 
     def test_text_differs_after_one_byte(self):
         program = self.start("children")

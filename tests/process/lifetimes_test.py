@@ -277,6 +277,63 @@ class Children(LiveTest):
         self.assertGreater(len(session.final()), 0)
 
 
+class Vectors(LiveTest):
+    """A program that tells the kernel another auxiliary vector than it was given is the program that it was."""
+    WAYS = ("forge", "empty")
+
+    def begin(self, *options):
+        self.program = self.start("forger")
+        self.before = self.remember(self.program.pid)
+        plan = self.compile_text(metric("work_calls", ["t_work"]))
+        return self.inject(self.program.pid, plan, *options).wait_inserted()
+
+    def rewrite(self, way):
+        self.assertEqual(self.program.ask(way, "vector"), {"event": "vector", "forged": 1})
+
+    def test_it_is_measured_on(self):
+        for way in self.WAYS:
+            with self.subTest(way):
+                session = self.begin()
+                self.program.ask("work 100")
+                self.rewrite(way)
+                session.next_sample()
+                self.program.ask("work 11")
+                self.rewrite(way)
+                self.assert_stopped_well(session)
+                self.assertEqual(session.final()["work_calls", ""]["value"], 111)
+                self.assert_untouched(self.program.pid, self.before)
+                self.assertEqual(self.program.end(), 0)
+
+    def test_it_is_cleaned(self):
+        """What was left in it, or what a killed mdl-inject has left."""
+        for way in self.WAYS:
+            for killed in (False, True):
+                with self.subTest(way, killed=killed):
+                    session = self.begin(*([] if killed else ["--detach"]))
+                    if killed:
+                        session.kill()
+                    else:
+                        self.assert_stopped_well(session)
+                    self.rewrite(way)
+                    self.program.ask("work 1")
+                    self.assertEqual(run(MDL_INJECT, "--status", self.program.pid).returncode, 0)
+                    done = run(MDL_INJECT, "--remove", self.program.pid)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assert_untouched(self.program.pid, self.before)
+                    self.assertEqual(self.program.end(), 0)
+
+    def test_the_next_program_is_another_one(self):
+        for way in self.WAYS:
+            with self.subTest(way):
+                session = self.begin()
+                self.rewrite(way)
+                session.next_sample()
+                self.program.send("execute")
+                self.assertEqual(session.wait(), 0, session.errors)
+                self.assertIn("executes another program", session.errors)
+                self.program.kill()
+
+
 class Libraries(LiveTest):
     def test_a_library_that_was_loaded_before(self):
         program = self.start("loads")

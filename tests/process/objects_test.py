@@ -1,6 +1,7 @@
 """A line for each object, `/Code/*`, by key and within a function, of a program and its library (tests/programs/objects.cpp)."""
 
 import collections
+import pathlib
 import unittest
 
 from harness import LiveTest
@@ -117,6 +118,32 @@ class Objects(LiveTest):
         self.assertEqual(total, 80)
         lines = [line for line in session.lines if line["final"] and "libplugin.so" in line["focus"]]
         self.assertEqual(sum(line["value"] for line in lines if line["key"][0].startswith("main")), total, lines)
+        self.assert_untouched(program.pid, before)
+
+
+class Sonames(LiveTest):
+    """A library has one name in all lines, that by which programs are linked with it; its file may have another one."""
+    LIBRARY = "libstdc++.so.6"
+
+    def test_one_name(self):
+        program = self.start("forger")
+        maps = pathlib.Path(f"/proc/{program.pid}/maps").read_text()
+        file = next(line.rsplit("/", 1)[1] for line in maps.splitlines() if f"/{self.LIBRARY}" in line)
+        self.assertNotEqual(file, self.LIBRARY, "its file has its soname: this test says nothing")
+        before = self.remember(program.pid)
+        plain, keyed, named = "plain", "keyed", "named"
+        session = self.inject(program.pid, f"calls /Code/{self.LIBRARY}/_Znw* as plain", "count _Znwm by function as keyed",
+                              f"calls /Code/{file}/_Znw? as named").wait_inserted()
+        program.ask("forge", "vector")
+        self.assert_stopped_well(session)
+        of = {}
+        for line in session.lines:
+            if line["final"] and line["value"] and line["focus"].endswith("/_Znwm"):
+                of[line["metric"]] = line["focus"], line["value"]
+        name = f"/Code/{self.LIBRARY}/_Znwm"
+        self.assertEqual((of[plain][0], of[keyed][0]), (name, name))
+        self.assertEqual(len({value for _, value in of.values()}), 1)
+        self.assertIn(named, of)
         self.assert_untouched(program.pid, before)
 
 

@@ -404,5 +404,66 @@ class Output(LiveTest):
             self.assertNotEqual(done.stdout, "")
 
 
+class Unknown(LiveTest):
+    """What all points of a line are refused for is not known: no format has a number of it."""
+    NAME = "counted-gcc-O2"
+    TIGHT = f"/Code/{NAME}/t_tight1"  # a `ret` with code right behind it
+    ALL = f"calls /Code/{NAME}/t_*"
+    WITHIN = "calls t_tight1 within t_switch"
+
+    def setUp(self):
+        super().setUp()
+        self.program = self.start(self.NAME)
+        self.before = self.remember(self.program.pid)
+
+    def tearDown(self):
+        self.assert_untouched(self.program.pid, self.before)
+
+    def measured(self, *words):
+        done = run(MDL_INJECT, self.program.pid, *words, "-d", "0.2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def test_objects(self):
+        for form in ("ndjson", "json"):
+            with self.subTest(form):
+                text = self.measured(self.ALL, self.WITHIN, "--format", form).stdout
+                lines = json.loads(text) if form == "json" else [json.loads(line) for line in text.splitlines()]
+                unknown = [line for line in lines if line["focus"] == self.TIGHT or line["metric"] == self.WITHIN]
+                self.assertEqual({line["metric"] for line in unknown}, {self.ALL, self.WITHIN})
+                for line in unknown:
+                    self.assertEqual([line[key] for key in ("value", "delta", "rate")], [None] * 3)
+                    self.assertGreater(line["refused"], 0)
+                ret = [line for line in lines if line["focus"].endswith("/t_ret1")]
+                self.assertTrue(ret and all(line["value"] == 0 and line["refused"] == 0 for line in ret))
+
+    def test_text(self):
+        csv = [line for line in self.measured(self.ALL, "--format", "csv").stdout.splitlines() if "t_tight1" in line]
+        self.assertTrue(csv and all(f"{self.TIGHT},,,,Calls,1," in line for line in csv), csv)
+        table = [line for line in self.measured(self.ALL, "--format", "table").stdout.splitlines() if "t_tight1" in line]
+        self.assertTrue(table and all(re.search(r" - .*1 refused", line) for line in table), table)
+        for form in ("prometheus", "influx"):
+            text = self.measured(self.ALL, "--format", form).stdout
+            self.assertIn("t_ret1", text)
+            self.assertNotIn("t_tight1", text)
+
+    def test_status(self):
+        self.measured(self.ALL, "--detach")
+        text = run(MDL_INJECT, "--status", self.program.pid).stdout
+        self.assertRegex(text, r"t_tight1 = not known \(1 refused\)")
+        self.assertRegex(text, r"t_ret1 = 0 Calls")
+        row = json.loads(run(MDL_INJECT, "--status", self.program.pid, "--format", "json").stdout)
+        row = row[0] if isinstance(row, list) else row
+        self.assertEqual({one["focus"]: one["value"] for one in row["requests"]}[self.TIGHT], None)
+        self.assertEqual(run(MDL_INJECT, "--remove", self.program.pid).returncode, 0)
+
+    def test_functions_that_are_keys(self):
+        """Such a line begins with the first call that is seen: that there is none says nothing, unless it is said."""
+        for query in (f"{self.ALL} by function", f"{self.ALL} within t_switch"):
+            with self.subTest(query):
+                errors = self.measured(query).stderr
+                self.assertRegex(errors, r"no line, because (its|their) points are refused: .*t_tight1")
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

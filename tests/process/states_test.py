@@ -248,6 +248,39 @@ class States(LiveTest):
         program.ask("work 5")
         self.assertEqual(program.end(), 0)
 
+    def test_limit_that_children_set_themselves(self):
+        """A session of vsftpd has 200 MB of addresses, of which its listener's are a part: queries by key leave them."""
+        program = self.start("sessions")
+        before = self.remember(program.pid)
+        size = lambda: int(re.search(r"^VmSize:\s+(\d+) kB",
+                                     pathlib.Path(f"/proc/{program.pid}/status").read_text(), re.M)[1])
+        for query in ("count t_serve by caller", "count t_serve by $arg[0]", "hist $arg[0] at t_serve by function",
+                      "count open by str($arg[0])"):
+            with self.subTest(query):
+                untouched = size()
+                session = self.inject(program.pid, query)
+                session.said("inserted")
+                taken = size() - untouched
+                self.assertEqual(program.ask("session 40", "session"), {"event": "session", "served": 1})
+                self.assert_stopped_well(session)
+                self.assert_untouched(program.pid, before)
+                self.assertLess(taken, 112 << 10)
+        self.assertEqual(program.end(), 0)
+
+    def test_more_keys_than_usual(self):
+        """Keys for which there is no room share a line, which is said; as many as are asked for have one of their own."""
+        for options, lines, others in (((), 70000, 0), (("--max-keys", "65536"), 65537, 70000 - 65536)):
+            with self.subTest(options):
+                program = self.start("sessions")
+                session = self.inject(program.pid, "count t_serve by $arg[0]", *options)
+                session.said("inserted")
+                program.ask("allocate 70000")
+                self.assert_stopped_well(session)
+                values = session.by_key("count t_serve by $arg[0]", program.pid)
+                self.assertEqual((len(values), sum(values.values()), values.get("?", 0)), (lines, 70000, others))
+                self.assertEqual("--max-keys" in session.errors, others != 0, session.errors)
+                self.assertEqual(program.end(), 0)
+
     def test_mappings_that_the_program_may_want(self):
         """The same of the number of its mappings."""
         limit = int(pathlib.Path("/proc/sys/vm/max_map_count").read_text())

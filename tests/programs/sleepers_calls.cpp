@@ -85,7 +85,7 @@ uint32_t owned_futex = 0;
 int queue;  // msgrcv
 uint32_t futex_word = 0;
 pid_t child, other_child;  // wait4, waitid
-char folder[] = "/tmp/mdl-sleepers-XXXXXX";
+std::string folder;        // in TMPDIR, which a test removes with all that a killed one leaves
 
 void start_event_waiters() {
   sleeper("epoll_wait", [epoll = new_epoll(event)] {
@@ -262,15 +262,18 @@ void open_what_is_full() {
 }
 
 void open_files() {
-  if (!mkdtemp(folder)) abort();
-  const std::string path = std::string(folder) + "/lock";
+  const char* place = getenv("TMPDIR");
+  folder = std::string(place ? place : "/tmp") + "/mdl-sleepers-XXXXXX";
+  if (!mkdtemp(folder.data())) abort();
+  const std::string path = folder + "/lock";
   locked_file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   watched = inotify_init();
   mq_attr attributes{};
   attributes.mq_maxmsg = 1, attributes.mq_msgsize = 8;
   const std::string name = "/mdl-sleepers-" + std::to_string(getpid());
   messages = mq_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600, &attributes);
-  if (locked_file < 0 || watched < 0 || messages < 0 || inotify_add_watch(watched, folder, IN_DELETE) < 0)
+  if (locked_file < 0 || watched < 0 || messages < 0 ||
+      inotify_add_watch(watched, folder.c_str(), IN_DELETE) < 0)
     abort();
   mq_unlink(name.c_str());
 }
@@ -296,7 +299,7 @@ void open_everything() {
   child = fork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    int own = open((std::string(folder) + "/lock").c_str(), O_RDWR | O_CLOEXEC);
+    int own = open((folder + "/lock").c_str(), O_RDWR | O_CLOEXEC);
     if (own < 0 || flock(own, LOCK_EX) != 0) _exit(1);
     while (true) pause();
   }
@@ -346,9 +349,9 @@ void wake_all() {
   kill(getpid(), SIGUSR1);
   usleep(20000);  // one signal of a kind is pending at a time
   kill(getpid(), SIGUSR1);
-  unlink((std::string(folder) + "/lock").c_str());  // inotify
-  kill(child, SIGKILL);                             // wait4, and the lock that flock waits for
-  kill(other_child, SIGKILL);                       // waitid
+  unlink((folder + "/lock").c_str());  // inotify
+  kill(child, SIGKILL);                // wait4, and the lock that flock waits for
+  kill(other_child, SIGKILL);          // waitid
   for (int to : {listener, accepting}) {
     sockaddr_in address{};
     socklen_t size = sizeof address;
@@ -361,8 +364,8 @@ void wake_all() {
 void close_everything() {
   kill(child, SIGKILL);
   kill(other_child, SIGKILL);
-  unlink((std::string(folder) + "/lock").c_str());
-  rmdir(folder);
+  unlink((folder + "/lock").c_str());
+  rmdir(folder.c_str());
   semctl(semaphores, 0, IPC_RMID);
   msgctl(queue, IPC_RMID, nullptr);
 }

@@ -19,6 +19,7 @@
 namespace mdl::output {
 namespace {
 
+using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
@@ -37,7 +38,7 @@ struct Row {
   bool complete = true;
   uint64_t anomalies = 0;
   double overhead = -1;
-  bool suspect = false, level = false;
+  bool suspect = false, level = false, unknown = false;
   values::Distribution observed = {};  // where it has buckets, the value is a distribution
 };
 
@@ -75,6 +76,7 @@ class Points {
   }
   static Value value_of(const Row& row) {
     const Number number{row.value, row.delta, row.rate};
+    if (row.unknown) return Unknown{};
     if (row.observed.buckets.empty()) return number;
     return Observed{number, row.observed};
   }
@@ -202,6 +204,26 @@ TEST(Output, WhatIsSuspectIsMarkedInEveryFormat) {
   EXPECT_THAT(written("prometheus", {{row()}}), Not(HasSubstr("suspect")));
 }
 
+// 0 would be a number that nobody has counted.
+TEST(Output, WhatIsNotKnownHasNoNumberInAnyFormat) {
+  Row r = row();
+  r.unknown = true, r.refused = 2, r.focus = "/Code/app/tiny";
+  for (const char* format : {"ndjson", "json"}) {
+    auto line = nlohmann::json::parse(written(format, {{r}}));
+    if (line.is_array()) line = line[0];
+    for (const char* key : {"value", "delta", "rate"}) EXPECT_TRUE(line.at(key).is_null()) << format << key;
+    EXPECT_EQ(line["refused"], 2);
+  }
+  EXPECT_THAT(written("csv", {{r}}), HasSubstr(",procedure_calls,/Code/app/tiny,,,,Calls,2,true,"));
+  EXPECT_EQ(written("table", {{row(), r}}),
+            " TIME  METRIC           FOCUS               TOTAL  DELTA  RATE/S  UNITS\n"
+            "1.0 s  Procedure calls  /Code/app/work  1,234,567  1,000   1,000  Calls  final\n"
+            "       Procedure calls  /Code/app/tiny          -                 Calls  2 refused, final\n");
+  EXPECT_THAT(written("prometheus", {{row(), r}}),
+              AllOf(HasSubstr("function=\"work\"} 1234567\n"), Not(HasSubstr("tiny"))));
+  EXPECT_EQ(written("influx", {{r}}), "");
+}
+
 TEST(Table, AlignsColumns) {
   Row small = row();
   small.name = "Puts";
@@ -325,6 +347,10 @@ TEST(Table, TheLargestComeFirstAndZerosAreCounted) {
   using testing::ElementsAre;
   const std::vector<Row> rows = functions({0, 5, 0, 7, 6, 1});
   EXPECT_THAT(order_of(written("table", {rows})), ElementsAre("", "f3", "f4", "f1", "f5", "(2 with 0)"));
+  std::vector<Row> some = rows;
+  some[2].unknown = true;  // that is no 0
+  EXPECT_THAT(order_of(written("table", {some})),
+              ElementsAre("", "f3", "f4", "f1", "f5", "f2", "(1 with 0)"));
   EXPECT_THAT(order_of(written("table", {rows}, {.top = 2})),
               ElementsAre("", "f3", "f4", "(2 more, 2 with 0)"));
   EXPECT_THAT(order_of(written("table", {rows}, {.all = true})),

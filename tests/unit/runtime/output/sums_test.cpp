@@ -42,6 +42,17 @@ class SumsTest : public testing::Test {
   Sums sums_{feed_};
 };
 
+// Of what is measured nowhere there is no sum; else it is that of those that are measured.
+TEST_F(SumsTest, OfWhatIsNotKnown) {
+  Point one = point(series(1, ""), 0), other = point(series(2, ""), 5);
+  one.value = Unknown{};
+  sums_.take(std::vector{one});
+  EXPECT_FALSE(is_known(sums()[0].value));
+  sums_.take(std::vector{other});
+  EXPECT_TRUE(is_known(sums()[0].value));
+  EXPECT_EQ(totals(), (std::vector<int64_t>{5}));
+}
+
 TEST_F(SumsTest, TheLastOfEach) {
   const Series &a = series(1, ""), &b = series(2, "");
   sums_.take(std::vector{point(a, 10), point(b, 5)});

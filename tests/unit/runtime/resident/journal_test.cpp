@@ -20,7 +20,8 @@ image::Mapping mapping(uint64_t start, uint64_t end, std::string path = {}) {
 
 Journal sample() {
   Journal out;
-  out.owner = 10, out.owner_start = 77, out.owner_space = 99, out.target = 20, out.started_ns = 5, out.plan = "ab", out.points = 1;
+  out.owner = 10, out.owner_start = 77, out.owner_space = 99, out.target = 20, out.started_ns = 5,
+  out.plan = "ab", out.points = 1;
   out.code = {{0x10000, 0x12000}};
   std::vector<focus::CellSlot> cells = {{format::CellKind::counter, "c"}, {format::CellKind::flag, "f"}};
   out.layout = make_layout(cells, 3);
@@ -196,6 +197,39 @@ TEST(Layout, BlocksAreApartAndAddressSpaceIsBounded) {
   Layout small = make_layout(std::span(cells).first(1), 1);
   EXPECT_EQ(small.stride % 128, 0u);
   EXPECT_EQ(small.slots, 4096u);
+}
+
+// A program may limit its addresses after the attach.
+TEST(Layout, LargeBlocksAreFewer) {
+  const std::vector<focus::CellSlot> cells(6400, {format::CellKind::counter, "c"});
+  const Layout few = make_layout(cells, 1);
+  EXPECT_EQ(few.slots, 1024u);
+  EXPECT_LE(few.size(), uint64_t{70} << 20);
+  EXPECT_EQ(make_layout(cells, 1000).slots, 4096u);
+}
+
+TEST(KeyTable, TakesFewAddressesWhereNobodySaysHowManyKeys) {
+  using format::CellKind, format::KeyName;
+  const auto usual = [](CellKind kind, std::vector<KeyName> names, uint64_t bytes = UINT64_MAX) {
+    return KeyTableShape::usual(bytes, kind, names);
+  };
+  EXPECT_EQ(usual(CellKind::counter, {KeyName::number}).most, 524288u);
+  EXPECT_LE(usual(CellKind::counter, {KeyName::number}).size(), kUsualTable);
+  EXPECT_EQ(usual(CellKind::counter, {KeyName::str}).most, 131072u);
+  EXPECT_LE(usual(CellKind::histogram, {KeyName::path}).size(), kUsualTable);
+  EXPECT_EQ(usual(CellKind::counter, {KeyName::number}, 1 << 20).most, 4096u);
+}
+
+TEST(Journal, ValuesThatAreNotKnown) {
+  Journal journal = sample();
+  journal.requests.assign(3, journal.requests[0]);
+  journal.requests[0].hollow = journal.requests[0].lost = true;
+  journal.requests[0].children = 1;
+  journal.requests[1].hollow = true;                              // there is no such point: its value is 0
+  journal.requests[2].hollow = true, journal.requests[2].of = 0;  // what all children wait for
+  const auto read = read_journal(write_journal(journal));
+  ASSERT_TRUE(read) << read.error().text;
+  for (const size_t request : {0, 1, 2}) EXPECT_EQ(read->is_unknown(request), request != 1);
 }
 
 TEST(Layout, SlotsAreFoundAsTheCodeFindsThem) {
