@@ -32,8 +32,6 @@ bool hurry(pid_t tid, bool on) {
   const int nice = on ? -20 : usual_nice;
   const bool done =
       setpriority(PRIO_PROCESS, 0, nice) == 0 && setpriority(PRIO_PROCESS, static_cast<id_t>(tid), nice) == 0;
-  // No turns shorter than others' (sched_setattr(2), Linux 6.12), which would let it go before them: all sessions but one
-  // stood still for up to 51 s on a busy machine of Linux 6.18 (without such turns, too, since: the cause is not known).
   const sched_param lowest{1}, usual{0};
   if (on && done)
     (void)sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
