@@ -103,7 +103,8 @@
   X(TotalKey3, 48)                                                                                    \
   X(TotalPart, 32)                                                                                    \
   X(TotalCount, 40)                                                                                   \
-  X(TotalOwner, 56)      /* the block whose thread alone writes it, 0 = any thread does */              \
+  X(TotalOwner, 56)      /* the block whose thread alone writes it; 0: it is not filled */             \
+  X(AnyThreads, 1)       /* in the place of that block */                                              \
   /* A text: a word that is 0 as long as nobody has read it, else its bytes and 1, and flags; its bytes */ \
   X(TextSize, 264)                                                                                    \
   X(TextBytes, 256)      /* at most */                                                                 \

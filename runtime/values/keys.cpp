@@ -79,11 +79,25 @@ void observe(Observations& into, format::CellKind kind, uint64_t total, uint64_t
   }
 }
 
+bool is_filled(const uint64_t* total) {
+  return total[kTotalOwner / 8] != 0;
+}
+
+// Reads totals that may be being filled: what was filled already is read whole, and counts as filled afterwards.
+bool read_new(const image::Memory& memory, uint64_t address, std::span<uint64_t> into) {
+  std::vector<bool> was_filled;
+  for (size_t i = 0; i < into.size(); i += kTotalWords) was_filled.push_back(is_filled(&into[i]));
+  if (!read_words(memory, address, into)) return false;
+  for (size_t i = 0; i < was_filled.size(); ++i)
+    if (!was_filled[i]) into[i * kTotalWords + kTotalOwner / 8] = 0;
+  return true;
+}
+
 // What is used of the totals of a table, `take(number of the first, their words)` at a time, until it says no.
-// `words`: room that is used again and again.
+// `words`: room that is used again and again. `filled`: how many of the first ones have been seen to be filled.
 template <typename Take>
 bool each_totals(const image::Memory& memory, uint64_t table, uint64_t totals, uint64_t last,
-                 std::vector<uint64_t>& words, Take take) {
+                 std::vector<uint64_t>& words, uint64_t& filled, Take take) {
   uint64_t used = 0;
   if (!read_words(memory, table + kTableUsed, std::span(&used, 1))) return false;
   used = std::min(used, last) + 1;
@@ -91,7 +105,12 @@ bool each_totals(const image::Memory& memory, uint64_t table, uint64_t totals, u
     const size_t size = std::min(kAtOnce, used - first) * kTotalWords;
     if (words.size() < size) words.resize(size);
     const auto part = std::span(words).first(size);
-    if (!read_words(memory, table + totals + first * kTotalSize, part) || !take(first, part)) return false;
+    const uint64_t at = table + totals + first * kTotalSize;
+    if (!read_words(memory, at, part)) return false;
+    const uint64_t old = std::clamp(filled, first, first + size / kTotalWords) - first;
+    if (!read_new(memory, at + old * kTotalSize, part.subspan(old * kTotalWords))) return false;
+    while (filled - first < size / kTotalWords && is_filled(&part[(filled - first) * kTotalWords])) ++filled;
+    if (!take(first, part)) return false;
   }
   return true;
 }
@@ -206,7 +225,7 @@ bool KeyReader::read_totals(const image::Memory& memory, KeyValues& out) {
   const KeyPlace& place = place_;
   const bool observes = routines(place.kind).fold != nullptr;
   return each_totals(
-      memory, place.table, place.totals, place.most + place.others - 1, words_,
+      memory, place.table, place.totals, place.most + place.others - 1, words_, filled_,
       [&](uint64_t first, std::span<const uint64_t> words) {
         if (place.texts != 0 && !read_texts(memory, first, words)) return false;
         for (size_t i = 0; i < words.size() / kTotalWords; ++i) {
@@ -216,7 +235,7 @@ bool KeyReader::read_totals(const image::Memory& memory, KeyValues& out) {
             out.others = true;
             out.others_total = static_cast<int64_t>(static_cast<uint64_t>(out.others_total) + one[1]);
             if (observes) observe(out.others_observed, place.kind, one[1], one[kTotalCount / 8], first + i);
-          } else if (!lacks_text(one)) {
+          } else if (is_filled(one) && !lacks_text(one)) {
             add(one, out, known_, first + i);
           }
         }
@@ -227,9 +246,9 @@ bool KeyReader::read_totals(const image::Memory& memory, KeyValues& out) {
 // What threads have counted for themselves of keys that the table has. Its number 0 is nobody's.
 bool KeyReader::read_own(const image::Memory& memory, KeyValues& out) {
   return each_totals(memory, place_.table + place_.own, place_.own_totals, place_.most_own, words_,
-                     [&](uint64_t first, std::span<const uint64_t> words) {
+                     filled_own_, [&](uint64_t first, std::span<const uint64_t> words) {
                        for (size_t i = first == 0 ? 1 : 0; i < words.size() / kTotalWords; ++i)
-                         if (const uint64_t* one = &words[i * kTotalWords]; one[kTotalOwner / 8] != 0)
+                         if (const uint64_t* one = &words[i * kTotalWords]; is_filled(one))
                            add(one, out, known_own_, first + i);
                        return true;
                      });

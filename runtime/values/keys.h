@@ -71,7 +71,8 @@ struct KeyValues {
 // Reads a request's keys again and again.
 class KeyReader {
  public:
-  KeyReader(BlockLayout layout, KeyPlace place) : layout_(std::move(layout)), place_(place) {}
+  KeyReader(BlockLayout layout, KeyPlace place)
+      : layout_(std::move(layout)), place_(place), filled_(place.others) {}
 
   // The values now are the last ones then; an error when the memory cannot be read.
   Result<void> read(const image::Memory& memory);
@@ -104,6 +105,7 @@ class KeyReader {
   KeyValues last_;
   // Of ten thousand keys each is looked for once, and not in each sample: by the number of a total, and of a thread's own.
   std::vector<Total*> known_, known_own_;
+  uint64_t filled_, filled_own_ = 1;      // how many of the first totals have been seen to be filled
   std::vector<uint64_t> words_;           // as they were read
   std::map<int64_t, std::string> texts_;  // by their hashes, the keys
   Namer namer_;

@@ -193,6 +193,62 @@ TEST_F(Keys, AreReadAgainAndAgain) {
   }
 }
 
+// A thread takes a total, fills it, and says so: until then there is no key.
+TEST_F(Keys, ATotalThatIsBeingFilledIsNobodys) {
+  make(16);
+  change(KeyChange::raise, 5);
+  const auto word = [&](uint64_t number, uint64_t at) -> uint64_t& {
+    return table_[(shape_.totals() + number * kTotalSize + at) / 8];
+  };
+  table_[kTableUsed / 8] = 3;
+  word(2, 0) = 7;
+  values::KeyReader reader(layout_, place());
+  ASSERT_TRUE(reader.read(OwnMemory()));
+  EXPECT_EQ(plain(reader.last().totals), (Totals{{{5}, 0}}));
+  word(3, 0) = 9, word(3, 8) = 2, word(3, kTotalOwner) = kAnyThreads;
+  ASSERT_TRUE(reader.read(OwnMemory()));
+  EXPECT_EQ(plain(reader.last().totals), (Totals{{{5}, 0}, {{9}, 2}}));
+  word(2, kTotalOwner) = kAnyThreads;
+  ASSERT_TRUE(reader.read(OwnMemory()));
+  EXPECT_EQ(plain(reader.last().totals), (Totals{{{5}, 0}, {{7}, 0}, {{9}, 2}}));
+}
+
+// A memory in which a total is filled while it is read: its first words are those of before, the last one is not.
+class Torn final : public image::Memory {
+ public:
+  explicit Torn(uint64_t total) : total_(total) {}
+  bool read(uint64_t address, std::span<std::byte> into) const override {
+    const bool done = OwnMemory().read(address, into);
+    const uint64_t end = total_ + kTotalOwner;
+    if (!torn_ && address <= total_ && address + into.size() > end) {
+      torn_ = true;
+      std::fill_n(into.begin() + static_cast<std::ptrdiff_t>(total_ - address), kTotalOwner, std::byte{});
+    }
+    return done;
+  }
+
+ private:
+  uint64_t total_;
+  mutable bool torn_ = false;
+};
+
+TEST_F(Keys, ATotalThatIsFilledMeanwhileIsReadWhole) {
+  for (const format::CellKind kind : {format::CellKind::counter, format::CellKind::histogram}) {
+    make(16, 1, false, kind);
+    block()[kBase / 8] = 3;
+    change(*format::key_change(kind), 5);
+    for (const uint64_t total :
+         {shape_.totals() + shape_.others() * kTotalSize, shape_.own() + shape_.own_totals() + kTotalSize}) {
+      values::KeyReader reader(layout_, place());
+      ASSERT_TRUE(reader.read(Torn(reinterpret_cast<uint64_t>(table_.data()) + total)));
+      const values::KeyValues& last = reader.last();
+      EXPECT_EQ(kind == format::CellKind::counter ? last.totals.size() : last.observed.size(), 1u);
+      EXPECT_TRUE(kind == format::CellKind::counter ? last.totals.contains({5})
+                                                    : last.observed.contains({5}));
+    }
+  }
+}
+
 TEST_F(Keys, RaisesCountAndSetsDoNot) {
   make(16);
   for (KeyChange raise : {KeyChange::raise, KeyChange::set}) {
@@ -579,6 +635,7 @@ TEST_F(DescriptorKeys, NoneHasTheTextOfAnother) {
   for (uint64_t i = 1; i <= 2; ++i) {
     uint64_t* const total = &table_[(shape_.totals() + i * kTotalSize) / 8];
     total[0] = keys[i][0], total[1] = i, total[kTotalKey2 / 8] = keys[i][1];
+    total[kTotalOwner / 8] = kAnyThreads;
     for (uint64_t k = 0; k < 2; ++k) {
       uint64_t* const text = &table_[(shape_.texts() + (2 * i + k) * kTextSize) / 8];
       text[0] = i == 1 ? 2 : 0, text[1] = 'a' + k;
