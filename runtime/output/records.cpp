@@ -51,6 +51,15 @@ std::string json_text(const std::optional<double>& value) {
   return value ? json_text(*value) : "null";
 }
 
+// Nothing that the line is about could be measured. Its numbers are there, as scripts expect them (0), and `measured` says
+// that nobody has counted them.
+bool is_unknown(const Point& point) {
+  return std::holds_alternative<Unknown>(point.value);
+}
+bool has_number(const Point& point) {
+  return is_known(point.value) || is_unknown(point);
+}
+
 // What most points do not have.
 nlohmann::ordered_json further(const Point& point) {
   const Series& series = *point.series;
@@ -59,6 +68,7 @@ nlohmann::ordered_json further(const Point& point) {
   if (series.process == 0) out["processes"] = point.processes;
   if (const auto* observed = std::get_if<Observed>(&point.value)) put(observed->of, out);
   if (const auto* summary = std::get_if<Summary>(&point.value)) out["count"] = summary->count;
+  if (is_unknown(point)) out["measured"] = false;
   if (!point.complete) out["complete"] = false;
   if (point.suspect) out["suspect"] = true;
   if (point.anomalies > 0) out["anomalies"] = point.anomalies;
@@ -71,7 +81,7 @@ nlohmann::ordered_json further(const Point& point) {
 std::string json_total(const Point& point) {
   const auto* summary = std::get_if<Summary>(&point.value);
   if (summary && summary->mean()) return json_text(*summary->mean());
-  return is_known(point.value) ? fmt::format("{}", number(point.value).total) : "null";
+  return has_number(point) ? fmt::format("{}", number(point.value).total) : "null";
 }
 
 std::string object(const Point& point, bool final) {
@@ -80,9 +90,8 @@ std::string object(const Point& point, bool final) {
   std::string out = fmt::format(
       R"({{"time_ns":{},"elapsed_s":{},"pid":{},"metric":{},"focus":{},"value":{},"delta":{},"rate":{},"units":{},"refused":{},"final":{})",
       point.time_ns, json_text(elapsed(point)), series.process, json_text(series.metric),
-      json_text(series.focus), json_total(point),
-      is_known(point.value) ? fmt::format("{}", value.delta) : "null", json_text(rate(value)),
-      json_text(series.units), point.refused, final);
+      json_text(series.focus), json_total(point), has_number(point) ? fmt::format("{}", value.delta) : "null",
+      json_text(rate(value)), json_text(series.units), point.refused, final);
   if (const auto more = further(point); !more.empty()) {
     const std::string text = write_json(more);
     out += ',' + text.substr(1, text.size() - 2);
@@ -136,8 +145,9 @@ std::string csv_line(const Point& point, bool final) {
   const Series& series = *point.series;
   const Number& value = number(point.value);
   return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", point.time_ns, elapsed(point),
-                     series.process, quoted(series.metric), quoted(series.focus), number_text(point.value),
-                     is_known(point.value) ? fmt::format("{}", value.delta) : "", rate_field(value),
+                     series.process, quoted(series.metric), quoted(series.focus),
+                     is_unknown(point) ? "0" : number_text(point.value),
+                     has_number(point) ? fmt::format("{}", value.delta) : "", rate_field(value),
                      quoted(series.units), point.refused, final, point.complete, point.anomalies,
                      point.overhead >= 0 ? fmt::format("{}", rounded(point.overhead, 1e4)) : "",
                      point.suspect, quoted(key_text(series)));

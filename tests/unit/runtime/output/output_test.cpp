@@ -204,17 +204,18 @@ TEST(Output, WhatIsSuspectIsMarkedInEveryFormat) {
   EXPECT_THAT(written("prometheus", {{row()}}), Not(HasSubstr("suspect")));
 }
 
-// 0 would be a number that nobody has counted.
-TEST(Output, WhatIsNotKnownHasNoNumberInAnyFormat) {
+// 0 is a number that nobody has counted.
+TEST(Output, WhatIsNotKnownIsToldInEveryFormat) {
   Row r = row();
   r.unknown = true, r.refused = 2, r.focus = "/Code/app/tiny";
   for (const char* format : {"ndjson", "json"}) {
     auto line = nlohmann::json::parse(written(format, {{r}}));
     if (line.is_array()) line = line[0];
-    for (const char* key : {"value", "delta", "rate"}) EXPECT_TRUE(line.at(key).is_null()) << format << key;
+    for (const char* key : {"value", "delta"}) EXPECT_EQ(line.at(key), 0) << format << key;
+    EXPECT_EQ(line.at("measured"), false);
     EXPECT_EQ(line["refused"], 2);
   }
-  EXPECT_THAT(written("csv", {{r}}), HasSubstr(",procedure_calls,/Code/app/tiny,,,,Calls,2,true,"));
+  EXPECT_THAT(written("csv", {{r}}), HasSubstr(",procedure_calls,/Code/app/tiny,0,0,,Calls,2,true,"));
   EXPECT_EQ(written("table", {{row(), r}}),
             " TIME  METRIC           FOCUS               TOTAL  DELTA  RATE/S  UNITS\n"
             "1.0 s  Procedure calls  /Code/app/work  1,234,567  1,000   1,000  Calls  final\n"
