@@ -38,9 +38,9 @@ struct InsertInput {
   const focus::Binding& binding;
   Coverage& coverage;  // sites that had to wait too long are moved to its refusals
   const image::Image& image;
-  uint64_t ticks_per_second = 0;               // of wall timers, where there are any (arch::ticks_per_second)
-  uint32_t thread_at = 0;                      // arch::Lookup::thread_at (thread_identity.h)
-  int64_t errno_at = 0;                        // arch::ResidentParameters::errno_at
+  uint64_t ticks_per_second = 0;           // of wall timers, where there are any (arch::ticks_per_second)
+  uint32_t thread_at = 0;                  // arch::Lookup::thread_at (thread_identity.h)
+  int64_t errno_at = 0;                    // arch::ResidentParameters::errno_at
   uint64_t max_keys = resident::kAsUsual;  // of each request such as /Message/*
   std::chrono::milliseconds max_pause = process::kMaxPause;  // that the target may be stopped for at once
   bool follow = false;                                       // forks are followed (child.h)

@@ -44,7 +44,7 @@ Result<void> Threads::stop_one(pid_t tid, std::chrono::milliseconds deadline) {
   if (!wait_stop(tid, Clock::now() + deadline))
     return Error{
         fmt::format("thread {} of process {} did not stop within {} ms (it may be in an uninterruptible "
-                    "system call): try again later",
+                    "system call, or frozen with its control group): try again later",
                     tid, pid_, deadline.count())};
   if (!threads_.count(tid)) return gone();
   return {};
@@ -114,7 +114,8 @@ Result<void> Threads::stop_all(std::chrono::milliseconds deadline, std::chrono::
     late_ = true;
     return Error{
         fmt::format("thread {} of process {} did not stop within {} ms (it may be in an uninterruptible "
-                    "system call, or waiting for a vfork child): nothing was changed, try again later",
+                    "system call, frozen with its control group, or waiting for a vfork child): nothing was "
+                    "changed, try again later",
                     *late, pid_, limit.count())};
   }
   if (!threads_.empty()) return {};
