@@ -1,5 +1,6 @@
 #include "runtime/patch/edit.h"
 
+#include <algorithm>
 #include <span>
 #include <vector>
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/say.h"
+#include "runtime/focus/continuation.h"
 #include "runtime/image/for_people.h"
 
 namespace mdl::inject {
@@ -144,7 +145,7 @@ void say_unlisted(const focus::Binding& binding, const patch::Coverage& coverage
   while (!verbose && names.size() > kFew) names.erase(std::prev(names.end()));
   say(stderr, "warning: {} no line, because {} points are refused: {}{}{}\n",
       all == 1 ? "1 function has" : fmt::format("{} functions have", all), all == 1 ? "its" : "their",
-      fmt::format("{}", fmt::join(names, ", ")), names.size() < all ? ", ..." : "",
+      fmt::join(names, ", "), names.size() < all ? ", ..." : "",
       verbose ? "" : " (--verbose names all, and says why)");
 }
 

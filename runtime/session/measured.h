@@ -11,6 +11,7 @@
 #include "runtime/output/series.h"
 #include "runtime/patch/coverage.h"
 #include "runtime/plan/join.h"
+#include "runtime/resident/key_table.h"
 #include "runtime/resident/layout.h"
 
 namespace mdl::inject {
