@@ -107,7 +107,7 @@ std::string brief_rate(const Series& series, double rate) {
 }
 
 bool is_zero(const Point& point) {
-  if (std::holds_alternative<Unknown>(point.value)) return false;
+  if (!is_measured(point.value)) return false;
   if (const auto* summary = std::get_if<Summary>(&point.value)) return summary->count == 0;
   const auto* observed = std::get_if<Observed>(&point.value);
   return number(point.value).total == 0 && (observed == nullptr || observed->of.count() == 0);

@@ -24,7 +24,7 @@ std::string escaped(const std::string& text) {
 std::string line(const Point& point, bool) {
   const Series& series = *point.series;
   const Number& value = number(point.value);
-  if (std::holds_alternative<Unknown>(point.value)) return "";  // a line is of fields
+  if (!is_measured(point.value)) return "";  // a line is of fields
   std::string out = fmt::format("{},pid={}", escaped(series.metric), process_text(series));
   if (!series.key.empty()) out += ",key=" + escaped(key_text(series));
   if (!series.focus.empty()) out += ",focus=" + escaped(series.focus);  // an empty tag there cannot be

@@ -51,13 +51,10 @@ std::string json_text(const std::optional<double>& value) {
   return value ? json_text(*value) : "null";
 }
 
-// Nothing that the line is about could be measured. Its numbers are there, as scripts expect them (0), and `measured` says
-// that nobody has counted them.
-bool is_unknown(const Point& point) {
-  return std::holds_alternative<Unknown>(point.value);
-}
+// Where nothing that a line is about is measured it has its numbers (0), as scripts expect them, and `measured` says that
+// nobody has counted them.
 bool has_number(const Point& point) {
-  return is_known(point.value) || is_unknown(point);
+  return is_known(point.value) || !is_measured(point.value);
 }
 
 // What most points do not have.
@@ -68,7 +65,7 @@ nlohmann::ordered_json further(const Point& point) {
   if (series.process == 0) out["processes"] = point.processes;
   if (const auto* observed = std::get_if<Observed>(&point.value)) put(observed->of, out);
   if (const auto* summary = std::get_if<Summary>(&point.value)) out["count"] = summary->count;
-  if (is_unknown(point)) out["measured"] = false;
+  if (!is_measured(point.value)) out["measured"] = false;
   if (!point.complete) out["complete"] = false;
   if (point.suspect) out["suspect"] = true;
   if (point.anomalies > 0) out["anomalies"] = point.anomalies;
@@ -146,7 +143,7 @@ std::string csv_line(const Point& point, bool final) {
   const Number& value = number(point.value);
   return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", point.time_ns, elapsed(point),
                      series.process, quoted(series.metric), quoted(series.focus),
-                     is_unknown(point) ? "0" : number_text(point.value),
+                     is_measured(point.value) ? number_text(point.value) : "0",
                      has_number(point) ? fmt::format("{}", value.delta) : "", rate_field(value),
                      quoted(series.units), point.refused, final, point.complete, point.anomalies,
                      point.overhead >= 0 ? fmt::format("{}", rounded(point.overhead, 1e4)) : "",

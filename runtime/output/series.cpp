@@ -33,9 +33,13 @@ std::optional<double> Summary::mean() const {
   return static_cast<double>(*sum) / static_cast<double>(count);
 }
 
+bool is_measured(const Value& value) {
+  return !std::holds_alternative<Unknown>(value);
+}
+
 bool is_known(const Value& value) {
   const auto* summary = std::get_if<Summary>(&value);
-  return !std::holds_alternative<Unknown>(value) && (summary == nullptr || summary->count > 0);
+  return is_measured(value) && (summary == nullptr || summary->count > 0);
 }
 
 std::string number_text(const Value& value) {

@@ -83,7 +83,8 @@ struct Unknown {
 };
 using Value = std::variant<Number, Observed, Summary, Unknown>;
 const Number& number(const Value& value);  // 0 where there is none
-bool is_known(const Value& value);         // whether there is a number
+bool is_measured(const Value& value);
+bool is_known(const Value& value);  // whether there is a number
 // The number as it is: 12, 3.5; "" where there is none.
 std::string number_text(const Value& value);
 

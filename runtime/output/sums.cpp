@@ -48,9 +48,9 @@ Point Sums::fold(Sum& sum) {
   values::Fold total;
   std::optional<values::Distribution> distribution;
   std::optional<Summary> summary;
-  bool is_measured = false;  // anywhere
+  bool is_anywhere = false;  // measured
   for (const auto& [id, part] : sum.parts) {
-    is_measured = is_measured || !std::holds_alternative<Unknown>(part.value);
+    is_anywhere = is_anywhere || is_measured(part.value);
     if (is_known(part.value)) total.add(number(part.value).total);
     if (const auto* one = std::get_if<Summary>(&part.value)) {
       if (!summary) summary.emplace();
@@ -80,7 +80,7 @@ Point Sums::fold(Sum& sum) {
   int64_t result = total.result(*sum.series.aggregate);
   if (summary && summary->mean()) result = static_cast<int64_t>(*summary->mean());
   const Number all = feed_.next(*out.series, result, interval_s);
-  if (!is_measured)
+  if (!is_anywhere)
     out.value = Unknown{};
   else if (summary)
     summary->number = all, out.value = *summary;

@@ -356,7 +356,7 @@ std::string View::number_columns(const Row& row, size_t width) const {
                            : counts                ? brief_count(row.rate)
                                                    : brief_rate(series, row.rate);
   const std::string total = is_known(row.value) ? value(row.total) : "-";
-  const std::string delta = std::holds_alternative<Unknown>(row.value) ? "" : value(row.delta);
+  const std::string delta = is_measured(row.value) ? value(row.delta) : "";
   std::string out = right(absolute_ ? total : rate, kNumberColumns);
   if (width >= kNarrow)
     out += right(absolute_ ? delta : total, kNumberColumns + kSpace) + "  " + sparkline(row);

@@ -43,7 +43,7 @@ RandomBytes read_random(int memory, uint64_t at) {
 
 // Where journals of sessions end. Behind their text is room (patch/stage.cpp), and the program may not write there.
 std::vector<uint64_t> ends_of_journals(pid_t tid) {
-  const std::string path = fmt::format("/memfd:{} (deleted)", kSessionName);
+  const std::string path = session_path();
   std::vector<uint64_t> out;
   const auto mappings = image::read_maps(tid);
   if (!mappings) return out;
@@ -54,6 +54,10 @@ std::vector<uint64_t> ends_of_journals(pid_t tid) {
 }
 
 }  // namespace
+
+std::string session_path(const char* suffix) {
+  return fmt::format("/memfd:{}{} (deleted)", kSessionName, suffix);
+}
 
 Error another_program(pid_t pid) {
   return {fmt::format(

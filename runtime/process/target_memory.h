@@ -49,8 +49,10 @@ enum class Runs : uint8_t {
   hidden,     // we may not see that, so nor trace it
 };
 
-// A session's file; the journal is at its beginning (resident/footprint.h).
+// A session's memfds; the journal is at the beginning of the first one (resident/footprint.h).
 inline constexpr const char* kSessionName = "mdl-session";
+// As the kernel shows a memfd: the name that it was created with, of a file that is in no folder.
+std::string session_path(const char* suffix = "");
 
 // The error for a process that does not run in the memory any more that was opened.
 Error another_program(pid_t pid);

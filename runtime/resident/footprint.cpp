@@ -13,14 +13,9 @@
 namespace mdl::resident {
 namespace {
 
-// As the kernel shows a memfd: the name that it was created with, of a file that is in no folder.
-std::string memfd_path(const char* suffix) {
-  return fmt::format("/memfd:{}{} (deleted)", kSessionName, suffix);
-}
-
 // The first of a session's files.
 bool may_hold_journal(const image::Mapping& mapping) {
-  return mapping.offset == 0 && mapping.path == memfd_path("");
+  return mapping.offset == 0 && mapping.path == process::session_path();
 }
 
 // All that it says to be the session's is. `mappings`: by address.
@@ -109,7 +104,7 @@ void choose(std::vector<Journal> sessions, const image::Memory& memory, Footprin
 }  // namespace
 
 bool is_session_mapping(const image::Mapping& mapping) {
-  return mapping.path == memfd_path("") || mapping.path == memfd_path("-more");
+  return mapping.path == process::session_path() || mapping.path == process::session_path("-more");
 }
 
 std::vector<image::Range> session_mappings(const std::vector<image::Mapping>& mappings) {

@@ -85,6 +85,7 @@ bool is_filled(const uint64_t* total) {
 
 // Reads totals that may be being filled: what was filled already is read whole, and counts as filled afterwards.
 bool read_new(const image::Memory& memory, uint64_t address, std::span<uint64_t> into) {
+  if (into.empty()) return true;
   std::vector<bool> was_filled;
   for (size_t i = 0; i < into.size(); i += kTotalWords) was_filled.push_back(is_filled(&into[i]));
   if (!read_words(memory, address, into)) return false;

@@ -43,7 +43,8 @@ class ImageTest(LiveTest):
 
 
 class Linked(ImageTest):
-    KINDS = ("images", "images-nopie", "images-static", "images-static-pie", "images-two-segments", "images-musl", "images-musl-static")
+    KINDS = ("images", "images-nopie", "images-static", "images-static-pie", "images-two-segments",
+             "images-musl", "images-musl-static")
 
     def test_kinds(self):
         for kind in self.KINDS:
