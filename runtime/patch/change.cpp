@@ -196,10 +196,14 @@ Result<Inserted> change(const InsertInput& input, const process::TargetMemory& m
   auto stage = put_in(
       input, memory,
       {.session = &session,
+       .check = [&](const std::vector<image::Mapping>&) { return steps.goes_on(); },
        .successor = &successor,
        .original = &original,
        .commit = commit_change,
-       .check_coverage = steps.check_coverage},
+       .check_coverage = [&]() -> Result<void> {
+         if (auto ok = steps.goes_on(); !ok) return ok;
+         return steps.check_coverage();
+       }},
       out, [&](Stage& failed, const Error& why) {
         if (failed.code_written) return why;  // some of it may be in use
         std::vector<image::Range> mapped = failed.islands;

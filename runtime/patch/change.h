@@ -57,6 +57,8 @@ std::vector<image::Range> stub_pages(const resident::Journal& session,
 
 // What the caller of a change does for it.
 struct ChangeSteps {
+  // Asked between steps that take long, before anything is mapped: an error ends it.
+  std::function<Result<void>()> goes_on;
   std::function<Result<void>()> check_coverage;  // as of Addition
   // While no thread runs: reads the last values of what goes, and takes what threads that have ended left
   // behind.

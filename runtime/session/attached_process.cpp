@@ -405,7 +405,11 @@ Result<std::string> AttachedProcess::change(const Move& move, const output::Feed
                         .measurement = *measurement_,
                         .libraries = *libraries_,
                         .options = *options_,
-                        .tells_threads_apart = input_->thread_at != 0};
+                        .tells_threads_apart = input_->thread_at != 0,
+                        .goes_on = [this]() -> Result<void> {
+                          if (is_to_end()) return Error{"the session is to end"};
+                          return {};
+                        }};
   auto next = prepare(move, session);
   if (!next) return next.error();
   Measured& then = next->measured;
@@ -419,7 +423,8 @@ Result<std::string> AttachedProcess::change(const Move& move, const output::Feed
   input.fresh = &cells->fresh;
   if (move.comes) input.max_keys = move.comes->max_keys;
   auto done = patch::change(input, measurement_->memory(), measurement_->journal(), *cells,
-                            {.check_coverage = [&] { return inject::check(*next, session); },
+                            {.goes_on = session.goes_on,
+                             .check_coverage = [&] { return inject::check(*next, session); },
                              .read_last = [this] { return measurement_->read_last_before_change(); }});
   if (!done) return done.error();
   libraries_.reset();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -60,6 +61,9 @@ class AttachedProcess {
   // where other programs may have it.
   std::vector<bool> hollow() const;
   Measurement& measurement() const { return *measurement_; }
+  // A change takes seconds where much is measured: it is given up as soon as `ends` says that the session is to end.
+  void give_up_changes(std::function<bool()> ends) { is_to_end_ = std::move(ends); }
+  bool is_to_end() const { return is_to_end_ && is_to_end_(); }
   // Other requests from now on (patch/change.h), in one stop of the process. `points` gets a sample of the
   // moment before. An error leaves all as it was. The insertion that it was, in words.
   Result<std::string> change(const RequestChange& change, output::Feed& feed,
@@ -107,6 +111,7 @@ class AttachedProcess {
   patch::Inserted inserted_;
   std::unique_ptr<Measurement> measurement_;
   std::optional<Libraries> libraries_;
+  std::function<bool()> is_to_end_;
 };
 
 }  // namespace mdl::inject

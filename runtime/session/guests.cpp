@@ -189,6 +189,7 @@ void Guests::greet(Guest& guest, const wire::Message& message, AttachedProcess& 
   if (auto ok = log_(change, "begins"); !ok) return refuse(ok.error().text);
   auto done = process.join(std::move(*requests));
   (void)log_(change, done ? "done" : done.error().text);
+  if (!done && process.is_to_end()) return;  // it can measure by itself then
   if (!done) return refuse(done.error().text);
   guest.began_s = process.measurement().changed_s();
   guest.asked = Clock::now();
@@ -265,10 +266,9 @@ void Guests::leave(Guest& guest, AttachedProcess& process) {
 void Guests::end(const wire::Farewell& farewell) {
   for (const auto& one : guests_) {
     using State = Guest::State;
+    // Others find the line closed, and measure by themselves.
     if (one->state == State::measures || one->state == State::leaves)
       one->line.send(wire::Kind::farewell, farewell);
-    else if (one->state <= State::has_said_hello)
-      one->line.send(wire::Kind::refusal, wire::Refusal{"it ends"});
   }
   const auto until = Clock::now() + kFarewell;
   const auto sends = [](const auto& one) { return one->is_there && one->line.has_more_to_send(); };

@@ -94,12 +94,14 @@ Result<void> bind(const Move& move, const Ongoing& session, Measured& next) {
   image::Codes codes(next.image, original);
   auto names = names_after(move, session.now, next, codes);
   if (!names) return names.error();
+  if (auto ok = session.goes_on(); !ok) return ok;
   next.wanted.metrics = std::move(*names);
   next.wanted.again = true;  // an error of those that stay has a reason of its own
   auto binding = focus::bind(next.plan(), next.image, next.wanted, &codes);
   if (!binding) return binding.error();
   next.wanted.again = false;
   next.binding = std::move(*binding);
+  if (auto ok = session.goes_on(); !ok) return ok;
   next.coverage = patch::plan_coverage(next.plan(), next.binding, next.image, original, codes,
                                        {.tails = {.may_wait = journal.layout.deferred != 0, .ends = {}},
                                         .stubs = patch::stub_pages(journal, next.image.mappings)});
@@ -153,9 +155,11 @@ Result<void> check(const NextRequests& change, const Ongoing& session) {
 }
 
 Result<NextRequests> prepare(const Move& move, const Ongoing& session) {
+  if (auto ok = session.goes_on(); !ok) return ok.error();
   const Measured& now = session.now;
   auto image = image::read_image(now.image.pid);
   if (!image) return image.error();
+  if (auto ok = session.goes_on(); !ok) return ok.error();
   Measured next{.own_plan = now.own_plan,
                 .guests = now.guests,
                 .image = std::move(*image),

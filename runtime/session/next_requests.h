@@ -2,6 +2,8 @@
 // those of a guest.
 #pragma once
 
+#include <functional>
+
 #include "base/result.h"
 #include "runtime/focus/continuation.h"
 #include "runtime/session/commands.h"
@@ -25,6 +27,8 @@ struct Ongoing {
   const Libraries& libraries;
   const SessionOptions& options;
   bool tells_threads_apart;
+  // Asked between steps that take long: an error, and nothing is changed.
+  std::function<Result<void>()> goes_on;
 };
 
 struct NextRequests {

@@ -88,19 +88,18 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
   Clock::time_point next = started_;
   auto interval =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.interval));
-  std::optional<Clock::time_point> end;
   if (options_.duration)
-    end = started_ +
-          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*options_.duration));
+    end_ = started_ +
+           std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*options_.duration));
   while (!is_over()) {
     Clock::time_point now = Clock::now();
-    ends_before_process_ = end && now >= *end;
+    ends_before_process_ = end_ && now >= *end_;
     if (ends_before_process_) break;
     if (now >= next) {
       next += interval * (1 + (now - next) / interval);
       if (auto ok = sample(); !ok) return ok;
     }
-    const auto event = wait_until(end ? std::min(next, *end) : next);
+    const auto event = wait_until(end_ ? std::min(next, *end_) : next);
     if (!event) return event.error();
     ends_before_process_ = *event == Watch::Event::interrupted;
     if (ends_before_process_) break;
@@ -176,6 +175,12 @@ bool Session::is_quiet() {
     return (!family.follow || family.follow->is_quiet(family.measured())) &&
            std::ranges::all_of(family.processes, [](const auto& one) { return one->is_quiet(); });
   });
+}
+
+bool Session::is_to_end() const {
+  if (end_ && Clock::now() >= *end_) return true;
+  std::vector<pollfd> signals = watch_.files({});
+  return watch_.wait_until(Clock::now(), signals) == Watch::Event::interrupted;
 }
 
 void Session::look_at_all() {
@@ -290,6 +295,7 @@ void Session::add_family(std::unique_ptr<AttachedProcess> process) {
 
 void Session::add(Family& family, std::unique_ptr<AttachedProcess> process) {
   const Measurement& one = process->measurement();
+  process->give_up_changes([this] { return is_to_end(); });
   if (heart_) heart_->add(&one, one.pid(), one.memory(), family.follow->session());
   family.processes.push_back(std::move(process));
 }

@@ -81,6 +81,8 @@ class Session {
   // Returns at `until`, or when there may be something to do.
   Result<Watch::Event> wait_until(Clock::time_point until);
   bool is_quiet();
+  // Its time is over, or somebody has interrupted it.
+  bool is_to_end() const;
   void look_at_all();
   void serve();
   // Each change is a transaction of its own, and is answered.
@@ -128,6 +130,7 @@ class Session {
   output::Feed& feed_;
   const ChangeSources changes_;
   Clock::time_point started_;
+  std::optional<Clock::time_point> end_;  // by SessionOptions::duration
   std::list<Family> families_;
   std::optional<Heartbeat> heart_;      // where forks are followed; it ends before the families that it reads
   std::optional<Programs> programs_;    // where they are followed, too

@@ -323,6 +323,27 @@ class Guests(LiveTest):
         line.connect("\0" + name[1:])
         return line
 
+    def test_the_first_ends_while_it_is_asked(self):
+        """Whenever that is: who has asked is taken in, or measures by itself."""
+        for turn in range(8):
+            self.begin(WORKS)
+            self.start_work()
+            second = self.inject(self.pid, "count t_deep")
+            time.sleep(0.02 * turn)
+            truth = self.pause()
+            self.assert_stopped_well(self.first)
+            self.assertEqual(values(self.first)[WORKS, ""], truth["work"])
+            second.wait_inserted()
+            second.read_until_said("inserted")
+            self.start_work()
+            if "which takes this in" in second.errors:
+                self.assertEqual(second.wait(), 1)
+            else:
+                truth = grown(self.pause(), truth)
+                self.assert_stopped_well(second)
+                self.assertEqual(values(second)["count t_deep", ""], truth["deep"])
+            self.assert_untouched(self.pid, self.before)
+
     def test_a_guest_that_hangs_or_talks_nonsense(self):
         """And one that talks without end, and one that reads nothing: the first is exact, and goes on in time."""
         self.begin(WORKS)
