@@ -61,6 +61,7 @@ std::string remedy(pid_t pid, int64_t failure) {
 }
 
 constexpr size_t kRegionsAtOnce = 12;
+constexpr std::chrono::seconds kMapping{20};  // on a machine so busy that it fails again and again
 
 struct Region {
   image::Range at;
@@ -230,14 +231,24 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
   int64_t failure = 0;
   // The stub that makes the calls must find room behind the code of some object: a few regions at a time,
   // each with a file of its own. The journal's comes first.
-  for (size_t first = 0; first < regions.size() && failure == 0; first += kRegionsAtOnce) {
+  const auto until = std::chrono::steady_clock::now() + kMapping;
+  for (size_t first = 0; first < regions.size() && failure == 0;) {
     std::span<const Region> some =
         std::span(regions).subspan(first, std::min(kRegionsAtOnce, regions.size() - first));
+    const size_t before = mapped.size();
     if (auto ok = map_regions(input, threads, memory, some, first == 0, locked, mapped, failure, paused);
         !ok) {
       if (!mapped.empty()) (void)unmap(pid, threads, memory, input.image, mapped).operator bool();
       return ok;
     }
+    if (failure != -EBUSY || std::chrono::steady_clock::now() > until) {
+      first += kRegionsAtOnce;
+      continue;
+    }
+    if (auto ok = unmap(pid, threads, memory, input.image, {mapped.begin() + before, mapped.end()}); !ok)
+      return ok;
+    mapped.resize(before);
+    failure = 0;
   }
   if (failure == 0) {
     const bool begins_to_read = input.ticks_per_second != 0 &&
