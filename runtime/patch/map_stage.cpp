@@ -52,6 +52,8 @@ std::string remedy(pid_t pid, int64_t failure) {
     return ": its other threads would have had to stand for longer than --max-pause allows, and have gone "
            "on: "
            "try again when there is more processor time";
+  if (failure == -EEXIST)
+    return ": it maps memory all the time, and each address that was tried was taken meanwhile: try again";
   if (failure == -EAGAIN)
     return fmt::format(
         ": it locks all that it maps (mlockall), and may not lock so much (RLIMIT_MEMLOCK): raise the limit "

@@ -28,6 +28,7 @@ namespace {
 using arch::kPage;
 constexpr uint64_t kAlign = 64;  // of a trampoline: a cache line; at 16 a hit cost 0.6 ns more
 constexpr uint64_t kClusterSpan = uint64_t{1} << 30;  // objects closer than this share an island
+constexpr uint64_t kAnywhere = UINT64_MAX / 2;        // as a reach
 
 uint64_t pages(uint64_t size) {
   return (size + kPage - 1) & ~(kPage - 1);
@@ -100,7 +101,7 @@ class Builder {
     // memory is told from another (process/target_memory.h).
     constexpr uint64_t kOwnPlace = 64, kWord = 8;
     uint64_t size = pages(resident::write_journal(out_.journal).size() + kOwnPlace + kWord);
-    if (auto ok = place(out_.journal_at, near, size, UINT64_MAX / 2); !ok) return ok.error();
+    if (auto ok = place(out_.journal_at, near, size, kAnywhere); !ok) return ok.error();
     out_.journal.code.push_back(out_.journal_at);
     out_.journal.at = out_.journal_at;
     return std::move(out_);
@@ -108,7 +109,10 @@ class Builder {
 
  private:
   Result<void> place(image::Range& where, const image::Range& near, uint64_t size, uint64_t reach) {
-    auto gap = find_gap(mappings_, taken_, near, pages(size), reach, apart_);
+    // Where the program maps and unmaps all around its libraries, what may be anywhere goes out of its way.
+    constexpr uint64_t kFarther = 64;
+    const uint64_t apart = reach == kAnywhere && apart_ > kApart ? kFarther * apart_ : apart_;
+    auto gap = find_gap(mappings_, taken_, near, pages(size), reach, apart);
     if (!gap) gap = find_gap(mappings_, taken_, near, pages(size), reach);
     if (!gap)
       return Error{fmt::format("process {} has no free address space of {} bytes near {:#x}",
@@ -146,9 +150,9 @@ class Builder {
       for (resident::RaisedCell& cell : out_.journal.raised) cell.words = cell.words_end = 0;
     out_.layout.thread_at = input_.thread_at;
     out_.layout.keeps_hit_time = input_.hit_time.kept;
-    if (auto ok = place(out_.data, near, out_.layout.size(), UINT64_MAX / 2); !ok) return ok;
+    if (auto ok = place(out_.data, near, out_.layout.size(), kAnywhere); !ok) return ok;
     if (input_.follow)
-      if (auto ok = place(out_.news, near, kNewsSize, UINT64_MAX / 2); !ok) return ok;
+      if (auto ok = place(out_.news, near, kNewsSize, kAnywhere); !ok) return ok;
     return place_more(near);
   }
   // What code of these requests needs besides, and nobody has yet.
@@ -156,7 +160,7 @@ class Builder {
     out_.new_armed = !out_.armed.end && arms_calls(input_.coverage);
     if (out_.new_armed) {
       uint64_t size = (uint64_t{out_.layout.slots} + 1) * arch::kArmedBytes;
-      if (auto ok = place(out_.armed, near, size, UINT64_MAX / 2); !ok) return ok;
+      if (auto ok = place(out_.armed, near, size, kAnywhere); !ok) return ok;
     }
     return place_tables(near);
   }
@@ -169,7 +173,7 @@ class Builder {
         continue;
       }
       const uint64_t size = shape_of(input_.binding.key_tables[i]).size();
-      if (auto ok = place(out_.tables[i], near, size, UINT64_MAX / 2); !ok) return ok;
+      if (auto ok = place(out_.tables[i], near, size, kAnywhere); !ok) return ok;
     }
     return {};
   }

@@ -1,5 +1,6 @@
 #include "runtime/patch/transaction.h"
 
+#include <chrono>
 #include <iterator>
 
 #include "base/phases.h"
@@ -17,18 +18,27 @@ constexpr uint64_t kMegabyte = uint64_t{1} << 20;
 constexpr uint64_t kAparts[] = {kApart,          kApart,           16 * kMegabyte,  64 * kMegabyte,
                                 256 * kMegabyte, 512 * kMegabyte,  640 * kMegabyte, 192 * kMegabyte,
                                 896 * kMegabyte, 1280 * kMegabyte, kApart};
+// A program may map and unmap gigabytes all the time: then more places are tried.
+constexpr std::chrono::seconds kPlacing{20};
+
+uint64_t apart_of(size_t attempt) {
+  if (attempt < std::size(kAparts)) return kAparts[attempt];
+  constexpr uint64_t kStep = 137, kMost = 1280;  // they have no common divisor: all over the reach of a jump
+  return (1 + attempt * kStep % kMost) * kMegabyte;
+}
 
 }  // namespace
 
 Result<Stage> put_in(const InsertInput& input, const process::TargetMemory& memory, const Addition& addition,
                      Inserted& out, const std::function<Error(Stage&, const Error&)>& take_back) {
+  const auto until = std::chrono::steady_clock::now() + kPlacing;
   for (size_t attempt = 0;; attempt++) {
     phases::begin("layout");
     auto mappings = image::read_maps(input.image.pid);
     if (!mappings) return mappings.error();
     if (addition.check)
       if (auto ok = addition.check(*mappings); !ok) return ok.error();
-    auto stage = build_stage(input, *mappings, kAparts[attempt], addition.session, addition.successor);
+    auto stage = build_stage(input, *mappings, apart_of(attempt), addition.session, addition.successor);
     if (!stage) return stage.error();
     stage->journal.extension = addition.number;
     phases::begin("audit");
@@ -48,7 +58,8 @@ Result<Stage> put_in(const InsertInput& input, const process::TargetMemory& memo
     phases::begin("insertion");
     bool taken = false;
     if (auto ok = map_stage(input, memory, *stage, addition.session, taken, out.paused); !ok) {
-      if (taken && attempt + 1 < std::size(kAparts)) continue;
+      const bool may_try = attempt + 1 < std::size(kAparts) || std::chrono::steady_clock::now() < until;
+      if (taken && may_try) continue;
       return ok.error();
     }
     Result<void> done = write_stage(memory, *stage);

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 
+import process_text
 from harness import MDL_INJECT, LiveTest, metric, run, soon
 
 # Seizes a process as a debugger would, says so, and holds it until its input is closed.
@@ -88,6 +89,15 @@ class States(LiveTest):
             self.assertEqual(program.ask("work 1"), {"event": "done", "work": total, "interrupted": 0})
             self.assert_stopped_well(session)
             self.assert_untouched(program.pid, before)
+
+    def test_addresses_that_come_and_go(self):
+        """What was free when it was looked for is taken when it is to be mapped: other places are found."""
+        program, _ = self.begin("mapping")
+        for _ in range(8):
+            session = self.inject(program.pid, "count malloc by caller", "count free").wait_inserted()
+            self.assert_stopped_well(session)
+            self.assertEqual(process_text.leftovers(program.pid), [])
+        self.assertEqual(program.end(), 0)
 
     def test_file_mapped_again_far_away(self):
         """Code need not be in reach of that mapping."""

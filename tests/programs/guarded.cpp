@@ -20,6 +20,7 @@
 //   raising    its only thread raises a signal again and again until it is told what to do
 //   crossing   a third thread puts a file at the lowest free descriptor and takes it away, again and again; what it
 //              finds there that it did not put there, and what becomes of the file, counts as interrupted
+//   mapping    four threads map and unmap memory all the time, gigabytes of addresses
 //   remapped   the program's file is mapped a second time, far away, as V8 does with its code
 //
 // Commands: `work N` calls t_work N times; `vfork N` does so and then waits half a second for a
@@ -260,6 +261,22 @@ void cross_descriptors() {
   }).detach();
 }
 
+// Threads that take and give back gigabytes of addresses all the time, around the libraries.
+void map_and_unmap() {
+  constexpr int kThreads = 4, kPlaces = 64, kSizes = 15;
+  for (unsigned thread = 0; thread < kThreads; ++thread)
+    std::thread([seed = thread + 1]() mutable {
+      std::vector<std::pair<void*, size_t>> places(kPlaces);
+      while (true) {
+        auto& [at, size] = places[rand_r(&seed) % kPlaces];
+        if (at) munmap(at, size);
+        size = kPage << rand_r(&seed) % kSizes;
+        at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at == MAP_FAILED) _exit(98);
+      }
+    }).detach();
+}
+
 [[noreturn]] void serve(bool raises = false) {
   protocol::say_event("ready", protocol::field("work", work));
   while (true) {
@@ -316,6 +333,7 @@ int main(int argc, char** argv) {
   if (mode.starts_with("dispatched")) dispatch_calls();
   if (mode == "locked" && !lock_memory()) return 1;
   if (mode == "crossing") cross_descriptors();
+  if (mode == "mapping") map_and_unmap();
   if (mode == "remapped") map_own_file_far_away();
   if (mode == "untimed" && prctl(PR_SET_TSC, PR_TSC_SIGSEGV) != 0) return 1;
   if (mode == "nogain") deny_executable_gain();
