@@ -406,8 +406,8 @@ Result<std::string> AttachedProcess::change(const Move& move, const output::Feed
                         .libraries = *libraries_,
                         .options = *options_,
                         .tells_threads_apart = input_->thread_at != 0,
-                        .goes_on = [this]() -> Result<void> {
-                          if (is_to_end()) return Error{"the session is to end"};
+                        .goes_on = [&]() -> Result<void> {
+                          if (move.comes && is_to_end()) return Error{"the session is to end"};
                           return {};
                         }};
   auto next = prepare(move, session);

@@ -61,8 +61,9 @@ class AttachedProcess {
   // where other programs may have it.
   std::vector<bool> hollow() const;
   Measurement& measurement() const { return *measurement_; }
-  // A change takes seconds where much is measured: it is given up as soon as `ends` says that the session is to end.
-  void give_up_changes(std::function<bool()> ends) { is_to_end_ = std::move(ends); }
+  // A guest that comes takes seconds where much is measured: that is given up as soon as `ends` says that the session is
+  // to end. What the session's own user has asked for is done.
+  void give_up_joins(std::function<bool()> ends) { is_to_end_ = std::move(ends); }
   bool is_to_end() const { return is_to_end_ && is_to_end_(); }
   // Other requests from now on (patch/change.h), in one stop of the process. `points` gets a sample of the
   // moment before. An error leaves all as it was. The insertion that it was, in words.

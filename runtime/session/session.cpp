@@ -32,7 +32,7 @@ Session::Session(const SessionOptions& options, const plan::Plan& plan, const Wa
       plan_(plan),
       watch_(watch),
       feed_(feed),
-      changes_(std::move(changes)),
+      changes_(options, feed, std::move(changes)),
       started_(Clock::now()) {
   if (options.follow_fork) heart_.emplace();
   if (options.follows_programs()) programs_.emplace(*heart_);
@@ -58,7 +58,7 @@ Result<int> Session::run(std::optional<process::Launch>& launched) {
   }
   if (!done) abandon(done.error());
   Result<int> out = result();
-  end_guests(out);
+  changes_.end_guests(out, ends_before_process_);
   if (out && !done) return done.error();
   if (out && *out == 0 && newcomers_ && !has_anybody_come_) {
     const std::string& why = newcomers_->last_missed();
@@ -111,7 +111,7 @@ Result<void> Session::sample_until_end(std::optional<process::Launch>& launched)
     look_for_programs();
     look_for_newcomers();
     settle();
-    obey();
+    changes_.obey([this] { return first_process(); });
     serve_guests();
     if (auto ok = feed_.hand_out(); !ok) return ok;
   }
@@ -168,9 +168,7 @@ Result<Watch::Event> Session::wait_until(Clock::time_point until) {
 }
 
 bool Session::is_quiet() {
-  if (changes_.commands || (changes_.drills && changes_.drills->any()) || (programs_ && !programs_->empty()))
-    return false;
-  if (changes_.guests && !changes_.guests->is_quiet()) return false;
+  if (!changes_.is_quiet() || (programs_ && !programs_->empty())) return false;
   return std::ranges::all_of(families_, [](Family& family) {
     return (!family.follow || family.follow->is_quiet(family.measured())) &&
            std::ranges::all_of(family.processes, [](const auto& one) { return one->is_quiet(); });
@@ -206,74 +204,15 @@ void Session::serve() {
   serve_guests();
 }
 
-// Of a session of one process.
 void Session::serve_guests() {
-  if (!changes_.guests || families_.empty() || families_.front().processes.empty()) return;
-  AttachedProcess& process = *families_.front().processes.front();
-  if (!process.measurement().result()) changes_.guests->serve(process, options_);
+  changes_.serve_guests(first_process());
 }
 
-// They have their last values.
-void Session::end_guests(const Result<int>& result) {
-  if (!changes_.guests) return;
-  guest_wire::Farewell farewell{.host_ends = ends_before_process_};
-  farewell.status = result ? *result : static_cast<int>(result.error().status);
-  if (!result) farewell.why = result.error().text;
-  changes_.guests->end(farewell);
-}
-
-Result<std::string> Session::change(const RequestChange& change) {
-  if (!options_.changes() || options_.follow_fork)
-    return Error{"this session has no room for other requests (--commands makes it)"};
-  if (families_.empty() || families_.front().processes.empty()) return Error{"there is no process any more"};
-  std::vector<output::Point> points;
-  auto done = families_.front().processes.front()->change(change, feed_, points);
-  if (!done || points.empty()) return done;
-  if (auto ok = feed_.sample(points, false); !ok) say(stderr, "mdl-inject: {}\n", ok.error().text);
-  return done;
-}
-
-Result<std::string> Session::change_and_log(const std::string& text, const RequestChange& change) {
-  if (changes_.log)
-    if (auto logged = changes_.log(text, "begins"); !logged) return logged.error();
-  auto done = this->change(change);
-  if (changes_.log) (void)changes_.log(text, done ? "done" : done.error().text);
-  return done;
-}
-
-void Session::obey() {
-  if (changes_.commands && !is_over())
-    for (const std::string& line : changes_.commands->read()) {
-      auto parsed = parse_command(line);
-      const auto done = parsed ? change_and_log(line, *parsed) : Result<std::string>(parsed.error());
-      say(stderr, "{}: {}: {}\n", line, done ? "done" : "refused", done ? *done : done.error().text);
-    }
-  if (changes_.drills)
-    for (const output::Drill& one : changes_.drills->take())
-      if (!is_over()) drill(one);
-}
-
-// What has come goes when it is asked for again.
-void Session::drill(const output::Drill& drill) {
-  auto& open = changes_.drills->open;
-  const std::string of = focus::request_text(drill.metric, drill.focus);
-  const std::string what = drill.kind == output::Drill::Kind::threads   ? fmt::format("{} by thread", of)
-                           : drill.kind == output::Drill::Kind::callers ? fmt::format("{} by caller", of)
-                                                                        : fmt::format("what {} calls", of);
-  const auto known = open.find(drill);
-  const bool comes = known == open.end();
-  auto change = comes ? families_.front().processes.front()->requests_for(drill)
-                      : Result<RequestChange>(RequestChange{.add = {}, .remove = known->second});
-  if (comes && change && change->add.empty())
-    change = Error{"nothing else that can be measured is known there"};
-  auto done = change ? change_and_log(fmt::format("{} {}", comes ? "add" : "remove", what), *change)
-                     : Result<std::string>(change.error());
-  if (!done) return say(stderr, "{}: refused: {}\n", what, done.error().text);
-  say(stderr, "{}: {}: {}\n", what, comes ? "comes" : "goes", *done);
-  if (comes)
-    open.emplace(drill, std::move(change->add));
-  else
-    open.erase(known);
+// Of a session of one process, that one.
+AttachedProcess* Session::first_process() const {
+  if (families_.empty() || families_.front().processes.empty()) return nullptr;
+  AttachedProcess* const out = families_.front().processes.front().get();
+  return out->measurement().result() ? nullptr : out;
 }
 
 Session::Measured Session::Family::measured() const {
@@ -295,7 +234,7 @@ void Session::add_family(std::unique_ptr<AttachedProcess> process) {
 
 void Session::add(Family& family, std::unique_ptr<AttachedProcess> process) {
   const Measurement& one = process->measurement();
-  process->give_up_changes([this] { return is_to_end(); });
+  process->give_up_joins([this] { return is_to_end(); });
   if (heart_) heart_->add(&one, one.pid(), one.memory(), family.follow->session());
   family.processes.push_back(std::move(process));
 }

@@ -17,10 +17,9 @@
 #include "runtime/output/sums.h"
 #include "runtime/process/launch.h"
 #include "runtime/session/attached_process.h"
+#include "runtime/session/change_desk.h"
 #include "runtime/session/check.h"
-#include "runtime/session/drills.h"
 #include "runtime/session/follow.h"
-#include "runtime/session/guests.h"
 #include "runtime/session/heartbeat.h"
 #include "runtime/session/newcomers.h"
 #include "runtime/session/options.h"
@@ -28,16 +27,6 @@
 #include "runtime/session/watch.h"
 
 namespace mdl::inject {
-
-// Where changes of the requests come from; null: from nowhere.
-struct ChangeSources {
-  Commands* commands = nullptr;
-  Drills* drills = nullptr;
-  Guests* guests = nullptr;
-  // Gets each change with what becomes of it: begins, done or an error's text. Where it fails at first, the change is
-  // refused.
-  std::function<Result<void>(const std::string& change, const std::string& outcome)> log = {};
-};
 
 class Session {
  public:
@@ -54,10 +43,6 @@ class Session {
   // A program that was started for it is let go when everything is ready for its end. Returns the exit
   // status.
   Result<int> run(std::optional<process::Launch>& launched);
-
-  // Requests come and go, in a transaction: all of it is done, or nothing. What was done, in words. A session
-  // with SessionOptions::changes() of one process only.
-  Result<std::string> change(const RequestChange& change);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -85,12 +70,8 @@ class Session {
   bool is_to_end() const;
   void look_at_all();
   void serve();
-  // Each change is a transaction of its own, and is answered.
-  void obey();
   void serve_guests();
-  void end_guests(const Result<int>& result);
-  void drill(const output::Drill& drill);
-  Result<std::string> change_and_log(const std::string& text, const RequestChange& change);
+  AttachedProcess* first_process() const;
 
   void add_family(std::unique_ptr<AttachedProcess> process);
   void add(Family& family, std::unique_ptr<AttachedProcess> process);
@@ -128,7 +109,7 @@ class Session {
   const plan::Plan& plan_;
   const Watch& watch_;
   output::Feed& feed_;
-  const ChangeSources changes_;
+  ChangeDesk changes_;
   Clock::time_point started_;
   std::optional<Clock::time_point> end_;  // by SessionOptions::duration
   std::list<Family> families_;

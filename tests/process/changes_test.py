@@ -494,20 +494,6 @@ class Changes(Commanded):
         self.assert_stopped_well(session)
         self.assertEqual(set(session.final()), {(WORKS, ""), (DEEPS, ""), (OUTERS, "")})
 
-    def test_interrupted_while_many_wait(self):
-        """Ctrl-C does not wait for what takes long: changes are given up, each with an answer."""
-        self.begin(WORKS)
-        self.program.ask("start", "running")
-        pairs = 100
-        with open(self.commands, "w", encoding="ascii") as commands:
-            commands.write(f"add {DEEPS}\nremove {DEEPS}\n" * pairs)
-        self.session.read_until_said(f"remove {DEEPS}: done")
-        truth, last = self.finish()
-        self.assertEqual(last[WORKS, ""], truth["work"])
-        answers = [line for line in self.session.errors.splitlines() if DEEPS in line]
-        self.assertEqual(len(answers), 2 * pairs)
-        self.assertRegex(answers[-1], "refused: the session is to end")
-
     def test_detached_and_found_again(self):
         """What is left in the process is of the last generation only."""
         self.begin(WORKS, options=["--detach"])
