@@ -1,6 +1,7 @@
 #include "runtime/patch/stack_scan.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "runtime/arch/conventions.h"
 
@@ -10,17 +11,29 @@ namespace {
 constexpr size_t kFrames = 10000;
 constexpr uint64_t kMost = 64u << 20;  // bytes of one stack that are looked at
 
-void append(ReturnPlaces& places, uint64_t from, uint64_t to, const image::Memory& memory) {
-  std::vector<uint64_t>& out = places.known;
+// All that is mapped below the kernel's half, and the gaps between: what lies outside of it leads nowhere.
+image::Range hull_of(std::span<const image::Mapping> mappings) {
+  image::Range hull{mappings.front().start, mappings.front().end};
+  for (const image::Mapping& mapping : mappings)
+    if (static_cast<int64_t>(mapping.start) > 0) hull.end = std::max(hull.end, mapping.end);
+  return hull;
+}
+
+// Go keeps the stacks of its goroutines in the one mapping of its heap, megabytes above each of them. While they
+// are looked at, all threads stand: so zeros, small numbers and texts are dropped at once, piece by piece.
+void append(ReturnPlaces& places, uint64_t from, uint64_t to, const image::Memory& memory,
+            const image::Range& hull) {
   from &= ~uint64_t{7};
   to = std::min(to, from + kMost);
-  constexpr uint64_t kChunk = 1u << 20;
+  constexpr uint64_t kChunk = 256u << 10;
+  std::vector<uint64_t> words;
   for (; from < to; from += kChunk) {
-    size_t words = (std::min(to, from + kChunk) - from) / 8, at = out.size();
-    out.resize(at + words);
-    if (memory.read(from, std::as_writable_bytes(std::span(out).subspan(at)))) continue;
-    out.resize(at);
-    places.unread = from;
+    words.resize((std::min(to, from + kChunk) - from) / 8);
+    if (memory.read(from, std::as_writable_bytes(std::span(words))))
+      std::ranges::copy_if(words, std::back_inserter(places.known),
+                           [&](uint64_t word) { return hull.contains(word); });
+    else
+      places.unread = from;
   }
 }
 
@@ -61,14 +74,15 @@ ReturnPlaces return_places(const arch::ThreadRegisters& registers, std::span<con
   uint64_t sp = arch::stack_pointer(registers);
   const image::Mapping* current = mapping_at(mappings, sp);
   if (!current) return out;
-  append(out, std::max(current->start, end_of_known(stack, sp, memory)), current->end, memory);
+  const image::Range hull = hull_of(mappings);
+  append(out, std::max(current->start, end_of_known(stack, sp, memory)), current->end, memory, hull);
   // glibc keeps a thread's stack below its thread pointer in one mapping; the first
   // thread's is [stack]. A thread that is on neither of them runs on an alternate stack.
   const image::Mapping* own = mapping_at(mappings, arch::thread_pointer(registers));
   bool on_main = current->path == "[stack]", on_own = own == current;
   if (on_main || on_own) return out;
   for (const image::Mapping& mapping : mappings)
-    if (&mapping == own || mapping.path == "[stack]") append(out, mapping.start, mapping.end, memory);
+    if (&mapping == own || mapping.path == "[stack]") append(out, mapping.start, mapping.end, memory, hull);
   return out;
 }
 

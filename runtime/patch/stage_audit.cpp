@@ -64,11 +64,11 @@ Result<uint64_t> audit_stage(const InsertInput& input, const image::Memory& memo
 
 std::string audit_warning(uint64_t points) {
   return fmt::format(
-      "{} points were refused by the audit of what was to be written, and are not instrumented. Where the "
-      "reason that --dry-run prints is a word of data, it may be a number that looks like an address; else "
-      "it "
-      "is an error of mdl-inject: please report it with what --dry-run prints for this request",
-      points);
+      "{} refused by the audit of what was to be written, and not instrumented. Text and tables among code "
+      "that was written in assembly (libcrypto, libgcrypt) may look like a short jump, and a number like an "
+      "address. Where the reason that --dry-run prints is neither a short jump nor a word of data, it is an "
+      "error of mdl-inject: please report it with what --dry-run prints for this request",
+      points == 1 ? "1 point was" : fmt::format("{} points were", points));
 }
 
 Result<uint64_t> rehearse(const InsertInput& input, const image::Memory& memory) {

@@ -461,9 +461,9 @@ Result<int> Measurement::replaced(const std::string& program) {
   Result<void> written = write_last(last_known());
   if (program_follows_) return written ? Result<int>(0) : written.error();
   say(stderr,
-      "mdl-inject: process {} no longer holds the instrumentation: it executes another program, {}, which is "
+      "mdl-inject: process {} no longer holds the instrumentation: it executes another program, {}which is "
       "not measured{}\n",
-      pid(), program,
+      pid(), program.empty() ? "" : program + ", ",  // it may have ended since
       options_.follow ? " by what was inserted"
       : started       ? "; start that one itself with --run, not by a shell, or follow it with --follow-fork"
                       : "");

@@ -158,6 +158,21 @@ class Forks(Family):
         self.check(family)
         self.assertIn("no longer holds the instrumentation: it executes another program", self.session.errors)
 
+    def test_programs_that_end_at_once(self):
+        """Of some of them the kernel does not say any more which they were; no message has a hole there."""
+        shell = subprocess.Popen(["bash", "-c", "while read n; do for ((i = 0; i < n; i++)); do /bin/true; done; "
+                                  "echo done; done"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(shell.wait)
+        self.addCleanup(shell.stdout.close)
+        self.addCleanup(shell.stdin.close)
+        session = self.inject(shell.pid, "count malloc", "--follow-fork", interval="0.5")
+        session.wait_inserted()
+        shell.stdin.write("300\n")
+        shell.stdin.flush()
+        self.assertEqual(shell.stdout.readline(), "done\n")
+        self.assert_stopped_well(session)
+        self.assertNotIn("program, ,", session.errors)
+
     def test_a_program_that_cannot_be_executed(self):
         self.begin()
         for _ in range(20):
