@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "base/in_parallel.h"
@@ -176,15 +177,37 @@ class Related {
   std::set<uint64_t> starts_;
 };
 
+// Pointers in the data of a file at a fixed address, where nothing tells them from numbers. Segments that
+// share bytes are made to be slow.
+void find_words(const ElfFile& file, const Range& within, std::vector<uint64_t>& places) {
+  uint64_t left = file.most_bytes();
+  for (const Segment& segment : file.segments()) {
+    if (segment.type != llvm::ELF::PT_LOAD || segment.file_size > left) continue;
+    left -= segment.file_size;
+    const std::vector<std::byte> bytes = file.at_address(segment.address, segment.file_size);
+    for (size_t at = 0; at + sizeof(uint64_t) <= bytes.size(); ++at) {
+      uint64_t word;
+      std::memcpy(&word, bytes.data() + at, sizeof word);
+      if (within.contains(word)) places.push_back(word);
+    }
+  }
+}
+
 // Those among `doubtful` addresses that something calls, or takes the address of: by a displacement in the
-// code that may be one of these, or by a pointer that the loader relocates.
+// code that may be one of these, or by a pointer that the loader relocates. Where the file is at a fixed
+// address it relocates none: there an operand or a word of the data that may be the address is one.
 std::set<uint64_t> referred_to(const std::set<uint64_t>& doubtful, const ElfFile& file, uint64_t bias,
                                const FileText& text) {
   std::set<uint64_t> out;
   if (doubtful.empty()) return out;
+  const Range within{*doubtful.begin(), *doubtful.rbegin() + 1};
+  const bool is_fixed = bias == 0;
   std::vector<uint64_t> places;
-  for (const FileText::Piece& piece : text.pieces())
-    arch::find_references(piece.bytes, piece.start, {*doubtful.begin(), *doubtful.rbegin() + 1}, places);
+  for (const FileText::Piece& piece : text.pieces()) {
+    arch::find_references(piece.bytes, piece.start, within, places);
+    if (is_fixed) arch::find_whole_addresses(piece.bytes, within, places);
+  }
+  if (is_fixed) find_words(file, within, places);
   for (const uint64_t place : places)
     if (doubtful.contains(place)) out.insert(place);
   for (const uint64_t pointer : file.relocated_pointers())
