@@ -120,10 +120,10 @@ class Stripped(ImageTest):
                 self.assertEqual(counts, truth)
                 self.assertEqual(program.end(), 0)
 
-    def test_whose_address_alone_is_taken(self):
-        """A function with a part elsewhere that nothing calls by name, at a fixed address and with packed relocations."""
-        for twin, names in (("parts-gcc-O2-nopie", ["listed_in_data", "passed_on"]),
-                            ("parts-gcc-O2-packed", ["listed_in_data"])):
+    def test_functions_with_parts_that_nothing_calls_by_name(self):
+        """At a fixed address and with packed relocations: their address is taken, or others end with them."""
+        for twin, names in (("parts-gcc-O2-nopie", ["listed_in_data", "passed_on", "called_last"]),
+                            ("parts-gcc-O2-packed", ["listed_in_data", "called_last"])):
             with self.subTest(twin):
                 at = addresses(PROGRAMS / twin)
                 self.assertEqual(run("objcopy", "--strip-all", PROGRAMS / twin, self.folder / twin).returncode, 0)

@@ -5,7 +5,8 @@
 // t_throws throws from a part of its code that the compiler places elsewhere, and ends with a tail call.
 // t_either throws or returns there. t_method has a switch, and ends with a call through a table of methods.
 // listed_in_data and passed_on go on behind a part, and nothing calls them by name: a table in the data has the
-// address of the first, an operand of an instruction that of the second.
+// address of the first, an operand of an instruction that of the second. called_last has a part, too, and is what two
+// functions end with.
 #include "protocol.h"
 
 #define COUNTED extern "C" __attribute__((noinline, used, visibility("default")))
@@ -84,6 +85,23 @@ COUNTED int passed_on(unsigned x) {
   return t_work(rest) - rest;
 }
 
+COUNTED int called_last(unsigned x) {
+  int rest = static_cast<int>(x) + 3;
+  if (__builtin_expect(x % 8 == 0, 0)) rest = rare(rest) | rare(sink);
+  sink = rest;
+  return t_work(rest) + 7 * rest;
+}
+
+__attribute__((noinline)) int ends_with_it(unsigned x) {
+  sink = static_cast<int>(x);
+  return called_last(x + 1);
+}
+
+__attribute__((noinline)) int so_does_this(unsigned x) {
+  sink = static_cast<int>(x);
+  return called_last(x * 3);
+}
+
 int (*volatile listed[])(unsigned) = {listed_in_data};
 
 __attribute__((noinline)) int call(int (*function)(unsigned), unsigned x) {
@@ -111,6 +129,7 @@ int main() {
       }
       sink = listed[0](i);
       sink = call(passed_on, i);
+      sink = i % 2 == 0 ? ends_with_it(i) : so_does_this(i);
       sink = t_method(&object, i % 12, i % 2);
       ++method;
     }
