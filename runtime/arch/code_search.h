@@ -42,5 +42,8 @@ void find_operands(std::span<const std::byte> bytes, uint64_t start, const image
 // The same, and where calls lead; without what a jump's displacement is.
 void find_references(std::span<const std::byte> bytes, uint64_t start, const image::Range& within,
                      std::vector<uint64_t>& places);
+// Addresses in `within` that instructions of code at a fixed address may have in them whole; appended likewise.
+void find_whole_addresses(std::span<const std::byte> bytes, const image::Range& within,
+                          std::vector<uint64_t>& places);
 
 }  // namespace mdl::arch

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "llvm/BinaryFormat/ELF.h"
@@ -214,9 +215,37 @@ std::vector<Relocation> ElfFile::relocations() const {
   return out;
 }
 
+// An even entry is the place of a pointer; an odd one says of the 63 words behind the last place which are
+// some, too (the generic ABI, "Relative Relocation Table"). A place holds the pointer as it is in the file. In
+// what a linker has made, places ascend and all of them lie in the file.
+void ElfFile::add_packed_pointers(const Section& section, std::vector<uint64_t>& out) const {
+  constexpr uint64_t kWord = sizeof(uint64_t), kWordsOfBitmap = 63;
+  const size_t most = out.size() + most_ / kWord;
+  uint64_t next = 0;
+  const auto add = [&](uint64_t place) {
+    const std::vector<std::byte> word = at_address(place, kWord);
+    if (place < next || word.size() != kWord || out.size() == most) return false;
+    out.push_back(as_array<Types::Xword>(word)[0]);
+    return true;
+  };
+  const std::vector<std::byte> bytes = contents(section);
+  for (const uint64_t entry : as_array<Types::Xword>(bytes)) {
+    if ((entry & 1) == 0) {
+      if (!add(entry)) return;
+      next = entry + kWord;
+      continue;
+    }
+    for (uint64_t bits = entry >> 1; bits != 0; bits &= bits - 1)
+      if (!add(next + kWord * static_cast<uint64_t>(std::countr_zero(bits)))) return;
+    next += kWord * kWordsOfBitmap;
+  }
+}
+
 std::vector<uint64_t> ElfFile::relocated_pointers() const {
   std::vector<uint64_t> out;
   for (const Section& section : sections_) {
+    if (section.type == llvm::ELF::SHT_RELR && (section.flags & llvm::ELF::SHF_ALLOC))
+      add_packed_pointers(section, out);
     if (section.type != llvm::ELF::SHT_RELA || !(section.flags & llvm::ELF::SHF_ALLOC)) continue;
     std::vector<std::byte> bytes = contents(section);
     for (const Types::Rela& entry : as_array<Types::Rela>(bytes))

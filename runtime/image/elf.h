@@ -80,7 +80,8 @@ class ElfFile {
   // The relocations of the sections that are loaded, without those that only add the file's place in memory
   // (relative ones).
   std::vector<Relocation> relocations() const;
-  // Addresses in the file that the loader writes into its data: the addends of relative relocations.
+  // Addresses in the file that the loader moves with it: what relative relocations, also packed ones, make of
+  // its data.
   std::vector<uint64_t> relocated_pointers() const;
   // The bytes at a virtual address of the file, clipped to what its segment has in the file.
   std::vector<std::byte> at_address(uint64_t address, uint64_t size) const;
@@ -93,6 +94,7 @@ class ElfFile {
 
  private:
   std::vector<std::byte> bytes_at(uint64_t offset, uint64_t size) const;
+  void add_packed_pointers(const Section& section, std::vector<uint64_t>& out) const;
   bool read_segments(uint64_t offset, uint16_t count, uint16_t entry_size);
   void read_sections(uint64_t offset, uint64_t count, uint16_t entry_size, uint32_t names);
   std::string problem_of_sections() const;

@@ -5,6 +5,9 @@
 //   - A part in which the frame is closed gives itself away: it jumps into the middle of another FDE's code,
 //     or is jumped into, or an exception's landing pad of another one lies in it. All of that holds for the
 //     function that it belongs to as well; but that is called, or its address taken, and the part never is.
+//   - A function that nothing calls, but others end with by a jump, and that has such a part of its own, looks
+//     the same. But a part is jumped to by what it is a part of, and a function by others, too: those that have
+//     no jump into its middle or its parts', nor it into theirs.
 //   - What is left is reached by jumps at most, does not come back, and so may be seen as a function that is
 //     called last: at the jump the other one ends (destinations.cpp).
 //   - The procedure linkage table and the return of signal handlers are described by FDEs, too, and are none.
@@ -15,6 +18,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 #include <set>
 
 #include "base/in_parallel.h"
@@ -26,7 +31,8 @@
 namespace mdl::image {
 namespace {
 
-constexpr uint64_t kMostBytes = 1 << 20;  // of a function; larger ranges are no single one
+constexpr uint64_t kMostBytes = 1 << 20;     // of a function; larger ranges are no single one
+constexpr uint64_t kReachOfShortJump = 256;  // at least as far as a jump leads that is no far one
 
 // Functions and their parts, by address; they may overlap, so each reaches as far as any before it.
 std::vector<Range> known_ranges(const std::vector<Function>& functions) {
@@ -112,7 +118,26 @@ class Related {
     for (size_t i = 0; i < jumping.size(); ++i)
       for (const Fde* other : others[i]) relate(*jumping[i], *other);
   }
-  bool has(const Fde& entry) const { return starts_.contains(entry.start); }
+  bool has(const Fde& entry) const { return groups_.contains(entry.start); }
+
+  // Those among `places`, where candidates start, to which code jumps that belongs to something else.
+  std::set<uint64_t> jumped_to_by_others(const std::set<uint64_t>& places) {
+    std::set<uint64_t> out;
+    for (const Fde& entry : frames_.entries()) {
+      if (entry.end - entry.start > kMostBytes) continue;
+      const std::span bytes = bytes_of(entry);
+      if (!budget_.spend(bytes.size())) break;
+      const bool is_near = places.lower_bound(entry.start - kReachOfShortJump) !=
+                           places.lower_bound(entry.end + kReachOfShortJump);
+      if (!is_near &&
+          !arch::any_far_jump(bytes, entry.start, [&](uint64_t target) { return places.contains(target); }))
+        continue;
+      arch::find_jumps(bytes, entry.start, [&](uint64_t target) {
+        if (places.contains(target) && group_of(entry.start) != group_of(target)) out.insert(target);
+      });
+    }
+    return out;
+  }
 
  private:
   // The other FDE that an address is in the middle of: not where it, a function or a stub starts. Null when
@@ -132,8 +157,20 @@ class Related {
     return after != candidates_.begin() && address < (*std::prev(after))->end;
   }
   void relate(const Fde& one, const Fde& other) {
-    starts_.insert(one.start);
-    starts_.insert(other.start);
+    for (const uint64_t start : {one.start, other.start}) groups_.try_emplace(start, start);
+    groups_[group_of(one.start)] = group_of(other.start);
+  }
+  // The FDE that stands for all that belong together with the one that starts here. Ways get shorter as they
+  // are gone.
+  uint64_t group_of(uint64_t start) {
+    auto at = groups_.find(start);
+    if (at == groups_.end()) return start;
+    while (at->second != at->first) {
+      const auto next = groups_.find(at->second);
+      at->second = next->second;
+      at = next;
+    }
+    return at->first;
   }
 
   std::span<const std::byte> bytes_of(const Fde& entry) const { return text_.at({entry.start, entry.end}); }
@@ -173,18 +210,40 @@ class Related {
   const FileText& text_;
   const Budget& budget_;
   std::vector<LandingPad> pads_;
-  std::set<uint64_t> starts_;
+  std::map<uint64_t, uint64_t> groups_;  // where an FDE starts that is related: one of those it is related to
 };
 
+// Pointers in the data of a file at a fixed address, where nothing tells them from numbers. Segments that
+// share bytes are made to be slow.
+void find_words(const ElfFile& file, const Range& within, std::vector<uint64_t>& places) {
+  uint64_t left = file.most_bytes();
+  for (const Segment& segment : file.segments()) {
+    if (segment.type != llvm::ELF::PT_LOAD || segment.file_size > left) continue;
+    left -= segment.file_size;
+    const std::vector<std::byte> bytes = file.at_address(segment.address, segment.file_size);
+    for (size_t at = 0; at + sizeof(uint64_t) <= bytes.size(); ++at) {
+      uint64_t word;
+      std::memcpy(&word, bytes.data() + at, sizeof word);
+      if (within.contains(word)) places.push_back(word);
+    }
+  }
+}
+
 // Those among `doubtful` addresses that something calls, or takes the address of: by a displacement in the
-// code that may be one of these, or by a pointer that the loader relocates.
+// code that may be one of these, or by a pointer that the loader relocates. Where the file is at a fixed
+// address it relocates none: there an operand or a word of the data that may be the address is one.
 std::set<uint64_t> referred_to(const std::set<uint64_t>& doubtful, const ElfFile& file, uint64_t bias,
                                const FileText& text) {
   std::set<uint64_t> out;
   if (doubtful.empty()) return out;
+  const Range within{*doubtful.begin(), *doubtful.rbegin() + 1};
+  const bool is_fixed = bias == 0;
   std::vector<uint64_t> places;
-  for (const FileText::Piece& piece : text.pieces())
-    arch::find_references(piece.bytes, piece.start, {*doubtful.begin(), *doubtful.rbegin() + 1}, places);
+  for (const FileText::Piece& piece : text.pieces()) {
+    arch::find_references(piece.bytes, piece.start, within, places);
+    if (is_fixed) arch::find_whole_addresses(piece.bytes, within, places);
+  }
+  if (is_fixed) find_words(file, within, places);
   for (const uint64_t place : places)
     if (doubtful.contains(place)) out.insert(place);
   for (const uint64_t pointer : file.relocated_pointers())
@@ -217,15 +276,17 @@ void add_unnamed_functions(const ElfFile& file, uint64_t bias, const FrameTable&
   const std::vector<const Fde*> found = candidates(frames, known, stubs, budget);
   if (found.empty()) return;
   const FileText text(file, bias);
-  const Related related(frames, found, known, stubs, text, budget);
+  Related related(frames, found, known, stubs, text, budget);
   std::set<uint64_t> doubtful;
   for (const Fde* entry : found)
     if (related.has(*entry)) doubtful.insert(entry->start);
-  const std::set<uint64_t> referred = referred_to(doubtful, file, bias, text);
+  for (const uint64_t place : referred_to(doubtful, file, bias, text)) doubtful.erase(place);
+  if (!doubtful.empty())
+    for (const uint64_t place : related.jumped_to_by_others(doubtful)) doubtful.erase(place);
 
   const auto middle = static_cast<std::ptrdiff_t>(functions.size());
   for (const Fde* entry : found) {
-    if (doubtful.contains(entry->start) && !referred.contains(entry->start)) continue;
+    if (doubtful.contains(entry->start)) continue;
     const uint64_t address = entry->start - bias;
     Function function;
     function.name = address == file.entry() ? "_start" : fmt::format("sub_{:x}", address);

@@ -101,9 +101,8 @@ Outside outside_of_exit(const resident::Journal& journal, const image::Memory& m
     std::vector<std::byte> call(arch::kMachine.jump_size);
     if (piece == journal.code.end() || !memory.read(words[i] - call.size(), call)) continue;
     const auto called = arch::branch_target(words[i] - call.size(), call);
-    if (called != piece->start + arch::hook_offset(arch::Hook::exit) &&
-        called != piece->start + arch::hook_offset(arch::Hook::exec))
-      continue;
+    const auto is_hook = [&](arch::Hook hook) { return called == piece->start + arch::hook_offset(hook); };
+    if (!is_hook(arch::Hook::exit) && !is_hook(arch::Hook::syscall) && !is_hook(arch::Hook::exec)) continue;
     Outside out{registers, sp + (i + 1) * sizeof(uint64_t)};
     arch::set_pc(out.registers,
                  words[i + 1] - 1);  // within the call: what follows it may be another function

@@ -120,6 +120,23 @@ class Stripped(ImageTest):
                 self.assertEqual(counts, truth)
                 self.assertEqual(program.end(), 0)
 
+    def test_functions_with_parts_that_nothing_calls_by_name(self):
+        """At a fixed address and with packed relocations: their address is taken, or others end with them."""
+        for twin, names in (("parts-gcc-O2-nopie", ["listed_in_data", "passed_on", "called_last"]),
+                            ("parts-gcc-O2-packed", ["listed_in_data", "called_last"])):
+            with self.subTest(twin):
+                at = addresses(PROGRAMS / twin)
+                self.assertEqual(run("objcopy", "--strip-all", PROGRAMS / twin, self.folder / twin).returncode, 0)
+                program = self.start(twin, command=[self.folder / twin, "120"])
+                plan = self.compile_text(entries_and_returns([f"sub_{at[name]:x}" for name in names]))
+                session = self.inject(program.pid, plan).wait_inserted()
+                program.ask(f"go {CALLS}")
+                self.assert_stopped_well(session)
+                counts = {key[0]: (line["value"], line["refused"]) for key, line in session.final().items()}
+                truth = {f"{event}_sub_{at[name]:x}": (CALLS, 0) for event in ("entries", "returns") for name in names}
+                self.assertEqual(counts, truth)
+                self.assertEqual(program.end(), 0)
+
     def test_parts_and_stubs_are_no_functions(self):
         program = self.start("images-stripped")
         self.assertIn("/Code/images-stripped/_start", self.listed(program, "*/_start"))

@@ -210,7 +210,8 @@ class Children(LiveTest):
         self.assertEqual(program.end(), 0)
 
     def test_the_end_of_the_process_keeps_the_last_numbers(self):
-        for command, status in (("return", 7), ("exit", 6), ("_exit", 8), ("quick_exit", 9), ("thread_exit", 5)):
+        for command, status in (("return", 7), ("exit", 6), ("_exit", 8), ("quick_exit", 9), ("thread_exit", 5),
+                                ("syscall_exit", 12)):
             with self.subTest(command):
                 program, session = self.begin()
                 program.ask("work 100")

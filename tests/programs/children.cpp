@@ -13,9 +13,9 @@
 //   daemon N   N calls, then this process forks and ends; the child answers {"event":"daemon","pid":..} and
 //              serves on
 //
-//   return N, exit N, _exit N, quick_exit N, thread_exit N (another thread calls exit), large_exit N and
-//   large_kill N (with much that the kernel has to take back), exit_group N (a system call that no library
-//   sees), kill N (SIGKILL), abort N (SIGABRT)
+//   return N, exit N, _exit N, quick_exit N, thread_exit N (another thread calls exit), syscall_exit N
+//   (exit_group by the C library's syscall), large_exit N and large_kill N (with much that the kernel has to
+//   take back), exit_group N (a system call that no library sees), kill N (SIGKILL), abort N (SIGABRT)
 //              N calls, then that end
 #include <signal.h>
 #include <sys/mman.h>
@@ -129,8 +129,10 @@ int main(int argc, char** argv) {
     } else if (word == "large_kill") {
       map_much();
       kill(getpid(), SIGKILL);
+    } else if (word == "syscall_exit") {
+      syscall(SYS_exit_group, 12);
     } else if (word == "exit_group") {
-      syscall(SYS_exit_group, 4);
+      asm volatile("syscall" : : "a"(SYS_exit_group), "D"(4) : "rcx", "r11", "memory");
     } else if (word == "kill") {
       kill(getpid(), SIGKILL);
     } else if (word == "return") {

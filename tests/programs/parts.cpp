@@ -4,6 +4,9 @@
 //
 // t_throws throws from a part of its code that the compiler places elsewhere, and ends with a tail call.
 // t_either throws or returns there. t_method has a switch, and ends with a call through a table of methods.
+// listed_in_data and passed_on go on behind a part, and nothing calls them by name: a table in the data has the
+// address of the first, an operand of an instruction that of the second. called_last has a part, too, and is what two
+// functions end with.
 #include "protocol.h"
 
 #define COUNTED extern "C" __attribute__((noinline, used, visibility("default")))
@@ -63,6 +66,49 @@ COUNTED int t_method(const Object* object, unsigned long which, unsigned long in
   return object->methods[index](object, which, index);
 }
 
+__attribute__((noinline, cold)) int rare(int x) {
+  sink = x;
+  return sink - 1;
+}
+
+COUNTED int listed_in_data(unsigned x) {
+  int rest = static_cast<int>(x) + 5;
+  if (__builtin_expect(x % 16 == 0, 0)) rest = rare(rest) ^ rare(sink);
+  sink = rest;
+  return t_work(rest) + rest;
+}
+
+COUNTED int passed_on(unsigned x) {
+  int rest = static_cast<int>(x) + 9;
+  if (__builtin_expect(x % 32 == 0, 0)) rest = rare(rest) + rare(sink);
+  sink = rest;
+  return t_work(rest) - rest;
+}
+
+COUNTED int called_last(unsigned x) {
+  int rest = static_cast<int>(x) + 3;
+  if (__builtin_expect(x % 8 == 0, 0)) rest = rare(rest) | rare(sink);
+  sink = rest;
+  return t_work(rest) + 7 * rest;
+}
+
+__attribute__((noinline)) int ends_with_it(unsigned x) {
+  sink = static_cast<int>(x);
+  return called_last(x + 1);
+}
+
+__attribute__((noinline)) int so_does_this(unsigned x) {
+  sink = static_cast<int>(x);
+  return called_last(x * 3);
+}
+
+int (*volatile listed[])(unsigned) = {listed_in_data};
+
+__attribute__((noinline)) int call(int (*function)(unsigned), unsigned x) {
+  asm volatile("" : "+r"(function));  // the compiler does not know which one it is
+  return function(x);
+}
+
 int main() {
   int (*const methods[])(const Object*, unsigned long, unsigned long, ...) = {t_method_a, t_method_b};
   const Object object{methods};
@@ -81,6 +127,9 @@ int main() {
         ++either;
       } catch (int) {
       }
+      sink = listed[0](i);
+      sink = call(passed_on, i);
+      sink = i % 2 == 0 ? ends_with_it(i) : so_does_this(i);
       sink = t_method(&object, i % 12, i % 2);
       ++method;
     }

@@ -250,4 +250,8 @@ void find_references(std::span<const std::byte> bytes, uint64_t start, const ima
   });
 }
 
+void find_whole_addresses(std::span<const std::byte>, const image::Range&, std::vector<uint64_t>&) {
+  // all addresses are relative
+}
+
 }  // namespace mdl::arch

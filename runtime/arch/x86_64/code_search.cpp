@@ -25,6 +25,27 @@ inline bool is_of_address(const uint8_t* bytes, size_t at) {
   return at >= 3 && (bytes[at - 1] & 0xc7) == 0x05 && bytes[at - 2] == 0x8d && (bytes[at - 3] & 0xf8) == 0x48;
 }
 
+// The bytes of a ModRM and what follows it: SIB and displacement (SDM volume 2, 2.1.3).
+size_t modrm_size(const uint8_t* modrm) {
+  const int mod = modrm[0] >> 6, rm = modrm[0] & 7;
+  if (mod == 3) return 1;
+  const bool has_sib = rm == 4;
+  const bool is_far = mod == 2 || (mod == 0 && (rm == 5 || (has_sib && (modrm[1] & 7) == 5)));
+  return 1 + (has_sib ? 1 : 0) + (is_far ? 4 : mod);
+}
+
+// An immediate of 32 bits, or the lower half of one of 64, of an instruction that keeps or hands on what it is: behind
+// the opcode of mov to a register (b8..bf) or of push (68), or behind the operand of mov (c7 /0).
+bool is_of_constant(const uint8_t* bytes, size_t at) {
+  if (at >= 1 && ((bytes[at - 1] & 0xf8) == 0xb8 || bytes[at - 1] == 0x68)) return true;
+  constexpr size_t kMostOfModrm = 6;
+  for (size_t size = 1; size <= kMostOfModrm && size + 1 <= at; ++size) {
+    const uint8_t* modrm = bytes + at - size;
+    if (modrm[-1] == 0xc7 && (modrm[0] & 0x38) == 0 && modrm_size(modrm) == size) return true;
+  }
+  return false;
+}
+
 const uint8_t* raw_bytes(std::span<const std::byte> bytes) {
   return reinterpret_cast<const uint8_t*>(bytes.data());
 }
@@ -122,6 +143,17 @@ void find_references(std::span<const std::byte> bytes, uint64_t start, const ima
   find_displacements(bytes, start, within, [&](size_t at, uint64_t target) {
     if (is_of_reference(raw, at)) places.push_back(target);
   });
+}
+
+// Programs at a fixed address lie below 2 GiB, where an address is an operand of 32 bits.
+void find_whole_addresses(std::span<const std::byte> bytes, const image::Range& within,
+                          std::vector<uint64_t>& places) {
+  const uint8_t* raw = raw_bytes(bytes);
+  for (size_t at = 1; at + sizeof(uint32_t) <= bytes.size(); ++at) {
+    uint32_t word;
+    std::memcpy(&word, raw + at, sizeof word);
+    if (within.contains(word) && is_of_constant(raw, at)) places.push_back(word);
+  }
 }
 
 }  // namespace mdl::arch

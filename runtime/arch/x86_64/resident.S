@@ -52,6 +52,7 @@
         .equ    kPrctl, 157
         .equ    kGettid, 186
         .equ    kClockGettime, 228
+        .equ    kExitGroup, 231
         .equ    kProcessVmReadv, 310
         .equ    kSeccomp, 317
 
@@ -340,10 +341,10 @@ mdl_resident_renew:
         syscall
         ret
 
-// mdl_resident_exit: called at the entry of _exit. Tells the injector that the process ends and
-// waits until it has read the last values, at most kPauses pauses, or as long as it lives where forks are
-// followed: nobody may be there any more. Only in the process whose data these are: a forked child that is
-// not measured goes on at once. Keeps all registers and flags.
+// mdl_resident_exit: called at the entry of _exit, and of syscall for an exit_group. Tells the injector that
+// the process ends and waits until it has read the last values, at most kPauses pauses, or as long as it lives
+// where forks are followed: nobody may be there any more. Only in the process whose data these are: a forked
+// child that is not measured goes on at once. Keeps all registers and flags.
         .p2align 4
 mdl_resident_exit:
         save                            // rcx and r11 are lost in system calls
