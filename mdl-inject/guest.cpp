@@ -67,7 +67,8 @@ class Visit {
         if (auto refusal = wire::unpack<wire::Refusal>(message->fields))
           return Error{
               fmt::format("process {} is being measured by mdl-inject {}, which does not take this one's "
-                          "requests: {}: end that one first, or see mdl-inject --status {}",
+                          "requests: {}. What does not fit beside them can be asked for when that one has "
+                          "ended (mdl-inject --status {} shows what it measures)",
                           options_.pid, host_, refusal->why, options_.pid)};
       if (message && (message->kind != wire::Kind::welcome || is_welcome)) return not_understood();
       if (message) is_welcome = true, until = Clock::now() + kAnswer;

@@ -422,9 +422,15 @@ Result<std::string> AttachedProcess::change(const Move& move, const output::Feed
   patch::InsertInput input = input_of(then, *clocks);
   input.fresh = &cells->fresh;
   if (move.comes) input.max_keys = move.comes->max_keys;
+  NewLines lines;
   auto done = patch::change(input, measurement_->memory(), measurement_->journal(), *cells,
                             {.goes_on = session.goes_on,
-                             .check_coverage = [&] { return inject::check(*next, session); },
+                             .check_coverage = [&]() -> Result<void> {
+                               auto checked = inject::check(*next, session);
+                               if (!checked) return checked.error();
+                               lines = *checked;
+                               return {};
+                             },
                              .read_last = [this] { return measurement_->read_last_before_change(); }});
   if (!done) return done.error();
   libraries_.reset();
@@ -441,7 +447,10 @@ Result<std::string> AttachedProcess::change(const Move& move, const output::Feed
   libraries_.emplace(*input_, measured_.wanted, measurement_->memory(), measurement_->journal());
   for (const std::string& warning : done->warnings) say(stderr, "warning: {}\n", warning);
   const size_t refused = measured_.coverage.refused.size();
-  return fmt::format("{}{}", points_text(*done), refused == 0 ? "" : fmt::format(", {} refused", refused));
+  return fmt::format("{}{}{}", points_text(*done), refused == 0 ? "" : fmt::format(", {} refused", refused),
+                     lines.unmeasured == 0
+                         ? ""
+                         : fmt::format("; {} of {} lines cannot be measured", lines.unmeasured, lines.all));
 }
 
 void AttachedProcess::report_to(Found& found) const {

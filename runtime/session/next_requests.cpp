@@ -110,7 +110,7 @@ Result<void> bind(const Move& move, const Ongoing& session, Measured& next) {
 
 }  // namespace
 
-Result<void> check(const NextRequests& change, const Ongoing& session) {
+Result<NewLines> check(const NextRequests& change, const Ongoing& session) {
   const auto& [next, kept, comes] = change;
   const SessionOptions& options = session.options;
   const resident::Journal& journal = session.measurement.journal();
@@ -125,24 +125,30 @@ Result<void> check(const NextRequests& change, const Ongoing& session) {
       return Error{fmt::format(
           "the code behind the call at {:#x} would stand at another place: a call in flight could miss it",
           call)};
-  if (auto ok = check_sites(next.binding, next.coverage); !ok) return ok;
+  if (auto ok = check_sites(next.binding, next.coverage); !ok) return ok.error();
   Reach reach(next.binding);
   reach.add(next.plan(), next.coverage);
   const std::vector<bool> hollow = reach.hollow(next.binding);
+  NewLines lines;
+  std::string why;  // of the first one
   for (size_t i = 0; i < next.binding.requests.size(); i++) {
     const std::string name = focus::text_of(next.binding.requests[i]);
     const bool refused = next.coverage.refused_of[i] != 0;
     if (comes && comes->strict && !kept.requests[i] && refused)
       return Error{
           fmt::format("{} points of {} would be refused (--strict)", next.coverage.refused_of[i], name)};
-    if (!kept.requests[i] && hollow[i] && next.binding.requests[i].of == focus::BoundRequest::kNone)
-      return Error{fmt::format("{} cannot be measured: {}", name,
-                               refused ? "its points are refused" : "the functions have no such points")};
+    if (!kept.requests[i] && next.binding.requests[i].of == focus::BoundRequest::kNone) {
+      lines.all++;
+      if (hollow[i] && lines.unmeasured++ == 0)
+        why = fmt::format("{} cannot be measured: {}", name,
+                          refused ? "its points are refused" : "the functions have no such points");
+    }
     if (!kept.requests[i]) continue;
     const resident::JournalRequest& before = journal.requests[*kept.requests[i]];
     if (next.coverage.early_of[i] > before.early)
       return Error{fmt::format("flags or timers of {} would end before their functions", name)};
   }
+  if (lines.unmeasured != 0 && lines.unmeasured == lines.all) return Error{why};
   if (auto loser = session.libraries.inserted().loser(next.binding, next.coverage, kept.requests))
     return Error{
         fmt::format("{} would lose points that it has", focus::text_of(next.binding.requests[*loser]))};
@@ -150,8 +156,10 @@ Result<void> check(const NextRequests& change, const Ongoing& session) {
     return Error{fmt::format("{} points would be refused (--strict)", next.coverage.refused.size())};
   if (comes && comes->budget)
     if (auto ok = check_budget(next.plan(), next.binding, next.wanted.ps_per_cycle, comes->budget); !ok)
-      return ok;
-  return check_budget(next.plan(), next.binding, next.wanted.ps_per_cycle, options.budget);
+      return ok.error();
+  if (auto ok = check_budget(next.plan(), next.binding, next.wanted.ps_per_cycle, options.budget); !ok)
+    return ok.error();
+  return lines;
 }
 
 Result<NextRequests> prepare(const Move& move, const Ongoing& session) {

@@ -39,7 +39,11 @@ struct NextRequests {
 
 // What is measured afterwards; an error says why that cannot be.
 Result<NextRequests> prepare(const Move& move, const Ongoing& session);
+// Of the lines that come, how many cannot be measured; an error where that is all of them.
+struct NewLines {
+  size_t unmeasured = 0, all = 0;
+};
 // Again, where the coverage has become less.
-Result<void> check(const NextRequests& next, const Ongoing& session);
+Result<NewLines> check(const NextRequests& next, const Ongoing& session);
 
 }  // namespace mdl::inject

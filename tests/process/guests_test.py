@@ -274,6 +274,21 @@ class Guests(LiveTest):
         self.assertIn("nothing_of_that_name", done.stderr)
         self.finish()
 
+    def test_some_lines_that_cannot_be_measured(self):
+        """The others come all the same; what has no other line is refused."""
+        self.begin(WORKS, options=("--share",))
+        done = run(MDL_INJECT, self.pid, "calls /Code/libc.so.6/pthread_spin_*", "-d", "0.1", "--format", "ndjson")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = {line["focus"]: line for line in map(json.loads, done.stdout.splitlines())}
+        unmeasured = [focus for focus, line in lines.items() if line.get("measured") is False]
+        self.assertIn("/Code/libc.so.6/pthread_spin_lock", unmeasured)
+        self.assertLess(len(unmeasured), len(lines))
+        self.assertIn(f"{len(unmeasured)} of {len(lines)} lines cannot be measured", done.stderr)
+        done = run(MDL_INJECT, self.pid, "count pthread_spin_lock", "-d", "0")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"pthread_spin_lock \(mdl-inject \d+\) cannot be measured: its points are refused")
+        self.finish()
+
     def test_a_host_with_times_serves_times(self):
         """Distributions that are by no key want more."""
         self.begin("took")
