@@ -242,7 +242,7 @@ void read_codes(image::Codes& codes, std::vector<FunctionPlan>& functions) {
 }
 
 // A function without a name that the code of another one contains is a part of that one, and no function.
-void drop_parts(std::vector<FunctionPlan>& functions, std::set<uint32_t>& of_parts) {
+void drop_parts(std::vector<FunctionPlan>& functions, Coverage::Functions& of_parts) {
   std::vector<image::Range> parts;
   for (const FunctionPlan& f : functions)
     for (const image::Range& range : f.code.ranges)
@@ -257,7 +257,7 @@ void drop_parts(std::vector<FunctionPlan>& functions, std::set<uint32_t>& of_par
     if (after == parts.begin() || !std::prev(after)->contains(f.function->address)) return false;
     for (const FunctionPlan::Point& point : f.points)
       for (const BoundSnippet& snippet : point.snippets)
-        of_parts.insert(snippet.requests.begin(), snippet.requests.end());
+        for (const uint32_t request : snippet.requests) of_parts[request].insert(f.function);
     return true;
   });
 }

@@ -68,9 +68,9 @@ struct Coverage {
   std::vector<FunctionPlan> functions;
   std::vector<RefusedSite> refused;
   std::vector<uint64_t> refused_of;  // per request: sites it wanted and does not get
-  // Of requests that have refused points: in which functions.
-  std::map<uint32_t, std::set<const image::Function*>> functions_refused;
-  std::set<uint32_t> of_parts;  // requests for functions that are parts of others, and none
+  // By request: functions in which it has refused points, and those that are parts of others, and none.
+  using Functions = std::map<uint32_t, std::set<const image::Function*>>;
+  Functions functions_refused, of_parts;
   std::vector<EarlyEnd> early;
   std::vector<uint64_t> early_of;             // per request: pieces of code that run too early there
   uint64_t sites = 0;                         // wanted in all

@@ -16,7 +16,7 @@ void Reach::Code::add(const plan::Plan& plan, const focus::BoundSnippet& snippet
 void Reach::add(const plan::Plan& plan, const Coverage& coverage) {
   for (size_t i = 0; i < coverage.refused_of.size(); i++)  // none, where there was nothing to plan
     refused_[i] = refused_[i] || coverage.refused_of[i] != 0;
-  for (const uint32_t request : coverage.of_parts) parts_[request] = true;
+  for (const auto& [request, functions] : coverage.of_parts) parts_[request] = true;
   for (const FunctionPlan& f : coverage.functions) {
     std::set<uint32_t> taken;
     for (const Window& window : f.sites.windows)

@@ -128,23 +128,30 @@ std::set<const image::Function*> functions_measured(const patch::Coverage& cover
 }
 
 // Where functions are keys, one has a line from its first call on. So nobody misses one that has none, because no call
-// of it is seen.
-void say_unlisted(const focus::Binding& binding, const patch::Coverage& coverage, bool verbose) {
-  constexpr size_t kFew = 5;
-  std::set<std::string> names;
+// of it is seen: those of `functions`, by request.
+std::set<std::string> unlisted(const focus::Binding& binding, const patch::Coverage& coverage,
+                               const patch::Coverage::Functions& functions) {
+  std::set<std::string> out;
   for (const focus::KeyTable& table : binding.key_tables) {
-    const auto refused = coverage.functions_refused.find(table.request);
-    if (refused == coverage.functions_refused.end()) continue;
+    const auto unseen = functions.find(table.request);
+    if (unseen == functions.end()) continue;
     if (std::ranges::find(table.names, format::KeyName::path) == table.names.end()) continue;
     const std::set<const image::Function*> measured = functions_measured(coverage, table.request);
-    for (const image::Function* function : refused->second)
-      if (!measured.contains(function)) names.insert(image::for_people(function->name));
+    for (const image::Function* function : unseen->second)
+      if (!measured.contains(function)) out.insert(image::for_people(function->name));
   }
-  if (names.empty()) return;
+  return out;
+}
+
+// `why`: of one, and of many.
+void say_unlisted(std::set<std::string> names, std::string_view why, std::string_view why_many,
+                  bool verbose) {
+  constexpr size_t kFew = 5;
   const size_t all = names.size();
+  if (all == 0) return;
   while (!verbose && names.size() > kFew) names.erase(std::prev(names.end()));
-  say(stderr, "warning: {} no line, because {} points are refused: {}{}{}\n",
-      all == 1 ? "1 function has" : fmt::format("{} functions have", all), all == 1 ? "its" : "their",
+  say(stderr, "warning: {} no line, because {}: {}{}{}\n",
+      all == 1 ? "1 function has" : fmt::format("{} functions have", all), all == 1 ? why : why_many,
       fmt::join(names, ", "), names.size() < all ? ", ..." : "",
       verbose ? "" : " (--verbose names all, and says why)");
 }
@@ -169,7 +176,10 @@ Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& bindin
   if (options.strict && !coverage.refused.empty())
     return Error{fmt::format("{} points are refused{} (--strict; mdl-inject --dry-run lists them)",
                              coverage.refused.size(), example)};
-  say_unlisted(binding, coverage, options.verbose);
+  say_unlisted(unlisted(binding, coverage, coverage.functions_refused), "its points are refused",
+               "their points are refused", options.verbose);
+  say_unlisted(unlisted(binding, coverage, coverage.of_parts), "it is taken for a part of another one",
+               "they are taken for parts of others", options.verbose);
   if (options.may_come_later()) return {};  // Found says it at the end
   Unmeasured unmeasured;
   for (size_t i = 0; i < hollow.size(); i++)

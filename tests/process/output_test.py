@@ -17,7 +17,7 @@ import time
 import unittest
 
 import exposition
-from harness import BIN, CONSTRAINTS, MDL_INJECT, LiveTest, metric, read_terminal, run, soon
+from harness import BIN, CONSTRAINTS, MDL_INJECT, PROGRAMS, LiveTest, metric, read_terminal, run, soon
 
 KEYS = {"time_ns": int, "elapsed_s": (int, float), "pid": int, "metric": str, "focus": str, "value": int,
         "delta": int, "rate": (int, float, type(None)), "units": str, "refused": int, "final": bool}
@@ -463,6 +463,12 @@ class Unknown(LiveTest):
             with self.subTest(query):
                 errors = self.measured(query).stderr
                 self.assertRegex(errors, r"no line, because (its|their) points are refused: .*t_tight1")
+
+    def test_parts_that_would_be_keys(self):
+        """Likewise, of what the frames of a stripped file show as functions."""
+        stripped = "parts-gcc-O3-stripped"
+        done = run(MDL_INJECT, "--run", f"calls /Code/{stripped}/* by function", "--", PROGRAMS / stripped)
+        self.assertRegex(done.stderr, r"no line, because (it is taken for a part|they are taken for parts).*sub_")
 
 
 if __name__ == "__main__":
