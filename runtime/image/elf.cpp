@@ -220,11 +220,11 @@ std::vector<Relocation> ElfFile::relocations() const {
 // what a linker has made, places ascend and all of them lie in the file.
 void ElfFile::add_packed_pointers(const Section& section, std::vector<uint64_t>& out) const {
   constexpr uint64_t kWord = sizeof(uint64_t), kWordsOfBitmap = 63;
-  const size_t most = out.size() + most_ / kWord;
+  const size_t most = stored_ / kWord;  // of all sections: each is another word of the file
   uint64_t next = 0;
   const auto add = [&](uint64_t place) {
     const std::vector<std::byte> word = at_address(place, kWord);
-    if (place < next || word.size() != kWord || out.size() == most) return false;
+    if (place < next || word.size() != kWord || out.size() >= most) return false;
     out.push_back(as_array<Types::Xword>(word)[0]);
     return true;
   };

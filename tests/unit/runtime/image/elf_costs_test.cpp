@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint64_t kSize = 1 << 16;
 
-// A file of so many bytes with these sections, and what reading it says.
-std::string problem_of(const std::vector<Elf64_Shdr>& sections, uint64_t stored = UINT64_MAX) {
+// The beginning of a file with these sections.
+std::vector<std::byte> file_with(const std::vector<Elf64_Shdr>& sections) {
   Elf64_Ehdr header{};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
   header.e_ident[EI_CLASS] = ELFCLASS64, header.e_ident[EI_DATA] = ELFDATA2LSB;
@@ -22,9 +22,14 @@ std::string problem_of(const std::vector<Elf64_Shdr>& sections, uint64_t stored 
   std::vector<std::byte> bytes(kSize);
   std::memcpy(bytes.data(), &header, sizeof header);
   std::memcpy(bytes.data() + sizeof header, sections.data(), sections.size() * sizeof(Elf64_Shdr));
+  return bytes;
+}
+
+// What reading it says.
+std::string problem_of(const std::vector<Elf64_Shdr>& sections, uint64_t stored = UINT64_MAX) {
   // Behind it, as a sparse file has it: nothing that is read here.
   auto file =
-      ElfFile::read(std::make_shared<BufferMemory>(std::move(bytes)), uint64_t{1} << 40, "evil", stored);
+      ElfFile::read(std::make_shared<BufferMemory>(file_with(sections)), uint64_t{1} << 40, "evil", stored);
   return file ? "" : file.error().text;
 }
 
@@ -47,6 +52,30 @@ TEST(ElfCosts, SectionsThatShareBytesAreRefused) {
 TEST(ElfCosts, SectionsOfASparseFileAreRefused) {
   EXPECT_EQ(problem_of({section(0x1000, 20 << 20)}, 1 << 20), "");
   EXPECT_NE(problem_of({section(0x1000, 21 << 20)}, 1 << 20).find("stores far less"), std::string::npos);
+}
+
+// Each bit of a packed relocation is a pointer of eight bytes, and sections may name the same ones.
+TEST(ElfCosts, PackedPointersAreNoMoreThanTheFileHas) {
+  constexpr uint64_t kSections = 8, kBitmaps = 0x800, kFirst = 0x1000, kBegin = 0x100;
+  std::vector<Elf64_Shdr> sections;
+  for (uint64_t i = 0; i < kSections; ++i) {
+    sections.push_back(section(kFirst + i * kBitmaps, kBitmaps, SHT_RELR));
+    sections.back().sh_flags = SHF_ALLOC;
+  }
+  std::vector<std::byte> bytes = file_with(sections);
+  Elf64_Phdr segment{};
+  segment.p_type = PT_LOAD, segment.p_filesz = segment.p_memsz = kSize;
+  const uint64_t at = sizeof(Elf64_Ehdr) + kSections * sizeof(Elf64_Shdr);
+  auto* const header = reinterpret_cast<Elf64_Ehdr*>(bytes.data());
+  header->e_phoff = at, header->e_phnum = 1, header->e_phentsize = sizeof segment;
+  std::memcpy(bytes.data() + at, &segment, sizeof segment);
+  for (const Elf64_Shdr& one : sections) {
+    std::memset(bytes.data() + one.sh_offset, 0xff, kBitmaps);
+    std::memcpy(bytes.data() + one.sh_offset, &kBegin, sizeof kBegin);
+  }
+  auto file = ElfFile::read(std::make_shared<BufferMemory>(std::move(bytes)), kSize, "evil", kSize);
+  ASSERT_TRUE(file) << file.error().text;
+  EXPECT_EQ(file->relocated_pointers().size(), kSize / 8);
 }
 
 }  // namespace
