@@ -247,6 +247,7 @@ Result<void> map_stage(const InsertInput& input, const process::TargetMemory& me
       first += kRegionsAtOnce;
       continue;
     }
+    // These again: what was mapped of them goes first.
     if (auto ok = unmap(pid, threads, memory, input.image, {mapped.begin() + before, mapped.end()}); !ok)
       return ok;
     mapped.resize(before);

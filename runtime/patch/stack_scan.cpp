@@ -11,12 +11,14 @@ namespace {
 constexpr size_t kFrames = 10000;
 constexpr uint64_t kMost = 64u << 20;  // bytes of one stack that are looked at
 
-// All that is mapped below the kernel's half, and the gaps between: what lies outside of it leads nowhere.
+// All that is mapped below the kernel's half, and the gaps between: what lies outside of it leads nowhere. `mappings`
+// are by address, and there may be tens of thousands, while all threads stand.
 image::Range hull_of(std::span<const image::Mapping> mappings) {
-  image::Range hull{mappings.front().start, mappings.front().end};
-  for (const image::Mapping& mapping : mappings)
-    if (static_cast<int64_t>(mapping.start) > 0) hull.end = std::max(hull.end, mapping.end);
-  return hull;
+  const auto is_of_kernel = [](const image::Mapping& mapping) {
+    return static_cast<int64_t>(mapping.start) < 0;
+  };
+  while (mappings.size() > 1 && is_of_kernel(mappings.back())) mappings = mappings.first(mappings.size() - 1);
+  return {mappings.front().start, mappings.back().end};
 }
 
 // Go keeps the stacks of its goroutines in the one mapping of its heap, megabytes above each of them. While they
