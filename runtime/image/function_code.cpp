@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint64_t kMaxFunction = 16 << 20;  // node's largest is below 1 MiB
 constexpr size_t kKept = 1 << 14;            // instructions that are asked for at once
+constexpr size_t kUsualSize = 4;             // bytes of an instruction, a little less than most code has
 
 }  // namespace
 
@@ -25,6 +26,7 @@ bool FunctionCode::add_range(Range range) {
   std::vector<std::byte> bytes(range.end - range.start);
   if (!object.budget->spend(bytes.size()) || !memory.read(range.start, bytes)) return false;
   std::vector<Decoded> found;
+  found.reserve(bytes.size() / kUsualSize);
   for (size_t at = 0; at < bytes.size();) {
     Decoded one;
     if (!arch::decode_instruction(std::span(bytes).subspan(at), range.start + at, one.instruction,
@@ -42,7 +44,10 @@ bool FunctionCode::add_range(Range range) {
   auto place = std::lower_bound(
       decoded.begin(), decoded.end(), range.start,
       [](const Decoded& one, uint64_t address) { return one.instruction.address < address; });
-  decoded.insert(place, std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+  if (decoded.empty())
+    decoded = std::move(found);
+  else
+    decoded.insert(place, std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   ranges.push_back(range);
   std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.start < b.start; });
   return true;

@@ -61,8 +61,8 @@ struct Instruction {
   bool is_padding = false;  // does nothing, or fills what lies between functions
   bool is_landing = false;  // an indirect branch may lead there: must stay the first instruction executed
   bool short_form = false;  // a direct jump or branch that reaches no further than Description::short_reach
-  uint64_t target = 0;      // direct jump, branch, call; 0 otherwise
   uint8_t pc_relative_at = 0;  // offset of a pc-relative operand's displacement in the bytes, 0 = none
+  uint64_t target = 0;         // direct jump, branch, call; 0 otherwise
   Registers reads = 0;         // registers (any width) and flags whose old value may matter
   Registers writes = 0;        // registers that are wholly replaced (64 bits), flags when all of them are
   Registers touches = 0;       // everything written, in whole or in part
