@@ -11,7 +11,7 @@
 namespace mdl::focus {
 namespace {
 
-constexpr size_t kMostRequests = 16384;  // besides the children of vectors
+constexpr size_t kMostRequests = 131072;  // besides the children of vectors
 
 template <typename Is>
 bool any_use(const plan::Plan& plan, const std::vector<Insertion>& code, Is is) {
@@ -105,12 +105,11 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   const format::Metric& metric = *wanted.metric;
   Draft& draft = requests.draft();
   if (!requests.is_new(metric, focus)) return {};
-  if (draft.next() - requests.children() >= kMostRequests)
+  if (foci > kMostRequests || draft.next() - requests.children() >= kMostRequests)
     return Error{fmt::format(
         "these are more than {} requests, {} of them for metric `{}`; ask for fewer metrics, or by a "
         "narrower pattern, such as /Code/app/get*; a query with `by function` has room for all, and a line "
-        "for "
-        "each that is called",
+        "for each that is called",
         kMostRequests, foci, metric.id)};
   if (metric.cells.empty())
     return Error{fmt::format("metric `{}` has no value", metric.id), Status::plan_rejected};
@@ -137,7 +136,6 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   const bool is_told = foci > 1 && base->missing.empty();
   if (base->insertions.empty() && !base->idle() && !is_told && !requests.may_come(wanted))
     return requests.leave_out(wanted, requests.nothing(wanted, base->missing));
-  if (base->insertions.size() > kMostSnippets / foci) return too_much();
   if (auto known = requests.admit(base->insertions, scope.owner); !known)
     return requests.leave_out(wanted, known.error());
   for (const format::MetricKey& key : metric.keys) {

@@ -41,6 +41,7 @@ struct Scope {
   image::Codes* codes = nullptr;          // null where no code is known
   std::span<const uint64_t> starts = {};  // as in BindOptions
   std::span<const Resource> only = {};    // code stands in no function but these; empty: it may in all
+  size_t* steps = nullptr;                // what all evaluations have taken, which has a limit of its own
 };
 
 // Runs the statements. `foreach` over lists of procedures visits each function once, however

@@ -15,7 +15,8 @@ using format::ExprKind;
 
 namespace {
 
-constexpr size_t kMostSteps = 4'000'000;  // values made and statements run
+constexpr size_t kMostSteps = 4'000'000;         // values made and statements run
+constexpr size_t kMostStepsInAll = 100'000'000;  // for all requests
 
 }  // namespace
 
@@ -25,7 +26,8 @@ Error Expressions::wrong(const format::Position& where, const std::string& what)
 
 Result<void> Expressions::spend(const format::Position& where, size_t steps) {
   steps_ += steps;
-  if (steps_ <= kMostSteps) return {};
+  const size_t in_all = scope_.steps == nullptr ? 0 : * scope_.steps += steps;
+  if (steps_ <= kMostSteps && in_all <= kMostStepsInAll) return {};
   return wrong(where, "its loops are too long for this process");
 }
 

@@ -47,7 +47,14 @@ Requests::Requests(const plan::Plan& plan, const Names& names, const BindOptions
 }
 
 Scope Requests::scope(const Resource* selected, std::string owner) {
-  return {plan_, names_, flavor_, selected, std::move(owner), codes_, starts_};
+  return {.plan = plan_,
+          .names = names_,
+          .flavor = flavor_,
+          .selected = selected,
+          .owner = std::move(owner),
+          .codes = codes_,
+          .starts = starts_,
+          .steps = &steps_};
 }
 
 Result<void> Requests::admit_reads(const std::string& owner) const {

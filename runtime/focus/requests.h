@@ -88,6 +88,7 @@ class Requests {
   std::unordered_set<std::string> bound_;      // metric and focus
   std::unordered_map<std::string, uint32_t> laid_;
   size_t children_ = 0;
+  size_t steps_ = 0;  // of all evaluations
   std::optional<Error> left_out_;
 };
 

@@ -264,6 +264,20 @@ class Times(Queries):
         self.assertLessEqual({focus for focus, value in by_thread.items() if value}, those)
         self.assertGreater(sum(by_thread.values()), 0)
 
+    def test_a_line_for_each_of_many_functions(self):
+        """One of them has more calls than all would have room for, if each had as many."""
+        program = self.start("wide")
+        calls, own = "calls /Code/wide/w_*", "self /Code/wide/w_*"
+        session = self.ask(program, calls, own)
+        program.ask("go 3")
+        values = self.values(session)
+        whole = "/Code/wide/w_whole"
+        self.assertEqual({focus for metric, focus in values if metric == own},
+                         {focus for metric, focus in values if metric == calls})
+        self.assertEqual(sorted(value for (metric, focus), value in values.items() if metric == calls and focus != whole), [6] * 1024)
+        self.assertEqual(values[calls, whole], 3)
+        self.assertGreater(values[own, whole], 0)
+
 
 class Refused(Queries):
     def test_points_are_named(self):

@@ -251,7 +251,7 @@ TEST(Bind, ManyFunctionsInWellUnderASecond) {
 
 TEST(Bind, BoundsItsWork) {
   PlanMaker maker = standard();
-  const image::Image image = large_process(30000);
+  const image::Image image = large_process(6000);
   EXPECT_THAT(why(maker.plan, image, {{"calls"}, {"/Code/app/*"}, ""}), HasSubstr("narrower"));
   EXPECT_THAT(why(maker.plan, image, {{"calls"}, {"/Code/app/*2"}, ""}), HasSubstr("narrower"));
   const uint32_t hit = maker.stencil("hits_entry", kEntry, "hits");
@@ -259,6 +259,16 @@ TEST(Bind, BoundsItsWork) {
                {foreach_("f", procedures(),
                          {foreach_("g", procedures(), {append(field(variable("g"), "entry"), hit)})})});
   EXPECT_THAT(why(maker.plan, image, {{"hits"}, {}, ""}), HasSubstr("too long"));
+  EXPECT_THAT(why(maker.plan, large_process(262200), {{"calls"}, {"/Code/app/*"}, ""}),
+              HasSubstr("more than 131072 requests"));
+}
+
+// Each evaluation takes what one may, and all of them together more than all may.
+TEST(Bind, BoundsTheWorkOfAllRequests) {
+  PlanMaker maker = standard();
+  maker.metric("idle", {foreach_("f", procedures(), {foreach_("g", procedures(), {})})},
+               {"procedure", "module"});
+  EXPECT_THAT(why(maker.plan, large_process(1900), {{"idle"}, {"/Code/app/*"}, ""}), HasSubstr("too long"));
 }
 }  // namespace
 }  // namespace mdl::focus
