@@ -294,9 +294,10 @@ Result<void> write_stage(const process::TargetMemory& memory, Stage& stage) {
   // Last: from here on the journal is valid and a removal relies on it.
   std::vector<std::byte> journal = resident::write_journal(stage.journal);
   if (!resident::is_readable(journal))
-    return Error{
-        fmt::format("the journal of {} windows would be too large to be read again: ask for less at once",
-                    stage.journal.windows.size())};
+    return Error{fmt::format(
+        "the journal of {} windows and {} requests would be too large to be read again: ask for less at "
+        "once, or write `by function` behind a query, which makes one request of all its functions",
+        stage.journal.windows.size(), stage.journal.requests.size())};
   if (!memory.write(stage.journal_at.start, journal)) return failed;
   stage.journal.head.assign(journal.begin(), journal.begin() + resident::kJournalHead);
   return {};

@@ -256,7 +256,8 @@ class Builder {
     for (size_t index : cluster.functions)
       if (auto ok = build_function(index, context, cluster.near.start, &size, nullptr); !ok) return ok;
     image::Range island;
-    if (auto ok = place(island, cluster.near, size, arch::kMachine.reach); !ok) return ok;
+    if (auto ok = place(island, cluster.near, size, arch::kMachine.reach); !ok)
+      return cluster.functions.size() > 1 ? build_halves(cluster) : ok;
     context.lookup.slow_path = island.start;
     arch::Bytes code = std::move(resident);
     for (size_t index : cluster.functions)
@@ -264,6 +265,15 @@ class Builder {
     out_.islands.push_back(island);
     out_.island_code.push_back(std::move(code));
     return {};
+  }
+
+  // Where stubs lie all over the addresses in reach, no gap may be left for all of the code.
+  Result<void> build_halves(const Cluster& cluster) {
+    const auto middle = cluster.functions.begin() + static_cast<ptrdiff_t>(cluster.functions.size() / 2);
+    Cluster first{cluster.near, {cluster.functions.begin(), middle}};
+    Cluster second{cluster.near, {middle, cluster.functions.end()}};
+    if (auto ok = build_island(first); !ok) return ok;
+    return build_island(second);
   }
 
   // Adds the sizes of a function's trampolines to `size`, or their code to `code`.
