@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/arch/description.h"
+#include "runtime/focus/exclusion.h"
 #include "runtime/focus/name_pattern.h"
 #include "runtime/focus/resource.h"
 #include "runtime/image/flow_graph.h"
@@ -341,9 +342,11 @@ Result<Value> Expressions::value_type(const Expr& expr) {
 std::string Expressions::moved_argument(const Procedure& procedure, image::Registers read) {
   if (!procedure.function) return {};
   const bool may_move = procedure.function->is_local && procedure.object->is_trimmed;
+  const bool has_own = is_ocaml(*procedure.function);
   const auto& registers = arch::kMachine.arguments;
-  for (size_t n = 0; may_move && n < registers.size(); n++) {
+  for (size_t n = 0; (may_move || has_own) && n < registers.size(); n++) {
     if ((read & image::register_bit(registers[n])) == 0) continue;
+    if (has_own) return "OCaml passes arguments in registers of its own: $arg[n] is another one, or none";
     const image::ValueType& type = scope_.names.debug_info().value_type(
         *procedure.object, *procedure.function, idle_bytes(procedure), static_cast<int>(n));
     if (!type.why.empty())

@@ -10,6 +10,7 @@
 #include "format/heap.h"
 #include "runtime/arch/code_search.h"
 #include "runtime/arch/description.h"
+#include "runtime/focus/exclusion.h"
 #include "runtime/image/incoming_jumps.h"
 #include "runtime/image/unread_results.h"
 #include "runtime/patch/hooks.h"
@@ -477,6 +478,14 @@ void note_unseen_exits(const focus::Binding& binding, const image::Image& image,
       requests.insert(of_any.begin(), of_any.end());
     }
     if (of_object.empty()) continue;
+    if (std::ranges::any_of(object.functions.named(), focus::is_ocaml)) {
+      out.unhooked.push_back(
+          fmt::format("{} has code of OCaml, whose exceptions leave functions unseen: they stay active, and "
+                      "times and what is "
+                      "counted within them may be too much",
+                      object.name));
+      requests.insert(of_object.begin(), of_object.end());
+    }
     if (const uint64_t at = unseen_rust_catch_in(object, memory)) {
       out.unhooked.push_back(
           fmt::format("{} catches panics of Rust at {:#x} unseen: functions that one leaves stay active, and "

@@ -48,6 +48,18 @@ class Trimmed(LiveTest):
                 self.assertEqual(values["count t_shifted"], 2000)
                 self.assertTrue(any(why in said for why in MOVED), said)
 
+    def test_functions_of_ocaml(self):
+        """Its arguments are in other registers; its exceptions leave functions unseen."""
+        function = "camlTrimmed__add_12"
+        _, values, said = self.measure(
+            "clang-g", f"sum int($arg[0]) at {function} as moved", f"count {function}",
+            f"sum $return at {function} as results", f"count t_scramble within {function} as inside")
+        self.assertIsNone(values["moved"])
+        self.assertIn("OCaml passes arguments in registers of its own", said)
+        self.assertEqual([values[f"count {function}"], values["results"], values["inside"]],
+                         [1000, 1000 * 0x1234567890, 1000])
+        self.assertIn("exceptions leave functions unseen", said)
+
     def test_types_behind_instructions_that_do_nothing(self):
         """clang says where an argument is from behind endbr64, or behind room for a patch, on."""
         for flavor in "clang-g", "clang-cet", "clang-patchable":

@@ -9,6 +9,7 @@
 // t_handed    returns an int that its only caller returns, and whose callers use it
 // t_shifted   is given the same first argument by all callers, which leaves that out; the second one moves
 // t_typed     is given an int, and can be called from elsewhere
+// camlTrimmed__add_12   is called as functions of OCaml are
 // t_pointed   returns an int that no caller uses, but something has its address
 #include <unistd.h>
 
@@ -59,6 +60,11 @@ __attribute__((noinline, used)) void t_typed(int a) {
   typed += a;
   sink = t_scramble();
 }
+__attribute__((noinline, used)) long camlTrimmed__add_12(long a) {
+  const long result = t_scramble();
+  sink = a;
+  return result;
+}
 OWN int t_pointed(int a) {
   const int result = a * 11 - zero;
   pointed += result;
@@ -82,6 +88,7 @@ int main(int argc, char** argv) {
       t_shifted(3, number, 5 + zero);
       t_shifted(3, number - 7, 6 + zero);
       t_typed(number);
+      camlTrimmed__add_12(number);
       t_pointed(number);
       pointer(number);
     }
