@@ -48,6 +48,7 @@ struct Description {
   int stack_pointer = 0;
   int frame_pointer = 0;
   int first_argument = 0;
+  std::span<const uint8_t> arguments;  // all of them, in order
   int result = 0;
   image::Registers preserved = 0;  // over a call, by the calling convention
   // No calling convention passes a value in them, but for a static chain: a caller keeps a value in one
@@ -65,7 +66,7 @@ struct Description {
     uint32_t pc = 0;              // the column in which the pc is kept, else the same
     int64_t cfa_at_entry = 0;     // the CFA at a function's first instruction, from the stack pointer
   } frames;
-  // The numbers of the registers that pass arguments, in order. At most nine.
+  // The same numbers of the registers that pass arguments, in order. At most nine.
   std::span<const uint8_t> argument_registers;
 
   // Places behind the thread pointer where known C libraries keep a thread's id (4 bytes).

@@ -56,12 +56,13 @@ class Evaluator {
   const Scope& scope_;
   AskedFor asked_for_;
   Expressions expressions_;
+  std::string obstacle_;  // of the conditions around what is placed
   Evaluation result_;
 };
 
 Result<std::vector<int64_t>> Evaluator::constants(const Placement& statement) {
   std::vector<int64_t> numbers;
-  expressions_.take_obstacle();  // conditions may have met one
+  expressions_.take_obstacle();
   for (const Expr& expr : scope_.plan.stencils[statement.stencil].info.constants) {
     if (expr.kind == format::ExprKind::cost) {
       numbers.push_back(0);  // every_point.h
@@ -109,6 +110,10 @@ Result<void> Evaluator::place(const Placement& statement, const Procedure& at, f
                               fmt::format("its code is not made for {} points", format::info(kind).name));
   auto numbers = constants(statement);
   if (!numbers) return numbers.error();
+  std::string obstacle = expressions_.take_obstacle();
+  if (obstacle.empty()) obstacle = obstacle_;
+  if (obstacle.empty() && kind == format::PointKind::entry)
+    obstacle = expressions_.moved_argument(at, scope_.plan.stencils[statement.stencil].read);
   result_.insertions.push_back({.at = at,
                                 .kind = kind,
                                 .place = place,
@@ -116,7 +121,7 @@ Result<void> Evaluator::place(const Placement& statement, const Procedure& at, f
                                 .order = statement.order,
                                 .constrained = statement.constrained,
                                 .constants = std::move(*numbers),
-                                .obstacle = expressions_.take_obstacle()});
+                                .obstacle = std::move(obstacle)});
   return {};
 }
 
@@ -159,13 +164,20 @@ Result<void> Evaluator::run(const Placement& statement) {
     case PlacementKind::foreach_:
       return loop(statement);
     case PlacementKind::if_: {
+      expressions_.take_obstacle();
       auto condition = expressions_.truth(statement.expr);
       if (!condition) return condition.error();
       if (!*condition) {
         result_.guarded_out = true;
         return {};
       }
-      return run(statement.body);
+      // Code that was chosen by a value's type needs the value.
+      std::string met = expressions_.take_obstacle();
+      const std::string outside = obstacle_;
+      if (obstacle_.empty()) obstacle_ = std::move(met);
+      auto ran = run(statement.body);
+      obstacle_ = outside;
+      return ran;
     }
     case PlacementKind::insert:
       return insert(statement);

@@ -68,6 +68,14 @@ bool is_haskell(const image::Object& object, const image::Function& function) {
            image::frame_is_closed(*object.frame_table, function.address, *object.budget));
 }
 
+bool is_ocaml(const image::Function& function) {
+  constexpr std::string_view kBegin = "caml";
+  const std::string_view name = function.name;
+  if (!name.starts_with(kBegin) || name.size() <= kBegin.size()) return false;
+  const char module = name[kBegin.size()];
+  return module >= 'A' && module <= 'Z' && name.find_first_of("_.") != name.npos;
+}
+
 OwnAbi own_abi(const image::Object& object, const image::Function& function) {
   const bool unframed = object.frame_table && !object.frame_table->find(function.address);
   if (object.is_mono || is_haskell(object, function)) return OwnAbi::never;

@@ -21,6 +21,9 @@ enum class OwnAbi : uint8_t {
 };
 // Code that GHC made, or the assembly of its run-time system.
 bool is_haskell(const image::Object& object, const image::Function& function);
+// Code that OCaml's compiler made, by its names: `camlModule__function_12` (from 5.2 on with a dot). It passes
+// arguments in registers of its own choice, and its exceptions leave frames without a call of anything.
+bool is_ocaml(const image::Function& function);
 OwnAbi own_abi(const image::Object& object, const image::Function& function);
 
 // The exclude definitions of a plan, ready to be asked.

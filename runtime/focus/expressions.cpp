@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/arch/description.h"
+#include "runtime/focus/exclusion.h"
 #include "runtime/focus/name_pattern.h"
 #include "runtime/focus/resource.h"
 #include "runtime/image/flow_graph.h"
@@ -265,6 +267,18 @@ Procedure Expressions::called_at(const PointAt& point) const {
   return of;
 }
 
+// How many bytes at the beginning of a function do nothing.
+uint64_t Expressions::idle_bytes(const Procedure& procedure) const {
+  if (!scope_.codes || !procedure.object->is_trimmed) return 0;  // GCC describes all instructions
+  const image::Code& code = scope_.codes->of(*procedure.object, *procedure.function);
+  uint64_t end = procedure.function->address;
+  for (const image::Instruction& in : code.instructions) {
+    if (in.address > end || (in.address == end && !in.is_landing && !in.is_padding)) break;
+    if (in.address == end) end += in.size;
+  }
+  return end - procedure.function->address;
+}
+
 image::Parameter Expressions::parameter_at(const PointAt& point, const std::string& name) {
   image::Parameter unknown;
   unknown.why = "names of arguments are known at entries and calls only";
@@ -276,7 +290,8 @@ image::Parameter Expressions::parameter_at(const PointAt& point, const std::stri
     return unknown;
   }
   if (!of.function) return unknown;
-  image::Parameter found = scope_.names.debug_info().parameter(*of.object, *of.function, name);
+  image::Parameter found =
+      scope_.names.debug_info().parameter(*of.object, *of.function, idle_bytes(of), name);
   if (found.number < 0)
     found.why = fmt::format("$args.{} is not known in {}: {}", name, of.function->name, found.why);
   return found;
@@ -318,9 +333,28 @@ Result<Value> Expressions::value_type(const Expr& expr) {
   const Procedure of = at_call ? called_at(*point) : point->procedure;
   const int number = expr.text == "$return" ? image::kResult : expr.text.at(5) - '0';
   image::ValueType type;
-  if (of.function) type = scope_.names.debug_info().value_type(*of.object, *of.function, number);
+  if (of.function)
+    type = scope_.names.debug_info().value_type(*of.object, *of.function, idle_bytes(of), number);
+  if (!type.why.empty() && obstacle_.empty())
+    obstacle_ = fmt::format("{} is not known in {}: {}", expr.text, of.function->name, type.why);
   const bool mask = expr.number == static_cast<int64_t>(format::ParameterFact::mask);
   return Value{static_cast<int64_t>(mask ? type.mask : type.sign)};
+}
+
+std::string Expressions::moved_argument(const Procedure& procedure, image::Registers read) {
+  if (!procedure.function) return {};
+  const bool may_move = procedure.function->is_local && procedure.object->is_trimmed;
+  const bool has_own = is_ocaml(*procedure.function);
+  const auto& registers = arch::kMachine.arguments;
+  for (size_t n = 0; (may_move || has_own) && n < registers.size(); n++) {
+    if ((read & image::register_bit(registers[n])) == 0) continue;
+    if (has_own) return "OCaml passes arguments in registers of its own: $arg[n] is another one, or none";
+    const image::ValueType& type = scope_.names.debug_info().value_type(
+        *procedure.object, *procedure.function, idle_bytes(procedure), static_cast<int>(n));
+    if (!type.why.empty())
+      return fmt::format("$arg[{}] is not known in {}: {}", n, procedure.function->name, type.why);
+  }
+  return {};
 }
 
 Result<bool> Expressions::truth(const Expr& expr) {

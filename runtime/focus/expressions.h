@@ -30,6 +30,10 @@ class Expressions {
   Result<void> spend(const format::Position& where, size_t steps);
   // Names that were looked for and are not there, or must not be instrumented, each once.
   std::vector<std::string> take_missing() { return std::move(missing_); }
+  // Why one of these registers, which code at the function's entry reads, does not hold the argument that the
+  // calling convention has there; "" where it does, or nobody says so. It is asked of functions whose compiler may
+  // have moved arguments.
+  std::string moved_argument(const Procedure& procedure, image::Registers read);
   // Why an argument that was named since the last question is not known; "" for none.
   std::string take_obstacle() { return std::exchange(obstacle_, {}); }
 
@@ -50,6 +54,7 @@ class Expressions {
   Procedure called_at(const PointAt& point) const;
   image::Parameter parameter_at(const PointAt& point, const std::string& name);
   Result<Value> value_type(const format::Expr& expr);
+  uint64_t idle_bytes(const Procedure& procedure) const;
 
   Value all(const std::vector<Procedure>& procedures) const;
   Value usable(const std::vector<Procedure>& procedures, const std::string& name);

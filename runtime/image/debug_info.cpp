@@ -26,10 +26,10 @@ class Reader {
     if (!context_) open();
     const Json asked = read_json(question);
     if (asked.contains("parameter"))
-      return write_json(to_json(find_parameter(*context_, asked["entry"], asked["parameter"])));
+      return write_json(to_json(find_parameter(*context_, start_in(asked), asked["parameter"])));
     if (asked.contains("value")) {
-      const ValueType type = find_value_type(*context_, folded_, asked["entry"], asked["value"]);
-      return write_json(Json{{"mask", type.mask}, {"sign", type.sign}});
+      const ValueType type = find_value_type(*context_, folded_, start_in(asked), asked["value"]);
+      return write_json(Json{{"mask", type.mask}, {"sign", type.sign}, {"why", type.why}});
     }
     if (asked.contains("inlined"))
       return write_json(Json(find_holders(*context_, std::string(asked["inlined"]))));
@@ -39,6 +39,8 @@ class Reader {
   }
 
  private:
+  static FunctionStart start_in(const Json& asked) { return {asked["entry"], asked["idle"]}; }
+
   static Json to_json(const Parameter& p) {
     return {{"number", p.number}, {"mask", p.mask}, {"sign", p.sign}, {"why", p.why}};
   }
@@ -94,8 +96,8 @@ Result<FileDebugInfo> FileDebugInfo::open(DebugSections sections, unsigned secon
   return FileDebugInfo(std::move(*confined));
 }
 
-Parameter FileDebugInfo::parameter(uint64_t entry, const std::string& name) {
-  auto answer = ask(reader_, {{"entry", entry}, {"parameter", name}});
+Parameter FileDebugInfo::parameter(const FunctionStart& start, const std::string& name) {
+  auto answer = ask(reader_, {{"entry", start.entry}, {"idle", start.idle}, {"parameter", name}});
   if (!answer) return Parameter::unknown(answer.error().text);
   Parameter found;
   found.number = answer->at("number");
@@ -105,9 +107,9 @@ Parameter FileDebugInfo::parameter(uint64_t entry, const std::string& name) {
   return found;
 }
 
-ValueType FileDebugInfo::value_type(uint64_t entry, int number) {
-  auto answer = ask(reader_, {{"entry", entry}, {"value", number}});
-  return answer ? ValueType{answer->at("mask"), answer->at("sign")} : ValueType();
+ValueType FileDebugInfo::value_type(const FunctionStart& start, int number) {
+  auto answer = ask(reader_, {{"entry", start.entry}, {"idle", start.idle}, {"value", number}});
+  return answer ? ValueType{answer->at("mask"), answer->at("sign"), answer->at("why")} : ValueType();
 }
 
 std::vector<std::string> FileDebugInfo::source_files(std::span<const uint64_t> entries) {
@@ -147,17 +149,18 @@ struct DebugInfo::State {
   // A name with a dot, such as f.constprop.0.
   static bool is_clone(const Function& function) { return function.name.find('.') != std::string::npos; }
 
-  ValueType value_type(const Object& object, const Function& function, int number) {
+  ValueType value_type(const Object& object, const Function& function, uint64_t idle, int number) {
     if (is_clone(function) || !function.aliases.empty()) return {};
     File& its = file(object);
-    return its.info ? its.info->value_type(function.address - object.bias, number) : ValueType();
+    return its.info ? its.info->value_type({function.address - object.bias, idle}, number) : ValueType();
   }
 
-  Parameter find(const Object& object, const Function& function, const std::string& name) {
+  Parameter find(const Object& object, const Function& function, uint64_t idle, const std::string& name) {
     if (is_clone(function))
       return Parameter::unknown("it is a clone that the compiler made, with parameters of its own");
     File& its = file(object);
-    return its.info ? its.info->parameter(function.address - object.bias, name) : Parameter::unknown(its.why);
+    return its.info ? its.info->parameter({function.address - object.bias, idle}, name)
+                    : Parameter::unknown(its.why);
   }
 
   const std::vector<std::string>& sources(const Object& object) {
@@ -178,16 +181,17 @@ struct DebugInfo::State {
 DebugInfo::DebugInfo(const Image& image) : state_(std::make_unique<State>(image)) {}
 DebugInfo::~DebugInfo() = default;
 
-const Parameter& DebugInfo::parameter(const Object& object, const Function& function,
+const Parameter& DebugInfo::parameter(const Object& object, const Function& function, uint64_t idle,
                                       const std::string& name) {
   const auto [slot, fresh] = state_->known.try_emplace({&function, name});
-  if (fresh) slot->second = state_->find(object, function, name);
+  if (fresh) slot->second = state_->find(object, function, idle, name);
   return slot->second;
 }
 
-ValueType DebugInfo::value_type(const Object& object, const Function& function, int number) {
+const ValueType& DebugInfo::value_type(const Object& object, const Function& function, uint64_t idle,
+                                       int number) {
   const auto [slot, fresh] = state_->value_types.try_emplace({&function, number});
-  if (fresh) slot->second = state_->value_type(object, function, number);
+  if (fresh) slot->second = state_->value_type(object, function, idle, number);
   return slot->second;
 }
 

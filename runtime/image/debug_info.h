@@ -25,8 +25,8 @@ class FileDebugInfo {
   // `seconds`: of processor time that reading may take.
   static Result<FileDebugInfo> open(DebugSections sections, unsigned seconds = 60);
 
-  Parameter parameter(uint64_t entry, const std::string& name);
-  ValueType value_type(uint64_t entry, int number);
+  Parameter parameter(const FunctionStart& start, const std::string& name);
+  ValueType value_type(const FunctionStart& start, int number);
   // The source file in which the function at each address begins, as the compiler was told its name; "" where
   // that is not known.
   std::vector<std::string> source_files(std::span<const uint64_t> entries);
@@ -44,12 +44,13 @@ class DebugInfo {
   explicit DebugInfo(const Image& image);  // which must outlive this
   ~DebugInfo();
 
-  // Stays valid.
-  const Parameter& parameter(const Object& object, const Function& function, const std::string& name);
+  // Stays valid. `idle`: how many bytes at the function's beginning do nothing.
+  const Parameter& parameter(const Object& object, const Function& function, uint64_t idle,
+                             const std::string& name);
 
   // The type of $arg[number] or, for kResult, of $return, where the function has one name: several may be
   // functions that the linker has folded into one, whose types differ.
-  ValueType value_type(const Object& object, const Function& function, int number);
+  const ValueType& value_type(const Object& object, const Function& function, uint64_t idle, int number);
 
   // Those that begin in a source file with this name, in the object's order. The name is the last component
   // of the file's: "db.c" for /build/src/db.c.

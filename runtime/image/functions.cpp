@@ -236,6 +236,7 @@ Function make_function(const Group& group, const std::vector<Symbol>& symbols,
   function.address = group.primary.address;
   function.size = group.size;
   function.is_ifunc = group.primary.is_ifunc;
+  function.is_local = group.primary.is_local;  // the best name is a global one
   for (size_t k = group.first + 1; k < group.last; ++k)
     if (symbols[k].name != function.name) function.aliases.emplace_back(symbols[k].name);
   for (size_t k = group.first; k < group.last; ++k)

@@ -58,6 +58,7 @@ struct Function {
   uint64_t address = 0;
   uint64_t size = 0;
   bool is_ifunc = false;     // address is the resolver's, not the implementation's
+  bool is_local = false;     // all of its names are: no other object can call it by name
   bool unnamed = false;      // no symbol is there: it was found by its call frame information
   std::vector<Range> parts;  // further ranges that belong to it: `name.cold` and the like
 };
@@ -114,6 +115,7 @@ struct Object {
   bool is_mono = false;        // code that Mono compiled ahead of time: it reads the calls in it as it runs
   bool has_haskell = false;    // code that GHC made is among its functions (focus/exclusion.cpp)
   bool is_shared = false;      // code of it is mapped shared: what is written there is written to its file
+  bool is_trimmed = false;     // LLVM may have made it: of local functions it leaves out what is not used
   bool runs_old_code = false;  // BOLT has rewritten it, and copies of before run, too, that no name means
   std::vector<Range> text;     // executable mappings of the file
   std::vector<Range>

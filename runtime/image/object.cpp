@@ -233,7 +233,27 @@ std::string over_budget(const Object& object) {
       object.name);
 }
 
+// Only GCC has made the code, as far as the file says: `.comment` has a text of each compiler and linker that took
+// part, with a zero byte behind it.
+bool is_of_gcc(const ElfFile& file) {
+  constexpr std::string_view kGcc = "GCC: (", kLinkers[] = {"Linker: ", "mold "};
+  const Section* section = file.section(".comment");
+  const std::vector<std::byte> bytes = section ? file.contents(*section) : std::vector<std::byte>();
+  std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  bool found = false;
+  while (!rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find('\0'));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    const bool is_linker =
+        std::ranges::any_of(kLinkers, [&](std::string_view linker) { return one.starts_with(linker); });
+    if (!one.empty() && !is_linker && !one.starts_with(kGcc)) return false;
+    found |= one.starts_with(kGcc);
+  }
+  return found;
+}
+
 void add_functions(const ElfFile& file, Object& object, const ElfFile* debug, bool only_named) {
+  object.is_trimmed = !is_of_gcc(file);
   NamedFunctions named = read_functions(file, debug, object.bias, object.frame_table.get());
   object.has_haskell = named.has_haskell;
   object.is_mono = named.is_mono;

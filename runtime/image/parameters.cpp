@@ -136,19 +136,51 @@ Class class_of_result(const DWARFDie& function) {
   return arch::class_of_result({result.kind, result.size});
 }
 
-// Debug information's own word for where the parameter is when the function begins: true when it is in that
-// register, or, in code that was not optimized, on the frame.
-bool is_at(const DWARFDie& parameter, uint64_t entry, uint8_t reg) {
+// Debug information's own word for where a parameter is when the function begins.
+enum class Place : uint8_t {
+  not_said,
+  there,      // in that register, or, in code that was not optimized, on the frame
+  elsewhere,  // in another one, a constant, or on the stack of the caller
+};
+
+// In the caller's frame, where arguments on the stack are, and the room that Microsoft's convention has for those in
+// registers: not below the canonical frame address, where the frame base is that.
+bool is_of_caller(const DWARFDie& function, const llvm::DWARFLocationExpression& location) {
+  auto base = function.getLocations(dw::DW_AT_frame_base);
+  if (!base) return llvm::consumeError(base.takeError()), false;
+  const bool is_cfa = base->size() == 1 && base->front().Expr.size() == 1 &&
+                      base->front().Expr[0] == dw::DW_OP_call_frame_cfa;
+  if (!is_cfa) return false;
+  // The last byte of a signed LEB128 number has its sign in bit 6 (DWARF 5, 7.6).
+  size_t last = 1;
+  while (last < location.Expr.size() && (location.Expr[last] & 0x80) != 0) ++last;
+  return last < location.Expr.size() && (location.Expr[last] & 0x40) == 0;
+}
+
+Place place_of(const DWARFDie& parameter, const FunctionStart& start, uint8_t reg) {
+  if (parameter.find(dw::DW_AT_const_value)) return Place::elsewhere;
   auto locations = parameter.getLocations(dw::DW_AT_location);
-  if (!locations) return llvm::consumeError(locations.takeError()), false;
-  for (const llvm::DWARFLocationExpression& location : *locations) {
-    const auto& expr = location.Expr;
-    const bool is_everywhere = !location.Range;
-    if (!is_everywhere && (entry < location.Range->LowPC || entry >= location.Range->HighPC)) continue;
-    if (expr.size() == 1 && expr[0] == dw::DW_OP_reg0 + reg) return true;
-    return is_everywhere && !expr.empty() && expr[0] == dw::DW_OP_fbreg;
-  }
-  return false;
+  if (!locations) return llvm::consumeError(locations.takeError()), Place::not_said;
+  for (const uint64_t address : {start.entry, start.entry + start.idle})
+    for (const llvm::DWARFLocationExpression& location : *locations) {
+      const auto& expr = location.Expr;
+      const bool is_everywhere = !location.Range;
+      if (!is_everywhere && (address < location.Range->LowPC || address >= location.Range->HighPC)) continue;
+      if (expr.size() == 1 && expr[0] >= dw::DW_OP_reg0 && expr[0] <= dw::DW_OP_reg31)
+        return expr[0] == dw::DW_OP_reg0 + reg ? Place::there : Place::elsewhere;
+      if (expr.empty()) return Place::not_said;
+      if (expr[0] >= dw::DW_OP_lit0 && expr[0] <= dw::DW_OP_lit31) return Place::elsewhere;
+      if (expr[0] >= dw::DW_OP_const1u && expr[0] <= dw::DW_OP_consts) return Place::elsewhere;
+      if (expr[0] != dw::DW_OP_fbreg) return Place::not_said;
+      if (is_of_caller(parameter.getParent(), location)) return Place::elsewhere;
+      return is_everywhere ? Place::there : Place::not_said;
+    }
+  return Place::not_said;
+}
+
+// It has no place at all, in a function that only its own unit can call: LLVM hands nothing over there.
+bool is_left_out(const DWARFDie& function, const DWARFDie& parameter) {
+  return !parameter.find(dw::DW_AT_location) && !function.findRecursively({dw::DW_AT_external});
 }
 
 std::string_view name_of(const DWARFDie& die) {
@@ -171,7 +203,9 @@ bool has_all_parameters(const DWARFDie& function) {
 
 ValueType value_type(const Type& type) {
   if (type.is != Class::integer || type.size >= 8) return {};
-  return {(uint64_t{1} << (8 * type.size)) - 1, type.has_sign ? uint64_t{1} << (8 * type.size - 1) : 0};
+  return {.mask = (uint64_t{1} << (8 * type.size)) - 1,
+          .sign = type.has_sign ? uint64_t{1} << (8 * type.size - 1) : 0,
+          .why = {}};
 }
 
 bool follows_convention(const DWARFDie& function) {
@@ -179,7 +213,16 @@ bool follows_convention(const DWARFDie& function) {
          dw::DW_CC_normal;
 }
 
-ValueType type_of_argument(const DWARFDie& function, uint64_t entry, int number) {
+ValueType unknown_value(std::string why) {
+  ValueType type;
+  type.why = std::move(why);
+  return type;
+}
+
+constexpr std::string_view kOwnConvention = "its calling convention is one of its own";
+constexpr std::string_view kLeftOut = "the compiler left out some of its parameters";
+
+ValueType type_of_argument(const DWARFDie& function, const FunctionStart& start, int number) {
   const Class result = class_of_result(function);
   if (result == Class::unknown || number < 0 || number >= register_count()) return {};
   int at = result == Class::memory ? 1 : 0;
@@ -190,19 +233,21 @@ ValueType type_of_argument(const DWARFDie& function, uint64_t entry, int number)
     const Type type = type_of(child);
     if (type.is == Class::unknown || ++seen > kMaxParameters) return {};
     if (type.is != Class::integer) continue;
-    if (at == number)
-      return is_at(child, entry, arch::kMachine.argument_registers[static_cast<size_t>(at)])
-                 ? value_type(type)
-                 : ValueType();
+    if (at == number) {
+      const Place place = place_of(child, start, arch::kMachine.argument_registers[static_cast<size_t>(at)]);
+      if (place == Place::there) return value_type(type);
+      if (place == Place::not_said && !is_left_out(function, child)) return {};
+      return unknown_value(
+          fmt::format("the compiler did not keep `{}` where the calling convention has it", name_of(child)));
+    }
     at++;
   }
   return {};
 }
 
-Parameter look(const DWARFDie& function, uint64_t entry, const std::string& name) {
-  if (!follows_convention(function)) return Parameter::unknown("its calling convention is one of its own");
-  if (!has_all_parameters(function))
-    return Parameter::unknown("the compiler left out some of its parameters");
+Parameter look(const DWARFDie& function, const FunctionStart& start, const std::string& name) {
+  if (!follows_convention(function)) return Parameter::unknown(std::string(kOwnConvention));
+  if (!has_all_parameters(function)) return Parameter::unknown(std::string(kLeftOut));
   const Class result = class_of_result(function);
   if (result == Class::unknown)
     return Parameter::unknown("what it returns may or may not take the first argument's register");
@@ -227,7 +272,8 @@ Parameter look(const DWARFDie& function, uint64_t entry, const std::string& name
     if (at >= register_count())
       return Parameter::unknown(fmt::format("`{}` is on the stack: {} are in registers", name,
                                             kNumbers[static_cast<size_t>(register_count())]));
-    if (!is_at(child, entry, arch::kMachine.argument_registers[static_cast<size_t>(at)]))
+    const uint8_t reg = arch::kMachine.argument_registers[static_cast<size_t>(at)];
+    if (place_of(child, start, reg) != Place::there)
       return Parameter::unknown(
           fmt::format("the compiler did not keep `{}` where the calling convention has it", name));
     Parameter found;
@@ -281,16 +327,20 @@ bool FoldedFunctions::contains(llvm::DWARFUnit& unit, uint64_t entry) {
   return slot->second.contains(entry);
 }
 
-ValueType find_value_type(llvm::DWARFContext& context, FoldedFunctions& folded, uint64_t entry, int number) {
-  const DWARFDie die = function_from(context, entry);
-  if (!die || !follows_convention(die) || folded.contains(*die.getDwarfUnit(), entry)) return {};
+ValueType find_value_type(llvm::DWARFContext& context, FoldedFunctions& folded, const FunctionStart& start,
+                          int number) {
+  const DWARFDie die = function_from(context, start.entry);
+  if (!die || folded.contains(*die.getDwarfUnit(), start.entry)) return {};
+  // A convention of its own is one of parameters.
   if (number == kResult) return value_type(type_of(die));
-  return has_all_parameters(die) ? type_of_argument(die, entry, number) : ValueType();
+  if (!follows_convention(die)) return unknown_value(std::string(kOwnConvention));
+  return has_all_parameters(die) ? type_of_argument(die, start, number)
+                                 : unknown_value(std::string(kLeftOut));
 }
 
-Parameter find_parameter(llvm::DWARFContext& context, uint64_t entry, const std::string& name) {
-  const DWARFDie die = function_from(context, entry);
-  return die ? look(die, entry, name) : Parameter::unknown("debug information does not describe it");
+Parameter find_parameter(llvm::DWARFContext& context, const FunctionStart& start, const std::string& name) {
+  const DWARFDie die = function_from(context, start.entry);
+  return die ? look(die, start, name) : Parameter::unknown("debug information does not describe it");
 }
 
 }  // namespace mdl::image

@@ -8,7 +8,8 @@
 //   - its result, the parameter and all before it are of class INTEGER in one register (integers, pointers,
 //     references, enumerations, bool, char), or are in no such register: float, double, long double;
 //   - where its code begins, debug information has the parameter in that very register, or, in code
-//     that was not optimized, on the frame. A parameter that is optimized away is not known.
+//     that was not optimized, on the frame. A parameter that is optimized away is not known. Clang has
+//     nothing to say of instructions that do nothing (endbr64, room for a patch): code begins behind these.
 // Anything else (a structure among them, which may take two registers or none) is a reason.
 //
 // Nothing of it is trusted: what leads nowhere is a reason.
@@ -39,6 +40,13 @@ struct Parameter {
 struct ValueType {
   uint64_t mask = ~uint64_t{0};  // all bits where the type has 64, or is not known
   uint64_t sign = 0;
+  std::string why;  // the register holds something else
+};
+
+// Where a function begins, as its file has it, and how many bytes from there on do nothing.
+struct FunctionStart {
+  uint64_t entry = 0;
+  uint64_t idle = 0;
 };
 inline constexpr int kResult = -1;  // in place of an argument's number
 
@@ -54,10 +62,11 @@ class FoldedFunctions {
 
 // The width and sign of $arg[number], or of $return, by its declared type. Nothing is guessed: where the
 // parameter is not certain, by the rules above, and where two functions of one unit begin at the address, the
-// type is not known.
-ValueType find_value_type(llvm::DWARFContext& context, FoldedFunctions& folded, uint64_t entry, int number);
+// type is not known. Where debug information says that the register of an argument holds something else, as when
+// the compiler has left out a parameter before it and moved the others, that is why there is no such value.
+ValueType find_value_type(llvm::DWARFContext& context, FoldedFunctions& folded, const FunctionStart& start,
+                          int number);
 
-// `entry`: the function's first address, as the file has it.
-Parameter find_parameter(llvm::DWARFContext& context, uint64_t entry, const std::string& name);
+Parameter find_parameter(llvm::DWARFContext& context, const FunctionStart& start, const std::string& name);
 
 }  // namespace mdl::image

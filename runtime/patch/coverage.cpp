@@ -10,7 +10,9 @@
 #include "format/heap.h"
 #include "runtime/arch/code_search.h"
 #include "runtime/arch/description.h"
+#include "runtime/focus/exclusion.h"
 #include "runtime/image/incoming_jumps.h"
+#include "runtime/image/unread_results.h"
 #include "runtime/patch/hooks.h"
 #include "runtime/patch/own_frame.h"
 #include "runtime/patch/relay.h"
@@ -149,6 +151,24 @@ void plan_windows(const plan::Plan& plan, FunctionPlan& f, StubSpace& stubs) {
   if (f.hook != arch::Hook::none) f.code.catches_faults = false;
   f.sites = plan_sites(*f.function, f.code, wanted, &stubs);
   find_own_frames(plan, f);
+}
+
+// Code that reads a result which the compiler may have left out is refused.
+void refuse_unread_results(const plan::Plan& plan, const image::Image& image, const image::Memory& memory,
+                           std::vector<FunctionPlan>& functions) {
+  const auto each_reader = [&](FunctionPlan& f, auto act) {
+    for (FunctionPlan::Point& point : f.points)
+      if (point.wanted.kind == format::PointKind::return_)
+        for (BoundSnippet& snippet : point.snippets)
+          if (snippet.obstacle.empty() && reads_result(plan, snippet)) act(snippet);
+  };
+  std::map<const image::Object*, std::set<const image::Function*>> read;
+  for (FunctionPlan& f : functions)
+    each_reader(f, [&](const BoundSnippet&) { read[f.object].insert(f.function); });
+  for (auto& [object, of_object] : read) of_object = with_unread_results(image, *object, of_object, memory);
+  for (FunctionPlan& f : functions)
+    if (const auto found = read.find(f.object); found != read.end() && found->second.contains(f.function))
+      each_reader(f, [](BoundSnippet& snippet) { snippet.obstacle = kUnreadResult; });
 }
 
 // Code that binding refused at its point, by reason; it is taken away.
@@ -458,6 +478,14 @@ void note_unseen_exits(const focus::Binding& binding, const image::Image& image,
       requests.insert(of_any.begin(), of_any.end());
     }
     if (of_object.empty()) continue;
+    if (std::ranges::any_of(object.functions.named(), focus::is_ocaml)) {
+      out.unhooked.push_back(
+          fmt::format("{} has code of OCaml, whose exceptions leave functions unseen: they stay active, and "
+                      "times and what is "
+                      "counted within them may be too much",
+                      object.name));
+      requests.insert(of_object.begin(), of_object.end());
+    }
     if (const uint64_t at = unseen_rust_catch_in(object, memory)) {
       out.unhooked.push_back(
           fmt::format("{} catches panics of Rust at {:#x} unseen: functions that one leaves stay active, and "
@@ -496,6 +524,7 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
   });
   add_hooks(image, flags || may_arm, scope.follow, scope.only, out.functions);
   read_codes(codes, out.functions);
+  refuse_unread_results(plan, image, memory, out.functions);
   TailCalls tails(plan, binding, image, memory, scope.only, scope.tails);
   tails.add_targets(out.functions, codes);
   drop_parts(out.functions, out.of_parts);

@@ -82,6 +82,8 @@ struct FunctionSites {
 // At a tail jump there is no returned value yet: code that reads it is left out there.
 inline constexpr std::string_view kTailJump =
     "a tail jump: the value is returned by the function that it goes to";
+inline constexpr std::string_view kUnreadResult =
+    "no caller that was found reads its result, so the compiler may have left that out";
 inline bool is_tail_jump(const Site& site) {
   return site.kind == format::PointKind::return_ && site.exit != image::ExitKind::return_;
 }

@@ -24,14 +24,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       entries.push_back(symbol.address);
   for (uint64_t entry : entries)
     for (int number = kResult; number <= 6; ++number) {
-      const ValueType type = info->value_type(entry, number);
+      const ValueType type = info->value_type({.entry = entry, .idle = 0}, number);
       const bool is_narrow = type.mask == 0xff || type.mask == 0xffff || type.mask == 0xffffffff;
       const bool has_its_sign = type.sign == 0 || type.sign == type.mask / 2 + 1;
       if (is_narrow ? !has_its_sign : type.mask != ~uint64_t{0} || type.sign != 0) __builtin_trap();
     }
   for (uint64_t entry : entries)
     for (const char* name : {"count", "this", "none"}) {
-      const Parameter found = info->parameter(entry, name);
+      const Parameter found = info->parameter({.entry = entry, .idle = 0}, name);
       if ((found.number >= 0) != found.why.empty() || found.number > 5) __builtin_trap();
     }
   for (const std::string& holder : info->holders("count"))

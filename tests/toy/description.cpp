@@ -37,6 +37,7 @@ const Description kMachine = {
     .stack_pointer = toy::kStack,
     .frame_pointer = toy::kStack,
     .first_argument = toy::kArgument,
+    .arguments = kArguments,
     .result = toy::kResult,
     .preserved = kPreserved,
     .scratch = image::register_bit(toy::kScratch) | image::register_bit(toy::kOther),

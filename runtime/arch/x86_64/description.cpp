@@ -21,6 +21,7 @@ constexpr image::Registers set_of(std::initializer_list<Reg> list) {
 constexpr uint8_t kBreakpoint[] = {0xcc};  // int3 (SDM volume 2, INT n)
 // DWARF's numbers of %rdi %rsi %rdx %rcx %r8 %r9 (System V ABI for x86-64, figure 3.36).
 constexpr uint8_t kArguments[] = {5, 4, 1, 2, 8, 9};
+constexpr uint8_t kArgumentsInCode[] = {rdi, rsi, rdx, rcx, r8, r9};
 // struct pthread: glibc's has it behind 704 bytes of header and a list's two pointers, musl's behind self,
 // dtv, prev, next, sysinfo and canary.
 constexpr uint32_t kThreadIdPlaces[] = {0x2d0, 0x30};
@@ -54,6 +55,7 @@ const Description kMachine = {
     .stack_pointer = rsp,
     .frame_pointer = rbp,
     .first_argument = rdi,
+    .arguments = kArgumentsInCode,
     .result = rax,
     .preserved = set_of({rbx, rbp, r12, r13, r14, r15}),
     .scratch = set_of({r10, r11}),
