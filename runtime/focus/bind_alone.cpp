@@ -98,6 +98,15 @@ void bind_thread(Requests& requests, const ResolvedFocus& focus, uint32_t first)
   requests.draft().share_code(first, request);
 }
 
+// Each of many foci gets code for all that its base places. By function there is one request, and the code once.
+Error too_much_for_each(const format::Metric& metric, size_t pieces, size_t foci) {
+  return Error{fmt::format(
+      "metric `{}` needs {} pieces of code for each of {} foci, and there is room for {} in all; ask by a "
+      "narrower pattern, such as /Code/app/get*; a query with `by function` places them once, and has a "
+      "line for each function that is called",
+      metric.id, pieces, foci, kMostSnippets)};
+}
+
 }  // namespace
 
 Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const ResolvedFocus& focus,
@@ -137,7 +146,8 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   const bool is_told = foci > 1 && base->missing.empty();
   if (base->insertions.empty() && !base->idle() && !is_told && !requests.may_come(wanted))
     return requests.leave_out(wanted, requests.nothing(wanted, base->missing));
-  if (base->insertions.size() > kMostSnippets / foci) return too_much();
+  if (base->insertions.size() > kMostSnippets / foci)
+    return too_much_for_each(metric, base->insertions.size(), foci);
   if (auto known = requests.admit(base->insertions, scope.owner); !known)
     return requests.leave_out(wanted, known.error());
   for (const format::MetricKey& key : metric.keys) {
