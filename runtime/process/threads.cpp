@@ -168,11 +168,12 @@ void Threads::release_all() {
   // The first thread, then the others that are stopped, then those that have to stop for it, of these the
   // first one last. One that does not stop now cannot be detached yet: it stays known, and is waited for
   // again.
+  constexpr int kRuns = 2;
   std::vector<std::pair<int, pid_t>> all;
   for (auto& [tid, thread] : threads_) {
     if (tid == kept_) continue;
     const bool first = tid == thread.process;
-    all.emplace_back(thread.stopped ? (first ? 0 : 1) : (first ? 3 : 2), tid);
+    all.emplace_back(thread.stopped ? (first ? 0 : 1) : (first ? 3 : kRuns), tid);
   }
   std::sort(all.begin(), all.end());
   const auto let_go = Clock::now() + kLettingGo;  // all of them
@@ -182,7 +183,20 @@ void Threads::release_all() {
       standing.push_back(tid);
   // One that has to stop again goes by itself, and the first thread goes first.
   if (!standing.empty() && standing.front() == all.front().second) release_each(standing);
-  for (auto& [turn, tid] : all) release(tid, let_go);
+  for (auto& [turn, tid] : all)
+    if (turn < kRuns) release(tid, let_go);
+  // Each goes as soon as it stands: it need not stand until one has stopped that gets no processor.
+  std::vector<pid_t> running;
+  for (auto& [turn, tid] : all)
+    if (turn == kRuns && kernel::interrupt(tid)) running.push_back(tid);
+  for (; !running.empty() && Clock::now() < let_go; nap(100))
+    std::erase_if(running, [&](pid_t tid) {
+      const bool stands = !threads_.contains(tid) || wait_stop(tid, {});  // without waiting
+      if (stands) release(tid, let_go);
+      return stands;
+    });
+  for (auto& [turn, tid] : all)
+    if (turn >= kRuns) release(tid, let_go);
   // One that was found out to have another's id.
   std::vector<pid_t> ids;
   for (const auto& [tid, thread] : threads_)
