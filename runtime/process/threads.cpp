@@ -165,9 +165,8 @@ void Threads::release_each(std::span<const pid_t> tids) {
 
 void Threads::release_all() {
   others_until_.reset();
-  // The first thread, then the others that are stopped, then those that have to stop for it, of these the
-  // first one last. One that does not stop now cannot be detached yet: it stays known, and is waited for
-  // again.
+  // The first thread, then the others that are stopped, then those that have to stop for it. One that does not
+  // stop now cannot be detached yet: it stays known, and is waited for again.
   constexpr int kRuns = 2;
   std::vector<std::pair<int, pid_t>> all;
   for (auto& [tid, thread] : threads_) {
@@ -185,15 +184,24 @@ void Threads::release_all() {
   if (!standing.empty() && standing.front() == all.front().second) release_each(standing);
   for (auto& [turn, tid] : all)
     if (turn < kRuns) release(tid, let_go);
-  // Each goes as soon as it stands: it need not stand until one has stopped that gets no processor.
+  // Each goes as soon as it stands: it need not stand until one has stopped that gets no processor. But where an
+  // interruption must be hidden in the first thread, that waits for the others (may_set()).
   std::vector<pid_t> running;
   for (auto& [turn, tid] : all)
-    if (turn == kRuns && kernel::interrupt(tid)) running.push_back(tid);
+    if (turn >= kRuns && kernel::interrupt(tid)) running.push_back(tid);
+  const auto may_go = [&](pid_t tid) {
+    if (!threads_.contains(tid)) return true;
+    if (!threads_[tid].stopped && !wait_stop(tid, {})) return false;  // it is not waited for
+    const auto found = threads_.find(tid);
+    if (found == threads_.end() || !found->second.registers) return true;
+    arch::ThreadRegisters hidden = *found->second.registers;
+    return !arch::hide_interruption(hidden) || set_registers(tid, hidden).operator bool();
+  };
   for (; !running.empty() && Clock::now() < let_go; nap(100))
     std::erase_if(running, [&](pid_t tid) {
-      const bool stands = !threads_.contains(tid) || wait_stop(tid, {});  // without waiting
-      if (stands) release(tid, let_go);
-      return stands;
+      const bool goes = may_go(tid);
+      if (goes) release(tid, let_go);
+      return goes;
     });
   for (auto& [turn, tid] : all)
     if (turn >= kRuns) release(tid, let_go);

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -211,11 +212,21 @@ struct LateThreads : Threads {
 };
 
 // One that waits for a vforked child cannot stop, as one that gets no processor (nice 19 on a busy machine). With
-// 17 of these in netdata, each stood until all before it had stopped, up to 2 s.
+// 17 of these in netdata, each stood until all before it had stopped, up to 2 s, and the first thread until all had.
 TEST(StoppedThreads, GoBeforeOneThatStopsLate) {
   using Clock = std::chrono::steady_clock;
+  struct Gaps {  // of a thread that runs
+    std::atomic<Clock::duration> longest{};
+    void run_until(Clock::time_point end) {
+      for (auto last = Clock::now(); last < end;) {
+        const auto now = Clock::now();
+        longest = std::max(longest.load(), now - last);
+        last = now;
+      }
+    }
+  };
   Child child([](int told, int answers) {
-    static std::atomic<Clock::duration> longest{};
+    static Gaps first, second;
     std::thread([told] {
       wait_for(told);
       if (vfork() == 0) {
@@ -224,35 +235,67 @@ TEST(StoppedThreads, GoBeforeOneThatStopsLate) {
       }
       for (;;) pause();
     }).detach();
-    usleep(10'000);  // the other one has the higher id
-    std::thread([answers] {
-      (void)!write(answers, ".", 1);
-      for (auto last = Clock::now();;) {
-        const auto now = Clock::now();
-        longest = std::max(longest.load(), now - last);
-        last = now;
-      }
-    }).detach();
-    while (longest.load() == Clock::duration{}) usleep(1000);
-    usleep(2'500'000);
-    (void)!write(answers, longest.load() < 700ms ? "s" : "l", 1);
+    const auto end = Clock::now() + 3s;
+    std::thread([end] { second.run_until(end); }).detach();  // its id is higher
+    (void)!write(answers, ".", 1);
+    first.run_until(end);
+    for (const Gaps* gaps : {&first, &second})
+      (void)!write(answers, gaps->longest.load() < 700ms ? "s" : "l", 1);
     pause();
   });
   EXPECT_EQ(child.answer(), '.');
   auto memory = TargetMemory::open(child.pid());
   ASSERT_TRUE(memory) << memory.error().text;
   until([&] { return live_threads(child.pid()).size() == 3; });
-  std::vector<pid_t> both = live_threads(child.pid());
-  std::erase(both, child.pid());
-  std::ranges::sort(both);
+  std::vector<pid_t> all = live_threads(child.pid());
+  std::ranges::sort(all);
+  std::erase(all, child.pid());
+  const pid_t late = all[0];
+  all.push_back(child.pid());
   child.tell();
-  until([&] { return awaits_vfork(both[0]); });
+  until([&] { return awaits_vfork(late); });
   LateThreads threads(child.pid(), *memory);
-  threads.seize_late(child.pid(), both);
+  threads.seize_late(child.pid(), all);
   threads.release_all();
   threads.release_all();
   EXPECT_TRUE(threads.empty());
-  EXPECT_EQ(child.answer(), 's');  // how long the other one stood at most: short, long
+  for ([[maybe_unused]] const int one : {0, 1})  // how long they stood at most: short, long
+    EXPECT_EQ(child.answer(), 's');
+}
+
+// Registers of a first thread are set when its others have stopped or gone: until then it stands.
+TEST(StoppedThreads, SleepOnInAFirstThreadBehindOneThatStopsLate) {
+  Child child([](int told, int answers) {
+    std::thread([told] {
+      wait_for(told);
+      if (vfork() == 0) {
+        usleep(500'000);
+        _exit(0);
+      }
+      for (;;) pause();
+    }).detach();
+    epoll_event event{};
+    const int nothing = epoll_create1(EPOLL_CLOEXEC);
+    (void)!write(answers, ".", 1);
+    (void)!write(answers, epoll_wait(nothing, &event, 1, 2000) == 0 ? "s" : "w", 1);
+    pause();
+  });
+  EXPECT_EQ(child.answer(), '.');
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  until([&] { return live_threads(child.pid()).size() == 2; });
+  std::vector<pid_t> all = live_threads(child.pid());
+  std::erase(all, child.pid());
+  const pid_t late = all[0];
+  all.push_back(child.pid());
+  child.tell();
+  until([&] { return awaits_vfork(late); });
+  LateThreads threads(child.pid(), *memory);
+  threads.seize_late(child.pid(), all);
+  threads.release_all();
+  threads.release_all();
+  EXPECT_TRUE(threads.empty());
+  EXPECT_EQ(child.answer(), 's');  // it slept, or was woken
 }
 
 // Its tracer is told of that when its others have ended, too.
