@@ -7,10 +7,11 @@
 namespace mdl::focus {
 
 Error too_much() {
-  return {
-      fmt::format("these requests need more than {} pieces of code in the process; ask for fewer metrics or "
-                  "narrower foci",
-                  kMostSnippets)};
+  return {fmt::format(
+      "these requests need more than {} pieces of code in the process; ask for fewer metrics or by a "
+      "narrower pattern, such as /Code/app/get*; a query with `by function` has its code once, and a "
+      "line for each function that is called",
+      kMostSnippets)};
 }
 
 CellId Draft::cell(const format::Cell& cell, std::string label) {

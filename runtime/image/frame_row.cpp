@@ -1,5 +1,7 @@
 // Runs the instructions of a CIE and an FDE up to a pc (DWARF 5, section 6.4.2, and the two
 // GNU extensions that compilers emit).
+#include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "llvm/BinaryFormat/Dwarf.h"
@@ -14,6 +16,11 @@ namespace dwarf = llvm::dwarf;
 using llvm::DataExtractor;
 
 constexpr size_t kMaxRemembered = 16;  // compilers nest one deep
+constexpr uint32_t kMany = 256;        // bytes of instructions; few entries have as many
+
+CfaRule cfa_of(const Row& row) {
+  return {row.cfa_is_expression, row.cfa_register, row.cfa_offset};
+}
 
 class Interpreter {
  public:
@@ -22,10 +29,20 @@ class Interpreter {
 
   // False when malformed. Stops before the row that starts behind `pc`.
   bool run(uint32_t from, uint32_t to, uint64_t location, uint64_t pc) {
+    return run(from, to, location, pc, [](uint64_t, uint64_t) { return true; });
+  }
+
+  // The same, and calls each(start, end) where a row ends, before the next one begins. Ends where that is false.
+  template <class Each>
+  bool run(uint32_t from, uint32_t to, uint64_t location, uint64_t pc, Each each) {
     DataExtractor data(llvm::StringRef(reinterpret_cast<const char*>(section_.data()), to), true, 8);
     DataExtractor::Cursor cursor(from);
     bool sound = true;
-    while (sound && cursor && cursor.tell() < to && location <= pc) sound = step(data, cursor, location);
+    while (sound && cursor && cursor.tell() < to && location <= pc) {
+      const uint64_t start = location;
+      sound = step(data, cursor, location);
+      if (sound && cursor && location != start) sound = each(start, location);
+    }
     if (!cursor) sound = false;
     steps_ += cursor.tell() - from;
     llvm::consumeError(cursor.takeError());
@@ -207,6 +224,65 @@ std::optional<Row> FrameTable::row_at(const Fde& entry, uint64_t pc, uint64_t* s
   if (steps) *steps += interpreter.steps();
   if (!is_sound) return std::nullopt;
   return interpreter.row();
+}
+
+// What does not fit is as unknown as what is malformed.
+FrameTable::CfaFrom FrameTable::cfa_from(const Fde& entry, uint64_t start,
+                                         const std::optional<CfaRule>& rule) {
+  CfaFrom out{.start = static_cast<uint32_t>(start - entry.start)};
+  if (!rule || rule->base > std::numeric_limits<uint16_t>::max() ||
+      rule->offset != static_cast<int32_t>(rule->offset))
+    return out;
+  out.offset = static_cast<int32_t>(rule->offset);
+  out.base = static_cast<uint16_t>(rule->base);
+  out.is_known = true;
+  out.is_expression = rule->is_expression;
+  return out;
+}
+
+// Rows that do not follow upon each other (DW_CFA_set_loc) end the list in doubt.
+FrameTable::CfaList FrameTable::list_cfa(const Fde& entry, const Body& body, uint64_t& steps) const {
+  const Cie& cie = cies_[entry.cie];
+  CfaList out;
+  uint64_t behind = entry.start;
+  std::optional<CfaRule> last;
+  const auto add = [&](uint64_t start, const std::optional<CfaRule>& rule) {
+    if (!out.empty() && rule == last) return;
+    out.push_back(cfa_from(entry, start, rule));
+    last = rule;
+  };
+  Interpreter interpreter(section_, cie, address_, bias_);
+  bool is_sound = interpreter.run(cie.program, cie.program_end, 0, 0);
+  interpreter.keep_as_initial();
+  is_sound = is_sound && interpreter.run(body.program, body.program_end, entry.start, entry.end - 1,
+                                         [&](uint64_t start, uint64_t end) {
+                                           add(start, cfa_of(interpreter.row()));
+                                           behind = std::max(start, end);
+                                           return end > start;
+                                         });
+  if (behind < entry.end) add(behind, is_sound ? std::optional(cfa_of(interpreter.row())) : std::nullopt);
+  steps += interpreter.steps();
+  return out;
+}
+
+std::optional<CfaRule> FrameTable::cfa_at(const Fde& entry, uint64_t pc, uint64_t& steps) const {
+  const std::optional<Body> body = read_body(entry);
+  if (!body) return std::nullopt;
+  const bool is_listed = body->program_end - body->program >= kMany && entry.start <= pc && pc < entry.end &&
+                         entry.end - entry.start <= std::numeric_limits<uint32_t>::max();
+  if (!is_listed) {
+    const std::optional<Row> row = row_at(entry, pc, &steps);
+    return row ? std::optional(cfa_of(*row)) : std::nullopt;
+  }
+  const std::scoped_lock lock(lists_mutex_);
+  const auto [list, is_new] = lists_.try_emplace(entry.at);
+  if (is_new) list->second = list_cfa(entry, *body, steps);
+  steps++;
+  const auto after = std::ranges::upper_bound(list->second, pc - entry.start, {}, &CfaFrom::start);
+  if (after == list->second.begin()) return std::nullopt;
+  const CfaFrom& at = *std::prev(after);
+  if (!at.is_known) return std::nullopt;
+  return CfaRule{at.is_expression, at.base, at.offset};
 }
 
 }  // namespace mdl::image

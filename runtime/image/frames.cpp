@@ -263,11 +263,11 @@ enum class State : uint8_t { unknown, open, closed };
 State state_at(const FrameTable& table, uint64_t pc, const Budget& budget) {
   const Fde* entry = budget.is_spent() ? nullptr : table.find(pc);
   uint64_t steps = 1;
-  const std::optional<Row> row = entry ? table.row_at(*entry, pc, &steps) : std::nullopt;
-  if (!budget.spend(steps) || !row) return State::unknown;
+  const std::optional<CfaRule> cfa = entry ? table.cfa_at(*entry, pc, steps) : std::nullopt;
+  if (!budget.spend(steps) || !cfa) return State::unknown;
   const auto& frames = arch::kMachine.frames;
-  const bool is_closed = !row->cfa_is_expression && row->cfa_register == frames.stack_pointer &&
-                         row->cfa_offset == frames.cfa_at_entry;
+  const bool is_closed =
+      !cfa->is_expression && cfa->base == frames.stack_pointer && cfa->offset == frames.cfa_at_entry;
   return is_closed ? State::closed : State::open;
 }
 

@@ -11,6 +11,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -63,6 +65,14 @@ struct Row {
   std::array<Rule, kMostFrameRegisters> registers;
 };
 
+// The canonical frame address at a pc: a register and an offset, or an expression that is not evaluated here.
+struct CfaRule {
+  bool is_expression = false;
+  uint64_t base = 0;
+  int64_t offset = 0;
+  bool operator==(const CfaRule&) const = default;
+};
+
 class FrameTable {
  public:
   // `section` are the bytes of .eh_frame, which the process has at `address`. A malformed entry ends the
@@ -78,6 +88,9 @@ class FrameTable {
   // The rules at `pc` of `entry`; nothing when its instructions are malformed. `steps`: how many bytes of them were
   // executed.
   std::optional<Row> row_at(const Fde& entry, uint64_t pc, uint64_t* steps = nullptr) const;
+  // One rule of that row. Instructions that are many are executed once: a function of many jump tables is asked
+  // about thousands of its places (Valgrind's disassembler: 12,000 instructions, 20,000 places).
+  std::optional<CfaRule> cfa_at(const Fde& entry, uint64_t pc, uint64_t& steps) const;
 
  private:
   std::optional<Cie> read_cie(uint64_t at, uint64_t end) const;
@@ -88,12 +101,25 @@ class FrameTable {
   };
   std::optional<Fde> read_fde(uint64_t at, uint64_t end, uint32_t cie) const;
   std::optional<Body> read_body(const Fde& entry) const;
+  // The rule from `start` on, without one where the instructions are malformed. Small, for a file may have as
+  // many as its instructions have thirds of bytes.
+  struct CfaFrom {
+    uint32_t start = 0;  // behind that of the entry
+    int32_t offset = 0;
+    uint16_t base = 0;
+    bool is_known = false, is_expression = false;
+  };
+  using CfaList = std::vector<CfaFrom>;
+  static CfaFrom cfa_from(const Fde& entry, uint64_t start, const std::optional<CfaRule>& rule);
+  CfaList list_cfa(const Fde& entry, const Body& body, uint64_t& steps) const;
 
   std::vector<std::byte> section_;
   uint64_t address_;
   uint64_t bias_;
   std::vector<Cie> cies_;
   std::vector<Fde> entries_;
+  mutable std::mutex lists_mutex_;             // functions are analysed in several threads
+  mutable std::map<uint32_t, CfaList> lists_;  // of entries with many instructions, by Fde::at
 };
 
 // True when the CFA at `pc` is known and is not the one of a function's first instruction

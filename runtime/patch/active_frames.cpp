@@ -169,6 +169,7 @@ class ActiveThreads {
     resident::ThreadBlocks blocks(
         {stage_.layout, stage_.data.start, stage_.journal.target, stage_.journal.ticks_per_second}, memory_);
     if (auto ok = blocks.read(); !ok) return ok.error();
+    threads_ = regs.size();
     // All are walked before anything is written.
     std::map<pid_t, Found> found;
     for (const auto& [tid, r] : regs) {
@@ -181,6 +182,7 @@ class ActiveThreads {
         return Error{"cannot read the session's data"};
       if (now_.is_over()) return false;
     }
+    if (!doubts_.empty()) out_.warnings.push_back(doubts_text());
     for (const auto& [tid, r] : regs) {
       auto& [cells, calls, rearms] = found[tid];
       if (cells.empty() && !rearms && !each) continue;
@@ -279,11 +281,7 @@ class ActiveThreads {
                                                    std::vector<uint64_t>& calls) {
     std::map<focus::CellId, resident::Active> out;
     image::Stack stack = unwinder_.walk(arch::unwind_registers(regs), now_);
-    if (!stack.complete)
-      out_.warnings.push_back(
-          fmt::format("the stack of thread {} could not be walked to its end ({}): constraining functions "
-                      "beyond that are not seen as active",
-                      tid, stack.doubt));
+    if (!stack.complete) doubts_.push_back({tid, stack.doubt});
     for (size_t i = 1; i < stack.frames.size(); i++)
       if (stack.frames[i].is_call && raised_.armed.contains(stack.frames[i].pc))
         calls.push_back(image::place_of(stack.frames[i - 1]));
@@ -296,6 +294,19 @@ class ActiveThreads {
           if (range.timer == timers && is_inside(stack, i, range)) enter(stack, i, range, out);
         });
     return out;
+  }
+
+  // One text for all threads: those of a virtual machine are many, and their reasons alike.
+  std::string doubts_text() const {
+    const auto& [tid, doubt] = doubts_.front();
+    const std::string which =
+        doubts_.size() == 1
+            ? fmt::format("the stack of thread {} could not be walked to its end ({})", tid, doubt)
+            : fmt::format("the stacks of {} of {} threads could not be walked to their ends (thread {}: {})",
+                          doubts_.size(), threads_, tid, doubt);
+    return which +
+           ": calls that had begun beyond that before the attach are left out of times, and of what is "
+           "counted within a function";
   }
 
   // An address of what the frame executes: a call may be the last instruction of its function.
@@ -332,6 +343,8 @@ class ActiveThreads {
   const ActiveFrames::Raised& raised_;
   const bool has_armed_;  // a change, and calls may have been armed before
   Inserted& out_;
+  size_t threads_ = 0;
+  std::vector<std::pair<pid_t, std::string>> doubts_;  // stacks that were not walked to their ends, and why
 };
 
 // Whether any flag, timer or span is new.

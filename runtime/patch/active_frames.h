@@ -30,7 +30,7 @@ class ActiveFrames {
   // Functions have been given up since.
   void look_again();
   // Writes the blocks of the threads with active frames, and counts those frames in `out`, which also gets a
-  // warning for each stack that could not be walked to its end. False when the time was over for which the
+  // warning about the stacks that could not be walked to their ends. False when the time was over for which the
   // threads may stand: then nothing was written.
   Result<bool> count(const Regs& regs, process::PausedMemory& now, Inserted& out) const;
 

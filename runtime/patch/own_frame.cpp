@@ -23,12 +23,12 @@ std::optional<arch::OwnFrame> frame_at(const image::Object& object, uint64_t cal
   const image::FrameTable* table = object.frame_table.get();
   const image::Fde* entry = table && !object.budget->is_spent() ? table->find(call) : nullptr;
   uint64_t steps = 1;
-  const std::optional<image::Row> row = entry ? table->row_at(*entry, call, &steps) : std::nullopt;
-  if (!object.budget->spend(steps) || !row || row->cfa_is_expression) return std::nullopt;
-  const bool from_stack = row->cfa_register == frames.stack_pointer;
-  if (!from_stack && row->cfa_register != frames.frame_pointer) return std::nullopt;
-  if (row->cfa_offset < frames.cfa_at_entry || row->cfa_offset > kLargestFrame) return std::nullopt;
-  return arch::OwnFrame{from_stack, static_cast<int32_t>(row->cfa_offset - frames.cfa_at_entry)};
+  const std::optional<image::CfaRule> cfa = entry ? table->cfa_at(*entry, call, steps) : std::nullopt;
+  if (!object.budget->spend(steps) || !cfa || cfa->is_expression) return std::nullopt;
+  const bool from_stack = cfa->base == frames.stack_pointer;
+  if (!from_stack && cfa->base != frames.frame_pointer) return std::nullopt;
+  if (cfa->offset < frames.cfa_at_entry || cfa->offset > kLargestFrame) return std::nullopt;
+  return arch::OwnFrame{from_stack, static_cast<int32_t>(cfa->offset - frames.cfa_at_entry)};
 }
 
 // Whether the frame pointer is at the site what it was at the call.

@@ -165,14 +165,14 @@ void Threads::release_each(std::span<const pid_t> tids) {
 
 void Threads::release_all() {
   others_until_.reset();
-  // The first thread, then the others that are stopped, then those that have to stop for it, of these the
-  // first one last. One that does not stop now cannot be detached yet: it stays known, and is waited for
-  // again.
+  // The first thread, then the others that are stopped, then those that have to stop for it. One that does not
+  // stop now cannot be detached yet: it stays known, and is waited for again.
+  constexpr int kRuns = 2;
   std::vector<std::pair<int, pid_t>> all;
   for (auto& [tid, thread] : threads_) {
     if (tid == kept_) continue;
     const bool first = tid == thread.process;
-    all.emplace_back(thread.stopped ? (first ? 0 : 1) : (first ? 3 : 2), tid);
+    all.emplace_back(thread.stopped ? (first ? 0 : 1) : (first ? 3 : kRuns), tid);
   }
   std::sort(all.begin(), all.end());
   const auto let_go = Clock::now() + kLettingGo;  // all of them
@@ -182,7 +182,29 @@ void Threads::release_all() {
       standing.push_back(tid);
   // One that has to stop again goes by itself, and the first thread goes first.
   if (!standing.empty() && standing.front() == all.front().second) release_each(standing);
-  for (auto& [turn, tid] : all) release(tid, let_go);
+  for (auto& [turn, tid] : all)
+    if (turn < kRuns) release(tid, let_go);
+  // Each goes as soon as it stands: it need not stand until one has stopped that gets no processor. But where an
+  // interruption must be hidden in the first thread, that waits for the others (may_set()).
+  std::vector<pid_t> running;
+  for (auto& [turn, tid] : all)
+    if (turn >= kRuns && kernel::interrupt(tid)) running.push_back(tid);
+  const auto may_go = [&](pid_t tid) {
+    if (!threads_.contains(tid)) return true;
+    if (!threads_[tid].stopped && !wait_stop(tid, {})) return false;  // it is not waited for
+    const auto found = threads_.find(tid);
+    if (found == threads_.end() || !found->second.registers) return true;
+    arch::ThreadRegisters hidden = *found->second.registers;
+    return !arch::hide_interruption(hidden) || set_registers(tid, hidden).operator bool();
+  };
+  for (; !running.empty() && Clock::now() < let_go; nap(100))
+    std::erase_if(running, [&](pid_t tid) {
+      const bool goes = may_go(tid);
+      if (goes) release(tid, let_go);
+      return goes;
+    });
+  for (auto& [turn, tid] : all)
+    if (turn >= kRuns) release(tid, let_go);
   // One that was found out to have another's id.
   std::vector<pid_t> ids;
   for (const auto& [tid, thread] : threads_)

@@ -213,8 +213,8 @@ struct JournalBudget {
   size_t values = 2'500'000;
 };
 inline constexpr size_t kJournalWindow = 56;  // bytes of a window
-// Whether one with so many windows may.
-bool may_be_readable(size_t windows);
+inline constexpr size_t kMostWindows =
+    JournalBudget().bytes / kJournalWindow;  // of one that may be read again
 // Whether a new one fits into the budget.
 bool is_readable(std::span<const std::byte> journal);
 // Checks everything; ranges must not overflow and windows must be no longer than 16 bytes. `budget` is less by

@@ -340,10 +340,6 @@ std::vector<std::byte> write_journal(const Journal& journal) {
   return out;
 }
 
-bool may_be_readable(size_t windows) {
-  return windows <= JournalBudget().bytes / kJournalWindow;
-}
-
 bool is_readable(std::span<const std::byte> journal) {
   const auto body = body_of(journal);
   return body && beyond(*body, journal.size(), JournalBudget()).empty();

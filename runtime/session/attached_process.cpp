@@ -44,9 +44,11 @@ bool names_many(const std::string& focus) {
 Result<void> check_size(const patch::Coverage& coverage) {
   size_t windows = 0;
   for (const patch::FunctionPlan& f : coverage.functions) windows += f.sites.windows.size();
-  if (resident::may_be_readable(windows)) return {};
+  if (windows <= resident::kMostWindows) return {};
   return Error{fmt::format(
-      "the journal of {} windows would be too large to be read again: ask for less at once", windows)};
+      "this would change the code in {} places, and the record that a session keeps of them in the process "
+      "has room for {}: ask for fewer functions at once, or for fewer kinds of points",
+      windows, resident::kMostWindows)};
 }
 
 // A position-independent Go program has the dynamic linker beside it.

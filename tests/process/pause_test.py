@@ -34,6 +34,14 @@ class Pause(LiveTest):
         done = self.measure(program)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_stacks_that_cannot_be_walked_are_one_warning(self):
+        """It was one for each thread: 49 lines at each attach to a Java server."""
+        program = self.start("obstinate", "threads=20", "deep=4096")
+        done = run(MDL_INJECT, program.pid, "time turn", "-d", "0.1", "--format", "ndjson", seconds=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"the stacks of 2\d of 2\d threads could not be walked to their ends \(thread \d+: ")
+        self.assertEqual(done.stderr.count("could not be walked"), 1, done.stderr)
+
     def test_deep_stacks_are_refused(self):
         for how in ([], ["busy"]):
             program = self.start("obstinate", "threads=100", f"deep={8 << 20}", *how)

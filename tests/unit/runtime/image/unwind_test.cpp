@@ -202,6 +202,45 @@ TEST(Frames, MalformedIsRefused) {
   }
 }
 
+// 16 and 24 by turns, a byte each; with `end` behind them. The entry has 256 bytes of code.
+std::vector<uint8_t> by_turns(size_t rows, std::vector<uint8_t> end = {}) {
+  std::vector<uint8_t> out;
+  for (size_t i = 0; i < rows; i++)
+    out.insert(out.end(), {0x41, 0x0e, i % 2 == 0 ? uint8_t{16} : uint8_t{24}});
+  out.insert(out.end(), end.begin(), end.end());
+  return out;
+}
+
+// Instructions that are many are kept as a list of rows, which says what they say.
+TEST(Frames, ManyInstructionsSayTheSame) {
+  for (std::vector<uint8_t> end : {std::vector<uint8_t>{},                   // the last row holds to the end
+                                   {0x41, 0x3f},                             // malformed from there on
+                                   {0x42, 0x0f, 2, 0x77, 0, 0x41, 0x0e, 8},  // an expression, one more row
+                                   {0x02, 0xff, 0x0e, 32}}) {                // beyond the end of the code
+    const std::vector<uint8_t> program = by_turns(120, end);
+    FrameTable table(make_section(kEntry, program), 0x2000, 0);
+    ASSERT_EQ(table.entries().size(), 1u);
+    const Fde& entry = table.entries()[0];
+    for (uint64_t pc = entry.start; pc < entry.end; pc++) {
+      const std::optional<Row> row = table.row_at(entry, pc);
+      uint64_t steps = 0;
+      const std::optional<CfaRule> cfa = table.cfa_at(entry, pc, steps);
+      ASSERT_EQ(cfa.has_value(), row.has_value()) << pc;
+      if (!row) continue;
+      EXPECT_EQ(*cfa, (CfaRule{row->cfa_is_expression, row->cfa_register, row->cfa_offset})) << pc;
+    }
+  }
+}
+
+// Valgrind's disassembler is one function of 50 KB with 12,000 instructions of call frame information. Each
+// target of its jump tables asks about the frame; when each ran them all, the object's budget was spent.
+TEST(Frames, ManyInstructionsAreRunOnce) {
+  FrameTable table(make_section(kEntry, by_turns(200)), 0x2000, 0);
+  uint64_t steps = 0;
+  for (size_t i = 0; i < 20000; i++) ASSERT_TRUE(table.cfa_at(table.entries()[0], 0x1000 + i % 256, steps));
+  EXPECT_LT(steps, 25000u);
+}
+
 // Linkers merge those that are the same; a file of an attacker's may have one for each entry.
 TEST(Frames, SomeHaveTooManyKindsOfEntries) {
   constexpr size_t kMost = 65536;

@@ -6,12 +6,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -21,8 +23,11 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/read_text.h"
+#include "runtime/kernel/trace.h"
 #include "runtime/process/target.h"
 #include "runtime/process/target_memory.h"
 #include "runtime/process/trace_stop.h"
@@ -193,6 +198,104 @@ TEST(StoppedThreads, AreNoStrangersWhereOneOfThemEnds) {
   EXPECT_FALSE(threads.executed());
   EXPECT_GT(stopped, 0u);
   kill(child.pid(), SIGKILL);
+}
+
+// Seized and interrupted, as stop_all() leaves those that have not stopped when its time is over.
+struct LateThreads : Threads {
+  using Threads::Threads;
+  void seize_late(pid_t process, const std::vector<pid_t>& tids) {
+    std::vector<std::pair<pid_t, pid_t>> all;
+    for (const pid_t tid : tids) all.emplace_back(tid, process);
+    ASSERT_TRUE(seize_each(all));
+    for (const pid_t tid : tids) kernel::interrupt(tid);
+  }
+};
+
+// One that waits for a vforked child cannot stop, as one that gets no processor (nice 19 on a busy machine). With
+// 17 of these in netdata, each stood until all before it had stopped, up to 2 s, and the first thread until all had.
+TEST(StoppedThreads, GoBeforeOneThatStopsLate) {
+  using Clock = std::chrono::steady_clock;
+  struct Gaps {  // of a thread that runs
+    std::atomic<Clock::duration> longest{};
+    void run_until(Clock::time_point end) {
+      for (auto last = Clock::now(); last < end;) {
+        const auto now = Clock::now();
+        longest = std::max(longest.load(), now - last);
+        last = now;
+      }
+    }
+  };
+  Child child([](int told, int answers) {
+    static Gaps first, second;
+    std::thread([told] {
+      wait_for(told);
+      if (vfork() == 0) {
+        usleep(1'500'000);
+        _exit(0);
+      }
+      for (;;) pause();
+    }).detach();
+    const auto end = Clock::now() + 3s;
+    std::thread([end] { second.run_until(end); }).detach();  // its id is higher
+    (void)!write(answers, ".", 1);
+    first.run_until(end);
+    for (const Gaps* gaps : {&first, &second})
+      (void)!write(answers, gaps->longest.load() < 700ms ? "s" : "l", 1);
+    pause();
+  });
+  EXPECT_EQ(child.answer(), '.');
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  until([&] { return live_threads(child.pid()).size() == 3; });
+  std::vector<pid_t> all = live_threads(child.pid());
+  std::ranges::sort(all);
+  std::erase(all, child.pid());
+  const pid_t late = all[0];
+  all.push_back(child.pid());
+  child.tell();
+  until([&] { return awaits_vfork(late); });
+  LateThreads threads(child.pid(), *memory);
+  threads.seize_late(child.pid(), all);
+  threads.release_all();
+  threads.release_all();
+  EXPECT_TRUE(threads.empty());
+  for ([[maybe_unused]] const int one : {0, 1})  // how long they stood at most: short, long
+    EXPECT_EQ(child.answer(), 's');
+}
+
+// Registers of a first thread are set when its others have stopped or gone: until then it stands.
+TEST(StoppedThreads, SleepOnInAFirstThreadBehindOneThatStopsLate) {
+  Child child([](int told, int answers) {
+    std::thread([told] {
+      wait_for(told);
+      if (vfork() == 0) {
+        usleep(500'000);
+        _exit(0);
+      }
+      for (;;) pause();
+    }).detach();
+    epoll_event event{};
+    const int nothing = epoll_create1(EPOLL_CLOEXEC);
+    (void)!write(answers, ".", 1);
+    (void)!write(answers, epoll_wait(nothing, &event, 1, 2000) == 0 ? "s" : "w", 1);
+    pause();
+  });
+  EXPECT_EQ(child.answer(), '.');
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  until([&] { return live_threads(child.pid()).size() == 2; });
+  std::vector<pid_t> all = live_threads(child.pid());
+  std::erase(all, child.pid());
+  const pid_t late = all[0];
+  all.push_back(child.pid());
+  child.tell();
+  until([&] { return awaits_vfork(late); });
+  LateThreads threads(child.pid(), *memory);
+  threads.seize_late(child.pid(), all);
+  threads.release_all();
+  threads.release_all();
+  EXPECT_TRUE(threads.empty());
+  EXPECT_EQ(child.answer(), 's');  // it slept, or was woken
 }
 
 // Its tracer is told of that when its others have ended, too.
