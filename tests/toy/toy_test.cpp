@@ -355,7 +355,7 @@ image::FrameTable frames_of(const image::Object& object) {
 }
 
 TEST_F(Toy, StacksAreWalkedByTheLinkRegister) {
-  image_.objects[0].frame_table = std::make_shared<image::FrameTable>(frames_of(object()));
+  image_.objects[0].frame_table = std::shared_ptr<image::FrameTable>(new auto(frames_of(object())));
   ASSERT_EQ(object().frame_table->entries().size(), 3u);
   const uint64_t twice = function(kTwice).address, behind_call = twice + 3 * kSize, stack = kEnd - 0x100;
   EXPECT_TRUE(image::frame_is_closed(*object().frame_table, twice, *object().budget));
