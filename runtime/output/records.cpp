@@ -50,6 +50,12 @@ std::string json_text(double value) {
 std::string json_text(const std::optional<double>& value) {
   return value ? json_text(*value) : "null";
 }
+// A hundred thousand lines by key may come each second.
+std::string json_text(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) (out += out.empty() ? '[' : ',') += json_text(text);
+  return out + ']';
+}
 
 // Where nothing that a line is about is measured it has its numbers (0), as scripts expect them, and `measured` says that
 // nobody has counted them.
@@ -57,11 +63,10 @@ bool has_number(const Point& point) {
   return is_known(point.value) || !is_measured(point.value);
 }
 
-// What most points do not have.
+// What most points do not have, besides a key.
 nlohmann::ordered_json further(const Point& point) {
   const Series& series = *point.series;
   nlohmann::ordered_json out = nlohmann::ordered_json::object();
-  if (!series.key.empty()) out["key"] = series.key;
   if (series.process == 0) out["processes"] = point.processes;
   if (const auto* observed = std::get_if<Observed>(&point.value)) put(observed->of, out);
   if (const auto* summary = std::get_if<Summary>(&point.value)) out["count"] = summary->count;
@@ -89,6 +94,7 @@ std::string object(const Point& point, bool final) {
       point.time_ns, json_text(elapsed(point)), series.process, json_text(series.metric),
       json_text(series.focus), json_total(point), has_number(point) ? fmt::format("{}", value.delta) : "null",
       json_text(rate(value)), json_text(series.units), point.refused, final);
+  if (!series.key.empty()) out += R"(,"key":)" + json_text(series.key);
   if (const auto more = further(point); !more.empty()) {
     const std::string text = write_json(more);
     out += ',' + text.substr(1, text.size() - 2);
