@@ -136,6 +136,8 @@ Result<void> bind_alone(Requests& requests, const WantedMetric& wanted, const Re
   const bool is_told = foci > 1 && base->missing.empty();
   if (base->insertions.empty() && !base->idle() && !is_told && !requests.may_come(wanted))
     return requests.leave_out(wanted, requests.nothing(wanted, base->missing));
+  // The same for each focus; what stands in its place is another for each.
+  if (!replaced && base->insertions.size() > kMostSnippets / foci) return too_much();
   if (auto known = requests.admit(base->insertions, scope.owner); !known)
     return requests.leave_out(wanted, known.error());
   for (const format::MetricKey& key : metric.keys) {
