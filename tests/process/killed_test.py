@@ -176,9 +176,16 @@ class Killed(LiveTest):
                 self.measure()
             if self.stops and count % 500 == 499:
                 print(f"{count + 1} of {len(chosen)} kills", file=sys.stderr, flush=True)
+        killed = len(chosen)
+        more = [f"writes:{n}" for n in range(1, calm["writes"] + 1)]
+        random.shuffle(more)
+        while not self.stops and more and not NEEDED <= set(self.seen):  # one of eight may have missed a short state
+            with self.subTest(stop=more[-1]):
+                self.kill_one(more.pop())
+            killed += 1
         self.measure()
         self.end_well()
-        print(f"killed {len(chosen)} times of {calm['stops']} stops: {self.seen}, {self.interrupted} times a sleeper "
+        print(f"killed {killed} times of {calm['stops']} stops: {self.seen}, {self.interrupted} times a sleeper "
               "was not mended", flush=True)
         if not self.stops:  # every N-th stop may miss the few at which code is half written
             self.assertLessEqual(NEEDED, set(self.seen))
