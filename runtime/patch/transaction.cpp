@@ -18,8 +18,9 @@ constexpr uint64_t kMegabyte = uint64_t{1} << 20;
 constexpr uint64_t kAparts[] = {kApart,          kApart,           16 * kMegabyte,  64 * kMegabyte,
                                 256 * kMegabyte, 512 * kMegabyte,  640 * kMegabyte, 192 * kMegabyte,
                                 896 * kMegabyte, 1280 * kMegabyte, kApart};
-// A program may map and unmap gigabytes all the time: then more places are tried.
-constexpr std::chrono::seconds kPlacing{20};
+// A program may map and unmap gigabytes all the time: then more places are tried. On a busy machine 20 s were not enough
+// for one attach of fifty to four such threads.
+constexpr std::chrono::seconds kPlacing{60};
 
 uint64_t apart_of(size_t attempt) {
   if (attempt < std::size(kAparts)) return kAparts[attempt];
