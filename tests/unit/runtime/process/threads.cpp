@@ -156,7 +156,8 @@ TEST(StoppedThreads, OthersStandAgainForWhatTheyMayNotSee) {
   Threads threads(child.pid(), *memory);
   until([&] { return threads.stop_all(2s, 100ms).operator bool(); });
   threads.limit_others();
-  for (int stops = 0; stops < 10 && !threads.others_went_on(); stops++)
+  constexpr int kStops = 40;  // a thread that begins makes some calls before it sleeps
+  for (int stops = 0; stops < kStops && !threads.others_went_on(); stops++)
     ASSERT_EQ(threads.run(slow, Threads::Step::to_system_call, 5s), Threads::Stop::step);
   EXPECT_TRUE(threads.others_went_on());
   EXPECT_THAT(threads.stopped(), testing::ElementsAre(slow));
