@@ -92,12 +92,14 @@ class States(LiveTest):
 
     def test_addresses_that_come_and_go(self):
         """What was free when it was looked for is taken when it is to be mapped: other places are found."""
-        program, _ = self.begin("mapping")
-        for _ in range(8):
-            session = self.inject(program.pid, "count malloc by caller", "count free").wait_inserted()
+        for attach in range(8):
+            if attach % 2 == 0:  # it ends itself after a while, and on a busy machine an attach may take a minute
+                program, _ = self.begin("mapping")
+            session = self.inject(program.pid, "count malloc by caller", "count free").wait_inserted(90)
             self.assert_stopped_well(session)
             self.assertEqual(process_text.leftovers(program.pid), [])
-        self.assertEqual(program.end(), 0)
+            if attach % 2:
+                self.assertEqual(program.end(), 0)
 
     def test_file_mapped_again_far_away(self):
         """Code need not be in reach of that mapping."""
