@@ -28,8 +28,9 @@ Error Expressions::wrong(const format::Position& where, const std::string& what)
 
 Result<void> Expressions::spend(const format::Position& where, size_t steps) {
   steps_ += steps;
-  const size_t in_all = scope_.steps == nullptr ? 0 : * scope_.steps += steps;
-  if (steps_ <= kMostSteps && in_all <= kMostStepsInAll) return {};
+  if (scope_.steps != nullptr) *scope_.steps += steps;
+  const bool is_too_much_in_all = scope_.steps != nullptr && *scope_.steps > kMostStepsInAll;
+  if (steps_ <= kMostSteps && !is_too_much_in_all) return {};
   return wrong(where, "its loops are too long for this process");
 }
 
@@ -279,6 +280,11 @@ uint64_t Expressions::idle_bytes(const Procedure& procedure) const {
   return end - procedure.function->address;
 }
 
+const image::ValueType& Expressions::declared_type(const Procedure& procedure, int number) const {
+  return scope_.names.debug_info().value_type(
+      *procedure.object, *procedure.function, [&] { return idle_bytes(procedure); }, number);
+}
+
 image::Parameter Expressions::parameter_at(const PointAt& point, const std::string& name) {
   image::Parameter unknown;
   unknown.why = "names of arguments are known at entries and calls only";
@@ -290,8 +296,8 @@ image::Parameter Expressions::parameter_at(const PointAt& point, const std::stri
     return unknown;
   }
   if (!of.function) return unknown;
-  image::Parameter found =
-      scope_.names.debug_info().parameter(*of.object, *of.function, idle_bytes(of), name);
+  image::Parameter found = scope_.names.debug_info().parameter(
+      *of.object, *of.function, [&] { return idle_bytes(of); }, name);
   if (found.number < 0)
     found.why = fmt::format("$args.{} is not known in {}: {}", name, of.function->name, found.why);
   return found;
@@ -333,8 +339,7 @@ Result<Value> Expressions::value_type(const Expr& expr) {
   const Procedure of = at_call ? called_at(*point) : point->procedure;
   const int number = expr.text == "$return" ? image::kResult : expr.text.at(5) - '0';
   image::ValueType type;
-  if (of.function)
-    type = scope_.names.debug_info().value_type(*of.object, *of.function, idle_bytes(of), number);
+  if (of.function) type = declared_type(of, number);
   if (!type.why.empty() && obstacle_.empty())
     obstacle_ = fmt::format("{} is not known in {}: {}", expr.text, of.function->name, type.why);
   const bool mask = expr.number == static_cast<int64_t>(format::ParameterFact::mask);
@@ -349,8 +354,7 @@ std::string Expressions::moved_argument(const Procedure& procedure, image::Regis
   for (size_t n = 0; (may_move || has_own) && n < registers.size(); n++) {
     if ((read & image::register_bit(registers[n])) == 0) continue;
     if (has_own) return "OCaml passes arguments in registers of its own: $arg[n] is another one, or none";
-    const image::ValueType& type = scope_.names.debug_info().value_type(
-        *procedure.object, *procedure.function, idle_bytes(procedure), static_cast<int>(n));
+    const image::ValueType& type = declared_type(procedure, static_cast<int>(n));
     if (!type.why.empty())
       return fmt::format("$arg[{}] is not known in {}: {}", n, procedure.function->name, type.why);
   }

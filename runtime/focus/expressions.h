@@ -55,6 +55,7 @@ class Expressions {
   image::Parameter parameter_at(const PointAt& point, const std::string& name);
   Result<Value> value_type(const format::Expr& expr);
   uint64_t idle_bytes(const Procedure& procedure) const;
+  const image::ValueType& declared_type(const Procedure& procedure, int number) const;
 
   Value all(const std::vector<Procedure>& procedures) const;
   Value usable(const std::vector<Procedure>& procedures, const std::string& name);

@@ -149,17 +149,17 @@ struct DebugInfo::State {
   // A name with a dot, such as f.constprop.0.
   static bool is_clone(const Function& function) { return function.name.find('.') != std::string::npos; }
 
-  ValueType value_type(const Object& object, const Function& function, uint64_t idle, int number) {
+  ValueType value_type(const Object& object, const Function& function, const Idle& idle, int number) {
     if (is_clone(function) || !function.aliases.empty()) return {};
     File& its = file(object);
-    return its.info ? its.info->value_type({function.address - object.bias, idle}, number) : ValueType();
+    return its.info ? its.info->value_type({function.address - object.bias, idle()}, number) : ValueType();
   }
 
-  Parameter find(const Object& object, const Function& function, uint64_t idle, const std::string& name) {
+  Parameter find(const Object& object, const Function& function, const Idle& idle, const std::string& name) {
     if (is_clone(function))
       return Parameter::unknown("it is a clone that the compiler made, with parameters of its own");
     File& its = file(object);
-    return its.info ? its.info->parameter({function.address - object.bias, idle}, name)
+    return its.info ? its.info->parameter({function.address - object.bias, idle()}, name)
                     : Parameter::unknown(its.why);
   }
 
@@ -181,14 +181,14 @@ struct DebugInfo::State {
 DebugInfo::DebugInfo(const Image& image) : state_(std::make_unique<State>(image)) {}
 DebugInfo::~DebugInfo() = default;
 
-const Parameter& DebugInfo::parameter(const Object& object, const Function& function, uint64_t idle,
+const Parameter& DebugInfo::parameter(const Object& object, const Function& function, const Idle& idle,
                                       const std::string& name) {
   const auto [slot, fresh] = state_->known.try_emplace({&function, name});
   if (fresh) slot->second = state_->find(object, function, idle, name);
   return slot->second;
 }
 
-const ValueType& DebugInfo::value_type(const Object& object, const Function& function, uint64_t idle,
+const ValueType& DebugInfo::value_type(const Object& object, const Function& function, const Idle& idle,
                                        int number) {
   const auto [slot, fresh] = state_->value_types.try_emplace({&function, number});
   if (fresh) slot->second = state_->value_type(object, function, idle, number);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,13 +45,16 @@ class DebugInfo {
   explicit DebugInfo(const Image& image);  // which must outlive this
   ~DebugInfo();
 
-  // Stays valid. `idle`: how many bytes at the function's beginning do nothing.
-  const Parameter& parameter(const Object& object, const Function& function, uint64_t idle,
+  // Says how many bytes at a function's beginning do nothing. It is asked where there is debug information: the
+  // function is decoded for that.
+  using Idle = std::function<uint64_t()>;
+  // Stays valid.
+  const Parameter& parameter(const Object& object, const Function& function, const Idle& idle,
                              const std::string& name);
 
   // The type of $arg[number] or, for kResult, of $return, where the function has one name: several may be
   // functions that the linker has folded into one, whose types differ.
-  const ValueType& value_type(const Object& object, const Function& function, uint64_t idle, int number);
+  const ValueType& value_type(const Object& object, const Function& function, const Idle& idle, int number);
 
   // Those that begin in a source file with this name, in the object's order. The name is the last component
   // of the file's: "db.c" for /build/src/db.c.

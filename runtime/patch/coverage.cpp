@@ -481,8 +481,7 @@ void note_unseen_exits(const focus::Binding& binding, const image::Image& image,
     if (std::ranges::any_of(object.functions.named(), focus::is_ocaml)) {
       out.unhooked.push_back(
           fmt::format("{} has code of OCaml, whose exceptions leave functions unseen: they stay active, and "
-                      "times and what is "
-                      "counted within them may be too much",
+                      "times and what is counted within them may be too much",
                       object.name));
       requests.insert(of_object.begin(), of_object.end());
     }
