@@ -212,6 +212,38 @@ struct LateThreads : Threads {
   }
 };
 
+// A thread that will not stop for so long once its child is told.
+void be_late(int told, useconds_t microseconds) {
+  std::thread([told, microseconds] {
+    wait_for(told);
+    if (vfork() == 0) {
+      usleep(microseconds);
+      _exit(0);
+    }
+    for (;;) pause();
+  }).detach();
+}
+
+// The first one that the child has started is late.
+void release_beside_one_that_is_late(Child& child, size_t count) {
+  EXPECT_EQ(child.answer(), '.');
+  auto memory = TargetMemory::open(child.pid());
+  ASSERT_TRUE(memory) << memory.error().text;
+  until([&] { return live_threads(child.pid()).size() == count; });
+  std::vector<pid_t> all = live_threads(child.pid());
+  std::ranges::sort(all);
+  std::erase(all, child.pid());
+  const pid_t late = all[0];
+  all.push_back(child.pid());
+  child.tell();
+  until([&] { return awaits_vfork(late); });
+  LateThreads threads(child.pid(), *memory);
+  threads.seize_late(child.pid(), all);
+  threads.release_all();
+  threads.release_all();
+  EXPECT_TRUE(threads.empty());
+}
+
 // One that waits for a vforked child cannot stop, as one that gets no processor (nice 19 on a busy machine). With
 // 17 of these in netdata, each stood until all before it had stopped, up to 2 s, and the first thread until all had.
 TEST(StoppedThreads, GoBeforeOneThatStopsLate) {
@@ -228,14 +260,7 @@ TEST(StoppedThreads, GoBeforeOneThatStopsLate) {
   };
   Child child([](int told, int answers) {
     static Gaps first, second;
-    std::thread([told] {
-      wait_for(told);
-      if (vfork() == 0) {
-        usleep(1'500'000);
-        _exit(0);
-      }
-      for (;;) pause();
-    }).detach();
+    be_late(told, 1'500'000);
     const auto end = Clock::now() + 3s;
     std::thread([end] { second.run_until(end); }).detach();  // its id is higher
     (void)!write(answers, ".", 1);
@@ -244,22 +269,7 @@ TEST(StoppedThreads, GoBeforeOneThatStopsLate) {
       (void)!write(answers, gaps->longest.load() < 700ms ? "s" : "l", 1);
     pause();
   });
-  EXPECT_EQ(child.answer(), '.');
-  auto memory = TargetMemory::open(child.pid());
-  ASSERT_TRUE(memory) << memory.error().text;
-  until([&] { return live_threads(child.pid()).size() == 3; });
-  std::vector<pid_t> all = live_threads(child.pid());
-  std::ranges::sort(all);
-  std::erase(all, child.pid());
-  const pid_t late = all[0];
-  all.push_back(child.pid());
-  child.tell();
-  until([&] { return awaits_vfork(late); });
-  LateThreads threads(child.pid(), *memory);
-  threads.seize_late(child.pid(), all);
-  threads.release_all();
-  threads.release_all();
-  EXPECT_TRUE(threads.empty());
+  release_beside_one_that_is_late(child, 3);
   for ([[maybe_unused]] const int one : {0, 1})  // how long they stood at most: short, long
     EXPECT_EQ(child.answer(), 's');
 }
@@ -267,35 +277,14 @@ TEST(StoppedThreads, GoBeforeOneThatStopsLate) {
 // Registers of a first thread are set when its others have stopped or gone: until then it stands.
 TEST(StoppedThreads, SleepOnInAFirstThreadBehindOneThatStopsLate) {
   Child child([](int told, int answers) {
-    std::thread([told] {
-      wait_for(told);
-      if (vfork() == 0) {
-        usleep(500'000);
-        _exit(0);
-      }
-      for (;;) pause();
-    }).detach();
+    be_late(told, 500'000);
     epoll_event event{};
     const int nothing = epoll_create1(EPOLL_CLOEXEC);
     (void)!write(answers, ".", 1);
     (void)!write(answers, epoll_wait(nothing, &event, 1, 2000) == 0 ? "s" : "w", 1);
     pause();
   });
-  EXPECT_EQ(child.answer(), '.');
-  auto memory = TargetMemory::open(child.pid());
-  ASSERT_TRUE(memory) << memory.error().text;
-  until([&] { return live_threads(child.pid()).size() == 2; });
-  std::vector<pid_t> all = live_threads(child.pid());
-  std::erase(all, child.pid());
-  const pid_t late = all[0];
-  all.push_back(child.pid());
-  child.tell();
-  until([&] { return awaits_vfork(late); });
-  LateThreads threads(child.pid(), *memory);
-  threads.seize_late(child.pid(), all);
-  threads.release_all();
-  threads.release_all();
-  EXPECT_TRUE(threads.empty());
+  release_beside_one_that_is_late(child, 2);
   EXPECT_EQ(child.answer(), 's');  // it slept, or was woken
 }
 
