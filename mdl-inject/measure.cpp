@@ -47,56 +47,8 @@ int print_rehearsals(const Options& options, const std::vector<Joining>& joining
   return out;
 }
 
-Result<int> attach(const Options& options, const plan::Plan& plan, output::Feed& feed, Audit& audit,
-                   std::optional<process::Launch>& launched, std::optional<Early> early,
-                   ChangeSources changes, std::optional<Choice>& choice) {
-  auto joining = look_at_all(options, plan, launched, std::move(early), audit);
-  if (!joining) return joining.error();
-  if (options.dry_run) return print_rehearsals(options, *joining);
-  const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order
-  std::vector<pid_t> pids;
-  for (const Joining& one : *joining) pids.push_back(one.pid);
-  audit.is_only_about(pids);
-  if (auto ok = audit.say("attach", "begins"); !ok) return ok.error();
-  auto processes = insert_all(options, plan, feed, std::move(*joining), audit);
-  if (!processes) return processes.error();
-  pids.clear();
-  for (const auto& one : *processes) pids.push_back(one->measurement().pid());
-  audit.is_only_about(pids);
-  (void)audit.say("attach", "done");
-  changes.log = [&](const std::string& line, const std::string& outcome) {
-    return audit.say("change", fmt::format("{}: {}", line, outcome));
-  };
-  if (changes.guests) changes.guests->log_to(changes.log);
-  auto source = source_of_newcomers(options, plan, feed, audit, choice);
-  auto status =
-      Session(options, plan, watch, feed, std::move(*processes), changes, std::move(source)).run(launched);
-  if (status)
-    (void)audit.say(options.detach ? "detach" : "removal",
-                    *status == 0 ? "done" : fmt::format("exit status {}", *status));
-  return status;
-}
-
 // For what takes moments where it does not hang.
 constexpr std::chrono::seconds kPatience{30};
-
-// Output files are made by the broker, since nobody else may open one any more.
-Result<void> separate(const Options& options, bool own_command, output::Sink& sink, Audit& audit,
-                      kernel::Newcomers newcomers, std::optional<int> listener) {
-  if (!options.separate) return {};
-  kernel::Trust trust = trust_in(options, &audit);
-  trust.command = kernel::command_words(options.run);
-  trust.folder = options.folder;
-  trust.any_command = own_command;
-  trust.patience = kPatience + options.max_pause;
-  trust.newcomers = std::move(newcomers);
-  if (listener) trust.of_worker = {*listener};
-  trust.publish = [&sink](std::string_view text) { return sink.publish(text); };
-  if (auto ok = kernel::separate(std::move(trust)); !ok) return ok;
-  audit.write_through(kernel::log);
-  sink.publish_through(kernel::publish);
-  return {};
-}
 
 // A program that is started for this has the terminal, too, and commands may come from it.
 bool is_drawn_in_place(const Options& options) {
@@ -130,112 +82,216 @@ void end_before_anything(int) {
   _exit(static_cast<int>(Status::failed));
 }
 
+template <typename T>
+Result<void> keep(Result<T> made, std::optional<T>& into) {
+  if (!made) return made.error();
+  into.emplace(std::move(*made));
+  return {};
+}
+
+// What a measurement is made of, each step from those before it.
+class Measuring {
+ public:
+  Measuring(const Options& asked, const Policy& policy) : options_(asked), policy_(policy) {}
+
+  // To the exit status.
+  Result<int> run() {
+    if (auto ok = open_files(); !ok) return ok.error();
+    open_company();
+    if (auto ok = give_up_privileges(); !ok) return ok.error();
+    look_early_at_process();
+    if (auto ok = read_plan(); !ok) return ok.error();
+    if (auto ok = choose_output(); !ok) return ok.error();
+    if (auto ok = start_program(); !ok) return ok.error();
+    auto status = measure_beside_another();
+    if (status && !*status) status = measure_alone();
+    if (!status) return refused(status.error());
+    if (auto ok = sink_->close(); !ok) return ok.error();
+    return **status;
+  }
+
+ private:
+  // What only somebody with the user's privileges may open, and the compiler, which runs meanwhile.
+  Result<void> open_files() {
+    if (options_.busiest) ask_for_busiest(options_);
+    host_ = find_host(options_);
+    if (!host_ && may_drill(options_)) ask_for_drills(options_);
+    phases::begin("compile");
+    if (auto ok = keep(open_plan_file(options_), file_); !ok) return ok;
+    if (auto ok = keep(Audit::open(policy_.audit_required && !options_.dry_run, options_.separate), audit_);
+        !ok)
+      return ok;
+    if (auto ok = keep(output::Sink::open(options_.dry_run ? "" : options_.output), sink_); !ok) return ok;
+    if (options_.commands.empty() || options_.dry_run) return {};
+    return keep(Commands::open(options_.commands), commands_);
+  }
+
+  // Who may ask for changes while it runs: other mdl-inject and keys.
+  void open_company() {
+    if (!options_.start && !options_.follow && options_.targets.empty())
+      options_.targets = {Target{options_.pid}};
+    if (!host_) listener_ = listen_for_guests(options_);
+    if (listener_)
+      guests_.emplace(*listener_, geteuid(), admission_of_guests(policy_));
+    else if (!host_)
+      host_ = find_host(options_);  // another one may have begun meanwhile
+    options_.shares = guests_.has_value();
+    phases::begin("separate");
+    // By a process that is there from before the privileges are given up.
+    options_.look.in_place = is_drawn_in_place(options_);
+    if (options_.look.in_place)
+      if (auto keys = Keys::open()) keys_.emplace(std::move(*keys));
+    options_.look.keys = keys_ ? &*keys_ : nullptr;
+    options_.drills = keys_ && !host_ && !options_.drill_queries.empty();
+    if (options_.drills) options_.look.drill = [this](output::Drill drill) { drills_.ask(std::move(drill)); };
+    if (options_.follow) choice_.emplace(options_);
+  }
+
+  // Output files are made by the broker, since nobody else may open one any more.
+  Result<void> give_up_privileges() {
+    if (!options_.separate) return {};
+    kernel::Trust trust = trust_in(options_, &*audit_);
+    trust.command = kernel::command_words(options_.run);
+    trust.folder = options_.folder;
+    trust.any_command = may_start_own_command(*file_, policy_, options_);
+    trust.patience = kPatience + options_.max_pause;
+    if (choice_) trust.newcomers = admission(*choice_, policy_, *audit_);
+    if (listener_) trust.of_worker = {*listener_};
+    trust.publish = [this](std::string_view text) { return sink_->publish(text); };
+    if (auto ok = kernel::separate(std::move(trust)); !ok) return ok;
+    audit_->write_through(kernel::log);
+    sink_->publish_through(kernel::publish);
+    return {};
+  }
+
+  // While the compiler runs.
+  void look_early_at_process() {
+    if (file_->compiler && !options_.start && !options_.busiest && !host_ && options_.targets.size() == 1)
+      if (auto early = look_early(options_.targets.front().pid)) early_.emplace(std::move(*early));
+  }
+
+  Result<void> read_plan() {
+    phases::begin("plan");
+    if (auto ok = keep(parse_plan(*file_, options_), plan_); !ok) return ok;
+    describe();
+    if (auto ok = admit(*plan_, *file_, policy_, options_); !ok) return refused(ok.error());
+    if (!options_.start)
+      if (auto ok = break_lock(options_); !ok) return refused(ok.error());
+    return {};
+  }
+
+  Result<void> choose_output() {
+    auto format = output::format_named(options_.format, sink_->is_terminal());
+    if (!format) return format.error();
+    sink_->call_meanwhile([this] { feed_.meanwhile(); });
+    options_.look.colour = sink_->is_terminal() && !std::getenv("NO_COLOR");
+    options_.look.process = options_.names_several() ? 0 : options_.pid;
+    output::Look look = options_.look;
+    if (options_.busiest && options_.drills) look.top = 0;  // what was asked for by keys comes to them
+    feed_.add(options_.is_listing ? make_listing(*sink_, options_.format) : format->make(*sink_, look));
+    return apply_defaults(plan_->manifest, options_);
+  }
+
+  Result<void> start_program() {
+    if (!options_.start) return {};
+    if (auto ok = keep(process::Launch::start(options_.run, options_.folder), launched_); !ok) return ok;
+    options_.pid = launched_->pid();
+    options_.targets = {Target{options_.pid}};
+    describe();
+    return {};
+  }
+
+  // Nothing where no other mdl-inject measures the process.
+  Result<std::optional<int>> measure_beside_another() {
+    if (!host_) return std::optional<int>();
+    return measure_as_guest(std::move(*host_), options_, *file_, *plan_, feed_, *audit_);
+  }
+
+  Result<std::optional<int>> measure_alone() {
+    if (options_.busiest) {
+      if (auto ok = choose_busiest(options_, *plan_, *audit_); !ok) return ok.error();
+      describe();
+    }
+    auto status = attach();
+    if (options_.timing) phases::print(stderr);
+    if (!status) return status.error();
+    return std::optional(*status);
+  }
+
+  Result<int> attach() {
+    auto joining = look_at_all(options_, *plan_, launched_, std::move(early_), *audit_);
+    if (!joining) return joining.error();
+    if (options_.dry_run) return print_rehearsals(options_, *joining);
+    const Watch watch = Watch::open();  // from here on an interrupt ends the measurement in order
+    std::vector<pid_t> pids;
+    for (const Joining& one : *joining) pids.push_back(one.pid);
+    audit_->is_only_about(pids);
+    if (auto ok = audit_->say("attach", "begins"); !ok) return ok.error();
+    auto processes = insert_all(options_, *plan_, feed_, std::move(*joining), *audit_);
+    if (!processes) return processes.error();
+    pids.clear();
+    for (const auto& one : *processes) pids.push_back(one->measurement().pid());
+    audit_->is_only_about(pids);
+    (void)audit_->say("attach", "done");
+    return run_session(watch, std::move(*processes));
+  }
+
+  Result<int> run_session(const Watch& watch, std::vector<std::unique_ptr<AttachedProcess>> processes) {
+    const ChangeSources changes{.commands = commands_ ? &*commands_ : nullptr,
+                                .drills = options_.drills ? &drills_ : nullptr,
+                                .guests = guests_ ? &*guests_ : nullptr,
+                                .log = [this](const std::string& line, const std::string& outcome) {
+                                  return audit_->say("change", fmt::format("{}: {}", line, outcome));
+                                }};
+    if (guests_) guests_->log_to(changes.log);
+    auto source = source_of_newcomers(options_, *plan_, feed_, *audit_, choice_);
+    auto status = Session(options_, *plan_, watch, feed_, std::move(processes), changes, std::move(source))
+                      .run(launched_);
+    if (status)
+      (void)audit_->say(options_.detach ? "detach" : "removal",
+                        *status == 0 ? "done" : fmt::format("exit status {}", *status));
+    return status;
+  }
+
+  // What the audit's lines are about.
+  void describe() {
+    std::vector<std::string> requests = options_.queries;
+    requests.insert(requests.end(), options_.metrics.begin(), options_.metrics.end());
+    audit_->is_about(options_.pids(), plan_->checksum, plan_->signer ? format::name(*plan_->signer) : "",
+                     requests);
+  }
+
+  Error refused(const Error& why) {
+    (void)audit_->say("attach", why.text);
+    return why;
+  }
+
+  Options options_;
+  const Policy& policy_;
+  std::optional<Host> host_;
+  std::optional<PlanFile> file_;
+  std::optional<Audit> audit_;
+  std::optional<output::Sink> sink_;
+  std::optional<Commands> commands_;
+  std::optional<int> listener_;
+  std::optional<Guests> guests_;
+  std::optional<Keys> keys_;
+  Drills drills_;
+  std::optional<Choice> choice_;
+  std::optional<Early> early_;
+  std::optional<plan::Plan> plan_;
+  output::Feed feed_;
+  std::optional<process::Launch> launched_;
+};
+
 }  // namespace
 
-int measure(const Options& asked, const Policy& policy) {
+int measure(const Options& options, const Policy& policy) {
   // Until the watch takes them over, nothing is in the process yet.
   for (int signal : ending_signals()) std::signal(signal, end_before_anything);
-  Options options = asked;
-  if (options.busiest) ask_for_busiest(options);
-  auto host = find_host(options);
-  if (!host && may_drill(options)) ask_for_drills(options);
-  phases::begin("compile");
-  auto file = open_plan_file(options);
-  if (!file) return fail(file.error());
-  auto audit = Audit::open(policy.audit_required && !options.dry_run, options.separate);
-  if (!audit) return fail(audit.error());
-  auto sink = options.output.empty() || !options.dry_run ? output::Sink::open(options.output)
-                                                         : output::Sink::open("");
-  if (!sink) return fail(sink.error());
-  std::optional<Commands> commands;
-  if (!options.commands.empty() && !options.dry_run) {
-    auto opened = Commands::open(options.commands);
-    if (!opened) return fail(opened.error());
-    commands.emplace(std::move(*opened));
-  }
-  if (!options.start && !options.follow && options.targets.empty()) options.targets = {Target{options.pid}};
-  std::optional<Guests> guests;
-  const auto listener = host ? std::nullopt : listen_for_guests(options);
-  if (listener)
-    guests.emplace(*listener, geteuid(), admission_of_guests(policy));
-  else if (!host)
-    host = find_host(options);  // another one may have begun meanwhile
-  options.shares = guests.has_value();
-  phases::begin("separate");
-  // By a process that is there from before the privileges are given up.
-  options.look.in_place = is_drawn_in_place(options);
-  std::optional<Keys> keys = options.look.in_place ? Keys::open() : std::nullopt;
-  options.look.keys = keys ? &*keys : nullptr;
-  Drills drills;
-  options.drills = keys && !host && !options.drill_queries.empty();
-  if (options.drills) options.look.drill = [&drills](output::Drill drill) { drills.ask(std::move(drill)); };
-  std::optional<Choice> choice;
-  if (options.follow) choice.emplace(options);
-  if (auto ok = separate(options, may_start_own_command(*file, policy, options), *sink, *audit,
-                         choice ? admission(*choice, policy, *audit) : kernel::Newcomers{}, listener);
-      !ok)
-    return fail(ok.error());
-
-  // From here on without privileges.
-  const bool may_look_early = file->compiler && !options.start && !options.busiest && !host;
-  std::optional<Early> early =
-      may_look_early && options.targets.size() == 1 ? look_early(options.targets.front().pid) : std::nullopt;
-  phases::begin("plan");
-  auto plan = parse_plan(*file, options);
-  if (!plan) return fail(plan.error());
-  const auto refuse = [&](const Error& why) {
-    (void)audit->say("attach", why.text);
-    return fail(why);
-  };
-  const auto describe = [&] {
-    std::vector<std::string> requests = options.queries;
-    requests.insert(requests.end(), options.metrics.begin(), options.metrics.end());
-    audit->is_about(options.pids(), plan->checksum, plan->signer ? format::name(*plan->signer) : "",
-                    requests);
-  };
-  describe();
-  if (auto ok = admit(*plan, *file, policy, options); !ok) return refuse(ok.error());
-  if (!options.start)
-    if (auto ok = break_lock(options); !ok) return refuse(ok.error());
-  auto format = output::format_named(options.format, sink->is_terminal());
-  if (!format) return fail(format.error());
-  output::Feed feed;
-  sink->call_meanwhile([&feed] { feed.meanwhile(); });
-  options.look.colour = sink->is_terminal() && !std::getenv("NO_COLOR");
-  options.look.process = options.names_several() ? 0 : options.pid;
-  output::Look look = options.look;
-  if (options.busiest && options.drills) look.top = 0;  // what was asked for by keys comes to them
-  feed.add(options.is_listing ? make_listing(*sink, options.format) : format->make(*sink, look));
-  std::optional<process::Launch> launched;
-  if (auto ok = apply_defaults(plan->manifest, options); !ok) return fail(ok.error());
-  if (options.start) {
-    auto started = process::Launch::start(options.run, options.folder);
-    if (!started) return fail(started.error());
-    launched.emplace(std::move(*started));
-    options.pid = launched->pid();
-    options.targets = {Target{options.pid}};
-    describe();
-  }
-  if (host) {
-    auto status = measure_as_guest(std::move(*host), options, *file, *plan, feed, *audit);
-    if (!status) return refuse(status.error());
-    if (*status) {
-      if (auto ok = sink->close(); !ok) return fail(ok.error());
-      return **status;
-    }
-  }
-  if (options.busiest) {
-    if (auto ok = choose_busiest(options, *plan, *audit); !ok) return refuse(ok.error());
-    describe();
-  }
-  auto status = attach(
-      options, *plan, feed, *audit, launched, std::move(early),
-      {commands ? &*commands : nullptr, options.drills ? &drills : nullptr, guests ? &*guests : nullptr},
-      choice);
-  if (options.timing) phases::print(stderr);
-  if (!status) return refuse(status.error());
-  if (auto ok = sink->close(); !ok) return fail(ok.error());
-  return *status;
+  Measuring measuring(options, policy);
+  auto status = measuring.run();
+  return status ? *status : fail(status.error());
 }
 
 }  // namespace mdl::inject

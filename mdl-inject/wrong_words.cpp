@@ -55,10 +55,6 @@ std::string unknown_option(const CLI::App& app, const std::string& option) {
 
 }  // namespace
 
-bool is_number(std::string_view word) {
-  return !word.empty() && word.find_first_not_of("0123456789") == word.npos;
-}
-
 std::string without_quotes(std::span<const std::string> words) {
   if (words.size() < 2 || !format::is_query_verb(words[0])) return "";
   return fmt::format("a query is one word, in quotes: '{}'", fmt::join(words, " "));

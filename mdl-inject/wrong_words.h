@@ -8,8 +8,6 @@
 
 namespace mdl::inject {
 
-bool is_number(std::string_view word);  // of digits alone
-
 // Of a query whose words are several arguments, because the shell took its quotes, or there were none; "" of others.
 std::string without_quotes(std::span<const std::string> words);
 
