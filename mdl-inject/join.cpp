@@ -28,7 +28,8 @@ Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetM
 
 // What goes before the insertion into it; of what is in it by now, only what is left behind is changed.
 Result<Joining> look_at(const Options& options, const plan::Plan& plan, const Target& target,
-                        std::optional<process::Launch>& launched, std::optional<Early> early, Audit& audit) {
+                        std::optional<process::Launch>& launched, std::optional<Early> early, Audit& audit,
+                        std::span<AttachedProcess* const> kin = {}) {
   phases::begin("process");
   const pid_t pid = target.pid;
   const bool was_there = !process::has_ended(pid);
@@ -46,7 +47,7 @@ Result<Joining> look_at(const Options& options, const plan::Plan& plan, const Ta
       return blamed(ok.error(), pid, was_there, &*memory);
   std::optional<Contents> contents;
   if (early) contents.emplace(std::move(early->contents));
-  auto process = AttachedProcess::look(options, plan, pid, status->name, *memory, std::move(contents));
+  auto process = AttachedProcess::look(options, plan, pid, status->name, *memory, std::move(contents), kin);
   if (!process) return blamed(process.error(), pid, was_there, &*memory);
   return Joining{pid, was_there, std::move(*memory), std::move(*process)};
 }
@@ -103,8 +104,9 @@ Result<std::vector<Joining>> look_at_all(const Options& options, const plan::Pla
                                          std::optional<process::Launch>& launched, std::optional<Early> early,
                                          Audit& audit) {
   std::vector<Joining> out;
+  std::vector<AttachedProcess*> kin;
   for (const Target& target : options.targets) {
-    auto one = look_at(options, plan, target, launched, std::move(early), audit);
+    auto one = look_at(options, plan, target, launched, std::move(early), audit, kin);
     early.reset();
     const auto checked = [&]() -> Result<void> {
       if (!one) return one.error();
@@ -115,7 +117,7 @@ Result<std::vector<Joining>> look_at_all(const Options& options, const plan::Pla
       return ok ? ok : one->blamed(ok.error());
     }();
     if (checked)
-      out.push_back(std::move(*one));
+      kin.push_back(out.emplace_back(std::move(*one)).process.get());
     else if (auto ok = without(options, target, checked.error()); !ok)
       return ok.error();
   }

@@ -164,6 +164,8 @@ struct BindOptions {
   std::string denied_links = {};          // why it may not ask what a descriptor is open for; "" = it may
   std::vector<std::string> queries = {};  // metrics besides; all that they name must be there
   std::vector<std::string> spare = {};    // those that are bound only where `metrics` has them
+
+  bool operator==(const BindOptions&) const = default;
 };
 
 // True when code is placed at $start: then BindOptions::starts is wanted.

@@ -102,7 +102,7 @@ void name_chosen_implementations(Image& image, const Memory& memory) {
     }
   if (wanted.empty()) return;
   Chosen chosen;
-  for (Object& object : image.objects) {
+  for (Object& object : image.objects.own()) {
     if (!object.problem.empty()) continue;
     auto file = open_object(image, object);
     if (!file) continue;
@@ -111,7 +111,7 @@ void name_chosen_implementations(Image& image, const Memory& memory) {
     choose_by_name(object, *file, relocations, wanted, memory, chosen);
   }
   for (size_t i = 0; i < image.objects.size(); ++i)
-    if (!own[i].empty()) name_functions(image.objects[i], own[i], chosen);
+    if (!own[i].empty()) name_functions(image.objects.own()[i], own[i], chosen);
 }
 
 }  // namespace mdl::image

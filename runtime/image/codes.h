@@ -7,13 +7,15 @@
 
 #include "runtime/image/block_memory.h"
 #include "runtime/image/code.h"
+#include "runtime/image/read_log.h"
 
 namespace mdl::image {
 
 class Codes {
  public:
-  // Both must outlive this.
-  Codes(const Image& image, const Memory& memory) : image_(image), memory_(memory) {}
+  // All must outlive this. `log`: where it is to be noted what is read.
+  Codes(const Image& image, const Memory& memory, ReadLog* log = nullptr)
+      : image_(image), blocks_(memory), memory_(blocks_, log) {}
 
   // The code of a function; when it cannot be read, none, with the reason in `doubt`. Stays valid.
   const Code& of(const Object& object, const Function& function);
@@ -24,7 +26,8 @@ class Codes {
   Code read(const Object& object, const Function& function) const;
 
   const Image& image_;
-  BlockMemory memory_;
+  BlockMemory blocks_;
+  LoggedMemory memory_;
   std::mutex mutex_;
   std::map<const Function*, Code> known_;
 };

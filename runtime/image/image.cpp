@@ -22,6 +22,7 @@
 #include "runtime/image/elf.h"
 #include "runtime/image/frames.h"
 #include "runtime/image/object.h"
+#include "runtime/image/read_log.h"
 #include "runtime/kernel/proc_file.h"
 
 namespace mdl::image {
@@ -148,7 +149,7 @@ std::optional<ElfFile> read_debug(pid_t pid, const ElfFile& file) {
 // One file may be loaded twice (dlmopen): each bias is an object. A file that is no ELF file
 // (code that a program wrote itself) is none.
 void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>& mappings, Depth depth,
-                 const std::shared_ptr<Budget::Common>& common, std::vector<Object>& objects) {
+                 const std::shared_ptr<Budget::Common>& common, ReadLog* log, std::vector<Object>& objects) {
   auto first_code = std::find_if(mapped.mappings.begin(), mapped.mappings.end(),
                                  [](const Mapping* mapping) { return mapping->execute; });
   if (first_code == mapped.mappings.end()) return;
@@ -172,8 +173,9 @@ void add_objects(pid_t pid, const MappedFile& mapped, const std::vector<Mapping>
   }
   std::optional<ElfFile> debug;
   if (depth != Depth::code) debug = read_debug(pid, *file);
-  const LiveMemory live(kernel::live_thread(pid));
-  const BlockMemory memory(live);
+  const LiveMemory process(kernel::live_thread(pid));
+  const BlockMemory blocks(process);
+  const LoggedMemory live(process, log), memory(blocks, log);
   std::map<uint64_t, std::vector<const Mapping*>> by_bias;
   for (const Mapping* mapping : mapped.mappings)
     if (std::optional<uint64_t> bias = bias_of(*file, *mapping, mapped.mappings))
@@ -209,7 +211,8 @@ bool is_small_program(const MappedFile& file, const std::string& executable) {
   return code <= kSmall;
 }
 
-// The name that the program was started by, where it leads to the program's file.
+// The name that the program was started by, where it leads to the program's file. It is a name only, so no log has it: it
+// stands among what programs write over to show what they do.
 std::string started_as(pid_t pid, const Auxiliary& auxiliary) {
   char text[PATH_MAX] = {};
   // The string lies at the very end of the stack: what can be read may be shorter than the buffer.
@@ -247,10 +250,11 @@ Range zeros_behind(std::span<const std::byte> bytes, uint64_t start) {
   return {std::min(start + size + kRoom, end), end};
 }
 
-std::shared_ptr<const FrameTable> read_vdso(Image& image, pid_t live, uint64_t start) {
+std::shared_ptr<const FrameTable> read_vdso(Image& image, pid_t live, uint64_t start, ReadLog* log) {
   for (const Mapping& mapping : image.mappings) {
     if (mapping.start != start || start == 0 || mapping.end - start > (1u << 20)) continue;
     std::vector<std::byte> bytes(mapping.end - start);
+    if (log) log->note(start, bytes.size());
     if (!LiveMemory(live).read(start, bytes)) return nullptr;
     uint64_t size = bytes.size();
     image.vdso_unused = zeros_behind(bytes, start);
@@ -300,7 +304,7 @@ Result<std::vector<std::byte>> read_loaded(pid_t pid, const Mapping& mapping, ui
   return bytes;
 }
 
-Result<Image> read_image(pid_t pid, Depth depth) {
+Result<Image> read_image(pid_t pid, Depth depth, ReadLog* log) {
   Image image;
   image.pid = pid;
   pid_t live = kernel::live_thread(pid);
@@ -320,18 +324,19 @@ Result<Image> read_image(pid_t pid, Depth depth) {
   in_parallel(read.size(), 1, [&](size_t i) {
     const MappedFile& mapped = *read[i].first;
     const bool is_whole = depth == Depth::named && is_small_program(mapped, executable);
-    add_objects(live, mapped, image.mappings, is_whole ? Depth::functions : depth, common, read[i].second);
+    add_objects(live, mapped, image.mappings, is_whole ? Depth::functions : depth, common, log,
+                read[i].second);
   });
-  for (auto& [mapped, objects] : read) std::ranges::move(objects, std::back_inserter(image.objects));
+  for (auto& [mapped, objects] : read) std::ranges::move(objects, std::back_inserter(image.objects.own()));
 
-  for (Object& object : image.objects) {
+  for (Object& object : image.objects.own()) {
     object.is_main = object.path == executable &&
                      std::any_of(object.text.begin(), object.text.end(),
                                  [&](const Range& range) { return range.contains(auxiliary.entry); });
     if (object.is_main) name_main(object, started_as(live, auxiliary));
     object.is_loader = !object.is_main && is_loader(object, auxiliary);
   }
-  std::sort(image.objects.begin(), image.objects.end(), [](const Object& a, const Object& b) {
+  std::ranges::sort(image.objects.own(), [](const Object& a, const Object& b) {
     return a.is_main != b.is_main ? a.is_main : a.text.front().start < b.text.front().start;
   });
   if (image.objects.empty() || (depth != Depth::code && !image.objects.front().is_main))
@@ -341,24 +346,26 @@ Result<Image> read_image(pid_t pid, Depth depth) {
                     pid, executable)};
   if (depth != Depth::code && !image.objects.front().problem.empty())
     return Error{image.objects.front().problem};
-  image.vdso_frames = read_vdso(image, live, auxiliary.vdso);
-  if (depth != Depth::code) name_chosen_implementations(image, LiveMemory(live));
+  image.vdso_frames = read_vdso(image, live, auxiliary.vdso, log);
+  if (depth != Depth::code) {
+    const LiveMemory memory(live);
+    name_chosen_implementations(image, LoggedMemory(memory, log));
+  }
   return image;
 }
 
-Result<bool> read_wanted(Image& image) {
-  bool any = false;
-  for (Object& object : image.objects) {
+Result<bool> read_wanted(Image& image, ReadLog* log) {
+  if (!is_any_wanted(image)) return false;
+  for (Object& object : image.objects.own()) {
     if (!object.functions.is_wanted()) continue;
     auto file = open_object(image, object);
     if (!file) return file.error();
     add_unnamed(*file, object);
-    any = true;
   }
-  if (!any) return false;
   if (!image.objects.front().problem.empty()) return Error{image.objects.front().problem};
   for (const Object& object : image.objects) object.budget->renew();
-  name_chosen_implementations(image, LiveMemory(kernel::live_thread(image.pid)));
+  const LiveMemory memory(kernel::live_thread(image.pid));
+  name_chosen_implementations(image, LoggedMemory(memory, log));
   return true;
 }
 

@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -51,6 +52,7 @@ struct Range {
 class FrameTable;  // frames.h: the call frame information of an object
 class FarJumps;    // incoming_jumps.h
 class References;  // references.h
+class ReadLog;     // read_log.h
 
 struct Function {
   std::string name;                  // linkage name; of several, the shortest global one, then the first
@@ -132,10 +134,33 @@ struct Object {
   std::string problem;  // why the file could not be read ("" = it was): it has no functions then
 };
 
+// Copies share the objects until one of them changes its own: processes that were forked have the same.
+class Objects {
+ public:
+  Objects() : list_(std::make_shared<std::vector<Object>>()) {}
+
+  auto begin() const { return std::as_const(*list_).begin(); }
+  auto end() const { return std::as_const(*list_).end(); }
+  size_t size() const { return list_->size(); }
+  bool empty() const { return list_->empty(); }
+  const Object& operator[](size_t index) const { return (*list_)[index]; }
+  const Object& front() const { return list_->front(); }
+  const Object& back() const { return list_->back(); }
+
+  // For who changes them.
+  std::vector<Object>& own() {
+    if (list_.use_count() > 1) list_ = std::make_shared<std::vector<Object>>(*list_);
+    return *list_;
+  }
+
+ private:
+  std::shared_ptr<std::vector<Object>> list_;
+};
+
 struct Image {
   pid_t pid = 0;
   std::vector<Mapping> mappings;
-  std::vector<Object> objects;                    // main program first, then by address
+  Objects objects;                                // main program first, then by address
   std::shared_ptr<const FrameTable> vdso_frames;  // null when there is no vdso
   Range vdso_unused;                              // zeros behind it, executable as it is; may be empty
 };
@@ -148,12 +173,12 @@ enum class Depth : uint8_t {
 };
 
 // Reads a live process without stopping it.
-Result<Image> read_image(pid_t pid, Depth depth = Depth::functions);
+Result<Image> read_image(pid_t pid, Depth depth = Depth::functions, ReadLog* log = nullptr);
 
 // Of an image that was read with Depth::named: reads the objects whose functions somebody has looked at since. True
 // when there were any: pointers to their functions are not valid any more, and what was found out by looking at them is
 // to be found out again.
-Result<bool> read_wanted(Image& image);
+Result<bool> read_wanted(Image& image, ReadLog* log = nullptr);
 bool is_any_wanted(const Image& image);
 void want_all(const Image& image);
 

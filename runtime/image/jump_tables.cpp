@@ -60,6 +60,8 @@ class TableReader {
     if (position_ + width > chunk_.size() && !refill()) return std::nullopt;
     uint64_t value = 0;
     for (size_t i = 0; i < width; ++i) value |= static_cast<uint64_t>(chunk_[position_ + i]) << (8 * i);
+    code_.memory.note_place(address_ + done_ - chunk_.size() + position_, static_cast<unsigned>(width),
+                            is_absolute_ ? 0 : address_);
     position_ += width;
     if (is_absolute_) return value;
     return address_ + static_cast<uint64_t>(int64_t{static_cast<int32_t>(static_cast<uint32_t>(value))});
@@ -71,7 +73,7 @@ class TableReader {
     uint64_t size = std::min<uint64_t>(left_ - done_, done_ == 0 ? 32 : 1024) & ~uint64_t{7};
     if (done_ > left_ || size == 0) return false;
     chunk_.resize(size);
-    if (!code_.memory.read(address_ + done_, chunk_)) return false;
+    if (!code_.memory.unlogged().read(address_ + done_, chunk_)) return false;
     done_ += size;
     position_ = 0;
     return true;

@@ -104,29 +104,41 @@ bool is_own_or_nothing(const FunctionCode& code, const IncomingJump& jump) {
 
 }  // namespace
 
-void References::scan(const Image& image, const Object& object, const Memory& memory) {
+// Data of the program's own changes all the time, and what it holds of addresses hardly ever does: so these are compared
+// (are_same_in), and not what was read for them.
+References::Places References::scan(const Image& image, const Object& object, const Memory& memory,
+                                    const Budget& budget) {
+  Places out;
   const Range text = span_of_text(object);
-  if (text.start >= text.end) return;
+  if (text.start >= text.end) return out;
   uint64_t data = 0;
   for (const Mapping& mapping : image.mappings) {
     if (!mapping.read || mapping.path != object.path) continue;
     const Range range{mapping.start, mapping.end};
     if (!mapping.execute) data += range.end - range.start;
-    complete_ &=
-        data <= kMostOfData && read_pieces(memory, range, [&](std::span<const std::byte> bytes, uint64_t at) {
-          add_words(bytes, text, places_);
-          if (mapping.execute) arch::find_operands(bytes, at, text, places_);
-        });
-    if (!complete_) return;
+    out.complete &= data <= kMostOfData &&
+                    read_pieces(memory.unlogged(), range, [&](std::span<const std::byte> bytes, uint64_t at) {
+                      add_words(bytes, text, out.found);
+                      if (mapping.execute) arch::find_operands(bytes, at, text, out.found);
+                    });
+    if (!out.complete) return out;
   }
-  if (object.frame_table) add_pads(*object.frame_table, memory, *object.budget, places_);
-  std::sort(places_.begin(), places_.end());
-  places_.erase(std::unique(places_.begin(), places_.end()), places_.end());
+  if (object.frame_table) add_pads(*object.frame_table, memory, budget, out.found);
+  std::sort(out.found.begin(), out.found.end());
+  out.found.erase(std::unique(out.found.begin(), out.found.end()), out.found.end());
+  return out;
 }
 
 bool References::has(const Image& image, const Object& object, uint64_t place, const Memory& memory) {
-  std::call_once(scanned_, [&] { scan(image, object, memory); });
-  return !complete_ || std::binary_search(places_.begin(), places_.end(), place);
+  std::call_once(once_, [&] {
+    places_ = scan(image, object, memory, *object.budget);
+    is_scanned_ = true;
+  });
+  return !places_.complete || std::binary_search(places_.found.begin(), places_.found.end(), place);
+}
+
+bool References::are_same_in(const Image& other, const Object& object, const Memory& memory) const {
+  return !is_scanned_ || (!object.budget->is_spent() && scan(other, object, memory, Budget()) == places_);
 }
 
 bool is_own_part(const FunctionCode& code, const Range& range) {

@@ -12,6 +12,7 @@
 // code stays another function.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -27,13 +28,20 @@ class References {
   // True when something may hold or form the address of `place`, or lets an exception go on there. The
   // object is scanned on the first call.
   bool has(const Image& image, const Object& object, uint64_t place, const Memory& memory);
+  // Whether the object has the same in another process, where it lies at the same addresses; also where nobody has asked.
+  bool are_same_in(const Image& other, const Object& object, const Memory& memory) const;
 
  private:
-  void scan(const Image& image, const Object& object, const Memory& memory);
+  struct Places {
+    bool complete = true;         // all of the object could be read
+    std::vector<uint64_t> found;  // sorted
+    bool operator==(const Places&) const = default;
+  };
+  static Places scan(const Image& image, const Object& object, const Memory& memory, const Budget& budget);
 
-  std::once_flag scanned_;
-  bool complete_ = true;          // all of the object could be read
-  std::vector<uint64_t> places_;  // sorted
+  std::once_flag once_;
+  std::atomic<bool> is_scanned_ = false;
+  Places places_;
 };
 
 // True when all that leads to `range` (a piece of code that no symbol names) are direct jumps of `code`, and

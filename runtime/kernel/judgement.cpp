@@ -105,9 +105,9 @@ bool is_public(std::string_view name) {
 }
 
 bool is_private(std::string_view name) {
-  constexpr std::string_view kNames[] = {
-      "auxv", "limits", "cgroup", "syscall", "attr/current", "maps",    "ns/user",  "exe",
-      "root", "mem",    "io",     "net/tcp", "net/tcp6",     "net/udp", "net/udp6", "net/unix"};
+  constexpr std::string_view kNames[] = {"auxv",    "limits",   "cgroup",  "syscall",  "attr/current", "maps",
+                                         "ns/user", "ns/mnt",   "exe",     "root",     "mem",          "io",
+                                         "net/tcp", "net/tcp6", "net/udp", "net/udp6", "net/unix"};
   return std::ranges::count(kNames, name) != 0;
 }
 

@@ -32,7 +32,7 @@ uint64_t entry_of(const FunctionPlan& f) {
   return f.function->address;
 }
 uint64_t call_size(const FunctionPlan& f, uint64_t call) {
-  for (const image::Instruction& in : f.code.instructions)
+  for (const image::Instruction& in : f.code->instructions)
     if (in.address == call) return in.size;
   return 0;
 }
@@ -76,7 +76,7 @@ std::vector<RaisedRange> raised_ranges(const InsertInput& input, const Stage& st
       const focus::BoundSnippet* snippet =
           point.wanted.kind == wanted ? raiser(input, point, balance.flag) : nullptr;
       if (!snippet) continue;
-      std::vector<image::Range> ranges = f.code.ranges;
+      std::vector<image::Range> ranges = f.code->ranges;
       if (balance.of_calls)
         ranges = {{point.wanted.place, point.wanted.place + call_size(f, point.wanted.place)}};
       for (const image::Range& range : ranges)

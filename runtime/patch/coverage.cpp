@@ -147,9 +147,7 @@ void plan_windows(const plan::Plan& plan, FunctionPlan& f, StubSpace& stubs) {
                                          [&](const BoundSnippet& s) { return reads_arguments(plan, s); });
     wanted.push_back(point.wanted);
   }
-  // What is hooked does not fault: it is given what run-time systems have made themselves.
-  if (f.hook != arch::Hook::none) f.code.catches_faults = false;
-  f.sites = plan_sites(*f.function, f.code, wanted, &stubs);
+  f.sites = plan_sites(*f.function, *f.code, wanted, &stubs);
   find_own_frames(plan, f);
 }
 
@@ -249,23 +247,28 @@ void expect_jumps(const std::vector<FunctionPlan>& functions) {
     if (object->far_jumps && all.size() > 1 && all.size() < kMany) object->far_jumps->expect(std::move(all));
 }
 
+std::shared_ptr<const image::Code> code_of(const FunctionPlan& f, image::Codes& codes) {
+  image::Code code = codes.take(*f.object, *f.function);
+  // What is hooked does not fault: it is given what run-time systems have made themselves.
+  if (f.hook != arch::Hook::none) code.catches_faults = false;
+  return std::make_shared<const image::Code>(std::move(code));
+}
+
 // Decodes all functions, on as many threads as there are processors: it is most of the work.
 void read_codes(image::Codes& codes, std::vector<FunctionPlan>& functions) {
   constexpr size_t kBatch = 32;
   expect_jumps(functions);
-  in_parallel(functions.size(), kBatch, [&](size_t i) {
-    functions[i].code = codes.take(*functions[i].object, *functions[i].function);
-  });
+  in_parallel(functions.size(), kBatch, [&](size_t i) { functions[i].code = code_of(functions[i], codes); });
   // What was read before the budget of its object was spent depends on the order.
   for (FunctionPlan& f : functions)
-    if (f.object->budget->is_spent()) f.code = codes.take(*f.object, *f.function);
+    if (f.object->budget->is_spent()) f.code = code_of(f, codes);
 }
 
 // A function without a name that the code of another one contains is a part of that one, and no function.
 void drop_parts(std::vector<FunctionPlan>& functions, Coverage::Functions& of_parts) {
   std::vector<image::Range> parts;
   for (const FunctionPlan& f : functions)
-    for (const image::Range& range : f.code.ranges)
+    for (const image::Range& range : f.code->ranges)
       if (range.start != f.function->address) parts.push_back(range);
   std::sort(parts.begin(), parts.end(),
             [](const image::Range& a, const image::Range& b) { return a.start < b.start; });

@@ -22,7 +22,7 @@ namespace mdl::patch {
 struct FunctionPlan {
   const image::Object* object = nullptr;
   const image::Function* function = nullptr;
-  image::Code code;
+  std::shared_ptr<const image::Code> code;  // null once it is in place (Coverage::forget_code)
   FunctionSites sites;
   // Its points; empty ones are of what runs there for no request: a hook at the entry, ends_deferred.
   struct Point {
@@ -76,6 +76,11 @@ struct Coverage {
   uint64_t sites = 0;                         // wanted in all
   std::map<std::string, uint64_t> by_tactic;  // sites taken
   std::vector<std::string> unhooked;          // hooks that could not be taken, with the reason
+
+  // Most of its memory, which nobody asks for any more once the code is in place.
+  void forget_code() {
+    for (FunctionPlan& f : functions) f.code.reset();
+  }
 };
 
 // The process beyond its binding.

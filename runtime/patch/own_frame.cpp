@@ -55,7 +55,7 @@ void find_own_frames(const plan::Plan& plan, FunctionPlan& f) {
       if (fresh) found->second = frame_at(*f.object, call);
       site.frame = found->second;
       const bool is_behind = site.kind == PointKind::call_after;
-      if (site.frame && !site.frame->from_stack && is_behind && !keeps_frame_pointer(f.code, call, site))
+      if (site.frame && !site.frame->from_stack && is_behind && !keeps_frame_pointer(*f.code, call, site))
         site.frame.reset();
     }
 }

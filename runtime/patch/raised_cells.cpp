@@ -60,7 +60,7 @@ class RaisedCells {
       cell.tied = false;  // by a loop, a block, between the calls of a timed function
       return;
     }
-    cell.moves = cell.moves || (at_ends && jumps_out(f.code));
+    cell.moves = cell.moves || (at_ends && jumps_out(*f.code));
     cell.functions.push_back(index(f));
   }
 
@@ -69,7 +69,7 @@ class RaisedCells {
         functions_.try_emplace(f.function, static_cast<uint32_t>(journal_.functions.size()));
     if (fresh)
       journal_.functions.push_back(
-          {fmt::format("/Code/{}/{}", f.object->name, f.function->name), f.code.ranges});
+          {fmt::format("/Code/{}/{}", f.object->name, f.function->name), f.code->ranges});
     return known->second;
   }
 

@@ -287,7 +287,7 @@ class Builder {
     context.may_be_part = f.function->unnamed || f.function->name.find(".cold") != std::string::npos;
     if (f.hook != arch::Hook::none) context.hook = context.lookup.slow_path + arch::hook_offset(f.hook);
     const size_t staged_before = out_.windows.size();
-    Liveness liveness(f.code);
+    Liveness liveness(*f.code);
     const PointPieces pieces = placed_->pieces(f, context.lookup.slow_path);
     for (const Window& window : f.sites.windows) {
       if (code) code->resize(aligned(code->size()), arch::kMachine.fill);  // never executed
@@ -350,7 +350,7 @@ class Builder {
       case Tactic::short_:
         staged.patched = arch::window_short_jump(window.start, window.relay);
         if (!window.hosted)
-          staged.relay = {window.relay, image::bytes_at(f.code, window.relay, arch::kMachine.jump_size),
+          staged.relay = {window.relay, image::bytes_at(*f.code, window.relay, arch::kMachine.jump_size),
                           arch::window_jump(window.relay, target), 0, resident::PatchedWindow::Part::relay};
         break;
       case Tactic::punned:
@@ -359,7 +359,7 @@ class Builder {
         stub_code_.emplace_back(stubs_.at(window.start), arch::far_jump(target));
         break;
     }
-    staged.original = image::bytes_at(f.code, window.start, staged.patched.size());
+    staged.original = image::bytes_at(*f.code, window.start, staged.patched.size());
     out_.windows.push_back(std::move(staged));
   }
 

@@ -30,15 +30,15 @@ FunctionPlan::Point* return_point(FunctionPlan& f) {
 
 // Why not each return of the function is seen; "" when each is.
 std::string missing_returns(const FunctionPlan& f) {
-  if (!f.code.doubt.empty()) return f.code.doubt;
-  if (!f.code.complete) return "not all of the function could be decoded";
+  if (!f.code->doubt.empty()) return f.code->doubt;
+  if (!f.code->complete) return "not all of the function could be decoded";
   for (const Refusal& refusal : f.sites.refusals)
     if (refusal.site.kind == PointKind::return_ && !is_tail_jump(refusal.site)) return refusal.reason;
   std::set<uint64_t> seen;
   for (const Window& window : f.sites.windows)
     for (const Site& site : window.sites)
       if (site.kind == PointKind::return_) seen.insert(site.instead_of ? site.instead_of : site.address);
-  for (const image::Exit& exit : f.code.exits)
+  for (const image::Exit& exit : f.code->exits)
     if (!is_jump(exit) && !seen.contains(exit.address)) return "one of its returns is not instrumented";
   return "";
 }
@@ -109,7 +109,7 @@ TailCalls::TailCalls(const plan::Plan& plan, const focus::Binding& binding, cons
 }
 
 bool TailCalls::has_endings(const FunctionPlan& f) const {
-  return std::ranges::any_of(f.code.exits, is_jump) &&
+  return std::ranges::any_of(f.code->exits, is_jump) &&
          std::ranges::any_of(f.points, [&](const FunctionPlan::Point& point) {
            return std::ranges::any_of(endings_.of(f, point),
                                       [](const auto& ending) { return ending && ending->can_wait; });
@@ -132,12 +132,12 @@ std::string TailCalls::objection(const image::TailTarget& target) const {
 
 TailCalls::Node TailCalls::make_node(const FunctionPlan& f) {
   Node out;
-  for (const image::Exit& exit : f.code.exits) {
+  for (const image::Exit& exit : f.code->exits) {
     if (!is_jump(exit)) continue;
-    auto jump = std::lower_bound(f.code.instructions.begin(), f.code.instructions.end(), exit.address,
+    auto jump = std::lower_bound(f.code->instructions.begin(), f.code->instructions.end(), exit.address,
                                  [](const image::Instruction& in, uint64_t a) { return in.address < a; });
     Way way{exit.address, {}};
-    if (jump == f.code.instructions.end() || jump->address != exit.address)
+    if (jump == f.code->instructions.end() || jump->address != exit.address)
       way.target.obstacle = "its instruction was not decoded";
     else
       way.target = targets_.of(*f.object, *jump);
@@ -170,7 +170,7 @@ void TailCalls::add_targets(std::vector<FunctionPlan>& functions, image::Codes& 
       if (added) {
         FunctionPlan& f = functions.emplace_back();
         f.object = target.object, f.function = target.function;
-        f.code = codes.take(*f.object, *f.function);
+        f.code = std::make_shared<const image::Code>(codes.take(*f.object, *f.function));
       }
       FunctionPlan& f = functions[slot->second];
       f.ends_deferred = true;

@@ -98,18 +98,33 @@ bool has_times(const plan::Plan& plan, const focus::Binding& binding) {
 
 }  // namespace
 
-Result<Contents> read_contents(pid_t pid, std::chrono::milliseconds patience) {
+namespace {
+
+// Nobody else changes the process while this is held, and nobody has.
+Result<process::TransactionLock> hold(pid_t pid, std::chrono::milliseconds patience) {
   const pid_t live = kernel::live_thread(pid);
-  const image::LiveMemory memory(live);
   // The session that measures there needs the lock, too: nobody who will be refused takes it.
   auto mappings = image::read_maps(live);
   if (!mappings) return mappings.error();
-  if (auto ok = patch::refuse_occupied(pid, *mappings, memory); !ok) return ok.error();
-  auto lock = process::TransactionLock::share(pid, patience);
-  if (!lock) return lock.error();
-  auto image = image::read_image(pid, image::Depth::named);
+  if (auto ok = patch::refuse_occupied(pid, *mappings, image::LiveMemory(live)); !ok) return ok.error();
+  return process::TransactionLock::share(pid, patience);
+}
+
+Result<image::Image> read_objects(pid_t pid, image::ReadLog* log) {
+  auto image = image::read_image(pid, image::Depth::named, log);
   if (!image) return image.error();
+  const image::LiveMemory memory(kernel::live_thread(pid));
   if (auto ok = patch::refuse_occupied(pid, image->mappings, memory); !ok) return ok.error();
+  return image;
+}
+
+}  // namespace
+
+Result<Contents> read_contents(pid_t pid, std::chrono::milliseconds patience) {
+  auto lock = hold(pid, patience);
+  if (!lock) return lock.error();
+  auto image = read_objects(pid, nullptr);
+  if (!image) return image.error();
   return Contents{std::move(*lock), std::move(*image)};
 }
 
@@ -117,14 +132,37 @@ Result<std::unique_ptr<AttachedProcess>> AttachedProcess::look(const SessionOpti
                                                                const plan::Plan& plan, pid_t pid,
                                                                const std::string& name,
                                                                const process::TargetMemory& memory,
-                                                               std::optional<Contents> contents) {
+                                                               std::optional<Contents> contents,
+                                                               std::span<AttachedProcess* const> kin) {
   std::unique_ptr<AttachedProcess> out(new AttachedProcess(options, plan, pid));
-  if (auto ok = out->find_out(name, memory, std::move(contents)); !ok) return ok.error();
+  if (auto ok = out->find_out(name, memory, std::move(contents), kin); !ok) return ok.error();
   return out;
 }
 
+Result<const AttachedProcess*> AttachedProcess::read_contents_beside(std::span<AttachedProcess* const> kin) {
+  const pid_t live = kernel::live_thread(pid_);
+  auto mappings = image::read_maps(live);
+  if (!mappings) return mappings.error();
+  const auto like = std::ranges::find_if(kin, [&](const AttachedProcess* one) {
+    return one->likeness_ && one->likeness_->holds_for(one->measured_.image, pid_, *mappings);
+  });
+  if (like != kin.end()) {
+    if (auto ok = patch::refuse_occupied(pid_, *mappings, image::LiveMemory(live)); !ok) return ok.error();
+    measured_.image = (*like)->measured_.image;
+    measured_.image.pid = pid_;
+    measured_.image.mappings = std::move(*mappings);
+    return *like;
+  }
+  if (options_->several) likeness_ = std::make_unique<Likeness>(pid_);
+  auto image = read_objects(pid_, log());
+  if (!image) return image.error();
+  measured_.image = std::move(*image);
+  return nullptr;
+}
+
 Result<void> AttachedProcess::find_out(const std::string& name, const process::TargetMemory& memory,
-                                       std::optional<Contents> contents) {
+                                       std::optional<Contents> contents,
+                                       std::span<AttachedProcess* const> kin) {
   since_ = arch::read_clocks();
   // The memory is open already, so a program that it executes now is noticed.
   if (auto ok = check_users(pid_, *options_); !ok) return ok;
@@ -132,29 +170,53 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   if (!allowed) return allowed.error();
   allowed_ = std::move(*allowed);
   phases::begin("objects");
-  if (!contents) {
-    auto read = read_contents(pid_, 10s);
+  const AttachedProcess* like = nullptr;
+  std::optional<process::TransactionLock> lock;
+  if (contents) {
+    measured_.image = std::move(contents->image);
+  } else {
+    auto held = hold(pid_, 10s);
+    if (!held) return held.error();
+    lock.emplace(std::move(*held));
+    auto read = read_contents_beside(kin);
     if (!read) return read.error();
-    contents.emplace(std::move(*read));
+    like = *read;
   }
-  measured_.image = std::move(contents->image);
   if (auto ok = refuse_go(measured_.image, name); !ok) return ok;
   measured_.errno_at = errno_for(measured_.plan(), measured_.image, memory, allowed_.denied);
 
-  measured_.wanted = {.metrics = options_->metrics,
-                      .foci = options_->foci,
-                      .flavor = options_->flavor,
-                      .allow_calls = options_->allow_calls,
-                      .allow_reads = options_->allow_reads,
-                      .await = options_->await,
-                      .elsewhere = options_->follows_programs(),
-                      .ps_per_cycle = arch::picoseconds_per_cycle(),
-                      .denied = allowed_.denied,
-                      .denied_links = allowed_.denied_links,
-                      .queries = options_->queries,
-                      .spare = options_->drill.all()};
+  measured_.wanted = {
+      .metrics = options_->metrics,
+      .foci = options_->foci,
+      .flavor = options_->flavor,
+      .allow_calls = options_->allow_calls,
+      .allow_reads = options_->allow_reads,
+      .await = options_->await,
+      .elsewhere = options_->follows_programs(),
+      .ps_per_cycle = like ? like->measured_.wanted.ps_per_cycle : arch::picoseconds_per_cycle(),
+      .denied = allowed_.denied,
+      .denied_links = allowed_.denied_links,
+      .queries = options_->queries,
+      .spare = options_->drill.all()};
   if (focus::uses_start(measured_.plan().manifest))
     measured_.wanted.starts = thread_starts(measured_.image, memory, options_->max_pause);
+  if (like && like->measured_.wanted == measured_.wanted) {
+    measured_.binding = like->measured_.binding;
+    measured_.coverage = like->measured_.coverage;
+  } else {
+    if (like)
+      for (const image::Object& object : measured_.image.objects) object.budget->renew();
+    if (auto ok = decide_all(memory); !ok) return ok;
+  }
+  input_.emplace(input_of(measured_, {}));
+  if (!options_->dry_run) return {};
+  auto refused = patch::rehearse(*input_, memory);
+  if (!refused) return refused.error();
+  if (*refused) say(stderr, "warning: {}\n", patch::audit_warning(*refused));
+  return {};
+}
+
+Result<void> AttachedProcess::decide_all(const process::TargetMemory& memory) {
   // These are looked at in any case; of many functions some go on in other objects, whichever these are.
   if (std::ranges::any_of(options_->metrics, &names_many) ||
       std::ranges::any_of(options_->foci, &names_many) ||
@@ -162,24 +224,18 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
                           [](const auto& one) { return names_many(one.focus); }))
     image::want_all(measured_.image);
   patch::want_hooked(measured_.image, options_->follow_fork);
-  if (auto read = image::read_wanted(measured_.image); !read) return read.error();
+  if (auto read = image::read_wanted(measured_.image, log()); !read) return read.error();
   bool again = true;
   for (int pass = 1; again; pass++) {
     const Result<void> done = decide(memory);
     phases::begin("objects");
     if (pass == kPasses && image::is_any_wanted(measured_.image)) image::want_all(measured_.image);
-    auto more = image::read_wanted(measured_.image);
+    auto more = image::read_wanted(measured_.image, log());
     if (!more) return more.error();
     again = *more;
     if (!again && !done) return done;
   }
-  if (auto ok = check_size(measured_.coverage); !ok) return ok;
-  input_.emplace(input_of(measured_, {}));
-  if (!options_->dry_run) return {};
-  auto refused = patch::rehearse(*input_, memory);
-  if (!refused) return refused.error();
-  if (*refused) say(stderr, "warning: {}\n", patch::audit_warning(*refused));
-  return {};
+  return check_size(measured_.coverage);
 }
 
 void AttachedProcess::explain() const {
@@ -220,7 +276,7 @@ Result<void> AttachedProcess::check() const {
 Result<void> AttachedProcess::decide(const process::TargetMemory& memory) {
   phases::begin("binding");
   image::LiveMemory code_memory(kernel::live_thread(pid_));
-  image::Codes codes(measured_.image, code_memory);  // a copy of all the code that is looked at
+  image::Codes codes(measured_.image, code_memory, log());  // a copy of all the code that is looked at
   auto binding = focus::bind(measured_.plan(), measured_.image, measured_.wanted, &codes);
   if (!binding) return binding.error();
   measured_.binding = std::move(*binding);
@@ -229,7 +285,8 @@ Result<void> AttachedProcess::decide(const process::TargetMemory& memory) {
   phases::begin("coverage");
   if (isatty(fileno(stderr)) == 1 && !std::exchange(asked_patience_, true))
     say_text(stderr, patience_text(measured_.binding.points.size()));
-  measured_.coverage = patch::plan_coverage(measured_.plan(), measured_.binding, measured_.image, memory,
+  const image::LoggedMemory logged(memory, log());
+  measured_.coverage = patch::plan_coverage(measured_.plan(), measured_.binding, measured_.image, logged,
                                             codes, {.follow = options_->follow_fork});
   return {};
 }
@@ -330,6 +387,7 @@ Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed
   if (!measurement_->journal().tables.empty())
     measurement_->name_addresses(names_of_keys(measured_.plan(), measured_.image));
   libraries_.emplace(*input_, measured_.wanted, measurement_->memory(), measurement_->journal());
+  measured_.coverage.forget_code();
   if (options_->follows_programs()) measurement_->hide(hollow());
   measurement_->expect_end();
   return {};
@@ -442,6 +500,7 @@ Result<std::string> AttachedProcess::change(const Move& move, const output::Feed
                         .feeds = feeds_of(then, measurement_->feed())},
                        sampled, points);
   measured_ = std::move(then);
+  measured_.coverage.forget_code();
   input_.emplace(input_of(measured_, *clocks));
   const auto has_come = [&](const focus::KeyTable& table) { return !next->kept.requests[table.request]; };
   if (std::ranges::any_of(measured_.binding.key_tables, has_come))

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "runtime/arch/clock.h"
 #include "runtime/output/formats.h"
@@ -18,6 +19,7 @@
 #include "runtime/process/lock.h"
 #include "runtime/session/confinement.h"
 #include "runtime/session/libraries.h"
+#include "runtime/session/likeness.h"
 #include "runtime/session/measured.h"
 #include "runtime/session/measurement.h"
 #include "runtime/session/next_requests.h"
@@ -37,11 +39,13 @@ Result<Contents> read_contents(pid_t pid, std::chrono::milliseconds patience);
 class AttachedProcess {
  public:
   // `options` and `plan` outlive it. `memory` is that of the process, whose name is `name`. `contents`: where they have
-  // been read already.
+  // been read already. `kin`: processes that were looked at just before, and have not been changed yet; what was found out
+  // about one of them is taken over where it is true of this one, too (likeness.h).
   static Result<std::unique_ptr<AttachedProcess>> look(const SessionOptions& options, const plan::Plan& plan,
                                                        pid_t pid, const std::string& name,
                                                        const process::TargetMemory& memory,
-                                                       std::optional<Contents> contents = {});
+                                                       std::optional<Contents> contents = {},
+                                                       std::span<AttachedProcess* const> kin = {});
   // A child that has been forked with the code.
   explicit AttachedProcess(std::unique_ptr<Measurement> measurement) : measurement_(std::move(measurement)) {}
   AttachedProcess(const AttachedProcess&) = delete;
@@ -86,8 +90,12 @@ class AttachedProcess {
   AttachedProcess(const SessionOptions& options, const plan::Plan& plan, pid_t pid)
       : options_(&options), pid_(pid), measured_{.own_plan = &plan} {}
   Result<void> find_out(const std::string& name, const process::TargetMemory& memory,
-                        std::optional<Contents> contents);
+                        std::optional<Contents> contents, std::span<AttachedProcess* const> kin);
+  // What the process holds, and which of `kin` holds the same; null: none.
+  Result<const AttachedProcess*> read_contents_beside(std::span<AttachedProcess* const> kin);
+  Result<void> decide_all(const process::TargetMemory& memory);
   Result<void> decide(const process::TargetMemory& memory);
+  image::ReadLog* log() { return likeness_ ? &likeness_->log() : nullptr; }
   Result<void> identify(const process::TargetMemory& memory);
   struct Clocks {  // as of InsertInput
     uint64_t ticks_per_second = 0;
@@ -106,6 +114,7 @@ class AttachedProcess {
   pid_t pid_ = 0;
   arch::ClockPair since_;
   Allowed allowed_;
+  std::unique_ptr<Likeness> likeness_;  // to those that come behind it; null where there are none
   Measured measured_;
   bool asked_patience_ = false;              // with a long look at its code
   std::optional<patch::InsertInput> input_;  // of it

@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Mapping* mappings[] = {&mapping};
   describe(*file, mappings, bias_of(*file, mapping).value_or(mapping.start), object);
   add_functions(*file, object);
-  image.objects.push_back(object);
+  image.objects.own().push_back(object);
 
   (void)file->relocations();
   (void)unpack_debug_data(*file);

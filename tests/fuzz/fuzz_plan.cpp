@@ -39,7 +39,7 @@ image::Image small_process() {
       added.name = function;
       added.address = 4096 * (image.objects.size() + 1) + object.functions.size() * 16;
     }
-    image.objects.push_back(std::move(object));
+    image.objects.own().push_back(std::move(object));
   }
   return image;
 }

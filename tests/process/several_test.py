@@ -151,6 +151,82 @@ class Sums(Several):
         self.end_all()
 
 
+# Forks so many that they are N, of which number n waits for a file and calls a64l 100 * (n + 1) times. The last one has
+# other bytes at the beginning of strfry, which nobody calls.
+FORKS = """
+import ctypes, os, sys, time
+libc, count, go = ctypes.CDLL(None), int(sys.argv[1]), sys.argv[2]
+number = 0
+for n in range(1, count):
+    if os.fork() == 0:
+        number = n
+        break
+if number == count - 1 > 0:
+    at = ctypes.cast(libc.strfry, ctypes.c_void_p).value
+    page = at & ~4095
+    assert libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(8192), 7) == 0
+    ctypes.memset(at, 0x90, 1)
+    assert libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(8192), 5) == 0
+print(number, os.getpid(), flush=True)
+while not os.path.exists(go):
+    time.sleep(0.02)
+for _ in range(100 * (number + 1)):
+    libc.a64l(b"x")
+print("done", flush=True)
+time.sleep(1000)
+"""
+
+
+class Forked(LiveTest):
+    """What was found out about one process is taken over for others that were forked with it (likeness.h)."""
+
+    def start_forks(self, count):
+        """{pid: number}; of the first one the others are children."""
+        output, self.go = self.folder / "output", self.folder / "go"
+        script = self.folder / "forks.py"
+        script.write_text(FORKS, encoding="utf-8")
+        with open(output, "wb") as into:
+            first = subprocess.Popen(["/usr/bin/python3", script, str(count), self.go], stdout=into, process_group=0)
+        self.addCleanup(first.wait)
+        self.addCleanup(os.killpg, first.pid, signal.SIGKILL)
+        self.output = output
+        soon(lambda: len(output.read_text().splitlines()) == count, "the forks")
+        lines = [line.split() for line in output.read_text().splitlines()]
+        return first.pid, {int(pid): int(number) for number, pid in lines}
+
+    def test_each_is_counted(self):
+        """The one with other code is looked at by itself."""
+        first, forks = self.start_forks(5)
+        before = {pid: self.remember(pid) for pid in forks}
+        session = self.inject(first, "calls /Code/libc.so.6/*", "--all-children").wait_inserted(120)
+        self.go.touch()
+        soon(lambda: self.output.read_text().count("done") == 5, "their calls")
+        self.assert_stopped_well(session)
+        lines = [line for line in session.lines if line["final"] and line["pid"]]
+        self.assertEqual({line["pid"]: line["value"] for line in lines if line["focus"] == "/Code/libc.so.6/a64l"},
+                         {pid: 100 * (number + 1) for pid, number in forks.items()})
+        others = [pid for pid, number in forks.items() if number < 4]
+        self.assertEqual({line["pid"]: line["refused"] for line in lines if line["focus"] == "/Code/libc.so.6/strfry"},
+                         {pid: int(number == 4) for pid, number in forks.items()})
+        for pid, text in before.items():
+            self.assert_untouched(pid, text)
+
+    def most_memory(self, count):
+        """Of mdl-inject, in MB."""
+        first, _ = self.start_forks(count)
+        with subprocess.Popen([MDL_INJECT, str(first), "calls /Code/libc.so.6/*", "--all-children", "--skip-refused",
+                               "-d", "0.01"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as injector:
+            _, status, usage = os.wait4(injector.pid, 0)
+            injector.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(injector.returncode, 0)
+        os.killpg(first, signal.SIGKILL)
+        return usage.ru_maxrss / 1024
+
+    def test_many_take_little_memory(self):
+        one, many = self.most_memory(1), self.most_memory(11)
+        self.assertLess((many - one) / 10, one / 3)
+
+
 class Refused(Several):
     def refused(self, *words, status=1):
         done = run(MDL_INJECT, *words, "--format", "ndjson", "-d", "0.2")

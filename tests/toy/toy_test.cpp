@@ -85,7 +85,7 @@ class Toy : public testing::Test {
     add("twice", twice, kText + code.size());
     object.far_jumps = std::make_shared<image::FarJumps>();
     object.references = std::make_shared<image::References>();
-    image_.objects.push_back(std::move(object));
+    image_.objects.own().push_back(std::move(object));
   }
 
   void write_choose(toy::Assembler& a) {
@@ -355,7 +355,7 @@ image::FrameTable frames_of(const image::Object& object) {
 }
 
 TEST_F(Toy, StacksAreWalkedByTheLinkRegister) {
-  image_.objects[0].frame_table = std::shared_ptr<image::FrameTable>(new auto(frames_of(object())));
+  image_.objects.own()[0].frame_table = std::shared_ptr<image::FrameTable>(new auto(frames_of(object())));
   ASSERT_EQ(object().frame_table->entries().size(), 3u);
   const uint64_t twice = function(kTwice).address, behind_call = twice + 3 * kSize, stack = kEnd - 0x100;
   EXPECT_TRUE(image::frame_is_closed(*object().frame_table, twice, *object().budget));

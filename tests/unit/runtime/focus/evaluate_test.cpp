@@ -80,7 +80,7 @@ TEST(Evaluate, AnObjectIsWhereItsCodeBegins) {
   const std::vector<format::Placement> body = {append(field(variable("f"), "entry"), hit)};
   maker.metric("hits", {foreach_("m", modules(), {foreach_("f", field(variable("m"), "funcs"), body)})});
   image::Image image = process({"app: main work", "lib.so: put"});
-  for (image::Object& object : image.objects)
+  for (image::Object& object : image.objects.own())
     object.text = {
         {object.functions.front().address & ~uint64_t{4095}, object.functions.back().address + 64}};
   const auto binding = bind(maker.plan, image, {});
@@ -244,7 +244,7 @@ TEST(Evaluate, PointsHaveAPlace) {
   const uint32_t block = maker.stencil("hits_block", PointKind::block, "hits");
   const uint32_t exit = maker.stencil("hits_loop_exit", PointKind::loop_exit, "hits");
   image::Image image = process({"app: main"});
-  image.objects[0].text = {{0x400000, 0x401000}};
+  image.objects.own()[0].text = {{0x400000, 0x401000}};
   // 0: call 0x400100; 5: dec %edi; 7: jne 5; 9: ret, then padding
   std::vector<std::byte> bytes(0x1000, std::byte{0x90});
   const uint8_t code[] = {0xe8, 0xfb, 0, 0, 0, 0xff, 0xcf, 0x75, 0xfc, 0xc3};
@@ -278,7 +278,7 @@ TEST(Evaluate, StartIsMainAndWhatThreadsBeganWith) {
   EXPECT_TRUE(uses_start(maker.plan.manifest));
   const uint64_t inside = function(image, "app", "work").address + 3;
   image::Image with_text = image;
-  with_text.objects[0].text = {{0x400000, 0x401000}};
+  with_text.objects.own()[0].text = {{0x400000, 0x401000}};
   BindOptions options;
   options.starts = {inside, inside};
   const auto binding = bind(maker.plan, with_text, options);

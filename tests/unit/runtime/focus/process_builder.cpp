@@ -32,7 +32,7 @@ image::Image process(const std::vector<std::string>& objects) {
       object.functions.list().push_back(std::move(function));
     }
     address += 0x100000;
-    image.objects.push_back(std::move(object));
+    image.objects.own().push_back(std::move(object));
   }
   return image;
 }
