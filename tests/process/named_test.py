@@ -34,15 +34,18 @@ NAMES = ("tiny", "little", "port", "step", "wide", "text", "color", "on", "lette
 
 # Of each narrow argument, and of each result: the name of the program's own sum, the function, the value in MDL, and
 # the conversion that is right without debug information.
-VALUES = [("tiny", "t_mixed", "$arg[0]", "char"), ("text", "t_mixed", "$arg[1]", "long"),
-          ("little", "t_mixed", "$arg[2]", "short"), ("port", "t_mixed", "$arg[3]", "uint16_t"),
-          ("step", "t_mixed", "$arg[4]", "int"), ("wide", "t_mixed", "$arg[5]", "unsigned"),
+VALUES = [("tiny", "t_narrow", "$arg[0]", "char"), ("text", "t_narrow", "$arg[1]", "long"),
+          ("little", "t_narrow", "$arg[2]", "short"), ("port", "t_narrow", "$arg[3]", "uint16_t"),
+          ("step", "t_narrow", "$arg[4]", "int"), ("wide", "t_narrow", "$arg[5]", "unsigned"),
           ("color", "t_colors", "$arg[0]", "int16_t"), ("letter", "t_colors", "$arg[2]", "uint16_t"),
-          ("place", "t_colors", "$arg[3]", "int64_t"), ("behind", "t_big", "$arg[1]", "int32_t"),
+          ("place", "t_colors", "$arg[3]", "int64_t"),
           ("amount", "Box::t_static", "$arg[0]", "long"),
           *((f"r_{name}", f"t_{name}", "$return", conversion) for name, conversion in (
               ("int", "int"), ("unsigned", "uint32_t"), ("short", "short"), ("ushort", "uint16_t"), ("char", "int8_t"),
               ("uchar", "uint8_t"), ("bool", "char"), ("color", "int16_t"), ("pointer", "long"), ("ssize", "long")))]
+# Places at which the register of $arg[n] holds another parameter than the source's nth: known by a conversion only.
+BEHIND = [("tiny", "t_mixed", "$arg[0]", "char"), ("step", "t_mixed", "$arg[4]", "int"),
+          ("behind", "t_big", "$arg[1]", "int32_t")]
 AFTER = "foreach c in f.calls append postInsn c"
 
 
@@ -97,13 +100,21 @@ class Named(LiveTest):
                 self.assertEqual(sum(line["refused"] for line in lines.values()), 0)
 
     def test_conversions_need_no_debug_information(self):
+        behind = {name for name, *_ in BEHIND}
         metrics = [value(name, function, f"{name} += {conversion}({read});")
-                   for name, function, read, conversion in VALUES]
+                   for name, function, read, conversion in [*BEHIND, *(v for v in VALUES if v[0] not in behind)]]
         metrics += [value("negative", "t_int", "if (int($return) < 0) negative++;"),
                     counter("called", "t_int_caller", "called += int($return);", AFTER)]
-        lines, answer = self.measure("no-debug", metrics)
-        self.assertEqual({name: line["value"] for (name, _), line in lines.items()},
-                         {name: answer[name] for name, _ in lines})
+        for flavor in "no-debug", "gcc-O2":
+            with self.subTest(flavor):
+                lines, answer = self.measure(flavor, metrics)
+                self.assertEqual({name: line["value"] for (name, _), line in lines.items()},
+                                 {name: answer[name] for name, _ in lines})
+
+    def test_without_a_conversion_another_parameter_is_refused(self):
+        for name, function, read, _ in BEHIND:
+            with self.subTest(name):
+                self.refused("gcc-O2", [value("it", function, f"it += {read};")], f"its register holds `{name}`")
 
     # Nothing is guessed: without a type all 64 bits are the value.
     def test_without_debug_information_all_bits_are_read(self):
@@ -118,9 +129,9 @@ class Named(LiveTest):
     def test_several_names_in_one_expression(self):
         code = "it += $args.step * 3 + $args.tiny * $args.port - $args.step;"
         lines, answer = self.measure("gcc-O2", [counter("it", "t_mixed", code), counter(
-            "check", "t_mixed", "check += $arg[4] * 0; if ($args.port > 32767 && $args.tiny < 0) check++;"),
-            counter("same", "t_mixed", "same += ($arg[4] << 32 >> 32) * 2 + ($arg[0] << 56 >> 56) * ($arg[3] & 65535);"),
-            counter("high", "t_mixed", "if (($arg[3] & 32768) != 0 && ($arg[0] & 128) != 0) high++;")])
+            "check", "t_mixed", "check += int($arg[4]) * 0; if ($args.port > 32767 && $args.tiny < 0) check++;"),
+            counter("same", "t_mixed", "same += int($arg[4]) * 2 + char($arg[0]) * uint16_t($arg[3]);"),
+            counter("high", "t_mixed", "if ((long($arg[3]) & 32768) != 0 && (long($arg[0]) & 128) != 0) high++;")])
         self.assertEqual(lines["it", ""]["value"], lines["same", ""]["value"])
         self.assertEqual(lines["check", ""]["value"], lines["high", ""]["value"])
         self.assertGreater(lines["check", ""]["value"], 50)

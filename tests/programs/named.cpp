@@ -37,6 +37,13 @@ extern "C" KEEP long t_mixed(double real, signed char tiny, const char* text, sh
   return step;
 }
 
+// The same integers, each at its own place.
+extern "C" KEEP long t_narrow(signed char tiny, const char* text, short little, unsigned short port, int step,
+                              unsigned wide) {
+  use(tiny, text, little, port, step, wide);
+  return step;
+}
+
 extern "C" KEEP long t_colors(Color color, bool on, char16_t letter, const int& place, Color* where) {
   use(color, on, letter, &place, where);
   return on;
@@ -133,8 +140,10 @@ int64_t dirty(T value, uint64_t noise) {
 }
 
 using Mixed = long (*)(double, int64_t, const char*, int64_t, int64_t, float, int64_t, int64_t, long);
+using Narrow = long (*)(int64_t, const char*, int64_t, int64_t, int64_t, int64_t);
 using Colors = long (*)(int64_t, int64_t, int64_t, const int*, Color*);
 void* volatile mixed = reinterpret_cast<void*>(&t_mixed);
+void* volatile narrow = reinterpret_cast<void*>(&t_narrow);
 void* volatile colors = reinterpret_cast<void*>(&t_colors);
 Box box;
 
@@ -147,6 +156,8 @@ void go_once(uint64_t noise) {
   const char* text = &"text"[noise % 4];
   reinterpret_cast<Mixed>(mixed)(1.5, dirty(tiny, noise), text, dirty(little, ~noise), dirty(port, noise),
                                  2.5f, dirty(step, ~noise), dirty(wide, noise), 7);
+  reinterpret_cast<Narrow>(narrow)(dirty(tiny, noise), text, dirty(little, ~noise), dirty(port, noise),
+                                   dirty(step, ~noise), dirty(wide, noise));
   count("tiny", tiny), count("little", little), count("port", port), count("step", step), count("wide", wide);
   count("text", static_cast<int64_t>(reinterpret_cast<uintptr_t>(text)));
 
