@@ -118,6 +118,10 @@ FUNCTION Named t_named(int n) {
 FUNCTION __int128 t_wide(int n) {
   return static_cast<__int128>(add("t_wide", 0, n)) << 70;
 }
+FUNCTION double t_two_names(int n) {
+  return add("t_two_names", 0, n) * 2.5;
+}
+extern "C" __attribute__((alias("t_two_names"))) double t_second_name(int n);
 FUNCTION void t_nothing(int n) {
   add("t_nothing", 0, n);
 }
@@ -152,7 +156,7 @@ int main(int argc, char** argv) {
       t_variable_behind_double(2.5, n);
       t_double(n), t_float(n), t_pair(n), t_three(n), t_named(n), t_wide(n);
       if (__builtin_cpu_supports("avx")) call_with_vectors(n);
-      t_nothing(n), t_bool(n), t_char(n);
+      t_two_names(n), t_nothing(n), t_bool(n), t_char(n);
     }
     std::string answer;
     for (const auto& [function, places] : sums) {
