@@ -149,10 +149,14 @@ struct DebugInfo::State {
   // A name with a dot, such as f.constprop.0.
   static bool is_clone(const Function& function) { return function.name.find('.') != std::string::npos; }
 
+  // Clones and functions of several names may have other types than the one that is described. That there is no such
+  // value counts for them, too.
   ValueType value_type(const Object& object, const Function& function, const Idle& idle, int number) {
-    if (is_clone(function) || !function.aliases.empty()) return {};
     File& its = file(object);
-    return its.info ? its.info->value_type({function.address - object.bias, idle()}, number) : ValueType();
+    if (!its.info) return {};
+    ValueType type = its.info->value_type({function.address - object.bias, idle()}, number);
+    const bool is_certain = !is_clone(function) && function.aliases.empty();
+    return is_certain || !type.why.empty() ? type : ValueType();
   }
 
   Parameter find(const Object& object, const Function& function, const Idle& idle, const std::string& name) {

@@ -6,7 +6,8 @@
 //   - the function is one that follows the convention: no clone with parameters of its own (a name with a
 //     dot, such as f.constprop.0), not marked DW_CC_nocall;
 //   - its result, the parameter and all before it are of class INTEGER in one register (integers, pointers,
-//     references, enumerations, bool, char), or are in no such register: float, double, long double;
+//     references, enumerations, bool, char), or are in no such register: float, double, long double. What is handed
+//     over by its address counts as a pointer, where debug information says so;
 //   - where its code begins, debug information has the parameter in that very register, or, in code
 //     that was not optimized, on the frame. A parameter that is optimized away is not known. Clang has
 //     nothing to say of instructions that do nothing (endbr64, room for a patch): code begins behind these.
@@ -60,10 +61,10 @@ class FoldedFunctions {
   std::unordered_map<const llvm::DWARFUnit*, std::unordered_set<uint64_t>> by_unit_;
 };
 
-// The width and sign of $arg[number], or of $return, by its declared type. Nothing is guessed: where the
-// parameter is not certain, by the rules above, and where two functions of one unit begin at the address, the
-// type is not known. Where debug information says that the register of an argument holds something else, as when
-// the compiler has left out a parameter before it and moved the others, that is why there is no such value.
+// The width and sign of $arg[number], or of $return, by its declared type. $arg[number] is the parameter that has this
+// number among the integers and pointers of the source, and $return is a number in one register: where the function is described and either is not so,
+// or not certain by the rules above, that is why there is no such value. Nothing is guessed of a function that is not
+// described, and where two functions of one unit begin at the address: all bits are the value.
 ValueType find_value_type(llvm::DWARFContext& context, FoldedFunctions& folded, const FunctionStart& start,
                           int number);
 

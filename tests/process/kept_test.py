@@ -105,7 +105,7 @@ class Kept(LiveTest):
 
     def test_active_at_the_attach(self):
         """Nobody knows what that call was given: it is no value, but one anomaly, however much is asked."""
-        self.begin("sum $return at t_waits by $arg[0] as one", "count t_waits.return if $arg[0] > $arg[1] by $arg[2] as two",
+        self.begin("sum $return at t_waits by $arg[0] as one", "count t_waits.return if $arg[0] > long($arg[1]) by long($arg[2]) as two",
                    "count t_waits.return as known")
         self.program.ask("go 1")
         self.session.fresh_values()
@@ -116,8 +116,8 @@ class Kept(LiveTest):
 
     def test_one_anomaly_each(self):
         """However many values were to be kept for a call."""
-        for query in ("count t_waits.return if $arg[0] > 0 && $return > 0", "sum $return + $arg[0] at t_waits if $arg[1] != 7",
-                      "hist elapsed + $arg[0] at t_waits if $arg[1] != 7 && $arg[0] != elapsed"):
+        for query in ("count t_waits.return if $arg[0] > 0 && $return > 0", "sum $return + $arg[0] at t_waits if long($arg[1]) != 7",
+                      "hist elapsed + $arg[0] at t_waits if long($arg[1]) != 7 && $arg[0] != elapsed"):
             self.begin(query + " as one")
             self.program.ask("go 1")
             self.assert_stopped_well(self.session)

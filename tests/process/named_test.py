@@ -38,7 +38,7 @@ VALUES = [("tiny", "t_mixed", "$arg[0]", "char"), ("text", "t_mixed", "$arg[1]",
           ("little", "t_mixed", "$arg[2]", "short"), ("port", "t_mixed", "$arg[3]", "uint16_t"),
           ("step", "t_mixed", "$arg[4]", "int"), ("wide", "t_mixed", "$arg[5]", "unsigned"),
           ("color", "t_colors", "$arg[0]", "int16_t"), ("letter", "t_colors", "$arg[2]", "uint16_t"),
-          ("place", "t_colors", "$arg[3]", "int64_t"), ("behind", "t_big", "$arg[1]", "int32_t"),
+          ("place", "t_colors", "$arg[3]", "int64_t"),
           ("amount", "Box::t_static", "$arg[0]", "long"),
           *((f"r_{name}", f"t_{name}", "$return", conversion) for name, conversion in (
               ("int", "int"), ("unsigned", "uint32_t"), ("short", "short"), ("ushort", "uint16_t"), ("char", "int8_t"),
