@@ -448,7 +448,9 @@ void Collector::distribute(const Words& words, std::optional<uint64_t> thread, D
 }
 
 uint64_t Collector::taken_ns(const Words& words) const {
-  return layout_.keeps_hit_time ? nanoseconds(words[kTaken] - words[kAway], layout_.ticks_per_second) : 0;
+  const auto ticks = static_cast<int64_t>(words[kTaken] - words[kAway]);
+  if (!layout_.keeps_hit_time || ticks <= 0) return 0;  // a block may be read in the midst of a hit
+  return nanoseconds(static_cast<uint64_t>(ticks), layout_.ticks_per_second);
 }
 
 int64_t Collector::in_units(const CellPlace& cell, int64_t value) const {

@@ -35,6 +35,8 @@
 //
 // A signal handler that hits in the middle of this moves the clock on; the exchange then leaves it there, and
 // nothing is given back, because the hit has taken more than kLongestBegin from its reading of the counter.
+// One that comes before kBlockBegan is set makes the hit as long as the handler: the next one gives that back. More than
+// kLongestHit of it counted as away, which is given back as well, or CPU times would stand for as long.
 //
 // All of these limits are in target_data.h, in ticks of 0.2 to 0.5 ns.
 #pragma once

@@ -159,6 +159,24 @@ TEST_F(HitTime, WhatHitsCannotHaveTakenIsGivenBack) {
   EXPECT_LE(word(kBlockClock), arch::wall_ticks() - word(kBlockTaken) + kMostBehind);
 }
 
+// Of a hit that was taken for a long one, because a handler came as it began, most counts as away: what is given back of
+// it was not. So the part that is CPU time stays what it was, and is never less than none.
+TEST_F(HitTime, WhatIsGivenBackWasNotAwayEither) {
+  const auto of_cpu = [&] { return static_cast<int64_t>(word(kBlockTaken) - word(kBlockAway)); };
+  const int64_t before = of_cpu();
+  for (const uint64_t much : {uint64_t{kLongestHit} * 100, uint64_t{1} << 40}) {
+    word(kBlockTaken) += much;
+    word(kBlockAway) += much;
+    for (int i = 0; i < 20; i++) hit_();
+    EXPECT_GE(of_cpu(), 0) << much;
+    EXPECT_LT(of_cpu(), before + int64_t{kLongestHit} * 50) << much;
+  }
+  word(kBlockAway) = word(kBlockTaken) + 1000;
+  word(kBlockTaken) += 5000;
+  hit_();
+  EXPECT_GE(of_cpu(), 0);
+}
+
 TEST_F(HitTime, ASignalHandlersHitsAreNotGivenBack) {
   const uint8_t* behind = code_ + arch::clock_behind_offset();
   State state{};
