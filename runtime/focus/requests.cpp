@@ -186,13 +186,18 @@ Result<void> Requests::leave_out(const WantedMetric& wanted, const Error& why) {
 
 namespace {
 
-// Lists that the statements name and that other flavors have: they are empty.
+// What names no flavors belongs to all.
+bool belongs_to(const std::vector<std::string>& flavors, const std::string& flavor) {
+  return flavors.empty() || std::ranges::find(flavors, flavor) != flavors.end();
+}
+
+// Lists that the statements name, and that have nothing for the flavor: mdlc leaves them empty when it is told which
+// one is wanted.
 void find_empty_lists(const format::Manifest& manifest, const std::string& flavor, const format::Expr& expr,
                       std::set<std::string>& out) {
   if (expr.kind == format::ExprKind::list)
     for (const format::ResourceList& list : manifest.lists)
-      if (list.name == expr.text && !list.flavors.empty() &&
-          std::ranges::find(list.flavors, flavor) == list.flavors.end())
+      if (list.name == expr.text && (list.items.empty() || !belongs_to(list.flavors, flavor)))
         out.insert(list.name);
   for (const format::Expr& operand : expr.operands) find_empty_lists(manifest, flavor, operand, out);
 }
@@ -216,9 +221,8 @@ Error Requests::nothing(const WantedMetric& wanted, const std::vector<std::strin
     std::set<std::string> empty;
     find_empty_lists(plan_.manifest, flavor_, wanted.metric->placement, empty);
     if (!empty.empty())
-      return {fmt::format("{}: {} {} of another flavor than `{}`, so there is nothing in {} (--flavor)",
-                          start, fmt::join(empty, ", "), empty.size() == 1 ? "is" : "are", flavor_,
-                          empty.size() == 1 ? "it" : "them")};
+      return {fmt::format("{}: {} {} nothing for the flavor `{}` (--flavor)", start, fmt::join(empty, ", "),
+                          empty.size() == 1 ? "has" : "have", flavor_)};
     return {start + ": no function is left to instrument" +
             (has_go ? " (functions of Go code cannot be: its stacks move)" : "")};
   }

@@ -200,7 +200,11 @@ TEST(Evaluate, Flavors) {
   maker.plan.manifest.lists[0].flavors = {"mpi"};
   maker.metric("hits", {foreach_("f", list("mpi_only"), {append(field(variable("f"), "entry"), hit)})});
   EXPECT_THAT(why(maker.plan, image, {{"hits"}, {}, ""}),
-              HasSubstr("mpi_only is of another flavor than `unix`"));
+              HasSubstr("mpi_only has nothing for the flavor `unix`"));
+  maker.plan.manifest.lists[0].flavors.clear();
+  maker.plan.manifest.lists[0].items.clear();
+  EXPECT_THAT(why(maker.plan, image, {{"hits"}, {}, ""}),
+              HasSubstr("mpi_only has nothing for the flavor `unix`"));
 }
 
 TEST(Evaluate, WhatIsNeverInstrumented) {
