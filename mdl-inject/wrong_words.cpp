@@ -53,6 +53,14 @@ std::string unknown_option(const CLI::App& app, const std::string& option) {
   return nearest == near.end() ? said : fmt::format("{}; did you mean --{}?", said, nearest->name);
 }
 
+// A query that begins so.
+std::string example_with(std::string_view verb) {
+  constexpr std::string_view kOfValues[] = {"sum", "min", "max", "avg", "hist"};
+  if (verb == "bytes") return "bytes by file";
+  const bool takes_value = std::ranges::find(kOfValues, verb) != std::end(kOfValues);
+  return fmt::format("{} {}malloc", verb, takes_value ? "$arg[0] at " : "");
+}
+
 }  // namespace
 
 std::string without_quotes(std::span<const std::string> words) {
@@ -69,6 +77,7 @@ std::string beside_query(const std::string& query, std::span<const std::string> 
         "{} is compiled already, and queries are not: measure it alone, or the queries by a second "
         "mdl-inject while the first one runs",
         first);
+  if (is_number(first)) return fmt::format("several processes are named by -p: -p PID,{}", first);
   const bool is_condition = std::ranges::find(kConditions, first) != std::end(kConditions);
   if (!is_condition && std::ranges::find(kClauses, first) == std::end(kClauses))
     return fmt::format("'{}' is no query: {}", first, no_such_plan(first));
@@ -83,7 +92,8 @@ std::string no_such_plan(const std::string& word) {
   if (word.starts_with('/') || word.starts_with('.') || word.ends_with(".plan") || word.ends_with(".bin"))
     return "";
   if (std::string instead = instead_of_tool(word); !instead.empty()) return instead;
-  if (format::is_query_verb(word)) return fmt::format("a query is one word, in quotes: '{} malloc'", word);
+  if (format::is_query_verb(word))
+    return fmt::format("a query is one word, in quotes: '{}'", example_with(word));
   if (std::string instead = instead_of_probe(word); !instead.empty()) return instead;
   if (is_identifier(word)) return fmt::format("the calls of a function are a query: 'count {}'", word);
   return "a query begins with count, time, latency or another word of docs/queries.md, in small letters: "

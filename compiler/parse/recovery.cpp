@@ -177,6 +177,8 @@ class ErrorStrategy : public antlr4::DefaultErrorStrategy {
   void report(antlr4::Parser* parser, Token* found, const Tokens& expected);
   Suggestion hint(antlr4::Parser* parser, Token* found, const Tokens& expected) const;
   std::string hint_in_query(antlr4::Parser* parser, Token* found, bool is_no_typo) const;
+  std::string hint_in_file(antlr4::Parser* parser, Token* found, const Tokens& expected) const;
+  std::string instead_of_semicolon(antlr4::Parser* parser) const;
   bool is_c_comment(Token* found) const;
   bool follows_from_another(antlr4::Parser* parser, Token* found);
   void skip_code(antlr4::Parser* parser);
@@ -213,6 +215,11 @@ void ErrorStrategy::report(antlr4::Parser* parser, Token* found, const Tokens& e
   if (words.size() == 1 && words[0] == "';'" && last != nullptr) {
     Span after = span_of(source_, last);
     Span place{after.file, after.end, after.end};
+    if (const std::string foreign = instead_of_semicolon(parser); !foreign.empty()) {
+      diagnostics_.report(DiagnosticCode::missing_semicolon, place, describe(source_, end_, last))
+          .hint(foreign);
+      return;
+    }
     diagnostics_.report(DiagnosticCode::missing_semicolon, place, describe(source_, end_, last))
         .edit(place, ";");
     return;
@@ -226,7 +233,52 @@ void ErrorStrategy::report(antlr4::Parser* parser, Token* found, const Tokens& e
       .hint(is_c_comment(found) ? "a comment is '//' to the end of its line" : "")
       .hint(in_query.empty() ? near : Suggestion())
       .hint(in_query)
+      .hint(of_query || !near.empty() || is_c_comment(found) ? "" : hint_in_file(parser, found, expected))
       .hint(foreign_word(source_.text(span_of(source_, found))));
+}
+
+// Statements of C after whose beginning a ';' would help nobody: a loop, a variable, a word for `else if`.
+std::string ErrorStrategy::instead_of_semicolon(antlr4::Parser* parser) const {
+  antlr4::TokenStream& tokens = *parser->getTokenStream();
+  const auto is_one_of = [&](Token* token, std::initializer_list<std::string_view> words) {
+    return token != nullptr && std::ranges::find(words, source_.text(span_of(source_, token))) != words.end();
+  };
+  if (is_one_of(tokens.LT(-1), {"elsif", "elif", "elseif"}))
+    return "behind an 'if' stands 'else if (CONDITION)'";
+  if (is_one_of(tokens.LT(-1),
+                {"int", "long", "short", "char", "unsigned", "double", "float", "auto", "var", "let"}) &&
+      tokens.LA(1) == P::ID)
+    return "a temporary is declared in the metric, beside its base: 'counter NAME;'";
+  if (tokens.LA(-1) != P::RPAREN) return "";
+  int at = -1;
+  for (int depth = 0; tokens.LT(at) != nullptr; at--) {
+    depth += tokens.LA(at) == P::RPAREN ? 1 : tokens.LA(at) == P::LPAREN ? -1 : 0;
+    if (depth == 0) break;
+  }
+  return is_one_of(tokens.LT(at - 1), {"while", "for", "switch"})
+             ? "code has no loops: it runs once at each hit"
+             : "";
+}
+
+// Sources are written by people who know C.
+std::string ErrorStrategy::hint_in_file(antlr4::Parser* parser, Token* found, const Tokens& expected) const {
+  antlr4::TokenStream& tokens = *parser->getTokenStream();
+  const auto text = [&](Token* token) {
+    return token == nullptr ? std::string_view() : source_.text(span_of(source_, token));
+  };
+  const size_t type = found->getType();
+  if (type == P::LBRACE && expected.contains(static_cast<size_t>(P::CODE_OPEN)))
+    return "code that runs in the process stands between '(*' and '*)'";
+  if (type == P::LPAREN && text(tokens.LT(-1)) == "foreach")
+    return "'foreach NAME in LIST' has no parentheses";
+  const bool is_item = expected.size() == 1 || expected.contains(static_cast<size_t>(P::RBRACE));
+  if (type == P::ID && is_item && expected.contains(static_cast<size_t>(P::STRING)))
+    return fmt::format("a string stands in \"\": \"{}\"", text(found));
+  if (type == P::STAR || (type == P::GT && text(tokens.LT(-1)) == "-"))
+    return "what a pointer leads to is `readAddress(ADDRESS)`";
+  if (expected.contains(static_cast<size_t>(P::KW_METRIC)) && format::is_query_verb(text(found)))
+    return "a query stands on the command line: mdl-inject PID 'count malloc'";
+  return "";
 }
 
 // Queries are typed by people who know other tools, and a shell's quotes hide those that a name needs.

@@ -207,7 +207,14 @@ void Lowering::jump_if_false(const ast::Expr& e, uint32_t label) {
     jump_if_false(*b->right, label);
     place(met);
   } else {
-    effect(Op::jump_zero, value(e), label);
+    const size_t errors = diagnostics_.errors();
+    const Operand asked = value(e);
+    const auto* assign = std::get_if<ast::Assign>(&e.node);
+    if (assign && assign->op == ast::AssignOp::set && errors == diagnostics_.errors())
+      diagnostics_.report(DiagnosticCode::assigned_condition, e.span)
+          .hint("'==' compares")
+          .edit(assign->op_span, "==");
+    effect(Op::jump_zero, asked, label);
   }
 }
 

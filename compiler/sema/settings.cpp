@@ -6,9 +6,33 @@
 #include "compiler/support/suggest.h"
 
 namespace mdl::sema {
+namespace {
+
+// What is written most often.
+std::string example_of(std::string_view key) {
+  struct Row {
+    std::string_view key, text;
+  };
+  constexpr Row kRows[] = {
+      {"base", "base is counter { foreach f in LIST append preInsn f.entry (* NAME++; *) }"},
+      {"flavor", "flavor { unix };"},
+      {"units", "units Calls;"},
+      {"aggregateOperator", "aggregateOperator sum;"},
+      {"style", "style EventCounter;"},
+      {"name", "name \"Calls of malloc\";"},
+      {"items", "items { \"malloc\", \"free\" };"},
+      {"command", "command \"./server --port 80\";"},
+  };
+  for (const Row& row : kRows)
+    if (row.key == key) return "for example: " + std::string(row.text);
+  return "";
+}
+
+}  // namespace
 
 void Settings::missing(std::string_view key) {
-  diagnostics_.report(DiagnosticCode::missing_field, first_line(), subject_.noun, subject_.name.text, key);
+  diagnostics_.report(DiagnosticCode::missing_field, first_line(), subject_.noun, subject_.name.text, key)
+      .hint(example_of(key));
 }
 
 void Settings::doubled(std::string_view key, Span first, Span second) {

@@ -71,7 +71,7 @@ constexpr Row kClauses[] = {
 };
 
 constexpr std::string_view kResult = "the result of a call is `$return`: `int($return) < 0`";
-constexpr std::string_view kThread = "`by thread` has a line for each thread";
+constexpr std::string_view kThread = "`by thread` has a line for each thread in a query, and `$thread` is its id";
 constexpr std::string_view kProcess =
     "each process has lines of its own: `-p NAME --every` measures all of a name, --all-children those below "
     "one";

@@ -17,6 +17,7 @@
 #include "runtime/focus/bind_children.h"
 #include "runtime/focus/bind_joined.h"
 #include "runtime/focus/bind_keys.h"
+#include "runtime/focus/clones.h"
 #include "runtime/focus/every_point.h"
 #include "runtime/focus/request.h"
 
@@ -163,6 +164,7 @@ Result<Binding> bind(const plan::Plan& plan, const image::Image& image, const Bi
   binding.lost = std::move(lost);
   binding.absent = std::move(absent);
   if (auto laid = lay_everywhere(plan, every, options.ps_per_cycle, binding); !laid) return laid.error();
+  binding.clones = clones_left_out(binding, names);
   return binding;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "runtime/focus/clones.h"
 #include "runtime/focus/name_pattern.h"
 
 namespace mdl::focus {
@@ -35,6 +36,13 @@ std::string without_blanks(std::string_view name) {
     if (name[i] != ' ' || !name.substr(0, i).ends_with('>') || !name.substr(i + 1).starts_with('>'))
       out += name[i];
   return out;
+}
+
+// By the linkage name, or the demangled one with its parameters or without.
+bool fits_function(const std::string& pattern, const std::string& name) {
+  if (fits(pattern, name)) return true;
+  const image::DemangledName demangled = image::demangle(name);
+  return fits(pattern, demangled.plain) || fits(pattern, demangled.full);
 }
 
 }  // namespace
@@ -127,9 +135,11 @@ std::vector<Procedure> Names::fitting_in(const Module& module, std::string_view 
   std::vector<Procedure> found = functions_of(module);
   std::erase_if(found, [&](const Procedure& procedure) {
     const std::string& name = procedure.function->name;
-    if (fits(pattern, name)) return false;
-    const image::DemangledName demangled = image::demangle(name);
-    return !fits(pattern, demangled.plain) && !fits(pattern, demangled.full);
+    if (fits_function(pattern, name)) return false;
+    if (const std::string_view original = cloned_from(name);
+        !original.empty() && fits_function(pattern, std::string(original)))
+      clones_of_fitting_.push_back(procedure);
+    return true;
   });
   return found;
 }

@@ -51,6 +51,9 @@ class Names {
   // without. In `lib*/get*` the object is a pattern, too.
   std::vector<Procedure> fitting(std::string_view pattern) const;
   std::vector<Procedure> fitting_in(const Module& module, std::string_view pattern) const;
+  // Of all patterns so far: functions that a compiler has made of those that fit, and that do not fit themselves
+  // (clones.h).
+  const std::vector<Procedure>& clones_of_fitting() const { return clones_of_fitting_; }
   // Those of $modules that the pattern fits.
   std::vector<Module> modules_fitting(std::string_view pattern) const;
   // Objects; where none has the name and it can be one, source files.
@@ -87,6 +90,7 @@ class Names {
     std::unordered_multimap<std::string_view, Procedure> by_name;
     std::vector<Procedure> mangled;  // those that can match by a demangled name as well
   };
+  mutable std::vector<Procedure> clones_of_fitting_;
   mutable std::optional<Index> index_;  // made when more than a few names are asked for
   mutable std::unordered_map<std::string, std::vector<Procedure>>
       found_;  // what functions_named() has answered

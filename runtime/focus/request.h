@@ -144,6 +144,8 @@ struct Binding {
   // By the requests as they were asked for: why there is none (only with BindOptions::again or elsewhere); ""
   // = there is.
   std::vector<std::string> absent = {};
+  std::vector<const image::Function*> clones =
+      {};  // that have no code, though what they were made of has (clones.h)
   // Metrics that nobody has asked for by name, and that the process cannot have: why.
   std::map<std::string, std::string> left_out = {};
 };

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "runtime/focus/hints.h"
 #include "runtime/image/symbols.h"
@@ -183,6 +184,33 @@ Result<void> Requests::leave_out(const WantedMetric& wanted, const Error& why) {
   return {};
 }
 
+namespace {
+
+// What names no flavors belongs to all.
+bool belongs_to(const std::vector<std::string>& flavors, const std::string& flavor) {
+  return flavors.empty() || std::ranges::find(flavors, flavor) != flavors.end();
+}
+
+// Lists that the statements name, and that have nothing for the flavor: mdlc leaves them empty when it is told which
+// one is wanted.
+void find_empty_lists(const format::Manifest& manifest, const std::string& flavor, const format::Expr& expr,
+                      std::set<std::string>& out) {
+  if (expr.kind == format::ExprKind::list)
+    for (const format::ResourceList& list : manifest.lists)
+      if (list.name == expr.text && (list.items.empty() || !belongs_to(list.flavors, flavor)))
+        out.insert(list.name);
+  for (const format::Expr& operand : expr.operands) find_empty_lists(manifest, flavor, operand, out);
+}
+void find_empty_lists(const format::Manifest& manifest, const std::string& flavor,
+                      const std::vector<format::Placement>& statements, std::set<std::string>& out) {
+  for (const format::Placement& statement : statements) {
+    find_empty_lists(manifest, flavor, statement.expr, out);
+    find_empty_lists(manifest, flavor, statement.body, out);
+  }
+}
+
+}  // namespace
+
 Error Requests::nothing(const WantedMetric& wanted, const std::vector<std::string>& missing) const {
   const std::string start =
       fmt::format("metric `{}` has nothing to count in process {}", wanted.metric->id, names_.image().pid);
@@ -190,6 +218,11 @@ Error Requests::nothing(const WantedMetric& wanted, const std::vector<std::strin
     const auto& objects = names_.image().objects;
     const bool has_go =
         std::any_of(objects.begin(), objects.end(), [](const image::Object& object) { return object.is_go; });
+    std::set<std::string> empty;
+    find_empty_lists(plan_.manifest, flavor_, wanted.metric->placement, empty);
+    if (!empty.empty())
+      return {fmt::format("{}: {} {} nothing for the flavor `{}` (--flavor)", start, fmt::join(empty, ", "),
+                          empty.size() == 1 ? "has" : "have", flavor_)};
     return {start + ": no function is left to instrument" +
             (has_go ? " (functions of Go code cannot be: its stacks move)" : "")};
   }

@@ -26,8 +26,9 @@ std::string line(const Point& point, bool) {
   const Number& value = number(point.value);
   if (!is_measured(point.value)) return "";  // a line is of fields
   std::string out = fmt::format("{},pid={}", escaped(series.metric), process_text(series));
-  if (!series.key.empty()) out += ",key=" + escaped(key_text(series));
-  if (!series.focus.empty()) out += ",focus=" + escaped(series.focus);  // an empty tag there cannot be
+  // An empty tag there cannot be; the empty text is a key.
+  if (const std::string key = key_text(series); !key.empty()) out += ",key=" + escaped(key);
+  if (!series.focus.empty()) out += ",focus=" + escaped(series.focus);
   const auto* summary = std::get_if<Summary>(&point.value);
   if (summary) out += fmt::format(" count={}i", summary->count);
   if (summary && summary->mean())

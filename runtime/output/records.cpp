@@ -147,13 +147,14 @@ constexpr std::string_view kCsvHead =
 std::string csv_line(const Point& point, bool final) {
   const Series& series = *point.series;
   const Number& value = number(point.value);
-  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", point.time_ns, elapsed(point),
-                     series.process, quoted(series.metric), quoted(series.focus),
-                     is_measured(point.value) ? number_text(point.value) : "0",
-                     has_number(point) ? fmt::format("{}", value.delta) : "", rate_field(value),
-                     quoted(series.units), point.refused, final, point.complete, point.anomalies,
-                     point.overhead >= 0 ? fmt::format("{}", rounded(point.overhead, 1e4)) : "",
-                     point.suspect, quoted(key_text(series)));
+  return fmt::format(
+      "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", point.time_ns, elapsed(point), series.process,
+      quoted(series.metric), quoted(series.focus),
+      number_text(point.value),  // nothing where it is not known: there is no `measured` beside it
+      is_known(point.value) ? fmt::format("{}", value.delta) : "", rate_field(value), quoted(series.units),
+      point.refused, final, point.complete, point.anomalies,
+      point.overhead >= 0 ? fmt::format("{}", rounded(point.overhead, 1e4)) : "", point.suspect,
+      quoted(key_text(series)));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "runtime/output/series.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <utility>
 
@@ -50,9 +51,7 @@ std::string number_text(const Value& value) {
 }
 
 std::string key_text(const Series& series) {
-  std::string out;
-  for (const std::string& part : series.key) out += (out.empty() ? "" : ", ") + part;
-  return out;
+  return fmt::format("{}", fmt::join(series.key, ", "));
 }
 
 std::string process_text(const Series& series) {

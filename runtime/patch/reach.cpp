@@ -6,11 +6,21 @@ namespace mdl::patch {
 
 void Reach::Code::add(const plan::Plan& plan, const focus::BoundSnippet& snippet) {
   const auto& uses = plan.stencils[snippet.stencil].info.cells;
-  for (size_t i = 0; i < uses.size(); i++)
+  for (size_t i = 0; i < uses.size(); i++) {
     written[snippet.cells[i]] = written[snippet.cells[i]] || uses[i].writes;
+    if (uses[i].reads && !uses[i].writes)
+      for (uint32_t request : snippet.requests) read[request].push_back(snippet.cells[i]);
+  }
   for (const focus::TrackedCells& track : snippet.tracks) written[track.span] = true;
   for (uint32_t request : snippet.requests)
     guards[request].insert(guards[request].end(), snippet.guards.begin(), snippet.guards.end());
+}
+
+std::vector<bool> Reach::cells_written(const plan::Plan& plan, const focus::Binding& binding) {
+  Code code(binding);
+  for (const focus::BoundPoint& point : binding.points)
+    for (const focus::BoundSnippet& snippet : point.snippets) code.add(plan, snippet);
+  return code.written;
 }
 
 void Reach::add(const plan::Plan& plan, const Coverage& coverage) {
@@ -30,12 +40,13 @@ void Reach::add(const plan::Plan& plan, const Coverage& coverage) {
   }
 }
 
-std::vector<bool> Reach::Code::hollow(const focus::Binding& binding) const {
+std::vector<bool> Reach::Code::hollow(const focus::Binding& binding, const std::vector<bool>& wanted) const {
   std::vector<bool> out;
   for (size_t i = 0; i < binding.requests.size(); i++) {
     const focus::BoundRequest& request = binding.requests[i];
     bool hollow = !request.idle && !written[request.value];
     for (focus::CellId guard : guards[i]) hollow = hollow || (!request.idle && !written[guard]);
+    for (focus::CellId cell : read[i]) hollow = hollow || (wanted[cell] && !written[cell]);
     if (request.of != focus::BoundRequest::kNone) hollow = hollow || out[request.of];
     out.push_back(hollow);
   }
@@ -43,7 +54,7 @@ std::vector<bool> Reach::Code::hollow(const focus::Binding& binding) const {
 }
 
 std::vector<bool> Reach::without_functions(const focus::Binding& binding) const {
-  std::vector<bool> out = there_.hollow(binding);
+  std::vector<bool> out = there_.hollow(binding, wanted_);
   for (size_t i = 0; i < out.size(); i++) out[i] = out[i] && why(i) == Why::without;
   return out;
 }
@@ -59,7 +70,7 @@ void note_losses(const Reach& reach, const focus::Binding& binding, resident::Jo
 void note_losses(const plan::Plan& plan, const focus::Binding& binding, const Coverage& coverage,
                  resident::Journal& journal) {
   for (size_t i = 0; i < journal.requests.size(); i++) journal.requests[i].refused = coverage.refused_of[i];
-  Reach reach(binding);
+  Reach reach(plan, binding);
   reach.add(plan, coverage);
   note_losses(reach, binding, journal);
 }

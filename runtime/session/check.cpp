@@ -160,7 +160,7 @@ void say_unlisted(std::set<std::string> names, std::string_view why, std::string
 
 Result<void> check_coverage(const plan::Plan& plan, const focus::Binding& binding,
                             const patch::Coverage& coverage, const SessionOptions& options) {
-  Reach reach(binding);
+  Reach reach(plan, binding);
   reach.add(plan, coverage);
   const std::vector<bool> hollow = reach.hollow(binding);
   const auto count = static_cast<size_t>(std::count(hollow.begin(), hollow.end(), true));

@@ -52,7 +52,7 @@ Libraries::Libraries(const patch::InsertInput& input, focus::BindOptions options
       session_(session),
       list_(image::LoadedList::find(input.image, memory)),
       known_(identities(input.image)),
-      reach_(input.binding) {
+      reach_(input.plan, input.binding) {
   reach_.add(input.plan, input.coverage);
   if (input.changes) inserted_.add(input.coverage);
   options_.again = true;

@@ -126,7 +126,7 @@ Result<NewLines> check(const NextRequests& change, const Ongoing& session) {
           "the code behind the call at {:#x} would stand at another place: a call in flight could miss it",
           call)};
   if (auto ok = check_sites(next.binding, next.coverage); !ok) return ok.error();
-  Reach reach(next.binding);
+  Reach reach(next.plan(), next.binding);
   reach.add(next.plan(), next.coverage);
   const std::vector<bool> hollow = reach.hollow(next.binding);
   NewLines lines;

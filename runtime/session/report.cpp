@@ -205,6 +205,16 @@ void print_left_out(std::FILE* out, pid_t pid, const focus::Binding& binding, bo
     say(out, "note: process {} cannot have {} (--verbose says why)\n", pid, listed(std::move(names)));
 }
 
+void print_clones(std::FILE* out, const focus::Binding& binding, bool verbose) {
+  std::vector<std::string> names;
+  for (const image::Function* clone : binding.clones) names.push_back(image::for_people(clone->name));
+  if (names.empty()) return;
+  say(out,
+      "note: the compiler has made further functions of some that are measured, and calls of these are not "
+      "counted: {}; in quotes they can be asked for, too\n",
+      verbose ? fmt::format("{}", fmt::join(names, ", ")) : listed(std::move(names)));
+}
+
 std::string points_text(const patch::Inserted& inserted) {
   constexpr std::chrono::milliseconds kNotable{10};
   const auto ms = [](std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; };

@@ -166,6 +166,7 @@ TEST(WrongWords, AWordThatIsNoFile) {
   const auto beside = [](std::vector<std::string> others) { return beside_query("count call", others); };
   EXPECT_EQ(beside({"where"}), "a query is one word, in quotes: 'count call if CONDITION'");
   EXPECT_EQ(beside({"if", "$arg[0]>1"}), "a query is one word, in quotes: 'count call if $arg[0]>1'");
+  EXPECT_EQ(beside({"4712"}), "several processes are named by -p: -p PID,4712");
   EXPECT_EQ(beside({"by", "thread"}), "a query is one word, in quotes: 'count call by thread'");
   EXPECT_EQ(beside({"malloc"}), "'malloc' is no query: the calls of a function are a query: 'count malloc'");
   EXPECT_THAT(beside({"mine.plan"}),
@@ -180,6 +181,8 @@ TEST(WrongWords, AWordThatIsNoFile) {
   EXPECT_THAT(no_such_plan("kprobe:do_sys_open { @ = count(); }"), testing::HasSubstr("the kernel is not"));
   EXPECT_THAT(no_such_plan("usdt:/usr/bin/x:probe"), testing::HasSubstr("`mdl-inject --list PID`"));
   EXPECT_EQ(no_such_plan("count"), "a query is one word, in quotes: 'count malloc'");
+  EXPECT_EQ(no_such_plan("sum"), "a query is one word, in quotes: 'sum $arg[0] at malloc'");
+  EXPECT_EQ(no_such_plan("bytes"), "a query is one word, in quotes: 'bytes by file'");
   EXPECT_EQ(no_such_plan("ns::f"), "the calls of a function are a query: 'count ns::f'");
   EXPECT_THAT(no_such_plan("uprobe:/bin/sh:main { @ = count(); }"), testing::HasSubstr("'count main'"));
   EXPECT_THAT(no_such_plan("BEGIN { @ = count(); }"), testing::StartsWith("a query begins with"));

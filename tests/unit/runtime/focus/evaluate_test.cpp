@@ -199,7 +199,12 @@ TEST(Evaluate, Flavors) {
   maker.list("mpi_only", "procedure", {"main"});
   maker.plan.manifest.lists[0].flavors = {"mpi"};
   maker.metric("hits", {foreach_("f", list("mpi_only"), {append(field(variable("f"), "entry"), hit)})});
-  EXPECT_NE(why(maker.plan, image, {{"hits"}, {}, ""}), "");
+  EXPECT_THAT(why(maker.plan, image, {{"hits"}, {}, ""}),
+              HasSubstr("mpi_only has nothing for the flavor `unix`"));
+  maker.plan.manifest.lists[0].flavors.clear();
+  maker.plan.manifest.lists[0].items.clear();
+  EXPECT_THAT(why(maker.plan, image, {{"hits"}, {}, ""}),
+              HasSubstr("mpi_only has nothing for the flavor `unix`"));
 }
 
 TEST(Evaluate, WhatIsNeverInstrumented) {

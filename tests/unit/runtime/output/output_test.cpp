@@ -40,6 +40,7 @@ struct Row {
   double overhead = -1;
   bool suspect = false, level = false, unknown = false;
   values::Distribution observed = {};  // where it has buckets, the value is a distribution
+  std::vector<std::string> key = {};
 };
 
 // The points of rows. Two rows of one series have its id.
@@ -65,10 +66,12 @@ class Points {
   const Series& series_of(const Row& row) {
     for (const Series& one : series_)
       if (one.process == row.pid && one.metric == row.metric && one.focus == row.focus &&
-          one.name == row.name && one.units == row.units)
+          one.key == row.key && one.name == row.name && one.units == row.units)
         return one;
-    return series_.emplace_back(Series{static_cast<uint32_t>(series_.size()), kind_of(row), row.metric,
-                                       row.name, row.focus, row.pid, row.units, 0});
+    Series& made = series_.emplace_back(Series{static_cast<uint32_t>(series_.size()), kind_of(row),
+                                               row.metric, row.name, row.focus, row.pid, row.units, 0});
+    made.key = row.key;
+    return made;
   }
   static Series::Kind kind_of(const Row& row) {
     if (!row.observed.buckets.empty()) return Series::Kind::distribution;
@@ -215,7 +218,7 @@ TEST(Output, WhatIsNotKnownIsToldInEveryFormat) {
     EXPECT_EQ(line.at("measured"), false);
     EXPECT_EQ(line["refused"], 2);
   }
-  EXPECT_THAT(written("csv", {{r}}), HasSubstr(",procedure_calls,/Code/app/tiny,0,0,,Calls,2,true,"));
+  EXPECT_THAT(written("csv", {{r}}), HasSubstr(",procedure_calls,/Code/app/tiny,,,,Calls,2,true,"));
   EXPECT_EQ(written("table", {{row(), r}}),
             " TIME  METRIC           FOCUS               TOTAL  DELTA  RATE/S  UNITS\n"
             "1.0 s  Procedure calls  /Code/app/work  1,234,567  1,000   1,000  Calls  final\n"
@@ -529,6 +532,16 @@ TEST(Influx, IsALineAPoint) {
             "$calls\\,\\ all\\=1,pid=42 value=1234567i,delta=1000i,complete=false 1700000000000000001\n"
             "sizes,pid=42,focus=/Code/app/work value=137i,delta=137i,rate=999.99951,count=4i,p50=3i,p90=129i,"
             "p99=129i,p999=129i 1700000000000000001\n");
+}
+
+// A tag without a value makes the line no line.
+TEST(Influx, TheEmptyTextAsAKeyHasNoTag) {
+  Row empty = row(), both = row();
+  empty.focus = both.focus = "", empty.key = {""}, both.key = {"", "main+0x2f"};
+  EXPECT_THAT(written("influx", {{empty, both}}),
+              AllOf(StartsWith("procedure_calls,pid=42 value="),
+                    HasSubstr("\nprocedure_calls,pid=42,key=\\,\\ main+0x2f value=")));
+  EXPECT_THAT(written("csv", {{empty, both}}), AllOf(HasSubstr(",\r\n"), HasSubstr(",\", main+0x2f\"\r\n")));
 }
 
 // The format holds a metric's name once and a series once, without times: the latest values, at the end.

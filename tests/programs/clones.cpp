@@ -1,0 +1,50 @@
+// Functions by the names that a compiler gives to those that it makes of others: a copy for constant arguments, a part
+// that it has cut out, one of which no original is left. They do what the names say, and are made without an optimizer,
+// so that they are here whatever the compiler finds worthwhile.
+#include <atomic>
+
+#include "protocol.h"
+
+extern "C" {
+long t_original(long value);
+long t_copy(long value) __asm__("t_original.constprop.0.isra.0");
+long t_part(long value) __asm__("t_original.part.0");
+long t_alone(long value) __asm__("t_lonely_one.isra.0");
+long t_lonely_two(long value);
+}
+
+namespace {
+std::atomic<long> sum;
+}
+
+extern "C" {
+#define WORK [[gnu::noinline, gnu::used]] long
+WORK t_part(long value) {
+  return sum = sum + value;
+}
+WORK t_original(long value) {
+  return sum = sum + (value % 2 ? t_part(value) : value);
+}
+WORK t_copy(long value) {
+  return sum = sum - value;
+}
+WORK t_alone(long value) {
+  return sum = sum + 1 + value;
+}
+WORK t_lonely_two(long value) {
+  return sum = sum + 2 + value;
+}
+}
+
+int main() {
+  protocol::say_event("ready");
+  for (;;) {
+    const protocol::Command command = protocol::next_command();
+    if (command.word != "go") return 0;
+    for (unsigned long i = 0; i < command.number; i++) {
+      t_original(static_cast<long>(i));
+      for (int k = 0; k < 3; k++) t_copy(static_cast<long>(i)), t_alone(1), t_lonely_two(k);
+    }
+    protocol::say_event("done");
+  }
+}
