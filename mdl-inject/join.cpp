@@ -29,7 +29,7 @@ Error blamed(const Error& why, pid_t pid, bool was_there, const process::TargetM
 // What goes before the insertion into it; of what is in it by now, only what is left behind is changed.
 Result<Joining> look_at(const Options& options, const plan::Plan& plan, const Target& target,
                         std::optional<process::Launch>& launched, std::optional<Early> early, Audit& audit,
-                        std::span<AttachedProcess* const> kin = {}) {
+                        const AttachedProcess::Kin* kin = nullptr) {
   phases::begin("process");
   const pid_t pid = target.pid;
   const bool was_there = !process::has_ended(pid);
@@ -104,9 +104,10 @@ Result<std::vector<Joining>> look_at_all(const Options& options, const plan::Pla
                                          std::optional<process::Launch>& launched, std::optional<Early> early,
                                          Audit& audit) {
   std::vector<Joining> out;
-  std::vector<AttachedProcess*> kin;
+  AttachedProcess::Kin kin;
   for (const Target& target : options.targets) {
-    auto one = look_at(options, plan, target, launched, std::move(early), audit, kin);
+    auto one = look_at(options, plan, target, launched, std::move(early), audit,
+                       options.targets.size() > 1 ? &kin : nullptr);
     early.reset();
     const auto checked = [&]() -> Result<void> {
       if (!one) return one.error();

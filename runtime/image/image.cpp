@@ -254,8 +254,8 @@ std::shared_ptr<const FrameTable> read_vdso(Image& image, pid_t live, uint64_t s
   for (const Mapping& mapping : image.mappings) {
     if (mapping.start != start || start == 0 || mapping.end - start > (1u << 20)) continue;
     std::vector<std::byte> bytes(mapping.end - start);
-    if (log) log->note(start, bytes.size());
-    if (!LiveMemory(live).read(start, bytes)) return nullptr;
+    const LiveMemory memory(live);
+    if (!LoggedMemory(memory, log).read(start, bytes)) return nullptr;
     uint64_t size = bytes.size();
     image.vdso_unused = zeros_behind(bytes, start);
     Result<ElfFile> file = ElfFile::read(std::make_shared<BufferMemory>(std::move(bytes)), size, "the vdso");

@@ -60,11 +60,13 @@ class TableReader {
     if (position_ + width > chunk_.size() && !refill()) return std::nullopt;
     uint64_t value = 0;
     for (size_t i = 0; i < width; ++i) value |= static_cast<uint64_t>(chunk_[position_ + i]) << (8 * i);
-    code_.memory.note_place(address_ + done_ - chunk_.size() + position_, static_cast<unsigned>(width),
-                            is_absolute_ ? 0 : address_);
+    const uint64_t at = address_ + done_ - chunk_.size() + position_;
+    const uint64_t added = is_absolute_ ? 0 : address_;
+    const auto distance = static_cast<int32_t>(static_cast<uint32_t>(value));
+    const uint64_t place = is_absolute_ ? value : added + static_cast<uint64_t>(int64_t{distance});
+    code_.memory.note_place(at, static_cast<unsigned>(width), added, place);
     position_ += width;
-    if (is_absolute_) return value;
-    return address_ + static_cast<uint64_t>(int64_t{static_cast<int32_t>(static_cast<uint32_t>(value))});
+    return place;
   }
 
  private:

@@ -20,9 +20,10 @@ class Memory {
   // Fills all of `into` from `address`; false when any byte cannot be read.
   virtual bool read(uint64_t address, std::span<std::byte> into) const = 0;
   // Where it is noted what is read (read_log.h): the same, for reads of which nothing is to be noted, and one of a word of
-  // so many bytes that matters only for where in code it leads, with `added` to it.
+  // so many bytes that matters only for where in code it leads: with `added` to it, to `place`.
   virtual const Memory& unlogged() const { return *this; }
-  virtual void note_place(uint64_t /*address*/, unsigned /*width*/, uint64_t /*added*/) const {}
+  virtual void note_place(uint64_t /*address*/, unsigned /*width*/, uint64_t /*added*/,
+                          uint64_t /*place*/) const {}
 };
 
 class LiveMemory final : public Memory {

@@ -128,32 +128,30 @@ Result<Contents> read_contents(pid_t pid, std::chrono::milliseconds patience) {
   return Contents{std::move(*lock), std::move(*image)};
 }
 
-Result<std::unique_ptr<AttachedProcess>> AttachedProcess::look(const SessionOptions& options,
-                                                               const plan::Plan& plan, pid_t pid,
-                                                               const std::string& name,
-                                                               const process::TargetMemory& memory,
-                                                               std::optional<Contents> contents,
-                                                               std::span<AttachedProcess* const> kin) {
+Result<std::unique_ptr<AttachedProcess>> AttachedProcess::look(
+    const SessionOptions& options, const plan::Plan& plan, pid_t pid, const std::string& name,
+    const process::TargetMemory& memory, std::optional<Contents> contents, const Kin* kin) {
   std::unique_ptr<AttachedProcess> out(new AttachedProcess(options, plan, pid));
   if (auto ok = out->find_out(name, memory, std::move(contents), kin); !ok) return ok.error();
   return out;
 }
 
-Result<const AttachedProcess*> AttachedProcess::read_contents_beside(std::span<AttachedProcess* const> kin) {
+Result<const AttachedProcess*> AttachedProcess::read_contents_beside(const Kin* kin) {
   const pid_t live = kernel::live_thread(pid_);
   auto mappings = image::read_maps(live);
   if (!mappings) return mappings.error();
-  const auto like = std::ranges::find_if(kin, [&](const AttachedProcess* one) {
+  const auto is_like = [&](const AttachedProcess* one) {
     return one->likeness_ && one->likeness_->holds_for(one->measured_.image, pid_, *mappings);
-  });
-  if (like != kin.end()) {
+  };
+  const auto like = kin ? std::ranges::find_if(*kin, is_like) : Kin::const_iterator();
+  if (kin && like != kin->end()) {
     if (auto ok = patch::refuse_occupied(pid_, *mappings, image::LiveMemory(live)); !ok) return ok.error();
     measured_.image = (*like)->measured_.image;
     measured_.image.pid = pid_;
     measured_.image.mappings = std::move(*mappings);
     return *like;
   }
-  if (options_->several) likeness_ = std::make_unique<Likeness>(pid_);
+  if (kin) likeness_ = std::make_unique<Likeness>(pid_);
   auto image = read_objects(pid_, log());
   if (!image) return image.error();
   measured_.image = std::move(*image);
@@ -161,8 +159,7 @@ Result<const AttachedProcess*> AttachedProcess::read_contents_beside(std::span<A
 }
 
 Result<void> AttachedProcess::find_out(const std::string& name, const process::TargetMemory& memory,
-                                       std::optional<Contents> contents,
-                                       std::span<AttachedProcess* const> kin) {
+                                       std::optional<Contents> contents, const Kin* kin) {
   since_ = arch::read_clocks();
   // The memory is open already, so a program that it executes now is noticed.
   if (auto ok = check_users(pid_, *options_); !ok) return ok;
@@ -374,6 +371,7 @@ Result<void> AttachedProcess::identify(const process::TargetMemory& memory) {
 }
 
 Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed& feed, double began_s) {
+  likeness_.reset();  // all that are measured with it have been looked at
   phases::begin("clocks");
   auto process = ProcessHandle::open(pid_);
   if (!process) return process.error();

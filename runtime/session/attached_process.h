@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 
 #include "runtime/arch/clock.h"
 #include "runtime/output/formats.h"
@@ -38,14 +37,16 @@ Result<Contents> read_contents(pid_t pid, std::chrono::milliseconds patience);
 
 class AttachedProcess {
  public:
+  // Processes that were looked at just before, and have not been changed yet.
+  using Kin = std::vector<const AttachedProcess*>;
   // `options` and `plan` outlive it. `memory` is that of the process, whose name is `name`. `contents`: where they have
-  // been read already. `kin`: processes that were looked at just before, and have not been changed yet; what was found out
-  // about one of them is taken over where it is true of this one, too (likeness.h).
+  // been read already. `kin`: what was found out about one of them is taken over where it is true of this one, too
+  // (likeness.h); null where no other process is looked at.
   static Result<std::unique_ptr<AttachedProcess>> look(const SessionOptions& options, const plan::Plan& plan,
                                                        pid_t pid, const std::string& name,
                                                        const process::TargetMemory& memory,
                                                        std::optional<Contents> contents = {},
-                                                       std::span<AttachedProcess* const> kin = {});
+                                                       const Kin* kin = nullptr);
   // A child that has been forked with the code.
   explicit AttachedProcess(std::unique_ptr<Measurement> measurement) : measurement_(std::move(measurement)) {}
   AttachedProcess(const AttachedProcess&) = delete;
@@ -90,9 +91,9 @@ class AttachedProcess {
   AttachedProcess(const SessionOptions& options, const plan::Plan& plan, pid_t pid)
       : options_(&options), pid_(pid), measured_{.own_plan = &plan} {}
   Result<void> find_out(const std::string& name, const process::TargetMemory& memory,
-                        std::optional<Contents> contents, std::span<AttachedProcess* const> kin);
+                        std::optional<Contents> contents, const Kin* kin);
   // What the process holds, and which of `kin` holds the same; null: none.
-  Result<const AttachedProcess*> read_contents_beside(std::span<AttachedProcess* const> kin);
+  Result<const AttachedProcess*> read_contents_beside(const Kin* kin);
   Result<void> decide_all(const process::TargetMemory& memory);
   Result<void> decide(const process::TargetMemory& memory);
   image::ReadLog* log() { return likeness_ ? &likeness_->log() : nullptr; }
@@ -114,7 +115,7 @@ class AttachedProcess {
   pid_t pid_ = 0;
   arch::ClockPair since_;
   Allowed allowed_;
-  std::unique_ptr<Likeness> likeness_;  // to those that come behind it; null where there are none
+  std::unique_ptr<Likeness> likeness_;  // to those that are looked at behind it; else null
   Measured measured_;
   bool asked_patience_ = false;              // with a long look at its code
   std::optional<patch::InsertInput> input_;  // of it

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/proc_text.h"
 #include "runtime/image/auxiliary.h"
 #include "runtime/image/references.h"
 #include "runtime/kernel/proc_file.h"
@@ -52,24 +53,29 @@ Likeness::Origin Likeness::origin_of(pid_t pid) {
   Origin out{.program = kernel::proc_link(live, "exe"), .mounts = kernel::proc_link(live, "ns/mnt")};
   struct stat root {};
   if (kernel::stat_proc(live, "root", root)) out.root_device = root.st_dev, out.root = root.st_ino;
+  const std::string status = kernel::proc_text(live, "status");
+  for (const std::string_view key : {"Uid", "Gid", "Groups", "CapPrm"})
+    out.rights.emplace_back(status_value(status, key));
   const std::string vector = kernel::proc_text(live, "auxv");
   for (const uint64_t key : {AT_BASE, AT_SYSINFO_EHDR, AT_ENTRY, AT_EXECFN})
     out.told.push_back(image::auxiliary_value(vector, key).value_or(0));
   return out;
 }
 
-Likeness::Likeness(pid_t pid) : origin_(origin_of(pid)), memory_(kernel::live_thread(pid)) {}
+Likeness::Likeness(pid_t pid) : origin_(origin_of(pid)) {}
 
 bool Likeness::holds_for(const image::Image& image, pid_t other, const std::vector<Mapping>& mappings) const {
   const Origin origin = origin_of(other);
-  if (origin != origin_ || origin.program.empty() || origin.root == 0 || origin.mounts.empty()) return false;
+  if (origin != origin_ || origin.program.empty() || origin.root == 0 || origin.mounts.empty() ||
+      origin.rights.front().empty())
+    return false;
   if (!are_alike(image.mappings, mappings)) return false;
   const image::LiveMemory memory(kernel::live_thread(other));
   const auto is_code = [&](uint64_t address) {
     const Mapping* mapping = image::mapping_at(mappings, address);
     return mapping && mapping->execute;
   };
-  if (!log_.is_same(memory_, memory, is_code)) return false;
+  if (!log_.is_true_of(memory, is_code)) return false;
   image::Image its;
   its.pid = other;
   its.mappings = mappings;

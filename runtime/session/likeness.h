@@ -4,7 +4,8 @@
 // the others are compared with what it came from.
 //
 // That is: the program, its mappings of files with code, what the kernel and the file system show of these, and each byte
-// that was read of its memory. Whatever differs, the process is looked at by itself.
+// of its memory as it was read. Whatever differs, the process is looked at by itself. So is one with other rights: what is
+// found out about a process is its owner's affair, and nobody else's.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +14,6 @@
 #include <vector>
 
 #include "runtime/image/image.h"
-#include "runtime/image/memory.h"
 #include "runtime/image/read_log.h"
 
 namespace mdl::inject {
@@ -30,15 +30,15 @@ class Likeness {
  private:
   // As /proc shows them; zeros where it does not.
   struct Origin {
-    std::string program, mounts;         // the links exe and ns/mnt
-    uint64_t root_device = 0, root = 0;  // of the folder, its device and inode
-    std::vector<uint64_t> told = {};     // by the kernel at its start, of what image.cpp reads
+    std::string program, mounts;           // the links exe and ns/mnt
+    std::vector<std::string> rights = {};  // users, groups and capabilities
+    uint64_t root_device = 0, root = 0;    // of the folder, its device and inode
+    std::vector<uint64_t> told = {};       // by the kernel at its start, of what image.cpp reads
     bool operator==(const Origin&) const = default;
   };
   static Origin origin_of(pid_t pid);
 
   Origin origin_;
-  image::LiveMemory memory_;
   image::ReadLog log_;
 };
 
