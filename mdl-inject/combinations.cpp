@@ -55,8 +55,7 @@ std::optional<std::string> wrong_format(const CommandLine& line) {
   if (o.format.empty()) return std::nullopt;
   if (line.remove || line.verify)
     return "--format is of measured values and of --list, --metrics, --status and --dry-run; what --remove "
-           "and "
-           "--verify print has one form";
+           "and --verify print has one form";
   const bool has_rows = line.list || line.metrics || line.status || o.dry_run;
   if (!has_rows || std::ranges::find(output::kRowFormats, o.format) != std::end(output::kRowFormats))
     return std::nullopt;

@@ -136,26 +136,26 @@ Result<std::unique_ptr<AttachedProcess>> AttachedProcess::look(
   return out;
 }
 
-Result<const AttachedProcess*> AttachedProcess::read_contents_beside(const Kin* kin) {
+Result<const AttachedProcess*> AttachedProcess::take_over(const Kin& kin) {
   const pid_t live = kernel::live_thread(pid_);
   auto mappings = image::read_maps(live);
   if (!mappings) return mappings.error();
-  const auto is_like = [&](const AttachedProcess* one) {
+  const auto like = std::ranges::find_if(kin, [&](const AttachedProcess* one) {
     return one->likeness_ && one->likeness_->holds_for(one->measured_.image, pid_, *mappings);
-  };
-  const auto like = kin ? std::ranges::find_if(*kin, is_like) : Kin::const_iterator();
-  if (kin && like != kin->end()) {
-    if (auto ok = patch::refuse_occupied(pid_, *mappings, image::LiveMemory(live)); !ok) return ok.error();
-    measured_.image = (*like)->measured_.image;
-    measured_.image.pid = pid_;
-    measured_.image.mappings = std::move(*mappings);
-    return *like;
-  }
-  if (kin) likeness_ = std::make_unique<Likeness>(pid_);
+  });
+  if (like == kin.end()) return nullptr;
+  if (auto ok = patch::refuse_occupied(pid_, *mappings, image::LiveMemory(live)); !ok) return ok.error();
+  measured_.image = (*like)->measured_.image;
+  measured_.image.pid = pid_;
+  measured_.image.mappings = std::move(*mappings);
+  return *like;
+}
+
+Result<void> AttachedProcess::read_image() {
   auto image = read_objects(pid_, log());
   if (!image) return image.error();
   measured_.image = std::move(*image);
-  return nullptr;
+  return {};
 }
 
 Result<void> AttachedProcess::find_out(const std::string& name, const process::TargetMemory& memory,
@@ -175,9 +175,14 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
     auto held = hold(pid_, 10s);
     if (!held) return held.error();
     lock.emplace(std::move(*held));
-    auto read = read_contents_beside(kin);
-    if (!read) return read.error();
-    like = *read;
+    if (kin && !kin->empty()) {
+      auto taken = take_over(*kin);
+      if (!taken) return taken.error();
+      like = *taken;
+    }
+    if (kin && !like) likeness_ = std::make_unique<Likeness>(pid_);
+    if (!like)
+      if (auto ok = read_image(); !ok) return ok;
   }
   if (auto ok = refuse_go(measured_.image, name); !ok) return ok;
   measured_.errno_at = errno_for(measured_.plan(), measured_.image, memory, allowed_.denied);
@@ -201,8 +206,9 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
     measured_.binding = like->measured_.binding;
     measured_.coverage = like->measured_.coverage;
   } else {
+    // Nobody compares what is found out from now on about objects that processes share.
     if (like)
-      for (const image::Object& object : measured_.image.objects) object.budget->renew();
+      if (auto ok = read_image(); !ok) return ok;
     if (auto ok = decide_all(memory); !ok) return ok;
   }
   input_.emplace(input_of(measured_, {}));

@@ -92,8 +92,9 @@ class AttachedProcess {
       : options_(&options), pid_(pid), measured_{.own_plan = &plan} {}
   Result<void> find_out(const std::string& name, const process::TargetMemory& memory,
                         std::optional<Contents> contents, const Kin* kin);
-  // What the process holds, and which of `kin` holds the same; null: none.
-  Result<const AttachedProcess*> read_contents_beside(const Kin* kin);
+  // The image of one of `kin` that is true of this process, too; null: of none.
+  Result<const AttachedProcess*> take_over(const Kin& kin);
+  Result<void> read_image();
   Result<void> decide_all(const process::TargetMemory& memory);
   Result<void> decide(const process::TargetMemory& memory);
   image::ReadLog* log() { return likeness_ ? &likeness_->log() : nullptr; }

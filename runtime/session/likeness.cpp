@@ -65,11 +65,11 @@ Likeness::Origin Likeness::origin_of(pid_t pid) {
 Likeness::Likeness(pid_t pid) : origin_(origin_of(pid)) {}
 
 bool Likeness::holds_for(const image::Image& image, pid_t other, const std::vector<Mapping>& mappings) const {
+  if (!are_alike(image.mappings, mappings)) return false;
   const Origin origin = origin_of(other);
   if (origin != origin_ || origin.program.empty() || origin.root == 0 || origin.mounts.empty() ||
       origin.rights.front().empty())
     return false;
-  if (!are_alike(image.mappings, mappings)) return false;
   const image::LiveMemory memory(kernel::live_thread(other));
   const auto is_code = [&](uint64_t address) {
     const Mapping* mapping = image::mapping_at(mappings, address);
