@@ -36,15 +36,10 @@ WORK t_lonely_two(long value) {
 }
 }
 
-int main() {
-  protocol::say_event("ready");
-  for (;;) {
-    const protocol::Command command = protocol::next_command();
-    if (command.word != "go") return 0;
-    for (unsigned long i = 0; i < command.number; i++) {
-      t_original(static_cast<long>(i));
-      for (int k = 0; k < 3; k++) t_copy(static_cast<long>(i)), t_alone(1), t_lonely_two(k);
-    }
-    protocol::say_event("done");
-  }
+int main(int argc, char** argv) {
+  const auto round = [](unsigned long i) {
+    t_original(static_cast<long>(i));
+    for (int k = 0; k < 3; k++) t_copy(static_cast<long>(i)), t_alone(1), t_lonely_two(k);
+  };
+  return protocol::go(argc, argv, round, [] { return std::string(); });
 }

@@ -137,27 +137,24 @@ AVX __attribute__((noinline)) static void call_with_vectors(int n) {
 }
 
 int main(int argc, char** argv) {
-  alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
-  protocol::say_event("ready");
-  for (protocol::Command command = protocol::next_command(); command.word == "go";
-       command = protocol::next_command()) {
-    for (unsigned long i = 0; i < command.number; ++i) {
-      const int n = static_cast<int>(i % 101) - 60 + zero;
-      t_plain(n, static_cast<signed char>(n), n > 0);
-      t_behind_double(2.5, n);
-      t_before_double(n, 2.5);
-      t_behind_pair({7, 8}, n);
-      t_behind_three({7, 8, 9}, n);
-      t_behind_mixed({2.5, 8}, n);
-      t_behind_one({7}, n);
-      t_behind_named(7, n);
-      t_behind_wide(7, n);
-      t_variable(n, n + 1);
-      t_variable_behind_double(2.5, n);
-      t_double(n), t_float(n), t_pair(n), t_three(n), t_named(n), t_wide(n);
-      if (__builtin_cpu_supports("avx")) call_with_vectors(n);
-      t_two_names(n), t_nothing(n), t_bool(n), t_char(n);
-    }
+  const auto round = [](unsigned long i) {
+    const int n = static_cast<int>(i % 101) - 60 + zero;
+    t_plain(n, static_cast<signed char>(n), n > 0);
+    t_behind_double(2.5, n);
+    t_before_double(n, 2.5);
+    t_behind_pair({7, 8}, n);
+    t_behind_three({7, 8, 9}, n);
+    t_behind_mixed({2.5, 8}, n);
+    t_behind_one({7}, n);
+    t_behind_named(7, n);
+    t_behind_wide(7, n);
+    t_variable(n, n + 1);
+    t_variable_behind_double(2.5, n);
+    t_double(n), t_float(n), t_pair(n), t_three(n), t_named(n), t_wide(n);
+    if (__builtin_cpu_supports("avx")) call_with_vectors(n);
+    t_two_names(n), t_nothing(n), t_bool(n), t_char(n);
+  };
+  const auto totals = [] {
     std::string answer;
     for (const auto& [function, places] : sums) {
       std::string of;
@@ -165,7 +162,7 @@ int main(int argc, char** argv) {
         of += (of.empty() ? "\"" : ",\"") + place + "\":" + std::to_string(sum);
       answer += (answer.empty() ? "\"" : ",\"") + function + "\":{" + of + "}";
     }
-    protocol::say_event("done", "\"sums\":{" + answer + "}");
-  }
-  return 0;
+    return "\"sums\":{" + answer + "}";
+  };
+  return protocol::go(argc, argv, round, totals);
 }

@@ -57,6 +57,19 @@ inline void say_event(const char* name, const std::string& fields = "") {
   say(std::string("{\"event\":\"") + name + "\"" + (fields.empty() ? "" : "," + fields) + "}");
 }
 
+// A program whose one command is `go N`: it says that it is ready, calls round(i) for each i below N, and answers with
+// the fields that totals() gives. It ends with any other command, or after its first argument's seconds (120).
+template <typename Round, typename Totals>
+int go(int argc, char** argv, Round round, Totals totals) {
+  alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
+  say_event("ready");
+  for (Command command = next_command(); command.word == "go"; command = next_command()) {
+    for (unsigned long i = 0; i < command.number; ++i) round(i);
+    say_event("done", totals());
+  }
+  return 0;
+}
+
 inline std::string field(const char* name, unsigned long long value) {
   return std::string("\"") + name + "\":" + std::to_string(value);
 }

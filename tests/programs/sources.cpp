@@ -37,17 +37,11 @@ struct Clerk {
 }  // namespace shop
 
 int main(int argc, char** argv) {
-  alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
-  protocol::say_event("ready");
-  for (protocol::Command command = protocol::next_command(); command.word == "go";
-       command = protocol::next_command()) {
-    for (unsigned long i = 0; i < command.number; ++i) {
-      s_first();
-      twin(twin(1));
-      shop::Clerk().serve(1);
-      s_there();
-    }
-    protocol::say_event("done");
-  }
-  return 0;
+  const auto round = [](unsigned long) {
+    s_first();
+    twin(twin(1));
+    shop::Clerk().serve(1);
+    s_there();
+  };
+  return protocol::go(argc, argv, round, [] { return std::string(); });
 }

@@ -75,29 +75,26 @@ OWN int t_pointed(int a) {
 int (*volatile pointer)(int) = t_pointed;
 
 int main(int argc, char** argv) {
-  alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
-  protocol::say_event("ready");
-  for (protocol::Command command = protocol::next_command(); command.word == "go";
-       command = protocol::next_command()) {
-    for (unsigned long i = 0; i < command.number; ++i) {
-      const int number = static_cast<int>(i % 101) - 50 + zero;
-      t_ignored(number);
-      t_used(number);
-      sink = t_used(number + 1);
-      sink = t_hands_on(number);
-      t_shifted(3, number, 5 + zero);
-      t_shifted(3, number - 7, 6 + zero);
-      t_typed(number);
-      camlTrimmed__add_12(number);
-      t_pointed(number);
-      pointer(number);
-    }
+  const auto round = [](unsigned long i) {
+    const int number = static_cast<int>(i % 101) - 50 + zero;
+    t_ignored(number);
+    t_used(number);
+    sink = t_used(number + 1);
+    sink = t_hands_on(number);
+    t_shifted(3, number, 5 + zero);
+    t_shifted(3, number - 7, 6 + zero);
+    t_typed(number);
+    camlTrimmed__add_12(number);
+    t_pointed(number);
+    pointer(number);
+  };
+  const auto totals = [] {
     std::string totals;
     for (const auto& [name, total] :
          {std::pair("t_ignored", ignored), std::pair("t_used", used), std::pair("t_handed", handed),
           std::pair("t_shifted", shifted), std::pair("t_typed", typed), std::pair("t_pointed", pointed)})
       totals += std::string(totals.empty() ? "\"" : ",\"") + name + "\":" + std::to_string(total);
-    protocol::say_event("done", totals);
-  }
-  return 0;
+    return totals;
+  };
+  return protocol::go(argc, argv, round, totals);
 }
