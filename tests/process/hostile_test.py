@@ -5,7 +5,6 @@ tests/programs/hostile.cpp.
 
 import hashlib
 import json
-import multiprocessing
 import os
 import pathlib
 import pty
@@ -14,6 +13,7 @@ import shutil
 import string
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 import tty
@@ -29,20 +29,25 @@ MIB = 1 << 20
 LEFT_INERT = 5
 
 
+# A process's peak counts its parent's up to execve(), so a small one of its own is the parent.
+STARTER = """import os, sys, time
+began = time.monotonic()
+_, status, usage = os.wait4(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ), 0)
+print(os.waitstatus_to_exitcode(status), usage.ru_maxrss, time.monotonic() - began, file=sys.stderr)"""
+
+
 class Done:
     """An mdl-inject to its end: what it said, its status, and what it took."""
 
     def __init__(self, *command):
-        began = time.monotonic()
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen([MDL_INJECT, *(one if isinstance(one, bytes) else str(one) for one in command)], stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = self.status = os.waitstatus_to_exitcode(status)
-            out.seek(0), errors.seek(0)
-            self.bytes = out.read() + errors.read()
+        words = [one if isinstance(one, bytes) else str(one) for one in command]
+        done = subprocess.run([sys.executable, "-ISc", STARTER, MDL_INJECT, *words], stdin=subprocess.DEVNULL, capture_output=True,
+                              check=True)
+        *errors, figures = done.stderr.splitlines(keepends=True)
+        self.bytes = done.stdout + b"".join(errors)
         self.text = self.bytes.decode(errors="replace")
-        self.seconds = time.monotonic() - began
-        self.mb = usage.ru_maxrss / 1024
+        self.status, kb, self.seconds = (float(figure) for figure in figures.split())
+        self.mb = kb / 1024
 
 
 JOURNAL_VERSION = int(re.search(r"kJournalVersion = (\d+)", (SOURCE / "runtime/resident/journal.h").read_text())[1])
@@ -55,12 +60,8 @@ def sealed(text, windows=()):
     """A journal of this text and these windows, as an injector would have written it (runtime/resident/journal.h)."""
     records = b"".join(WINDOW.pack(address, points, len(original) // 2, part, bytes.fromhex(original), bytes.fromhex(patched))
                        for address, original, patched, points, part in windows)
-    body = (struct.pack("<Q", len(windows)), records, text)  # not joined: what it takes would be said to be the child's
-    digest = hashlib.sha256()
-    for part in body:
-        digest.update(part)
-    head = struct.pack("<8sIIQ", b"MDLJRNL\n", JOURNAL_VERSION, 0, sum(map(len, body)))
-    return b"".join((head, digest.digest(), *body))
+    body = struct.pack("<Q", len(windows)) + records + text
+    return struct.pack("<8sIIQ", b"MDLJRNL\n", JOURNAL_VERSION, 0, len(body)) + hashlib.sha256(body).digest() + body
 
 
 def forged_journal(journal):
@@ -540,11 +541,8 @@ class Costs(Hostile):
     def test_many_frames(self):
         """30 MB of call frame information took 287 MB."""
         path = self.folder / "evil.so"
-        def write():  # in a process of its own: what this one has counts as its children's
-            frames = ((i % 4096, 1, b"") for i in range(30 * MIB // 20))
-            path.write_bytes(with_frames(self.RETURN * 4096, [(b"evil", 0, 16)], frames))
-        writer = multiprocessing.get_context("fork").Process(target=write)
-        writer.start(), writer.join()
+        frames = ((i % 4096, 1, b"") for i in range(30 * MIB // 20))
+        path.write_bytes(with_frames(self.RETURN * 4096, [(b"evil", 0, 16)], frames))
         path.chmod(0o755)
         program = self.hostile("code", path)
         for words in (("--list", program.pid, "t_work"), (program.pid, self.plan(), "-d", "0")):
