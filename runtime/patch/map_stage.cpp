@@ -291,15 +291,18 @@ Result<void> write_stage(const process::TargetMemory& memory, Stage& stage) {
   if (!stage.extends &&
       !memory.write(stage.data.start + kHeaderProcess, std::as_bytes(std::span(&process, 1))))
     return failed;
-  // Last: from here on the journal is valid and a removal relies on it.
-  std::vector<std::byte> journal = resident::write_journal(stage.journal);
+  const std::vector<std::byte> journal = resident::write_journal(stage.journal);
   if (!resident::is_readable(journal))
     return Error{fmt::format(
         "the journal of {} windows and {} requests would be too large to be read again: ask for less at "
         "once, or write `by function` behind a query, which makes one request of all its functions",
         stage.journal.windows.size(), stage.journal.requests.size())};
-  if (!memory.write(stage.journal_at.start, journal)) return failed;
-  stage.journal.head.assign(journal.begin(), journal.begin() + resident::kJournalHead);
+  // Its head last: from here on it is valid, and a removal relies on it.
+  const auto head = std::span(journal).first(resident::kJournalHead);
+  if (!memory.write(stage.journal_at.start + head.size(), std::span(journal).subspan(head.size())) ||
+      !memory.write(stage.journal_at.start, head))
+    return failed;
+  stage.journal.head.assign(head.begin(), head.end());
   return {};
 }
 

@@ -8,8 +8,6 @@
 #include <span>
 #include <utility>
 
-#include "runtime/arch/description.h"
-
 namespace mdl::resident {
 namespace {
 
@@ -34,15 +32,13 @@ class Journals {
  public:
   Journals(const image::Memory& memory, const Journal* own) : memory_(memory), own_(own) {}
 
-  // The one at the beginning of a mapping. Nothing where it was never begun, or cannot be read; `damage` where
-  // what is there is none.
+  // The one at the beginning of a mapping. Nothing where its head, which is written last, is not there, or cannot be
+  // read; `damage` where what is there is none.
   std::optional<Journal> read(const image::Mapping& mapping, std::string& damage) {
-    std::vector<std::byte> head(std::min(mapping.end - mapping.start, arch::kPage));
+    std::vector<std::byte> head(kJournalHead);
     if (!memory_.read(mapping.start, head)) return std::nullopt;
     if (std::ranges::all_of(head, [](std::byte b) { return b == std::byte{0}; })) return std::nullopt;
-    if (own_ && own_->head.size() == kJournalHead &&
-        std::ranges::equal(own_->head, std::span(head).first(kJournalHead)))
-      return *own_;
+    if (own_ && own_->head == head) return *own_;
     auto journal = read(mapping, head);
     if (journal) return std::move(*journal);
     damage = journal.error().text;

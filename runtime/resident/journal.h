@@ -2,9 +2,9 @@
 // mdl-inject can report the values, or finish the removal, of an injector that died.
 //
 // It lies at offset 0 of the session's memory (a memfd called mdl-session) in a mapping that
-// the target cannot write: magic, format version, length, SHA-256, then a record of each window, and JSON. It is
-// complete before the first byte of code changes; a session whose journal is not valid has changed
-// none. Its bytes come from the target and are not trusted.
+// the target cannot write: its head (magic, format version, length, SHA-256), then a record of each
+// window, and JSON. The head is written last, before the first byte of code changes: a session
+// without one has changed none. Its bytes come from the target and are not trusted.
 #pragma once
 
 #include <sys/types.h>

@@ -19,6 +19,7 @@ import signal
 import sys
 import unittest
 
+import process_text
 from harness import MDL_INJECT, PROGRAMS, CONSTRAINTS, LiveTest, metric, run
 from states_test import state
 
@@ -40,6 +41,7 @@ STATES = {
 }
 NEEDED = {"nothing", "stub", "staged", "journal", "partly", "whole"}
 TOUCHING = 8
+JOURNAL_HEAD = 56  # runtime/resident/journal.h
 FEW = "epoll_wait,rt_sigtimedwait,read,futex,nanosleep,accept"
 
 
@@ -189,6 +191,31 @@ class Killed(LiveTest):
               "was not mended", flush=True)
         if not self.stops:  # every N-th stop may miss the few at which code is half written
             self.assertLessEqual(NEEDED, set(self.seen))
+
+    def has_half_a_journal(self):
+        """All but its head, which is written last: a large one takes long."""
+        place = next((one for one in process_text.mappings(self.program.pid)
+                      if one.path.startswith("/memfd:mdl-session") and one.offset == 0), None)
+        if not place:
+            return False
+        with open(f"/proc/{self.program.pid}/mem", "rb", buffering=0) as memory:
+            memory.seek(place.start)
+            start = memory.read(4096)
+        return not any(start[:JOURNAL_HEAD]) and any(start[JOURNAL_HEAD:])
+
+    def test_killed_while_it_writes_its_journal(self):
+        """The next one takes out what is there, and measures."""
+        for stop in range(1, self.strike(0)["writes"] + 1):
+            self.check_running(self.strike(f"writes:{stop}"))
+            if self.has_half_a_journal():
+                break
+            self.remove()
+        else:
+            self.fail("the journal is written at once")
+        self.assertEqual(self.status()[0], "staged")
+        self.measure()
+        self.assert_untouched(self.program.pid, self.before)
+        self.assertEqual(self.program.end(), 0)
 
     def test_interrupted_at_its_system_calls(self):
         """Ctrl-C and SIGTERM are waited for while threads are stopped: nobody sees an EINTR, and it ends in order."""
