@@ -1,9 +1,12 @@
 // Calls: built-in functions, and functions of the application. The arguments of a call into the application
 // are computed before it is entered, so an inner call is over when the outer one begins, and the calls of one
 // definition share one cell: while one of them runs, no other begins on that thread.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "compiler/sema/lowering.h"
+#include "format/kinds.h"
 
 namespace mdl::sema {
 
@@ -22,7 +25,10 @@ Operand Lowering::call(const ast::Expr& e, const ast::Call& c, Use use) {
   }
   std::vector<std::string_view> names = call_names();
   std::erase_if(names, is_conversion);  // `init` is a likelier function than a wrong `int`
-  if (Suggestion near = did_you_mean(callee->text, std::move(names)); !near.empty())
+  if (format::key_call(callee->text) && c.args.size() == 1)
+    diagnostics_.report(DiagnosticCode::application_call, c.callee->span, callee->text)
+        .hint(fmt::format("a key is named so, and nothing else: keyed by {}(VALUE)", callee->text));
+  else if (Suggestion near = did_you_mean(callee->text, std::move(names)); !near.empty())
     diagnostics_.report(DiagnosticCode::application_call, c.callee->span, callee->text).hint(near);
   if (c.args.size() > kMaxArguments) {
     diagnostics_.report(DiagnosticCode::wrong_arguments, e.span, printable(callee->text),

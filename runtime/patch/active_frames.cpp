@@ -5,8 +5,13 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <span>
 #include <unordered_map>
 
+#include "runtime/arch/description.h"
+#include "runtime/arch/windows.h"
+#include "runtime/image/for_people.h"
+#include "runtime/patch/tail_callers.h"
 #include "runtime/resident/thread_blocks.h"
 #include "runtime/values/spans.h"
 
@@ -112,6 +117,7 @@ class ActiveFrames::Raised {
  public:
   Raised(const InsertInput& input, const Stage& stage, bool begins)
       : armed(armed_returns(input, stage)),
+        tail_callers(begins ? std::span(input.coverage.functions) : std::span<FunctionPlan>()),
         all_(begins ? raised_ranges(input, stage) : std::vector<RaisedRange>()) {
     // Ranges of calls lie in those of functions: what holds an address is known from one boundary to the next.
     std::map<uint64_t, std::vector<size_t>> starts, ends;
@@ -138,6 +144,7 @@ class ActiveFrames::Raised {
   }
 
   const std::set<uint64_t> armed;
+  const TailCallers tail_callers;
 
  private:
   std::vector<RaisedRange> all_;
@@ -183,6 +190,7 @@ class ActiveThreads {
       if (now_.is_over()) return false;
     }
     if (!doubts_.empty()) out_.warnings.push_back(doubts_text());
+    if (!left_.empty()) out_.warnings.push_back(left_text());
     for (const auto& [tid, r] : regs) {
       auto& [cells, calls, rearms] = found[tid];
       if (cells.empty() && !rearms && !each) continue;
@@ -286,6 +294,7 @@ class ActiveThreads {
       if (stack.frames[i].is_call && raised_.armed.contains(stack.frames[i].pc))
         calls.push_back(image::place_of(stack.frames[i - 1]));
     std::ranges::reverse(calls);
+    for (size_t i = 0; i + 1 < stack.frames.size(); i++) note_tail_call(stack.frames[i], stack.frames[i + 1]);
     // As they were entered: the outermost frame first, and in each the flags before the timers, which they
     // guard.
     for (size_t i = stack.frames.size(); i-- > 0;)
@@ -307,6 +316,29 @@ class ActiveThreads {
     return which +
            ": calls that had begun beyond that before the attach are left out of times, and of what is "
            "counted within a function";
+  }
+
+  // A frame whose call was one of another function has come by a tail call; called through a pointer, it may have.
+  void note_tail_call(const image::Frame& frame, const image::Frame& caller) {
+    const FunctionPlan* target = raised_.tail_callers.target_at(place_in(frame));
+    std::vector<std::byte> call(arch::kMachine.jump_size);
+    const uint64_t at = caller.pc - call.size();
+    if (!target || !caller.is_call || !now_.read(at, call)) return;
+    const FunctionPlan* left = raised_.tail_callers.caller_of(target, arch::branch_target(at, call));
+    if (left) left_.insert({left, target});
+  }
+
+  std::string left_text() const {
+    const auto text = [](const FunctionPlan& f) {
+      return image::for_people(fmt::format("/Code/{}/{}", f.object->name, f.function->name));
+    };
+    const auto& [from, to] = *left_.begin();
+    return fmt::format(
+        "{} ends with a jump to {}, where a thread was at the attach{}: a call of the former that had come "
+        "there "
+        "before is left out of times, and of what is counted within it",
+        text(*from), text(*to),
+        left_.size() == 1 ? "" : fmt::format(", and so do {} more functions", left_.size() - 1));
   }
 
   // An address of what the frame executes: a call may be the last instruction of its function.
@@ -344,6 +376,7 @@ class ActiveThreads {
   const bool has_armed_;  // a change, and calls may have been armed before
   Inserted& out_;
   size_t threads_ = 0;
+  std::set<std::pair<const FunctionPlan*, const FunctionPlan*>> left_;  // and what they have ended in
   std::vector<std::pair<pid_t, std::string>> doubts_;  // stacks that were not walked to their ends, and why
 };
 
