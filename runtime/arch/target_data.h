@@ -12,9 +12,10 @@
   /* The page in front of all else */                                                                 \
   X(HeaderSize, 4096)                                                                                 \
   X(HeaderOverflow, 8)   /* how often a thread found no slot */                                       \
-  X(HeaderExit, 64)      /* three words: how often the process was at its exit (or was about to     */ \
-                         /* execute another program), for which of these its values have been read  */ \
-                         /* and it may go on, whether somebody reads them                            */ \
+  X(HeaderExit, 64)      /* two words: how often the process was at its exit (or was about to       */ \
+                         /* execute another program), and for which of these its values have been   */ \
+                         /* read and it may go on; */                                                \
+  X(HeaderWaits, 80)     /* whether somebody reads them: set with the journal, 0 after --detach */    \
   X(HeaderEnded, 128)    /* copies made of ended threads' blocks, */                                   \
   X(HeaderDropped, 136)  /* and those without room */                                                  \
   X(HeaderProcess, 192)  /* the process whose data these are, as it knows itself; */                   \

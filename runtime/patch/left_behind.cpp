@@ -12,11 +12,11 @@
 namespace mdl::patch {
 namespace {
 
-// While somebody measures, the process is to wait for him at its end (Measurement::expect_end). --detach takes that back.
+// While somebody measures, the process is to wait for him at its end, from the journal on. --detach takes that back.
 bool is_waited_for(const resident::Journal& journal, const image::Memory& memory) {
-  constexpr uint64_t kWaits = kHeaderExit + 2 * sizeof(uint64_t);
   uint64_t waits = 0;
-  return memory.read(journal.data.start + kWaits, std::as_writable_bytes(std::span(&waits, 1))) && waits != 0;
+  return memory.read(journal.data.start + kHeaderWaits, std::as_writable_bytes(std::span(&waits, 1))) &&
+         waits != 0;
 }
 
 bool is_in_place(const resident::PatchedWindow& window, const image::Memory& memory) {

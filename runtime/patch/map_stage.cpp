@@ -291,6 +291,10 @@ Result<void> write_stage(const process::TargetMemory& memory, Stage& stage) {
   if (!stage.extends &&
       !memory.write(stage.data.start + kHeaderProcess, std::as_bytes(std::span(&process, 1))))
     return failed;
+  // It waits at its end for who measures; and whoever is killed from here on has not left it so for good (--detach).
+  constexpr uint64_t kWaits = 1;
+  if (!stage.extends && !memory.write(stage.data.start + kHeaderWaits, std::as_bytes(std::span(&kWaits, 1))))
+    return failed;
   const std::vector<std::byte> journal = resident::write_journal(stage.journal);
   if (!resident::is_readable(journal))
     return Error{fmt::format(

@@ -394,7 +394,6 @@ Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed
   libraries_.emplace(*input_, measured_.wanted, measurement_->memory(), measurement_->journal());
   measured_.coverage.forget_code();
   if (options_->follows_programs()) measurement_->hide(hollow());
-  measurement_->expect_end();
   return {};
 }
 

@@ -58,10 +58,6 @@ Measurement::Measurement(const SessionOptions& options, ProcessHandle process, r
       cpu_at_begin_(cpu_ns(process_.pid())),
       compared_(arch::read_clocks()) {}
 
-void Measurement::expect_end() {
-  set_exit_word(2, 1, 1000ms);  // another may look at the process just now
-}
-
 // One sample; ended threads' values that it has taken over need not be kept in the target any more.
 Result<values::Sample> Measurement::take_sample() {
   compare_clocks();
@@ -86,21 +82,16 @@ bool Measurement::is_permitted() {
 
 bool Measurement::free_taken() {
   std::vector<uint64_t> taken = sampler_.collector().taken();
-  if (!taken.empty()) write_data(sampler_.collector().taken_address(), taken, 0ms);
+  if (!taken.empty()) write_data(sampler_.collector().taken_address(), taken);
   return !taken.empty();
 }
 
 // Another mdl-inject may have taken the session out, and the target may have got the address for itself
 // since: nothing is written but under the lock that a removal takes, and only while the journal is there.
-bool Measurement::write_data(uint64_t address, std::span<const uint64_t> words,
-                             std::chrono::milliseconds patience) {
+bool Measurement::write_data(uint64_t address, std::span<const uint64_t> words) {
   if (removes_) return memory_.write(address, std::as_bytes(words));
-  auto lock = process::TransactionLock::take(pid(), patience);
+  auto lock = process::TransactionLock::take(pid(), 0ms);
   return lock && resident::is_in_place(journal_, memory_) && memory_.write(address, std::as_bytes(words));
-}
-
-uint64_t Measurement::exit_word(uint64_t index) const {
-  return journal_.data.start + kHeaderExit + index * 8;
 }
 
 // Something failed: whether because the process ends, of which one thread after the other loses its memory.
@@ -157,7 +148,8 @@ void Measurement::change(Next next, const output::Feed* sampled, std::vector<out
 // Most looks find nothing: they make one call.
 std::optional<Measurement::Ends> Measurement::read_ends() const {
   std::array<uint64_t, (kHeaderEnded - kHeaderExit) / sizeof(uint64_t) + 1> words{};
-  if (!memory_.read(exit_word(0), std::as_writable_bytes(std::span(words)))) return std::nullopt;
+  if (!memory_.read(journal_.data.start + kHeaderExit, std::as_writable_bytes(std::span(words))))
+    return std::nullopt;
   return Ends{words.front(), words.back()};
 }
 
@@ -188,8 +180,8 @@ bool Measurement::look() {
 
 bool Measurement::read_end() {
   uint64_t exits = 0;
-  return memory_.read(exit_word(0), std::as_writable_bytes(std::span(&exits, 1))) && exits != exits_ &&
-         read_end(exits);
+  return memory_.read(journal_.data.start + kHeaderExit, std::as_writable_bytes(std::span(&exits, 1))) &&
+         exits != exits_ && read_end(exits);
 }
 
 // `exits`: as often it has come there.
@@ -199,7 +191,7 @@ bool Measurement::read_end(uint64_t exits) {
     announced_ = Clock::now();
   }
   check_at_end();
-  if (set_exit_word(1, exits)) exits_ = exits;
+  if (set_word(kHeaderExit + 8, exits)) exits_ = exits;
   return true;
 }
 
@@ -492,7 +484,7 @@ void Measurement::take_out() {
 }
 
 Result<int> Measurement::leave() {
-  set_exit_word(2, 0);
+  set_word(kHeaderWaits, 0);
   look();  // who stands there already
   if (options_.check) {
     auto checked = patch::check_exits(pid(), journal_, memory_);
@@ -540,7 +532,7 @@ Result<int> Measurement::remove() {
 
 // It could not be taken out: the values up to now, and what to do.
 Result<int> Measurement::left(const Error& why) {
-  set_exit_word(2, 0);
+  set_word(kHeaderWaits, 0);
   auto sample = take_sample();
   if (auto ok = write_last(sample ? *sample : repeated()); !ok) return ok.error();
   return still_there(why);
@@ -550,7 +542,7 @@ void Measurement::abandon(const Error& why) {
   patch::Removal removal(pid(), memory_);
   Result<void> out = restore(removal);
   if (out) out = removal.finish();
-  if (!out) set_exit_word(2, 0);
+  if (!out) set_word(kHeaderWaits, 0);
   result_ = out || removal.is_executed() || ends_soon(200ms)
                 ? why
                 : Error{fmt::format("{}; {}; take it out with mdl-inject --remove {}", why.text,

@@ -58,8 +58,6 @@ class Measurement {
   // Whether the program that it may execute next is measured, too, by another measurement.
   // Its values until then are its last ones.
   void expect_program(bool follows);
-  // From now on the process waits at its end for its values to be read.
-  void expect_end();
   // Appends the points of one sample, of the requests whose points this feed gets. When the data cannot be read any
   // more, it is over.
   void sample(std::vector<output::Point>& points, output::Feed& feed);
@@ -98,16 +96,15 @@ class Measurement {
   // Whether it may be measured still (users.h). False for good, once it may not.
   bool is_permitted();
   bool free_taken();  // true when something was taken
-  bool write_data(uint64_t address, std::span<const uint64_t> words, std::chrono::milliseconds patience);
-  uint64_t exit_word(uint64_t index) const;
+  bool write_data(uint64_t address, std::span<const uint64_t> words);
+  bool set_word(uint64_t header, uint64_t value) {
+    return write_data(journal_.data.start + header, std::span(&value, 1));
+  }
   struct Ends {
     uint64_t exits = 0, threads = 0;  // how often it was at its exit, and how many threads have ended
   };
   std::optional<Ends> read_ends() const;
   bool read_end(uint64_t exits);
-  bool set_exit_word(uint64_t index, uint64_t value, std::chrono::milliseconds patience = {}) {
-    return write_data(exit_word(index), std::span(&value, 1), patience);
-  }
   bool ends_soon(std::chrono::milliseconds patience) const;
   // The time that hits took, as a part of the CPU time since the beginning; below 0 where that is not known.
   double overhead(const values::Sample& sample);
