@@ -49,7 +49,9 @@ std::vector<Range> parts_behind_jumps(FunctionCode& code) {
   return parts;
 }
 
-// Landing pads of the ranges so far; those outside add the range that holds them.
+// Landing pads of the ranges so far; those outside add the range that holds them. One that nothing names is a function
+// for all that where it is called, or its address taken (unnamed.h): with -fno-reorder-functions GCC 12 writes pads of
+// cold code that count from elsewhere.
 std::vector<Range> parts_behind_pads(FunctionCode& code, std::vector<LandingPad>& pads) {
   std::vector<Range> parts;
   pads.clear();
@@ -63,7 +65,7 @@ std::vector<Range> parts_behind_pads(FunctionCode& code, std::vector<LandingPad>
   for (const auto& [calls, pad] : pads) {
     if (code.contains(pad)) continue;
     const Fde* entry = table->find(pad);
-    if (entry && !function_starting_at(code.object, entry->start))
+    if (entry && !any_function_starting_at(code.object, entry->start))
       parts.push_back({entry->start, entry->end});
     else
       code.set_doubt(fmt::format("its landing pad at {:#x} is not in a part of it", pad));

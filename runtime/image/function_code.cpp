@@ -91,11 +91,16 @@ bool FunctionCode::frame_is_closed(uint64_t pc) const {
   return object.frame_table && image::frame_is_closed(*object.frame_table, pc, *object.budget);
 }
 
-const Function* function_starting_at(const Object& object, uint64_t address) {
+const Function* any_function_starting_at(const Object& object, uint64_t address) {
   auto found =
       std::lower_bound(object.functions.begin(), object.functions.end(), address,
                        [](const Function& function, uint64_t value) { return function.address < value; });
-  return found != object.functions.end() && found->address == address && !found->unnamed ? &*found : nullptr;
+  return found != object.functions.end() && found->address == address ? &*found : nullptr;
+}
+
+const Function* function_starting_at(const Object& object, uint64_t address) {
+  const Function* found = any_function_starting_at(object, address);
+  return found && !found->unnamed ? found : nullptr;
 }
 
 bool goes_to_pushed_address(const FunctionCode& code, size_t index) {

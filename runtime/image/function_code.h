@@ -76,6 +76,8 @@ Destination classify_destination(const FunctionCode& code, uint64_t target);
 // The function that a symbol says starts at an address, null when none does. One that only call frame
 // information shows may as well be a part of another.
 const Function* function_starting_at(const Object& object, uint64_t address);
+// That one, too.
+const Function* any_function_starting_at(const Object& object, uint64_t address);
 
 // The slot of a stub of the procedure linkage table, 0 when the code is something else.
 uint64_t linkage_slot(const Memory& memory, uint64_t address);

@@ -417,6 +417,14 @@ TEST_F(CodeOfSample, AJumpToTheLinkageTableMakesNoPart) {
   EXPECT_TRUE(unnamed && unnamed->unnamed && unnamed->address == before.address + before.size);
 }
 
+// GCC 12 writes pads of cold code at wrong places with -fno-reorder-functions.
+TEST_F(CodeOfSample, APadInWhatIsAFunctionForItselfMakesNoPart) {
+  Code code = code_of("s_asm_pad_elsewhere");
+  EXPECT_EQ(code.ranges.size(), 1u);
+  EXPECT_NE(code.doubt.find("is not in a part of it"), std::string::npos) << code.doubt;
+  EXPECT_EQ(exit_kinds(code), std::vector{ExitKind::return_});
+}
+
 TEST_F(CodeOfSample, AStoreToTheFirstPageDoesNotRunOn) {
   Code code = code_of("s_asm_ends_by_a_store");
   EXPECT_EQ(code.doubt, "");

@@ -588,6 +588,31 @@ asm(R"(
   jmp abort@PLT
   .cfi_endproc
 
+  # Its table of exceptions says that it catches in what is called elsewhere, and named by nothing.
+  FUNCTION s_asm_pad_elsewhere
+  .cfi_lsda 0x1b, 18f
+  sub $8, %rsp
+  .cfi_adjust_cfa_offset 8
+15: call 17f
+16: add $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  ret
+  END s_asm_pad_elsewhere
+
+  .cfi_startproc
+17: mov $7, %eax
+19: ret
+  .cfi_endproc
+  .pushsection .gcc_except_table, "a"
+18: .byte 0xff, 0xff, 1
+  .uleb128 21f - 20f
+20: .uleb128 15b - s_asm_pad_elsewhere
+  .uleb128 16b - 15b
+  .uleb128 19b - s_asm_pad_elsewhere
+  .uleb128 0
+21:
+  .popsection
+
   # As BUG_ON of haproxy ends: no program has memory there.
   FUNCTION s_asm_ends_by_a_store
   test %edi, %edi
