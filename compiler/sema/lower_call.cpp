@@ -23,13 +23,15 @@ Operand Lowering::call(const ast::Expr& e, const ast::Call& c, Use use) {
         .hint("a function of the application is called by its name: f(1), Call(\"f\", 1)");
     return failed();
   }
+  const auto warn = [&](auto hint) {
+    diagnostics_.report(DiagnosticCode::application_call, c.callee->span, callee->text).hint(hint);
+  };
   std::vector<std::string_view> names = call_names();
   std::erase_if(names, is_conversion);  // `init` is a likelier function than a wrong `int`
   if (format::key_call(callee->text) && c.args.size() == 1)
-    diagnostics_.report(DiagnosticCode::application_call, c.callee->span, callee->text)
-        .hint(fmt::format("a key is named so, and nothing else: keyed by {}(VALUE)", callee->text));
+    warn(fmt::format("a key is named so, and nothing else: keyed by {}(VALUE)", callee->text));
   else if (Suggestion near = did_you_mean(callee->text, std::move(names)); !near.empty())
-    diagnostics_.report(DiagnosticCode::application_call, c.callee->span, callee->text).hint(near);
+    warn(near);
   if (c.args.size() > kMaxArguments) {
     diagnostics_.report(DiagnosticCode::wrong_arguments, e.span, printable(callee->text),
                         "at most six arguments");

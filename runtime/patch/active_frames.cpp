@@ -334,11 +334,10 @@ class ActiveThreads {
     };
     const auto& [from, to] = *left_.begin();
     return fmt::format(
-        "{} ends with a jump to {}, where a thread was at the attach{}: a call of the former that had come "
-        "there "
-        "before is left out of times, and of what is counted within it",
+        "{} ends with a jump to {}, where a thread was at the attach{}: a call that had come there before "
+        "is left out of times, and of what is counted within it",
         text(*from), text(*to),
-        left_.size() == 1 ? "" : fmt::format(", and so do {} more functions", left_.size() - 1));
+        left_.size() == 1 ? "" : fmt::format(" ({} more are like that)", left_.size() - 1));
   }
 
   // An address of what the frame executes: a call may be the last instruction of its function.

@@ -1,7 +1,6 @@
 #include "runtime/patch/tail_callers.h"
 
 #include <iterator>
-#include <set>
 #include <vector>
 
 namespace mdl::patch {
@@ -10,7 +9,7 @@ TailCallers::TailCallers(std::span<const FunctionPlan> functions) {
   std::map<const image::Function*, const FunctionPlan*> plans;
   for (const FunctionPlan& f : functions) plans[f.function] = &f;
   for (const FunctionPlan& f : functions) {
-    if (!f.deferrals.empty()) waiting_[f.function->address] = &f;
+    if (!f.deferrals.empty()) waiting_.insert(f.function->address);
     for (const image::Function* target : f.tail_targets)
       if (auto it = plans.find(target); it != plans.end()) before_.emplace(it->second, &f);
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -23,8 +24,8 @@ class TailCallers {
   const FunctionPlan* caller_of(const FunctionPlan* target, std::optional<uint64_t> called) const;
 
  private:
-  std::map<uint64_t, const FunctionPlan*> waiting_;                 // that have such tail calls, by address
-  std::multimap<const FunctionPlan*, const FunctionPlan*> before_;  // who ends in each
+  std::set<uint64_t> waiting_;  // addresses of those that have such tail calls
+  std::multimap<const FunctionPlan*, const FunctionPlan*> before_;         // who ends in each
   std::map<uint64_t, std::pair<image::Range, const FunctionPlan*>> code_;  // of these, by its start
 };
 

@@ -46,8 +46,8 @@ class Done:
         *errors, figures = done.stderr.splitlines(keepends=True)
         self.bytes = done.stdout + b"".join(errors)
         self.text = self.bytes.decode(errors="replace")
-        self.status, kb, self.seconds = (float(figure) for figure in figures.split())
-        self.mb = kb / 1024
+        status, kb, seconds = figures.split()
+        self.status, self.mb, self.seconds = int(status), int(kb) / 1024, float(seconds)
 
 
 JOURNAL_VERSION = int(re.search(r"kJournalVersion = (\d+)", (SOURCE / "runtime/resident/journal.h").read_text())[1])
@@ -119,8 +119,7 @@ class Journals(Hostile):
         self.before = self.remember(program.pid)
         session = self.inject(program.pid, self.plan(), "-m", "work_calls@/Code/hostile/t_work", "-m", "returns").wait_inserted()
         session.kill()
-        place = next(one for one in process_text.mappings(program.pid)
-                     if one.path.startswith("/memfd:mdl-session") and one.offset == 0)
+        place = process_text.journal(program.pid)
         with open(f"/proc/{program.pid}/mem", "rb", buffering=0) as memory:
             memory.seek(place.start)
             content = memory.read(place.end - place.start)
@@ -186,10 +185,8 @@ class Journals(Hostile):
 
     def write_journal(self, pid, journal):
         content = forged_journal(journal)
-        place = next(one for one in process_text.mappings(pid)
-                     if one.path.startswith("/memfd:mdl-session") and one.offset == 0)
         with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
-            memory.seek(place.start)
+            memory.seek(process_text.journal(pid).start)
             memory.write(content)
 
     def test_a_forged_journal_does_not_hide_a_session(self):

@@ -194,8 +194,7 @@ class Killed(LiveTest):
 
     def has_half_a_journal(self):
         """All but its head, which is written last: a large one takes long."""
-        place = next((one for one in process_text.mappings(self.program.pid)
-                      if one.path.startswith("/memfd:mdl-session") and one.offset == 0), None)
+        place = process_text.journal(self.program.pid)
         if not place:
             return False
         with open(f"/proc/{self.program.pid}/mem", "rb", buffering=0) as memory:

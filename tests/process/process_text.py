@@ -43,6 +43,11 @@ def mappings(pid):
     return found
 
 
+def journal(pid):
+    """The mapping of a session's journal; None where there is none."""
+    return next((one for one in mappings(pid) if one.path.startswith("/memfd:mdl-session") and one.offset == 0), None)
+
+
 def digest(pid):
     """{(start, end, path): SHA-256} of every executable mapping, ours included."""
     digests = {}
