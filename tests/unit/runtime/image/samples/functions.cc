@@ -590,7 +590,7 @@ asm(R"(
 
   # Its table of exceptions says that it catches in what is called elsewhere, and named by nothing.
   FUNCTION s_asm_pad_elsewhere
-  .cfi_lsda 0x1b, 18f
+  .cfi_lsda 0x1b, s_asm_pad_elsewhere_table
   sub $8, %rsp
   .cfi_adjust_cfa_offset 8
 15: call 17f
@@ -604,7 +604,8 @@ asm(R"(
 19: ret
   .cfi_endproc
   .pushsection .gcc_except_table, "a"
-18: .byte 0xff, 0xff, 1
+s_asm_pad_elsewhere_table:
+  .byte 0xff, 0xff, 1
   .uleb128 21f - 20f
 20: .uleb128 15b - s_asm_pad_elsewhere
   .uleb128 16b - 15b
