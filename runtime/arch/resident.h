@@ -47,8 +47,8 @@ uint64_t span_offset();       // of the routine for Track::routine
 uint64_t span_entry_offset(size_t timers, size_t index);
 // Where a stencil's routine begins in it.
 uint64_t routine_offset(format::Routine routine);
-// The hooks that a function's entry can have, and where in the resident code the routine of each begins. All
-// keep every register and flag.
+// The hooks that a function's entry, or its returns, can have, and where in the resident code the routine of each
+// begins. All keep every register and flag.
 enum class Hook : uint8_t {
   none,
   exit,   // _exit: a process that ends waits for its last values to be read
@@ -60,7 +60,13 @@ enum class Hook : uint8_t {
   catch_,  // __cxa_begin_catch and its like: frames below the one that calls it have vanished
   jump,    // longjmp(buffer, ...): frames below the buffer's stack pointer vanish
   end,     // __call_tls_dtors, where a thread ends: likewise; a thread without a block stays without
+  vfork,   // a return of vfork in the parent: likewise; the child, which ran as this thread, is gone
+  spawn,   // a return of posix_spawn: likewise, and those on a stack that is not there any more
 };
+// Where it is in its function.
+constexpr format::PointKind point_of(Hook hook) {
+  return hook == Hook::vfork || hook == Hook::spawn ? format::PointKind::return_ : format::PointKind::entry;
+}
 uint64_t hook_offset(Hook hook);
 
 }  // namespace mdl::arch

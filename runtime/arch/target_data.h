@@ -41,6 +41,8 @@
   /* Waiting for the injector: naps, of so many ns and what the kernel adds; some 0.8 s */             \
   X(Naps, 5000)                                                                                       \
   X(NapNs, 100000)                                                                                    \
+  /* In the place of how rt_sigprocmask is to change the mask: it reads it, and changes nothing */      \
+  X(NoMaskChange, 0xffffffff)                                                                         \
   /* A slot of the directory: {thread pointer, block}; 0 = free */                                     \
   X(SlotSize, 16)                                                                                     \
   /* A thread's block. Two words have one meaning while the thread lives and another in a copy. */     \

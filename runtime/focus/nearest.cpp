@@ -46,7 +46,7 @@ bool is_last_part(std::string_view whole, std::string_view wanted) {
 
 std::vector<std::string> nearest(std::string_view wanted, const std::vector<std::string>& known) {
   std::vector<NearName> found =
-      near_names(wanted, {known.begin(), known.end()}, {.least = 2, .longest = 200});
+      near_names(wanted, {known.begin(), known.end()}, {.least = wanted.size() < 5 ? 1u : 2u, .longest = 200});
   std::erase_if(found, [&](const NearName& near) {  // what has nothing in common
     return near.changes >= std::max(wanted.size(), near.name.size());
   });

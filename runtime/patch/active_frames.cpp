@@ -11,6 +11,7 @@
 #include "runtime/arch/description.h"
 #include "runtime/arch/windows.h"
 #include "runtime/image/for_people.h"
+#include "runtime/image/function_code.h"
 #include "runtime/patch/tail_callers.h"
 #include "runtime/resident/thread_blocks.h"
 #include "runtime/values/spans.h"
@@ -324,7 +325,10 @@ class ActiveThreads {
     std::vector<std::byte> call(arch::kMachine.jump_size);
     const uint64_t at = caller.pc - call.size();
     if (!target || !caller.is_call || !now_.read(at, call)) return;
-    const FunctionPlan* left = raised_.tail_callers.caller_of(target, arch::branch_target(at, call));
+    std::optional<uint64_t> called = arch::branch_target(at, call);
+    if (const uint64_t slot = called ? image::linkage_slot(now_, *called) : 0)
+      if (!now_.read(slot, std::as_writable_bytes(std::span(&*called, 1)))) called.reset();
+    const FunctionPlan* left = raised_.tail_callers.caller_of(target, called);
     if (left) left_.insert({left, target});
   }
 

@@ -128,9 +128,8 @@ void plan_windows(const plan::Plan& plan, FunctionPlan& f, StubSpace& stubs) {
   for (const Window& window : f.sites.windows)
     if (window.tactic == Tactic::punned) stubs.release(window.stub);
   std::erase_if(f.points, [&](const FunctionPlan::Point& point) {
-    bool hooked = f.hook != arch::Hook::none && point.wanted.kind == format::PointKind::entry;
     bool ends = f.ends_deferred && point.wanted.kind == format::PointKind::return_;
-    return point.snippets.empty() && !hooked && !ends;
+    return point.snippets.empty() && !f.is_hooked(point.wanted.kind) && !ends;
   });
   std::vector<WantedSite> wanted;
   for (FunctionPlan::Point& point : f.points) {
@@ -138,6 +137,7 @@ void plan_windows(const plan::Plan& plan, FunctionPlan& f, StubSpace& stubs) {
         static_cast<size_t>(std::count_if(point.snippets.begin(), point.snippets.end(),
                                           [&](const BoundSnippet& s) { return reads_result(plan, s); }));
     point.wanted.asked = !point.snippets.empty();
+    point.wanted.at_tail_jumps = point.wanted.asked || f.hook == arch::Hook::vfork;
     point.wanted.result = readers > 0;
     point.wanted.repeatable =
         std::ranges::all_of(point.snippets, [&](const BoundSnippet& s) { return needs_own_frame(plan, s); });
@@ -199,8 +199,7 @@ void plan_function(const plan::Plan& plan, const focus::Binding& binding, const 
   plan_windows(plan, f, stubs);
   if (f.hook != arch::Hook::none)
     for (const Refusal& refusal : f.sites.refusals)
-      if (refusal.site.kind == format::PointKind::entry)
-        out.unhooked.push_back(f.function->name + ": " + refusal.reason);
+      if (f.is_hooked(refusal.site.kind)) out.unhooked.push_back(f.function->name + ": " + refusal.reason);
   out.sites += f.sites.wanted;
   for (Loss& loss : losses(plan, f)) lost.push_back(std::move(loss));
   for (const Loss& loss : lost) {
@@ -229,10 +228,9 @@ void add_hooks(const image::Image& image, bool flags, bool follow, const std::se
       }
       FunctionPlan* const it = &functions[known->second];
       it->hook = hook;
-      if (std::none_of(it->points.begin(), it->points.end(), [](const FunctionPlan::Point& point) {
-            return point.wanted.kind == format::PointKind::entry;
-          }))
-        it->points.emplace_back();
+      if (std::ranges::none_of(
+              it->points, [&](const FunctionPlan::Point& point) { return it->is_hooked(point.wanted.kind); }))
+        it->points.push_back({{arch::point_of(hook)}, {}});
     }
   }
 }
@@ -340,6 +338,10 @@ void drop_unwinding_hooks(Coverage& coverage) {
 }
 
 }  // namespace
+
+bool FunctionPlan::is_hooked(format::PointKind kind) const {
+  return hook != arch::Hook::none && kind == arch::point_of(hook);
+}
 
 uint64_t FunctionPlan::sites_of(const Window& window) const {
   return static_cast<uint64_t>(std::count_if(window.sites.begin(), window.sites.end(), [&](const Site& site) {

@@ -24,13 +24,13 @@ struct FunctionPlan {
   const image::Function* function = nullptr;
   std::shared_ptr<const image::Code> code;  // null once it is in place (Coverage::forget_code)
   FunctionSites sites;
-  // Its points; empty ones are of what runs there for no request: a hook at the entry, ends_deferred.
+  // Its points; empty ones are of what runs there for no request: a hook, ends_deferred.
   struct Point {
     WantedSite wanted;
     std::vector<focus::BoundSnippet> snippets;  // what is left after refusals
   };
   std::vector<Point> points;           // by Site::point
-  arch::Hook hook = arch::Hook::none;  // what of ours runs at its entry
+  arch::Hook hook = arch::Hook::none;  // what of ours runs at its entry, or its returns
   // Tail calls (tail_calls.h): its returns end what functions that jump here have left up; at which of its
   // own tail jumps code waits for such returns, by their addresses; and the functions whose returns these
   // are.
@@ -38,6 +38,8 @@ struct FunctionPlan {
   std::map<uint64_t, arch::Deferral> deferrals;
   std::vector<const image::Function*> tail_targets;
 
+  // Whether the hook is for points of this kind.
+  bool is_hooked(format::PointKind kind) const;
   // Sites of a window at which something of a request runs.
   uint64_t sites_of(const Window& window) const;
 };

@@ -32,6 +32,10 @@ const std::unordered_map<std::string_view, Hooked> kHooks = {
     // glibc calls it when a thread has left its start routine, however it did, and in exit(): what lies below
     // its caller on the stack has ended, as below the caller of __cxa_begin_catch.
     {"__call_tls_dtors", {arch::Hook::end, Hooked::In::library}},
+    // Where these return, the child has executed another program, or ended: its frames were those of this thread.
+    {"vfork", {arch::Hook::vfork, Hooked::In::library}},
+    {"posix_spawn", {arch::Hook::spawn, Hooked::In::library}},
+    {"posix_spawnp", {arch::Hook::spawn, Hooked::In::library}},
     // Through these a process puts itself under a seccomp filter (libseccomp calls syscall), or has its system calls
     // come back to it as SIGSYS.
     {"prctl", {arch::Hook::prctl, Hooked::In::library}},
@@ -75,7 +79,8 @@ bool is_rust_catch(const image::Function& function) {
 }
 
 bool unwinds(arch::Hook hook) {
-  return hook == arch::Hook::catch_ || hook == arch::Hook::jump || hook == arch::Hook::end;
+  return hook == arch::Hook::catch_ || hook == arch::Hook::jump || hook == arch::Hook::end ||
+         hook == arch::Hook::vfork || hook == arch::Hook::spawn;
 }
 
 arch::Hook HookChoice::operator()(const image::Function& function) {

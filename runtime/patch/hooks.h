@@ -1,5 +1,5 @@
-// Which functions of the process get code of ours at their entries whatever is asked for (arch::Hook): those through
-// which it ends, makes frames vanish, or changes what code of metrics may do.
+// Which functions of the process get code of ours at their entries, or their returns, whatever is asked for
+// (arch::Hook): those through which it ends, makes frames vanish, or changes what code of metrics may do.
 #pragma once
 
 #include <optional>

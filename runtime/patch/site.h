@@ -95,10 +95,10 @@ struct WantedSite {
   uint64_t place = 0;
   bool result = false;
   bool only_result = false;
-  bool repeatable = false;  // its code may run behind a call whenever its function runs
-  bool arguments = false;   // some of its code must see the registers as they are at that instruction
-  // A request asks for it. Else it is not counted as wanted, and at the exits only returns are meant.
-  bool asked = true;
+  bool repeatable = false;    // its code may run behind a call whenever its function runs
+  bool arguments = false;     // some of its code must see the registers as they are at that instruction
+  bool asked = true;          // by a request; else it is not counted as wanted
+  bool at_tail_jumps = true;  // at the exits, not only returns are meant
 };
 
 // The windows for the sites of all these points. `stubs`: of punned jumps; null: there are none.

@@ -109,7 +109,7 @@ class Finder {
 
   void exits() {
     for (const image::Exit& exit : code_.exits) {
-      if (!wanted_.asked && exit.kind != ExitKind::return_) continue;
+      if (!wanted_.at_tail_jumps && exit.kind != ExitKind::return_) continue;
       Site one = site(exit.address);
       one.exit = exit.kind;
       if (exit.kind == ExitKind::tail_branch) one.where = Where::taken;

@@ -59,12 +59,18 @@ class TrampolineBuilder {
     if (is_tail_jump(site))
       std::erase_if(pieces, [](const arch::Piece& piece) { return piece.stencil->info.uses_result; });
     if (arms || !pieces.empty() || frame.ends_deferred) emit(pieces, liveness_.before(at, entry), frame);
-    if (!entry || !context_.hook) return;
+    if (!context_.hook || !is_hooked(site)) return;
     arch::emit_call(out_.code, here(), context_.hook);
     frame.arming = context_.hooked == arch::Hook::catch_ ? arch::Arming::catch_
                    : context_.hooked == arch::Hook::jump ? arch::Arming::jump
                                                          : arch::Arming::none;
     if (context_.calls && frame.arming != arch::Arming::none) emit({}, liveness_.before(at, entry), frame);
+  }
+
+  // At a tail jump of vfork the child is there (musl's goes to what sets errno); what posix_spawn jumps to begins it.
+  bool is_hooked(const Site& site) const {
+    return site.kind == arch::point_of(context_.hooked) &&
+           (context_.hooked == arch::Hook::vfork || !is_tail_jump(site));
   }
 
   const arch::Deferral* deferral(const Site& site) const {

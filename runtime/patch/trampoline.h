@@ -34,7 +34,7 @@ struct Trampoline {
 struct TrampolineContext {
   const plan::Stencil* guard = nullptr;
   arch::Lookup lookup;
-  uint64_t hook = 0;                        // the resident routine to call at the entry, 0 = none
+  uint64_t hook = 0;                        // the resident routine to call, 0 = none
   arch::Hook hooked = arch::Hook::none;     // what it is
   const arch::ArmedCalls* calls = nullptr;  // null: no call is armed
   // FunctionPlan::deferrals and ends_deferred

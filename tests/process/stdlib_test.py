@@ -135,7 +135,7 @@ metric waits {
         self.assert_between(done["cpu"], values["cpu_time"], done["elapsed"])
         # Inside do_sleep itself: all but its callees asleep() and clock_gettime(), whose share is the machine's.
         self.assertLess(values["wall_time_exclusive"], done["wall"] - done["asleep"])
-        self.assertGreater(values["wall_time_exclusive"], (done["wall"] - done["asleep"]) // 10)
+        self.assertGreater(values["wall_time_exclusive"], done["cpu"] // 10)  # not of wall time: a callee may wait for a processor
         self.assertLess(values["cpu_time_exclusive"], done["cpu"])
         self.assertGreater(values["cpu_time_exclusive"], done["cpu"] // 10)
 

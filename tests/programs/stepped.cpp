@@ -10,12 +10,17 @@
 //
 // The kernel raises SIGTRAP behind each instruction that runs with the flag set; the handler counts. A system call is one
 // instruction. The first calls are left out because a first hit does more than the next one: it claims the thread's block
-// and the place of its key. Addresses are not randomized, because keys that are addresses are hashed.
+// and the place of its key. Addresses are not randomized, because keys that are addresses are hashed. The counter that
+// rdtsc reads goes by the instructions meanwhile (PR_SET_TSC makes it a fault), because a hit that takes long does more.
 #include <signal.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
+#include <ucontext.h>
 #include <unistd.h>
+#include <x86intrin.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "protocol.h"
@@ -111,13 +116,33 @@ constexpr int kCalls = 4;
 constexpr char kText[] = "a text of some length";
 
 volatile sig_atomic_t instructions = 0;
+volatile uint64_t ticks = 0;
+
+void count() {
+  constexpr uint64_t kTicks = 20;  // of an instruction
+  instructions = instructions + 1;
+  ticks = ticks + kTicks;
+}
+
+void read_counter(int, siginfo_t*, void* context) {
+  constexpr unsigned char kRdtsc[] = {0x0f, 0x31};
+  greg_t* const registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  if (memcmp(reinterpret_cast<const void*>(registers[REG_RIP]), kRdtsc, sizeof kRdtsc) != 0) _exit(3);
+  count();
+  registers[REG_RIP] += sizeof kRdtsc;
+  registers[REG_RAX] = static_cast<uint32_t>(ticks);
+  registers[REG_RDX] = static_cast<greg_t>(ticks >> 32);
+}
 
 std::string step(const Function& function) {
   std::string out;
   const auto text = reinterpret_cast<uint64_t>(kText);
   for (int i = -2; i < kCalls; ++i) {
     instructions = 0;
+    ticks = __rdtsc();
+    prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
     step_call(function.call, 7, text);
+    prctl(PR_SET_TSC, PR_TSC_ENABLE);
     if (i >= 0) out += (i ? "," : "") + std::to_string(instructions);
   }
   return std::string("\"name\":\"") + function.name + "\",\"instructions\":[" + out + "]";
@@ -132,8 +157,11 @@ int main(int argc, char** argv) {
     execv("/proc/self/exe", argv);
   alarm(argc > 1 ? static_cast<unsigned>(atoi(argv[1])) : 120);
   struct sigaction action = {};
-  action.sa_handler = [](int) { instructions = instructions + 1; };
+  action.sa_handler = [](int) { count(); };
   sigaction(SIGTRAP, &action, nullptr);
+  action.sa_flags = SA_SIGINFO;
+  action.sa_sigaction = read_counter;
+  sigaction(SIGSEGV, &action, nullptr);
   protocol::say_event("ready", protocol::field("functions", sizeof kFunctions / sizeof *kFunctions));
   for (;;) {
     const protocol::Command command = protocol::next_command();

@@ -16,6 +16,8 @@
         .globl  mdl_resident_catch
         .globl  mdl_resident_jump
         .globl  mdl_resident_thread_end
+        .globl  mdl_resident_vfork
+        .globl  mdl_resident_spawn
         .globl  mdl_resident_cpu
         .globl  mdl_resident_cpu_clock
         .globl  mdl_resident_clock_behind
@@ -43,6 +45,8 @@
         .equ    kHash, 0x1e35a7bd       // as in trampoline.cpp
         .equ    kHashShift, 28
         .equ    kStack, 64 << 20
+        .equ    kSpawnFrame, 64 << 10   // what posix_spawn may take of its caller's stack
+        .equ    kEfault, 14
         // System calls (asm/unistd_64.h)
         .equ    kRtSigprocmask, 14
         .equ    kNanosleep, 35
@@ -358,18 +362,76 @@ mdl_resident_exit:
 // each is an anomaly, counted with the flag or timer (resident/layout.h). "On this stack" means within
 // kStack below the limit: frames of another stack (a signal stack, a coroutine) are farther away, or
 // left alone. Keep all registers and flags.
+// mdl_resident_vfork, mdl_resident_spawn: called at the returns of these, where their child has executed a program or
+// ended. It ran with the thread pointer of this thread, so its frames were this thread's. A child of vfork had this
+// stack; one of posix_spawn had its own, which is gone by then (glibc) or was a part of posix_spawn's frame (musl).
         // Goes on at `alive` unless the frame at \where has vanished; rax: the limit, r10 is lost
         .macro  skip_if_alive where, alive
         movq    \where, %r10
-        subq    %rax, %r10
-        jns     \alive                  // not below the limit
-        cmpq    $-kStack, %r10
-        jl      \alive                  // another stack's
+        callown .Lis_alive
+        jc      \alive
         .endm
+// CF: the frame r10 is alive, as the limit rax says; r10 is lost. An odd limit is that of posix_spawn, one more.
+.Lis_alive:
+        subq    %rax, %r10
+        testb   $1, %al
+        jnz     .Lafter_spawn
+        testq   %r10, %r10
+        jns     .Lstays                 // not below the limit
+        cmpq    $-kStack, %r10
+        jl      .Lstays                 // another stack's
+.Lis_gone:
+        clc
+        ret
+.Lstays:
+        stc
+        ret
+.Lafter_spawn:
+        cmpq    $-kSpawnFrame, %r10
+        jl      .Lis_mapped
+        cmpq    $-1, %r10
+        jl      .Lis_gone
+.Lis_mapped:                            // rt_sigprocmask(kNoMaskChange, frame, 0, 8) reads it, and does nothing
+        addq    %rax, %r10
+        pushq   %rcx
+        without_calls %rcx, .Lnot_asked
+        pushq   %rax
+        pushq   %rdx
+        pushq   %rsi
+        pushq   %rdi
+        pushq   %r11
+        movl    $kNoMaskChange, %edi
+        movq    %r10, %rsi
+        xorl    %edx, %edx
+        callown .Lsignals
+        cmpq    $-kEfault, %rax
+        popq    %r11
+        popq    %rdi
+        popq    %rsi
+        popq    %rdx
+        popq    %rax
+        popq    %rcx
+        je      .Lis_gone
+        jmp     .Lstays
+.Lnot_asked:
+        popq    %rcx
+        jmp     .Lstays
         .p2align 4
 mdl_resident_catch:
         save
         leaq    64(%rsp), %rax          // over what was saved, our return address and the one of the hooked call
+        jmp     .Lvanish
+        .p2align 4
+mdl_resident_vfork:
+        save
+        testl   %eax, %eax
+        jle     .Lkept                  // the child, or nothing was begun
+        leaq    64(%rsp), %rax
+        jmp     .Lvanish
+        .p2align 4
+mdl_resident_spawn:
+        save
+        leaq    65(%rsp), %rax          // odd: .Lis_alive
         jmp     .Lvanish
         .p2align 4
 mdl_resident_thread_end:                // the same where a thread ends, if it has a block; else it gets none

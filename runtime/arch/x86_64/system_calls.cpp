@@ -80,6 +80,7 @@ std::vector<PlannedCall> insertion_calls(bool follow, bool locked) {
 std::vector<PlannedCall> resident_calls(bool asks_id, bool follow) {
   std::vector<PlannedCall> out = {
       {__NR_rt_sigprocmask, {SIG_SETMASK, kUnknown, kUnknown, kMaskBytes}, "telling threads apart"},
+      {__NR_rt_sigprocmask, {kNoMaskChange, kUnknown, 0, kMaskBytes}, "the returns of posix_spawn"},
       {__NR_getpid, {}, "reading the last values at the end of the process"}};
   if (follow) out.push_back({__NR_nanosleep, {kUnknown, 0}, "the following of forks"});
   if (follow && !asks_id) out.push_back({__NR_gettid, {}, "the following of forks"});

@@ -14,21 +14,37 @@ TEST_F(PointCode, FramesThatVanishLowerTheirFlags) {
   State before{};
   for (uint64_t i = 0; i < 16; i++) before.regs[i] = 0x0101010101010101u * i;
   before.flags = 0xad7;
-  const void* caught = code_ + arch::hook_offset(arch::Hook::catch_);
+  const auto page = [] {
+    return reinterpret_cast<uint64_t>(mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  };
+  const uint64_t there = page(), gone = page();
+  munmap(reinterpret_cast<void*>(gone), 4096);
+  using arch::Hook;
+  constexpr auto kError = static_cast<uint64_t>(-1);
   struct Case {
+    Hook hook;
     uint64_t frame;
     bool vanishes;
+    uint64_t result = 0;
   };
-  for (Case c : {Case{here - 4096, true}, Case{here + 4096, false}, Case{here - (1u << 30), false}}) {
+  for (const Case& c :
+       {Case{Hook::catch_, here - 4096, true}, Case{Hook::catch_, here + 4096, false},
+        Case{Hook::catch_, here - (1u << 30), false}, Case{Hook::catch_, gone, false},
+        Case{Hook::vfork, here - 4096, true, 77}, Case{Hook::vfork, here + 4096, false, 77},
+        Case{Hook::vfork, here - 4096, false, 0}, Case{Hook::vfork, here - 4096, false, kError},
+        Case{Hook::spawn, here - 4096, true}, Case{Hook::spawn, here + 4096, false},
+        Case{Hook::spawn, gone + 8, true}, Case{Hook::spawn, there + 8, false}}) {
     flag[0] = 2, flag[1] = c.frame;
+    before.regs[0] = c.result;
     uint64_t anomalies = data_[layout_.block(slot) / 8];
     State after = before;
-    run_with(&after, caught);
+    run_with(&after, code_ + arch::hook_offset(c.hook));
     EXPECT_EQ(flag[0], c.vanishes ? 0u : 2u);
     EXPECT_EQ(data_[layout_.block(slot) / 8] - anomalies, c.vanishes ? 1u : 0u);
     for (int i = 0; i < 16; i++) EXPECT_EQ(after.regs[i], before.regs[i]);
     EXPECT_EQ(after.flags, before.flags);
   }
+  munmap(reinterpret_cast<void*>(there), 4096);
 }
 
 // Timers of frames that have vanished are stopped, calls that will not come back are forgotten.

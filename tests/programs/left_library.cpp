@@ -1,0 +1,1 @@
+// left.cpp in a library, main() too: nothing is here.
