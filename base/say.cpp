@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -89,6 +90,11 @@ void say_text(std::FILE* to, std::string_view text) {
   }
   if (std::fwrite(out.data(), 1, out.size(), to) < out.size() && to != stderr)
     throw std::system_error(errno, std::generic_category(), "cannot write");
+}
+
+void warn_text_once(std::string text) {
+  static std::set<std::string> warnings;
+  if (const auto [it, is_new] = warnings.insert(std::move(text)); is_new) say(stderr, "warning: {}\n", *it);
 }
 
 }  // namespace mdl

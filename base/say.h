@@ -43,18 +43,31 @@ decltype(auto) harmless_argument(const T& value) {
 }
 
 template <typename... Args>
-void say(std::FILE* to, fmt::format_string<Args...> format, const Args&... args) {
+std::string harmless_text(fmt::format_string<Args...> format, const Args&... args) {
   const std::tuple<decltype(harmless_argument(args))...> all(harmless_argument(args)...);
-  say_text(to, std::apply(
-                   [&](const auto&... one) {
-                     return fmt::vformat(fmt::string_view(format), fmt::make_format_args(one...));
-                   },
-                   all));
+  return std::apply(
+      [&](const auto&... one) {
+        return fmt::vformat(fmt::string_view(format), fmt::make_format_args(one...));
+      },
+      all);
+}
+
+template <typename... Args>
+void say(std::FILE* to, fmt::format_string<Args...> format, const Args&... args) {
+  say_text(to, harmless_text(format, args...));
 }
 
 template <typename... Args>
 void say(fmt::format_string<Args...> format, const Args&... args) {
   say(stdout, format, args...);
+}
+
+// A warning, a line on standard error, unless the same one has been said: several processes of one program have the
+// same ones.
+void warn_text_once(std::string text);
+template <typename... Args>
+void warn_once(fmt::format_string<Args...> format, const Args&... args) {
+  warn_text_once(harmless_text(format, args...));
 }
 
 }  // namespace mdl

@@ -215,7 +215,7 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   if (!options_->dry_run) return {};
   auto refused = patch::rehearse(*input_, memory);
   if (!refused) return refused.error();
-  if (*refused) say(stderr, "warning: {}\n", patch::audit_warning(*refused));
+  if (*refused) warn_once("{}", patch::audit_warning(*refused));
   return {};
 }
 
@@ -263,14 +263,13 @@ Result<void> AttachedProcess::check() const {
     return ok;
   for (const image::Object& object : measured_.image.objects)
     if (object.is_go)
-      say(stderr, "warning: {} is Go code, which is not instrumented: nothing of it is counted\n",
-          object.name);
+      warn_once("{} is Go code, which is not instrumented: nothing of it is counted", object.name);
   for (const image::Object& object : measured_.image.objects)
     if (object.runs_old_code)
-      say(stderr,
-          "warning: {} was rewritten by BOLT, and code of before runs, too (pointers lead there): what is "
-          "done "
-          "there is not counted\n",
+      warn_once(
+          "{} was rewritten by BOLT, and code of before runs, too (pointers lead there): what is done there "
+          "is "
+          "not counted",
           object.name);
   return check_budget(measured_.plan(), measured_.binding, measured_.wanted.ps_per_cycle, options_->budget);
 }
@@ -312,9 +311,10 @@ Result<AttachedProcess::Clocks> AttachedProcess::clocks_for(const plan::Plan& pl
   if (options_->raw_times || out.ticks_per_second == 0) return out;
   if (!times) return out;
   if (std::ranges::any_of(plan.stencils, &plan::Stencil::reads_otherwise))
-    say(stderr,
-        "warning: the plan reads the clock in a way of its own: its times include what the "
-        "instrumentation takes, as with --raw-times\n");
+    warn_once(
+        "the plan reads the clock in a way of its own: its times include what the instrumentation takes, as "
+        "with "
+        "--raw-times");
   else
     out.hit_time = arch::measure_hit_time(out.ticks_per_second, measured_.wanted.ps_per_cycle);
   return out;
@@ -398,7 +398,7 @@ Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed
 }
 
 void AttachedProcess::say_inserted() const {
-  print_inserted(stderr, inserted_, measured_.coverage);
+  print_inserted(inserted_, measured_.coverage);
   if (options_->verbose) print_refused(stderr, measured_.coverage);
   print_left_out(stderr, pid_, measured_.binding, options_->verbose);
   print_clones(stderr, measured_.binding, options_->verbose);
@@ -511,7 +511,7 @@ Result<std::string> AttachedProcess::change(const Move& move, const output::Feed
   if (std::ranges::any_of(measured_.binding.key_tables, has_come))
     measurement_->name_addresses(names_of_keys(measured_.plan(), measured_.image));
   libraries_.emplace(*input_, measured_.wanted, measurement_->memory(), measurement_->journal());
-  for (const std::string& warning : done->warnings) say(stderr, "warning: {}\n", warning);
+  for (const std::string& warning : done->warnings) warn_once("{}", warning);
   const size_t refused = measured_.coverage.refused.size();
   return fmt::format("{}{}{}", points_text(*done), refused == 0 ? "" : fmt::format(", {} refused", refused),
                      lines.unmeasured == 0

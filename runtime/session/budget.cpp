@@ -54,7 +54,7 @@ Result<void> check_budget(const plan::Plan& plan, const focus::Binding& binding,
                              what, *budget)};
   if (static_cast<double>(costs.most) > kRefuseAboveNs * 1000)
     return Error{fmt::format("{}: more than {} ns need --budget NS", what, kRefuseAboveNs)};
-  say(stderr, "warning: {}; --budget NS refuses what takes more\n", what);
+  warn_once("{}; --budget NS refuses what takes more", what);
   return {};
 }
 

@@ -162,7 +162,7 @@ bool Libraries::insert(Prepared& prepared) {
           points_text(extension->inserted),
           prepared.coverage.refused.empty() ? ""
                                             : fmt::format(", {} refused", prepared.coverage.refused.size()));
-      for (const std::string& warning : extension->inserted.warnings) say(stderr, "warning: {}\n", warning);
+      for (const std::string& warning : extension->inserted.warnings) warn_once("{}", warning);
       if (prepared.graft.left_out)
         say(stderr,
             "warning: functions of {} that would be lines of their own have none: they were not there at "

@@ -224,15 +224,15 @@ std::string points_text(const patch::Inserted& inserted) {
       paused.all < kNotable ? "" : fmt::format(", at most {:.1f} ms at a time", ms(paused.longest)));
 }
 
-void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch::Coverage& coverage) {
-  say(out, "inserted {} ({} threads", points_text(inserted), inserted.threads);
-  if (inserted.frames) say(out, ", {} active frames", inserted.frames);
-  say(out, "){}\n", coverage.refused.empty() ? "" : fmt::format(", {} refused", coverage.refused.size()));
-  for (const std::string& warning : inserted.warnings) say(out, "warning: {}\n", warning);
+void print_inserted(const patch::Inserted& inserted, const patch::Coverage& coverage) {
+  say(stderr, "inserted {} ({} threads", points_text(inserted), inserted.threads);
+  if (inserted.frames) say(stderr, ", {} active frames", inserted.frames);
+  say(stderr, "){}\n", coverage.refused.empty() ? "" : fmt::format(", {} refused", coverage.refused.size()));
+  for (const std::string& warning : inserted.warnings) warn_once("{}", warning);
   for (const std::string& why : coverage.unhooked)
-    say(out,
-        "warning: not hooked: {} (docs/events.md, \"Frames that vanish\"; docs/processes.md, \"The end of "
-        "the process\")\n",
+    warn_once(
+        "not hooked: {} (docs/events.md, \"Frames that vanish\"; docs/processes.md, \"The end of the "
+        "process\")",
         why);
 }
 

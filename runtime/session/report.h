@@ -33,7 +33,7 @@ void print_left_out(std::FILE* out, pid_t pid, const focus::Binding& binding, bo
 // "812 points in 41.0 ms, paused 0.6 ms": all stops together, and where these are long, the longest one.
 std::string points_text(const patch::Inserted& inserted);
 // "inserted 812 points in 41.0 ms, paused 0.6 ms (4 threads)", and warnings.
-void print_inserted(std::FILE* out, const patch::Inserted& inserted, const patch::Coverage& coverage);
+void print_inserted(const patch::Inserted& inserted, const patch::Coverage& coverage);
 // --list: every function as it is named in a focus.
 int print_functions(std::FILE* out, const image::Image& image, const std::string& glob,
                     std::string_view format = "");

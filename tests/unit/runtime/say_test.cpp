@@ -43,5 +43,13 @@ TEST(Say, AnArgumentStaysInItsLine) {
   EXPECT_EQ(std::string(text, size), "evil?process 1 is not instrumented: 7 of ?[2J\na?, b\n");
 }
 
+TEST(Say, AWarningIsSaidOnce) {
+  std::string errors;
+  keep_errors(&errors);
+  for (const char* object : {"a\tb", "c", "a\tb"}) warn_once("{} is old", object);
+  keep_errors(nullptr);
+  EXPECT_EQ(errors, "warning: a?b is old\nwarning: c is old\n");
+}
+
 }  // namespace
 }  // namespace mdl
