@@ -179,6 +179,7 @@ class ThreadExits {
     for (pid_t tid : threads_.stopped())
       if (auto registers = threads_.registers(tid)) look_at(tid, *registers);
     for (const auto& [cell, missed] : missed_) out_.missed.push_back(missed);
+    for (const auto& [cell, elsewhere] : elsewhere_) out_.elsewhere.push_back(elsewhere);
     return std::move(out_);
   }
 
@@ -215,11 +216,9 @@ class ThreadExits {
       std::string_view why = doubt(*cell, registers, stack);
       if (why.empty() && !quiet) quiet = !is_unwinding(registers, stack);
       if (why.empty() && !*quiet) why = "an exception is on its way";
-      if (!why.empty()) {
-        out_.unclear[std::string(why)]++;
-        continue;
-      }
-      MissedExit& missed = missed_[cell->cell];
+      if (!why.empty()) out_.unclear[std::string(why)]++;
+      if (!why.empty() && why != kUnclear) continue;
+      MissedExit& missed = (why.empty() ? missed_ : elsewhere_)[cell->cell];
       missed.cell = cell;
       missed.entries += count(*raised_of(*cell));
       missed.threads++;
@@ -346,7 +345,7 @@ class ThreadExits {
   std::vector<uint64_t> directory_, block_;
   uint64_t block_at_ = 0;
   size_t looks_ = 0;
-  std::map<focus::CellId, MissedExit> missed_;
+  std::map<focus::CellId, MissedExit> missed_, elsewhere_;
   ExitCheck out_;
 };
 

@@ -31,13 +31,14 @@ namespace mdl::patch {
 
 struct MissedExit {
   const resident::RaisedCell* cell = nullptr;  // in the journal
-  uint64_t entries = 0;              // of frames that are not there, over all threads
+  uint64_t entries = 0;                        // of frames that are not there, over all threads
   uint64_t threads = 0;
 };
 
 struct ExitCheck {
   bool done = false;  // false: nothing was looked at
   std::vector<MissedExit> missed;
+  std::vector<MissedExit> elsewhere;        // among the unclear: a coroutine that does not run may be there
   uint64_t up = 0;                          // flags and timers that were up, of all threads
   std::map<std::string, uint64_t> unclear;  // of these, by the reason why nothing can be said
 };

@@ -288,29 +288,49 @@ std::string counted(uint64_t number, const char* what) {
 
 }  // namespace
 
-void say_missed_exits(pid_t pid, const resident::Journal& journal, const patch::ExitCheck& check) {
-  // A function's flag, its timers and the flags of other requests are up for the same frames.
-  std::map<std::vector<uint32_t>, patch::MissedExit> by_functions;
-  std::map<std::vector<uint32_t>, std::vector<std::string>> suspect;
-  for (const patch::MissedExit& missed : check.missed) {
-    patch::MissedExit& all = by_functions[missed.cell->functions];
-    all.entries = std::max(all.entries, missed.entries);
-    all.threads = std::max(all.threads, missed.threads);
-    for (uint32_t r : missed.cell->requests)
+namespace {
+
+struct Exits {
+  patch::MissedExit all;
+  std::vector<std::string> requests;
+};
+
+// A function's flag, its timers and the flags of other requests are up for the same frames.
+std::map<std::vector<uint32_t>, Exits> by_functions(const resident::Journal& journal,
+                                                    const std::vector<patch::MissedExit>& exits) {
+  std::map<std::vector<uint32_t>, Exits> out;
+  for (const patch::MissedExit& one : exits) {
+    auto& [all, requests] = out[one.cell->functions];
+    all.entries = std::max(all.entries, one.entries);
+    all.threads = std::max(all.threads, one.threads);
+    for (const uint32_t r : one.cell->requests)
       if (r < journal.requests.size())
-        suspect[missed.cell->functions].push_back(
-            focus::request_text(journal.requests[r].metric, journal.requests[r].focus));
+        requests.push_back(focus::request_text(journal.requests[r].metric, journal.requests[r].focus));
   }
-  for (const auto& [functions, missed] : by_functions) {
-    std::vector<std::string> names;
-    for (uint32_t f : functions) names.push_back(journal.functions[f].name);
+  return out;
+}
+
+std::string names_of(const resident::Journal& journal, const std::vector<uint32_t>& functions) {
+  std::vector<std::string> names;
+  for (const uint32_t f : functions) names.push_back(journal.functions[f].name);
+  return (names.size() == 1 ? "" : fmt::format("one of {} functions, ", names.size())) + listed(names);
+}
+
+}  // namespace
+
+void say_missed_exits(pid_t pid, const resident::Journal& journal, const patch::ExitCheck& check) {
+  for (const auto& [functions, exits] : by_functions(journal, check.missed))
     say(stderr,
-        "warning: process {}: {}{} was entered {} more often than it was left, in {}, and is not "
+        "warning: process {}: {} was entered {} more often than it was left, in {}, and is not "
         "active there: exits were missed; suspect: {}\n",
-        pid, names.size() == 1 ? "" : fmt::format("one of {} functions, ", names.size()), listed(names),
-        missed.entries == 1 ? "once" : fmt::format("{} times", missed.entries),
-        counted(missed.threads, "thread"), listed(suspect[functions]));
-  }
+        pid, names_of(journal, functions),
+        exits.all.entries == 1 ? "once" : fmt::format("{} times", exits.all.entries),
+        counted(exits.all.threads, "thread"), listed(exits.requests));
+  for (const auto& [functions, exits] : by_functions(journal, check.elsewhere))
+    say(stderr,
+        "warning: process {}: {} is active in {} on a stack that does not run now, as that of a coroutine: "
+        "what the thread did elsewhere meanwhile is taken to be within it; about: {}\n",
+        pid, names_of(journal, functions), counted(exits.all.threads, "thread"), listed(exits.requests));
 }
 
 void print_check(std::FILE* out, const patch::ExitCheck& check) {

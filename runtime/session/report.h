@@ -38,7 +38,8 @@ void print_inserted(const patch::Inserted& inserted, const patch::Coverage& cove
 int print_functions(std::FILE* out, const image::Image& image, const std::string& glob,
                     std::string_view format = "");
 
-// Functions whose exits were missed, and the requests that are suspect for it: on standard error.
+// Functions whose exits were missed, or that seem to be active in coroutines, and the requests that are about them: on
+// standard error.
 void say_missed_exits(pid_t pid, const resident::Journal& journal, const patch::ExitCheck& check);
 
 // --check: how many flags and timers were up, and what is known of them.

@@ -229,6 +229,7 @@ class Asked(Check):
         self.assertIn("2 not checked: ", self.check(0).stdout)
         self.finish()
         self.assertIn("2 not checked: ", self.session.errors)
+        self.assertIn("t_left is active in 1 thread on a stack that does not run now", self.session.errors)
 
     def test_what_was_left(self):
         for option in ("--check", "-d1000"):
