@@ -249,6 +249,7 @@ void AttachedProcess::explain() const {
 int AttachedProcess::print_rehearsal(output::Rows& rows) const {
   print_left_out(stderr, pid_, measured_.binding, options_->verbose);
   print_clones(stderr, measured_.binding, options_->verbose);
+  print_folded(stderr, measured_.binding);
   if (rows.has_objects()) {
     say_text(stdout, rows.of(row_of(measured_.image.pid, measured_.binding, measured_.coverage)));
   } else {
@@ -402,6 +403,7 @@ void AttachedProcess::say_inserted() const {
   if (options_->verbose) print_refused(stderr, measured_.coverage);
   print_left_out(stderr, pid_, measured_.binding, options_->verbose);
   print_clones(stderr, measured_.binding, options_->verbose);
+  print_folded(stderr, measured_.binding);
 }
 
 std::vector<bool> AttachedProcess::hollow() const {

@@ -13,6 +13,7 @@
 #include "base/say.h"
 #include "runtime/arch/description.h"
 #include "runtime/focus/continuation.h"
+#include "runtime/focus/folded.h"
 #include "runtime/image/for_people.h"
 #include "runtime/output/rows.h"
 
@@ -213,6 +214,15 @@ void print_clones(std::FILE* out, const focus::Binding& binding, bool verbose) {
       "note: the compiler has made further functions of some that are measured, and calls of these are not "
       "counted: {}; in quotes they can be asked for, too\n",
       verbose ? fmt::format("{}", fmt::join(names, ", ")) : listed(std::move(names)));
+}
+
+void print_folded(std::FILE* out, const focus::Binding& binding) {
+  std::vector<std::string> texts;
+  for (const focus::Folded& one : focus::folded_functions(binding))
+    texts.push_back(fmt::format("{} is {}", one.name, listed(one.others)));
+  if (texts.empty()) return;
+  say(out, "note: functions that have the same code are one, and all calls of it are counted: {}\n",
+      listed(std::move(texts)));
 }
 
 std::string points_text(const patch::Inserted& inserted) {

@@ -28,6 +28,8 @@ void print_binding(std::FILE* out, const plan::Plan& plan, const focus::Binding&
 void print_refused(std::FILE* out, const patch::Coverage& coverage);
 // Clones of what is measured that are not measured themselves (focus/clones.h).
 void print_clones(std::FILE* out, const focus::Binding& binding, bool verbose);
+// Functions that count as what is measured (focus/folded.h).
+void print_folded(std::FILE* out, const focus::Binding& binding);
 // The metrics that nobody has asked for by name, and that the process cannot have.
 void print_left_out(std::FILE* out, pid_t pid, const focus::Binding& binding, bool verbose);
 // "812 points in 41.0 ms, paused 0.6 ms": all stops together, and where these are long, the longest one.

@@ -1,10 +1,12 @@
-"""Functions that a compiler has made of others are not counted with these, and it is said that they are there."""
+"""Functions that a compiler has made of others are not counted with these, and it is said that they are there. One that
+stands for several is counted as that, which is said, too."""
 
 import unittest
 
 from harness import LiveTest
 
 NOTE = "further functions of some that are measured"
+FOLDED = "functions that have the same code are one, and all calls of it are counted"
 COPY = "t_original.constprop.0.isra.0"
 PART = "t_original.part.0"
 ALONE = "t_lonely_one.isra.0"
@@ -18,6 +20,7 @@ class Clones(LiveTest):
         program.ask("go 100")
         self.assert_stopped_well(session)
         self.assert_untouched(program.pid, before)
+        self.folded = next((line for line in session.errors.splitlines() if FOLDED in line), "")
         values = {(line["metric"], line["focus"].split("/")[-1]): line["value"] for line in session.lines
                   if line["final"] and line["metric"] != "first"}
         return values, next((line for line in session.errors.splitlines() if NOTE in line), "")
@@ -28,6 +31,16 @@ class Clones(LiveTest):
         self.assertIn(COPY, note)
         self.assertIn(PART, note)
         self.assertNotIn(ALONE, note)
+
+    def test_one_that_stands_for_two(self):
+        for name in ("t_first", "t_second"):
+            self.assertEqual(self.measure(f"count {name}")[0], {(f"count {name}", ""): 300})
+            self.assertRegex(self.folded, "t_first is t_second$|t_second is (__)?t_first")
+        self.measure("count t_original within t_second")
+        self.assertIn("t_second", self.folded)
+        for query in ("count t_original", "calls /Code/clones/*", "count memcpy"):
+            self.measure(query)
+            self.assertEqual(self.folded, "", query)
 
     def test_of_what_is_waited_for(self):
         self.assertIn(COPY, self.measure("count write, t_lonely_two within t_original")[1])
