@@ -56,12 +56,13 @@ enum class Hook : uint8_t {
   prctl,  // prctl and syscall: in a process that puts itself under a seccomp filter, or has its system calls
           // come back to it as SIGSYS, nothing makes a system call any more
   syscall,
-  clone,   // a thread that begins with its maker's thread pointer is noted: both count in one block
-  catch_,  // __cxa_begin_catch and its like: frames below the one that calls it have vanished
-  jump,    // longjmp(buffer, ...): frames below the buffer's stack pointer vanish
-  end,     // __call_tls_dtors, where a thread ends: likewise; a thread without a block stays without
-  vfork,   // a return of vfork in the parent: likewise; the child, which ran as this thread, is gone
-  spawn,   // a return of posix_spawn: likewise, and those on a stack that is not there any more
+  clone,    // a thread that begins with its maker's thread pointer is noted: both count in one block
+  catch_,   // __cxa_begin_catch and its like: frames below the one that calls it have vanished
+  jump,     // longjmp(buffer, ...): frames below the buffer's stack pointer vanish
+  end,      // __call_tls_dtors, where a thread ends: likewise; a thread without a block stays without
+  vfork,    // a return of vfork in the parent: likewise; the child, which ran as this thread, is gone
+  spawn,    // a return of posix_spawn: likewise, and those on a stack that is not there any more
+  landing,  // _Unwind_SetIP(context, address): frames below the one that is to go on there vanish
 };
 // Where it is in its function.
 constexpr format::PointKind point_of(Hook hook) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string_view>
 
@@ -210,8 +211,8 @@ void plan_function(const plan::Plan& plan, const focus::Binding& binding, const 
   if (drop_uneven(plan, binding, lost, f)) plan_windows(plan, f, stubs);
 }
 
-void add_hooks(const image::Image& image, bool flags, bool follow, const std::set<const image::Object*>* only,
-               std::vector<FunctionPlan>& functions) {
+void add_hooks(const image::Image& image, const image::Memory& memory, bool flags, bool follow,
+               const std::set<const image::Object*>* only, std::vector<FunctionPlan>& functions) {
   std::map<const image::Function*, size_t> index;
   for (size_t i = 0; i < functions.size(); i++) index[functions[i].function] = i;
   for (const image::Object& object : image.objects) {
@@ -220,6 +221,10 @@ void add_hooks(const image::Image& image, bool flags, bool follow, const std::se
     for (const image::Function& function : object.functions.named()) {
       const arch::Hook hook = hook_for(function);
       if (hook == arch::Hook::none) continue;
+      std::array<std::byte, arch::kMostOfLanding> code;
+      if (hook == arch::Hook::landing &&
+          !(memory.read(function.address, code) && arch::is_landing_setter(code)))
+        continue;
       (void)object.functions.all();  // its code is looked at
       const auto [known, added] = index.try_emplace(&function, functions.size());
       if (added) {
@@ -526,7 +531,7 @@ Coverage plan_coverage(const plan::Plan& plan, const focus::Binding& binding, co
   bool may_arm = std::any_of(binding.points.begin(), binding.points.end(), [](const BoundPoint& point) {
     return point.kind == format::PointKind::call_after;
   });
-  add_hooks(image, flags || may_arm, scope.follow, scope.only, out.functions);
+  add_hooks(image, memory, flags || may_arm, scope.follow, scope.only, out.functions);
   read_codes(codes, out.functions);
   refuse_unread_results(plan, image, memory, out.functions);
   TailCalls tails(plan, binding, image, memory, scope.only, scope.tails);

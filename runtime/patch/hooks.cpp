@@ -22,6 +22,9 @@ const std::unordered_map<std::string_view, Hooked> kHooks = {
     {"__gdc_begin_catch", {arch::Hook::catch_, Hooked::In::any}},
     {"_d_eh_enter_catch", {arch::Hook::catch_, Hooked::In::any}},
     {"objc_begin_catch", {arch::Hook::catch_, Hooked::In::any}},
+    // By it a language's personality routine says where a frame goes on: at a catch, or at what cleans up on the way. Not
+    // every language calls a function where it has caught.
+    {"_Unwind_SetIP", {arch::Hook::landing, Hooked::In::any}},
     // Every normal end of a process passes _Exit: exit() and a return from main call it. It is _exit by another name
     // in glibc; in musl, _exit goes on to it.
     {"_Exit", {arch::Hook::exit, Hooked::In::library}},
@@ -80,7 +83,7 @@ bool is_rust_catch(const image::Function& function) {
 
 bool unwinds(arch::Hook hook) {
   return hook == arch::Hook::catch_ || hook == arch::Hook::jump || hook == arch::Hook::end ||
-         hook == arch::Hook::vfork || hook == arch::Hook::spawn;
+         hook == arch::Hook::vfork || hook == arch::Hook::spawn || hook == arch::Hook::landing;
 }
 
 arch::Hook HookChoice::operator()(const image::Function& function) {

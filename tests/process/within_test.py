@@ -123,6 +123,21 @@ class Within(LiveTest):
             self.assert_untouched(program.pid, before)
             self.assertEqual(program.end(), 7)
 
+    def test_what_cleans_up_is_outside_of_what_was_left(self):
+        left, cleans, key = "count l_step within l_left", "count l_step within l_cleans", "count l_step within l_left by $arg[0]"
+        for name in ("landings", "landings-static"):
+            with self.subTest(name):
+                program = self.start(name)
+                before = self.remember(program.pid)
+                session = self.inject(program.pid, left, cleans, key).wait_inserted()
+                inside = program.ask("go 1000")["inside"]
+                self.assert_stopped_well(session)
+                self.assert_untouched(program.pid, before)
+                last = {line["metric"]: line for line in session.lines if line["final"]}
+                self.assertEqual((last[left]["value"], last[cleans]["value"]), (inside, 2 * inside))
+                self.assertEqual((last[key]["key"], last[key]["value"]), (["1"], inside))
+                self.assertEqual(program.end(), 0)
+
     def test_removed_while_the_function_is_active(self):
         program, session, before = self.begin()
         self.assert_stopped_well(session)

@@ -224,6 +224,10 @@ bool any_far_jump(std::span<const std::byte> bytes, uint64_t start, llvm::functi
   return any;
 }
 
+bool is_landing_setter(std::span<const std::byte>) {
+  return false;
+}
+
 uint64_t find_stack_jump(std::span<const std::byte>, uint64_t) {
   return 0;
 }

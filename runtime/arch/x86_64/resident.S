@@ -18,6 +18,7 @@
         .globl  mdl_resident_thread_end
         .globl  mdl_resident_vfork
         .globl  mdl_resident_spawn
+        .globl  mdl_resident_landing
         .globl  mdl_resident_cpu
         .globl  mdl_resident_cpu_clock
         .globl  mdl_resident_clock_behind
@@ -45,6 +46,7 @@
         .equ    kHash, 0x1e35a7bd       // as in trampoline.cpp
         .equ    kHashShift, 28
         .equ    kStack, 64 << 20
+        .equ    kContextCfa, 0x90       // in libgcc's struct _Unwind_Context (code_search.cpp)
         .equ    kSpawnFrame, 64 << 10   // what posix_spawn may take of its caller's stack
         .equ    kEfault, 14
         // System calls (asm/unistd_64.h)
@@ -362,6 +364,8 @@ mdl_resident_exit:
 // each is an anomaly, counted with the flag or timer (resident/layout.h). "On this stack" means within
 // kStack below the limit: frames of another stack (a signal stack, a coroutine) are farther away, or
 // left alone. Keep all registers and flags.
+// mdl_resident_landing: called at the entry of _Unwind_SetIP(context, address), where it is decided that the frame of
+// the context goes on at a landing pad: frames below that one have vanished.
 // mdl_resident_vfork, mdl_resident_spawn: called at the returns of these, where their child has executed a program or
 // ended. It ran with the thread pointer of this thread, so its frames were this thread's. A child of vfork had this
 // stack; one of posix_spawn had its own, which is gone by then (glibc) or was a part of posix_spawn's frame (musl).
@@ -420,6 +424,15 @@ mdl_resident_exit:
 mdl_resident_catch:
         save
         leaq    64(%rsp), %rax          // over what was saved, our return address and the one of the hooked call
+        jmp     .Lvanish
+        .p2align 4
+mdl_resident_landing:
+        save
+        movq    kContextCfa(%rdi), %rax // of what the frame has called: the stack pointer that it had there
+        movq    %rax, %rdx
+        subq    %rsp, %rdx
+        cmpq    $kStack, %rdx
+        jae     .Lkept                  // on another stack
         jmp     .Lvanish
         .p2align 4
 mdl_resident_vfork:

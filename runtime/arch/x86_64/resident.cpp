@@ -11,9 +11,9 @@
 
 extern "C" const uint8_t mdl_resident_begin[], mdl_resident_exit[], mdl_resident_exec[], mdl_resident_prctl[],
     mdl_resident_syscall[], mdl_resident_clone[], mdl_resident_catch[], mdl_resident_jump[],
-    mdl_resident_vfork[], mdl_resident_spawn[], mdl_resident_thread_end[], mdl_resident_cpu_clock[],
-    mdl_resident_clock_behind[], mdl_resident_parameters[], mdl_resident_keys[], mdl_resident_span[],
-    mdl_resident_defer[], mdl_resident_end_deferred[], mdl_resident_end[];
+    mdl_resident_vfork[], mdl_resident_spawn[], mdl_resident_landing[], mdl_resident_thread_end[],
+    mdl_resident_cpu_clock[], mdl_resident_clock_behind[], mdl_resident_parameters[], mdl_resident_keys[],
+    mdl_resident_span[], mdl_resident_defer[], mdl_resident_end_deferred[], mdl_resident_end[];
 
 #define X(id, name, feature, nanoseconds) extern "C" const uint8_t mdl_resident_##id[];
 MDL_ROUTINES(X)
@@ -169,6 +169,8 @@ uint64_t hook_offset(Hook hook) {
       return offset_of(mdl_resident_thread_end);
     case Hook::vfork:
       return offset_of(mdl_resident_vfork);
+    case Hook::landing:
+      return offset_of(mdl_resident_landing);
     case Hook::spawn:
       return offset_of(mdl_resident_spawn);
     case Hook::none:

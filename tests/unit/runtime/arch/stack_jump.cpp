@@ -37,6 +37,20 @@ TEST(StackJump, IsNoOther) {
   EXPECT_EQ(find_stack_jump({}, kAt), 0u);
 }
 
+TEST(LandingSetter, IsThatOfLibgcc) {
+  const auto is_one = [](std::initializer_list<int> code) {
+    std::vector<std::byte> bytes;
+    for (const int byte : code) bytes.push_back(static_cast<std::byte>(byte));
+    return is_landing_setter(bytes);
+  };
+  EXPECT_TRUE(is_one({0x48, 0x89, 0xb7, 0x98, 0, 0, 0, 0xc3}));
+  EXPECT_TRUE(is_one({0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x89, 0xb7, 0x98, 0, 0, 0, 0xc3}));
+  EXPECT_FALSE(is_one({0x48, 0x89, 0xb7, 0xa0, 0, 0, 0, 0xc3}));  // another place
+  EXPECT_FALSE(is_one({0x48, 0x89, 0xb7, 0x98, 0, 0, 0, 0xe9}));  // more code
+  EXPECT_FALSE(is_one({0xf3, 0x0f, 0x1e, 0xfa}));
+  EXPECT_FALSE(is_one({}));
+}
+
 // mov $0x54535552005a4f4d,%rcx
 TEST(Constant, IsFoundWhole) {
   std::vector<std::byte> bytes(3, std::byte{0x90});
