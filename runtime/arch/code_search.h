@@ -30,10 +30,6 @@ bool any_far_jump(std::span<const std::byte> bytes, uint64_t start, llvm::functi
 // (__builtin_longjmp); 0 when there is none. kMostOfStackJump bytes from there on are looked at.
 uint64_t find_stack_jump(std::span<const std::byte> bytes, uint64_t start);
 inline constexpr size_t kMostOfStackJump = 24;
-// Whether a function's code is that of libgcc's _Unwind_SetIP, which a resident routine takes the frame from
-// (Hook::landing). kMostOfLanding bytes are enough.
-bool is_landing_setter(std::span<const std::byte> bytes);
-inline constexpr size_t kMostOfLanding = 12;
 // The first place where an instruction may have this constant in it whole; 0 when there is none, or the machine puts
 // constants together from parts.
 uint64_t find_constant(std::span<const std::byte> bytes, uint64_t start, uint64_t constant);

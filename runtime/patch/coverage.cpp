@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <string_view>
 
@@ -14,6 +13,7 @@
 #include "runtime/focus/exclusion.h"
 #include "runtime/image/incoming_jumps.h"
 #include "runtime/image/unread_results.h"
+#include "runtime/patch/find_in_code.h"
 #include "runtime/patch/hooks.h"
 #include "runtime/patch/own_frame.h"
 #include "runtime/patch/relay.h"
@@ -217,19 +217,11 @@ void add_hooks(const image::Image& image, const image::Memory& memory, bool flag
   for (size_t i = 0; i < functions.size(); i++) index[functions[i].function] = i;
   for (const image::Object& object : image.objects) {
     if (only && !only->contains(&object)) continue;
-    HookChoice hook_for(object, flags, follow);
-    for (const image::Function& function : object.functions.named()) {
-      const arch::Hook hook = hook_for(function);
-      if (hook == arch::Hook::none) continue;
-      std::array<std::byte, arch::kMostOfLanding> code;
-      if (hook == arch::Hook::landing &&
-          !(memory.read(function.address, code) && arch::is_landing_setter(code)))
-        continue;
-      (void)object.functions.all();  // its code is looked at
-      const auto [known, added] = index.try_emplace(&function, functions.size());
+    for (const auto& [function, hook] : hooked_functions(object, memory, flags, follow)) {
+      const auto [known, added] = index.try_emplace(function, functions.size());
       if (added) {
         FunctionPlan& f = functions.emplace_back();
-        f.object = &object, f.function = &function;
+        f.object = &object, f.function = function;
       }
       FunctionPlan* const it = &functions[known->second];
       it->hook = hook;
@@ -254,6 +246,8 @@ std::shared_ptr<const image::Code> code_of(const FunctionPlan& f, image::Codes& 
   image::Code code = codes.take(*f.object, *f.function);
   // What is hooked does not fault: it is given what run-time systems have made themselves.
   if (f.hook != arch::Hook::none) code.catches_faults = false;
+  // It is known by its code: glibc's __longjmp, whose jump leaves it.
+  if (f.hook == arch::Hook::jump && f.function->unnamed) code.unresolved_jump = false;
   return std::make_shared<const image::Code>(std::move(code));
 }
 
@@ -423,21 +417,6 @@ const format::CellUse* write_of(const plan::Plan& plan, const BoundSnippet& snip
 bool raises_or_lowers(const plan::Plan& plan, const BoundSnippet& snippet, focus::CellId cell, bool raises) {
   const format::CellUse* use = write_of(plan, snippet, cell);
   return use && (!format::is_timer(use->kind) || use->starts == raises);
-}
-
-// Where `find` has found something in the code of an object that is of interest; 0: nowhere. It is given pieces that
-// overlap by `most` bytes.
-uint64_t find_in_code(const image::Object& object, const image::Memory& memory, size_t most,
-                      llvm::function_ref<uint64_t(std::span<const std::byte>, uint64_t)> find) {
-  constexpr uint64_t kPiece = 1 << 20;
-  std::vector<std::byte> bytes;
-  for (const image::Range& text : object.text)
-    for (uint64_t at = text.start; at < text.end; at += kPiece) {
-      bytes.resize(std::min(text.end - at, kPiece + most));
-      if (!memory.read(at, bytes)) break;
-      if (const uint64_t found = find(bytes, at)) return found;
-    }
-  return 0;
 }
 
 // Where an object has a jump of its own that leaves frames, as Ruby throws.

@@ -1,11 +1,18 @@
 #include "runtime/patch/hooks.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
+#include "runtime/arch/hooked_code.h"
+#include "runtime/image/function_code.h"
 #include "runtime/image/image.h"
+#include "runtime/patch/find_in_code.h"
 
 namespace mdl::patch {
 namespace {
@@ -69,6 +76,35 @@ bool is_c_library(const image::Object& object) {
   });
 }
 
+// Which one a function of this object gets.
+class HookChoice {
+ public:
+  HookChoice(const image::Object& object, bool flags, bool follow)
+      : object_(object), flags_(flags), follow_(follow) {}
+
+  arch::Hook operator()(const image::Function& function);
+
+ private:
+  const image::Object& object_;
+  bool flags_, follow_;
+  std::optional<bool> library_;  // once it matters
+};
+
+arch::Hook HookChoice::operator()(const image::Function& function) {
+  const std::optional<Hooked> found = hooked(function);
+  if (!found || (!flags_ && unwinds(found->hook))) return arch::Hook::none;
+  if (found->in == Hooked::In::any) return found->hook;
+  if (found->in == Hooked::In::followed && !follow_) return arch::Hook::none;
+  if (!library_) library_ = is_c_library(object_);
+  return *library_ ? found->hook : arch::Hook::none;
+}
+
+bool has_code_of_its_hook(const image::Function& function, arch::Hook hook, const image::Memory& memory) {
+  if (hook != arch::Hook::landing) return true;
+  std::array<std::byte, arch::kMostOfHooked> code;
+  return memory.read(function.address, code) && arch::is_landing_setter(code);
+}
+
 }  // namespace
 
 bool is_rust_catch(const image::Function& function) {
@@ -86,13 +122,31 @@ bool unwinds(arch::Hook hook) {
          hook == arch::Hook::vfork || hook == arch::Hook::spawn || hook == arch::Hook::landing;
 }
 
-arch::Hook HookChoice::operator()(const image::Function& function) {
-  const std::optional<Hooked> found = hooked(function);
-  if (!found || (!flags_ && unwinds(found->hook))) return arch::Hook::none;
-  if (found->in == Hooked::In::any) return found->hook;
-  if (found->in == Hooked::In::followed && !follow_) return arch::Hook::none;
-  if (!library_) library_ = is_c_library(object_);
-  return *library_ ? found->hook : arch::Hook::none;
+std::vector<HookedFunction> hooked_functions(const image::Object& object, const image::Memory& memory,
+                                             bool flags, bool follow) {
+  std::vector<HookedFunction> out;
+  std::set<arch::Hook> known;
+  HookChoice hook_for(object, flags, follow);
+  for (const image::Function& function : object.functions.named())
+    if (const arch::Hook hook = hook_for(function);
+        hook != arch::Hook::none && has_code_of_its_hook(function, hook, memory)) {
+      out.push_back({&function, hook});
+      known.insert(hook);
+    }
+  if (!out.empty()) (void)object.functions.all();  // their code is looked at
+  if (!flags) return out;
+  const auto take = [&](arch::Hook hook, uint64_t address) {
+    if (known.contains(hook)) return;
+    (void)object.functions.all();
+    if (const image::Function* function = image::any_function_starting_at(object, address);
+        function && function->unnamed)
+      out.push_back({function, hook});
+  };
+  find_in_code(object, memory, arch::kMostOfHooked, [&](std::span<const std::byte> bytes, uint64_t start) {
+    arch::find_hooked(bytes, start, take);
+    return uint64_t{0};
+  });
+  return out;
 }
 
 void want_hooked(const image::Image& image, bool follow) {

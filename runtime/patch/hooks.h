@@ -2,10 +2,11 @@
 // (arch::Hook): those through which it ends, makes frames vanish, or changes what code of metrics may do.
 #pragma once
 
-#include <optional>
+#include <vector>
 
 #include "runtime/arch/resident.h"
 #include "runtime/image/image.h"
+#include "runtime/image/memory.h"
 
 namespace mdl::patch {
 
@@ -17,19 +18,14 @@ bool is_rust_catch(const image::Function& function);
 // Whether it is about frames that vanish.
 bool unwinds(arch::Hook hook);
 
-// Which one a function of this object gets, where frames that vanish matter (`flags`), and children are followed.
-class HookChoice {
- public:
-  HookChoice(const image::Object& object, bool flags, bool follow)
-      : object_(object), flags_(flags), follow_(follow) {}
-
-  arch::Hook operator()(const image::Function& function);
-
- private:
-  const image::Object& object_;
-  bool flags_, follow_;
-  std::optional<bool> library_;  // once it matters
+struct HookedFunction {
+  const image::Function* function;
+  arch::Hook hook;
 };
+// Those of an object, where frames that vanish matter (`flags`), and children are followed. What has no name is known by
+// its code (arch/hooked_code.h), if it is about such frames.
+std::vector<HookedFunction> hooked_functions(const image::Object& object, const image::Memory& memory,
+                                             bool flags, bool follow);
 
 // Notes that the objects are wanted whole (image.h) of which functions are hooked in any case.
 void want_hooked(const image::Image& image, bool follow);

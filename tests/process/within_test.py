@@ -125,7 +125,7 @@ class Within(LiveTest):
 
     def test_what_cleans_up_is_outside_of_what_was_left(self):
         left, cleans, key = "count l_step within l_left", "count l_step within l_cleans", "count l_step within l_left by $arg[0]"
-        for name in ("landings", "landings-static"):
+        for name in ("landings", "landings-static", "landings-stripped"):  # the last one has libgcc without names
             with self.subTest(name):
                 program = self.start(name)
                 before = self.remember(program.pid)

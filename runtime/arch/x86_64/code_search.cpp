@@ -2,7 +2,6 @@
 // of an operand relative to %rip: mod = 00 and rm = 101 (SDM volume 2, CALL, JMP, Jcc and 2.2.1.6).
 #include "runtime/arch/code_search.h"
 
-#include <array>
 #include <cstring>
 
 #include "runtime/arch/x86_64/displacements.h"
@@ -83,17 +82,6 @@ bool any_far_jump(std::span<const std::byte> bytes, uint64_t start, llvm::functi
 // The buffer has the frame pointer, the place and, 16 bytes from its beginning, the stack pointer. That one is loaded
 // last, so that nothing but moves between registers comes between that and the jump: mov 16(%reg),%rsp, with REX.W and
 // ModRM mod = 01, reg = 4, or relative to %rip; jmp *%reg is ff /4 with mod = 11 (SDM volume 2, MOV, JMP, 2.2.1).
-bool is_landing_setter(std::span<const std::byte> bytes) {
-  constexpr std::array<uint8_t, 4> kEndbr = {0xf3, 0x0f, 0x1e, 0xfa};
-  // mov %rsi, 0x98(%rdi); ret: the address lies behind the frame's CFA, where resident.S reads that
-  constexpr std::array<uint8_t, 8> kCode = {0x48, 0x89, 0xb7, 0x98, 0x00, 0x00, 0x00, 0xc3};
-  const auto begins = [&](std::span<const uint8_t> with) {
-    return bytes.size() >= with.size() && std::memcmp(bytes.data(), with.data(), with.size()) == 0;
-  };
-  if (begins(kEndbr)) bytes = bytes.subspan(kEndbr.size());
-  return begins(kCode);
-}
-
 uint64_t find_stack_jump(std::span<const std::byte> bytes, uint64_t start) {
   const uint8_t* const raw = raw_bytes(bytes);
   const uint8_t* const end = raw + bytes.size();
