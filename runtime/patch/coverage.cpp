@@ -215,9 +215,10 @@ void add_hooks(const image::Image& image, const image::Memory& memory, bool flag
                const std::set<const image::Object*>* only, std::vector<FunctionPlan>& functions) {
   std::map<const image::Function*, size_t> index;
   for (size_t i = 0; i < functions.size(); i++) index[functions[i].function] = i;
+  const HookScope scope{.flags = flags, .follow = follow, .has_library = flags && has_named_library(image)};
   for (const image::Object& object : image.objects) {
     if (only && !only->contains(&object)) continue;
-    for (const auto& [function, hook] : hooked_functions(object, memory, flags, follow)) {
+    for (const auto& [function, hook] : hooked_functions(object, memory, scope)) {
       const auto [known, added] = index.try_emplace(function, functions.size());
       if (added) {
         FunctionPlan& f = functions.emplace_back();

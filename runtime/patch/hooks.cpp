@@ -99,6 +99,15 @@ arch::Hook HookChoice::operator()(const image::Function& function) {
   return *library_ ? found->hook : arch::Hook::none;
 }
 
+// Where most of the code has names, what is hooked has one. The search for it takes as long as reading all of the code.
+bool is_named(const image::Object& object) {
+  uint64_t named = 0, all = 0;
+  for (const image::Function& function : object.functions.named())
+    if (!function.unnamed) named += function.size;
+  for (const image::Range& text : object.text) all += text.end - text.start;
+  return named > all / 4 * 3;
+}
+
 bool has_code_of_its_hook(const image::Function& function, arch::Hook hook, const image::Memory& memory) {
   if (hook != arch::Hook::landing) return true;
   std::array<std::byte, arch::kMostOfHooked> code;
@@ -122,11 +131,15 @@ bool unwinds(arch::Hook hook) {
          hook == arch::Hook::vfork || hook == arch::Hook::spawn || hook == arch::Hook::landing;
 }
 
+bool has_named_library(const image::Image& image) {
+  return std::ranges::any_of(image.objects, is_c_library);
+}
+
 std::vector<HookedFunction> hooked_functions(const image::Object& object, const image::Memory& memory,
-                                             bool flags, bool follow) {
+                                             const HookScope& scope) {
   std::vector<HookedFunction> out;
   std::set<arch::Hook> known;
-  HookChoice hook_for(object, flags, follow);
+  HookChoice hook_for(object, scope.flags, scope.follow);
   for (const image::Function& function : object.functions.named())
     if (const arch::Hook hook = hook_for(function);
         hook != arch::Hook::none && has_code_of_its_hook(function, hook, memory)) {
@@ -134,16 +147,18 @@ std::vector<HookedFunction> hooked_functions(const image::Object& object, const 
       known.insert(hook);
     }
   if (!out.empty()) (void)object.functions.all();  // their code is looked at
-  if (!flags) return out;
+  if (!scope.flags || is_named(object)) return out;
+  const auto is_wanted = [&](arch::Hook hook) {
+    return !known.contains(hook) && (hook == arch::Hook::landing || !scope.has_library);
+  };
   const auto take = [&](arch::Hook hook, uint64_t address) {
-    if (known.contains(hook)) return;
     (void)object.functions.all();
     if (const image::Function* function = image::any_function_starting_at(object, address);
         function && function->unnamed)
       out.push_back({function, hook});
   };
   find_in_code(object, memory, arch::kMostOfHooked, [&](std::span<const std::byte> bytes, uint64_t start) {
-    arch::find_hooked(bytes, start, take);
+    arch::find_hooked(bytes, start, is_wanted, take);
     return uint64_t{0};
   });
   return out;

@@ -22,10 +22,16 @@ struct HookedFunction {
   const image::Function* function;
   arch::Hook hook;
 };
-// Those of an object, where frames that vanish matter (`flags`), and children are followed. What has no name is known by
-// its code (arch/hooked_code.h), if it is about such frames.
+struct HookScope {
+  bool flags = false;        // frames that vanish matter
+  bool follow = false;       // children are followed
+  bool has_library = false;  // has_named_library
+};
+// Whether the process has a C library with names.
+bool has_named_library(const image::Image& image);
+// Those of an object. What has no name is known by its code (arch/hooked_code.h), if it is about frames that vanish.
 std::vector<HookedFunction> hooked_functions(const image::Object& object, const image::Memory& memory,
-                                             bool flags, bool follow);
+                                             const HookScope& scope);
 
 // Notes that the objects are wanted whole (image.h) of which functions are hooked in any case.
 void want_hooked(const image::Image& image, bool follow);

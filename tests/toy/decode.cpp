@@ -228,7 +228,8 @@ bool any_far_jump(std::span<const std::byte> bytes, uint64_t start, llvm::functi
 bool is_landing_setter(std::span<const std::byte>) {
   return false;
 }
-void find_hooked(std::span<const std::byte>, uint64_t, llvm::function_ref<void(Hook, uint64_t)>) {}
+void find_hooked(std::span<const std::byte>, uint64_t, llvm::function_ref<bool(Hook)>,
+                 llvm::function_ref<void(Hook, uint64_t)>) {}
 
 uint64_t find_stack_jump(std::span<const std::byte>, uint64_t) {
   return 0;

@@ -63,11 +63,14 @@ TEST(Hooked, AreFoundByTheirCode) {
   put(64, {0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x87, 0xa0, 0, 0, 0, 0xc3});
   put(80, setter);  // by another one
   put(100, {0x5f, 0xb8, 58, 0, 0, 0, 0x0f, 0x05, 0x57});
+  const auto all = [](Hook) { return true; };
   std::vector<std::pair<Hook, uint64_t>> found;
-  find_hooked(bytes, kAt, [&](Hook hook, uint64_t address) { found.emplace_back(hook, address); });
+  find_hooked(bytes, kAt, all, [&](Hook hook, uint64_t address) { found.emplace_back(hook, address); });
   EXPECT_EQ(found,
             (std::vector<std::pair<Hook, uint64_t>>{{Hook::landing, kAt + 48}, {Hook::vfork, kAt + 100}}));
-  find_hooked({}, kAt, [](Hook, uint64_t) { ADD_FAILURE(); });
+  find_hooked({}, kAt, all, [](Hook, uint64_t) { ADD_FAILURE(); });
+  find_hooked(
+      bytes, kAt, [](Hook) { return false; }, [](Hook, uint64_t) { ADD_FAILURE(); });
 }
 
 // mov $0x54535552005a4f4d,%rcx
