@@ -13,7 +13,7 @@ from follow_test import PLAN, REQUESTS, WORK, Family
 from harness import MDL_INJECT, LiveTest, soon
 
 QUIET = 7  # seconds, after which mdl-inject expects nobody (heartbeat.cpp: 5 s)
-MOST_READS = 6  # of one look at a process: its ends, the news of its family, its libraries
+MOST_READS = 7  # of one look at a process: its ends, the news of its family, each of its libraries that has code of ours
 
 
 def processes(pid):

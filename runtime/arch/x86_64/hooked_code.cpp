@@ -41,7 +41,7 @@ bool is_landing_setter(std::span<const std::byte> code) {
 void find_hooked(std::span<const std::byte> bytes, uint64_t start, llvm::function_ref<bool(Hook)> is_wanted,
                  llvm::function_ref<void(Hook hook, uint64_t address)> found) {
   const auto each = [&](Hook hook, Code code, llvm::function_ref<bool(size_t)> test) {
-    if (!is_wanted(hook)) return;
+    if (bytes.empty() || !is_wanted(hook)) return;
     size_t from = 0;
     while (const void* at = memmem(bytes.data() + from, bytes.size() - from, code.data(), code.size())) {
       size_t begin = from = static_cast<size_t>(static_cast<const std::byte*>(at) - bytes.data());
