@@ -13,7 +13,8 @@ namespace {
 
 // The first of a session's files.
 bool may_hold_journal(const image::Mapping& mapping) {
-  return mapping.offset == 0 && mapping.path == process::session_path();
+  static const std::string path = process::session_path();
+  return mapping.offset == 0 && mapping.path == path;
 }
 
 // All that it says to be the session's is. `mappings`: by address.
@@ -100,7 +101,8 @@ void choose(std::vector<Journal> sessions, const image::Memory& memory, Footprin
 }  // namespace
 
 bool is_session_mapping(const image::Mapping& mapping) {
-  return mapping.path == process::session_path() || mapping.path == process::session_path("-more");
+  static const std::string first = process::session_path(), further = process::session_path("-more");
+  return mapping.path == first || mapping.path == further;  // of thousands, while a process stands
 }
 
 std::vector<image::Range> session_mappings(const std::vector<image::Mapping>& mappings) {
