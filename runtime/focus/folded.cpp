@@ -14,8 +14,8 @@ std::string plain(const std::string& name) {
   return image::demangle(name.substr(0, name.find('@'))).plain;
 }
 
-// Each of its functions has several names, many of them its own: a note would be no news.
-bool is_c_library(const image::Object& object) {
+// The C library's functions have several names, many of them its own: a note would be no news.
+bool has_many_names(const image::Object& object) {
   return object.name.starts_with("libc.so") || object.name.starts_with("libc-") ||
          object.name.starts_with("ld-");
 }
@@ -43,7 +43,7 @@ std::vector<Folded> folded_functions(const Binding& binding) {
   std::set<const image::Function*> seen;
   const std::vector<bool> is_meant = few_lines(binding);
   for (const BoundPoint& point : binding.points) {
-    if (!point.function || point.function->aliases.empty() || is_c_library(*point.object)) continue;
+    if (!point.function || point.function->aliases.empty() || has_many_names(*point.object)) continue;
     if (std::ranges::none_of(point.snippets, [&](const BoundSnippet& snippet) {
           return std::ranges::any_of(snippet.requests, [&](uint32_t r) { return is_meant[r]; });
         }))

@@ -216,8 +216,10 @@ class ThreadExits {
       std::string_view why = doubt(*cell, registers, stack);
       if (why.empty() && !quiet) quiet = !is_unwinding(registers, stack);
       if (why.empty() && !*quiet) why = "an exception is on its way";
-      if (!why.empty()) out_.unclear[std::string(why)]++;
-      if (!why.empty() && why != kUnclear) continue;
+      if (!why.empty()) {
+        out_.unclear[std::string(why)]++;
+        if (why != kUnclear) continue;
+      }
       MissedExit& missed = (why.empty() ? missed_ : elsewhere_)[cell->cell];
       missed.cell = cell;
       missed.entries += count(*raised_of(*cell));

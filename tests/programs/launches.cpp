@@ -38,24 +38,16 @@ WORK void l_child(bool is_there) {
   for (const char* path : {"/nowhere/true", "/bin/nothing", "/bin"}) execve(path, arguments, environ);
   asm volatile("");
 }
-WORK pid_t l_vfork() {
+WORK pid_t l_vfork(bool is_there) {
   const pid_t pid = vfork();
   if (pid == 0) {
-    l_child(true);
-    _exit(127);
-  }
-  return pid;
-}
-WORK pid_t l_absent() {
-  const pid_t pid = vfork();
-  if (pid == 0) {
-    l_child(false);
+    l_child(is_there);
     _exit(127);
   }
   return pid;
 }
 WORK void l_outer() {
-  waitpid(l_vfork(), nullptr, 0);
+  waitpid(l_vfork(true), nullptr, 0);
   _exit(0);
 }
 WORK pid_t l_nested() {
@@ -80,12 +72,12 @@ WORK void l_round() {
 int main(int argc, char** argv) {
   const std::string how = argc > 2 ? argv[2] : "vfork";
   setenv("PATH", "/nowhere:/proc:/usr/bin:/bin", 1);
-  launch = how == "absent"   ? l_absent
+  launch = how == "absent"   ? [] { return l_vfork(false); }
            : how == "nested" ? l_nested
            : how == "spawn"  ? l_spawn
            : how == "search" ? l_search
            : how == "shell"  ? [] { return system("/bin/true"); }
-                             : l_vfork;
+                             : [] { return l_vfork(true); };
   const auto round = [](unsigned long i) {
     if (i % 2 == 0)
       l_round();

@@ -46,7 +46,7 @@
         .equ    kHash, 0x1e35a7bd       // as in trampoline.cpp
         .equ    kHashShift, 28
         .equ    kStack, 64 << 20
-        .equ    kContextCfa, 0x90       // in libgcc's struct _Unwind_Context (code_search.cpp)
+        .equ    kContextCfa, 0x90       // in libgcc's struct _Unwind_Context (hooked_code.cpp)
         .equ    kSpawnFrame, 64 << 10   // what posix_spawn may take of its caller's stack
         .equ    kEfault, 14
         // System calls (asm/unistd_64.h)
