@@ -7,7 +7,7 @@
 // numbers 1 to 4, t_marked, and t_branchy, which calls t_branch in a loop that leads to behind the call. Commands
 // (protocol.h):
 //
-//   start   the threads go on with their rounds
+//   start   the threads go on with their rounds; one of them has begun, and makes some before it pauses
 //   pause   they stop between two rounds: {"event":"paused","rounds":..,"work":..,"outer":..,"deep":..,
 //           "inside":..,"tiny":..,"branch":..,"wrong":..}, counted by the threads themselves since the beginning; `inside`:
 //           calls of t_work while t_deep is active
@@ -155,7 +155,7 @@ void work() {
   std::unique_lock lock(mutex);
   while (!ending) {
     changed.wait(lock, [] { return running || ending; });
-    at_work++;
+    if (at_work++ == 0) changed.notify_all();
     while (running) {
       lock.unlock();
       for (int i = 0; i < 16; i++) round();
@@ -189,6 +189,7 @@ int main(int argc, char** argv) {
     if (command.word == "start") {
       running = true;
       changed.notify_all();
+      changed.wait(lock, [] { return at_work > 0; });
       protocol::say_event("running");
     } else if (command.word == "pause") {
       running = false;
