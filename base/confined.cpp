@@ -163,9 +163,25 @@ Error Confined::ended() {
 }
 
 Result<std::string> Confined::ask(const std::string& question) {
+  if (auto ok = send(question); !ok) return ok.error();
+  return receive();
+}
+
+Result<void> Confined::send(const std::string& question) {
+  if (pid_ <= 0) return Error{why_};
+  if (!send_text(connection_, question)) return ended();
+  return {};
+}
+
+bool Confined::has_answer() const {
+  pollfd answer{connection_, POLLIN, 0};
+  return pid_ <= 0 || poll(&answer, 1, 0) != 0;
+}
+
+Result<std::string> Confined::receive() {
   if (pid_ <= 0) return Error{why_};
   std::string text;
-  if (!send_text(connection_, question) || !receive_text(connection_, text)) return ended();
+  if (!receive_text(connection_, text)) return ended();
   return text;
 }
 

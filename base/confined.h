@@ -30,6 +30,11 @@ class Confined {
   // Any bytes. After an error there are only errors.
   Result<std::string> ask(const std::string& question);
 
+  // The same for who does something else meanwhile: one question at a time, an answer for each.
+  Result<void> send(const std::string& question);
+  bool has_answer() const;  // receive() does not wait long
+  Result<std::string> receive();
+
  private:
   Confined(pid_t pid, int connection) : pid_(pid), connection_(connection) {}
   Error ended();

@@ -1,10 +1,9 @@
 #include "runtime/focus/folded.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <string_view>
 
+#include "runtime/focus/few_lines.h"
 #include "runtime/image/image.h"
 
 namespace mdl::focus {
@@ -20,16 +19,6 @@ bool has_many_names(const image::Object& object) {
          object.name.starts_with("ld-");
 }
 
-// By request: whether its metric has few lines. Who asks for many functions reads the lines, not each name.
-std::vector<bool> few_lines(const Binding& binding) {
-  constexpr size_t kFew = 8;
-  std::map<std::string_view, size_t> lines;
-  for (const BoundRequest& one : binding.requests) lines[one.metric] += 1 + one.children;
-  std::vector<bool> out;
-  for (const BoundRequest& one : binding.requests) out.push_back(lines[one.metric] <= kFew);
-  return out;
-}
-
 }  // namespace
 
 bool are_alike(std::string_view one, std::string_view other) {
@@ -40,17 +29,11 @@ bool are_alike(std::string_view one, std::string_view other) {
 
 std::vector<Folded> folded_functions(const Binding& binding) {
   std::vector<Folded> out;
-  std::set<const image::Function*> seen;
-  const std::vector<bool> is_meant = few_lines(binding);
-  for (const BoundPoint& point : binding.points) {
-    if (!point.function || point.function->aliases.empty() || has_many_names(*point.object)) continue;
-    if (std::ranges::none_of(point.snippets, [&](const BoundSnippet& snippet) {
-          return std::ranges::any_of(snippet.requests, [&](uint32_t r) { return is_meant[r]; });
-        }))
-      continue;
-    if (!seen.insert(point.function).second) continue;
-    Folded one{plain(point.function->name), {}};
-    for (const std::string& alias : point.function->aliases) {
+  for (const BoundPoint* point : points_of_few_lines(binding)) {
+    const image::Function& function = *point->function;
+    if (has_many_names(*point->object)) continue;
+    Folded one{plain(function.name), {}};
+    for (const std::string& alias : function.aliases) {
       std::string other = plain(alias);
       if (other.ends_with("_ifunc")) continue;  // what chooses it
       if (!are_alike(one.name, other) &&

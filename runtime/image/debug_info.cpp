@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "llvm/DebugInfo/DWARF/DWARFContext.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "runtime/image/function_die.h"
 #include "runtime/image/inlined.h"
 
 namespace mdl::image {
@@ -33,6 +34,17 @@ class Reader {
     }
     if (asked.contains("inlined"))
       return write_json(Json(find_holders(*context_, std::string(asked["inlined"]))));
+    if (asked.contains("inlined_from")) {
+      Json holders = Json::array();
+      for (const auto& [entry, name] :
+           asked["inlined_from"].get<std::vector<FileDebugInfo::FunctionSymbol>>())
+        holders.push_back(find_holders(*context_, entry, name));
+      return write_json(holders);
+    }
+    if (asked.contains("named")) {
+      const llvm::DWARFDie function = function_at(*context_, asked["entry"]);
+      return write_json(Json(function && is_named(function, std::string(asked["named"]))));
+    }
     Json files = Json::array();
     for (const Json& entry : asked["entries"]) files.push_back(source_file(entry));
     return write_json(files);
@@ -46,10 +58,11 @@ class Reader {
   }
 
   void open() {
+    if (!unpack(sections_)) throw std::runtime_error("damaged");  // which ends this process
     llvm::StringMap<std::unique_ptr<llvm::MemoryBuffer>> buffers;
-    for (const auto& [name, bytes] : sections_)
-      buffers[name] = llvm::MemoryBuffer::getMemBuffer({bytes.data(), bytes.size()}, name,
-                                                       /*RequiresNullTerminator=*/false);
+    for (const auto& one : sections_)
+      buffers[one.name] = llvm::MemoryBuffer::getMemBuffer({one.bytes.data(), one.bytes.size()}, one.name,
+                                                           /*RequiresNullTerminator=*/false);
     const auto ignore = [](llvm::Error error) { llvm::consumeError(std::move(error)); };
     context_ = llvm::DWARFContext::create(buffers, /*AddrSize=*/8, /*isLittleEndian=*/true, ignore, ignore);
   }
@@ -87,7 +100,7 @@ Result<FileDebugInfo> FileDebugInfo::open(DebugSections sections, unsigned secon
   constexpr uint64_t kAnyMemory = uint64_t{128} << 20, kTimesMemory = 8;
   constexpr uint64_t kAnySeconds = 2, kBytesASecond = 4 << 20;
   uint64_t bytes = 0;
-  for (const auto& [name, section] : sections) bytes += section.size();
+  for (const DebugSection& section : sections) bytes += section.size;
   seconds = static_cast<unsigned>(std::min<uint64_t>(seconds, kAnySeconds + bytes / kBytesASecond));
   auto reader = std::make_shared<Reader>(std::move(sections));
   auto confined = Confined::start([reader](const std::string& question) { return reader->answer(question); },
@@ -112,6 +125,11 @@ ValueType FileDebugInfo::value_type(const FunctionStart& start, int number) {
   return answer ? ValueType{answer->at("mask"), answer->at("sign"), answer->at("why")} : ValueType();
 }
 
+bool FileDebugInfo::is_named(uint64_t entry, const std::string& name) {
+  auto answer = ask(reader_, {{"entry", entry}, {"named", name}});
+  return answer && answer->get<bool>();
+}
+
 std::vector<std::string> FileDebugInfo::source_files(std::span<const uint64_t> entries) {
   auto answer = ask(reader_, {{"entries", std::vector<uint64_t>(entries.begin(), entries.end())}});
   std::vector<std::string> files(entries.size());
@@ -122,6 +140,16 @@ std::vector<std::string> FileDebugInfo::source_files(std::span<const uint64_t> e
 std::vector<std::string> FileDebugInfo::holders(const std::string& name) {
   auto answer = ask(reader_, {{"inlined", name}});
   return answer ? answer->get<std::vector<std::string>>() : std::vector<std::string>();
+}
+
+Result<void> FileDebugInfo::ask_holders(const std::vector<FunctionSymbol>& functions) {
+  return reader_.send(write_json(Json{{"inlined_from", functions}}));
+}
+
+std::vector<std::vector<std::string>> FileDebugInfo::asked_holders() {
+  auto answer = reader_.receive();
+  if (!answer) return {};
+  return read_json(*answer).get<std::vector<std::vector<std::string>>>();
 }
 
 struct DebugInfo::State {
@@ -146,8 +174,13 @@ struct DebugInfo::State {
     return slot->second;
   }
 
-  // A name with a dot, such as f.constprop.0.
-  static bool is_clone(const Function& function) { return function.name.find('.') != std::string::npos; }
+  // A name with a dot that the source does not have, such as f.constprop.0.
+  bool is_clone(const Object& object, const Function& function) {
+    const std::string name = function.name.substr(0, function.name.find('@'));
+    if (name.find('.') == name.npos) return false;
+    File& its = file(object);
+    return !its.info || !its.info->is_named(function.address - object.bias, name);
+  }
 
   // Clones and functions of several names may have other types than the one that is described. That there is no such
   // value counts for them, too.
@@ -155,12 +188,12 @@ struct DebugInfo::State {
     File& its = file(object);
     if (!its.info) return {};
     ValueType type = its.info->value_type({function.address - object.bias, idle()}, number);
-    const bool is_certain = !is_clone(function) && function.aliases.empty();
+    const bool is_certain = function.aliases.empty() && !is_clone(object, function);
     return is_certain || !type.why.empty() ? type : ValueType();
   }
 
   Parameter find(const Object& object, const Function& function, const Idle& idle, const std::string& name) {
-    if (is_clone(function))
+    if (is_clone(object, function))
       return Parameter::unknown("it is a clone that the compiler made, with parameters of its own");
     File& its = file(object);
     return its.info ? its.info->parameter({function.address - object.bias, idle()}, name)

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/confined.h"
@@ -31,8 +32,14 @@ class FileDebugInfo {
   // The source file in which the function at each address begins, as the compiler was told its name; "" where
   // that is not known.
   std::vector<std::string> source_files(std::span<const uint64_t> entries);
+  bool is_named(uint64_t entry, const std::string& name);  // function_die.h
   // inlined.h
   std::vector<std::string> holders(const std::string& name);
+  // Of functions that have code of their own; none where that cannot be found out.
+  using FunctionSymbol = std::pair<uint64_t, std::string>;  // where its code begins, and its name
+  Result<void> ask_holders(const std::vector<FunctionSymbol>& functions);
+  bool has_asked_holders() const { return reader_.has_answer(); }  // who asks for them now does not wait
+  std::vector<std::vector<std::string>> asked_holders();           // once
 
  private:
   explicit FileDebugInfo(Confined reader) : reader_(std::move(reader)) {}

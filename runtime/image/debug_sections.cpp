@@ -12,9 +12,6 @@
 namespace mdl::image {
 namespace {
 
-// More than any program's; what a damaged header says may be anything.
-constexpr uint64_t kMaxUnpacked = 1ull << 30;
-
 constexpr std::string_view kWanted[] = {
     "debug_info",  "debug_abbrev", "debug_str",      "debug_str_offsets", "debug_line_str",
     "debug_addr",  "debug_loc",    "debug_loclists", "debug_ranges",      "debug_rnglists",
@@ -25,20 +22,25 @@ bool has_debug_info(const ElfFile& file) {
   return section != nullptr && section->type != llvm::ELF::SHT_NOBITS && section->size > 0;
 }
 
-// Empty where it cannot be read.
-std::vector<char> read_section(const ElfFile& file, const Section& section, uint64_t limit) {
-  if (section.size > limit) return {};
+llvm::Expected<llvm::object::Decompressor> decompressor(const DebugSection& section) {
+  return llvm::object::Decompressor::create(section.name, {section.bytes.data(), section.bytes.size()},
+                                            /*IsLE=*/true, /*Is64Bit=*/true);
+}
+
+// Without bytes where it cannot be read.
+DebugSection read_section(const ElfFile& file, const Section& section, uint64_t limit) {
+  DebugSection out{
+      section.name.substr(1), {}, section.size, (section.flags & llvm::ELF::SHF_COMPRESSED) != 0};
+  if (section.size > limit) return out;
   std::vector<std::byte> raw = file.bytes_of(section);
   const auto* begin = reinterpret_cast<const char*>(raw.data());
-  if (!(section.flags & llvm::ELF::SHF_COMPRESSED)) return {begin, begin + raw.size()};
-  auto decompressor =
-      llvm::object::Decompressor::create(section.name, {begin, raw.size()}, /*IsLE=*/true, /*Is64Bit=*/true);
-  if (!decompressor) return llvm::consumeError(decompressor.takeError()), std::vector<char>();
-  if (decompressor->getDecompressedSize() > limit) return {};
-  std::vector<char> bytes(decompressor->getDecompressedSize());
-  llvm::Error failed = decompressor->decompress({reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()});
-  if (failed) return llvm::consumeError(std::move(failed)), std::vector<char>();
-  return bytes;
+  out.bytes.assign(begin, begin + raw.size());
+  if (!out.is_packed) return out;
+  auto packed = decompressor(out);
+  if (packed) out.size = packed->getDecompressedSize();
+  if (!packed || out.size > limit) out.bytes.clear();
+  if (!packed) llvm::consumeError(packed.takeError());
+  return out;
 }
 
 Result<ElfFile> open_separate(const Image& image, const Object& object) {
@@ -51,28 +53,41 @@ Result<ElfFile> open_separate(const Image& image, const Object& object) {
 
 }  // namespace
 
-Result<DebugSections> read_debug_sections(const Image& image, const Object& object) {
+Result<DebugSections> read_debug_sections(const Image& image, const Object& object, uint64_t most) {
   auto file = open_object(image, object);
   if (!file) return file.error();
   if (!has_debug_info(*file)) file = open_separate(image, object);
   if (!file) return file.error();
-  return read_debug_sections(*file, object.name);
+  return read_debug_sections(*file, object.name, most);
 }
 
-Result<DebugSections> read_debug_sections(const ElfFile& file, const std::string& name) {
+Result<DebugSections> read_debug_sections(const ElfFile& file, const std::string& name, uint64_t most) {
   DebugSections sections;
-  uint64_t left = std::min(kMaxUnpacked, file.most_bytes());
+  uint64_t left = std::min(most, file.most_bytes());
   for (const Section& section : file.sections()) {
     if (!section.name.starts_with('.')) continue;
-    const std::string its = section.name.substr(1);
-    if (std::find(std::begin(kWanted), std::end(kWanted), its) == std::end(kWanted)) continue;
-    std::vector<char> bytes = read_section(file, section, left);
-    if (bytes.empty() && section.size > 0)
+    if (std::ranges::find(kWanted, std::string_view(section.name).substr(1)) == std::end(kWanted)) continue;
+    DebugSection one = read_section(file, section, left);
+    if (one.bytes.empty() && section.size > 0)
       return Error{fmt::format("the debug information of {} cannot be read", name)};
-    left -= bytes.size();
-    sections.emplace_back(its, std::move(bytes));
+    left -= one.size;
+    sections.push_back(std::move(one));
   }
   return sections;
+}
+
+bool unpack(DebugSections& sections) {
+  for (DebugSection& section : sections) {
+    if (!section.is_packed) continue;
+    std::vector<char> bytes(section.size);
+    auto packed = decompressor(section);
+    llvm::Error failed = packed ? packed->decompress({reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()})
+                                : packed.takeError();
+    if (failed) return llvm::consumeError(std::move(failed)), false;
+    section.bytes = std::move(bytes);
+    section.is_packed = false;
+  }
+  return true;
 }
 
 }  // namespace mdl::image

@@ -4,6 +4,7 @@
 // Nothing of it is trusted: what leads nowhere is left out.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,9 +15,15 @@ class DWARFContext;
 
 namespace mdl::image {
 
-// Names of functions with code of their own, each once, sorted: linkage names where they have one. `name` is the
-// inlined function's in the source, with or without its namespaces and template arguments, or its linkage name.
-// Every unit is read, which takes a second for some 100 MB of debug information.
+// Names of functions with code of their own, each once, sorted: linkage names where they have one. Every unit is read,
+// which takes a second for some 100 MB of debug information.
+
+// `name` is the inlined function's in the source, with or without its namespaces and template arguments, or its linkage
+// name.
 std::vector<std::string> find_holders(llvm::DWARFContext& context, std::string_view name);
+
+// The inlined function, whose symbol is `name`, has code of its own as well, which begins at `entry`. Copies of which no
+// code is left do not count.
+std::vector<std::string> find_holders(llvm::DWARFContext& context, uint64_t entry, std::string_view name);
 
 }  // namespace mdl::image

@@ -11,6 +11,7 @@
 #include "llvm/DebugInfo/DWARF/DWARFDie.h"
 #include "runtime/arch/conventions.h"
 #include "runtime/arch/description.h"
+#include "runtime/image/function_die.h"
 
 namespace mdl::image {
 namespace {
@@ -404,20 +405,6 @@ Parameter look(const DWARFDie& function, const FunctionStart& start, const std::
                                           : fmt::format("it has no parameter `{}`: it has {}", name, names));
 }
 
-// The function whose code begins at an address.
-DWARFDie function_from(llvm::DWARFContext& context, uint64_t address) {
-  llvm::DWARFCompileUnit* unit = context.getCompileUnitForCodeAddress(address);
-  if (unit == nullptr) return {};
-  DWARFDie die = unit->getSubroutineForAddress(address);
-  while (die && die.getTag() != dw::DW_TAG_subprogram) die = die.getParent();
-  if (!die) return {};
-  auto ranges = die.getAddressRanges();
-  if (!ranges) return llvm::consumeError(ranges.takeError()), DWARFDie();
-  for (const llvm::DWARFAddressRange& range : *ranges)
-    if (range.LowPC == address) return die;
-  return {};
-}
-
 }  // namespace
 
 Parameter Parameter::unknown(std::string why) {
@@ -446,7 +433,7 @@ bool FoldedFunctions::contains(llvm::DWARFUnit& unit, uint64_t entry) {
 
 ValueType find_value_type(llvm::DWARFContext& context, FoldedFunctions& folded, const FunctionStart& start,
                           int number) {
-  const DWARFDie die = function_from(context, start.entry);
+  const DWARFDie die = function_at(context, start.entry);
   if (!die || is_assembly(die) || folded.contains(*die.getDwarfUnit(), start.entry)) return {};
   // A convention of its own is one of parameters.
   if (number == kResult) return type_of_result(die);
@@ -456,7 +443,7 @@ ValueType find_value_type(llvm::DWARFContext& context, FoldedFunctions& folded, 
 }
 
 Parameter find_parameter(llvm::DWARFContext& context, const FunctionStart& start, const std::string& name) {
-  const DWARFDie die = function_from(context, start.entry);
+  const DWARFDie die = function_at(context, start.entry);
   return die ? look(die, start, name) : Parameter::unknown("debug information does not describe it");
 }
 

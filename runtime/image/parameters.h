@@ -4,7 +4,7 @@
 // (arch/conventions.h) says where each is when the function is entered. A wrong place would be a wrong
 // number, so a parameter is known only where nothing is left to doubt:
 //   - the function is one that follows the convention: no clone with parameters of its own (a name with a
-//     dot, such as f.constprop.0), not marked DW_CC_nocall;
+//     dot that the source does not have, such as f.constprop.0), not marked DW_CC_nocall;
 //   - its result, the parameter and all before it are of class INTEGER in one register (integers, pointers,
 //     references, enumerations, bool, char), or are in no such register: float, double, long double. What is handed
 //     over by its address counts as a pointer, where debug information says so;

@@ -203,6 +203,7 @@ Result<void> AttachedProcess::find_out(const std::string& name, const process::T
   if (focus::uses_start(measured_.plan().manifest))
     measured_.wanted.starts = thread_starts(measured_.image, memory, options_->max_pause);
   if (like && like->measured_.wanted == measured_.wanted) {
+    is_alike_ = true;
     measured_.binding = like->measured_.binding;
     measured_.coverage = like->measured_.coverage;
   } else {
@@ -246,10 +247,16 @@ void AttachedProcess::explain() const {
   if (!options_->dry_run) print_early_ends(stderr, measured_.coverage);
 }
 
-int AttachedProcess::print_rehearsal(output::Rows& rows) const {
+void AttachedProcess::say_notes() const {
   print_left_out(stderr, pid_, measured_.binding, options_->verbose);
+  if (is_alike_) return;  // it has been said of another one
   print_clones(stderr, measured_.binding, options_->verbose);
   print_folded(stderr, measured_.binding);
+}
+
+int AttachedProcess::print_rehearsal(output::Rows& rows) const {
+  say_notes();
+  print_inlined(stderr, focus::InlinedSearch(measured_.binding, measured_.image).take());
   if (rows.has_objects()) {
     say_text(stdout, rows.of(row_of(measured_.image.pid, measured_.binding, measured_.coverage)));
   } else {
@@ -398,12 +405,18 @@ Result<void> AttachedProcess::insert(process::TargetMemory& memory, output::Feed
   return {};
 }
 
-void AttachedProcess::say_inserted() const {
+void AttachedProcess::say_inserted() {
   print_inserted(inserted_, measured_.coverage);
   if (options_->verbose) print_refused(stderr, measured_.coverage);
-  print_left_out(stderr, pid_, measured_.binding, options_->verbose);
-  print_clones(stderr, measured_.binding, options_->verbose);
-  print_folded(stderr, measured_.binding);
+  say_notes();
+  is_to_search_ = !is_alike_;
+}
+
+void AttachedProcess::say_what_was_found() {
+  if (std::exchange(is_to_search_, false)) inlined_.emplace(measured_.binding, measured_.image);
+  if (!inlined_ || !inlined_->is_over()) return;
+  print_inlined(stderr, inlined_->take());
+  inlined_.reset();
 }
 
 std::vector<bool> AttachedProcess::hollow() const {

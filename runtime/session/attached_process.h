@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "runtime/arch/clock.h"
+#include "runtime/focus/inlined_calls.h"
 #include "runtime/output/formats.h"
 #include "runtime/output/rows.h"
 #include "runtime/patch/insert.h"
@@ -61,7 +62,9 @@ class AttachedProcess {
 
   // Takes `memory`. An error leaves the process as it was, or says how it is. `began_s`: as of Measurement.
   Result<void> insert(process::TargetMemory& memory, output::Feed& feed, double began_s);
-  void say_inserted() const;
+  void say_inserted();
+  // What it takes longer to find out; once.
+  void say_what_was_found();
   // By the journal's requests: which have nothing that they could count in this program. Those are not shown
   // where other programs may have it.
   std::vector<bool> hollow() const;
@@ -83,7 +86,10 @@ class AttachedProcess {
   // True when what was hollow may not be any more, or keys may have other names.
   bool look_for_libraries();
   // Whether looks at it would find nothing to do.
-  bool is_quiet() { return measurement_->is_quiet() && (!libraries_ || libraries_->is_quiet()); }
+  bool is_quiet() {
+    return measurement_->is_quiet() && (!libraries_ || libraries_->is_quiet()) && !is_to_search_ &&
+           (!inlined_ || !inlined_->is_over());
+  }
   // Adds what its requests found, at its end.
   void report_to(Found& found) const;
 
@@ -95,6 +101,7 @@ class AttachedProcess {
   // The image of one of `kin` that is true of this process, too; null: of none.
   Result<const AttachedProcess*> take_over(const Kin& kin);
   Result<void> read_image();
+  void say_notes() const;  // of what a stranger would not expect of the numbers
   Result<void> decide_all(const process::TargetMemory& memory);
   Result<void> decide(const process::TargetMemory& memory);
   image::ReadLog* log() { return likeness_ ? &likeness_->log() : nullptr; }
@@ -119,10 +126,13 @@ class AttachedProcess {
   std::unique_ptr<Likeness> likeness_;  // to those that are looked at behind it; else null
   Measured measured_;
   bool asked_patience_ = false;              // with a long look at its code
+  bool is_alike_ = false;                    // what was found out about another one is true of it
   std::optional<patch::InsertInput> input_;  // of it
   patch::Inserted inserted_;
   std::unique_ptr<Measurement> measurement_;
   std::optional<Libraries> libraries_;
+  bool is_to_search_ = false;                    // as soon as there is time
+  std::optional<focus::InlinedSearch> inlined_;  // under way
   std::function<bool()> is_to_end_;
 };
 

@@ -225,6 +225,15 @@ void print_folded(std::FILE* out, const focus::Binding& binding) {
       listed(std::move(texts)));
 }
 
+void print_inlined(std::FILE* out, const std::vector<focus::InlinedCalls>& calls) {
+  std::vector<std::string> texts;
+  for (const focus::InlinedCalls& one : calls)
+    texts.push_back(fmt::format("{} into {}", one.name, listed(one.holders)));
+  if (texts.empty()) return;
+  say(out, "note: the compiler has inlined some calls of what is measured, and these are not counted: {}\n",
+      listed(std::move(texts)));
+}
+
 std::string points_text(const patch::Inserted& inserted) {
   constexpr std::chrono::milliseconds kNotable{10};
   const auto ms = [](std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e6; };

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/focus/inlined_calls.h"
 #include "runtime/focus/request.h"
 #include "runtime/patch/coverage.h"
 #include "runtime/patch/insert.h"
@@ -30,6 +31,8 @@ void print_refused(std::FILE* out, const patch::Coverage& coverage);
 void print_clones(std::FILE* out, const focus::Binding& binding, bool verbose);
 // Functions that count as what is measured (focus/folded.h).
 void print_folded(std::FILE* out, const focus::Binding& binding);
+// Calls of it that are not counted (focus/inlined_calls.h).
+void print_inlined(std::FILE* out, const std::vector<focus::InlinedCalls>& calls);
 // The metrics that nobody has asked for by name, and that the process cannot have.
 void print_left_out(std::FILE* out, pid_t pid, const focus::Binding& binding, bool verbose);
 // "812 points in 41.0 ms, paused 0.6 ms": all stops together, and where these are long, the longest one.

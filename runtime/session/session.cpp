@@ -74,7 +74,7 @@ Result<int> Session::run(std::optional<process::Launch>& launched) {
 // An error when there is no use in going on.
 Result<void> Session::sample_until_end(std::optional<process::Launch>& launched) {
   for (const Family& family : families_) {
-    const AttachedProcess& one = *family.processes.front();
+    AttachedProcess& one = *family.processes.front();
     if (one.measurement().is_hidden()) continue;
     if (options_.several) say(stderr, "process {}: ", one.measurement().pid());
     one.say_inserted();
@@ -186,6 +186,7 @@ void Session::look_at_all() {
   for (Family& family : families_)
     for (auto& one : family.processes) {
       if (one->measurement().result()) continue;
+      one->say_what_was_found();
       if (one->look_for_libraries()) {
         family.hidden = one->measurement().hidden();
         family.addresses = one->measurement().addresses();

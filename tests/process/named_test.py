@@ -39,7 +39,7 @@ VALUES = [("tiny", "t_mixed", "$arg[0]", "char"), ("text", "t_mixed", "$arg[1]",
           ("step", "t_mixed", "$arg[4]", "int"), ("wide", "t_mixed", "$arg[5]", "unsigned"),
           ("color", "t_colors", "$arg[0]", "int16_t"), ("letter", "t_colors", "$arg[2]", "uint16_t"),
           ("place", "t_colors", "$arg[3]", "int64_t"),
-          ("amount", "Box::t_static", "$arg[0]", "long"),
+          ("amount", "Box::t_static", "$arg[0]", "long"), ("r_dotted", "t_dotted.name", "$return", "int"),
           *((f"r_{name}", f"t_{name}", "$return", conversion) for name, conversion in (
               ("int", "int"), ("unsigned", "uint32_t"), ("short", "short"), ("ushort", "uint16_t"), ("char", "int8_t"),
               ("uchar", "uint8_t"), ("bool", "char"), ("color", "int16_t"), ("pointer", "long"), ("ssize", "long")))]

@@ -5,6 +5,7 @@ import unittest
 from harness import MDL_INJECT, LiveTest, run
 
 N = 1000
+NOTE = "note: the compiler has inlined some calls of what is measured, and these are not counted"
 LISTED = """
 resourceList files is module { items { "sources_more.cpp", "nothing.cpp" }; flavor { unix }; }
 resourceList functions is procedure { items { "sources.cpp/twin" }; flavor { unix }; }
@@ -67,6 +68,22 @@ class Sources(LiveTest):
                     self.assertEqual(session.wait(), 1, session.errors)
                     self.assertRegex(session.errors, "s_keep.*; the compiler has inlined it into `(s_there|main)`"
                                                      ", and calls of it cannot be counted")
+                self.assertEqual(program.end(), 0)
+
+    def test_one_that_is_inlined_in_places(self):
+        """It has code, which is counted; that copies are not is said as soon as it has been found out, but not of others."""
+        for flavor in ("gcc-O2", "clang-O2"):
+            with self.subTest(flavor):
+                program = self.start(f"sources-{flavor}")
+                session = self.inject(program.pid, "count s_both", "count s_first as first").wait_inserted()
+                session.read_until_said(NOTE)
+                program.ask(f"go {N}")
+                self.assert_stopped_well(session)
+                self.assertRegex(session.errors, f"{NOTE}: s_both into (main|.*lambda.*)\n")
+                self.assertEqual({focus: line["value"] for focus, line in session.final().items()},
+                                 {("count s_both", ""): N, ("first", ""): N})
+                self.assertIn(NOTE, run(MDL_INJECT, program.pid, "count s_both within main", "--dry-run").stderr)
+                self.assertNotIn(NOTE, run(MDL_INJECT, program.pid, f"calls /Code/sources-{flavor}/*", "--dry-run").stderr)
                 self.assertEqual(program.end(), 0)
 
     def test_names_of_classes_and_templates(self):

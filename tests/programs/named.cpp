@@ -89,6 +89,9 @@ RESULT(bool, t_bool)
 RESULT(Color, t_color)
 RESULT(const char*, t_pointer)
 RESULT(ssize_t, t_ssize)
+// A name with a dot that is no clone's.
+extern "C" int t_dotted(int64_t dirty) asm("t_dotted.name");
+RESULT(int, t_dotted)
 // Two names for one address, as after the linker has folded functions: their types are not certain.
 RESULT(int, t_twice)
 asm(".globl t_twice_unsigned\n.type t_twice_unsigned, @function\n.set t_twice_unsigned, t_twice");
@@ -117,7 +120,8 @@ Sum sums[] = {{"tiny", 0},      {"little", 0},  {"port", 0},    {"step", 0},    
               {"behind", 0},    {"self", 0},    {"move", 0},    {"flags", 0},      {"amount", 0},
               {"value", 0},     {"calls", 0},   {"r_int", 0},   {"r_unsigned", 0}, {"r_short", 0},
               {"r_ushort", 0},  {"r_char", 0},  {"r_uchar", 0}, {"r_bool", 0},     {"r_color", 0},
-              {"r_pointer", 0}, {"r_ssize", 0}, {"r_twice", 0}, {"negative", 0},   {"called", 0}};
+              {"r_pointer", 0}, {"r_ssize", 0}, {"r_twice", 0}, {"r_dotted", 0},   {"negative", 0},
+              {"called", 0}};
 
 void count(const char* name, int64_t value) {
   for (Sum& sum : sums)
@@ -177,13 +181,14 @@ void go_once(uint64_t noise) {
   t_ushort(dirty(port, ~noise)), t_char(dirty(tiny, ~noise)), t_uchar(dirty(flags, noise));
   t_bool(dirty(static_cast<uint8_t>(on), noise)), t_color(dirty(static_cast<int16_t>(color), ~noise));
   t_pointer(static_cast<int64_t>(reinterpret_cast<uintptr_t>(text))), t_ssize(static_cast<int64_t>(noise)),
-      t_twice(dirty(step, noise));
+      t_twice(dirty(step, noise)), t_dotted(dirty(step, ~noise));
   t_int_caller(dirty(step, noise));
   count("r_int", 2L * step), count("r_unsigned", wide), count("r_short", little), count("r_ushort", port);
   count("r_char", tiny), count("r_uchar", flags), count("r_bool", on);
   count("r_color", static_cast<int64_t>(color));
   count("r_pointer", static_cast<int64_t>(reinterpret_cast<uintptr_t>(text)));
-  count("r_ssize", static_cast<int64_t>(noise)), count("r_twice", dirty(step, noise));
+  count("r_dotted", step), count("r_ssize", static_cast<int64_t>(noise)),
+      count("r_twice", dirty(step, noise));
   count("negative", 2 * (step < 0)), count("called", step);
 }
 

@@ -3,7 +3,8 @@
 //   sources [SECONDS]
 //
 // Commands: `go N` calls, N times over, s_first once, twin of this file two times, shop::Clerk::serve once, which has
-// shop::Shelf<long>::put inside, and s_there, which calls twin of the other file three times.
+// shop::Shelf<long>::put inside, s_there, which calls twin of the other file three times, and s_both twice: its code, and a
+// copy in main.
 #include "protocol.h"
 
 void s_there();
@@ -11,6 +12,14 @@ void s_there();
 extern "C" __attribute__((noinline)) void s_first() {
   asm volatile("" ::: "memory");
 }
+
+static volatile long shared;
+
+extern "C" void s_both() {
+  shared = shared + 1;
+}
+
+static void (*volatile both)() = s_both;
 
 static __attribute__((noinline)) long twin(long value) {
   asm volatile("" : "+r"(value));
@@ -42,6 +51,8 @@ int main(int argc, char** argv) {
     twin(twin(1));
     shop::Clerk().serve(1);
     s_there();
+    s_both();
+    both();
   };
   return protocol::go(argc, argv, round, [] { return std::string(); });
 }

@@ -116,6 +116,25 @@ TEST(Confined, OutlivesTheThreadThatStartsIt) {
   EXPECT_EQ(*answer, "yes!");
 }
 
+TEST(Confined, WorksWhileItsOwnerDoesSomethingElse) {
+  auto confined = Confined::start(
+      [](const std::string& question) {
+        usleep(200'000);
+        return question == "end" ? exit(0), "" : question;
+      },
+      10);
+  ASSERT_TRUE(confined);
+  for (const std::string question : {"a", "end"}) {
+    ASSERT_TRUE(confined->send(question));
+    EXPECT_FALSE(confined->has_answer());
+    while (!confined->has_answer()) usleep(1'000);
+    const auto answer = confined->receive();
+    EXPECT_EQ(answer ? *answer : "", question == "end" ? "" : question);
+  }
+  EXPECT_TRUE(confined->has_answer()) << "an error, at once";
+  EXPECT_FALSE(confined->receive());
+}
+
 TEST(Confined, EndsWithItsOwner) {
   std::string pid;
   {
