@@ -152,7 +152,7 @@ Destination classify_destination(const FunctionCode& code, uint64_t target) {
   if (around && is_own_cold_part(code, *around))
     return {Kind::part, {around->address, around->address + around->size}};
   if (linkage_slot(code.memory, target) != 0) return {Kind::exit, {}};
-  if (!around && is_cfi_entry(code, target)) return {Kind::exit, {}};
+  if (is_cfi_entry(code, target)) return {Kind::exit, {}};
   const Fde* entry = code.object.frame_table ? code.object.frame_table->find(target) : nullptr;
   if (entry && !around) {
     Range range{entry->start, entry->end};
@@ -161,7 +161,8 @@ Destination classify_destination(const FunctionCode& code, uint64_t target) {
     // A function that is named nowhere may start here; one may not start inside of a part.
     return {never_comes_back(code, range) ? Kind::never : Kind::exit, range};
   }
-  if (around && !code.frame_is_open(target) &&
+  // Assembly without call frame information goes there with a frame of its own, too.
+  if (around && code.frame_is_closed(target) &&
       !leads_back(code, {around->address, around->address + around->size}))
     return {Kind::exit, {}};
   return {};

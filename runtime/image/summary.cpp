@@ -29,14 +29,18 @@ bool starts_something(const FunctionCode& code, uint64_t address) {
 // jumps are looked for by their bytes, which may be those of other instructions. Nothing where it is not known.
 std::optional<Instruction> instruction_around(const FunctionCode& code, uint64_t address) {
   const FrameTable* table = code.object.frame_table.get();
-  const Fde* entry = table ? table->find(address) : nullptr;
   constexpr uint64_t kMax = 16 << 20;
-  if (!entry || entry->end - entry->start > kMax) return std::nullopt;
-  std::vector<std::byte> bytes(entry->end - entry->start);
-  if (!code.spend(address - entry->start) || !code.memory.read(entry->start, bytes)) return std::nullopt;
+  Range range;
+  if (const Fde* entry = table ? table->find(address) : nullptr)
+    range = {entry->start, entry->end};
+  else if (const Function* function = function_at(code.object, address))  // assembly without frames
+    range = {function->address, function->address + function->size};
+  if (!range.contains(address) || range.end - range.start > kMax) return std::nullopt;
+  std::vector<std::byte> bytes(range.end - range.start);
+  if (!code.spend(address - range.start) || !code.memory.read(range.start, bytes)) return std::nullopt;
   Decoded one;
-  for (uint64_t at = entry->start; at <= address; at = one.end())
-    if (!arch::decode_instruction(std::span(bytes).subspan(at - entry->start), at, one.instruction,
+  for (uint64_t at = range.start; at <= address; at = one.end())
+    if (!arch::decode_instruction(std::span(bytes).subspan(at - range.start), at, one.instruction,
                                   one.detail))
       return std::nullopt;
   return one.instruction;
@@ -131,8 +135,8 @@ class Summary {
 };
 
 // Code of another function may lead here, and what it reaches is executed for that one, too: behind a jump
-// while that one's frame is open, and behind a call past the entry, a return here is none of a frame that
-// began here.
+// while that one's frame is open, or may be, and behind a call past the entry, a return here is none of a frame
+// that began here.
 void Summary::enter(std::span<const IncomingJump> jumps) {
   for (const IncomingJump& jump : jumps) {
     if (jump.is_formed && is_watched(jump)) code_.watched = jump;
@@ -146,7 +150,7 @@ void Summary::enter(std::span<const IncomingJump> jumps) {
     if (!source || source->target != jump.target) continue;
     result_.arrivals.push_back(jump.target);
     const Flow flow = source->flow;
-    if (flow == Flow::call || code_.frame_is_open(jump.target))
+    if (flow == Flow::call || !code_.frame_is_closed(jump.target))
       code_.set_doubt(fmt::format("the {} at {:#x} of other code leads into it",
                                   flow == Flow::call ? "call" : "jump", jump.source));
   }

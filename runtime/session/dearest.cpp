@@ -26,10 +26,9 @@ void DearestRequest::watch(const values::Collector& values, const image::Memory&
 void DearestRequest::look(const values::Collector& values, const image::Memory& memory) {
   for (const values::Collector::Hit& hit : values.hits(memory)) {
     const auto [last, fresh] = last_.try_emplace(hit.slot, hit);
-    if (!fresh && hit.taken > last->second.taken) {
+    if (!fresh && hit.taken > last->second.taken && hit.request && hit.request == last->second.request) {
       ++seen_;
-      for (const auto& request : {last->second.request, hit.request})
-        if (request) of_[*request] += (hit.taken - last->second.taken) / 2;
+      of_[*hit.request] += hit.taken - last->second.taken;
     }
     last->second = hit;
   }

@@ -1,9 +1,10 @@
 // Which request takes most of the time that the instrumentation takes.
 //
 // Hits do not add up for each request; that would make them dearer. But each leaves behind whose it was, so
-// looking again and again tells: what a thread's hits have taken between two looks is put down to the
-// two requests that these saw, by halves. A look that comes late counts, too: they are late while the process
-// computes and in time while it waits, so that else only what it does beside its work would be seen.
+// looking again and again tells: what a thread's hits have taken between two looks is put down to the request that both
+// saw. Where they saw two, many others may have been between them: a look is late while the process computes, and comes
+// when it waits, behind another function. Of requests whose hits alternate, looks agree on the most frequent one most
+// often.
 #pragma once
 
 #include <cstdint>

@@ -394,13 +394,15 @@ TEST_F(CodeOfSample, CallsFromOtherFunctionsIntoTheMiddle) {
 
 // What is executed there, and how often it returns, is not one function's alone.
 TEST_F(CodeOfSample, EndsSharedWhileAFrameIsOpenAreInDoubt) {
-  for (const char* borrower : {"s_asm_borrows_end", "s_asm_borrows_near"}) {
+  for (const char* borrower : {"s_asm_borrows_end", "s_asm_borrows_near", "s_asm_borrows_bare"}) {
     Code code = code_of(borrower);
     EXPECT_EQ(code.ranges.size(), 1u) << borrower;
     EXPECT_NE(code.doubt.find("into the middle of another function"), std::string::npos) << code.doubt;
   }
-  Code lender = code_of("s_asm_lends_end");
-  EXPECT_NE(lender.doubt.find("of other code leads into it"), std::string::npos) << lender.doubt;
+  for (const char* name : {"s_asm_lends_end", "s_asm_lends_bare"}) {
+    Code lender = code_of(name);
+    EXPECT_NE(lender.doubt.find("of other code leads into it"), std::string::npos) << name << lender.doubt;
+  }
 
   const Function& borrower = find("s_asm_borrows_end");
   const Object& object = image_->objects.front();

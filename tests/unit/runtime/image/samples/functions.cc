@@ -588,6 +588,24 @@ asm(R"(
   jmp abort@PLT
   .cfi_endproc
 
+  # A shared end without call frame information, as in GMP.
+  .p2align 4
+  .globl s_asm_borrows_bare, s_asm_lends_bare
+  .type s_asm_borrows_bare, @function
+  .type s_asm_lends_bare, @function
+s_asm_borrows_bare:
+  push %rbx
+  mov $6, %ebx
+  jmp 18f
+  .size s_asm_borrows_bare, . - s_asm_borrows_bare
+s_asm_lends_bare:
+  push %rbx
+  mov $7, %ebx
+18: mov %ebx, %eax
+  pop %rbx
+  ret
+  .size s_asm_lends_bare, . - s_asm_lends_bare
+
   # Its table of exceptions says that it catches in what is called elsewhere, and named by nothing.
   FUNCTION s_asm_pad_elsewhere
   .cfi_lsda 0x1b, s_asm_pad_elsewhere_table
